@@ -8,18 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harp_jax.base.errors import InputError
+from harp_jax.corpus import trec
 from harp_jax.corpus.labels import read_labels
-from harp_jax.corpus.trec import (
-    chosen_queries,
-    read_folds,
-    read_ids,
-    read_qrels,
-    read_queries,
-    read_run,
-    read_subset,
-    strictly_decreasing,
-    write_run,
-)
+from harp_jax.corpus.trec import read_qrels, read_queries, read_run, write_run
 from harp_jax.ranking.first_stage import excluded_of
 from tests.support.commands import command
 
@@ -42,13 +33,8 @@ EXPECTED = {"q1": [("d1", 12.5), ("d2", 3.25)], "q2": [("d1", -1e-3)]}
 @pytest.mark.parametrize(
     "text",
     [
-        TREC,
-        TREC.replace(" ", "\t"),
-        TREC.replace("\n", "\r\n"),
-        "\ufeff" + TREC,
-        TREC + "\n\n",
-        TREC.replace("bm25", "bm25 k1 0.9 b 0.4"),
-        "q1 Q0 d1 7 12.5 x\nq2 Q0 d1 0 -1e-3 x\nq1 Q0 d2 7 3.25 x",
+        *(TREC, TREC.replace(" ", "\t"), TREC.replace("\n", "\r\n"), "\ufeff" + TREC, TREC + "\n\n"),
+        *(TREC.replace("bm25", "bm25 k1 0.9 b 0.4"), "q1 Q0 d1 7 12.5 x\nq2 Q0 d1 0 -1e-3 x\nq1 Q0 d2 7 3.25 x"),
     ],
 )
 def test_reads_trec_runs(tmp_path, text):
@@ -59,12 +45,9 @@ def test_reads_ms_marco_runs(tmp_path):
     run = read_run(written(tmp_path, "q1\td9\t2\nq1\td1\t1\n"))
     assert plain(run) == {"q1": [("d9", -2.0), ("d1", -1.0)]}
     assert run["q1"].ranked() == ["d1", "d9"]
+    ties = read_run(written(tmp_path, "q Q0 b 1 1 x\nq Q0 c 1 2 x\nq Q0 a 1 1 x\n"))
+    assert ties["q"].ranked() == ["c", "b", "a"]
     assert plain(read_run(written(tmp_path, gzip.compress(TREC.encode()), "run.gz"), {"q2"})) == {"q2": [("d1", -1e-3)]}
-
-
-def test_ties_are_in_descending_order_of_ids(tmp_path):
-    run = read_run(written(tmp_path, "q Q0 b 1 1 x\nq Q0 c 1 2 x\nq Q0 a 1 1 x\n"))
-    assert run["q"].ranked() == ["c", "b", "a"]
 
 
 @pytest.mark.parametrize(
@@ -75,13 +58,11 @@ def test_ties_are_in_descending_order_of_ids(tmp_path):
         ("q1 d1 1\nq1 Q0 d2 2 3 x\n", r"line 2: 6 columns, a run has 3"),
         ("q1 Q0 d1 1 5 x\nq2 Q0 d1 1 5 x\nq1 Q0 d1 2 4 x\n", r"line 3: document d1 is listed twice for query q1"),
         ("q1 Q0 d1 1 five x\n", "line 1: score 'five' is not a number within"),
-        ("q1 Q0 d1 1 nan x\n", "line 1: score 'nan' is not a number within"),
-        ("q1 Q0 d0 1 5 x\nq1 Q0 d1 1 -inf x\n", "line 2: score '-inf' is not a number within"),
+        ("q1 Q0 d0 1 5 x\nq1 Q0 d1 1 nan x\n", "line 2: score 'nan' is not a number within"),
         ("q1 Q0 d1 1 2e37 x\n", "line 1: score '2e37' is not a number within"),
         (f"q1 d1 {'9' * 400}\n", "line 1: rank '9+' is not a number within"),
         ("q1 d1 1.5\n", "line 1: rank '1.5' is not a number within"),
         ("q1 Q0 d one 1 5 x\n", r"line 1: rank 'one', score '1', tag '5 x' are shifted, as by an id with a space"),
-        ("q 1 Q0 d1 1 5 x\n", "line 1: rank 'd1', score '1', tag '5 x' are shifted"),
         ("q1 Q0 d 7 1 5.5 x\n", "line 1: rank '7', score '1', tag '5.5 x' are shifted"),
         ("", "is empty"),
         (b"q1 Q0 d\xe9 1 5 x\n", "line 1: not UTF-8 .*; convert the file"),
@@ -93,20 +74,9 @@ def test_bad_runs_name_the_line(tmp_path, text, message):
         read_run(written(tmp_path, text))
 
 
-def test_damaged_gzip_is_an_input_error(tmp_path):
-    data = bytearray(gzip.compress(TREC.encode() * 1000))
-    with pytest.raises(InputError, match="damaged"):
-        read_run(written(tmp_path, bytes(data[: len(data) // 2]), "cut.gz"))
-    data[20:60] = b"\xff" * 40
-    with pytest.raises(InputError, match="damaged"):
-        read_run(written(tmp_path, bytes(data), "flipped.gz"))
-    with pytest.raises(FileNotFoundError):
-        read_run(str(tmp_path / "absent.trec"))
-
-
 def test_reads_qrels(tmp_path):
     expected = {"q1": {"d1": 2, "d2": -1}, "q2": {"d1": 0}}
-    assert read_qrels(written(tmp_path, "q1 0 d1 2\r\nq1\t0\td2\t-1\r\nq2 Q0 d1 0\r\n")) == expected
+    assert read_qrels(written(tmp_path, "\ufeffq1 0 d1 2\r\nq1\t0\td2\t-1\r\nq2 Q0 d1 0\r\n")) == expected
     beir = "query-id\tcorpus-id\tscore\nq1\td1\t2\nq1\td2\t-1\nq2\td1\t0\n"
     assert read_qrels(written(tmp_path, beir)) == expected
     swapped = "corpus-id\tscore\tquery-id\n1\t2\t11\n2\t-1\t11\n1\t0\t12\n"
@@ -118,13 +88,11 @@ def test_reads_qrels(tmp_path):
     "text, message",
     [
         ("q1 0 d1 1\nq1 0 d1 1\n", "line 2: document d1 is judged twice for query q1"),
-        ("q1 0 d1\n", "line 1: 3 columns and no header"),
         ("query-id passage-number page\n11 2 7\n", "line 1: 3 columns and no header"),
         ("query-id\tcorpus-id\tscore\n", "has no judgments"),
         ("\n", "is empty; it should"),
         ("q1 0 d1 yes\n", "line 1: relevance 'yes' is not an integer within ±10000"),
-        ("q1 0 d0 1\nq1 0 d1 10001\n", "line 2: relevance '10001' is not an integer within ±10000"),
-        ("q1 0 d1 -10001\n", "line 1: relevance '-10001' is not an integer"),
+        ("q1 0 d0 1\nq1 0 d1 -10001\n", "line 2: relevance '-10001' is not an integer within ±10000"),
         ("q1 0 d1 1\nq1 0 1\n", "line 2: 3 columns, qrels has 4"),
     ],
 )
@@ -138,6 +106,8 @@ def test_reads_queries(tmp_path):
     assert read_queries(written(tmp_path, "\ufeff1\twho\tis it\r\n\r\n2\twhat\u00a0 then \r\n")) == expected
     jsonl = '{"_id": "1", "text": "who is it"}\n{"id": 2, "text": "what\u00a0 then", "metadata": {}}\n'
     assert read_queries(written(tmp_path, jsonl)) == expected
+    half_a_pair = '{"_id": "1", "text": "x \\ud83d y \\ud83d\\ude00"}\n'
+    assert read_queries(written(tmp_path, half_a_pair)) == {"1": "x \ufffd y \U0001f600"}
 
 
 @pytest.mark.parametrize(
@@ -147,10 +117,8 @@ def test_reads_queries(tmp_path):
         ("1\ta\n1\tb\n", "line 2: query 1 is listed twice"),
         ("1\t \n", "line 1: query 1 has no text"),
         ('{"_id": "1"}\n', "line 1: text is null, not a text"),
-        ('{"text": "a"}\n', "line 1: query id is null"),
         ('{"_id": null, "text": "a"}\n', "line 1: query id is null"),
         ('{"_id": 1.5, "text": "a"}\n', "line 1: query id is 1.5, neither a text nor an integer"),
-        ('{"_id": "1 a", "text": "a"}\n', "line 1: query id '1 a' is empty or contains white space; rename the query"),
         ("1 a\ttext\n", "line 1: query id '1 a' is empty or contains white space; rename the query"),
         ("\ttext\n", "line 1: query id '' is empty"),
         ('{"_id": "\\ud83d", "text": "a"}\n', "line 1: query id .* half a surrogate pair"),
@@ -163,25 +131,19 @@ def test_bad_queries_name_the_line(tmp_path, text, message):
         read_queries(written(tmp_path, text))
 
 
-def test_half_a_surrogate_pair_in_a_text_is_replaced(tmp_path):
-    queries = read_queries(written(tmp_path, '{"_id": "1", "text": "x \\ud83d y \\ud83d\\ude00"}\n'))
-    assert queries == {"1": "x \ufffd y \U0001f600"}
-
-
 @pytest.mark.parametrize(
-    "qid, docid, message",
+    "qid, docid, score, message",
     [
-        ("q 1", "a", "query id 'q 1' is empty or contains white space"),
-        ("", "a", "query id ''"),
-        ("q", "a b", "document id 'a b'"),
+        ("q 1", "a", 1.0, "query id 'q 1' is empty or contains white space"),
+        ("", "a", 1.0, "query id ''"),
+        ("q", "a b", 1.0, "document id 'a b'"),
+        ("q1", "a", -1e38, r"query q1, document a: the score -1e\+38 is not a number within"),
+        ("q1", "a", float("nan"), "query q1, document a: the score nan is not a number within"),
     ],
 )
-def test_ids_that_a_run_cannot_hold_are_not_written(tmp_path, qid, docid, message):
+def test_what_a_run_cannot_hold_is_not_written(tmp_path, qid, docid, score, message):
     with pytest.raises(InputError, match=message):
-        write_run(str(tmp_path / "run"), [("q0", ["a"], [1.0]), (qid, ["x", docid], [2.0, 1.0])])
-    for score in (-1e38, float("nan")):
-        with pytest.raises(InputError, match=r"query q1, document a: the score (-1e\+38|nan) is not a number within"):
-            write_run(str(tmp_path / "run"), [("q0", ["a"], [1.0]), ("q1", ["b", "a"], [1.0, score])])
+        write_run(str(tmp_path / "run"), [("q0", ["a"], [1.0]), (qid, ["x", docid], [2.0, score])])
     assert not list(tmp_path.iterdir())
 
 
@@ -189,11 +151,8 @@ def test_writes_sorted_with_ties_broken(tmp_path):
     path = str(tmp_path / "out" / "run.trec")
     write_run(path, [("q1", ["a", "b", "c", "d"], [0.0, 1.0, 0.0, 1.0]), ("q2", ["a"], [7.0])])
     rows = [line.split() for line in (tmp_path / "out" / "run.trec").read_text().splitlines()]
-    assert [(r[0], r[2], r[3]) for r in rows] == [
-        *(("q1", d, str(n)) for n, d in enumerate("bdac", 1)),
-        ("q2", "a", "1"),
-    ]
-    assert {r[5] for r in rows} == {"harp_jax"}
+    ranked = [*(("q1", d, str(n)) for n, d in enumerate("bdac", 1)), ("q2", "a", "1")]
+    assert [(r[0], r[2], r[3], r[5]) for r in rows] == [(*row, "harp_jax") for row in ranked]
     assert read_run(path)["q1"].ranked() == ["b", "d", "a", "c"]
 
 
@@ -205,7 +164,7 @@ scores = st.lists(st.floats(-(2.0**100), 2.0**100, width=32), min_size=2, max_si
 )
 def test_scores_decrease_strictly_and_survive_the_text(values):
     values = sorted(values, reverse=True)
-    decreasing = strictly_decreasing(values)
+    decreasing = trec.strictly_decreasing(values)
     read_back = np.array([float(f"{x:.9g}") for x in decreasing], np.float32)
     assert (read_back == decreasing).all()
     assert (np.diff(decreasing.astype(np.float64)) < 0).all()
@@ -217,19 +176,21 @@ def test_scores_decrease_strictly_and_survive_the_text(values):
 def test_folds_and_lists_of_queries(tmp_path):
     folds = written(tmp_path, "q1\ta\nq2\tb\n\nq3\tb\n", "folds")
     listed = written(tmp_path, "q3\ttext\nq1\nq3\n", "listed")
-    assert read_folds(folds) == {"q1": "a", "q2": "b", "q3": "b"} and read_ids(listed) == ["q3", "q1"]
-    assert chosen_queries() is None and chosen_queries(listed) == {"q1", "q3"}
-    assert chosen_queries(folds=folds, wanted=["b"]) == {"q2", "q3"}
+    assert trec.read_folds(folds) == {"q1": "a", "q2": "b", "q3": "b"} and trec.read_ids(listed) == ["q3", "q1"]
+    assert trec.chosen_queries() is None and trec.chosen_queries(listed) == {"q1", "q3"}
+    assert trec.chosen_queries(folds=folds, wanted=["b"]) == {"q2", "q3"}
     for wrong in ({"only": listed, "folds": folds, "wanted": ["a"]}, {"folds": folds}, {"wanted": ["a"]}):
         with pytest.raises(InputError, match="choose queries by --only, or by --folds with --fold"):
-            chosen_queries(**wrong)
+            trec.chosen_queries(**wrong)
     qrels: dict = {"q1": {}, "q2": {}, "q3": {}}
-    assert list(read_subset(qrels)) == list(read_subset(qrels, "", folds, ["b", "a"])) == ["q1", "q2", "q3"]
-    assert list(read_subset(qrels, listed)) == ["q3", "q1"] and list(read_subset(qrels, listed, folds, ["b"])) == ["q3"]
+    assert list(trec.read_subset(qrels)) == list(trec.read_subset(qrels, "", folds, ["b", "a"])) == ["q1", "q2", "q3"]
+    assert list(trec.read_subset(qrels, listed)) == ["q3", "q1"] and list(
+        trec.read_subset(qrels, listed, folds, ["b"])
+    ) == ["q3"]
     with pytest.raises(InputError, match="1 queries have no judgments, q3 first"):
-        read_subset({"q1": {}}, listed)
+        trec.read_subset({"q1": {}}, listed)
     with pytest.raises(InputError, match="line 2: query q1 is listed twice"):
-        read_folds(written(tmp_path, "q1\ta\nq1\tb\n"))
+        trec.read_folds(written(tmp_path, "q1\ta\nq1\tb\n"))
     excluded = excluded_of(written(tmp_path, "q1\td1\n2 d2\nq1\td2\n"))
     assert excluded == {"q1": {"d1", "d2"}, "2": {"d2"}}
 
