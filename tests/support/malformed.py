@@ -3,7 +3,7 @@
 import random
 from xml.sax.saxutils import escape
 
-from data_pipeline.sources.document import LinkedDocument
+from data_pipeline.sources.document import LinkedDocument, Plain
 
 WORDS = "bak kori muta selo fine du the of near and in is a . , ( ) 1999".split()  # noqa: SIM905
 TOKENS = [
@@ -70,7 +70,7 @@ def html_page(number: int) -> bytes:
     return data + b"".join(draw.choices(BYTES, k=5)) if draw.random() < 0.3 else data
 
 
-def check_offsets(document: LinkedDocument) -> None:
+def check_offsets(document: LinkedDocument | Plain) -> None:
     """Every anchor is a piece of one line of the text, in order, and the text can be written."""
     document.text.encode()
     position = 0

@@ -3,7 +3,7 @@
 import pytest
 
 from data_pipeline.sources import urls
-from data_pipeline.sources.html_pages import MAX_OPEN, read_page
+from data_pipeline.sources.html_pages import _BEGIN, MAX_OPEN, read_page
 from harp_jax.base.errors import InputError
 from tests.support import source_reading
 
@@ -85,24 +85,35 @@ def test_every_link_that_is_no_anchor_of_the_text_is_counted():
     page = "<nav><a href=1>a</a><a href=2>b</a></nav><p>c <a href=3><img></a> <a href='#'>d</a><a href='tel:1'>e</a><a href='http://['>f</a>"
     (document,), dropped = read(page)
     assert document.links == ()
-    assert sorted((each.reason, each.times) for each in dropped) == [
-        ("link-empty", 1), ("link-invalid", 1), ("link-outside-content", 2), ("link-scheme", 1), ("link-self", 1),
-    ]  # fmt: skip
-    assert [each.example for each in dropped if each.reason == "link-outside-content"] == ["1"]
+    counts = {"link-empty": 1, "link-invalid": 1, "link-outside-content": 2, "link-scheme": 1, "link-self": 1}
+    assert {each.reason: each.times for each in dropped} == counts
 
 
-def test_first_section_and_title():
-    (document,), _ = read("<title>Site</title><h1> The <i>title</i></h1><p>Lead.<p>More.<h2>A</h2><p>Body.")
-    assert document.text == "Lead.\nMore.\nA\nBody." and document.text[: document.lead_end] == "Lead.\nMore."
-    assert document.title == "The title" and document.address == document.id == "https://x.org/guide"
-    (document,), _ = read("<div>Menu<h3>Contents</h3>Part</div><h1>T</h1><p>Lead.<h1>Next</h1>Body.")
-    assert document.text[: document.lead_end] == "Menu\nContents\nPart\nLead."
-    chapters = "<title>AUTOINCREMENT</title><h1>{}Summary</h1><p>Lead.<h1>{}Keyword</h1><p>Body."
-    for numbers, title in ((("1. ", "2. "), "AUTOINCREMENT"), (("", ""), "Summary")):
-        (document,), _ = read(chapters.format(*numbers))
-        assert document.title == title
-    (document,), _ = read("<title>Only\n title</title>text")
-    assert document.title == "Only title" and document.lead_end == 4
+CHAPTERS = "<title>AUTOINCREMENT</title><h1>{0}Summary</h1><p>Lead.<h1>{0}Keyword</h1><p>Body."
+
+
+@pytest.mark.parametrize(
+    ("page", "title", "lead"),
+    [
+        (
+            "<title>Site</title><h1> The <i>title</i></h1><p>Lead.<p>More.<h2>A</h2><p>Body.",
+            "The title",
+            "Lead.\nMore.",
+        ),
+        (
+            "<div>Menu<h3>Contents</h3>Part</div><h1>T</h1><p>Lead.<h1>Next</h1>Body.",
+            "T",
+            "Menu\nContents\nPart\nLead.",
+        ),
+        (CHAPTERS.format("1. "), "AUTOINCREMENT", "Lead."),
+        (CHAPTERS.format(""), "Summary", "Lead."),
+        ("<title>Only\n title</title>text", "Only title", "text"),
+    ],
+)
+def test_first_section_and_title(page, title, lead):
+    (document,), _ = read(page)
+    assert (document.title, document.text[: document.lead_end]) == (title, lead)
+    assert document.address == document.id == "https://x.org/guide"
 
 
 def test_canonical_links_and_moved_pages_are_redirects():
@@ -138,15 +149,12 @@ def test_encodings(data, charset, text, replaced):
 @pytest.mark.parametrize(
     "one,other",
     [
-        ("https://x.org/a/", "HTTP://X.org:80/a#f"),
-        ("https://x.org", "https://x.org/index.html"),
-        ("https://x.org/a", "https://x.org/a/Index.php"),
-        ("https://x.org/~a/%C3%A4", "https://x.org/%7ea/ä"),
-        ("https://x.org/b", "https://x.org/a/./../b"),
+        ("https://x.org/a/", "HTTP://X.org:80/a#f"), ("https://x.org", "https://x.org/index.html"),
+        ("https://x.org/a", "https://x.org/a/Index.php"), ("https://x.org/~a/%C3%A4", "https://x.org/%7ea/ä"),
+        ("https://x.org/b", "https://x.org/a/./../b"), ("file:///a/b.html", "file:///a/c/../b.html"),
         ("https://xn--bcher-kva.de/?q=1", "http://bücher.de/index.htm?q=1"),
-        ("file:///a/b.html", "file:///a/c/../b.html"),
     ],
-)
+)  # fmt: skip
 def test_urls_of_one_page_are_one_address(one, other):
     assert urls.address(one) == urls.address(other) is not None
 
@@ -174,9 +182,9 @@ def test_tangled_pages_are_read_or_counted(markup, times):
         assert all(document.text[start:end].strip() for start, end, _ in document.links)
 
 
-@pytest.mark.parametrize("page", ["<div>" * (MAX_OPEN + 1) + "x", "<svg><div>" + "<x/>" * 3000], ids=["div", "svg"])
-def test_pages_too_tangled_are_counted(page):
-    assert read(page)[1][0].reason == "page-too-tangled"
+def test_pages_too_tangled_are_counted():
+    for page in ("<div>" * (MAX_OPEN + 1) + "x", "<svg><div>" + "<x/>" * 3000):
+        assert read(page)[1][0].reason == "page-too-tangled"
 
 
 def write(folder, pages):
@@ -193,21 +201,15 @@ def read_folder(*paths, **fields):
 def test_folders(tmp_path):
     pages = {
         "index.html": "<p>a <a href='guide/'>guide</a> <a href='/b%20c.htm'>b</a> <a href='https://x.org/docs/guide/'>u</a>",
-        "guide/index.html": "<p>b <a href='../index.html'>up</a>",
-        "b c.htm": "<p>c",
-        "ä.xhtml": "<p>d",
-        "large.html": b"x" * 5000,
-        "image.png": b"\x89PNG",
-        ".git/x.html": "hidden",
-    }
+        "guide/index.html": "<p>b <a href='../index.html'>up</a>", "b c.htm": "<p>c", "ä.xhtml": "<p>d",
+        "large.html": b"x" * 5000, "image.png": b"\x89PNG", ".git/x.html": "hidden",
+    }  # fmt: skip
     folder = write(tmp_path / "site", pages)
     documents, dropped = read_folder(folder, max_page_bytes=4000)
     found = {document.address: document for document in documents if document.redirect is None}
     assert list(found) == ["file:///b%20c.htm", "file:///guide", "file://", "file:///%C3%A4.xhtml"]
-    assert {d.address: d.redirect for d in documents if d.redirect is not None} == {
-        "file:///b%20c": "file:///b%20c.htm",
-        "file:///%C3%A4": "file:///%C3%A4.xhtml",
-    }
+    moved = {"file:///b%20c": "file:///b%20c.htm", "file:///%C3%A4": "file:///%C3%A4.xhtml"}
+    assert {d.address: d.redirect for d in documents if d.redirect is not None} == moved
     targets = [link.target for link in found["file://"].links]
     assert targets == ["file:///guide", "file:///b%20c.htm", "https://x.org/docs/guide"]
     assert [(each.where, each.reason) for each in dropped] == [(str(folder / "large.html"), "page-too-large")]
@@ -216,8 +218,6 @@ def test_folders(tmp_path):
     for wrong in ("https://x.org/?v=2", "https://x.org/#f", "https://x.org/\n", "x.org", "http://[bad"):
         with pytest.raises(InputError, match="base_url"):
             read_folder(folder, base_url=wrong)
-    with pytest.raises(InputError, match="no file matches"):
-        read_folder(tmp_path / "absent")
 
 
 def reached(documents):
@@ -266,8 +266,6 @@ def test_file_names_are_escaped_as_links_are(tmp_path):
 
 
 def test_files_are_sniffed_in_linear_time():
-    from data_pipeline.sources.html_pages import _BEGIN
-
     assert not _BEGIN.match(b"<!---->" * 146) and not _BEGIN.match(b"<html5>")
     for begin in (b"\xef\xbb\xbf\n<HTML lang=en>", b"<?xml version='1.0'?>\n<!-- a\n -->\n<!--b--><!doctype\nHTML>"):
         assert _BEGIN.match(begin)

@@ -28,27 +28,25 @@ def first_words(page: str) -> list[str]:
 LINKS = "".join(f"<li><a href=/{word}>{word} and more of it</a></li>" for word in ("News", "Sport", "Money"))
 
 
+CONTENT = prose("Lead") + prose("Body")
+
+
 @pytest.mark.parametrize(
     "page",
     [
-        f"<main></main><div>{prose('Lead')}{prose('Body')}</div>",
-        f"<form action=/ id=aspnet>{prose('Lead')}{prose('Body')}</form>",
-        f"<noscript>{prose('Lead')}{prose('Body')}</noscript>",
-        f"<div>{prose('Lead')}{prose('Body')}</div><article><a href=/x>Another</a></article>",
-        f"<div class='has-sidebar tag'>{prose('Lead')}{prose('Body')}</div>",
-        f"<div class='post hentry tag-canals category-news'>{prose('Lead')}{prose('Body')}</div><p>Short",
-        f"<div class=page>{prose('Lead')}{prose('Body')}</div><div><div>{prose('Lower', 1)}</div></div>",
+        f"<main></main><div>{CONTENT}</div>",
+        f"<form action=/ id=aspnet>{CONTENT}</form>",
+        f"<noscript>{CONTENT}</noscript>",
+        f"<div>{CONTENT}</div><article><a href=/x>Another</a></article>",
+        f"<div class='has-sidebar tag'>{CONTENT}</div>",
+        f"<div class='post hentry tag-canals category-news'>{CONTENT}</div><p>Short",
+        f"<div class=page>{CONTENT}</div><div><div>{prose('Lower', 1)}</div></div>",
+        "<form><p>Lead<p>Body</form>",
+        "<main></main><p>Lead<p>Body",
     ],
-    ids=["empty-main", "form", "noscript", "other-article", "name", "tag-of-article", "below"],
 )
 def test_the_content_of_the_page_is_found(page):
     assert first_words(f"<body>{page}</body>")[:2] == ["Lead", "Body"]
-
-
-def test_a_short_page_inside_a_form_or_after_an_empty_main_is_read():
-    assert text_of("<form><p>One <a href=x>two</a>.</form>") == "One two."
-    assert text_of("<main></main><p>One.") == "One."
-    assert text_of("<nav>menu menu menu</nav><p>One.") == "One."
 
 
 @pytest.mark.parametrize(
@@ -71,9 +69,9 @@ def test_parts_of_the_site_are_left_out(boilerplate):
 
 
 def test_what_stands_around_the_article_is_left_out():
-    page = f"<div class=l><p>Canals</p><div class=d>1 May</div><h1>Locks</h1>{prose('Lead')}{prose('Body')}<h2>Sections</h2>"
+    page = f"<div class=l><p>Canals</p><div class=d>1 May</div><h1>Locks</h1>{CONTENT}<h2>Sections</h2>"
     assert first_words(page + f"<div class=m><ul>{LINKS}</ul></div></div>") == ["Lead", "Body"]
-    below = f"<main><h1>Locks</h1><div>{prose('Lead')}{prose('Body')}</div><div class=x>Stay with us</div></main>"
+    below = f"<main><h1>Locks</h1><div>{CONTENT}</div><div class=x>Stay with us</div></main>"
     assert first_words(below) == ["Lead", "Body"]
 
 

@@ -14,7 +14,6 @@ import pytest
 from data_pipeline.links import link_graph
 from data_pipeline.pipeline import generate
 from data_pipeline.sources import json_formats
-from data_pipeline.sources.document import Link, LinkedDocument
 from data_pipeline.sources.html_pages import read_page
 from data_pipeline.sources.wikitext import Site, plain_text
 from data_pipeline.text.sentences import sentences
@@ -69,11 +68,12 @@ def test_the_job_takes_malformed_pages_and_accounts_for_every_one(tmp_path, page
     assert whole or sum(link["target"].startswith("Page ") for link in links) >= 2 * len(documents)
 
 
-def test_intact_links_before_the_malformed_part_are_kept():
-    for number in range(PAGES):
-        text = f"Near [[Page 1|bak kori]].\n\n{malformed.wikitext(number)}"
-        plain = plain_text(text, SITE)
+def test_intact_links_before_the_malformed_part_are_kept_and_offsets_hold():
+    for number in range(300):
+        plain = plain_text(f"Near [[Page 1|bak kori]].\n\n{malformed.wikitext(number)}", SITE)
         assert [(plain.text[a:b], target) for a, b, target in plain.links[:1]] == [("bak kori", "Page 1")], number
+        malformed.check_offsets(plain)
+        assert plain.text == plain.text.strip() and "\n\n" not in plain.text and "  " not in plain.text, number
 
 
 @pytest.mark.parametrize("number", range(0, 60, 3))
@@ -113,9 +113,7 @@ def test_html_of_2_mib_returns():
 def test_extracted_text_keeps_its_offsets():
     for number in range(PAGES):
         text = malformed.wikitext(number).replace("[[", '<a href="x">').replace("]]", "</a>")
-        plain = json_formats.plain_text(json_formats.string({"text": text}, "text", ""), "T")
-        links = tuple(Link(*link) for link in plain.links)
-        malformed.check_offsets(LinkedDocument("a", "a", "T", plain.text, links, plain.lead_end))
+        malformed.check_offsets(json_formats.plain_text(json_formats.string({"text": text}, "text", ""), "T"))
 
 
 @pytest.mark.parametrize("format_", ["linked_jsonl", "mediawiki", "multistream"])
