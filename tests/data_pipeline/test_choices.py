@@ -41,12 +41,21 @@ def test_presets_are_valid(tmp_path, preset):
         (dict(preset="authors"), "unknown preset 'authors'"),
         (dict(weighting="loud"), "weighting"),
         (dict(tasks=("prop",), encoder="", prop_distribution="contrastive"), "config.encoder is not set"),
+        (dict(workers=0), "workers"),
+        (dict(memory_limit="lots"), "memory_limit"),
+        (dict(memory_limit="4"), "memory_limit"),
+        (dict(source={"format": "pdf"}), "format"),
+        (dict(source={"max_page_bytes": 0}), "max_page_bytes"),
+        (dict(source={"paths": ()}), "paths"),
+        (dict(source={"index": ("i",)}), "index"),
     ],
 )
-def test_choices_that_make_no_sense_are_one_line(tmp_path, fields, message):
+def test_choices_that_make_no_sense_are_refused_before_the_job(tmp_path, fields, message):
     (tmp_path / "vocab.txt").touch()
+    (tmp_path / "pages-0.jsonl").touch()
     with pytest.raises(InputError, match=message):
-        plain(corpus.config(tmp_path, **fields))
+        generate(corpus.config(tmp_path, **fields), str(tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
 
 
 def test_the_official_preset_runs_and_the_command_line_wins(tmp_path):

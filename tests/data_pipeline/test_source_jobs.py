@@ -1,8 +1,6 @@
-"""The whole job from other sources than JSONL: a web site as folder and as crawl, a multistream dump, extracted text."""
+"""The whole job from other sources than JSONL: a web site as folder and as crawl, a German dump."""
 
-import bz2
 import gzip
-import html
 import importlib
 import json
 
@@ -15,10 +13,9 @@ from data_pipeline.links import parsing, web_sites
 from data_pipeline.pipeline import generate
 from data_pipeline.sources import formats, warc
 from data_pipeline.sources.document import Link, LinkedDocument
-from harp_jax.base.errors import InputError
 from harp_jax.input.records import read_manifest
-from tests.support import corpus
-from tests.support.corpus_site import linked, web_page
+from tests.support import corpus, source_reading
+from tests.support.corpus_site import web_page, write_site
 from tests.support.generation_job import linked_documents, records, table
 from tests.support.source_files import HEAD, TAIL, record
 from tests.support.source_files import page as xml_page
@@ -37,14 +34,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def site(folder):
-    for number in range(corpus.PAGES):
-        pages = {f"p{number}": web_page(number)}
-        if number % 5 == 0:
-            pages[f"old{number}"] = f"<meta http-equiv=refresh content='0; url=../p{number}/'>"
-        for name, page in pages.items():
-            (folder / "site" / name).mkdir(parents=True)
-            (folder / "site" / name / "index.html").write_text(page)
-    c = config(folder, "html", (str(folder / "site"),))
+    c = config(folder, "html", (write_site(folder / "site"),))
     c.source.base_url = "https://x.org/"
     generate(c, str(folder / "html"), SerialEngine)
     return folder / "html"
@@ -97,38 +87,6 @@ def test_a_crawl_of_the_site_gives_the_same_documents(site, folder, monkeypatch)
     assert sum(row["n"] for row in table(folder / "crawl", "losses") if row["reason"] == "link-boilerplate") == 144
 
 
-def test_a_multistream_dump_and_its_extracted_text_give_the_same_links(folder):
-    streams, lines, extracted = [bz2.compress(HEAD.encode())], [], []
-    for start in range(0, corpus.PAGES, 6):
-        pages = ""
-        for number in range(start, start + 6):
-            lead, body = linked(number, lambda target, anchor: f"[[{target}|{anchor}]]")
-            pages += xml_page(f"P{number}", f"{lead}\n== More ==\n{body}", number)
-            lines.append(f"{sum(map(len, streams))}:{number}:P{number}")
-            lead, body = linked(number, lambda target, anchor: f'<a href="{target}">{anchor}</a>')
-            text = html.escape(f"{lead}\nSection::::More.\n{body}", quote=False)
-            extracted.append(json.dumps({"id": str(number), "title": f"P{number}", "text": text}))
-        streams.append(bz2.compress(pages.encode()))
-    (folder / "dump.xml.bz2").write_bytes(b"".join([*streams, bz2.compress(TAIL.encode())]))
-    (folder / "index.txt").write_text("\n".join(lines) + "\n")
-    (folder / "extracted" / "AA").mkdir(parents=True)
-    (folder / "extracted" / "AA" / "wiki_00").write_text("\n".join(extracted))
-    (folder / "aliases.tsv").write_text("".join(f"old{n}\tp{n}\n" for n in range(0, corpus.PAGES, 5)))
-    found = {}
-    for name, format_, path, index in (
-        ("plain", "mediawiki", "dump.xml.bz2", ()),
-        ("multistream", "mediawiki", "dump.xml.bz2", (str(folder / "index.txt"),)),
-        ("extractor", "wikiextractor", "extracted", ()),
-    ):
-        c = config(folder, format_, (str(folder / path),))
-        c.source.index, c.source.redirects = index, (str(folder / "aliases.tsv"),)
-        found[name] = linked_documents(c, folder / name)
-        assert resolved(folder / name)[1] == corpus.PAGES
-    assert found["plain"] == found["multistream"]
-    plain, extracted = ({id_: row["links"] for id_, row in found[name].items()} for name in ("plain", "extractor"))
-    assert plain == extracted
-
-
 GERMAN = HEAD.replace(' xml:lang="de"', "").replace("<case>", "<dbname>dewiki</dbname><case>")
 ABBREVIATED = "Der Fluss fließt z. B. nach [[{}|große Städt]]en, sagte Dr. Müller am 3. Mai. Danach wird er breiter."
 
@@ -151,36 +109,35 @@ def test_a_german_dump_becomes_pairs_by_the_rules_of_german(folder):
     assert {texts[row["doc"]][row["sentence_start"] : row["sentence_end"]].strip() for row in ranked} == {whole}
 
 
-PAGE = "<!doctype html><html{}><title>x</title><p>text</p></html>"
-LONG = "<!doctype html><html><title>x</title><p>{}</p></html>"
-KANA = LONG.format("この道具は写真の一部を切り抜きます。まず範囲を選び、それから大きさを決めてください。" * 6)
-UMLAUT = LONG.format(
-    "Mit diesem Werkzeug wird ein Teil des Bildes ausgeschnitten. Wählen Sie zuerst den Bereich aus. " * 4
+SILENT = "<html><p>text"
+KANA = "<html><p>" + "この道具は写真の一部を切り抜きます。まず範囲を選び、それから大きさを決めてください。" * 6
+UMLAUT = (
+    "<html><p>" + "Mit diesem Werkzeug wird ein Teil des Bildes ausgeschnitten. Wählen Sie zuerst den Bereich aus. " * 4
 )
 
 
 @pytest.mark.parametrize(
-    ("written", "tag", "origin"),
+    ("pages", "tag", "origin"),
     [
-        ({"a.html": PAGE.format(" lang=ja"), "b.html": PAGE.format(' class=x lang="JA"'), "c.html": PAGE.format("")},
-         "ja", "by <html lang> or <body lang> of 2 of the 2 first pages"),
-        ({"a.html": "<html><title>x</title><body lang='de' class=x><p>text"}, "de", "by <html lang> or <body lang> of 1"),
-        ({"a.html": PAGE.format(""), "b.html": PAGE.format("")}, "en", "assumed: no <html lang>"),
-        ({"a.html": KANA, "b.html": KANA, "c.html": UMLAUT, "d.html": PAGE.format("")}, "ja", "by the words of 2 of the 3"),
-        ({"a.html": UMLAUT}, "de", "by the words of 1 of the 1"),
-        ({"dump.xml": HEAD + TAIL}, "de", "by the head of the dump"),
-        ({"dump.xml": GERMAN + TAIL}, "de", "by the head of the dump"),
-        ({"dump.xml": GERMAN.replace("dewiki", "pt_brwiki") + TAIL}, "pt", "by the head of the dump"),
+        (
+            ("<html lang=ja>", '<html class=x lang="JA">', SILENT),
+            "ja",
+            "by <html lang> or <body lang> of 2 of the 2 first pages",
+        ),
+        (("<html><body lang='de' class=x><p>text",), "de", "by <html lang> or <body lang> of 1"),
+        ((SILENT, SILENT), "en", "assumed: no <html lang>"),
+        ((KANA, KANA, UMLAUT, SILENT), "ja", "by the words of 2 of the 3"),
+        ((UMLAUT,), "de", "by the words of 1 of the 1"),
+        ((HEAD + TAIL,), "de", "by the head of the dump"),
+        ((GERMAN + TAIL,), "de", "by the head of the dump"),
+        ((GERMAN.replace("dewiki", "pt_brwiki") + TAIL,), "pt", "by the head of the dump"),
     ],
-)  # fmt: skip
-def test_the_language_is_read_from_the_pages(tmp_path, written, tag, origin):
-    for name, text in written.items():
-        (tmp_path / name).write_text(text)
-    of_html = "a.html" in written
-    c = corpus.config(tmp_path, language="")
-    c.source.format, c.source.redirects = "html" if of_html else "mediawiki", ()
-    c.source.paths = (str(tmp_path if of_html else tmp_path / "dump.xml"),)
-    found = formats.language_of(c.source.to_dict())
+)
+def test_the_language_is_read_from_the_pages(tmp_path, pages, tag, origin):
+    kind = "html" if pages[0].startswith("<html") else "mediawiki"
+    for number, page in enumerate(pages):
+        (tmp_path / f"{number}.html").write_text(page)
+    found = formats.language_of(source_reading.source(kind, tmp_path / "*.html"))
     assert found.tag == tag and found.origin.startswith(origin)
 
 
@@ -210,21 +167,6 @@ def test_configs_are_valid(name):
     c = module.get_config()
     c.tokenizer, c.encoder, c.language = c.tokenizer or "t", c.encoder or "uniform", "en"  # else read from its files
     assert plain(c)["source"]["format"] in formats.FORMATS
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("source.format", "pdf"), ("source.max_page_bytes", 0), ("source.paths", ()), ("source.index", ("i",)),
-        ("workers", 0), ("memory_limit", "lots"), ("memory_limit", "4"),
-    ],
-)  # fmt: skip
-def test_fields_are_checked_before_the_job(folder, tmp_path, field, value):
-    c = corpus.config(folder)
-    c.update_from_flattened_dict({field: value})
-    with pytest.raises(InputError, match=field.removeprefix("source.")):
-        generate(c, str(tmp_path / "out"))
-    assert not (tmp_path / "out").exists()
 
 
 def test_redirect_files_pass_in_parts(folder, tmp_path, monkeypatch):

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from harp_jax.checkpoints.huggingface import save_hf
+from tests.support.processes import none_left
 from tests.support.tiny_bert import CONFIG, WORDS, random_params, small_tokenizer
 
 pytestmark = pytest.mark.faults
@@ -42,7 +43,6 @@ def command(name: str, data: Path, output: Path) -> list[str]:
     docs, queries = f"--docs={data}/docs.tsv", f"--queries={data}/queries.tsv"
     pages = ["--config=data/linked_jsonl", f"--config.source.paths=('{data}/pages.jsonl',)"]
     surveyed = [f"--config.{x}" for x in ("min_article_words=0", "validation_fraction=0.4", "workers=1")]
-    trained = ["--config=baselines/linklearn", f"--config.docs=('{data}/pages.jsonl',)", "--config.steps=60"]
     arguments = {
         "words": [docs],
         "first-stage": [docs, queries],
@@ -50,7 +50,11 @@ def command(name: str, data: Path, output: Path) -> list[str]:
         "anchors": pages,
         "survey": [*pages, *surveyed, "--max_queries=50"],
         "tune-first-stage": [docs, queries, f"--qrels={data}/qrels.txt"],
-        "linklearn-train": trained,
+        "linklearn-train": [
+            "--config=baselines/linklearn",
+            f"--config.docs=('{data}/pages.jsonl',)",
+            "--config.steps=60",
+        ],
     }
     option = "--workdir" if name == "linklearn-train" else "--output"
     return [sys.executable, "-m", "harp_jax", name, *arguments[name], f"{option}={output}"]
@@ -69,22 +73,10 @@ def content(output: Path) -> dict[str, bytes]:
     return {name: file.read_bytes() for name, file in named.items() if not re.search("metrics.jsonl|tfevents", name)}
 
 
-def processes_of(group: int) -> list[int]:
-    """Processes of a session that still run."""
-    found = []
-    for entry in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            words = Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(words[3]) == group and words[0] != "Z":
-            found.append(int(entry))
-    return found
+COMMANDS = ("words", "first-stage", "rerank", "anchors", "survey", "tune-first-stage", "linklearn-train")
 
 
-@pytest.mark.parametrize(
-    "name", ["words", "first-stage", "rerank", "anchors", "survey", "tune-first-stage", "linklearn-train"]
-)
+@pytest.mark.parametrize("name", COMMANDS)
 def test_a_signal_ends_the_command_clearly_and_the_next_run_completes_it(name, data, tmp_path):
     began = time.monotonic()
     assert start(name, data, tmp_path / "whole").wait(timeout=600) == 0
@@ -98,11 +90,7 @@ def test_a_signal_ends_the_command_clearly_and_the_next_run_completes_it(name, d
         _, said = running.communicate(timeout=120)
         assert running.returncode in (ENDS[how], -how, 0) and "Traceback" not in said, (how, running.returncode, said)
         assert running.returncode != 130 or "interrupted" in said
-        for _ in range(600):
-            if not processes_of(running.pid):
-                break
-            time.sleep(0.1)
-        assert not processes_of(running.pid)
+        assert none_left(running.pid)
         if output.is_file():
             assert content(output) == {"output": content(tmp_path / "whole")["whole"]}
     assert start(name, data, output).wait(timeout=600) == 0

@@ -2,19 +2,18 @@
 
 import json
 import os
-import random
 import shutil
 import signal
 import subprocess
 import tempfile
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.support import corpus
-from tests.support.corpus_site import web_page
+from tests.support.corpus_site import write_site
 from tests.support.generation_job import hashes, start
+from tests.support.processes import wait_for
 
 pytestmark = pytest.mark.faults
 pytest.importorskip("pyspark", reason="needs pyspark: make spark")
@@ -47,13 +46,6 @@ def written(directory: Path) -> dict[str, str]:
     return hashes(directory) | hashes(directory, "manifest.json")
 
 
-def wait_for(path: Path, process: subprocess.Popen) -> None:
-    while not path.exists():
-        assert process.poll() is None, f"the job ended before {path.name}"
-        time.sleep(0.01)
-    time.sleep(random.Random(path.name).uniform(0, 0.3))
-
-
 def executors(pid: int) -> list[int]:
     """The executors' processes below a job's."""
     below, found = [pid], []
@@ -82,7 +74,7 @@ def test_an_executor_killed_mid_job_changes_nothing(made, beside, begun):
     """In the joins of the link graph, in those of the pages' passages, in a map."""
     config, expected = made
     process = start(config, beside, *CLUSTER)
-    wait_for(beside / ".work" / begun, process)
+    wait_for(beside / ".work" / begun, process, 0.3)
     found = executors(process.pid)
     assert len(found) == 2
     os.kill(found[0], signal.SIGKILL)
@@ -94,7 +86,7 @@ def test_an_executor_killed_mid_job_changes_nothing(made, beside, begun):
 def test_a_job_killed_on_one_engine_is_finished_by_the_other(made, beside, first, second):
     config, expected = made
     process = start(config, beside, *first)
-    wait_for(beside / ".work" / "targets", process)
+    wait_for(beside / ".work" / "targets", process, 0.3)
     process.kill()
     process.wait()
     assert not (beside / "manifest.json").exists()
@@ -105,13 +97,7 @@ def test_a_job_killed_on_one_engine_is_finished_by_the_other(made, beside, first
 def test_web_pages_on_a_cluster(tmp_path):
     """Their boilerplate is a join between two maps that no other format has."""
     folder = corpus.write(tmp_path / "corpus", files=1)
-    pages = {f"p{number}": web_page(number) for number in range(corpus.PAGES)}
-    for number in range(0, corpus.PAGES, 5):
-        pages[f"old{number}"] = f"<meta http-equiv=refresh content='0; url=../p{number}/'>"
-    for name, page in pages.items():
-        (folder / "site" / name).mkdir(parents=True)
-        (folder / "site" / name / "index.html").write_text(page)
-    source = dict(format="html", paths=(str(folder / "site"),), redirects=(), base_url="https://x.org/")
+    source = dict(format="html", paths=(write_site(folder / "site"),), redirects=(), base_url="https://x.org/")
     config = corpus.write_config(tmp_path / "config.py", folder, encoder="idf", workers=2, source=source)
     assert start(config, tmp_path / "local").wait(timeout=600) == 0
     expected = written(tmp_path / "local")

@@ -1,25 +1,32 @@
-"""The pages of the invented corpus in other markup: `linked` by any, `web_page` in HTML with a menu and a footer."""
+"""The pages of the invented corpus as a web site, with a menu and a footer."""
+
+from pathlib import Path
 
 from tests.support import corpus
 
 MENU = "".join(f"<p><a href='/p{number}/'>{word}</a>" for number, word in enumerate(("ba", "ko", "ri")))
 
 
-def linked(number: int, markup) -> tuple[str, str]:
-    """Lead and body of an invented page, links written by `markup(target, anchor)`."""
+def web_page(number: int) -> str:
     page = corpus.page(number)
     text, position = "", 0
     for link in page["links"]:
-        anchor = page["text"][link["start"] : link["end"]]
-        text += page["text"][position : link["start"]] + markup(link["target"].replace("alias-", "old"), anchor)
+        anchor, target = page["text"][link["start"] : link["end"]], link["target"].replace("alias-", "old")
+        text += page["text"][position : link["start"]] + f"<a href='../{target}/index.html#top'>{anchor}</a>"
         position = link["end"]
     lead, _, body = (text + page["text"][position:]).partition("\n")
-    return lead, body
-
-
-def web_page(number: int) -> str:
-    lead, body = linked(number, lambda target, anchor: f"<a href='../{target}/index.html#top'>{anchor}</a>")
     return (
         f"<!doctype html><meta charset=utf-8><title>{number}</title>"
         f"<h1>p{number}</h1><p>{lead}</p><h2>more</h2><p>{body}</p>{MENU}<footer><a href='/about'>about</a></footer>"
     )
+
+
+def write_site(folder: Path) -> str:
+    """A folder a page, and one that redirects for every alias."""
+    pages = {f"p{number}": web_page(number) for number in range(corpus.PAGES)}
+    for number in range(0, corpus.PAGES, 5):
+        pages[f"old{number}"] = f"<meta http-equiv=refresh content='0; url=../p{number}/'>"
+    for name, page in pages.items():
+        (folder / name).mkdir(parents=True)
+        (folder / name / "index.html").write_text(page)
+    return str(folder)
