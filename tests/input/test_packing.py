@@ -8,18 +8,8 @@ import pytest
 from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
 from harp_jax.config import pretrain
-from harp_jax.input.packing import (
-    Group,
-    PackedLayout,
-    batch_shapes,
-    enough_rows,
-    fill,
-    fit,
-    make_layout,
-    pair_sequences,
-    plan,
-    text_sequence,
-)
+from harp_jax.input import packing
+from harp_jax.input.packing import Group, PackedLayout, fill, pair_sequences, plan, text_sequence
 from tests.support.synthetic import EMPTY, TEMPLATE, tokenizer
 
 SMALL = PackedLayout(rows=1, row_length=128, sequences=8, group_size=2, pad=0)
@@ -62,7 +52,7 @@ def test_arrays_hold_the_sequences_in_berts_format():
     groups = wiki_like_groups(40, seed=3)
     placements = next(plan(lengths(groups), LAYOUT))
     batch = fill(groups, placements, LAYOUT, lane=2)
-    for name, (shape, dtype) in batch_shapes(LAYOUT, 1).items():
+    for name, (shape, dtype) in packing.batch_shapes(LAYOUT, 1).items():
         assert batch[name].shape == shape and batch[name].dtype == dtype, name
     for number, placement in enumerate(placements):
         for member, sequence in enumerate(groups[placement.group].sequences):
@@ -112,20 +102,17 @@ def test_the_longer_text_is_truncated_as_by_longest_first_of_transformers():
         for query in range(30):
             for document in range(30):
                 expected = reference.encode("a " * query, "b " * document).ids
-                found = fit(np.zeros(query), np.ones(document), length, TEMPLATE)
+                found = packing.fit(np.zeros(query), np.ones(document), length, TEMPLATE)
                 assert [len(side) for side in found] == [expected.count(0), expected.count(1)], (query, document)
-    query, document = fit(np.arange(10), np.arange(500), 128, TEMPLATE)
+    query, document = packing.fit(np.arange(10), np.arange(500), 128, TEMPLATE)
     assert len(query) == 10 and len(document) == 115
 
 
-def test_a_text_alone():
+def test_a_text_alone_and_a_group_that_fits_no_batch():
     sequence = text_sequence(np.arange(5, 300), 128, TEMPLATE)
     assert len(sequence) == 128
     batch = fill([Group(0, (sequence,))], next(plan([(128,)], SMALL)), SMALL, 0)
     assert not batch["group_valid"].any() and (batch["mask_ids"] >= 0).sum() == 126
-
-
-def test_a_group_that_fits_no_batch_is_named():
     with pytest.raises(InputError, match=r"\(100, 100\).*batch_pairs"):
         list(plan([(100, 100)], SMALL))
 
@@ -140,7 +127,7 @@ def test_the_mean_number_of_pairs_is_the_configured_one(pairs, lanes):
 
     config = pretrain()
     config.batch_pairs, config.lanes = pairs, lanes
-    layout = make_layout(config, tokenizer(), Reader(), {"qdm": 1.0}, 2, 2 * pairs)
+    layout = packing.make_layout(config, tokenizer(), Reader(), {"qdm": 1.0}, 2, 2 * pairs)
     batches = sum(1 for at in range(0, 4000, 1000) for _ in plan(lengths(groups)[at : at + 1000], layout))
     found = lanes * len(groups) / batches
     # A lane has whole rows: the mean is within half a row.
@@ -159,7 +146,7 @@ def test_the_mean_number_of_pairs_is_the_configured_one(pairs, lanes):
     ],
 )
 def test_rows_are_found_for_groups_of_any_size(tokens, lengths):
-    layout = enough_rows(PackedLayout(1, 64, 4, 2, 0, tokens=tokens), lengths)
+    layout = packing.enough_rows(PackedLayout(1, 64, 4, 2, 0, tokens=tokens), lengths)
     assert layout.rows <= 2 * tokens / 64 + 4
     windows = list(plan(lengths * 60, layout))
     held = [sum(sum(lengths[placed.group % len(lengths)]) for placed in batch) for batch in windows[:-1]]

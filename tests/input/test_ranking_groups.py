@@ -22,14 +22,8 @@ TOKENIZER = small_tokenizer()
 WORDS = [word for word in TOKENIZER.tokens[5:30] if word.isalpha()]
 DOCS = {f"D{i}": word for i, word in enumerate(WORDS)}
 QUERIES = {"q1": "the cat", "q2": "red", "q3": "one", "q4": "two", "q5": "dog"}
-QRELS = {
-    "q1": {"D0": 1, "D1": 2, "D2": 0},
-    "q2": {"D9": 1},  # not among its candidates
-    "q3": {"D3": 0},
-    "q4": {"D4": 1},
-    "q6": {"D4": 1},
-    "q5": {"D5": 1, "E1": 1},
-}
+QRELS = {"q1": {"D0": 1, "D1": 2, "D2": 0}, "q2": {"D9": 1}}  # D9 is not among the candidates
+QRELS |= {"q3": {"D3": 0}, "q4": {"D4": 1}, "q6": {"D4": 1}, "q5": {"D5": 1, "E1": 1}}
 CANDIDATES = {"q1": ["D1", "D2", "D3", "D4", "D5", "D6"], "q2": ["D3", "D4"], "q3": ["D3"], "q5": ["D5", "D7"]}
 
 
@@ -61,6 +55,12 @@ def test_units_and_what_is_left_out(files, caplog):
     found = data(files)
     assert found.units == [("q1", "D1"), ("q5", "D5")] and found.report["not retrieved"] == 2
     assert "2 relevant documents are left out of training: not retrieved" in caplog.text
+    for candidates, message in (
+        ({**CANDIDATES, "q1": ["D1", "E7"]}, r"candidate E7 of query q1 is not in .*docs\.tsv"),
+        ({"q9": ["D1"]}, "no query can be trained on"),
+    ):
+        with pytest.raises(InputError, match=message):
+            data(files, candidates)
 
 
 @pytest.mark.parametrize("missed", [False, True])
@@ -117,13 +117,6 @@ def test_long_documents_are_truncated_and_the_cache_is_emptied(files, monkeypatc
         unit = found.unit(epoch, 0)
         assert names(unit)[0] == "D0" and {len(document) for _, document in unit} == {20}
     assert len(found._tokens) <= 3 + 8
-
-
-def test_bad_input(files):
-    with pytest.raises(InputError, match=r"candidate E7 of query q1 is not in .*docs\.tsv"):
-        data(files, {**CANDIDATES, "q1": ["D1", "E7"]})
-    with pytest.raises(InputError, match="no query can be trained on"):
-        data(files, {"q9": ["D1"]})
 
 
 def test_judgments_of_folds(files):

@@ -46,6 +46,12 @@ def test_an_epoch_of_all_lanes_holds_every_record_once(directory, task, records)
     assert len(rows) == records and set(Counter(rows).values()) == {1}
 
 
+def test_shards_shorter_than_the_lanes_leave_no_lane_without_records(tmp_path):
+    write_job(str(tmp_path), {"rqp": [3, 2, 3]})
+    found = reader(str(tmp_path), "rqp")
+    assert [epoch_share(found, lane, "rqp") for lane in range(LANES)] == [2, 2, 2, 2]
+
+
 def test_records_are_read_as_written(directory):
     groups = reader(directory, "rqp").read(0, "rqp", 0, 5)
     written = {}
@@ -57,6 +63,8 @@ def test_records_are_read_as_written(directory):
         positive, negative = group.sequences
         assert written[tuple(positive.query), tuple(positive.document)] == tuple(negative.query)
         assert negative.document_text == positive.document_text and negative.query_text == -1
+    (sequence,) = reader(directory, "mlm").read(0, "mlm", 0, 1)[0].sequences  # every token can be masked
+    assert sequence.document is None and sequence.query_text == 0 and len(sequence) == len(sequence.query) + 2
 
 
 def test_more_negatives_are_read_with_the_positives_query_up_to_the_number_asked_for(tmp_path):
@@ -84,13 +92,6 @@ def test_reading_is_seekable_across_epochs(directory, task):
     assert identity(moved.read(1, task, 2, 7)) == whole[2:9]
 
 
-def test_shards_shorter_than_the_lanes_leave_no_lane_without_records(tmp_path):
-    write_job(str(tmp_path), {"rqp": [3, 2, 3]})
-    found = reader(str(tmp_path), "rqp")
-    assert [epoch_share(found, lane, "rqp") for lane in range(LANES)] == [2, 2, 2, 2]
-    assert all(len(found.read(lane, "rqp", 0, 9)) == 9 for lane in range(LANES))
-
-
 def test_lanes_in_turns_read_a_shard_once_each_epoch_also_where_they_are_more_than_the_cache(tmp_path, monkeypatch):
     write_job(str(tmp_path), {"rqp": [8] * 16, "qdm": [8] * 16})
     given = ((str(tmp_path),), ("rqp", "qdm"), "train", LANES, 128, "document", 0, TEMPLATE)
@@ -110,12 +111,6 @@ def test_epochs_and_seeds_differ_in_order_not_in_content(directory):
     first = identity(found.read(0, "rqp", 0, size))
     assert first != identity(found.read(0, "rqp", size, size))
     assert first != identity(reader(directory, "rqp", seed=1).read(0, "rqp", 0, size))
-
-
-def test_text_records_are_single_sequences_with_every_token_maskable(directory):
-    (group, *_) = reader(directory, "mlm").read(0, "mlm", 0, 3)
-    (sequence,) = group.sequences
-    assert sequence.document is None and sequence.query_text == 0 and len(sequence) == len(sequence.query) + 2
 
 
 def flip(shard: Path) -> None:

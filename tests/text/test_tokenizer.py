@@ -26,26 +26,13 @@ def test_round_trip(tmp_path):
     tokenizer.save(str(tmp_path))
     for place in (tmp_path, tmp_path / "vocab.txt"):
         loaded = load_tokenizer(str(place))
-        assert loaded == tokenizer
-        assert loaded.sha256 == tokenizer.sha256
+        assert loaded == tokenizer and loaded.sha256 == tokenizer.sha256
+    assert tokenizer.sha256 != Tokenizer.of_words(tokenizer.tokens, do_lower_case=False).sha256
     (tmp_path / "SHA256SUMS").unlink()
     for name in ("vocab.txt", "tokenizer.json"):
         (tmp_path / name).rename(tmp_path / "elsewhere")
         assert load_tokenizer(str(tmp_path)) == tokenizer
         (tmp_path / "elsewhere").rename(tmp_path / name)
-
-
-@pytest.mark.parametrize("lowercase", [True, False])
-def test_same_ids_as_transformers(tmp_path, lowercase):
-    import transformers
-
-    tokenizer = Tokenizer.of_words(small_tokenizer().tokens, do_lower_case=lowercase)
-    tokenizer.save(str(tmp_path))
-    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
-    for text in TEXTS:
-        assert tokenizer.encode(text) == theirs(text, add_special_tokens=False)["input_ids"]
-    assert load_tokenizer(str(tmp_path)) == tokenizer
-    assert tokenizer.sha256 != Tokenizer.of_words(tokenizer.tokens, do_lower_case=not lowercase).sha256
 
 
 @pytest.mark.parametrize("options", [{"strip_accents": False}, {"tokenize_chinese_chars": False}])
@@ -64,15 +51,6 @@ def test_other_normalisers_are_those_of_transformers(tmp_path, options):
         expected = theirs(text, add_special_tokens=False)["input_ids"]
         assert ours.encode(text) == expected == again.encode(text)
         assert transformers.AutoTokenizer.from_pretrained(tmp_path / "ours").encode(text)[1:-1] == expected
-
-
-def test_batches_and_offsets():
-    tokenizer = small_tokenizer()
-    encodings = tokenizer.encode_batch(TEXTS)
-    assert [encoding.ids for encoding in encodings] == [tokenizer.encode(text) for text in TEXTS]
-    first = encodings[0]
-    pieces = ["".join(TEXTS[0][start:end]) for start, end in first.offsets]
-    assert pieces == ["The", "cat", "sat", ",", "dog", "s", "!"]
 
 
 @pytest.mark.parametrize("limit", [1, 3, 7, 40, 1000])
@@ -107,20 +85,13 @@ def changed(path, name: str, **changes) -> str:
     (path / "SHA256SUMS").unlink()
     parts = json.loads((path / name).read_text())
     for key, value in changes.items():
-        node, *inner = key.split("__")
-        if inner:
-            parts[node][inner[0]] = value
-        else:
-            parts[node] = value
+        *nodes, last = key.split("__")
+        (parts[nodes[0]] if nodes else parts)[last] = value
     (path / name).write_text(json.dumps(parts))
     return str(path)
 
 
-ADDED = {"id": 46, "content": "[Q]", "special": True} | dict.fromkeys(
-    ("single_word", "lstrip", "rstrip", "normalized"), False
-)
-
-
+ADDED = dict(id=46, content="[Q]", special=True, single_word=False, lstrip=False, rstrip=False, normalized=False)
 TOKENIZER, SETTINGS = "tokenizer.json", "tokenizer_config.json"
 WORD = small_tokenizer().tokens[9]
 
@@ -129,13 +100,8 @@ WORD = small_tokenizer().tokens[9]
     "name, changes, message",
     [
         # transformers' BertTokenizer takes the casing from tokenizer_config.json, whatever tokenizer.json says.
-        (
-            TOKENIZER,
-            {"normalizer__lowercase": False},
-            "the normalizer of tokenizer.json is not that of a BertTokenizer",
-        ),
+        (TOKENIZER, {"normalizer__lowercase": False}, "the normalizer of tokenizer.json is not that"),
         (SETTINGS, {"do_lower_case": False}, "the normalizer of tokenizer.json is not that"),
-        (SETTINGS, {"do_lower_case": "no"}, "must be true, false or null"),
         (TOKENIZER, {"pre_tokenizer": {"type": "Whitespace"}}, "the pre_tokenizer of tokenizer.json"),
         (TOKENIZER, {"model__continuing_subword_prefix": "@@"}, "the model of tokenizer.json"),
         (TOKENIZER, {"model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}}, "hold different vocabularies"),
@@ -158,9 +124,8 @@ def test_special_tokens_are_those_of_all_files(tmp_path):
     with pytest.raises(InputError, match="does not have the cls_token of tokenizer_config.json in its place"):
         _ = load_tokenizer(directory).template
     directory = changed(tmp_path / "other", SETTINGS)
-    (tmp_path / "other" / "special_tokens_map.json").write_text(
-        '{"mask_token": {"content": "[UNK]"}, "pad_token": "[PAD]"}'
-    )
+    special = {"mask_token": {"content": "[UNK]"}, "pad_token": "[PAD]"}
+    (tmp_path / "other" / "special_tokens_map.json").write_text(json.dumps(special))
     with pytest.raises(InputError, match="name different mask_tokens"):
         load_tokenizer(directory)
 
@@ -181,10 +146,9 @@ def test_added_tokens_are_tokens(tmp_path):
 
 def test_truncation_and_padding_of_the_file_are_not_used(tmp_path):
     cut = {"direction": "Right", "max_length": 3, "strategy": "LongestFirst", "stride": 0}
-    pad = {
-        "strategy": {"Fixed": 9}, "direction": "Right", "pad_to_multiple_of": None, "pad_id": 0, "pad_type_id": 0,
-        "pad_token": "[PAD]",
-    }  # fmt: skip
+    pad = dict(
+        strategy={"Fixed": 9}, direction="Right", pad_to_multiple_of=None, pad_id=0, pad_type_id=0, pad_token="[PAD]"
+    )
     ours = load_tokenizer(changed(tmp_path, "tokenizer.json", truncation=cut, padding=pad))
     assert ours == small_tokenizer() and len(ours.encode("the cat sat in the mat")) == 6
 
@@ -232,10 +196,10 @@ def lines_of_scripts(count: int) -> list[str]:
 def test_ids_and_offsets_of_ten_scripts_are_those_of_transformers(kind, count, tmp_path):
     import transformers
 
-    lines = lines_of_scripts(count)
+    lines = [*TEXTS, *lines_of_scripts(count)]
     save_trained(kind, str(tmp_path), lines[:300], 4000)
     read = transformers.AutoTokenizer.from_pretrained(str(tmp_path))
     theirs = read(lines, add_special_tokens=False, return_offsets_mapping=True)
-    ours = load_tokenizer(str(tmp_path)).encode_batch(lines)
-    for line, mine, ids, offsets in zip(lines, ours, theirs["input_ids"], theirs["offset_mapping"]):
-        assert mine.ids == ids and mine.offsets == offsets, line
+    ours = load_tokenizer(str(tmp_path))
+    for line, mine, ids, offsets in zip(lines, ours.encode_batch(lines), theirs["input_ids"], theirs["offset_mapping"]):
+        assert mine.ids == ours.encode(line) == ids and mine.offsets == offsets, line

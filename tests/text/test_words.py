@@ -47,16 +47,13 @@ def test_scripts_without_spaces_are_split_as_in_lexical_ranking():
     text = "Linuxの設定ガイド、ไทยนี้ in_2024 Über 北"
     words = WordVocabulary(("x",), (1,), 1).analyser.words(text)
     assert words == ["linux", "の設", "設定", "定ガ", "ガイ", "イド", "ไท", "ทย", "ยนี้", "in", "2024", "über", "北"]
-    assert [word for word in splitter("ja")(text) if not word.isascii()] == [
-        word for word in words if not word.isascii()
-    ]
+    lexical, ours = ([word for word in found if not word.isascii()] for found in (splitter("ja")(text), words))
+    assert lexical == ours
     assert WordVocabulary(("設定",), (1,), 1).encode("設定を見る", limit=2) == [1, 0]
 
 
-def test_saved_vocabularies_come_back_or_are_refused(tmp_path):
-    found = count_words(TEXTS, "english")
-    found.save(str(tmp_path))
-    assert load_words(str(tmp_path)) == found
+def test_damaged_vocabularies_are_refused(tmp_path):
+    count_words(TEXTS, "english").save(str(tmp_path))
     path = tmp_path / "words.tsv"
     path.write_text(path.read_text().replace("red\t1", "red\t2"))
     with pytest.raises(InputError, match="words.tsv was changed since it was written"):
@@ -86,9 +83,7 @@ def test_text_vectors_with_and_without_header(tmp_path, header):
     "text, message",
     [
         ("red 1 2\nfox 1\n", "line 2: 1 numbers, the first line has 2"),
-        ("fox 1 2\nred 1 2 3\n", "line 2: 3 numbers, the first line has 2"),
         ("2 2\nfox 1 2 3\nred 1 2 3\n", "line 2: 3 numbers, the header has 2"),
-        ("2 3\nfox 1 2\nred 1 2\n", "line 2: 2 numbers, the header has 3"),
         ("2 0\nfox 1 2\n", "line 1: no numbers"),
         ("fox 1 2\nred nan 2\n", "line 2: the vector of 'red' holds more than finite numbers"),
         ("red 1 x\n", "line 1: the vector of 'red' holds more than finite numbers"),
@@ -106,13 +101,9 @@ def test_the_commands_make_a_vocabulary_and_vectors(tmp_path):
     pytest.importorskip("gensim")
     lines = [f"d{i}\t{'sun moon star' if i % 2 else 'cat dog fox'} number{i % 3}\n" for i in range(60)]
     (tmp_path / "docs.tsv").write_text("".join(lines))
-    docs = f"--docs={tmp_path}/docs.tsv"
-    outputs = []
     for name in ("a", "b"):
-        options = [docs, "--vectors", "--dimension=8", "--epochs=40", f"--output={tmp_path / name}"]
-        command("words", *options)
-        outputs.append((tmp_path / name / "vectors.txt").read_bytes())
-    assert outputs[0] == outputs[1]
+        command("words", "--vectors", docs=tmp_path / "docs.tsv", dimension=8, epochs=40, output=tmp_path / name)
+    assert (tmp_path / "a" / "vectors.txt").read_bytes() == (tmp_path / "b" / "vectors.txt").read_bytes()
     known = load_words(str(tmp_path / "a"))
     vectors, found = read_vectors(str(tmp_path / "a" / "vectors.txt"), known)
     assert found == len(known.words) == 9
