@@ -42,12 +42,12 @@ def test_presets_are_valid(tmp_path, preset):
         (dict(weighting="loud"), "weighting"),
         (dict(tasks=("prop",), encoder="", prop_distribution="contrastive"), "config.encoder is not set"),
         (dict(workers=0), "workers"),
-        (dict(memory_limit="lots"), "memory_limit"),
         (dict(memory_limit="4"), "memory_limit"),
         (dict(source={"format": "pdf"}), "format"),
         (dict(source={"max_page_bytes": 0}), "max_page_bytes"),
         (dict(source={"paths": ()}), "paths"),
         (dict(source={"index": ("i",)}), "index"),
+        (dict(source={"split": "chapters"}), "config.source.split='chapters'"),
     ],
 )
 def test_choices_that_make_no_sense_are_refused_before_the_job(tmp_path, fields, message):

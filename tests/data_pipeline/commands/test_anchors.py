@@ -5,7 +5,7 @@ import runpy
 from collections import Counter
 
 from data_pipeline.commands.anchors import write_anchors
-from harp_jax.ranking.first_stage import read_anchors
+from harp_jax.ranking.first_stage import anchor_rows, read_anchors
 from tests.support import ROOT, corpus
 
 
@@ -21,15 +21,10 @@ def expected() -> Counter:
     return found
 
 
-def written(path) -> dict[tuple[str, str], int]:
-    rows = [line.split("\t") for line in path.read_text().splitlines()]
-    return {(docid, text): int(n) for docid, text, n in rows}
-
-
 def test_anchor_texts_are_counted_for_their_destinations(tmp_path):
     config = corpus.config(corpus.write(tmp_path / "corpus"))
     counts = write_anchors(config, str(tmp_path / "anchors.tsv"))
-    found = written(tmp_path / "anchors.tsv")
+    found = {(docid, text): n for docid, text, n in anchor_rows(str(tmp_path / "anchors.tsv"))}
     assert found == expected()
     assert counts[:3] == (len({docid for docid, _ in found}), len(found), sum(found.values()))
     links = sum(len(corpus.page(number)["links"]) for number in range(corpus.PAGES))
@@ -40,13 +35,11 @@ def test_anchor_texts_are_counted_for_their_destinations(tmp_path):
 
 
 def test_the_most_frequent_anchor_text_of_a_page_comes_first_in_lower_case(tmp_path):
-    pages = []
+    pages = [{"id": "m", "title": "", "text": "A channel.", "links": []}]
     for number, names in enumerate(["Mill Race", "old mill", "mill  race", "leat"]):
-        text = f"See the {names} there."
         link = {"start": 8, "end": 8 + len(names), "target": "m"}
-        pages.append({"id": f"p{number}", "title": "", "text": text, "links": [link]})
-    pages[0]["links"].append({"start": 10, "end": 12, "target": "m"})  # within the other: one of them counts
-    pages.append({"id": "m", "title": "", "text": "A channel.", "links": []})
+        pages.append({"id": f"p{number}", "title": "", "text": f"See the {names} there.", "links": [link]})
+    pages[1]["links"].append({"start": 10, "end": 12, "target": "m"})  # within the other: one of them counts
     (tmp_path / "pages.jsonl").write_text("".join(json.dumps(page) + "\n" for page in pages))
     config = runpy.run_path(str(ROOT / "configs" / "data" / "linked_jsonl.py"))["get_config"]()
     config.source.paths = (str(tmp_path / "pages.jsonl"),)

@@ -22,20 +22,23 @@ def engine(tmp_path) -> SerialEngine:
     return SerialEngine(job, 1, "1GB")
 
 
-def begun(tmp_path) -> list[Path]:
-    """The files of a map and of a join, as another process left them."""
+def run(tmp_path) -> SerialEngine:
     running = engine(tmp_path)
     running.map("count", count, [(0, 50), (1, 60), (2, 0)])
     running.join("word_totals", SQL, ["word_counts"])
+    return running
+
+
+def begun(tmp_path) -> list[Path]:
+    """The files of a map and of a join, as another process left them."""
+    work = run(tmp_path).job["work"]
     store._verified.clear()
-    return sorted(Path(running.job["work"]).rglob("*.parquet"))
+    return sorted(Path(work).rglob("*.parquet"))
 
 
 def resume(tmp_path) -> int:
-    running = engine(tmp_path)
-    running.map("count", count, [(0, 50), (1, 60), (2, 0)])
-    running.join("word_totals", SQL, ["word_counts"])
-    return store.read(running.job, "word_totals").num_rows + store.read(running.job, "word_counts", 0).num_rows
+    job = run(tmp_path).job
+    return store.read(job, "word_totals").num_rows + store.read(job, "word_counts", 0).num_rows
 
 
 def test_every_changed_byte_of_a_stage_file_is_named(tmp_path):

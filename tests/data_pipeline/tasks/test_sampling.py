@@ -69,11 +69,9 @@ def test_lengths_are_of_a_poisson_or_the_integer_parts_of_a_normal_distribution(
 
 
 def test_draws_without_replacement_follow_the_distribution():
-    p = np.array([0.4, 0.3, 0.2, 0.1])
-    rng = generator("draws")
+    p, rng = np.array([0.4, 0.3, 0.2, 0.1]), generator("draws")
     draws = Counter(tuple(without_replacement(rng, p, 2)) for _ in range(20_000))
-    expected = {(i, j): p[i] * p[j] / (1 - p[i]) for i in range(4) for j in range(4) if i != j}
-    assert_drawn(draws, expected)
+    assert_drawn(draws, {(i, j): p[i] * p[j] / (1 - p[i]) for i in range(4) for j in range(4) if i != j})
 
 
 def test_official_draws_are_with_replacement():
@@ -106,10 +104,9 @@ def test_sampled_words_are_distinct_and_a_short_pool_is_a_loss():
     sampler = Sampler(is_term)
     words = sampler.sample(generator("all"), Weighted(WORDS, WEIGHTS), {(3,)}, 4, "page")
     assert sorted(words) == [(1,), (2,), (4, 9), (6,)]
-    with pytest.raises(NoPair, match="page-has-too-few-terms"):
-        sampler.sample(generator("all"), Weighted(WORDS, WEIGHTS), {(3,)}, 5, "page")
-    with pytest.raises(NoPair):
-        sampler.sample(generator("all"), Weighted([], np.zeros(0)), set(), 1, "page")
+    for pool, count in ((Weighted(WORDS, WEIGHTS), 5), (Weighted([], np.zeros(0)), 1)):
+        with pytest.raises(NoPair, match="page-has-too-few-terms"):
+            sampler.sample(generator("all"), pool, {(3,)}, count, "page")
 
 
 def test_weights_of_zero_stay_possible_and_stable():
