@@ -50,30 +50,6 @@ def test_reads_ms_marco_runs(tmp_path):
     assert plain(read_run(written(tmp_path, gzip.compress(TREC.encode()), "run.gz"), {"q2"})) == {"q2": [("d1", -1e-3)]}
 
 
-@pytest.mark.parametrize(
-    "text, message",
-    [
-        ("q1 Q0 d1 1 5 x\nq1 Q0 d2 2 x\n", r"line 2: 5 columns, a run has 6"),
-        ("q1 d1 1 2\n", r"line 1: 4 columns, a run has 6 or 3"),
-        ("q1 d1 1\nq1 Q0 d2 2 3 x\n", r"line 2: 6 columns, a run has 3"),
-        ("q1 Q0 d1 1 5 x\nq2 Q0 d1 1 5 x\nq1 Q0 d1 2 4 x\n", r"line 3: document d1 is listed twice for query q1"),
-        ("q1 Q0 d1 1 five x\n", "line 1: score 'five' is not a number within"),
-        ("q1 Q0 d0 1 5 x\nq1 Q0 d1 1 nan x\n", "line 2: score 'nan' is not a number within"),
-        ("q1 Q0 d1 1 2e37 x\n", "line 1: score '2e37' is not a number within"),
-        (f"q1 d1 {'9' * 400}\n", "line 1: rank '9+' is not a number within"),
-        ("q1 d1 1.5\n", "line 1: rank '1.5' is not a number within"),
-        ("q1 Q0 d one 1 5 x\n", r"line 1: rank 'one', score '1', tag '5 x' are shifted, as by an id with a space"),
-        ("q1 Q0 d 7 1 5.5 x\n", "line 1: rank '7', score '1', tag '5.5 x' are shifted"),
-        ("", "is empty"),
-        (b"q1 Q0 d\xe9 1 5 x\n", "line 1: not UTF-8 .*; convert the file"),
-        (TREC.encode("utf-16"), "line 1: not UTF-8 .*; convert the file"),
-    ],
-)
-def test_bad_runs_name_the_line(tmp_path, text, message):
-    with pytest.raises(InputError, match=message):
-        read_run(written(tmp_path, text))
-
-
 def test_reads_qrels(tmp_path):
     expected = {"q1": {"d1": 2, "d2": -1}, "q2": {"d1": 0}}
     assert read_qrels(written(tmp_path, "\ufeffq1 0 d1 2\r\nq1\t0\td2\t-1\r\nq2 Q0 d1 0\r\n")) == expected
@@ -84,23 +60,6 @@ def test_reads_qrels(tmp_path):
     assert read_qrels(written(tmp_path, "qid iter docid relevance\nq1 0 d1 2\n")) == {"q1": {"d1": 2}}
 
 
-@pytest.mark.parametrize(
-    "text, message",
-    [
-        ("q1 0 d1 1\nq1 0 d1 1\n", "line 2: document d1 is judged twice for query q1"),
-        ("query-id passage-number page\n11 2 7\n", "line 1: 3 columns and no header"),
-        ("query-id\tcorpus-id\tscore\n", "has no judgments"),
-        ("\n", "is empty; it should"),
-        ("q1 0 d1 yes\n", "line 1: relevance 'yes' is not an integer within ±10000"),
-        ("q1 0 d0 1\nq1 0 d1 -10001\n", "line 2: relevance '-10001' is not an integer within ±10000"),
-        ("q1 0 d1 1\nq1 0 1\n", "line 2: 3 columns, qrels has 4"),
-    ],
-)
-def test_bad_qrels_name_the_line(tmp_path, text, message):
-    with pytest.raises(InputError, match=message):
-        read_qrels(written(tmp_path, text))
-
-
 def test_reads_queries(tmp_path):
     expected = {"1": "who is it", "2": "what\u00a0 then"}
     assert read_queries(written(tmp_path, "\ufeff1\twho\tis it\r\n\r\n2\twhat\u00a0 then \r\n")) == expected
@@ -108,27 +67,6 @@ def test_reads_queries(tmp_path):
     assert read_queries(written(tmp_path, jsonl)) == expected
     half_a_pair = '{"_id": "1", "text": "x \\ud83d y \\ud83d\\ude00"}\n'
     assert read_queries(written(tmp_path, half_a_pair)) == {"1": "x \ufffd y \U0001f600"}
-
-
-@pytest.mark.parametrize(
-    "text, message",
-    [
-        ("1 who is it\n", "line 1: no tab; write 'qid<TAB>text'"),
-        ("1\ta\n1\tb\n", "line 2: query 1 is listed twice"),
-        ("1\t \n", "line 1: query 1 has no text"),
-        ('{"_id": "1"}\n', "line 1: text is null, not a text"),
-        ('{"_id": null, "text": "a"}\n', "line 1: query id is null"),
-        ('{"_id": 1.5, "text": "a"}\n', "line 1: query id is 1.5, neither a text nor an integer"),
-        ("1 a\ttext\n", "line 1: query id '1 a' is empty or contains white space; rename the query"),
-        ("\ttext\n", "line 1: query id '' is empty"),
-        ('{"_id": "\\ud83d", "text": "a"}\n', "line 1: query id .* half a surrogate pair"),
-        ('{"_id": "1", "text": ' + "[" * 100_000 + "\n", "line 1: not a JSON object .*; write one object a line"),
-        ("\n", "is empty"),
-    ],
-)
-def test_bad_queries_name_the_line(tmp_path, text, message):
-    with pytest.raises(InputError, match=message):
-        read_queries(written(tmp_path, text))
 
 
 @pytest.mark.parametrize(
@@ -210,14 +148,48 @@ def test_labels_become_queries_and_judgments(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    "read, text, message",
     [
-        ("fish\n", "line 1: no 'query"), ("\td1\t1\n", "line 1: no"), ("fish\td 1\t1\n", "line 1: no"),
-        ("fish\td1\t1\nfish\td1\tgood\n", "line 2: level 'good'"), ("fish\td1\t99999\n", "line 1: level"),
-        ("fish\td1\t0\n", "labels no document as relevant"),
+        (read_run, "q1 Q0 d1 1 5 x\nq1 Q0 d2 2 x\n", r"line 2: 5 columns, a run has 6"),
+        (read_run, "q1 d1 1 2\n", r"line 1: 4 columns, a run has 6 or 3"),
+        (read_run, "q1 d1 1\nq1 Q0 d2 2 3 x\n", r"line 2: 6 columns, a run has 3"),
+        (read_run, "q1 Q0 d1 1 5 x\nq2 Q0 d1 1 5 x\nq1 Q0 d1 2 4 x\n", "line 3: document d1 is listed twice"),
+        (read_run, "q1 Q0 d1 1 five x\n", "line 1: score 'five' is not a number within"),
+        (read_run, "q1 Q0 d0 1 5 x\nq1 Q0 d1 1 nan x\n", "line 2: score 'nan' is not a number within"),
+        (read_run, "q1 Q0 d1 1 2e37 x\n", "line 1: score '2e37' is not a number within"),
+        (read_run, f"q1 d1 {'9' * 400}\n", "line 1: rank '9+' is not a number within"),
+        (read_run, "q1 d1 1.5\n", "line 1: rank '1.5' is not a number within"),
+        (read_run, "q1 Q0 d one 1 5 x\n", r"line 1: rank 'one', score '1', tag '5 x' are shifted"),
+        (read_run, "q1 Q0 d 7 1 5.5 x\n", "line 1: rank '7', score '1', tag '5.5 x' are shifted"),
+        (read_run, "", "is empty"),
+        (read_run, b"q1 Q0 d\xe9 1 5 x\n", "line 1: not UTF-8 .*; convert the file"),
+        (read_run, TREC.encode("utf-16"), "line 1: not UTF-8 .*; convert the file"),
+        (read_qrels, "q1 0 d1 1\nq1 0 d1 1\n", "line 2: document d1 is judged twice for query q1"),
+        (read_qrels, "query-id passage-number page\n11 2 7\n", "line 1: 3 columns and no header"),
+        (read_qrels, "query-id\tcorpus-id\tscore\n", "has no judgments"),
+        (read_qrels, "\n", "is empty; it should"),
+        (read_qrels, "q1 0 d1 yes\n", "line 1: relevance 'yes' is not an integer within ±10000"),
+        (read_qrels, "q1 0 d0 1\nq1 0 d1 -10001\n", "line 2: relevance '-10001' is not an integer within ±10000"),
+        (read_qrels, "q1 0 d1 1\nq1 0 1\n", "line 2: 3 columns, qrels has 4"),
+        (read_queries, "1 who is it\n", "line 1: no tab; write 'qid<TAB>text'"),
+        (read_queries, "1\ta\n1\tb\n", "line 2: query 1 is listed twice"),
+        (read_queries, "1\t \n", "line 1: query 1 has no text"),
+        (read_queries, '{"_id": "1"}\n', "line 1: text is null, not a text"),
+        (read_queries, '{"_id": null, "text": "a"}\n', "line 1: query id is null"),
+        (read_queries, '{"_id": 1.5, "text": "a"}\n', "line 1: query id is 1.5, neither a text nor an integer"),
+        (read_queries, "1 a\ttext\n", "line 1: query id '1 a' is empty or contains white space; rename the query"),
+        (read_queries, "\ttext\n", "line 1: query id '' is empty"),
+        (read_queries, '{"_id": "\\ud83d", "text": "a"}\n', "line 1: query id .* half a surrogate pair"),
+        (read_queries, '{"_id": "1", "text": ' + "[" * 100_000 + "\n", "line 1: not a JSON object"),
+        (read_queries, "\n", "is empty"),
+        (read_labels, "fish\n", "line 1: no 'query"),
+        (read_labels, "\td1\t1\n", "line 1: no"),
+        (read_labels, "fish\td 1\t1\n", "line 1: no"),
+        (read_labels, "fish\td1\t1\nfish\td1\tgood\n", "line 2: level 'good'"),
+        (read_labels, "fish\td1\t99999\n", "line 1: level"),
+        (read_labels, "fish\td1\t0\n", "labels no document as relevant"),
     ],
-)  # fmt: skip
-def test_other_lines_are_named(tmp_path, text, message):
-    (tmp_path / "labels.tsv").write_text(text)
+)
+def test_bad_files_name_the_line(tmp_path, read, text, message):
     with pytest.raises(InputError, match=message):
-        read_labels(str(tmp_path / "labels.tsv"))
+        read(written(tmp_path, text))
