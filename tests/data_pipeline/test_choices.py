@@ -60,17 +60,8 @@ def test_choices_that_make_no_sense_are_refused_before_the_job(tmp_path, fields,
 
 def test_the_official_preset_runs_and_the_command_line_wins(tmp_path):
     folder = corpus.write(tmp_path / "corpus")
-    arguments = [f"--config={folder}/job.py:official", "--config.rdp_pairs=sampled", f"--output={tmp_path / 'out'}"]
-    (folder / "job.py").write_text(
-        "from data_pipeline.config import generation\n"
-        "def get_config(preset=''):\n"
-        "    c = generation(preset)\n"
-        f"    c.source.format, c.source.paths = 'linked_jsonl', ('{folder}/pages-*.jsonl',)\n"
-        f"    c.source.redirects = ('{folder}/redirects.tsv',)\n"
-        f"    c.tokenizer, c.encoder = '{folder}/vocab.txt', 'idf'\n"
-        "    c.min_article_words, c.workers, c.keep_work = 0, 1, True\n"
-        "    return c\n"
-    )
+    job = corpus.write_config(tmp_path / "job.py", folder, encoder="idf", workers=1, keep_work=True)
+    arguments = [f"--config={job}:official", "--config.rdp_pairs=sampled", f"--output={tmp_path / 'out'}"]
     parsed = arguments_parser().parse_args(arguments)
     manifest = generate(parsed.config, parsed.output, SerialEngine)
     assert manifest["config"] == manifest["config"] | PRESETS["official"] | {"rdp_pairs": "sampled"}

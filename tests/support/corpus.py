@@ -13,12 +13,9 @@ SYLLABLES = ["ba", "ko", "ri", "mu", "ta", "se", "lo", "fi", "ne", "du"]
 WORDS = [a + b + c for a in SYLLABLES for b in SYLLABLES for c in ("", "n", "x")]
 FUNCTION = ["the", "of", "and", "in", "is", "a", "to", "near", "with", "from"]
 # A third of the words is whole in the vocabulary, the others fall into pieces.
-VOCABULARY = [
-    *SPECIAL_TOKENS,
-    *"abcdefghijklmnopqrstuvwxyz0123456789.,()",
-    *(f"##{c}" for c in "abcdefghijklmnopqrstuvwxyz"),
-]
-VOCABULARY += [f"##{s}" for s in SYLLABLES] + SYLLABLES + FUNCTION + WORDS[2::3]
+PIECES = [f"##{piece}" for piece in (*"abcdefghijklmnopqrstuvwxyz", *SYLLABLES)]
+VOCABULARY = [*SPECIAL_TOKENS, *"abcdefghijklmnopqrstuvwxyz0123456789.,()", *PIECES]
+VOCABULARY += SYLLABLES + FUNCTION + WORDS[2::3]
 PAGES = 48
 
 
@@ -61,12 +58,12 @@ def write(folder: Path, files: int = 3) -> Path:
 
 
 def write_config(path: Path, folder: Path, **fields: object) -> Path:
-    """A file for --config whose `get_config` is `config(folder, **fields)`; the repository root must be in PYTHONPATH."""
+    """A file for --config whose `get_config` is `config(folder, preset, **fields)`; the root must be in PYTHONPATH."""
     path.write_text(
         "from pathlib import Path\n\n"
         "from tests.support import corpus\n\n\n"
-        "def get_config():\n"
-        f"    return corpus.config(Path({str(folder)!r}), **{fields!r})\n"
+        "def get_config(preset=''):\n"
+        f"    return corpus.config(Path({str(folder)!r}), preset, **{fields!r})\n"
     )
     return path
 

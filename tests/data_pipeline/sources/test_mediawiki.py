@@ -54,9 +54,8 @@ def test_kinds_of_pages(tmp_path):
     documents, dropped = read(write(tmp_path / "a.xml", text + TAIL), max_page_bytes=250)
     assert [d.address for d in documents] == ["A", "Old", "K"]
     assert documents[0].redirect == "B" and documents[-1].text == "two"
-    assert [each.reason for each in dropped] == [
-        "redirect-namespace", "page-empty", "page-model", "page-too-large", "page-namespace", "page-namespace",
-    ]  # fmt: skip
+    reasons = "redirect-namespace page-empty page-model page-too-large page-namespace page-namespace"
+    assert [each.reason for each in dropped] == reasons.split()
 
 
 @pytest.mark.parametrize(
@@ -98,7 +97,6 @@ def test_prefixes_of_other_wikis_belong_to_wikimedia_alone(tmp_path):
         ("<html><page></page></html>", "not a MediaWiki"),
         (SMALL, "truncated"),
         (SMALL + page("Cut", "x" * 99)[:80], "truncated"),
-        (HEAD[:-30] + TAIL, "truncated"),
         (SMALL + TAIL + "<more/>", "truncated"),
         (SMALL.replace("<case>", "<case"), "broken <siteinfo>"),
         (SMALL.replace("</ns><id>8", "<ns><id>8") + TAIL, "broken XML"),

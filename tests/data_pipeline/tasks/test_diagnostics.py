@@ -43,20 +43,16 @@ def test_scores(job):
 
 
 def test_ties_count_one_half(job):
-    pairs = [([5], [5, 7], [5], [6, 8], 5, 2), ([5], [5, 6], [5], [6, 5], 1, 1), ([7], [6, 7, 8], [7], [5, 6], 1, 4)]
-    rows = [
-        dict(
-            task="qdm", key=str(i), pos_query=pack(pq), pos_doc=pack(pd), neg_query=pack(nq), neg_doc=pack(nd),
-            pos_in_links=pi, neg_in_links=ni,
-        )
-        for i, (pq, pd, nq, nd, pi, ni) in enumerate(pairs)
-    ]  # fmt: skip
+    pairs = [([5], [5, 7], [6, 8], 5, 2), ([5], [5, 6], [6, 5], 1, 1), ([7], [6, 7, 8], [5, 6], 1, 4)]
+    rows = []
+    for i, (query, positive, negative, *in_links) in enumerate(pairs):
+        sides = dict(pos_query=pack(query), pos_doc=pack(positive), neg_query=pack(query), neg_doc=pack(negative))
+        rows.append(dict(task="qdm", key=str(i), **sides, pos_in_links=in_links[0], neg_in_links=in_links[1]))
     write(job, "validation", 0, "pairs", 0, table("validation", rows))
     found = {row["predictor"]: (row["points"], row["n"]) for row in predict(job, 0, None)["predictions"].to_pylist()}
     # Twice the wins plus the ties, of 3 pairs: win, tie, and the third pair by the predictor's own lights.
-    assert found == {
-        "overlap": (5, 3), "length": (4, 3), "query_only": (3, 3), "document_only": (3, 3), "in_links": (3, 3), "idf": (5, 3)
-    }  # fmt: skip
+    points = {"overlap": 5, "length": 4, "query_only": 3, "document_only": 3, "in_links": 3, "idf": 5}
+    assert found == {predictor: (value, 3) for predictor, value in points.items()}
 
 
 def test_bits_from_uniform():
