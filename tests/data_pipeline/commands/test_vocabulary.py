@@ -17,6 +17,9 @@ def test_the_same_text_gives_the_same_sorted_vocabulary():
     assert tokens[: len(SPECIAL_TOKENS)] == tuple(SPECIAL_TOKENS)
     assert list(tokens[len(SPECIAL_TOKENS) :]) == sorted(tokens[len(SPECIAL_TOKENS) :])
     assert {"h", "##r", "harbour"} <= set(tokens) and len(tokens) <= 60
+    for texts, size, message in ((TEXTS, 10, "10 tokens"), ([], 60, "no text")):
+        with pytest.raises(InputError, match=message):
+            train(lambda texts=texts: texts, size)
 
 
 def test_unigram_finds_words_without_spaces(tmp_path):
@@ -81,9 +84,3 @@ def test_languages_of_many_characters_keep_them(tag, first):
     assert not any(known.unk in known.encode(text) for text in texts)
     few = train_unigram(texts, 1600)  # it holds the most frequent 1,200
     assert few.size <= 1600 and [few.encode(text) for text in letters].count([few.vocab["▁"], few.unk]) == 300
-
-
-@pytest.mark.parametrize(("texts", "size", "message"), [(TEXTS, 10, "10 tokens"), ([], 60, "no text")])
-def test_what_cannot_be_trained_is_refused(texts, size, message):
-    with pytest.raises(InputError, match=message):
-        train(lambda: texts, size)
