@@ -55,13 +55,8 @@ def test_hosts_with_fewer_lanes_get_their_part_of_the_same_batches():
 def test_the_thread_makes_the_same_batches_and_raises_its_errors():
     batches = Batches(READER, LAYOUT, range(2), SHARES, 32, seed=1)
     assert_same(stream(range(2), 8), batches)
-
-    class Broken(SyntheticReader):
-        def read(self, lane, task, start, count):
-            raise ValueError("broken shard")
-
-    with pytest.raises(ValueError, match="broken shard"):
-        next(iter(Batches(Broken(), LAYOUT, range(2), SHARES, 32, seed=1)))
+    with pytest.raises(InputError, match="shard 7 is damaged"):
+        next(iter(Batches(DamagedReader(), LAYOUT, range(2), SHARES, 32, seed=1)))
 
 
 def test_the_mixture_is_uniform_or_proportional():

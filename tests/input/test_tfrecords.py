@@ -86,10 +86,9 @@ def test_reading_is_seekable_across_epochs(directory, task):
     whole = identity(reader(directory, task).read(1, task, 0, 150))
     for start, count in ((0, 10), (3, 80), (149, 1), (60, 60)):
         assert identity(reader(directory, task).read(1, task, start, count)) == whole[start : start + count]
-    # Seeking backwards works, too.
     moved = reader(directory, task)
-    moved.read(1, task, 140, 5)
-    assert identity(moved.read(1, task, 2, 7)) == whole[2:9]
+    for start, count in ((140, 5), (2, 7)):  # also backwards
+        assert identity(moved.read(1, task, start, count)) == whole[start : start + count]
 
 
 def test_lanes_in_turns_read_a_shard_once_each_epoch_also_where_they_are_more_than_the_cache(tmp_path, monkeypatch):
@@ -120,18 +119,13 @@ def flip(shard: Path) -> None:
 
 
 def truncate_at_a_record(shard: Path) -> None:
-    content, end = shard.read_bytes(), 0
-    for _ in range(3):
-        end += 16 + struct.unpack("<Q", content[end : end + 8])[0]
-    shard.write_bytes(content[:end])
+    content = shard.read_bytes()
+    shard.write_bytes(content[: 16 + struct.unpack("<Q", content[:8])[0]])
 
 
-def swap(shard: Path) -> None:
+def take_the_other(shard: Path) -> None:
     """The two shards hold equally many records."""
-    other = shard.with_name(shard.name.replace("00000-of", "00001-of"))
-    shard.rename(shard.with_suffix(".x"))
-    other.rename(shard)
-    shard.with_suffix(".x").rename(other)
+    shard.write_bytes(shard.with_name(shard.name.replace("00000-of", "00001-of")).read_bytes())
 
 
 @pytest.mark.parametrize(
@@ -139,7 +133,7 @@ def swap(shard: Path) -> None:
     [
         (flip, "is missing or damaged: sha256 .*, manifest.json lists"),
         (truncate_at_a_record, "is missing or damaged: bytes .*, manifest.json lists"),
-        (swap, "is missing or damaged: (sha256|bytes)"),
+        (take_the_other, "is missing or damaged: (sha256|bytes)"),
         (Path.unlink, "is missing or damaged: bytes no file"),
         (lambda shard: (shard.parent / "manifest.json").write_bytes(b"\xff{"), "is no manifest of a generation job"),
         (lambda shard: (shard.parent / "dataset_info.json").write_text("{"), "TFDS cannot read dataset_info.json"),

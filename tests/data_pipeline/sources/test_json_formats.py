@@ -108,9 +108,7 @@ RAW_SHOWN = "The [bus->Bus (vehicle)] of [AT&T->AT&T] &c."
 @pytest.mark.parametrize(
     "text,expected",
     [
-        (RAW, RAW_SHOWN),
-        (html.escape(RAW), RAW_SHOWN),
-        (html.escape(RAW, quote=False), RAW_SHOWN),
+        *((text, RAW_SHOWN) for text in (RAW, html.escape(RAW), html.escape(RAW, quote=False))),
         ("T\n\none\ntwo\n\nthree", "one\ntwo\nthree"),
         ("Lead.\nSection::::Life.\nBULLET::::- item\nBULLET::::- more", "Lead.\nitem\nmore"),
         ('<a href="eiffel%20tower#Past">the tower</a>', "[the tower->Eiffel tower]"),
