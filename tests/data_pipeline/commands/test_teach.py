@@ -54,65 +54,65 @@ def job(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="module")
+def tokenizer(job):
+    return job_tokenizer(str(job / "pairs"), read_manifest(str(job / "pairs")))
+
+
 def documents(row):
     return [row["neg_doc"].tolist(), *(each.tolist() for each in parts(row["more_docs"], row["more_lengths"]))]
+
+
+def adp_records(directory):
+    return [row for row in records(directory) if row["task"] == b"adp"]
 
 
 def overlap(query, document):
     return float(np.isin(document, query).sum())
 
 
-def test_every_pair_keeps_its_documents_and_has_their_scores(job):
-    tokenizer = job_tokenizer(str(job / "pairs"), read_manifest(str(job / "pairs")))
+def test_every_pair_keeps_its_documents_and_has_their_scores(job, tokenizer):
     scorers = [Overlap(tokenizer), Overlap(tokenizer, weight=3)]  # the mean: 2
     found = teach(str(job / "pairs"), str(job / "taught"), scorers, KEPT)
     check_sizes(str(job / "taught"), found)
-    before, after = (
-        {row["key"]: row for row in records(job / name) if row["task"] == b"adp"} for name in ("pairs", "taught")
-    )
+    before, after = ({row["key"]: row for row in adp_records(job / name)} for name in ("pairs", "taught"))
     assert before.keys() == after.keys() and len(after) > 100
     for key, row in after.items():
         assert documents(row) == documents(before[key])
         scores = [overlap(row["pos_query"], each) for each in (row["pos_doc"].tolist(), *documents(row))]
         assert row["teacher"].tolist() == scores
-    template = tokenizer.template
-    reader = RecordReader(
-        (str(job / "taught"),), ("adp", "mlm"), "train", 1, 128, "document", 0, template, 2, taught=True
-    )
+    given = (("adp", "mlm"), "train", 1, 128, "document", 0, tokenizer.template, 2)
+    reader = RecordReader((str(job / "taught"),), *given, taught=True)
     for group in reader.read(0, "adp", 0, 50):
         scores = [overlap(each.query, each.document) for each in group.sequences]
         assert len(scores) <= 3 and list(group.teacher) == scores
     assert all(group.teacher == () for group in reader.read(0, "mlm", 0, 5))
 
 
-def test_a_resumed_command_makes_the_rest_alone_and_other_settings_are_refused(job):
-    output = job / "resumed"
-    pairs = str(job / "pairs")
-    whole = teach(pairs, str(output), [Overlap(job_tokenizer(pairs, read_manifest(pairs)))], KEPT)
-    gone = (
-        output / next(split for name, split in whole["splits"].items() if name == "adp_validation")["shards"][0]["file"]
-    )
-    os.remove(gone)
+def test_a_resumed_command_makes_the_rest_alone_and_other_settings_are_refused(job, tokenizer):
+    pairs, output = str(job / "pairs"), job / "resumed"
+    whole = teach(pairs, str(output), [Overlap(tokenizer)], KEPT)
+    os.remove(output / whole["splits"]["adp_validation"]["shards"][0]["file"])
     os.remove(output / "manifest.json")
-    scorer = Overlap(job_tokenizer(str(job / "pairs"), read_manifest(str(job / "pairs"))))
-    assert teach(str(job / "pairs"), str(output), [scorer], KEPT)["splits"] == whole["splits"]
+    scorer = Overlap(tokenizer)
+    assert teach(pairs, str(output), [scorer], KEPT)["splits"] == whole["splits"]
     assert 0 < scorer.pairs < 4 * whole["splits"]["adp_validation"]["records"] + 1
     with pytest.raises(InputError, match="other scores"):
-        teach(str(job / "pairs"), str(output), [scorer], KEPT | {"hardest": 1})
+        teach(pairs, str(output), [scorer], KEPT | {"hardest": 1})
 
 
-def test_negatives_above_the_positive_go_and_the_hardest_of_the_others_stay(job):
+def test_negatives_above_the_positive_go_and_the_hardest_of_the_others_stay(job, tokenizer):
     assert chosen(2.0, [3.0, 1.0, 1.5, 2.0], True, 0) == [1, 2]
     assert chosen(2.0, [3.0, 1.0, 1.5], False, 2) == [0, 2]
     assert chosen(0.0, [1.0, 2.0], True, 1) == []
-    scorer = Overlap(job_tokenizer(str(job / "pairs"), read_manifest(str(job / "pairs"))))
-    found = teach(str(job / "pairs"), str(job / "hardest"), [scorer], KEPT | {"drop_above": True, "hardest": 1})
-    pairs = [row for row in records(job / "hardest") if row["task"] == b"adp"]
+    settings = KEPT | {"drop_above": True, "hardest": 1}
+    found = teach(str(job / "pairs"), str(job / "hardest"), [Overlap(tokenizer)], settings)
+    pairs = adp_records(job / "hardest")
     assert 0 < len(pairs) == sum(split["records"] for name, split in found["splits"].items() if name.startswith("adp"))
     assert all(len(row["teacher"]) == 2 and row["teacher"][0] > row["teacher"][1] for row in pairs)
 
 
-def test_a_public_cross_encoder_teaches_with_the_scores_it_has_elsewhere(job, tmp_path):
+def test_a_public_cross_encoder_teaches_with_the_scores_it_has_elsewhere(job, tokenizer, tmp_path):
     """A directory of transformers with another tokenizer than the job's."""
     import torch
     from sentence_transformers import CrossEncoder
@@ -122,8 +122,7 @@ def test_a_public_cross_encoder_teaches_with_the_scores_it_has_elsewhere(job, tm
     size = load_tokenizer(save_trained("xlm-roberta", model, texts)).size
     torch_model("xlm-roberta", "SequenceClassification", {"vocab_size": size}).save_pretrained(model)
     command("teach", job / "pairs", model=model, output=taught)
-    rows = [row for row in records(taught) if row["task"] == b"adp"][:5]
-    words = job_tokenizer(str(taught), read_manifest(str(taught))).decode
+    rows, words = adp_records(taught)[:5], tokenizer.decode
     pairs = [(words(row["pos_query"]), words(each)) for row in rows for each in (row["pos_doc"], *documents(row))]
     theirs = CrossEncoder(model, device="cpu").predict(pairs, activation_fn=torch.nn.Identity())
     found = np.concatenate([row["teacher"] for row in rows])
