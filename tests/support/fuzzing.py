@@ -79,9 +79,9 @@ def value(data: bytes, at: int, which: int) -> bytes:
 def quoted(data: bytes, at: int, which: int) -> bytes:
     """A text in quotes replaced by a value of another type."""
     found = re.compile(rb'"[^"\n]*"').search(data, at)
-    return (
-        data[: found.start()] + VALUES[which % len(VALUES)] + data[found.end() :] if found else value(data, at, which)
-    )
+    if not found:
+        return value(data, at, which)
+    return data[: found.start()] + VALUES[which % len(VALUES)] + data[found.end() :]
 
 
 def other(data: bytes, at: int, which: int) -> bytes:
@@ -114,10 +114,8 @@ Edit = tuple[int, int, int]
 def edits_of(seed: str) -> list[Edit]:
     """One to three edits, the same for a seed."""
     draw = random.Random(seed)
-    return [
-        (draw.randrange(len(KINDS)), draw.randrange(STEPS), draw.randrange(STEPS))
-        for _ in range(draw.choice((1, 1, 2, 3)))
-    ]
+    count = draw.choice((1, 1, 2, 3))
+    return [(draw.randrange(len(KINDS)), draw.randrange(STEPS), draw.randrange(STEPS)) for _ in range(count)]
 
 
 def mutated(data: bytes, edits: Sequence[Edit]) -> bytes:

@@ -42,10 +42,9 @@ HTML = (
     b"home</a></nav><main><h1 id=top>Bak kori</h1><p>Bak kori is <a href='muta.html#old'>Muta</a>, and &eacute; &#233;.</p>"
     b"<h2 id=old>Old</h2><p>It is <b>old</b> <a href=#top>up</a>.</p><table><tr><td>1<td>2</table></main></body></html>"
 )
+BAK = "'''Bak''' is near [[Muta|the Muta]] {{a|b}}.<ref>x</ref>\n\n== Old ==\n* [[Sel]]\n{| \n|1\n|}"
 WIKI = {
-    "Bak": page(
-        "Bak", "'''Bak''' is near [[Muta|the Muta]] {{a|b}}.<ref>x</ref>\n\n== Old ==\n* [[Sel]]\n{| \n|1\n|}", 1
-    ),
+    "Bak": page("Bak", BAK, 1),
     "Muta": page("Muta", "#REDIRECT [[Bak]]", 2, redirect="Bak"),
     "Sel": page("Sel", "A [[Bak#Old|old]] town &amp; [http://x.org y].", 3),
 }
@@ -135,6 +134,7 @@ QUERIES = b"q1\tfirst query\nq2\tsecond\tquery\n"
 QUERIES_JSONL = _lines({"_id": "q1", "text": "first"}, {"_id": "q2", "text": "second"})
 CLICKS = b"q1\tfirst\td1\thttps://x\nq2\tsecond\td2\thttps://y\nq1\tfirst\td1\thttps://x\n"
 WARC = record("https://x.org/a", HTML) + record("https://x.org/b", b"", "301 Moved", headers="Location: /a\r\n")
+PACKED_WARC = gzip.compress(record("https://x.org/a", HTML), mtime=0)
 EXTRACTED_TEXT = 'Bak\nBak is near <a href="Muta">the Muta</a>.\nSection::::Old.\n&lt;a href="Sel"&gt;x&lt;/a&gt;'
 EXTRACTED = _lines({"id": "1", "title": "Bak", "text": EXTRACTED_TEXT})
 BEIR = b"query-id\tcorpus-id\tscore\nq1\td1\t1\nq2\td2\t0\n"
@@ -148,9 +148,7 @@ READERS: dict[str, Reader] = {
     "harp_json": Reader({"pairs.json": _lines(HARP, HARP)}, _source("harp_json", "pairs.json")),
     "html": Reader({"page.html": HTML}, _source("html", "page.html")),
     "warc": Reader({"crawl.warc": WARC}, _source("warc", "crawl.warc")),
-    "warc.gz": Reader(
-        {"crawl.warc.gz": gzip.compress(record("https://x.org/a", HTML), mtime=0)}, _source("warc", "crawl.warc.gz")
-    ),
+    "warc.gz": Reader({"crawl.warc.gz": PACKED_WARC}, _source("warc", "crawl.warc.gz")),
     "dump": Reader({"dump.xml": DUMP}, _source("mediawiki", "dump.xml")),
     "multistream": Reader(_multistream_files(), _source("mediawiki", "dump.xml.bz2", index=("index.txt",))),
     "format of pages": Reader({"pages": _lines(*LINKED)}, _file(formats.format_of_content, "pages")),

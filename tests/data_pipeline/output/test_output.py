@@ -43,8 +43,7 @@ def test_a_finished_job_without_a_shard_is_not_complete(tmp_path):
     (tmp_path / shard["file"]).write_text("abc")
     assert output.claim(str(tmp_path), plain(), READ) is None
     (tmp_path / shard["file"]).write_text("ab")
-    message = "is missing or damaged: bytes 2, manifest.json lists 3; copy the directory again"
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match="is missing or damaged: bytes 2, manifest.json lists 3"):
         output.claim(str(tmp_path), plain(), READ)
 
 
@@ -60,22 +59,17 @@ def test_a_job_that_ends_while_another_takes_its_place_is_not_written_again(tmp_
             (tmp_path / output.MANIFEST).write_text(json.dumps({"config": plain(seed=seed), "splits": {}, **READ}))
             shutil.rmtree(work)
 
-    if before == "lock":
+    def flock(file, how, taken=fcntl.flock):
+        if not theirs.closed:
+            end()
+        taken(file, how)
 
-        def flock(file, how, taken=fcntl.flock):
-            if not theirs.closed:
-                end()
-            taken(file, how)
+    def makedirs(path, taken=os.makedirs, **options):
+        taken(path, **options)
+        if path == str(work) and not theirs.closed:
+            end()
 
-        monkeypatch.setattr(fcntl, "flock", flock)
-    else:
-
-        def makedirs(path, taken=os.makedirs, **options):
-            taken(path, **options)
-            if path == str(work) and not theirs.closed:
-                end()
-
-        monkeypatch.setattr(os, "makedirs", makedirs)
+    monkeypatch.setattr(*((fcntl, "flock", flock) if before == "lock" else (os, "makedirs", makedirs)))
     if seed:
         with pytest.raises(InputError, match="differing keys: seed"):
             output.claim(str(tmp_path), plain(seed=0), READ)
