@@ -92,6 +92,8 @@ def test_redirect_files(tmp_path):
     source = source_reading.source("linked_jsonl", redirects=(str(path),))
     path.write_text("a\tp1\nb\tp2\n")
     assert list(formats.redirects(source)) == [("a", "p1"), ("b", "p2")]
+    for kind, address in (("linked_jsonl", "old_mill race"), ("wikiextractor", "Old mill race")):
+        assert formats.addresser(source | {"format": kind})("old_mill race") == address
     path.write_text("a p1\n")
     with pytest.raises(InputError, match=r"r\.tsv line 1"):
         list(formats.redirects(source))
