@@ -43,6 +43,12 @@ def test_chunks_hold_whole_pages_wherever_blocks_end(tmp_path, monkeypatch):
         assert len(list(formats.chunks(source_reading.source("mediawiki", tmp_path / "a.xml")))) > 5
 
 
+def test_several_files_follow_each_other(tmp_path):
+    write(tmp_path / "1.xml", HEAD + page("A", "a") + TAIL)
+    write(tmp_path / "2.xml", "<mediawiki>" + page("B", "[[x]]y") + TAIL)  # without a <siteinfo>
+    assert [document.title for document in read(tmp_path / "*.xml")[0]] == ["A", "B"]
+
+
 def test_kinds_of_pages(tmp_path):
     text = HEAD
     text += page("A", "#redirect: [[b#c|d]]") + page("B", "#REDIRECT [[Diskussion:X]]") + page("C", "")
