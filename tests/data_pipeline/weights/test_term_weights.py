@@ -16,17 +16,9 @@ from data_pipeline.engine.local import SerialEngine
 from data_pipeline.engine.store import read
 from data_pipeline.engine.tables import unpack
 from data_pipeline.pipeline import generate
+from data_pipeline.weights import attention
 from data_pipeline.weights.artefact import DocumentFrequency, read_meta, save_frequency, verify
-from data_pipeline.weights.attention import (
-    LENGTHS,
-    Encoder,
-    Sequence,
-    attending,
-    batches,
-    identify,
-    piece_spans,
-    word_sums,
-)
+from data_pipeline.weights.attention import LENGTHS, Encoder, Sequence, batches, identify
 from data_pipeline.weights.tokenised import from_bytes
 from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.checkpoint import Checkpoints
@@ -81,11 +73,11 @@ def test_rows_of_cls_and_anchors(encoder_dir):
     found = weigh(folder / "hf", tokenizer, sequences)
     assert sorted(found) == list(range(len(sequences)))
     for i, (tokens, spans) in enumerate(sequences):
-        attention, (rows, to_cls) = slow_attention(config, params, tokenizer, tokens), found[i]
+        slow, (rows, to_cls) = slow_attention(config, params, tokenizer, tokens), found[i]
         assert rows.shape == (1 + len(spans), len(tokens))
         for row, column, (start, end) in zip(rows, to_cls, [(-1, 0), *spans], strict=True):
-            np.testing.assert_allclose(row, attention[1 + start : 1 + end, 1:-1].mean(axis=0), atol=1e-5)
-            np.testing.assert_allclose(column, attention[1 + start : 1 + end, 0].mean(), atol=1e-5)
+            np.testing.assert_allclose(row, slow[1 + start : 1 + end, 1:-1].mean(axis=0), atol=1e-5)
+            np.testing.assert_allclose(column, slow[1 + start : 1 + end, 0].mean(), atol=1e-5)
 
 
 def test_a_text_as_long_as_the_encoder_reads_is_weighed_whole(tmp_path):
@@ -95,8 +87,8 @@ def test_a_text_as_long_as_the_encoder_reads_is_weighed_whole(tmp_path):
     save_hf(str(tmp_path / "hf"), config, params, tokenizer, "test")
     tokens = np.random.default_rng(0).integers(5, tokenizer.size, 598).astype(np.int32)
     rows, _ = weigh(tmp_path / "hf", tokenizer, [Sequence(tokens, [(590, 598)])], devices=1)[0]
-    attention = slow_attention(config, params, tokenizer, tokens)
-    np.testing.assert_allclose(rows, [attention[0, 1:-1], attention[591:599, 1:-1].mean(axis=0)], atol=1e-6)
+    slow = slow_attention(config, params, tokenizer, tokens)
+    np.testing.assert_allclose(rows, [slow[0, 1:-1], slow[591:599, 1:-1].mean(axis=0)], atol=1e-6)
 
 
 def test_batches_hold_every_sequence_once_in_few_shapes():
@@ -114,26 +106,23 @@ def test_batches_hold_every_sequence_once_in_few_shapes():
 def test_word_sums_and_spans():
     lengths = np.array([1, 3, 2])
     rows = np.arange(12.0).reshape(2, 6)
-    np.testing.assert_array_equal(word_sums(rows, lengths), [[0, 6, 9], [6, 24, 21]])
-    assert word_sums(rows, lengths[:0]).shape == (2, 0)
+    np.testing.assert_array_equal(attention.word_sums(rows, lengths), [[0, 6, 9], [6, 24, 21]])
+    assert attention.word_sums(rows, lengths[:0]).shape == (2, 0)
     anchors = [{"start": 1, "end": 3}, {"start": 0, "end": 1}]
-    assert piece_spans(lengths, anchors) == [(1, 6), (0, 1)]
     # The authors' code: the first wordpiece of the anchor, where the sentence has it first.
     tokens = np.arange(int(lengths.sum()))
-    assert attending(tokens, lengths, anchors, "span") == [(1, 6), (0, 1)]
-    assert attending(tokens, lengths, anchors, "first_token") == [(1, 2), (0, 1)]
+    assert attention.attending(tokens, lengths, anchors, "span") == [(1, 6), (0, 1)]
+    assert attention.attending(tokens, lengths, anchors, "first_token") == [(1, 2), (0, 1)]
     tokens[1] = tokens[0]
-    assert attending(tokens, lengths, anchors, "first_token") == [(0, 1), (0, 1)]
+    assert attention.attending(tokens, lengths, anchors, "first_token") == [(0, 1), (0, 1)]
 
 
 @pytest.fixture(scope="module")
 def weighed(encoder_dir, tmp_path_factory):
-    """The output directory of a job with attention weights."""
+    """The output of a job with attention weights."""
     folder, output = encoder_dir[0], tmp_path_factory.mktemp("weighed") / "out"
-    given = dict(
-        tokenizer=str(folder / "hf"), encoder=str(folder / "hf"), keep_work=True, tasks=("rqp", "rdp"), workers=1
-    )
-    generate(corpus.config(folder, **given), str(output), SerialEngine)
+    given = dict(tokenizer=str(folder / "hf"), encoder=str(folder / "hf"), tasks=("rqp", "rdp"), workers=1)
+    generate(corpus.config(folder, keep_work=True, **given), str(output), SerialEngine)
     return output
 
 
@@ -146,9 +135,9 @@ def test_job_with_attention_weights_stores_them_and_takes_them_back(encoder_dir,
     for sentence, weight in list(zip(sentences, weights))[:5]:
         assert (sentence["doc"], sentence["start"]) == (weight["doc"], weight["start"])
         tokens, lengths = unpack(sentence["tokens"]), unpack(sentence["lengths"])
-        attention = slow_attention(config, params, tokenizer, tokens)
+        row = slow_attention(config, params, tokenizer, tokens)[0, 1:-1]
         bounds = np.concatenate([[0], np.cumsum(lengths)])
-        slow = [sum(attention[0, 1 + piece] for piece in range(a, b)) for a, b in pairwise(bounds)]
+        slow = [sum(row[a:b]) for a, b in pairwise(bounds)]
         np.testing.assert_allclose(from_bytes(weight["cls"]), slow, rtol=2e-3, atol=1e-5)
         assert len(from_bytes(weight["anchors"])) == len(sentence["anchors"]) * len(lengths)
     artefact = shutil.copytree(weighed / "term_weights", tmp_path / "term_weights")
@@ -162,10 +151,6 @@ def test_job_with_attention_weights_stores_them_and_takes_them_back(encoder_dir,
     os.truncate(target, target.stat().st_size - 1)
     with pytest.raises(InputError, match="do not match"):
         generate(given, str(tmp_path / "damaged"))
-
-
-def test_another_vocabulary_is_refused(encoder_dir, tmp_path):
-    folder = encoder_dir[0]
     other = tmp_path / "vocab.txt"
     other.write_text((folder / "vocab.txt").read_text() + "another\n")
     with pytest.raises(InputError, match="is not that of config.tokenizer"):
