@@ -329,3 +329,9 @@ def test_terms_pass_in_ranges_of_their_hashes(tmp_path):
     assert found.total == sum(n.values()) and found.mean_length == found.total / 5
     texts = [found.texts[a:b].tobytes().decode() for a, b in zip(found.offsets.tolist(), found.offsets[1:].tolist())]
     assert {signed64("word", word): word for word in words(TERMS)} == dict(zip(found.words.tolist(), texts))
+
+
+def test_a_collection_without_terms_is_written_too(tmp_path):
+    prop.save({"work": str(tmp_path)}, str(tmp_path / "collection"), 3)
+    assert np.load(tmp_path / "collection" / "offsets.npy").tolist() == [0]
+    assert len(np.load(tmp_path / "collection" / "words.npy")) == 0
