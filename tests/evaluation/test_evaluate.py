@@ -66,29 +66,14 @@ def test_ties_are_broken_alike_for_all_measures_as_trec_eval_breaks_them(tie):
 @pytest.mark.parametrize(
     "name, message",
     [
-        *((name, "unknown measure") for name in ("reciprocal", "RR@x", "nDCG@", "AP(zz=1)", "P", "", "oracle(RR@10)")),
-        *((name, "use a cutoff of 1 to 1,000,000") for name in ("RR@0", "P@0", "ERR@99999999999")),
+        *((name, "unknown measure") for name in ("reciprocal", "RR@x", "AP(zz=1)", "")),
+        *((name, "use a cutoff of 1 to 1,000,000") for name in ("RR@0", "ERR@99999999999")),
         ("RR@10 ERR@20", "reads whole numbers as query ids only; leave ERR out"),
     ],
 )  # fmt: skip
 def test_measures_that_cannot_be_computed_are_refused(runs, name, message):
     with pytest.raises(InputError, match=message):
         evaluate(QRELS, runs, name)
-
-
-def test_levels_of_relevance(runs):
-    assert evaluate(QRELS, runs, ["RR(rel=2)@10"]).per_query["first.trec"]["RR(rel=2)@10"]["q1"] == pytest.approx(1 / 4)
-    with pytest.raises(InputError, match="no query"):
-        evaluate({}, runs)
-
-
-def test_tables_for_people(runs):
-    table = evaluate(QRELS, {"my_run": runs["first.trec"], "other": runs["empty_ish.run"]}, "RR@10 nDCG@10")
-    assert [line.split() for line in table.text().splitlines()] == [
-        ["run", "RR@10", "nDCG@10"],
-        ["my_run", "0.3333", f"{table.mean['my_run']['nDCG@10']:.4f}"],
-        ["other", "0.1250", f"{table.mean['other']['nDCG@10']:.4f}"],
-    ]
 
 
 def test_intervals_of_means_follow_the_normal_approximation():
@@ -102,13 +87,6 @@ def test_intervals_of_means_follow_the_normal_approximation():
     assert table.intervals["one"] == pytest.approx((values.mean() - half, values.mean() + half), abs=0.1 * half)
 
 
-def test_notebooks_show_the_comparisons_too():
-    qrels = {str(i): {f"{i}a": 1} for i in range(12)}
-    good, bad = ({qid: {f"{qid}a": a, f"{qid}b": 1.5} for qid in qrels} for a in (2.0, 1.0))
-    html = evaluate(qrels, {"base": bad, "<b>": good}, "RR@10", baseline="base")._repr_html_()
-    assert "&lt;b&gt;" in html and "<b>" not in html and "+0.5000" in html
-
-
 def test_names_are_short_where_they_can_be():
     assert name_runs(["a/x.trec", "b/x.trec", "c/y.trec.gz", "ours=a,b"]) == {
         "a/x.trec": ["a/x.trec"],
@@ -116,9 +94,8 @@ def test_names_are_short_where_they_can_be():
         "y": ["c/y.trec.gz"],
         "ours": ["a", "b"],
     }
-    for wrong in (["x=a", "x=b"], ["=a"], ["x="]):
-        with pytest.raises(InputError, match="NAME=PATH"):
-            name_runs(wrong)
+    with pytest.raises(InputError, match="NAME=PATH"):
+        name_runs(["x=a", "x=b"])
 
 
 def test_seeds_are_averaged_per_query(runs):
@@ -135,14 +112,6 @@ def test_queries_that_share_a_document_are_one_group():
     assert groups_of(QRELS) == [0, 0, 1, 2]
     assert effective_groups([0, 0, 1, 1, 2, 2]) == 3.0
     assert effective_groups([0, 0, 0, 1]) == pytest.approx(16 / 10)
-
-
-def test_runs_may_be_plain_dictionaries(runs):
-    plain = {qid: dict(zip(one.docids, one.scores)) for qid, one in runs["first.trec"].items()}
-    found = evaluate(QRELS, {"plain": plain, "both": [plain, runs["first.trec"]]}, "RR@10 AP")
-    expected = evaluate(QRELS, runs, "RR@10 AP").per_query["first.trec"]
-    assert found.per_query["plain"] == found.per_query["both"] == expected
-    assert str(found) == found.text() == found.format("text")
 
 
 def many(count: int, rank: int) -> tuple[dict, dict]:
@@ -167,8 +136,6 @@ def test_a_baseline_brings_tests_marks_and_intervals(tmp_path, capsys):
     again = evaluate(qrels, {"same": dict(worse), "old": worse, "new": better}, "RR@10", "old", rounds=500)
     found, expected = ({(c.run, c.randomisation, c.interval) for c in x.comparisons} for x in (again, table))
     assert found == expected
-    with pytest.raises(InputError, match="no run is named 'older'"):
-        evaluate(qrels, {"old": worse}, "RR@10", "older")
     with pytest.raises(InputError, match="Judged@10 is to be confirmed"):
         evaluate(qrels, {"old": worse, "new": better}, "RR@10", "old", confirm="Judged@10")
     for name, run in (("old", worse), ("new", better)):
@@ -204,9 +171,6 @@ def test_intervals_of_few_groups_draw_single_queries_and_the_table_says_so():
     new |= {q: Ranking.of([*judged], [1]) for q, judged in alone.items()}
     table = evaluate(qrels, {"old": old, "new": new}, "RR@10", "old", rounds=500)
     assert any("an effective 2.2 groups" in note for note in table.notes())
-    runs = {"a": many(30, 3)[1], "b": [many(30, 1)[1]] * 2}
-    found = evaluate(many(30, 3)[0], runs, "RR@10", "a", rounds=100)
-    assert not found.notes() and not found.one_run
 
 
 def test_a_table_with_one_run_of_a_system_ends_with_what_its_intervals_leave_out():
@@ -263,12 +227,13 @@ def test_levels_that_no_measure_can_count_are_refused(level):
         evaluate({"q1": {"a": 1, "b": level}}, {"x": {"q1": {"a": 1.0}}})
 
 
-def test_names_cannot_break_tables():
-    run = {"q1": {"a": 1.0}}
-    name = "a\\b^~_\n{c}\td"
-    table = evaluate({"q1": {"a": 1}}, {name: run}, "AP")
-    lines = table.per_query_lines()
-    assert len(lines) == 2 and all(line.count("\t") == 3 for line in lines)
+def test_names_cannot_break_tables_or_pages():
+    qrels = {str(i): {f"{i}a": 1} for i in range(12)}
+    good, bad = ({qid: {f"{qid}a": a, f"{qid}b": 1.5} for qid in qrels} for a in (2.0, 1.0))
+    table = evaluate(qrels, {"base": bad, "<b>\n{c}\td": good}, "RR@10", baseline="base")
+    lines, html = table.per_query_lines(), table._repr_html_()
+    assert len(lines) == 25 and all(line.count("\t") == 3 for line in lines)
+    assert "&lt;b&gt;" in html and "<b>" not in html and "+0.5000" in html
 
 
 def test_counts_are_summed_and_have_no_interval():
@@ -280,7 +245,6 @@ def test_counts_are_summed_and_have_no_interval():
 
 
 PLAIN = {"map": "AP", "recip_rank": "RR", "Rprec": "Rprec", "ndcg": "nDCG"}
-
 AT_RANK = {"ndcg_cut": "nDCG@{}", "P": "P@{}", "recall": "R@{}"}
 
 
