@@ -64,9 +64,7 @@ def test_only_the_queries_of_a_fold_count(files, capsys):
     "names, more, message",
     [
         (["HARP@ten"], {}, "'ten' is no number of queries"),
-        (["HARP@10", "HARP@10"], {}, "every name once"),
         (["HARP@10", "HARP@25%"], {}, "all sizes numbers of queries, or all shares"),
-        (["HARP"], {}, "SYSTEM@SIZE=RUN"),
         (["HARP@10"], {"runs_per_draw": 3}, "4 runs are not a whole number of draws of 3"),
         (["HARP@10"], {"fold": "1"}, "belong together"),
     ],
@@ -77,8 +75,7 @@ def test_wrong_options_are_named(files, names, more, message):
     assert not (files / "curve.svg").exists()
 
 
-def test_names_are_drawn_as_they_are(files):
-    """Dollars are not mathematics, and a name that begins with _ is in the legend."""
+def test_dollars_are_not_mathematics_and_a_name_that_begins_with_an_underscore_is_in_the_legend(files):
     run(files, row(files, "costs $5^$@10", 4, [0]), row(files, "_A@10", 1, [0]))
     picture = (files / "curve.svg").read_text().replace("<!--  ", "<!-- ")
     assert "<!-- costs $5^$ -->" in picture and "<!-- _A -->" in picture

@@ -55,12 +55,8 @@ def test_jobs_run_side_by_side_each_on_its_cores_and_after_what_they_read(tool, 
         "print('met', sys.argv[1]); open(sys.argv[3], 'w').write(repr(sorted(os.sched_getaffinity(0))))"
     )
     (tmp_path / "meet.py").write_text(meet)
-    plan = [
-        Command("a", "meet", ["a", "b", "{out}"]),
-        Command("b", "meet", ["b", "a", "{out}"]),
-        tool("c", "c", "{out}", "{a}", "{b}"),
-    ]
-    steps = resolve(plan, "out")
+    plan = [Command("a", "meet", ["a", "b", "{out}"]), Command("b", "meet", ["b", "a", "{out}"])]
+    steps = resolve([*plan, tool("c", "c", "{out}", "{a}", "{b}")], "out")
     execute(steps, "out", jobs=2)
     assert all(step.done for step in steps) and ran() == "c"
     cores = [eval(open(step.place).read()) for step in steps[:2]]
@@ -94,16 +90,6 @@ def test_a_failed_job_lets_the_others_end(tool):
     assert steps[1].done and not steps[0].done
 
 
-def test_the_fields_of_a_config_count_wherever_they_are_written(tmp_path, monkeypatch):
-    (tmp_path / "mine.py").write_text("import os\ndef get_config(preset): return preset + os.environ['FIELDS']\n")
-    argument = f"--config={tmp_path / 'mine.py'}:option"
-    found = []
-    for fields in ("steps: 1", "steps: 2", "steps: 1"):
-        monkeypatch.setenv("FIELDS", fields)
-        found.append(identity(argument, Contents()))
-    assert found[0] == found[2] != found[1]
-
-
 def test_large_files_count_by_content_time_and_size_are_not_enough(tmp_path):
     path = tmp_path / "docs.tsv"
     contents = Contents()
@@ -121,13 +107,10 @@ def test_large_files_count_by_content_time_and_size_are_not_enough(tmp_path):
     ("file", "argument"),
     [
         ("qrels/test.tsv", "--qrels={0}/qrels"),
-        ("k1=0.9,b=0.4.trec", "--run={0}/k1=0.9,b=0.4.trec"),
         ("k1=0.9,b=0.4.trec", "--config.source.paths=('{0}/k1=0.9,b=0.4.trec',)"),
         ("k1=0.9,b=0.4.trec", "--run=my row={0}/k1=0.9,b=0.4.trec"),
-        ("my run.trec", "--run={0}/my run.trec"),
         ("my run.trec", "HARP={0}/my run.trec,other.trec"),
         ("it's.trec", '--config.source.paths=("{0}/it\'s.trec",)'),
-        ("it's.trec", "--run=my row={0}/it's.trec"),
         ("pages/a/x.html", "--config.source.paths=('{0}/pages/**/*.html',)"),
         ("pages/a/x.html", "--docs=~/pages/a/x.html"),
         ("pages/a/x.html", "--config={0}/mine.py"),

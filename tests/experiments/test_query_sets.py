@@ -27,9 +27,7 @@ def test_folds_are_even_and_keep_groups_together(tmp_path):
 
 
 def test_too_few_groups_are_refused():
-    with pytest.raises(InputError, match="1 groups of queries fill no 3 folds"):
-        make_folds([["a", "b", "c"]], 3, 0)
-    with pytest.raises(InputError, match="fill no 1000000000000 folds"):  # at once
+    with pytest.raises(InputError, match="2 groups of queries fill no 1000000000000 folds"):  # at once
         make_folds([["a"], ["b"]], 10**12, 0)
 
 
@@ -64,6 +62,5 @@ def test_shares_of_all_queries_are_sizes_too(tmp_path, capsys):
     found = subsets(tmp_path, "--sizes=4,25%,100%", "--draws=1")
     assert "1 draws of 4, 25% (10), 100% (40) of 40 queries" in capsys.readouterr().out
     assert len(found["25%"]) == 10 and found["4"] == found["25%"][:4]
-    for wrong in ("0%", "101%", "a%", "%", "0"):
-        with pytest.raises(SystemExit):
-            subsets(tmp_path, f"--sizes={wrong}", "--draws=1")
+    with pytest.raises(SystemExit):
+        subsets(tmp_path, "--sizes=101%", "--draws=1")
