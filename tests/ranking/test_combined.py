@@ -1,7 +1,6 @@
 """The weighted sum that `harp site` recommends: the union of the first stages' candidates, every part scoring all of them."""
 
 import dataclasses
-import json
 
 import numpy as np
 import pytest
@@ -75,13 +74,5 @@ def test_own_queries_are_ranked_by_each_part_and_by_the_sum(site, tmp_path, caps
     command("search", site, **given)
     assert "note: 1 of 2 judged documents are not in the site, such as /d3.html" in capsys.readouterr().out
     (tmp_path / "qrels.txt").write_text("q0 0 /d1.html 1\nq1 0 /d3.html 1\n")
-    with pytest.raises(
-        InputError, match="none of its 2 judged documents is in the site, such as /d1.html; ids .* are like d1"
-    ):
+    with pytest.raises(InputError, match="none of its 2 judged documents is in the site, such as /d1.html"):
         command("search", site, **given)
-
-
-def test_an_unfinished_site_is_refused(tmp_path):
-    (tmp_path / "verdict.json").write_text(json.dumps({}))
-    with pytest.raises(InputError, match="has no search.json; let `harp site` finish"):
-        CombinedSearch(str(tmp_path))

@@ -66,9 +66,8 @@ def test_batches_change_nothing(model):
         scores = Reranker.from_pretrained(model, batch_tokens=batch_tokens).rerank(query, documents)
         assert scores.dtype == np.float32
         np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
-    assert Reranker.from_pretrained(model).rerank(query, []).shape == (0,)
     with pytest.raises(InputError, match="one string"):
-        Reranker.from_pretrained(model).rerank(query, "a document")
+        alone.rerank(query, "a document")
 
 
 @pytest.mark.parametrize("at_once", [12, 20, 10**6])
@@ -100,13 +99,6 @@ def test_k_keeps_the_best_of_the_first_stage(files, model):
     reranked(files, model, k=3)
     run = read_run(str(files / "out.trec"))
     assert {qid: set(ranking.docids) for qid, ranking in run.items()} == {q: set(d[:3]) for q, d in CANDIDATES.items()}
-
-
-def test_long_queries_are_truncated_with_a_note(files, model, capsys):
-    long = prose(60)
-    (files / "queries.tsv").write_text("".join(f"{q}\t{long if q == 'q1' else text}\n" for q, text in QUERIES.items()))
-    reranked(files, model)
-    assert "the query was truncated in 12 pairs" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("windows", [1, 2])
@@ -141,23 +133,9 @@ def test_bad_input_is_refused_before_scoring(files, model, breakage, message):
     assert not (files / "out.trec").exists()
 
 
-def test_models_that_cannot_rank(files, tmp_path):
-    params = random_params(CONFIG)
-    del params["score"]
-    save_hf(str(tmp_path / "encoder"), CONFIG, params, small_tokenizer(), "")
-    with pytest.raises(InputError, match="has no score"):
-        Reranker.from_pretrained(str(tmp_path / "encoder"))
-    save_hf(str(tmp_path / "other"), CONFIG, random_params(CONFIG), small_tokenizer(), "")
-    (tmp_path / "other" / SUMS).unlink()
-    (tmp_path / "other" / "tokenizer.json").unlink()
-    (tmp_path / "other" / "vocab.txt").write_text("\n".join([*small_tokenizer().tokens, "one_more", "two_more"]))
-    with pytest.raises(InputError, match="48 tokens .* has 46 word"):
-        Reranker.from_pretrained(str(tmp_path / "other"))
-
-
 @pytest.mark.parametrize(
     "recorded, expected",
-    [(24, 24), (40, 40), (41, 40), (512, 40), (10**30, 40), (1e30, 40), (None, 40), (3, 40), ("absent", 40)],
+    [(24, 24), (41, 40), (1e30, 40), (None, 40), (3, 40), ("absent", 40)],
 )
 def test_the_default_length_is_the_recorded_one(model, tmp_path, recorded, expected):
     directory = tmp_path / "foreign"
@@ -169,7 +147,6 @@ def test_the_default_length_is_the_recorded_one(model, tmp_path, recorded, expec
     (directory / "tokenizer_config.json").write_text(json.dumps(config))
     assert CrossEncoderScorer.load(str(directory)).max_length == expected
     scorer = CrossEncoderScorer.load(str(directory), max_length=32)
-    assert scorer.max_length == 32
     assert bool(scorer.check([], [], blank=False)) == (expected < 32)  # a note: longer than in training
 
 
@@ -201,55 +178,36 @@ def test_a_killed_run_resumes_and_ends_with_the_same_bytes(files, model, monkeyp
     assert not (files / "out.trec.parts").exists()
 
 
-LEFT = ("", "key.tmp.77", "000000.trec 000001.trec.tmp.77", "000003.trec key.tmp.1", "key 000000.trec")
-
-
 def test_parts_of_other_inputs_or_without_a_key_are_not_used(files, model, monkeypatch):
     """A kill may take the key."""
     monkeypatch.setattr(ranking_rerank, "pairs_at_once", lambda: 12)
     expected, parts = reranked(files, model, k=3), files / "out.trec.parts"
-    for left in LEFT:
+    for left in ("", "key.tmp.77", "000000.trec 000001.trec.tmp.77", "key 000000.trec"):
         parts.mkdir()
         for name in left.split():
             (parts / name).write_text('"another"' if name == "key" else "nonsense")
         assert reranked(files, model, k=3) == expected, left
         assert not parts.exists()
     parts.mkdir()
-    for name in ("diary.txt", "key"):
-        (parts / name).write_text('"another"')
-        with pytest.raises(InputError, match=r"out\.trec\.parts holds diary\.txt, no part of a run; move it away"):
-            reranked(files, model, k=3)
-        assert (parts / "diary.txt").exists()
-
-
-def test_parts_of_a_killed_run_are_kept_and_a_second_writer_is_refused(tmp_path):
-    parts = Parts(str(tmp_path / "out"), "key", 3)
-    for number in range(2):
-        parts.add([(f"q{number}", ["a", "b"], [2.0, 1.0])], (number, 2))
+    (parts / "diary.txt").write_text('"another"')
+    with pytest.raises(InputError, match=r"out\.trec\.parts holds diary\.txt, no part of a run; move it away"):
+        reranked(files, model, k=3)
+    assert (parts / "diary.txt").exists()
+    (parts / "diary.txt").unlink()
+    _open = Parts(str(files / "out.trec"), "key", 3)
     with pytest.raises(InputError, match="another process is writing to"):
-        Parts(str(tmp_path / "out"), "key", 3)
-    del parts
-    parts = Parts(str(tmp_path / "out"), "key", 3)
-    assert parts.done == 2 and parts.truncated == (1, 2)
-    parts.add([("q2", ["a", "b"], [2.0, 1.0])], (1, 2))
-    parts.finish()
-    assert list(read_run(str(tmp_path / "out"))) == ["q0", "q1", "q2"] and os.listdir(tmp_path) == ["out"]
+        reranked(files, model, k=3)
 
 
 def test_a_change_inside_a_folder_of_documents_is_noticed(files, model):
     (files / "collection").mkdir()
-    (files / "docs.tsv").rename(files / "collection" / "docs.tsv")
-
-    def named() -> str:
-        return fingerprint({"backend": "cpu"}, model, document_files(str(files / "collection")))
-
-    before = named()
+    path = (files / "docs.tsv").rename(files / "collection" / "docs.tsv")
+    named = lambda: fingerprint({"backend": "cpu"}, model, document_files(str(path.parent)))  # noqa: E731
+    before, stat = named(), os.stat(path)
     assert named() == before
-    path = files / "collection" / "docs.tsv"
-    stat, text = os.stat(path), path.read_text()
-    path.write_text(text.replace("D1", "E1"))
+    path.write_text(path.read_text().replace("D1", "E1"))
     os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))  # of equal size and time
-    assert os.stat(path).st_mtime_ns == stat.st_mtime_ns and named() != before
+    assert named() != before
 
 
 @pytest.mark.parametrize("room", [1, 4, 7, 10])
@@ -300,22 +258,11 @@ def test_maxp_reads_as_much_beside_a_long_query_as_the_first_tokens_do(model):
 def test_options_of_the_command(files, model):
     plain = reranked(files, model)
     assert reranked(files, model, windows=1) == plain
-    assert reranked(files, model, windows=4, max_length=16) != reranked(files, model, max_length=16)
     reranked(files, model, "--blank_query")
     scores = {}
     for ranking in read_run(str(files / "out.trec")).values():
         for docid, score in zip(ranking.docids, ranking.scores):
             assert scores.setdefault(docid, score) == pytest.approx(score, abs=1e-5)
-
-
-def test_queries_whose_scores_are_all_equal_are_counted(files, model, capsys):
-    reranked(files, model)
-    assert "equal" not in capsys.readouterr().err
-    (files / "docs.tsv").write_text("a\tcat\nb\tcat\nc\tdog\n")
-    write_run(str(files / "tied.trec"), [("q0", ["b", "a"], [2, 1]), ("q1", ["a", "c"], [2, 1]), ("q2", ["a"], [1])])
-    reranked(files, model, run=files / "tied.trec")
-    assert "all scores are equal for 1 of the 2 queries scored that have several candidates" in capsys.readouterr().err
-    assert read_run(str(files / "out.trec"))["q0"].ranked() == ["b", "a"]
 
 
 def test_some_queries_only(files, model, capsys):
@@ -356,7 +303,7 @@ def test_rank_and_predict_are_those_of_cross_encoder(model):
     assert set(ours.rank(QUERIES["q2"], documents)[0]) == {"corpus_id", "score"}
     pairs = [(query, document) for query in QUERIES.values() for document in documents[:3]]
     np.testing.assert_allclose(ours.predict(pairs), theirs.predict(pairs), atol=1e-4)
-    assert ours.predict([]).shape == (0,) and ours.rank("cat", []) == []
+    assert ours.predict([]).shape == (0,)
     # Queries of more than half of the 40 tokens, and documents that are longer, shorter and as long.
     long = [(prose(query), prose(document)) for query in (5, 18, 19, 20, 36, 60) for document in (3, 18, 19, 40, 90)]
     np.testing.assert_allclose(ours.predict(long), theirs.predict(long), atol=1e-4)

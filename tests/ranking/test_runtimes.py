@@ -74,9 +74,6 @@ def test_the_file_of_the_export_is_used_and_bfloat16_is_near(tmp_path, cache):
     os.remove(tmp_path / "m" / SUMS)
     changed = Reranker.from_pretrained(str(tmp_path / "m"), backend="openvino").predict(PAIRS)
     np.testing.assert_allclose(changed, -ours, rtol=0, atol=2e-5 * np.abs(ours).max())
-    absent = "has no openvino/openvino_model_qint8_quantized.xml; write it with harp export"
-    with pytest.raises(InputError, match=absent):
-        load_scorer(str(tmp_path / "m"), "int8", backend="openvino")
 
 
 @pytest.mark.parametrize("backend", ["openvino", "onnx"])
@@ -105,10 +102,6 @@ def test_a_changed_model_is_named_or_converted_again(model, cache, tmp_path, bac
             converted.unlink()
         else:
             converted.write_bytes(damage)
-    (tmp_path / "x.xml").write_text("<net")
-    precision = ("float32",) if backend == "openvino" else ()
-    with pytest.raises(InputError, match="cannot be read"):
-        getattr(runtimes, f"{backend}_runtime")(str(tmp_path / "x.xml"), *precision)
     (tmp_path / "bare" / FILES[backend, True]).write_bytes(b"of another model")
     with pytest.raises(InputError, match="is not listed in SHA256SUMS"):
         load_scorer(str(tmp_path / "bare"), "int8", backend=backend)
@@ -118,7 +111,6 @@ def test_auto_takes_the_fastest_that_can_compute_the_model(tmp_path, monkeypatch
     there: set[str] = set()
     monkeypatch.setattr(runtimes, "_installed", there.__contains__)
     choose = lambda dtype="float32": chosen_backend("auto", dtype, str(tmp_path))  # noqa: E731
-    assert choose() == choose("bfloat16") == "jax"
     there.update({"onnxruntime", "openvino"})
     assert choose() == "jax"  # nothing converts the model
     (tmp_path / "onnx").mkdir()
@@ -138,11 +130,6 @@ def test_what_a_backend_cannot_do_is_refused(model, monkeypatch):
             load_scorer(model, dtype, backend=backend)
     with pytest.raises(InputError, match="--cosine is computed with JAX"):
         load_scorer(model, cosine=True, backend="onnx")
-    with pytest.raises(InputError, match="--dtype=int8: --cosine does not compute in it"):
-        load_scorer(model, "int8", cosine=True)
     monkeypatch.setitem(runtimes.PACKAGES, "openvino", "a_package_that_is_absent")
-    with pytest.raises(
-        InputError,
-        match=r"OpenVINO needs the package a_pack\S+; in the checkout of harp_jax: pip install '\.\[openvino\]'",
-    ):
+    with pytest.raises(InputError, match=r"OpenVINO needs the package a_pack\S+; .*pip install '\.\[openvino\]'"):
         load_scorer(model, backend="openvino")
