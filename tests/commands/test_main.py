@@ -60,16 +60,9 @@ def test_trains_resumes_and_refuses_another_config(place, monkeypatch, capsys, c
     [
         (["--config=config.py", "--config.batchpairs=3"], r"--config.batchpairs \(did you mean batch_pairs\?\)"),
         (["--config=nothing.py"], "nothing.py"),
-        ([], "required: --config"),
-        (["--config=config.py", "--config.tokenizer=nowhere", "--workdir=x"], "nowhere"),
-        (["--config=config.py", "--config.tokenizer=tokenizer", "--workdir=x"], "missing inputs: data is not set"),
-        (
-            ["--config=config.py", "--config.init=no", "--workdir=x"],
-            r"data is not set, init does not exist \(no\); .*`hf download",
-        ),
+        (["--config=config.py", "--config.init=no", "--workdir=x"], r"data is not set, init does not exist \(no\)"),
         ([*DATA, "--config.tokenizer=notes.txt", "--workdir=x"], r"lacks \[PAD\]"),
         ([*DATA, "--config.row_length=256", "--config.tokenizer=tokenizer", "--workdir=x"], "128 positions"),
-        (["--config=config.py", "--workdir=x", "stray"], "unexpected argument 'stray'"),
         (["--config=config.py", "--config.steps=many", "--workdir=x"], "steps"),
     ],
 )
@@ -80,19 +73,3 @@ def test_bad_input_is_one_line_and_status_2(place, monkeypatch, capsys, change, 
     errors = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
     assert ended.value.code == 2 and len(errors) == 1 and re.search(message, errors[0]), errors
     assert not os.path.exists(place / "x" / "config.json")
-
-
-def test_dry_run_needs_no_files_and_reports_memory_and_collectives(place):
-    changes = ["--config.model.layers=1", "--config.model.hidden=96", "--config.mesh.data=1", "--config.init="]
-    result = command(place, f"--config={ROOT}/configs/tpu_v3.py", "--dry_run", *changes, "--config.batch_pairs=8")
-    assert result.returncode == 0, result.stderr[-1500:]
-    report = [
-        "parameters",
-        "optimizer",
-        "batch",
-        "temporaries",
-        "FLOPs per step",
-        "collectives        0: none",
-        "roofline",
-    ]
-    assert all(line in result.stdout for line in [*report, "configured run     2,984,000 steps"])

@@ -73,11 +73,6 @@ def test_a_query_is_ranked_three_ways_with_what_explains_it(client, place):
     assert client.get("/search", params={"q": "of unknownword"}).json()["candidates"] == 0
 
 
-def test_stopwords_are_not_marked(place):
-    """bm25s's list for English lacks "from" and "one"; a mark on them explains nothing."""
-    assert place[1].stems("one from after cat") == {"cat"}
-
-
 def test_the_page_that_a_query_was_taken_from_is_no_result(client):
     found = {q: client.get("/search", params={"q": q}).json() for q in ("blue", "blue dog")}
     assert found["blue"]["candidates"] == 0  # only its own source has the word
@@ -93,9 +88,7 @@ def test_the_page_is_whole_and_loads_nothing_from_elsewhere(client):
         assert "default-src 'none'" in answer.headers["content-security-policy"]
     assert "innerHTML" not in client.get("/look.js").text
     about = client.get("/about").json()
-    assert about["queries"] == [*QUERIES]
-    assert about["verdict"].startswith("The sum is better")
-    assert '<details id="verdict" open hidden><summary>The verdict of harp site<' in client.get("/").text
+    assert about["queries"] == [*QUERIES] and about["verdict"].startswith("The sum is better")
 
 
 def test_labels_are_kept_changed_and_removed(client, tmp_path):
@@ -110,7 +103,6 @@ def test_labels_are_kept_changed_and_removed(client, tmp_path):
     assert label("red cat", "d1", 0).json()["levels"] == {"d1": 0, "d2": 0}
     assert label("red cat", "d2", None).json()["levels"] == {"d1": 0}
     assert client.get("/search", params={"q": "red cat"}).json()["levels"] == {"d1": 0}
-    assert (tmp_path / "labels.tsv").read_text() == "red cat\td1\t0\n"
     wrong = [{"docid": "absent"}, *({"level": level} for level in (7, True, 1.0, float("nan")))]
     for body in (*wrong, *({"query": query} for query in ("  ", "x" * 1001, "\ud800"))):
         content = json.dumps({"query": "q", "docid": "d1", "level": 1} | body)
@@ -182,18 +174,13 @@ def test_rerank_answers_in_the_shape_of_cohere_jina_and_vllm(client, place):
     assert all(hit["document"] == {"text": texts[hit["index"]]} for hit in found["results"])
     best = client.post("/v1/rerank", json=asked | {"top_n": 2}).json()["results"]
     assert best == [{name: hit[name] for name in ("index", "relevance_score")} for hit in found["results"][:2]]
-    asked = {"query": "red", "documents": ["", "cat " * 100, "cat " * 200]}
-    long = client.post("/v1/rerank", json=asked).json()["results"]
-    assert long[0]["relevance_score"] == long[1]["relevance_score"] or long[1] | {"index": 0} == long[2] | {"index": 0}
 
 
 @pytest.mark.parametrize(
     "body, status, said",
     [
-        (b"{", 400, "no JSON"),
         (b"\xff\xfe", 400, "no JSON"),
         (b"[]", 422, "no object"),
-        (b"{}", 422, "`query` must be a text"),
         ({"query": 1, "documents": ["a"]}, 422, "`query` must be a text"),
         ({"query": "q", "documents": []}, 422, "`documents` must be a list of one or more"),
         ({"query": "q", "documents": ["a", None]}, 422, "`documents` must be a text"),
@@ -271,7 +258,6 @@ def test_snippets_show_where_a_document_answers():
     assert found[0][0] == "… " and found[-1][0] == " …"
     assert len("".join(part for part, _ in found).split()) <= WINDOW + 2
     assert snippet({"absent"}, "one two", "en") == [("one two", False)] and snippet({"x"}, "", "en") == []
-    assert snippet({"x"}, "?!", "en") == [("?!", False)]
     japanese = snippet({"設定", "定を", "house"}, "カーネルの設定をHouses", "ja")
     assert japanese == [("カーネルの", False), ("設", True), ("定", True), ("を", True), ("Houses", False)]
 
@@ -281,11 +267,8 @@ def test_wrong_options_are_named(place, tmp_path, monkeypatch):
     for options, said in (
         ([], "no --model and no --docs; give both, or the output directory of `harp site`"),
         ([str(tmp_path)], "has no ranker; let `harp site` finish"),
-        ([str(place[0]), "--weight=-1"], "--weight=-1: use 0 to 1000"),
     ):
         with pytest.raises(InputError, match=said):
             site.look(site.look_parser().parse_args(options))
     with listen(0) as taken, pytest.raises(InputError, match="choose another, or 0 for any free one"):
         listen(taken.getsockname()[1])
-    with pytest.raises(InputError, match="--port=70000: .*0-65535"):
-        listen(70000)
