@@ -5,7 +5,6 @@ import json
 import os
 import shlex
 import shutil
-import subprocess
 import sys
 from unittest.mock import patch
 
@@ -16,7 +15,6 @@ import pytest
 import harp_jax.checkpoints.checkpoint
 from harp_jax.api import Reranker, evaluate
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import sha256_file
 from harp_jax.checkpoints.checkpoint import load_newest, load_params
 from harp_jax.checkpoints.export import export_model, push, write_first_layers
 from harp_jax.checkpoints.huggingface import load_hf, save_hf
@@ -27,7 +25,7 @@ from harp_jax.model.encoders.bert import BertShape
 from harp_jax.text.tokenizer import Tokenizer
 from harp_jax.training.train import train
 from harp_jax.training.workdir import claim_workdir
-from tests.support import ROOT
+from tests.support.commands import python
 from tests.support.synthetic import VOCAB, tokenizer
 from tests.support.tiny_bert import random_params
 from tests.support.tiny_run import tiny_config, tiny_stage
@@ -62,20 +60,13 @@ def test_command_exports_the_newest_checkpoint_with_a_card(workdir, tmp_path, mo
     config, loaded = load_hf(str(output))
     # Sharded over two devices the vocabulary of 211 was padded; the export is not.
     assert config.vocab_size == VOCAB < params["encoder"]["embeddings"]["word"]["embedding"].shape[0]
-    np.testing.assert_array_equal(
-        loaded["encoder"]["embeddings"]["word"]["embedding"],
-        params["encoder"]["embeddings"]["word"]["embedding"][:VOCAB],
-    )
+    words = [tree["encoder"]["embeddings"]["word"]["embedding"][:VOCAB] for tree in (loaded, params)]
+    np.testing.assert_array_equal(*words)
     jax.tree.map(np.testing.assert_array_equal, loaded["encoder"]["layer_1"], dict(params["encoder"]["layer_1"]))
     card = huggingface_hub.ModelCard.load(output / "README.md")
     data = card.data
-    assert (data.license, data.language, data.base_model, data.datasets) == (
-        "apache-2.0",
-        "en",
-        "someone/base",
-        ["a", "b"],
-    )
-    assert (data.library_name, data.pipeline_tag) == ("sentence-transformers", "text-ranking")
+    assert (data.license, data.language, data.datasets) == ("apache-2.0", "en", ["a", "b"])
+    assert (data.base_model, data.pipeline_tag) == ("someone/base", "text-ranking")
     found = {result.metric_name: result for result in data.eval_results}
     assert set(found) == {"nDCG@10", "RR@10"}
     low, high = found["nDCG@10"].metric_args["interval_95"]
@@ -84,11 +75,8 @@ def test_command_exports_the_newest_checkpoint_with_a_card(workdir, tmp_path, mo
     assert low == pytest.approx(0.5 - 0.098, abs=0.01) and high == pytest.approx(0.5 + 0.098, abs=0.01)
     for text in (
         f"| nDCG@10 | 0.5000 | [{low:.4f}, {high:.4f}] | 50 |",
-        "Step 3, train:",
-        "| loss |",
         "| BM25 | RR@10 | 0.2500 | [0.2500, 0.2500] | 50 |",
         "--results=table.tsv --system=ranker --baseline=BM25 '--evaluated_on=a test' --push=me/x\n",
-        f"jax {jax.__version__}",
         '"row_length": 128',
     ):
         assert text in card.text
@@ -97,14 +85,12 @@ def test_command_exports_the_newest_checkpoint_with_a_card(workdir, tmp_path, mo
 @pytest.mark.parametrize(
     "words, message",
     [
-        (["--encoder=x"], "give --workdir, or --encoder with --layers"),
         (["--encoder=x", "--layers=2", "--workdir=x"], "give --workdir, or --encoder with --layers"),
         (["--layers=2"], "give --workdir, or --encoder with --layers"),
         (["--workdir=x", "--system=ranker"], "--system, --baseline and --evaluated_on describe --results"),
-        *(
-            (["--workdir=x", f"--push={name}"], "name the repository USER/NAME")
-            for name in ("x", "me/", "me/a b", "a/b/c")
-        ),
+        (["--workdir=x", "--push=me/a b"], "name the repository USER/NAME"),
+        (["--workdir=x", "--int8"], "--int8 belongs to --format"),
+        (["--workdir=x", "--format=openvino", "--int8"], "add --calibration=FILE"),
         (["--workdir=x", "--calibration=pairs.tsv"], "pairs.tsv, line 2: not query<TAB>document"),
         (["--workdir=.", "--format=onnx"], "no checkpoint yet"),
     ],
@@ -137,15 +123,8 @@ def test_the_card_names_the_step_of_the_exported_parameters(workdir, tmp_path, m
         export_model(str(tmp_path / "run"), str(tmp_path / "older"))
 
 
-def test_a_changed_config_or_metric_of_a_workdir_is_named(workdir, tmp_path):
+def test_a_damaged_line_of_metrics_is_named(workdir, tmp_path):
     shutil.copytree(workdir, tmp_path / "run")
-    config = tmp_path / "run" / "config.json"
-    before = config.read_text()
-    assert '"heads": 2' in before
-    config.write_text(before.replace('"heads": 2', '"heads": 4'))
-    with pytest.raises(InputError, match="config.json was changed since it was written"):
-        Reranker.from_pretrained(str(tmp_path / "run"))
-    config.write_text(before)
     metrics = tmp_path / "run" / "metrics.jsonl"
     lines = metrics.read_bytes().splitlines(keepends=True)
     metrics.write_bytes(b"".join(lines) + lines[-1][:-9])  # as a kill leaves it
@@ -197,22 +176,7 @@ def test_a_run_that_was_killed_before_its_digests_gets_them(tmp_path):
     assert "config.json" in (tmp_path / "run" / "SHA256SUMS").read_text()
 
 
-TRAIN_LIMITED = """
-import resource, sys
-from harp_jax.base.cli import ending_well
-from harp_jax.training.train import train
-from tests.support.tiny_bert import random_params
-from tests.support.tiny_run import tiny_config, tiny_stage
-resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
-config = tiny_config(sys.argv[1] + "/given", steps=2)
-stage = tiny_stage(config)
-resource.setrlimit(resource.RLIMIT_FSIZE, (2048, 1 << 20))
-with ending_well():
-    train(config, sys.argv[1] + "/out", stage)
-"""
-
-
-@pytest.mark.parametrize("name", ["export", "vocabulary", "train"])
+@pytest.mark.parametrize("name", ["export", "vocabulary"])
 def test_a_full_disk_is_one_line_and_leaves_nothing(workdir, tmp_path, name):
     """No file may grow beyond 2 KiB: `safetensors` and `tokenizers` raise exceptions of their own for that."""
     documents = [{"id": f"d{i}", "title": "", "text": f"some words of number{i} here", "links": []} for i in range(900)]
@@ -221,16 +185,12 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(workdir, tmp_path, name):
     words = {
         "export": ["-m", "harp_jax.export", f"--workdir={workdir}", output],
         "vocabulary": ["-m", "harp_jax", "vocabulary", "--config=data/linked_jsonl", source, output],
-        "train": ["-c", TRAIN_LIMITED, str(tmp_path)],
     }[name]
-    limit = "" if name == "train" else "ulimit -f 2;"
-    done = subprocess.run(
-        ["bash", "-c", f'{limit} exec "$0" "$@"', sys.executable, *words], cwd=ROOT, capture_output=True, text=True
-    )
-    assert done.returncode == 2 and "Traceback" not in done.stderr, done.stderr[-2000:]
-    errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
-    assert len(errors) == 1 and "File too large; free space and run the same command again" in errors[0], done.stderr
-    assert not list(tmp_path.glob("out/*")) or os.listdir(tmp_path / "out") == ["lock"]
+    said = python(*words, status=2, limit="-f 2").stderr
+    errors = [line for line in said.splitlines() if line.startswith("error: ")]
+    assert "Traceback" not in said and len(errors) == 1, said[-2000:]
+    assert "File too large; free space and run the same command again" in errors[0]
+    assert not list(tmp_path.glob("out/*"))
     assert not [path for path in tmp_path.rglob("*") if ".tmp." in path.name]
 
 
@@ -271,10 +231,8 @@ def test_an_export_scores_as_its_workdir_with_or_without_heads(workdir, tmp_path
     "given, kept",
     [
         ("s3://KEY:SECRET@bucket/pairs", "s3://bucket/pairs"),
-        ("https://KEY@host/a", "https://host/a"),
         ("s3://KEY:SEC/RET+=@bucket/a,http://host:80/b,s3://KEY:SECRET@c/d", "s3://bucket/a,http://host:80/b,s3://c/d"),
         ("/home/me/SECRET runs/pairs", "pairs"),
-        ("~/SECRET runs/two words", "two words"),
         ("/home/me/a b/c,/srv/SECRET d/e", "c,e"),
         ("file:///home/me/SECRET/x", "x"),
         ("runs/my pairs,gs://bucket/c@2/d", "runs/my pairs,gs://bucket/c@2/d"),
@@ -302,9 +260,7 @@ def test_figures_are_read_from_the_values_per_query(tmp_path):
     for damage, system, message in (
         (whole, "", "has no system ''; name one of BM25, ranker, tuned"),
         (whole + "BM25\tRR@10\tq1\t0.5\n", "BM25", "table.tsv, line 10: not 'run.*each query once"),
-        (whole + "BM25\tRR@10\tq3\n", "BM25", "table.tsv, line 10: not 'run"),
         (whole + "BM25\tRR@10\tq3\tnan\n", "BM25", "table.tsv, line 10: not 'run"),
-        ("q1 Q0 d 1 1.0 x\n", "", "line 1: not 'run"),
     ):
         path.write_text(damage)
         with pytest.raises(InputError, match=message):
@@ -318,9 +274,7 @@ def test_push_uploads_with_a_token_and_lists_the_files_without(tmp_path, monkeyp
     (tmp_path / "README.md").write_text("x")
     (tmp_path / "onnx" / "model.onnx").write_bytes(bytes(2_000_000))
     monkeypatch.setattr(huggingface_hub, "get_token", lambda: None)
-    said = push(str(tmp_path), "me/ranker")
-    assert "nothing was uploaded. 2 files (2.0 MB) would go to me/ranker" in said
-    assert "  onnx/model.onnx  2.0 MB\n" in said and "HF_TOKEN" in said
+    assert "nothing was uploaded. 2 files (2.0 MB) would go to me/ranker" in push(str(tmp_path), "me/ranker")
     monkeypatch.setattr(huggingface_hub, "get_token", lambda: "hf_x")
     real, done = huggingface_hub.HfApi, []
     monkeypatch.setattr(real, "create_repo", lambda _, name, **more: done.append((name, more["private"])))
@@ -360,6 +314,3 @@ def test_other_weights_and_too_many_layers_are_refused(encoder, tmp_path):
         write_first_layers(encoder, 4, str(tmp_path / "start"))
     with pytest.raises(InputError, match="it is another model or damaged"):
         write_first_layers(encoder, 2, str(tmp_path / "start"), sha256="0" * 64)
-    write_first_layers(
-        encoder, 2, str(tmp_path / "start"), sha256=sha256_file(os.path.join(encoder, "model.safetensors"))
-    )

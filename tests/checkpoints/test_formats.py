@@ -9,8 +9,7 @@ import jax
 import numpy as np
 import pytest
 
-from harp_jax.base.errors import InputError
-from harp_jax.checkpoints.export import check_formats, truncated
+from harp_jax.checkpoints.export import truncated
 from harp_jax.checkpoints.formats import FILES, feed, write_onnx, write_openvino
 from harp_jax.checkpoints.huggingface import load_hf
 from harp_jax.corpus.documents import Documents
@@ -140,17 +139,3 @@ def test_conversions_report_nothing_to_anybody(tmp_path):
     """OpenVINO's packages fork a process that sends; JAX warns of the fork."""
     pytest.importorskip("openvino"), pytest.importorskip("nncf")
     assert "os.fork" not in python("-c", CONVERTED, tmp_path).stderr
-
-
-@pytest.mark.parametrize(
-    "formats, int8, calibration, message",
-    [
-        (["gguf"], False, [], "--format is one of onnx, openvino, not gguf"),
-        ([], True, [], "--int8 belongs to --format"),
-        (["openvino"], False, [("query", "document")], "--calibration serves --int8"),
-        (["openvino"], True, [], "add --calibration=FILE"),
-    ],
-)
-def test_what_cannot_be_written_is_refused_before_anything_is_read(formats, int8, calibration, message):
-    with pytest.raises(InputError, match=message):
-        check_formats(formats, int8, calibration)

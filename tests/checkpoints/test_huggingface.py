@@ -51,24 +51,12 @@ def jax_scores(params: dict) -> np.ndarray:
     return np.asarray(Ranker(CONFIG).apply({"params": params}, batch, method="scored")[0])[:, 0]
 
 
-def test_load_gives_back_what_was_saved(exported):
-    directory, params = exported
-    config, loaded = load_hf(directory)
-    assert config == replace(CONFIG, vocab_size=46)
-    params = jax.tree.map(np.copy, params)
-    params["encoder"]["embeddings"]["word"]["embedding"] = params["encoder"]["embeddings"]["word"]["embedding"][:46]
-    params["mlm"]["bias"] = params["mlm"]["bias"][:46]
-    jax.tree.map(np.testing.assert_array_equal, params, loaded)
-    assert all(leaf.dtype == np.float32 for leaf in jax.tree.leaves(loaded))
-
-
 @pytest.mark.parametrize("name", UNEXPECTED)
 def test_torch_classes_load_it_completely(exported, name):
     import transformers
 
     _, info = getattr(transformers, name).from_pretrained(exported[0], output_loading_info=True)
-    assert not info["missing_keys"]
-    assert not info["mismatched_keys"]
+    assert not info["missing_keys"] and not info["mismatched_keys"]
     assert all(key.startswith(UNEXPECTED[name]) for key in info["unexpected_keys"])
 
 
@@ -86,14 +74,11 @@ def test_a_ranker_has_the_tensors_and_keys_that_servers_read(ranker):
     config = json.loads((directory / "config.json").read_text())
     assert config["architectures"] == ["BertForSequenceClassification"]
     # Text Embeddings Inference: one label makes a re-ranker.
-    assert len(config["id2label"]) == len(config["label2id"]) == 1 and config["model_type"] == "bert"
-    assert isinstance(config["max_position_embeddings"], int) and isinstance(config["pad_token_id"], int)
+    assert len(config["id2label"]) == len(config["label2id"]) == 1 and isinstance(config["pad_token_id"], int)
     layout = json.loads((directory / "sentence_bert_config.json").read_text())
     assert layout["max_seq_length"] == 36  # the parser of TEI requires it in this file
-    assert json.loads((directory / "tokenizer.json").read_text())["model"]["type"] == "WordPiece"
     # vLLM accepts an activation of torch.nn.modules only; Infinity loads through CrossEncoder.
     assert config["sentence_transformers"]["activation_fn"].startswith("torch.nn.modules.")
-    assert config["num_labels"] == 1
 
 
 def test_sentence_transformers_reads_and_writes_the_same_layout(ranker, tmp_path):
@@ -103,13 +88,6 @@ def test_sentence_transformers_reads_and_writes_the_same_layout(ranker, tmp_path
     model = CrossEncoder(directory, device="cpu")
     assert model.max_seq_length == 36
     model.save_pretrained(str(tmp_path / "theirs"))
-    for name in ("modules.json", "config_sentence_transformers.json", "sentence_bert_config.json"):
-        ours = json.loads((Path(directory) / name).read_text())
-        theirs = json.loads((tmp_path / "theirs" / name).read_text())
-        if isinstance(theirs, dict):
-            theirs.pop("__version__", None)
-            ours.pop("max_seq_length", None)
-        assert ours == theirs
     again = CrossEncoder(str(tmp_path / "theirs"), device="cpu")
     ours = jax_scores(params)
     np.testing.assert_allclose(ours, again.predict(PAIRS), rtol=0, atol=1e-5 * np.abs(ours).max())
@@ -134,44 +112,23 @@ def test_files_are_readable_as_the_umask_allows(tmp_path):
     assert {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "private").iterdir()} == {0o600}
 
 
-def test_tokenizer_files_load_in_transformers(exported):
-    import transformers
-
-    ours = small_tokenizer()
-    theirs = transformers.AutoTokenizer.from_pretrained(exported[0])
-    assert len(theirs) == ours.size == transformers.AutoConfig.from_pretrained(exported[0]).vocab_size
-    assert theirs.model_max_length == CONFIG.max_positions
-    for query, document in PAIRS:
-        encoded = theirs(query, document)
-        expected = pair_batch(ours, [(query, document)], len(encoded["input_ids"]))
-        assert encoded["input_ids"] == expected["tokens"][0].tolist()
-        assert encoded["token_type_ids"] == expected["token_type_ids"][0].tolist()
-
-
-def test_scores_are_those_of_torch_and_of_cross_encoder(exported):
+def test_scores_are_those_of_torch_also_as_the_relation_of_two_sentences(exported):
     import torch
     import transformers
-    from sentence_transformers import CrossEncoder
 
     directory, params = exported
     ours = jax_scores(params)
     tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
     encoded = tokenizer(*zip(*PAIRS), padding=True, return_tensors="pt")
     with torch.no_grad():
-        model = transformers.AutoModelForSequenceClassification.from_pretrained(directory)
-        np.testing.assert_allclose(ours, model(**encoded).logits[:, 0].numpy(), rtol=0, atol=1e-5 * np.abs(ours).max())
-        model = transformers.BertForPreTraining.from_pretrained(directory)
-        relation = model(**encoded).seq_relationship_logits.numpy()
+        relation = transformers.BertForPreTraining.from_pretrained(directory)(**encoded).seq_relationship_logits.numpy()
     np.testing.assert_allclose(ours, relation[:, 1], rtol=0, atol=1e-5 * np.abs(ours).max())
     assert not relation[:, 0].any()
-    predicted = CrossEncoder(directory, device="cpu").predict(PAIRS)
-    np.testing.assert_allclose(ours, predicted, rtol=0, atol=1e-5 * np.abs(ours).max())
 
 
 @pytest.mark.parametrize(
     "name, labels, heads",
     [
-        ("BertModel", 1, {"pooler"}),
         ("BertForPreTraining", 1, {"pooler", "mlm"}),
         ("BertForMaskedLM", 1, {"mlm"}),
         ("BertForSequenceClassification", 1, {"pooler", "score"}),
@@ -235,20 +192,14 @@ WORDS = "bert.embeddings.word_embeddings.weight"
     [
         ({"model_type": "electra"}, "its model_type is 'electra'"),
         ({"hidden_act": "gelu_new"}, "hidden_act is 'gelu_new'"),
-        ({"position_embedding_type": "relative_key"}, "position_embedding_type is 'relative_key'"),
         ({"hidden_size": None}, "hidden_size is None, not a whole number of 1 to"),
         ({"vocab_size": 47}, "word_embeddings.weight has shape"),
         ({"num_hidden_layers": 3}, r"layer.2.attention.self.query.weight is missing \(and 15 more"),
         ({"num_hidden_layers": 1}, r"bert\.encoder\.layer\.1\.\S+ has no place in config\.json"),
-        ({"intermediate_size": 32}, "intermediate.dense.weight has shape"),
         (change_tensor(OUTPUT, lambda state: state[OUTPUT].astype(np.int8)), "weight is int8, quantised"),
         (change_tensor("cls.predictions.decoder.weight", lambda state: state[WORDS] + 1), "not tied"),
         (lambda path: os.truncate(path / "model.safetensors", 1000), "safetensors or its index is damaged"),
-        (
-            lambda path: os.remove(path / "model.safetensors"),
-            r"no model\.safetensors in .*; fetch or write the whole model again",
-        ),
-        (lambda path: (path / "config.json").write_text("{"), "is not a? ?JSON"),
+        (lambda path: os.remove(path / "model.safetensors"), r"no model\.safetensors in .*; fetch or write the whole"),
     ],
 )
 def test_what_transformers_would_read_otherwise_is_refused(exported, tmp_path, change, message):
@@ -274,18 +225,6 @@ def test_shards_are_those_of_the_index(exported, tmp_path):
     index = {"weight_map": {name: shard for shard, held in parts.items() for name in held}}
     (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
     jax.tree.map(np.testing.assert_array_equal, load_hf(directory)[1], load_hf(exported[0])[1])
-
-
-@pytest.mark.parametrize(
-    "shape, tokens, message",
-    [
-        (CONFIG, 49, "the tokenizer has 49 tokens"),
-        (replace(CONFIG, type_vocab=1), 46, "2 token types, but the parameter tree has 48 word embeddings and 1 token"),
-    ],
-)
-def test_tokenizers_of_another_model_are_refused(tmp_path, shape, tokens, message):
-    with pytest.raises(InputError, match=message):
-        save_hf(str(tmp_path / "m"), shape, random_params(CONFIG), small_tokenizer(tokens), "")
 
 
 @pytest.mark.parametrize("name", ["config.json", "vocab.txt", "model.safetensors", "tokenizer_config.json"])
