@@ -13,8 +13,8 @@ from harp_jax.base.randomness import generator
 from harp_jax.baselines.linklearn import model as f
 from harp_jax.baselines.linklearn.collection import Index
 from harp_jax.baselines.linklearn.links import shared_terms, split
-from harp_jax.baselines.linklearn.model import Okapi, at_the_edge
-from harp_jax.baselines.linklearn.train import Trainer, finished, train
+from harp_jax.baselines.linklearn.model import Okapi
+from harp_jax.baselines.linklearn.train import Trainer, train
 from harp_jax.corpus.trec import read_run
 from tests.support.commands import command
 from tests.support.linked_topics import TEXTS, paths, small
@@ -105,14 +105,6 @@ def test_okapi_equals_its_formula(k):
         assert score == pytest.approx(expected, rel=1e-5) and found == (expected > 0)
 
 
-def test_okapi_at_the_edge_of_its_grid_is_warned_of(wiki, tmp_path, caplog, monkeypatch):
-    assert at_the_edge(Okapi(0.0, 0.0)) == at_the_edge(Okapi(1.2, 1.0)) == []
-    assert at_the_edge(Okapi(3.0, 0.4)) == ["K"]
-    monkeypatch.setattr("harp_jax.baselines.linklearn.train.tuned", lambda value: (Okapi(3.0, 0.4), 0.5))
-    train(linklearn_config(wiki, steps=0), str(tmp_path / "run"))
-    assert "Okapi's best K is the smallest or largest tried (Okapi(k=3.0, b=0.4))" in caplog.text
-
-
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])
 def test_cost_is_the_mean_over_the_constraints(graph, loss, wiki):
     training, _ = split(graph, 0.5, 0)
@@ -154,23 +146,9 @@ def test_learns_what_links_mean_and_carries_it_to_other_words(wiki, tmp_path, lo
 
 def test_training_that_diverges_ends_at_the_step_and_writes_no_model(wiki, tmp_path):
     config = linklearn_config(wiki, learning_rate=1e6, steps=20, eval_every=10)
-    with pytest.raises(
-        InputError, match=r"step 10: the loss or a parameter is not finite; lower learning_rate=1000000.0"
-    ):
+    with pytest.raises(InputError, match="step 10: the loss or a parameter is not finite; lower learning_rate="):
         train(config, str(tmp_path))
     assert not (tmp_path / "model.json").exists()
-    with pytest.raises(InputError, match="--config.eval_every=0 is not allowed; use"):
-        train(linklearn_config(wiki, eval_every=0), str(tmp_path))
-
-
-def test_a_changed_model_is_named(wiki, tmp_path):
-    config = linklearn_config(wiki, steps=1)
-    train(config, str(tmp_path))
-    assert f.load(str(tmp_path)) and finished(config, str(tmp_path))
-    (tmp_path / "model.json").write_bytes(b"{}")
-    for read in (f.load, lambda workdir: finished(config, workdir)):
-        with pytest.raises(InputError, match=r"model\.json was changed"):
-            read(str(tmp_path))
 
 
 def test_ranking_svm_finds_the_words_that_count():
@@ -193,12 +171,3 @@ def test_ranking_svm_finds_the_words_that_count():
     gradient = weights - 20.0 * gaps.T @ np.maximum(0.0, 1 - gaps @ weights)
     descent = np.abs(np.where(weights > 1e-8, gradient, np.minimum(gradient, 0.0)))
     assert (descent < 1e-2 * np.abs(gaps.sum(0)).max()).all()
-
-
-def test_ranking_svm_warns_before_its_minimum(caplog):
-    from scipy import sparse
-
-    a, b, c = (sparse.csr_matrix(generator("svm", i).random((40, 6))) for i in range(3))
-    assert f.solve(a, b, c, 10.0).min() >= 0 and not caplog.records
-    f.solve(a, b, c, 10.0, iterations=1)
-    assert "stopped after 1 iterations before its minimum" in caplog.text

@@ -8,9 +8,8 @@ import pytest
 from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
 from harp_jax.baselines.linklearn.links import Side, read_graph, split
-from harp_jax.baselines.linklearn.model import Okapi
 from harp_jax.baselines.linklearn.train import Task
-from tests.support.linked_topics import PAGES, paths
+from tests.support.linked_topics import PAGES
 
 
 def test_links_go_both_ways_and_follow_redirects(graph):
@@ -22,11 +21,8 @@ def test_links_go_both_ways_and_follow_redirects(graph):
 
 
 def test_links_lead_to_the_first_of_documents_with_one_id(tmp_path):
-    rows = [{"id": "row", "text": "x", "links": [{"target": "b"}]}, {"id": "b", "text": "y"}]
-    rows += [
-        {"id": "row", "text": "z", "links": [{"target": "b"}]},
-        {"id": "c", "text": "w", "links": [{"target": "row"}]},
-    ]
+    linked = [("row", "b"), ("b", None), ("row", "b"), ("c", "row")]
+    rows = [{"id": d, "text": d, "links": [{"target": other}] if other else []} for d, other in linked]
     (tmp_path / "docs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     graph = read_graph((str(tmp_path / "docs.jsonl"),), (), "")
     assert [graph.linked(d).tolist() for d in range(4)] == [[1, 3], [0, 2], [1], [0]]
@@ -69,17 +65,14 @@ def test_negatives_follow_their_distribution(graph, source):
     assert chisquare(found[expected > 0], expected[expected > 0]).pvalue > 1e-3 and found[expected == 0].sum() == 0
 
 
-def test_shards_of_one_glob_are_one_source(wiki, tmp_path):
+def test_shards_of_one_glob_are_one_source(wiki, graph, tmp_path):
     for name in ("pages", "leads"):
         rows = (wiki / f"{name}.jsonl").read_text().splitlines(keepends=True)
         for shard in range(4):
             (tmp_path / f"{name}-{shard}.jsonl").write_text("".join(rows[30 * shard : 30 * shard + 30]))
-    one = read_graph(paths(wiki), (str(wiki / "redirects.tsv"),), "")
     many = read_graph((f"{tmp_path}/pages-*", f"{tmp_path}/leads-*"), (str(wiki / "redirects.tsv"),), "")
-    assert one.docids == many.docids
-    np.testing.assert_array_equal(one.source, many.source)
-    tasks = [Task(split(graph, 0.5, 0)[1], 20, 10_000, 0) for graph in (one, many)]
-    assert tasks[0].average_precision(Okapi()) == tasks[1].average_precision(Okapi())
+    assert graph.docids == many.docids
+    np.testing.assert_array_equal(graph.source, many.source)
 
 
 def test_an_article_keeps_to_one_side_and_is_no_negative_of_itself(tmp_path):
@@ -144,15 +137,12 @@ def test_average_precision_of_the_task_equals_ir_measures(graph):
         assert task.precision(d, scores) == pytest.approx(expected[ir_measures.AP])
 
 
-@pytest.mark.parametrize(
-    "text, message",
-    [
-        ('{"id": "a", "text": "x", "links": [{"target": "b"}]}\n', "none of 1 links leads to another document"),
-        ('{"id": "a"}\n', "line 1: not a linked document"),
-        ('{"id": "a", "text": "x"}\n{"id": "b", "text": null}\n', "docs.jsonl, line 2: text is null"),
-    ],
-)
-def test_bad_links_are_named(tmp_path, text, message):
-    (tmp_path / "docs.jsonl").write_text(text)
-    with pytest.raises(InputError, match=message):
-        read_graph((str(tmp_path / "docs.jsonl"),))
+def test_bad_links_are_named(tmp_path):
+    row = '{"id": "a", "text": "x", "links": [{"target": "b"}]}\n'
+    for text, message in (
+        (row, "none of 1 links leads to another"),
+        (row + '{"id": "b", "text": null}', "line 2: text is null"),
+    ):
+        (tmp_path / "docs.jsonl").write_text(text)
+        with pytest.raises(InputError, match=message):
+            read_graph((str(tmp_path / "docs.jsonl"),))

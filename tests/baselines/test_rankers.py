@@ -121,15 +121,6 @@ def test_gradients_of_padded_and_empty_texts_are_finite(name):
         assert np.isfinite(leaf).all()
 
 
-def test_a_word_outside_the_vocabulary_matches_nothing():
-    config = SHAPES["knrm"]
-    params, known = model(config), tables(config)
-    score = scorer(config)
-    with_unknown = score(params, known, jnp.array([[3, 0]]), jnp.array([[0, 3, 0, 7]]))
-    without = score(params, known, jnp.array([[3, 0]]), jnp.array([[3, 7, 0, 0]]))
-    np.testing.assert_allclose(with_unknown, without, atol=1e-6)
-
-
 def test_cosines_are_computed_in_full_precision():
     lowered = jax.jit(cosines).lower(jnp.zeros((1, 2, 8)), jnp.zeros((1, 3, 8))).as_text()
     assert "precision = [HIGHEST, HIGHEST]" in lowered

@@ -1,6 +1,5 @@
 """Coarse-tuning: the click log, replaced documents, the objective against a loop, then fine-tuning from it, and the probe."""
 
-import gzip
 import json
 import logging
 import pickle
@@ -66,10 +65,6 @@ def test_the_log_is_sampled_once_and_absent_documents_are_left_out(clicked, tmp_
     half = {s: Clicks.open(str(clicked / "orcas.tsv"), docs, 0.5, s, str(tmp_path)) for s in (0, 1)}
     taken = {s: {half[s].pair(i) for i in range(len(half[s]))} for s in half}
     assert taken[0] != taken[1] and binomtest(len(taken[0]), 80, 0.5).pvalue > 0.01
-    with gzip.open(tmp_path / "orcas.tsv.gz", "wt", newline="\r\n") as file:
-        file.write("\ufeff" + (clicked / "orcas.tsv").read_text())
-    packed = Clicks.open(str(tmp_path / "orcas.tsv.gz"), docs, 1.0, 0, str(tmp_path))
-    assert [packed.pair(i) for i in range(80)] == [clicks.pair(i) for i in range(80)]
 
 
 def test_what_the_log_lost_is_said_and_a_pair_counts_once(clicked, tmp_path, caplog):
@@ -82,23 +77,19 @@ def test_what_the_log_lost_is_said_and_a_pair_counts_once(clicked, tmp_path, cap
     assert found == [("q1", "a", "d1"), ("q2", "b", "d1"), ("q2", "b", "d3")]
     assert clicks.clicked("q2") == {"d1", "d3"}
     assert [clicks.document(i) for i in range(clicks.documents)] == ["d1", "d3"]
-    assert f"2 clicks of {tmp_path / 'log'} are left out: {docs.path} lacks their documents" in caplog.text
-    assert f"2 clicks of {tmp_path / 'log'} are left out: they repeat an earlier query and document" in caplog.text
+    assert f"left out: {docs.path} lacks their documents" in caplog.text
+    assert "left out: they repeat an earlier query and document" in caplog.text
 
 
 @pytest.mark.parametrize(
-    "text, sample, message",
-    [
-        ("q1\ttext\td1\tu\nq2\t\td1\tu\n", 1.0, "line 2: not ORCAS'"),
-        ("q1\ttext\tnowhere\tu\n", 1.0, "no pair is left"),
-        ("q1\ttext\td1\tu\n", 0.0, "no pair is left"),
-    ],
+    "text, message",
+    [("q1\ttext\td1\tu\nq2\t\td1\tu\n", "line 2: not ORCAS'"), ("q1\ttext\tnowhere\tu\n", "no pair is left")],
 )
-def test_bad_logs_name_the_line(clicked, tmp_path, text, sample, message):
+def test_bad_logs_name_the_line(clicked, tmp_path, text, message):
     docs = Documents.open(str(clicked / "docs.tsv"), cache_dir=str(tmp_path / "cache"))
     (tmp_path / "log").write_text(text)
     with pytest.raises(InputError, match=message):
-        Clicks.open(str(tmp_path / "log"), docs, sample, 0, str(tmp_path / "cache"))
+        Clicks.open(str(tmp_path / "log"), docs, 1.0, 0, str(tmp_path / "cache"))
 
 
 def test_half_of_the_pairs_get_another_document_drawn_by_clicks(clicked):
@@ -159,11 +150,6 @@ def test_the_loss_is_that_of_a_loop(clicked):
     assert float(loss) == pytest.approx(np.mean(each) + np.mean(mlm), rel=1e-4)
 
 
-def test_a_mark_that_is_no_token_is_named(clicked, collection):
-    with pytest.raises(InputError, match=r"no token '\[unused0\]' for a mark"):
-        coarse_tune_stage(coarse_config(clicked, tokenizer=str(collection / "tokenizer")))
-
-
 @pytest.fixture(scope="module")
 def trained(clicked, tmp_path_factory):
     workdir = tmp_path_factory.mktemp("coarse") / "run"
@@ -194,9 +180,7 @@ def test_the_probe_writes_its_guesses_and_a_summary(clicked, trained, tmp_path, 
     command("query-probe", *given)
     records = [json.loads(line) for line in (tmp_path / "probe.jsonl").read_text().splitlines()]
     assert len(records) == 7 and all(np.shape(r["predicted"]) == (2, 5) for r in records)
-    printed = capsys.readouterr()
-    assert "mask 2: in the part of the document that was read" in printed.out
-    assert f"note: --max_length=70, but {trained} has 64 positions" in printed.err
+    assert f"note: --max_length=70, but {trained} has 64 positions" in capsys.readouterr().err
 
 
 def test_the_probe_asks_the_masks_beside_the_document(trained, tmp_path):

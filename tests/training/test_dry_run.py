@@ -13,7 +13,7 @@ from harp_jax.base.errors import InputError
 from harp_jax.commands import site
 from harp_jax.training import dry_run
 from harp_jax.training.dry_run import Bytes, compile_step, search_rows
-from harp_jax.training.program import Product, collectives, contents, size
+from harp_jax.training.program import Product, collectives, contents
 from harp_jax.training.stages.finetune import WITH_DECODER
 from harp_jax.training.stages.stage import CROSS_ENCODER
 from harp_jax.training.topologies import topology_devices
@@ -39,27 +39,12 @@ def test_finds_the_largest_batch_to_a_sixteenth_in_few_trials(most, saved):
     assert len(set(tried)) <= 9 and len(tried) - 1 <= 9
 
 
-def test_neural_rankers_have_no_dry_run():
-    with pytest.raises(InputError, match="a dry run is for encoders"):
-        compile_step(configs.neural_ir(), [])
-
-
-@pytest.mark.parametrize(
-    "topology, said",
-    [
-        ("h100:9", "--topology=h100:9: not a number of GPUs; h100:1 to h100:8, or a multiple of 8"),
-        ("l4:0", "--topology=l4:0: not a number of GPUs; l4:1 to l4:8"),
-        (
-            "gtx1080",
-            "no such topology .* GPUs are a100, .*b200, each with :N; TPUs such as v3:2x2, .* install it here, or .*",
-        ),
-    ],
-)
-def test_an_unknown_topology_is_one_line_that_names_those_that_work(monkeypatch, topology, said):
+def test_an_unknown_topology_is_one_line_that_names_those_that_work(monkeypatch):
     monkeypatch.setenv("TPU_SKIP_MDS_QUERY", "1")  # which a search for TPUs sets
-    with pytest.raises(InputError, match=f"^{said}") as refused:
-        topology_devices(topology)
-    assert "\n" not in str(refused.value)
+    with pytest.raises(
+        InputError, match="^no such topology .* GPUs are a100, .*b200, each with :N; TPUs such as v3:2x2"
+    ):
+        topology_devices("gtx1080")
 
 
 def test_the_stand_in_for_a_vocabulary_is_removed(tmp_path, monkeypatch):
@@ -142,11 +127,6 @@ def test_products_kernels_and_moves_of_a_program():
         (factors + result) + 6 * 1024 * 512 + (factors + result // 2 + 4) + (4 * q + 4 * 2 * 4 * 128) + 4 * q
         + 2 * result + 3 * 3 * 4 * 64
     )  # fmt: skip
-
-
-def test_sizes_of_shapes():
-    assert size("(f32[2,3]{1,0:T(8,128)}, bf16[5]{0}, pred[7], u8[0]{0}, f8e4m3fn[4])") == 24 + 10 + 7 + 4
-    assert size("f32[]") == 4
 
 
 def config_of(stage: str, directory: str) -> ConfigDict:

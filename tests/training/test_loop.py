@@ -35,13 +35,9 @@ def test_evaluations_between_log_lines_do_not_count_as_training_time(monkeypatch
 
     config = pretrain()
     config.log_every, config.eval_every = 4, 3
-    rows = run(
-        monkeypatch,
-        config,
-        lambda state, batch: after(3.0, (state, {"tokens": 40.0, "gradient_norm": 1.0})),
-        lambda params, number: after(1000.0, {}),
-        (after(1.0, ({}, {})) for _ in range(9)),
-    )
+    step = lambda state, batch: after(3.0, (state, {"tokens": 40.0, "gradient_norm": 1.0}))  # noqa: E731
+    evaluate = lambda params, number: after(1000.0, {})  # noqa: E731
+    rows = run(monkeypatch, config, step, evaluate, (after(1.0, ({}, {})) for _ in range(9)))
     logged = [row for row in rows if "tokens_per_second" in row]
     assert [row["tokens_per_second"] for row in logged] == [pytest.approx(10.0)] * 2
     assert [row["seconds_per_step"] for row in logged] == [pytest.approx(4.0)] * 2

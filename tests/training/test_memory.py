@@ -32,7 +32,7 @@ MACHINE = Limit("memory of the machine", 64 * GIB, 40 * GIB)
         ({"proc/self/status": f"VmSize:\t{3 << 20} kB\nVmData:\t{1 << 20} kB\n"}, Limit("ulimit -v", 5 * GIB, 2 * GIB)),
         *(
             ({"proc/self/cgroup": "0::/job\nx\n", "proc/self/status": f"VmSize:{text}", f"{GROUP}/memory.max": text}, MACHINE)
-            for text in ("", "max", "-1", "nonsense", "9" * 30)
+            for text in ("", "max", "nonsense")
         ),
     ],
 )  # fmt: skip
