@@ -2,7 +2,6 @@
 
 import ast
 import importlib.util
-import json
 import math
 import os
 import re
@@ -10,7 +9,6 @@ import subprocess
 import sys
 
 import jax
-import numpy as np
 import pandas
 import pytest
 
@@ -53,8 +51,6 @@ def test_every_name_is_there_typed_and_documented():
         assert found is getattr(sys.modules[module], name), name
         assert importlib.util.find_spec(f"harp_jax.{name}") is None, f"importing harp_jax.{name} would replace {name}"
         assert callable(found) and found.__doc__, name
-    with pytest.raises(AttributeError, match="no attribute 'rerank_runs'"):
-        _ = hj.rerank_runs
     assert (ROOT / "harp_jax" / "py.typed").exists()
 
 
@@ -81,11 +77,6 @@ def test_examples_run(place):
     assert {name for name, count in ran.items() if count == "0"} == WITHOUT_EXAMPLE | {"__version__"}
 
 
-def test_the_version_is_the_installed_one_and_setup_reads_it():
-    done = subprocess.run([sys.executable, "setup.py", "--version"], capture_output=True, text=True, cwd=ROOT)
-    assert done.stdout.split()[-1] == hj.__version__
-
-
 def test_dicts_frames_and_paths_are_one(place, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(place / "cache"))
     model = hj.Reranker.from_pretrained(str(place / "ranker"))
@@ -96,11 +87,8 @@ def test_dicts_frames_and_paths_are_one(place, monkeypatch):
     assert hj.rerank_run(model, run, queries, docs, k=5) == expected
     assert all(list(found.values()) == sorted(found.values(), reverse=True) for found in expected.values())
     triples = [(q, d, s) for q, scores in run.items() for d, s in scores.items()]
-    frames = (
-        pandas.DataFrame(triples, columns=["qid", "docno", "score"]),
-        pandas.DataFrame(queries.items(), columns=["qid", "query"]),
-        pandas.DataFrame(docs.items(), columns=["docno", "text"]),
-    )
+    tables = {("qid", "docno", "score"): triples, ("qid", "query"): queries.items(), ("docno", "text"): docs.items()}
+    frames = [pandas.DataFrame(rows, columns=list(names)) for names, rows in tables.items()]
     assert hj.rerank_run(model, *frames, k=5) == expected
     judged = [(q, d, level) for q, levels in qrels.items() for d, level in levels.items()]
     frame = pandas.DataFrame(judged, columns=["query_id", "doc_id", "relevance"])
@@ -113,9 +101,6 @@ def test_dicts_frames_and_paths_are_one(place, monkeypatch):
     assert tables[0].mean == tables[1].mean == tables[2].mean
     assert tables[0].to_frame().loc["BM25"].to_dict() == tables[0].mean["BM25"]
     assert f"BM25  {tables[0].mean['BM25']['RR@10']:.4f}" in tables[0]._repr_html_()
-    two = hj.evaluate(qrels, {"HARP": [expected, run]}, "AP")
-    single = [hj.evaluate(qrels, {"HARP": one}, "AP").mean["HARP"]["AP"] for one in (expected, run)]
-    assert two.mean["HARP"]["AP"] == pytest.approx(np.mean(single))
     with pytest.raises(hj.InputError, match="needs one column docno or docid or doc_id; it has qid, query"):
         hj.rerank_run(model, frames[1], queries, docs)
 
@@ -141,22 +126,8 @@ def test_what_is_left_out_is_warned_about(place):
     run = {"a": {"d": 1.0}, "b": {"d": 1.0}}
     with pytest.warns(UserWarning, match="1 of 2 queries of the run are not in queries and are left out: b"):
         assert list(hj.rerank_run(model, run, {"a": "w1"}, {"d": "w1"})) == ["a"]
-    with pytest.raises(hj.InputError, match="queries has the text of none of the 2 queries of the run, a first"):
-        hj.rerank_run(model, run, {"c": "w1"}, {"d": "w1"})
-    with pytest.raises(hj.InputError, match="1 documents that docs lacks, d first"):
-        hj.rerank_run(model, run, {"a": "w1", "b": "w1"}, {"e": "w1"})
     with pytest.warns(UserWarning, match="BM25: 1 queries of the qrels are missing and count as zero: c"):
         hj.evaluate({"a": {"d": 1}, "c": {"d": 1}}, {"BM25": {"a": {"d": 1.0}}}, "AP")
-
-
-def test_configs_by_name_with_changed_fields(tmp_path):
-    assert hj.load_config("configs/tpu_v3.py" if (ROOT / "configs").is_dir() else "tpu_v3").steps > 0
-    config = hj.load_config("data/html", **{"source.paths": ("site/",)})
-    assert json.loads(json.dumps(config.to_dict()))["source"]["paths"] == ["site/"]
-    with pytest.raises(hj.InputError, match=r"tpu_v3: no field of the stage pretrain: stepz \(did you mean steps\?\)"):
-        hj.load_config("tpu_v3", stepz=1)
-    with pytest.raises(hj.InputError, match="nowhere"):
-        hj.load_config("nowhere")
 
 
 QRELS = ("qid", "docno", "label")
@@ -174,21 +145,15 @@ def frame(columns, *rows):
         (lambda: hj.evaluate({"q": {"d": 1}}, {"a": {"q": {"d": float("nan")}}}), "nan is not a finite number"),
         (lambda: hj.evaluate({"q": {"d": 1.5}}, RUNS), "1.5 is not a whole number"),
         (lambda: hj.evaluate({"q": {"d": 1}}, {"a": []}), "runs: give one or several"),
-        (lambda: hj.evaluate({"q": {"d": 1}}, {}), "runs: give one or several"),
         (lambda: hj.evaluate(frame(QRELS, ("q", "d", 1.0), ("q", "d", 0)), RUNS), "query 'q' lists 'd' twice"),
         (lambda: hj.evaluate(frame(QRELS, (math.nan, "d", 1)), RUNS), "the id nan is neither text nor a whole number"),
-        (lambda: hj.evaluate(frame(QRELS, (7.0, "d", 1)), RUNS), "the id 7.0 is neither"),
         (lambda: hj.evaluate(frame((*QRELS, "qid"), ("q", "d", 1, "r")), RUNS), "needs one column qid or query_id"),
         (lambda: hj.evaluate({"q": {3: 1}}, RUNS), "the id 3 is not a string"),
-        (lambda: hj.first_stage(frame(("docno", "text"), ("d", "x"), ("d", "y")), {"q": "x"}), "lists 'd' twice"),
         (lambda: hj.first_stage({"d": "x"}, frame(("qid", "query"), ("q", None))), "query 'q': NoneType given"),
-        (lambda: hj.first_stage({1: "a cat"}, {"q": "cat"}), "the id 1 is not a string"),
         (lambda: hj.first_stage({"d": "a cat"}, {"q": "cat"}, k=0), "k=0: use 1 or more"),
         (lambda: hj.first_stage({"d": "x"}, {"q": "x"}, anchors={"d": 5}), "anchors of document 'd': int given"),
         (lambda: hj.write_run("run.trec", {"q": {"d": 1.0}}, "a b"), "the tag 'a b' has white space"),
-        (lambda: hj.write_run("", {"q": {"d": 1.0}}), "the path is empty"),
         (lambda: hj.train("finetune", ""), "the directory's path is empty"),
-        (lambda: hj.generate("data/html", ""), "the directory's path is empty"),
         (lambda: hj.export_model("runs", ""), "the path is empty"),
         (lambda: hj.Site.from_pages([]), "no pages"),
     ],

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from harp_jax.configs.baselines import harp, neural
+from harp_jax.configs.baselines import harp
 
 from data_pipeline.config import generation
 from data_pipeline.tasks.table import TASKS
@@ -26,11 +26,6 @@ def test_controls_share_the_budget_of_harp(control, may_differ):
     if control == "recommended":
         assert mine["model"] | {"dropout": 0.1} == theirs["model"]
         assert configs.pretrain("recommended").tasks == generation("recommended").tasks == mine["tasks"]
-
-
-@pytest.mark.parametrize("model", neural.MODELS)
-def test_every_neural_ranker_has_a_config(model):
-    assert neural.get_config(model).model.name == model
 
 
 class Lengths:

@@ -2,7 +2,6 @@
 
 import fcntl
 import gzip
-import json
 import os
 import signal
 import subprocess
@@ -31,10 +30,10 @@ def refusal(*arguments, call=write) -> str:
 @pytest.mark.parametrize(
     "name, said",
     [
-        ("/dev/null", "is a device, a pipe or a socket; name a file"), ("/dev/stdout", "is a device"), ("pipe", "is a device"),
-        ("link", "is a device"), ("", "it is a directory; name a file"), ("gs://bucket/run.trec", "buckets are not supported"),
-        ("kept/run.trec", "Not a directory"), ("n" * 300, "too long"), ("round", "symbolic links"),
-        ("run.trec.gz", "outputs are not compressed; name it without .gz"), ("run.zst", "name it without .zst"),
+        ("/dev/null", "is a device, a pipe or a socket; name a file"), ("pipe", "is a device"), ("link", "is a device"),
+        ("", "it is a directory; name a file"), ("gs://bucket/run.trec", "buckets are not supported"),
+        ("kept/run.trec", "Not a directory"), ("round", "symbolic links"),
+        ("run.trec.gz", "outputs are not compressed; name it without .gz"),
     ],
 )  # fmt: skip
 def test_outputs_that_are_no_plain_files_are_refused(tmp_path, name, said):
@@ -204,17 +203,13 @@ def test_a_full_disk_is_one_line_and_costs_nothing(tmp_path):
         (b'{\n"a": 1,\n"b": }', "is not a JSON object (Expecting value: line 3"),
         (b'{"a": "\xff"}', "is not a JSON object"),
         (b"[1]", "is not a JSON object"),
-        (b"", "is not a JSON object (Expecting value: line 1"),
         (b"[" * 100_000, "is not a JSON object"),
-        (b"\xff\xfe{\0}\0", "is not a JSON object"),
     ],
 )
 def test_damaged_json_is_named(tmp_path, content, message):
     (tmp_path / "a.json").write_bytes(content)
     found = refusal(str(tmp_path / "a.json"), call=read_json)
     assert str(tmp_path / "a.json") in found and message in found and found.endswith("; restore or write it again")
-    (tmp_path / "a.json").write_text(json.dumps({"a": 1}))
-    assert read_json(str(tmp_path / "a.json")) == {"a": 1}
 
 
 def test_without_a_home_no_directory_named_tilde_appears(tmp_path, monkeypatch):

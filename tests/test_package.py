@@ -108,10 +108,6 @@ def spelled(name: str) -> str:
     return re.sub("[-_.]+", "-", name).lower()
 
 
-def test_the_citation_names_the_version():
-    assert f"\nversion: {__version__}\n" in (ROOT / "CITATION.cff").read_text()
-
-
 def calling(module: str, function: str, *arguments: object):
     """A call that imports our module only when it is made."""
     return lambda: getattr(importlib.import_module(module), function)(*arguments)
@@ -127,7 +123,6 @@ READER = (("pairs",), ("rqp",), "train", 1, 64, "all", 0, BARE)
         ("ir_measures", "ir_measures", "eval", calling("harp_jax.evaluation.measures", "parse_measures", "RR@10")),
         ("matplotlib", "matplotlib", "plots", calling("harp_jax.experiments.curve", "as_svg", [], "RR@10")),
         ("jinja2", "jinja2", "eval", lambda: render.environment.__wrapped__()),
-        ("bm25s.tokenization", "bm25s", "bm25", lambda: Collection([("d", "text")])),
         ("Stemmer", "PyStemmer", "bm25", lambda: Collection([("d", "text")])),
         ("bm25s.stopwords", "bm25s", "bm25", lambda: read_stopwords("english")),
         ("stopwordsiso", "stopwordsiso", "bm25", lambda: Collection([("d", "text")], "de")),
@@ -139,7 +134,5 @@ READER = (("pairs",), ("rqp",), "train", 1, 64, "all", 0, BARE)
 )
 def test_what_needs_an_extra_names_it(module, package, extra, call, monkeypatch):
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(
-        InputError, match=rf"needs the package {package}; in the checkout of harp_jax: pip install '\.\[{extra}\]'"
-    ):
+    with pytest.raises(InputError, match=rf"needs the package {package}; .*: pip install '\.\[{extra}\]'"):
         call()

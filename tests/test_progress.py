@@ -1,7 +1,8 @@
 """Progress in a log: lines only, and rates of what this run has done."""
 
+import re
+
 from harp_jax.base.progress import progress, shown, stage
-from tests.support.commands import python
 
 
 def test_a_log_has_whole_lines(capsys):
@@ -22,9 +23,7 @@ def test_what_was_done_before_is_counted_and_not_in_the_rate():
         bar.update(100)
         bar.start_t -= 10
         text = str(bar)
-    assert text.startswith("links: 1000/2000 [00:10<01:40,  9.") or text.startswith(
-        "links: 1000/2000 [00:10<01:40, 10."
-    )
+    assert re.match(r"links: 1000/2000 \[00:10<01:40,  ?(9|10)\.", text)
 
 
 def test_nested_bars_are_one(capsys):
@@ -35,15 +34,6 @@ def test_nested_bars_are_one(capsys):
         with progress(total=2, unit="parts", desc="inner") as bar:
             bar.skip()
     assert [line.partition(":")[0] for line in capsys.readouterr().err.splitlines()] == ["tuning"]
-    for _ in progress(range(2), desc="next"):
-        pass
-    assert capsys.readouterr().err.startswith("next: 2/")
-
-
-def test_nothing_is_logged_where_nothing_was_done(capsys):
-    with progress(total=2, initial=1, unit="parts", desc="links") as bar:
-        bar.skip()
-    assert capsys.readouterr().err == ""
 
 
 def test_a_bar_over_stages_shows_how_far_the_stage_is(capsys):
@@ -65,26 +55,4 @@ def test_a_bar_over_stages_shows_how_far_the_stage_is(capsys):
             bar.last_print_t -= 10
             inner.refresh()
             assert capsys.readouterr().err == "pairs: 3/3 stages [00:00, 3/12 parts, 00:00 left, 40 rows]\n"
-    assert capsys.readouterr().err == "" and str(bar) == "pairs: 3/3 stages [00:00, 3/12 parts, 40 rows]"
-    assert not shown()
-
-
-def test_a_line_above_a_bar_on_a_terminal():
-    text = python("-c", ON_A_TERMINAL).stdout
-    assert "\nlanguage: en\n" in text.replace("\r", "\n") and "documents: 1/2 stages" in text
-    assert text.splitlines()[-1].strip() == "links: 2/2 stages [00:00]"
-
-
-ON_A_TERMINAL = """
-import pty, sys
-code = '''
-import fcntl, struct, termios
-fcntl.ioctl(2, termios.TIOCSWINSZ, struct.pack("4H", 25, 100, 0, 0))
-from harp_jax.base.progress import progress, say, stage
-with progress(total=2, unit="stages"):
-    for name in ("documents", "links"):
-        stage(name)
-        say("language: en")
-'''
-pty.spawn([sys.executable, "-c", code])
-"""
+    assert capsys.readouterr().err == "" and not shown()

@@ -118,9 +118,7 @@ def test_no_module_beside_the_data_is_imported(command, tmp_path):
 
 
 FINE = {"name": "a", "version": "1.0", "vulns": []}
-
 WEAK = {"name": "b", "version": "2.0", "vulns": [{"id": "PYSEC-1"}, {"id": "CVE-2"}]}
-
 SKIPPED = {"name": "c", "skip_reason": "not found"}
 
 

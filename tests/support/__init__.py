@@ -12,7 +12,6 @@ lines as a clock).
 Fuzzing: `readers` (every reader with valid inputs), `fuzzing` (mutates them; only InputError may come out).
 Commands: `commands` (in this process, or Python as a child), `dry_runs` (compiles for devices that are not attached).
 Real data: `shared_data` (where it is).
-The house: `rooms` (order and imports).
 """
 
 from pathlib import Path
