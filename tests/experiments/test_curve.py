@@ -17,7 +17,6 @@ QUERIES = 40
 def files(tmp_path):
     """Runs that find the relevant document at a random rank of 1 to N, for N in the name."""
     (tmp_path / "qrels").write_text("".join(f"q{i} 0 d{i} 1\n" for i in range(QUERIES)))
-    (tmp_path / "folds").write_text("".join(f"q{i}\t{i % 2}\n" for i in range(QUERIES)))
     for worst in (1, 2, 4):
         for draw in range(4):
             rows = []
@@ -52,12 +51,6 @@ def test_a_point_is_the_mean_of_its_runs_with_an_interval(files, capsys):
     assert picture.startswith("<?xml") and not re.search("<dc:date>", picture)
     run(files, *rows, runs_per_draw=2)
     assert (files / "curve.svg").read_text() == picture
-
-
-def test_only_the_queries_of_a_fold_count(files, capsys):
-    run(files, row(files, "HARP@25%", 4, [0]), row(files, "HARP@100%", 1, [0]), folds=files / "folds", fold="1")
-    ranks = np.array([int(generator("rank", 4, 0, i).integers(4)) + 1 for i in range(1, QUERIES, 2)])
-    assert f"HARP\t25%\t1\t{np.mean(1 / ranks):.4f}" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
