@@ -2,9 +2,11 @@
 
 import errno
 import os
+import re
 import shutil
 import signal
 import time
+import warnings
 
 import jax
 import jax.numpy as jnp
@@ -15,9 +17,11 @@ from jax.sharding import PartitionSpec as P
 
 from harp_jax.base.errors import InputError
 from harp_jax.checkpoints import checkpoint
-from harp_jax.checkpoints.checkpoint import Checkpoints, leaf_digest
+from harp_jax.checkpoints.checkpoint import Checkpoints, digests, leaf_digest, load_params
 from tests.support.commands import python
 from tests.support.training_processes import launch, losses, same_parameters
+
+MESH = jax.make_mesh((8,), ("data",), axis_types=(jax.sharding.AxisType.Auto,))
 
 
 def slow_digest(x: np.ndarray) -> list[int]:
@@ -32,15 +36,45 @@ def slow_digest(x: np.ndarray) -> list[int]:
 
 
 def test_digest_equals_its_slow_version_and_sees_every_bit():
-    x = np.random.default_rng(0).normal(size=(8, 7)).astype(np.float32)
-    mesh = jax.make_mesh((8,), ("data",), axis_types=(jax.sharding.AxisType.Auto,))
-    for placed in (jnp.asarray(x), jax.device_put(x, NamedSharding(mesh, P("data", None)))):
-        assert leaf_digest(placed).tolist() == slow_digest(x)
+    x = np.random.default_rng(0).normal(size=(5, 7)).astype(np.float32)
+    assert leaf_digest(jnp.asarray(x)).tolist() == slow_digest(x)
     for bit in (0, 13, 31):
         y = x.copy()
         y.view(np.uint32)[3, 2] ^= np.uint32(1 << bit)
         assert leaf_digest(jnp.asarray(y)).tolist() != slow_digest(x)
     assert leaf_digest(jnp.asarray(x[::-1].copy())).tolist() != slow_digest(x)
+
+
+def test_digest_does_not_depend_on_the_sharding():
+    x = state()["params"]["kernel"]
+    cut = jax.device_put(x, NamedSharding(MESH, P("data", None)))
+    assert digests(cut).tolist() == digests(x).tolist()
+
+
+def test_an_empty_workdir_restores_nothing_and_others_the_newest_with_its_cursors(tmp_path):
+    assert Checkpoints(str(tmp_path)).restore(abstract(state())) is None
+    step, restored, meta = save_two(tmp_path).restore(abstract(state()))
+    assert step == 2 and meta["cursors"] == {"0": {"window": 2}}
+    np.testing.assert_array_equal(restored["params"]["kernel"], state(2)["params"]["kernel"])
+
+
+def test_orbax_finds_nothing_deprecated_in_how_we_use_it(tmp_path):
+    """Orbax warns of some deprecated uses, and reports others to JAX's monitoring."""
+    (tmp_path / "config.json").write_text("{}")
+    reported = []
+    listen = lambda event, **_: reported.append(event)  # noqa: E731
+    jax.monitoring.register_event_listener(listen)
+    try:
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            save_two(tmp_path).close()
+            assert Checkpoints(str(tmp_path)).restore(abstract(state()))[0] == 2
+            assert load_params(str(tmp_path))[0].keys() == state()["params"].keys()
+    finally:
+        jax.monitoring.unregister_event_listener(listen)
+    assert any("orbax" in event for event in reported) and not [event for event in reported if "deprecat" in event]
+    deprecated = [each for each in warned if issubclass(each.category, (DeprecationWarning, FutureWarning))]
+    assert not [str(each.message) for each in deprecated if re.search("orbax|harp_jax", each.filename)]
 
 
 def test_an_empty_directory_and_a_damaged_array_are_passed_over(tmp_path):

@@ -10,6 +10,7 @@ from safetensors.numpy import load_file, save_file
 
 from harp_jax.api import Reranker
 from harp_jax.base.errors import InputError
+from harp_jax.checkpoints.formats import write_onnx
 from harp_jax.checkpoints.huggingface import load_hf, save_hf
 from harp_jax.config import finetune
 from harp_jax.ranking.rerank import predict
@@ -48,18 +49,20 @@ def test_a_cross_encoder_of_transformers_scores_as_there(kind, tokenizers, tmp_p
     from sentence_transformers import CrossEncoder
 
     tokenizer = tokenizers[kind.partition("-mean")[0]]
-    directory, export = saved(kind, tokenizer, tmp_path / "model", more=30), str(tmp_path / "export")
+    directory, export = (
+        saved(kind, tokenizer, tmp_path / "model", more=30),
+        str(tmp_path / "export"),
+    )  # more than tokens
     import torch
 
     theirs = CrossEncoder(str(directory), device="cpu").predict(PAIRS, activation_fn=torch.nn.Identity())
     save_hf(export, *load_hf(str(directory)), load_tokenizer(tokenizer), "")
-    there = CrossEncoder(export, device="cpu")
-    assert load_file(f"{export}/model.safetensors").keys() == there.model.state_dict().keys()
+    exported = CrossEncoder(export, device="cpu").predict(PAIRS)
     config = finetune()
     config.init, config.init_head, config.dtype = str(directory), "pretrained", "float32"
     stage = finetune_stage(config, with_data=False)
     start = stage.family.scorer(stage.shape, stage.start(stage.shape, jax.random.key(9)), stage.vocabulary, config)
-    for ours in (Reranker.from_pretrained(str(directory)).predict(PAIRS), predict(start, PAIRS), there.predict(PAIRS)):
+    for ours in (Reranker.from_pretrained(str(directory)).predict(PAIRS), predict(start, PAIRS), exported):
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5 * np.abs(theirs).max())
 
 
@@ -101,6 +104,25 @@ def test_a_modular_head_scores_as_there_and_stays_when_it_is_exported(kind, pool
         load_hf(str(tmp_path / "modular"))
 
 
+def test_a_distilberts_export_is_that_of_transformers(tokenizers, tmp_path):
+    import torch
+    import transformers
+
+    kind, export = transformers.DistilBertForSequenceClassification, str(tmp_path / "export")
+    shape, params = load_hf(str(saved("distilbert", tokenizers["distilbert"], tmp_path / "model")))
+    tokenizer = load_tokenizer(tokenizers["distilbert"])
+    save_hf(export, shape, params, tokenizer, "", more=lambda folder: write_onnx(folder, shape, params))
+    tokens = transformers.AutoTokenizer.from_pretrained(export)
+    model, loading = transformers.AutoModelForSequenceClassification.from_pretrained(export, output_loading_info=True)
+    assert type(model) is kind and not any(loading.values()), loading
+    assert load_file(f"{export}/model.safetensors").keys() == model.state_dict().keys()
+    with torch.no_grad():
+        theirs = model(**tokens(*map(list, zip(*PAIRS)), padding=True, return_tensors="pt")).logits[:, 0].numpy()
+    for backend in ("jax", "onnx"):
+        found = Reranker.from_pretrained(export, backend=backend, dtype="float32").predict(PAIRS)
+        np.testing.assert_allclose(found, theirs, rtol=0, atol=1e-5 * np.abs(theirs).max())
+
+
 def test_both_spellings_of_modernberts_config(tokenizers, tmp_path):
     directory = saved("modernbert", tokenizers["modernbert"], tmp_path / "model")
     path = directory / "config.json"
@@ -115,16 +137,23 @@ def test_both_spellings_of_modernberts_config(tokenizers, tmp_path):
     assert load_hf(str(directory))[0] == shape and (shape.local_theta, shape.global_every) == (5.0, 3)
 
 
+CHANGES = {
+    "another tokenizer": ({}, r"the tokenizer has \d+ tokens .* word embeddings .*; use the tokenizer that"),
+    "custom code": ({"auto_map": {"AutoModel": "model.X"}}, "custom code .auto_map., which is not executed here"),
+    "unknown": ({"model_type": "deberta-v2"}, "'deberta-v2', not one of bert, distilbert, roberta, xlm-roberta, modernbert"),
+    "another period": ({"layer_types": ["full_attention", "full_attention", "sliding_attention", "full_attention"]}, "no period"),
+    "scaled positions": (
+        {"rope_parameters": {"full_attention": {"rope_type": "yarn", "rope_theta": 1.0}}}, "rope_type is 'yarn'"
+    ),
+    "biases": ({"norm_bias": True}, "norm_bias is True, only False is supported"),
+    "pooling": ({"classifier_pooling": "max"}, "classifier_pooling is 'max'"),
+}  # fmt: skip
 REFUSED = [
-    ("modernbert", {}, r"the tokenizer has \d+ tokens .* word embeddings .*; use the tokenizer that"),
-    ("modernbert", {"auto_map": {"AutoModel": "model.X"}}, "custom code .auto_map., which is not executed here"),
-    ("modernbert", {"model_type": "deberta-v2"}, "'deberta-v2', not one of bert, distilbert, roberta, xlm-roberta, modernbert"),
-    ("modernbert", {"layer_types": ["full_attention", "full_attention", "sliding_attention", "full_attention"]}, "no period"),
-    ("modernbert", {"rope_parameters": {"full_attention": {"rope_type": "yarn", "rope_theta": 1.0}}}, "rope_type is 'yarn'"),
-    ("modernbert", {"norm_bias": True}, "norm_bias is True, only False is supported"),
+    *(("modernbert", fields, message) for fields, message in CHANGES.values()),
+    *(("distilbert", *CHANGES[name]) for name in ("another tokenizer", "custom code")),
     ("distilbert", {"activation": "relu"}, "activation is 'relu', only 'gelu' is supported"),
     ("distilbert", {"n_heads": 5}, "hidden=36 is not a multiple of .*heads=5"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("kind, fields, message", REFUSED)
@@ -137,13 +166,24 @@ def test_what_is_refused_in_one_line(kind, fields, message, tokenizers, tmp_path
     assert "\n" not in str(found.value)
 
 
-def test_weights_that_are_refused_in_one_line(tokenizers, tmp_path):
-    directory = saved("xlm-roberta", tokenizers["xlm-roberta"], tmp_path / "model")
-    with pytest.raises(InputError, match="max_length=2000: the model takes 8 to 1028 tokens"):
+@pytest.mark.parametrize(
+    "kind, score, inner, longest",
+    [
+        ("xlm-roberta", "classifier.out_proj.weight", "classifier.dense.weight", 1028),
+        ("distilbert", "classifier.weight", "pre_classifier.weight", 1030),
+    ],
+)
+def test_weights_that_are_refused_in_one_line(kind, score, inner, longest, tokenizers, tmp_path):
+    directory = saved(kind, tokenizers[kind], tmp_path / "model")
+    with pytest.raises(InputError, match=f"max_length=2000: the model takes 8 to {longest} tokens"):
         Reranker.from_pretrained(str(directory), max_length=2000)
     weights = directory / "model.safetensors"
-    save_file({**load_file(weights), "classifier.out_proj.weight": np.zeros((3, 36), np.float32)}, weights)
+    tensors = load_file(weights)
+    save_file({**tensors, score: np.zeros((3, 36), np.float32)}, weights)
     with pytest.raises(InputError, match="has no pooler and no score"):
+        Reranker.from_pretrained(str(directory))
+    save_file({**tensors, inner: np.zeros((36, 35), np.float32)}, weights)
+    with pytest.raises(InputError, match=rf"{inner} has shape \(36, 35\), by config.json \(36, 36\)"):
         Reranker.from_pretrained(str(directory))
     weights.rename(directory / "pytorch_model.bin")
     with pytest.raises(InputError, match="pytorch_model.bin is a pickle, .* convert it: python -c .*safetensors"):

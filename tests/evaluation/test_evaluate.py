@@ -269,3 +269,11 @@ def test_equals_trec_eval(qrels, run, output, relevant):
     for (measure, qid), value in expected.items():
         ours = table.mean["run"] if qid == "all" else {m: v[qid] for m, v in table.per_query["run"].items()}
         assert math.isclose(ours[parsed[measure]], value, abs_tol=5.001e-5), (measure, qid)
+
+
+def test_runs_may_be_plain_dictionaries(runs):
+    plain = {qid: dict(zip(one.docids, one.scores)) for qid, one in runs["first.trec"].items()}
+    found = evaluate(QRELS, {"plain": plain, "both": [plain, runs["first.trec"]]}, "RR@10 AP")
+    expected = evaluate(QRELS, runs, "RR@10 AP").per_query["first.trec"]
+    assert found.per_query["plain"] == found.per_query["both"] == expected
+    assert str(found) == found.text() == found.format("text")

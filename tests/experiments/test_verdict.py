@@ -9,7 +9,7 @@ from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
 from harp_jax.corpus.trec import Ranking, ordered
 from harp_jax.evaluation.evaluate import evaluate
-from harp_jax.experiments.verdict import BETTER, decide
+from harp_jax.experiments.verdict import BETTER, SAME, WORSE, decide
 from harp_jax.ranking.fuse import pooled, weighted
 from tests.support.commands import command
 
@@ -43,6 +43,13 @@ def test_a_part_that_adds_evidence_is_used():
     assert rung.inside == evaluate(QRELS, {"x": both}, "RR@10").mean["x"]["RR@10"]
 
 
+@pytest.mark.parametrize("signal", [0.0, -3.0])
+def test_a_part_that_adds_nothing_is_not_used(signal):
+    found = decide(QRELS, FOLDS, {"BM25": FIRST_STAGE, "ranker": run(signal, "noise")})
+    assert found.rungs[0].verdict in (SAME, WORSE) and not found.rungs[0].kept and found.weights == {"BM25": 1.0}
+    assert "use BM25 alone" in found.words() and found.by_halves.difference == 0
+
+
 def test_each_part_has_to_improve_what_is_kept_before_it():
     """Noise is left out; a part after one that was left out is added to the others."""
     strong, good = run(3.0, "strong"), run(1.5, "good")
@@ -62,6 +69,12 @@ def test_parts_without_information_are_hardly_kept_and_never_better():
     assert sum(len(each.weights) - 1 for each in found) <= 4
     assert not any(rung.verdict == BETTER for each in found for rung in each.rungs)
     assert np.mean([each.by_halves.difference for each in found]) < 0
+
+
+def test_the_verdict_on_questions_about_a_few_pages_says_that_its_tests_are_too_sure():
+    qrels = {qid: {"d0.0": 1} | judged for qid, judged in QRELS.items()}
+    found = decide(qrels, FOLDS, {"BM25": FIRST_STAGE, "again": FIRST_STAGE})
+    assert "Note: queries that share relevant documents form" in found.words()
 
 
 def test_the_figure_by_halves_does_not_depend_on_parts_that_its_queries_chose():
@@ -94,5 +107,8 @@ def test_the_command_writes_the_decision(tmp_path, capsys):
     assert found["use"] == "BM25 + HARP" and found["queries"] == QUERIES and [*found["weights"]] == ["BM25", "HARP"]
     printed = capsys.readouterr()
     assert found["words"] == printed.out.strip() and not printed.err
+    few = write("few.trec", lines(dict(list(run(2.0, "ranker").items())[2:])))
+    command("verdict", *words[:-1], f"--part=HARP={few}", f"--output={tmp_path / 'few.json'}")
+    assert "note: HARP: 2 queries are missing and count as zero" in capsys.readouterr().err
     with pytest.raises(InputError, match="two parts or more"):
         command("verdict", *words[:-1], f"--output={tmp_path / 'few.json'}")

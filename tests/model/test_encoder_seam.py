@@ -1,6 +1,9 @@
-"""Encoders with other tokenizers than BERT's, from pre-training to an export, fine-tuning and a generation job."""
+"""Encoders with other tokenizers than BERT's, from pre-training to a re-ranked run and a generation job."""
 
+import dataclasses
 import re
+import shutil
+from collections.abc import Mapping
 from string import ascii_lowercase
 
 import jax
@@ -9,11 +12,13 @@ import pytest
 from safetensors.numpy import load_file
 
 from data_pipeline.engine.local import SerialEngine
+from data_pipeline.engine.store import read
+from data_pipeline.engine.tables import unpack
 from data_pipeline.pipeline import generate
 from data_pipeline.tasks.diagnostics import scores
 from data_pipeline.text.terms import STOPWORDS, load_terms
 from data_pipeline.weights.artefact import DocumentFrequency, save_frequency
-from data_pipeline.weights.tokenised import LONGEST
+from data_pipeline.weights.tokenised import LONGEST, from_bytes
 from harp_jax import config as configs
 from harp_jax.api import Reranker
 from harp_jax.base.errors import InputError
@@ -22,14 +27,18 @@ from harp_jax.checkpoints.encoder import load_encoder
 from harp_jax.checkpoints.export import export_model
 from harp_jax.checkpoints.huggingface import load_hf
 from harp_jax.checkpoints.recorded import read_metrics
-from harp_jax.input.packing import pair_sequences, text_sequence
+from harp_jax.corpus.trec import read_run, write_run
+from harp_jax.input.packing import Group, make_layout, pair_sequences, text_sequence
+from harp_jax.model.cross_encoder import Ranker
 from harp_jax.model.encoders.table import ENCODERS
 from harp_jax.ranking.rerank import predict
-from harp_jax.text.tokenizer import load_tokenizer
+from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
 from harp_jax.training.dry_run import dry_run
 from harp_jax.training.stages.finetune import finetune_stage
+from harp_jax.training.stages.pretrain import pretrain_stage
 from harp_jax.training.train import train
-from tests.support import corpus, planted_pairs
+from tests.support import corpus
+from tests.support.commands import command
 from tests.support.generation_job import records, table
 from tests.support.ranking_collection import ranking_config
 from tests.support.tiny_bert import WORDS
@@ -42,6 +51,24 @@ LINES = [word for word in WORDS.split() if word.isalpha()]
 def text(*key: object) -> str:
     rng = generator("seam", *key)
     return " ".join(rng.choice(LINES, rng.integers(6, 30))).capitalize() + "."
+
+
+class PairReader:
+    """Pairs of texts as the tokenizer reads them, a `packing.Reader`; the query is of the positive document's words."""
+
+    def __init__(self, tokenizer: Tokenizer, length: int) -> None:
+        self.tokenizer, self.length = tokenizer, length
+        self.sizes: Mapping[str, int] = {"qdm": 10_000}
+
+    def read(self, lane: int, task: str, start: int, count: int) -> list[Group]:
+        ids = lambda text: np.asarray(self.tokenizer.encode(text), np.int32)  # noqa: E731
+        groups = []
+        for number in range(start, start + count):
+            positive, negative = text(lane, number), text("other", lane, number)
+            query = " ".join(positive.split()[:3])
+            sides = (ids(query), ids(positive), ids(""), ids(negative))
+            groups.append(Group(0, pair_sequences(*sides, self.length, self.tokenizer.template)))
+        return groups
 
 
 @pytest.fixture(scope="module", params=["modernbert", "xlm-roberta"])
@@ -64,22 +91,21 @@ def small_config(architecture: str, tokenizer: str):
     c.model.layers, c.model.hidden, c.model.heads, c.model.max_positions = 2, 32, 2, 96
     c.model.model_type, c.model.dropout = architecture, 0.0
     c.row_length, c.batch_pairs, c.window, c.lanes = 96, 16, 64, 2
-    c.dtype, c.steps, c.log_every, c.learning_rate, c.warmup, c.eval_every = "float32", 60, 5, 5e-3, 0.05, 0
+    c.dtype, c.steps, c.log_every, c.learning_rate, c.warmup = "float32", 60, 5, 5e-3, 0.05
     return c
 
 
 @pytest.fixture(scope="module")
 def trained(architecture, known, tmp_path_factory):
-    """(workdir, export) of a pre-training on pairs of texts; the query is of the positive document's words."""
-    folder, tokenizer = tmp_path_factory.mktemp("run"), load_tokenizer(known)
-
-    def pairs(split: str, lane: int, number: int) -> list[np.ndarray]:
-        positive, negative = text(lane, number), text("other", lane, number)
-        query = " ".join(positive.split()[:3])
-        return [np.asarray(tokenizer.encode(each), np.int32) for each in (query, positive, negative)]
-
-    output = str(folder / "export")
-    workdir = planted_pairs.trained(small_config(architecture, known), str(folder), pairs)
+    """(workdir, export, rows of the log) of a pre-training."""
+    folder = tmp_path_factory.mktemp("run")
+    config = small_config(architecture, known)
+    stage = pretrain_stage(config, with_data=False)
+    reader = PairReader(stage.vocabulary, config.row_length)
+    layout = make_layout(config, stage.vocabulary, reader, stage.shares, 2, 2 * config.batch_pairs)
+    stage = dataclasses.replace(stage, reader=reader, layout=layout)
+    workdir, output = str(folder / "run"), str(folder / "export")
+    train(config, workdir, stage, jax.devices()[:1])
     export_model(workdir, output)
     return workdir, output
 
@@ -89,16 +115,26 @@ def test_pre_training_learns(trained):
     assert losses[-1] < losses[0] - 1
 
 
-def test_the_export_scores_as_the_workdir(architecture, trained):
+def test_the_export_scores_as_the_workdir_and_harp_rerank_ranks_by_it(architecture, trained, tmp_path):
     workdir, output = trained
     shape, params = load_encoder(workdir)
     exported_shape, exported = load_hf(output)
     assert type(shape) is type(exported_shape) is ENCODERS[architecture].shape
     jax.tree.map(np.testing.assert_array_equal, params, exported)
-    pairs = [("cat mat", text("d", i)) for i in range(9)]
+    docs = {f"d{i}": text("d", i) for i in range(9)}
+    pairs = [("cat mat", each) for each in docs.values()]
     scores = Reranker.from_pretrained(output).predict(pairs)
     np.testing.assert_array_equal(scores, Reranker.from_pretrained(workdir).predict(pairs))
     assert len(np.unique(scores)) == 9
+
+    for name, texts in (("docs", docs), ("queries", {"q": "cat mat"})):
+        (tmp_path / f"{name}.tsv").write_text("".join(f"{key}\t{value}\n" for key, value in texts.items()))
+    write_run(str(tmp_path / "first.trec"), [("q", list(docs), -np.arange(9.0))])
+    places = {"docs": "docs.tsv", "queries": "queries.tsv", "run": "first.trec", "output": "out.trec"}
+    command("rerank", f"--model={output}", *(f"--{name}={tmp_path / file}" for name, file in places.items()))
+    assert read_run(str(tmp_path / "out.trec"))["q"].ranked() == [
+        list(docs)[i] for i in np.argsort(-np.asarray(scores))
+    ]
 
 
 def test_dry_run_shards_and_counts(architecture, known):
@@ -132,7 +168,7 @@ def test_what_others_load_scores_the_same(trained, tmp_path):
         np.testing.assert_allclose(narrow, expected, rtol=0, atol=0.03 * scale)
 
 
-def test_trainings_from_the_export_keep_its_heads(trained, tmp_path):
+def test_trainings_from_the_export_keep_its_heads_and_resume(trained, tmp_path):
     """Before its first update fine-tuning scores as the export; coarse-tuning predicts tokens as pre-training learned to."""
     workdir, output = trained
     docs = [text("d", i) for i in range(12)]
@@ -146,20 +182,27 @@ def test_trainings_from_the_export_keep_its_heads(trained, tmp_path):
     }
     for name, lines in files.items():
         (tmp_path / name).write_text("\n".join(lines))
-    shared = {"tokenizer": "", "init": output, "row_length": 96, "batch_pairs": 8, "steps": 1, "dtype": "float32"}
+    shared = {"tokenizer": "", "init": output, "row_length": 96, "batch_pairs": 8, "steps": 2, "dtype": "float32"}
+    shared |= {"log_every": 1, "checkpoint_every": 1}
     config = ranking_config(tmp_path, init_head="pretrained", folds="", train_folds=(), **shared)
     stage = finetune_stage(config)
     start = stage.family.scorer(stage.shape, stage.start(stage.shape, jax.random.key(9)), stage.vocabulary, config)
     pairs = list(zip(queries[::-1], docs))
     np.testing.assert_array_equal(predict(start, pairs), Reranker.from_pretrained(output).predict(pairs))
-    assert np.isfinite(train(config, str(tmp_path / "fine"), devices=jax.devices()[:1])["loss"])
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    train(config, str(whole), devices=jax.devices()[:1])
+    shutil.copytree(whole, cut)
+    shutil.rmtree(cut / "checkpoints" / "2")
+    assert not same_parameters(str(cut), str(whole))
+    train(config, str(cut), devices=jax.devices()[:1])
+    assert same_parameters(str(cut), str(whole))
     config.row_length = 97
     with pytest.raises(InputError, match="row_length=97 exceeds the encoder's 96 positions; lower it"):
         finetune_stage(config)
 
     coarse = configs.coarse_tune()
     places = {"docs": str(tmp_path / "docs.tsv"), "clicks": str(tmp_path / "clicks.tsv")}
-    coarse.update_from_flattened_dict({**shared, **places, "log_every": 1, "marks": (), "sample": 1.0, "lanes": 2})
+    coarse.update_from_flattened_dict({**shared, **places, "steps": 1, "marks": (), "sample": 1.0, "lanes": 2})
     last = train(coarse, str(tmp_path / "coarse"), devices=jax.devices()[:1])
     assert last["mlm_loss"] < read_metrics(workdir)[0]["mlm_loss"] - 0.5
     assert not same_parameters(str(tmp_path / "coarse"), workdir)
@@ -177,8 +220,11 @@ def test_ids_and_templates_are_those_of_transformers(known, tmp_path):
     assert line == theirs(query, document)["input_ids"] and len(sequence) == len(line)
     assert len(text_sequence(sides[1], 96, template)) == len(theirs(document)["input_ids"])
     tokenizer.save(str(tmp_path / "again"))
+    assert load_tokenizer(str(tmp_path / "again")).sha256 == tokenizer.sha256
     again = transformers.AutoTokenizer.from_pretrained(tmp_path / "again")
     assert again(document)["input_ids"] == theirs(document)["input_ids"]
+    long = "The cat sat  on the mat. " * 50
+    assert tokenizer.encode_prefixes([long], 20) == [tokenizer.encode(long)[:20]]
     continued = [tokenizer.tokens[i] for i in tokenizer.encode(" unseen") if tokenizer.continues[i]]
     assert continued and not any(token[0] in "Ġ▁" for token in continued)
 
@@ -188,10 +234,35 @@ def pairs(trained, tmp_path_factory):
     """A generation job whose terms the encoder weighs, and whose words its tokenizer splits: byte-level BPE or Unigram."""
     folder = corpus.write(tmp_path_factory.mktemp("pairs"))
     tasks = ("rqp", "qdm", "rdp", "acm", "adp", "mlm")
-    fields = dict(tokenizer=trained[1], encoder=trained[1], tasks=tasks, keep_work=True, workers=1)
-    config = corpus.config(folder, weighting="normalised", **fields)
-    manifest = generate(config, str(folder / "out"), SerialEngine)
+    fields = dict(
+        tokenizer=trained[1], encoder=trained[1], tasks=tasks, weighting="normalised", keep_work=True, workers=1
+    )
+    manifest = generate(corpus.config(folder, **fields), str(folder / "out"), SerialEngine)
     return folder / "out", manifest, load_terms(trained[1], "")
+
+
+def test_the_encoder_weighs_terms(trained, pairs):
+    """Weights of words: attention of one unpadded sentence at a time, summed over each word's tokens."""
+    output, _, terms = pairs
+    shape, params = load_encoder(trained[1])
+    template = terms.tokenizer.template
+    job = {
+        "work": str(output / ".work"),
+        "elsewhere": {"sentence_weights": str(output / "term_weights/sentence_weights")},
+    }
+    sentences, weights = (read(job, name, 0).to_pylist() for name in ("sentences", "sentence_weights"))
+    assert len(sentences) == len(weights) > 10
+    for sentence, weight in list(zip(sentences, weights))[:5]:
+        lengths = unpack(sentence["lengths"])
+        ids = np.array([[*template.start, *unpack(sentence["tokens"]), *template.alone]], np.int32)
+        assert ids.shape[1] <= shape.max_positions
+        batch = dict(
+            tokens=ids, segment_ids=1 + 0 * ids, position_ids=np.arange(ids.shape[1])[None], token_type_ids=0 * ids
+        )
+        rows = Ranker(shape).apply({"params": params}, batch, np.zeros((1, 1), np.int32), method="attention_rows")
+        inner = np.asarray(rows)[0, 0, 1 : 1 + int(lengths.sum())]
+        slow = [inner[end - n : end].sum() for n, end in zip(lengths, np.cumsum(lengths))]
+        np.testing.assert_allclose(from_bytes(weight["cls"]), slow, rtol=2e-3, atol=1e-5)
 
 
 def test_pairs_are_of_whole_words(pairs):

@@ -4,20 +4,60 @@ import math
 
 import jax
 import numpy as np
+import pytest
 
 from harp_jax.model.cross_encoder import vocabulary_cross_entropy
 from harp_jax.objectives import losses
+
+RNG = np.random.default_rng(0)
 
 
 def sigmoid(x: float) -> float:
     return 1 / (1 + math.exp(-x))
 
 
-def test_the_softmax_then_the_hinge_of_harps_authors():
-    """The other losses are compared with loops over packed groups, in test_objectives and in tests of fine-tuning."""
-    pos, neg = np.random.default_rng(0).normal(size=(2, 50))
-    slow = [max(0.0, 1 - sigmoid(p - n) + sigmoid(n - p)) for p, n in zip(pos, neg)]
-    np.testing.assert_allclose(losses.softmax_margin(pos, neg), slow, rtol=1e-5)
+@pytest.mark.parametrize(
+    "loss, slow, tolerance",
+    [
+        (losses.hinge, lambda p, n: max(0.0, 1 - p + n), 1e-6),  # Eq. 6
+        (losses.logistic, lambda p, n: -math.log(sigmoid(p - n)), 1e-5),  # RankNet's cross-entropy
+        # The softmax, then the hinge, of HARP's authors.
+        (losses.softmax_margin, lambda p, n: max(0.0, 1 - sigmoid(p - n) + sigmoid(n - p)), 1e-5),
+        # Eq. 18 with its minus sign; the second score's sign is the label.
+        (
+            lambda s, n: losses.relevance(s, (n > 0).astype(float)),
+            lambda s, n: -math.log(sigmoid(s) if n > 0 else 1 - sigmoid(s)),
+            1e-5,
+        ),
+    ],
+    ids=["hinge", "logistic", "softmax_margin", "relevance"],
+)
+def test_losses_of_scores_equal_their_definitions(loss, slow, tolerance):
+    pos, neg = RNG.normal(size=50), RNG.normal(size=50)
+    np.testing.assert_allclose(loss(pos, neg), [slow(p, n) for p, n in zip(pos, neg)], rtol=tolerance)
+
+
+@pytest.mark.parametrize("name", ["margin_mse", "kl"])
+def test_distillation_equals_loops_over_those_present_and_ignores_empty_groups(name):
+    scores, teacher = RNG.normal(size=(2, 6, 5)).astype(np.float32)
+    sizes = np.array([5, 3, 2, 0, 5, 4])
+    present = np.arange(5) < sizes[:, None]
+    expected = []
+    for s, t, size in zip(scores.astype(float), teacher.astype(float), sizes):
+        if name == "margin_mse":
+            expected += [((s[0] - s[i]) - (t[0] - t[i])) ** 2 for i in range(1, size)]
+        elif size:
+            p, q = (np.exp(x[:size]) / np.exp(x[:size]).sum() for x in (t, s))
+            expected.append(sum(a * math.log(a / b) for a, b in zip(p, q)))
+    counts = {"groups": 5, "members": 19, "negatives": 14}
+
+    def loss(scores, teacher):
+        return losses.ranking_loss(name, scores, present, counts, teacher)[0]
+
+    found, gradient = jax.value_and_grad(loss)(scores, teacher)
+    assert float(found) == pytest.approx(np.mean(expected), rel=1e-4)
+    assert np.isfinite(gradient).all() and not np.asarray(gradient)[~present].any()
+    assert float(loss(teacher + 3, teacher)) == pytest.approx(0, abs=1e-6)  # the order and the margins alone matter
 
 
 def test_vocabulary_cross_entropy_has_the_values_and_gradients_of_its_logits():

@@ -14,6 +14,7 @@ from harp_jax.checkpoints.encoder import load_encoder
 from harp_jax.checkpoints.recorded import read_metrics
 from harp_jax.corpus.trec import Ranking
 from harp_jax.evaluation.evaluate import evaluate
+from harp_jax.input.packing import plan
 from harp_jax.objectives.masking import POSITIONS, TARGETS, WEIGHTS, mask_one_each
 from harp_jax.training.stages.finetune import finetune_stage
 from harp_jax.training.train import train
@@ -280,3 +281,9 @@ def test_the_hidden_query_token_is_uniform():
     assert (np.asarray(masked[WEIGHTS]).sum(1) == 1).all()
     counts = np.bincount(np.asarray(masked[TARGETS])[np.asarray(masked[WEIGHTS]) > 0], minlength=18)[11:16]
     assert counts.sum() == 3000 and chisquare(counts).pvalue > 0.01
+
+
+def test_every_group_fits_a_batch_whatever_lengths_the_sample_lacks(collection):
+    layout = finetune_stage(ranking_config(collection, batch_pairs=2)).layout
+    longest = [(layout.row_length,) * layout.group_size]
+    assert len(list(plan(longest, layout))) == 1

@@ -44,6 +44,15 @@ def assert_same_losses(found: list[float], expected: list[float]) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-4)
 
 
+def test_overfits_a_few_pairs(tmp_path):
+    def few(stage):
+        return dataclasses.replace(stage, reader=dataclasses.replace(stage.reader, records=16))
+
+    changes = {"steps": 150, "log_every": 10, "learning_rate": 5e-3, "mlm_weight": 0.0, "model.dropout": 0.0}
+    last = read_metrics(run_tiny(tmp_path, change=few, **changes))[-1]
+    assert last["rqp_accuracy"] > 0.95 and last["qdm_accuracy"] > 0.95
+
+
 @pytest.mark.parametrize("mesh", [{"mesh.data": 4, "mesh.model": 2}, {"mesh.data": 2, "mesh.fsdp": 4}])
 def test_every_mesh_has_the_losses_of_one_device(one_device, tmp_path, mesh):
     assert_same_losses(losses(run_tiny(tmp_path, 8, **mesh)), losses(one_device))
