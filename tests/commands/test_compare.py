@@ -26,12 +26,17 @@ def beir(tmp_path):
     return folder
 
 
-def test_a_collection_stands_for_its_files(beir):
+def test_a_collection_stands_for_its_files(beir, tmp_path):
     assert compare.parts(str(beir), "", "", "")["qrels"] == str(beir / "qrels" / "test.tsv")
     irds = "irds:vaswani"
     assert compare.parts(irds, "", "", "x") == {"docs": irds, "queries": irds, "qrels": "x"}
     with pytest.raises(InputError, match="no --queries, --qrels; name a COLLECTION, or give all three"):
         compare.parts("", "docs.tsv", "", "")
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    (plain / "qrels.txt").write_text("1 0 d1 1\n")
+    (plain / "queries.tsv").write_text("1\tred\n")
+    assert read_qrels(str(plain)) == {"1": {"d1": 1}}  # a folder whose judgments are named so
 
 
 def test_judged_queries_are_written_with_their_judgments(beir, tmp_path, capsys):
@@ -41,6 +46,9 @@ def test_judged_queries_are_written_with_their_judgments(beir, tmp_path, capsys)
     texts = {str(n): f"red {word} mat" for n, word in enumerate(("cat", "dog", "sat"))}
     assert read_queries(f"{tmp_path}/judged/queries.tsv") == texts
     assert read_qrels(f"{tmp_path}/judged/qrels.txt") == {"0": {"d1": 1}, "1": {"d2": 2}, "2": {"d4": 1}}
+    (tmp_path / "other.txt").write_text("x 0 d1 1\n")
+    with pytest.raises(InputError, match="has the text of none of the 1 judged queries, x first; check both"):
+        command("queries", "judged", qrels=tmp_path / "other.txt", **given)
 
 
 @pytest.mark.parametrize("given", ["queries.tsv", ""])
@@ -56,11 +64,18 @@ def test_models_have_names(tmp_path):
     (tmp_path / "a=b").mkdir()
     assert compare.named(["runs/x/", "y=z"]) == {"x": "runs/x/", "y": "z"}
     assert compare.named([f"{tmp_path}/a=b"]) == {"a=b": f"{tmp_path}/a=b"}
-    with pytest.raises(InputError, match="write NAME=DIR"):
-        compare.named(["=x"])
-    for name in ("x", "BM25", "BM25 + x", "oracle"):  # rows of the table, which would replace the model's
+    for wrong, said in ((["x", "y/x"], "x is taken"), (["=x"], "write NAME=DIR"), (["BM25=x"], "BM25 is taken")):
+        with pytest.raises(InputError, match=said):
+            compare.named(wrong)
+    for name in ("BM25 + x", "chance", "oracle"):  # rows of the table, which would replace the model's
         with pytest.raises(InputError, match="is taken"):
             compare.named([f"{name}=a", "x=b"])
+
+
+def test_folds_keep_queries_together_unless_all_are_connected():
+    assert compare.fold_count({str(i): {f"d{i}": 1} for i in range(9)}) == (5, True)
+    assert compare.fold_count({str(i): {f"d{i // 2}": 1} for i in range(6)}) == (3, True)
+    assert compare.fold_count({str(i): {"d": 1, f"d{i}": 1} for i in range(9)}) == (5, False)
 
 
 def test_wrong_input_is_named_before_anything_runs(beir, tmp_path, monkeypatch):
@@ -69,7 +84,9 @@ def test_wrong_input_is_named_before_anything_runs(beir, tmp_path, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     for options, said in (
         (["--model=no/model"], "no/model is no directory, and the Hub does not serve it .*hf download no/model"),
+        ([model, "--measures=nothing"], "unknown measure 'nothing'"),
         ([model, "--run=absent.trec"], "absent.trec: no such file"),
+        (["--model=absent"], "absent: no such file or folder; check the paths; .*hf download"),
         ([model.replace("=", "={x}=")], "step report has {x} in its arguments"),
         ([model, f"--output={beir}/out"], "it is in .*beir, which is read; choose an --output outside"),
     ):
@@ -83,13 +100,22 @@ def test_wrong_input_is_named_before_anything_runs(beir, tmp_path, monkeypatch):
     assert os.listdir(tmp_path / "out") == ["report.md"]
 
 
-def test_a_dry_run_lists_the_commands(beir, tmp_path, capsys):
-    options = ["--fuse", "--tune", "--backend=auto", "--max_length=30", "--language=de", "--dry_run"]
-    command("compare", beir, f"--model=mine={tmp_path}/site/ranker", *options, "-o", f"{tmp_path}/out")
+@pytest.mark.parametrize(
+    ("options", "steps", "printed", "absent"),
+    [
+        (["--fuse", "--backend=auto", "--max_length=30", "--language=de"],
+         ["judged", "folds", "bm25", "ranker1", "both1", "report"],
+         ["--max_length=30 --backend=auto", "--count=3", "--k=100 --language=de", "--oracle=BM25",
+          "k1 and b of BM25 are the defaults"], "tuned_bm25"),
+        (["--tune", "--language=ja"], ["judged", "folds", "tuned_bm25", "bm25", "ranker1", "report"],
+         ["2 of 3 folds", "--k=100 --language=ja", "k1 and b of BM25", "cost: 6 steps to do"], "defaults"),
+    ],
+)  # fmt: skip
+def test_a_dry_run_lists_the_commands(beir, tmp_path, capsys, options, steps, printed, absent):
+    command("compare", beir, f"--model=mine={tmp_path}/site/ranker", "--dry_run", *options, "-o", f"{tmp_path}/out")
     said = capsys.readouterr().out
-    steps = [line.split()[2].rstrip(":") for line in said.splitlines() if line.startswith("to do")]
-    assert steps == ["judged", "folds", "tuned_bm25", "bm25", "ranker1", "both1", "report"]
-    assert "--max_length=30 --backend=auto" in said and "--k=100 --language=de" in said and "--oracle=BM25" in said
+    assert [line.split()[2].rstrip(":") for line in said.splitlines() if line.startswith("to do")] == steps
+    assert all(words in said for words in printed) and absent not in said
 
 
 @pytest.mark.real

@@ -1,6 +1,7 @@
 """Cosines of an encoder's mean-pooled vectors, and the nearest documents by them, compared with torch and a slow search."""
 
 import json
+import shutil
 from functools import partial
 
 import numpy as np
@@ -8,10 +9,11 @@ import pytest
 
 from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.modular import Embedding
+from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import read_run
 from harp_jax.model.encoders.bert import BertShape
-from harp_jax.ranking import vectors
-from harp_jax.ranking.rerank import predict
+from harp_jax.ranking import scorers, vectors
+from harp_jax.ranking.rerank import load_scorer, predict
 from harp_jax.ranking.scorers import BiEncoderScorer
 from harp_jax.text.tokenizer import load_tokenizer
 from tests.support.commands import command
@@ -45,8 +47,8 @@ def searched(files, encoder, *flags):
     return read_run(str(files / "v.trec"))
 
 
-def slow(encoder) -> dict[str, dict[str, float]]:
-    """qid → docid → the best cosine of its first four windows of 22 tokens that overlap by half, by torch."""
+def torch_vectors(encoder):
+    """A function from tokens to the mean of torch's hidden states, and one to the cosine of two such vectors."""
     import torch
     import transformers
 
@@ -56,16 +58,50 @@ def slow(encoder) -> dict[str, dict[str, float]]:
         with torch.no_grad():
             return model(torch.tensor([[ids.cls, *tokens, ids.sep]])).last_hidden_state[0].mean(0)
 
-    def cosine(a, b):
-        return float(torch.cosine_similarity(a, b, dim=0))
+    return vector, lambda a, b: float(torch.cosine_similarity(a, b, dim=0))
+
+
+def slow(encoder) -> dict[str, dict[str, float]]:
+    """qid → docid → the best cosine of its first four windows of 22 tokens that overlap by half, by torch."""
+    vector, cosine = torch_vectors(encoder)
 
     def windows(tokens):
         ends = max(len(tokens) - 22, 0)
         return [tokens[min(start, ends) :][:22] for start in range(0, ends + 11, 11)][: vectors.PASSAGES]
 
-    passages = {d: [vector(w) for w in windows(ids.encode(text))] for d, text in DOCS.items()}
-    asked = {q: vector(ids.encode(text)) for q, text in QUERIES.items()}
+    encode = small_tokenizer().encode
+    passages = {d: [vector(w) for w in windows(encode(text))] for d, text in DOCS.items()}
+    asked = {q: vector(encode(text)) for q, text in QUERIES.items()}
     return {q: {d: max(map(partial(cosine, v), each)) for d, each in passages.items()} for q, v in asked.items()}
+
+
+def test_scores_are_the_cosines_of_torch(encoder):
+    vector, cosine = torch_vectors(encoder)
+    texts = [RNG.integers(5, 46, n).astype(np.int32) for n in (1, 3, 18, 22, 7, 20)]
+    pairs = [(texts[i], texts[j]) for i in range(3) for j in range(6)]
+    expected = [cosine(vector(a), vector(b)) for a, b in pairs]
+    np.testing.assert_allclose(load_scorer(encoder, cosine=True).score(pairs), expected, atol=2e-6)
+
+
+def test_embeds_a_text_once_until_too_many_are_kept(encoder, monkeypatch):
+    monkeypatch.setattr(scorers, "KNOWN", 3)
+    scorer, embedded = BiEncoderScorer.load(encoder), []
+    real = scorer.vectors
+    monkeypatch.setattr(scorer, "vectors", lambda texts: embedded.extend(map(len, texts)) or real(texts))
+    one, two, three, four = (np.arange(5, 5 + n, dtype=np.int32) for n in (2, 3, 4, 5))
+    first = scorer.score([(one, two), (one, three)])
+    np.testing.assert_array_equal(scorer.score([(one, two), (one, three)]), first)
+    scorer.score([(one, four)])
+    assert embedded == [2, 3, 4, 5]
+    np.testing.assert_allclose(scorer.score([(one, two), (one, three)]), first, atol=2e-6)
+    assert embedded[4:] == [2, 3, 4] and scorer.score([]).shape == (0,)
+
+
+def test_long_texts_are_truncated_one_by_one(encoder):
+    scorer = BiEncoderScorer.load(encoder, max_length=10)
+    query, document = scorer.pair(np.arange(5, 30, dtype=np.int32), np.arange(5, 9, dtype=np.int32))
+    assert len(query) == 8 and len(document) == 4 and scorer.truncated_queries == 1
+    assert scorer.room(query) == 8
 
 
 def test_the_nearest_documents_are_those_of_a_slow_search(files, encoder):
@@ -97,6 +133,20 @@ def test_vectors_are_computed_once_and_a_killed_command_goes_on(files, encoder, 
     assert searched(files / "same", encoder) == first and len(seen) == 1  # another spelling of the path
     searched(files, encoder, "--passages=1")
     assert len(seen) == 5  # other windows are other vectors
+
+
+def test_pooling_is_what_the_directory_says(files, encoder, tmp_path):
+    copy = tmp_path / "cls"
+    shutil.copytree(encoder, copy)
+    (copy / "1_Pooling").mkdir()
+    pooling = '{"pooling_mode_cls_token": true, "pooling_mode_mean_tokens": false}'
+    (copy / "1_Pooling" / "config.json").write_text(pooling)
+    ids = [np.arange(5, 15, dtype=np.int32)]
+    mean, cls = (BiEncoderScorer.load(str(path)).vectors(ids) for path in (encoder, copy))
+    assert np.abs(mean - cls).max() > 0.01
+    (copy / "1_Pooling" / "config.json").write_text('{"pooling_mode": "max"}')
+    with pytest.raises(InputError, match="pooling 'max'"):
+        BiEncoderScorer.load(str(copy))
 
 
 def sentence_encoder(encoder, directory, *steps, pooling="mean", **fields):
@@ -186,23 +236,45 @@ def test_a_text_is_read_to_the_length_of_sentence_transformers(encoder, tmp_path
     assert BiEncoderScorer.load(str(tmp_path / "st"), max_length=12).max_length == 12
 
 
-def test_damaged_and_other_modules_are_refused(encoder, tmp_path):
+def refused_steps():
+    from sentence_transformers.sentence_transformer.modules import LayerNorm
+
+    return {
+        r"its module Dense \(ReLU\) is not computed here": [dense(32, 12, "ReLU")],
+        r"its module LayerNorm \(LayerNorm\) is not computed here": [LayerNorm(32)],
+    }
+
+
+@pytest.mark.parametrize("number", range(2))
+def test_other_modules_are_refused_in_one_line(number, encoder, tmp_path):
+    message, steps = [*refused_steps().items()][number]
+    sentence_encoder(encoder, tmp_path / "st", *steps)
+    with pytest.raises(InputError, match=message) as found:
+        BiEncoderScorer.load(str(tmp_path / "st"))
+    assert "\n" not in str(found.value)
+
+
+def test_damaged_modules_are_refused(encoder, tmp_path):
     folder = tmp_path / "st"
     sentence_encoder(encoder, folder, dense(32, 12, "Tanh"))
-    for name, content, message in (
+    for name, content, message in [
         ("2_Dense/model.safetensors", "", "is damaged"),
-        ("config_sentence_transformers.json", '{"prompts": {"query": 3}}', "prompts=.* is no object of texts"),
+        (
+            "config_sentence_transformers.json",
+            '{"prompts": {"query": 3}}',
+            r"prompts=\{'query': 3\} is no object of texts",
+        ),
         ("sentence_bert_config.json", '{"max_seq_length": "9"}', "max_seq_length='9' is no number of tokens"),
         ("modules.json", '[{"type": "x.StaticEmbedding", "path": ""}]', "its first module is StaticEmbedding"),
-        ("1_Pooling/config.json", '{"pooling_mode": "max"}', "pooling 'max'"),
-    ):
+        ("modules.json", "[]", "is damaged"),
+    ]:
         before = (folder / name).read_bytes()
         (folder / name).write_text(content)
         with pytest.raises(InputError, match=message):
             BiEncoderScorer.load(str(folder))
         (folder / name).write_bytes(before)
-    sentence_encoder(encoder, folder, dense(32, 12, "ReLU"))
-    with pytest.raises(InputError, match=r"its module Dense \(ReLU\) is not computed here"):
+    (folder / "2_Dense" / "model.safetensors").unlink()
+    with pytest.raises(InputError, match=r"its module Dense has a weight of shape \(0,\) .*, not \[any, 32\]"):
         BiEncoderScorer.load(str(folder))
 
 
@@ -217,3 +289,9 @@ def test_given_candidates_are_scored_and_options_of_words_refused(files, encoder
         searched(files, encoder, f"--run={files / 'x.trec'}")
     with pytest.raises(InputError, match="no options of words"):
         searched(files, encoder, "--k1=2")
+
+
+def test_documents_without_text_are_found_too(files, encoder):
+    (files / "docs.tsv").write_text("A\t\t\t\nB\t\t\t" + WHOLE[0] + "\n")
+    assert {*searched(files, encoder)["q0"].docids} == {"A", "B"}
+    assert len(Documents.open(str(files / "docs.tsv"))) == 2

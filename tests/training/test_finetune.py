@@ -82,6 +82,12 @@ def test_only_the_training_folds_are_seen_and_an_epoch_has_every_unit_once(colle
     assert stage.steps == 10 and finetune_stage(ranking_config(collection, steps=0)).steps == 8
 
 
+def test_every_group_fits_a_batch_whatever_lengths_the_sample_lacks(collection):
+    layout = finetune_stage(ranking_config(collection, batch_pairs=2)).layout
+    longest = [(layout.row_length,) * layout.group_size]
+    assert len(list(plan(longest, layout))) == 1
+
+
 def test_learns_to_rank_what_it_has_seen(collection, tmp_path):
     config = ranking_config(collection, steps=120, log_every=20, learning_rate=5e-3)
     last = train(config, str(tmp_path / "run"), devices=jax.devices()[:1])
@@ -155,6 +161,7 @@ def test_selection_keeps_the_best_of_all_evaluations(collection, tmp_path, monke
     found = best(workdir)
     assert found["value"] == pytest.approx(max(r["RR@10"] for r in rows), rel=1e-5)
     assert found["step"] == next(r["step"] for r in rows if r["RR@10"] == max(x["RR@10"] for x in rows))
+    assert len(os.listdir(os.path.join(workdir, "selected"))) == 2 and found["queries"] == 9
     export_model(workdir, str(tmp_path / "model"))
     stage = finetune_stage(config)
     selection = stage.selection(stage.shape, str(tmp_path / "again"))
@@ -163,23 +170,33 @@ def test_selection_keeps_the_best_of_all_evaluations(collection, tmp_path, monke
     run = {q: Ranking.of(d, s) for q, d, s in rankings(scorer, selection.run, selection.queries, selection.docs)}
     again = evaluate(selection.held_out, {"": run}, "RR@10").mean[""]["RR@10"]
     assert again == pytest.approx(found["value"], abs=1e-6)
+    assert f"step {found['step']}" in (tmp_path / "model" / "README.md").read_text()
     # A run that starts from this one uses the selected parameters, too.
     _, started = load_encoder(workdir)
     _, exported = load_hf(str(tmp_path / "model"))
     jax.tree.map(np.testing.assert_array_equal, {n: started[n] for n in exported}, exported)
-    # A changed byte of the selected parameters is named, never scored with.
-    os.truncate(Path(found["model"]) / "model.safetensors", 40)
-    for load in (load_encoder, Reranker.from_pretrained):
-        with pytest.raises(InputError, match="model.safetensors was changed since it was"):
-            load(workdir)
+    # A changed byte of the selected parameters or a damaged record is named, never scored with.
+    record = tmp_path / "run" / "selected" / "selection.json"
+    weights = Path(found["model"]) / "model.safetensors"
+    for path, old, new in ((record, b"{", b"\xff"), (weights, weights.read_bytes()[-4:], b"\0\0\xc0\x7f")):
+        before = path.read_bytes()
+        path.write_bytes(before.replace(old, new, 1))
+        for load in (load_encoder, Reranker.from_pretrained):
+            with pytest.raises(InputError, match=f"{path.name} (was changed since it was|is not a JSON object)"):
+                load(workdir)
+        path.write_bytes(before)
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
+        ({"select": "RR@10"}, "needs evaluations"),
         ({"select": "RR@10", "eval_every": 5, "select_queries": 0}, "no group of the 30 training queries"),
         ({"candidates": "q0 Q0 nowhere 1 1.0 x\n"}, "candidate nowhere of query q0"),
-        ({"teacher": "q0 Q0 d0 1 0.5 x\nq0 Q0 d1 2 0.5 x\n", "rank_loss": "kl"}, "the same score"),
+        (
+            {"teacher": "".join(f"q{i} Q0 d{j} 1 0.5 x\n" for i in range(40) for j in range(40)), "rank_loss": "kl"},
+            "the same score",
+        ),
         ({"train_folds": (), "train_queries": "q3\nq99\n"}, "1 queries have no judgments, q99 first"),
     ],
 )
@@ -211,15 +228,19 @@ def test_masked_query_prediction_never_hides_the_mark_of_a_query(collection):
         assert not ((np.asarray(masked[TARGETS]) == token) & (np.asarray(masked[WEIGHTS]) > 0)).any()
 
 
-@pytest.mark.parametrize("batch_pairs, candidates, negatives", [(32, 20, 3), (4, 20, 3), (32, 3, 7)])
-def test_epochs_are_counted_by_what_batches_hold(collection, tmp_path, caplog, batch_pairs, candidates, negatives):
+@pytest.mark.parametrize(
+    "lanes, batch_pairs, candidates, negatives", [(1, 32, 20, 3), (2, 4, 20, 3), (4, 8, 20, 3), (2, 32, 3, 7)]
+)
+def test_epochs_are_counted_by_what_batches_hold(
+    collection, tmp_path, caplog, lanes, batch_pairs, candidates, negatives
+):
     """A lane needs a row for each member of a group, so small batches on many lanes hold more pairs than they are asked for.
 
     In the last row queries have fewer candidates than negatives are requested.
     """
     run = (collection / "run.trec").read_text().splitlines(keepends=True)
     (tmp_path / "run.trec").write_text("".join(line for line in run if int(line.split()[3]) <= candidates))
-    changes = {"batch_pairs": batch_pairs, "negatives": negatives, "steps": 0, "epochs": 4.0}
+    changes = {"lanes": lanes, "batch_pairs": batch_pairs, "negatives": negatives, "steps": 0, "epochs": 4.0}
     stage = finetune_stage(ranking_config(collection, candidates=str(tmp_path / "run.trec"), **changes))
     assert sum(units_seen(stage).values()) == pytest.approx(4 * stage.reader.sizes["rank"], rel=0.15)
     assert ("lower `lanes`" in caplog.text) == (batch_pairs < 32)
@@ -281,9 +302,3 @@ def test_the_hidden_query_token_is_uniform():
     assert (np.asarray(masked[WEIGHTS]).sum(1) == 1).all()
     counts = np.bincount(np.asarray(masked[TARGETS])[np.asarray(masked[WEIGHTS]) > 0], minlength=18)[11:16]
     assert counts.sum() == 3000 and chisquare(counts).pvalue > 0.01
-
-
-def test_every_group_fits_a_batch_whatever_lengths_the_sample_lacks(collection):
-    layout = finetune_stage(ranking_config(collection, batch_pairs=2)).layout
-    longest = [(layout.row_length,) * layout.group_size]
-    assert len(list(plan(longest, layout))) == 1
