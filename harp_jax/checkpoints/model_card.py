@@ -21,7 +21,7 @@ from harp_jax.checkpoints.recorded import best, read_command, read_metrics
 ROUNDS = 10_000  # of the bootstrap
 TAGS = ["harp_jax", "cross-encoder", "reranker"]
 PACKAGES = ("jax", "flax", "optax", "numpy")
-PER_QUERY = "run\tmeasure\tqid\tvalue"  # the first line of the file of harp evaluate --per_query
+PER_QUERY = "run\tmeasure\tqid\tvalue\tgroup"  # the first line of the file of harp evaluate --per_query
 # Metrics of the machine, not of the model.
 SPEED = ("tokens", "tokens_per_second", "input_wait", "mfu")
 # Config fields that name data: their values say what the model was trained on.
@@ -69,38 +69,41 @@ NOTHING = About()
 def read_figures(path: str, system: str = "") -> tuple[Figure, ...]:
     """The figures of a system from the file of `harp evaluate --per_query`; `system` may be left out if it is alone.
 
-    Intervals resample queries (seed 0). InputError for a line of another form, and for an unknown system.
+    Intervals resample groups of queries that share relevant documents (seed 0). InputError for a line of another form, and for
+    an unknown system.
     """
-    found: dict[str, dict[str, dict[str, float]]] = {}
+    found: dict[str, dict[str, dict[str, tuple[float, int]]]] = {}
     for number, line in lines(path):
         if number == 1 and line == PER_QUERY:
             continue
         try:
-            name, measure, qid, value = line.split("\t")
+            name, measure, qid, value, group = line.split("\t")
             by_query = found.setdefault(name, {}).setdefault(measure, {})
             if number == 1 or qid in by_query or not math.isfinite(float(value)):
                 raise ValueError
+            by_query[qid] = float(value), int(group)
         except ValueError as error:
             raise InputError(
                 f"{path}, line {number}: not {PER_QUERY!r}, each query once; write it with harp evaluate --per_query={path}"
             ) from error
-        by_query[qid] = float(value)
     system = system or (next(iter(found)) if len(found) == 1 else "")
     if system not in found:
         raise InputError(f"{path} has no system {system!r}; name one of {', '.join(sorted(found))}")
     return tuple(
-        _figure(measure, np.array([*by_query.values()]))
+        _figure(measure, *map(np.array, zip(*by_query.values())))
         for measure, by_query in found[system].items()
         if not measure.startswith("Num")  # counts are summed
     )
 
 
-def _figure(measure: str, values: np.ndarray) -> Figure:
-    """values: [queries] float64."""
+def _figure(measure: str, values: np.ndarray, groups: np.ndarray) -> Figure:
+    """values: [queries] float64; groups: [queries] int."""
+    number = np.unique(groups, return_inverse=True)[1]
+    sums, sizes = np.bincount(number, values), np.bincount(number)
     rng = np.random.default_rng(0)
     # In slices: a benchmark may have thousands of queries.
-    means = [values[rng.integers(0, len(values), (100, len(values)))].mean(1) for _ in range(ROUNDS // 100)]
-    low, high = np.quantile(np.concatenate(means), [0.025, 0.975])
+    chosen = (rng.integers(0, len(sums), (100, len(sums))) for _ in range(ROUNDS // 100))
+    low, high = np.quantile([sums[one].sum(1) / sizes[one].sum(1) for one in chosen], [0.025, 0.975])
     return Figure(measure, float(values.mean()), float(low), float(high), len(values))
 
 

@@ -34,7 +34,9 @@ def arguments_parser() -> Parser:
     )
     parser.add_argument("--measures", default=MEASURES, help=f'names as in ir-measures ("{MEASURES}")')
     parser.add_argument("--format", default="text", choices=FORMATS, help="text, or json with the values per query")
-    parser.add_output("--per_query", default="", help="file to write the values per query to: run, measure, qid, value")
+    parser.add_output(
+        "--per_query", default="", help="file to write the values per query to, with the group that is resampled"
+    )
     add_table(parser, qrels=True)
     parser.add_argument("--rounds", type=positive, default=ROUNDS, help=f"of randomisation and bootstrap ({ROUNDS})")
     parser.add_argument("--seed", type=count, default=0, help="of randomisation and bootstrap (0)")

@@ -100,6 +100,10 @@ def evaluate(
         name: {m: dict(zip(qrels, map(float, by_seed.mean(0)))) for m, by_seed in by_measure.items()}
         for name, by_measure in values.items()
     }
+    groups = groups_of(qrels)
+    effective = effective_groups(groups)
+    if effective < FEWEST_GROUPS:
+        groups = [*range(len(groups))]
     table = Table(
         measures=[str(measure) for measure in parsed],
         queries=len(qrels),
@@ -107,6 +111,7 @@ def evaluate(
         per_query=per_query,
         missing=missing,
         unknown=unknown,
+        groups=groups,
         seeds={name: len(seeds) for name, seeds in systems.items()} | ({CHANCE: orders} if chance else {}),
         other_candidates=different,
     )
@@ -116,10 +121,7 @@ def evaluate(
     chosen = [str(m) for m in parse_measures(confirm)] if confirm else tested
     if not set(chosen) <= set(tested):
         raise InputError(f"{min(set(chosen) - set(tested))} is to be confirmed, but is not among the measures; add it")
-    groups: Sequence[int] = groups_of(qrels)
-    effective = effective_groups(groups)
     if effective < FEWEST_GROUPS:
-        groups = range(len(groups))
         table = replace(table, few_groups=effective)
     if (chance or blank) and chosen:
         compared_with = {name: [blank[name]] if name in blank else [] for name in systems if name not in floors}

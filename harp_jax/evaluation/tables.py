@@ -28,6 +28,7 @@ class Table:
     per_query: dict[str, dict[str, dict[str, float]]]
     missing: dict[str, list[str]]
     unknown: dict[str, list[str]]
+    groups: list[int]  # of each query: resampled together
     seeds: dict[str, int] = field(default_factory=dict)
     baseline: str = ""
     comparisons: list[Comparison] = field(default_factory=list)
@@ -118,11 +119,12 @@ class Table:
         return json.dumps({**asdict(self), "one_run": self.one_run}, indent=1, ensure_ascii=False)
 
     def per_query_lines(self) -> list[str]:
-        """Tab-separated run, measure, qid and value, with a header. White space in names becomes a space."""
-        lines = ["run\tmeasure\tqid\tvalue"]
+        """Tab-separated run, measure, qid, value and the query's group, with a header. White space in names becomes a space."""
+        lines = ["run\tmeasure\tqid\tvalue\tgroup"]
         for name, by_measure in self.per_query.items():
             for measure, values in by_measure.items():
-                lines += [f"{' '.join(name.split())}\t{measure}\t{qid}\t{value:.6f}" for qid, value in values.items()]
+                start = f"{' '.join(name.split())}\t{measure}"
+                lines += [f"{start}\t{qid}\t{values[qid]:.6f}\t{group}" for qid, group in zip(values, self.groups)]
         return lines
 
     def notes(self) -> list[str]:

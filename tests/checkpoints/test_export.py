@@ -48,9 +48,11 @@ def test_command_exports_the_newest_checkpoint_with_a_card(workdir, tmp_path, mo
     import huggingface_hub
 
     monkeypatch.setattr(huggingface_hub, "get_token", lambda: None)
-    values = "".join(f"ranker\t{measure}\tq{i}\t{(i % 5) / 4}\n" for measure in ("nDCG@10", "RR@10") for i in range(50))
-    values += "".join(f"BM25\tRR@10\tq{i}\t0.25\n" for i in range(50))
-    (tmp_path / "table.tsv").write_text("run\tmeasure\tqid\tvalue\n" + values)
+    values = "".join(
+        f"ranker\t{measure}\tq{i}\t{(i % 5) / 4}\t{i}\n" for measure in ("nDCG@10", "RR@10") for i in range(50)
+    )
+    values += "".join(f"BM25\tRR@10\tq{i}\t0.25\t{i}\n" for i in range(50))
+    (tmp_path / "table.tsv").write_text("run\tmeasure\tqid\tvalue\tgroup\n" + values)
     output = tmp_path / "model"
     about = ["--license=apache-2.0", "--language=en", "--base_model=someone/base", "--dataset=a", "--dataset=b"]
     figures = [f"--results={tmp_path / 'table.tsv'}", "--system=ranker", "--baseline=BM25", "--evaluated_on=a test"]
@@ -259,12 +261,25 @@ def test_figures_are_read_from_the_values_per_query(tmp_path):
     assert [(f.measure, f.value, f.queries) for f in figures] == [("RR@10", 0.5, 2)]  # a count is summed over queries
     for damage, system, message in (
         (whole, "", "has no system ''; name one of BM25, ranker, tuned"),
-        (whole + "BM25\tRR@10\tq1\t0.5\n", "BM25", "table.tsv, line 10: not 'run.*each query once"),
-        (whole + "BM25\tRR@10\tq3\tnan\n", "BM25", "table.tsv, line 10: not 'run"),
+        (whole + "BM25\tRR@10\tq1\t0.5\t0\n", "BM25", "table.tsv, line 10: not 'run.*each query once"),
+        (whole + "BM25\tRR@10\tq3\tnan\t0\n", "BM25", "table.tsv, line 10: not 'run"),
+        (whole + "BM25\tRR@10\tq3\t0.5\tx\n", "BM25", "table.tsv, line 10: not 'run"),
     ):
         path.write_text(damage)
         with pytest.raises(InputError, match=message):
             read_figures(str(path), system)
+
+
+def test_intervals_of_a_card_resample_groups_as_those_of_the_evaluation(tmp_path):
+    """Forty pages with four questions each, all right or all wrong: single queries would give half the width."""
+    qrels = {f"q{i}": {f"page{i // 4}": 1} for i in range(160)}
+    run = {qid: {f"page{int(qid[1:]) // 4 // 2 * 2}": 1.0} for qid in qrels}
+    table = evaluate(qrels, {"ranker": run}, "RR@10", intervals=True)
+    path = tmp_path / "table.tsv"
+    path.write_text("".join(line + "\n" for line in table.per_query_lines()))
+    figure = read_figures(str(path))[0]
+    assert (figure.low, figure.high) == pytest.approx(table.intervals["ranker"], abs=0.02)
+    assert figure.high - figure.low > 0.25 and figure.value == 0.5
 
 
 def test_push_uploads_with_a_token_and_lists_the_files_without(tmp_path, monkeypatch):

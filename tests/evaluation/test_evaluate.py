@@ -137,7 +137,7 @@ def test_a_baseline_brings_tests_marks_and_intervals():
     assert found == expected
     confirmed = evaluate(qrels, {"old": worse, "new": better}, "RR@10 AP", "old", confirm="AP", rounds=100)
     assert [c.measure for c in confirmed.comparisons] == ["AP"]
-    assert "new\tRR@10\tq0\t0.250000" in confirmed.per_query_lines()
+    assert "new\tRR@10\tq0\t0.250000\t0" in confirmed.per_query_lines()
 
 
 def test_intervals_of_few_groups_draw_single_queries_and_the_table_says_so():
@@ -216,7 +216,7 @@ def test_names_cannot_break_tables_or_pages():
     good, bad = ({qid: {f"{qid}a": a, f"{qid}b": 1.5} for qid in qrels} for a in (2.0, 1.0))
     table = evaluate(qrels, {"base": bad, "<b>\n{c}\td": good}, "RR@10", baseline="base")
     lines, html = table.per_query_lines(), table._repr_html_()
-    assert len(lines) == 25 and all(line.count("\t") == 3 for line in lines)
+    assert len(lines) == 25 and all(line.count("\t") == 4 for line in lines)
     assert "&lt;b&gt;" in html and "<b>" not in html and "+0.5000" in html
 
 
