@@ -145,6 +145,8 @@ _ARTICLE = re.compile(
 )
 _NAMED = frozenset("div ul ol li dl table tr td th p span section header form center a b i em small time".split())  # noqa: SIM905
 _NAMED_BY_ID = frozenset("div ul ol td table span p form".split())  # noqa: SIM905
+# Sphinx and pandoc, Texinfo.
+_SECTION = re.compile(r"(?<![\w-])(?:section|[a-z]+-level-extent)(?![\w-])")
 _PROPERTIES = frozenset("author datePublished dateModified keywords publisher".split())  # noqa: SIM905
 _RELATIONS = frozenset("tag author category prev next".split())  # noqa: SIM905
 _CAMEL = re.compile("(?<=[a-z])(?=[A-Z])")
@@ -152,10 +154,15 @@ _MAX_NAME = 300
 Attributes = dict[str, str | None]
 
 
+def is_section(tag: str, attributes: Attributes) -> bool:
+    """Is the element a section with its heading?"""
+    return tag == "section" or (tag == "div" and bool(_SECTION.search(attributes.get("class") or "")))
+
+
 def names_of(tag: str, attributes: Attributes) -> str:
     """The class, and the id where it is a name; words in camel case are separated."""
     names = attributes.get("class") or ""
-    if tag in _NAMED_BY_ID and (given := attributes.get("id")):
+    if tag in _NAMED_BY_ID and (given := attributes.get("id")) and not is_section(tag, attributes):
         names += " " + given
     return _words(names[:_MAX_NAME]) if len(names) > 1 else ""
 
@@ -286,7 +293,8 @@ def _boilerplate(page: Elements, by_name: bool) -> list[bool]:
         if out[parent]:
             out[i] = True
             continue
-        names = names_of(tag, attributes) if attributes else ""
+        # An element without text may be what links point to: <span id="comments"></span>.
+        names = names_of(tag, attributes) if attributes and page.text[i] else ""
         article[i] = article[parent] or is_whole_article(tag, names)
         # Highlighted code: its classes are the parts of speech of a program.
         code[i] = code[parent] or tag in ("pre", "code")

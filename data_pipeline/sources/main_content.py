@@ -15,7 +15,7 @@ from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from data_pipeline.sources.content_selection import HEADINGS, INLINE, OPAQUE, select
+from data_pipeline.sources.content_selection import HEADINGS, INLINE, OPAQUE, is_section, select
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
@@ -196,7 +196,7 @@ class _Walk:
         elif tag == "dd" and self.terms:
             self.terms[-1] = (self.terms[-1][0], 0)
             return -1
-        elif tag != "section" and not (tag == "div" and "section" in (node.attributes.get("class") or "").split()):
+        elif not is_section(tag, node.attributes):
             return -1
         return self.section
 

@@ -1,8 +1,8 @@
 """URLs as addresses of pages: URLs that a server answers with the same page become equal.
 
 Scheme and host in lower case, no default port, no fragment, one spelling of percent-encoding (RFC 3986 section 6.2.2), no dot
-segments, no final `index.html`, no final slash, https for http: rules that hold on practically every site. What differs by
-site (www., tracking parameters, case of paths) is left to its redirects and canonical links.
+segments, no final `index.html` or `default.aspx`, no final slash, https for http: rules that hold on practically every site. What
+differs by site (www., tracking parameters, case of paths) is left to its redirects and canonical links.
 """
 
 import re
@@ -18,7 +18,7 @@ _IGNORED = re.compile("[\t\n\r]")
 _BLANK = "".join(map(chr, range(33)))  # what HTML strips from both ends
 _HOST = re.compile(r"[a-z0-9._:-]*")
 _PERCENT = re.compile("%([0-9a-fA-F]{2})")
-_INDEX = re.compile(r"/(?:index|default)\.(?:x?html?|php|aspx?|jsp)$", re.IGNORECASE)
+_INDEX = re.compile(r"/(?:index\.(?:x?html?|php|aspx?|jsp)|default\.aspx?)$", re.IGNORECASE)
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 SAFE = "/%:@!$&'()*+,;=-._~"
 _PORTS = {"http": "80", "https": "443"}

@@ -87,6 +87,21 @@ def test_sections_of_documentation_are_content():
     assert "a # note" in text_of(page) and "¶" not in text_of(page)
 
 
+@pytest.mark.parametrize("kind", ["section", "section level2", "subsection-level-extent"])
+def test_ids_of_older_sections_are_no_names(kind):
+    """As Sphinx before <section>, pandoc and Texinfo write them; links lead to the empty <span>."""
+    page = f"<div role=main><div class=section id=locks><h1>Locks</h1>{prose('Lead', 9)}" + "".join(
+        f"<div class='{kind}' id=s-{name}><span id={name}></span><h2>{name}</h2>{prose('Body', 30)}</div>"
+        for name in ("comments", "paginating-a-list", "widgets")
+    )
+    assert first_words(page) == ["Lead", "comments", "Body", "paginating-a-list", "Body", "widgets", "Body"]
+    content = main_content(LexborHTMLParser(page))
+    assert [content.sections[content.fragments[name]].title for name in ("comments", "widgets")] == [
+        "comments",
+        "widgets",
+    ]
+
+
 def test_the_work_is_linear_in_nested_wrappers():
     def work(depth: int) -> None:
         page = "<div class=article><header><h1>T</h1>" * depth + prose("Lead") + "</header></div>" * depth
