@@ -1,7 +1,6 @@
 """Directories as others publish them: heads of sentence-transformers, both spellings of config.json, and what is refused."""
 
 import json
-import shutil
 
 import jax
 import numpy as np
@@ -12,11 +11,12 @@ from harp_jax.api import Reranker
 from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.formats import write_onnx
 from harp_jax.checkpoints.huggingface import load_hf, save_hf
-from harp_jax.config import finetune
+from harp_jax.config import finetune, pretrain
 from harp_jax.ranking.rerank import predict
 from harp_jax.text.tokenizer import load_tokenizer
 from harp_jax.training.stages.finetune import finetune_stage
-from tests.support.architectures import torch_model
+from harp_jax.training.stages.pretrain import pretrain_stage
+from tests.support.architectures import saved
 from tests.support.tiny_bert import small_tokenizer
 from tests.support.tokenizers import save_trained
 
@@ -34,18 +34,9 @@ def tokenizers(tmp_path_factory):
     return {**trained, "distilbert": str(folder / "distilbert"), "bert": trained["xlm-roberta"]}
 
 
-def saved(kind: str, tokenizer: str, directory, more: int = 0):
-    """A cross-encoder of transformers with its tokenizer, and `more` word embeddings than tokens."""
-    size = load_tokenizer(tokenizer).size + more
-    torch_model(kind, "SequenceClassification", {"vocab_size": size}).save_pretrained(directory)
-    for name in ("tokenizer.json", "tokenizer_config.json"):
-        shutil.copy(f"{tokenizer}/{name}", directory)
-    return directory
-
-
 @pytest.mark.parametrize("kind", ["modernbert-mean", "roberta", "xlm-roberta", "distilbert", "bert"])
 def test_a_cross_encoder_of_transformers_scores_as_there(kind, tokenizers, tmp_path):
-    """And so does what fine-tuning starts from with its head, and its export there."""
+    """And so do the starts of pre-training and, with its head, of fine-tuning, and its export there, with the same tensors."""
     from sentence_transformers import CrossEncoder
 
     tokenizer = tokenizers[kind.partition("-mean")[0]]
@@ -57,12 +48,16 @@ def test_a_cross_encoder_of_transformers_scores_as_there(kind, tokenizers, tmp_p
 
     theirs = CrossEncoder(str(directory), device="cpu").predict(PAIRS, activation_fn=torch.nn.Identity())
     save_hf(export, *load_hf(str(directory)), load_tokenizer(tokenizer), "")
-    exported = CrossEncoder(export, device="cpu").predict(PAIRS)
-    config = finetune()
-    config.init, config.init_head, config.dtype = str(directory), "pretrained", "float32"
-    stage = finetune_stage(config, with_data=False)
-    start = stage.family.scorer(stage.shape, stage.start(stage.shape, jax.random.key(9)), stage.vocabulary, config)
-    for ours in (Reranker.from_pretrained(str(directory)).predict(PAIRS), predict(start, PAIRS), exported):
+    assert load_file(f"{export}/model.safetensors").keys() == load_file(f"{directory}/model.safetensors").keys()
+    found = [Reranker.from_pretrained(str(directory)).predict(PAIRS), CrossEncoder(export, device="cpu").predict(PAIRS)]
+    tuned, first = finetune(), pretrain()
+    tuned.init_head = "pretrained"
+    for config in (tuned, first):
+        config.init, config.dtype = str(directory), "float32"
+    for stage in (finetune_stage(tuned, with_data=False), pretrain_stage(first, with_data=False)):
+        start = stage.start(stage.shape, jax.random.key(9))
+        found.append(predict(stage.family.scorer(stage.shape, start, stage.vocabulary, tuned), PAIRS))
+    for ours in found:
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5 * np.abs(theirs).max())
 
 

@@ -7,8 +7,10 @@ import pytest
 from harp_jax.base.errors import InputError
 from harp_jax.commands import compare
 from harp_jax.corpus.trec import read_qrels, read_queries
+from tests.support.architectures import saved
 from tests.support.commands import command, python
 from tests.support.look_site import DOCS, write_site
+from tests.support.tokenizers import save_trained
 
 
 @pytest.fixture
@@ -120,12 +122,15 @@ def test_a_dry_run_lists_the_commands(beir, tmp_path, capsys, options, steps, pr
 
 @pytest.mark.real
 def test_a_comparison_ends_in_a_report_and_is_not_repeated(beir, tmp_path):
-    words = ["compare", beir, f"--model={tmp_path}/site/ranker", "--fuse", "--tune", "--fields=title,body"]
+    """Of our BERT with a cross-encoder of transformers."""
+    tokenizer = save_trained("modernbert", str(tmp_path / "tokenizer"), [" ".join(each) for each in DOCS.values()], 300)
+    models = [tmp_path / "site" / "ranker", saved("modernbert", tokenizer, tmp_path / "modern")]
+    words = ["compare", beir, *(f"--model={each}" for each in models), "--fuse", "--tune", "--fields=title,body"]
     for _ in range(2):
         done = python("-m", "harp_jax", *words, f"--output={tmp_path}/out", "--measures=RR@10 AP")
-        for row in ("BM25 ", "ranker ", "BM25 + ranker ", "chance", "oracle"):
+        for row in ("BM25 ", "ranker ", "BM25 + ranker ", "modern ", "BM25 + modern ", "chance", "oracle"):
             assert row in done.stdout
-    assert done.stdout.count("already done") == 7
+    assert done.stdout.count("already done") == 9
     page = (tmp_path / "out" / "report.html").read_text()
     assert "candidates in the best order" in page and "Wins and losses" in page and DOCS["d1"][1].split()[1] in page
     assert (tmp_path / "out" / "report.md").read_text().startswith("# Re-ranking of")

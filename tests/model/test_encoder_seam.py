@@ -159,11 +159,13 @@ def test_what_others_load_scores_the_same(trained, tmp_path):
     np.testing.assert_allclose(CrossEncoder(output, device="cpu").predict(pairs), expected, rtol=0, atol=1e-5 * scale)
     for backend in ("onnx", "openvino"):
         place = str(tmp_path / backend)
-        export_model(workdir, place, ranker=True, formats=[backend], int8=backend == "onnx")
+        texts = pairs * 8 if backend == "openvino" else []
+        export_model(workdir, place, ranker=True, formats=[backend], int8=True, calibration=texts)
         assert load_file(f"{place}/model.safetensors").keys() == network.state_dict().keys()
         found = Reranker.from_pretrained(place, backend=backend, dtype="float32").predict(pairs)
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4 * scale)
-    for place, backend, dtype in ((output, "jax", "bfloat16"), (str(tmp_path / "onnx"), "onnx", "int8")):
+    for backend, dtype in (("jax", "bfloat16"), ("onnx", "int8"), ("openvino", "int8")):
+        place = output if backend == "jax" else str(tmp_path / backend)
         narrow = Reranker.from_pretrained(place, backend=backend, dtype=dtype).predict(pairs)
         np.testing.assert_allclose(narrow, expected, rtol=0, atol=0.03 * scale)
 

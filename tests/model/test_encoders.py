@@ -37,7 +37,7 @@ def test_shapes_and_lengths(name, sizes, tmp_path):
 def test_8192_tokens(name, tmp_path):
     """A full layer and two local ones; one head, since 8,192² scores of a head take 256 MiB."""
     sizes = {"max_position_embeddings": 8192, "num_hidden_layers": 3, "num_attention_heads": 1}
-    check_parity(tmp_path, torch_model(name, KIND, sizes), (8192,), ("float32",), stride=16)
+    check_parity(tmp_path, torch_model(name, KIND, sizes), (129, 8192), ("float32",), stride=16)
 
 
 @pytest.mark.parametrize("name", ["bert", "distilbert", "roberta", "xlm-roberta", "modernbert"])

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy as np
 from harp_jax.checkpoints.huggingface import load_hf
 from harp_jax.model.cross_encoder import Ranker
 from harp_jax.model.encoders import distilbert
+from harp_jax.text.tokenizer import load_tokenizer
 
 # Heads of 12 numbers, a vocabulary that is no multiple of anything, layers of both kinds of attention.
 SHAPE = {
@@ -56,6 +58,15 @@ def torch_model(name: str, kind: str, sizes: dict[str, Any] | None = None, seed:
             value = torch.randn(parameter.shape, generator=generator) * 0.2
             parameter.copy_(value + 1 if "norm" in path.lower() and path.endswith("weight") else value)
     return model.eval()
+
+
+def saved(kind: str, tokenizer: str, directory: Path, more: int = 0) -> Path:
+    """A cross-encoder of transformers with its tokenizer, and `more` word embeddings than tokens."""
+    size = load_tokenizer(tokenizer).size + more
+    torch_model(kind, "SequenceClassification", {"vocab_size": size}).save_pretrained(directory)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(f"{tokenizer}/{name}", directory)
+    return directory
 
 
 def save_gradients(model: Any, directory: str) -> None:
