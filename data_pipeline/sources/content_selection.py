@@ -258,6 +258,7 @@ def select(body: "LexborNode") -> Selection:
     if kept[0] < min(_FEW * page.prose[0], MIN_PROSE):
         out = _boilerplate(page, by_name=False)
         kept = _kept(page, out)
+    _leave_name_of_site(page, out)
     if kept[0] < MIN_PROSE:
         root = _landmark(page, out)
     else:
@@ -413,6 +414,14 @@ def _root(page: Elements, out: list[bool], kept: list[int], core: int) -> int:
 def _leave(page: Elements, out: list[bool], i: int) -> None:
     for number in range(i, i + page.sizes[i]):
         out[number] = True
+
+
+def _leave_name_of_site(page: Elements, out: list[bool]) -> None:
+    """A first <h1> that is nothing but a link, above another that is not: the name of the site, linked to its start."""
+    titles = [i for i, tag in enumerate(page.tags) if tag == "h1" and not out[i]]
+    linked = [page.linked[i] == page.text[i] for i in titles]
+    if linked[:2] == [True, False]:
+        _leave(page, out, titles[0])
 
 
 def _leave_before_title(page: Elements, out: list[bool], kept: list[int], root: int) -> None:

@@ -102,6 +102,12 @@ def test_ids_of_older_sections_are_no_names(kind):
     ]
 
 
+def test_the_name_of_the_site_is_no_title():
+    page = "<div><h1><a href=/>Canals 2.1</a></h1></div><div><h1>Locks<a href='#l'>¶</a></h1><p>In short.</div>"
+    (document,) = read_page(page.encode(), "https://x.org/a", "w", {"max_page_bytes": 2 << 20}, [])
+    assert (document.title, document.text) == ("Locks", "In short.")
+
+
 def test_the_work_is_linear_in_nested_wrappers():
     def work(depth: int) -> None:
         page = "<div class=article><header><h1>T</h1>" * depth + prose("Lead") + "</header></div>" * depth
