@@ -36,7 +36,7 @@ def rows(path: str) -> dict[tuple[str, str], list[float]]:
     found: dict[tuple[str, str], list[float]] = {}
     with open(path) as file:
         for line in file.readlines()[1:]:
-            system, measure, _, value = line.split("\t")
+            system, measure, _, value, _ = line.split("\t")
             found.setdefault((system, measure), []).append(float(value))
     return found
 
