@@ -65,10 +65,7 @@ FIELDS: Fields = {
         ("float32", "bfloat16"),
     ),
     "term_weights": Field("", "a finished term_weights/ directory of the same input, used instead of the encoder"),
-    "tasks": Field(
-        HARP,
-        'also "adp", and the controls "title", "lead", "ict", "wlp", "prop"; without links only "ict", "prop", "mlm"',
-    ),
+    "tasks": Field(HARP, f"any of {', '.join(TASKS)}"),
     "seed": Field(0, "of all sampling", (-(1 << 62), 1 << 62)),
     "min_article_words": Field(100, "shorter pages are dropped (section 4.1.1), sections below 5 words", (0, 1 << 30)),
     "exclude_destinations": Field(

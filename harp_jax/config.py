@@ -126,7 +126,7 @@ OWN: Mapping[str, Fields] = {
         "data": Field((), "output directories of the generation job"),
         "tasks": Field(
             ("rqp", "qdm", "rdp", "acm"),
-            'also "adp" and the controls "title", "lead", "ict", "wlp", "prop"; "mlm" is running text',
+            'any of the data; "mlm" is running text',
         ),
         "task_sampling": Field(
             "uniform", "over the tasks, as in the paper; or by their record counts", ("uniform", "proportional")

@@ -161,6 +161,14 @@ def test_what_is_refused_in_one_line(kind, fields, message, tokenizers, tmp_path
     assert "\n" not in str(found.value)
 
 
+def test_one_token_type_takes_a_tokenizer_without_a_second(tokenizers, tmp_path):
+    fits = saved("bert", tokenizers["bert"], tmp_path / "fits", type_vocab_size=1)
+    assert np.ptp(Reranker.from_pretrained(str(fits)).predict(PAIRS)) > 0
+    directory = saved("bert", tokenizers["distilbert"], tmp_path / "model", type_vocab_size=1)
+    with pytest.raises(InputError, match="tokens and 2 token types, but .* word embeddings and 1 token types; use the"):
+        Reranker.from_pretrained(str(directory))
+
+
 @pytest.mark.parametrize(
     "kind, score, inner, longest",
     [

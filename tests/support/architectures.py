@@ -60,10 +60,10 @@ def torch_model(name: str, kind: str, sizes: dict[str, Any] | None = None, seed:
     return model.eval()
 
 
-def saved(kind: str, tokenizer: str, directory: Path, more: int = 0) -> Path:
+def saved(kind: str, tokenizer: str, directory: Path, more: int = 0, **sizes: int) -> Path:
     """A cross-encoder of transformers with its tokenizer, and `more` word embeddings than tokens."""
     size = load_tokenizer(tokenizer).size + more
-    torch_model(kind, "SequenceClassification", {"vocab_size": size}).save_pretrained(directory)
+    torch_model(kind, "SequenceClassification", {"vocab_size": size, **sizes}).save_pretrained(directory)
     for name in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copy(f"{tokenizer}/{name}", directory)
     return directory
