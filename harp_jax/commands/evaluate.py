@@ -306,6 +306,7 @@ def verdict_parser() -> Parser:
         metavar="NAME=RUN",
         help="a run; several times, cheap ones first: each is kept where the sum of those before ranks better with it",
     )
+    parser.add_argument("--instead", default="", help="the part that contains the first (BM25F), tried in its place")
     parser.add_argument("--measure", default="RR@10", help="what to decide by, as in ir-measures (RR@10)")
     parser.add_output("--output", required=True, help="the JSON file to write")
     return parser
@@ -320,7 +321,7 @@ def verdict(arguments: argparse.Namespace) -> None:
         if missing := sorted(judged.keys() - run.keys()):
             some = ", ".join(missing[:5]) + (" …" if len(missing) > 5 else "")
             print(f"note: {name}: {len(missing)} queries are missing and count as zero: {some}", file=sys.stderr)
-    found = decide(judged, folds, parts, a.measure)
+    found = decide(judged, folds, parts, a.measure, a.instead)
     with replacing(a.output) as file:
         json.dump(found.as_dict(), file, indent=1)
     print(found.words())

@@ -1,10 +1,11 @@
 """Which scores of a pool of candidates to add up, and what each of them is worth (`harp verdict`).
 
 Each query's scores are scaled to 0…1 and added with equal weights. Parts are tried in the given order, cheap ones first, and kept
-where the mean of the measure rises. Weights fitted on some hundred anchors were worse, on these anchors and for users: they favour
-what shares its words with anchors (docs/experiments/site.md). A part without information lowers an equally weighted sum, so
-it is left out. What the parts so chosen gain is measured by halves: chosen on one half of the queries, measured on the other. Where
-that is nothing, the first part is used alone.
+where the mean of the measure rises. One that contains the first part is tried in its place: BM25F reads what BM25 reads, and a sum
+with both counts words twice, which was worse on anchors and for users. Weights fitted on some hundred anchors were worse, on these
+anchors and for users: they favour what shares its words with anchors (docs/experiments/site.md). A part without information lowers
+an equally weighted sum, so it is left out. What the parts so chosen gain is measured by halves: chosen on one half of the queries,
+measured on the other. Where that is nothing, the first part is used alone.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,11 +36,15 @@ class Gain:
 
 @dataclass(frozen=True)
 class Rung(Gain):
-    """A part that was tried: what it adds to the parts kept before (the verdict corrected for all parts), and its mean `alone`."""
+    """A part that was tried: what it adds to the parts kept before (the verdict corrected for all parts), and its mean `alone`.
+
+    `instead`: in the place of the first part, not beside it.
+    """
 
     part: str
     alone: float
     kept: bool
+    instead: bool
 
 
 @dataclass(frozen=True)
@@ -74,12 +79,12 @@ class Verdict:
             "weights, cheap ones first, and kept where the mean rises:"
         ]
         for rung in self.rungs:
-            fate = "kept" if rung.kept else "left out"
+            fate = f"kept{f' in the place of {self.first}' if rung.instead else ''}" if rung.kept else "left out"
             found.append(f"{rung.part} {rung}, alone {rung.alone:.3f}: {rung.verdict}, {fate};")
         if len(self.weights) > 1:
             found.append(f"use {self.use} (each query's scores scaled to 0…1 and added).")
         else:
-            found.append(f"use {self.first} alone.")
+            found.append(f"use {self.use} alone.")
         so = "" if self.by_halves.difference > 0 else f", so {self.first} is used alone"
         found.append(
             f"Parts chosen on one half and measured on the other: {self.by_halves}, {self.by_halves.verdict}{so}. "
@@ -88,17 +93,23 @@ class Verdict:
         return " ".join([*found, *([f"Note: {self.remark}."] if self.remark else [])])
 
 
-def decide(qrels: Qrels, folds: Mapping[str, str], parts: Mapping[str, Run], measure: str = "RR@10") -> Verdict:
+def decide(
+    qrels: Qrels, folds: Mapping[str, str], parts: Mapping[str, Run], measure: str = "RR@10", instead: str = ""
+) -> Verdict:
     """The verdict on runs of the same candidates; `folds` (qid → fold) divides the queries for `by_halves`.
 
-    Raises InputError for one part only, for unknown measures, and for queries without a fold.
+    `instead`: the part that contains the first one and is tried in its place. Raises InputError for one part only, for unknown
+    measures, for an `instead` that is no later part, and for queries without a fold.
     """
     if len(parts) < 2:
         raise InputError("give two parts or more")
     pool = pooled([*parts.values()], "minmax")
     if lost := [qid for qid in pool if qid not in folds]:
         raise InputError(f"query {lost[0]} of the runs is in no fold; correct --folds")
-    first = next(iter(parts))
+    first, *others = parts
+    if instead and instead not in others:
+        raise InputError(f"no part after {first} is named {instead!r} for --instead; they are {', '.join(others)}")
+    place = [first, *others].index(instead) if instead else 0
     alone = evaluate(qrels, parts, measure, baseline=first)
     fitting, name = Fitting(pool, qrels, measure), alone.measures[0]
 
@@ -112,26 +123,34 @@ def decide(qrels: Qrels, folds: Mapping[str, str], parts: Mapping[str, Run], mea
     def summed(weights: Sequence[float], queries: Qrels) -> Run:
         return dict(ordered(weighted({qid: pool[qid] for qid in queries if qid in pool}, weights)))
 
-    chosen, tried = kept(fitting, list(qrels), len(parts))
+    chosen, tried = kept(fitting, list(qrels), len(parts), place)
     halves: Run = {}
     for fold in sorted(set(folds.values())):
-        of_others, _ = kept(fitting, outside(folds, fold, qrels), len(parts))
+        of_others, _ = kept(fitting, outside(folds, fold, qrels), len(parts), place)
         halves |= summed(of_others, select(qrels, [qid for qid, each in folds.items() if each == fold]))
     by_halves = gain(parts[first], halves, 1)
     holds = by_halves.difference > 0
     rungs = []
-    for part, weight, (before, after) in zip([*parts][1:], chosen[1:], tried):
+    for part, weight, (before, after) in zip(others, chosen[1:], tried):
         found = gain(summed(before, qrels), summed(after, qrels), len(tried))
-        rungs.append(Rung(**asdict(found), part=part, alone=alone.mean[part][name], kept=holds and weight > 0))
-    weights = {part: weight for part, weight in zip(parts, chosen) if weight and (holds or part == first)}
+        by_itself = alone.mean[part][name]
+        rungs.append(
+            Rung(**asdict(found), part=part, alone=by_itself, kept=holds and weight > 0, instead=part == instead)
+        )
+    weights = {part: weight for part, weight in zip(parts, chosen) if weight} if holds else {first: 1.0}
     return Verdict(name, alone.queries, first, alone.mean[first][name], tuple(rungs), weights, by_halves, alone.too_few)
 
 
 Weights = tuple[float, ...]
 
 
-def kept(fitting: Fitting, queries: Sequence[str], parts: int) -> tuple[Weights, list[tuple[Weights, Weights]]]:
-    """The weights, 1 of parts that are kept and 0 of others; and for each part but the first those without it and with it."""
+def kept(
+    fitting: Fitting, queries: Sequence[str], parts: int, instead: int
+) -> tuple[Weights, list[tuple[Weights, Weights]]]:
+    """The weights, 1 of parts that are kept and 0 of others; and for each part but the first those without it and with it.
+
+    `instead`: the number of the part that takes the place of the first, or 0.
+    """
 
     def mean(weights: Weights) -> float:
         values = fitting.values(weights)
@@ -140,7 +159,7 @@ def kept(fitting: Fitting, queries: Sequence[str], parts: int) -> tuple[Weights,
     weights: Weights = (1.0, *(0.0,) * (parts - 1))
     tried = []
     for place in range(1, parts):
-        more = (*weights[:place], 1.0, *weights[place + 1 :])
+        more = (weights[0] * (place != instead), *weights[1:place], 1.0, *weights[place + 1 :])
         tried.append((weights, more))
         if mean(more) > mean(weights):
             weights = more

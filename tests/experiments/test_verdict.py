@@ -60,6 +60,21 @@ def test_each_part_has_to_improve_what_is_kept_before_it():
     assert both.rungs[1].difference == pytest.approx(both.rungs[1].inside - both.rungs[0].inside)
 
 
+def test_a_part_that_contains_the_first_takes_its_place():
+    """As BM25F does BM25's: the sum of both would count the same evidence twice."""
+    better, ranker = run(2.0, "fields"), run(2.0, "ranker")
+    parts = {"BM25": FIRST_STAGE, "BM25F": better, "ranker": ranker}
+    found = decide(QRELS, FOLDS, parts, instead="BM25F")
+    both = dict(ordered(weighted(pooled([better, ranker], "minmax"), (1, 1))))
+    assert found.use == "BM25F + ranker" and found.rungs[0].inside == found.rungs[0].alone > found.mean
+    assert found.rungs[1].inside == evaluate(QRELS, {"x": both}, "RR@10").mean["x"]["RR@10"]
+    assert "better, kept in the place of BM25;" in found.words()
+    worse = decide(QRELS, FOLDS, {"BM25": FIRST_STAGE, "BM25F": run(0.0, "noise"), "ranker": ranker}, instead="BM25F")
+    assert worse.use == "BM25 + ranker"
+    with pytest.raises(InputError, match="no part after BM25 is named 'BM25' for --instead; they are BM25F, ranker"):
+        decide(QRELS, FOLDS, parts, instead="BM25")
+
+
 def test_parts_without_information_are_hardly_kept_and_never_better():
     """Noise lowers a sum with equal weights: of 160 parts in 40 verdicts few are kept, and by halves the mean does not rise."""
     found = []
