@@ -160,15 +160,8 @@ def test_urls_of_one_page_are_one_address(one, other):
 
 
 def test_urls_that_stay_apart_and_those_that_are_none():
-    assert (
-        len(
-            {
-                urls.address(f"https://x.org/{p}")
-                for p in ("a", "A", "a?b", "a%2Fb", "a/b", "a.html", "a:b", "a/default.html")
-            }
-        )
-        == 8
-    )
+    apart = ("a", "A", "a?b", "a%2Fb", "a/b", "a.html", "a:b", "a/default.html")
+    assert len({urls.address(f"https://x.org/{path}") for path in apart}) == len(apart)
     invalid = ["x", "ftp://x.org/", "https://", "https://[::1", "https://x:99999/", "https://a b/"]
     for url in [*invalid, "https://x/" + "a" * 3000, "https://" + "é" * 300 + "/"]:
         assert urls.address(url) is None
