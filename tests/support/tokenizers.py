@@ -41,6 +41,11 @@ def save_trained(kind: str, directory: str, texts: Iterable[str], size: int = 40
             vocab_size=size, special_tokens=special, initial_alphabet=alphabet, show_progress=False
         )
     made.train_from_iterator(texts, trainer)
+    if kind == "xlm-roberta":
+        # In eighths, which every reader of JSON parses exactly: `tokenizers` may read a score one last bit away from what
+        # Python reads (and transformers passes on), and a run of one letter then splits in another order of the same pieces.
+        pieces = json.loads(made.to_str())["model"]["vocab"]
+        made.model = models.Unigram([(piece, round(score * 8) / 8) for piece, score in pieces], SPECIAL.index("<unk>"))
     ids = [(token, made.token_to_id(token)) for token in (first, last)]
     if kind == "roberta":
         made.post_processor = processors.RobertaProcessing(ids[1], ids[0], add_prefix_space=False)
