@@ -4,8 +4,9 @@
 
 All sides run at their best settings (batch sizes tried first), on the same device, text in and scores out, in turns in one run;
 the figures are ratios of the median rounds. Compilation happens before the rounds, since a re-ranking of any size pays it once.
-Theirs are torch float32 and, where the environment of --peer_python has optimum, OpenVINO int8 calibrated on the same pairs as
-ours. Scores in float32 must agree to 1e-4 of the largest; what bfloat16 and int8 move them is printed.
+Theirs are torch float32 and bfloat16 and, on a processor, where the environment of --peer_python has optimum and optimum the
+architecture, OpenVINO int8 calibrated on the same pairs as ours. Scores in float32 must agree to 1e-4 of the largest; what
+bfloat16 and int8 move them is printed.
 """
 
 import argparse
