@@ -32,7 +32,7 @@ from data_pipeline.engine.job import Job
 from data_pipeline.engine.store import buckets, read
 from data_pipeline.output.claim import WORK
 from data_pipeline.pipeline import BUCKETS, generate
-from data_pipeline.tasks.records import make_pairs
+from data_pipeline.tasks.maps import make_pairs
 from data_pipeline.tasks.table import needs
 from data_pipeline.weights import artefact
 from harp_jax.input.records import read_manifest

@@ -18,7 +18,7 @@ import numpy as np
 from step import load_documents
 
 from data_pipeline.output.manifest import shard_path, write_tfds_metadata
-from data_pipeline.tasks.records import serialise
+from data_pipeline.tasks.maps import serialise
 from harp_jax import config as configs
 from harp_jax.base.files import sha256_file
 from harp_jax.base.randomness import generator

@@ -32,7 +32,7 @@ from data_pipeline.engine.job import Job
 from data_pipeline.engine.local import LocalEngine
 from data_pipeline.engine.store import bucket_parts, read
 from data_pipeline.output.claim import WORK
-from data_pipeline.tasks.records import make_pairs
+from data_pipeline.tasks.maps import make_pairs
 from data_pipeline.tasks.table import needs
 from data_pipeline.weights import artefact
 from harp_jax.base.files import lines, replacing

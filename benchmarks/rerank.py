@@ -29,8 +29,8 @@ from harp_jax.base.allocator import keep_pages
 from harp_jax.base.cli import keep_compiled
 from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.export import truncated
-from harp_jax.checkpoints.formats import write_onnx, write_openvino
 from harp_jax.checkpoints.huggingface import load_hf, save_hf
+from harp_jax.checkpoints.onnx_openvino import write_onnx, write_openvino
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import read_queries, read_run
 from harp_jax.model.cross_encoder import init_params

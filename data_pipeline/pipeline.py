@@ -16,15 +16,15 @@ from ml_collections import ConfigDict
 from data_pipeline.config import plain
 from data_pipeline.engine.job import ALL_WEIGHTS, LINKS, SENTENCES, Config, Engine, EngineFactory, Inputs, Job
 from data_pipeline.engine.local import LocalEngine, mebibytes
+from data_pipeline.engine.stage_tables import table
 from data_pipeline.engine.store import bucket_parts, buckets, read, write
-from data_pipeline.engine.tables import table
 from data_pipeline.links import link_graph
 from data_pipeline.links.parsing import parse_documents
 from data_pipeline.output.claim import WORK, claim, fingerprint
 from data_pipeline.output.manifest import SHARDED_SQL, Manifest, plan, remove_unfinished, write_manifest, write_shard
 from data_pipeline.sources.document import CHUNK_BYTES
 from data_pipeline.tasks import diagnostics
-from data_pipeline.tasks.records import make_pairs, make_records, make_requests
+from data_pipeline.tasks.maps import make_pairs, make_records, make_requests
 from data_pipeline.tasks.table import chosen, needs
 from data_pipeline.tasks.task import Task
 from data_pipeline.weights import artefact, tokenised

@@ -24,7 +24,7 @@ from harp_jax.corpus.trec import LARGEST, Qrels, Ranking, Run, read_qrels, read_
 if TYPE_CHECKING:
     from ml_collections import ConfigDict
 
-    from harp_jax.evaluation.tables import Table
+    from harp_jax.evaluation.results import Table
     from harp_jax.experiments.site import Site
     from harp_jax.ranking.scorers import Scorer, Windows
 

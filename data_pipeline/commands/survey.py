@@ -33,11 +33,11 @@ from ml_collections import ConfigDict
 from data_pipeline.commands.anchors import ANCHOR_TEXTS_SQL, counted_texts
 from data_pipeline.commands.documents import linked_pages, resolved_links, write_rows
 from data_pipeline.engine.job import Engine, Job
+from data_pipeline.engine.stage_tables import Row, summary_of_dropped, table
 from data_pipeline.engine.store import bucket_parts, buckets, read
-from data_pipeline.engine.tables import Row, summary_of_dropped, table
 from data_pipeline.links import link_graph
 from data_pipeline.links.web_sites import TITLE_SEPARATOR
-from data_pipeline.tasks.records import split_of
+from data_pipeline.tasks.maps import split_of
 from data_pipeline.text.terms import STOPWORDS, normalise_anchor, read_stopwords
 from harp_jax.base import files
 from harp_jax.base.cli import ConfigParser, count, positive

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from data_pipeline.output.manifest import Manifest, remove_unfinished, write_tfds_metadata
-from data_pipeline.tasks.records import serialise
+from data_pipeline.tasks.maps import serialise
 from harp_jax.base.cli import Parser, count, positive
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import read_json, replacing, sha256_file

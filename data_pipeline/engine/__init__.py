@@ -4,7 +4,7 @@ In: the job (a dict of plain values), functions for the maps, SQL for the joins.
 Out: tables as Parquet files under the work directory, identical for every engine and number of workers.
 Imports: ground files of harp_jax.
 Files:
-  tables    the columns of every table between the stages; what was dropped and why, counted with examples
+  stage_tables  the columns of every table between the stages; what was dropped and why, counted with examples
   job       what every engine runs: job, parts of a map, the operations on tables
   store     tables on disk, the marks of what is finished, the work directory of a command
   local     the local engine: processes and DuckDB; the same without worker processes, for small input

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from data_pipeline.engine.job import Job, MapFunction, Part
+from data_pipeline.engine.stage_tables import SCHEMAS
 from data_pipeline.engine.store import (
     complete,
     finish,
@@ -29,7 +30,6 @@ from data_pipeline.engine.store import (
     table_files,
     verify,
 )
-from data_pipeline.engine.tables import SCHEMAS
 from harp_jax.base.errors import InputError, needs
 from harp_jax.base.progress import progress
 

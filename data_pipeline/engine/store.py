@@ -17,7 +17,7 @@ from typing import IO, Any
 import pyarrow as pa
 
 from data_pipeline.engine.job import Job, MapFunction, Part
-from data_pipeline.engine.tables import SCHEMAS
+from data_pipeline.engine.stage_tables import SCHEMAS
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import locked, replacing, sha256_file
 

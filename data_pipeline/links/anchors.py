@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow as pa
 
 from data_pipeline.engine.job import Config, Job
+from data_pipeline.engine.stage_tables import Row, table
 from data_pipeline.engine.store import read
-from data_pipeline.engine.tables import Row, table
 from data_pipeline.text.terms import count_words
 
 # Navigation phrases without a topic.

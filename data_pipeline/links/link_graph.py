@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from data_pipeline.engine.job import ALL_PAGES, OCCURRENCES, Config, Engine, Job
+from data_pipeline.engine.stage_tables import DOCS_PER_CHUNK, EXAMPLES, DropCounts, Row, table
 from data_pipeline.engine.store import bucket_parts, read
-from data_pipeline.engine.tables import DOCS_PER_CHUNK, EXAMPLES, DropCounts, Row, table
 from data_pipeline.links import anchors
 from data_pipeline.sources import formats
 from data_pipeline.sources.document import Chunk, Dropped, LinkedDocument

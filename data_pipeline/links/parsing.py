@@ -5,8 +5,8 @@ from itertools import islice
 from typing import Any
 
 from data_pipeline.engine.job import Engine, Job
+from data_pipeline.engine.stage_tables import table
 from data_pipeline.engine.store import bucket_parts, buckets, read, write
-from data_pipeline.engine.tables import table
 from data_pipeline.links import link_graph, web_sites
 from data_pipeline.sources import formats
 from data_pipeline.sources.document import Chunk

@@ -22,8 +22,8 @@ from functools import partial
 import pyarrow as pa
 
 from data_pipeline.engine.job import Engine, Job
+from data_pipeline.engine.stage_tables import DOCS_PER_CHUNK, DropCounts, Row, table
 from data_pipeline.engine.store import read
-from data_pipeline.engine.tables import DOCS_PER_CHUNK, DropCounts, Row, table
 from data_pipeline.links import link_graph
 from data_pipeline.sources import formats, urls
 from data_pipeline.sources.document import Chunk, Dropped, Link, LinkedDocument, Outline, Section, Source, redirect

@@ -11,7 +11,7 @@ import shutil
 from typing import IO, Any
 
 from data_pipeline.engine.job import Config, Inputs
-from data_pipeline.weights import artefact, attention
+from data_pipeline.weights import artefact, attention_weights
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import expand, links_within, locked, read_json, replacing, sha256_file, walk
 from harp_jax.base.progress import progress
@@ -57,7 +57,7 @@ def _encoder(c: Config) -> dict[str, Any]:
         return {"sha256": encoder}
     if not os.path.isdir(encoder):
         raise InputError(f'config.encoder {encoder!r} is not a directory; name an encoder, "uniform" or "idf"')
-    return attention.identify(encoder)
+    return attention_weights.identify(encoder)
 
 
 def claim(output: str, c: Config, inputs: Inputs) -> IO[str] | None:

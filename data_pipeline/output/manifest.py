@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from data_pipeline.engine.job import LINKS, Engine, Inputs, Job
+from data_pipeline.engine.stage_tables import Row, summary_of_dropped, table
 from data_pipeline.engine.store import read
-from data_pipeline.engine.tables import Row, summary_of_dropped, table
 from data_pipeline.links import link_graph
 from data_pipeline.tasks import diagnostics
 from harp_jax.base.files import replacing, sha256_file

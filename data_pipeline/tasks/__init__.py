@@ -19,6 +19,6 @@ Files:
   prop         PROP and B-PROP, controls, with the language model of the collection
   mlm          pieces of running text for masked language modelling (HARP Eq. 15)
   table        the tasks by name
-  records      sentences and links to requests; requests with their passages, and pages, to records with statistics
+  maps         sentences and links to requests; requests with their passages, and pages, to records with statistics
   diagnostics  trivial predictors on held-out pairs; how far the sampling of words is from uniform
 """

@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 
 from data_pipeline.engine.job import Job
+from data_pipeline.engine.stage_tables import table, unpack
 from data_pipeline.engine.store import read
-from data_pipeline.engine.tables import table, unpack
-from data_pipeline.tasks.records import weighed_sentences
+from data_pipeline.tasks.maps import weighed_sentences
 from data_pipeline.tasks.rqp import anchor_words
 from data_pipeline.tasks.sampling import NoPair, Weighted
 from data_pipeline.tasks.task import Setup, setup_of

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from data_pipeline.engine.job import Engine, Job
+from data_pipeline.engine.stage_tables import pack, table, unpack
 from data_pipeline.engine.store import buckets, read
-from data_pipeline.engine.tables import pack, table, unpack
 from data_pipeline.tasks.sampling import without_replacement
 from data_pipeline.text.terms import Terms, load_terms, pack_words, unpack_words
 from harp_jax.base.randomness import generator

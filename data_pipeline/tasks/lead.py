@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 from data_pipeline.engine.job import LINKS, SENTENCE_ENDS
-from data_pipeline.engine.tables import Row, unpack
+from data_pipeline.engine.stage_tables import Row, unpack
 from data_pipeline.tasks import hard_negatives, title
 from data_pipeline.tasks.adp import context_length
 from data_pipeline.tasks.sampling import NoPair

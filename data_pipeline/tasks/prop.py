@@ -17,8 +17,8 @@ import pyarrow as pa
 from numpy.typing import DTypeLike
 
 from data_pipeline.engine.job import ALL_PAGES, ALL_WEIGHTS, LINKS, Config, Engine, Job
+from data_pipeline.engine.stage_tables import table, unpack
 from data_pipeline.engine.store import bucket_parts, buckets, read
-from data_pipeline.engine.tables import table, unpack
 from data_pipeline.tasks.sampling import NoPair, probabilities, shuffled, without_replacement
 from data_pipeline.tasks.task import PagePair, Setup, Sides, Task, setup_of
 from data_pipeline.text.terms import Terms, Word, unpack_words

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from data_pipeline.engine.job import ALL_PAGES, LINKS, Config
-from data_pipeline.engine.tables import Row
+from data_pipeline.engine.stage_tables import Row
 from data_pipeline.tasks import hard_negatives
 from data_pipeline.tasks.adp import sides
 from data_pipeline.tasks.sampling import NoPair

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from data_pipeline.engine.job import ALL_PAGES, LINKS, SENTENCE_ENDS, Engine
-from data_pipeline.engine.tables import Row
+from data_pipeline.engine.stage_tables import Row
 from data_pipeline.links.link_graph import LINKED_SQL
 from data_pipeline.tasks.sampling import NoPair
 from data_pipeline.tasks.task import Attempt, Draw, Passages, Request, Setup, Sides, Task

@@ -5,6 +5,6 @@ Out: tables `sentences`, `passages`, and the term weights: a separate artefact, 
 Imports: engine, text; of harp_jax the encoder and its checkpoints.
 Files:
   tokenised  sentences, passages and running text as words and tokens; the stored form of weights
-  attention  weights from an encoder's attention, in JAX
+  attention_weights  weights from an encoder's attention, in JAX
   artefact   weights without an encoder; the finished weights as a directory with a sha256: made once, verified at each use
 """

@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 from data_pipeline.engine.job import ALL_WEIGHTS, Engine, Inputs, Job
+from data_pipeline.engine.stage_tables import Row, table, unpack
 from data_pipeline.engine.store import bucket_parts, read
-from data_pipeline.engine.tables import Row, table, unpack
 from data_pipeline.text.terms import Span, load_terms, unpack_words
-from data_pipeline.weights import attention
+from data_pipeline.weights import attention_weights
 from data_pipeline.weights.tokenised import is_weighed, to_bytes
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import read_json, replacing, sha256_file
@@ -103,7 +103,7 @@ def provide(engine: Engine, inputs: Inputs) -> str:
             engine.map("weigh sentences", weigh_sentences, bucket_parts(job, "sentences"))
             engine.map("weigh passages", weigh_passages, bucket_parts(job, "passages"))
         else:
-            attention.compute(job)
+            attention_weights.compute(job)
         write_meta(folder, belongs_to, encoder)
     return verify(folder, belongs_to, encoder)
 

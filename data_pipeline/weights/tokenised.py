@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 
 from data_pipeline.engine.job import ALL_WEIGHTS, SENTENCE_ENDS, Job
+from data_pipeline.engine.stage_tables import DropCounts, Row, pack, table
 from data_pipeline.engine.store import read
-from data_pipeline.engine.tables import DropCounts, Row, pack, table
 from data_pipeline.text.sentences import sentences
 from data_pipeline.text.terms import Span, Terms, load_terms, pack_words
 from harp_jax.text.tokenizer import Tokenizer

@@ -17,9 +17,9 @@ import numpy as np
 from harp_jax.base.errors import InputError, how_to_fetch
 from harp_jax.base.files import check_replaceable, files_below, sha256_file
 from harp_jax.checkpoints import checkpoint
-from harp_jax.checkpoints.formats import needed, write_onnx, write_openvino
 from harp_jax.checkpoints.huggingface import load_hf, save_hf
 from harp_jax.checkpoints.model_card import NOTHING, About, model_card
+from harp_jax.checkpoints.onnx_openvino import needed, write_onnx, write_openvino
 from harp_jax.checkpoints.recorded import best
 from harp_jax.input.packing import fit
 from harp_jax.model.encoders.table import recorded_shape
@@ -54,7 +54,7 @@ def export_model(
 
     Exports the parameters that fine-tuning selected on held-out queries, if it did, and leaves out the MLM head of fine-tuned
     models, which is not trained; with `ranker` that of pre-trained models too, since strict loaders refuse its tensors. `about`
-    goes to the model card. `formats`: "onnx" and "openvino" add the ranker in these (`formats.py`), with `int8` quantised as
+    goes to the model card. `formats`: "onnx" and "openvino" add the ranker in these (`onnx_openvino.py`), with `int8` quantised as
     well, for OpenVINO with the ranges of `calibration`, texts of queries and documents.
 
     The directory appears complete or not at all. Raises InputError if no checkpoint of a cross-encoder verifies, if `output` is

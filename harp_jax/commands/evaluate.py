@@ -17,8 +17,8 @@ from harp_jax.evaluation.provenance import Record, behind, records_in, truncated
 from harp_jax.evaluation.render import as_html, as_markdown
 from harp_jax.evaluation.report import Background, summary
 from harp_jax.evaluation.report import report as build_report
+from harp_jax.evaluation.results import FORMATS
 from harp_jax.evaluation.significance import ONE_RUN, ROUNDS
-from harp_jax.evaluation.tables import FORMATS
 from harp_jax.experiments.verdict import decide
 
 
@@ -307,6 +307,7 @@ def verdict_parser() -> Parser:
         help="a run; several times, cheap ones first: each is kept where the sum of those before ranks better with it",
     )
     parser.add_argument("--instead", default="", help="the part that contains the first (BM25F), tried in its place")
+    parser.add_argument("--double", default="", help="the part that counts twice in the sum to use")
     parser.add_argument("--measure", default="RR@10", help="what to decide by, as in ir-measures (RR@10)")
     parser.add_output("--output", required=True, help="the JSON file to write")
     return parser
@@ -321,7 +322,7 @@ def verdict(arguments: argparse.Namespace) -> None:
         if missing := sorted(judged.keys() - run.keys()):
             some = ", ".join(missing[:5]) + (" …" if len(missing) > 5 else "")
             print(f"note: {name}: {len(missing)} queries are missing and count as zero: {some}", file=sys.stderr)
-    found = decide(judged, folds, parts, a.measure, a.instead)
+    found = decide(judged, folds, parts, a.measure, a.instead, a.double)
     with replacing(a.output) as file:
         json.dump(found.as_dict(), file, indent=1)
     print(found.words())

@@ -17,7 +17,7 @@ from harp_jax.base.progress import progress
 from harp_jax.base.randomness import hash64
 from harp_jax.corpus.documents import Documents, batches, build_index
 from harp_jax.corpus.paths import safe_name, state_of
-from harp_jax.corpus.records import records
+from harp_jax.corpus.text_files import records
 
 log = logging.getLogger(__name__)
 

@@ -23,7 +23,7 @@ from harp_jax.base.files import SUFFIXES, beside, cache_directory, check_readabl
 from harp_jax.base.progress import progress
 from harp_jax.corpus.irds import IrdsDocuments
 from harp_jax.corpus.paths import document_files, is_irds, safe_name, state_of
-from harp_jax.corpus.records import checked_id, checked_text, parse_object
+from harp_jax.corpus.text_files import checked_id, checked_text, parse_object
 
 FIELDS = ("title", "url", "body")
 BODIES = ("text", "body", "contents")  # names of the body in JSONL; the first that is not null is used

@@ -18,7 +18,7 @@ from harp_jax.base.files import replacing
 from harp_jax.base.randomness import hash64
 from harp_jax.corpus import irds
 from harp_jax.corpus.paths import is_irds, qrels_file, query_file
-from harp_jax.corpus.records import checked_id, checked_text, columns, parse_object, records
+from harp_jax.corpus.text_files import checked_id, checked_text, columns, parse_object, records
 
 TAG = "harp_jax"
 # Column names in the header of BEIR's and other judgments; letters only.

@@ -3,7 +3,7 @@
 In: judgments and runs as `corpus.trec` reads them (or qid → docid → score), measure names, a baseline.
 Out: a `Table` with means, values per query and comparisons, printed as text, LaTeX or JSON.
 Imports: corpus; `report` also input and checkpoints.
-Files: `measures` (values per query), `significance` (paired tests, Holm, bootstrap intervals), `tables` (the result and its
+Files: `measures` (values per query), `significance` (paired tests, Holm, bootstrap intervals), `results` (the result and its
 formats), `evaluate` (everything in one call; chance and blank queries), `provenance` (commands and costs from a plan's records),
 `report` (verdict, curves, wins and losses as data), `render` (HTML with `templates/`, Markdown).
 """

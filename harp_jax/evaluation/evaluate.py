@@ -19,8 +19,8 @@ from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
 from harp_jax.corpus.trec import LARGEST_LEVEL, Qrels, Ranking, Run, components
 from harp_jax.evaluation.measures import aggregate, calculate, is_tested, parse_measures
+from harp_jax.evaluation.results import Table
 from harp_jax.evaluation.significance import ROUNDS, bootstrap, compare
-from harp_jax.evaluation.tables import Table
 
 if TYPE_CHECKING:
     from ir_measures import Measure

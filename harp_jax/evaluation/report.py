@@ -12,8 +12,8 @@ from harp_jax.corpus.trec import Qrels, Ranking, Run, read_queries
 from harp_jax.evaluation.evaluate import CHANCE, MEASURES, NOT_ABOVE_BLANK, NOT_ABOVE_CHANCE, ORACLE, evaluate
 from harp_jax.evaluation.measures import is_tested, parse_measures
 from harp_jax.evaluation.provenance import Step
+from harp_jax.evaluation.results import Table
 from harp_jax.evaluation.significance import Comparison
-from harp_jax.evaluation.tables import Table
 from harp_jax.input.records import read_manifest
 
 SHOWN = 5  # wins, and losses

@@ -26,7 +26,7 @@ from harp_jax.experiments.plan import Step, listing, resolve
 from harp_jax.experiments.site_plan import FIELDS, LABELLED_ROW, MAX_LENGTH, PRETRAIN, ROW, is_embedder, site_plan
 from harp_jax.input.records import read_manifest, split_name
 from harp_jax.ranking.first_stage import anchor_rows, indexed
-from harp_jax.ranking.fuse import BM25, VECTORS
+from harp_jax.ranking.fuse import BM25, VECTORS, sum_in_words
 from harp_jax.ranking.lexical import Collection, make, search
 from harp_jax.text.languages import ENGLISH
 
@@ -244,8 +244,8 @@ class SiteRun:
             if os.path.islink(path := os.path.join(self.output, name)):  # of earlier pages
                 os.remove(path)
         encoder = self.encoder if is_embedder(self.encoder) else ""
-        weights = {BM25: 1.0} | ({VECTORS: 1.0} if encoder else {})
-        use, scaled = " + ".join(weights), " (each query's scores scaled to 0…1 and added)" if encoder else ""
+        weights = {BM25: 1.0} | ({VECTORS: 2.0} if encoder else {})  # as in a verdict
+        use, scaled = sum_in_words(weights), " (each query's scores scaled to 0…1 and added)" if encoder else ""
         words = (
             f"Untested: {short}. Nothing was trained; use {use}{scaled} with default parameters, a usual choice, not measured on "
             "these pages. Add pages that link to these, or judge queries of your own: harp search --qrels tests on them."

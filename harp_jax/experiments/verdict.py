@@ -4,7 +4,8 @@ Each query's scores are scaled to 0…1 and added with equal weights. Parts are 
 where the mean of the measure rises. One that contains the first part is tried in its place: BM25F reads what BM25 reads, and a sum
 with both counts words twice, which was worse on anchors and for users. Weights fitted on some hundred anchors were worse, on these
 anchors and for users: they favour what shares its words with anchors (docs/experiments/site.md). A part without information lowers
-an equally weighted sum, so it is left out. What the parts so chosen gain is measured by halves: chosen on one half of the queries,
+an equally weighted sum, so it is left out. A part may count double once it is kept, as vectors do in `harp site`: users' queries
+share fewer words with the pages than anchors do. What the sum gains is measured by halves: chosen on one half of the queries,
 measured on the other. Where that is nothing, the first part is used alone.
 """
 
@@ -15,7 +16,7 @@ from harp_jax.base.errors import InputError
 from harp_jax.corpus.trec import Qrels, Run, ordered, outside, select
 from harp_jax.evaluation.evaluate import evaluate
 from harp_jax.evaluation.significance import LEVEL, ONE_RUN
-from harp_jax.ranking.fuse import Fitting, pooled, weighted
+from harp_jax.ranking.fuse import Fitting, pooled, sum_in_words, weighted
 
 BETTER, SAME, WORSE = "better", "no difference shown", "worse"
 
@@ -69,8 +70,8 @@ class Verdict:
 
     @property
     def use(self) -> str:
-        """The parts to add up."""
-        return " + ".join(self.weights)
+        """The parts to add up, with their weights."""
+        return sum_in_words(self.weights)
 
     def words(self) -> str:
         """The verdict as sentences."""
@@ -87,19 +88,24 @@ class Verdict:
             found.append(f"use {self.use} alone.")
         so = "" if self.by_halves.difference > 0 else f", so {self.first} is used alone"
         found.append(
-            f"Parts chosen on one half and measured on the other: {self.by_halves}, {self.by_halves.verdict}{so}. "
+            f"Parts chosen on one half, their sum measured on the other: {self.by_halves}, {self.by_halves.verdict}{so}. "
             f"Parts corrected for {len(self.rungs)} tests. Of models one training each: the intervals {ONE_RUN}."
         )
         return " ".join([*found, *([f"Note: {self.remark}."] if self.remark else [])])
 
 
 def decide(
-    qrels: Qrels, folds: Mapping[str, str], parts: Mapping[str, Run], measure: str = "RR@10", instead: str = ""
+    qrels: Qrels,
+    folds: Mapping[str, str],
+    parts: Mapping[str, Run],
+    measure: str = "RR@10",
+    instead: str = "",
+    double: str = "",
 ) -> Verdict:
     """The verdict on runs of the same candidates; `folds` (qid → fold) divides the queries for `by_halves`.
 
-    `instead`: the part that contains the first one and is tried in its place. Raises InputError for one part only, for unknown
-    measures, for an `instead` that is no later part, and for queries without a fold.
+    `instead`: the part that contains the first one and is tried in its place. `double`: a part that counts twice in the sum to use.
+    Raises InputError for one part only, for unknown measures, for an `instead` that is no later part, and for queries without fold.
     """
     if len(parts) < 2:
         raise InputError("give two parts or more")
@@ -123,11 +129,14 @@ def decide(
     def summed(weights: Sequence[float], queries: Qrels) -> Run:
         return dict(ordered(weighted({qid: pool[qid] for qid in queries if qid in pool}, weights)))
 
+    def used(weights: Sequence[float]) -> Weights:
+        return tuple(2 * weight if part == double else weight for part, weight in zip(parts, weights))
+
     chosen, tried = kept(fitting, list(qrels), len(parts), place)
     halves: Run = {}
     for fold in sorted(set(folds.values())):
         of_others, _ = kept(fitting, outside(folds, fold, qrels), len(parts), place)
-        halves |= summed(of_others, select(qrels, [qid for qid, each in folds.items() if each == fold]))
+        halves |= summed(used(of_others), select(qrels, [qid for qid, each in folds.items() if each == fold]))
     by_halves = gain(parts[first], halves, 1)
     holds = by_halves.difference > 0
     rungs = []
@@ -137,7 +146,7 @@ def decide(
         rungs.append(
             Rung(**asdict(found), part=part, alone=by_itself, kept=holds and weight > 0, instead=part == instead)
         )
-    weights = {part: weight for part, weight in zip(parts, chosen) if weight} if holds else {first: 1.0}
+    weights = {part: weight for part, weight in zip(parts, used(chosen)) if weight} if holds else {first: 1.0}
     return Verdict(name, alone.queries, first, alone.mean[first][name], tuple(rungs), weights, by_halves, alone.too_few)
 
 

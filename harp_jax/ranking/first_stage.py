@@ -22,7 +22,7 @@ from harp_jax.base.errors import InputError
 from harp_jax.base.files import lines, read_json
 from harp_jax.base.progress import STAGES, progress, say, stage
 from harp_jax.corpus.documents import FIELDS, Documents
-from harp_jax.corpus.records import checked_id
+from harp_jax.corpus.text_files import checked_id
 from harp_jax.corpus.trec import Run, ScoredQuery, read_folds, read_queries, read_run, write_run
 from harp_jax.ranking.lexical import Collection, Model, make, rescore, search
 from harp_jax.text.languages import ENGLISH

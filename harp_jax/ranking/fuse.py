@@ -76,6 +76,11 @@ def weighted(pool: Pool, weights: Sequence[float]) -> Iterator[ScoredQuery]:
         yield qid, docids, np.asarray(weights) @ table
 
 
+def sum_in_words(weights: Mapping[str, float]) -> str:
+    """Weights by part as words: "BM25 + 2 × vectors"."""
+    return " + ".join(part if weight == 1 else f"{weight:g} × {part}" for part, weight in weights.items())
+
+
 class Fitting:
     """Fits weights by coordinate ascent on a measure over training queries; evaluates each weighting once."""
 

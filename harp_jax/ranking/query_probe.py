@@ -20,7 +20,7 @@ from harp_jax.base.errors import InputError
 from harp_jax.base.files import replacing
 from harp_jax.base.progress import progress
 from harp_jax.base.randomness import hash64
-from harp_jax.checkpoints.encoder import load_ranker
+from harp_jax.checkpoints.start import load_ranker
 from harp_jax.corpus.clicks import sampled_clicks
 from harp_jax.corpus.documents import FIELDS, Documents
 from harp_jax.input.packing import pair_rows

@@ -16,8 +16,8 @@ import numpy as np
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import SUMS, beside, cache_directory, check_sums, intact, listed_sums, write_sums
-from harp_jax.checkpoints.encoder import load_ranker
-from harp_jax.checkpoints.formats import FILES, feed, model_files, needed, readable, write_onnx, write_openvino
+from harp_jax.checkpoints.onnx_openvino import FILES, feed, model_files, needed, readable, write_onnx, write_openvino
+from harp_jax.checkpoints.start import load_ranker
 from harp_jax.input.packing import pair_rows
 from harp_jax.model.encoders.encoder import EncoderShape
 from harp_jax.ranking.scorers import Pair, PairTexts, ProgressBar, batches_by_length, check_heads

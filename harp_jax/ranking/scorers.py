@@ -20,9 +20,9 @@ from harp_jax.base.errors import InputError
 from harp_jax.baselines.neural_ir import ranker as neural
 from harp_jax.baselines.neural_ir.groups import known_words
 from harp_jax.baselines.neural_ir.models import NeuralConfig, build, word_tables
-from harp_jax.checkpoints.encoder import load_encoder, load_ranker, tokenizer_of
 from harp_jax.checkpoints.huggingface import check_vocabulary
 from harp_jax.checkpoints.modular import Embedding, embedding
+from harp_jax.checkpoints.start import load_encoder, load_ranker, tokenizer_of
 from harp_jax.input.packing import fit, pair_rows
 from harp_jax.model.cross_encoder import Ranker
 from harp_jax.model.encoders.encoder import EncoderShape

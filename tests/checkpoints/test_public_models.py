@@ -9,8 +9,8 @@ from safetensors.numpy import load_file, save_file
 
 from harp_jax.api import Reranker
 from harp_jax.base.errors import InputError
-from harp_jax.checkpoints.formats import write_onnx
 from harp_jax.checkpoints.huggingface import load_hf, save_hf
+from harp_jax.checkpoints.onnx_openvino import write_onnx
 from harp_jax.config import finetune, pretrain
 from harp_jax.ranking.rerank import predict
 from harp_jax.text.tokenizer import load_tokenizer

@@ -8,7 +8,7 @@ import pytest
 
 from data_pipeline.config import plain
 from data_pipeline.engine.local import SerialEngine
-from data_pipeline.engine.tables import DropCounts
+from data_pipeline.engine.stage_tables import DropCounts
 from data_pipeline.links import parsing, web_sites
 from data_pipeline.pipeline import generate
 from data_pipeline.sources import formats, warc

@@ -75,6 +75,18 @@ def test_a_part_that_contains_the_first_takes_its_place():
         decide(QRELS, FOLDS, parts, instead="BM25")
 
 
+def test_a_part_that_counts_double_is_chosen_like_the_others():
+    """The sum to use, and its gain by halves, have twice its scores; a part that was left out does not come back."""
+    vectors = run(2.0, "vectors")
+    parts = {"BM25": FIRST_STAGE, "vectors": vectors}
+    equal, found = decide(QRELS, FOLDS, parts), decide(QRELS, FOLDS, parts, double="vectors")
+    assert found.use == "BM25 + 2 × vectors" and found.weights == {"BM25": 1.0, "vectors": 2.0}
+    assert found.rungs == equal.rungs and "use BM25 + 2 × vectors (" in found.words()
+    both = dict(ordered(weighted(pooled([FIRST_STAGE, vectors], "minmax"), (1, 2))))
+    assert found.by_halves.inside == evaluate(QRELS, {"x": both}, "RR@10").mean["x"]["RR@10"] != equal.by_halves.inside
+    assert decide(QRELS, FOLDS, parts | {"vectors": run(0.0, "noise")}, double="vectors").weights == {"BM25": 1.0}
+
+
 def test_parts_without_information_are_hardly_kept_and_never_better():
     """Noise lowers a sum with equal weights: of 160 parts in 40 verdicts few are kept, and by halves the mean does not rise."""
     found = []

@@ -112,8 +112,8 @@ def test_a_destination_that_most_links_lead_to_is_divided_among_tasks(tmp_path):
     import pyarrow.parquet as pq
 
     from data_pipeline.engine.spark import SparkEngine
+    from data_pipeline.engine.stage_tables import SCHEMAS, table
     from data_pipeline.engine.store import write
-    from data_pipeline.engine.tables import SCHEMAS, table
     from data_pipeline.links.link_graph import TARGETS_SQL
 
     job = {"work": str(tmp_path)}

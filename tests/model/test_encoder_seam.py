@@ -12,8 +12,8 @@ import pytest
 from safetensors.numpy import load_file
 
 from data_pipeline.engine.local import SerialEngine
+from data_pipeline.engine.stage_tables import unpack
 from data_pipeline.engine.store import read
-from data_pipeline.engine.tables import unpack
 from data_pipeline.pipeline import generate
 from data_pipeline.tasks.diagnostics import scores
 from data_pipeline.text.terms import STOPWORDS, load_terms
@@ -23,10 +23,10 @@ from harp_jax import config as configs
 from harp_jax.api import Reranker
 from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
-from harp_jax.checkpoints.encoder import load_encoder
 from harp_jax.checkpoints.export import export_model
 from harp_jax.checkpoints.huggingface import load_hf
 from harp_jax.checkpoints.recorded import read_metrics
+from harp_jax.checkpoints.start import load_encoder
 from harp_jax.corpus.trec import read_run, write_run
 from harp_jax.input.packing import Group, make_layout, pair_sequences, text_sequence
 from harp_jax.model.cross_encoder import Ranker

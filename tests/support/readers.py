@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from data_pipeline.sources import formats
-from harp_jax.checkpoints.encoder import load_ranker
 from harp_jax.checkpoints.huggingface import save_hf
+from harp_jax.checkpoints.start import load_ranker
 from harp_jax.corpus.clicks import Clicks
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.labels import read_labels

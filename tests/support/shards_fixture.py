@@ -5,7 +5,7 @@ import os
 from typing import Any
 
 from data_pipeline.output.manifest import shard_path, write_tfds_metadata
-from data_pipeline.tasks.records import serialise
+from data_pipeline.tasks.maps import serialise
 from harp_jax.base.files import sha256_file
 from harp_jax.input.records import PAIR_FEATURES, split_name
 from harp_jax.input.tfrecords import tensorflow

@@ -12,8 +12,8 @@ from scipy.stats import binomtest, chisquare
 
 from harp_jax import config as configs
 from harp_jax.base.errors import InputError
-from harp_jax.checkpoints.encoder import load_encoder
 from harp_jax.checkpoints.export import export_model
+from harp_jax.checkpoints.start import load_encoder
 from harp_jax.corpus.clicks import Clicks
 from harp_jax.corpus.documents import Documents
 from harp_jax.input.ranking_groups import STREAM

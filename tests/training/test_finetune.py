@@ -10,8 +10,8 @@ import pytest
 from scipy.stats import chisquare, kendalltau
 
 from harp_jax.base.errors import InputError
-from harp_jax.checkpoints.encoder import load_encoder
 from harp_jax.checkpoints.recorded import read_metrics
+from harp_jax.checkpoints.start import load_encoder
 from harp_jax.corpus.trec import Ranking
 from harp_jax.evaluation.evaluate import evaluate
 from harp_jax.input.packing import plan

@@ -8,9 +8,9 @@ import jax
 import numpy as np
 import pytest
 
-from harp_jax.checkpoints.encoder import load_encoder
 from harp_jax.checkpoints.huggingface import load_hf, save_hf
 from harp_jax.checkpoints.recorded import read_metrics
+from harp_jax.checkpoints.start import load_encoder
 from harp_jax.training.train import train
 from tests.support.synthetic import tokenizer
 from tests.support.tiny_run import tiny_config, tiny_stage

@@ -11,8 +11,8 @@ from harp_jax import config as configs
 from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
 from harp_jax.checkpoints.checkpoint import load_params
-from harp_jax.checkpoints.encoder import load_encoder
 from harp_jax.checkpoints.recorded import best, read_metrics
+from harp_jax.checkpoints.start import load_encoder
 from harp_jax.commands.rerank import arguments_parser
 from harp_jax.commands.rerank import main as rerank_main
 from harp_jax.corpus.documents import Documents

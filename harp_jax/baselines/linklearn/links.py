@@ -19,7 +19,7 @@ from harp_jax.base.errors import InputError
 from harp_jax.base.files import expand, lines
 from harp_jax.base.randomness import hash64
 from harp_jax.baselines.linklearn.collection import Counts, count
-from harp_jax.corpus.records import checked_text, parse_object
+from harp_jax.corpus.text_files import checked_text, parse_object
 from harp_jax.ranking.lexical import Collection
 
 log = logging.getLogger(__name__)

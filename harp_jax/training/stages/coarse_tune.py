@@ -9,7 +9,7 @@ import math
 
 from ml_collections import ConfigDict
 
-from harp_jax.checkpoints.encoder import encoder_and_tokenizer, starting_params
+from harp_jax.checkpoints.start import encoder_and_tokenizer, starting_params
 from harp_jax.corpus.clicks import Clicks
 from harp_jax.corpus.documents import Documents
 from harp_jax.input.lanes import epoch_window

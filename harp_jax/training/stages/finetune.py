@@ -9,7 +9,7 @@ import numpy as np
 from jax.sharding import PartitionSpec as P
 from ml_collections import ConfigDict
 
-from harp_jax.checkpoints.encoder import encoder_and_tokenizer, starting_params
+from harp_jax.checkpoints.start import encoder_and_tokenizer, starting_params
 from harp_jax.input.lanes import epoch_window
 from harp_jax.input.packing import Reader, make_layout
 from harp_jax.input.ranking_groups import Judged, RankingData, RankingReader

@@ -8,7 +8,7 @@ from ml_collections import ConfigDict
 
 from harp_jax.base import bucket
 from harp_jax.base.errors import InputError
-from harp_jax.checkpoints.encoder import encoder_and_tokenizer, load_encoder, starting_params
+from harp_jax.checkpoints.start import encoder_and_tokenizer, load_encoder, starting_params
 from harp_jax.config import TAUGHT_PAIRS
 from harp_jax.input.lanes import mixture
 from harp_jax.input.packing import Reader, make_layout

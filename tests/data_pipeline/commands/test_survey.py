@@ -9,7 +9,7 @@ from data_pipeline.commands.survey import WRITTEN, as_text, in_context, is_title
 from data_pipeline.config import generation
 from data_pipeline.engine.local import SerialEngine
 from data_pipeline.pipeline import generate
-from data_pipeline.tasks.records import split_of
+from data_pipeline.tasks.maps import split_of
 from harp_jax.base.errors import InputError
 from harp_jax.corpus.trec import read_qrels, read_queries
 from harp_jax.ranking.first_stage import anchor_rows

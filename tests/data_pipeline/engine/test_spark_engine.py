@@ -9,7 +9,7 @@ import pytest
 from data_pipeline import pipeline
 from data_pipeline.engine.local import mebibytes
 from data_pipeline.engine.spark import sql_type
-from data_pipeline.engine.tables import SCHEMAS
+from data_pipeline.engine.stage_tables import SCHEMAS
 from data_pipeline.links import link_graph, web_sites
 from data_pipeline.output import manifest
 from data_pipeline.tasks import acm, adp, prop, qdm, wlp

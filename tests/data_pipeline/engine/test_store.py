@@ -7,7 +7,7 @@ import pytest
 
 from data_pipeline.engine import store
 from data_pipeline.engine.local import SerialEngine
-from data_pipeline.engine.tables import table
+from data_pipeline.engine.stage_tables import table
 from harp_jax.base.errors import InputError
 
 SQL = "SELECT word, CAST(SUM(n) AS BIGINT) AS n FROM word_counts GROUP BY word"

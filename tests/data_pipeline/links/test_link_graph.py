@@ -7,8 +7,8 @@ import pytest
 
 from data_pipeline.config import generation, plain
 from data_pipeline.engine.local import LocalEngine
+from data_pipeline.engine.stage_tables import SCHEMAS, DropCounts, summary_of_dropped, table
 from data_pipeline.engine.store import bucket_parts, read, write
-from data_pipeline.engine.tables import SCHEMAS, DropCounts, summary_of_dropped, table
 from data_pipeline.links import anchors, link_graph
 from data_pipeline.links.link_graph import in_sentences
 from data_pipeline.links.parsing import parse_documents

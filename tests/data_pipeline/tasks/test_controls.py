@@ -15,8 +15,8 @@ from scipy import stats
 
 from data_pipeline.config import generation
 from data_pipeline.engine.local import LocalEngine, SerialEngine
+from data_pipeline.engine.stage_tables import pack
 from data_pipeline.engine.store import read, write
-from data_pipeline.engine.tables import pack
 from data_pipeline.pipeline import generate
 from data_pipeline.tasks import ict, lead, prop, wlp
 from data_pipeline.tasks.diagnostics import NAMES

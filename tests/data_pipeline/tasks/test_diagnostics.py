@@ -5,8 +5,8 @@ import os
 import numpy as np
 import pytest
 
+from data_pipeline.engine.stage_tables import pack, table
 from data_pipeline.engine.store import write
-from data_pipeline.engine.tables import pack, table
 from data_pipeline.tasks.diagnostics import bits_from_uniform, log_odds, predict, save_tables, scores
 from data_pipeline.text.terms import load_terms
 from data_pipeline.weights.artefact import FREQUENCY, DocumentFrequency, save_frequency

@@ -9,8 +9,8 @@ from scipy import stats
 
 from data_pipeline.config import plain
 from data_pipeline.engine.local import SerialEngine
+from data_pipeline.engine.stage_tables import unpack
 from data_pipeline.engine.store import buckets, read
-from data_pipeline.engine.tables import unpack
 from data_pipeline.pipeline import generate
 from data_pipeline.tasks import hard_negatives
 from data_pipeline.tasks.hard_negatives import Slice, drawn, mine

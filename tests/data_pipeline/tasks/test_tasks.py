@@ -9,7 +9,7 @@ from scipy import stats
 
 from data_pipeline.config import generation
 from data_pipeline.tasks import acm, adp, mlm, qdm, rdp, rqp
-from data_pipeline.tasks.records import pair_record
+from data_pipeline.tasks.maps import pair_record
 from data_pipeline.tasks.sampling import NoPair, Sampler, Weighted
 from data_pipeline.tasks.task import Anchor, Passages, Request, Sentence, Setup, Sides
 from data_pipeline.text.terms import Terms

@@ -13,12 +13,12 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from data_pipeline.engine.local import SerialEngine
+from data_pipeline.engine.stage_tables import unpack
 from data_pipeline.engine.store import read
-from data_pipeline.engine.tables import unpack
 from data_pipeline.pipeline import generate
-from data_pipeline.weights import attention
+from data_pipeline.weights import attention_weights
 from data_pipeline.weights.artefact import DocumentFrequency, read_meta, save_frequency, verify
-from data_pipeline.weights.attention import LENGTHS, Encoder, Sequence, batches, identify
+from data_pipeline.weights.attention_weights import LENGTHS, Encoder, Sequence, batches, identify
 from data_pipeline.weights.tokenised import from_bytes
 from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.checkpoint import Checkpoints
@@ -106,15 +106,15 @@ def test_batches_hold_every_sequence_once_in_few_shapes():
 def test_word_sums_and_spans():
     lengths = np.array([1, 3, 2])
     rows = np.arange(12.0).reshape(2, 6)
-    np.testing.assert_array_equal(attention.word_sums(rows, lengths), [[0, 6, 9], [6, 24, 21]])
-    assert attention.word_sums(rows, lengths[:0]).shape == (2, 0)
+    np.testing.assert_array_equal(attention_weights.word_sums(rows, lengths), [[0, 6, 9], [6, 24, 21]])
+    assert attention_weights.word_sums(rows, lengths[:0]).shape == (2, 0)
     anchors = [{"start": 1, "end": 3}, {"start": 0, "end": 1}]
     # The authors' code: the first wordpiece of the anchor, where the sentence has it first.
     tokens = np.arange(int(lengths.sum()))
-    assert attention.attending(tokens, lengths, anchors, "span") == [(1, 6), (0, 1)]
-    assert attention.attending(tokens, lengths, anchors, "first_token") == [(1, 2), (0, 1)]
+    assert attention_weights.attending(tokens, lengths, anchors, "span") == [(1, 6), (0, 1)]
+    assert attention_weights.attending(tokens, lengths, anchors, "first_token") == [(1, 2), (0, 1)]
     tokens[1] = tokens[0]
-    assert attention.attending(tokens, lengths, anchors, "first_token") == [(0, 1), (0, 1)]
+    assert attention_weights.attending(tokens, lengths, anchors, "first_token") == [(0, 1), (0, 1)]
 
 
 @pytest.fixture(scope="module")

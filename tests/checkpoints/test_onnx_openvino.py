@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from harp_jax.checkpoints.export import truncated
-from harp_jax.checkpoints.formats import FILES, feed, write_onnx, write_openvino
 from harp_jax.checkpoints.huggingface import load_hf
+from harp_jax.checkpoints.onnx_openvino import FILES, feed, write_onnx, write_openvino
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import read_qrels, read_queries
 from harp_jax.evaluation.evaluate import evaluate
@@ -129,7 +129,7 @@ import jax
 jax.numpy.zeros(1)
 warnings.filterwarnings("error", "os.fork")
 from tests.support.tiny_bert import CONFIG, random_params, small_tokenizer
-from harp_jax.checkpoints.formats import write_openvino
+from harp_jax.checkpoints.onnx_openvino import write_openvino
 write_openvino(sys.argv[1], CONFIG, random_params(CONFIG), small_tokenizer(), [((2, 3), (4, 5, 6))] * 3)
 assert not [name for name in sys.modules if name.startswith("openvino_telemetry")]
 """

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from data_pipeline.engine.job import Config, Job
+from data_pipeline.engine.stage_tables import DropCounts, Row, pack, table, unpack
 from data_pipeline.engine.store import read
-from data_pipeline.engine.tables import DropCounts, Row, pack, table, unpack
 from data_pipeline.tasks.sampling import NoPair, Weighted
 from data_pipeline.tasks.table import TASKS, chosen
 from data_pipeline.tasks.task import Anchor, Passages, Request, Sentence, Sides, setup_of

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from data_pipeline.engine.job import Job
+from data_pipeline.engine.stage_tables import Row, table, unpack
 from data_pipeline.engine.store import buckets, read, write
-from data_pipeline.engine.tables import Row, table, unpack
 from data_pipeline.weights.tokenised import is_weighed, to_bytes
 from harp_jax.base.allocator import keep_pages
 from harp_jax.base.errors import InputError
@@ -140,7 +140,7 @@ class Encoder:
         import jax
         from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
-        from harp_jax.checkpoints.encoder import load_encoder, tokenizer_of
+        from harp_jax.checkpoints.start import load_encoder, tokenizer_of
         from harp_jax.model.cross_encoder import Ranker
 
         shape, params = load_encoder(path)
@@ -209,7 +209,7 @@ def identify(path: str) -> dict[str, Any]:
     """
     import jax
 
-    from harp_jax.checkpoints.encoder import load_encoder
+    from harp_jax.checkpoints.start import load_encoder
 
     shape, params = load_encoder(path)
     state = hashlib.sha256(f"{shape.layers} {shape.heads} {shape.layer_norm_eps}".encode())
