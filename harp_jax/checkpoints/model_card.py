@@ -150,6 +150,27 @@ def figure_lines(about: About) -> list[str]:
     return [*head, "| system | measure | value | 95 % interval | queries |", "|---|---|---|---|---|", *rows, ""]
 
 
+def data_lines(config: Mapping[str, Any]) -> list[str]:
+    """What the model was trained on, as a Markdown list."""
+    data = [f"- {field}: {_plain(config[field])}" for field in DATA_FIELDS if config.get(field)]
+    marks = config.get("marks", ())
+    if any(marks):
+        data.append(
+            f"- marks before query and document: {marks[0] or 'none'}, {marks[1] or 'none'} (harp_jax adds them)"
+        )
+    return data or ["- not recorded"]
+
+
+def measured_lines(workdir: str, step: int) -> list[str]:
+    """By what the exported parameters were selected, and a table of the last metrics of each split up to `step`."""
+    last = {row["split"]: row for row in read_metrics(workdir) if row["step"] <= step}
+    measured = [line for split in sorted(last) for line in _metrics(split, last[split])]
+    if chosen := best(workdir):
+        picked = f"Selected: step {chosen['step']}, by {chosen['measure']} {chosen['value']:.4f} on {chosen['queries']} held-out"
+        measured = [f"{picked} training queries.", "", *measured]
+    return measured or ["Nothing was recorded."]
+
+
 def model_card(
     workdir: str, config: Mapping[str, Any], output: str, step: int, about: About = NOTHING, ranker: bool = True
 ) -> str:
@@ -165,18 +186,6 @@ def model_card(
     quoted = json.dumps(name)
     shape = config["encoder"]
     config = _portable(dict(config))
-    data = [f"- {field}: {_plain(config[field])}" for field in DATA_FIELDS if config.get(field)]
-    last = {row["split"]: row for row in read_metrics(workdir) if row["step"] <= step}
-    measured = [line for split in sorted(last) for line in _metrics(split, last[split])]
-    chosen = best(workdir)
-    if chosen:
-        picked = f"Selected: step {chosen['step']}, by {chosen['measure']} {chosen['value']:.4f} on {chosen['queries']} held-out"
-        measured = [f"{picked} training queries.", "", *measured]
-    marks = config.get("marks", ())
-    if any(marks):
-        data.append(
-            f"- marks before query and document: {marks[0] or 'none'}, {marks[1] or 'none'} (harp_jax adds them)"
-        )
     made = list(about.command) or ["harp", "export", f"--workdir={workdir}", f"--output={output}"]
     software = [f"harp_jax {__version__}", f"Python {sys.version.split()[0]}", *(f"{p} {version(p)}" for p in PACKAGES)]
     commands = [shlex.join(_portable(words)) for words in (read_command(workdir), made) if words]
@@ -199,14 +208,14 @@ def model_card(
             "",
             "## Data",
             "",
-            *(data or ["- not recorded"]),
+            *data_lines(config),
             "",
             *(["## Ranking quality", "", *figure_lines(about)] if about.figures else []),
             "## Measured in training",
             "",
             f"These are the parameters of step {step}.",
             "",
-            *(measured or ["Nothing was recorded."]),
+            *measured_lines(workdir, step),
             "",
             "## How it was made",
             "",

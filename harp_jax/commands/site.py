@@ -89,25 +89,10 @@ def arguments_parser() -> Parser:
 
 def main(arguments: argparse.Namespace) -> None:
     a = arguments
-    given = (
-        "format",
-        "base_url",
-        "language",
-        "split",
-        "vocabulary",
-        "start",
-        "vectors",
-        "layers",
-        "labels",
-        "max_queries",
-        "context_words",
-    )
-    options = {name: getattr(a, name) for name in (*given, "depth", "windows", "max_length", "seed")}
-    run = SiteRun(
-        {**options, **{name: tuple(getattr(a, name)) for name in ("pages", "redirects", "exclude")}},
-        a.output,
-        a.minutes,
-    )
+    options = {name: tuple(value) if isinstance(value, list) else value for name, value in vars(a).items()}
+    for name in ("output", "minutes", "dry_run"):  # the other options are those of the plan
+        del options[name]
+    run = SiteRun(options, a.output, a.minutes)
     if a.dry_run:
         print(run.dry_run())
         return

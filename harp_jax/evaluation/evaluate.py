@@ -35,6 +35,7 @@ FEWEST_ROUNDS, MOST_ROUNDS = 100, 1_000_000
 MEASURES = "RR@10 RR@100 nDCG@10 nDCG@100 AP"
 
 Scores = Mapping[str, Mapping[str, float]]  # qid → docid → score
+Values = Mapping[str, Mapping[str, np.ndarray]]  # row → measure → [seeds, queries]
 
 
 def evaluate(
@@ -72,76 +73,71 @@ def evaluate(
     _check_values(qrels, runs, rounds, runs_per_draw)
     parsed = parse_measures(measures)
     systems = {name: _rankings(given) for name, given in runs.items()}
-    floors = {
-        *blank.values(),
-        *([CHANCE] if chance else []),
-        *([ORACLE] if oracle else []),
-    }  # rows that are not systems
-    values: dict[str, dict[str, np.ndarray]] = {}  # run → measure → [seeds, queries]
-    missing: dict[str, list[str]] = {}
-    unknown: dict[str, list[str]] = {}
-    for name, seeds in systems.items():
-        found = [calculate(qrels, run, parsed) for run in seeds]
-        values[name] = {m: np.array([list(one[m].values()) for one in found]) for m in map(str, parsed)}
-        for number, run in enumerate(seeds, 1):
-            label = name if len(seeds) == 1 else f"{name} ({number})"
-            missing[label] = [qid for qid in qrels if qid not in run]
-            unknown[label] = [qid for qid in run if qid not in qrels]
-    orders = 0
-    different: dict[str, int] = {}  # system → queries with other candidates than the row "chance"
+    judged = [name for name in systems if name not in blank.values()]
+    values = {name: _by_seed(qrels, seeds, parsed) for name, seeds in systems.items()}
     if chance:
         values[CHANCE], orders = chance_values(qrels, systems[chance][0], parsed, seed)
-        for name, seeds in systems.items():
-            if name not in floors and (count := other_candidates(seeds[0], systems[chance][0], list(qrels))):
-                different[name] = count
     if oracle:
         values[ORACLE] = oracle_values(qrels, systems[oracle][0], parsed)
+    table = _table(qrels, systems, values, parsed)
+    if chance:
+        others = other_candidates({name: systems[name][0] for name in judged}, systems[chance][0], list(qrels))
+        table = replace(table, seeds=table.seeds | {CHANCE: orders}, other_candidates=others)
+    if not (baseline or chance or blank or intervals):
+        return replace(table, few_groups=0.0)  # nothing is resampled
+    chosen, groups = _confirmed(parsed, confirm), table.groups
+    if (chance or blank) and chosen:
+        rows = {name: [row for row in (chance and CHANCE, blank.get(name)) if row] for name in judged}
+        beaten_by = verdicts(values, rows, chosen[0], groups, rounds=rounds, seed=seed, runs_per_draw=runs_per_draw)
+        table = replace(table, verdicts=beaten_by, judged_by=chosen[0])
+    if intervals and chosen:
+        found = _intervals(values, chosen[0], groups, rounds, seed, runs_per_draw)
+        table = replace(table, intervals=found, judged_by=chosen[0])
+    if baseline:
+        compared = {name: values[name] for name in systems if name in judged or name == baseline}
+        comparisons = compare(compared, groups, baseline, chosen, rounds, seed, runs_per_draw)
+        table = replace(table, baseline=baseline, comparisons=comparisons)
+    return table
+
+
+def _by_seed(qrels: Qrels, seeds: Sequence[Run], measures: "list[Measure]") -> dict[str, np.ndarray]:
+    """Measure → [seeds, queries] float64 of one system."""
+    found = [calculate(qrels, run, measures) for run in seeds]
+    return {m: np.array([list(one[m].values()) for one in found]) for m in map(str, measures)}
+
+
+def _table(qrels: Qrels, systems: Mapping[str, Sequence[Run]], values: Values, measures: "list[Measure]") -> Table:
+    """The means of all rows (`values`), and what is to be known of the runs; nothing is compared yet."""
     per_query = {
         name: {m: dict(zip(qrels, map(float, by_seed.mean(0)))) for m, by_seed in by_measure.items()}
         for name, by_measure in values.items()
     }
-    groups = groups_of(qrels)
-    effective = effective_groups(groups)
-    if effective < FEWEST_GROUPS:
-        groups = [*range(len(groups))]
-    table = Table(
-        measures=[str(measure) for measure in parsed],
+    runs = {
+        name if len(seeds) == 1 else f"{name} ({number})": run
+        for name, seeds in systems.items()
+        for number, run in enumerate(seeds, 1)
+    }
+    groups, few = groups_to_resample(qrels)
+    return Table(
+        measures=[str(measure) for measure in measures],
         queries=len(qrels),
-        mean={name: {str(m): aggregate(m, found[str(m)]) for m in parsed} for name, found in per_query.items()},
+        mean={name: {str(m): aggregate(m, found[str(m)]) for m in measures} for name, found in per_query.items()},
         per_query=per_query,
-        missing=missing,
-        unknown=unknown,
+        missing={name: [qid for qid in qrels if qid not in run] for name, run in runs.items()},
+        unknown={name: [qid for qid in run if qid not in qrels] for name, run in runs.items()},
         groups=groups,
-        seeds={name: len(seeds) for name, seeds in systems.items()} | ({CHANCE: orders} if chance else {}),
-        other_candidates=different,
+        seeds={name: len(seeds) for name, seeds in systems.items()},
+        few_groups=few,
     )
-    if not (baseline or chance or blank or intervals):
-        return table
-    tested = [str(m) for m in parsed if is_tested(m)]
+
+
+def _confirmed(measures: "list[Measure]", confirm: str | list[str]) -> list[str]:
+    """The names of the measures to test. InputError for one that is not among `measures`."""
+    tested = [str(m) for m in measures if is_tested(m)]
     chosen = [str(m) for m in parse_measures(confirm)] if confirm else tested
     if not set(chosen) <= set(tested):
         raise InputError(f"{min(set(chosen) - set(tested))} is to be confirmed, but is not among the measures; add it")
-    if effective < FEWEST_GROUPS:
-        table = replace(table, few_groups=effective)
-    if (chance or blank) and chosen:
-        compared_with = {name: [blank[name]] if name in blank else [] for name in systems if name not in floors}
-        if chance:
-            compared_with = {name: [CHANCE, *rows] for name, rows in compared_with.items()}
-        beaten_by = verdicts(
-            values, compared_with, chosen[0], groups, rounds=rounds, seed=seed, runs_per_draw=runs_per_draw
-        )
-        table = replace(table, verdicts=beaten_by, judged_by=chosen[0])
-    if intervals and chosen:
-        found_intervals = {}
-        for name, by_measure in values.items():
-            mine, key = by_measure[chosen[0]], generator(seed, "interval", name, chosen[0])
-            found_intervals[name] = bootstrap(mine, np.zeros((1, mine.shape[1])), groups, key, rounds, runs_per_draw)
-        table = replace(table, intervals=found_intervals, judged_by=chosen[0])
-    if baseline:
-        compared = {name: values[name] for name in values if name not in floors or name == baseline}
-        comparisons = compare(compared, groups, baseline, chosen, rounds, seed, runs_per_draw)
-        table = replace(table, baseline=baseline, comparisons=comparisons)
-    return table
+    return chosen
 
 
 def check_names(rows: Collection[str], baseline: str, chance: str, blank: Mapping[str, str], oracle: str) -> None:
@@ -200,6 +196,13 @@ def effective_groups(groups: Sequence[int]) -> float:
     return len(groups) ** 2 / float((sizes**2).sum())
 
 
+def groups_to_resample(qrels: Qrels) -> tuple[list[int], float]:
+    """(`groups_of` the queries, 0); where those are too few to resample (each query its own group, their effective number)."""
+    groups = groups_of(qrels)
+    effective = effective_groups(groups)
+    return (groups, 0.0) if effective >= FEWEST_GROUPS else ([*range(len(groups))], effective)
+
+
 def chance_values(
     qrels: Qrels, run: Run, measures: "list[Measure]", seed: int = 0
 ) -> tuple[dict[str, np.ndarray], int]:
@@ -234,7 +237,7 @@ def shuffled(run: Run, draw: np.random.Generator) -> Run:
 
 
 def verdicts(
-    values: Mapping[str, Mapping[str, np.ndarray]],
+    values: Values,
     compared_with: Mapping[str, Sequence[str]],
     measure: str,
     groups: Sequence[int],
@@ -245,7 +248,7 @@ def verdicts(
 ) -> dict[str, list[str]]:
     """System → what it does not beat: the 95 % bootstrap interval of the difference includes 0 or lies below it.
 
-    values: row → measure → [seeds, queries]; compared_with: system → rows; groups: [queries], see `bootstrap`.
+    compared_with: system → rows; groups: [queries], see `bootstrap`.
     """
     found: dict[str, list[str]] = {}
     for system, rows in compared_with.items():
@@ -258,8 +261,22 @@ def verdicts(
     return found
 
 
-def other_candidates(run: Run, than: Run, queries: Sequence[str]) -> int:
-    """Number of queries with different candidates in the two runs."""
-    return sum(
-        set(run[qid].docids if qid in run else ()) != set(than[qid].docids if qid in than else ()) for qid in queries
-    )
+def _intervals(
+    values: Values, measure: str, groups: Sequence[int], rounds: int, seed: int, runs_per_draw: int
+) -> dict[str, tuple[float, float]]:
+    """Row → 95 % bootstrap interval of its mean."""
+    found = {}
+    for name, by_measure in values.items():
+        mine, key = by_measure[measure], generator(seed, "interval", name, measure)
+        found[name] = bootstrap(mine, np.zeros((1, mine.shape[1])), groups, key, rounds, runs_per_draw)
+    return found
+
+
+def other_candidates(systems: Mapping[str, Run], than: Run, queries: Sequence[str]) -> dict[str, int]:
+    """System → number of queries with other candidates than in the run `than`; systems without any are left out."""
+
+    def of(run: Run, qid: str) -> set[str]:
+        return set(run[qid].docids if qid in run else ())
+
+    counts = {name: sum(of(run, qid) != of(than, qid) for qid in queries) for name, run in systems.items()}
+    return {name: count for name, count in counts.items() if count}

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from harp_jax.base.errors import InputError
@@ -169,39 +169,17 @@ def report(
     known, blank = background or Background(), dict(blank or {})
     # Only one measure is tested: correcting for all of them would hide real differences.
     confirm = confirm or next((str(m) for m in parse_measures(measures) if is_tested(m)), "")
-    baseline = baseline or next((name for name in runs if name not in blank.values()), "")
-    table = evaluate(
-        qrels,
-        runs,
-        measures,
-        baseline=baseline,
-        confirm=confirm,
-        chance=chance,
-        blank=blank,
-        oracle=oracle,
-        intervals=True,
-        runs_per_draw=runs_per_draw,
-    )
     judged = [name for name in runs if name not in blank.values()]
+    baseline = baseline or next(iter(judged), "")
+    table = evaluate(
+        qrels, runs, measures, baseline, confirm, runs_per_draw=runs_per_draw,
+        chance=chance, blank=blank, oracle=oracle, intervals=True,
+    )  # fmt: skip
     focus = focus or judged[-1]
     measure = table.judged_by or table.measures[0]
     said, figures, tone = headline(table, focus)
     rows = read_curves(known.curves)
-    panels = panels_of(rows)
     first = {name: run if isinstance(run, Mapping) else run[0] for name, run in runs.items()}
-    wins: list[Change] = []
-    losses: list[Change] = []
-    counts = (0, 0, 0)
-    if focus != baseline:
-        values = (table.per_query[baseline][measure], table.per_query[focus][measure])
-        docs = Documents.open(known.docs, known.fields) if known.docs else None
-        queries = read_queries(known.queries) if known.queries else {}
-        wins, losses, counts = changes(*values, (first[baseline], first[focus]), qrels, queries, docs)
-    missed = []
-    if lost := unreachable(qrels, first[chance or baseline or focus]):
-        missed.append(
-            f"{lost} of {table.queries} queries have no relevant document among the candidates: retrieve more"
-        )
     found = Report(
         title=title,
         headline=said,
@@ -214,16 +192,26 @@ def report(
         systems=systems_of(table, blank),
         focus=focus,
         warnings=warnings(table, focus),
-        remarks=[*remarks, *table.notes(), *missed, *filter(None, [table.one_run])],
-        panels=panels,
+        remarks=[*remarks, *_notes(table, qrels, first[chance or baseline or focus])],
+        panels=panels_of(rows),
         panels_left_out=max(0, len(rows) - MOST_LINES),
         data=[training_data(name, path) for name, path in known.pairs.items()],
-        wins=wins,
-        losses=losses,
-        counts=counts,
         cost=list(known.cost),
     )
+    if focus != baseline:
+        values = (table.per_query[baseline][measure], table.per_query[focus][measure])
+        docs = Documents.open(known.docs, known.fields) if known.docs else None
+        queries = read_queries(known.queries) if known.queries else {}
+        wins, losses, counts = changes(*values, (first[baseline], first[focus]), qrels, queries, docs)
+        found = replace(found, wins=wins, losses=losses, counts=counts)
     return found, table
+
+
+def _notes(table: Table, qrels: Qrels, candidates: Run) -> list[str]:
+    """What is to be known of the figures: notes of the table, candidates without a relevant document, one run alone."""
+    lost = unreachable(qrels, candidates)
+    missed = f"{lost} of {table.queries} queries have no relevant document among the candidates: retrieve more"
+    return [*table.notes(), *([missed] if lost else []), *filter(None, [table.one_run])]
 
 
 def _facts(table: Table, focus: str, baseline: str) -> list[str]:
@@ -278,12 +266,12 @@ def _rank(ranking: list[str], docid: str) -> int:
     return ranking.index(docid) + 1 if docid in ranking else 0
 
 
-def snippet(docid: str, docs: Texts | None, length: int = SNIPPET) -> str:
+def snippet(docid: str, docs: Texts | None) -> str:
     """The beginning of a document, up to a word boundary; empty if unknown."""
     if docs is None or docid not in docs:
         return ""
     text = " ".join(docs[docid].split())
-    return text if len(text) <= length else text[:length].rsplit(" ", 1)[0] + " …"
+    return text if len(text) <= SNIPPET else text[:SNIPPET].rsplit(" ", 1)[0] + " …"
 
 
 def training_data(name: str, directory: str) -> TrainingData:
@@ -435,9 +423,9 @@ def _rounded(low: float, high: float) -> tuple[float, float]:
     return math.floor(low / step + 1e-9) * step, max(math.ceil(high / step - 1e-9), math.floor(low / step) + 1) * step
 
 
-def _step(low: float, high: float, about: int = 4) -> float:
-    """The tick spacing: 1, 2 or 5 times a power of ten."""
-    rough = (high - low or abs(high) or 1.0) / about
+def _step(low: float, high: float) -> float:
+    """The spacing of about four ticks: 1, 2 or 5 times a power of ten."""
+    rough = (high - low or abs(high) or 1.0) / 4
     power = 10.0 ** math.floor(math.log10(rough))
     return next(m * power for m in (1, 2, 5, 10) if rough <= m * power * 1.0001)
 

@@ -10,7 +10,7 @@ import numpy as np
 from harp_jax.base.errors import InputError, needs
 from harp_jax.base.randomness import generator
 from harp_jax.corpus.trec import Qrels, Run
-from harp_jax.evaluation.evaluate import FEWEST_GROUPS, effective_groups, evaluate, groups_of
+from harp_jax.evaluation.evaluate import evaluate, groups_to_resample
 from harp_jax.evaluation.significance import ROUNDS, bootstrap
 
 
@@ -37,9 +37,7 @@ def points(
     `runs_per_draw`: consecutive runs sharing one draw of training queries (see `significance.bootstrap`).
     """
     found = []
-    groups: Sequence[int] = groups_of(qrels)
-    if effective_groups(groups) < FEWEST_GROUPS:
-        groups = range(len(groups))
+    groups, _ = groups_to_resample(qrels)
     for (system, size), runs in systems.items():
         values = np.stack([list(by_query(qrels, run, measure).values()) for run in runs])
         if (size or len(values) > 1) and len(values) % runs_per_draw:

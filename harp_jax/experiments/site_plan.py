@@ -25,6 +25,17 @@ RECOMMENDED = "recommended"  # the sum of the verdict, as in `harp search`
 MAX_LENGTH, QUERY_LENGTH = 128, 32  # of configs/site.py and configs/data/site.py
 
 
+class Candidates(NamedTuple):
+    """The best `depth` of each first stage, BM25 with the stems of a language; `encoder` may be empty; windows of a long page, and
+    tokens of each that the ranker reads."""
+
+    depth: int
+    stems: str
+    encoder: str
+    windows: int
+    max_length: int
+
+
 def site_plan(
     pages: tuple[str, ...],
     format: str = "",
@@ -95,37 +106,38 @@ def site_plan(
     survey = [*source, f"--max_queries={max_queries}", f"--context_words={context_words}", "--output={out}"]
     pairs = [*source, f"--config.tokenizer={tokenizer}", f"--config.seed={seed}", "--output={out}"]
     pairs += [f"--config.max_doc_tokens={max_length - QUERY_LENGTH}"] if longer else []
+    commands = [Command("survey", "survey", survey), *shortened]
+    if not start:
+        commands.append(Command("vocabulary", "vocabulary", [*source, f"--kind={vocabulary}", "--output={out}"]))
+    commands.append(Command("pairs", "generate", pairs))
+    if teacher:
+        commands.append(Command("taught", "teach", ["{pairs}", f"--model={encoder}", "--cosine", "--output={out}"]))
+    commands.append(Command("rate", "rate", [*training, "--output={out}"], suffix=".json"))
+    if not steps:
+        return commands
+    candidates = Candidates(depth, stems, encoder, windows, max_length)
+    return [*commands, *trained([*training, f"--config.steps={steps}"], candidates, labels, seed)]
+
+
+def trained(training: list[str], candidates: Candidates, labels: str, seed: int) -> list[Command]:
+    """Pre-training with these options, and all that follows: the verdict, the tables, the models with their figures."""
+    made, parts, rows = tested(candidates)
     commands = [
-        Command("survey", "survey", survey),
-        *shortened,
-        *([] if start else [Command("vocabulary", "vocabulary", [*source, f"--kind={vocabulary}", "--output={out}"])]),
-        Command("pairs", "generate", pairs),
-        *(
-            [Command("taught", "teach", ["{pairs}", f"--model={encoder}", "--cosine", "--output={out}"])]
-            if teacher
-            else []
-        ),
-        Command("rate", "rate", [*training, "--output={out}"], suffix=".json"),
+        Command("harp", "train", [*training, "--workdir={out}"]),
+        Command("ranker", "export", ["--workdir={harp}", "--ranker", "--output={out}"]),
+        *tuned(candidates.depth, candidates.stems),
+        *made,
     ]
-    if steps:
-        commands += [
-            Command("harp", "train", [*training, f"--config.steps={steps}", "--workdir={out}"]),
-            Command("ranker", "export", ["--workdir={harp}", "--ranker", "--output={out}"]),
-            *tuned(depth, stems),
-        ]
-        candidates = Candidates(depth, stems, encoder, windows, max_length)
-        made, parts, rows = tested(candidates)
-        commands += made
-        verdict = "{verdict}"
-        if labels:
-            commands += with_labels(labels, seed, candidates)
-            rows[LABELLED_ROW] = parts[LABELLED_ROW] = "{run_labelled}"
-            verdict = "{verdict_labels}"
-        weights = ["--method=weights", f"--verdict={verdict}", "--output={out}"]
-        commands.append(Command(RECOMMENDED, "fuse", [*parts.values(), *weights], suffix=".trec"))
-        rows[RECOMMENDED] = "{recommended}"
-        commands += [*tables(rows), published("model", "harp", ROW)]
-        commands += [published("labelled", "train_labelled", LABELLED_ROW)] if labels else []
+    verdict = "{verdict}"
+    if labels:
+        commands += with_labels(labels, seed, candidates)
+        rows[LABELLED_ROW] = parts[LABELLED_ROW] = "{run_labelled}"
+        verdict = "{verdict_labels}"
+    weights = ["--method=weights", f"--verdict={verdict}", "--output={out}"]
+    commands.append(Command(RECOMMENDED, "fuse", [*parts.values(), *weights], suffix=".trec"))
+    rows[RECOMMENDED] = "{recommended}"
+    commands += [*tables(rows), published("model", "harp", ROW)]
+    commands += [published("labelled", "train_labelled", LABELLED_ROW)] if labels else []
     return commands
 
 
@@ -149,17 +161,6 @@ def tuned(depth: int, stems: str) -> list[Command]:
             Command(f"parameters_{model}", "tune-first-stage", [*HELD_OUT.options, *options, *judged], suffix=".json")
         )
     return commands
-
-
-class Candidates(NamedTuple):
-    """The best `depth` of each first stage, BM25 with the stems of a language; `encoder` may be empty; windows of a long page, and
-    tokens of each that the ranker reads."""
-
-    depth: int
-    stems: str
-    encoder: str
-    windows: int
-    max_length: int
 
 
 def scored(

@@ -231,15 +231,11 @@ def fill(groups: list[Group], placements: list[Placement], layout: PackedLayout,
     group_valid: [1, groups] bool, whether the group has sequences to compare
     teacher: [1, groups, group_size] float32, with `layout.teacher`: its scores, 0 for absent members
     """
-    shape = (layout.rows, layout.row_length)
-    tokens = np.full(shape, layout.pad, np.int32)
-    segments, positions, types = (np.zeros(shape, np.int32) for _ in range(3))
-    mask_ids = np.full(shape, -1, np.int32)
-    cls_offset = np.zeros((layout.rows, layout.sequences), np.int32)
-    members = np.full((1, layout.groups, layout.group_size), -1, np.int32)
-    task = np.zeros((1, layout.groups), np.int32)
-    valid = np.zeros((1, layout.groups), bool)
-    teacher = np.zeros(members.shape, np.float32)
+    shapes = batch_shapes(layout.single(), 1)
+    batch: dict[str, np.ndarray] = {name: np.zeros(shape, dtype) for name, (shape, dtype) in shapes.items()}
+    for name, empty in (("tokens", layout.pad), ("mask_ids", -1), ("members", -1)):
+        batch[name].fill(empty)
+    tokens, segments, positions, types, mask_ids, cls_offset, members, task, valid, *teacher = batch.values()
     filled = [0] * layout.rows
     counting = np.arange(layout.row_length, dtype=np.int32)
     texts_per_group = 2 * layout.group_size
@@ -275,20 +271,9 @@ def fill(groups: list[Group], placements: list[Placement], layout: PackedLayout,
             members[0, number, member] = row * layout.sequences + seat
         task[0, number] = group.task
         valid[0, number] = len(group.sequences) > 1
-        teacher[0, number, : len(group.teacher)] = group.teacher
-    scores = {"teacher": teacher} if layout.teacher else {}
-    return {
-        "tokens": tokens,
-        "segment_ids": segments,
-        "position_ids": positions,
-        "token_type_ids": types,
-        "mask_ids": mask_ids,
-        "cls_offset": cls_offset,
-        "members": members,
-        "group_task": task,
-        "group_valid": valid,
-        **scores,
-    }
+        for scores in teacher:
+            scores[0, number, : len(group.teacher)] = group.teacher
+    return batch
 
 
 def batch_shapes(layout: PackedLayout, lanes: int) -> dict[str, tuple[tuple[int, ...], type]]:
@@ -362,12 +347,9 @@ def make_layout(
     if tokens:
         return enough_rows(replace(layout, tokens=tokens), lengths)
     wanted = sequences / parts
-    if lengths:
-        layout = replace(layout, rows=rows_that_hold(layout, lengths, window, wanted))
-    else:
-        layout = replace(layout, rows=max(1, round(wanted / 4)))  # a dry run without data: 4 sequences a row
     if not lengths:
-        return layout
+        return replace(layout, rows=max(1, round(wanted / 4)))  # a dry run without data: 4 sequences a row
+    layout = replace(layout, rows=rows_that_hold(layout, lengths, window, wanted))
     layout = replace(layout, step_groups=batch_groups(layout, lengths, window) * parts)
     found = layout.step_groups * sum(map(len, lengths)) / len(lengths)
     if found > 1.25 * sequences:

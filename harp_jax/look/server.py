@@ -79,19 +79,7 @@ def make_app(shelf: Shelf, labels: LabelFile) -> "Starlette":
         return Response(text, media_type=kind, headers=HEADERS)
 
     async def about(_: "Request") -> Response:
-        return answer(
-            {
-                "documents": len(shelf.collection),
-                "model": model_name(shelf),
-                "weight": shelf.sources.weight,
-                "verdict": shelf.sources.verdict,
-                "queries": shelf.proposed,
-                **counts(),
-            }
-        )
-
-    def counts() -> dict[str, Any]:
-        return {"labels": len(labels), "labelled": labels.queries, "file": labels.path}
+        return answer(described(shelf, labels))
 
     async def search(request: "Request") -> Response:
         query = tidy(text_of(request.query_params.get("q", ""), "q", LONGEST_QUERY))
@@ -102,15 +90,7 @@ def make_app(shelf: Shelf, labels: LabelFile) -> "Starlette":
         origin = request.headers.get("origin")
         if origin is not None and origin != f"http://{request.headers['host']}":
             raise RequestError(403, "labels are accepted from this page only")
-        found = await read_object(request)
-        query, docid = (text_of(found.get(name), name, LONGEST_QUERY) for name in ("query", "docid"))
-        query, level = tidy(query), found.get("level")
-        if "level" not in found or (level is not None and (type(level) is not int or level not in LEVELS)):
-            raise RequestError(422, f"`level` must be one of {LEVELS}, or null to remove the label")
-        if docid not in shelf.docs:
-            raise RequestError(422, f"no document {docid!r}")
-        await run_in_threadpool(labels.set, query, docid, level)
-        return answer({"levels": labels.of(query), **counts()})
+        return answer(await run_in_threadpool(labelled, shelf, labels, await read_object(request)))
 
     async def rerank(request: "Request") -> Response:
         return answer(await run_in_threadpool(reranked, shelf, await read_object(request)))
@@ -167,6 +147,34 @@ def text_of(value: object, name: str, longest: int, shortest: int = 1) -> str:
     except UnicodeEncodeError:
         raise RequestError(422, f"`{name}` contains half a surrogate pair; send valid Unicode") from None
     return value
+
+
+def described(shelf: Shelf, labels: LabelFile) -> dict[str, Any]:
+    """The answer to GET /about."""
+    return {
+        "documents": len(shelf.collection),
+        "model": model_name(shelf),
+        "weight": shelf.sources.weight,
+        "verdict": shelf.sources.verdict,
+        "queries": shelf.proposed,
+        **_counts(labels),
+    }
+
+
+def _counts(labels: LabelFile) -> dict[str, Any]:
+    return {"labels": len(labels), "labelled": labels.queries, "file": labels.path}
+
+
+def labelled(shelf: Shelf, labels: LabelFile, found: dict[str, Any]) -> dict[str, Any]:
+    """The answer to a request of POST /label, once it is done. Raises RequestError 422 for wrong fields."""
+    query, docid = (text_of(found.get(name), name, LONGEST_QUERY) for name in ("query", "docid"))
+    query, level = tidy(query), found.get("level")
+    if "level" not in found or (level is not None and (type(level) is not int or level not in LEVELS)):
+        raise RequestError(422, f"`level` must be one of {LEVELS}, or null to remove the label")
+    if docid not in shelf.docs:
+        raise RequestError(422, f"no document {docid!r}")
+    labels.set(query, docid, level)
+    return {"levels": labels.of(query), **_counts(labels)}
 
 
 def reranked(shelf: Shelf, found: dict[str, Any]) -> dict[str, Any]:

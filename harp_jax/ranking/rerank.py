@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
@@ -228,16 +229,7 @@ def rerank_files(
         "parts": "counts, lines",  # what a part holds
     }
     parts = Parts(output, fingerprint(settings, model, inputs), len(chunks))
-    total, done = sum(map(size, chunks)), sum(map(size, chunks[: parts.done]))
-    _note(f"resuming after {done} of {total} pairs, found in {parts.directory}" if done else "")
-    scorer.truncated_queries, scorer.truncated_documents = parts.truncated
-    several = tied = 0  # queries with several candidates, and those whose scores are all equal
-    with progress(total=total, initial=done, unit="pairs", desc="rerank") as bar:
-        for chunk in chunks[parts.done :]:
-            found = list(rerank_chunk(scorer, chunk, scored, documents, windows, bar))
-            spreads = [np.ptp(scores) for _, docids, scores in found if len(docids) > 1]
-            several, tied = several + len(spreads), tied + spreads.count(0)
-            parts.add(found, (scorer.truncated_queries, scorer.truncated_documents))
+    ties = _score(parts, scorer, chunks, scored, documents, windows)
     parts.finish()
     expected = texts if wanted is None else wanted & texts.keys()
     if len(expected) > len(candidates):
@@ -245,17 +237,36 @@ def rerank_files(
     if scorer.truncated_queries:
         _note(f"the query was truncated in {scorer.truncated_queries} pairs; {scorer.remedy}")
     if scorer.truncated_documents:
+        total = sum(map(size, chunks))
         record_truncated(output, scorer.truncated_documents, total)
         _note(
             f"only the beginning of the document was read in {scorer.truncated_documents} of {total} pairs; "
             "--windows reads more, or a longer --max_length if the model was trained with it"
         )
-    if tied:
-        _note(
-            f"all scores are equal for {tied} of the {several} queries scored that have several candidates; "
-            "they keep the order of the run"
-        )
+    _note(ties)
     return len(candidates)
+
+
+def _score(
+    parts: "Parts",
+    scorer: Scorer,
+    chunks: list[Chunk],
+    queries: Mapping[str, str],
+    docs: Texts,
+    windows: Windows | None,
+) -> str:
+    """Adds the chunks that are left to `parts`; returns a note on the queries whose scores are all equal ("" if none)."""
+    total, done = sum(map(size, chunks)), sum(map(size, chunks[: parts.done]))
+    _note(f"resuming after {done} of {total} pairs, found in {parts.directory}" if done else "")
+    scorer.truncated_queries, scorer.truncated_documents = parts.truncated
+    equal: Counter[bool] = Counter()  # queries with several candidates, by whether all their scores are equal
+    with progress(total=total, initial=done, unit="pairs", desc="rerank") as bar:
+        for chunk in chunks[parts.done :]:
+            found = list(rerank_chunk(scorer, chunk, queries, docs, windows, bar))
+            equal.update(bool(np.ptp(scores) == 0) for _, docids, scores in found if len(docids) > 1)
+            parts.add(found, (scorer.truncated_queries, scorer.truncated_documents))
+    said = f"all scores are equal for {equal[True]} of the {equal.total()} queries scored that have several candidates"
+    return f"{said}; they keep the order of the run" if equal[True] else ""
 
 
 def _note(text: str) -> None:
