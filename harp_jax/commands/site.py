@@ -133,7 +133,7 @@ def search(a: argparse.Namespace) -> None:
     from harp_jax.evaluation.evaluate import evaluate
     from harp_jax.experiments.steps import identifier
     from harp_jax.ranking.combined import CombinedSearch, Settings
-    from harp_jax.ranking.fuse import BM25
+    from harp_jax.ranking.fuse import BM25, sum_in_words
 
     queries, settings = read_queries(a.queries), Settings.load(a.site)
     judged = select(read_qrels(a.qrels), queries) if a.qrels else {}
@@ -151,7 +151,7 @@ def search(a: argparse.Namespace) -> None:
         path = os.path.join(a.output, f"{identifier(part)}.trec")
         write_run(path, ((qid, found[qid].docids, each) for qid, each in scores.items()), tag=identifier(part))
         runs[part] = read_run(path)
-    print(f"{a.output}: {len(queries)} queries by {', '.join(runs)}; recommended: {' + '.join(settings.weights)}")
+    print(f"{a.output}: {len(queries)} queries by {', '.join(runs)}; recommended: {sum_in_words(settings.weights)}")
     if judged:
         print(evaluate(judged, runs, a.measures, baseline=BM25, confirm=a.measures.split()[0]))
 

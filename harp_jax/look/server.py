@@ -25,6 +25,7 @@ import numpy as np
 from harp_jax.base.errors import InputError, needs
 from harp_jax.corpus.labels import LEVELS, LabelFile, tidy
 from harp_jax.look.shelf import Shelf
+from harp_jax.ranking.fuse import sum_in_words
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -205,7 +206,7 @@ def reranked(shelf: Shelf, found: dict[str, Any]) -> dict[str, Any]:
 def model_name(shelf: Shelf) -> str:
     """The last part of the model's path; what the site uses where it has no ranker."""
     if shelf.scorer is None and shelf.combined:
-        return " + ".join(shelf.combined.settings.weights)
+        return sum_in_words(shelf.combined.settings.weights)
     return os.path.basename(os.path.normpath(shelf.sources.model))
 
 

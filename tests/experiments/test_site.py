@@ -112,9 +112,9 @@ def test_too_few_links_leave_an_untested_search(tmp_path, capsys, start):
     for name in ("report.html", "ranker"):  # of earlier pages
         (output / name).symlink_to("gone")
     command("site", *given, output=output)
-    parts = ["BM25", *(["vectors"] if start == "embedder" else [])]
+    weights = {"BM25": 1.0} | ({"vectors": 2.0} if start == "embedder" else {})
     said, verdict = capsys.readouterr().out, json.loads((output / "verdict.json").read_text())
-    assert verdict["use"] == " + ".join(parts) and verdict["weights"] == dict.fromkeys(parts, 1.0)
+    assert verdict["use"] == "BM25" + " + 2 × vectors" * (start == "embedder") and verdict["weights"] == weights
     assert verdict["words"].startswith("Untested: too few links (") and verdict["words"] in said
     assert "report:" not in said and not any(os.path.lexists(output / name) for name in ("report.html", "ranker"))
     command("site", *given, output=output)  # again
@@ -125,7 +125,7 @@ def test_too_few_links_leave_an_untested_search(tmp_path, capsys, start):
     assert (tmp_path / "runs" / "vectors.trec").exists() == (start == "embedder")
     shelf = Shelf(of_site(str(output), Sources(fields=("title", "body"))))
     names = [ranking["name"] for ranking in shelf.search("water gate")["rankings"]]
-    assert names == ["BM25", "Recommended", *map(str.capitalize, parts[1:])]
+    assert names == ["BM25", "Recommended", *map(str.capitalize, [*weights][1:])]
     assert model_name(shelf) == verdict["use"] and shelf.sources.verdict == verdict["words"]
     with pytest.raises(RequestError, match="no ranker"):
         reranked(shelf, {"query": "a", "documents": ["b"]})
