@@ -4,7 +4,7 @@ Each query's scores are scaled to 0…1 and added with equal weights. Parts are 
 where the mean of the measure rises. One that contains the first part is tried in its place: BM25F reads what BM25 reads, and a sum
 with both counts words twice, which was worse on anchors and for users. Weights fitted on some hundred anchors were worse, on these
 anchors and for users: they favour what shares its words with anchors (docs/experiments/site.md). A part without information lowers
-an equally weighted sum, so it is left out. A part may count double once it is kept, as vectors do in `harp site`: users' queries
+an equally weighted sum, so it is left out. A part may count double once it is kept, as vectors do in `harp site`: questions
 share fewer words with the pages than anchors do. What the sum gains is measured by halves: chosen on one half of the queries,
 measured on the other. Where that is nothing, the first part is used alone.
 """
