@@ -69,7 +69,7 @@ def arguments_parser() -> Parser:
     parser.add_argument(
         "--context_words", type=count, default=3, help="of an anchor's sentence, added to its query (3)"
     )
-    parser.add_argument("--depth", type=positive, default=20, help="candidates of BM25 to re-rank for each query (20)")
+    parser.add_argument("--depth", type=positive, default=20, help="candidates of each first stage for each query (20)")
     parser.add_argument(
         "--windows",
         type=positive,

@@ -204,10 +204,9 @@ def scored(
 def decided(name: str, parts: Mapping[str, str], qrels: str, folds: str) -> Command:
     """The verdict on the parts, in their order; `harp site` prints it at its end."""
     given = [f"--part={part}={run}" for part, run in parts.items()]
-    options = [f"--instead={ANCHORS}", f"--double={VECTORS}", f"--qrels={qrels}", f"--folds={folds}"]
-    return Command(
-        name, "verdict", [*given, *options, f"--measure={MEASURE}", "--output={out}"], suffix=".json", logged=True
-    )
+    given += [f"--double={VECTORS}"] if VECTORS in parts else []
+    options = [f"--instead={ANCHORS}", f"--qrels={qrels}", f"--folds={folds}", f"--measure={MEASURE}", "--output={out}"]
+    return Command(name, "verdict", [*given, *options], suffix=".json", logged=True)
 
 
 def tested(candidates: Candidates) -> tuple[list[Command], dict[str, str], dict[str, str]]:

@@ -105,7 +105,8 @@ def decide(
     """The verdict on runs of the same candidates; `folds` (qid → fold) divides the queries for `by_halves`.
 
     `instead`: the part that contains the first one and is tried in its place. `double`: a part that counts twice in the sum to use.
-    Raises InputError for one part only, for unknown measures, for an `instead` that is no later part, and for queries without fold.
+    Raises InputError for one part only, unknown measures, an `instead` that is no later part, a `double` that is no part, and
+    queries without a fold.
     """
     if len(parts) < 2:
         raise InputError("give two parts or more")
@@ -115,6 +116,8 @@ def decide(
     first, *others = parts
     if instead and instead not in others:
         raise InputError(f"no part after {first} is named {instead!r} for --instead; they are {', '.join(others)}")
+    if double and double not in parts:
+        raise InputError(f"no part is named {double!r} for --double; they are {', '.join(parts)}")
     place = [first, *others].index(instead) if instead else 0
     alone = evaluate(qrels, parts, measure, baseline=first)
     fitting, name = Fitting(pool, qrels, measure), alone.measures[0]

@@ -235,7 +235,10 @@ def fill(groups: list[Group], placements: list[Placement], layout: PackedLayout,
     batch: dict[str, np.ndarray] = {name: np.zeros(shape, dtype) for name, (shape, dtype) in shapes.items()}
     for name, empty in (("tokens", layout.pad), ("mask_ids", -1), ("members", -1)):
         batch[name].fill(empty)
-    tokens, segments, positions, types, mask_ids, cls_offset, members, task, valid, *teacher = batch.values()
+    # Views by name: most arrays have one shape, so an order of the table that changes would not be noticed.
+    tokens, segments, positions = batch["tokens"], batch["segment_ids"], batch["position_ids"]
+    types, mask_ids, cls_offset = batch["token_type_ids"], batch["mask_ids"], batch["cls_offset"]
+    members, task, valid = batch["members"], batch["group_task"], batch["group_valid"]
     filled = [0] * layout.rows
     counting = np.arange(layout.row_length, dtype=np.int32)
     texts_per_group = 2 * layout.group_size
@@ -271,8 +274,8 @@ def fill(groups: list[Group], placements: list[Placement], layout: PackedLayout,
             members[0, number, member] = row * layout.sequences + seat
         task[0, number] = group.task
         valid[0, number] = len(group.sequences) > 1
-        for scores in teacher:
-            scores[0, number, : len(group.teacher)] = group.teacher
+        if layout.teacher:
+            batch["teacher"][0, number, : len(group.teacher)] = group.teacher
     return batch
 
 

@@ -85,6 +85,8 @@ def test_a_part_that_counts_double_is_chosen_like_the_others():
     both = dict(ordered(weighted(pooled([FIRST_STAGE, vectors], "minmax"), (1, 2))))
     assert found.by_halves.inside == evaluate(QRELS, {"x": both}, "RR@10").mean["x"]["RR@10"] != equal.by_halves.inside
     assert decide(QRELS, FOLDS, parts | {"vectors": run(0.0, "noise")}, double="vectors").weights == {"BM25": 1.0}
+    with pytest.raises(InputError, match="no part is named 'vector' for --double; they are BM25, vectors"):
+        decide(QRELS, FOLDS, parts, double="vector")
 
 
 def test_parts_without_information_are_hardly_kept_and_never_better():
