@@ -148,13 +148,14 @@ def test_no_test_imports_a_test() -> None:
 
 
 # In code, not in comments, docstrings and messages. Who may name BERT: its own file, those of its kin, the table of encoders, the
-# tokenizers of vocab.txt, the default of a fresh encoder, and an export for a file name of sentence-transformers.
+# tokenizers of vocab.txt, the default of a fresh encoder, an export for a file name of sentence-transformers, the commands that
+# train a WordPiece vocabulary, and the plans of papers that start from a BERT.
 BERT = re.compile(r"wordpiece|\[CLS\]|\[SEP\]|\[MASK\]|^##$|(?<!s_)bert(?!_config)|^30522$", re.IGNORECASE)
 MAY_SAY_BERT = (
     "model/encoders/bert.py", "model/encoders/distilbert.py",
     "model/encoders/roberta.py", "model/encoders/modernbert.py", "model/encoders/table.py",
     "text/tokenizer.py", "config.py", "checkpoints/export.py",
-    "experiments", "commands", "baselines",
+    "commands/vocabulary.py", "commands/site.py", "experiments/steps.py", "experiments/plans/coarse_tuning.py",
 )  # fmt: skip
 
 

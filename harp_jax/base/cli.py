@@ -190,7 +190,10 @@ def ending_well() -> Iterator[None]:
     again: list[threading.Timer] = []
 
     def interrupt_again(dropped: Any) -> None:
-        """In a destructor or a callback of the garbage collector Python drops a Ctrl-C: it is sent again after that."""
+        """Sends a Ctrl-C again that Python dropped in a destructor or in a callback of the garbage collector (JAX has one).
+
+        Without it a plan of hours goes on after the Ctrl-C that should have ended it.
+        """
         if dropped.exc_type is KeyboardInterrupt:
             again.append(threading.Timer(0.05, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)))
             again[-1].start()
