@@ -96,9 +96,18 @@ TEXT: Fields = {
     "fields": Field(("title", "url", "body"), "of a document, in this order"),
 }
 
+SELECT: Fields = {
+    "select": Field(
+        "",
+        'a measure such as "RR@10": select parameters by it, in fine-tuning on held-out training queries, in pre-training on '
+        "`queries`; empty: the last",
+    ),
+    "select_depth": Field(100, "candidates re-ranked for each of them", COUNT),
+}
+
 JUDGED: Fields = {
     **TEXT,
-    "queries": Field("", "training queries"),
+    "queries": Field("", "training queries; of pre-training those of `select`"),
     "qrels": Field("", "their judgments"),
     "candidates": Field("", "a TREC run: where negatives come from"),
     "folds": Field("", "qid<TAB>fold"),
@@ -112,11 +121,8 @@ JUDGED: Fields = {
         "also train on relevant documents that the candidates lack. Off: re-ranking never meets them, and they share fewer words "
         "with the query than BM25's negatives do",
     ),
-    "select": Field(
-        "", 'a measure such as "RR@10": select parameters by it on held-out training queries; empty: the last'
-    ),
+    **SELECT,
     "select_queries": Field(500, "maximum number held out, at most a tenth, grouped by relevant document", COUNT),
-    "select_depth": Field(100, "candidates re-ranked for each of them", COUNT),
     "steps": Field(0, "0: `epochs` over the training positives", STEPS),
 }
 
@@ -155,6 +161,9 @@ OWN: Mapping[str, Fields] = {
             (0, 1 << 30),
         ),
         "eval_batches": Field(16, "batches of held-out data in an evaluation", COUNT),
+        **TEXT,
+        **{name: JUDGED[name] for name in ("queries", "qrels", "candidates")},
+        **SELECT,
         "steps": Field(100_000, "updates of the whole run", (1, 1 << 40)),
     },
     "finetune": {

@@ -70,10 +70,11 @@ class Judged:
 
     @classmethod
     def read(cls, config: ConfigDict) -> "Judged":
-        """The files of a fine-tuning config, with the judgments of its training folds and of its `train_queries` file."""
+        """The files of a config; of fine-tuning, the judgments of its training folds and of its `train_queries` file."""
         qrels = read_qrels(config.qrels)
-        # In the order of the qrels, not of the list, because it determines the order of the units.
-        qrels = select(qrels, read_subset(qrels, config.train_queries, config.folds, config.train_folds))
+        if "train_queries" in config:
+            # In the order of the qrels, not of the list, because it determines the order of the units.
+            qrels = select(qrels, read_subset(qrels, config.train_queries, config.folds, config.train_folds))
         docs = Documents.open(config.docs, tuple(config.fields))
         return cls(docs, read_queries(config.queries), qrels, read_run(config.candidates, queries=qrels))
 

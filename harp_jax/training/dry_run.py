@@ -291,6 +291,8 @@ def seconds_per_step(config: ConfigDict, directory: str = "", steps: int = MEASU
     with trial.unlocked():
         trial.steps, trial.log_every, trial.eval_every = steps, 1, 0
         trial.checkpoint_every = steps
+        if "select" in trial:
+            trial.select = ""
     with tempfile.TemporaryDirectory(prefix=".rate.", dir=directory or None) as place:
         workdir = os.path.join(place, "trial")
         if "interrupted" in train(trial, workdir):

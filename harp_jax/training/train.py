@@ -143,10 +143,9 @@ def _train(
     window = stage.window or config.window
     cursors = meta.get("cursors")
     batches = Batches(stage.reader, stage.layout, lanes, stage.shares, window, config.seed, cursors, config.workers)
-    if stage.selection is None:
-        evaluate = make_evaluate(config, stage, objective, mesh, lanes)
-    else:
-        evaluate = stage.selection(shape, workdir)
+    evaluate = make_evaluate(config, stage, objective, mesh, lanes)
+    if stage.selection is not None:
+        evaluate = together(evaluate, stage.selection(shape, workdir))
     metrics = MetricsLog(workdir, -1 if restored is None else start, first_process)
     cleanup.callback(metrics.close)
     flops = batch_flops(config, stage, shape, objective)
@@ -214,6 +213,11 @@ def make_evaluate(config: ConfigDict, stage: Stage, objective: Objective, mesh: 
         return summarise(sums, stage.tasks) | counts
 
     return evaluate
+
+
+def together(evaluate: Evaluate | None, select: Evaluate) -> Evaluate:
+    """Both evaluations as one."""
+    return select if evaluate is None else lambda params, step: {**evaluate(params, step), **select(params, step)}
 
 
 def schedule(config: ConfigDict, steps: int) -> optax.Schedule:

@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Sequence
 from typing import Any
 
 from data_pipeline.output.manifest import shard_path, write_tfds_metadata
@@ -12,14 +13,19 @@ from harp_jax.input.tfrecords import tensorflow
 from tests.support.synthetic import pair, tokenizer
 
 
-def write_job(directory: str, records: dict[str, list[int]], **given: list[int]) -> None:
-    """`records`: task → how many records each shard of its train split holds ("mlm" is text); `given`: the features of all."""
+def write_job(
+    directory: str, records: dict[str, list[int]], validation: Sequence[int] = (), **given: list[int]
+) -> None:
+    """`records`: task → how many records each shard of its train split holds ("mlm" is text); `validation`: of each task's
+    validation split, the same records; `given`: the features of all."""
     os.makedirs(directory, exist_ok=True)
     splits: dict[str, Any] = {}
-    for task, counts in records.items():
+    both = [(task, "train", counts) for task, counts in records.items()]
+    both += [(task, "validation", validation) for task in records if validation]
+    for task, split, counts in both:
         shards = []
         for number, count in enumerate(counts):
-            path = shard_path(directory, split_name(task, "train"), number, len(counts))
+            path = shard_path(directory, split_name(task, split), number, len(counts))
             with tensorflow().io.TFRecordWriter(path) as writer:
                 for key in range(1000 * number, 1000 * number + count):
                     values = [ids.tolist() for ids in pair(key, task)]
@@ -27,7 +33,7 @@ def write_job(directory: str, records: dict[str, list[int]], **given: list[int])
                     writer.write(serialise(task, f"{task}:{key}", f"page{key}", features))
             size, digest = os.path.getsize(path), sha256_file(path)
             shards.append({"file": os.path.basename(path), "records": count, "bytes": size, "sha256": digest})
-        splits[split_name(task, "train")] = {"records": sum(counts), "shards": shards}
+        splits[split_name(task, split)] = {"records": sum(counts), "shards": shards}
     write_tfds_metadata(directory, splits, "synthetic")
     with open(os.path.join(directory, "manifest.json"), "w") as file:
         json.dump({"splits": splits, "tokenizer_sha256": tokenizer().sha256}, file)

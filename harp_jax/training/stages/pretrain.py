@@ -1,6 +1,6 @@
 """Pre-training on pair records and on running text, and the MLM head that is trained alone where `init` has none."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from operator import itemgetter
 
@@ -12,13 +12,15 @@ from harp_jax.checkpoints.start import encoder_and_tokenizer, load_encoder, star
 from harp_jax.config import TAUGHT_PAIRS
 from harp_jax.input.lanes import mixture
 from harp_jax.input.packing import Reader, make_layout
+from harp_jax.input.ranking_groups import Judged
 from harp_jax.model.cross_encoder import Ranker
 from harp_jax.model.encoders.encoder import EncoderShape
 from harp_jax.objectives.masking import slots
 from harp_jax.objectives.objective import best_predictor
 from harp_jax.objectives.pretrain import Pretrain
+from harp_jax.ranking.selection import Selection
 from harp_jax.text.tokenizer import Tokenizer
-from harp_jax.training.stages.stage import CROSS_ENCODER, NoReader, Stage
+from harp_jax.training.stages.stage import CROSS_ENCODER, NoReader, Stage, selecting
 
 
 def pretrain_stage(config: ConfigDict, with_data: bool = True) -> Stage[EncoderShape]:
@@ -29,8 +31,13 @@ def pretrain_stage(config: ConfigDict, with_data: bool = True) -> Stage[EncoderS
     encoder, tokenizer, loaded = encoder_and_tokenizer(config)
     reader: Reader = NoReader(tasks)
     held_out: Reader | None = None
+    selection: Callable[[EncoderShape, str], Selection] | None = None
     if with_data:
         reader, held_out = _read_data(config, tokenizer)
+        if config.select:
+            if not config.eval_every:
+                raise InputError(f"select={config.select!r} needs evaluations; set --config.eval_every to a number of steps")
+            selection = selecting(config, CROSS_ENCODER, tokenizer, Judged.read(config))
     shares = mixture(reader.sizes, config.task_sampling)
     group = 1 + config.negatives
 
@@ -56,6 +63,7 @@ def pretrain_stage(config: ConfigDict, with_data: bool = True) -> Stage[EncoderS
         objective=objective,
         reader=reader,
         held_out=held_out,
+        selection=selection,
         layout=make_layout(config, tokenizer, reader, shares, group, group * config.batch_pairs),
         shares=shares,
         trivial=_trivial(config.data, tasks) if with_data and config.pair_weight else {},
@@ -134,7 +142,7 @@ def head_training(config: ConfigDict, stage: Stage[EncoderShape]) -> tuple[Confi
         assert isinstance(whole, Pretrain)
         return whole.head_alone()
 
-    return c, replace(stage, objective=objective, held_out=None, steps=config.mlm_head_steps)
+    return c, replace(stage, objective=objective, held_out=None, selection=None, steps=config.mlm_head_steps)
 
 
 def with_head(stage: Stage[EncoderShape], directory: str) -> Stage[EncoderShape]:

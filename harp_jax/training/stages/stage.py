@@ -48,7 +48,7 @@ class Family(Generic[Shape]):
 def _cross_encoder(shape: EncoderShape, params: dict, tokenizer: Tokenizer, config: ConfigDict) -> Scorer:
     from harp_jax.ranking.scorers import CrossEncoderScorer
 
-    marks = marks_of(tokenizer, config.marks)
+    marks = marks_of(tokenizer, config.get("marks", ()))
     return CrossEncoderScorer(shape, params, tokenizer, config.row_length, marks=marks)
 
 
@@ -58,7 +58,7 @@ def _save_cross_encoder(
     from harp_jax.checkpoints.huggingface import save_hf
     from harp_jax.ranking.scorers import PARTS
 
-    marks = marks_of(tokenizer, config.marks)
+    marks = marks_of(tokenizer, config.get("marks", ()))
     save_hf(directory, shape, {name: params[name] for name in PARTS}, tokenizer, "", marks)
 
 
