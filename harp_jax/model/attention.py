@@ -5,11 +5,10 @@
     "splash"  JAX's Pallas kernel: TPU, bfloat16 or float32, rows of a multiple of 128 tokens
     "auto"    "cudnn" on GPU in 16 bits, "splash" on TPU if it supports the rows, else "xla"
 
-TPU times are not measured, for lack of a TPU. Compiled for eight cores (configs/tpu_v3.py, 64 rows × 512, bfloat16, libtpu
-0.0.51), a step with "splash" instead of "xla" needs 2,859 instead of 3,179 MiB of temporaries per core on v3 and 2,406
-instead of 3,147 on v5e, and by XLA's estimate reads and writes 19.1 instead of 23.8 GB per core on v3 and 37.8 instead of
-49.7 on v5e, with the same collectives; its backward pass recomputes the scores, 7 products of T² instead of 6. Hence "auto"
-chooses it. Measure both with `benchmarks/step.py --attention=…` before a long run.
+TPU times are not measured, for lack of a TPU. Compiled for eight cores of v3 and v5e (configs/tpu_v3.py, 64 rows × 512,
+bfloat16), a step with "splash" instead of "xla" needs a tenth and a quarter less memory for temporaries, and by XLA's estimate
+reads and writes a fifth and a quarter less, with the same collectives; its backward pass recomputes the scores, 7 products of T²
+instead of 6. Hence "auto" chooses it. Measure both with `benchmarks/step.py --attention=…` before a long run.
 
 Attention dropout is off by default, so that all implementations train the same model. The kernels do not support it:
 `EncoderShape` rejects the combination, and "auto" then selects "xla".
