@@ -2,13 +2,10 @@
 
 import importlib
 import json
-import re
 import shutil
 import sys
 import tarfile
-import tomllib
 import zipfile
-from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -27,7 +24,6 @@ from tests.support import ROOT
 from tests.support.commands import python
 
 BUILD = "import sys, setuptools.build_meta as b; folder = sys.argv[1]; b.build_sdist(folder), b.build_wheel(folder)"
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
 @pytest.fixture(scope="module")
@@ -93,19 +89,6 @@ def test_the_wheel_runs_outside_the_repository(built, tmp_path):
     version = python(folder / "bin" / "harp", "--version", cwd=empty, PYTHONPATH=str(folder)).stdout
     assert version == f"harp_jax {__version__}\n"
     assert not list(empty.iterdir())
-
-
-def test_every_dependency_has_a_version_in_the_constraints():
-    pinned = {spelled(line.partition("==")[0]) for line in (ROOT / "constraints.txt").read_text().splitlines()}
-    # Not in constraints.txt: builds for hardware that is not there, and TensorFlow's package for other machines.
-    elsewhere = {"harp-jax", "tensorflow", "jax"}
-    required = [*PROJECT["dependencies"], *chain(*PROJECT["optional-dependencies"].values())]
-    names = {spelled(re.match(r"[\w.-]+", requirement)[0]) for requirement in required}
-    assert names - elsewhere <= pinned, sorted(names - elsewhere - pinned)
-
-
-def spelled(name: str) -> str:
-    return re.sub("[-_.]+", "-", name).lower()
 
 
 def calling(module: str, function: str, *arguments: object):
