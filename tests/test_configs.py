@@ -14,14 +14,6 @@ def loaded(name: str):
     return runpy.run_path(str(CONFIGS / name))["get_config"]()
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["tpu_v3", "gpu", "finetune", "finetune_msmarco_doc", "coarse_tune_orcas", "baselines/harp", "baselines/sjtf"],
-)
-def test_configs_for_accelerators_compute_in_16_bits(name):
-    assert loaded(f"{name}.py").dtype in ("bfloat16", "auto")
-
-
 @pytest.mark.parametrize("name", sorted(path.name for path in CONFIGS.glob("*.py") if path.name != "__init__.py"))
 def test_configs_load_and_start_with_their_command(name):
     assert loaded(name).stage in STAGES

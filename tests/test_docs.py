@@ -1,7 +1,6 @@
 """The documentation: its commands parse, its links lead somewhere, and what fast commands it has, run."""
 
 import ast
-import json
 import re
 import shutil
 
@@ -42,21 +41,6 @@ def test_python_blocks_compile(page):
     for text in blocks(page, "python"):
         if ">>>" not in text:  # those of the library's page are run as doctests
             ast.parse(text)
-
-
-def test_every_page_is_in_the_navigation():
-    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-    for page in PAGES[1:]:
-        assert f" {page.relative_to(ROOT / 'docs')}\n" in navigation
-
-
-def test_the_notebook_is_one_without_outputs():
-    notebook = json.loads((ROOT / "docs" / "notebook.ipynb").read_text(encoding="utf-8"))
-    assert notebook["nbformat"] == 4
-    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
-    assert cells and not any(cell["outputs"] for cell in cells)
-    for cell in cells:
-        ast.parse("".join(cell["source"]))
 
 
 def test_the_commands_of_evaluation_run(tmp_path, monkeypatch, capsys):
