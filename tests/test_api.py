@@ -3,8 +3,6 @@
 import math
 import os
 import re
-import subprocess
-import sys
 
 import jax
 import pandas
@@ -13,6 +11,7 @@ import pytest
 import harp_jax as hj
 from harp_jax.training.train import train
 from tests.support import ROOT, corpus
+from tests.support.commands import python
 from tests.support.ranking_collection import ranking_config, write_collection
 
 HEAVY = ("jax", "numpy", "flax", "optax", "orbax", "transformers", "tokenizers", "tensorflow", "pyarrow", "pandas")
@@ -35,8 +34,7 @@ def place(tmp_path_factory):
 
 def test_the_import_loads_nothing_heavy():
     code = f"import sys, harp_jax; dir(harp_jax); print([m for m in {HEAVY!r} if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    assert python("-c", code).stdout == "[]\n"
 
 
 EXAMPLES = """
@@ -53,12 +51,10 @@ WITHOUT_EXAMPLE = {"Documents", "InputError", "Windows", "read_qrels", "read_que
 
 def test_examples_run(place):
     """Each function's own docstring, and docs/library.md as one session, on one device."""
-    about = {"XDG_CACHE_HOME": str(place / "cache"), "JAX_NUM_CPU_DEVICES": "1"}
-    command = [sys.executable, "-c", EXAMPLES, str(ROOT / "docs" / "library.md")]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=place, env=os.environ | about)
-    assert done.returncode == 0, done.stderr[-3000:]
-    ran = dict(re.findall(r"^(\S+): (\d+) examples, 0 failures$", done.stdout, re.MULTILINE))
-    assert set(ran) == {*hj.__all__, "docs/library.md"}, done.stdout
+    page = ROOT / "docs" / "library.md"
+    printed = python("-c", EXAMPLES, page, cwd=place, XDG_CACHE_HOME=str(place / "cache")).stdout
+    ran = dict(re.findall(r"^(\S+): (\d+) examples, 0 failures$", printed, re.MULTILINE))
+    assert set(ran) == {*hj.__all__, "docs/library.md"}, printed
     assert {name for name, count in ran.items() if count == "0"} == WITHOUT_EXAMPLE | {"__version__"}
 
 
@@ -78,11 +74,8 @@ def test_dicts_frames_and_paths_are_one(place, monkeypatch):
     judged = [(q, d, level) for q, levels in qrels.items() for d, level in levels.items()]
     frame = pandas.DataFrame(judged, columns=["query_id", "doc_id", "relevance"])
     theirs = frames[0].set_axis(["query_id", "doc_id", "score"], axis=1)
-    tables = [
-        hj.evaluate(qrels, {"BM25": run}),
-        hj.evaluate(frame, {"BM25": theirs}),
-        hj.evaluate(str(place / "qrels.txt"), {"BM25": paths[0]}),
-    ]
+    given = ((qrels, run), (frame, theirs), (str(place / "qrels.txt"), paths[0]))
+    tables = [hj.evaluate(labels, {"BM25": ranked}) for labels, ranked in given]
     assert tables[0].mean == tables[1].mean == tables[2].mean
     assert tables[0].to_frame().loc["BM25"].to_dict() == tables[0].mean["BM25"]
     assert f"BM25  {tables[0].mean['BM25']['RR@10']:.4f}" in tables[0]._repr_html_()

@@ -9,17 +9,10 @@ from harp_jax.training.dry_run import dry_run
 from harp_jax.training.train import train
 
 BAD = {
-    "steps": (-1,),
-    "batch_pairs": (-3, 0),
     "learning_rate": (float("nan"), 1e30, float("inf"), -1.0),
-    "lanes": (0,),
-    "model.heads": (0, 5),
-    "dtype": ("float46", ""),
-    "mlm_side": ("both sides",),
-    "pair_loss": ("l2",),
-    "mesh.data": (0,),
-    "seed": (-1, 10**30),
-}
+    "steps": (-1,), "batch_pairs": (-3, 0), "lanes": (0,), "model.heads": (0, 5), "mesh.data": (0,), "seed": (-1, 10**30),
+    "dtype": ("float46", ""), "mlm_side": ("both sides",), "pair_loss": ("l2",),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("field", BAD)

@@ -1,7 +1,6 @@
 """ONNX and OpenVINO: the ranker in either scores and ranks as it does here. Skipped where the packages are not installed."""
 
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -11,12 +10,12 @@ import pytest
 
 from harp_jax.checkpoints.export import truncated
 from harp_jax.checkpoints.huggingface import load_hf
-from harp_jax.checkpoints.onnx_openvino import FILES, feed, write_onnx, write_openvino
+from harp_jax.checkpoints.onnx_openvino import FILES, write_onnx, write_openvino
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import read_qrels, read_queries
 from harp_jax.evaluation.evaluate import evaluate
-from harp_jax.input.packing import pair_rows
 from harp_jax.model.cross_encoder import init_params
+from harp_jax.ranking.runtimes import RuntimeScorer, onnx_runtime, openvino_runtime
 from harp_jax.ranking.scorers import CrossEncoderScorer
 from harp_jax.text.tokenizer import NO_MARKS, load_tokenizer
 from tests.support.commands import python
@@ -69,22 +68,7 @@ def real():
     return scored(config, params, replace(load_tokenizer(directory), max_length=256), texts, REAL)
 
 
-def session(path: str) -> Callable:
-    """`checkpoints.formats.feed` of some pairs → their scores [pairs]."""
-    if path.endswith(".onnx"):
-        import onnxruntime
-
-        opened = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-        return lambda inputs: opened.run(["logits"], inputs)[0][:, 0]
-    import openvino
-
-    # The default precision is that of the machine, bfloat16 on some.
-    model = openvino.Core().compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
-    return lambda inputs: model(inputs)["logits"][:, 0]
-
-
 def weights(path: str) -> int:
-    """Bytes of the weights of a model file."""
     if path.endswith(".xml"):
         return os.path.getsize(path.replace(".xml", ".bin"))
     import onnx
@@ -110,8 +94,9 @@ def test_drift_of_scores_and_of_ndcg_is_bounded(request, tmp_path, name, model):
     else:
         write_openvino(str(tmp_path), m.config, m.params, m.tokenizer, m.pairs[::2])
     for int8 in (False, True):
-        run = session(str(tmp_path / FILES[name, int8]))
-        found = np.concatenate([run(feed(m.config, *pair_rows([pair], 1, 0, m.tokenizer))) for pair in m.pairs])
+        path = str(tmp_path / FILES[name, int8])
+        runtime = onnx_runtime(path) if name == "onnx" else openvino_runtime(path, "float32")
+        found = RuntimeScorer(runtime, m.config, m.tokenizer).score(m.pairs)
         assert found.shape == m.scores.shape and np.isfinite(found).all()
         drift = np.sqrt(np.mean((found - m.scores) ** 2)) / m.scores.std()
         change = abs(ndcg(found, m.relevant) - ndcg(m.scores, m.relevant))

@@ -37,15 +37,12 @@ def tokenizers(tmp_path_factory):
 @pytest.mark.parametrize("kind", ["modernbert-mean", "roberta", "xlm-roberta", "distilbert", "bert"])
 def test_a_cross_encoder_of_transformers_scores_as_there(kind, tokenizers, tmp_path):
     """And so do the starts of pre-training and, with its head, of fine-tuning, and its export there, with the same tensors."""
+    import torch
     from sentence_transformers import CrossEncoder
 
     tokenizer = tokenizers[kind.partition("-mean")[0]]
-    directory, export = (
-        saved(kind, tokenizer, tmp_path / "model", more=30),
-        str(tmp_path / "export"),
-    )  # more than tokens
-    import torch
-
+    directory = saved(kind, tokenizer, tmp_path / "model", more=30)  # than tokens
+    export = str(tmp_path / "export")
     theirs = CrossEncoder(str(directory), device="cpu").predict(PAIRS, activation_fn=torch.nn.Identity())
     save_hf(export, *load_hf(str(directory)), load_tokenizer(tokenizer), "")
     assert load_file(f"{export}/model.safetensors").keys() == load_file(f"{directory}/model.safetensors").keys()
@@ -74,16 +71,12 @@ def test_a_modular_head_scores_as_there_and_stays_when_it_is_exported(kind, pool
     h = encoder.get_embedding_dimension()
     norm = LayerNorm(h)
     torch_nn.init.normal_(norm.norm.bias)
-    inner = {
-        "modernbert": [Dense(h, h, bias=False, activation_function=torch_nn.GELU()), norm],
-        "xlm-roberta": [Dense(h, h, activation_function=torch_nn.Tanh())],
-    }[kind]
+    inner = [Dense(h, h, activation_function=torch_nn.Tanh())]
+    if kind == "modernbert":
+        inner = [Dense(h, h, bias=False, activation_function=torch_nn.GELU()), norm]
     last = Dense(h, 1, activation_function=torch_nn.Identity(), module_output_name="scores")
-    model = CrossEncoder(
-        modules=[encoder, Pooling(h, pooling_mode=pooling), *inner, last],
-        activation_fn=torch_nn.Identity(),
-        device="cpu",
-    )
+    modules = [encoder, Pooling(h, pooling_mode=pooling), *inner, last]
+    model = CrossEncoder(modules=modules, activation_fn=torch_nn.Identity(), device="cpu")
     model.save_pretrained(str(tmp_path / "modular"))
     theirs = model.predict(PAIRS)
     shape, params = load_hf(str(tmp_path / "modular"))

@@ -147,8 +147,7 @@ def test_a_closed_pipe_ends_quietly():
 def test_closed_streams_are_no_crash(tmp_path):
     (tmp_path / "labels.tsv").write_text("fish\td1\t1\n")
     for file, status in (("labels.tsv", 0), ("absent", 2)):
-        result = shell(
-            f"python -m harp_jax queries labels --labels={tmp_path}/{file} --output={tmp_path}/out >&- 2>&- <&-"
-        )
+        given = f"--labels={tmp_path}/{file} --output={tmp_path}/out"
+        result = shell(f"python -m harp_jax queries labels {given} >&- 2>&- <&-")
         assert result.returncode == status
     assert (tmp_path / "out" / "queries.tsv").read_text() == "l1\tfish\n"

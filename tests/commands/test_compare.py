@@ -122,7 +122,6 @@ def test_a_dry_run_lists_the_commands(beir, tmp_path, capsys, options, steps, pr
 
 @pytest.mark.real
 def test_a_comparison_ends_in_a_report_and_is_not_repeated(beir, tmp_path):
-    """Of our BERT with a cross-encoder of transformers."""
     tokenizer = save_trained("modernbert", str(tmp_path / "tokenizer"), [" ".join(each) for each in DOCS.values()], 300)
     models = [tmp_path / "site" / "ranker", saved("modernbert", tokenizer, tmp_path / "modern")]
     words = ["compare", beir, *(f"--model={each}" for each in models), "--fuse", "--tune", "--fields=title,body"]

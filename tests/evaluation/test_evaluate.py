@@ -87,12 +87,9 @@ def test_intervals_of_means_follow_the_normal_approximation():
 
 
 def test_names_are_short_where_they_can_be():
-    assert name_runs(["a/x.trec", "b/x.trec", "c/y.trec.gz", "ours=a,b"]) == {
-        "a/x.trec": ["a/x.trec"],
-        "b/x.trec": ["b/x.trec"],
-        "y": ["c/y.trec.gz"],
-        "ours": ["a", "b"],
-    }
+    alike = {name: [name] for name in ("a/x.trec", "b/x.trec")}
+    expected = alike | {"y": ["c/y.trec.gz"], "ours": ["a", "b"]}
+    assert name_runs([*alike, "c/y.trec.gz", "ours=a,b"]) == expected
     with pytest.raises(InputError, match="NAME=PATH"):
         name_runs(["x=a", "x=b"])
 
@@ -233,7 +230,6 @@ AT_RANK = {"ndcg_cut": "nDCG@{}", "P": "P@{}", "recall": "R@{}"}
 
 
 def printed(name: str) -> dict[tuple[str, str], float]:
-    """(our name of the measure, qid or "all") → value."""
     found = {}
     with open(shared("trec_eval", name)) as file:
         for line in file:
@@ -269,11 +265,3 @@ def test_equals_trec_eval(qrels, run, output, relevant):
     for (measure, qid), value in expected.items():
         ours = table.mean["run"] if qid == "all" else {m: v[qid] for m, v in table.per_query["run"].items()}
         assert math.isclose(ours[parsed[measure]], value, abs_tol=5.001e-5), (measure, qid)
-
-
-def test_runs_may_be_plain_dictionaries(runs):
-    plain = {qid: dict(zip(one.docids, one.scores)) for qid, one in runs["first.trec"].items()}
-    found = evaluate(QRELS, {"plain": plain, "both": [plain, runs["first.trec"]]}, "RR@10 AP")
-    expected = evaluate(QRELS, runs, "RR@10 AP").per_query["first.trec"]
-    assert found.per_query["plain"] == found.per_query["both"] == expected
-    assert str(found) == found.text() == found.format("text")

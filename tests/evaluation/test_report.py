@@ -1,6 +1,7 @@
 """The report: a verdict in words, the table, curves, wins and losses, cost; as a page that needs nothing else, and as Markdown."""
 
 import json
+import math
 import os
 import re
 from html.parser import HTMLParser
@@ -160,10 +161,7 @@ def test_wrong_options_are_named(runs, tmp_path):
 
 
 def test_panels_share_their_axes_and_draw_what_is_there(tmp_path):
-    short = [
-        {"step": 1, "split": "validation", "rqp_accuracy": 0.9},
-        {"step": 2, "split": "train", "loss": float("nan")},
-    ]
+    short = [{"step": 1, "split": "validation", "rqp_accuracy": 0.9}, {"step": 2, "split": "train", "loss": math.nan}]
     panels = panels_of(read_curves({"long": str(workdir(tmp_path / "w", qdm_accuracy=0.3))}) | {"short": short})
     by_title = {panel.title: panel for panel in panels}
     rqp, qdm = by_title["RQP accuracy, held-out pairs"], by_title["QDM accuracy, held-out pairs"]
@@ -197,12 +195,7 @@ def plan(runs):
         f"--measures=RR@10 --chance=bm25 --per_query={output}/table-1.tsv",
     }
     for name, words in commands.items():
-        record = {
-            "name": name,
-            "command": f"python -m harp_jax {words}",
-            "seconds": 60.0,
-            "memory_bytes": 3_000_000_000,
-        }
+        record = {"name": name, "command": f"python -m harp_jax {words}", "seconds": 60.0, "memory_bytes": 3 * 10**9}
         (output / ".plan" / f"{name}-1.json").write_text(json.dumps(record))
     return output
 

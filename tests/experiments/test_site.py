@@ -82,10 +82,8 @@ def test_the_recipe_is_one_of_equal_lengths():
 def test_too_few_links_are_counted():
     counts = {"documents": 90, "links_kept": 4000, "queries": 300, "losses": {"link-unresolved": {"count": 7}}}
     assert site.shortage(counts) == ""
-    few = (
-        "(20 test queries, 50 needed; that takes about 10,000 links like these 4,000). Dropped most: link-unresolved 7"
-    )
-    assert few in site.shortage(counts | {"queries": 20})
+    few = "(20 test queries, 50 needed; that takes about 10,000 links like these 4,000). Dropped most: link-unresolved"
+    assert f"{few} 7" in site.shortage(counts | {"queries": 20})
     assert "too few links (12 usable, 500 needed). Dropped most" in site.shortage(counts | {"links_kept": 12})
 
 
@@ -204,9 +202,8 @@ def test_the_library_warns_of_a_ranker_that_the_verdict_leaves_out(pages, monkey
     save_hf(str(pages / "x" / name), CONFIG, random_params(CONFIG), small_tokenizer(), "")
     found = {"words": "use BM25 alone."}
     monkeypatch.setattr(SiteRun, "run", lambda run: found)
-    pretrain = functools.partial(
-        hj.Reranker.pretrain, hj.Site("", {"pages": (str(pages / "pages.jsonl"),)}), str(pages / "x")
-    )
+    of_pages = hj.Site("", {"pages": (str(pages / "pages.jsonl"),)})
+    pretrain = functools.partial(hj.Reranker.pretrain, of_pages, str(pages / "x"))
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         assert pretrain().directory == str(pages / "x" / name)

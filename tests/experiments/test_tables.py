@@ -32,7 +32,6 @@ def in_process(monkeypatch):
 
 
 def rows(path: str) -> dict[tuple[str, str], list[float]]:
-    """(system, measure) → values of the queries."""
     found: dict[tuple[str, str], list[float]] = {}
     with open(path) as file:
         for line in file.readlines()[1:]:

@@ -1,6 +1,7 @@
-"""Dropout, and what a GPU recomputes: the fraction, independent elements, the same bits on every mesh, less memory."""
+"""Dropout, word embeddings, what a GPU recomputes: the fraction, independent elements, the same bits on every mesh, less memory."""
 
 import re
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -15,8 +16,12 @@ from harp_jax.model import cross_encoder, layers
 from harp_jax.model.attention import Place
 from harp_jax.model.cross_encoder import Ranker
 from harp_jax.model.cross_encoder import vocabulary_cross_entropy as cross_entropy
+from harp_jax.model.encoders import bert
 from harp_jax.model.layers import Dropout, random_words
 from tests.support.tiny_bert import CONFIG, PAIRS, pair_batch, random_params, small_tokenizer
+
+PARAMS = random_params(CONFIG)
+BATCH = pair_batch(small_tokenizer(CONFIG.vocab_size), PAIRS)
 
 
 @pytest.mark.parametrize("impl", ["threefry2x32", "rbg"])
@@ -50,11 +55,10 @@ def test_bits_do_not_depend_on_the_mesh():
 
 
 def test_a_gpu_stores_less_and_computes_the_same(monkeypatch):
-    batch = {name: jnp.asarray(x) for name, x in pair_batch(small_tokenizer(CONFIG.vocab_size), PAIRS).items()}
-    batch["cls_offset"] = jnp.zeros((len(PAIRS), 1), jnp.int32)
+    batch = jax.tree.map(jnp.asarray, BATCH | {"cls_offset": np.zeros((len(PAIRS), 1), np.int32)})
     positions = jnp.asarray([[1, 3, 5]] * len(PAIRS))
     targets = jnp.take_along_axis(batch["tokens"], positions, axis=1)
-    model, params = Ranker(CONFIG), jax.tree.map(jnp.asarray, random_params(CONFIG))
+    model, params = Ranker(CONFIG), jax.tree.map(jnp.asarray, PARAMS)
 
     def loss(params):
         def both(ranker):
@@ -81,3 +85,35 @@ def test_the_gradient_of_the_words_copies_no_logits():
     loss = lambda words: cross_entropy(hidden, words, bias, targets)[0].sum()  # noqa: E731
     program = jax.jit(jax.grad(loss)).lower(jnp.ones((500, 16))).compile().as_text()
     assert not re.search(r"f32\[\d+,\d+,500\]\S* (copy|transpose)\(", program)
+
+
+def test_dropout_unless_deterministic():
+    @jax.jit
+    def apply(key):
+        rngs = {"dropout": jax.random.key(key)}
+        return Ranker(CONFIG).apply({"params": PARAMS}, BATCH, False, method="encode", rngs=rngs)
+
+    assert np.abs(apply(0) - apply(1)).max() > 0.1
+    np.testing.assert_array_equal(apply(0), apply(0))
+
+
+def test_attention_dropout_off_and_on():
+    """The code path with dropout of attention weights computes the same attention: a rate near 0 changes nothing."""
+    near, rngs = replace(CONFIG, dropout=0.0, attention_dropout=1e-9), {"dropout": jax.random.key(0)}
+    found = Ranker(near).apply({"params": PARAMS}, BATCH, False, method="encode", rngs=rngs)
+    expected = Ranker(CONFIG).apply({"params": PARAMS}, BATCH, method="encode")
+    real = BATCH["segment_ids"] > 0
+    np.testing.assert_allclose(found[real], expected[real], rtol=0, atol=1e-5)
+
+
+def test_bfloat16_sums_the_gradient_of_a_frequent_word_in_float32():
+    rng = np.random.default_rng(0)
+    tokens, positions = np.full((64, 64), 7, np.int32), np.tile(np.arange(64), (64, 1))
+    direction = rng.normal(1, 1, (64, 64, CONFIG.hidden)).astype(np.float32)
+    grads = {}
+    for dtype in ("float32", "bfloat16"):
+        layer = bert.Embeddings(replace(CONFIG.computing_in(dtype), max_positions=64))
+        params = layer.init(jax.random.key(0), tokens, positions, tokens * 0, True)
+        loss = lambda p, layer=layer: (layer.apply(p, tokens, positions, tokens * 0, True) * direction).sum()  # noqa: E731
+        grads[dtype] = np.asarray(jax.grad(loss)(params)["params"]["word"]["embedding"][7])
+    np.testing.assert_allclose(grads["bfloat16"], grads["float32"], rtol=0, atol=0.01 * np.abs(grads["float32"]).max())

@@ -21,6 +21,8 @@ from tests.support.objective import loss_of
 from tests.support.synthetic import EMPTY, TEMPLATE, VOCAB
 from tests.support.tiny_run import tiny_config, tiny_stage
 
+KEY = jax.random.key(0, impl="threefry2x32")
+
 
 @pytest.fixture(scope="module")
 def setting(tmp_path_factory):
@@ -39,9 +41,7 @@ def test_packed_pair_losses_equal_a_loop_over_single_sequences(setting):
     config, stage, params = setting
     objective = dataclasses.replace(stage.objective(stage.shape), mlm_rate=0.0)
     batch = batch_of(config, stage)
-    loss, sums = jax.jit(lambda p, b, key: loss_of(objective, p, b, key))(
-        params, batch, jax.random.key(0, impl="threefry2x32")
-    )
+    loss, sums = jax.jit(lambda p, b: loss_of(objective, p, b, KEY))(params, batch)
 
     single = dataclasses.replace(stage.layout, rows=1, group_size=1)
     hinges: dict[int, list[float]] = {0: [], 1: []}  # by task
@@ -79,14 +79,14 @@ def test_losses_of_several_negatives_equal_a_loop_and_have_gradients(setting, na
     rng = np.random.default_rng(0)
     teacher = [tuple(np.random.default_rng(1).normal(0, 2, size)) for size in (2, 3, 4, 4, 2)]
     text = lambda: rng.integers(5, VOCAB, int(rng.integers(4, 30))).astype(np.int32)  # noqa: E731
-    groups = [
-        Group(0, pair_sequences(text(), text(), EMPTY, text(), 128, TEMPLATE, more_docs=[text() for _ in t[2:]]), t)
-        for t in teacher
-    ]
+    groups = []
+    for taught in teacher:
+        more = [text() for _ in taught[2:]]
+        groups.append(Group(0, pair_sequences(text(), text(), EMPTY, text(), 128, TEMPLATE, more_docs=more), taught))
     lengths = [tuple(map(len, group.sequences)) for group in groups]
     batch = fill(groups, next(plan(lengths, layout)), layout, 0)
     assert batch["group_valid"].sum() == 5 < batch["group_valid"].size
-    loss, sums = loss_of(objective, params, batch, jax.random.key(0, impl="threefry2x32"))
+    loss, sums = loss_of(objective, params, batch, KEY)
     found = forward(objective.ranker, params, batch, None).scores.reshape(-1)
     expected, right = [], []
     for members, taught in zip(batch["members"][0], teacher):
@@ -100,7 +100,7 @@ def test_losses_of_several_negatives_equal_a_loop_and_have_gradients(setting, na
     assert [len(group.sequences) for group in groups] == [2, 3, 4, 4, 2] and np.std(expected) > 0.05
     assert float(loss) == pytest.approx(0.7 * np.mean(expected), rel=1e-5)
     assert float(sums["right/rqp"]) == pytest.approx(sum(right), rel=1e-6) and sums["pairs"] == 5
-    gradient, _ = gradients(objective, params, batch, jax.random.key(0, impl="threefry2x32"), None)
+    gradient, _ = gradients(objective, params, batch, KEY, None)
     norms = [float(np.abs(leaf).max()) for leaf in jax.tree.leaves(gradient)]
     assert np.isfinite(norms).all() and max(norms) > 0
 
@@ -126,10 +126,9 @@ def test_four_microbatches_give_the_gradients_of_one_batch(setting):
     layout = dataclasses.replace(stage.layout, microbatches=4)
     parts = batch_of(config, stage, layout)
     whole = {name: x.reshape(-1, *x.shape[2:]) for name, x in parts.items()}
-    key = jax.random.key(0, impl="threefry2x32")
     with jax.enable_x64(True):  # otherwise rounding of these large scores would hide a difference
         params = jax.tree.map(lambda x: np.asarray(x, np.float64), params)
-        compute = jax.jit(lambda params, batch: gradients(objective, params, batch, key, None))
+        compute = jax.jit(lambda params, batch: gradients(objective, params, batch, KEY, None))
         (found, sums), (expected, whole_sums) = compute(params, parts), compute(params, whole)
     assert parts["tokens"].ndim == 3 and sums["mlm_tokens"] == whole_sums["mlm_tokens"] > 100
     for name in sums:

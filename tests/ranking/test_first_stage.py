@@ -10,7 +10,7 @@ import pytest
 import harp_jax as hj
 from harp_jax.base.errors import InputError
 from harp_jax.corpus.documents import Documents
-from harp_jax.corpus.trec import Ranking, Run, read_qrels, read_queries, read_run
+from harp_jax.corpus.trec import Ranking, read_qrels, read_queries, read_run
 from harp_jax.evaluation.evaluate import evaluate
 from harp_jax.ranking import first_stage
 from harp_jax.ranking.first_stage import read_anchors
@@ -279,12 +279,6 @@ def test_tuning_refuses_what_it_cannot_use(judged):
             tune(judged, k1="1", b="0", folds=judged / "folds", **given)
 
 
-def retrieve(docs: Documents, queries, k: int, model: str = "bm25", excluded=None, **parameters: float) -> Run:
-    collection = Collection(docs.texts())
-    found = first_stage.retrieve(model, collection, [(parameters, queries)], k, excluded)
-    return {qid: Ranking.of(docids, scores) for qid, docids, scores in found}
-
-
 @pytest.mark.real
 def test_cranfield(tmp_path):
     """AP hangs on what is done with the document that each question came from (k1 1.2, b 0.75: .31, .36, .42).
@@ -297,10 +291,10 @@ def test_cranfield(tmp_path):
     qrels, queries = read_qrels(shared("cranfield", "qrels.txt")), read_queries(shared("cranfield", "queries.tsv"))
     assert sum(level > 0 for judged in qrels.values() for level in judged.values()) == 1612
     excluded = first_stage.excluded_of(shared("cranfield", "source_documents.tsv"))
-    runs = {
-        "bm25": retrieve(docs, queries, 1000, excluded=excluded, k1=1.2, b=0.75),
-        "ql": retrieve(docs, queries, 1000, "ql", excluded, mu=250.0),
-    }
+    collection, runs = Collection(docs.texts()), {}
+    for model, parameters in (("bm25", {"k1": 1.2, "b": 0.75}), ("ql", {"mu": 250.0})):
+        found = first_stage.retrieve(model, collection, [(parameters, queries)], 1000, excluded)
+        runs[model] = {qid: Ranking.of(docids, scores) for qid, docids, scores in found}
     table = evaluate(qrels, runs, "AP nDCG@10 R@100")
     print(table.mean)
     assert not any(table.missing.values()) and not any(table.unknown.values())

@@ -24,9 +24,6 @@ def test_mean_of_normalised_scores():
     # a: (1 + .5)/2, b: (.5 + 0)/2 (missing: the lowest), c: 0, d: (0 + 1)/2
     assert found["q1"] == pytest.approx({"a": 0.75, "b": 0.25, "c": 0.0, "d": 0.5})
     assert found["q2"] == {"x": 0.5} and found["q3"] == {"z": 0.5, "y": 0.0}
-
-
-def test_normalisations():
     assert normalised(np.array([2.0, 2.0]), "minmax").tolist() == [1, 1]
     assert normalised(np.array([2.0, 3.0]), "none").tolist() == [2, 3]
 

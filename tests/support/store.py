@@ -54,9 +54,8 @@ class Store(BaseHTTPRequestHandler):
         if given["uploadType"] == "resumable" and "upload_id" not in given:
             number = uuid.uuid4().hex
             UPLOADS[number] = given.get("name") or json.loads(body)["name"]
-            place = (
-                f"http://{self.headers['Host']}{self.path.partition('?')[0]}?uploadType=resumable&upload_id={number}"
-            )
+            path = self.path.partition("?")[0]
+            place = f"http://{self.headers['Host']}{path}?uploadType=resumable&upload_id={number}"
             self.answer(200, Location=place)
             return
         if given["uploadType"] == "multipart":
@@ -94,13 +93,11 @@ class Store(BaseHTTPRequestHandler):
                 self.answer(200, content, **headers)
                 return
             size = len(content)
-            first, last = (
-                (int(part[1]), int(part[2] or size - 1)) if part[1] else (max(0, size - int(part[2])), size - 1)
-            )
+            first = int(part[1]) if part[1] else max(0, size - int(part[2]))
+            last = min(int(part[2] or size), size - 1) if part[1] else size - 1
             if first >= size:
                 self.answer(416)
                 return
-            last = min(last, size - 1)
             self.answer(206, content[first : last + 1], Content_Range=f"bytes {first}-{last}/{size}", **headers)
 
     def described(self, name: str) -> dict[str, str]:

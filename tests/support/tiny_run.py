@@ -8,12 +8,14 @@ import os
 import sys
 import time
 
+import jax
 from ml_collections import ConfigDict
 
 from harp_jax import config as configs
 from harp_jax.input.packing import make_layout
 from harp_jax.training.stages.pretrain import pretrain_stage
 from harp_jax.training.stages.stage import Stage
+from harp_jax.training.train import train
 from tests.support.synthetic import SyntheticReader, tokenizer
 
 
@@ -40,14 +42,19 @@ def tiny_stage(config: ConfigDict) -> Stage:
     return dataclasses.replace(stage, reader=reader, held_out=held_out if config.eval_every else None, layout=layout)
 
 
+def run_tiny(directory, devices: int = 1, change=lambda stage: stage, **changes) -> str:
+    """Trains in `directory`/run, with a changed stage where given, and returns it."""
+    config = tiny_config(str(directory), **changes)
+    workdir = os.path.join(directory, "run")
+    train(config, workdir, change(tiny_stage(config)), jax.devices()[:devices])
+    return workdir
+
+
 if __name__ == "__main__":
     import ast
 
-    import jax
-
     from harp_jax.base.cli import fail
     from harp_jax.base.errors import InputError
-    from harp_jax.training.train import train
 
     options = dict(argument.split("=", 1) for argument in sys.argv[2:])
     if "compile_delay" in options:

@@ -161,9 +161,8 @@ def test_fine_tuning_goes_on_from_it_with_the_same_marks(clicked, trained, tmp_p
     last = json.loads((trained / "metrics.jsonl").read_text().splitlines()[-1])
     assert {"clicked_accuracy", "replaced_accuracy", "mlm_loss"} <= last.keys()
     marks = ("[unused0]", "[unused1]")
-    stage = finetune_stage(
-        ranking_config(clicked, init=str(trained), tokenizer="", init_head="pretrained", marks=marks)
-    )
+    changes = {"init": str(trained), "init_head": "pretrained", "marks": marks}
+    stage = finetune_stage(ranking_config(clicked, tokenizer="", **changes))
     (group,) = stage.reader.read(0, "rank", 0, 1)
     ids = [stage.vocabulary.vocab[mark] for mark in marks]
     assert all([int(s.query[0]), int(s.document[0])] == ids for s in group.sequences)

@@ -109,14 +109,10 @@ ENTRY %main (a: bf16[64,32], b: bf16[32,16], c: f32[1024,512], q: bf16[2,128,4,6
 def test_products_kernels_and_moves_of_a_program():
     found = contents(HLO, loops=3)
     one, head = 2.0 * 64 * 16 * 32, 2.0 * 2 * 4 * 128 * 128 * 64
-    assert found.products[:2] == [
-        Product(one, "bf16", "bert/layer_0/mlp/up/dot_general", "Triton"),
-        Product(one, "bf16", "lib", "cuBLASLt"),
-    ]
-    assert [(p.flops, p.by) for p in found.products[2:4]] == [
-        (2 * head, "cuDNN"),
-        (5 * head, "cuDNN"),
-    ]  # forward; backward recomputes the scores
+    up = "bert/layer_0/mlp/up/dot_general"
+    assert found.products[:2] == [Product(one, "bf16", up, "Triton"), Product(one, "bf16", "lib", "cuBLASLt")]
+    # Forward; backward recomputes the scores.
+    assert [(p.flops, p.by) for p in found.products[2:4]] == [(2 * head, "cuDNN"), (5 * head, "cuDNN")]
     assert found.products[4:] == [Product(2.0 * 8**3, "f32", "inner")] * 3
     assert found.flops("f32") == 6 * 8**3 and found.attention == (1, 1)
     assert found.kernels == 6 + 3

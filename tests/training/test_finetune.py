@@ -2,7 +2,6 @@
 
 import dataclasses
 import os
-from pathlib import Path
 
 import jax
 import numpy as np
@@ -48,9 +47,8 @@ WORTH = {f"d{i}": float(x) for i, x in enumerate(np.random.default_rng(0).normal
 @pytest.fixture
 def teacher(tmp_path):
     """A teacher that likes some documents, whatever the query, and does not know d8."""
-    (tmp_path / "teacher.trec").write_text(
-        "".join(f"q{i} Q0 {d} 1 {s} x\n" for i in range(40) for d, s in WORTH.items() if d != "d8")
-    )
+    known = [f"{docid} 1 {worth} x" for docid, worth in WORTH.items() if docid != "d8"]
+    (tmp_path / "teacher.trec").write_text("".join(f"q{i} Q0 {rest}\n" for i in range(40) for rest in known))
     return str(tmp_path / "teacher.trec")
 
 
@@ -145,7 +143,6 @@ def test_the_head_is_fresh_or_pretrained(collection, tmp_path):
 
 
 def test_selection_keeps_the_best_of_all_evaluations(collection, tmp_path, monkeypatch):
-    """The selected parameters are those of the best step, and the export takes them, not the last ones."""
     from harp_jax.api import Reranker
     from harp_jax.checkpoints.export import export_model
     from harp_jax.checkpoints.huggingface import load_hf
@@ -175,16 +172,6 @@ def test_selection_keeps_the_best_of_all_evaluations(collection, tmp_path, monke
     _, started = load_encoder(workdir)
     _, exported = load_hf(str(tmp_path / "model"))
     jax.tree.map(np.testing.assert_array_equal, {n: started[n] for n in exported}, exported)
-    # A changed byte of the selected parameters or a damaged record is named, never scored with.
-    record = tmp_path / "run" / "selected" / "selection.json"
-    weights = Path(found["model"]) / "model.safetensors"
-    for path, old, new in ((record, b"{", b"\xff"), (weights, weights.read_bytes()[-4:], b"\0\0\xc0\x7f")):
-        before = path.read_bytes()
-        path.write_bytes(before.replace(old, new, 1))
-        for load in (load_encoder, Reranker.from_pretrained):
-            with pytest.raises(InputError, match=f"{path.name} (was changed since it was|is not a JSON object)"):
-                load(workdir)
-        path.write_bytes(before)
 
 
 @pytest.mark.parametrize(

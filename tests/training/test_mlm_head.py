@@ -11,9 +11,8 @@ import pytest
 from harp_jax.checkpoints.huggingface import load_hf, save_hf
 from harp_jax.checkpoints.recorded import read_metrics
 from harp_jax.checkpoints.start import load_encoder
-from harp_jax.training.train import train
 from tests.support.synthetic import tokenizer
-from tests.support.tiny_run import tiny_config, tiny_stage
+from tests.support.tiny_run import run_tiny
 from tests.support.training_processes import same_parameters
 
 
@@ -21,21 +20,16 @@ from tests.support.training_processes import same_parameters
 def headless(tmp_path_factory) -> str:
     """A Hugging Face directory with an encoder and a pooler."""
     root = tmp_path_factory.mktemp("headless")
-    config = tiny_config(str(root), steps=2)
-    train(config, str(root / "run"), tiny_stage(config), jax.devices()[:1])
-    shape, params = load_encoder(str(root / "run"))
+    shape, params = load_encoder(run_tiny(root, steps=2))
     save_hf(str(root / "hf"), shape, {name: params[name] for name in ("encoder", "pooler")}, tokenizer(), "")
     return str(root / "hf")
 
 
 def run(directory, init: str, **changes) -> str:
-    config = tiny_config(str(directory), init=init, tokenizer="", steps=2, **changes)
-    workdir = os.path.join(directory, "run")
-    stage = tiny_stage(config)
-    # Few documents: which words they have is there to be learned.
-    few = dataclasses.replace(stage, reader=dataclasses.replace(stage.reader, records=3))
-    train(config, workdir, few, jax.devices()[:1])
-    return workdir
+    def few(stage):  # documents: which words they have is there to be learned
+        return dataclasses.replace(stage, reader=dataclasses.replace(stage.reader, records=3))
+
+    return run_tiny(directory, change=few, init=init, tokenizer="", steps=2, **changes)
 
 
 def test_the_head_learns_and_the_encoder_keeps_every_bit(headless, tmp_path, monkeypatch):

@@ -13,8 +13,6 @@ from harp_jax.base.randomness import generator
 from harp_jax.checkpoints.checkpoint import load_params
 from harp_jax.checkpoints.recorded import best, read_metrics
 from harp_jax.checkpoints.start import load_encoder
-from harp_jax.commands.rerank import arguments_parser
-from harp_jax.commands.rerank import main as rerank_main
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import ordered, read_queries, read_run
 from harp_jax.evaluation.evaluate import evaluate
@@ -23,6 +21,7 @@ from harp_jax.ranking.rerank import load_scorer, rankings
 from harp_jax.text.words import count_words, load_words
 from harp_jax.training.stages.neural_ir import neural_ir_stage
 from harp_jax.training.train import train
+from tests.support.commands import command
 from tests.support.objective import loss_of
 
 NEGATIVES, LENGTH, TRAINED, HELD_OUT = 4, 12, 400, 60
@@ -204,7 +203,7 @@ def trained(planted, tmp_path_factory):
 def reranked(workdir, planted, output, *more, **changed):
     options = {"model": workdir, "docs": planted / "docs.tsv", "queries": planted / "queries.tsv"}
     options |= {"run": planted / "test.trec", "output": output, **changed}
-    rerank_main(arguments_parser().parse_args([*(f"--{k}={v}" for k, v in options.items()), *more]))
+    command("rerank", *more, **options)
     return read_run(str(output))
 
 

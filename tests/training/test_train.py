@@ -1,5 +1,6 @@
 """The loop on real devices and real processes: the same losses on every mesh, exact resume, clear errors."""
 
+import argparse
 import dataclasses
 import json
 import math
@@ -16,21 +17,14 @@ import pytest
 from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.checkpoint import Checkpoints
 from harp_jax.checkpoints.recorded import read_metrics
+from harp_jax.main import main
 from harp_jax.text.tokenizer import Tokenizer
 from harp_jax.training.train import train
-from harp_jax.training.workdir import cut_after, locked
+from harp_jax.training.workdir import claim_workdir, cut_after, large_content, locked
 from tests.support.planted_pairs import TASK, exact_match, from_scratch, held_out_accuracy
 from tests.support.synthetic import tokenizer
-from tests.support.tiny_run import tiny_config, tiny_stage
+from tests.support.tiny_run import run_tiny, tiny_config, tiny_stage
 from tests.support.training_processes import kill, launch, losses, same_parameters, two_processes
-
-
-def run_tiny(directory, devices: int = 1, change=lambda stage: stage, **changes) -> str:
-    """Trains in `directory`/run, with a changed stage where given, and returns it."""
-    config = tiny_config(str(directory), **changes)
-    workdir = os.path.join(directory, "run")
-    train(config, workdir, change(tiny_stage(config)), jax.devices()[:devices])
-    return workdir
 
 
 @pytest.fixture(scope="module")
@@ -144,8 +138,40 @@ def test_held_out_metrics_repeat_and_a_task_no_better_than_its_trivial_predictor
 def test_lines_after_the_restored_step_are_removed(tmp_path):
     path = tmp_path / "metrics.jsonl"
     path.write_text("".join(json.dumps({"step": n, "split": "train"}) + "\n" for n in range(1, 6)) + '{"step": 6, "lo')
+    assert len(read_metrics(str(tmp_path))) == 5  # a kill leaves half a line
     cut_after(str(path), 3)
     assert [row["step"] for row in read_metrics(str(tmp_path))] == [1, 2, 3]
+
+
+def test_a_run_on_other_data_is_refused(tmp_path):
+    manifest, workdir = tmp_path / "pairs" / "manifest.json", str(tmp_path / "run")
+    manifest.parent.mkdir()
+    manifest.write_text('{"shards": [1, 2]}')
+    config = tiny_config(str(tmp_path), data=(str(manifest.parent),))
+    for _ in range(2):
+        claim_workdir(workdir, config, tiny_stage(config)).close()
+    manifest.write_text('{"shards": [2, 1]}')
+    with pytest.raises(InputError, match=r"started on other data: .*manifest\.json changed since"):
+        claim_workdir(workdir, config, tiny_stage(config))
+
+
+def test_large_inputs_are_told_apart_by_their_ends(tmp_path, monkeypatch):
+    monkeypatch.setattr("harp_jax.training.workdir.WHOLE", 10)
+    monkeypatch.setattr("harp_jax.training.workdir.END", 4)
+    found = set()
+    texts = "0123456789 012x456789 0123456789abcdef 0123456789abcdeg x123456789abcdef 0123456789abcdef0"
+    for text in texts.split():
+        (tmp_path / "docs.tsv").write_text(text)
+        found.add(large_content(str(tmp_path / "docs.tsv")))
+    assert len(found) == 6
+
+
+def test_sigterm_ends_the_command_with_the_status_of_a_terminated_process(tmp_path, monkeypatch):
+    monkeypatch.setattr("harp_jax.training.train.train", lambda *_: {"interrupted": 1.0})
+    given = argparse.Namespace(config=tiny_config(str(tmp_path)), workdir=str(tmp_path), dry_run=False, coordinator="")
+    with pytest.raises(SystemExit) as ended:
+        main(given)
+    assert ended.value.code == 143 and not (tmp_path / "command.txt").exists()
 
 
 @pytest.mark.parametrize("sample, document", [(0, 10), (1, 20)])
