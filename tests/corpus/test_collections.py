@@ -1,5 +1,3 @@
-"""Collections as they come: BEIR folders, documents in several files, ir_datasets ids."""
-
 import contextlib
 import gzip
 import json
@@ -11,7 +9,7 @@ import pytest
 from harp_jax.base.errors import InputError
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.irds import IrdsDocuments
-from harp_jax.corpus.trec import read_qrels, read_queries, read_run
+from harp_jax.corpus.trec import Ranking, read_qrels, read_queries, read_run
 from harp_jax.evaluation.evaluate import evaluate
 from tests.support.commands import command
 
@@ -167,12 +165,11 @@ def test_what_ir_datasets_cannot_serve_or_fetch_is_an_input_error(registered, tm
             reading(registered)
 
 
-def test_queries_that_run_and_judgments_do_not_share_are_counted(tmp_path):
-    """q2 has no candidates, q3 is not judged."""
-    (tmp_path / "top100").write_text("q1\tD1\t1\nq1\tD2\t2\nq3\tD3\t1\n")
-    table = evaluate({"q1": {"D2": 1}, "q2": {"D1": 1}}, {"top100": read_run(str(tmp_path / "top100"))}, "RR@10")
-    assert table.per_query["top100"]["RR@10"] == {"q1": 0.5, "q2": 0.0}
+def test_queries_that_run_and_judgments_do_not_share_are_counted():
+    run = {"q1": Ranking.of(["D1", "D2"], [2, 1]), "q3": Ranking.of(["D3"], [1])}
+    table = evaluate({"q1": {"D2": 1}, "q2": {"D1": 1}}, {"a": run}, "RR@10")
+    assert table.per_query["a"]["RR@10"] == {"q1": 0.5, "q2": 0.0}
     assert table.notes() == [
-        "top100: 1 queries of the qrels are missing and count as zero: q2",
-        "top100: 1 queries are not in the qrels and are left out: q3",
+        "a: 1 queries of the qrels are missing and count as zero: q2",
+        "a: 1 queries are not in the qrels and are left out: q3",
     ]

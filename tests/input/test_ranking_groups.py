@@ -34,10 +34,7 @@ def files(tmp_path):
 
 
 def data(files, candidates=CANDIDATES, qrels=QRELS, **options) -> RankingData:
-    run = {}
-    for qid, docids in candidates.items():
-        run[qid] = Ranking(list(docids))
-        run[qid].scores.extend(-float(i) for i in range(len(docids)))
+    run = {qid: Ranking.of(docids, range(0, -len(docids), -1)) for qid, docids in candidates.items()}
     return RankingData(Judged(Documents.open(str(files / "docs.tsv")), QUERIES, qrels, run), TOKENIZER, **options)
 
 
@@ -92,8 +89,7 @@ def test_positive_first_then_uniform_candidates_not_judged_relevant(files):
     assert set(counts) == {"D2", "D3", "D4", "D5", "D6"}
     assert chisquare(list(counts.values())).pvalue > 0.01
     for query, document in unit:
-        assert query.tolist() == TOKENIZER.encode("the cat")
-        assert query.dtype == document.dtype == np.int32
+        assert query.tolist() == TOKENIZER.encode("the cat") and query.dtype == document.dtype == np.int32
     positive, *negatives = names(data(files, negatives=3, missed_positives=True).unit(0, 2))
     assert (positive, sorted(negatives)) == ("D9", ["D3", "D4"])
 
@@ -120,15 +116,15 @@ def test_long_documents_are_truncated_and_the_cache_is_emptied(files, monkeypatc
 
 
 def test_judgments_of_folds(files):
-    (files / "queries.tsv").write_text("".join(f"{q}\t{text}\n" for q, text in QUERIES.items()))
+    (files / "queries").write_text("".join(f"{q}\t{text}\n" for q, text in QUERIES.items()))
     (files / "qrels").write_text("".join(f"{q} 0 {d} {r}\n" for q, j in QRELS.items() for d, r in j.items()))
     (files / "run").write_text("".join(f"{q} {d} {i + 1}\n" for q, c in CANDIDATES.items() for i, d in enumerate(c)))
-    (files / "folds.tsv").write_text("q1\t0\nq2\t1\nq5\t2\n")
+    (files / "folds").write_text("q1\t0\nq2\t1\nq5\t2\n")
     config = configs.finetune()
-    config.docs, config.queries = str(files / "docs.tsv"), str(files / "queries.tsv")
-    config.qrels, config.candidates = str(files / "qrels"), str(files / "run")
+    config.update({name: str(files / name) for name in ("queries", "qrels")})
+    config.update(docs=str(files / "docs.tsv"), candidates=str(files / "run"))
     assert RankingData(Judged.read(config), TOKENIZER).units == data(files).units
-    config.folds, config.train_folds = str(files / "folds.tsv"), (1, 2)
+    config.update(folds=str(files / "folds"), train_folds=(1, 2))
     assert RankingData(Judged.read(config), TOKENIZER, missed_positives=True).units == [("q2", "D9"), ("q5", "D5")]
     for changed, message in (
         ({"train_folds": (1, 7)}, "has no fold 7; its folds are 0, 1, 2"),

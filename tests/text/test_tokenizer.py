@@ -1,5 +1,3 @@
-"""The tokenizer against transformers', and what it says about vocabularies that are none."""
-
 import json
 
 import pytest
@@ -10,15 +8,8 @@ from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer, load_tokenizer
 from tests.support.tiny_bert import small_tokenizer
 from tests.support.tokenizers import save_trained
 
-TEXTS = [
-    "The cat sat, dogs!",
-    "rans\u00a0 unknown ÀÉ a",
-    "",
-    "  ",
-    "red\tblue\u2028green",
-    "a" * 300,
-    "[SEP] the [MASK]",
-]
+TEXTS = ["The cat sat, dogs!", "rans\u00a0 unknown ÀÉ a", "", "  ", "red\tblue\u2028green"]
+TEXTS += ["a" * 300, "[SEP] the [MASK]"]
 
 
 def test_round_trip(tmp_path):
@@ -131,7 +122,6 @@ def test_special_tokens_are_those_of_all_files(tmp_path):
 
 
 def test_added_tokens_are_tokens(tmp_path):
-    """They used to be taken for padding of the word embeddings."""
     import transformers
 
     added = json.loads(Tokenizer.of_words(small_tokenizer().tokens).definition)["added_tokens"]
@@ -146,9 +136,8 @@ def test_added_tokens_are_tokens(tmp_path):
 
 def test_truncation_and_padding_of_the_file_are_not_used(tmp_path):
     cut = {"direction": "Right", "max_length": 3, "strategy": "LongestFirst", "stride": 0}
-    pad = dict(
-        strategy={"Fixed": 9}, direction="Right", pad_to_multiple_of=None, pad_id=0, pad_type_id=0, pad_token="[PAD]"
-    )
+    pad = {"strategy": {"Fixed": 9}, "direction": "Right", "pad_to_multiple_of": None}
+    pad |= {"pad_id": 0, "pad_type_id": 0, "pad_token": "[PAD]"}
     ours = load_tokenizer(changed(tmp_path, "tokenizer.json", truncation=cut, padding=pad))
     assert ours == small_tokenizer() and len(ours.encode("the cat sat in the mat")) == 6
 
