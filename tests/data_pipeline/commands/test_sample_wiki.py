@@ -6,7 +6,6 @@ import pytest
 
 from data_pipeline.commands import sample_wiki
 from data_pipeline.commands.sample_words import ENGLISH, LANGUAGES
-from data_pipeline.text.sentences import sentences
 from harp_jax.base.errors import InputError
 from tests.support.source_reading import read, source
 
@@ -38,23 +37,6 @@ def test_same_seed_same_bytes(output, tmp_path):
     assert not set(digests(tmp_path / "other")[:3]) & set(digests(output))
     with pytest.raises(InputError, match="3 pages are too few"):
         sample_wiki.write(str(tmp_path / "few"), 3, 0)
-
-
-def test_pages_are_prose_with_links_that_lead_somewhere(documents):
-    articles = [d for d in documents if not d.redirect and not d.is_disambiguation]
-    addresses = {d.address for d in documents}
-    assert len(articles) == 400 and len(addresses) == len({d.id for d in documents}) == len(documents)
-    assert all(d.redirect in addresses for d in documents if d.redirect)
-    assert sum(d.redirect is not None for d in documents) > 50 and sum(d.is_disambiguation for d in documents) > 20
-    several = 0
-    for article in articles:
-        assert len(article.text.split()) >= 40 and len(article.links) >= 4
-        assert all(link.target in addresses for link in article.links)
-        # A question's words must not stand in the lead of a page that links elsewhere.
-        assert all(link.start >= article.lead_end for link in article.links)
-        inside = [sum(s <= link.start < e for link in article.links) for s, e in sentences(article.text)]
-        several += sum(count >= 2 for count in inside)
-    assert several > 500
 
 
 @pytest.mark.parametrize(("informative", "least", "most"), [(True, 1.0, 1.0), (False, 0.01, 0.09)])

@@ -18,26 +18,25 @@ def count(job, number, payload):
 
 
 def engine(tmp_path) -> SerialEngine:
-    job = {"config": {}, "work": str(tmp_path / ".work"), "output": str(tmp_path), "per_bucket": 1}
-    return SerialEngine(job, 1, "1GB")
+    return SerialEngine({"config": {}, "work": str(tmp_path / ".work"), "per_bucket": 1}, 1, "1GB")
 
 
-def run(tmp_path) -> SerialEngine:
+def run(tmp_path) -> dict:
     running = engine(tmp_path)
     running.map("count", count, [(0, 50), (1, 60), (2, 0)])
     running.join("word_totals", SQL, ["word_counts"])
-    return running
+    return running.job
 
 
 def begun(tmp_path) -> list[Path]:
     """The files of a map and of a join, as another process left them."""
-    work = run(tmp_path).job["work"]
+    work = run(tmp_path)["work"]
     store._verified.clear()
     return sorted(Path(work).rglob("*.parquet"))
 
 
 def resume(tmp_path) -> int:
-    job = run(tmp_path).job
+    job = run(tmp_path)
     return store.read(job, "word_totals").num_rows + store.read(job, "word_counts", 0).num_rows
 
 
@@ -49,10 +48,9 @@ def test_every_changed_byte_of_a_stage_file_is_named(tmp_path):
         for place in np.linspace(0, len(content) - 1, 8).astype(int):
             store._verified.clear()
             path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
-            running = engine(tmp_path)
             with pytest.raises(InputError, match=rf"{path.name} is damaged; remove .*\.work and run the command again"):
                 resume(tmp_path)
-                running.query("SELECT COUNT(*) FROM word_counts", ["word_counts"])
+                engine(tmp_path).query("SELECT COUNT(*) FROM word_counts", ["word_counts"])
         path.write_bytes(content)
 
 

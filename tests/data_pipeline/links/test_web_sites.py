@@ -1,5 +1,3 @@
-"""Sections of pages as documents: where they begin, what they are called, where links with fragments lead."""
-
 import pytest
 
 from data_pipeline.engine.local import SerialEngine

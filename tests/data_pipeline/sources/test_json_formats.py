@@ -1,5 +1,3 @@
-"""Linked pages, WikiExtractor's output and HARP's sentences, as JSON Lines."""
-
 import bz2
 import gzip
 import html
@@ -16,15 +14,16 @@ from tests.support.steps import check_linear
 
 
 def read(format_, path, *records, opener=open):
-    with opener(path, "wt", encoding="utf-8") as file:
-        for record in records:
-            file.write((record if isinstance(record, str) else json.dumps(record)) + "\n")
+    """Of the records, or of the file that is there."""
+    if records:
+        with opener(path, "wt", encoding="utf-8") as file:
+            file.writelines((each if isinstance(each, str) else json.dumps(each)) + "\n" for each in records)
     return source_reading.read(source_reading.source(format_, path))
 
 
 def linked(*links, **fields):
-    keys = ("start", "end", "target")
-    return {"id": "p9", "title": "t", "text": "abc", "links": [dict(zip(keys, link)) for link in links]} | fields
+    found = [dict(zip(("start", "end", "target"), link)) for link in links]
+    return {"id": "p9", "title": "t", "text": "abc", "links": found} | fields
 
 
 def test_linked_pages_have_code_point_offsets(tmp_path):
@@ -84,7 +83,7 @@ def test_damaged_and_absent_files_are_input_errors(tmp_path):
     (tmp_path / "latin").write_bytes(b'{"id": "\xe9"}\n')
     for name, message in (("absent", "no file"), ("cut.gz", r"cut\.gz"), ("latin", "latin")):
         with pytest.raises(InputError, match=message):
-            source_reading.read(source_reading.source("linked_jsonl", tmp_path / name))
+            read("linked_jsonl", tmp_path / name)
 
 
 def test_redirect_files(tmp_path):
@@ -139,7 +138,7 @@ def test_folders_of_extracted_text(tmp_path):
         article = {"id": "1", "url": "https://x.org", "title": f"{folder} {name[5:7]}", "text": RAW}
         empty = article | {"title": "bus (disambiguation)", "text": ""}
         read("wikiextractor", tmp_path / folder / name, article, empty, opener=opener)
-    documents, dropped = source_reading.read(source_reading.source("wikiextractor", tmp_path))
+    documents, dropped = read("wikiextractor", tmp_path)
     assert [document.address for document in documents] == ["AA 00", "AA 01", "AB 00"]
     assert [each.reason for each in dropped] == ["page-empty"] * 3
     (document,), _ = read("wikiextractor", tmp_path / "a", empty | {"text": "Buses."})
@@ -190,8 +189,7 @@ def test_malformed_anchors_are_counted(tmp_path, bad):
 
 @pytest.mark.real
 def test_every_sentence_and_every_anchor_is_accounted_for():
-    source = source_reading.source("harp_json", shared("harp_official", "demo_data.jsonl"))
-    documents, dropped = source_reading.read(source)
+    documents, dropped = read("harp_json", shared("harp_official", "demo_data.jsonl"))
     sentences = [document for document in documents if not document.address.startswith("passage-")]
     assert len(sentences) == 95 and sum(len(document.links) for document in sentences) == 97
     assert {each.reason for each in dropped} == {"anchor-malformed"}
