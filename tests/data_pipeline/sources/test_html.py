@@ -118,15 +118,12 @@ def test_canonical_links_and_moved_pages_are_redirects():
 @pytest.mark.parametrize(
     "data,charset,text,replaced",
     [
-        ("<p>ä".encode(), None, "ä", False),
-        ("<p>ä".encode("latin-1"), "iso-8859-1", "ä", False),
+        ("<p>ä".encode(), None, "ä", False), ("<p>ä".encode("latin-1"), "iso-8859-1", "ä", False),
         ("<meta charset=windows-1252><p>“ä”".encode("cp1252"), None, "“ä”", False),
         ("<meta http-equiv=content-type content='text/html; charset=Shift_JIS'><p>日本".encode("shift_jis"), None, "日本", False),
         ("<meta charset=utf-16><p>ä".encode(), None, "ä", False),
-        ("\ufeff<p>ä".encode("utf-16"), "utf-8", "ä", False),
-        (b"<p>\xff\xfe", None, "\ufffd\ufffd", True),
-        (b"<p>\xed\xa0\x80", "punycode", "\ufffd\ufffd\ufffd", True),
-        (b"<p>a\0b", "utf-8", "a\ufffdb", False),
+        ("\ufeff<p>ä".encode("utf-16"), "utf-8", "ä", False), (b"<p>\xff\xfe", None, "\ufffd\ufffd", True),
+        (b"<p>\xed\xa0\x80", "punycode", "\ufffd\ufffd\ufffd", True), (b"<p>a\0b", "utf-8", "a\ufffdb", False),
     ],
 )  # fmt: skip
 def test_encodings(data, charset, text, replaced):

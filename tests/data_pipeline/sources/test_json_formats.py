@@ -57,16 +57,12 @@ def test_empty_and_overlapping_links_are_dropped_and_anchors_stripped(tmp_path):
 @pytest.mark.parametrize(
     "format_,line,part",
     [
-        ("linked_jsonl", "{", "not JSON"),
-        ("linked_jsonl", "[" * 100000, "not JSON"),
-        ("linked_jsonl", "[1]", "not a JSON object"),
-        ("linked_jsonl", {"id": "p9", "title": "t"}, "'text'.*'p9'"),
+        ("linked_jsonl", "{", "not JSON"), ("linked_jsonl", "[" * 100000, "not JSON"),
+        ("linked_jsonl", "[1]", "not a JSON object"), ("linked_jsonl", {"id": "p9", "title": "t"}, "'text'.*'p9'"),
         ("linked_jsonl", linked((1, 4, "q")), r"1\.\.4.*'p9'"),
         ("linked_jsonl", linked((True, 2, "q")), r"True\.\.2.*'p9'"),
-        ("linked_jsonl", linked((1, 2)), "'target'.*'p9'"),
-        ("linked_jsonl", linked(links=5), "'links'.*'p9'"),
-        ("linked_jsonl", linked(lead_end=4), "lead_end.*'p9'"),
-        ("wikiextractor", "<doc id=1>", "--json"),
+        ("linked_jsonl", linked((1, 2)), "'target'.*'p9'"), ("linked_jsonl", linked(links=5), "'links'.*'p9'"),
+        ("linked_jsonl", linked(lead_end=4), "lead_end.*'p9'"), ("wikiextractor", "<doc id=1>", "--json"),
         ("wikiextractor", {"id": 3, "title": "t", "text": ""}, "'id'"),
         ("harp_json", {"tokenized_sentence": ["a"]}, ""),
         ("harp_json", {"tokenized_sentence": [1], "anchors": []}, ""),
@@ -115,13 +111,10 @@ RAW_SHOWN = "The [bus->Bus (vehicle)] of [AT&T->AT&T] &c."
         ('<a href="eiffel%20tower#Past">the tower</a>', "[the tower->Eiffel tower]"),
         ('<a href="File:x.jpg">f</a> <a href="wikt:y">g</a> <a href="#z">h</a>', "f g h"),
         ('<a href="x"> a </a>b<a href="y"></a>c', "[a->X] bc"),
-        ('<a href="x">a <a href="y">b</a> c</a>', "a [b->Y] c"),
-        ('<a href="x">a\nb</a>', "a\nb"),
-        ('<a href="x">a <i>b</i> < c</a>', "[a b < c->X]"),
-        ("a\0b\x02&#3;c<br>d<nowiki>e", "abcde"),
-        ("", ""),
+        ('<a href="x">a <a href="y">b</a> c</a>', "a [b->Y] c"), ('<a href="x">a\nb</a>', "a\nb"),
+        ('<a href="x">a <i>b</i> < c</a>', "[a b < c->X]"), ("a\0b\x02&#3;c<br>d<nowiki>e", "abcde"), ("", ""),
     ],
-)
+)  # fmt: skip
 def test_extracted_text_and_links(text, expected):
     assert shown(text) == expected
 

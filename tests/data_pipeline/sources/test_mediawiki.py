@@ -62,13 +62,9 @@ def test_kinds_of_pages(tmp_path):
 @pytest.mark.parametrize(
     "title,text,flag",
     [
-        ("Mercury (Begriffsklärung)", "x", True),
-        ("G (disambiguation)", "g", True),
-        ("A", "{{Disambig|x}}", True),
-        ("A", "one{{Human name disambiguation}}", True),
-        ("A", "x\n[[Category:All disambiguation pages]]", True),
-        ("A", "x\n[[Kategorie: Begriffsklärung]]", True),
-        ("A", "x\n[[Catégorie:Homonymie]]", True),
+        ("Mercury (Begriffsklärung)", "x", True), ("G (disambiguation)", "g", True), ("A", "{{Disambig|x}}", True),
+        ("A", "one{{Human name disambiguation}}", True), ("A", "x\n[[Category:All disambiguation pages]]", True),
+        ("A", "x\n[[Kategorie: Begriffsklärung]]", True), ("A", "x\n[[Catégorie:Homonymie]]", True),
         ("A", "see [[:Category:Disambiguation pages]] and [[Word sense disambiguation]]", False),
         ("Disambiguation", "x {{disambiguation needed}}", False),
         # Minutes, where a pattern looks twice.
@@ -93,16 +89,13 @@ def test_prefixes_of_other_wikis_belong_to_wikimedia_alone(tmp_path):
 @pytest.mark.parametrize(
     "data,part",
     [
-        ("", "not a MediaWiki"),
-        ("<html><page></page></html>", "not a MediaWiki"),
-        (SMALL, "truncated"),
-        (SMALL + page("Cut", "x" * 99)[:80], "truncated"),
-        (SMALL + TAIL + "<more/>", "truncated"),
+        ("", "not a MediaWiki"), ("<html><page></page></html>", "not a MediaWiki"), (SMALL, "truncated"),
+        (SMALL + page("Cut", "x" * 99)[:80], "truncated"), (SMALL + TAIL + "<more/>", "truncated"),
         (SMALL.replace("<case>", "<case"), "broken <siteinfo>"),
         (SMALL.replace("</ns><id>8", "<ns><id>8") + TAIL, "broken XML"),
         (SMALL.replace('key="6"', 'key="six"') + TAIL, "broken <siteinfo>: .*six"),
     ],
-)
+)  # fmt: skip
 def test_what_is_no_whole_dump_is_an_input_error(tmp_path, data, part):
     with pytest.raises(InputError, match=part) as error:
         read(write(tmp_path / "bad.xml", data))
