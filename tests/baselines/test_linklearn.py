@@ -4,6 +4,7 @@ import json
 import math
 from collections import Counter
 
+import ir_measures
 import jax
 import numpy as np
 import pytest
@@ -18,15 +19,12 @@ from harp_jax.baselines.linklearn.collection import Index, count
 from harp_jax.baselines.linklearn.links import Side, read_graph, shared_terms, split
 from harp_jax.baselines.linklearn.model import Okapi
 from harp_jax.baselines.linklearn.train import Task, Trainer, train
+from harp_jax.checkpoints.recorded import read_metrics
 from harp_jax.corpus.trec import read_run
 from harp_jax.ranking.lexical import Collection
 from tests.support.commands import command
 
 TOPICS, PAGES = 30, 120
-
-
-def topic_words(topic: int) -> list[str]:
-    return [f"topic{topic}x{i}" for i in range(6)]
 
 
 def write_wiki(path):
@@ -37,7 +35,8 @@ def write_wiki(path):
         rng = generator("linklearn wiki", number)
         topic = number % TOPICS
         page = number < PAGES
-        words = [*rng.choice(topic_words(topic), 5 if page else 3), *rng.choice(filler, rng.integers(20, 60))]
+        own = [f"topic{topic}x{i}" for i in range(6)]
+        words = [*rng.choice(own, 5 if page else 3), *rng.choice(filler, rng.integers(20, 60))]
         record = {"id": f"{'page' if page else 'lead'}{number}", "title": "", "text": " ".join(rng.permutation(words))}
         if page:
             leads = [n for n in range(PAGES, 2 * PAGES) if n % TOPICS == topic]
@@ -106,7 +105,8 @@ def test_sides_are_disjoint_and_no_link_crosses(graph):
 @pytest.mark.parametrize("source", ["uniform", "linked"])
 def test_negatives_follow_their_distribution(graph, source):
     training, _ = split(graph, 0.5, 0)
-    d, positive, negative = training.draw(generator("draw"), 4000, 3, source)
+    draws = [training.draw(generator("draw", i), 4000, 3, source) for i in range(4)]
+    d, positive, negative = (np.concatenate(parts) for parts in zip(*draws))
     for q, p, n in zip(d[:300], positive, negative):
         linked = set(training.linked(q))
         assert p in linked and not linked & set(n) and q not in n
@@ -119,8 +119,6 @@ def test_negatives_follow_their_distribution(graph, source):
     allowed = [n for n in training.documents if graph.source[n] == kind and n != q and n not in set(training.linked(q))]
     weight = np.array([len(training.linked(n)) if source == "linked" else 1 for n in allowed], float)
     chosen = [n for a, ns in zip(d, negative) for n in ns if a == q and graph.source[n] == kind]
-    more = [training.draw(generator("more", i), 4000, 3, source) for i in range(3)]
-    chosen += [n for a, _, b in more for x, ns in zip(a, b) for n in ns if x == q and graph.source[n] == kind]
     found = np.array([chosen.count(n) for n in allowed], float)
     expected = weight / weight.sum() * found.sum()
     assert chisquare(found[expected > 0], expected[expected > 0]).pvalue > 1e-3 and found[expected == 0].sum() == 0
@@ -178,8 +176,6 @@ def test_another_document_is_drawn_for_one_that_is_linked_with_all(tmp_path):
 
 
 def test_average_precision_of_the_task_equals_ir_measures(graph):
-    import ir_measures
-
     _, validation = split(graph, 0.5, 0)
     task = Task(validation, 10, 10_000, 0)
     scores = generator("scores").standard_normal(len(task.index.rows)).astype(np.float32)
@@ -217,7 +213,7 @@ def linklearn_config(wiki, **changes):
     return c
 
 
-def random_model(counts) -> f.LinkLearn:
+def random_model() -> f.LinkLearn:
     params = jax.device_get(f.init_params(3, 7))
     params = jax.tree.map(lambda x: np.asarray(3 * x + 0.1, np.float32), params)
     return f.LinkLearn(params, {"tf": [0.9, 0.4], "idf": [2.0, 1.5], "length": [4.0, 0.7]})
@@ -246,7 +242,7 @@ def slow_similarity(model, a, b, documents):
 
 def test_similarities_in_training_and_ranking_equal_a_loop():
     collection, counts = small()
-    model = random_model(counts)
+    model = random_model()
     index = Index(counts).weigh(model)
     pairs = [(a, b) for a in range(5) for b in range(5)]
     a, b = (np.array(side) for side in zip(*pairs))
@@ -298,8 +294,6 @@ def test_cost_is_the_mean_over_the_constraints(graph, loss, wiki):
 
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])
 def test_learns_what_links_mean_and_carries_it_to_other_words(wiki, tmp_path, loss):
-    from harp_jax.checkpoints.recorded import read_metrics
-
     config = linklearn_config(wiki, pair_loss=loss, ranking_svm_constraints=300 if loss == "hinge" else 0)
     done = train(config, str(tmp_path))
     rows = read_metrics(str(tmp_path))
@@ -308,15 +302,14 @@ def test_learns_what_links_mean_and_carries_it_to_other_words(wiki, tmp_path, lo
     if loss == "hinge":
         assert done["held_out"]["ranking_svm"] > 0.5
     # Another language: the same structure in other words.
-    for name in ("docs.tsv", "queries.tsv"):
-        lines = []
-        for topic in range(20):
-            rng = generator("other", name, topic)
-            words = [f"sujet{topic}n{i}" for i in range(4)]
-            filler = [f"vide{i}" for i in rng.integers(0, 8, 30)]
-            own = [*words, *filler] if name == "docs.tsv" else [*words[:2], "vide1", "vide2"]
-            lines.append(f"{topic}\t{' '.join(own)}\n")
-        (tmp_path / name).write_text("".join(lines))
+    docs, queries = "", ""
+    for topic in range(20):
+        words = [f"sujet{topic}n{i}" for i in range(4)]
+        filler = [f"vide{i}" for i in generator("other", topic).integers(0, 8, 30)]
+        docs += f"{topic}\t{' '.join([*words, *filler])}\n"
+        queries += f"{topic}\t{words[0]} {words[1]} vide1 vide2\n"
+    (tmp_path / "docs.tsv").write_text(docs)
+    (tmp_path / "queries.tsv").write_text(queries)
     given = {"docs": tmp_path / "docs.tsv", "queries": tmp_path / "queries.tsv", "output": tmp_path / "run.trec"}
     for extra in ([], ["--okapi"]):
         command("linklearn-rank", *extra, model=tmp_path, **given)

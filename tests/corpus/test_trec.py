@@ -152,13 +152,11 @@ def test_labels_become_queries_and_judgments(tmp_path, capsys):
         (read_run, "q1 d1 1.5\n", "line 1: rank '1.5' is not a number within"),
         (read_run, "q1 Q0 d one 1 5 x\n", r"line 1: rank 'one', score '1', tag '5 x' are shifted"),
         (read_run, "q1 Q0 d 7 1 5.5 x\n", "line 1: rank '7', score '1', tag '5.5 x' are shifted"),
-        (read_run, "", "is empty"),
-        (read_run, b"q1 Q0 d\xe9 1 5 x\n", "line 1: not UTF-8 .*; convert the file"),
+        (read_run, "", "is empty"), (read_run, b"q1 Q0 d\xe9 1 5 x\n", "line 1: not UTF-8 .*; convert the file"),
         (read_run, TREC.encode("utf-16"), "line 1: not UTF-8 .*; convert the file"),
         (read_qrels, "q1 0 d1 1\nq1 0 d1 1\n", "line 2: document d1 is judged twice for query q1"),
         (read_qrels, "query-id passage-number page\n11 2 7\n", "line 1: 3 columns and no header"),
-        (read_qrels, "query-id\tcorpus-id\tscore\n", "has no judgments"),
-        (read_qrels, "\n", "is empty; it should"),
+        (read_qrels, "query-id\tcorpus-id\tscore\n", "has no judgments"), (read_qrels, "\n", "is empty; it should"),
         (read_qrels, "q1 0 d1 yes\n", "line 1: relevance 'yes' is not an integer within ±10000"),
         (read_qrels, "q1 0 d0 1\nq1 0 d1 -10001\n", "line 2: relevance '-10001' is not an integer within ±10000"),
         (read_qrels, "q1 0 d1 1\nq1 0 1\n", "line 2: 3 columns, qrels has 4"),
@@ -172,15 +170,13 @@ def test_labels_become_queries_and_judgments(tmp_path, capsys):
         (read_queries, "\ttext\n", "line 1: query id '' is empty"),
         (read_queries, '{"_id": "\\ud83d", "text": "a"}\n', "line 1: query id .* half a surrogate pair"),
         (read_queries, '{"_id": "1", "text": ' + "[" * 100_000 + "\n", "line 1: not a JSON object"),
-        (read_queries, "\n", "is empty"),
-        (read_labels, "fish\n", "line 1: no 'query"),
-        (read_labels, "\td1\t1\n", "line 1: no"),
-        (read_labels, "fish\td 1\t1\n", "line 1: no"),
+        (read_queries, "\n", "is empty"), (read_labels, "fish\n", "line 1: no 'query"),
+        (read_labels, "\td1\t1\n", "line 1: no"), (read_labels, "fish\td 1\t1\n", "line 1: no"),
         (read_labels, "fish\td1\t1\nfish\td1\tgood\n", "line 2: level 'good'"),
         (read_labels, "fish\td1\t99999\n", "line 1: level"),
         (read_labels, "fish\td1\t0\n", "labels no document as relevant"),
     ],
-)
+)  # fmt: skip
 def test_bad_files_name_the_line(tmp_path, read, text, message):
     with pytest.raises(InputError, match=message):
         read(written(tmp_path, text))
