@@ -1,23 +1,199 @@
-"""LinkLearn against loops over the equations; a signal it must find and carry to other words; models and options refused."""
+"""LinkLearn: links as constraints, the equations against loops, and a signal it must find and carry to other words."""
 
+import json
 import math
 from collections import Counter
 
+import ir_measures
 import jax
 import numpy as np
 import pytest
+from scipy import sparse
+from scipy.stats import chisquare
 
 from harp_jax import config as configs
 from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
 from harp_jax.baselines.linklearn import model as f
-from harp_jax.baselines.linklearn.collection import Index
-from harp_jax.baselines.linklearn.links import shared_terms, split
+from harp_jax.baselines.linklearn.collection import Index, count
+from harp_jax.baselines.linklearn.links import Side, read_graph, shared_terms, split
 from harp_jax.baselines.linklearn.model import Okapi
-from harp_jax.baselines.linklearn.train import Trainer, train
+from harp_jax.baselines.linklearn.train import Task, Trainer, train
+from harp_jax.checkpoints.recorded import read_metrics
 from harp_jax.corpus.trec import read_run
+from harp_jax.ranking.lexical import Collection
 from tests.support.commands import command
-from tests.support.linked_topics import TEXTS, paths, small
+
+TOPICS, PAGES = 30, 120
+
+
+def write_wiki(path):
+    """Pages of a topic link to leads of the same topic; filler words are frequent and say nothing. Rare words matter."""
+    filler = [f"filler{i}" for i in range(12)]
+    files = {"leads.jsonl": [], "pages.jsonl": []}
+    for number in range(2 * PAGES):
+        rng = generator("linklearn wiki", number)
+        topic = number % TOPICS
+        page = number < PAGES
+        own = [f"topic{topic}x{i}" for i in range(6)]
+        words = [*rng.choice(own, 5 if page else 3), *rng.choice(filler, rng.integers(20, 60))]
+        record = {"id": f"{'page' if page else 'lead'}{number}", "title": "", "text": " ".join(rng.permutation(words))}
+        if page:
+            leads = [n for n in range(PAGES, 2 * PAGES) if n % TOPICS == topic]
+            record["links"] = [{"start": 0, "end": 1, "target": f"lead{n}"} for n in leads]
+            record["links"].append({"start": 0, "end": 1, "target": "alias"})
+        files["pages.jsonl" if page else "leads.jsonl"].append(json.dumps(record))
+    for name, rows in files.items():
+        (path / name).write_text("\n".join(rows) + "\n")
+    (path / "redirects.tsv").write_text("alias\tlead120\n")
+
+
+def paths(wiki):
+    return (str(wiki / "pages.jsonl"), str(wiki / "leads.jsonl"))
+
+
+TEXTS = [["red", "fox", "fox", "den"], ["fox", "owl"], ["owl", "owl", "owl", "red", "moon"], ["moon"], ["fox", "red"]]
+
+
+def small():
+    collection = Collection(((f"d{i}", " ".join(text)) for i, text in enumerate(TEXTS)), "")
+    return collection, count(collection)
+
+
+@pytest.fixture(scope="module")
+def wiki(tmp_path_factory):
+    path = tmp_path_factory.mktemp("linklearn")
+    write_wiki(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def graph(wiki):
+    return read_graph(paths(wiki), (str(wiki / "redirects.tsv"),), "")
+
+
+def test_links_go_both_ways_and_follow_redirects(graph):
+    numbers = {docid: n for n, docid in enumerate(graph.docids)}
+    assert set(graph.linked(numbers["page31"])) == {numbers[f"lead{n}"] for n in (121, 151, 181, 211, 120)}
+    assert numbers["page31"] in graph.linked(numbers["lead151"])
+    assert len(graph.linked(numbers["lead120"])) == PAGES
+
+
+def linked_documents(path, *links):
+    """A file of (id, ids it links to), of which each id is its text."""
+    rows = [{"id": d, "text": d, "links": [{"target": other} for other in others]} for d, others in links]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(path)
+
+
+def test_links_lead_to_the_first_of_documents_with_one_id(tmp_path):
+    linked = [("row", ["b"]), ("b", []), ("row", ["b"]), ("c", ["row"])]
+    graph = read_graph((linked_documents(tmp_path / "docs.jsonl", *linked),), (), "")
+    assert [graph.linked(d).tolist() for d in range(4)] == [[1, 3], [0, 2], [1], [0]]
+
+
+def test_sides_are_disjoint_and_no_link_crosses(graph):
+    training, validation = split(graph, 0.5, 0)
+    assert not set(training.documents) & set(validation.documents)
+    assert len(training.documents) + len(validation.documents) == 2 * PAGES
+    for side in (training, validation):
+        assert np.isin(side.edges, side.documents).all() and len(side.edges)
+        for d in side.queries[:20]:
+            assert set(side.linked(d)) == set(graph.linked(d).tolist()) & set(side.documents)
+
+
+@pytest.mark.parametrize("source", ["uniform", "linked"])
+def test_negatives_follow_their_distribution(graph, source):
+    training, _ = split(graph, 0.5, 0)
+    draws = [training.draw(generator("draw", i), 4000, 3, source) for i in range(4)]
+    d, positive, negative = (np.concatenate(parts) for parts in zip(*draws))
+    for q, p, n in zip(d[:300], positive, negative):
+        linked = set(training.linked(q))
+        assert p in linked and not linked & set(n) and q not in n
+        assert (graph.source[n] == graph.source[p]).all()
+    # d uniform over documents with links, and for one d the negatives as their pool says.
+    counts = np.bincount(np.searchsorted(training.queries, d), minlength=len(training.queries))
+    assert chisquare(counts).pvalue > 1e-3
+    q = d[0]
+    kind = graph.source[training.linked(q)[0]]
+    allowed = [n for n in training.documents if graph.source[n] == kind and n != q and n not in set(training.linked(q))]
+    weight = np.array([len(training.linked(n)) if source == "linked" else 1 for n in allowed], float)
+    chosen = [n for a, ns in zip(d, negative) for n in ns if a == q and graph.source[n] == kind]
+    found = np.array([chosen.count(n) for n in allowed], float)
+    expected = weight / weight.sum() * found.sum()
+    assert chisquare(found[expected > 0], expected[expected > 0]).pvalue > 1e-3 and found[expected == 0].sum() == 0
+
+
+def test_shards_of_one_glob_are_one_source(wiki, graph, tmp_path):
+    for name in ("pages", "leads"):
+        rows = (wiki / f"{name}.jsonl").read_text().splitlines(keepends=True)
+        for shard in range(4):
+            (tmp_path / f"{name}-{shard}.jsonl").write_text("".join(rows[30 * shard : 30 * shard + 30]))
+    many = read_graph((f"{tmp_path}/pages-*", f"{tmp_path}/leads-*"), (str(wiki / "redirects.tsv"),), "")
+    assert graph.docids == many.docids
+    np.testing.assert_array_equal(graph.source, many.source)
+
+
+def test_an_article_keeps_to_one_side_and_is_no_negative_of_itself(tmp_path):
+    """Pages with their leads and two rows each; page n links to the leads of n, n + 1 and n + 2."""
+    pages, leads, size = [], [], 200
+    for n in range(size):
+        links = [{"target": f"lead{(n + step) % size}"} for step in range(3)]
+        pages.append({"id": f"page{n}", "title": f"Title {n}", "text": f"a{n}", "links": links})
+        pages += [{"id": f"row{n}#{i}", "title": f"Title {n}", "text": f"b{n}", "links": links} for i in range(2)]
+        leads.append({"id": f"lead{n}", "title": f"Title {n} ", "text": f"c{n}"})
+    for name, rows in (("pages", pages), ("leads", leads)):
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    graph = read_graph((f"{tmp_path}/pages.jsonl", f"{tmp_path}/leads.jsonl"), (), "")
+    number = np.array([*np.repeat(np.arange(size), 3), *range(size)])
+    assert sorted(number[graph.linked(0)]) == [1, 2]
+    training, validation = split(graph, 0.5, 0)
+    assert not set(number[training.documents]) & set(number[validation.documents])
+    d, _, negative = training.draw(generator("articles"), 3000, 3)
+    assert (number[d][:, None] != number[negative]).all()
+    task = Task(validation, 50, 10_000, 0)
+    for d in task.queries.tolist():
+        # All of the article are above all that is relevant, yet the relevant ones come first of the candidates.
+        own = number[task.index.rows] == number[d]
+        scores = np.where(own, 2.0, np.isin(task.index.rows, validation.linked(d)).astype(float))
+        assert task.precision(d, scores) == 1.0
+
+
+def test_another_document_is_drawn_for_one_that_is_linked_with_all(tmp_path):
+    links = {"hub": [f"d{i}" for i in range(20)]} | {f"d{i}": [f"d{i - i % 2}"] for i in range(20)}
+    graph = read_graph((linked_documents(tmp_path / "docs.jsonl", *links.items()),), (), "")
+    side = Side(graph, np.arange(21))
+    for source in ("uniform", "linked"):
+        drawn = [side.draw(generator("hub"), 300, 3, source) for _ in range(2)]
+        np.testing.assert_array_equal(drawn[0][2], drawn[1][2])
+        d, positive, negative = drawn[0]
+        assert set(d) == set(range(1, 21)) and 0 in positive
+        assert all(p in side.linked(q) and not set(n) & {q, *side.linked(q)} for q, p, n in zip(d, positive, negative))
+    everyone = [(f"d{i}", [f"d{n}" for n in range(6)]) for i in range(6)]
+    full = read_graph((linked_documents(tmp_path / "full.jsonl", *everyone),), (), "")
+    with pytest.raises(InputError, match="each is linked with nearly all others, as is d"):
+        Side(full, np.arange(6)).draw(generator("full"), 4, 2)
+
+
+def test_average_precision_of_the_task_equals_ir_measures(graph):
+    _, validation = split(graph, 0.5, 0)
+    task = Task(validation, 10, 10_000, 0)
+    scores = generator("scores").standard_normal(len(task.index.rows)).astype(np.float32)
+    for d in task.queries.tolist():
+        linked = set(validation.linked(d).tolist())
+        sources = {graph.source[n] for n in linked}
+        run = {str(n): float(s) for n, s in zip(task.index.rows, scores) if n != d and graph.source[n] in sources}
+        expected = ir_measures.calc_aggregate([ir_measures.AP], {"q": {str(n): 1 for n in linked}}, {"q": run})
+        assert task.precision(d, scores) == pytest.approx(expected[ir_measures.AP])
+
+
+def test_bad_links_are_named(tmp_path):
+    row = '{"id": "a", "text": "x", "links": [{"target": "b"}]}\n'
+    other = '{"id": "b", "text": null}'
+    for text, message in ((row, "none of 1 links leads to another"), (row + other, "line 2: text is null")):
+        (tmp_path / "docs.jsonl").write_text(text)
+        with pytest.raises(InputError, match=message):
+            read_graph((str(tmp_path / "docs.jsonl"),))
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -37,7 +213,7 @@ def linklearn_config(wiki, **changes):
     return c
 
 
-def random_model(counts) -> f.LinkLearn:
+def random_model() -> f.LinkLearn:
     params = jax.device_get(f.init_params(3, 7))
     params = jax.tree.map(lambda x: np.asarray(3 * x + 0.1, np.float32), params)
     return f.LinkLearn(params, {"tf": [0.9, 0.4], "idf": [2.0, 1.5], "length": [4.0, 0.7]})
@@ -66,7 +242,7 @@ def slow_similarity(model, a, b, documents):
 
 def test_similarities_in_training_and_ranking_equal_a_loop():
     collection, counts = small()
-    model = random_model(counts)
+    model = random_model()
     index = Index(counts).weigh(model)
     pairs = [(a, b) for a in range(5) for b in range(5)]
     a, b = (np.array(side) for side in zip(*pairs))
@@ -118,8 +294,6 @@ def test_cost_is_the_mean_over_the_constraints(graph, loss, wiki):
 
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])
 def test_learns_what_links_mean_and_carries_it_to_other_words(wiki, tmp_path, loss):
-    from harp_jax.checkpoints.recorded import read_metrics
-
     config = linklearn_config(wiki, pair_loss=loss, ranking_svm_constraints=300 if loss == "hinge" else 0)
     done = train(config, str(tmp_path))
     rows = read_metrics(str(tmp_path))
@@ -128,15 +302,14 @@ def test_learns_what_links_mean_and_carries_it_to_other_words(wiki, tmp_path, lo
     if loss == "hinge":
         assert done["held_out"]["ranking_svm"] > 0.5
     # Another language: the same structure in other words.
-    for name in ("docs.tsv", "queries.tsv"):
-        lines = []
-        for topic in range(20):
-            rng = generator("other", name, topic)
-            words = [f"sujet{topic}n{i}" for i in range(4)]
-            filler = [f"vide{i}" for i in rng.integers(0, 8, 30)]
-            own = [*words, *filler] if name == "docs.tsv" else [*words[:2], "vide1", "vide2"]
-            lines.append(f"{topic}\t{' '.join(own)}\n")
-        (tmp_path / name).write_text("".join(lines))
+    docs, queries = "", ""
+    for topic in range(20):
+        words = [f"sujet{topic}n{i}" for i in range(4)]
+        filler = [f"vide{i}" for i in generator("other", topic).integers(0, 8, 30)]
+        docs += f"{topic}\t{' '.join([*words, *filler])}\n"
+        queries += f"{topic}\t{words[0]} {words[1]} vide1 vide2\n"
+    (tmp_path / "docs.tsv").write_text(docs)
+    (tmp_path / "queries.tsv").write_text(queries)
     given = {"docs": tmp_path / "docs.tsv", "queries": tmp_path / "queries.tsv", "output": tmp_path / "run.trec"}
     for extra in ([], ["--okapi"]):
         command("linklearn-rank", *extra, model=tmp_path, **given)
@@ -152,8 +325,6 @@ def test_training_that_diverges_ends_at_the_step_and_writes_no_model(wiki, tmp_p
 
 
 def test_ranking_svm_finds_the_words_that_count():
-    from scipy import sparse
-
     rng = generator("svm")
     a, b, c = (rng.random((80, 6)) for _ in range(3))
     b[:, :2] = a[:, :2] + 0.02 * rng.standard_normal((80, 2))  # near in the first two words, and in no other

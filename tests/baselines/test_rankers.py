@@ -6,15 +6,8 @@ import numpy as np
 import pytest
 
 from harp_jax.base.randomness import generator
-from harp_jax.baselines.neural_ir.models import (
-    NeuralConfig,
-    WordTables,
-    build,
-    cosines,
-    graph_table,
-    init_params,
-    sliding_max,
-)
+from harp_jax.baselines.neural_ir import models
+from harp_jax.baselines.neural_ir.models import NeuralConfig, WordTables, build, graph_table, init_params
 from harp_jax.text.words import WordVocabulary
 from tests.support import slow_neural_ir as slow
 
@@ -35,16 +28,12 @@ def vocabulary():
     return WordVocabulary(tuple(sorted(words)), tuple(int(n) for n in rng.integers(1, 60, 40)), 60)
 
 
-def tables(config):
-    words = vocabulary()
-    return WordTables(words.idf, graph_table(words, config.graphs))
-
-
 def model(config):
-    """Parameters large enough that every part of the score matters."""
-    rng = generator("parameters")
+    """Parameters large enough that every part of the score matters, and what is known of words."""
+    rng, words = generator("parameters"), vocabulary()
     params = jax.device_get(jax.jit(lambda key: init_params(config, key))(jax.random.key(0)))
-    return jax.tree.map(lambda x: x + 0.3 * rng.standard_normal(x.shape).astype(np.float32), params)
+    params = jax.tree.map(lambda x: x + 0.3 * rng.standard_normal(x.shape).astype(np.float32), params)
+    return params, WordTables(words.idf, graph_table(words, config.graphs))
 
 
 def pairs(count=12):
@@ -87,16 +76,11 @@ def slow_score(config, params, query, document):
     return slow.duet(params, query, document, of_word, config.graphs, 6, 20, config.pool)
 
 
-def scorer(config):
-    """(params, known words, queries, documents) → scores. What a compiled program closes over is folded as it compiles: slow."""
-    return jax.jit(lambda params, known, q, d: build(config).apply({"params": params}, q, d, known))
-
-
 @pytest.mark.parametrize("name", SHAPES)
 def test_scores_equal_a_loop_and_padding_changes_none(name):
     config, found = SHAPES[name], pairs()
-    params, known = model(config), tables(config)
-    score = scorer(config)
+    params, known = model(config)
+    score = jax.jit(lambda params, known, q, d: build(config).apply({"params": params}, q, d, known))
     expected = np.array([slow_score(config, params, q, d) for q, d in found])
     assert np.std(expected) > 0.03
     tight = np.asarray(score(params, known, *padded(found, 6, 20)))
@@ -108,10 +92,10 @@ def test_scores_equal_a_loop_and_padding_changes_none(name):
     np.testing.assert_allclose(wide, tight, rtol=0, atol=1e-6 * max(1.0, np.abs(tight).max()))
 
 
-@pytest.mark.parametrize("name", ["knrm", "conv_knrm", "drmm", "duet"])
+@pytest.mark.parametrize("name", SHAPES)
 def test_gradients_of_padded_and_empty_texts_are_finite(name):
     config = SHAPES[name]
-    params, known = model(config), tables(config)
+    params, known = model(config)
     query, document = padded([*pairs(4), (np.zeros(0, int), np.zeros(0, int))], 6, 20)
 
     def total(params, known, query, document):
@@ -122,7 +106,7 @@ def test_gradients_of_padded_and_empty_texts_are_finite(name):
 
 
 def test_cosines_are_computed_in_full_precision():
-    lowered = jax.jit(cosines).lower(jnp.zeros((1, 2, 8)), jnp.zeros((1, 3, 8))).as_text()
+    lowered = jax.jit(models.cosines).lower(jnp.zeros((1, 2, 8)), jnp.zeros((1, 3, 8))).as_text()
     assert "precision = [HIGHEST, HIGHEST]" in lowered
 
 
@@ -130,9 +114,9 @@ def test_cosines_are_computed_in_full_precision():
 def test_sliding_maxima_and_their_gradient(window):
     x = generator("sliding").standard_normal((2, 13, 3)).astype(np.float32)
     expected = np.stack([x[:, i : i + window].max(axis=1) for i in range(14 - window)], axis=1)
-    np.testing.assert_array_equal(sliding_max(jnp.asarray(x), window), expected)
+    np.testing.assert_array_equal(models.sliding_max(jnp.asarray(x), window), expected)
     weights = generator("weights").standard_normal(expected.shape).astype(np.float32)
-    gradient = jax.grad(lambda x: jnp.sum(sliding_max(x, window) * weights))(jnp.asarray(x))
+    gradient = jax.grad(lambda x: jnp.sum(models.sliding_max(x, window) * weights))(jnp.asarray(x))
     slow = np.zeros_like(x)
     for b, i, f in np.ndindex(expected.shape):
         slow[b, i + np.argmax(x[b, i : i + window, f]), f] += weights[b, i, f]

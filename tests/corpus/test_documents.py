@@ -1,6 +1,5 @@
-"""Random access to documents, whatever the file looks like."""
-
 import bz2
+import contextlib
 import gzip
 import json
 import lzma
@@ -9,12 +8,17 @@ import os
 import pickle
 import resource
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from typing import NamedTuple
 
 import pytest
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import cache_directory
 from harp_jax.corpus.documents import Documents
+from harp_jax.corpus.irds import IrdsDocuments
+from harp_jax.corpus.trec import Ranking, read_qrels, read_queries, read_run
+from harp_jax.evaluation.evaluate import evaluate
+from tests.support.commands import command
 
 RECORDS = [
     {"id": "D1", "url": "http://a.org/1", "title": "One", "body": "the first  body"},
@@ -33,10 +37,8 @@ def opened(tmp_path, data: bytes, name: str = "docs.tsv", **options) -> Document
 
 
 def check(docs: Documents) -> None:
-    assert {docid: docs[docid] for docid in TEXTS} == TEXTS
-    assert len(docs) == 3
-    assert list(docs.ids()) == ["D1", "D2", "D3"]
-    assert list(docs.texts()) == list(TEXTS.items())
+    assert {docid: docs[docid] for docid in TEXTS} == TEXTS and len(docs) == 3
+    assert list(docs.ids()) == list(TEXTS) and list(docs.texts()) == list(TEXTS.items())
     assert "D2" in docs and "D4" not in docs and "" not in docs
     with pytest.raises(KeyError):
         docs["D4"]
@@ -60,11 +62,14 @@ def test_fields_and_their_order(tmp_path):
         opened(tmp_path, TSV, fields=("abstract",))
 
 
+def reopened(docs: Documents) -> Documents:
+    return Documents.open(docs.path, cache_dir=os.path.dirname(docs.index))
+
+
 def test_index_is_made_once_and_again_when_the_file_changes(tmp_path):
     docs = opened(tmp_path, TSV)
     before = os.stat(docs.index)
-    again = Documents.open(docs.path, cache_dir=str(tmp_path / "cache"))
-    assert again.index == docs.index and os.stat(again.index).st_mtime_ns == before.st_mtime_ns
+    assert reopened(docs).index == docs.index and os.stat(docs.index).st_mtime_ns == before.st_mtime_ns
     # It holds the ids, and the records of compressed files, of a collection that may be private.
     assert before.st_mode & 0o077 == 0
     changed = opened(tmp_path, TSV + b"D4\t\t\tnew\n")
@@ -81,9 +86,8 @@ def test_cache_follows_the_environment(tmp_path, monkeypatch):
 def test_threads_and_spawned_processes_read_together(tmp_path):
     docs = opened(tmp_path, gzip.compress(TSV, mtime=0), "docs.tsv.gz")
     assert docs["D1"] == TEXTS["D1"]
-    wanted = list(TEXTS) * 40
     with ThreadPoolExecutor(8) as pool:
-        assert list(pool.map(docs.__getitem__, wanted)) == [TEXTS[docid] for docid in wanted]
+        assert list(pool.map(docs.__getitem__, list(TEXTS) * 40)) == list(TEXTS.values()) * 40
     with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
         assert list(pool.map(docs.__getitem__, list(TEXTS))) == list(TEXTS.values())
     check(pickle.loads(pickle.dumps(docs)))
@@ -146,8 +150,7 @@ def test_a_change_that_keeps_size_and_time_is_noticed(tmp_path):
     assert os.stat(docs.path).st_size == before.st_size
     with pytest.raises(InputError, match="document 'D9', but 'D1' when the file was indexed"):
         docs["D1"]
-    again = Documents.open(docs.path, cache_dir=str(tmp_path / "cache"))
-    assert again["D9"].startswith("One http://a.org/1 one first") and "D1" not in again
+    assert reopened(docs)["D9"].startswith("One http://a.org/1 one first") and "D1" not in reopened(docs)
 
 
 def test_a_damaged_index_is_removed_and_built_again(tmp_path):
@@ -158,8 +161,168 @@ def test_a_damaged_index_is_removed_and_built_again(tmp_path):
         file.write(b"\xff" * (size - 4096))
     with pytest.raises(InputError, match="was damaged .* and is removed; run the command again"):
         docs["D1"]
-    check(Documents.open(docs.path, cache_dir=str(tmp_path / "cache")))
-    with open(docs.index, "wb"):
-        pass
+    check(reopened(docs))
+    os.truncate(docs.index, 0)
     with pytest.raises(InputError, match="was damaged"):
-        len(Documents.open(docs.path, cache_dir=str(tmp_path / "cache")))
+        len(reopened(docs))
+
+
+@pytest.fixture
+def beir(tmp_path):
+    folder = tmp_path / "scifact"
+    (folder / "qrels").mkdir(parents=True)
+    rows = [{"_id": f"{i}", "title": f"Title {i}", "text": f"text {i}", "metadata": {}} for i in range(3)]
+    with gzip.open(folder / "corpus.jsonl.gz", "wt") as file:
+        file.writelines(json.dumps(row) + "\n" for row in rows)
+    (folder / "queries.jsonl").write_text('{"_id": "q1", "text": "title"}\n{"_id": "q2", "text": "text"}\n')
+    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\t2\t1\n")
+    return folder
+
+
+def test_a_beir_folder_stands_for_its_files(beir):
+    docs = Documents.open(str(beir))
+    assert dict(docs.texts()) == {f"{i}": f"Title {i} text {i}" for i in range(3)} and docs["2"] == "Title 2 text 2"
+    assert read_queries(str(beir)) == {"q1": "title", "q2": "text"}
+    assert read_qrels(str(beir)) == {"q1": {"2": 1}}
+    (beir / "qrels" / "train.tsv").write_text("query-id\tcorpus-id\tscore\nq2\t1\t1\n")
+    with pytest.raises(InputError, match=r"has 2 files of judgments \(test\.tsv, train\.tsv\)"):
+        read_qrels(str(beir))
+    assert read_qrels(str(beir / "qrels" / "train.tsv")) == {"q2": {"1": 1}}
+    (beir / "queries.jsonl.gz").write_bytes(b"")
+    with pytest.raises(InputError, match=r"2 files of queries \("):
+        read_queries(str(beir))
+
+
+def test_documents_in_several_files(tmp_path):
+    folder = tmp_path / "collection"
+    folder.mkdir()
+    (folder / "b.tsv").write_text("D2\thttp://x\tTwo\tzwei\r\n")
+    (folder / "a.jsonl").write_text('\ufeff{"id": "D0", "contents": "null"}\n{"id": "D1", "contents": "eins"}\n')
+    with gzip.open(folder / "c.jsonl.gz", "wt") as file:
+        file.write('{"id": "D3", "title": "Three", "contents": "drei"}\n')
+    (folder / "README.md").write_text("not a document")
+    docs = Documents.open(str(folder))
+    expected = {"D0": "null", "D1": "eins", "D2": "Two http://x zwei", "D3": "Three drei"}
+    assert dict(docs.texts()) == expected and {d: docs[d] for d in expected} == expected and len(docs) == 4
+    assert list(docs.ids()) == list(expected) and pickle.loads(pickle.dumps(docs))["D3"] == "Three drei"
+    (folder / "d.tsv").write_text("D9\t\t\tnew\nD1\t\t\tagain\n")
+    with pytest.raises(InputError, match=r"d\.tsv, line 2: document D1 a second time \(first in .*a\.jsonl, line 2\)"):
+        Documents.open(str(folder))
+
+
+@pytest.mark.parametrize(
+    "names, documents",
+    [
+        ("docs.tsv queries.tsv source_documents.tsv folds.tsv qrels.tsv", "docs.tsv"),
+        ("msmarco-docs.tsv msmarco-doctrain-queries.tsv qrels.dev.tsv", "msmarco-docs.tsv"),
+        ("collection-01.jsonl collection-02.jsonl notes.json", "collection-01.jsonl collection-02.jsonl"),
+        ("part-1.tsv part-2.tsv wiki.queries.tsv", "part-1.tsv part-2.tsv"),
+        ("one.tsv two.tsv queries.tsv", r"has one\.tsv, two\.tsv: which are the documents\?"),
+        ("collection.tsv docs.tsv", r"has collection\.tsv, docs\.tsv: which"),
+        ("queries.tsv", r"has no \.jsonl"),
+    ],
+)
+def test_a_folder_of_documents_and_other_files(tmp_path, names, documents):
+    """All files are readable as documents: only the names can tell."""
+    for name in names.split():
+        (tmp_path / name).write_text(f"{name}\ttext\n")
+    refused = pytest.raises(InputError, match=documents) if documents.startswith("has") else contextlib.nullcontext()
+    with refused:
+        assert list(Documents.open(str(tmp_path)).ids()) == documents.split()
+
+
+class File:
+    """What ir_datasets asks of a file that it would otherwise fetch."""
+
+    def __init__(self, path, text):
+        path.write_text(text)
+        self._path = path
+
+    def path(self, force=True):
+        return str(self._path)
+
+    @contextlib.contextmanager
+    def stream(self):
+        with open(self._path, "rb") as file:
+            yield file
+
+
+class MsMarcoDocument(NamedTuple):
+    doc_id: str
+    url: str
+    title: str
+    body: str
+
+    def default_text(self):
+        return f"{self.title} {self.body}"
+
+
+@pytest.fixture
+def registered(tmp_path, monkeypatch):
+    """A tiny dataset of our own under an ir_datasets id: nothing is fetched."""
+    monkeypatch.setenv("IR_DATASETS_HOME", str(tmp_path / "irds"))
+    ir_datasets = pytest.importorskip("ir_datasets", reason="the extra [irds] is not installed")
+    from ir_datasets import formats
+
+    docs = File(tmp_path / "docs.tsv", "D1\thttp://a\tOne\tthe body\nD2\t\tTwo\tanother\n")
+    dataset = ir_datasets.Dataset(
+        formats.TsvDocs(docs, doc_cls=MsMarcoDocument, namespace="tiny", lang="en"),
+        formats.TsvQueries(File(tmp_path / "queries.tsv", "q1\tthe question\nq2\tother\n"), lang="en"),
+        formats.TrecQrels(File(tmp_path / "qrels", "q1 0 D1 1\n"), {1: "relevant", 0: "not"}),
+        formats.TrecScoredDocs(File(tmp_path / "run", "q1 Q0 D2 1 3.5 x\nq1 Q0 D1 2 1.5 x\nq2 Q0 D1 1 1 x\n")),
+    )
+    name = f"harp-tiny-{tmp_path.name}"
+    ir_datasets.registry.register(name, dataset)
+    ir_datasets.registry.register(f"{name}/docs", ir_datasets.Dataset(dataset.docs_handler()))
+    return f"irds:{name}"
+
+
+def test_an_ir_datasets_id_stands_for_files(registered, tmp_path):
+    docs = Documents.open(registered, ("title", "body"))
+    assert isinstance(docs, IrdsDocuments) and docs.path == registered
+    assert (docs["D1"], docs["D2"], len(docs)) == ("One the body", "Two another", 2)
+    assert "D1" in docs and "D9" not in docs and list(docs.ids()) == ["D1", "D2"]
+    assert pickle.loads(pickle.dumps(docs))["D2"] == "Two another"
+    assert dict(Documents.open(registered).texts())["D1"] == "One http://a the body"
+    assert read_queries(registered) == {"q1": "the question", "q2": "other"}
+    assert read_qrels(registered) == {"q1": {"D1": 1}}
+    assert read_run(registered)["q1"].ranked() == ["D2", "D1"] and list(read_run(registered, {"q2"})) == ["q2"]
+    output = str(tmp_path / "bm25.trec")
+    command("first-stage", docs=registered, queries=registered, run=registered, output=output)
+    assert sorted(read_run(output)["q1"].docids) == ["D1", "D2"]
+
+
+def test_judgments_by_subtopic_count_by_the_highest(registered, tmp_path):
+    import ir_datasets
+    from ir_datasets import formats
+
+    rows = File(tmp_path / "subtopics", "q1 1 D1 2\nq1 2 D1 0\nq1 1 D2 0\n")
+    name = f"{registered.removeprefix('irds:')}/subtopics"
+    ir_datasets.registry.register(name, ir_datasets.Dataset(formats.TrecSubQrels(rows, {})))
+    assert read_qrels(f"irds:{name}") == {"q1": {"D1": 2, "D2": 0}}
+
+
+def test_what_ir_datasets_cannot_serve_or_fetch_is_an_input_error(registered, tmp_path, monkeypatch):
+    from ir_datasets.util import Download, RequestsDownload
+
+    for absent in ("irds:no-such-thing", registered + "/docs"):
+        with pytest.raises(InputError, match="ir_datasets has no queries of"):
+            read_queries(absent)
+    lost = Download([RequestsDownload("http://127.0.0.1:9/none", tries=1)])  # no source answers
+    monkeypatch.setattr(File, "path", lambda self, force=True: lost.path())
+    monkeypatch.setattr(File, "stream", lambda self: lost.stream())
+    docs = Documents.open(registered)
+    of_documents = (lambda _: docs["D1"], lambda _: "D1" in docs, lambda _: list(docs.texts()))
+    for reading in (read_queries, read_qrels, read_run, *of_documents):
+        with pytest.raises(InputError, match="ir_datasets cannot serve harp-tiny-.*: .*check the network"):
+            reading(registered)
+
+
+def test_queries_that_run_and_judgments_do_not_share_are_counted():
+    run = {"q1": Ranking.of(["D1", "D2"], [2, 1]), "q3": Ranking.of(["D3"], [1])}
+    table = evaluate({"q1": {"D2": 1}, "q2": {"D1": 1}}, {"a": run}, "RR@10")
+    assert table.per_query["a"]["RR@10"] == {"q1": 0.5, "q2": 0.0}
+    assert table.notes() == [
+        "a: 1 queries of the qrels are missing and count as zero: q2",
+        "a: 1 queries are not in the qrels and are left out: q3",
+    ]

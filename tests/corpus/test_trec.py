@@ -1,5 +1,3 @@
-"""Runs, qrels and queries as people really write them."""
-
 import gzip
 
 import numpy as np
@@ -97,9 +95,7 @@ def test_writes_sorted_with_ties_broken(tmp_path):
 scores = st.lists(st.floats(-(2.0**100), 2.0**100, width=32), min_size=2, max_size=30)
 
 
-@given(
-    st.one_of(scores, scores.map(lambda s: s[:1] * len(s)), st.lists(st.sampled_from([0.0, -0.0, 1.0, 16.0, 1e-38])))
-)
+@given(scores | scores.map(lambda s: s[:1] * len(s)) | st.lists(st.sampled_from([0.0, -0.0, 1.0, 16.0, 1e-38])))
 def test_scores_decrease_strictly_and_survive_the_text(values):
     values = sorted(values, reverse=True)
     decreasing = trec.strictly_decreasing(values)
@@ -122,26 +118,21 @@ def test_folds_and_lists_of_queries(tmp_path):
             trec.chosen_queries(**wrong)
     qrels: dict = {"q1": {}, "q2": {}, "q3": {}}
     assert list(trec.read_subset(qrels)) == list(trec.read_subset(qrels, "", folds, ["b", "a"])) == ["q1", "q2", "q3"]
-    assert list(trec.read_subset(qrels, listed)) == ["q3", "q1"] and list(
-        trec.read_subset(qrels, listed, folds, ["b"])
-    ) == ["q3"]
+    assert list(trec.read_subset(qrels, listed)) == ["q3", "q1"]
+    assert list(trec.read_subset(qrels, listed, folds, ["b"])) == ["q3"]
     with pytest.raises(InputError, match="1 queries have no judgments, q3 first"):
         trec.read_subset({"q1": {}}, listed)
     with pytest.raises(InputError, match="line 2: query q1 is listed twice"):
         trec.read_folds(written(tmp_path, "q1\ta\nq1\tb\n"))
-    excluded = excluded_of(written(tmp_path, "q1\td1\n2 d2\nq1\td2\n"))
-    assert excluded == {"q1": {"d1", "d2"}, "2": {"d2"}}
-
-
-LABELS = "# mine\nopen a gate\td1\t1\nopen  a gate\td2\t0\n\nfish\td3\ndry lock\td4\t0\nopen a gate\td2\t2\n"
+    assert excluded_of(written(tmp_path, "q1\td1\n2 d2\nq1\td2\n")) == {"q1": {"d1", "d2"}, "2": {"d2"}}
 
 
 def test_labels_become_queries_and_judgments(tmp_path, capsys):
-    (tmp_path / "labels.tsv").write_text(LABELS)
-    queries, qrels = read_labels(str(tmp_path / "labels.tsv"))
+    text = "# mine\nopen a gate\td1\t1\nopen  a gate\td2\t0\n\nfish\td3\ndry lock\td4\t0\nopen a gate\td2\t2\n"
+    queries, qrels = read_labels(labels := written(tmp_path, text))
     assert queries == {"l1": "open a gate", "l2": "fish", "l3": "dry lock"}
     assert qrels == {"l1": {"d1": 1, "d2": 2}, "l2": {"d3": 1}, "l3": {"d4": 0}}  # the last level of a pair counts
-    command("queries", "labels", labels=tmp_path / "labels.tsv", output=tmp_path / "out")
+    command("queries", "labels", labels=labels, output=tmp_path / "out")
     assert read_queries(str(tmp_path / "out" / "queries.tsv")) == {"l1": "open a gate", "l2": "fish"}
     assert read_qrels(str(tmp_path / "out" / "qrels.txt")) == {"l1": {"d1": 1, "d2": 2}, "l2": {"d3": 1}}
     assert "2 queries with 3 labels" in capsys.readouterr().out
@@ -161,13 +152,11 @@ def test_labels_become_queries_and_judgments(tmp_path, capsys):
         (read_run, "q1 d1 1.5\n", "line 1: rank '1.5' is not a number within"),
         (read_run, "q1 Q0 d one 1 5 x\n", r"line 1: rank 'one', score '1', tag '5 x' are shifted"),
         (read_run, "q1 Q0 d 7 1 5.5 x\n", "line 1: rank '7', score '1', tag '5.5 x' are shifted"),
-        (read_run, "", "is empty"),
-        (read_run, b"q1 Q0 d\xe9 1 5 x\n", "line 1: not UTF-8 .*; convert the file"),
+        (read_run, "", "is empty"), (read_run, b"q1 Q0 d\xe9 1 5 x\n", "line 1: not UTF-8 .*; convert the file"),
         (read_run, TREC.encode("utf-16"), "line 1: not UTF-8 .*; convert the file"),
         (read_qrels, "q1 0 d1 1\nq1 0 d1 1\n", "line 2: document d1 is judged twice for query q1"),
         (read_qrels, "query-id passage-number page\n11 2 7\n", "line 1: 3 columns and no header"),
-        (read_qrels, "query-id\tcorpus-id\tscore\n", "has no judgments"),
-        (read_qrels, "\n", "is empty; it should"),
+        (read_qrels, "query-id\tcorpus-id\tscore\n", "has no judgments"), (read_qrels, "\n", "is empty; it should"),
         (read_qrels, "q1 0 d1 yes\n", "line 1: relevance 'yes' is not an integer within ±10000"),
         (read_qrels, "q1 0 d0 1\nq1 0 d1 -10001\n", "line 2: relevance '-10001' is not an integer within ±10000"),
         (read_qrels, "q1 0 d1 1\nq1 0 1\n", "line 2: 3 columns, qrels has 4"),
@@ -181,15 +170,13 @@ def test_labels_become_queries_and_judgments(tmp_path, capsys):
         (read_queries, "\ttext\n", "line 1: query id '' is empty"),
         (read_queries, '{"_id": "\\ud83d", "text": "a"}\n', "line 1: query id .* half a surrogate pair"),
         (read_queries, '{"_id": "1", "text": ' + "[" * 100_000 + "\n", "line 1: not a JSON object"),
-        (read_queries, "\n", "is empty"),
-        (read_labels, "fish\n", "line 1: no 'query"),
-        (read_labels, "\td1\t1\n", "line 1: no"),
-        (read_labels, "fish\td 1\t1\n", "line 1: no"),
+        (read_queries, "\n", "is empty"), (read_labels, "fish\n", "line 1: no 'query"),
+        (read_labels, "\td1\t1\n", "line 1: no"), (read_labels, "fish\td 1\t1\n", "line 1: no"),
         (read_labels, "fish\td1\t1\nfish\td1\tgood\n", "line 2: level 'good'"),
         (read_labels, "fish\td1\t99999\n", "line 1: level"),
         (read_labels, "fish\td1\t0\n", "labels no document as relevant"),
     ],
-)
+)  # fmt: skip
 def test_bad_files_name_the_line(tmp_path, read, text, message):
     with pytest.raises(InputError, match=message):
         read(written(tmp_path, text))

@@ -13,15 +13,17 @@ from pathlib import Path
 import pytest
 
 from data_pipeline.commands.inspect import as_text, report
-from data_pipeline.config import generation
+from data_pipeline.config import PRESETS, generation
 from data_pipeline.engine.local import SerialEngine
+from data_pipeline.main import arguments_parser
 from data_pipeline.output import manifest as manifest_file
 from data_pipeline.pipeline import generate
+from data_pipeline.text.terms import load_terms
 from harp_jax.base.errors import InputError
 from harp_jax.input.records import read_manifest
 from harp_jax.text.tokenizer import load_tokenizer
 from tests.support import corpus
-from tests.support.generation_job import hashes, records, start, table
+from tests.support.generation_job import hashes, linked_documents, records, start, table
 from tests.support.processes import none_left, wait_for
 from tests.support.shared_data import shared
 from tests.support.tiny_bert import save_encoder
@@ -52,8 +54,7 @@ def test_anchor_statistics_against_a_dict(made):
 
 
 def test_every_task_has_pairs_and_the_manifest_counts_them(made):
-    _, output = made
-    manifest, rows = read_manifest(str(output)), records(output)
+    manifest, rows = read_manifest(str(made[1])), records(made[1])
     assert set(manifest["tasks"]) == {"rqp", "qdm", "rdp", "acm", "mlm"}
     for task, entry in manifest["tasks"].items():
         mine = [row for row in rows if row["task"] == task.encode()]
@@ -80,10 +81,9 @@ def test_splits_go_by_page(made):
 
 
 def test_acm_negatives_are_never_linked_beside_the_anchor_page(made):
-    _, output = made
-    together = {(row["one"], row["other"]) for row in table(output, "colinked")}
-    source = {row["key"]: row["words_of"] for row in table(output, "requests") if row["task"] == "acm"}
-    negatives = [row for row in table(output, "negatives") if row["task"] == "acm"]
+    together = {(row["one"], row["other"]) for row in table(made[1], "colinked")}
+    source = {row["key"]: row["words_of"] for row in table(made[1], "requests") if row["task"] == "acm"}
+    negatives = [row for row in table(made[1], "negatives") if row["task"] == "acm"]
     assert len(negatives) > 20
     assert not any((source[row["key"]], row["destination"]) in together for row in negatives)
 
@@ -155,16 +155,8 @@ def test_options_of_the_field_notes_run(tmp_path, capfd, monkeypatch):
 def test_inspect_reports(made):
     found = report(str(made[1]), 5)
     assert all(len(examples) == 5 for examples in found["examples"].values())
-    text = as_text(found)
-    for line in (
-        "Table 1",
-        "Link graph: pages 48",
-        "links kept",
-        "bits per link",
-        "bits from uniform",
-        "link-unresolved\n",
-    ):
-        assert line in text
+    lines = ("Table 1", "Link graph: pages 48", "links kept", "bits per link", "bits from uniform", "link-unresolved\n")
+    assert all(line in as_text(found) for line in lines)
     json.dumps(found)
 
 
@@ -182,7 +174,6 @@ SHARD = "harp-qdm_train.tfrecord-00000-of-00001"
     ("name", "change", "message"),
     [
         (SHARD, lambda data: data[:100] + bytes([data[100] ^ 1]) + data[101:], "harp-qdm_train.*sha256"),
-        (SHARD, lambda data: data[:-30], "harp-qdm_train.*bytes"),
         (SHARD, None, "harp-qdm_train.*missing"),
         ("manifest.json", one_record_more, r"qdm_train.*holds \d+ records"),
         ("harp-qdm_train.tfrecord-00000-of-00002", lambda data: b"", "00000-of-00002 is not in the manifest"),
@@ -210,17 +201,82 @@ def test_a_relative_tokenizer_is_found_from_other_folders_and_after_a_move(tmp_p
     assert all(isinstance(record["text"], list) for record in report("moved/pairs", 3)["examples"]["mlm"])
 
 
+def test_wordpieces_as_units_escape_the_stopwords(tmp_path):
+    folder = corpus.write(tmp_path)
+    words, pieces = (load_terms(str(folder / "vocab.txt"), "", unit) for unit in ("words", "tokens"))
+    text = "the bako, lobafi"
+    (span, starts, ends), (cut, piece_starts, piece_ends) = (next(iter(t.split([text], 50))) for t in (words, pieces))
+    assert span.tokens.tolist() == cut.tokens.tolist() and set(cut.lengths.tolist()) == {1}
+    assert len(cut.lengths) > len(span.lengths)
+    assert words.ids(span.words) == pieces.ids(cut.words) == span.tokens.tolist()
+    # Spans of characters still find their words.
+    assert text[piece_starts[-1] : piece_ends[-1]] == text[-(ends[-1] - piece_starts[-1]) :]
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (dict(unit="letters"), "config.unit='letters' is not allowed; use one of words, tokens"),
+        (dict(sampling="official", context_in_page=True), "context_in_page"),
+        (dict(qdm_positives=-1), "qdm_positives"),
+        (dict(preset="authors"), "unknown preset 'authors'"),
+        (dict(weighting="loud"), "weighting"),
+        (dict(tasks=("prop",), encoder="", prop_distribution="contrastive"), "config.encoder is not set"),
+        (dict(memory_limit="4"), "memory_limit"),
+        (dict(source={"format": "pdf"}), "format"),
+        (dict(source={"max_page_bytes": 0}), "max_page_bytes"),
+        (dict(source={"paths": ()}), "paths"),
+        (dict(source={"index": ("i",)}), "index"),
+        (dict(source={"split": "chapters"}), "config.source.split='chapters'"),
+    ],
+)
+def test_choices_that_make_no_sense_are_refused_before_the_job(tmp_path, fields, message):
+    (tmp_path / "vocab.txt").touch()
+    (tmp_path / "pages-0.jsonl").touch()
+    with pytest.raises(InputError, match=message):
+        generate(corpus.config(tmp_path, **fields), str(tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_official_preset_runs_and_the_command_line_wins(tmp_path):
+    folder = corpus.write(tmp_path / "corpus")
+    job = corpus.write_config(tmp_path / "job.py", folder, encoder="idf", workers=1, keep_work=True)
+    arguments = [f"--config={job}:official", "--config.rdp_pairs=sampled", f"--output={tmp_path / 'out'}"]
+    parsed = arguments_parser().parse_args(arguments)
+    manifest = generate(parsed.config, parsed.output, SerialEngine)
+    assert manifest["config"] == manifest["config"] | PRESETS["official"] | {"rdp_pairs": "sampled"}
+    assert all(entry["pairs"] > 10 for entry in manifest["tasks"].values())
+    requests = table(tmp_path / "out", "requests")
+    vocabulary = load_tokenizer(str(folder / "vocab.txt")).vocab
+    assert all(word in vocabulary for row in requests for word in row["anchor"].split())
+
+
+def test_pages_of_one_text_are_one_page_by_choice(tmp_path):
+    folder = corpus.write(tmp_path / "corpus", files=1)
+    path = folder / "pages-0.jsonl"
+    pages = [json.loads(line) for line in path.read_text().splitlines()]
+    lead = pages[1]["text"][: pages[1]["lead_end"]]
+    pages[2] |= {"text": lead.upper(), "lead_end": len(lead), "links": []}  # p2 says what p1 says, in capitals
+    path.write_text("".join(json.dumps(page) + "\n" for page in pages))
+    output = tmp_path / "out"
+    linked_documents(corpus.config(folder, page_identity="text", workers=1, tasks=("rqp", "qdm")), output)
+    numbers = {row["id"]: row["doc"] for row in table(output, "pages")}
+    links = table(output, "resolved")
+    to_second = [link for link in links if link["target"] == "p2"]
+    assert to_second and {link["destination"] for link in to_second} == {numbers["p1"]}
+    assert not any(row["doc"] == numbers["p2"] for row in table(output, "candidates"))
+
+
 @pytest.mark.real
 def test_linked_pages_into_the_collection(tmp_path):
     config = generation()
-    config.source.format = "linked_jsonl"
-    config.source.paths = (shared("wiki", "linked_pages.jsonl.xz"), shared("wiki", "collection.jsonl.xz"))
-    config.source.redirects = (shared("wiki", "redirects.tsv"),)
-    config.tokenizer = shared("vocab", "bert-base-uncased-vocab.txt")
-    config.stopwords = shared("vocab", "inquery_stopwords.txt")
-    config.min_article_words = 0  # the collection holds lead sections, not articles
-    config.tasks, config.encoder = ("rqp", "qdm", "rdp", "acm"), "idf"
-    config.drop_anchors = False  # the paper's links, and the counts of the data's README
+    pages = tuple(shared("wiki", f"{name}.jsonl.xz") for name in ("linked_pages", "collection"))
+    config.source.update(format="linked_jsonl", paths=pages, redirects=(shared("wiki", "redirects.tsv"),))
+    vocabulary = shared("vocab", "bert-base-uncased-vocab.txt")
+    config.update(tokenizer=vocabulary, stopwords=shared("vocab", "inquery_stopwords.txt"))
+    config.update(tasks=("rqp", "qdm", "rdp", "acm"), encoder="idf")
+    # The collection holds lead sections, not articles; the paper's links, and the counts of the data's README.
+    config.update(min_article_words=0, drop_anchors=False)
     manifest = generate(config, str(tmp_path / "out"))
     losses = {reason: entry["count"] for reason, entry in manifest["losses"].items()}
     # 80,420 links, 29,968 of them into the collection, some through redirects.

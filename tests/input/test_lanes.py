@@ -47,8 +47,8 @@ def test_a_cursor_continues_exactly():
 
 
 def test_hosts_with_fewer_lanes_get_their_part_of_the_same_batches():
-    whole, parts = stream(range(4), 10), [stream(range(0, 2), 10), stream(range(2, 4), 10)]
-    for (expected, _), (first, _), (second, _) in zip(whole, *parts):
+    streams = (stream(lanes, 10) for lanes in (range(4), range(2), range(2, 4)))
+    for (expected, _), (first, _), (second, _) in zip(*streams):
         assert_equal(expected, {name: np.concatenate([first[name], second[name]]) for name in first})
 
 

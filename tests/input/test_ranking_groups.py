@@ -34,10 +34,7 @@ def files(tmp_path):
 
 
 def data(files, candidates=CANDIDATES, qrels=QRELS, **options) -> RankingData:
-    run = {}
-    for qid, docids in candidates.items():
-        run[qid] = Ranking(list(docids))
-        run[qid].scores.extend(-float(i) for i in range(len(docids)))
+    run = {qid: Ranking.of(docids, range(0, -len(docids), -1)) for qid, docids in candidates.items()}
     return RankingData(Judged(Documents.open(str(files / "docs.tsv")), QUERIES, qrels, run), TOKENIZER, **options)
 
 
@@ -55,12 +52,10 @@ def test_units_and_what_is_left_out(files, caplog):
     found = data(files)
     assert found.units == [("q1", "D1"), ("q5", "D5")] and found.report["not retrieved"] == 2
     assert "2 relevant documents are left out of training: not retrieved" in caplog.text
-    for candidates, message in (
-        ({**CANDIDATES, "q1": ["D1", "E7"]}, r"candidate E7 of query q1 is not in .*docs\.tsv"),
-        ({"q9": ["D1"]}, "no query can be trained on"),
-    ):
-        with pytest.raises(InputError, match=message):
-            data(files, candidates)
+    with pytest.raises(InputError, match=r"candidate E7 of query q1 is not in .*docs\.tsv"):
+        data(files, {**CANDIDATES, "q1": ["D1", "E7"]})
+    with pytest.raises(InputError, match="no query can be trained on"):
+        data(files, {"q9": ["D1"]})
 
 
 @pytest.mark.parametrize("missed", [False, True])
@@ -77,8 +72,8 @@ def test_how_the_first_stage_orders_the_training_pairs_is_logged(files, caplog, 
     said = "which are trained on (without them 1.000" if missed else "which are left out"
     assert f"above the negative in {found.preference.above:.3f} of them; it missed 2 of 4" in caplog.text
     assert said in caplog.text
-    warned = "contradicts most training pairs" in caplog.text
-    assert warned == missed and ("set --config.missed_positives=False" in caplog.text) == missed
+    for warning in ("contradicts most training pairs", "set --config.missed_positives=False"):
+        assert (warning in caplog.text) == missed
 
 
 def test_positive_first_then_uniform_candidates_not_judged_relevant(files):
@@ -92,8 +87,7 @@ def test_positive_first_then_uniform_candidates_not_judged_relevant(files):
     assert set(counts) == {"D2", "D3", "D4", "D5", "D6"}
     assert chisquare(list(counts.values())).pvalue > 0.01
     for query, document in unit:
-        assert query.tolist() == TOKENIZER.encode("the cat")
-        assert query.dtype == document.dtype == np.int32
+        assert query.tolist() == TOKENIZER.encode("the cat") and query.dtype == document.dtype == np.int32
     positive, *negatives = names(data(files, negatives=3, missed_positives=True).unit(0, 2))
     assert (positive, sorted(negatives)) == ("D9", ["D3", "D4"])
 
@@ -101,11 +95,11 @@ def test_positive_first_then_uniform_candidates_not_judged_relevant(files):
 def test_a_unit_depends_on_its_key_only(files):
     options = {"negatives": 2, "missed_positives": True}
     one, two = data(files, **options, seed=3), data(files, dict(reversed(CANDIDATES.items())), **options, seed=3)
-    drawn = [names(one.unit(epoch, i)) for epoch in range(6) for i in range(len(one))]
-    again = {(epoch, i): names(two.unit(epoch, i)) for i in reversed(range(len(two))) for epoch in reversed(range(6))}
-    assert drawn == [again[epoch, i] for epoch in range(6) for i in range(len(one))]
+    keys = [(epoch, i) for epoch in range(6) for i in range(len(one))]
+    drawn = {key: names(one.unit(*key)) for key in keys}
     other = data(files, **options, seed=4)
-    assert drawn != [names(other.unit(epoch, i)) for epoch in range(6) for i in range(len(one))]
+    assert drawn == {key: names(two.unit(*key)) for key in reversed(keys)}
+    assert drawn != {key: names(other.unit(*key)) for key in keys}
     assert len({tuple(names(one.unit(epoch, 0))) for epoch in range(20)}) > 5
 
 
@@ -120,21 +114,18 @@ def test_long_documents_are_truncated_and_the_cache_is_emptied(files, monkeypatc
 
 
 def test_judgments_of_folds(files):
-    (files / "queries.tsv").write_text("".join(f"{q}\t{text}\n" for q, text in QUERIES.items()))
+    (files / "queries").write_text("".join(f"{q}\t{text}\n" for q, text in QUERIES.items()))
     (files / "qrels").write_text("".join(f"{q} 0 {d} {r}\n" for q, j in QRELS.items() for d, r in j.items()))
     (files / "run").write_text("".join(f"{q} {d} {i + 1}\n" for q, c in CANDIDATES.items() for i, d in enumerate(c)))
-    (files / "folds.tsv").write_text("q1\t0\nq2\t1\nq5\t2\n")
+    (files / "folds").write_text("q1\t0\nq2\t1\nq5\t2\n")
     config = configs.finetune()
-    config.docs, config.queries = str(files / "docs.tsv"), str(files / "queries.tsv")
-    config.qrels, config.candidates = str(files / "qrels"), str(files / "run")
+    config.update({name: str(files / name) for name in ("queries", "qrels")})
+    config.update(docs=str(files / "docs.tsv"), candidates=str(files / "run"))
     assert RankingData(Judged.read(config), TOKENIZER).units == data(files).units
-    config.folds, config.train_folds = str(files / "folds.tsv"), (1, 2)
+    config.update(folds=str(files / "folds"), train_folds=(1, 2))
     assert RankingData(Judged.read(config), TOKENIZER, missed_positives=True).units == [("q2", "D9"), ("q5", "D5")]
-    for changed, message in (
-        ({"train_folds": (1, 7)}, "has no fold 7; its folds are 0, 1, 2"),
-        ({"train_folds": (1,), "folds": ""}, "no folds file"),
-    ):
-        config.update(changed)
+    for folds, message in ((config.folds, "has no fold 7; its folds are 0, 1, 2"), ("", "no folds file")):
+        config.update(folds=folds, train_folds=(1, 7))
         with pytest.raises(InputError, match=message):
             Judged.read(config)
 

@@ -53,13 +53,11 @@ def test_shards_shorter_than_the_lanes_leave_no_lane_without_records(tmp_path):
 
 
 def test_records_are_read_as_written(directory):
-    groups = reader(directory, "rqp").read(0, "rqp", 0, 5)
     written = {}
-    for shard, count in enumerate((37, 5, 21)):
-        for i in range(count):
-            pos_query, document, neg_query, _ = pair(1000 * shard + i, "rqp")
-            written[tuple(pos_query), tuple(document)] = tuple(neg_query)
-    for group in groups:
+    for number in (*range(37), *range(1000, 1005), *range(2000, 2021)):
+        pos_query, document, neg_query, _ = pair(number, "rqp")
+        written[tuple(pos_query), tuple(document)] = tuple(neg_query)
+    for group in reader(directory, "rqp").read(0, "rqp", 0, 5):
         positive, negative = group.sequences
         assert written[tuple(positive.query), tuple(positive.document)] == tuple(negative.query)
         assert negative.document_text == positive.document_text and negative.query_text == -1
@@ -105,11 +103,10 @@ def test_lanes_in_turns_read_a_shard_once_each_epoch_also_where_they_are_more_th
 
 
 def test_epochs_and_seeds_differ_in_order_not_in_content(directory):
-    found = reader(directory, "rqp")
+    found, other = reader(directory, "rqp"), reader(directory, "rqp", seed=1)
     size = epoch_share(found, 0, "rqp")
     first = identity(found.read(0, "rqp", 0, size))
-    assert first != identity(found.read(0, "rqp", size, size))
-    assert first != identity(reader(directory, "rqp", seed=1).read(0, "rqp", 0, size))
+    assert identity(found.read(0, "rqp", size, size)) != first != identity(other.read(0, "rqp", 0, size))
 
 
 def flip(shard: Path) -> None:

@@ -5,7 +5,7 @@ Models and runs: `synthetic` (invented pairs, their tokenizer and reader), `tiny
 (those of a command that a test kills),
 `shards_fixture` (a finished generation job on disk),
 `ranking_collection` (a collection to fine-tune on, judged queries), `objective` (the loss of one batch).
-Rankers: `linked_topics` (a wiki whose links follow topics), `slow_neural_ir` (the neural rankers as loops in numpy).
+Rankers: `slow_neural_ir` (the neural rankers as loops in numpy).
 Generation: `corpus` (an invented corpus and the config of a job), `corpus_site` (its pages as a web site), `generation_job`
 (what a job wrote), `source_files` (dumps, crawls), `source_reading`, `malformed` (pages without any order), `steps` (executed
 lines as a clock).

@@ -1,8 +1,7 @@
-"""The tokenizer against transformers', and what it says about vocabularies that are none."""
-
 import json
 
 import pytest
+import transformers
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
@@ -10,15 +9,8 @@ from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer, load_tokenizer
 from tests.support.tiny_bert import small_tokenizer
 from tests.support.tokenizers import save_trained
 
-TEXTS = [
-    "The cat sat, dogs!",
-    "rans\u00a0 unknown ÀÉ a",
-    "",
-    "  ",
-    "red\tblue\u2028green",
-    "a" * 300,
-    "[SEP] the [MASK]",
-]
+TEXTS = ["The cat sat, dogs!", "rans\u00a0 unknown ÀÉ a", "", "  ", "red\tblue\u2028green"]
+TEXTS += ["a" * 300, "[SEP] the [MASK]"]
 
 
 def test_round_trip(tmp_path):
@@ -37,8 +29,6 @@ def test_round_trip(tmp_path):
 
 @pytest.mark.parametrize("options", [{"strip_accents": False}, {"tokenize_chinese_chars": False}])
 def test_other_normalisers_are_those_of_transformers(tmp_path, options):
-    import transformers
-
     tokens = (*SPECIAL_TOKENS, "cafe", "café", "世", "界", "世界")
     (tmp_path / "vocab.txt").write_text("".join(f"{token}\n" for token in tokens))
     transformers.BertTokenizer(vocab=str(tmp_path / "vocab.txt"), **options).save_pretrained(tmp_path / "theirs")
@@ -62,15 +52,14 @@ def test_prefixes_are_the_first_ids(limit):
 
 def test_bad_vocabularies(tmp_path):
     vocab = tmp_path / "vocab.txt"
-    for tokens, place, message in (
-        ([t for t in SPECIAL_TOKENS if t != "[MASK]"], vocab, r"lacks \[MASK\]"),
-        ([*SPECIAL_TOKENS, "cat", "cat"], vocab, "same token twice"),
-        ([], tmp_path / "absent", "no tokenizer at"),
-        ([], "", "no tokenizer at ''; set `tokenizer`"),
-    ):
+    few = [token for token in SPECIAL_TOKENS if token != "[MASK]"]
+    for tokens, message in ((few, r"lacks \[MASK\]"), ([*SPECIAL_TOKENS, "cat", "cat"], "same token twice")):
         vocab.write_text("\n".join(tokens))
         with pytest.raises(InputError, match=message):
-            load_tokenizer(str(place))
+            load_tokenizer(str(vocab))
+    for place, message in ((f"{tmp_path}/absent", "no tokenizer at"), ("", "no tokenizer at ''; set `tokenizer`")):
+        with pytest.raises(InputError, match=message):
+            load_tokenizer(place)
     vocab.write_text("\n".join(SPECIAL_TOKENS))
     (tmp_path / "tokenizer_config.json").write_text("{")
     with pytest.raises(InputError, match="is not a JSON object"):
@@ -131,9 +120,6 @@ def test_special_tokens_are_those_of_all_files(tmp_path):
 
 
 def test_added_tokens_are_tokens(tmp_path):
-    """They used to be taken for padding of the word embeddings."""
-    import transformers
-
     added = json.loads(Tokenizer.of_words(small_tokenizer().tokens).definition)["added_tokens"]
     directory = changed(tmp_path, "tokenizer.json", added_tokens=[*added, ADDED])
     ours, theirs = load_tokenizer(directory), transformers.AutoTokenizer.from_pretrained(directory)
@@ -146,9 +132,8 @@ def test_added_tokens_are_tokens(tmp_path):
 
 def test_truncation_and_padding_of_the_file_are_not_used(tmp_path):
     cut = {"direction": "Right", "max_length": 3, "strategy": "LongestFirst", "stride": 0}
-    pad = dict(
-        strategy={"Fixed": 9}, direction="Right", pad_to_multiple_of=None, pad_id=0, pad_type_id=0, pad_token="[PAD]"
-    )
+    pad = {"strategy": {"Fixed": 9}, "direction": "Right", "pad_to_multiple_of": None}
+    pad |= {"pad_id": 0, "pad_type_id": 0, "pad_token": "[PAD]"}
     ours = load_tokenizer(changed(tmp_path, "tokenizer.json", truncation=cut, padding=pad))
     assert ours == small_tokenizer() and len(ours.encode("the cat sat in the mat")) == 6
 
@@ -157,11 +142,10 @@ def test_truncation_and_padding_of_the_file_are_not_used(tmp_path):
 def test_a_sentence_without_spaces_is_more_than_one_word(kind, tmp_path):
     """For masking whole words: pieces of words in Latin letters continue them, Japanese and Thai pieces stand alone."""
     made = load_tokenizer(save_trained(kind, str(tmp_path), ["unseen ガイドをみる แมวนั่ง", *"unseen"], 70))
-    text = "nesne ガイドをみる แมวนั่ง"
-    letters = [made.decode([i]).removeprefix("##").strip() for i in made.encode(text)]
-    continued = dict(zip(letters, made.continues[made.encode(text)].tolist()))
-    assert {continued[letter] for letter in letters if not letter.isascii()} == {False}
-    assert any(continued[letter] for letter in letters if letter.isascii())
+    ids = made.encode("nesne ガイドをみる แมวนั่ง")
+    continued = {made.decode([i]).removeprefix("##").strip(): bool(made.continues[i]) for i in ids}
+    assert {within for letter, within in continued.items() if not letter.isascii()} == {False}
+    assert any(within for letter, within in continued.items() if letter.isascii())
 
 
 # Lines of ten scripts: sentences, and random words from each script's letters with digits, marks and spaces.
@@ -194,8 +178,6 @@ def lines_of_scripts(count: int) -> list[str]:
 @pytest.mark.parametrize("kind", ["bert", "bert-cased", "modernbert", "roberta", "xlm-roberta"])
 @pytest.mark.parametrize("count", [300, pytest.param(10_000, marks=pytest.mark.real)])
 def test_ids_and_offsets_of_ten_scripts_are_those_of_transformers(kind, count, tmp_path):
-    import transformers
-
     lines = [*TEXTS, *lines_of_scripts(count)]
     save_trained(kind, str(tmp_path), lines[:300], 4000)
     read = transformers.AutoTokenizer.from_pretrained(str(tmp_path))

@@ -51,9 +51,9 @@ def test_a_folder_of_html(tmp_path, capsys):
     assert "4 documents, 2 of them sections of pages" in (printed := capsys.readouterr().out)
     assert "left out: page-duplicate 1" in printed
     assert sorted(os.listdir(tmp_path)) == ["docs.jsonl", "site"]
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "a.html").write_text("")
     with pytest.raises(InputError, match="no text"):
-        (tmp_path / "empty").mkdir()
-        (tmp_path / "empty" / "a.html").write_text("")
         write_documents(str(tmp_path / "empty"), str(output))
 
 
@@ -83,8 +83,8 @@ def test_the_format_is_told_by_content(tmp_path):
             assert write_documents(str(path), str(output)).format == kind and "gate" in rows(output)[0][2]
     (tmp_path / "x.bin").write_bytes(b"\x00\x01")
     assert not are_pages(str(tmp_path / "absent"))
-    for path in ("x.bin", "absent"):
-        with pytest.raises((InputError, FileNotFoundError)):
+    for path, error in (("x.bin", InputError), ("absent", FileNotFoundError)):
+        with pytest.raises(error):
             format_of_content(str(tmp_path / path))
 
 
@@ -118,11 +118,10 @@ def test_an_output_among_the_pages_or_over_other_files_is_refused(tmp_path):
     folder = site(tmp_path / "site")
     before = {path.name: path.read_bytes() for path in (tmp_path / "site").iterdir()}
     with pytest.raises(InputError, match=r"lock\.html: it is the input .*lock\.html, which would be lost"):
-        write_documents(folder, str(tmp_path / "site" / "lock.html"))
-    inside = tmp_path / "site" / "docs.jsonl"  # no page
+        write_documents(folder, f"{folder}/lock.html")
     for _ in range(2):
-        assert write_documents(folder, str(inside)).documents == 4
-    inside.unlink()
+        assert write_documents(folder, f"{folder}/docs.jsonl").documents == 4  # no page
+    os.remove(f"{folder}/docs.jsonl")
     assert {path.name: path.read_bytes() for path in (tmp_path / "site").iterdir()} == before
     output, work = str(tmp_path / "docs.jsonl"), tmp_path / "docs.jsonl.work"
     work.mkdir()

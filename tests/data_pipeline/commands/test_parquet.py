@@ -1,8 +1,8 @@
 """Pairs as Parquet: the texts of the records, in columns that `datasets` loads and sentence-transformers expects."""
 
 import os
+from pathlib import Path
 
-import numpy as np
 import pyarrow.parquet
 import pytest
 
@@ -23,8 +23,8 @@ def job(tmp_path):
 
 
 def rows_of(folder, task) -> list[dict]:
-    files = sorted(name for name in os.listdir(os.path.join(folder, task)))
-    return [row for name in files for row in pyarrow.parquet.read_table(os.path.join(folder, task, name)).to_pylist()]
+    files = sorted(Path(folder, task).iterdir())
+    return [row for file in files for row in pyarrow.parquet.read_table(file).to_pylist()]
 
 
 def test_triplets_hold_the_texts_of_the_records(job, monkeypatch):
@@ -33,18 +33,16 @@ def test_triplets_hold_the_texts_of_the_records(job, monkeypatch):
     counts = pairs_to_parquet(directory, output, tokenizer=vocabulary)
     assert counts == {"qdm_train": 8, "rqp_train": 4, "mlm_train": 2}
     assert sorted(os.listdir(os.path.join(output, "qdm"))) == [f"train-0000{i}-of-00002.parquet" for i in range(2)]
-    ids = tokenizer()
+    encode = tokenizer().encode
     for row, number in zip(rows_of(output, "qdm"), [0, 1, 2, 3, 4, 1000, 1001, 1002], strict=True):
-        assert list(row) == ["query", "positive", "negative"]
-        query, document, _, other = pair(number, "qdm")
-        for text, expected in zip(row.values(), (query, document, other)):
-            np.testing.assert_array_equal(ids.encode(text), expected)
+        query, document, _, other = (list(side) for side in pair(number, "qdm"))
+        found = {name: encode(text) for name, text in row.items()}
+        assert found == {"query": query, "positive": document, "negative": other}
     # The two sides of RQP are queries: the document is the anchor.
     for number, row in enumerate(rows_of(output, "rqp")):
-        assert list(row) == ["document", "positive", "negative"]
-        query, document, other, _ = pair(number, "rqp")
-        for text, expected in zip(row.values(), (document, query, other)):
-            np.testing.assert_array_equal(ids.encode(text), expected)
+        query, document, other, _ = (list(side) for side in pair(number, "rqp"))
+        found = {name: encode(text) for name, text in row.items()}
+        assert found == {"document": document, "positive": query, "negative": other}
     assert [list(row) for row in rows_of(output, "mlm")] == [["text"]] * 2
 
 
@@ -54,11 +52,8 @@ def test_what_cannot_be_written_is_refused_and_leaves_nothing(job, tmp_path):
     (tmp_path / "vocab.txt").write_text("\n".join(tokenizer().tokens[:-1]) + "\n")
     (shard,) = (tmp_path / "pairs").glob("*rqp*")
     shard.write_bytes(shard.read_bytes()[:20] + b"x" + shard.read_bytes()[21:])
-    for words, message in (
-        ("", "is not the tokenizer of .*; name it with --tokenizer"),
-        (other, "is not the tokenizer of .*; name it with --tokenizer"),
-        (vocabulary, "damaged"),
-    ):
+    of_another = "is not the tokenizer of .*; name it with --tokenizer"
+    for words, message in (("", of_another), (other, of_another), (vocabulary, "damaged")):
         with pytest.raises(InputError, match=message):
             pairs_to_parquet(directory, output, tokenizer=words)
         assert not os.path.exists(output) and not [name for name in os.listdir(tmp_path) if "tmp" in name]

@@ -1,18 +1,19 @@
-"""`harp survey`: held-out anchors against a loop over the links, and nothing tested that a training could have read."""
+"""`harp anchors` and `harp survey` against loops over the links, and nothing tested that a training could have read."""
 
 import json
 import os
+from collections import Counter
 
 import pytest
 
+from data_pipeline.commands.anchors import write_anchors
 from data_pipeline.commands.survey import WRITTEN, as_text, in_context, is_title, write_survey
-from data_pipeline.config import generation
 from data_pipeline.engine.local import SerialEngine
 from data_pipeline.pipeline import generate
 from data_pipeline.tasks.maps import split_of
 from harp_jax.base.errors import InputError
 from harp_jax.corpus.trec import read_qrels, read_queries
-from harp_jax.ranking.first_stage import anchor_rows
+from harp_jax.ranking.first_stage import anchor_rows, read_anchors
 from tests.support import corpus
 
 FRACTION, PAGES = 0.4, 40
@@ -34,22 +35,19 @@ def page(number: int) -> dict:
 
 
 def config(folder, **fields):
-    c = generation()
-    c.source.format, c.source.paths = "linked_jsonl", (str(folder / "pages.jsonl"),)
-    c.min_article_words, c.validation_fraction, c.workers, c.memory_limit = 0, FRACTION, 1, "500MB"
-    with c.unlocked():
-        c.update(fields)
+    c = corpus.config(folder, validation_fraction=FRACTION, workers=1, **fields)
+    c.source.paths, c.source.redirects = (str(folder / "pages.jsonl"),), ()
     return c
 
 
-def links() -> list[tuple[str, str, str]]:
-    """(source page, normalised anchor text, destination), without links of a page to itself."""
+def links() -> list[tuple[str, str, str, int]]:
+    """(source page, normalised anchor text, destination, offset), without links of a page to itself."""
     found = []
     for source in map(page, range(PAGES)):
         for link in source["links"]:
             anchor = " ".join(source["text"][link["start"] : link["end"]].lower().split())
-            found += [(source["id"], anchor, link["target"])] if link["target"] != source["id"] else []
-    return found
+            found.append((source["id"], anchor, link["target"], link["start"]))
+    return [link for link in found if link[0] != link[2]]
 
 
 @pytest.fixture(scope="module")
@@ -63,8 +61,8 @@ def survey(tmp_path_factory):
 def test_queries_are_the_texts_that_only_held_out_pages_use(survey):
     folder, output, summary = survey
     held = {f"p{n}" for n in range(PAGES) if split_of(f"p{n}", FRACTION) == "validation"}
-    trained = {anchor for source, anchor, _ in links() if source not in held}
-    of_held = [(anchor, target) for source, anchor, target in links() if source in held]
+    trained = {anchor for source, anchor, *_ in links() if source not in held}
+    of_held = [(anchor, target) for source, anchor, target, _ in links() if source in held]
     titled = [anchor for anchor, _ in of_held if anchor.startswith("lock") and anchor not in trained]
     expected: dict[str, set[str]] = {}
     for anchor, target in of_held:
@@ -78,10 +76,9 @@ def test_queries_are_the_texts_that_only_held_out_pages_use(survey):
     }.items() <= summary.items()  # fmt: skip
     assert titled and summary["held_out_trained"]
     found = [line.split("\t") for line in (output / "sources.tsv").read_text().splitlines()]
-    sources = {(anchor, source) for source, anchor, target in links() if source in held and anchor in expected}
+    sources = {(anchor, source) for source, anchor, *_ in links() if source in held and anchor in expected}
     assert {(queries[qid], source) for qid, source in found} == sources
-    counted = {text for _, text, _ in anchor_rows(str(output / "anchors.tsv"))}
-    assert counted == trained  # what pages that are not held out say
+    assert {text for _, text, _ in anchor_rows(str(output / "anchors.tsv"))} == trained
     assert f"{len(expected)} texts are left" in as_text(summary) and "link-to-itself" in as_text(summary)
     assert len((output / "docs.jsonl").read_text().splitlines()) == PAGES
     assert sorted(os.listdir(output)) == sorted(WRITTEN)
@@ -96,17 +93,14 @@ def test_no_training_pair_has_a_tested_text(survey, tmp_path):
     vocabulary = corpus.write(tmp_path / "corpus") / "vocab.txt"
     job = config(folder, tasks=("adp", "qdm"), encoder="idf", tokenizer=str(vocabulary))
     generate(job, str(tmp_path / "pairs"), SerialEngine)
-    text_at = {}
-    for source in map(page, range(PAGES)):
-        for link in source["links"]:
-            key = f"{source['id']}@{link['start']}"
-            text_at[key] = " ".join(source["text"][link["start"] : link["end"]].lower().split())
-    anchors: dict[str, set[str]] = {"train": set(), "validation": set()}
+    text_at = {f"{source}@{start}": anchor for source, anchor, _, start in links()}
     builder = tfds.builder_from_directory(str(tmp_path / "pairs"))
-    for split, found in anchors.items():
-        found.update(text_at[row["key"].decode()] for row in tfds.as_numpy(builder.as_dataset(split=f"adp_{split}")))
+    train, validation = (
+        {text_at[row["key"].decode()] for row in tfds.as_numpy(builder.as_dataset(split=f"adp_{split}"))}
+        for split in ("train", "validation")
+    )
     tested = set(read_queries(str(output / "queries.tsv")).values())
-    assert anchors["train"] and not tested & anchors["train"] and tested & anchors["validation"]
+    assert train and not tested & train and tested & validation
 
 
 def test_a_smaller_number_is_a_part_of_the_larger_whatever_memory_allows(survey, tmp_path, monkeypatch):
@@ -118,8 +112,8 @@ def test_a_smaller_number_is_a_part_of_the_larger_whatever_memory_allows(survey,
 
 
 def test_nothing_of_others_is_lost(survey, tmp_path):
-    (tmp_path / "docs.jsonl").write_text("".join(json.dumps(page(number)) + "\n" for number in range(PAGES)))
-    before = (tmp_path / "docs.jsonl").read_bytes()
+    before = (survey[0] / "pages.jsonl").read_bytes()
+    (tmp_path / "docs.jsonl").write_bytes(before)
     given = config(survey[0])
     given.source.paths = (str(tmp_path / "docs.jsonl"),)
     with pytest.raises(InputError, match=r"docs\.jsonl: it is the input .*docs\.jsonl, which would be lost"):
@@ -155,3 +149,39 @@ def test_words_of_the_sentence_are_the_nearest_ones():
 def test_titles_are_compared_without_case_and_by_heading():
     assert is_title("old mill", "Old  Mill") and is_title("water", "Weir: Water") and is_title("weir", "Weir: Water")
     assert not is_title("mill", "Old Mill") and is_title("große straße", "Große Straße")
+
+
+def counted() -> Counter:
+    """(page, anchor text) → links, by the addresses of the invented corpus: alias-N leads to pN, "nowhere" to nothing."""
+    found: Counter = Counter()
+    for number in range(corpus.PAGES):
+        page = corpus.page(number)
+        for link in page["links"]:
+            target = link["target"].replace("alias-", "p")
+            if target not in ("nowhere", page["id"]):
+                found[target, page["text"][link["start"] : link["end"]]] += 1
+    return found
+
+
+def test_anchor_texts_are_counted_for_their_destinations(tmp_path):
+    counts = write_anchors(corpus.config(corpus.write(tmp_path / "corpus")), str(tmp_path / "anchors.tsv"))
+    found = {(docid, text): n for docid, text, n in anchor_rows(str(tmp_path / "anchors.tsv"))}
+    assert found == counted()
+    assert counts[:3] == (len({docid for docid, _ in found}), len(found), sum(found.values()))
+    dropped = sum(n for reason, n in counts.dropped.items() if reason.startswith("link-"))
+    assert counts.links + dropped == sum(len(corpus.page(number)["links"]) for number in range(corpus.PAGES))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["anchors.tsv", "corpus"]
+    docid, text = next(iter(found))
+    assert text in read_anchors(str(tmp_path / "anchors.tsv"))[docid].split("\n")
+
+
+def test_the_most_frequent_anchor_text_of_a_page_comes_first_in_lower_case(tmp_path):
+    pages = [{"id": "m", "title": "", "text": "A channel.", "links": []}]
+    for number, names in enumerate(["Mill Race", "old mill", "mill  race", "leat"]):
+        link = {"start": 8, "end": 8 + len(names), "target": "m"}
+        pages.append({"id": f"p{number}", "title": "", "text": f"See the {names} there.", "links": [link]})
+    pages[1]["links"].append({"start": 10, "end": 12, "target": "m"})  # within the other: one of them counts
+    (tmp_path / "pages.jsonl").write_text("".join(json.dumps(page) + "\n" for page in pages))
+    counts = write_anchors(config(tmp_path), str(tmp_path / "anchors.tsv"))
+    assert counts.dropped == {"link-overlap": 1}
+    assert (tmp_path / "anchors.tsv").read_text() == "m\tmill race\t2\nm\tleat\t1\nm\told mill\t1\n"

@@ -1,5 +1,3 @@
-"""Vocabulary training: the same text gives the same ids; sizes that cannot hold the characters are refused."""
-
 import pytest
 
 from data_pipeline.commands.vocabulary import train, train_unigram

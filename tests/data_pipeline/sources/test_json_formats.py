@@ -1,5 +1,3 @@
-"""Linked pages, WikiExtractor's output and HARP's sentences, as JSON Lines."""
-
 import bz2
 import gzip
 import html
@@ -16,15 +14,16 @@ from tests.support.steps import check_linear
 
 
 def read(format_, path, *records, opener=open):
-    with opener(path, "wt", encoding="utf-8") as file:
-        for record in records:
-            file.write((record if isinstance(record, str) else json.dumps(record)) + "\n")
+    """Of the records, or of the file that is there."""
+    if records:
+        with opener(path, "wt", encoding="utf-8") as file:
+            file.writelines((each if isinstance(each, str) else json.dumps(each)) + "\n" for each in records)
     return source_reading.read(source_reading.source(format_, path))
 
 
 def linked(*links, **fields):
-    keys = ("start", "end", "target")
-    return {"id": "p9", "title": "t", "text": "abc", "links": [dict(zip(keys, link)) for link in links]} | fields
+    found = [dict(zip(("start", "end", "target"), link)) for link in links]
+    return {"id": "p9", "title": "t", "text": "abc", "links": found} | fields
 
 
 def test_linked_pages_have_code_point_offsets(tmp_path):
@@ -58,16 +57,12 @@ def test_empty_and_overlapping_links_are_dropped_and_anchors_stripped(tmp_path):
 @pytest.mark.parametrize(
     "format_,line,part",
     [
-        ("linked_jsonl", "{", "not JSON"),
-        ("linked_jsonl", "[" * 100000, "not JSON"),
-        ("linked_jsonl", "[1]", "not a JSON object"),
-        ("linked_jsonl", {"id": "p9", "title": "t"}, "'text'.*'p9'"),
+        ("linked_jsonl", "{", "not JSON"), ("linked_jsonl", "[" * 100000, "not JSON"),
+        ("linked_jsonl", "[1]", "not a JSON object"), ("linked_jsonl", {"id": "p9", "title": "t"}, "'text'.*'p9'"),
         ("linked_jsonl", linked((1, 4, "q")), r"1\.\.4.*'p9'"),
         ("linked_jsonl", linked((True, 2, "q")), r"True\.\.2.*'p9'"),
-        ("linked_jsonl", linked((1, 2)), "'target'.*'p9'"),
-        ("linked_jsonl", linked(links=5), "'links'.*'p9'"),
-        ("linked_jsonl", linked(lead_end=4), "lead_end.*'p9'"),
-        ("wikiextractor", "<doc id=1>", "--json"),
+        ("linked_jsonl", linked((1, 2)), "'target'.*'p9'"), ("linked_jsonl", linked(links=5), "'links'.*'p9'"),
+        ("linked_jsonl", linked(lead_end=4), "lead_end.*'p9'"), ("wikiextractor", "<doc id=1>", "--json"),
         ("wikiextractor", {"id": 3, "title": "t", "text": ""}, "'id'"),
         ("harp_json", {"tokenized_sentence": ["a"]}, ""),
         ("harp_json", {"tokenized_sentence": [1], "anchors": []}, ""),
@@ -84,7 +79,7 @@ def test_damaged_and_absent_files_are_input_errors(tmp_path):
     (tmp_path / "latin").write_bytes(b'{"id": "\xe9"}\n')
     for name, message in (("absent", "no file"), ("cut.gz", r"cut\.gz"), ("latin", "latin")):
         with pytest.raises(InputError, match=message):
-            source_reading.read(source_reading.source("linked_jsonl", tmp_path / name))
+            read("linked_jsonl", tmp_path / name)
 
 
 def test_redirect_files(tmp_path):
@@ -116,13 +111,10 @@ RAW_SHOWN = "The [bus->Bus (vehicle)] of [AT&T->AT&T] &c."
         ('<a href="eiffel%20tower#Past">the tower</a>', "[the tower->Eiffel tower]"),
         ('<a href="File:x.jpg">f</a> <a href="wikt:y">g</a> <a href="#z">h</a>', "f g h"),
         ('<a href="x"> a </a>b<a href="y"></a>c', "[a->X] bc"),
-        ('<a href="x">a <a href="y">b</a> c</a>', "a [b->Y] c"),
-        ('<a href="x">a\nb</a>', "a\nb"),
-        ('<a href="x">a <i>b</i> < c</a>', "[a b < c->X]"),
-        ("a\0b\x02&#3;c<br>d<nowiki>e", "abcde"),
-        ("", ""),
+        ('<a href="x">a <a href="y">b</a> c</a>', "a [b->Y] c"), ('<a href="x">a\nb</a>', "a\nb"),
+        ('<a href="x">a <i>b</i> < c</a>', "[a b < c->X]"), ("a\0b\x02&#3;c<br>d<nowiki>e", "abcde"), ("", ""),
     ],
-)
+)  # fmt: skip
 def test_extracted_text_and_links(text, expected):
     assert shown(text) == expected
 
@@ -139,7 +131,7 @@ def test_folders_of_extracted_text(tmp_path):
         article = {"id": "1", "url": "https://x.org", "title": f"{folder} {name[5:7]}", "text": RAW}
         empty = article | {"title": "bus (disambiguation)", "text": ""}
         read("wikiextractor", tmp_path / folder / name, article, empty, opener=opener)
-    documents, dropped = source_reading.read(source_reading.source("wikiextractor", tmp_path))
+    documents, dropped = read("wikiextractor", tmp_path)
     assert [document.address for document in documents] == ["AA 00", "AA 01", "AB 00"]
     assert [each.reason for each in dropped] == ["page-empty"] * 3
     (document,), _ = read("wikiextractor", tmp_path / "a", empty | {"text": "Buses."})
@@ -190,8 +182,7 @@ def test_malformed_anchors_are_counted(tmp_path, bad):
 
 @pytest.mark.real
 def test_every_sentence_and_every_anchor_is_accounted_for():
-    source = source_reading.source("harp_json", shared("harp_official", "demo_data.jsonl"))
-    documents, dropped = source_reading.read(source)
+    documents, dropped = read("harp_json", shared("harp_official", "demo_data.jsonl"))
     sentences = [document for document in documents if not document.address.startswith("passage-")]
     assert len(sentences) == 95 and sum(len(document.links) for document in sentences) == 97
     assert {each.reason for each in dropped} == {"anchor-malformed"}

@@ -48,7 +48,6 @@ def test_the_job_takes_malformed_pages_and_accounts_for_every_one(tmp_path, page
     if whole:
         manifest = generate(c, str(output))
         lost.update({reason: entry["count"] for reason, entry in manifest["losses"].items()})
-        print("\n", dict(lost), {task: entry["pairs"] for task, entry in manifest["tasks"].items()})
         assert lost["page-too-large"] == 1 and manifest["losses"]["page-too-large"]["examples"][0][0].endswith(": Huge")
         assert all(entry["pairs"] for entry in manifest["tasks"].values())
     else:

@@ -43,23 +43,18 @@ def test_chunks_hold_whole_pages_wherever_blocks_end(tmp_path, monkeypatch):
         assert len(list(formats.chunks(source_reading.source("mediawiki", tmp_path / "a.xml")))) > 5
 
 
-def test_several_files_follow_each_other(tmp_path):
-    write(tmp_path / "1.xml", HEAD + page("A", "a") + TAIL)
-    write(tmp_path / "2.xml", "<mediawiki>" + page("B", "[[x]]y") + TAIL)  # without a <siteinfo>
-    assert [document.title for document in read(tmp_path / "*.xml")[0]] == ["A", "B"]
-
-
 def test_kinds_of_pages(tmp_path):
-    text = HEAD
-    text += page("A", "#redirect: [[b#c|d]]") + page("B", "#REDIRECT [[Diskussion:X]]") + page("C", "")
+    text = HEAD + page("A", "#redirect: [[b#c|d]]") + page("B", "#REDIRECT [[Diskussion:X]]") + page("C", "")
     text += page("D", "{}", model="json") + page("E", "x" * 300)
     text += page("Old", "a", ns="x") + page("Diskussion:A", "b", ns="")
     text += "<page><title>Datei:J</title><id>5</id><revision><text>old export without ns</text></revision></page>"
     text += "<page><title>K</title><id>6</id><revision><text>one</text></revision>"
     text += "<revision><text>two</text></revision></page>"
-    documents, dropped = read(write(tmp_path / "a.xml", text + TAIL), max_page_bytes=250)
-    assert [d.address for d in documents] == ["A", "Old", "K"]
-    assert documents[0].redirect == "B" and documents[-1].text == "two"
+    write(tmp_path / "b.xml", "<mediawiki>" + page("L", "[[x]]y") + TAIL)  # without a <siteinfo>
+    write(tmp_path / "a.xml", text + TAIL)
+    documents, dropped = read(tmp_path / "*.xml", max_page_bytes=250)
+    assert [d.address for d in documents] == ["A", "Old", "K", "L"]
+    assert documents[0].redirect == "B" and documents[2].text == "two"
     reasons = "redirect-namespace page-empty page-model page-too-large page-namespace page-namespace"
     assert [each.reason for each in dropped] == reasons.split()
 
@@ -67,13 +62,9 @@ def test_kinds_of_pages(tmp_path):
 @pytest.mark.parametrize(
     "title,text,flag",
     [
-        ("Mercury (Begriffsklärung)", "x", True),
-        ("G (disambiguation)", "g", True),
-        ("A", "{{Disambig|x}}", True),
-        ("A", "one{{Human name disambiguation}}", True),
-        ("A", "x\n[[Category:All disambiguation pages]]", True),
-        ("A", "x\n[[Kategorie: Begriffsklärung]]", True),
-        ("A", "x\n[[Catégorie:Homonymie]]", True),
+        ("Mercury (Begriffsklärung)", "x", True), ("G (disambiguation)", "g", True), ("A", "{{Disambig|x}}", True),
+        ("A", "one{{Human name disambiguation}}", True), ("A", "x\n[[Category:All disambiguation pages]]", True),
+        ("A", "x\n[[Kategorie: Begriffsklärung]]", True), ("A", "x\n[[Catégorie:Homonymie]]", True),
         ("A", "see [[:Category:Disambiguation pages]] and [[Word sense disambiguation]]", False),
         ("Disambiguation", "x {{disambiguation needed}}", False),
         # Minutes, where a pattern looks twice.
@@ -92,23 +83,19 @@ def test_prefixes_of_other_wikis_belong_to_wikimedia_alone(tmp_path):
     ):
         head = HEAD.replace("<case>", f"<base>{base}</base><case>")
         (document,), _ = read(write(tmp_path / "a.xml", head + page("A", text) + TAIL))
-        assert len(document.links) == targets
-        assert document.text == shown.replace("IT:Onboarding|", "")
+        assert (len(document.links), document.text) == (targets, shown.replace("IT:Onboarding|", ""))
 
 
 @pytest.mark.parametrize(
     "data,part",
     [
-        ("", "not a MediaWiki"),
-        ("<html><page></page></html>", "not a MediaWiki"),
-        (SMALL, "truncated"),
-        (SMALL + page("Cut", "x" * 99)[:80], "truncated"),
-        (SMALL + TAIL + "<more/>", "truncated"),
+        ("", "not a MediaWiki"), ("<html><page></page></html>", "not a MediaWiki"), (SMALL, "truncated"),
+        (SMALL + page("Cut", "x" * 99)[:80], "truncated"), (SMALL + TAIL + "<more/>", "truncated"),
         (SMALL.replace("<case>", "<case"), "broken <siteinfo>"),
         (SMALL.replace("</ns><id>8", "<ns><id>8") + TAIL, "broken XML"),
         (SMALL.replace('key="6"', 'key="six"') + TAIL, "broken <siteinfo>: .*six"),
     ],
-)
+)  # fmt: skip
 def test_what_is_no_whole_dump_is_an_input_error(tmp_path, data, part):
     with pytest.raises(InputError, match=part) as error:
         read(write(tmp_path / "bad.xml", data))
@@ -135,30 +122,26 @@ def test_damaged_compression_is_an_input_error(tmp_path):
 
 
 def test_odd_characters_are_replaced_and_counted(tmp_path):
-    data = SMALL.encode()
-    data += page("Bytes", "a@b").encode().replace(b"@", b"\xff") + page("Nul", "a@b").encode().replace(b"@", b"\0")
-    data += page("Reference", "a@b&amp;").encode().replace(b"@", b"&#0;&#65;")
-    data += page("Surrogate", "a@b").encode().replace(b"@", b"\xed\xa0\x80") + TAIL.encode()
-    documents, dropped = read(write(tmp_path / "a.xml", data))
+    odd = {"Bytes": b"\xff", "Nul": b"\0", "Reference": b"&#0;&#65;", "Surrogate": b"\xed\xa0\x80"}
+    pages = [page(title, "a@b&amp;").encode().replace(b"@", characters) for title, characters in odd.items()]
+    documents, dropped = read(write(tmp_path / "a.xml", SMALL.encode() + b"".join(pages) + TAIL.encode()))
     texts = {document.title: document.text for document in documents}
-    assert texts["Bytes"] == texts["Nul"] == "a\ufffdb" and texts["Reference"] == "a\ufffdAb&"
+    assert texts["Bytes"] == texts["Nul"] == "a\ufffdb&" and texts["Reference"] == "a\ufffdAb&"
     assert [each.reason for each in dropped].count("characters-replaced") == 4
 
 
 def multistream(folder, blocks=6, pages=5):
     """A dump and its index; returns the source and the bytes where the blocks begin."""
-    streams, lines, offset = [bz2.compress(HEAD.encode())], [], 0
+    dump, lines, starts = bz2.compress(HEAD.encode()), [], []
     for block in range(blocks):
-        offset = sum(map(len, streams))
-        content = ""
-        for number in range(block * pages, (block + 1) * pages):
-            text = f"Text of {number} with [[Page {number}|a link]]. " * 30
-            content += page(f"Page: {number} & more", text, number + 1)
-            lines.append(f"{offset}:{number + 1}:Page: {number} &amp; more")
-        streams.append(bz2.compress(content.encode()))
-    write(folder / "a.xml.bz2", b"".join([*streams, bz2.compress(TAIL.encode())]))
+        numbers = range(block * pages, (block + 1) * pages)
+        text = "Text of {0} with [[Page {0}|a link]]. " * 30
+        content = "".join(page(f"Page: {n} & more", text.format(n), n + 1) for n in numbers)
+        starts.append(len(dump))
+        lines += [f"{len(dump)}:{n + 1}:Page: {n} &amp; more" for n in numbers]
+        dump += bz2.compress(content.encode())
+    write(folder / "a.xml.bz2", dump + bz2.compress(TAIL.encode()))
     write(folder / "a-index.txt.bz2", "\n".join(lines) + "\n", bz2.open)
-    starts = sorted({int(line.split(":")[0]) for line in lines})
     return source_reading.source("mediawiki", folder / "a.xml.bz2", index=(str(folder / "a-index.txt.bz2"),)), starts
 
 
@@ -172,8 +155,7 @@ def test_the_same_documents_as_without_the_index(tmp_path, monkeypatch, chunk_by
 
 
 def test_damage_costs_its_block_and_names_the_place(tmp_path):
-    where, starts = multistream(tmp_path)
-    path = tmp_path / "a.xml.bz2"
+    (where, starts), path = multistream(tmp_path), tmp_path / "a.xml.bz2"
     whole = path.read_bytes()
     expected = [document.title for document in source_reading.read(where)[0]]
     for place in (starts[2], starts[2] + 20, (starts[2] + starts[3]) // 2, starts[3] - 3):
@@ -185,8 +167,7 @@ def test_damage_costs_its_block_and_names_the_place(tmp_path):
 
 
 def test_a_truncated_dump_or_an_index_that_does_not_fit_is_an_input_error(tmp_path):
-    where, _ = multistream(tmp_path)
-    path = tmp_path / "a.xml.bz2"
+    (where, _), path = multistream(tmp_path), tmp_path / "a.xml.bz2"
     whole = path.read_bytes()
     for kept in (-10, -len(bz2.compress(TAIL.encode())), 1000, 0):
         path.write_bytes(whole[:kept])

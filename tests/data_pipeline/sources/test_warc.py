@@ -1,5 +1,3 @@
-"""WARC files: records of every kind, both forms of file, ranges that workers read, damage."""
-
 import gzip
 
 import pytest

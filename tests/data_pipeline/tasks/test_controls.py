@@ -26,7 +26,6 @@ from data_pipeline.tasks.task import Passages, Request, Setup
 from data_pipeline.text.sentences import sentences
 from data_pipeline.text.terms import Terms, load_terms
 from harp_jax.base.randomness import generator, signed64
-from harp_jax.input.records import read_manifest
 from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
 from tests.support import corpus
 from tests.support.generation_job import records, table
@@ -59,12 +58,9 @@ def test_ict_takes_any_sentence_and_leaves_it_in_a_tenth_of_the_time():
     assert stats.chisquare([chosen[tuple(sentence)] for sentence in passage]).pvalue > 0.01
     assert stats.chisquare([negatives[token,] for token in (7, 8, 9, 10)]).pvalue > 0.01 and len(negatives) == 4
     assert stats.binomtest(kept, 6_000, 0.1).pvalue > 0.01
-    for own, other, message in (
-        ([[1, 2]], [[3]], "one-sentence"),
-        ([[1], [2]], [[3]], "no-other-passage-of-two-sentences"),
-    ):
+    for own, message in (([[1, 2]], "one-sentence"), ([[1], [2]], "no-other-passage-of-two-sentences")):
         with pytest.raises(NoPair, match=message):
-            ict.sides(own, [own, other], 0, 0.1, rng)
+            ict.sides(own, [own, [[3]]], 0, 0.1, rng)
 
 
 def test_wlp_candidates_are_the_other_destinations_and_the_sentence_any_of_the_page():
@@ -111,8 +107,6 @@ def test_lead_takes_the_sentence_of_its_query_out_of_the_page_and_as_many_tokens
 
 
 class Listed:
-    """A collection in a dict."""
-
     def __init__(self, counts):
         self.counts, self.total = counts, sum(counts.values())
 
@@ -155,9 +149,8 @@ def test_prop_prefers_the_likelier_set_of_the_same_length():
             continue
         seen += 1
         assert document == [9, 9] and not neg_document
-        sets = [better, worse]
-        assert len(sets[0]) == len(sets[1]) and all(len(set(words)) == len(words) for words in sets)
-        scores = [sum(math.log(slow_smoothed(word, mu)) for word in words) for words in sets]
+        assert len(better) == len(worse) == len(set(better)) == len(set(worse))
+        scores = [sum(math.log(slow_smoothed(word, mu)) for word in words) for words in (better, worse)]
         assert scores[0] > scores[1]
     assert seen > 100
 
@@ -183,12 +176,14 @@ def made(tmp_path_factory):
     (folder / "judged.txt").write_text("p3\np4\n")
     fields = dict(encoder="idf", workers=1, keep_work=True, prop_distribution="contrastive")
     fields["exclude_destinations"] = str(folder / "judged.txt")
-    generate(corpus.config(folder, tasks=TASKS, **fields), str(output), SerialEngine)
-    return folder, output
+    manifest = generate(corpus.config(folder, tasks=TASKS, **fields), str(output), SerialEngine)
+    pages = {page["id"]: page for page in map(corpus.page, range(corpus.PAGES))}
+    terms = load_terms(str(folder / "vocab.txt"), "")
+    return SimpleNamespace(output=output, manifest=manifest, rows=records(output), pages=pages, terms=terms)
 
 
-def test_every_task_reports_every_trivial_predictor(made):
-    manifest = read_manifest(str(made[1]))
+def test_every_task_reports_every_trivial_predictor_and_has_no_pair_of_two_equal_sides(made):
+    manifest = made.manifest
     assert set(manifest["tasks"]) == set(TASKS)
     for task, entry in manifest["tasks"].items():
         assert entry["pairs"] > 10 and entry["predictor_pairs"] > 5, task
@@ -196,35 +191,30 @@ def test_every_task_reports_every_trivial_predictor(made):
     # What both sides share cannot tell them apart.
     assert manifest["tasks"]["prop"]["predictors"]["document_only"] == 0.5
     assert manifest["tasks"]["wlp"]["predictors"]["query_only"] == 0.5
-
-
-def test_no_pair_of_any_task_has_two_equal_sides(made):
-    for row in records(made[1]):
+    for row in made.rows:
         same_query = not len(row["neg_query"]) or list(row["neg_query"]) == list(row["pos_query"])
         same_doc = not len(row["neg_doc"]) or list(row["neg_doc"]) == list(row["pos_doc"])
         assert not (same_query and same_doc), row["key"]
 
 
 def test_wlp_positives_link_to_the_querys_page_and_negatives_do_not(made):
-    folder, output = made
-    terms = load_terms(str(folder / "vocab.txt"), "")
-    pages = {page["id"]: page for page in map(corpus.page, range(corpus.PAGES))}
-    leads = {tuple(terms.tokenizer.encode(p["text"][: p["lead_end"]])): i for i, p in pages.items()}
-    linked = {(row["one"], row["other"]) for row in table(output, "linked")}
-    numbers = {row["id"]: row["doc"] for row in table(output, "pages")}
-    requests = {row["key"]: row for row in table(output, "requests") if row["task"] == "wlp"}
-    mine = [row for row in records(output) if row["task"] == b"wlp"]
+    encode = made.terms.tokenizer.encode
+    leads = {tuple(encode(p["text"][: p["lead_end"]])): i for i, p in made.pages.items()}
+    linked = {(row["one"], row["other"]) for row in table(made.output, "linked")}
+    numbers = {row["id"]: row["doc"] for row in table(made.output, "pages")}
+    requests = {row["key"]: row for row in table(made.output, "requests") if row["task"] == "wlp"}
+    mine = [row for row in made.rows if row["task"] == b"wlp"]
     assert len(mine) > 100
     for row in mine:
         a = requests[row["key"].decode()]["words_of"]
         positive, negative = (numbers[leads[tuple(row[side].tolist())]] for side in ("pos_doc", "neg_doc"))
         assert (positive, a) in linked and (negative, a) not in linked and (positive, negative) in linked
-        lead = next(p["text"][: p["lead_end"]] for i, p in pages.items() if numbers[i] == a)
-        assert row["pos_query"].tolist() in [terms.tokenizer.encode(lead[s:e]) for s, e in sentences(lead)]
+        lead = next(p["text"][: p["lead_end"]] for i, p in made.pages.items() if numbers[i] == a)
+        assert row["pos_query"].tolist() in [encode(lead[s:e]) for s, e in sentences(lead)]
 
 
 def test_qdm_negatives_are_what_the_drawn_ranks_lead_to(made):
-    rows = {name: table(made[1], name) for name in ("anchor_destination", "draws", "negatives", "requests")}
+    rows = {name: table(made.output, name) for name in ("anchor_destination", "draws", "negatives", "requests")}
     by_rank = {(row["anchor"], row["rank"]): row["destination"] for row in rows["anchor_destination"]}
     drawn = {row["key"]: by_rank[row["anchor"], row["rank"]] for row in rows["draws"] if row["task"] == "qdm"}
     assert len(drawn) > 20
@@ -234,40 +224,32 @@ def test_qdm_negatives_are_what_the_drawn_ranks_lead_to(made):
 
 
 def test_ict_and_titles_come_from_their_own_pages(made):
-    folder, output = made
-    tokenizer = load_terms(str(folder / "vocab.txt"), "").tokenizer
-    pages = {page["id"]: page for page in map(corpus.page, range(corpus.PAGES))}
-    titles = 0
-    for row in records(output):
-        if row["task"] in (b"ict", b"title"):
-            page, query = pages[row["page"].decode()], row["pos_query"].tolist()
-            text, lead = page["text"], page["text"][: page["lead_end"]]
-            if row["task"] == b"ict":
-                assert query in [tokenizer.encode(text[s:e]) for s, e in sentences(text)]
-                assert not len(row["neg_query"]) and len(row["pos_doc"]) <= ict.PASSAGE_TOKENS
-            else:
-                assert query == tokenizer.encode(page["title"]) and row["pos_doc"].tolist() == tokenizer.encode(lead)
-                titles += 1
-    assert titles > 10
+    encode = made.terms.tokenizer.encode
+    for row in made.rows:
+        page, query = made.pages.get(row["page"].decode()), row["pos_query"].tolist()
+        if row["task"] == b"ict":
+            assert query in [encode(page["text"][s:e]) for s, e in sentences(page["text"])]
+            assert not len(row["neg_query"]) and len(row["pos_doc"]) <= ict.PASSAGE_TOKENS
+        if row["task"] == b"title":
+            assert query == encode(page["title"])
+            assert row["pos_doc"].tolist() == encode(page["text"][: page["lead_end"]])
 
 
 def test_random_term_distribution_is_the_mean_over_pages(made):
-    folder, output = made
-    terms = load_terms(str(folder / "vocab.txt"), "")
-    place = {"passage_weights": str(output / "term_weights" / "passage_weights")}
+    place = {"passage_weights": str(made.output / "term_weights" / "passage_weights")}
     weighed = read({"work": "", "elsewhere": place}, "passage_weights").to_pylist()
     weights = {row["doc"]: np.frombuffer(row["weights"], np.float16) for row in weighed}
-    passages = table(output, "passages")
+    passages = table(made.output, "passages")
     assert set(weights) == {row["doc"] for row in passages}  # pages without in-links, too
     mean: Counter = Counter()
     for row in passages:
         beta: Counter = Counter()
         for word, weight in zip(row["words"].split(" "), weights[row["doc"]]):
-            if terms.is_term(word):
+            if made.terms.is_term(word):
                 beta[word] += max(float(weight), 2.0**-25)
         for word, value in beta.items():
             mean[word] += value / sum(beta.values()) / len(passages)
-    found = TermCollection(str(output / ".work" / "collection"), True)
+    found = TermCollection(str(made.output / ".work" / "collection"), True)
     assert found.total == pytest.approx(len(passages) * UNIT, rel=1e-7)
     for word, value in mean.items():
         assert found.share(word) == pytest.approx(value, rel=1e-7)
@@ -279,37 +261,29 @@ def test_random_term_distribution_is_the_mean_over_pages(made):
 
 def test_pages_that_no_pair_may_show_are_in_no_control(made):
     """They link to others: WLP drops them, ICT and PROP do not read them."""
-    assert read_manifest(str(made[1]))["losses"]["wlp-page-not-shown"]["count"] > 1
-    pages = {row["page"] for row in records(made[1]) if row["task"].decode() in ("ict", "wlp", "prop")}
+    assert made.manifest["losses"]["wlp-page-not-shown"]["count"] > 1
+    pages = {row["page"] for row in made.rows if row["task"] in (b"ict", b"wlp", b"prop")}
     assert len(pages) > 40 and not pages & {b"p3", b"p4"}
 
 
-def test_plain_collections_without_links_make_ict_and_prop(made, tmp_path):
-    folder, _ = made
-    config = corpus.config(folder, encoder="", tasks=("ict", "prop"), workers=1)
-    config.source.redirects = ()
+def test_plain_collections_without_links_make_ict_and_prop(tmp_path):
+    folder = corpus.write(tmp_path, files=1)
     pages = [json.dumps(corpus.page(number) | {"links": []}) + "\n" for number in range(corpus.PAGES)]
-    (tmp_path / "plain.jsonl").write_text("".join(pages))
-    config.source.paths = (str(tmp_path / "plain.jsonl"),)
+    (folder / "pages-0.jsonl").write_text("".join(pages))
+    config = corpus.config(folder, encoder="", tasks=("ict", "prop"))
+    config.source.redirects = ()
     manifest = generate(config, tmp_path / "out", SerialEngine)
     assert manifest["term_weights_sha256"] is None
     assert manifest["tasks"]["prop"]["pairs"] + manifest["losses"]["prop-no-contrast"]["count"] == 5 * corpus.PAGES
     assert manifest["tasks"]["ict"]["pairs"] > 10
 
 
-TERMS = 120_000  # so that what else is allocated in a process of many tests does not count
-
-
-def words(count):
-    """Different words of several lengths."""
-    return [f"{'é' * (i % 4)}{i}" for i in range(count)]
-
-
 def test_terms_pass_in_ranges_of_their_hashes(tmp_path):
-    # Every word is counted in two buckets.
+    # So many that what else is allocated in a process of many tests does not count.
+    words = [f"{'é' * (i % 4)}{i}" for i in range(120_000)]
     job = {"work": str(tmp_path)}
     for bucket in (0, 1):
-        counts = {word: bucket + 1 + len(word) for word in words(TERMS)}
+        counts = {word: bucket + 1 + len(word) for word in words}
         write(job, "term_counts", bucket, "test", 0, prop.counted(counts))
     engine = LocalEngine(job, 1, "500MB")
     engine.join("term_totals", prop.TERM_TOTALS_SQL, ["term_counts"], partitioned=True)
@@ -323,12 +297,12 @@ def test_terms_pass_in_ranges_of_their_hashes(tmp_path):
     assert peak < size / 8, (peak, size)
 
     found = prop.TermCollection(folder, False)
-    n = {signed64("word", word): 3 + 2 * len(word) for word in words(TERMS)}
+    n = {signed64("word", word): 3 + 2 * len(word) for word in words}
     assert found.words.tolist() == sorted(n)
     assert np.diff(found.ends, prepend=0).tolist() == [n[hashed] for hashed in sorted(n)]
     assert found.total == sum(n.values()) and found.mean_length == found.total / 5
     texts = [found.texts[a:b].tobytes().decode() for a, b in zip(found.offsets.tolist(), found.offsets[1:].tolist())]
-    assert {signed64("word", word): word for word in words(TERMS)} == dict(zip(found.words.tolist(), texts))
+    assert {signed64("word", word): word for word in words} == dict(zip(found.words.tolist(), texts))
 
 
 def test_a_collection_without_terms_is_written_too(tmp_path):

@@ -1,5 +1,3 @@
-"""Trivial predictors; term weights that have no effect are visible in the manifest."""
-
 import os
 
 import numpy as np
@@ -56,7 +54,5 @@ def test_ties_count_one_half(job):
 
 
 def test_bits_from_uniform():
-    assert bits_from_uniform(np.full(8, 1 / 8)) == pytest.approx(0)
-    assert bits_from_uniform(np.array([1.0, 0, 0, 0])) == pytest.approx(2)
-    p = np.array([0.5, 0.25, 0.25])
-    assert bits_from_uniform(p) == pytest.approx(np.log2(3) - 1.5)
+    for p, bits in (([1 / 8] * 8, 0), ([1, 0, 0, 0], 2), ([0.5, 0.25, 0.25], np.log2(3) - 1.5)):
+        assert bits_from_uniform(np.array(p, float)) == pytest.approx(bits)

@@ -1,5 +1,7 @@
 import numpy as np
 import pytest
+import tokenizers
+from tokenizers import decoders, models, pre_tokenizers
 
 from data_pipeline.text.terms import STOPWORDS, Terms, count_words, load_terms, normalise_anchor, read_stopwords
 from harp_jax.base.errors import InputError
@@ -16,9 +18,8 @@ def terms():
 def test_words_are_units_between_spaces_and_punctuation(terms):
     text = "The café-river runs,  running. Xyzzy 12"
     ((span, starts, ends),) = terms.split([text], 510)
-    expected = ["the", "cafe", "-", "river", "runs", ",", "running", ".", "xyzzy", "12"]
-    assert span.words == expected
-    assert [text[s:e].lower().replace("é", "e") for s, e in zip(starts, ends)] == expected
+    assert span.words == ["the", "cafe", "-", "river", "runs", ",", "running", ".", "xyzzy", "12"]
+    assert [text[s:e].lower().replace("é", "e") for s, e in zip(starts, ends)] == span.words
     assert terms.ids(span.words) == span.tokens.tolist()
 
 
@@ -29,8 +30,8 @@ def test_terms_are_neither_stopwords_nor_punctuation_nor_unknown(terms):
 
 
 def test_only_whole_words_fit_the_window(terms):
-    ((span, starts, ends),) = terms.split(["river runs running"], 4)
-    assert span.words == ["river", "runs"] and next(iter(terms.split(["  "], 510)))[0].words == []
+    (span, starts, ends), (empty, _, _) = terms.split(["river runs running", "  "], 4)
+    assert (span.words, empty.words) == (["river", "runs"], [])
     assert len(starts) == len(ends) == len(span.lengths) == 2 and span.tokens.dtype == np.int32
 
 
@@ -63,12 +64,9 @@ def test_words_are_counted_where_no_spaces_stand_between_them(text, words):
 
 def byte_level(merges):
     """A byte-level BPE tokenizer: every byte is a token, a space before a word is part of it."""
-    from tokenizers import Tokenizer as Any_
-    from tokenizers import decoders, models, pre_tokenizers
-
     vocabulary = {letter: i for i, letter in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
     vocabulary |= {"".join(pair): len(vocabulary) + i for i, pair in enumerate(merges)}
-    made = Any_(models.BPE(vocabulary, merges))
+    made = tokenizers.Tokenizer(models.BPE(vocabulary, merges))
     made.pre_tokenizer, made.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
     return Tokenizer(made.to_str(), ())
 

@@ -4,7 +4,6 @@ import dataclasses
 import json
 import os
 import shutil
-from itertools import pairwise
 
 import jax
 import jax.numpy as jnp
@@ -14,12 +13,10 @@ from safetensors.numpy import load_file, save_file
 
 from data_pipeline.engine.local import SerialEngine
 from data_pipeline.engine.stage_tables import unpack
-from data_pipeline.engine.store import read
 from data_pipeline.pipeline import generate
 from data_pipeline.weights import attention_weights
 from data_pipeline.weights.artefact import DocumentFrequency, read_meta, save_frequency, verify
 from data_pipeline.weights.attention_weights import LENGTHS, Encoder, Sequence, batches, identify
-from data_pipeline.weights.tokenised import from_bytes
 from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.checkpoint import Checkpoints
 from harp_jax.checkpoints.huggingface import save_hf
@@ -28,6 +25,7 @@ from harp_jax.model.cross_encoder import Ranker, init_params
 from harp_jax.model.encoders.bert import BertShape
 from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer, load_tokenizer
 from tests.support import corpus
+from tests.support.generation_job import hashes, table
 
 SHAPE = dict(layers=2, hidden=32, heads=4, intermediate=64)
 
@@ -50,6 +48,11 @@ def slow_attention(config, params, tokenizer, tokens):
     batch = dict(tokens=ids, segment_ids=jnp.ones_like(ids), position_ids=jnp.arange(n)[None], token_type_ids=0 * ids)
     rows = jax.jit(lambda *inputs: Ranker(config).apply({"params": inputs[0]}, *inputs[1:], method="attention_rows"))
     return np.asarray(rows(params, batch, jnp.arange(n)[None]))[0]
+
+
+def job(folder, **fields):
+    given = {"tokenizer": str(folder / "hf"), "encoder": str(folder / "hf"), "tasks": ("rqp", "rdp"), "workers": 1}
+    return corpus.config(folder, **given | fields)
 
 
 def weigh(folder, tokenizer, sequences, dtype="float32", devices=None):
@@ -120,41 +123,24 @@ def test_word_sums_and_spans():
 @pytest.fixture(scope="module")
 def weighed(encoder_dir, tmp_path_factory):
     """The output of a job with attention weights."""
-    folder, output = encoder_dir[0], tmp_path_factory.mktemp("weighed") / "out"
-    given = dict(tokenizer=str(folder / "hf"), encoder=str(folder / "hf"), tasks=("rqp", "rdp"), workers=1)
-    generate(corpus.config(folder, keep_work=True, **given), str(output), SerialEngine)
+    output = tmp_path_factory.mktemp("weighed") / "out"
+    generate(job(encoder_dir[0], keep_work=True), str(output), SerialEngine)
     return output
 
 
-def test_job_with_attention_weights_stores_them_and_takes_them_back(encoder_dir, weighed, tmp_path):
-    folder, config, params, tokenizer = encoder_dir
-    place = str(weighed / "term_weights" / "sentence_weights")
-    job = {"work": str(weighed / ".work"), "elsewhere": {"sentence_weights": place}}
-    sentences, weights = (read(job, name, 1).to_pylist() for name in ("sentences", "sentence_weights"))
-    assert len(sentences) == len(weights) > 10
-    for sentence, weight in list(zip(sentences, weights))[:5]:
-        assert (sentence["doc"], sentence["start"]) == (weight["doc"], weight["start"])
-        tokens, lengths = unpack(sentence["tokens"]), unpack(sentence["lengths"])
-        row = slow_attention(config, params, tokenizer, tokens)[0, 1:-1]
-        bounds = np.concatenate([[0], np.cumsum(lengths)])
-        slow = [sum(row[a:b]) for a, b in pairwise(bounds)]
-        np.testing.assert_allclose(from_bytes(weight["cls"]), slow, rtol=2e-3, atol=1e-5)
-        assert len(from_bytes(weight["anchors"])) == len(sentence["anchors"]) * len(lengths)
+def test_a_job_takes_stored_weights_unless_damaged_or_of_another_tokenizer(encoder_dir, weighed, tmp_path):
+    folder = encoder_dir[0]
     artefact = shutil.copytree(weighed / "term_weights", tmp_path / "term_weights")
-    fields = dict(tokenizer=str(folder / "hf"), encoder="", term_weights=str(artefact), tasks=("rqp", "rdp"))
-    given = corpus.config(folder, workers=1, **fields)
-    again = tmp_path / "again"
-    generate(given, str(again), SerialEngine)
-    shards = sorted(path.name for path in weighed.glob("harp-*"))
-    assert all((again / name).read_bytes() == (weighed / name).read_bytes() for name in shards)
+    given = job(folder, encoder="", term_weights=str(artefact))
+    generate(given, str(tmp_path / "again"), SerialEngine)
+    assert hashes(tmp_path / "again") == hashes(weighed) != {}
     target = next((artefact / "passage_weights").rglob("*.parquet"))
     os.truncate(target, target.stat().st_size - 1)
     with pytest.raises(InputError, match="do not match"):
         generate(given, str(tmp_path / "damaged"))
-    other = tmp_path / "vocab.txt"
-    other.write_text((folder / "vocab.txt").read_text() + "another\n")
+    (tmp_path / "vocab.txt").write_text((folder / "vocab.txt").read_text() + "another\n")
     with pytest.raises(InputError, match="is not that of config.tokenizer"):
-        generate(corpus.config(folder, tokenizer=str(other), encoder=str(folder / "hf")), str(tmp_path / "out"))
+        generate(job(folder, tokenizer=str(tmp_path / "vocab.txt")), str(tmp_path / "out"))
 
 
 def test_idf_of_hashed_words(tmp_path):
@@ -195,10 +181,9 @@ def test_encoder_of_few_positions_reads_that_far(encoder_dir, tmp_path):
     folder = encoder_dir[0]
     short = altered(folder / "hf", tmp_path / "hf", {POSITIONS: lambda x: x[:20]}, max_position_embeddings=20)
     output = tmp_path / "out"
-    given = dict(tokenizer=str(short), encoder=str(short), keep_work=True, tasks=("rqp",), workers=1)
-    generate(corpus.config(folder, **given), str(output), SerialEngine)
-    job = {"work": str(output / ".work")}
-    sizes = [len(unpack(row["tokens"])) for name in ("sentences", "passages") for row in read(job, name).to_pylist()]
+    fields = dict(tokenizer=str(short), encoder=str(short), keep_work=True, tasks=("rqp",))
+    generate(job(folder, **fields), str(output), SerialEngine)
+    sizes = [len(unpack(row["tokens"])) for name in ("sentences", "passages") for row in table(output, name)]
     assert 14 <= max(sizes) <= 18
     assert read_manifest(str(output))["losses"]["anchor-outside-window"]["count"] > 10
     assert read_meta(str(output / "term_weights"))["encoder"]["positions"] == 20
@@ -207,8 +192,8 @@ def test_encoder_of_few_positions_reads_that_far(encoder_dir, tmp_path):
 def test_two_devices_and_bfloat16_give_nearly_the_same_weights(encoder_dir):
     folder, _, _, tokenizer = encoder_dir
     rng = np.random.default_rng(0)
-    texts = [rng.integers(5, tokenizer.size, n).astype(np.int32) for n in rng.integers(3, 60, 40)]
-    sequences = [Sequence(text, [(0, 2)]) for text in texts]
+    lengths = rng.integers(3, 60, 40)
+    sequences = [Sequence(rng.integers(5, tokenizer.size, n).astype(np.int32), [(0, 2)]) for n in lengths]
 
     def weights(devices, dtype):
         found = weigh(folder / "hf", tokenizer, sequences, dtype, devices)
@@ -217,8 +202,7 @@ def test_two_devices_and_bfloat16_give_nearly_the_same_weights(encoder_dir):
     one, two, rough = weights(1, "float32"), weights(2, "float32"), weights(2, "bfloat16")
     np.testing.assert_allclose(one, two, rtol=1e-5, atol=1e-7)
     # What reaches the files: the last bits of float32 rarely survive the rounding.
-    halves = np.float16(one), np.float16(two)
-    assert np.mean(halves[0] != halves[1]) < 0.01
+    assert np.mean(np.float16(one) != np.float16(two)) < 0.01
     # The weights of this encoder are four times a fresh one's, so that its attention is uneven.
     assert np.abs(one - rough).max() < 0.05 * one.max()
 
@@ -240,10 +224,9 @@ def test_an_encoder_is_known_by_its_content(encoder_dir, weighed, tmp_path):
     heads = altered(folder / "hf", tmp_path / "heads", {}, num_attention_heads=2)
     assert known not in (identify(str(other)), identify(str(heads)))
 
-    given = dict(tokenizer=str(folder / "hf"), tasks=("rqp", "rdp"), workers=1)
     with pytest.raises(InputError, match="differing keys: encoder"):
-        generate(corpus.config(folder, encoder=str(other), **given), str(weighed))
-    generate(corpus.config(folder, encoder=str(moved), **given), str(weighed))
+        generate(job(folder, encoder=str(other)), str(weighed))
+    generate(job(folder, encoder=str(moved)), str(weighed))
     # Where manifest and work directory are gone, the weights themselves say whose they are.
     artefact = str(weighed / "term_weights")
     meta = read_meta(artefact)
