@@ -1,9 +1,9 @@
 """Words: what queries are sampled from, and compared by.
 
-A *word* is a string as the tokenizer normalises it, without white space: what its pre-tokenizer splits off, without the punctuation
-beside it; in scripts without spaces, one token. Its token ids are what the tokenizer makes of it in its place: with byte-level BPE
-"cat" at the start of a query has another id than after a space. A *term* is a word that may be sampled: no stopword, no
-punctuation, not unknown to the vocabulary.
+A *word* is a string as the tokenizer normalises it, without white space: what its pre-tokenizer splits off, or what stands between
+spaces where it splits nothing off, without the punctuation beside it; in scripts without spaces, one token. Its token ids are what
+the tokenizer makes of it in its place: with byte-level BPE "cat" at the start of a query has another id than after a space. A
+*term* is a word that may be sampled: no stopword, no punctuation, not unknown to the vocabulary.
 """
 
 import re
@@ -84,7 +84,8 @@ class Terms:
         """The word that a piece of text is."""
 
         def normalised(text: str) -> Word:
-            return "".join(self.tokenizer.normalise(text).split()) or "?"
+            # SentencePiece's mark of a space: some normalisers write it, in others no text has it.
+            return "".join(self.tokenizer.normalise(text).replace("▁", " ").split()) or "?"
 
         return lru_cache(CACHED)(normalised)
 
@@ -155,14 +156,18 @@ class Terms:
         offsets = np.asarray(encoding.offsets, np.int32)
         begins = np.ones(len(ids), bool)
         if self.unit == "words":
-            # Tokenizers that split at spaces alone leave punctuation at its word.
-            kinds = self._kinds[ids]
+            # Tokenizers that split at spaces alone leave punctuation at its word, and Gemma's does not split at all.
+            kinds, places = self._kinds[ids], offsets[1:, 0].tolist()
             blank = kinds[:-1] == 2
             kinds[:-1][blank] = kinds[1:][blank]
+            spaced = np.array([text[place : place + 1].isspace() for place in places], bool)
             begins[1:] = (np.diff(np.asarray(encoding.word_ids, np.int32)) != 0) | (kinds[1:] != kinds[:-1])
+            begins[1:] |= spaced & ~blank
             if primary(self.language) != ENGLISH and not text.isascii():
-                unspaced = [UNSPACED_LETTER.match(text, first) is not None for first in offsets[:, 0].tolist()]
-                begins[1:] |= np.array(unspaced[1:], bool) & ~blank
+                unspaced = [UNSPACED_LETTER.match(text, place) is not None for place in places]
+                begins[1:] |= np.array(unspaced, bool) & ~blank
+            # The bytes of a character, and the letters that a normaliser writes for one, are of one word.
+            begins[1:] &= np.diff(offsets[:, 0]) != 0
         starts = np.flatnonzero(begins)
         ends = np.append(starts[1:], len(ids))
         kept = int(np.searchsorted(ends, limit, side="right"))

@@ -1,5 +1,6 @@
 """Hugging Face directories to the parameter tree and back, without torch; the encoders have the names and shapes."""
 
+import glob
 import json
 import os
 import re
@@ -19,7 +20,7 @@ from harp_jax.model.encoders.table import ENCODERS, encoder_of
 from harp_jax.text.tokenizer import MARKS, NO_MARKS, Marks, Tokenizer
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
-PICKLED = "pytorch_model.bin"
+PICKLED = "pytorch_model*.bin"  # one file, or shards
 IDENTITY = "torch.nn.modules.linear.Identity"  # the score is a raw logit; CrossEncoder's default would be a sigmoid
 MARK = "harp_jax_version"  # in config.json of what `save_hf` wrote
 HEADS = ("pooler", "score", "mlm")
@@ -99,13 +100,13 @@ def _read_tensors(directory: str) -> dict[str, np.ndarray]:
 
     path, index = os.path.join(directory, WEIGHTS), os.path.join(directory, INDEX)
     if not os.path.exists(path) and not os.path.exists(index):
-        pickled = os.path.join(directory, PICKLED)
-        if not os.path.exists(pickled):
+        pickled = os.path.join(glob.escape(directory), PICKLED)
+        if not (found := sorted(glob.glob(pickled))):
             raise InputError(f"no {WEIGHTS} in {directory}; fetch or write the whole model again")
         raise InputError(
-            f"no {WEIGHTS} in {directory}; {PICKLED} is a pickle, which can execute code and is not read here; convert it: "
-            'python -c "import torch, safetensors.torch as s; s.save_file({k: v.clone() for k, v in '
-            f'torch.load({pickled!r}, weights_only=True).items()}}, {path!r})"'
+            f"no {WEIGHTS} in {directory}; {os.path.basename(found[0])} is a pickle, which can execute code and is not read here; "
+            'convert it: python -c "import glob, torch, safetensors.torch as s; s.save_file({k: v.clone() for f in '
+            f'glob.glob({pickled!r}) for k, v in torch.load(f, weights_only=True).items()}}, {path!r})"'
         )
     tensors: dict[str, np.ndarray] = {}
     try:

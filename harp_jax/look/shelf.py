@@ -21,7 +21,7 @@ from harp_jax.ranking.first_stage import anchor_rows, candidates, excluded_of, i
 from harp_jax.ranking.fuse import ANCHORS, BM25, INLINKS, normalised
 from harp_jax.ranking.lexical import make
 from harp_jax.ranking.rerank import load_scorer
-from harp_jax.text.languages import ENGLISH, pieces, stemmer, stopwords
+from harp_jax.text.languages import ENGLISH, lone_letters, pieces, stemmer, stopwords
 
 SHOWN = 10  # results of each ranking
 CALLED = 5  # anchor texts per document
@@ -185,9 +185,8 @@ class Shelf:
         """The query's stems that BM25 matches, without those of stopwords, which bm25s's short list for English lets through."""
         numbers, found = set(self.collection.query(query)), stemmer(self.language)
         common = {*stopwords(self.language), *(found.stemWords([*stopwords(self.language)]) if found else ())}
-        return (
-            {s for s, n in self.collection.vocabulary.items() if n in numbers and s not in common} if numbers else set()
-        )
+        known = {s for s, n in self.collection.vocabulary.items() if n in numbers} if numbers else set()
+        return (known | {*lone_letters(query, self.language)}) - common
 
     def document(self, wanted: set[str], docid: str, passage: tuple[int, int] | None = None) -> dict[str, Any]:
         """A document's title, snippet with the `wanted` stems, anchor texts, and a snippet of the `passage` a ranker scored."""

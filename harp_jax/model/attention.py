@@ -205,18 +205,11 @@ def _scores_backward(factors: tuple[jax.Array, jax.Array], slopes: jax.Array) ->
 _scores.defvjp(_scores_forward, _scores_backward)
 
 
-def probabilities(
-    q: jax.Array,
-    k: jax.Array,
-    query_segments: jax.Array,
-    segments: jax.Array,
-    reach: int = 0,
-    at: jax.Array | None = None,
-) -> jax.Array:
-    """The softmax of `attend`, [rows, heads, Q, T], at least float32; the source of term weights."""
+def probabilities(q: jax.Array, k: jax.Array, query_segments: jax.Array, segments: jax.Array) -> jax.Array:
+    """The softmax of `attend` without a window, [rows, heads, Q, T], at least float32; the source of term weights."""
     wide = jnp.promote_types(q.dtype, jnp.float32)
     logits = jnp.einsum("rthd,rshd->rhts", q, k, preferred_element_type=wide) / jnp.sqrt(jnp.asarray(q.shape[-1], wide))
-    mask = within(query_segments, segments, reach, at)[:, None]
+    mask = within(query_segments, segments, 0, None)[:, None]
     return jax.nn.softmax(jnp.where(mask, logits, jnp.finfo(wide).min), axis=-1)
 
 

@@ -8,7 +8,7 @@ value costs only the queries; bm25s precomputes all scores, which takes 11 s per
 import math
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from harp_jax.base.errors import InputError, needs
-from harp_jax.text.languages import ENGLISH, lexical_stopwords, splitter, stemmer
+from harp_jax.text.languages import ENGLISH, lexical_stopwords, lone_letters, splitter, stemmer
 
 if TYPE_CHECKING:
     from scipy import sparse
@@ -26,6 +26,7 @@ MODELS = {  # default parameters
     "bm25f": {"k1": 0.9, "b": 0.4, "anchor_weight": 1.0, "anchor_b": 0.4},
     "ql": {"mu": 1000.0},
 }
+Word = int | tuple[int, ...]  # of a query: a stem, or stems that count as one
 
 
 @dataclass(frozen=True)
@@ -49,8 +50,11 @@ class Field:
         counts.sum_duplicates()
         return cls(counts.tocsc(), lengths)
 
-    def postings(self, word: int) -> tuple[np.ndarray, np.ndarray]:
+    def postings(self, word: Word) -> tuple[np.ndarray, np.ndarray]:
         """Documents with the word, ascending [n] int32, and its count in each [n] int32."""
+        if isinstance(word, tuple):
+            counts = np.asarray(self.counts[:, list(word)].sum(axis=1)).ravel()
+            return (documents := np.flatnonzero(counts)), counts[documents]
         start, end = self.counts.indptr[word], self.counts.indptr[word + 1]
         return self.counts.indices[start:end], self.counts.data[start:end]
 
@@ -76,6 +80,7 @@ class Collection:
         self._tokenizer = Tokenizer(
             stemmer=stemmer(language), stopwords=lexical_stopwords(language), splitter=splitter(language)
         )
+        self.language = language
         # As in bm25s, a document without words gets the empty word.
         stems = self._tokenizer.streaming_tokenize(self._noting_ids(texts))
         self.tokens = [array("i", ids) for ids in stems]  # half the memory of lists
@@ -123,6 +128,13 @@ class Collection:
         # update_vocab=False finds the known stem of an unknown word; "never" would drop the word.
         return next(iter(self._tokenizer.streaming_tokenize([text], update_vocab=False, allow_empty=False)))
 
+    def words(self, text: str) -> list[Word]:
+        """Those of `query`, but for a letter that stands alone in a script without spaces all stems with that letter, as one."""
+        letters = [each for each in lone_letters(text, self.language) if each not in lexical_stopwords(self.language)]
+        alone = {self.vocabulary.get(letter) for letter in letters}
+        within = [tuple(n for stem, n in self.vocabulary.items() if letter in stem) for letter in letters]
+        return [*(n for n in self.query(text) if n not in alone), *filter(None, within)]
+
     def numbers(self, docids: list[str]) -> np.ndarray:
         """Positions [n] of documents in the collection; KeyError for a missing one."""
         if not self._numbers:
@@ -133,7 +145,7 @@ class Collection:
 class Model(Protocol):
     """A lexical model of a collection."""
 
-    def scores(self, query: list[int]) -> tuple[np.ndarray, np.ndarray]:
+    def scores(self, query: Sequence[Word]) -> tuple[np.ndarray, np.ndarray]:
         """Scores [documents] float, all finite, and which documents share a word with the query [documents] bool."""
 
 
@@ -148,7 +160,7 @@ class Bm25:
     def __init__(self, collection: Collection, k1: float = 0.9, b: float = 0.4) -> None:
         self._text, self._norms = collection.text, k1 * collection.text.norms(b)
 
-    def scores(self, query: list[int]) -> tuple[np.ndarray, np.ndarray]:
+    def scores(self, query: Sequence[Word]) -> tuple[np.ndarray, np.ndarray]:
         scores = np.zeros(len(self._norms))
         for word, times in Counter(query).items():
             documents, counts = self._text.postings(word)
@@ -173,7 +185,7 @@ class Bm25f:
         self._fields = ((text, 1.0, text.norms(b)), (anchors, anchor_weight, anchors.norms(anchor_b)))
         self._having, self._k1 = collection.documents_with, k1
 
-    def scores(self, query: list[int]) -> tuple[np.ndarray, np.ndarray]:
+    def scores(self, query: Sequence[Word]) -> tuple[np.ndarray, np.ndarray]:
         scores = np.zeros(len(self._fields[0][0].lengths))
         for word, times in Counter(query).items():
             frequencies = np.zeros(len(scores))
@@ -187,7 +199,8 @@ class Bm25f:
             # k1 = 0 gives 0 / 0 for a word that occurs only in a field of weight 0.
             gain = np.divide(found, self._k1 + found, out=np.zeros_like(found), where=found > 0)
             # A document with the word in both fields is listed twice, but an indexed += adds its gain only once.
-            scores[documents] += times * idf(len(scores), self._having[word]) * gain
+            count = len(np.unique(documents)) if isinstance(word, tuple) else self._having[word]
+            scores[documents] += times * idf(len(scores), count) * gain
         return scores, scores > 0
 
 
@@ -209,11 +222,11 @@ class QueryLikelihood:
         self._penalty = np.log(mu / (lengths + mu))
         self._mu = mu
 
-    def scores(self, query: list[int]) -> tuple[np.ndarray, np.ndarray]:
+    def scores(self, query: Sequence[Word]) -> tuple[np.ndarray, np.ndarray]:
         gain = np.zeros(len(self._penalty))
         for word, times in Counter(query).items():
             documents, counts = self._text.postings(word)
-            gain[documents] += times * np.log1p(counts / (self._mu * self._probability[word]))
+            gain[documents] += times * np.log1p(counts / (self._mu * self._probability[np.atleast_1d(word)].sum()))
         return gain + len(query) * self._penalty, gain > 0
 
 
@@ -234,20 +247,20 @@ def make(name: str, collection: Collection, parameters: Mapping[str, float]) -> 
 
 def search(model: Model, collection: Collection, query: str, k: int) -> tuple[list[str], np.ndarray]:
     """The best `k` documents that share a word with the query, and their scores; ties in the collection's order."""
-    ids = collection.query(query)
-    if not ids:
+    words = collection.words(query)
+    if not words:
         return [], np.zeros(0)
-    scores, matched = model.scores(ids)
+    scores, matched = model.scores(words)
     best = top(np.where(matched, scores, -np.inf), k)
     return [collection.docids[i] for i in best], scores[best]
 
 
 def rescore(model: Model, collection: Collection, query: str, docids: list[str]) -> np.ndarray:
     """Scores [n] of the given documents, whether or not they share a word with the query."""
-    ids = collection.query(query)
-    if not ids:
+    words = collection.words(query)
+    if not words:
         return np.zeros(len(docids))
-    return model.scores(ids)[0][collection.numbers(docids)]
+    return model.scores(words)[0][collection.numbers(docids)]
 
 
 def top(scores: np.ndarray, k: int) -> np.ndarray:

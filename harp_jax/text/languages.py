@@ -4,8 +4,8 @@ Stopwords are those of stopwordsiso (58 languages), stems Snowball's (36); a lan
 stopwords are bm25s's own, so that its figures stay comparable.
 
 Chinese, Japanese, Korean, Thai, Lao, Burmese and Khmer: pairs of neighbouring letters are the words of lexical ranking, as in
-Lucene's analyser of Chinese and Japanese. A query finds a word inside a sentence so, without a dictionary, but not a word of a
-single letter. docs/experiments/languages.md has the comparison with letters and triples.
+Lucene's analyser of Chinese and Japanese. So a query finds a word inside a sentence without a dictionary; a letter alone in a query
+stands for all pairs with it. docs/experiments/languages.md has the comparison with letters and triples.
 """
 
 import re
@@ -87,6 +87,13 @@ def splitter(tag: str) -> Words:
         return found
 
     return words
+
+
+def lone_letters(text: str, tag: str) -> list[str]:
+    """The words of `splitter` that are one letter of a script without spaces."""
+    if primary(tag) == ENGLISH:
+        return []
+    return [word for word in splitter(tag)(text) if _patterns()[1].fullmatch(word)]
 
 
 def pieces(text: str, tag: str) -> list[tuple[int, int]]:

@@ -7,6 +7,7 @@ transformers would read differently.
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 VOCABULARY, DEFINITION, CONFIG = FILES = ("vocab.txt", "tokenizer.json", "tokenizer_config.json")  # of a directory
 ROLES_FILE = "special_tokens_map.json"
 BLANKS = "ĠĊĉ▁"  # space, newline and tab in byte-level BPE and SentencePiece
+BYTE = re.compile("<0x([0-9A-F]{2})>")  # stands for a byte of characters without a token, in SentencePiece
 UNLIMITED = 1 << 20  # max_length where none is recorded
 
 ADVICE = "write or download it again"
@@ -199,12 +201,19 @@ class Tokenizer:
 
         Detected by the continuation prefix if the vocabulary has one, else by the missing space mark; the first word of a text
         has no space mark either. In scripts without spaces every token is a word (byte-level vocabularies do not show the script).
+        Of bytes, those within a character continue it, and the first ones of two continue words: most of them are letters.
         """
         prefix = getattr(self._encoder.model, "continuing_subword_prefix", None) or ""
+        byte_level = (json.loads(self.definition)["decoder"] or {}).get("type") == "ByteLevel"
 
         def continued(token: str) -> bool:
             first = token.removeprefix(prefix)[:1]
-            marked = token.startswith(prefix) if prefix else first.isalnum() and first not in BLANKS
+            if byte := BYTE.fullmatch(token):
+                value = int(byte[1], 16)
+                return 0x80 <= value < 0xC0 or 0xC2 < value < 0xE0 or (value < 0x80 and chr(value).isalnum())
+            # Byte-level vocabularies spell bytes as any letters and marks.
+            letter = first.isalnum() or (byte_level and not first.isascii())
+            marked = token.startswith(prefix) if prefix else letter and first not in BLANKS
             return marked and not UNSPACED_LETTER.match(first)
 
         return np.array([continued(token) for token in self.tokens])

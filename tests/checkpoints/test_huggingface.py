@@ -17,6 +17,8 @@ from harp_jax.base.files import SUMS
 from harp_jax.checkpoints.huggingface import load_hf, save_hf
 from harp_jax.model.cross_encoder import Ranker
 from harp_jax.model.encoders.bert import to_config
+from harp_jax.model.encoders.encoder import EncoderShape
+from harp_jax.model.encoders.table import ENCODERS
 from tests.support.tiny_bert import CONFIG, PAIRS, pair_batch, random_params, small_tokenizer
 
 # What each class may leave unread of an export with all heads: the heads of the other classes.
@@ -37,13 +39,17 @@ def exported(tmp_path_factory):
     return directory, params
 
 
+def save_ranker(directory: Path, config: EncoderShape) -> dict:
+    """An export without the heads of pre-training; returns its parameters."""
+    params = {name: tree for name, tree in random_params(config).items() if name in RANKER}
+    save_hf(str(directory), config, params, replace(small_tokenizer(), max_length=36), "# A ranker\n")
+    return params
+
+
 @pytest.fixture(scope="module")
 def ranker(tmp_path_factory):
-    """An export without the heads of pre-training."""
-    directory = str(tmp_path_factory.mktemp("ranker") / "model")
-    params = {name: tree for name, tree in random_params(CONFIG).items() if name in RANKER}
-    save_hf(directory, CONFIG, params, replace(small_tokenizer(), max_length=36), "# A ranker\n")
-    return directory, params
+    directory = tmp_path_factory.mktemp("ranker") / "model"
+    return str(directory), save_ranker(directory, CONFIG)
 
 
 def jax_scores(params: dict) -> np.ndarray:
@@ -60,19 +66,23 @@ def test_torch_classes_load_it_completely(exported, name):
     assert all(key.startswith(UNEXPECTED[name]) for key in info["unexpected_keys"])
 
 
-def test_a_ranker_has_the_tensors_and_keys_that_servers_read(ranker):
+@pytest.mark.parametrize("kind", ["bert", "modernbert", "xlm-roberta"])
+def test_a_ranker_has_the_tensors_and_keys_that_servers_read(kind, tmp_path):
     """Text Embeddings Inference, vLLM and Infinity stop at a tensor that the class has no place for and at an absent key."""
     import transformers
     from safetensors.numpy import load_file
 
-    directory = Path(ranker[0])
-    module = transformers.BertForSequenceClassification(transformers.AutoConfig.from_pretrained(directory))
+    directory = tmp_path / "model"
+    sizes = {name: getattr(CONFIG, name) for name in ("vocab_size", "layers", "hidden", "heads", "intermediate")}
+    save_ranker(directory, ENCODERS[kind].shape(**sizes, max_positions=40, type_vocab=2, pad=0))
+    config = transformers.AutoConfig.from_pretrained(directory)
+    module = transformers.AutoModelForSequenceClassification.from_config(config)
     shapes = {key: tuple(tensor.shape) for key, tensor in module.state_dict().items()}
     state = load_file(directory / "model.safetensors")
-    assert state.keys() == shapes.keys() - {"bert.embeddings.position_ids"}
+    assert state.keys() == {key for key in shapes if not key.endswith("position_ids")}
     assert all(shapes[key] == tensor.shape for key, tensor in state.items())
     config = json.loads((directory / "config.json").read_text())
-    assert config["architectures"] == ["BertForSequenceClassification"]
+    assert config["architectures"] == [type(module).__name__]
     # Text Embeddings Inference: one label makes a re-ranker.
     assert len(config["id2label"]) == len(config["label2id"]) == 1 and isinstance(config["pad_token_id"], int)
     layout = json.loads((directory / "sentence_bert_config.json").read_text())

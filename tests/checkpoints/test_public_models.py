@@ -1,6 +1,9 @@
 """Directories as others publish them: heads of sentence-transformers, both spellings of config.json, and what is refused."""
 
 import json
+import shlex
+import subprocess
+import sys
 
 import jax
 import numpy as np
@@ -184,3 +187,21 @@ def test_weights_that_are_refused_in_one_line(kind, score, inner, longest, token
     weights.rename(directory / "pytorch_model.bin")
     with pytest.raises(InputError, match="pytorch_model.bin is a pickle, .* convert it: python -c .*safetensors"):
         Reranker.from_pretrained(str(directory))
+
+
+def test_pickled_shards_are_refused_with_a_command_that_converts_them(tokenizers, tmp_path):
+    import torch
+
+    directory = saved("roberta", tokenizers["roberta"], tmp_path / "model")
+    expected = Reranker.from_pretrained(str(directory)).predict(PAIRS)
+    tensors = [*load_file(directory / "model.safetensors").items()]
+    (directory / "model.safetensors").unlink()
+    for number in (1, 2):
+        shard = {name: torch.from_numpy(tensor) for name, tensor in tensors[number - 1 :: 2]}
+        torch.save(shard, directory / f"pytorch_model-0000{number}-of-00002.bin")
+    (directory / "pytorch_model.bin.index.json").write_text("{}")
+    with pytest.raises(InputError, match="pytorch_model-00001-of-00002.bin is a pickle, ") as refused:
+        Reranker.from_pretrained(str(directory))
+    python, option, program = shlex.split(str(refused.value).partition("convert it: ")[2])
+    subprocess.run([sys.executable, option, program], check=True)
+    np.testing.assert_array_equal(Reranker.from_pretrained(str(directory)).predict(PAIRS), expected)

@@ -129,6 +129,33 @@ def test_too_few_links_leave_an_untested_search(tmp_path, capsys, start):
         reranked(shelf, {"query": "a", "documents": ["b"]})
 
 
+PLACES = ["Köln", "Bonn", "Jena", "Gera", "Trier", "Mainz"]
+
+
+@pytest.mark.parametrize(
+    ("language", "sentence", "places", "queries"),
+    [
+        ("de", "In {0} steht ein Haus. Bäume wachsen in {0} am Fluss. Viele Wege führen nach {0}.", PLACES, ("häuser JENA",)),
+        ("ja", "街の{0}門には古い庭が残る。春には{0}門の池に鳥が来る。地図では{0}門は北にある。", "木水火土金石", ("火", "火門")),
+    ],
+)  # fmt: skip
+def test_a_site_in_another_language(tmp_path, capfd, language, sentence, places, queries):
+    """A stem, and words inside a sentence without spaces, one of them of a single letter."""
+    (tmp_path / "pages").mkdir()
+    for number, place in enumerate(places):
+        text = f"<h1>{number}</h1><p>{sentence.format(place)}</p><p><a href='p0.html'>{places[0]}</a></p>"
+        page = f"<!doctype html><html lang={language}><title>{number}</title><body>{text}</body></html>"
+        (tmp_path / "pages" / f"p{number}.html").write_text(page)
+    command("site", tmp_path / "pages", "--base_url=https://x.org/", output=tmp_path / "x")
+    said = capfd.readouterr().out
+    assert "Untested: too few links (" in said and f"language {language} (by <html lang>" in said
+    for query in queries:
+        (tmp_path / "queries.tsv").write_text(f"q\t{query}\n")
+        command("search", tmp_path / "x", queries=tmp_path / "queries.tsv", output=tmp_path / "runs")
+        hits = [line.split()[2] for line in (tmp_path / "runs" / "bm25.trec").read_text().splitlines()]
+        assert hits[0] == "https://x.org/p2.html" and (language == "de" or len(hits) == 1)
+
+
 def test_a_rate_is_measured_again_until_its_training_has_begun(pages):
     run = SiteRun({"pages": (str(pages / "pages.jsonl"),)}, str(pages / "x"), minutes=1)
     shard = {"file": "shard", "bytes": 1, "sha256": "0", "records": 3000}

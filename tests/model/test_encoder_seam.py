@@ -1,4 +1,4 @@
-"""Encoders with other tokenizers than BERT's, from pre-training to a re-ranked run and a generation job."""
+"""Encoders and tokenizers, from pre-training to a re-ranked run and a generation job."""
 
 import dataclasses
 import re
@@ -71,18 +71,39 @@ class PairReader:
         return groups
 
 
-@pytest.fixture(scope="module", params=["modernbert", "xlm-roberta"])
-def architecture(request) -> str:
+# Published models → their model_type and the kind of their tokenizer (`save_trained`).
+MODELS = {
+    "modernbert": ("modernbert", "modernbert"),
+    "xlm-roberta": ("xlm-roberta", "xlm-roberta"),
+    "mmbert": ("modernbert", "gemma"),
+    "roberta": ("roberta", "roberta"),
+    "distilbert": ("distilbert", "bert"),
+    "multilingual-e5-small": ("bert", "xlm-roberta"),
+}
+# Not every test is of every model: these have all parts.
+of_two = pytest.mark.parametrize("model", ["modernbert", "xlm-roberta"], indirect=True, scope="module")
+with_pairs = pytest.mark.parametrize("model", ["modernbert", "xlm-roberta", "mmbert"], indirect=True, scope="module")
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def model(request) -> str:
     return request.param
 
 
 @pytest.fixture(scope="module")
-def known(architecture, tmp_path_factory) -> str:
-    """A tokenizer as the architecture's published models have one."""
-    lines = [*map(text, range(200))]
-    if architecture == "xlm-roberta":  # Unigram knows only the letters of its text, the generation job has others
+def architecture(model) -> str:
+    return MODELS[model][0]
+
+
+@pytest.fixture(scope="module")
+def known(model, tmp_path_factory) -> str:
+    """A tokenizer as the model has one."""
+    lines, kind = [*map(text, range(200))], MODELS[model][1]
+    if kind == "xlm-roberta":  # Unigram knows only the letters of its text, the generation job has others
         lines.append(" ".join(ascii_lowercase))
-    return save_trained(architecture, str(tmp_path_factory.mktemp("tokenizer")), lines)
+    if kind == "bert":  # WordPiece knows letters within words apart from those that begin them
+        lines.append(ascii_lowercase)
+    return save_trained(kind, str(tmp_path_factory.mktemp("tokenizer")), lines)
 
 
 def small_config(architecture: str, tokenizer: str):
@@ -143,6 +164,7 @@ def test_dry_run_shards_and_counts(architecture, known):
     assert "2 × 32, 2 heads" in dry_run(config)  # the sharding rules match every parameter
 
 
+@of_two
 def test_what_others_load_scores_the_same(trained, tmp_path):
     """As the class that servers know, strictly, in sentence-transformers, and in ONNX and OpenVINO; nearly so in int8."""
     import transformers
@@ -150,8 +172,7 @@ def test_what_others_load_scores_the_same(trained, tmp_path):
 
     workdir, output = trained
     pairs = [("cat mat", text("d", i)) for i in range(5)] + [("red", "red"), ("cat", " ".join(map(text, range(9))))]
-    model = Reranker.from_pretrained(output)
-    expected = model.predict(pairs)
+    expected = Reranker.from_pretrained(output).predict(pairs)
     scale = np.abs(expected).max()
     network, info = transformers.AutoModelForSequenceClassification.from_pretrained(output, output_loading_info=True)
     assert not info["missing_keys"] and not info["mismatched_keys"]
@@ -170,6 +191,7 @@ def test_what_others_load_scores_the_same(trained, tmp_path):
         np.testing.assert_allclose(narrow, expected, rtol=0, atol=0.03 * scale)
 
 
+@of_two
 def test_trainings_from_the_export_keep_its_heads_and_resume(trained, tmp_path):
     """Before its first update fine-tuning scores as the export; coarse-tuning predicts tokens as pre-training learned to."""
     workdir, output = trained
@@ -243,6 +265,7 @@ def pairs(trained, tmp_path_factory):
     return folder / "out", manifest, load_terms(trained[1], "")
 
 
+@with_pairs
 def test_the_encoder_weighs_terms(trained, pairs):
     """Weights of words: attention of one unpadded sentence at a time, summed over each word's tokens."""
     output, _, terms = pairs
@@ -267,6 +290,7 @@ def test_the_encoder_weighs_terms(trained, pairs):
         np.testing.assert_allclose(from_bytes(weight["cls"]), slow, rtol=2e-3, atol=1e-5)
 
 
+@with_pairs
 def test_pairs_are_of_whole_words(pairs):
     """Queries spell words of their sources: no stopword is sampled, S2 has no word of the anchor, both are equally long."""
     output, manifest, terms = pairs
@@ -291,7 +315,7 @@ def test_pairs_are_of_whole_words(pairs):
     assert max(len(row["text"]) for row in records(output) if row["task"] == b"mlm") <= LONGEST - 2  # special tokens
 
 
-@pytest.mark.parametrize("architecture", ["modernbert"], indirect=True, scope="module")
+@pytest.mark.parametrize("model", ["modernbert"], indirect=True, scope="module")
 def test_a_word_is_the_same_at_the_start_of_a_query(pairs, tmp_path):
     """Byte-level BPE has other ids for it there than after a space; the trivial predictors compare words."""
     terms = pairs[2]

@@ -113,6 +113,7 @@ def test_query_likelihood_is_its_formula(collection, mu):
         ("", "wing lift", ("WING",), ("wings",)),
         ("en", "the sources of a wing", ("Sourcing", "WINGS"), ("the",)),
         ("ja", "カーネルの設定を変更するには再起動が必要です。", ("再起動", "設定", "ｶｰﾈﾙ", "カーネル 変更"), ("停止", "です")),
+        ("ja", "庭の木は高い。", ("木", "木 林"), ("林", "の")),
         ("zh-Hans", "您可以使用软件包管理器安装程序", ("管理器", "软件包 安装"), ("删除",)),
         ("th", "ภาษาไทยเป็นภาษาที่ใช้ในประเทศไทย", ("ประเทศ", "ภาษา"), ("อังกฤษ",)),
         ("ko", "서울에서 만나요", ("서울",), ("부산",)),
@@ -126,6 +127,21 @@ def test_a_word_is_found_in_its_language(language, text, found, absent):
     documents = Collection([("other", "0815 4711"), ("text", text)], language)
     for query in found + absent:
         assert search(Bm25(documents), documents, query, 10)[0] == (["text"] if query in found else []), query
+
+
+@pytest.mark.parametrize("name", ["bm25", "bm25f", "ql"])
+def test_a_letter_alone_counts_as_one_word(name):
+    """It scores as a stem would that occurs wherever a pair with the letter does."""
+    texts = {"a": "木は木と木の", "b": "大木や木々", "c": "林の中の家、犬と猫", "d": "海と山"}
+    documents = Collection(texts.items(), "ja", {"c": "木"})
+    model = make(name, documents, {})
+    docids, scores = search(model, documents, "木", 10)
+    assert set(docids) == ({"a", "b", "c"} if name == "bm25f" else {"a", "b"}) and len(documents.words("木 海と")) == 2
+    both = rescore(model, documents, "木 海と", list(texts))
+    np.testing.assert_allclose(both, sum(rescore(model, documents, word, list(texts)) for word in ("木", "海と")))
+    if name == "bm25":
+        counts, n = np.array([5, 4]), documents.text.norms(0.4)[:2]  # 木は, は木, 木と, …; 大木, 木や, …
+        np.testing.assert_allclose(scores, np.log(1 + 2.5 / 2.5) * counts / (counts + 0.9 * n))
 
 
 @pytest.mark.parametrize(

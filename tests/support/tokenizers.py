@@ -1,5 +1,5 @@
 """Tokenizers trained in a test, as no hub is reachable: BERT's WordPiece, byte-level BPE as ModernBERT's and RoBERTa's, Unigram
-as XLM-R's."""
+as XLM-R's, BPE of whole lines as Gemma's and mmBERT's."""
 
 import json
 import os
@@ -8,14 +8,30 @@ from collections.abc import Iterable
 from harp_jax.text.tokenizer import Tokenizer as WordPiece
 
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+SPECIAL_OF = {
+    "modernbert": ["[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]"],
+    "gemma": ["<bos>", "<pad>", "<eos>", "<unk>", "<mask>"],
+}
 
 
 def save_trained(kind: str, directory: str, texts: Iterable[str], size: int = 400) -> str:
-    """A directory with the tokenizer of `kind`: "bert", "bert-cased", "modernbert", "roberta" (both BPE), "xlm-roberta" (Unigram).
+    """A directory with the tokenizer of `kind`: "bert", "bert-cased", "modernbert", "roberta" (both BPE), "xlm-roberta" (Unigram),
+    "xlm-roberta-nfkc", "gemma" (BPE).
 
-    All name their own class of transformers but for "modernbert", which names the general one, as published models do.
+    "xlm-roberta-nfkc" normalises as XLM-R does, but for a few letters that SentencePiece's table, not to be had here, adds to NFKC.
+    "modernbert", as published models do, and these last two name the general class of transformers, the others their own.
     """
-    from tokenizers import BertWordPieceTokenizer, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+    from tokenizers import (
+        BertWordPieceTokenizer,
+        Regex,
+        Tokenizer,
+        decoders,
+        models,
+        normalizers,
+        pre_tokenizers,
+        processors,
+        trainers,
+    )
 
     if kind.startswith("bert"):
         words = BertWordPieceTokenizer(lowercase=kind == "bert")
@@ -24,15 +40,25 @@ def save_trained(kind: str, directory: str, texts: Iterable[str], size: int = 40
         ordered = sorted(vocabulary, key=vocabulary.__getitem__)
         WordPiece.of_words(ordered, 512, do_lower_case=kind == "bert").save(directory)
         return directory
-    special = SPECIAL if kind != "modernbert" else ["[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]"]
+    special = SPECIAL_OF.get(kind, SPECIAL)
     first, pad, last, unknown, mask = special
-    if kind == "xlm-roberta":
+    if kind.startswith("xlm-roberta"):
         made = Tokenizer(models.Unigram())
+        if kind == "xlm-roberta-nfkc":
+            made.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Replace(Regex(" {2,}"), " ")])
         made.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()])
         made.decoder = decoders.Metaspace()
         trainer = trainers.UnigramTrainer(
             vocab_size=size, special_tokens=special, unk_token=unknown, show_progress=False
         )
+    elif kind == "gemma":
+        made = Tokenizer(models.BPE(unk_token=unknown, fuse_unk=True, byte_fallback=True))
+        made.normalizer = normalizers.Replace(" ", "▁")
+        # The merges are learned word by word; the finished tokenizer merges the whole line, in which no space is left to split at.
+        parts = [pre_tokenizers.Metaspace(prepend_scheme="never"), pre_tokenizers.Punctuation("isolated")]
+        made.pre_tokenizer = pre_tokenizers.Sequence(parts)
+        made.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
+        trainer = trainers.BpeTrainer(vocab_size=size, special_tokens=special, show_progress=False)
     else:
         made = Tokenizer(models.BPE())
         made.pre_tokenizer, made.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
@@ -41,18 +67,24 @@ def save_trained(kind: str, directory: str, texts: Iterable[str], size: int = 40
             vocab_size=size, special_tokens=special, initial_alphabet=alphabet, show_progress=False
         )
     made.train_from_iterator(texts, trainer)
-    if kind == "xlm-roberta":
+    if kind.startswith("xlm-roberta"):
         # In eighths, which every reader of JSON parses exactly: `tokenizers` may read a score one last bit away from what
         # Python reads (and transformers passes on), and a run of one letter then splits in another order of the same pieces.
         pieces = json.loads(made.to_str())["model"]["vocab"]
         made.model = models.Unigram([(piece, round(score * 8) / 8) for piece, score in pieces], SPECIAL.index("<unk>"))
-    ids = [(token, made.token_to_id(token)) for token in (first, last)]
+    if kind == "gemma":
+        model = json.loads(made.to_str())["model"]
+        ids = {token: number for number, token in enumerate([*model["vocab"], *(f"<0x{i:02X}>" for i in range(256))])}
+        merges = [tuple(pair) for pair in model["merges"]]
+        made.model = models.BPE(ids, merges, unk_token=unknown, fuse_unk=True, byte_fallback=True)
+        made.pre_tokenizer = pre_tokenizers.Split(" ", "merged_with_previous")
+    ends = [(token, made.token_to_id(token)) for token in (first, last)]
     if kind == "roberta":
-        made.post_processor = processors.RobertaProcessing(ids[1], ids[0], add_prefix_space=False)
+        made.post_processor = processors.RobertaProcessing(ends[1], ends[0], add_prefix_space=False)
     else:
-        twice = f"{last} {last}" if kind == "xlm-roberta" else last
+        twice = f"{last} {last}" if kind.startswith("xlm-roberta") else last
         made.post_processor = processors.TemplateProcessing(
-            single=f"{first} $A {last}", pair=f"{first} $A {twice} $B {last}", special_tokens=ids
+            single=f"{first} $A {last}", pair=f"{first} $A {twice} $B {last}", special_tokens=ends
         )
     os.makedirs(directory, exist_ok=True)
     made.save(os.path.join(directory, "tokenizer.json"))

@@ -175,7 +175,29 @@ def lines_of_scripts(count: int) -> list[str]:
     return lines
 
 
-@pytest.mark.parametrize("kind", ["bert", "bert-cased", "modernbert", "roberta", "xlm-roberta"])
+@pytest.mark.parametrize("kind", ["modernbert", "gemma"])
+def test_bytes_continue_words(kind, tmp_path):
+    """For masking whole words: letters without a token; only of three bytes and more can the first tell the script."""
+    made = load_tokenizer(save_trained(kind, str(tmp_path), ["the caf - "] * 9, 300))
+    words: list[list[int]] = []
+    for token in made.encode("the café שלום - 東京"):
+        if words and made.continues[token]:
+            words[-1].append(token)
+        else:
+            words.append([token])
+    found = [made.decode(word).strip() for word in words]
+    assert [each for each in found if each] == [
+        "the",
+        "café",
+        "שלום",
+        "-",
+        *(["東京"] if kind == "modernbert" else "東京"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "kind", ["bert", "bert-cased", "modernbert", "roberta", "xlm-roberta", "xlm-roberta-nfkc", "gemma"]
+)
 @pytest.mark.parametrize("count", [300, pytest.param(10_000, marks=pytest.mark.real)])
 def test_ids_and_offsets_of_ten_scripts_are_those_of_transformers(kind, count, tmp_path):
     lines = [*TEXTS, *lines_of_scripts(count)]

@@ -32,8 +32,8 @@ def one_device(tmp_path_factory) -> str:
     return run_tiny(tmp_path_factory.mktemp("one"))
 
 
-def assert_same_losses(found: list[float], expected: list[float]) -> None:
-    assert len(found) == len(expected) == 20
+def assert_same_losses(found: list[float], expected: list[float], steps: int = 20) -> None:
+    assert len(found) == len(expected) == steps
     assert abs(found[0] - expected[0]) <= 1e-5
     np.testing.assert_allclose(found, expected, rtol=1e-4)
 
@@ -50,6 +50,15 @@ def test_overfits_a_few_pairs(tmp_path):
 @pytest.mark.parametrize("mesh", [{"mesh.data": 4, "mesh.model": 2}, {"mesh.data": 2, "mesh.fsdp": 4}])
 def test_every_mesh_has_the_losses_of_one_device(one_device, tmp_path, mesh):
     assert_same_losses(losses(run_tiny(tmp_path, 8, **mesh)), losses(one_device))
+
+
+@pytest.mark.parametrize("model_type", ["modernbert", "xlm-roberta"])
+def test_other_encoders_have_the_losses_of_one_device_on_a_mesh_that_recomputes_layers(tmp_path, model_type):
+    """Parameters sharded by both axes, and gradients with remat."""
+    changes = {"model.model_type": model_type, "steps": 4, "model.dropout": 0.0}
+    mesh = {"mesh.data": 2, "mesh.fsdp": 2, "mesh.model": 2, "model.remat": "layer"}
+    found, one = (run_tiny(tmp_path / str(n), n, **changes, **(mesh if n > 1 else {})) for n in (8, 1))
+    assert_same_losses(losses(found), losses(one), 4)
 
 
 def test_two_processes_have_the_losses_of_one(one_device, tmp_path):

@@ -87,7 +87,8 @@ class Encoder:
     ]  # from config.json and its path; InputError for another kind
     to_config: Callable[[Any], dict[str, Any]]  # the inverse
     # A Linen module: `__call__(batch, deterministic, positions)` returns hidden states [rows, T, hidden], or those at `positions`
-    # [rows, Q] only; `attention_rows(batch, positions)` the last layer's attention [rows, Q, T] float32, the mean over heads;
+    # [rows, Q] only; `attention_rows(batch, positions)` the attention [rows, Q, T] float32 of the last layer without a window, the
+    # mean over heads;
     # `embeddings.word` is a `layers.Words`.
     module: Callable[..., nn.Module]  # of (shape, name=…)
     rules: tuple[tuple[str, P], ...]  # (regex on the parameter's path, PartitionSpec), see sharding.py

@@ -180,10 +180,9 @@ class Layer(nn.Module):
         return x.reshape(*mixed.shape[:2], -1)
 
     def rows(self, x: jax.Array, row: Mapping[str, Any], at: jax.Array) -> jax.Array:
-        """Attention probabilities from the places `at` [rows, Q], averaged over heads: [rows, Q, T] float32."""
+        """Attention probabilities of a full layer from the places `at` [rows, Q], averaged over heads: [rows, Q, T] float32."""
         _, q, k = self._projected(x, row, at)
-        segments = row["segments"]
-        return probabilities(q, k, picked(segments, at), segments, self.config.reach(self.number), at).mean(axis=1)
+        return probabilities(q, k, picked(row["segments"], at), row["segments"]).mean(axis=1)
 
     def _projected(self, x: jax.Array, row: Mapping[str, Any], at: jax.Array | None) -> tuple[jax.Array, ...]:
         """The normed input, the rotated queries at `at`, and the rotated keys."""
@@ -229,10 +228,12 @@ class ModernBert(nn.Module):
         return self.norm(x)
 
     def attention_rows(self, batch: Mapping[str, jax.Array], positions: jax.Array) -> jax.Array:
+        """Of the last layer that attends to all tokens: models that keep their first layers may end in local ones."""
         x, row = self._embedded(batch, deterministic=True)
-        for i in range(self.config.layers - 1):
+        last = max(i for i in range(self.config.layers) if not self.config.reach(i))
+        for i in range(last):
             x = getattr(self, f"layer_{i}")(x, row, True, None)
-        return getattr(self, f"layer_{self.config.layers - 1}").rows(x, row, positions)
+        return getattr(self, f"layer_{last}").rows(x, row, positions)
 
     def _embedded(self, batch: Mapping[str, jax.Array], deterministic: bool) -> tuple[jax.Array, dict[str, Any]]:
         """Embeddings, and what all layers read of a row: its segments and the angles of its positions."""

@@ -5,7 +5,8 @@ from tokenizers import decoders, models, pre_tokenizers
 
 from data_pipeline.text.terms import STOPWORDS, Terms, count_words, load_terms, normalise_anchor, read_stopwords
 from harp_jax.base.errors import InputError
-from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
+from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer, load_tokenizer
+from tests.support.tokenizers import save_trained
 
 TOKENS = ("the", "river", "run", "##s", "##ning", "don", "t", "'", ".", ",", "-", "é", "c", "##a", "##fe", "12")
 
@@ -81,3 +82,30 @@ def test_a_word_of_byte_level_bpe_is_the_same_wherever_it_stands():
     assert [word for word in span.words if terms.is_term(word)] == ["Cat", "cat", "CAT", "cat"]
     assert [terms.has_content(word) for word in (",", ".", "-", "the")] == [False, False, False, True]
     assert terms.ids(["cat", "cat"]) == terms.tokenizer.encode("cat cat") and len(set(terms.ids(["cat", "cat"]))) == 2
+
+
+@pytest.mark.parametrize("kind", ["bert", "modernbert", "roberta", "xlm-roberta", "xlm-roberta-nfkc", "gemma"])
+def test_words_are_those_of_the_text_whatever_the_tokenizer(kind, tmp_path):
+    """Also where it does not split a line into words, where a letter without a token is several bytes, and where one is several
+    letters as it normalises: those are one word."""
+    text = "The river-cat runs, 東木は 12 on."
+    words = places = ["The", "river", "-", "cat", "runs", ",", "東", "木", "は", "12", "on", "."]
+    lines = [
+        "the river - cat runs , on 1 2 . ( ) 株 式 会 社 f i n e T",
+        text if "xlm" in kind else text.replace("東木は", ""),
+    ]
+    made = load_tokenizer(save_trained(kind, str(tmp_path), lines * 9, 150))
+    if kind == "xlm-roberta-nfkc":
+        words, places = [*words, "fine", "12", "株式会社", "(株)"], [*words, "ﬁne", "①２", "㍿", "㈱"]
+        text += " ﬁne  ①２ ㍿ ㈱"
+    if kind == "bert":
+        words = [word.lower() for word in words]
+    if kind == "gemma":
+        text = text.replace("r-c", "r-  c").replace("12 on", "12\u00a0on")  # two spaces, one that its normaliser leaves
+    terms = Terms(made, STOPWORDS, language="ja")
+    ((span, starts, ends),) = terms.split([text], 510)
+    assert span.words == words and [text[a:b].strip() for a, b in zip(starts, ends)] == places
+    assert sum(span.lengths) == len(span.tokens) == len(made.encode(text))
+    assert terms.is_term("river") and terms.ids(["river", "cat"]) == made.encode("river cat")
+    ((first, _, _),) = terms.split([text], int(sum(span.lengths[:3])))
+    assert first.words == words[:3]
