@@ -114,18 +114,34 @@ class VectorIndex:
                 scores[qid][here] = row[places[qid][here] - first]
         return ((qid, list(candidates[qid]), scores[qid]) for qid in qids)
 
-    def cosines(self, query: str) -> np.ndarray:
-        """Cosines [documents] float32 of one query, in file order."""
-        return np.concatenate([found[0] for _, _, found in self._cosines(self.embedded({"": query}), self.parts)])
+    def cosines(self, query: str) -> tuple[np.ndarray, np.ndarray]:
+        """Cosines [documents] float32 of one query, in file order, and the numbers [documents] int64 of the windows with them."""
+        (asked,) = self.embedded({"": query})
+        found = []
+        for path in self.parts:
+            vectors, starts = _stored(path)
+            each = vectors @ asked
+            best = np.maximum.reduceat(each, starts)
+            counts = np.diff([*starts, len(each)])
+            number = np.arange(len(each)) - np.repeat(starts, counts)
+            first = np.minimum.reduceat(np.where(each == np.repeat(best, counts), number, len(each)), starts)
+            found.append((best, first))
+        best, first = map(np.concatenate, zip(*found))
+        return best, first
 
     def _cosines(self, queries: np.ndarray, parts: Iterable[str]) -> Iterator[tuple[slice, int, np.ndarray]]:
         """(rows of queries, number of the first document, cosines [rows, documents] float32) by part."""
         for number, path in enumerate(parts):
-            with np.load(path) as stored:
-                vectors, starts = stored["vectors"].astype(np.float32), stored["starts"]
+            vectors, starts = _stored(path)
             for first in range(0, len(queries), QUERIES):
                 rows = slice(first, first + QUERIES)
                 yield rows, number * PART, np.maximum.reduceat(queries[rows] @ vectors.T, starts, axis=1)
+
+
+def _stored(path: str) -> tuple[np.ndarray, np.ndarray]:
+    """Vectors [passages, size] float32 of a part, and each document's first passage [documents] int64."""
+    with np.load(path) as stored:
+        return stored["vectors"].astype(np.float32), stored["starts"]
 
 
 def vector_files(
