@@ -8,7 +8,7 @@ import sys
 
 from harp_jax.base.cli import FOLLOW, ending_well, fail, run
 from harp_jax.base.version import __version__
-from harp_jax.commands.table import COMMANDS, GROUPS, TYPED, load, next_command
+from harp_jax.commands.table import COMMANDS, GROUPS, TYPED, load, next_command, opening
 
 
 def overview(every: bool = False) -> str:
@@ -45,7 +45,13 @@ def main(argv: list[str] | None = None) -> None:
         parser.prog = f"harp {words[0]}"  # three are also started as python -m MODULE
         sys.argv = [parser.prog, *words[1:]]  # commands record their command line from here
         by_hand = sys.stderr.isatty() and FOLLOW not in os.environ  # not as a step of a plan
-        arguments = run(command, parser)
+
+        def announced(arguments: argparse.Namespace) -> None:
+            if by_hand and (text := opening(words[0], arguments)):
+                print(text, file=sys.stderr, flush=True)
+            command(arguments)
+
+        arguments = run(announced, parser)
         if by_hand and (following := next_command(words[0], arguments)):
             print(f"next: {following}", file=sys.stderr)
     else:

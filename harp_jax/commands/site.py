@@ -31,7 +31,11 @@ def arguments_parser() -> Parser:
     parser.add_output("--output", required=True, help="directory that receives everything")
     parser.add_argument("--format", default="", help="of the pages, if their content is misleading")
     parser.add_argument("--base_url", default="", help="where a folder of HTML is served")
-    parser.add_argument("--language", default="", help="of the pages, such as de (<html lang>, the dump's; else en)")
+    parser.add_argument(
+        "--language",
+        default="",
+        help="of the pages, such as de (that of <html lang> or the dump, else by the words; JSON: en)",
+    )
     parser.add_input("--redirects", action="append", default=[], help="a file of alias<TAB>address; several times")
     parser.add_argument(
         "--exclude",

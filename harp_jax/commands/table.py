@@ -81,6 +81,19 @@ TYPED = (
     "site", "search", "look", "generate", "inspect", "anchors", "train", "export", "first-stage", "rerank", "fuse", "evaluate",
     "compare", "report", "plan",
 )  # fmt: skip
+# What a command is about to do and how long that takes, printed on a terminal if it may be more than seconds and the command itself
+# prints no such line. Rates are those of one core.
+OPENING = {
+    "first-stage": "Indexes {docs}, then ranks it for each query, mostly seconds. By vectors it first embeds the documents, once: "
+    "about twelve a second with MiniLM. Ended and run again, that resumes.",
+    "tune-first-stage": "Indexes {docs}, then ranks the judged queries with 30 settings or more, each a second or two for 100,000 "
+    "documents.",
+    "search": "Loads everything that harp site tested in {site}, then ranks each query by all of it: two to three seconds a query "
+    "with a ranker. Documents without vectors are embedded first.",
+    "look": "Indexes the documents and loads the models, seconds for some thousand pages, then prints the address of the page. "
+    "Documents without vectors are embedded first.",
+    "export": "Writes a Hugging Face directory in seconds; --format converts the ranker too, which takes longer.",
+}
 # What comes after a command, printed on a terminal: {output} is the option of the command that ended, capitals are the reader's.
 NEXT = {
     "sample-wiki": "harp generate --config=data/demo --config.source.paths=\"('{output}/wiki.xml.bz2',)\" "
@@ -94,6 +107,12 @@ NEXT = {
     "first-stage": "harp rerank --model=RANKER --docs={docs} --queries={queries} --run={output} --output=ranker.trec",
     "rerank": "harp evaluate {run} {output} --qrels=QRELS",
     "fuse": "harp evaluate {output} --qrels=QRELS",
+    "tune-first-stage": "harp first-stage --model={model} --parameters={output} --folds={folds} --anchors={anchors} --docs={docs} "
+    "--fields={fields} --language={language!r} --queries=QUERIES --output={model}.trec",
+    "evaluate": "harp report --qrels={qrels} --run=NAME=RUN --run=NAME=RUN --docs=DOCS --output=report.html",
+    "report": "harp look --model=RANKER --docs=DOCS --queries=QUERIES",
+    "compare": "harp look --model=RANKER --docs=DOCS --queries=QUERIES",
+    "search": "harp look {site} --queries={queries}",
 }
 COMMANDS: dict[str, Entry] = {name: entry for group in GROUPS.values() for name, entry in group.items()}
 
@@ -102,7 +121,21 @@ def next_command(name: str, arguments: argparse.Namespace) -> str:
     """The command to run after this one has ended; empty where there is none, after a dry run, and for layers of an encoder."""
     if getattr(arguments, "dry_run", False) or (name == "export" and not arguments.workdir):
         return ""
-    return NEXT.get(name, "").format_map(vars(arguments))
+    return filled(NEXT.get(name, ""), arguments)
+
+
+def opening(name: str, arguments: argparse.Namespace) -> str:
+    """What the command is about to do; empty where it says that itself, or takes no time."""
+    return filled(OPENING.get(name, ""), arguments)
+
+
+def filled(text: str, arguments: argparse.Namespace) -> str:
+    """{names} of options replaced by their values; options without a value are left out."""
+    given = {
+        name: ",".join(map(str, value)) if isinstance(value, tuple) else value
+        for name, value in vars(arguments).items()
+    }
+    return " ".join(word for word in text.format_map(given).split() if not word.endswith("="))
 
 
 def load(name: str) -> tuple[Callable[[argparse.Namespace], None], Parser]:

@@ -154,7 +154,7 @@ def described(shelf: Shelf, labels: LabelFile) -> dict[str, Any]:
     """The answer to GET /about."""
     return {
         "documents": len(shelf.collection),
-        "model": model_name(shelf),
+        "model": sum_in_words(shelf.combined.settings.weights) if shelf.combined else model_name(shelf),
         "weight": shelf.sources.weight,
         "verdict": shelf.sources.verdict,
         "queries": shelf.proposed,

@@ -1,11 +1,13 @@
 """Loads model, documents and queries for the page, and computes a query's rankings and snippets."""
 
 import os
+import re
 import threading
 import time
 from collections.abc import Collection as Container
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,7 @@ from harp_jax.ranking.first_stage import anchor_rows, candidates, excluded_of, i
 from harp_jax.ranking.fuse import ANCHORS, BM25, INLINKS, normalised
 from harp_jax.ranking.lexical import make
 from harp_jax.ranking.rerank import load_scorer
-from harp_jax.text.languages import ENGLISH, lone_letters, pieces, stemmer, stopwords
+from harp_jax.text.languages import ENGLISH, function_words, lone_letters, pieces, stemmer
 
 SHOWN = 10  # results of each ranking
 CALLED = 5  # anchor texts per document
@@ -29,6 +31,7 @@ PROPOSED = 200  # suggested queries
 READ = 20_000  # characters searched for a snippet
 WINDOW = 36  # words of a snippet
 LABELS = "labels.tsv"
+ADDRESS = re.compile(r"https?://\S+", re.IGNORECASE)  # what a browser opens from this page: no file, no script
 SITE_FIELDS = ("title", "body")  # used by `harp site`
 
 Segments = list[tuple[str, bool]]  # (text, whether it matches the query)
@@ -113,6 +116,8 @@ class Shelf:
         self.docs = Documents.open(sources.docs, sources.fields)
         titled = "title" in sources.fields and len(sources.fields) > 1
         self.titles = Documents.open(sources.docs, ("title",)) if titled else None
+        addressed = "url" in sources.fields and len(sources.fields) > 1
+        self.urls = Documents.open(sources.docs, ("url",)) if addressed else None
         self.combined = combined.CombinedSearch(sources.site) if sources.site else None
         if self.combined:
             self.model, self.collection = self.combined.lexical[BM25]
@@ -151,16 +156,20 @@ class Shelf:
     def search(self, query: str) -> dict[str, Any]:
         """The rankings of a query, and the documents to display.
 
-        {"rankings": [{"name", "results": [{"docid", "score", "rank", "before"}]}], "documents": {docid: {…}}, "seconds"};
-        "before" is the rank by BM25.
+        {"rankings": [{"name", "passage", "results": [{"docid", "score", "rank", "before"}]}], "documents": {docid: {…}},
+        "candidates", "seconds"}; "before" is the rank by BM25, "passage" the part of the sum whose passages the ranking shows.
         """
-        began, passages = time.perf_counter(), dict[str, tuple[int, int]]()
+        began, best, read = time.perf_counter(), dict[str, np.ndarray](), dict[str, str]()
         barred = self.excluded.get(query, set())
         if self.combined:
             with self.lock:
-                docids, parts, passages = found = self.combined.scores(query, barred)
-            rankings = {"BM25": parts[BM25], "Recommended": found.total(self.combined.settings.weights)}
-            rankings |= {name.capitalize(): parts[name] for name in parts if name not in (BM25, ANCHORS, INLINKS)}
+                docids, parts, best = found = self.combined.scores(query, barred)
+            weights = self.combined.settings.weights
+            rankings = {"BM25": parts[BM25], "Recommended": found.total(weights)}
+            for name in parts:
+                if name not in (BM25, ANCHORS, INLINKS):
+                    rankings[name.capitalize()], read[name.capitalize()] = parts[name], name
+                    read["Recommended"] = name  # of a ranker, which comes last, else of the vectors
         else:
             docids, lexical = candidates(self.model, self.collection, query, self.depth, barred)
             ranked = both = np.zeros(0)
@@ -172,11 +181,17 @@ class Shelf:
         before = {place: rank for rank, place in enumerate(np.argsort(-rankings["BM25"], kind="stable").tolist(), 1)}
         results = {name: _results(docids, scores, before) for name, scores in rankings.items()}
         wanted = self.stems(query)
+        place = {docid: number for number, docid in enumerate(docids)}
         shown = dict.fromkeys(hit["docid"] for hits in results.values() for hit in hits)
         return {
             "query": query,
-            "rankings": [{"name": name, "results": hits} for name, hits in results.items()],
-            "documents": {docid: self.document(wanted, docid, passages.get(docid)) for docid in shown},
+            "rankings": [{"name": n, "passage": read.get(n, ""), "results": hits} for n, hits in results.items()],
+            "documents": {
+                docid: self.document(
+                    wanted, docid, query, {part: int(each[place[docid]]) for part, each in best.items()}
+                )
+                for docid in shown
+            },
             "candidates": len(docids),
             "seconds": round(time.perf_counter() - began, 3),
         }
@@ -184,22 +199,32 @@ class Shelf:
     def stems(self, query: str) -> set[str]:
         """The query's stems that BM25 matches, without those of stopwords, which bm25s's short list for English lets through."""
         numbers, found = set(self.collection.query(query)), stemmer(self.language)
-        common = {*stopwords(self.language), *(found.stemWords([*stopwords(self.language)]) if found else ())}
+        words = [*function_words(self.language)]
+        common = {*words, *(found.stemWords(words) if found else ())}
         known = {s for s, n in self.collection.vocabulary.items() if n in numbers} if numbers else set()
         return (known | {*lone_letters(query, self.language)}) - common
 
-    def document(self, wanted: set[str], docid: str, passage: tuple[int, int] | None = None) -> dict[str, Any]:
-        """A document's title, snippet with the `wanted` stems, anchor texts, and a snippet of the `passage` a ranker scored."""
+    def document(
+        self, wanted: set[str], docid: str, query: str = "", best: Mapping[str, int] = MappingProxyType({})
+    ) -> dict[str, Any]:
+        """A document's title, address to open ("" if it has none), snippet with the `wanted` stems and anchor texts.
+
+        "passages": part → snippet of the window that it scored best, for the numbers of windows in `best`; none of a document
+        that the part reads whole.
+        """
         text, title = self.docs[docid], self.titles[docid] if self.titles else ""
         body = text[len(title) :] if title and text.startswith(title) else text
-        found = {
+        scored = (
+            {part: self.combined.passage(part, query, docid, n) for part, n in best.items()} if self.combined else {}
+        )
+        addresses = (self.urls[docid] if self.urls else "", docid)
+        return {
             "title": title,
+            "address": next((address for address in addresses if ADDRESS.fullmatch(address)), ""),
             "snippet": snippet(wanted, body, self.language),
             "anchors": self.anchors.get(docid, []),
+            "passages": {part: snippet(wanted, passage, self.language) for part, passage in scored.items() if passage},
         }
-        if passage and self.combined:
-            found["scored"] = snippet(wanted, self.combined.passage(docid, passage), self.language)
-        return found
 
 
 def _results(docids: Sequence[str], scores: np.ndarray, before: Mapping[int, int]) -> list[dict[str, Any]]:

@@ -22,11 +22,12 @@ from harp_jax.ranking.first_stage import anchor_rows, candidates, indexed, read_
 from harp_jax.ranking.fuse import ANCHORS, BM25, INLINKS, VECTORS, normalised, reciprocal_ranks
 from harp_jax.ranking.lexical import make, rescore
 from harp_jax.ranking.rerank import load_scorer
-from harp_jax.ranking.scorers import BiEncoderScorer, EncoderTexts, Scorer, Windows, best_windows
+from harp_jax.ranking.scorers import BiEncoderScorer, PairTexts, Scorer, Windows, best_windows
 from harp_jax.ranking.vectors import VectorIndex
 from harp_jax.text.languages import ENGLISH
 
 NAME = "search.json"
+NO_IDS = np.zeros(0, np.int32)
 
 
 @dataclass(frozen=True)
@@ -76,12 +77,12 @@ class Settings:
 class Scores(NamedTuple):
     """The candidates of a query, and the scores of each part [candidates] float64.
 
-    `passages`: candidates longer than a window of the last ranker → tokens [start, end) of the one that it scored best.
+    `windows`: for vectors and each ranker, the number [candidates] int64 of the window that it scored best.
     """
 
     docids: list[str]
     parts: dict[str, np.ndarray]
-    passages: dict[str, tuple[int, int]]
+    windows: dict[str, np.ndarray]
 
     def total(self, weights: Mapping[str, float]) -> np.ndarray:
         """Σ weight · score, each part scaled to 0…1."""
@@ -126,7 +127,7 @@ class CombinedSearch:
         depth = self.settings.depth
         runs = [candidates(model, found, query, depth, barred) for model, found in self.lexical.values()]
         if self.vectors:
-            cosines = self.vectors.cosines(query)
+            cosines, nearest = self.vectors.cosines(query)
             near = np.argsort(-cosines, kind="stable")[: depth + len(barred)].tolist()
             kept = [number for number in near if self.ids[number] not in barred][:depth]
             runs.append(([self.ids[number] for number in kept], cosines[kept]))
@@ -134,7 +135,7 @@ class CombinedSearch:
         pool = dict(ordered(reciprocal_ranks(rankings)))
         docids = pool["q"].ranked() if pool else []
         parts: dict[str, np.ndarray] = {}
-        passages: dict[str, tuple[int, int]] = {}
+        best: dict[str, np.ndarray] = {}
         for part in self.names if docids else ():
             if part in self.lexical:
                 model, collection = self.lexical[part]
@@ -142,30 +143,37 @@ class CombinedSearch:
             elif part == INLINKS:
                 parts[part] = np.log1p([self.inlinks[docid] for docid in docids])
             elif part == VECTORS and self.vectors:
-                parts[part] = cosines[[self.number[docid] for docid in docids]].astype(np.float64)
+                numbers = [self.number[docid] for docid in docids]
+                parts[part], best[part] = cosines[numbers].astype(np.float64), nearest[numbers]
             else:
-                parts[part], passages = self._model_scores(part, query, docids)
-        return Scores(docids, parts or {part: np.zeros(0) for part in self.names}, passages)
+                parts[part], best[part] = self._model_scores(part, query, docids)
+        return Scores(docids, parts or {part: np.zeros(0) for part in self.names}, best)
 
-    def passage(self, docid: str, tokens: tuple[int, int]) -> str:
-        """The text of a passage in `Scores`."""
-        *_, (scorer, _) = self.scorers.values()
-        assert isinstance(scorer, EncoderTexts)
-        text = self.docs[docid]
-        (encoding,) = scorer.tokenizer.encode_batch([text])
-        start, end = tokens
-        return text[encoding.offsets[start][0] : encoding.offsets[end - 1][1]]
+    def passage(self, part: str, query: str, docid: str, window: int) -> str:
+        """The text of a window in `Scores`; empty for a document that the part reads whole."""
+        text, prompt = self.docs[docid], 0
+        if part == VECTORS:
+            assert self.vectors
+            encoder, windows = self.vectors.scorer, self.vectors.windows
+            room, prompt, text = encoder.room(NO_IDS), len(encoder.prompts[1]), encoder.prompt_texts[1] + text
+            tokenizer, reach = encoder.tokenizer, windows.reach(room)
+        else:
+            ranker, windows = self.scorers[part]
+            assert isinstance(ranker, PairTexts)
+            room = ranker.room(ranker.encode_queries([query])[0])
+            tokenizer, reach = ranker.tokenizer, windows.reach(ranker.max_length)
+        (encoding,) = tokenizer.encode_batch([text])
+        offsets = encoding.offsets[prompt:][:reach]
+        if len(offsets) <= room:
+            return ""
+        start = windows.start(window, len(offsets), room)
+        return text[offsets[start][0] : offsets[start + room - 1][1]]
 
-    def _model_scores(
-        self, part: str, query: str, docids: Sequence[str]
-    ) -> tuple[np.ndarray, dict[str, tuple[int, int]]]:
+    def _model_scores(self, part: str, query: str, docids: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         scorer, windows = self.scorers[part]
         (asked,) = scorer.encode_queries([query])
         texts = scorer.encode_documents([self.docs[docid] for docid in docids], windows.reach(scorer.max_length))
         found, numbers = best_windows(scorer, [(asked, text) for text in texts], windows)
         if not np.isfinite(found).all():
             raise InputError(f"{part} scores {query!r} with no finite number; its weights are damaged")
-        room = scorer.room(asked)
-        starts = [windows.start(int(number), len(text), room) for number, text in zip(numbers, texts)]
-        long = {docid: (at, at + room) for docid, text, at in zip(docids, texts, starts) if len(text) > room}
-        return found.astype(np.float64), long
+        return found.astype(np.float64), numbers

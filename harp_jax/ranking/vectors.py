@@ -5,6 +5,7 @@ file, so that a killed command resumes. A search reads file after file: memory d
 time does. A million passages of 384 numbers take .8 GB; beyond tens of millions use an approximate index.
 """
 
+import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -12,12 +13,12 @@ from itertools import islice
 import numpy as np
 
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import cache_directory, replacing
+from harp_jax.base.files import cache_directory, replacing, sha256_file
 from harp_jax.base.progress import STAGES, progress, stage
+from harp_jax.base.randomness import hash64
 from harp_jax.corpus.documents import Documents, document_files, is_irds
 from harp_jax.corpus.trec import ScoredQuery, read_queries, read_run, write_run
 from harp_jax.ranking.first_stage import Candidates
-from harp_jax.ranking.rerank import fingerprint
 from harp_jax.ranking.scorers import BiEncoderScorer, ProgressBar, Windows
 
 PART, BLOCK = 1024, 64  # documents of a file, and those embedded between two updates of the progress bar
@@ -26,7 +27,7 @@ QUERIES = 256  # searched together
 
 
 class VectorIndex:
-    """The vectors of a collection by one encoder, in `directory` (default: of the user's cache, named by a hash of both).
+    """The vectors of a collection by one encoder, in `directory` (default: of the user's cache, named by the contents of both).
 
     Embeds what is not there yet. `passages`: windows of a document, at most.
     """
@@ -35,13 +36,13 @@ class VectorIndex:
         self, model: str, docs: Documents, scorer: BiEncoderScorer, passages: int = PASSAGES, directory: str = ""
     ) -> None:
         self.docs, self.scorer, self.windows = docs, scorer, Windows(passages)
-        files = [] if is_irds(docs.path) else document_files(docs.path)  # by their state: a path has several spellings
+        files = [] if is_irds(docs.path) else document_files(docs.path)  # a path has several spellings
         chosen = {
             "docs": "" if files else docs.path,
             "fields": docs.fields,
             "windows": [PART, passages, scorer.max_length],
         }
-        key = fingerprint(chosen, model, files)
+        key = f"{hash64(json.dumps(chosen), *_contents(model, files)):016x}"
         self.directory = directory or os.path.join(cache_directory("vectors"), key)
         os.makedirs(self.directory, mode=0o700, exist_ok=True)  # as private as the documents
         self.parts = [os.path.join(self.directory, f"{n:06d}.npz") for n in range(-(-len(docs) // PART))]
@@ -114,18 +115,42 @@ class VectorIndex:
                 scores[qid][here] = row[places[qid][here] - first]
         return ((qid, list(candidates[qid]), scores[qid]) for qid in qids)
 
-    def cosines(self, query: str) -> np.ndarray:
-        """Cosines [documents] float32 of one query, in file order."""
-        return np.concatenate([found[0] for _, _, found in self._cosines(self.embedded({"": query}), self.parts)])
+    def cosines(self, query: str) -> tuple[np.ndarray, np.ndarray]:
+        """Cosines [documents] float32 of one query, in file order, and the numbers [documents] int64 of the windows with them."""
+        (asked,) = self.embedded({"": query})
+        found = []
+        for path in self.parts:
+            vectors, starts = _stored(path)
+            each = vectors @ asked
+            best = np.maximum.reduceat(each, starts)
+            counts = np.diff([*starts, len(each)])
+            number = np.arange(len(each)) - np.repeat(starts, counts)
+            first = np.minimum.reduceat(np.where(each == np.repeat(best, counts), number, len(each)), starts)
+            found.append((best, first))
+        best, first = map(np.concatenate, zip(*found))
+        return best, first
 
     def _cosines(self, queries: np.ndarray, parts: Iterable[str]) -> Iterator[tuple[slice, int, np.ndarray]]:
         """(rows of queries, number of the first document, cosines [rows, documents] float32) by part."""
         for number, path in enumerate(parts):
-            with np.load(path) as stored:
-                vectors, starts = stored["vectors"].astype(np.float32), stored["starts"]
+            vectors, starts = _stored(path)
             for first in range(0, len(queries), QUERIES):
                 rows = slice(first, first + QUERIES)
                 yield rows, number * PART, np.maximum.reduceat(queries[rows] @ vectors.T, starts, axis=1)
+
+
+def _contents(model: str, files: Iterable[str]) -> list[str]:
+    """SHA-256 of each file of the model's directory, by name, and of the documents: another `harp site` over the same pages, or the
+    encoder fetched again, is the same collection. Reading all of it takes far less time than embedding."""
+    weights = [os.path.join(folder, name) for folder, _, names in os.walk(model) for name in names]
+    named = {os.path.relpath(path, model): path for path in weights}
+    return [f"{name} {sha256_file(named[name])}" for name in sorted(named)] + list(map(sha256_file, files))
+
+
+def _stored(path: str) -> tuple[np.ndarray, np.ndarray]:
+    """Vectors [passages, size] float32 of a part, and each document's first passage [documents] int64."""
+    with np.load(path) as stored:
+        return stored["vectors"].astype(np.float32), stored["starts"]
 
 
 def vector_files(

@@ -71,6 +71,15 @@ def lexical_stopwords(tag: str) -> list[str]:
     return sorted(STOPWORDS_EN)
 
 
+def function_words(tag: str) -> frozenset[str]:
+    """Words that explain no match: in English fewer than `stopwords`, which has page, stop, test and find."""
+    if primary(tag) != ENGLISH:
+        return stopwords(tag)
+    with needs("stopwords", "bm25s", "bm25"):
+        from bm25s.stopwords import STOPWORDS_EN_PLUS
+    return frozenset(STOPWORDS_EN_PLUS)
+
+
 @lru_cache(maxsize=8)
 def splitter(tag: str) -> Words:
     """Lower-cased text → the words of lexical ranking: at least two letters or digits, or the pairs of a run without spaces."""

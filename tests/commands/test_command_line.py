@@ -9,12 +9,13 @@ import sys
 import pytest
 
 from harp_jax.__main__ import overview
-from harp_jax.base.cli import Parser, ending_well
+from harp_jax.base.cli import Parser, child_environment, ending_well
 from harp_jax.base.errors import InputError
-from harp_jax.commands.table import COMMANDS, NEXT, TYPED, load, next_command
+from harp_jax.commands.table import COMMANDS, NEXT, OPENING, TYPED, load, next_command, opening
 from harp_jax.ranking.lexical import MODELS
 from tests.support import ROOT
 from tests.support.commands import python
+from tests.support.ranking_collection import write_collection
 
 LEXICAL = {parameter for parameters in MODELS.values() for parameter in parameters}
 
@@ -46,9 +47,35 @@ def test_the_example_of_help_parses(name, monkeypatch):
 @pytest.mark.parametrize("name", NEXT)
 def test_the_command_that_comes_next_parses(name, monkeypatch):
     monkeypatch.chdir(ROOT)
-    options = {action.dest: "x" for action in parser_of(name)._actions}
+    options = {action.dest: next(iter(action.choices or ["x"])) for action in parser_of(name)._actions}
     _, following, *words = shlex.split(next_command(name, argparse.Namespace(**options | {"dry_run": False})))
     assert vars(parser_of(following).parse_args(words))
+
+
+@pytest.mark.parametrize("name", OPENING)
+def test_what_a_command_is_about_to_do_names_its_options(name):
+    options = {action.dest: "x" for action in parser_of(name)._actions}
+    assert "{" not in opening(name, argparse.Namespace(**options))
+
+
+def test_a_terminal_shows_what_a_command_does_and_what_comes_next(tmp_path, monkeypatch):
+    write_collection(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    command = "harp tune-first-stage --docs=docs.tsv --queries=queries.tsv --qrels=qrels.txt --k1=0.9 --b=0.4 --output=bm25.json"
+    line = [sys.executable, "-m", "harp_jax", *shlex.split(command)[1:]]
+    master, slave = os.openpty()
+    subprocess.run(line, stdout=subprocess.DEVNULL, stderr=slave, check=True, timeout=120, env=child_environment())
+    os.close(slave)
+    with open(master, "rb", closefd=True) as terminal:
+        said = terminal.read1(1 << 16).decode().replace("\r\n", "\n")
+    assert said.startswith("Indexes docs.tsv, then ranks the judged queries")
+    following = said.partition("next: ")[2]
+    given = (
+        "harp first-stage --model=bm25 --parameters=bm25.json --docs=docs.tsv --fields=title,url,body --language='en'"
+    )
+    assert following == f"{given} --queries=QUERIES --output=bm25.trec\n"  # neither --folds nor --anchors
+    done = subprocess.run(line, capture_output=True, text=True, check=True, timeout=120, env=child_environment())
+    assert "next: " not in done.stderr and "Indexes" not in done.stderr
 
 
 def test_an_option_means_the_same_everywhere():

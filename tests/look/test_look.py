@@ -9,6 +9,8 @@ import socket
 import subprocess
 import sys
 import urllib.request
+from copy import copy
+from dataclasses import replace
 from multiprocessing import get_context
 
 import numpy as np
@@ -20,6 +22,8 @@ from harp_jax.commands import site
 from harp_jax.corpus.labels import LabelFile, read_labels
 from harp_jax.look.server import LARGEST_BODY, MOST_DOCUMENTS, RequestError, listen, make_app, read_object
 from harp_jax.look.shelf import WINDOW, Shelf, Sources, of_site, snippet
+from harp_jax.ranking.combined import Settings
+from harp_jax.ranking.first_stage import indexed
 from harp_jax.ranking.lexical import Bm25, search
 from tests.support.look_site import DOCS, HOSTILE, QUERIES, TUNED, write_site
 
@@ -68,9 +72,67 @@ def test_a_query_is_ranked_three_ways_with_what_explains_it(client, place):
     assert about["title"] == "Red cat" and about["anchors"] == [["the cat", 3], [f"pet {HOSTILE}", 1]]
     assert [part for part, matched in about["snippet"] if matched] == ["red", "cat"]
     assert "".join(part for part, _ in found["documents"]["d2"]["snippet"]).strip() == DOCS["d2"][1]
-    scored = place[1].document({"mat"}, "d1", (3, 6))["scored"]  # the tokens of a passage that a ranker scored
-    assert "".join(part for part, _ in scored) in " ".join(DOCS["d1"])
     assert client.get("/search", params={"q": "of unknownword"}).json()["candidates"] == 0
+
+
+def test_a_title_leads_where_a_browser_can_open_it(place, tmp_path):
+    """An id or `url` that is a web address; ids of files and scripts are shown as text."""
+    web, file, script = "https://docs.example.org/cats.html#red", "file:///cats.html", "javascript:alert(1)"
+    records = {
+        web: {"title": "Cats"}, file: {"title": "Cats"}, script: {"title": ""},
+        "D7": {"title": "Cats", "url": "http://example.org/cats"}, "D8": {"title": "Cats", "url": "cats.html"},
+    }  # fmt: skip
+    rows = [json.dumps({"id": docid, "text": "red cat", **record}) + "\n" for docid, record in records.items()]
+    (tmp_path / "docs.jsonl").write_text("".join(rows))
+    shelf = Shelf(Sources(model=str(place[0] / "ranker"), docs=str(tmp_path / "docs.jsonl")))
+    found = shelf.search("cat")["documents"]
+    addresses = {docid: about["address"] for docid, about in found.items()}
+    assert addresses == {web: web, file: "", script: "", "D7": "http://example.org/cats", "D8": ""}
+
+
+def test_stopwords_are_not_marked(place):
+    assert place[1].stems("the red cat and of the mats") == {"red", "cat", "mat"}
+    found = place[1].search("the red cat")["documents"]["d1"]["snippet"]
+    assert [part for part, matched in found if matched] == ["red", "cat"]
+    shelf = copy(place[1])
+    shelf.collection = indexed([("a", "stop the test of a page, how do you find it")], "bm25", "en")
+    assert shelf.stems("how do you stop the test of my pages") == {"stop", "test", "page"}  # no function words
+
+
+@pytest.fixture(scope="module")
+def windowed(tmp_path_factory):
+    """A site whose models read windows of ten tokens: vectors and two rankers, of which the sum has what `kept` says."""
+    site = write_site(tmp_path_factory.mktemp("windowed") / "site")
+    settings = replace(Settings.load(str(site)), windows=3, passages=2, max_length=10, encoder="ranker")
+    text = " ".join(["two dogs ran after the blue cat and sat on the green mat"] * 3)
+    with open(site / "survey" / "docs.jsonl", "a") as docs:
+        docs.write(json.dumps({"id": "d5", "title": "Long", "text": text}) + "\n")
+
+    def kept(**weights):
+        models = {part: "ranker" for part in weights if "ranker" in part}
+        replace(settings, weights={"BM25": 1.0, **weights}, models=models).save(str(site))
+        found = Shelf(of_site(str(site), Sources(fields=("title", "body")))).search("red cat")
+        return {ranking["name"]: ranking["passage"] for ranking in found["rankings"]}, found["documents"]
+
+    return kept
+
+
+def test_each_column_shows_the_passage_that_its_part_read(windowed):
+    columns, documents = windowed(**{"vectors": 2.0, "ranker": 1.0, "fine-tuned ranker": 1.0})
+    assert columns == {
+        "BM25": "", "Vectors": "vectors", "Ranker": "ranker", "Fine-tuned ranker": "fine-tuned ranker",
+        "Recommended": "fine-tuned ranker",
+    }  # fmt: skip
+    passages = documents["d5"]["passages"]
+    assert {*passages} == {"vectors", "ranker", "fine-tuned ranker"}
+    assert passages["ranker"] == passages["fine-tuned ranker"] != passages["vectors"]  # the same weights, other windows
+
+
+def test_a_sum_without_a_ranker_shows_the_passage_of_its_vectors(windowed):
+    columns, documents = windowed(vectors=2.0)
+    assert columns == {"BM25": "", "Vectors": "vectors", "Recommended": "vectors"}
+    columns, _ = windowed()
+    assert columns == {"BM25": "", "Recommended": ""}
 
 
 def test_the_page_that_a_query_was_taken_from_is_no_result(client):
@@ -83,10 +145,11 @@ def test_the_page_is_whole_and_loads_nothing_from_elsewhere(client):
     for path, part in (("/", "<title>harp look"), ("/look.css", "prefers-color-scheme"), ("/look.js", "textContent")):
         answer = client.get(path)
         assert answer.status_code == 200 and part in answer.text
-        # Ids that are addresses.
-        assert "http" not in answer.text.replace("http://www.w3.org", "").replace("/^https?:", "")
+        assert "http" not in answer.text.replace("http://www.w3.org", "")
         assert "default-src 'none'" in answer.headers["content-security-policy"]
-    assert "innerHTML" not in client.get("/look.js").text
+    page, script = client.get("/").text, client.get("/look.js").text
+    assert "innerHTML" not in script
+    assert page.index('<details id="verdict" open') < page.index('id="rankings"')  # on top, not folded
     about = client.get("/about").json()
     assert about["queries"] == [*QUERIES] and about["verdict"].startswith("The sum is better")
 

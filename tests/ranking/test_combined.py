@@ -1,6 +1,8 @@
 """The weighted sum that `harp site` recommends: the union of the first stages' candidates, every part scoring all of them."""
 
 import dataclasses
+import json
+import shutil
 
 import numpy as np
 import pytest
@@ -8,9 +10,13 @@ import pytest
 from harp_jax.base.errors import InputError
 from harp_jax.ranking.combined import CombinedSearch, Settings
 from harp_jax.ranking.rerank import load_scorer, predict
+from harp_jax.ranking.scorers import BiEncoderScorer
 from tests.support.commands import command
 from tests.support.look_site import DOCS, QUERIES, write_site
+from tests.support.tiny_bert import WORDS, save_encoder, small_tokenizer
 
+RNG = np.random.default_rng(0)
+WHOLE = [word for word in WORDS.split() if not word.startswith("##")]
 WEIGHTS = {"BM25": 1.0, "anchor texts (BM25F)": 2.0, "in-links": 0.5, "vectors": 0.7, "ranker": 0.3}
 
 
@@ -42,14 +48,40 @@ def test_the_passage_that_a_ranker_scored_best_is_named(site):
     try:
         dataclasses.replace(settings, weights={"BM25": 1.0, "ranker": 1.0}, windows=3, max_length=10).save(str(site))
         combined = CombinedSearch(str(site))
-        docids, parts, passages = combined.scores("red cat")
+        docids, parts, windows = combined.scores("red cat")
     finally:
         settings.save(str(site))
-    assert {*docids} == passages.keys() == {"d1", "d4"}  # both are longer than the ranker's rows
-    read = {docid: combined.passage(docid, tokens) for docid, tokens in passages.items()}
+    best = dict(zip(docids, windows["ranker"].tolist()))
+    read = {docid: combined.passage("ranker", "red cat", docid, window) for docid, window in best.items()}
+    assert {*read} == {"d1", "d4"} and all(read.values())  # both are longer than the ranker's rows
     assert all(text in " ".join(DOCS[docid]) for docid, text in read.items())
     alone = predict(load_scorer(str(site / "ranker"), max_length=10), [("red cat", text) for text in read.values()])
     np.testing.assert_allclose(alone, [parts["ranker"][docids.index(docid)] for docid in read], atol=1e-5)
+
+
+def test_the_passage_whose_vector_is_nearest_is_named(site, tmp_path):
+    """The prompt of an encoder is no text of the document."""
+    shutil.copytree(site, tmp_path / "site")
+    rows = [{"id": f"e{n}", "text": " ".join(RNG.choice(WHOLE, size))} for n, size in enumerate((70, 50, 90, 5))]
+    (tmp_path / "site" / "survey" / "docs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    prompts = {"prompts": {"query": "", "document": "the dog "}, "default_prompt_name": None}
+    encoder = save_encoder(str(tmp_path / "encoder"), small_tokenizer(), 24)
+    (tmp_path / "encoder" / "config_sentence_transformers.json").write_text(json.dumps(prompts))
+    settings = Settings.load(str(tmp_path / "site"))
+    dataclasses.replace(settings, weights={"BM25": 1.0, "vectors": 1.0}, encoder=encoder, depth=4, passages=9).save(
+        str(tmp_path / "site")
+    )
+    combined = CombinedSearch(str(tmp_path / "site"))
+    query = " ".join(WHOLE[:3])
+    docids, parts, windows = combined.scores(query)
+    best = dict(zip(docids, windows["vectors"].tolist()))
+    read = {docid: combined.passage("vectors", query, docid, window) for docid, window in best.items()}
+    assert read.pop("e3") == "" and len(docids) == 4 and len({*best.values()}) > 1
+    assert all(text in row["text"] for row in rows for docid, text in read.items() if docid == row["id"])
+    scorer = BiEncoderScorer.load(encoder)
+    alone = predict(scorer, [(query, text) for text in read.values()])
+    expected = [parts["vectors"][docids.index(docid)] for docid in read]
+    np.testing.assert_allclose(alone, expected, atol=2e-3)  # 16 bits are stored
 
 
 def test_what_is_barred_is_no_candidate_and_a_query_of_unknown_words_has_vectors(site):

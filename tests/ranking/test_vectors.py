@@ -1,6 +1,7 @@
 """Cosines of an encoder's mean-pooled vectors, and the nearest documents by them, compared with torch and a slow search."""
 
 import json
+import os
 import re
 import shutil
 from functools import partial
@@ -132,6 +133,29 @@ def test_vectors_are_computed_once_and_a_killed_command_goes_on(files, encoder, 
     assert searched(files / "same", encoder) == first and len(seen) == 1  # another spelling of the path
     searched(files, encoder, "--passages=1")
     assert len(seen) == 5  # other windows are other vectors
+
+
+def test_vectors_belong_to_contents_not_to_files(files, encoder, monkeypatch):
+    """A second `harp site` writes the same documents again; the encoder may be fetched again."""
+    embedded, real, path = [], vectors.VectorIndex._embed, files / "docs.tsv"
+    monkeypatch.setattr(vectors.VectorIndex, "_embed", lambda self: embedded.append(1) or real(self))
+    first = searched(files, encoder)
+    text = path.read_text()
+    path.unlink()
+    path.write_text(text)
+    shutil.copytree(encoder, files / "again")
+    assert searched(files, str(files / "again")) == first and len(embedded) == 1
+    stat = path.stat()
+    path.write_text(text.replace(DOCS["D0"], " ".join(reversed(DOCS["D0"].split()))))
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))  # of equal size and time
+    assert path.stat().st_size == stat.st_size
+    searched(files, encoder)
+    (files / "again" / "1_Pooling").mkdir()
+    (files / "again" / "1_Pooling" / "config.json").write_text(
+        '{"pooling_mode_cls_token": true, "pooling_mode_mean_tokens": false}'
+    )
+    searched(files, str(files / "again"))
+    assert len(embedded) == 3
 
 
 def test_pooling_is_what_the_directory_says(files, encoder, tmp_path):

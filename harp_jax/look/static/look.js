@@ -88,13 +88,13 @@ async function label(docid, level) {
   }
 }
 
-function hitItem(hit, about, name) {
+function hitItem(hit, about, { name, passage }) {
   const item = make("li", "hit"), top = make("div", "top");
   item.dataset.docid = hit.docid;
   const heading = make("h3", "", about.title || hit.docid);
-  if (/^https?:\/\//.test(hit.docid)) {
+  if (about.address) {
     const link = make("a", "", heading.textContent);
-    link.href = hit.docid;
+    link.href = about.address;
     link.rel = "noreferrer";
     link.target = "_blank";
     heading.replaceChildren(link);
@@ -106,8 +106,8 @@ function hitItem(hit, about, name) {
   item.append(top);
   if (about.title) item.append(make("div", "id", hit.docid));
   const text = make("p", "snippet");
-  const scored = name !== "BM25" && name !== "Vectors" ? about.scored : null;
-  if (scored) text.append(make("span", "scored", "Passage that the ranker scored: "));
+  const scored = about.passages[passage];
+  if (scored) text.append(make("span", "scored", passage === "vectors" ? "Passage whose vector is nearest: " : `Passage that the ${passage} scored best: `));
   for (const [part, matched] of scored || about.snippet) text.append(matched ? make("mark", "", part) : part);
   item.append(text);
   if (about.anchors.length) {
@@ -132,12 +132,12 @@ function view(name) {
 function show(found) {
   current = found.query;
   levels = found.levels;
-  $("rankings").replaceChildren(...found.rankings.map((ranking) => {
+  $("rankings").replaceChildren(...found.rankings.map((ranking, number) => {
     const section = make("section"), heading = make("h2", "", ranking.name), list = make("ol");
     section.dataset.name = ranking.name;
-    heading.id = "ranking-" + ranking.name;
+    heading.id = "ranking-" + number;  // names have spaces
     section.setAttribute("aria-labelledby", heading.id);
-    list.append(...ranking.results.map((hit) => hitItem(hit, found.documents[hit.docid], ranking.name)));
+    list.append(...ranking.results.map((hit) => hitItem(hit, found.documents[hit.docid], ranking)));
     section.append(heading, list);
     return section;
   }));
