@@ -83,6 +83,8 @@ def test_the_page_works_by_keyboard(address, width, dark):
         driver.switch_to.active_element.send_keys("red cat", Keys.ENTER)
         wait.until(lambda _: shown("li.hit"))
         assert len(shown("#rankings section")) == (3 if width > 1000 else 1)
+        sections = driver.find_elements(By.CSS_SELECTOR, "#rankings section")
+        assert all(driver.find_elements(By.ID, section.get_attribute("aria-labelledby")) for section in sections)
         assert HOSTILE in driver.find_element(By.ID, "rankings").get_attribute("textContent")
         assert not driver.find_elements(By.CSS_SELECTOR, "img[src='x']")
         for _ in range(40):
