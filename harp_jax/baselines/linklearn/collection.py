@@ -3,13 +3,14 @@
 In memory: 8 bytes per (document, word) pair for the counts, 12 for the index.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 
-from harp_jax.ranking.lexical import Collection
+from harp_jax.ranking.lexical import Collection, Word
 
 
 @dataclass(frozen=True)
@@ -116,8 +117,8 @@ class Index:
             scores[self._owner[part]] += weight * self._weights[part]
         return scores
 
-    def scores(self, query: list[int]) -> tuple[np.ndarray, np.ndarray]:
-        """As `lexical.Model`: documents with a score of 0 or less are not candidates."""
-        terms, tf = np.unique(np.asarray(query, np.int64), return_counts=True)
+    def scores(self, query: Sequence[Word]) -> tuple[np.ndarray, np.ndarray]:
+        """As `lexical.Model`, but stems that count as one there are several words here; without documents of score 0 or less."""
+        terms, tf = np.unique(np.hstack(query).astype(np.int64), return_counts=True)
         scores = self.similarities(terms, tf)
         return scores, scores > 0
