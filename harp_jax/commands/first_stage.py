@@ -108,11 +108,6 @@ def tune_parser() -> Parser:
     for field, model in AXES.items():
         values = ",".join(f"{value:g}" for value in GRIDS[model][field])
         parser.add_argument(f"--{field}", type=numbers, help=f"values to try ({model}: {values}, and beyond)")
-    parser.add_argument(
-        "--near_default",
-        action="store_true",
-        help="of the settings within one standard error of the best, the nearest to the defaults: for few queries",
-    )
     parser.add_output("--output", required=True, help="the parameters, as JSON for harp first-stage --parameters")
     return parser
 
@@ -128,7 +123,6 @@ def tune(arguments: argparse.Namespace) -> None:
         axes={field: values for field in AXES if (values := getattr(arguments, field))},
         run=arguments.run,
         folds=arguments.folds,
-        near_default=arguments.near_default,
     )
     best = found.get("parameters") or found["folds"]
     settings, queries = len(found["grid"]), found["queries"]

@@ -64,18 +64,12 @@ def clustered_t(differences: np.ndarray, groups: Sequence[int]) -> float:
     from scipy import stats
 
     mean, count = differences.mean() if len(differences) else 0.0, len(set(groups))
-    error = clustered_error(differences, groups)
+    deviations = np.bincount(groups, differences - mean)
+    variance = count / max(count - 1, 1) * (deviations**2).sum() / max(len(differences), 1) ** 2
     if count < 2 or not np.ptp(differences):
         # No variance: the t statistic is undefined. All differences are 0, or all are the same.
         return 1.0 if count < 2 or not differences.any() else 0.0
-    return float(2 * stats.t.sf(abs(mean) / error, count - 1)) if error else 0.0
-
-
-def clustered_error(differences: np.ndarray, groups: Sequence[int]) -> float:
-    """The standard error of a mean of [queries] differences whose groups, not queries, are independent; 0 for none."""
-    queries, count = max(len(differences), 1), len(set(groups))
-    sums = np.bincount(groups, differences - differences.mean()) if len(differences) else np.zeros(1)
-    return math.sqrt(count / max(count - 1, 1) * (sums**2).sum()) / queries
+    return float(2 * stats.t.sf(abs(mean) / math.sqrt(variance), count - 1)) if variance else 0.0
 
 
 def randomisation(differences: np.ndarray, draw: np.random.Generator, rounds: int = ROUNDS) -> float:

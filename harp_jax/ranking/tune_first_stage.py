@@ -5,30 +5,21 @@ other row look good (docs/experiments/recommended.md has two cases). Values give
 
 With folds, each fold gets the parameters that are best on the *other* folds, and `harp first-stage --parameters=… --folds=…`
 scores each query with the parameters of its fold (cross-validation). Without folds, tune on training queries and report others.
-
-The best of 50 settings on 50 queries is best by chance: `near_default` takes, of those that are at most one standard error below
-it, the nearest to the defaults (the rule of Breiman et al. for pruning trees, 1984). `harp site` does: docs/experiments/site.md.
 """
 
 import itertools
 import json
-import math
 import sys
-from collections.abc import Callable, Container, Mapping, Sequence
-from functools import partial
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
-
-import numpy as np
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import replacing
 from harp_jax.base.progress import STAGES, progress, stage
 from harp_jax.corpus.trec import ordered, outside, read_folds, read_qrels, read_queries, read_run, select
-from harp_jax.evaluation.evaluate import evaluate, groups_of
+from harp_jax.evaluation.evaluate import evaluate
 from harp_jax.evaluation.measures import one_measure
-from harp_jax.evaluation.significance import clustered_error
 from harp_jax.ranking.first_stage import Candidates
-from harp_jax.ranking.lexical import MODELS
 
 Axes = Mapping[str, tuple[float, ...]]  # parameter → values to try
 
@@ -57,51 +48,22 @@ def grid_of(axes: Axes) -> list[dict[str, float]]:
     return [dict(zip(axes, values)) for values in itertools.product(*axes.values())]
 
 
-Best = Callable[[Sequence[Mapping[str, float]], Sequence[str]], int]  # rows, queries → the number of a row
-
-
 def best(table: Sequence[Mapping[str, float]], queries: Sequence[str]) -> int:
     """The row with the largest mean over `queries`; ties: first. table: one row (qid → value) per grid point."""
     means = [sum(row[qid] for qid in queries) / len(queries) for row in table]
     return means.index(max(means))
 
 
-def nearest(
-    distances: Sequence[float], group: Mapping[str, int], table: Sequence[Mapping[str, float]], queries: Sequence[str]
-) -> int:
-    """The row of the smallest distance, then the largest mean, of those whose mean is at most one standard error below the best.
-
-    The error is that of the paired difference, between the groups of queries (qid → group), which are independent.
-    """
-    values = np.array([[row[qid] for qid in queries] for row in table])
-    behind, groups = values[best(table, queries)] - values, [group[qid] for qid in queries]
-    close = [i for i, lost in enumerate(behind) if lost.mean() <= clustered_error(lost, groups)]
-    return min(close, key=lambda i: (distances[i], behind[i].mean()))
-
-
-def distance(point: Mapping[str, float], default: Mapping[str, float]) -> float:
-    """How far a setting is from the defaults: doublings, and fifths of b and anchor_b, which range from 0 to 1."""
-    return sum(
-        abs(value - default[field]) / 0.2
-        if field in ("b", "anchor_b")
-        else abs(math.log2(max(value, 0.01) / default[field]))
-        for field, value in point.items()
-    )
-
-
 def choose(
-    points: Sequence[dict[str, float]],
-    table: Sequence[Mapping[str, float]],
-    folds: Mapping[str, str],
-    rule: Best = best,
+    points: Sequence[dict[str, float]], table: Sequence[Mapping[str, float]], folds: Mapping[str, str]
 ) -> dict[str, Any]:
     """{"parameters": …}, best over all queries, or {"folds": {fold: …}}, each best on the other folds' queries."""
     queries = list(table[0])
     if not folds:
-        return {"parameters": points[rule(table, queries)]}
+        return {"parameters": points[best(table, queries)]}
     chosen = {}
     for fold in sorted(set(folds.values())):
-        chosen[fold] = points[rule(table, outside(folds, fold, queries))]
+        chosen[fold] = points[best(table, outside(folds, fold, queries))]
     return {"folds": chosen}
 
 
@@ -137,9 +99,8 @@ def tune_files(
     axes: Axes | None = None,
     run: str = "",
     folds: str = "",
-    near_default: bool = False,
 ) -> dict[str, Any]:
-    """Writes the best parameters as JSON for `first_stage_files`, and returns them; `near_default`: see above.
+    """Writes the best parameters as JSON for `first_stage_files`, and returns them.
 
     `axes` are fixed values to try for some parameters; the grids of the others (GRIDS) grow until no best value is at the edge.
     A best value left at the edge is reported on stderr. `run` holds candidates to re-rank instead of retrieving. Raises
@@ -168,9 +129,6 @@ def tune_files(
             chosen = choose(points, table, fold_of)
             best_ones = list(chosen["folds"].values()) if fold_of else [chosen["parameters"]]
             reached, tried = tried, wider(tried, best_ones, axes or {})
-    if near_default:
-        distances = [distance(point, MODELS[model]) for point in points]
-        chosen = choose(points, table, fold_of, partial(nearest, distances, dict(zip(judged, groups_of(judged)))))
     result: dict[str, Any] = {"model": model, "measure": chosen_by, "queries": len(judged)}
     result |= chosen
     result["grid"] = [{**p, "mean": sum(row.values()) / len(row)} for p, row in zip(points, table)]

@@ -15,7 +15,7 @@ from harp_jax.evaluation.evaluate import evaluate
 from harp_jax.ranking import first_stage
 from harp_jax.ranking.first_stage import read_anchors
 from harp_jax.ranking.lexical import Bm25, Bm25f, Collection, QueryLikelihood, make, rescore, search, top
-from harp_jax.ranking.tune_first_stage import GRIDS, LADDERS, best, distance, nearest
+from harp_jax.ranking.tune_first_stage import GRIDS, LADDERS
 from tests.support.commands import command
 from tests.support.shared_data import shared
 
@@ -286,21 +286,6 @@ def test_a_grid_grows_until_its_best_value_is_not_the_last_tried(judged, monkeyp
     assert len({tuple(point.items()) for point in found["grid"]}) == len(found["grid"])
     whole = tune(judged, queries=judged / "a.tsv", b=",".join(map(str, LADDERS["b"])), k1="0.4,0.6,0.9,1.2,2")
     assert max(point["mean"] for point in found["grid"]) == max(point["mean"] for point in whole["grid"]) == 1.0
-
-
-@pytest.mark.parametrize("gain, chosen", [(0.05, 0), (0.5, 2)])
-def test_of_settings_as_good_as_the_best_the_nearest_to_the_defaults_is_taken(gain, chosen):
-    rng = np.random.default_rng(1)
-    pages = [f"q{i}" for i in range(40)], np.repeat(np.arange(20), 2)  # two queries a page
-    base = rng.random(40)
-    noise = rng.normal(0, 0.5, 20)
-    rows = [base, base - 0.4, base + gain + np.repeat(noise - noise.mean(), 2)]
-    table = [dict(zip(pages[0], row)) for row in rows]
-    assert best(table, pages[0]) == 2
-    behind = (rows[2] - base).reshape(20, 2).mean(axis=1)
-    assert (behind.mean() > behind.std(ddof=1) / math.sqrt(20)) == (chosen == 2)
-    assert nearest([0.0, 1.0, 2.0], dict(zip(*pages)), table, pages[0]) == chosen
-    assert distance({"k1": 3.6, "b": 0.6}, {"k1": 0.9, "b": 0.4}) == pytest.approx(3.0)
 
 
 def test_tuning_refuses_what_it_cannot_use(judged):
