@@ -133,7 +133,7 @@ pythons:
 	touch $@
 
 spark: .venv/spark
-	$(BIN)/python -m pytest -m "faults or not faults" tests/data_pipeline/engine/test_spark_engine.py tests/faults/test_spark.py
+	$(BIN)/python -m pytest -m "faults or not faults" tests/data_pipeline/engine/test_engines.py tests/faults/test_spark.py
 
 # The benchmarks' real data stand beside the repository; your own go into BENCH_….
 ../shared/%:
