@@ -153,7 +153,7 @@ class CombinedSearch:
         """The text of a window in `Scores`; empty for a document that the part reads whole."""
         text, prompt = self.docs[docid], 0
         if part == VECTORS:
-            assert self.vectors
+            assert self.vectors is not None
             encoder, windows = self.vectors.scorer, self.vectors.windows
             room, prompt, text = encoder.room(NO_IDS), len(encoder.prompts[1]), encoder.prompt_texts[1] + text
             tokenizer, reach = encoder.tokenizer, windows.reach(room)

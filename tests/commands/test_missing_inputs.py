@@ -75,11 +75,11 @@ def test_a_generation_job_names_all_missing_inputs():
 
 
 def test_unknown_fields_are_named_together_with_their_stages():
-    fields = ["--config.docs=d", "--config.stepz=1", "--config.model.name=3", "--config.zzz=1"]
+    fields = ["--config.folds=d", "--config.stepz=1", "--config.model.name=3", "--config.zzz=1"]
     with pytest.raises(InputError) as raised:
         read_config(str(ROOT / "configs/tpu_v3.py"), fields)
     text = str(raised.value)
-    assert "--config.docs (belongs to finetune, coarse_tune, neural_ir, linklearn" in text
+    assert "--config.folds (belongs to finetune, neural_ir" in text
     assert "--config.stepz (did you mean steps?)" in text
     assert "--config.model.name (belongs to neural_ir" in text and "--config.zzz (of no stage)" in text
 
