@@ -158,6 +158,7 @@ def test_the_export_scores_as_the_workdir_and_harp_rerank_ranks_by_it(architectu
     ]
 
 
+@of_two
 def test_dry_run_shards_and_counts(architecture, known):
     config = small_config(architecture, known)
     config.lanes, config.mesh.data, config.mesh.fsdp, config.mesh.model = 4, 2, 2, 2

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import time
-from functools import partial
 
 import jax
 import numpy as np
@@ -21,7 +20,6 @@ from harp_jax.main import main
 from harp_jax.text.tokenizer import Tokenizer
 from harp_jax.training.train import train
 from harp_jax.training.workdir import claim_workdir, cut_after, large_content, locked
-from tests.support.planted_pairs import TASK, exact_match, from_scratch, held_out_accuracy
 from tests.support.synthetic import tokenizer
 from tests.support.tiny_run import run_tiny, tiny_config, tiny_stage
 from tests.support.training_processes import kill, launch, losses, same_parameters, two_processes
@@ -36,15 +34,6 @@ def assert_same_losses(found: list[float], expected: list[float], steps: int = 2
     assert len(found) == len(expected) == steps
     assert abs(found[0] - expected[0]) <= 1e-5
     np.testing.assert_allclose(found, expected, rtol=1e-4)
-
-
-def test_overfits_a_few_pairs(tmp_path):
-    def few(stage):
-        return dataclasses.replace(stage, reader=dataclasses.replace(stage.reader, records=16))
-
-    changes = {"steps": 150, "log_every": 10, "learning_rate": 5e-3, "mlm_weight": 0.0, "model.dropout": 0.0}
-    last = read_metrics(run_tiny(tmp_path, change=few, **changes))[-1]
-    assert last["rqp_accuracy"] > 0.95 and last["qdm_accuracy"] > 0.95
 
 
 @pytest.mark.parametrize("mesh", [{"mesh.data": 4, "mesh.model": 2}, {"mesh.data": 2, "mesh.fsdp": 4}])
@@ -181,21 +170,6 @@ def test_sigterm_ends_the_command_with_the_status_of_a_terminated_process(tmp_pa
     with pytest.raises(SystemExit) as ended:
         main(given)
     assert ended.value.code == 143 and not (tmp_path / "command.txt").exists()
-
-
-@pytest.mark.parametrize("sample, document", [(0, 10), (1, 20)])
-def test_a_small_encoder_from_scratch_learns_exact_matches(tmp_path, sample, document):
-    config = from_scratch(str(tmp_path))
-    config.model.initialisation, config.model.dropout, config.steps = "matching", 0.0, 15 * document
-    config.eval_every = config.steps
-    assert held_out_accuracy(config, str(tmp_path), partial(exact_match, sample, document))[TASK] >= 0.95
-
-
-@pytest.mark.real
-def test_with_berts_parameters_it_stays_near_chance(tmp_path):
-    """The reason for the option: if the default learns this too one day, the option can go."""
-    found = held_out_accuracy(from_scratch(str(tmp_path)), str(tmp_path), partial(exact_match, 0, 10))
-    assert found[TASK] < 0.7
 
 
 def ended(processes) -> list[int]:
