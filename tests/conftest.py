@@ -11,8 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from harp_jax.base.allocator import return_free_pages
-
 LIMIT = 1 << 30
 
 
@@ -45,13 +43,6 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
 os.environ.setdefault("MPLCONFIGDIR", f"{_user}/matplotlib")  # it lists the fonts once
 os.environ["PYTHONPATH"] = str(Path(__file__).parent.parent)  # of children
-
-
-@pytest.fixture(scope="module", autouse=True)
-def free_pages():
-    """What a file's trainings and compilations freed goes back to the system: kept, a process of all files grew beyond 4 GB."""
-    yield
-    return_free_pages()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -30,8 +30,6 @@ HELD_OUT = 0.1  # of the training queries, at most `config.select_queries` of th
 
 def held_out(config: ConfigDict, judged: Judged) -> tuple[Judged, Judged]:
     """Splits into (training, selection) queries without a common relevant document; InputError if impossible."""
-    if not config.eval_every:
-        raise InputError(f"select={config.select!r} needs evaluations; set --config.eval_every to a number of steps")
     queries = len(judged.qrels)
     fraction = min(HELD_OUT, config.select_queries / max(queries, 1))
     train, kept_back = split_queries(judged.qrels, fraction, config.seed)

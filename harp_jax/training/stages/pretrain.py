@@ -35,10 +35,6 @@ def pretrain_stage(config: ConfigDict, with_data: bool = True) -> Stage[EncoderS
     if with_data:
         reader, held_out = _read_data(config, tokenizer)
         if config.select:
-            if not config.eval_every:
-                raise InputError(
-                    f"select={config.select!r} needs evaluations; set --config.eval_every to a number of steps"
-                )
             selection = selecting(config, CROSS_ENCODER, tokenizer, Judged.read(config))
     shares = mixture(reader.sizes, config.task_sampling)
     group = 1 + config.negatives

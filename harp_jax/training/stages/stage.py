@@ -12,6 +12,7 @@ import numpy as np
 from jax.sharding import PartitionSpec as P
 from ml_collections import ConfigDict
 
+from harp_jax.base.errors import InputError
 from harp_jax.baselines.neural_ir import models, ranker
 from harp_jax.baselines.neural_ir.models import NeuralConfig
 from harp_jax.input.lanes import Layout
@@ -128,7 +129,9 @@ class NoReader:
 def selecting(
     config: ConfigDict, family: Family[Shape], vocabulary: Vocabulary, held_out: Judged
 ) -> Callable[[Shape, str], Selection]:
-    """A `Stage.selection` that evaluates on the judgments `held_out` (see `selection.held_out`)."""
+    """A `Stage.selection` that evaluates on the judgments `held_out`; InputError for a config that never evaluates."""
+    if not config.eval_every:
+        raise InputError(f"select={config.select!r} needs evaluations; set --config.eval_every to a number of steps")
 
     def make(shape: Shape, workdir: str) -> Selection:
         return Selection(
