@@ -62,12 +62,12 @@ def digests(state: Any) -> Any:
     """`leaf_digest` of every leaf, on every device of their mesh: each process reads them all."""
     place = getattr(jax.tree.leaves(state)[0], "sharding", None)
     everywhere = NamedSharding(place.mesh, P()) if isinstance(place, NamedSharding) else None
-    return _digests(everywhere)(state)
+    return jax.tree.map(_digest(everywhere), state)
 
 
 @functools.cache
-def _digests(out: NamedSharding | None) -> Callable[[Any], Any]:
-    return jax.jit(lambda state: jax.tree.map(leaf_digest, state), out_shardings=out)
+def _digest(out: NamedSharding | None) -> Callable[[jax.Array], jax.Array]:
+    return jax.jit(leaf_digest, out_shardings=out)
 
 
 def _named(tree: Any) -> dict[str, list[int]]:

@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,6 +26,11 @@ if TYPE_CHECKING:
 VOCABULARY, DEFINITION, CONFIG = FILES = ("vocab.txt", "tokenizer.json", "tokenizer_config.json")  # of a directory
 ROLES_FILE = "special_tokens_map.json"
 BLANKS = "ĠĊĉ▁"  # space, newline and tab in byte-level BPE and SentencePiece
+# Byte-level BPE's letter for each byte: Latin-1's printable ones stand for themselves, U+0100 and the next ones for the others.
+_SAME = (*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100))
+BYTE_LETTERS = {chr(i): i for i in _SAME} | {
+    chr(0x100 + n): i for n, i in enumerate(i for i in range(256) if i not in _SAME)
+}
 BYTE = re.compile("<0x([0-9A-F]{2})>")  # stands for a byte of characters without a token, in SentencePiece
 UNLIMITED = 1 << 20  # max_length where none is recorded
 
@@ -200,21 +206,23 @@ class Tokenizer:
         """[size] bool: the token continues the previous token's word.
 
         Detected by the continuation prefix if the vocabulary has one, else by the missing space mark; the first word of a text
-        has no space mark either. In scripts without spaces every token is a word (byte-level vocabularies do not show the script).
+        has no space mark either. In scripts without spaces every token is a word.
         Of bytes, those within a character continue it, and the first ones of two continue words: most of them are letters.
         """
         prefix = getattr(self._encoder.model, "continuing_subword_prefix", None) or ""
         byte_level = (json.loads(self.definition)["decoder"] or {}).get("type") == "ByteLevel"
 
         def continued(token: str) -> bool:
-            first = token.removeprefix(prefix)[:1]
+            spelled = token.removeprefix(prefix).encode()
             if byte := BYTE.fullmatch(token):
-                value = int(byte[1], 16)
-                return 0x80 <= value < 0xC0 or 0xC2 < value < 0xE0 or (value < 0x80 and chr(value).isalnum())
-            # Byte-level vocabularies spell bytes as any letters and marks.
-            letter = first.isalnum() or (byte_level and not first.isascii())
-            marked = token.startswith(prefix) if prefix else letter and first not in BLANKS
-            return marked and not UNSPACED_LETTER.match(first)
+                spelled = bytes([int(byte[1], 16)])
+            elif byte_level and all(letter in BYTE_LETTERS for letter in token):
+                spelled = bytes(BYTE_LETTERS[letter] for letter in token)
+            first, letter = spelled[:1], spelled[:4].decode(errors="ignore")[:1]
+            if b"\x80" <= first < b"\xc0" or not letter:  # within a character, or not a whole one
+                return b"\x80" <= first < b"\xc0" or b"\xc2" < first < b"\xe0"
+            marked = token.startswith(prefix) if prefix else unicodedata.category(letter)[0] in "LMN"
+            return marked and not UNSPACED_LETTER.match(letter)
 
         return np.array([continued(token) for token in self.tokens])
 

@@ -80,12 +80,13 @@ MODELS = {
     "distilbert": ("distilbert", "bert"),
     "multilingual-e5-small": ("bert", "xlm-roberta"),
 }
-# Not every test is of every model: these have all parts.
+# Not every test is of every model: these have all parts. What is theirs alone of the last three is tested without a training, too.
+SLOW = [pytest.param(name, marks=pytest.mark.real) for name in ("roberta", "distilbert", "multilingual-e5-small")]
 of_two = pytest.mark.parametrize("model", ["modernbert", "xlm-roberta"], indirect=True, scope="module")
 with_pairs = pytest.mark.parametrize("model", ["modernbert", "xlm-roberta", "mmbert"], indirect=True, scope="module")
 
 
-@pytest.fixture(scope="module", params=MODELS)
+@pytest.fixture(scope="module", params=["modernbert", "xlm-roberta", "mmbert", *SLOW])
 def model(request) -> str:
     return request.param
 

@@ -18,6 +18,7 @@ LOCK = threading.Lock()
 
 class Store(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # else each answer waits 40 ms for the client's delayed ACK of its headers
 
     def log_message(self, *_: object) -> None:
         pass

@@ -1,5 +1,6 @@
 """Workdir and data in a bucket (`tests/support/store.py`), which has no rename, append or lock."""
 
+import dataclasses
 import os
 import signal
 import socket
@@ -8,6 +9,7 @@ import sys
 import time
 import urllib.request
 
+import jax
 import pytest
 
 from harp_jax.base import bucket
@@ -16,7 +18,7 @@ from harp_jax.input.tfrecords import RecordReader
 from harp_jax.training.train import train
 from tests.support import ROOT
 from tests.support.shards_fixture import write_job
-from tests.support.synthetic import TEMPLATE
+from tests.support.synthetic import TEMPLATE, SyntheticReader
 from tests.support.tiny_run import tiny_config, tiny_stage
 from tests.support.training_processes import kill, launch, losses, same_parameters, two_processes
 
@@ -73,7 +75,29 @@ def test_other_stores_are_refused(tmp_path):
         train(config, "s3://bucket/run", tiny_stage(config))
 
 
-@pytest.mark.parametrize("count", [1, pytest.param(2, marks=pytest.mark.faults)])
+def test_a_training_that_sigterm_ended_goes_on_in_a_bucket_with_the_same_bits(store, tmp_path):
+    """Here in the test's own process."""
+    config = tiny_config(str(tmp_path), steps=6, checkpoint_every=2)
+    stage = tiny_stage(config)
+
+    class Signalled(SyntheticReader):
+        def read(self, *place):
+            if callable(signal.getsignal(signal.SIGTERM)):  # the loop handles it
+                os.kill(os.getpid(), signal.SIGTERM)
+            return super().read(*place)
+
+    reader = Signalled(stage.reader.tasks, lanes=config.lanes, length=config.row_length)
+    place, whole = f"{BUCKET}/run", str(tmp_path / "whole")
+    assert train(config, place, dataclasses.replace(stage, reader=reader), jax.devices()[:1]) == {"interrupted": 1.0}
+    for workdir in (place, whole):
+        train(config, workdir, stage, jax.devices()[:1])
+    with bucket.fetched(place) as local:
+        assert losses(local) == losses(whole) and len(losses(local)) == 6
+        assert same_parameters(local, whole)
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("count", [1, 2])
 def test_a_killed_and_ended_training_of_processes_in_a_bucket_ends_with_the_same_bits(store, tmp_path, count):
     options = ("steps=24", "checkpoint_every=4", "lanes=2", f"mesh.data={count}")
 
