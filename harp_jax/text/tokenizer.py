@@ -39,6 +39,8 @@ ADVICE = "write or download it again"
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 ROLES = dict(zip(("pad", "unk", "cls", "sep", "mask"), SPECIAL_TOKENS))
 CLASSES = ("BertTokenizer", "BertTokenizerFast", "DistilBertTokenizer", "DistilBertTokenizerFast")
+# Classes that transformers builds anew from the vocabulary of tokenizer.json, and the normalisers that have no effect or are kept.
+REBUILT = {"XLMRobertaTokenizer": {"Precompiled", "Replace", "Strip"}, "RobertaTokenizer": set()}
 NORMALISER = ("lowercase", "strip_accents", "handle_chinese_chars")  # of tokenizer.json, as OPTIONS
 OPTIONS: dict[str, bool | None] = {"do_lower_case": True, "strip_accents": None, "tokenize_chinese_chars": True}
 
@@ -362,6 +364,12 @@ def _contradiction(kind: str, config: dict[str, Any], text: str, words: list[str
     if config.get("truncation_side", "right") != "right":
         return f"truncation_side in {CONFIG} is not right; texts are truncated at their end"
     if kind not in CLASSES:
+        parts = (theirs.get("normalizer") or {}) if kind.removesuffix("Fast") in REBUILT else {}
+        types = {part["type"] for part in parts.get("normalizers", [parts] if parts else [])}
+        if dropped := sorted(types - REBUILT.get(kind.removesuffix("Fast"), set())):
+            return (
+                f"transformers' {kind} drops {dropped[0]} of the normalizer; name PreTrainedTokenizerFast in {CONFIG}"
+            )
         return "" if text else f"a {kind} needs {DEFINITION}"
     if lacking := [token for token in SPECIAL_TOKENS if token not in vocab]:
         return f"the vocabulary lacks {', '.join(lacking)}; it is not one of BERT's"

@@ -108,6 +108,19 @@ def test_what_transformers_would_read_otherwise_is_refused(tmp_path, name, chang
         load_tokenizer(changed(tmp_path, name, **changes))
 
 
+@pytest.mark.parametrize(("kind", "part"), [("xlm-roberta", "Lowercase"), ("roberta", "NFC")])
+def test_a_normaliser_that_transformers_drops_is_refused(tmp_path, kind, part):
+    path = save_trained(kind, str(tmp_path), ["The cat"], 300)
+    parts, settings = (json.loads((tmp_path / name).read_text()) for name in (TOKENIZER, SETTINGS))
+    (tmp_path / TOKENIZER).write_text(json.dumps({**parts, "normalizer": {"type": part}}))
+    assert transformers.AutoTokenizer.from_pretrained(path).backend_tokenizer.normalizer is None
+    with pytest.raises(InputError, match=f"transformers' .*RobertaTokenizer drops {part} of the normalizer"):
+        load_tokenizer(path)
+    settings["tokenizer_class"] = "PreTrainedTokenizerFast"
+    (tmp_path / SETTINGS).write_text(json.dumps(settings))
+    assert load_tokenizer(path).normalise("E\u0301") == ("e\u0301" if part == "Lowercase" else "É")
+
+
 def test_special_tokens_are_those_of_all_files(tmp_path):
     directory = changed(tmp_path / "swapped", SETTINGS, cls_token="[SEP]", sep_token="[CLS]")
     with pytest.raises(InputError, match="does not have the cls_token of tokenizer_config.json in its place"):
