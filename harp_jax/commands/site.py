@@ -195,7 +195,7 @@ def look_parser() -> Parser:
         help="of the re-ranker in its sum with BM25, scores scaled to 0…1 (1; DIR: the recommended sum)",
     )
     parser.add_input("--parameters", default="", help="of BM25, from harp tune-first-stage (k1=0.9, b=0.4; DIR's)")
-    parser.add_argument("--depth", type=positive, default=20, help="candidates of BM25 that are re-ranked (20)")
+    parser.add_argument("--depth", type=positive, help="candidates of BM25 that are re-ranked (20; DIR's)")
     parser.add_argument(
         "--backend",
         default="jax",
@@ -221,11 +221,14 @@ def look(arguments: argparse.Namespace) -> None:
         sources = of_site(arguments.site, sources)
     if arguments.weight is not None:
         sources = replace(sources, weight=arguments.weight, site="")
+    own = next((name for name in ("depth", "fields", "language") if getattr(arguments, name)), "")
+    if own and sources.site:
+        raise InputError(f"--{own} is recorded in {arguments.site}; leave it out, or give --model and --docs")
     sources.check()
     labels = LabelFile(sources.labels)
     listening = listen(arguments.port)
     keep_compiled()
-    shelf = Shelf(sources, arguments.depth, arguments.backend)
+    shelf = Shelf(sources, arguments.depth or 20, arguments.backend)
     app = make_app(shelf, labels)
     print(f"http://127.0.0.1:{listening.getsockname()[1]}  (Ctrl-C ends it; labels go to {labels.path})", flush=True)
     serve(app, listening)

@@ -118,7 +118,7 @@ class Shelf:
         self.titles = Documents.open(sources.docs, ("title",)) if titled else None
         addressed = "url" in sources.fields and len(sources.fields) > 1
         self.urls = Documents.open(sources.docs, ("url",)) if addressed else None
-        self.combined = combined.CombinedSearch(sources.site) if sources.site else None
+        self.combined = combined.CombinedSearch(sources.site, backend=backend) if sources.site else None
         if self.combined:
             self.model, self.collection = self.combined.lexical[BM25]
         else:

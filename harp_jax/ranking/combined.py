@@ -93,11 +93,14 @@ class Scores(NamedTuple):
 
 
 class CombinedSearch:
-    """Everything that the settings of a folder name, loaded. `only`: the parts to load (default: those with a weight)."""
+    """Everything that the settings of a folder name, loaded. `only`: the parts to load (default: those with a weight).
 
-    def __init__(self, folder: str, only: Sequence[str] = ()) -> None:
+    BM25 and BM25F are always among them: their best are candidates, as in the verdict's test.
+    """
+
+    def __init__(self, folder: str, only: Sequence[str] = (), backend: str = "jax") -> None:
         self.settings = s = Settings.load(folder)
-        self.names = [part for part in s.everything if part in (only or s.weights) or part == BM25]
+        self.names = [part for part in s.everything if part in (only or s.weights) or part in (BM25, ANCHORS)]
         self.docs = s.documents(folder)
         anchors = os.path.join(folder, s.anchors)
         self.lexical = {}
@@ -118,7 +121,7 @@ class CombinedSearch:
             self.number = {docid: number for number, docid in enumerate(self.ids)}
         for part, model_path in s.models.items():
             if part in self.names:
-                ranker = load_scorer(os.path.join(folder, model_path), max_length=s.max_length)
+                ranker = load_scorer(os.path.join(folder, model_path), max_length=s.max_length, backend=backend)
                 scorers[part] = ranker, Windows(s.windows)
         self.scorers = scorers
 

@@ -12,6 +12,7 @@ import numpy as np
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import read_json
 from harp_jax.corpus.trec import (
+    SMALLEST_STEP,
     Qrels,
     Run,
     ScoredQuery,
@@ -37,11 +38,13 @@ Pool = dict[str, tuple[list[str], np.ndarray]]  # qid → documents, scores [run
 
 
 def normalised(scores: np.ndarray, how: str) -> np.ndarray:
-    """Scores [n] of one query, scaled to 0…1 ("minmax") or unchanged ("none")."""
+    """Scores [n] of one query, scaled to 0…1 ("minmax"; equal ones: to 1) or unchanged ("none")."""
     if how == "none":
         return scores
+    # A run tells ties apart by the smallest steps (`strictly_decreasing`): n of them are no difference.
+    step = max(float(np.spacing(np.float32(np.abs(scores).max()))), SMALLEST_STEP)
     spread = np.ptp(scores)
-    return (scores - scores.min()) / spread if spread else np.ones_like(scores)
+    return (scores - scores.min()) / spread if spread > len(scores) * step else np.ones_like(scores)
 
 
 def pooled(runs: Sequence[Run], how: str) -> Pool:

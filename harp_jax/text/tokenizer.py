@@ -305,7 +305,7 @@ def load_tokenizer(path: str) -> Tokenizer:
     config = read_json(paths[CONFIG], ADVICE) if CONFIG in paths else {}
     text = _definition(paths[DEFINITION]) if DEFINITION in paths else ""
     words = [line for _, line in lines(paths[VOCABULARY])] if VOCABULARY in paths else []
-    kind = config.get("tokenizer_class", CLASSES[0])
+    kind = str(config.get("tokenizer_class", CLASSES[0]))
     found, wrong = None, _contradiction(kind, config, text, words)
     if not wrong:
         added = {_content(token): str(i) for i, token in (config.get("added_tokens_decoder") or {}).items()}
@@ -364,9 +364,9 @@ def _contradiction(kind: str, config: dict[str, Any], text: str, words: list[str
     if config.get("truncation_side", "right") != "right":
         return f"truncation_side in {CONFIG} is not right; texts are truncated at their end"
     if kind not in CLASSES:
-        parts = (theirs.get("normalizer") or {}) if kind.removesuffix("Fast") in REBUILT else {}
-        types = {part["type"] for part in parts.get("normalizers", [parts] if parts else [])}
-        if dropped := sorted(types - REBUILT.get(kind.removesuffix("Fast"), set())):
+        part = theirs.get("normalizer") or {"normalizers": []}
+        types = {each["type"] for each in part.get("normalizers", [part])}
+        if dropped := sorted(types - REBUILT.get(kind.removesuffix("Fast"), types)):
             return (
                 f"transformers' {kind} drops {dropped[0]} of the normalizer; name PreTrainedTokenizerFast in {CONFIG}"
             )

@@ -330,6 +330,7 @@ def test_wrong_options_are_named(place, tmp_path, monkeypatch):
     for options, said in (
         ([], "no --model and no --docs; give both, or the output directory of `harp site`"),
         ([str(tmp_path)], "has no ranker; let `harp site` finish"),
+        ([str(place[0]), "--language=de"], "--language is recorded in .*; leave it out, or give --model and --docs"),
     ):
         with pytest.raises(InputError, match=said):
             site.look(site.look_parser().parse_args(options))

@@ -89,6 +89,8 @@ def test_what_is_barred_is_no_candidate_and_a_query_of_unknown_words_has_vectors
     assert "d2" not in combined.scores("the dog", {"d2"}).docids
     assert len(combined.scores("of unknownword").docids) == 2
     assert CombinedSearch(str(site), ["BM25"]).scores("unknownword").docids == []
+    # "pet" is in an anchor text only: BM25F finds candidates where it has no weight, too.
+    assert "d1" in CombinedSearch(str(site), ["BM25"]).scores("pet").docids
 
 
 def test_own_queries_are_ranked_by_each_part_and_by_the_sum(site, tmp_path, capsys):

@@ -26,6 +26,9 @@ def test_mean_of_normalised_scores():
     assert found["q2"] == {"x": 0.5} and found["q3"] == {"z": 0.5, "y": 0.0}
     assert normalised(np.array([2.0, 2.0]), "minmax").tolist() == [1, 1]
     assert normalised(np.array([2.0, 3.0]), "none").tolist() == [2, 3]
+    for tied in (0.0, 0.3, -7.0):  # as a run is written, in which no two scores are equal
+        run = dict(ordered([("q", list("abcde"), np.full(5, tied))]))
+        assert pooled([run], "minmax")["q"][1].tolist() == [[1] * 5]
 
 
 def test_reciprocal_rank_fusion():
