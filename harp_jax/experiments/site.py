@@ -23,7 +23,16 @@ from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import Qrels, read_qrels, read_queries
 from harp_jax.experiments.execution import duration, execute, summary
 from harp_jax.experiments.plan import Step, listing, resolve
-from harp_jax.experiments.site_plan import FIELDS, LABELLED_ROW, MAX_LENGTH, PRETRAIN, ROW, is_embedder, site_plan
+from harp_jax.experiments.site_plan import (
+    FIELDS,
+    LABELLED_ROW,
+    MAX_LENGTH,
+    PARAMETERS,
+    PRETRAIN,
+    ROW,
+    is_embedder,
+    site_plan,
+)
 from harp_jax.input.records import read_manifest, split_name
 from harp_jax.ranking.first_stage import anchor_rows, indexed
 from harp_jax.ranking.fuse import BM25, VECTORS, sum_in_words
@@ -120,7 +129,6 @@ SCRATCH = (
 # Name in the output directory → step whose output it is.
 RESULTS = {
     "report.html": "report", "verdict.json": "verdict", "survey": "survey", "table.tsv": "table",
-    "bm25.json": "parameters_bm25", "bm25f.json": "parameters_bm25f",
 }  # fmt: skip
 BY_LABELS = {"verdict.json": "verdict_labels", "anchors_verdict.json": "verdict"}
 UNTESTED = "untested.json"  # the verdict where links are too few; verdict.json links to it
@@ -239,7 +247,7 @@ class SiteRun:
         return found
 
     def untested(self, survey: Step, stems: str, short: str) -> dict[str, Any]:
-        """Writes a search of BM25, and the vectors of a sentence encoder, with default parameters; returns its verdict."""
+        """Writes a search of BM25, and the vectors of a sentence encoder; returns its verdict."""
         for name in (*RESULTS, *BY_LABELS, RANKER, REJECTED):
             if os.path.islink(path := os.path.join(self.output, name)):  # of earlier pages
                 os.remove(path)
@@ -247,15 +255,15 @@ class SiteRun:
         weights = {BM25: 1.0} | ({VECTORS: 2.0} if encoder else {})  # as in a verdict
         use, scaled = sum_in_words(weights), " (each query's scores scaled to 0…1 and added)" if encoder else ""
         words = (
-            f"Untested: {short}. Nothing was trained; use {use}{scaled} with default parameters, a usual choice, not measured on "
-            "these pages. Add pages that link to these, or judge queries of your own: harp search --qrels tests on them."
+            f"Untested: {short}. Nothing was trained; use {use}{scaled}, a usual choice, not measured on these "
+            "pages. Add pages that link to these, or judge queries of your own: harp search --qrels tests on them."
         )
         found = {"use": use, "words": words, "weights": weights, "untested": True}
         with replacing(place := os.path.join(self.output, UNTESTED)) as file:
             json.dump(found, file, indent=1)
         link(place, os.path.join(self.output, "verdict.json"))
         link(survey.place, os.path.join(self.output, "survey"))
-        self.save_search(weights, stems, encoder, {"bm25": {}, "bm25f": {}}, {})
+        self.save_search(weights, stems, encoder, {})
         return found
 
     def hand_over(self, planned: Mapping[str, Step], weights: dict[str, float], stems: str) -> None:
@@ -266,24 +274,19 @@ class SiteRun:
             if os.path.lexists(path := os.path.join(self.output, name)):
                 os.remove(path)
         link(planned[models[best]].place, os.path.join(self.output, RANKER if best in weights else REJECTED))
-        parameters = {name: read_json(planned[f"parameters_{name}"].place)["parameters"] for name in ("bm25", "bm25f")}
         relative = {part: os.path.relpath(planned[step].place, self.output) for part, step in models.items()}
-        self.save_search(weights, stems, self.encoder, parameters, relative)
+        self.save_search(weights, stems, self.encoder, relative)
 
-    def save_search(
-        self,
-        weights: dict[str, float],
-        stems: str,
-        encoder: str,
-        parameters: dict[str, dict[str, float]],
-        models: dict[str, str],
-    ) -> None:
-        """Writes `search.json`; `models` are paths relative to it by part."""
+    def save_search(self, weights: dict[str, float], stems: str, encoder: str, models: dict[str, str]) -> None:
+        """Writes `search.json`, and the parameters of BM25 and BM25F; `models` are paths relative to it by part."""
         from harp_jax.ranking.combined import Settings  # loads JAX
 
+        for model, parameters in PARAMETERS.items():
+            with replacing(os.path.join(self.output, f"{model}.json")) as file:
+                json.dump({"model": model, "parameters": parameters}, file)
         windows = self.options.get("windows", 4)
         Settings(
-            docs="survey/docs.jsonl", fields=FIELDS, anchors="survey/anchors.tsv", parameters=parameters, weights=weights,
+            docs="survey/docs.jsonl", fields=FIELDS, anchors="survey/anchors.tsv", parameters=PARAMETERS, weights=weights,
             language=stems, encoder=encoder and os.path.abspath(encoder), depth=self.options.get("depth", 20),
             models=models, windows=windows, passages=windows, max_length=self.options.get("max_length", MAX_LENGTH),
         ).save(self.output)  # fmt: skip
@@ -415,5 +418,5 @@ class Site:
 
     def bm25(self, query: str, k: int = 10) -> list[tuple[str, float]]:
         """The best `k` documents of a query as (docid, score); fewer where fewer share a word with it."""
-        docids, scores = search(make("bm25", self._index, {}), self._index, query, k)
+        docids, scores = search(make("bm25", self._index, PARAMETERS["bm25"]), self._index, query, k)
         return [(docid, float(score)) for docid, score in zip(docids, scores)]

@@ -15,7 +15,7 @@ from harp_jax.commands.table import load
 from harp_jax.config import read_config
 from harp_jax.experiments import site
 from harp_jax.experiments.site import SiteRun, steps_within, usable_tasks
-from harp_jax.experiments.site_plan import site_plan
+from harp_jax.experiments.site_plan import PARAMETERS, site_plan
 from harp_jax.look.server import RequestError, model_name, reranked
 from harp_jax.look.shelf import Shelf, Sources, of_site
 from tests.support import site_pages
@@ -73,6 +73,8 @@ def test_the_recipe_is_one_of_equal_lengths():
     plan = site_plan(pages=("x",), format="html", steps=1)
     assert all(f"--max_length={train.row_length}" in c.arguments for c in plan if c.name == "run_ranker")
     assert set(train.tasks) <= set(data.tasks)
+    retrieved = [c.arguments for c in plan if c.command == "first-stage" and "--model=vectors" not in c.arguments]
+    assert len(retrieved) == 4 and all({"--k1=4", "--b=0.4"} <= {*arguments} for arguments in retrieved)
     longer = site_plan(pages=("x",), format="html", steps=1, start="x", labels="y", max_length=256)
     words = {word for c in longer for word in c.arguments if "_length" in word or "max_doc_tokens" in word}
     documents = f"--config.max_doc_tokens={256 - data.max_query_tokens}"
@@ -114,6 +116,8 @@ def test_too_few_links_leave_an_untested_search(tmp_path, capsys, start):
     said, verdict = capsys.readouterr().out, json.loads((output / "verdict.json").read_text())
     assert verdict["use"] == "BM25" + " + 2 × vectors" * (start == "embedder") and verdict["weights"] == weights
     assert verdict["words"].startswith("Untested: too few links (") and verdict["words"] in said
+    recorded = [json.loads((output / name).read_text())["parameters"] for name in ("search.json", "bm25f.json")]
+    assert recorded == [PARAMETERS, PARAMETERS["bm25f"]]
     assert "report:" not in said and not any(os.path.lexists(output / name) for name in ("report.html", "ranker"))
     command("site", *given, output=output)  # again
     (tmp_path / "queries.tsv").write_text(f"q\t{' '.join(site_pages.own_words(3))}\n")
