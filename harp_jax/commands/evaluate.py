@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import sys
+from typing import Any
 
 from harp_jax.base.cli import Parser, count, positive
 from harp_jax.base.errors import InputError
@@ -79,10 +80,15 @@ def main(arguments: argparse.Namespace) -> None:
     print(table.format(arguments.format))
 
 
+DRAWN = ("runs", "qrels", "queries", "folds", "fold", "measures", "runs_per_draw", "curve")  # options of a picture
+
+
 def draw(arguments: argparse.Namespace, qrels: Qrels) -> None:
     """The first measure against the number of training queries, of runs SYSTEM@SIZE=RUN[,RUN…]; SYSTEM=RUN is a horizontal line."""
     from harp_jax.experiments.curve import as_svg, as_text, number, points
 
+    if other := given(arguments, arguments_parser()).keys() - DRAWN:
+        raise InputError(f"--{min(other)} does not belong to --curve; leave one of them out")
     systems = {}
     for name, paths in named(arguments.runs, "run", "RUN").items():
         system, at, size = name.partition("@")
@@ -98,6 +104,11 @@ def draw(arguments: argparse.Namespace, qrels: Qrels) -> None:
     if one_run := sorted({p.system for p in found if p.size and p.runs == 1}):
         print(f"one run of {', '.join(one_run)}: the intervals {ONE_RUN}")
     print(f"curve: {arguments.curve}")
+
+
+def given(arguments: argparse.Namespace, parser: Parser) -> dict[str, Any]:
+    """The options whose values are not the parser's defaults."""
+    return {name: value for name, value in vars(arguments).items() if value != parser.get_default(name)}
 
 
 def named(values: list[str], option: str, what: str = "PATH") -> dict[str, str]:
@@ -141,7 +152,11 @@ def report_parser() -> Parser:
         "--output=report.html\n  harp report tables --output=tables.html",
     )
     parser.add_argument(
-        "plan", nargs="?", default="", metavar="DIR", help="output of a plan: report its last table (or --step)"
+        "plan",
+        nargs="?",
+        default="",
+        metavar="DIR",
+        help="output of a plan: report its last table (or --step); options given here replace the step's",
     )
     parser.add_argument("--step", default="", help="with DIR: the step whose table is reported (the last `evaluate`)")
     add_table(parser)
@@ -188,9 +203,9 @@ def report(arguments: argparse.Namespace) -> None:
         output_path(path)
     paths = name_runs(arguments.run)
     blank = named(arguments.blank, "--blank", "ROW")
-    for option in ("baseline", "focus"):
-        if (name := getattr(arguments, option)) and name not in paths:
-            raise InputError(f"no run is named {name!r} for --{option}; the runs are {', '.join(paths)}")
+    check_names(paths, arguments.baseline, arguments.chance, blank, arguments.oracle)
+    if arguments.focus and arguments.focus not in paths:
+        raise InputError(f"no run is named {arguments.focus!r} for --focus; the runs are {', '.join(paths)}")
     focus = arguments.focus or [name for name in paths if name not in blank.values()][-1:][0]
     qrels = judgments(arguments.qrels, arguments.queries, arguments.folds, arguments.fold)
     runs = {name: [read_run(path) for path in some] for name, some in paths.items()}
@@ -264,7 +279,7 @@ def is_table(record: Record) -> bool:
 
 
 def of_plan(arguments: argparse.Namespace) -> argparse.Namespace:
-    """The options of the step of a plan that evaluates: the last `report` or `evaluate`, or the one that --step names."""
+    """The options of a plan's last `report` or `evaluate`, or of the step that --step names; those given here replace them."""
     if arguments.qrels or arguments.run:
         raise InputError(f"{arguments.plan} and --qrels or --run: report a plan, or runs; leave one out")
     tables = {record.name: record for record in records_in(arguments.plan) if is_table(record)}
@@ -276,14 +291,13 @@ def of_plan(arguments: argparse.Namespace) -> argparse.Namespace:
     record = tables[step]
     words = list(record.words[1:])
     if record.command == "report":
-        found = report_parser().parse_args(words)
+        recorded = vars(report_parser().parse_args(words))
     else:
-        evaluated = arguments_parser().parse_args(words)
-        shared = {name: value for name, value in vars(evaluated).items() if name in vars(arguments)}
-        found = argparse.Namespace(**vars(arguments) | shared | {"run": evaluated.runs})
-    for option in ("title", "focus", "markdown", "text"):
-        setattr(found, option, getattr(arguments, option) or getattr(found, option))
-    found.output, found.plan = arguments.output, ""
+        evaluated = vars(arguments_parser().parse_args(words))
+        recorded = {name: value for name, value in evaluated.items() if name in vars(arguments)}
+        recorded["run"] = evaluated["runs"]
+    own = {"plan": "", "markdown": arguments.markdown, "text": arguments.text}  # the step's files stay as they are
+    found = argparse.Namespace(**vars(arguments) | recorded | given(arguments, report_parser()) | own)
     found.title = found.title or f"{os.path.basename(os.path.normpath(arguments.plan))}: {record.name}"
     return found
 

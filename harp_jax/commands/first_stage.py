@@ -1,6 +1,7 @@
 """`harp first-stage`, `harp tune-first-stage`, `harp priors`: rankings without a neural model."""
 
 import argparse
+from typing import Any
 
 from harp_jax.base.cli import Parser, positive
 from harp_jax.base.errors import InputError
@@ -64,20 +65,28 @@ def _candidates(a: argparse.Namespace) -> Candidates:
     return Candidates(a.docs, a.fields, a.language, a.exclude, a.k, a.anchors)
 
 
+def parameters_of(a: argparse.Namespace) -> dict[str, Any]:
+    """The given parameters of the model. InputError for one of another model."""
+    given = {field: value for field in AXES if (value := getattr(a, field)) is not None}
+    if other := next((field for field in given if field not in MODELS[a.model]), ""):
+        raise InputError(f"--{other} is no parameter of --model={a.model}; leave it out, or use --model={AXES[other]}")
+    return given
+
+
 def main(arguments: argparse.Namespace) -> None:
     if arguments.model == VECTORS:
         by_vectors(arguments)
         return
     if arguments.encoder:
         raise InputError(f"--encoder belongs to --model={VECTORS}")
-    given = {field: getattr(arguments, field, None) for field in MODELS[arguments.model]}
+    given = parameters_of(arguments)
     ranked, documents = first_stage_files(
         _candidates(arguments),
         queries=arguments.queries,
         output=arguments.output,
         model=arguments.model,
         run=arguments.run,
-        parameters={field: value for field, value in given.items() if value is not None},
+        parameters=given,
         tuned=arguments.parameters,
         folds=arguments.folds,
     )
@@ -120,7 +129,7 @@ def tune(arguments: argparse.Namespace) -> None:
         output=arguments.output,
         model=arguments.model,
         measure=arguments.measure,
-        axes={field: values for field in AXES if (values := getattr(arguments, field))},
+        axes=parameters_of(arguments),
         run=arguments.run,
         folds=arguments.folds,
     )

@@ -135,13 +135,17 @@ def search_parser() -> Parser:
 def search(a: argparse.Namespace) -> None:
     from harp_jax.corpus.trec import read_qrels, read_queries, read_run, select, write_run
     from harp_jax.evaluation.evaluate import evaluate
+    from harp_jax.evaluation.measures import is_tested, parse_measures
     from harp_jax.experiments.steps import identifier
     from harp_jax.ranking.combined import CombinedSearch, Settings
     from harp_jax.ranking.fuse import BM25, sum_in_words
 
     queries, settings = read_queries(a.queries), Settings.load(a.site)
-    judged = select(read_qrels(a.qrels), queries) if a.qrels else {}
-    if judged:
+    judged, confirm = {}, ""
+    if a.qrels:
+        confirm = next((str(m) for m in parse_measures(a.measures) if is_tested(m)), "")
+        if not (judged := select(read_qrels(a.qrels), queries)):
+            raise InputError(f"{a.qrels} judges none of the {len(queries)} queries of {a.queries}; check both")
         check_judged(a.qrels, {docid for levels in judged.values() for docid in levels}, settings.documents(a.site))
     keep_compiled()
     combined = CombinedSearch(a.site, settings.everything)
@@ -157,7 +161,7 @@ def search(a: argparse.Namespace) -> None:
         runs[part] = read_run(path)
     print(f"{a.output}: {len(queries)} queries by {', '.join(runs)}; recommended: {sum_in_words(settings.weights)}")
     if judged:
-        print(evaluate(judged, runs, a.measures, baseline=BM25, confirm=a.measures.split()[0]))
+        print(evaluate(judged, runs, a.measures, baseline=BM25, confirm=confirm))
 
 
 def check_judged(qrels: str, judged: Set[str], docs: Documents) -> None:

@@ -148,8 +148,8 @@ def check_names(rows: Collection[str], baseline: str, chance: str, blank: Mappin
               if name and name not in rows]  # fmt: skip
     taken = [f"a run is named {row!r}, the name of a row that is added; rename the run"
              for row, asked in ((CHANCE, chance), (ORACLE, oracle)) if asked and row in rows]  # fmt: skip
-    alone = [f"--blank={system}={row}: a row is compared with itself; name the run of blank queries"
-             for system, row in blank.items() if system == row]  # fmt: skip
+    alone = [f"--blank={system}={row}: {row} is a system and a run of blank queries; name another run"
+             for system, row in blank.items() if row in blank]  # fmt: skip
     if wrong := [*taken, *absent, *alone]:
         raise InputError(wrong[0])
 

@@ -281,7 +281,9 @@ def training_data(name: str, directory: str) -> TrainingData:
 
 def _row(task: str, entry: dict[str, Any]) -> dict[str, str]:
     predictors = entry.get("predictors") or {}
-    best = max(predictors, key=predictors.__getitem__, default="")
+    # One that is mostly wrong is inverted, as a model would (`objectives/objective.py`).
+    right = {name: max(accuracy, 1 - accuracy) for name, accuracy in predictors.items()}
+    best = max(right, key=right.__getitem__, default="")
     means = [entry.get(f"mean_{side}_tokens") for side in ("query", "doc")]
     query, document = ("–" if mean is None else f"{mean:.1f}" for mean in means)
     return {
@@ -290,7 +292,7 @@ def _row(task: str, entry: dict[str, Any]) -> dict[str, str]:
         "tokens": f"{entry['tokens']:,}",
         "query": query,
         "document": document,
-        "predictor": f"{best.replace('_', ' ')} {predictors[best]:.2f}" if best else "–",
+        "predictor": f"{best.replace('_', ' ')} {right[best]:.2f}" if best else "–",
     }
 
 

@@ -40,17 +40,19 @@ PROGRAM = child()
 PLANS = Path(__file__).parent / "plans"
 Value = str | int | float | bool | tuple[str, ...] | tuple[int, ...] | tuple[float, ...]
 TRUE, FALSE = ("true", "1", "yes"), ("false", "0", "no")
+TEXTS = ("--title=", "--remark=", "--evaluated_on=")  # options whose words name no files
 BRACES = re.compile(r"\{([a-z0-9_]+)\}")
 
 
 class Contents:
     """Called with a path: the digest of a file, or of the names and contents of a folder's files.
 
-    `cache` is the file of remembered digests, "" for none; `save` writes it.
+    `cache` is the file of remembered digests, "" for none; `save` writes it. The folder `output`, which the plan itself
+    changes, does not count.
     """
 
-    def __init__(self, cache: str = "") -> None:
-        self.cache = cache
+    def __init__(self, cache: str = "", output: str = "") -> None:
+        self.cache, self.output = cache, output and os.path.realpath(output)
         self._known: dict[str, list[object]] = {}
         if cache and os.path.exists(cache):
             try:
@@ -61,8 +63,10 @@ class Contents:
     def __call__(self, path: str) -> str:
         if not os.path.isdir(path):
             return self._file(path)
+        if os.path.realpath(path) == self.output:
+            return ""
         digest = hashlib.sha256()
-        seen = set()
+        seen = {self.output}
         for folder, folders, names in os.walk(path, followlinks=True):  # as readers of pages do
             seen.add(os.path.realpath(folder))
             folders[:] = sorted(name for name in folders if os.path.realpath(os.path.join(folder, name)) not in seen)
@@ -146,7 +150,7 @@ def resolve(commands: list[Command], output: str) -> list[Step]:
     Raises InputError for wrong names of steps, in the plan or in braces.
     """
     steps: dict[str, Step] = {}
-    contents = Contents(os.path.join(output, ".plan", "contents"))
+    contents = Contents(os.path.join(output, ".plan", "contents"), output)
     for command in commands:
         if command.name in steps or not re.fullmatch(r"[a-z0-9_]+", command.name) or command.name in ("out", "output"):
             raise InputError(f"step name {command.name!r} is used twice or is not of [a-z0-9_]; rename it in the plan")
@@ -176,6 +180,10 @@ def filled(text: str, places: Mapping[str, str]) -> str:
 
 def identity(argument: str, contents: Contents) -> str:
     """Identity of what an argument names: files, folders, and the fields of a config with the files that they name."""
+    if argument.startswith(TEXTS):
+        return ""
+    # The name of a row is no path, as in --run=ranker={run_ranker}.
+    argument = re.sub(f"[^=]*=(?={BRACES.pattern})", "=", argument)
     # The whole value too: paths may contain a comma or "=".
     value = argument.partition("=")[2]
     words = [argument, value, value.partition("=")[2], *re.split(r"[=,'\"()\s]+", argument), *texts_in(value)]

@@ -20,7 +20,8 @@ from harp_jax.base.errors import InputError, missing
 from harp_jax.base.files import check_links, check_outside, expand, link, read_json, replacing
 from harp_jax.config import read_config
 from harp_jax.corpus.documents import Documents
-from harp_jax.corpus.trec import Qrels, read_qrels, read_queries
+from harp_jax.corpus.labels import read_labels
+from harp_jax.corpus.trec import Qrels, components, read_qrels, read_queries
 from harp_jax.experiments.execution import duration, execute, summary
 from harp_jax.experiments.plan import Step, listing, resolve
 from harp_jax.experiments.site_plan import (
@@ -108,7 +109,8 @@ def verdicts(manifest: Mapping[str, Any]) -> list[str]:
             if best <= 0.5 + margin:
                 said = "no shortcut"
             elif name in ("overlap", "idf"):
-                said = "shared words help, as they do BM25"
+                against = "negatives share more words: a shortcut against BM25"
+                said = "shared words help, as they do BM25" if accuracy > 0.5 else against
             else:
                 said = "a shortcut" if best >= 0.7 else "a weak shortcut"
             found.append(f"{task} {name.replace('_', ' ')}: {accuracy:.2f} of {n:,} pairs, {said}")
@@ -147,6 +149,13 @@ class SiteRun:
     def __post_init__(self) -> None:
         if not 0 < self.minutes < math.inf:
             raise InputError(f"--minutes={self.minutes:g}: use a positive number")
+        if labels := self.options.get("labels"):
+            _, qrels = read_labels(labels)
+            relevant = {qid: judged for qid, judged in qrels.items() if max(judged.values()) > 0}
+            if len(components(relevant)) < 2:
+                raise InputError(
+                    f"--labels={labels}: two queries without a common relevant document are needed; label more"
+                )
         # By name, at the call: harp_jax works without the generation job.
         detected = importlib.import_module("data_pipeline.sources.formats").format_of_content
         formats = {self.options.get("format") or detected(path) for path in expand(tuple(self.options["pages"]))}

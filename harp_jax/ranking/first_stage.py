@@ -96,11 +96,13 @@ def settings_of(name: str, given: Mapping[str, float], tuned: str, folds: str, q
 
     `given` are parameters by name, `tuned` is a file written by `harp tune-first-stage`, `folds` the file it was tuned with.
     """
+    found = read_json(tuned, "tune again") if tuned else {}
+    if folds and "folds" not in found:
+        raise InputError("--folds belongs to --parameters that harp tune-first-stage --folds wrote; leave it out")
     if not tuned:
         return [(given, queries)]
     if given:
         raise InputError(f"--{next(iter(given))} and --parameters contradict each other; use one of them")
-    found = read_json(tuned, "tune again")
     if found.get("model") != name:
         raise InputError(f"{tuned} holds parameters of {found.get('model')}, not {name}; tune --model={name}")
     if "folds" not in found:
@@ -180,11 +182,7 @@ def first_stage_files(
     """
     texts = read_queries(queries)
     settings = settings_of(model, parameters or {}, tuned, folds, texts)
-    given = read_run(run) if run else None
-    if given is not None and (unknown := [qid for qid in given if qid not in texts]):
-        raise InputError(
-            f"the run names {len(unknown)} queries that --queries lacks, {unknown[0]} first; correct either"
-        )
+    given = read_given(run, texts) if run else None
     ranked: set[str] = set()
 
     def counted(found: Iterator[ScoredQuery]) -> Iterator[ScoredQuery]:
@@ -204,6 +202,16 @@ def first_stage_files(
         why = "match no document" if given is None else "have no candidates in the run"
         print(f"note: {len(without)} of {len(texts)} queries {why}: {names}", file=sys.stderr)
     return len(ranked), len(collection)
+
+
+def read_given(path: str, queries: Mapping[str, str]) -> Run:
+    """The run to re-rank. Raises InputError for one with queries that `queries` lacks."""
+    run = read_run(path)
+    if unknown := [qid for qid in run if qid not in queries]:
+        raise InputError(
+            f"the run names {len(unknown)} queries that --queries lacks, {unknown[0]} first; correct either"
+        )
+    return run
 
 
 def read_anchors(path: str) -> dict[str, str]:

@@ -17,8 +17,8 @@ from harp_jax.base.files import cache_directory, replacing, sha256_file
 from harp_jax.base.progress import STAGES, progress, stage
 from harp_jax.base.randomness import hash64
 from harp_jax.corpus.documents import Documents, document_files, is_irds
-from harp_jax.corpus.trec import ScoredQuery, read_queries, read_run, write_run
-from harp_jax.ranking.first_stage import Candidates
+from harp_jax.corpus.trec import ScoredQuery, read_queries, write_run
+from harp_jax.ranking.first_stage import Candidates, read_given
 from harp_jax.ranking.scorers import BiEncoderScorer, ProgressBar, Windows
 
 PART, BLOCK = 1024, 64  # documents of a file, and those embedded between two updates of the progress bar
@@ -161,16 +161,20 @@ def vector_files(
     Returns the numbers of queries and documents. Raises InputError for bad input.
     """
     texts, barred = read_queries(queries), candidates.excluded
+    given = read_given(run, texts) if run else None
     with progress(total=2, unit=STAGES):
         stage("embed")
         docs = Documents.open(candidates.docs, candidates.fields)
         index = VectorIndex(model, docs, BiEncoderScorer.load(model), passages)
         stage("search")
-        if not run:
+        if given is None:
             found = index.search(texts, candidates.k or 100, barred)
         else:
-            given = {qid: ranking.ranked() for qid, ranking in read_run(run).items() if qid in texts}
-            kept = {q: [d for d in docids if d not in barred.get(q, ())][: candidates.k] for q, docids in given.items()}
-            found = index.rescore({qid: texts[qid] for qid in kept}, kept)
+            kept = {
+                qid: [docid for docid in ranking.ranked() if docid not in barred.get(qid, ())][: candidates.k]
+                for qid, ranking in given.items()
+            }
+            texts = {qid: texts[qid] for qid in kept}
+            found = index.rescore(texts, kept)
         write_run(output, found, tag="vectors")
     return len(texts), len(docs)

@@ -21,7 +21,7 @@ MANIFEST = {
     "splits": {},
     "tasks": {
         "rqp": {"pairs": 1200, "tokens": 98765, "mean_query_tokens": 3.2, "mean_doc_tokens": 40.0,
-                "predictors": {"overlap": 0.61, "in_links": 0.7}},
+                "predictors": {"overlap": 0.61, "length": 0.65, "in_links": 0.3}},
         "mlm": {"pairs": 10, "tokens": 100},
     },
 }  # fmt: skip
@@ -150,6 +150,11 @@ def test_wrong_options_are_named(runs, tmp_path):
     for options, said in (
         ([one, "--curves=run.trec"], "write NAME=PATH"),
         ([one, "--curves=a=1", "--curves=a=2"], "every name once"),
+        ([one, "--blank=absent=bm25"], "no run is named 'absent' for --blank; the runs are bm25"),
+        (
+            [one, run(runs, "bad"), "--blank=bm25=bad", "--blank=bad=bm25"],
+            "bm25=bad: bad is a system and a run of blank",
+        ),
         ([one, "--focus=absent"], "no run is named 'absent' for --focus; the runs are bm25"),
         ([one, f"--curves=mine={tmp_path}/absent"], "the curves of mine: .* has no metrics; name a training workdir"),
         ([], "nothing to report: give --qrels and --run"),
@@ -210,6 +215,27 @@ def test_a_finished_plan_is_reported_by_its_directory(plan, capsys):
     assert "Trained on: pairs" in text and "RQP accuracy" in text and "question 0" in text
     with pytest.raises(InputError, match="its tables are table"):
         command("report", plan, step="absent", output=plan / "report.html")
+
+
+@pytest.mark.parametrize("recorded", ["report", "evaluate"])
+def test_options_change_what_the_plan_recorded_and_its_files_stay(plan, runs, capsys, recorded):
+    if recorded == "report":
+        words = f"report --run=bm25={runs}/bm25.trec --run=good={plan}/good-1.trec --qrels={runs}/qrels.txt"
+        words += f" --chance=bm25 --remark=before --output={plan}/page-1/report.html"
+        words += f" --markdown={plan}/page-1/report.md --text={plan}/page-1/text"
+        (plan / "page-1").mkdir()
+        record = {"name": "page", "command": f"python -m harp_jax {words}", "seconds": 1.0}
+        (plan / ".plan" / "page-1.json").write_text(json.dumps(record))
+    step = {"step": "page" if recorded == "report" else "table", "output": runs / "new.html"}
+    given = {"focus": "bm25", "measures": "AP", "baseline": "good", "remark": "hello", "docs": runs / "queries.tsv"}
+    command("report", plan, **step, **given)
+    printed = capsys.readouterr().out
+    text = Strict((runs / "new.html").read_text()).text
+    assert all(part in printed for part in ("bm25 is at chance level", "AP 0.333", "differs from good", "hello"))
+    assert "RR@10" not in printed and "hello" in text and "before" not in text and "text of 0a" not in text
+    assert not list(plan.glob("page-1/*"))  # a step whose files change is no longer done
+    with pytest.raises(InputError, match="no run is named 'ours' for --baseline"):
+        command("report", plan, **step, baseline="ours")
 
 
 def test_texts_in_markdown_read_as_they_stand():

@@ -136,6 +136,29 @@ def test_an_argument_counts_by_the_content_of_the_files_that_it_names(tmp_path, 
     assert len(found) == 3
 
 
+@pytest.mark.parametrize(
+    ("argument", "folder", "counts"),
+    [
+        ("--title=Search over a site", "site", False),
+        ("--remark=of the site", "site", False),
+        ("--run=site={a}", "site", False),
+        ("--run=row={a},site", "site", True),
+        ("--language=out", "out", False),
+        ("--docs=.", "out", False),
+        ("--docs=.", "site", True),
+        ("--labels=out/labels.tsv", "out", True),
+    ],
+)
+def test_words_of_titles_names_of_rows_and_the_output_are_no_input(tool, argument, folder, counts):
+    """A file that an argument names in the output, such as the labels of `harp look`, is one."""
+    os.mkdir(folder)
+    keys = set()
+    for text in ("one", "two"):
+        open(f"{folder}/labels.tsv", "w").write(text)
+        keys.add(resolve([tool("a", "{out}"), tool("b", argument)], "out")[1].key)
+    assert len(keys) == 1 + counts
+
+
 @pytest.mark.parametrize("damage", [lambda path: os.remove(path), lambda path: open(path, "w").write("x")])
 def test_a_damaged_output_is_made_again(tool, damage):
     """Also inside of an output directory."""

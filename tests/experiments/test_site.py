@@ -26,7 +26,9 @@ from tests.support.tiny_bert import CONFIG, random_params, small_tokenizer
 @pytest.fixture
 def pages(tmp_path):
     (tmp_path / "pages.jsonl").write_text('{"id": "a", "title": "Lock", "text": "A gate.", "links": []}\n')
-    (tmp_path / "labels.tsv").write_text("gate\ta\t1\n")
+    (tmp_path / "labels.tsv").write_text("gate\ta\t1\nlock\tb\t1\n")
+    (tmp_path / "connected.tsv").write_text("gate\ta\t1\nlock\ta\t1\nweir\tb\t0\n")
+    (tmp_path / "malformed.tsv").write_text("gate\ta\t1\nlock\n")
     (tmp_path / "start").mkdir()
     (tmp_path / "embedder" / "1_Pooling").mkdir(parents=True)
     return tmp_path
@@ -79,6 +81,21 @@ def test_the_recipe_is_one_of_equal_lengths():
     words = {word for c in longer for word in c.arguments if "_length" in word or "max_doc_tokens" in word}
     documents = f"--config.max_doc_tokens={256 - data.max_query_tokens}"
     assert words == {documents, "--config.row_length=256", "--max_length=256"}
+
+
+@pytest.mark.parametrize(
+    ("name", "accuracy", "said"),
+    [
+        ("overlap", 0.69, "shared words help, as they do BM25"),
+        ("overlap", 0.31, "negatives share more words: a shortcut against BM25"),
+        ("idf", 0.52, "no shortcut"),
+        ("length", 0.28, "a shortcut"),
+        ("length", 0.6, "a weak shortcut"),
+    ],
+)
+def test_a_trivial_predictor_is_judged_by_its_direction(name, accuracy, said):
+    manifest = {"tasks": {"adp": {"predictor_pairs": 900, "predictors": {name: accuracy}}}}
+    assert site.verdicts(manifest) == [f"adp {name}: {accuracy:.2f} of 900 pairs, {said}"]
 
 
 def test_too_few_links_are_counted():
@@ -195,6 +212,8 @@ def test_steps_are_what_fits_and_what_there_is(tmp_path):
         (["{pages}"], "ranker is no link of an earlier run and would be lost; move it"),
         (["{pages}", "--minutes=0"], "--minutes=0: use a positive number"),
         (["{pages}", "--base_url=https://x.org/{{y}}/"], "step survey has {y} in its arguments"),
+        (["{pages}", "--labels={folder}/connected.tsv"], "two queries without a common relevant document are needed"),
+        (["{pages}", "--labels={folder}/malformed.tsv"], "malformed.tsv, line 2: "),
         (["{folder}", "--format=html", "--dry_run"], "which is read; choose an --output outside"),
     ],
 )

@@ -111,3 +111,13 @@ def test_own_queries_are_ranked_by_each_part_and_by_the_sum(site, tmp_path, caps
     (tmp_path / "qrels.txt").write_text("q0 0 /d1.html 1\nq1 0 /d3.html 1\n")
     with pytest.raises(InputError, match="none of its 2 judged documents is in the site, such as /d1.html"):
         command("search", site, **given)
+    (tmp_path / "qrels.txt").write_text("1 0 d1 1\n")
+    with pytest.raises(
+        InputError, match=rf"qrels.txt judges none of the {len(QUERIES)} queries of .*queries.tsv; check"
+    ):
+        command("search", site, **given)
+    (tmp_path / "qrels.txt").write_text("q0 0 d1 1\n")
+    for measures in ("", "nothing"):
+        with pytest.raises(InputError, match=f"unknown measure '{measures}'"):
+            command("search", site, **given | {"measures": measures, "output": tmp_path / "never"})
+    assert not (tmp_path / "never").exists()  # before anything is ranked

@@ -200,6 +200,24 @@ def test_a_given_run_is_reranked_and_nothing_is_added(files, capsys):
             run_of(files, run=files / "given.trec")
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"anchor_weight": 50}, "--anchor_weight is no parameter of --model=bm25; leave it out, or use --model=bm25f"),
+        ({"mu": 5}, "--mu is no parameter of --model=bm25; .*--model=ql"),
+        ({"model": "ql", "b": 0.4}, "--b is no parameter of --model=ql"),
+        ({"folds": "folds"}, "--folds belongs to --parameters that harp tune-first-stage --folds wrote"),
+        ({"folds": "folds", "parameters": "same.json"}, "--folds belongs to --parameters"),
+    ],
+)
+def test_options_without_effect_are_refused(files, monkeypatch, given, said):
+    monkeypatch.chdir(files)
+    (files / "folds").write_text("q1\ta\nq2\tb\nq3\tb\n")
+    (files / "same.json").write_text('{"model": "bm25", "parameters": {"k1": 1.2}}')
+    with pytest.raises(InputError, match=said):
+        run_of(files, **given)
+
+
 def test_excluded_pairs_are_no_candidates(files):
     (files / "sources").write_text("q1\tD1\n\nq3\tD9\n")
     assert run_of(files, exclude=files / "sources", k=2) == {"q1": ["D3", "D2"], "q3": ["D3", "D5"]}
@@ -293,6 +311,8 @@ def test_tuning_refuses_what_it_cannot_use(judged):
     for given, message in (({"measure": "AP RR"}, "name one measure"), ({}, "no judged query lies outside fold a")):
         with pytest.raises(InputError, match=message):
             tune(judged, k1="1", b="0", folds=judged / "folds", **given)
+    with pytest.raises(InputError, match="--mu is no parameter of --model=bm25"):
+        tune(judged, mu="1,2")
 
 
 @pytest.mark.real

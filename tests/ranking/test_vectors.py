@@ -290,15 +290,17 @@ def test_other_and_damaged_modules_are_refused_in_one_line(encoder, tmp_path):
         BiEncoderScorer.load(str(folder))
 
 
-def test_given_candidates_are_scored_and_options_of_words_refused(files, encoder):
+def test_given_candidates_are_scored_and_options_of_words_refused(files, encoder, capsys):
     expected = slow(encoder)
-    (files / "x.trec").write_text("".join(f"q1 Q0 D{n} {n} {-n} x\n" for n in range(10)) + "q9 Q0 D1 1 1 x\n")
+    (files / "x.trec").write_text("".join(f"q1 Q0 D{n} {n} {-n} x\n" for n in range(10)))
     found = searched(files, encoder, f"--run={files / 'x.trec'}", f"--exclude={files / 'own.tsv'}")
     assert [*found] == ["q1"] and {*found["q1"].docids} == DOCS.keys() - {"D4", "D0"}
     np.testing.assert_allclose([expected["q1"][d] for d in found["q1"].docids], found["q1"].scores, atol=1e-3)
-    (files / "x.trec").write_text("q1 Q0 D77 1 1 x\n")
-    with pytest.raises(InputError, match="candidate D77 is not among the documents"):
-        searched(files, encoder, f"--run={files / 'x.trec'}")
+    assert "documents for 1 queries" in capsys.readouterr().out
+    for line, said in (("q1 Q0 D77", "candidate D77 is not among the documents"), ("q9 Q0 D1", "--queries lacks, q9")):
+        (files / "x.trec").write_text(f"{line} 1 1 x\n")
+        with pytest.raises(InputError, match=said):
+            searched(files, encoder, f"--run={files / 'x.trec'}")
     with pytest.raises(InputError, match="no options of words"):
         searched(files, encoder, "--k1=2")
 
