@@ -163,6 +163,8 @@ def fuse_files(
     """
     if verdict:
         decided = read_json(verdict)
+        if "first" not in decided:
+            raise InputError(f"{verdict} decides on no runs, as nothing was tested; use --weights")
         weights = [
             decided["weights"].get(part, 0.0) for part in (decided["first"], *(r["part"] for r in decided["rungs"]))
         ]
