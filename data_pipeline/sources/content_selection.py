@@ -17,6 +17,8 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from data_pipeline.sources import urls
+
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode
 
@@ -275,7 +277,8 @@ def select(body: "LexborNode") -> Selection:
 def _anchors(page: Elements) -> dict[int, str]:
     found: dict[int, str] = {}
     for tag, node, attributes in zip(page.tags, page.nodes, page.attributes):
-        if attributes and (anchor := attributes.get("id") or (tag == "a" and attributes.get("name"))):
+        name = attributes and (attributes.get("id") or (tag == "a" and attributes.get("name")))
+        if name and (anchor := urls.anchor(name)):
             found[node.mem_id] = anchor
     return found
 

@@ -98,16 +98,12 @@ def redirects(source: Source) -> Iterator[tuple[str, str]]:
 # Files of a folder whose heads are read, where no name says HTML: a mirror may begin with images.
 _CHECKED = 1000
 _HEAD = 1 << 16
-_HTML = (".html", ".htm", ".xhtml")
-_BEGINS_HTML = re.compile(
-    rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*)?(?:<!--|<!doctype\s+html|<html[\s>])", re.IGNORECASE
-)
 
 
 def format_of_content(path: str) -> str:
     """One of "html", "warc", "mediawiki", "wikiextractor", "harp_json", "linked_jsonl"; InputError for anything else."""
     if os.path.isdir(path):
-        if any(name.lower().endswith(_HTML) for name in files.walk(path)):
+        if any(name.lower().endswith(html_pages.SUFFIXES) for name in files.walk(path)):
             return "html"
         found = {_kind(name) for name in itertools.islice(files.walk(path), _CHECKED)}
         known = [kind for kind in FORMATS if kind in found]
@@ -127,7 +123,7 @@ def _kind(path: str) -> str:
         return "warc"
     if b"<mediawiki" in head[:4096]:
         return "mediawiki"
-    if _BEGINS_HTML.match(head):
+    if html_pages.is_page(path):
         return "html"
     line = head.lstrip(b"\xef\xbb\xbf \r\n\t")
     return _json_kind(line) if line.startswith(b"{") else ""

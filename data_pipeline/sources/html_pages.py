@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 
-_SUFFIXES = (".html", ".htm", ".xhtml")
+SUFFIXES = (".html", ".htm", ".xhtml")
 # Backup copies by wget -K and by editors.
 _COPIES = (".orig", ".bak", "~")
 _BEGIN = re.compile(
@@ -101,7 +101,7 @@ def _aliases(base: str, relative: str) -> list[str]:
     """Other URLs that a server may answer with this file."""
     stem, suffix = os.path.splitext(relative)
     names = [relative]
-    if suffix.lower() in _SUFFIXES and os.path.basename(stem).lower() != "index":
+    if suffix.lower() in SUFFIXES and os.path.basename(stem).lower() != "index":
         names.append(stem)
     found = [base + _quoted(name) for name in names[1:]]
     for path, mark, query in (name.partition("?") for name in names):
@@ -159,7 +159,7 @@ def _links_of(given: str) -> Iterator[tuple[str, str]]:
 
 def is_page(path: str) -> bool:
     """Whether a file of a folder is read, by its name or by how it begins. Raises InputError if it cannot be read."""
-    if path.lower().endswith(_SUFFIXES):
+    if path.lower().endswith(SUFFIXES):
         return True
     if path.lower().endswith(_COPIES):
         return False
@@ -260,7 +260,7 @@ def _canonical(tree: "LexborHTMLParser", base: str, own: str) -> tuple[str, str]
 
 
 def _path_of(address: str) -> str:
-    return address.split("/", 3)[-1] if address.count("/") > 2 else ""
+    return address.split("//", 1)[1].removeprefix(urls.site(address))
 
 
 def _document(
@@ -328,9 +328,9 @@ def _outline(content: Content, spans: list[list[tuple[int, int]]], title: str) -
     sections = [Section("", title, 0, tuple(spans[0]))]
     for section, places in zip(content.sections[1:], spans[1:]):
         name = _title(section.title)
-        fragment = CONTROLS.sub("", section.anchors[0]) if section.anchors else ""
+        fragment = section.anchors[0] if section.anchors else ""
         sections.append(Section(fragment, name, section.parent, tuple(places)))
-    return Outline(tuple(sections), {CONTROLS.sub("", name): n for name, n in content.fragments.items()})
+    return Outline(tuple(sections), content.fragments)
 
 
 def _target(base: str, href: str, own: str, sections: bool) -> tuple[str | None, str]:
@@ -439,6 +439,8 @@ MAX_OPEN = 1000
 MAX_FORMATS = 50
 MAX_ATTRIBUTES = 4096
 _LONG_TAG = 4 * MAX_ATTRIBUTES
+_SCRIPT = re.compile(r"<script(?=[\s/>]).*?(?:</script(?=[\s/>])[^>]*>?|\Z)", re.IGNORECASE | re.DOTALL)
+_COMPARISON = re.compile(r"<[a-zA-Z][\w.$]*[;,()\[\]{}&|?+*]")
 
 
 class _Tangled(Exception):
@@ -451,6 +453,8 @@ def _untangled(text: str) -> str:
     The parser walks over all open elements, and over all attributes of a tag; each paragraph reopens unclosed formatting (bold,
     font …), which is removed if there is much of it.
     """
+    if len(_COMPARISON.findall(text)) > MAX_OPEN // 2:  # each would count as an open element
+        text = _SCRIPT.sub("", text)
     opened: Counter[str] = Counter()
     total = formats = most_formats = 0
     for slash, name, rest in _TAG.findall(text):

@@ -43,10 +43,14 @@ def resolve(base: str, href: str) -> tuple[str | None, str]:
 
 
 def fragment(href: str) -> str:
-    """The decoded fragment of a reference, empty if it has none, or if it names the top of the page."""
-    found = urllib.parse.unquote(_IGNORED.sub("", href).partition("#")[2]).strip(_BLANK)
-    found = "".join(each for each in found if each.isprintable())[:MAX_URL_BYTES]
+    """The anchor that a reference names, empty if it names none, or the top of the page."""
+    found = anchor(urllib.parse.unquote(_IGNORED.sub("", href).partition("#")[2]))
     return "" if found.lower() == "top" or found.startswith(":~:") else found
+
+
+def anchor(name: str) -> str:
+    """An id of HTML as part of an address, which is the id of a section: without white space, which runs cannot hold."""
+    return "".join(filter(str.isprintable, "%20".join(name.split())))[:MAX_URL_BYTES]
 
 
 @lru_cache(maxsize=1 << 16)  # pages of a site link to the same pages
@@ -85,7 +89,7 @@ def addresser(source: Source) -> Callable[[str], str]:
 
 def site(address: str) -> str:
     """The host of an address; empty for files of a folder without `source.base_url`."""
-    return address.split("/", 3)[2]
+    return re.split("[/?]", address, maxsplit=3)[2]
 
 
 def _spelled(part: str, safe: str) -> str:

@@ -82,8 +82,14 @@ def test_the_format_is_told_by_content(tmp_path):
         if name in ("crawl.warc.gz", "dump.xml"):
             assert write_documents(str(path), str(output)).format == kind and "gate" in rows(output)[0][2]
     (tmp_path / "x.bin").write_bytes(b"\x00\x01")
+    for name, text in (
+        ("draft", "<!-- a note -->\n<p>A gate."),
+        ("part.htm", "<p>A gate."),
+    ):  # of a folder, only part.htm is read
+        (tmp_path / name).write_text(text)
+    assert format_of_content(str(tmp_path / "part.htm")) == "html"
     assert not are_pages(str(tmp_path / "absent"))
-    for path, error in (("x.bin", InputError), ("absent", FileNotFoundError)):
+    for path, error in (("x.bin", InputError), ("draft", InputError), ("absent", FileNotFoundError)):
         with pytest.raises(error):
             format_of_content(str(tmp_path / path))
 

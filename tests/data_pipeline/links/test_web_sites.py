@@ -62,6 +62,7 @@ def test_sections_and_terms_are_documents_with_their_path_as_title():
         ),
         ("<dl><dt><span id=index-1></span>A<dd>a</dl>", {"": "A\na"}),
         ("<h1>T</h1>a<h2 id=b>B</h2>b<h2 id=b>B</h2>c", {"": "a", "#b": "c"}),
+        ("<h1>T</h1>a<h2 id='b  c\u200b\xa0d'>B</h2>b<h2 id=' '>C</h2>c", {"": "a", "#b%20c%20d": "b\nC\nc"}),
     ],
 )
 def test_where_sections_begin(html, expected):
@@ -102,18 +103,20 @@ def test_index_and_search_pages_are_no_sources_of_links():
     assert len(page_of("".join(map(prose.format, range(40)))).links) == 40
 
 
-OTHER, MOVED = "https://docs.y.org/3/lib/os.html", "https://x.org/lib/os2.html"
+OTHER, MOVED, POST = "https://docs.y.org/3/lib/os.html", "https://x.org/lib/os2.html", "https://x.org?p=1"
 
 
 @pytest.mark.parametrize(
-    ("href", "expected"),
+    ("url", "href", "expected"),
     [
-        ("file:///usr/share/doc/lib/os.html", [(URL, None, "")]), ("https://y.org/", [(URL, None, "https://y.org")]),
-        (OTHER, [(OTHER, URL, ""), (URL, None, OTHER)]), ("/lib/os2.html", [(URL, MOVED, ""), (MOVED, None, "")]),
+        (URL, "file:///usr/share/doc/lib/os.html", [(URL, None, "")]), (URL, "https://y.org/", [(URL, None, "https://y.org")]),
+        (URL, OTHER, [(OTHER, URL, ""), (URL, None, OTHER)]), (URL, "/lib/os2.html", [(URL, MOVED, ""), (MOVED, None, "")]),
+        (URL, "/?p=1", [(URL, POST, ""), (POST, None, "")]), (POST, "https://y.org/?p=2", [(POST, None, "https://y.org?p=2")]),
+        (POST, "https://y.org/?p=1", [("https://y.org?p=1", POST, ""), (POST, None, "https://y.org?p=1")]),
     ],
 )  # fmt: skip
-def test_a_canonical_link_to_a_disk_or_another_host_does_not_replace_the_address(href, expected):
-    pages = read_page(f"<link rel=canonical href='{href}'><p>text".encode(), URL, "w", {"max_page_bytes": 99}, [])
+def test_a_canonical_link_to_a_disk_or_another_host_does_not_replace_the_address(url, href, expected):
+    pages = read_page(f"<link rel=canonical href='{href}'><p>text".encode(), url, "w", {"max_page_bytes": 99}, [])
     assert [(d.address, d.redirect, d.canonical) for d in pages] == expected
 
 
@@ -148,6 +151,22 @@ def test_links_of_documentation_lead_to_sections(tmp_path):
         "the weir": "glossary.html#term-weir", "good lock": "glossary.html#term-lock", "low dam": "glossary.html#term-weir",
         "moved weirs": "glossary.html#term-weir", "gone terms": "glossary.html#term-lock", "all terms": "glossary.html#term-lock",
     }  # fmt: skip
+
+
+def test_names_of_sections_with_spaces_are_reached_and_ids_without(tmp_path):
+    text = "<h1>Locks</h1><h2 id='the lock'>Lock</h2><p>A gate, see <a href='#low weir'>weirs</a>."
+    text += "<a name='low weir'><h2>Weir</h2></a>A dam."
+    guide = (
+        "<h1>Guide</h1><p>Of <a href='a.html#the lock'>good locks</a> and <a href='a.html#the%20lock'>old locks</a>."
+    )
+    assert web_sites.link_counts(page_of(text)) == (1, 1)
+    documents, links = documents_of(tmp_path, {"a.html": text, "guide.html": guide})
+    assert [i.removeprefix("https://x.org/") for i in documents] == [
+        "a.html#the%20lock",
+        "a.html#low%20weir",
+        "guide.html",
+    ]
+    assert links == {"weirs": "a.html#low%20weir"} | dict.fromkeys(("good locks", "old locks"), "a.html#the%20lock")
 
 
 def test_pages_of_other_sites_stay_whole(tmp_path):

@@ -60,6 +60,7 @@ def shown(page, url=URL):
         ("<table><tr><td><a href=a>前へ</a><td>Title<td><a href=c>次へ</a></table><p>A short page.", "A short page."),
         ("<p>The <a href=a>Next</a> button leads on.", "The [Next->/guide/a] button leads on."),
         ("<svg>" + "<path d='M0'/>" * 3000 + "</svg><p>text", "text"),
+        ("<p>a<script>" + "for(;i<e.length; i++);" * 1100 + "</SCRIPT >b<script>" + "a<b[0] " * 1100, "ab"),
     ],
 )  # fmt: skip
 def test_shows_what_a_reader_reads(page, expected):
@@ -143,6 +144,11 @@ def test_encodings(data, charset, text, replaced):
 )  # fmt: skip
 def test_urls_of_one_page_are_one_address(one, other):
     assert urls.address(one) == urls.address(other) is not None
+
+
+def test_the_site_of_an_address():
+    for url, site in (("https://x.org:8000/?p=1/2", "x.org:8000"), ("http://x.org/a?b", "x.org"), ("file:///?a", "")):
+        assert urls.site(urls.address(url)) == site
 
 
 def test_urls_that_stay_apart_and_those_that_are_none():
