@@ -321,7 +321,9 @@ def verdict_parser() -> Parser:
         help="a run; several times, cheap ones first: each is kept where the sum of those before ranks better with it",
     )
     parser.add_argument("--instead", default="", help="the part that contains the first (BM25F), tried in its place")
-    parser.add_argument("--double", default="", help="the part that counts twice in the sum to use")
+    parser.add_argument(
+        "--double", default="", help="the part that is kept unless it is worse, and counts twice in the sum to use"
+    )
     parser.add_argument("--measure", default="RR@10", help="what to decide by, as in ir-measures (RR@10)")
     parser.add_output("--output", required=True, help="the JSON file to write")
     return parser

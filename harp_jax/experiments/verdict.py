@@ -4,12 +4,13 @@ Each query's scores are scaled to 0…1 and added with equal weights. Parts are 
 where the mean of the measure rises. One that contains the first part is tried in its place: BM25F reads what BM25 reads, and a sum
 with both counts words twice, which was worse on anchors and for users. Weights fitted on some hundred anchors were worse, on these
 anchors and for users: they favour what shares its words with anchors (docs/experiments/site.md). A part without information lowers
-an equally weighted sum, so it is left out. A part may count double once it is kept, as vectors do in `harp site`: questions
-share fewer words with the pages than anchors do. What the sum gains is measured by halves: chosen on one half of the queries,
-measured on the other. Where that is nothing, the first part is used alone.
+an equally weighted sum, so it is left out. One part may be trusted, as vectors are in `harp site`: users' questions share fewer
+words with the pages than anchors do, and gain more by it. It is kept unless it is worse, and counts double in the sum to use.
+What the sum gains is measured by halves: chosen on one half of the queries, measured on the other. Where that is nothing (with
+the trusted part: worse), the first part is used alone.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from harp_jax.base.errors import InputError
@@ -52,7 +53,7 @@ class Rung(Gain):
 class Verdict:
     """The first part and its mean, what came of the others, the weights of those to use, and what these gain over the first one.
 
-    `remark` says why the tests may be too sure.
+    `double`: the trusted part, or "". `remark` says why the tests may be too sure.
     """
 
     measure: str
@@ -62,6 +63,7 @@ class Verdict:
     rungs: tuple[Rung, ...]
     weights: dict[str, float]
     by_halves: Gain
+    double: str = ""
     remark: str = ""
 
     def as_dict(self) -> dict[str, object]:
@@ -77,7 +79,7 @@ class Verdict:
         """The verdict as sentences."""
         found = [
             f"By {self.measure} over {self.queries} queries, {self.first} has {self.mean:.3f}. Added one by one with equal "
-            "weights, cheap ones first, and kept where the mean rises:"
+            f"weights, cheap ones first, and kept where the mean rises{f' ({self.double}: unless worse)' if self.double else ''}:"
         ]
         for rung in self.rungs:
             fate = f"kept{f' in the place of {self.first}' if rung.instead else ''}" if rung.kept else "left out"
@@ -86,7 +88,7 @@ class Verdict:
             found.append(f"use {self.use} (each query's scores scaled to 0…1 and added).")
         else:
             found.append(f"use {self.use} alone.")
-        so = "" if self.by_halves.difference > 0 else f", so {self.first} is used alone"
+        so = "" if any(rung.kept for rung in self.rungs) else f", so {self.first} is used alone"
         found.append(
             f"Parts chosen on one half, their sum measured on the other: {self.by_halves}, {self.by_halves.verdict}{so}. "
             f"Parts corrected for {len(self.rungs)} tests. Of models one training each: the intervals {ONE_RUN}."
@@ -104,7 +106,7 @@ def decide(
 ) -> Verdict:
     """The verdict on runs of the same candidates; `folds` (qid → fold) divides the queries for `by_halves`.
 
-    `instead`: the part that contains the first one and is tried in its place. `double`: a part that counts twice in the sum to use.
+    `instead`: the part that contains the first one and is tried in its place. `double`: the trusted part.
     Raises InputError for one part only, unknown measures, an `instead` that is no later part, a `double` that is no part, and
     queries without a fold.
     """
@@ -135,13 +137,20 @@ def decide(
     def used(weights: Sequence[float]) -> Weights:
         return tuple(2 * weight if part == double else weight for part, weight in zip(parts, weights))
 
-    chosen, tried = kept(fitting, list(qrels), len(parts), place)
+    def keeps(queries: Sequence[str], before: Weights, after: Weights, part: str) -> bool:
+        values = [fitting.values(weights) for weights in (before, after)]
+        if sum(values[1][qid] - values[0][qid] for qid in queries) > 0:
+            return True
+        judged = select(qrels, queries)
+        return part == double and gain(summed(before, judged), summed(after, judged), len(others)).verdict != WORSE
+
+    chosen, tried = kept(keeps, list(qrels), [*parts], place)
     halves: Run = {}
     for fold in sorted(set(folds.values())):
-        of_others, _ = kept(fitting, outside(folds, fold, qrels), len(parts), place)
+        of_others, _ = kept(keeps, outside(folds, fold, qrels), [*parts], place)
         halves |= summed(used(of_others), select(qrels, [qid for qid, each in folds.items() if each == fold]))
     by_halves = gain(parts[first], halves, 1)
-    holds = by_halves.difference > 0
+    holds = by_halves.difference > 0 or (bool(dict(zip(parts, chosen)).get(double)) and by_halves.verdict != WORSE)
     rungs = []
     for part, weight, (before, after) in zip(others, chosen[1:], tried):
         found = gain(summed(before, qrels), summed(after, qrels), len(tried))
@@ -150,29 +159,29 @@ def decide(
             Rung(**asdict(found), part=part, alone=by_itself, kept=holds and weight > 0, instead=part == instead)
         )
     weights = {part: weight for part, weight in zip(parts, used(chosen)) if weight} if holds else {first: 1.0}
-    return Verdict(name, alone.queries, first, alone.mean[first][name], tuple(rungs), weights, by_halves, alone.too_few)
+    return Verdict(
+        name, alone.queries, first, alone.mean[first][name], tuple(rungs), weights, by_halves, double, alone.too_few
+    )
 
 
 Weights = tuple[float, ...]
 
 
 def kept(
-    fitting: Fitting, queries: Sequence[str], parts: int, instead: int
+    keeps: Callable[[Sequence[str], Weights, Weights, str], bool],
+    queries: Sequence[str],
+    parts: Sequence[str],
+    instead: int,
 ) -> tuple[Weights, list[tuple[Weights, Weights]]]:
     """The weights, 1 of parts that are kept and 0 of others; and for each part but the first those without it and with it.
 
-    `instead`: the number of the part that takes the place of the first, or 0.
+    `keeps` decides on a part by `queries`. `instead`: the number of the part that takes the place of the first, or 0.
     """
-
-    def mean(weights: Weights) -> float:
-        values = fitting.values(weights)
-        return sum(values[qid] for qid in queries) / len(queries)
-
-    weights: Weights = (1.0, *(0.0,) * (parts - 1))
+    weights: Weights = (1.0, *(0.0,) * (len(parts) - 1))
     tried = []
-    for place in range(1, parts):
+    for place, part in enumerate(parts[1:], 1):
         more = (weights[0] * (place != instead), *weights[1:place], 1.0, *weights[place + 1 :])
         tried.append((weights, more))
-        if mean(more) > mean(weights):
+        if keeps(queries, weights, more, part):
             weights = more
     return weights, tried

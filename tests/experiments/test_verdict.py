@@ -75,7 +75,7 @@ def test_a_part_that_contains_the_first_takes_its_place():
         decide(QRELS, FOLDS, parts, instead="BM25")
 
 
-def test_a_part_that_counts_double_is_chosen_like_the_others():
+def test_a_trusted_part_counts_double_and_is_kept_unless_it_is_worse():
     """The sum to use, and its gain by halves, have twice its scores; a part that was left out does not come back."""
     vectors = run(2.0, "vectors")
     parts = {"BM25": FIRST_STAGE, "vectors": vectors}
@@ -84,7 +84,15 @@ def test_a_part_that_counts_double_is_chosen_like_the_others():
     assert found.rungs == equal.rungs and "use BM25 + 2 × vectors (" in found.words()
     both = dict(ordered(weighted(pooled([FIRST_STAGE, vectors], "minmax"), (1, 2))))
     assert found.by_halves.inside == evaluate(QRELS, {"x": both}, "RR@10").mean["x"]["RR@10"] != equal.by_halves.inside
-    assert decide(QRELS, FOLDS, parts | {"vectors": run(0.0, "noise")}, double="vectors").weights == {"BM25": 1.0}
+    for signal, kept in (
+        (-3.0, False),
+        (0.5, True),
+    ):  # worse, and no difference shown: kept as trusted, not as any part
+        weak = parts | {"vectors": run(signal, "noise")}
+        assert decide(QRELS, FOLDS, weak).weights == {"BM25": 1.0}
+        trusted = decide(QRELS, FOLDS, weak, double="vectors")
+        assert trusted.weights == {"BM25": 1.0} | ({"vectors": 2.0} if kept else {})
+        assert ("BM25 is used alone" in trusted.words()) != kept and "(vectors: unless worse)" in trusted.words()
     with pytest.raises(InputError, match="no part is named 'vector' for --double; they are BM25, vectors"):
         decide(QRELS, FOLDS, parts, double="vector")
 
