@@ -16,7 +16,7 @@ def get_config():
     c.model.layers = 2
     c.model.hidden = 128
     c.model.heads = 2
-    c.model.initialisation = "matching"  # with "bert" held-out pairs stay at chance (.49), with this .93 are right
+    c.model.initialisation = "matching"  # with "normal" held-out pairs stay at chance (.49), with this .93 are right
     c.row_length = 80  # a sequence of windows and the first 60 tokens of a page
     c.lanes = 2
     c.batch_tokens = 4_400  # about 28 pairs
