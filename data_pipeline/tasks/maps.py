@@ -173,7 +173,9 @@ def pair_record(task: str, key: str, page: str, sides: Sides, query_limit: int, 
     if not pos_query or not pos_doc:
         raise NoPair("side-empty")
     more = [list(tokens)[:doc_limit] for tokens in sides.more_docs]
-    return PairRecord(task, key, page, pos_query, pos_doc, neg_query, neg_doc, [each for each in more if each])
+    return PairRecord(
+        task, key, page, pos_query, pos_doc, neg_query, neg_doc, [each for each in more if each and each != pos_doc]
+    )
 
 
 class Examples:

@@ -290,3 +290,5 @@ def keep_compiled() -> None:
     if not os.environ.get("JAX_COMPILATION_CACHE_DIR"):
         with contextlib.suppress(InputError):  # without a home directory nothing is cached
             jax.config.update("jax_compilation_cache_dir", cache_directory("xla"))
+            # JAX keeps nothing that took less than a second: a small ranker has ten programs of that kind.
+            jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)

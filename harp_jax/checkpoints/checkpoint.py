@@ -59,10 +59,15 @@ def leaf_digest(x: jax.Array) -> jax.Array:
 
 
 def digests(state: Any) -> Any:
-    """`leaf_digest` of every leaf, on every device of their mesh: each process reads them all."""
+    """`leaf_digest` of every leaf, as numpy arrays, in every process.
+
+    A program for each shape: one for all leaves compiled for seconds. One at a time: of many with collectives that wait for a
+    device of a CPU, XLA takes some for dead and aborts.
+    """
     place = getattr(jax.tree.leaves(state)[0], "sharding", None)
     everywhere = NamedSharding(place.mesh, P()) if isinstance(place, NamedSharding) else None
-    return jax.tree.map(_digest(everywhere), state)
+    compute = _digest(everywhere)
+    return jax.tree.map(lambda x: jax.device_get(compute(x)), state)
 
 
 @functools.cache
@@ -127,9 +132,7 @@ class Checkpoints:
 
         Raises InputError if this save cannot start or an earlier one failed.
         """
-        sealed = _sealed(
-            {**meta, "step": step, "config_sha256": self._config, "digests": _named(jax.device_get(digests(state)))}
-        )
+        sealed = _sealed({**meta, "step": step, "config_sha256": self._config, "digests": _named(digests(state))})
         args = self._ocp.args
         with self._writing():
             self._manager.save(step, args=args.Composite(state=args.StandardSave(state), meta=args.JsonSave(sealed)))
@@ -174,7 +177,7 @@ class Checkpoints:
         state = self._manager.restore(step, args=args.Composite(state=args.StandardRestore(abstract)))["state"]
         # Orbax casts a dtype silently; a leaf of another shape would fail in its own way.
         jax.tree.map(lambda got, want: _same_type(got, want), state, abstract)
-        found = _named(jax.device_get(digests(state)))
+        found = _named(digests(state))
         wrong = [name for name, digest in meta["digests"].items() if found.get(name) != digest]
         if wrong or len(found) != len(meta["digests"]):
             raise ValueError(f"digest mismatch in {wrong[0] if wrong else 'its structure'}")
@@ -302,7 +305,7 @@ def _read_params(manager: Any, step: int, config: str) -> dict:
         item=wanted, restore_args=ocp.checkpoint_utils.construct_restore_args(wanted), partial_restore=True
     )
     params = manager.restore(step, args=ocp.args.Composite(state=how))["state"]["params"]
-    found = {f"['params']{name}": digest for name, digest in _named(jax.device_get(digests(params))).items()}
+    found = {f"['params']{name}": digest for name, digest in _named(digests(params)).items()}
     expected = {name: digest for name, digest in meta["digests"].items() if name.startswith("['params']")}
     if found != expected:
         raise ValueError("digest mismatch in the parameters")

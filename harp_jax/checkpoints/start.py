@@ -152,7 +152,9 @@ def starting_params(
 
     def start(shape: EncoderShape, key: jax.Array) -> dict:
         narrow = replace(shape, vocab_size=vocab_size, dtype="float32")
-        fresh = jax.device_get(jax.jit(lambda k: init_params(narrow, k))(key))
+        given = {*(loaded or ())} - {*drop}  # a parameter's draw depends on its path only
+        drawn = jax.jit(lambda k: {name: tree for name, tree in init_params(narrow, k).items() if name not in given})
+        fresh = jax.device_get(drawn(key))
         if loaded is None and initialisation == "matching":
             fresh = matching_start(narrow, fresh, jax.random.fold_in(key, 1))
         for name, tree in (loaded or {}).items():

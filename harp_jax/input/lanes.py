@@ -9,7 +9,7 @@ window. Resuming repacks one window; the batches do not depend on the number of 
 import copy
 import queue
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -139,7 +139,7 @@ class Batches:
         self,
         reader: Reader,
         layout: Layout,
-        lanes: range,
+        lanes: Sequence[int],
         shares: Mapping[str, float],
         window: int,
         seed: int,

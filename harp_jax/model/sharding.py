@@ -114,12 +114,13 @@ def batch_sharding(mesh: Mesh, microbatches: int = 1) -> NamedSharding:
     return NamedSharding(mesh, BATCH if microbatches == 1 else P(None, *BATCH))
 
 
-def host_lanes(mesh: Mesh, lanes: int) -> range:
-    """The lanes whose rows this process's devices hold, as one range."""
-    sharding = batch_sharding(mesh)
-    index = sharding.addressable_devices_indices_map((lanes,))
-    spans = [s[0].indices(lanes) for s in index.values() if s is not None]
-    return range(min(s[0] for s in spans), max(s[1] for s in spans))
+def host_lanes(mesh: Mesh, lanes: int) -> list[int]:
+    """The lanes whose rows this process's devices hold, ascending, as `put` wants them.
+
+    They have gaps where JAX orders the devices of a mesh in rings over the hosts, as on TPU v4 and later.
+    """
+    index = batch_sharding(mesh).addressable_devices_indices_map((lanes,))
+    return sorted({lane for s in index.values() if s is not None for lane in range(*s[0].indices(lanes))})
 
 
 def put(batch: Mapping[str, np.ndarray], mesh: Mesh) -> dict[str, jax.Array]:

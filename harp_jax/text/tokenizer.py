@@ -270,7 +270,7 @@ class Tokenizer:
     def write(self, directory: str) -> None:
         """Writes tokenizer.json and tokenizer_config.json to a folder, and vocab.txt for BERT's WordPiece."""
         parts = json.loads(self.definition)
-        words = parts["model"]["type"] == "WordPiece" and parts["normalizer"]["type"] == "BertNormalizer"
+        words = parts["model"]["type"] == "WordPiece" and (parts["normalizer"] or {}).get("type") == "BertNormalizer"
         if words:
             with replacing(os.path.join(directory, VOCABULARY)) as file:
                 file.write("".join(f"{token}\n" for token in self.tokens))

@@ -90,10 +90,15 @@ def gradients(
 
 
 def spikes(loss: jax.Array, running: dict[str, jax.Array], deviations: float) -> jax.Array:
-    """Whether a loss is more than `deviations` standard deviations above the running mean; always false for 0."""
+    """Whether a loss is more than `deviations` standard deviations above the running mean; always false for 0.
+
+    A loss below 1, that of a hinge before any training, is no divergence: where most batches have none left, a single wrong pair
+    is many deviations above.
+    """
     if not deviations:
         return jnp.zeros((), bool)
-    return (running["seen"] >= LOSS_WINDOW) & (loss > running["mean"] + deviations * jnp.sqrt(running["variance"]))
+    limit = jnp.maximum(1.0, running["mean"] + deviations * jnp.sqrt(running["variance"]))
+    return (running["seen"] >= LOSS_WINDOW) & (loss > limit)
 
 
 def update_running_loss(loss: jax.Array, running: dict[str, jax.Array]) -> dict[str, jax.Array]:

@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -198,7 +198,9 @@ def jit_step(
     )
 
 
-def make_evaluate(config: ConfigDict, stage: Stage, objective: Objective, mesh: Mesh, lanes: range) -> Evaluate | None:
+def make_evaluate(
+    config: ConfigDict, stage: Stage, objective: Objective, mesh: Mesh, lanes: Sequence[int]
+) -> Evaluate | None:
     """Evaluates on the same `eval_batches` batches each time; None without held-out data."""
     if stage.held_out is None:
         return None
@@ -207,9 +209,12 @@ def make_evaluate(config: ConfigDict, stage: Stage, objective: Objective, mesh: 
     fixed = [batches.make()[0] for _ in range(config.eval_batches)]
     compute = jax.jit(make_eval(objective, config.seed), out_shardings=sharding.replicated(mesh))
 
+    sizes = stage.held_out.sizes
+
     def evaluate(params: dict, step: int) -> dict[str, float]:
         sums = add([jax.device_get(compute(params, sharding.put(b, mesh))) for b in fixed])
-        counts = {f"{task}_pairs": sums.get(f"pairs/{task}", 0.0) for task in stage.trivial}
+        # A stream repeats its records: a pair that is evaluated twice tells no more than once.
+        counts = {f"{task}_pairs": min(sums.get(f"pairs/{task}", 0.0), sizes[task]) for task in stage.trivial}
         return summarise(sums, stage.tasks) | counts
 
     return evaluate

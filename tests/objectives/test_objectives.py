@@ -140,12 +140,13 @@ def test_four_microbatches_give_the_gradients_of_one_batch(setting):
 def test_a_loss_spike_changes_nothing_but_the_count(setting):
     config, stage, params = setting
     optimizer = make_optimizer(config, 10)
-    state = jax.jit(lambda p: initial(p, optimizer))(params)
+    larger = {**params, "score": jax.tree.map(lambda x: 1000 * x, params["score"])}  # a loss below 1 is no spike
+    state = jax.jit(lambda p: initial(p, optimizer))(larger)
     batch = batch_of(config, stage)
     step = jax.jit(make_step(stage.objective(stage.shape), optimizer, 0, "threefry", False, spike=8.0))
     running = {"mean": np.float32(0.2), "variance": np.float32(1e-4), "seen": np.int32(LOSS_WINDOW)}
     after, sums = step({**state, "loss": running}, batch)
-    assert sums["loss"] > 0.5 and after["skipped"] == 1 and after["step"] == 1
+    assert sums["loss"] > 1 and after["skipped"] == 1 and after["step"] == 1
     for part in ("params", "opt_state", "loss"):
         before = running if part == "loss" else state[part]
         assert jax.tree.all(jax.tree.map(lambda a, b: (np.asarray(a) == np.asarray(b)).all(), before, after[part]))
@@ -162,6 +163,8 @@ def test_running_loss_and_spikes():
     assert float(running["variance"]) == pytest.approx(losses.var(), rel=1e-3)
     assert not spikes(np.float32(3.6), running, 8.0) and spikes(np.float32(4.1), running, 8.0)
     assert not spikes(np.float32(40), running, 0.0)
+    nothing_left = {"mean": np.float32(0), "variance": np.float32(1e-8), "seen": np.int32(LOSS_WINDOW)}
+    assert not spikes(np.float32(0.9), nothing_left, 8.0) and spikes(np.float32(1.1), nothing_left, 8.0)
 
 
 def test_analytic_flops_agree_with_xla_on_an_unrolled_model(tmp_path):

@@ -216,3 +216,15 @@ def test_ids_and_offsets_of_ten_scripts_are_those_of_transformers(kind, count, t
     ours = load_tokenizer(str(tmp_path))
     for line, mine, ids, offsets in zip(lines, ours.encode_batch(lines), theirs["input_ids"], theirs["offset_mapping"]):
         assert mine.ids == ours.encode(line) == ids and mine.offsets == offsets, line
+
+
+def test_a_word_piece_tokenizer_without_a_normaliser_is_saved_as_it_is(tmp_path):
+    path = changed(tmp_path / "a", TOKENIZER, normalizer=None)
+    settings = json.loads((tmp_path / "a" / SETTINGS).read_text())
+    (tmp_path / "a" / SETTINGS).write_text(json.dumps(settings | {"tokenizer_class": "PreTrainedTokenizerFast"}))
+    (bare := load_tokenizer(path)).save(str(tmp_path / "b"))
+    assert (
+        load_tokenizer(str(tmp_path / "b")).encode("The cat")
+        == bare.encode("The cat")
+        != small_tokenizer().encode("The cat")
+    )

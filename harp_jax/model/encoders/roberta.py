@@ -31,8 +31,8 @@ class XlmRobertaShape(RobertaShape):
 
 FIELDS = {
     **bert.FIELDS,
-    "type_vocab_size": ("type_vocab", 1, 1, 1 << 10),
-    "layer_norm_eps": ("layer_norm_eps", 1e-5, 0.0, 1.0),
+    "type_vocab_size": ("type_vocab", 2, 1, 1 << 10),  # transformers' defaults; published models have 1 and 1e-5
+    "layer_norm_eps": ("layer_norm_eps", 1e-12, 0.0, 1.0),
     "pad_token_id": ("pad", 1, 0, 1 << 24),
 }
 

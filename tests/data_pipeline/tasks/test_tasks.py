@@ -274,4 +274,6 @@ def test_running_text_is_cut_between_sentences():
 
 def test_what_was_drawn_twice_and_is_equal_is_stored_once():
     record = pair_record("acm", "k", "p", Sides([1, 2], [3], [1, 2], [4]), 9, 9)
+    copies = Sides([1], [3], [1], [4], more_docs=[[3], [5], []])  # a mirror of the positive page is no negative
+    assert pair_record("adp", "k", "p", copies, 9, 9).more_docs == [[5]]
     assert not record.neg_query and record.neg_doc == [4]
