@@ -84,10 +84,7 @@ def test_a_trusted_part_counts_double_and_is_kept_unless_it_is_worse():
     assert found.rungs == equal.rungs and "use BM25 + 2 × vectors (" in found.words()
     both = dict(ordered(weighted(pooled([FIRST_STAGE, vectors], "minmax"), (1, 2))))
     assert found.by_halves.inside == evaluate(QRELS, {"x": both}, "RR@10").mean["x"]["RR@10"] != equal.by_halves.inside
-    for signal, kept in (
-        (-3.0, False),
-        (0.5, True),
-    ):  # worse, and no difference shown: kept as trusted, not as any part
+    for signal, kept in ((-3.0, False), (0.5, True)):  # worse, and no difference shown
         weak = parts | {"vectors": run(signal, "noise")}
         assert decide(QRELS, FOLDS, weak).weights == {"BM25": 1.0}
         trusted = decide(QRELS, FOLDS, weak, double="vectors")

@@ -1,12 +1,17 @@
 """Every architecture against transformers in torch; `make real` adds other shapes and 8,192 tokens."""
 
+import contextlib
+
 import jax
 import numpy as np
 import pytest
+import transformers
 
+from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.huggingface import load_hf
 from harp_jax.model import attention
 from harp_jax.model.cross_encoder import Ranker
+from harp_jax.model.encoders.table import ENCODERS
 from tests.support.architectures import ARCHITECTURES, check_parity, close, rows_of, torch_model
 
 KIND = "SequenceClassification"
@@ -30,6 +35,15 @@ def test_shapes_and_lengths(name, sizes, tmp_path):
     """In float64 where that is exact: float32 rounds gradients of queries and keys at 1,000 tokens by up to 1.2e-5 (torch 4e-5)."""
     dtype = "float64" if name in EXACT else "float32"
     check_parity(tmp_path, torch_model(name, KIND, sizes), (5, 127, 128, 129, 1000), (dtype,))
+
+
+@pytest.mark.parametrize("kind", ["bert", "distilbert", "roberta", "xlm-roberta"])
+def test_what_a_config_leaves_out_is_read_as_transformers_reads_it(kind):
+    """Or refused, as sizes are."""
+    theirs, read = transformers.AutoConfig.for_model(kind).to_dict(), ENCODERS[kind].from_config
+    for name in theirs:
+        with contextlib.suppress(InputError):
+            assert read({key: value for key, value in theirs.items() if key != name}, "x") == read(theirs, "x"), name
 
 
 @pytest.mark.real
