@@ -2,9 +2,10 @@
 
 python benchmarks/device.py [--small] [--only=step,torch]
 
-1. losses and gradients of every attention implementation against "xla" in float32; 2. the pre-training step (BERT-base, 128
-pairs in rows of 512) through `train`, from TFRecords where TensorFlow is installed, and the same step in PyTorch; 3. a training
-killed and resumed; 4. re-ranking, and sentence-transformers' CrossEncoder; 5. scores in float32 against those of the processor.
+1. the pre-training step (BERT-base, 128 pairs in rows of 512) through `train`, from TFRecords where TensorFlow is installed, and
+the same step in PyTorch; 2. losses and gradients of every attention implementation against "xla" in float32; 3. scores in float32
+against those of the processor; 4. re-ranking, and sentence-transformers' CrossEncoder; 5. a training killed and resumed; 6. on a
+GPU PyTorch's step again, compiled, which takes minutes.
 Documents are random with the lengths of Wikipedia's passages, parameters are random. Each part is a process of its own, since a
 device belongs to one. `--small`: a few seconds a part on a processor, as the test does. What is not installed is named in its
 row. `--only`: some of the parts, where a command may not take ten minutes.
@@ -31,7 +32,7 @@ SIZES = {  # layers, hidden, heads, row length, pairs of a batch, steps, pairs t
     False: (12, 768, 12, 512, 128, 40, 2000),
     True: (2, 64, 2, 128, 8, 12, 20),
 }
-PARTS = ("attention", "step", "torch", "resume", "rerank", "scores")
+PARTS = ("step", "torch", "attention", "scores", "rerank", "resume", "compiled")  # what is wanted most comes first
 RATE = "tokens_per_second"
 
 
@@ -213,16 +214,16 @@ def resume(args: argparse.Namespace, folder: str) -> None:
     row("killed and resumed", f"{same} of {len(losses[0])} losses are those of a training left alone")
 
 
-def torch_step(args: argparse.Namespace, folder: str) -> None:
+def torch_step(args: argparse.Namespace, folder: str, compiled: bool = False) -> None:
     """The same step in PyTorch."""
-    what = "the same step in PyTorch"
+    what = "the same step in PyTorch" + (", compiled" if compiled else "")
     if importlib.util.find_spec("torch") is None:
         row(what, "torch is not installed")
         return
     layers, hidden, heads, _, pairs, steps, _ = SIZES[args.small]
     given = {"layers": layers, "hidden": hidden, "heads": heads, "pairs": pairs, "steps": steps, "mode": "tuned"}
     given |= {"dtype": "float32" if args.small else "bfloat16", "tokenizer": f"{folder}/tokenizer"}
-    done = program("step_torch.py", **given)
+    done = program("step_torch.py", *(() if compiled else ("--eager",)), **given)
     found = re.search(r"(\d+) real tokens/s", done.stdout)
     if found is None:
         row(what, failure(done))
@@ -258,8 +259,14 @@ def compare_scores(args: argparse.Namespace, folder: str) -> None:
     row("scores in float32", f"apart from the processor's by {np.abs(there - here).max() / np.abs(here).max():.1e}")
 
 
-def program(name: str, **given: object) -> subprocess.CompletedProcess:
-    command = [sys.executable, f"{HERE}/{name}", *(f"--{key}={value}" for key, value in given.items())]
+def compiled_torch_step(args: argparse.Namespace, folder: str) -> None:
+    """On a processor PyTorch's step is never compiled."""
+    if not args.small:
+        torch_step(args, folder, compiled=True)
+
+
+def program(name: str, *flags: str, **given: object) -> subprocess.CompletedProcess:
+    command = [sys.executable, f"{HERE}/{name}", *flags, *(f"--{key}={value}" for key, value in given.items())]
     return subprocess.run(command, capture_output=True, text=True)
 
 
@@ -279,6 +286,7 @@ def main() -> None:
         inside[args.part](args.small, args.folder)
         return
     outside = {"torch": torch_step, "resume": resume, "rerank": rerank, "scores": compare_scores}
+    outside["compiled"] = compiled_torch_step
     with tempfile.TemporaryDirectory() as folder:
         started = time.monotonic()
         if (found := run("prepare", args, folder, **CPU)).returncode:

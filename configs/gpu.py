@@ -2,9 +2,9 @@
 
 harp train --config=configs/gpu.py --workdir=runs/harp --config.data="('enwiki',)" --config.init=bert-base-uncased/
 
-Hardware: any NVIDIA GPU with bfloat16; `lanes` must be a multiple of the number of GPUs. Time: about 33 hours on one H200 at
-40 % utilisation, estimated from FLOPs. Figure: not run yet; see configs/tpu_v3.py, which sets all other fields. Bit-exact
-resume on GPU also requires XLA_FLAGS=--xla_gpu_deterministic_ops=true.
+Hardware: any NVIDIA GPU with bfloat16; `lanes` must be a multiple of the number of GPUs. Time: about 44 hours on one H200, from the
+35 % of its peak that a step had (docs/accelerators.md). Figure: not run yet; see configs/tpu_v3.py, which sets all other fields.
+Bit-exact resume on GPU also requires XLA_FLAGS=--xla_gpu_deterministic_ops=true.
 """
 
 from harp_jax.configs import tpu_v3

@@ -170,9 +170,11 @@ def vocabulary_cross_entropy(
 
 def _vocabulary_forward(hidden: jax.Array, embedding: jax.Array, bias: jax.Array, targets: jax.Array) -> tuple:
     wide, narrow = jnp.promote_types(hidden.dtype, jnp.float32), hidden.dtype
-    # The bias is an extra column: adding it, and summing its gradient, would be separate passes over the logits.
-    words = jnp.concatenate([embedding, bias[:, None]], axis=1).astype(narrow)
-    extended = jnp.concatenate([hidden, jnp.ones((*targets.shape, 1), narrow)], axis=2)
+    # The bias is an extra column: adding it, and summing its gradient, would be separate passes over the logits. A GPU's fast
+    # kernels need rows of a multiple of 8 numbers: of 769, one product of BERT-base took 1.6 ms instead of .5 on an H200.
+    more = 0 if place_of(hidden).platform == "cpu" else 7
+    words = jnp.pad(jnp.concatenate([embedding, bias[:, None]], axis=1), ((0, 0), (0, more))).astype(narrow)
+    extended = jnp.concatenate([hidden, jnp.ones((*targets.shape, 1 + more), narrow)], axis=2)
     logits = jnp.einsum("rmh,vh->rmv", extended, words, preferred_element_type=wide)
     top = logits.max(-1)
     target = jnp.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
@@ -187,14 +189,15 @@ def _vocabulary_backward(stored: tuple, cotangents: tuple) -> tuple:
     """Two products with the bracket; g/total scales the small operands. The empty arrays carry the gradients' dtypes."""
     extended, words, bracket, total, embedding, bias = stored
     scale = (cotangents[0] / total)[..., None]
+    size = embedding.shape[1]
     # Without the bias's column, which makes an odd number of outputs.
-    to_hidden = jnp.einsum("rmv,vh->rmh", bracket, words[:, :-1], preferred_element_type=total.dtype) * scale
+    to_hidden = jnp.einsum("rmv,vh->rmh", bracket, words[:, :size], preferred_element_type=total.dtype) * scale
     # As [H, vocab]: transposing this is cheaper than transposing the bracket. Over rows and positions as one dimension: XLA copies
     # the bracket to sum over two.
     scaled, tall = (x.reshape(-1, x.shape[-1]) for x in ((extended * scale).astype(extended.dtype), bracket))
     to_words = as_computed(jnp.einsum("nh,nv->hv", scaled, tall, preferred_element_type=total.dtype), scaled).T
     hidden = to_hidden.astype(extended.dtype)
-    return hidden, to_words[:, :-1].astype(embedding.dtype), to_words[:, -1].astype(bias.dtype), None
+    return hidden, to_words[:, :size].astype(embedding.dtype), to_words[:, size].astype(bias.dtype), None
 
 
 def _add_at(x: jax.Array, index: jax.Array, update: jax.Array) -> jax.Array:

@@ -1,6 +1,7 @@
 """What encoders and heads are built of: dropout, layer norms, word embeddings, GELU, initialisation, rematerialisation."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import flax.linen as nn
@@ -25,14 +26,53 @@ class Norm(nn.LayerNorm):
     """Layer norm computed in at least float32 (bfloat16 means lose three digits), returned in the input's dtype."""
 
     def __call__(self, x: jax.Array) -> jax.Array:  # type: ignore[override]
-        return frugal(lambda norm, x: nn.LayerNorm.__call__(norm, x).astype(x.dtype), self, x)
+        if self.is_initializing() or place_of(x).platform != "gpu":
+            return super().__call__(x).astype(x.dtype)
+        params = self.variables["params"]
+        return normalised(x, params["scale"], params.get("bias"), self.epsilon)
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(3,))
+def normalised(x: jax.Array, scale: jax.Array, bias: jax.Array | None, epsilon: float) -> jax.Array:
+    """Layer norm over the last axis, of which the backward pass is given x, the means and the deviations alone.
+
+    For JAX's derivative XLA stores normalised float32 numbers: norms, residuals and dropout then took 11.1 ms of an H200's step of
+    BERT-base instead of 8.2.
+    """
+    return _normalised_forward(x, scale, bias, epsilon)[0]
+
+
+def _normalised_forward(x: jax.Array, scale: jax.Array, bias: jax.Array | None, epsilon: float) -> tuple:
+    wide = x.astype(jnp.promote_types(x.dtype, jnp.float32))
+    mean = wide.mean(-1, keepdims=True)
+    inverse = lax.rsqrt(jnp.square(wide - mean).mean(-1, keepdims=True) + epsilon)
+    y = (wide - mean) * (inverse * scale)
+    y = y if bias is None else y + bias
+    return y.astype(x.dtype), (x, scale, bias, mean, inverse)
+
+
+def _normalised_backward(epsilon: float, stored: tuple, given: jax.Array) -> tuple:
+    x, scale, bias, mean, inverse = stored
+    slopes = given.astype(mean.dtype)
+    unit = (x.astype(mean.dtype) - mean) * inverse
+    inner = slopes * scale
+    along = (inner * unit).mean(-1, keepdims=True)
+    to_x = inverse * (inner - inner.mean(-1, keepdims=True) - unit * along)
+    # Else XLA would store slopes · unit, because it is part of sums over rows and over columns.
+    x, slopes, mean, inverse = lax.optimization_barrier((x, given, mean, inverse))
+    slopes, rows = slopes.astype(mean.dtype), tuple(range(x.ndim - 1))
+    to_scale = (slopes * (x.astype(mean.dtype) - mean) * inverse).sum(rows).astype(scale.dtype)
+    return to_x.astype(x.dtype), to_scale, None if bias is None else slopes.sum(rows).astype(bias.dtype)
+
+
+normalised.defvjp(_normalised_forward, _normalised_backward)
 
 
 def frugal(function: Callable[[Any, jax.Array], jax.Array], module: nn.Module, x: jax.Array) -> jax.Array:
     """function(module, x), of which a GPU stores x alone for the backward pass and recomputes what lies within: no product.
 
-    XLA would store the float32 inputs of layer norms beside their bfloat16 originals, and GELU's result beside its input.
-    Reading them costs a GPU as much as computing them again. A CPU computes erf too slowly, and a TPU was not compared.
+    XLA would store GELU's result beside its input, and reading it costs a GPU as much as computing it again. A CPU computes erf too
+    slowly, and a TPU was not compared.
     """
     if place_of(x).platform == "gpu" and not module.is_initializing():
         function = nn.remat(function)
@@ -81,7 +121,7 @@ def attention_of(layer: Any, x: jax.Array, at: jax.Array | None) -> str:
 def rematerialised(layer: type[nn.Module], policy: str) -> type[nn.Module]:
     """A layer, called with (x, its rows, deterministic, positions), with what the backward pass recomputes instead of storing:
 
-    "none"    nothing but GELU and norms on a GPU (`frugal`): fastest if memory suffices
+    "none"    nothing but GELU on a GPU (`frugal`): fastest if memory suffices
     "dots"    all but the projections: attention scores, softmax, GELU, norms, dropout
     "layer"   everything but the layer's input: a third more FLOPs, the least memory
     """
@@ -103,6 +143,14 @@ class Words(nn.Embed):
         """[rows, T] int32 → [rows, T, hidden]."""
         words = self.embedding.astype(self.dtype)
         return by_parts(lambda words, tokens: jnp.take(words, tokens, axis=0), words, tokens)
+
+
+def few(table: jax.Array, numbers: jax.Array) -> jax.Array:
+    """The rows of a table of few: table [n, hidden], numbers [rows, T] → [rows, T, hidden].
+
+    The gradient of a lookup adds up thousands of positions in each of these rows, which a GPU does one after another.
+    """
+    return sum(jnp.where((numbers == n)[..., None], row, 0) for n, row in enumerate(table))  # type: ignore[return-value]
 
 
 class Dropout(nn.Module):

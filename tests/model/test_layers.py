@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,7 +18,7 @@ from harp_jax.model.attention import Place
 from harp_jax.model.cross_encoder import Ranker
 from harp_jax.model.cross_encoder import vocabulary_cross_entropy as cross_entropy
 from harp_jax.model.encoders import bert
-from harp_jax.model.layers import Dropout, random_words
+from harp_jax.model.layers import Dropout, few, random_words
 from tests.support.tiny_bert import CONFIG, PAIRS, pair_batch, random_params, small_tokenizer
 
 PARAMS = random_params(CONFIG)
@@ -78,6 +79,30 @@ def test_a_gpu_stores_less_and_computes_the_same(monkeypatch):
     assert less < 0.8 * stored
     np.testing.assert_allclose(same, value, rtol=1e-6)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6), gradients, slopes)
+
+
+@pytest.mark.parametrize("biased", [True, False])
+def test_the_layer_norm_of_gpus_is_that_of_flax(biased):
+    rng = np.random.default_rng(0)
+    x, slopes = (jnp.asarray(rng.normal(1, 3, (3, 7, 33)), jnp.float32) for _ in range(2))
+    norm = nn.LayerNorm(epsilon=1e-5, use_bias=biased, use_fast_variance=False)
+    params = {"scale": rng.normal(size=33).astype(np.float32), "bias": rng.normal(size=33).astype(np.float32)}
+    params = params if biased else {"scale": params["scale"]}
+    theirs = jax.vjp(lambda x, p: norm.apply({"params": p}, x), x, params)
+    ours = jax.vjp(lambda x, p: layers.normalised(x, p["scale"], p.get("bias"), 1e-5), x, params)
+    for a, b in zip(jax.tree.leaves((ours[0], ours[1](slopes))), jax.tree.leaves((theirs[0], theirs[1](slopes)))):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+
+
+def test_rows_of_a_small_table_are_looked_up():
+    rng = np.random.default_rng(0)
+    table, numbers = rng.normal(size=(3, 5)).astype(np.float32), rng.integers(0, 3, (4, 6))
+    found, back = jax.vjp(lambda table: few(table, numbers), jnp.asarray(table))
+    np.testing.assert_array_equal(found, table[numbers])
+    slopes = rng.normal(size=(4, 6, 5)).astype(np.float32)
+    expected = np.zeros_like(table)
+    np.add.at(expected, numbers, slopes)
+    np.testing.assert_allclose(back(slopes)[0], expected, rtol=1e-5, atol=1e-6)
 
 
 def test_the_gradient_of_the_words_copies_no_logits():

@@ -31,6 +31,7 @@ from harp_jax.model.layers import (
     Words,
     attention_of,
     dense,
+    few,
     frugal,
     gelu,
     initializer,
@@ -38,6 +39,7 @@ from harp_jax.model.layers import (
     picked,
     rematerialised,
 )
+from harp_jax.model.products import dot_general
 
 
 @dataclass(frozen=True)
@@ -78,12 +80,27 @@ def to_config(shape: BertShape) -> dict[str, Any]:
     return {"model_type": "bert", **{field: getattr(shape, ours) for field, (ours, *_) in FIELDS.items()}, **FIXED}
 
 
+class ToHeads(nn.Module):
+    """A dense layer to [rows, T, heads, head_dim], whose sum with the bias is a matrix: cuBLASLt then adds it as it multiplies."""
+
+    config: BertShape
+
+    @nn.compact
+    def __call__(self, x: jax.Array) -> jax.Array:
+        c, split = self.config, (self.config.heads, self.config.head_dim)
+        drawn = lambda key, shape: initializer(c)(key, (c.hidden, c.hidden)).reshape(shape)  # noqa: E731
+        kernel = self.param("kernel", drawn, (c.hidden, *split)).astype(c.dtype).reshape(c.hidden, c.hidden)
+        bias = self.param("bias", nn.initializers.zeros, split).astype(c.dtype)
+        product = dot_general(x.astype(c.dtype), kernel, (((x.ndim - 1,), (0,)), ((), ())))
+        return (product + bias.reshape(-1)).reshape(*x.shape[:-1], *split)
+
+
 class SelfAttention(nn.Module):
     config: BertShape
 
     def setup(self) -> None:
         c = self.config
-        self.query, self.key, self.value = (nn.DenseGeneral((c.heads, c.head_dim), **dense(c)) for _ in range(3))
+        self.query, self.key, self.value = (ToHeads(c) for _ in range(3))
         self.output = nn.DenseGeneral(c.hidden, axis=(-2, -1), **dense(c))
         self.norm = layer_norm(c)
         self.drop, self.drop_weights = Dropout(c.dropout), Dropout(c.attention_dropout)
@@ -150,7 +167,7 @@ class Embeddings(nn.Module):
         places = positions + self.config.first_position
         x = self.word(tokens) + self.position(places)
         if self.config.type_vocab:
-            x += self.token_type(types)
+            x += few(self.token_type.embedding, types)
         return self.drop(self.norm(x).astype(self.config.dtype), deterministic)
 
 
