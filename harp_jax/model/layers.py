@@ -53,7 +53,8 @@ def _normalised_forward(x: jax.Array, scale: jax.Array, bias: jax.Array | None, 
 
 def _normalised_backward(epsilon: float, stored: tuple, given: jax.Array) -> tuple:
     x, scale, bias, mean, inverse = stored
-    slopes = given.astype(mean.dtype)
+    # Else XLA would keep the float32 sum that x was rounded from, where a GPU adds no bfloat16 (before Hopper).
+    x, slopes = lax.optimization_barrier(x), given.astype(mean.dtype)
     unit = (x.astype(mean.dtype) - mean) * inverse
     inner = slopes * scale
     along = (inner * unit).mean(-1, keepdims=True)
