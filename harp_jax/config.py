@@ -361,6 +361,15 @@ def check_training(config: ConfigDict) -> None:
         ),
         (not config.steps and not config.epochs, "steps=0 and --config.epochs=0: set either"),
         (
+            stage == "coarse_tune" and config.eval_every,
+            f"eval_every={config.eval_every}: coarse-tuning holds nothing out to evaluate on; set it to 0",
+        ),
+        (
+            stage in ("finetune", "neural_ir") and config.eval_every and not config.select,
+            f"eval_every={config.eval_every}: queries are held out for `select` alone; "
+            "set --config.select=RR@10, or eval_every to 0",
+        ),
+        (
             not config.get("init", "") and shape.get("hidden", 0) % shape.get("heads", 1),
             f"model.hidden={shape.get('hidden')} must be a multiple of model.heads={shape.get('heads')}",
         ),

@@ -30,6 +30,7 @@ def test_training_fields_out_of_range(field, run):
     ("changes", "message"),
     [
         ({"epochs": 0.0}, r"--config\.steps=0 and --config\.epochs=0"),
+        ({"eval_every": 50}, r"eval_every=50: .* --config\.select=RR@10, or eval_every to 0"),
         ({"rank_loss": "kl"}, r"--config\.teacher is a run that .* learn from: set both or neither"),
     ],
 )

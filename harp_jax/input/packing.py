@@ -63,7 +63,7 @@ class Reader(Protocol):
     sizes: Mapping[str, int]
 
     def read(self, lane: int, task: str, start: int, count: int) -> list[Group]:
-        """Records `start` … `start + count - 1` of the lane's endless stream of a task, as groups."""
+        """Records `start` … `start + count - 1` of the lane's endless stream of a task, as groups; a long text is several."""
 
 
 @dataclass(frozen=True)
@@ -146,8 +146,14 @@ def pair_sequences(
 
 
 def text_sequence(text: np.ndarray, length: int, template: Template) -> Sequence:
-    """Running text as a sequence of at most `length` tokens, all of which may be masked."""
+    """The beginning of a text as a sequence of at most `length` tokens, all of which may be masked."""
     return Sequence(text[: length - template.around_text], None, 0, -1, template)
+
+
+def text_sequences(text: np.ndarray, length: int, template: Template) -> list[Sequence]:
+    """Running text as the fewest sequences of at most `length` tokens, about equally long; all tokens may be masked."""
+    pieces = max(1, math.ceil(len(text) / (length - template.around_text)))
+    return [text_sequence(piece, length, template) for piece in np.array_split(text, pieces)]
 
 
 class Placement(NamedTuple):

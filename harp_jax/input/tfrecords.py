@@ -17,7 +17,7 @@ import numpy as np
 
 from harp_jax.base.errors import InputError, needs
 from harp_jax.base.randomness import generator
-from harp_jax.input.packing import Group, pair_sequences, text_sequence
+from harp_jax.input.packing import Group, pair_sequences, text_sequences
 from harp_jax.input.records import (
     MORE_FEATURES,
     PAIR_FEATURES,
@@ -38,6 +38,8 @@ os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 
 # With at least this many shards per lane, lanes read whole shards: their epochs then differ in length by at most a quarter.
 WHOLE_SHARDS = 4
+
+CACHE_BYTES = 1 << 30  # of shards kept in memory; as many as the lanes are reading stay, whatever they take
 
 
 def find_shards(directory: str, task: str, split: str) -> list[Shard]:
@@ -81,7 +83,7 @@ class RecordReader:
         template: Template,
         negatives: int = 1,
         taught: bool = False,
-        cached_shards: int = 64,
+        cache_bytes: int = CACHE_BYTES,
     ) -> None:
         require_tensorflow()
         self.tasks, self.split, self.lanes, self.seed = tuple(tasks), split, lanes, seed
@@ -96,7 +98,8 @@ class RecordReader:
             )
         self._verified: set[str] = set()  # shards whose content was compared with the manifest
         self._cache: OrderedDict[str, list[bytes]] = OrderedDict()
-        self._cached_shards = cached_shards
+        self._sizes: dict[str, int] = {}  # bytes of the shards in the cache
+        self._cache_bytes = cache_bytes
         self._epoch_start: dict[tuple[int, str], tuple[int, int]] = {}
 
     def _share(self, lane: int, task: str, epoch: int) -> list[tuple[Shard, slice]]:
@@ -147,10 +150,10 @@ class RecordReader:
             batch = next(iter(tensorflow().data.TFRecordDataset(path).batch(shard.records + 1)), None)
             records = [] if batch is None else batch.numpy().tolist()
         self._verified.add(shard.path)
-        self._cache[shard.path] = records
+        self._cache[shard.path], self._sizes[shard.path] = records, shard.bytes
         # Lanes take turns, each with a shard of its own of every task: with room for fewer, each turn would read them all again.
-        if len(self._cache) > max(self._cached_shards, len(self._epoch_start) * 5 // 4):
-            self._cache.popitem(last=False)
+        while len(self._cache) > len(self._epoch_start) * 5 // 4 and sum(self._sizes.values()) > self._cache_bytes:
+            self._sizes.pop(self._cache.popitem(last=False)[0])
         return records
 
     def _parse(self, task: str, rows: list[bytes]) -> list[Group]:
@@ -171,7 +174,8 @@ class RecordReader:
             )  # np.split takes thrice as long
         number = self.tasks.index(task)
         if task == TEXT_TASK:
-            return [Group(number, (text_sequence(text, self.length, self.template),)) for text in columns[0]]
+            texts = (text_sequences(text, self.length, self.template) for text in columns[0])
+            return [Group(number, (sequence,)) for pieces in texts for sequence in pieces]
         teacher = parsed[TEACHER].to_list() if self.taught else [()] * len(rows)
         groups = []
         for pq, pd, nq, nd, more, lengths, scores in zip(*columns, teacher):

@@ -136,9 +136,10 @@ def _groups(root: Path) -> Iterator[Limit]:
             break
         total, used = (_number(_read(folder / name)) for name in ("memory.max", "memory.current"))
         if total is not None and used is not None:
-            # Files that were read and are not in use are given up first.
-            unused = _number(_table(folder / "memory.stat", " ").get("inactive_file", "")) or 0
-            yield Limit("limit of the control group", total, max(0, total - max(0, used - unused)))
+            # Pages of files that were read or written count as used, and are given up before anything fails.
+            kept = _table(folder / "memory.stat", " ")
+            files = sum(_number(kept.get(name, "")) or 0 for name in ("inactive_file", "active_file"))
+            yield Limit("limit of the control group", total, max(0, total - max(0, used - files)))
 
 
 def _process(root: Path) -> Iterator[Limit]:

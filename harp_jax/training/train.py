@@ -148,7 +148,8 @@ def _train(
     batches = Batches(stage.reader, stage.layout, lanes, stage.shares, window, config.seed, cursors, config.workers)
     evaluate = make_evaluate(config, stage, objective, mesh, lanes)
     if stage.selection is not None:
-        evaluate = together(evaluate, stage.selection(shape, workdir))
+        select = stage.selection(shape, workdir)
+        evaluate = together(evaluate, lambda params, step: select(whole(params), step))
     metrics = MetricsLog(workdir, -1 if restored is None else start, first_process)
     cleanup.callback(metrics.close)
     flops = batch_flops(config, stage, shape, objective)
@@ -223,6 +224,15 @@ def make_evaluate(
         return summarise(sums, stage.tasks) | counts
 
     return evaluate
+
+
+def whole(params: dict) -> dict:
+    """Parameters that one host can read: `mesh.fsdp` and `mesh.model` may leave it a part. Every process calls this."""
+    if jax.process_count() == 1:
+        return params
+    from jax.experimental import multihost_utils
+
+    return jax.device_put(multihost_utils.process_allgather(params, tiled=True))
 
 
 def together(evaluate: Evaluate | None, select: Evaluate) -> Evaluate:

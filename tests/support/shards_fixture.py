@@ -29,8 +29,8 @@ def write_job(
             with tensorflow().io.TFRecordWriter(path) as writer:
                 for key in range(1000 * number, 1000 * number + count):
                     values = [ids.tolist() for ids in pair(key, task)]
-                    features = {"text": values[1]} if task == "mlm" else given or dict(zip(PAIR_FEATURES, values))
-                    writer.write(serialise(task, f"{task}:{key}", f"page{key}", features))
+                    made = {"text": values[1]} if task == "mlm" else dict(zip(PAIR_FEATURES, values))
+                    writer.write(serialise(task, f"{task}:{key}", f"page{key}", given or made))
             size, digest = os.path.getsize(path), sha256_file(path)
             shards.append({"file": os.path.basename(path), "records": count, "bytes": size, "sha256": digest})
         splits[split_name(task, split)] = {"records": sum(counts), "shards": shards}

@@ -71,6 +71,6 @@ if __name__ == "__main__":
     workdir = options.pop("workdir", os.path.join(sys.argv[1], "run"))
     tiny = tiny_config(sys.argv[1], **{k: ast.literal_eval(v) for k, v in options.items()})
     try:
-        train(tiny, workdir, tiny_stage(tiny))
+        train(tiny, workdir, None if tiny.data else tiny_stage(tiny))
     except InputError as error:
         fail(error)

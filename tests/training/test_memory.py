@@ -19,7 +19,7 @@ HALF_USED = {
     # of 8 GiB, 7 are used, of these 2 by files that the kernel gives up
     f"{GROUP}/memory.max": f"{8 * GIB}\n",
     f"{GROUP}/memory.current": f"{7 * GIB}\n",
-    f"{GROUP}/memory.stat": f"anon 1\ninactive_file {2 * GIB}\n",
+    f"{GROUP}/memory.stat": f"anon 1\ninactive_file {GIB}\nactive_file {GIB}\n",
 }
 MACHINE = Limit("memory of the machine", 64 * GIB, 40 * GIB)
 

@@ -1,32 +1,54 @@
 """Pre-training that stops early: the parameters that rank the queries of held-out pages best are kept."""
 
+import os
+from pathlib import Path
+
 import jax
+import numpy as np
 import pytest
 
 from harp_jax.base.errors import InputError
+from harp_jax.checkpoints.checkpoint import load_params
+from harp_jax.checkpoints.huggingface import load_hf
 from harp_jax.checkpoints.recorded import best, read_metrics
 from harp_jax.training.stages.pretrain import pretrain_stage
 from harp_jax.training.train import train
 from tests.support.ranking_collection import write_collection
 from tests.support.shards_fixture import write_job
 from tests.support.tiny_run import tiny_config
+from tests.support.training_processes import two_processes
 
 
-def test_the_best_of_all_evaluations_is_kept_beside_the_pairs_metrics(tmp_path):
-    write_collection(tmp_path)
-    write_job(str(tmp_path / "pairs"), {"qdm": [400]}, validation=[100])
+def selecting(directory: Path) -> dict[str, object]:
+    """Pairs and judged queries in `directory`, and the fields of a pre-training that selects by them."""
+    write_collection(directory)
+    write_job(str(directory / "pairs"), {"qdm": [400]}, validation=[100])
     files = {"docs": "docs.tsv", "queries": "queries.tsv", "qrels": "qrels.txt", "candidates": "run.trec"}
     # A ruinous rate at the end: the last parameters are not the best.
     options = {"tasks": ("qdm",), "mlm_weight": 0.0, "learning_rate": 3e-2, "schedule": "constant", "steps": 15}
-    config = tiny_config(
-        str(tmp_path),
-        data=(str(tmp_path / "pairs"),),
-        select="RR@10",
-        eval_every=5,
-        eval_batches=1,
-        **{name: str(tmp_path / file) for name, file in files.items()},
-        **options,
-    )
+    select = {"data": (str(directory / "pairs"),), "select": "RR@10", "eval_every": 5, "eval_batches": 1}
+    return {**options, **select, **{name: str(directory / file) for name, file in files.items()}}
+
+
+def test_two_processes_that_share_the_parameters_select_by_all_of_them(tmp_path):
+    fields = {
+        **selecting(tmp_path),
+        "steps": 5,
+        "mesh.fsdp": 2,
+        "learning_rate": 0.0,
+    }  # so that it keeps what it ends with
+    for process in two_processes(tmp_path, *(f"{name}={value!r}" for name, value in fields.items()), devices=1):
+        _, errors = process.communicate(timeout=480)
+        assert process.returncode == 0, errors[-2000:]
+    workdir = str(tmp_path / "run")
+    _, kept = load_hf(os.path.join(workdir, "selected", best(workdir)["model"]))
+    last = load_params(workdir)[0]
+    for name, parameters in kept["encoder"].items():  # without the rows that pad the vocabulary
+        jax.tree.map(lambda x, y: np.testing.assert_array_equal(x, y[: len(x)]), parameters, last["encoder"][name])
+
+
+def test_the_best_of_all_evaluations_is_kept_beside_the_pairs_metrics(tmp_path):
+    config = tiny_config(str(tmp_path), **selecting(tmp_path))
     workdir = str(tmp_path / "run")
     train(config, workdir, devices=jax.devices()[:1])
     rows = [row for row in read_metrics(workdir) if row["split"] == "validation"]
