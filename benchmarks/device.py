@@ -220,6 +220,11 @@ def torch_step(args: argparse.Namespace, folder: str, compiled: bool = False) ->
     if importlib.util.find_spec("torch") is None:
         row(what, "torch is not installed")
         return
+    import torch
+
+    if not (args.small or torch.cuda.is_available()):
+        row(what, "torch finds no GPU")
+        return
     layers, hidden, heads, _, pairs, steps, _ = SIZES[args.small]
     given = {"layers": layers, "hidden": hidden, "heads": heads, "pairs": pairs, "steps": steps, "mode": "tuned"}
     given |= {"dtype": "float32" if args.small else "bfloat16", "tokenizer": f"{folder}/tokenizer"}
@@ -260,7 +265,7 @@ def compare_scores(args: argparse.Namespace, folder: str) -> None:
 
 
 def compiled_torch_step(args: argparse.Namespace, folder: str) -> None:
-    """On a processor PyTorch's step is never compiled."""
+    """PyTorch's step is compiled on a GPU only."""
     if not args.small:
         torch_step(args, folder, compiled=True)
 

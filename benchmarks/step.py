@@ -30,7 +30,7 @@ from harp_jax.text.tokenizer import Template, Tokenizer
 from harp_jax.training.machine import batch_flops, peak_flops
 from harp_jax.training.stages.pretrain import pretrain_stage
 from harp_jax.training.step import initial, make_step
-from harp_jax.training.train import make_optimizer, place, state_shardings
+from harp_jax.training.train import abstract_state, make_optimizer, place
 
 
 class CollectionReader:
@@ -104,10 +104,8 @@ def main() -> None:
     stage = dataclasses.replace(stage, reader=reader, layout=layout)
     mesh = sharding.make_mesh(c)
     optimizer = make_optimizer(c, 1000)
-    shardings = state_shardings(stage.family, stage.shape, optimizer, mesh)
-    state = jax.jit(lambda p: initial(p, optimizer))(
-        place(stage.start(stage.shape, jax.random.key(0)), shardings["params"])
-    )
+    shardings = jax.tree.map(lambda x: x.sharding, abstract_state(stage.family, stage.shape, optimizer, mesh)["params"])
+    state = jax.jit(lambda p: initial(p, optimizer))(place(stage.start(stage.shape, jax.random.key(0)), shardings))
     objective = stage.objective(stage.shape)
     step = jax.jit(make_step(objective, optimizer, 0, c.prng, args.dropout > 0), donate_argnums=0)
     stream = iter(Batches(reader, layout, range(c.lanes), stage.shares, c.window, 0))

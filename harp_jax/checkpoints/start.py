@@ -41,6 +41,8 @@ def encoder_and_tokenizer(config: ConfigDict) -> tuple[EncoderShape, Tokenizer, 
         kind = encoder_of(m.model_type, "--config.model.model_type").shape
         wide = round(kind.widening * m.hidden)
         shape = kind(tokenizer.size, m.layers, m.hidden, m.heads, wide, m.max_positions, pad=tokenizer.pad)
+        if shape.type_vocab:  # RoBERTa's has one by default
+            shape = replace(shape, type_vocab=max(shape.type_vocab, tokenizer.template.second_type + 1))
     if config.row_length > shape.max_positions:
         raise InputError(
             f"row_length={config.row_length} exceeds the encoder's {shape.max_positions} positions; lower it"

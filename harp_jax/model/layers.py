@@ -34,9 +34,9 @@ class Norm(nn.LayerNorm):
 
 @partial(jax.custom_vjp, nondiff_argnums=(3,))
 def normalised(x: jax.Array, scale: jax.Array, bias: jax.Array | None, epsilon: float) -> jax.Array:
-    """Layer norm over the last axis, of which the backward pass is given x, the means and the deviations alone.
+    """Layer norm over the last axis, of which the backward pass is given x, the means and the reciprocal deviations alone.
 
-    For JAX's derivative XLA stores normalised float32 numbers: norms, residuals and dropout then took 11.1 ms of an H200's step of
+    JAX's derivative keeps more: norms, residuals and dropout then took 11.1 ms of an H200's step of
     BERT-base instead of 8.2.
     """
     return _normalised_forward(x, scale, bias, epsilon)[0]

@@ -27,7 +27,7 @@ from harp_jax.training.machine import batch_flops, data_sheet, gib, peak_flops, 
 from harp_jax.training.program import Contents, collectives, contents
 from harp_jax.training.step import State
 from harp_jax.training.topologies import compiler_options, topology_devices
-from harp_jax.training.train import STAGES, abstract_state, jit_step, make_optimizer, padded, state_shardings, train
+from harp_jax.training.train import STAGES, abstract_state, jit_step, make_optimizer, padded, train
 
 log = logging.getLogger(__name__)
 
@@ -70,8 +70,8 @@ def compile_step(config: ConfigDict, devices: list[jax.Device], rows: int | None
         stage = dataclasses.replace(stage, layout=layout)
     shape = padded(stage.shape, mesh)
     optimizer = make_optimizer(config, max(stage.steps, 1))
-    shardings = state_shardings(stage.family, shape, optimizer, mesh)
-    state = abstract_state(stage.family, shape, optimizer, shardings)
+    state = abstract_state(stage.family, shape, optimizer, mesh)
+    shardings = jax.tree.map(lambda x: x.sharding, state)
     split = sharding.batch_sharding(mesh, layout.microbatches)
     batch = {
         name: jax.ShapeDtypeStruct(shape_, dtype, sharding=split)

@@ -16,7 +16,7 @@ import jax
 from harp_jax.base.errors import InputError
 
 HOST = 8  # GPUs in a machine
-# Tuning kernels means running them, so XLA then takes its defaults: Triton for the matrix products.
+# Tuning kernels means running them; without it XLA takes its defaults.
 NOT_TUNED: dict[str, str | bool] = {"xla_gpu_autotune_level": "0"}
 
 

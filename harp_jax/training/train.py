@@ -124,10 +124,11 @@ def _train(
         mirror.send()
 
     optimizer = make_optimizer(config, stage.steps)
-    shardings = state_shardings(stage.family, shape, optimizer, mesh)
+    described = abstract_state(stage.family, shape, optimizer, mesh)
+    shardings = jax.tree.map(lambda x: x.sharding, described)
     checkpoints = Checkpoints(workdir, f"{home}/checkpoints" if mirror is not None else "")
     cleanup.callback(checkpoints.close)
-    restored = checkpoints.restore(abstract_state(stage.family, shape, optimizer, shardings))
+    restored = checkpoints.restore(described)
     if restored is not None:
         start, state, meta = restored
         log.info("resuming at step %d of %d", start, stage.steps)
@@ -275,22 +276,12 @@ def make_optimizer(config: ConfigDict, steps: int) -> optax.GradientTransformati
     return optax.chain(*chain)
 
 
-def abstract_state(
-    family: Family, shape: Shape, optimizer: optax.GradientTransformation, shardings: Shardings
-) -> State:
+def abstract_state(family: Family, shape: Shape, optimizer: optax.GradientTransformation, mesh: Mesh) -> State:
     """The state as ShapeDtypeStructs with shardings, without allocating it."""
-    tree = _state_shapes(family, shape, optimizer)
-    return jax.tree.map(lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s), tree, shardings)
-
-
-def state_shardings(family: Family, shape: Shape, optimizer: optax.GradientTransformation, mesh: Mesh) -> Shardings:
-    """The sharding of every leaf of the state."""
-    return sharding.param_shardings(mesh, _state_shapes(family, shape, optimizer), family.rules(shape))
-
-
-def _state_shapes(family: Family, shape: Shape, optimizer: optax.GradientTransformation) -> State:
     wide = dataclasses.replace(shape, dtype="float32")
-    return jax.eval_shape(lambda: initial(family.init_params(wide, jax.random.key(0)), optimizer))
+    tree = jax.eval_shape(lambda: initial(family.init_params(wide, jax.random.key(0)), optimizer))
+    shardings = sharding.param_shardings(mesh, tree, family.rules(shape))
+    return jax.tree.map(lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s), tree, shardings)
 
 
 def place(params: dict, shardings: dict) -> dict:

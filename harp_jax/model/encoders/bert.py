@@ -88,9 +88,11 @@ class ToHeads(nn.Module):
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
         c, split = self.config, (self.config.heads, self.config.head_dim)
-        drawn = lambda key, shape: initializer(c)(key, (c.hidden, c.hidden)).reshape(shape)  # noqa: E731
-        kernel = self.param("kernel", drawn, (c.hidden, *split)).astype(c.dtype).reshape(c.hidden, c.hidden)
-        bias = self.param("bias", nn.initializers.zeros, split).astype(c.dtype)
+        drawn = lambda key, shape, dtype: initializer(c)(key, (c.hidden, c.hidden), dtype).reshape(shape)  # noqa: E731
+        kernel = (
+            self.param("kernel", drawn, (c.hidden, *split), jnp.float32).astype(c.dtype).reshape(c.hidden, c.hidden)
+        )
+        bias = self.param("bias", nn.initializers.zeros, split, jnp.float32).astype(c.dtype)
         product = dot_general(x.astype(c.dtype), kernel, (((x.ndim - 1,), (0,)), ((), ())))
         return (product + bias.reshape(-1)).reshape(*x.shape[:-1], *split)
 
@@ -167,7 +169,8 @@ class Embeddings(nn.Module):
         places = positions + self.config.first_position
         x = self.word(tokens) + self.position(places)
         if self.config.type_vocab:
-            x += few(self.token_type.embedding, types)
+            # `few` is a term for each row: two in BERT, but a file may have many.
+            x += few(self.token_type.embedding, types) if self.config.type_vocab <= 16 else self.token_type(types)
         return self.drop(self.norm(x).astype(self.config.dtype), deterministic)
 
 
