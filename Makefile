@@ -11,7 +11,7 @@
 # make spark    the tests of the Spark engine, about eight minutes (PySpark is fetched; Java 17 must be there)
 # make bench-step       real tokens a second of the pre-training step
 # make bench-input      tokens a second of the input by processes, and the devices which that feeds
-# make bench-device     ten minutes on a GPU or TPU: attention, step, resume, re-ranking, parity, in one table
+# make bench-device     ten minutes on a GPU or TPU: step, attention, parity, re-ranking, resume, in one table
 # make bench-dump       MB/s a core from a dump to linked documents, and memory at 1x and 10x the input
 # make bench-content    precision, recall and F of the main content of labelled pages, and MB/s a core, compared with all text
 # make bench-sentences  MB/s a core of sentence splitting

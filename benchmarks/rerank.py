@@ -185,7 +185,7 @@ def main() -> None:
             *ours(
                 model,
                 pairs,
-                [65536] if accelerated else [512, 1024, 2048, 4096],  # each size there compiles for minutes
+                [65536] if accelerated else [512, 1024, 2048, 4096],  # each size is compiled for each length
                 getattr(time, arguments.clock),
             ),
         ]
