@@ -106,9 +106,6 @@ FIELDS: Fields = {
         "drawn for each side (ACM)",
         ("paper", "official"),
     ),
-    "context_in_page": Field(
-        False, "RQP: sample S1's context from words of P only; else a word absent from P identifies S1"
-    ),
     "text_pages": Field(
         "all",
         'pages used by the controls, or "linked": those that links lead to, the documents of HARP',

@@ -51,8 +51,6 @@ ASSEMBLED_SQL = """
     LEFT JOIN passages w ON r.words_of = w.doc
     LEFT JOIN passage_weights a ON r.words_of = a.doc
 """
-# Tables that the SQL of a task's negatives may read.
-NEGATIVES = ("draws", "mined", "candidates", "anchor_destination", "colinked", "linked")
 
 
 def generate(config: ConfigDict, output: str | os.PathLike[str], engine: EngineFactory = LocalEngine) -> Manifest:
@@ -164,7 +162,7 @@ def make_pair_requests(engine: Engine) -> None:
             task.prepare(engine)
     if drawn := [task.negatives(c) for task in tasks if task.negatives]:
         sql = " UNION ALL ".join(f"SELECT task, key, destination FROM ({part})" for part in drawn)
-        engine.join("negatives", sql, NEGATIVES)
+        engine.join("negatives", sql, sorted({name for task in tasks for name in task.drawn_from}))
 
 
 def assemble(engine: Engine) -> None:

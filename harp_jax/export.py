@@ -54,14 +54,11 @@ def arguments_parser() -> Parser:
     parser.add_argument("--system", default="", help="the run of --results that is this model (where it has several)")
     parser.add_argument("--baseline", default="", help="the run of --results to compare it with, such as BM25")
     parser.add_argument("--evaluated_on", default="", help="name of the queries of --results")
-    parser.add_argument(
-        "--push", default="", metavar="USER/NAME", help="upload to the Hugging Face Hub; without a token list the files"
-    )
     return parser
 
 
 def main(arguments: argparse.Namespace) -> None:
-    from harp_jax.checkpoints.export import check_repository, export_model, push, write_first_layers
+    from harp_jax.checkpoints.export import export_model, write_first_layers
     from harp_jax.checkpoints.model_card import About, read_figures
 
     given = [bool(option) for option in (arguments.workdir, arguments.encoder, arguments.layers)]
@@ -78,8 +75,6 @@ def main(arguments: argparse.Namespace) -> None:
         write_first_layers(arguments.encoder, arguments.layers, arguments.output, arguments.sha256)
         print(f"{arguments.output}: {arguments.layers} layers of {arguments.encoder}")
         return
-    if arguments.push:
-        check_repository(arguments.push)
     calibration = read_pairs(arguments.calibration) if arguments.calibration else []
     export_model(
         arguments.workdir,
@@ -101,8 +96,6 @@ def main(arguments: argparse.Namespace) -> None:
         calibration=calibration,
     )
     print(f"exported {arguments.workdir} to {arguments.output}")
-    if arguments.push:
-        print(push(arguments.output, arguments.push))
 
 
 def read_pairs(path: str) -> list[tuple[str, str]]:

@@ -100,7 +100,7 @@ def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Gen
     """
     assert passages.words is not None
     sampler, anew = setup.sampler, setup.sampler.official
-    if passages.negative is None:
+    if not passages.negative:
         raise NoPair("candidates-all-co-linked")
     if anew and list(passages.negative) == list(passages.positive):
         # Two queries drawn alike for one page: neither is better.
@@ -119,5 +119,5 @@ def needs(c: Config) -> set[str]:
 
 TASK = Task(
     "acm", reads="sentences", needs=needs, fields=FIELDS, requests=requests, prepare=prepare,
-    negatives=lambda c: NEGATIVES_SQL[c["acm_exclude_colinked"]], sides=sides,
+    negatives=lambda c: NEGATIVES_SQL[c["acm_exclude_colinked"]], drawn_from=("draws", "candidates", "colinked"), sides=sides,
 )  # fmt: skip

@@ -81,7 +81,7 @@ def window(sentence: Sentence, anchor: Anchor, terms: Terms, length: int, rng: n
 
 def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Generator) -> Sides:
     """(S1, P) against (S1, P̃), and more P̃."""
-    if passages.negative is None:
+    if not passages.negative:
         raise NoPair("no-page-shares-a-word-of-the-query")
     return Sides(request.query, passages.positive, (), passages.negative, passages.more)
 
@@ -89,5 +89,5 @@ def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Gen
 TASK = Task(
     "adp", reads="sentences", needs=lambda c: {LINKS, SENTENCES}, fields=FIELDS, requests=requests,
     prepare=partial(hard_negatives.prepare, task="adp", popular=True),
-    negatives=lambda c: hard_negatives.NEGATIVES_SQL.format("adp"), sides=sides,
+    negatives=lambda c: hard_negatives.NEGATIVES_SQL.format("adp"), drawn_from=("mined",), sides=sides,
 )  # fmt: skip

@@ -51,7 +51,7 @@ def request(page: Row, setup: Setup, rng: np.random.Generator) -> list[Request]:
 
 def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Generator) -> Sides:
     """(q, P without the sentence) against (q, P̃)."""
-    if passages.negative is None:
+    if not passages.negative:
         raise NoPair("no-page-shares-a-word-of-the-query")
     start, end = [0, *passages.sentences][request.length : request.length + 2]
     positive = [*passages.page[:start], *passages.page[end:]]
@@ -64,5 +64,5 @@ def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Gen
 TASK = Task(
     "lead", reads="passages", needs=lambda c: title.needs(c) | {SENTENCE_ENDS, LINKS}, fields=hard_negatives.FIELDS,
     requests=requests, prepare=partial(hard_negatives.prepare, task="lead", popular=False),
-    negatives=lambda c: hard_negatives.NEGATIVES_SQL.format("lead"), sides=sides,
+    negatives=lambda c: hard_negatives.NEGATIVES_SQL.format("lead"), drawn_from=("mined",), sides=sides,
 )  # fmt: skip

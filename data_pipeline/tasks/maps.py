@@ -148,8 +148,8 @@ def _passages(row: Row) -> Passages:
     if row["positive"] is None:
         raise NoPair("page-not-shown")  # a page with links, to which links are dropped
     positive = unpack(row["positive"]).tolist()
-    negative = None if row["negative"] is None else unpack(row["negative"]).tolist()
-    if negative == []:  # a page of characters that the tokenizer drops
+    negative = [] if row["negative"] is None else unpack(row["negative"]).tolist()
+    if not negative and row["negative"] is not None:  # a page of characters that the tokenizer drops
         raise NoPair("side-empty")
     flat = parts(unpack(row["more"]), unpack(row["more_lengths"])) if row["more"] else []
     more = [tokens.tolist() for tokens in flat if len(tokens)]

@@ -64,7 +64,7 @@ def request(sentence: Sentence, index: int, setup: Setup, rng: np.random.Generat
 
 def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Generator) -> Sides:
     """(S1, P) against (S1, P̃)."""
-    return Sides(request.query, passages.positive, (), passages.negative or ())
+    return Sides(request.query, passages.positive, (), passages.negative)
 
 
 def needs(c: Config) -> set[str]:
@@ -73,5 +73,5 @@ def needs(c: Config) -> set[str]:
 
 TASK = Task(
     "qdm", reads="sentences", needs=needs, fields=FIELDS, requests=requests,
-    negatives=lambda c: NEGATIVES_SQL, sides=sides,
+    negatives=lambda c: NEGATIVES_SQL, drawn_from=("draws", "anchor_destination"), sides=sides,
 )  # fmt: skip

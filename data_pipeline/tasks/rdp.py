@@ -100,7 +100,7 @@ def request(sentence: Sentence, setup: Setup, rng: np.random.Generator) -> list[
 
 def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Generator) -> Sides:
     """(S, P1) against (S, P2)."""
-    return Sides(request.query, passages.positive, (), passages.negative or ())
+    return Sides(request.query, passages.positive, (), passages.negative)
 
 
 TASK = Task("rdp", reads="sentences", needs=lambda c: {LINKS, SENTENCES}, fields=FIELDS, requests=requests, sides=sides)

@@ -9,6 +9,7 @@ from data_pipeline.engine.job import LINKS, SENTENCES
 from data_pipeline.tasks.sampling import NoPair, Weighted
 from data_pipeline.tasks.task import Anchor, Attempt, Passages, Request, Sentence, Setup, Sides, Task
 from data_pipeline.text.terms import Terms, Word
+from harp_jax.config import Field
 
 
 def requests(sentence: Sentence, setup: Setup) -> Iterator[Attempt]:
@@ -76,4 +77,9 @@ def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Gen
     return Sides(query, passages.positive, setup.terms.ids(negative), ())
 
 
-TASK = Task("rqp", reads="sentences", needs=lambda c: {LINKS, SENTENCES}, requests=requests, sides=sides)
+FIELDS = {
+    "context_in_page": Field(
+        False, "RQP: sample S1's context from words of P only; else a word absent from P identifies S1"
+    ),
+}
+TASK = Task("rqp", reads="sentences", needs=lambda c: {LINKS, SENTENCES}, fields=FIELDS, requests=requests, sides=sides)

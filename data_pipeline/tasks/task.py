@@ -105,12 +105,12 @@ class Request:
 
 @dataclass(frozen=True)
 class Passages:
-    """The passages of a request: documents as token ids (`more`: further negatives); the page `words_of` as weighted words, and as
-    tokens with the ends of its sentences.
+    """The passages of a request: documents as token ids (`negative` is empty where there is none; `more`: further ones); the page
+    `words_of` as weighted words, and as tokens with the ends of its sentences.
     """
 
     positive: Sequence[int]
-    negative: Sequence[int] | None
+    negative: Sequence[int]
     words: Weighted | None
     page: Sequence[int] = ()
     sentences: Sequence[int] = ()
@@ -180,7 +180,8 @@ class Task:
     reads: the table whose buckets it starts from.
     With requests: `requests(sentence, setup)` ("sentences"), `requests(links of a page, setup)` ("ranked") or
     `requests(page, setup)` ("passages"); `prepare(engine)` runs after all requests are made; `negatives(config)` is SQL for
-    (task, key, destination); then `sides(request, passages, setup, rng)`. Without: `prepare(engine)`, then `records(job, bucket)`.
+    (task, key, destination) from the tables `drawn_from`; then `sides(request, passages, setup, rng)`. Without: `prepare(engine)`,
+    then `records(job, bucket)`.
     """
 
     name: str
@@ -189,6 +190,7 @@ class Task:
     fields: Mapping[str, Field] = field(default_factory=dict)
     requests: Callable[[Any, Setup], Iterator[Attempt]] | None = None
     negatives: Callable[[Config], str] | None = None
+    drawn_from: Sequence[str] = ()
     sides: Callable[[Request, Passages, Setup, np.random.Generator], Sides] | None = None
     records: Callable[[Job, int], Iterator[PagePair | TextRecord]] | None = None
     prepare: Callable[[Engine], None] | None = None

@@ -35,5 +35,5 @@ def needs(c: Config) -> set[str]:
 TASK = Task(
     "title", reads="passages", needs=needs, fields=hard_negatives.FIELDS, requests=requests,
     prepare=partial(hard_negatives.prepare, task="title", popular=False),
-    negatives=lambda c: hard_negatives.NEGATIVES_SQL.format("title"), sides=sides,
+    negatives=lambda c: hard_negatives.NEGATIVES_SQL.format("title"), drawn_from=("mined",), sides=sides,
 )  # fmt: skip

@@ -61,7 +61,7 @@ def request(
 
 def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Generator) -> Sides:
     """(s, B) against (s, C): s is a random sentence of A's first section; B links to A, C does not."""
-    if passages.negative is None:
+    if not passages.negative:
         raise NoPair("candidates-all-link-to-the-page")
     ends = list(passages.sentences)
     if not ends:
@@ -73,5 +73,5 @@ def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Gen
 
 TASK = Task(
     "wlp", reads="ranked", needs=lambda c: {LINKS, ALL_PAGES, SENTENCE_ENDS}, requests=requests, prepare=prepare,
-    negatives=lambda c: NEGATIVES_SQL, sides=sides,
+    negatives=lambda c: NEGATIVES_SQL, drawn_from=("draws", "linked"), sides=sides,
 )  # fmt: skip

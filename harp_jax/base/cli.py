@@ -187,20 +187,6 @@ def ending_well() -> Iterator[None]:
         # A name that the locale cannot print, as under LC_ALL=C, is printed in escapes.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    again: list[threading.Timer] = []
-
-    def interrupt_again(dropped: Any) -> None:
-        """Sends a Ctrl-C again that Python dropped in a destructor or in a callback of the garbage collector (JAX has one).
-
-        Without it a plan of hours goes on after the Ctrl-C that should have ended it.
-        """
-        if dropped.exc_type is KeyboardInterrupt:
-            again.append(threading.Timer(0.05, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)))
-            again[-1].start()
-        else:
-            before(dropped)
-
-    before, sys.unraisablehook = sys.unraisablehook, interrupt_again
     try:
         yield
         sys.stdout.flush()
@@ -225,10 +211,6 @@ def ending_well() -> Iterator[None]:
         if not (said := out_of_memory(error) or disk_full(error)):
             raise
         fail(said)
-    finally:
-        sys.unraisablehook = before
-        for timer in again:
-            timer.cancel()
 
 
 def open_streams() -> None:

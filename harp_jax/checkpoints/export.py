@@ -1,21 +1,20 @@
-"""A training workdir as a Hugging Face directory; its upload to the Hub; the first layers of an encoder as another encoder.
+"""A training workdir as a Hugging Face directory; the first layers of an encoder as another encoder.
 
 An export loads in transformers (AutoModel, AutoModelForSequenceClassification, the class for pre-training) and in
 sentence-transformers' CrossEncoder, which then scores as the JAX model does (`huggingface.save_hf`). The tokenizer's
 model_max_length is the row length of the training.
 """
 
-import contextlib
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from harp_jax.base.errors import InputError, how_to_fetch
-from harp_jax.base.files import check_replaceable, files_below, sha256_file
+from harp_jax.base.files import check_replaceable, sha256_file
 from harp_jax.checkpoints import checkpoint
 from harp_jax.checkpoints.huggingface import load_hf, save_hf
 from harp_jax.checkpoints.model_card import NOTHING, About, model_card
@@ -138,25 +137,6 @@ def write_first_layers(encoder: str, layers: int, output: str, sha256: str = "")
     save_hf(output, replace(shape, layers=layers), {"encoder": params["encoder"]}, load_tokenizer(encoder), "")
 
 
-def check_repository(name: str) -> None:
-    """InputError unless `name` is USER/NAME."""
-    if not NAME.fullmatch(name):
-        raise InputError(f"--push={name}: name the repository USER/NAME, as on huggingface.co")
-
-
-@contextlib.contextmanager
-def _hub(what: str, advice: str) -> Iterator[None]:
-    """InputError where the Hub refuses a request or cannot be reached."""
-    from huggingface_hub.errors import HfHubHTTPError
-
-    # OSError, and the error of the Hub's HTTP library, whichever that is, for failed connections.
-    failures: tuple[type[BaseException], ...] = (*HfHubHTTPError.__bases__, ValueError)
-    try:
-        yield
-    except failures as error:
-        raise InputError(f"{what} ({' '.join(str(error).strip().splitlines()[:1])}){advice}") from error
-
-
 def fetched(name: str) -> str:
     """The directory of a model: `name` if it exists, else the Hub's model USER/NAME in the local cache, downloaded once.
 
@@ -165,31 +145,14 @@ def fetched(name: str) -> str:
     if os.path.exists(name) or not NAME.fullmatch(name):
         return name  # what reads it reports what is missing
     import huggingface_hub
+    from huggingface_hub.errors import HfHubHTTPError
 
-    with _hub(f"{name} is no directory, and the Hub does not serve it", how_to_fetch(name)):
+    # OSError, and the error of the Hub's HTTP library, whichever that is, for failed connections.
+    failures: tuple[type[BaseException], ...] = (*HfHubHTTPError.__bases__, ValueError)
+    try:
         return huggingface_hub.snapshot_download(name, allow_patterns=PARTS)
-
-
-def push(directory: str, name: str) -> str:
-    """Uploads every file of an export to the repository USER/NAME, which is created (private) if it is absent.
-
-    Returns what was done, in one text. Without a token nothing is uploaded: the text lists the files that would be and says how to
-    log in. Raises InputError where the Hub refuses or cannot be reached.
-    """
-    import huggingface_hub
-
-    check_repository(name)
-    files = {path: os.path.getsize(os.path.join(directory, path)) / 1e6 for path in files_below(directory)}
-    total = f"{len(files)} files ({sum(files.values()):.1f} MB)"
-    if huggingface_hub.get_token() is None:
-        listed = "\n".join(f"  {path}  {size:.1f} MB" for path, size in files.items())
-        return (
-            f"no Hugging Face token: nothing was uploaded. {total} would go to {name}:\n{listed}\n"
-            "Log in with `hf auth login`, or set HF_TOKEN, and run the same command again."
-        )
-    advice = f"; check the name, the token's rights and the network. The export in {directory} is complete"
-    with _hub(f"cannot upload to {name}", advice):
-        api = huggingface_hub.HfApi()
-        api.create_repo(name, private=True, exist_ok=True)
-        api.upload_folder(repo_id=name, folder_path=directory, commit_message="Upload an export of harp_jax")
-    return f"uploaded {total} to {name} (private if it is new)"
+    except failures as error:
+        said = " ".join(str(error).strip().splitlines()[:1])
+        raise InputError(
+            f"{name} is no directory, and the Hub does not serve it ({said}){how_to_fetch(name)}"
+        ) from error

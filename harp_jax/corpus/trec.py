@@ -109,8 +109,8 @@ def read_run(path: str, queries: Container[str] | None = None) -> Run:
 def _shifted(parts: list[str]) -> bool:
     """Whether a space in an id shifts the columns: the rank is not an integer, or the tag begins with a second score."""
     _, _, _, rank, score, tag = parts
-    first, space, _ = tag.partition(" ")
-    second = bool(space) and not math.isnan(_number(score, int) + _number(first))
+    first, *more = tag.split()
+    second = bool(more) and not math.isnan(_number(score, int) + _number(first))
     return second or math.isnan(_number(rank, int))
 
 

@@ -372,13 +372,6 @@ class Site:
         self.directory, self.options, self._temporary = directory, options, temporary
 
     @classmethod
-    def from_html(
-        cls, folder: str | os.PathLike[str], base_url: str = "", language: str = "", directory: str = ""
-    ) -> "Site":
-        """Reads a folder of HTML that is served at `base_url`; its documents go to `directory` (a temporary one)."""
-        return cls.from_pages(folder, format="html", base_url=base_url, language=language, directory=directory)
-
-    @classmethod
     def from_pages(
         cls,
         pages: str | os.PathLike[str] | Sequence[str],

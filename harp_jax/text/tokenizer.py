@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 VOCABULARY, DEFINITION, CONFIG = FILES = ("vocab.txt", "tokenizer.json", "tokenizer_config.json")  # of a directory
 ROLES_FILE = "special_tokens_map.json"
-BLANKS = "ĠĊĉ▁"  # space, newline and tab in byte-level BPE and SentencePiece
 # Byte-level BPE's letter for each byte: Latin-1's printable ones stand for themselves, U+0100 and the next ones for the others.
 _SAME = (*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100))
 BYTE_LETTERS = {chr(i): i for i in _SAME} | {

@@ -17,7 +17,7 @@ import harp_jax.checkpoints.checkpoint
 from harp_jax.api import Reranker, evaluate
 from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.checkpoint import load_newest, load_params
-from harp_jax.checkpoints.export import export_model, push, write_first_layers
+from harp_jax.checkpoints.export import export_model, write_first_layers
 from harp_jax.checkpoints.huggingface import load_hf, save_hf
 from harp_jax.checkpoints.model_card import model_card, read_figures
 from harp_jax.checkpoints.recorded import read_config
@@ -42,10 +42,9 @@ def command(*words: object) -> None:
         main(arguments_parser().parse_args())
 
 
-def test_command_exports_the_newest_checkpoint_with_a_card(workdir, tmp_path, monkeypatch, capsys):
+def test_command_exports_the_newest_checkpoint_with_a_card(workdir, tmp_path):
     import huggingface_hub
 
-    monkeypatch.setattr(huggingface_hub, "get_token", lambda: None)
     measures = ("nDCG@10", "RR@10")
     values = "".join(f"ranker\t{measure}\tq{i}\t{(i % 5) / 4}\t{i}\n" for measure in measures for i in range(50))
     values += "".join(f"BM25\tRR@10\tq{i}\t0.25\t{i}\n" for i in range(50))
@@ -53,8 +52,7 @@ def test_command_exports_the_newest_checkpoint_with_a_card(workdir, tmp_path, mo
     output = tmp_path / "model"
     about = ["--license=apache-2.0", "--language=en", "--base_model=someone/base", "--dataset=a", "--dataset=b"]
     figures = [f"--results={tmp_path / 'table.tsv'}", "--system=ranker", "--baseline=BM25", "--evaluated_on=a test"]
-    command(f"--workdir={workdir}", f"--output={output}", *about, *figures, "--push=me/x")
-    assert "nothing was uploaded" in capsys.readouterr().out
+    command(f"--workdir={workdir}", f"--output={output}", *about, *figures)
     params, _ = load_params(workdir)
     config, loaded = load_hf(str(output))
     # Sharded over two devices the vocabulary of 211 was padded; the export is not.
@@ -75,7 +73,7 @@ def test_command_exports_the_newest_checkpoint_with_a_card(workdir, tmp_path, mo
     for text in (
         f"| nDCG@10 | 0.5000 | [{low:.4f}, {high:.4f}] | 50 |",
         "| BM25 | RR@10 | 0.2500 | [0.2500, 0.2500] | 50 |",
-        "--results=table.tsv --system=ranker --baseline=BM25 '--evaluated_on=a test' --push=me/x\n",
+        "--results=table.tsv --system=ranker --baseline=BM25 '--evaluated_on=a test'\n",
         '"row_length": 128',
     ):
         assert text in card.text
@@ -87,7 +85,6 @@ def test_command_exports_the_newest_checkpoint_with_a_card(workdir, tmp_path, mo
         (["--encoder=x", "--layers=2", "--workdir=x"], "give --workdir, or --encoder with --layers"),
         (["--layers=2"], "give --workdir, or --encoder with --layers"),
         (["--workdir=x", "--system=ranker"], "--system, --baseline and --evaluated_on describe --results"),
-        (["--workdir=x", "--push=me/a b"], "name the repository USER/NAME"),
         (["--workdir=x", "--int8"], "--int8 belongs to --format"),
         (["--workdir=x", "--format=openvino", "--int8"], "add --calibration=FILE"),
         (["--workdir=x", "--calibration=pairs.tsv"], "pairs.tsv, line 2: not query<TAB>document"),
@@ -258,27 +255,6 @@ def test_intervals_of_a_card_resample_groups_as_those_of_the_evaluation(tmp_path
     figure = read_figures(str(path))[0]
     assert (figure.low, figure.high) == pytest.approx(table.intervals["ranker"], abs=0.02)
     assert figure.high - figure.low > 0.25 and figure.value == 0.5
-
-
-def test_push_uploads_with_a_token_and_lists_the_files_without(tmp_path, monkeypatch):
-    import huggingface_hub
-
-    (tmp_path / "onnx").mkdir()
-    (tmp_path / "README.md").write_text("x")
-    (tmp_path / "onnx" / "model.onnx").write_bytes(bytes(2_000_000))
-    monkeypatch.setattr(huggingface_hub, "get_token", lambda: None)
-    assert "nothing was uploaded. 2 files (2.0 MB) would go to me/ranker" in push(str(tmp_path), "me/ranker")
-    monkeypatch.setattr(huggingface_hub, "get_token", lambda: "hf_x")
-    real, done = huggingface_hub.HfApi, []
-    monkeypatch.setattr(real, "create_repo", lambda _, name, **more: done.append((name, more["private"])))
-    monkeypatch.setattr(real, "upload_folder", lambda _, **given: done.append(given["folder_path"]))
-    assert push(str(tmp_path), "me/ranker").startswith("uploaded 2 files")
-    assert done == [("me/ranker", True), str(tmp_path)]
-    monkeypatch.undo()
-    monkeypatch.setenv("HF_TOKEN", "hf_x")
-    monkeypatch.setattr(huggingface_hub, "HfApi", lambda: real(endpoint="http://127.0.0.1:9"))
-    with pytest.raises(InputError, match="cannot upload to me/ranker"):
-        push(str(tmp_path), "me/ranker")
 
 
 @pytest.fixture(scope="module")

@@ -89,7 +89,7 @@ def test_from_pages_to_a_ranker_and_a_verdict(tmp_path):
 
 def test_the_library_reads_trains_and_fits(tmp_path):
     pages = site_pages.write(tmp_path / "pages")
-    site = hj.Site.from_html(pages, base_url="https://x.org/")
+    site = hj.Site.from_pages(pages, base_url="https://x.org/")
     queries, qrels = site.held_out()
     assert len(site.documents) == 150 and next(iter(site.documents)).startswith("https://x.org/")
     hits = [any(docid in qrels[qid] for docid, _ in site.bm25(text, k=3)) for qid, text in queries.items()]

@@ -33,7 +33,7 @@ def request(sentence: Sentence, apart: bool, rng: np.random.Generator) -> list[R
 
 
 def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Generator) -> Sides:
-    return Sides(request.query, passages.positive, (), passages.negative or ())
+    return Sides(request.query, passages.positive, (), passages.negative)
 
 
 TASK = Task(
