@@ -7,9 +7,19 @@ import numpy as np
 
 from data_pipeline.engine.job import ALL_PAGES, LINKS, SENTENCES, Config, Engine
 from data_pipeline.links.link_graph import COLINKED_SQL
-from data_pipeline.tasks.rqp import anchor_words
 from data_pipeline.tasks.sampling import NoPair
-from data_pipeline.tasks.task import Anchor, Attempt, Draw, Passages, Request, Sentence, Setup, Sides, Task
+from data_pipeline.tasks.task import (
+    Anchor,
+    Attempt,
+    Draw,
+    Passages,
+    Request,
+    Sentence,
+    Setup,
+    Sides,
+    Task,
+    anchor_words,
+)
 from harp_jax.config import Field
 
 FIELDS = {

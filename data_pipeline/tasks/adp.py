@@ -12,9 +12,9 @@ import numpy as np
 
 from data_pipeline.engine.job import LINKS, SENTENCES
 from data_pipeline.tasks import hard_negatives
-from data_pipeline.tasks.rqp import anchor_words, context_query
+from data_pipeline.tasks.rqp import context_query
 from data_pipeline.tasks.sampling import NoPair
-from data_pipeline.tasks.task import Anchor, Attempt, Passages, Request, Sentence, Setup, Sides, Task
+from data_pipeline.tasks.task import Anchor, Attempt, Passages, Request, Sentence, Setup, Sides, Task, anchor_words
 from data_pipeline.text.terms import Terms, Word
 from harp_jax.config import Field
 

@@ -19,9 +19,8 @@ from data_pipeline.engine.job import Job
 from data_pipeline.engine.stage_tables import table, unpack
 from data_pipeline.engine.store import read
 from data_pipeline.tasks.maps import weighed_sentences
-from data_pipeline.tasks.rqp import anchor_words
 from data_pipeline.tasks.sampling import NoPair, Weighted
-from data_pipeline.tasks.task import Setup, setup_of
+from data_pipeline.tasks.task import Setup, anchor_words, setup_of
 from data_pipeline.text.terms import Terms, load_terms, unpack_words
 from data_pipeline.weights.artefact import FREQUENCY, DocumentFrequency
 from data_pipeline.weights.tokenised import from_bytes

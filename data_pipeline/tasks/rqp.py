@@ -6,9 +6,9 @@ from functools import partial
 import numpy as np
 
 from data_pipeline.engine.job import LINKS, SENTENCES
-from data_pipeline.tasks.sampling import NoPair, Weighted
-from data_pipeline.tasks.task import Anchor, Attempt, Passages, Request, Sentence, Setup, Sides, Task
-from data_pipeline.text.terms import Terms, Word
+from data_pipeline.tasks.sampling import Weighted
+from data_pipeline.tasks.task import Attempt, Passages, Request, Sentence, Setup, Sides, Task, anchor_words
+from data_pipeline.text.terms import Word
 from harp_jax.config import Field
 
 
@@ -16,14 +16,6 @@ def requests(sentence: Sentence, setup: Setup) -> Iterator[Attempt]:
     """A request for each link."""
     for index, anchor in enumerate(sentence.anchors):
         yield sentence.anchor_key(anchor), partial(request, sentence, index, setup)
-
-
-def anchor_words(sentence: Sentence, anchor: Anchor, terms: Terms) -> list[Word]:
-    """The words of the anchor text, without its punctuation."""
-    words = [word for word in sentence.words[anchor.start : anchor.end] if terms.has_content(word)]
-    if not words:
-        raise NoPair("anchor-without-words")
-    return words
 
 
 def context_query(

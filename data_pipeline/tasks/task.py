@@ -65,6 +65,14 @@ class Sentence:
         return f"{self.page}@{anchor.number}"
 
 
+def anchor_words(sentence: Sentence, anchor: Anchor, terms: Terms) -> list[Word]:
+    """The words of the anchor text, without its punctuation."""
+    words = [word for word in sentence.words[anchor.start : anchor.end] if terms.has_content(word)]
+    if not words:
+        raise NoPair("anchor-without-words")
+    return words
+
+
 class Draw(NamedTuple):
     """A row of the table `draws`: candidate number `draw` for the negative of the pair `key`, in columns that the task's SQL uses.
 
