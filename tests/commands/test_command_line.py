@@ -153,19 +153,6 @@ def test_too_little_memory_is_one_line(error, capsys):
         raise RuntimeError("x")
 
 
-def test_an_interrupt_that_python_drops_ends_the_command():
-    code = (
-        "import gc, os, signal, time\n"
-        "from harp_jax.base.cli import ending_well\n"
-        "with ending_well():\n"
-        "    gc.callbacks.append(lambda *_: os.kill(os.getpid(), signal.SIGINT))\n"
-        "    gc.collect()\n"
-        "    gc.callbacks.pop()\n"
-        "    time.sleep(60)\n"
-    )
-    assert python("-c", code, status=130).stderr == "interrupted\n"
-
-
 def test_a_closed_pipe_ends_quietly():
     result = shell("python -m harp_jax plan | head -n 1")
     assert len(result.stdout.splitlines()) == 1 and not result.stderr
