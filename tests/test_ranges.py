@@ -41,6 +41,13 @@ def test_fine_tuning_fields_that_need_others(changes, message):
         train(config, "never")
 
 
+def test_coarse_tuning_that_would_evaluate_nothing_is_refused():
+    config = defaults.coarse_tune()
+    config.eval_every = 50
+    with pytest.raises(InputError, match=r"--config\.eval_every=50: coarse-tuning holds nothing out"):
+        train(config, "never")
+
+
 @pytest.mark.parametrize(
     ("field", "value"), [("query_length", float("inf")), ("temperature", float("nan")), ("workers", 0)]
 )

@@ -97,8 +97,7 @@ class RecordReader:
                 "directories of harp generate, or drop it from `tasks`"
             )
         self._verified: set[str] = set()  # shards whose content was compared with the manifest
-        self._cache: OrderedDict[str, list[bytes]] = OrderedDict()
-        self._sizes: dict[str, int] = {}  # bytes of the shards in the cache
+        self._cache: OrderedDict[Shard, list[bytes]] = OrderedDict()
         self._cache_bytes = cache_bytes
         self._epoch_start: dict[tuple[int, str], tuple[int, int]] = {}
 
@@ -143,17 +142,19 @@ class RecordReader:
         return [records[i] for i in order[part]]
 
     def _load(self, shard: Shard) -> list[bytes]:
-        if shard.path in self._cache:
-            self._cache.move_to_end(shard.path)
-            return self._cache[shard.path]
+        if shard in self._cache:
+            self._cache.move_to_end(shard)
+            return self._cache[shard]
         with shard.checked(shard.path not in self._verified) as path:
             batch = next(iter(tensorflow().data.TFRecordDataset(path).batch(shard.records + 1)), None)
             records = [] if batch is None else batch.numpy().tolist()
         self._verified.add(shard.path)
-        self._cache[shard.path], self._sizes[shard.path] = records, shard.bytes
+        self._cache[shard] = records
         # Lanes take turns, each with a shard of its own of every task: with room for fewer, each turn would read them all again.
-        while len(self._cache) > len(self._epoch_start) * 5 // 4 and sum(self._sizes.values()) > self._cache_bytes:
-            self._sizes.pop(self._cache.popitem(last=False)[0])
+        while (
+            len(self._cache) > len(self._epoch_start) * 5 // 4 and sum(s.bytes for s in self._cache) > self._cache_bytes
+        ):
+            self._cache.popitem(last=False)
         return records
 
     def _parse(self, task: str, rows: list[bytes]) -> list[Group]:

@@ -31,12 +31,8 @@ def selecting(directory: Path) -> dict[str, object]:
 
 
 def test_two_processes_that_share_the_parameters_select_by_all_of_them(tmp_path):
-    fields = {
-        **selecting(tmp_path),
-        "steps": 5,
-        "mesh.fsdp": 2,
-        "learning_rate": 0.0,
-    }  # so that it keeps what it ends with
+    # Without learning, so that what it selects at step 0 is what it ends with.
+    fields = {**selecting(tmp_path), "steps": 5, "mesh.fsdp": 2, "learning_rate": 0.0}
     for process in two_processes(tmp_path, *(f"{name}={value!r}" for name, value in fields.items()), devices=1):
         _, errors = process.communicate(timeout=480)
         assert process.returncode == 0, errors[-2000:]
