@@ -20,6 +20,7 @@ from harp_jax.config import check_names, read_config
 from harp_jax.corpus import trec
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import LARGEST, Qrels, Ranking, Run, read_qrels, read_queries
+from harp_jax.text.languages import ENGLISH
 
 if TYPE_CHECKING:
     from ml_collections import ConfigDict
@@ -316,24 +317,31 @@ class Reranker:
             warnings.warn(f"the verdict leaves this ranker out. {found['words']}", stacklevel=2)
         return cls.from_pretrained(directory)
 
-    def fit(self, queries: QueriesData, qrels: QrelsData, docs: DocumentsData, output: str, **changes: Any) -> Self:
+    def fit(
+        self,
+        queries: QueriesData,
+        qrels: QrelsData,
+        docs: DocumentsData,
+        output: str,
+        language: str = ENGLISH,
+        **changes: Any,
+    ) -> Self:
         """Fine-tunes this ranker on judged queries, exports the result to `output` and returns it.
 
-        Negatives are drawn from BM25's best 50 documents. `changes` are fields of configs/finetune_site.py, such as
-        `epochs=3.0`. Raises InputError if no relevant document has a text, and for a ranker that was not loaded from a
-        directory.
+        Negatives are drawn from BM25's best 50 documents, `language` is that of its stems and stopwords ("de"; "": none).
+        `changes` are fields of configs/finetune_site.py, such as `epochs=3.0`. Raises InputError if no relevant document has a
+        text, and for a ranker that was not loaded from a directory.
         """
         from harp_jax.checkpoints.export import export_model
         from harp_jax.input.ranking_groups import Judged
         from harp_jax.ranking.first_stage import indexed, retrieve
-        from harp_jax.text.languages import ENGLISH
         from harp_jax.training.stages.finetune import finetune_stage
         from harp_jax.training.train import train
 
         if not self.directory:
             raise InputError("this ranker was not loaded from a directory; use Reranker.from_pretrained")
         texts, judged, documents = to_queries(queries), to_qrels(qrels), to_documents(docs)
-        found = retrieve("bm25", indexed(documents.texts(), "bm25", ENGLISH), [({}, texts)], CANDIDATES)
+        found = retrieve("bm25", indexed(documents.texts(), "bm25", language), [({}, texts)], CANDIDATES)
         candidates = dict(trec.ordered(one for one in found if one[1]))
         config = load_config("finetune_site", init=self.directory, **changes)
         stage = finetune_stage(config, judged=Judged(documents, texts, judged, candidates))

@@ -99,6 +99,17 @@ def test_a_ranker_is_fitted_to_labels_in_memory(place, tmp_path, monkeypatch):
         model.fit(queries, qrels, docs, str(tmp_path / "other"), no_field=1)
 
 
+def test_candidates_of_fine_tuning_are_found_in_the_language(place, tmp_path):
+    """BM25 finds a word inside a Japanese sentence only if it knows the language."""
+    model = hj.Reranker.from_pretrained(str(place / "ranker"))
+    docs = {str(i): text for i, text in enumerate(("画像を保存する方法です", "画像を開く方法です", "文字の色"))}
+    given = ({"q": "保存"}, {"q": {"0": 1}}, {**docs, "3": "保存しない場合"}, str(tmp_path / "fitted"))
+    changes = {"steps": 1, "batch_pairs": 4, "row_length": 24, "window": 16, "negatives": 1}
+    with pytest.raises(hj.InputError, match="no candidates|no query"):
+        model.fit(*given, **changes)
+    assert model.fit(*given, language="ja", **changes).directory == str(tmp_path / "fitted")
+
+
 def test_what_is_left_out_is_warned_about(place):
     model = hj.Reranker.from_pretrained(str(place / "ranker"))
     run = {"a": {"d": 1.0}, "b": {"d": 1.0}}

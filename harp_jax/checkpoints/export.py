@@ -29,9 +29,12 @@ NAME = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)  # of a repository
 # What a cross-encoder's directory needs here: parameters once, not in every framework's format.
 PARTS = [
     "config.json",
+    "*/config.json",  # of modules
     "*.safetensors",
+    "*.safetensors.index.json",
     "tokenizer*",
     "vocab.txt",
+    "added_tokens.json",
     "special_tokens_map.json",
     "*sentence_*.json",
     "modules.json",

@@ -1,6 +1,5 @@
 """Hugging Face directories to the parameter tree and back, without torch; the encoders have the names and shapes."""
 
-import glob
 import json
 import os
 import re
@@ -14,13 +13,12 @@ import numpy as np
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import check_sums, output_folder, read_json
 from harp_jax.base.version import __version__
-from harp_jax.checkpoints.modular import modular_head
+from harp_jax.checkpoints.modular import WEIGHTS, check_not_pickled, modular_head
 from harp_jax.model.encoders.encoder import WORDS, EncoderShape
 from harp_jax.model.encoders.table import ENCODERS, encoder_of
 from harp_jax.text.tokenizer import MARKS, NO_MARKS, Marks, Tokenizer
 
-WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
-PICKLED = "pytorch_model*.bin"  # one file, or shards
+INDEX = "model.safetensors.index.json"
 IDENTITY = "torch.nn.modules.linear.Identity"  # the score is a raw logit; CrossEncoder's default would be a sigmoid
 MARK = "harp_jax_version"  # in config.json of what `save_hf` wrote
 HEADS = ("pooler", "score", "mlm")
@@ -29,13 +27,20 @@ MAX_PADDING_ROWS = 127
 
 
 def check_vocabulary(tokenizer: Tokenizer, config: EncoderShape, where: str) -> None:
-    """InputError unless ids and token types of the tokenizer have embeddings (a few rows of padding are allowed)."""
+    """InputError unless ids and token types of the tokenizer have embeddings (a few rows of padding are allowed), and unless it
+    pads with the id from which the encoder counts positions, if it does.
+    """
     types = tokenizer.template.second_type + 1
     fits = 0 <= config.vocab_size - tokenizer.size <= MAX_PADDING_ROWS
     if not fits or 0 < config.type_vocab < types:
         raise InputError(
             f"the tokenizer has {tokenizer.size} tokens and {types} token types, but {where} has {config.vocab_size} word "
             f"embeddings and {config.type_vocab} token types; use the tokenizer that the model was trained with"
+        )
+    if config.first_position not in (0, tokenizer.pad + 1):
+        raise InputError(
+            f"the tokenizer pads with id {tokenizer.pad}, but {where} has pad_token_id {config.first_position - 1}, which its "
+            "positions follow; use the tokenizer that the model was trained with"
         )
 
 
@@ -50,7 +55,7 @@ def load_hf(directory: str) -> tuple[EncoderShape, dict[str, Any]]:
     check_sums(directory)
     path = os.path.join(directory, "config.json")
     fields = read_json(path, "write or fetch it again")
-    if "auto_map" in fields:
+    if fields.get("auto_map"):
         raise InputError(
             f"{path}: the model is custom code (auto_map), which is not executed here; use one whose model_type is among "
             f"{', '.join(ENCODERS)} and that has no auto_map"
@@ -100,14 +105,8 @@ def _read_tensors(directory: str) -> dict[str, np.ndarray]:
 
     path, index = os.path.join(directory, WEIGHTS), os.path.join(directory, INDEX)
     if not os.path.exists(path) and not os.path.exists(index):
-        pickled = os.path.join(glob.escape(directory), PICKLED)
-        if not (found := sorted(glob.glob(pickled))):
-            raise InputError(f"no {WEIGHTS} in {directory}; fetch or write the whole model again")
-        raise InputError(
-            f"no {WEIGHTS} in {directory}; {os.path.basename(found[0])} is a pickle, which can execute code and is not read here; "
-            'convert it: python -c "import glob, torch, safetensors.torch as s; s.save_file({k: v.clone() for f in '
-            f'glob.glob({pickled!r}) for k, v in torch.load(f, weights_only=True).items()}}, {path!r})"'
-        )
+        check_not_pickled(directory)
+        raise InputError(f"no {WEIGHTS} in {directory}; fetch or write the whole model again")
     tensors: dict[str, np.ndarray] = {}
     try:
         names = {WEIGHTS} if os.path.exists(path) else {*read_json(index, "fetch it again")["weight_map"].values()}

@@ -1,5 +1,6 @@
 """The modules that sentence-transformers puts on a bare encoder: a cross-encoder's head, or what makes a text's vector."""
 
+import glob
 import json
 import os
 from typing import Any, NamedTuple
@@ -13,6 +14,9 @@ from harp_jax.model.encoders.encoder import Encoder, EncoderShape, Tensors
 MODULES, PROMPTS, LENGTH = "modules.json", "config_sentence_transformers.json", "sentence_bert_config.json"
 STEPS = ("Normalize", "Identity", "Tanh")  # behind the pooling of a sentence encoder
 NORM_EPS = 1e-5  # of sentence-transformers' LayerNorm, which does not record it
+OWN = ("sentence_transformers.", "torch.nn.")  # packages of modules; another one is code that comes with the model
+WEIGHTS = "model.safetensors"
+PICKLED = "pytorch_model*.bin"  # one file, or shards
 
 
 class Head(NamedTuple):
@@ -78,8 +82,8 @@ def embedding(directory: str, hidden: int) -> Embedding:
             weight = tensors.get("linear.weight", np.zeros(0, np.float32))
             if weight.shape[1:] != (size,):
                 raise InputError(
-                    f"{path}: its module {kind} has a weight of shape {weight.shape} in model.safetensors, not [any, {size}]; "
-                    "fetch the model again, or convert its pytorch_model.bin"
+                    f"{path}: its module {kind} has a weight of shape {weight.shape} in {WEIGHTS}, not [any, {size}]; "
+                    "fetch the model again"
                 )
             size = len(weight)
             dense.append({"kernel": weight.T, "bias": tensors.get("linear.bias", np.zeros(size, np.float32))})
@@ -116,21 +120,40 @@ def _modules(directory: str, path: str) -> list[tuple[str, dict[str, Any], Tenso
     try:
         with open(path, encoding="utf-8") as file:
             listed = json.load(file)
-        first = listed[0]["type"].rpartition(".")[2]
+        kinds = [module["type"] for module in listed]
+        first = kinds[0].rpartition(".")[2]
         for module in listed[1:]:
             folder = os.path.join(directory, os.path.basename(module["path"]))
-            config, weights = os.path.join(folder, "config.json"), os.path.join(folder, "model.safetensors")
+            config, weights = os.path.join(folder, "config.json"), os.path.join(folder, WEIGHTS)
             fields = {}
             if os.path.exists(config):
                 with open(config, encoding="utf-8") as file:
                     fields = dict(json.load(file))
+            if not os.path.exists(weights):
+                check_not_pickled(folder)
             tensors = load_file(weights) if os.path.exists(weights) else {}
             found.append((module["type"].rpartition(".")[2], fields, tensors))
     except (SafetensorError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"{path} or a module that it lists is damaged ({error}); fetch the model again") from error
+    if custom := [kind for kind in kinds if not kind.startswith(OWN)]:
+        raise InputError(
+            f"{path}: its module {custom[0]} is custom code, which is not executed here; use another model"
+        )
     if first != "Transformer":
         raise InputError(f"{path}: its first module is {first}, not Transformer; use another model")
     return found
+
+
+def check_not_pickled(directory: str) -> None:
+    """InputError, with a command that converts them, for weights that are pickles."""
+    pickled = os.path.join(glob.escape(directory), PICKLED)
+    if found := sorted(glob.glob(pickled)):
+        raise InputError(
+            f"no {WEIGHTS} in {directory}; {os.path.basename(found[0])} is a pickle, which can execute code and is not read here; "
+            'convert it: python -c "import glob, torch, safetensors.torch as s; s.save_file({k: v.clone() for f in '
+            f"glob.glob({pickled!r}) for k, v in torch.load(f, weights_only=True).items()}}, "
+            f'{os.path.join(directory, WEIGHTS)!r})"'
+        )
 
 
 def _name(kind: str, fields: dict[str, Any]) -> str:
@@ -164,9 +187,7 @@ def _tensors(encoder: Encoder, shape: EncoderShape, modules: list[Tensors], path
     found = {score["kernel"]: weight}
     for tensors in inner:
         if not tensors.keys() >= {"linear.weight"} and not tensors.keys() >= {"norm.weight", "norm.bias"}:
-            raise InputError(
-                f"{path}: a module that it lists has no model.safetensors with its weights; fetch the model again"
-            )
+            raise InputError(f"{path}: a module that it lists has no {WEIGHTS} with its weights; fetch the model again")
         if "norm.weight" in tensors:
             if shape.layer_norm_eps != NORM_EPS:
                 raise InputError(f"{path}: its LayerNorm's eps is {NORM_EPS}, the encoder's {shape.layer_norm_eps}")

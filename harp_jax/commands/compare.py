@@ -28,7 +28,7 @@ MEASURES = "nDCG@10 RR@10 AP R@100"
 FOLDS = 5
 FIRST = "BM25"  # row of the table
 REPORTS = ("report.html", "report.md")
-PASSED = ("max_length", "backend", "dtype")  # to harp rerank
+PASSED = ("max_length", "windows", "backend", "dtype")  # to harp rerank
 CONNECTED = 0.5  # share of the queries in one group from which folds by relevant document are no folds
 
 

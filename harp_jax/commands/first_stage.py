@@ -29,6 +29,7 @@ def arguments_parser() -> Parser:
     parser.add_argument(
         "--passages", type=positive, default=PASSAGES, help=f"vectors: of a document, at most ({PASSAGES})"
     )
+    parser.add_argument("--max_length", type=positive, help="vectors: tokens of a passage (as the encoder's files say)")
     add_run_output(parser)
     parser.add_argument("--k1", type=float, help="bm25, bm25f: saturation of term frequency (0.9)")
     parser.add_argument("--b", type=float, help="bm25, bm25f: length normalisation (0.4)")
@@ -77,8 +78,8 @@ def main(arguments: argparse.Namespace) -> None:
     if arguments.model == VECTORS:
         by_vectors(arguments)
         return
-    if arguments.encoder:
-        raise InputError(f"--encoder belongs to --model={VECTORS}")
+    if arguments.encoder or arguments.max_length:
+        raise InputError(f"--encoder and --max_length belong to --model={VECTORS}")
     given = parameters_of(arguments)
     ranked, documents = first_stage_files(
         _candidates(arguments),
@@ -99,7 +100,13 @@ def by_vectors(a: argparse.Namespace) -> None:
     if not a.encoder or any(getattr(a, name) for name in (*AXES, "parameters", "folds", "anchors")):
         raise InputError(f"--model={VECTORS} needs --encoder, and no options of words")
     ranked, documents = vector_files(
-        _candidates(a), model=a.encoder, queries=a.queries, output=a.output, run=a.run, passages=a.passages
+        _candidates(a),
+        model=a.encoder,
+        queries=a.queries,
+        output=a.output,
+        run=a.run,
+        passages=a.passages,
+        max_length=a.max_length,
     )
     print(f"{a.output}: the nearest of {documents} documents for {ranked} queries")
 

@@ -53,6 +53,9 @@ def add_backend(parser: Parser) -> None:
     """Where a cross-encoder is computed, and how."""
     parser.add_argument("--max_length", type=positive, help="tokens of query and document together (as in training)")
     parser.add_argument(
+        "--windows", type=positive, help="MaxP: score at most so many windows of a document, keep the best"
+    )
+    parser.add_argument(
         "--backend",
         choices=("jax", "openvino", "onnx", "auto"),
         help="what computes a cross-encoder on CPU (jax); auto: the fastest that is installed",

@@ -22,9 +22,6 @@ def arguments_parser() -> Parser:
     parser.add_input("--only", default="", help="a file whose lines begin with the query ids to re-rank (all)")
     parser.add_input("--folds", default="", help="qid<TAB>fold, with --fold: the fold whose queries are re-ranked")
     parser.add_argument("--fold", default="", help="a fold of --folds")
-    parser.add_argument(
-        "--windows", type=positive, help="MaxP: score at most so many windows of a document, keep the best"
-    )
     parser.add_argument("--blank_query", action="store_true", help="score documents without their query, as a prior")
     parser.add_argument(
         "--cosine",

@@ -154,18 +154,26 @@ def _stored(path: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def vector_files(
-    candidates: Candidates, *, model: str, queries: str, output: str, run: str = "", passages: int = PASSAGES
+    candidates: Candidates,
+    *,
+    model: str,
+    queries: str,
+    output: str,
+    run: str = "",
+    passages: int = PASSAGES,
+    max_length: int | None = None,
 ) -> tuple[int, int]:
     """Writes a TREC run of the documents nearest to each query by the encoder `model`, or of the candidates of `run`.
 
-    Returns the numbers of queries and documents. Raises InputError for bad input.
+    A passage has `max_length` tokens (None: as many as the model's files say). Returns the numbers of queries and documents.
+    Raises InputError for bad input.
     """
     texts, barred = read_queries(queries), candidates.excluded
     given = read_given(run, texts) if run else None
     with progress(total=2, unit=STAGES):
         stage("embed")
         docs = Documents.open(candidates.docs, candidates.fields)
-        index = VectorIndex(model, docs, BiEncoderScorer.load(model), passages)
+        index = VectorIndex(model, docs, BiEncoderScorer.load(model, max_length=max_length), passages)
         stage("search")
         if given is None:
             found = index.search(texts, candidates.k or 100, barred)

@@ -360,6 +360,8 @@ def _contradiction(kind: str, config: dict[str, Any], text: str, words: list[str
         return f"{VOCABULARY} and {DEFINITION} hold different vocabularies; remove the wrong one"
     if not isinstance(config.get("added_tokens_decoder") or {}, dict):
         return f"added_tokens_decoder in {CONFIG} must map ids to tokens"
+    if config.get("auto_map"):
+        return f"it is custom code (auto_map in {CONFIG}), which is not executed here"
     if config.get("truncation_side", "right") != "right":
         return f"truncation_side in {CONFIG} is not right; texts are truncated at their end"
     if kind not in CLASSES:

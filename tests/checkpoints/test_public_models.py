@@ -2,16 +2,19 @@
 
 import json
 import shlex
+import shutil
 import subprocess
 import sys
 
 import jax
 import numpy as np
 import pytest
+from huggingface_hub.utils import filter_repo_objects
 from safetensors.numpy import load_file, save_file
 
 from harp_jax.api import Reranker
 from harp_jax.base.errors import InputError
+from harp_jax.checkpoints.export import PARTS
 from harp_jax.checkpoints.huggingface import load_hf, save_hf
 from harp_jax.checkpoints.onnx_openvino import write_onnx
 from harp_jax.config import finetune, pretrain
@@ -86,13 +89,29 @@ def test_a_modular_head_scores_as_there_and_stays_when_it_is_exported(kind, pool
     save_hf(str(tmp_path / "export"), shape, params, load_tokenizer(str(base)), "")
     found = [Reranker.from_pretrained(str(tmp_path / name)).predict(PAIRS) for name in ("modular", "export")]
     found.append(CrossEncoder(str(tmp_path / "export"), device="cpu").predict(PAIRS))
+    for name in filter_repo_objects(_files(tmp_path / "modular"), allow_patterns=PARTS):  # what the Hub would send
+        (tmp_path / "fetched" / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(tmp_path / "modular" / name, tmp_path / "fetched" / name)
+    found.append(Reranker.from_pretrained(str(tmp_path / "fetched")).predict(PAIRS))
     for scores in found:
         np.testing.assert_allclose(scores, theirs, rtol=0, atol=1e-5 * np.abs(theirs).max())
 
-    chain = json.loads((tmp_path / "modular" / "modules.json").read_text())
-    (tmp_path / "modular" / "modules.json").write_text(json.dumps([chain[0], chain[1], chain[-1]]))
+    listed = tmp_path / "modular" / "modules.json"
+    chain = json.loads(listed.read_text())
+    listed.write_text(json.dumps([*chain[:-1], {**chain[-1], "type": "my_code.Dense"}]))
+    with pytest.raises(InputError, match="its module my_code.Dense is custom code, which is not executed here"):
+        load_hf(str(tmp_path / "modular"))
+    listed.write_text(json.dumps([chain[0], chain[1], chain[-1]]))
     with pytest.raises(InputError, match=r"its head \((cls|mean), Identity\) is not one that .* has here \(cls"):
         load_hf(str(tmp_path / "modular"))
+    folder = tmp_path / "modular" / chain[-1]["path"]
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    with pytest.raises(InputError, match="pytorch_model.bin is a pickle, .* convert it: python -c .*safetensors"):
+        load_hf(str(tmp_path / "modular"))
+
+
+def _files(directory):
+    return [str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file()]
 
 
 def test_a_distilberts_export_is_that_of_transformers(tokenizers, tmp_path):
@@ -138,10 +157,18 @@ CHANGES = {
     ),
     "biases": ({"norm_bias": True}, "norm_bias is True, only False is supported"),
     "pooling": ({"classifier_pooling": "max"}, "classifier_pooling is 'max'"),
+    "rope of a list": ({"rope_parameters": [1]}, "rope_parameters must have an object for each kind of layer"),
+    "rope of a text": ({"rope_parameters": {"full_attention": "x"}}, "rope_parameters must have an object for each"),
+    "odd heads": ({"hidden_size": 36, "num_attention_heads": 4}, "hidden=36 / model.heads=4 is odd; rotary positions"),
 }  # fmt: skip
 REFUSED = [
     *(("modernbert", fields, message) for fields, message in CHANGES.values()),
     *(("distilbert", *CHANGES[name]) for name in ("another tokenizer", "custom code")),
+    (
+        "roberta",
+        {"pad_token_id": 0},
+        "the tokenizer pads with id 1, but .* has pad_token_id 0, which its positions follow",
+    ),
     ("distilbert", {"activation": "relu"}, "activation is 'relu', only 'gelu' is supported"),
     ("distilbert", {"n_heads": 5}, "hidden=36 is not a multiple of .*heads=5"),
 ]
@@ -155,6 +182,25 @@ def test_what_is_refused_in_one_line(kind, fields, message, tokenizers, tmp_path
     with pytest.raises(InputError, match=message) as found:
         Reranker.from_pretrained(str(directory))
     assert "\n" not in str(found.value)
+
+
+def test_a_tokenizer_of_custom_code_is_refused(tokenizers, tmp_path):
+    directory = saved("modernbert", tokenizers["modernbert"], tmp_path / "model")
+    path = directory / "tokenizer_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "auto_map": {"AutoTokenizer": ["code.X", None]}}))
+    with pytest.raises(InputError, match="custom code .auto_map in tokenizer_config.json., which is not executed here"):
+        load_tokenizer(str(directory))
+
+
+def test_fine_tuning_says_that_a_start_has_no_score_head(tokenizers, tmp_path, caplog):
+    tuned = finetune()
+    tuned.init, tuned.init_head = str(saved("distilbert", tokenizers["distilbert"], tmp_path / "model")), "pretrained"
+    finetune_stage(tuned, with_data=False)
+    assert not caplog.records
+    weights = tmp_path / "model" / "model.safetensors"
+    save_file({**load_file(weights), "classifier.weight": np.zeros((3, 36), np.float32)}, weights)
+    finetune_stage(tuned, with_data=False)
+    assert "model has no score head for init_head='pretrained': training starts from a fresh one" in caplog.text
 
 
 def test_one_token_type_takes_a_tokenizer_without_a_second(tokenizers, tmp_path):

@@ -105,9 +105,9 @@ def test_wrong_input_is_named_before_anything_runs(beir, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "steps", "printed", "absent"),
     [
-        (["--fuse", "--backend=auto", "--max_length=30", "--language=de"],
+        (["--fuse", "--backend=auto", "--max_length=30", "--windows=2", "--language=de"],
          ["judged", "folds", "bm25", "ranker1", "both1", "report"],
-         ["--max_length=30 --backend=auto", "--count=3", "--k=100 --language=de", "--oracle=BM25",
+         ["--max_length=30 --windows=2 --backend=auto", "--count=3", "--k=100 --language=de", "--oracle=BM25",
           "k1 and b of BM25 are the defaults"], "tuned_bm25"),
         (["--tune", "--language=ja"], ["judged", "folds", "tuned_bm25", "bm25", "ranker1", "report"],
          ["2 of 3 folds", "--k=100 --language=ja", "k1 and b of BM25", "cost: 6 steps to do"], "defaults"),

@@ -118,6 +118,14 @@ def test_the_nearest_documents_are_those_of_a_slow_search(files, encoder):
         np.testing.assert_allclose(own, ranking.scores, atol=1e-3)
 
 
+def test_shorter_passages_are_other_vectors_and_an_option_of_vectors_only(files, encoder):
+    known = files / "cache" / "harp_jax" / "vectors"
+    assert searched(files, encoder) != searched(files, encoder, "--max_length=10") and len(list(known.iterdir())) == 2
+    with pytest.raises(InputError, match="--encoder and --max_length belong to --model=vectors"):
+        named = {"docs": files / "docs.tsv", "queries": files / "queries.tsv", "output": files / "v.trec"}
+        command("first-stage", "--max_length=10", **named)
+
+
 def test_vectors_are_computed_once_and_a_killed_command_goes_on(files, encoder, monkeypatch):
     first = searched(files, encoder)
     (folder,) = (files / "cache" / "harp_jax" / "vectors").iterdir()
@@ -277,7 +285,12 @@ def test_other_and_damaged_modules_are_refused_in_one_line(encoder, tmp_path):
             "prompts={'query': 3} is no object of texts",
         ),
         ("sentence_bert_config.json", '{"max_seq_length": "9"}', "max_seq_length='9' is no number of tokens"),
-        ("modules.json", '[{"type": "x.StaticEmbedding", "path": ""}]', "its first module is StaticEmbedding"),
+        (
+            "modules.json",
+            '[{"type": "sentence_transformers.models.StaticEmbedding", "path": ""}]',
+            "its first module is StaticEmbedding",
+        ),
+        ("modules.json", '[{"type": "x.Transformer", "path": ""}]', "its module x.Transformer is custom code"),
         ("modules.json", "[]", "is damaged"),
     ]:
         before = (folder / name).read_bytes()

@@ -48,11 +48,6 @@ class BertShape(EncoderShape):
     type_vocab: int = 2
     model_type: str = "bert"
 
-    @property
-    def first_position(self) -> int:
-        """The row of the position table that a sequence begins with."""
-        return 0
-
 
 FIELDS: dict[str, Field] = {
     **SIZES,

@@ -49,6 +49,11 @@ class EncoderShape:
             )
 
     @property
+    def first_position(self) -> int:
+        """The row of the position table that a sequence begins with."""
+        return 0
+
+    @property
     def head_dim(self) -> int:
         return self.hidden // self.heads
 

@@ -56,6 +56,13 @@ class ModernBertShape(EncoderShape):
     biased: ClassVar[bool] = False
     widening: ClassVar[float] = 1.5
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.head_dim % 2:
+            raise InputError(
+                f"model.hidden={self.hidden} / model.heads={self.heads} is odd; rotary positions need it even"
+            )
+
     def reach(self, layer: int) -> int:
         """How far the tokens may be that a layer attends to; 0: all."""
         return self.window // 2 if layer % self.global_every else 0
@@ -85,7 +92,10 @@ def from_config(config: Mapping[str, Any], where: str) -> ModernBertShape:
     """The shape from a config.json of transformers 4 or 5; InputError where this file computes another architecture."""
     older = dict(config)
     for ours, theirs in KINDS.items():
-        rope = (config.get("rope_parameters") or {}).get(theirs) or {}
+        rope = config.get("rope_parameters") or {}
+        rope = isinstance(rope, dict) and (rope.get(theirs) or {})
+        if not isinstance(rope, dict):
+            raise InputError(f"{where}: rope_parameters must have an object for each kind of layer; fetch it again")
         if rope.get("rope_type", "default") != "default":
             raise InputError(
                 f"{where}: rope_type is {rope['rope_type']!r}, only 'default' is supported; use another model"

@@ -1,5 +1,6 @@
 """Fine-tuning of a re-ranker on judged queries: groups of a relevant document and negatives, losses, selection."""
 
+import logging
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,6 +22,7 @@ from harp_jax.text.tokenizer import Tokenizer, marks_of
 from harp_jax.training.stages.stage import CROSS_ENCODER, NoReader, Stage, selecting
 
 TASK = "rank"
+log = logging.getLogger(__name__)
 # Masked query prediction adds its decoder to the parameters; scorers and exports leave it out.
 WITH_DECODER = replace(
     CROSS_ENCODER,
@@ -39,6 +41,8 @@ def finetune_stage(config: ConfigDict, with_data: bool = True, judged: Judged | 
     Raises InputError for bad config or data.
     """
     encoder, tokenizer, loaded = encoder_and_tokenizer(config)
+    if loaded is not None and config.init_head == "pretrained" and "score" not in loaded:
+        log.warning("%s has no score head for init_head='pretrained': training starts from a fresh one", config.init)
     predicting = config.mqp_weight > 0
     start = starting_params(
         loaded, ("pooler", "score") if config.init_head == "fresh" else (), tokenizer.size, config.model.initialisation
