@@ -94,9 +94,10 @@ FAST := --ignore=tests/evaluation/test_significance.py tests/test_rooms.py tests
 check: lint audit
 	$(BIN)/python -m pytest -m "not real and not faults" -n $(WORKERS) --dist loadfile $(FAST)
 
-# What only the slow proofs use: a driver of Debian's chromium (where it is installed), a client of `POST /v1/rerank`, the docs as a site.
+# What only the slow proofs use: a driver of Debian's chromium (where it is installed), a client of `POST /v1/rerank`, SentencePiece's table
+# of characters, the docs as a site.
 .venv/real: .venv/test
-	$(PIP) install --quiet --constraint constraints.txt --editable '.[docs]' selenium cohere
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[docs]' selenium cohere sentencepiece
 	touch $@
 
 real: .venv/real .venv/libtpu .venv/cuda | $(MINILM)

@@ -1,6 +1,7 @@
 """Tokenizers trained in a test, as no hub is reachable: BERT's WordPiece, byte-level BPE as ModernBERT's and RoBERTa's, Unigram
 as XLM-R's, BPE of whole lines as Gemma's and mmBERT's."""
 
+import io
 import json
 import os
 from collections.abc import Iterable
@@ -16,10 +17,11 @@ SPECIAL_OF = {
 
 def save_trained(kind: str, directory: str, texts: Iterable[str], size: int = 400) -> str:
     """A directory with the tokenizer of `kind`: "bert", "bert-cased", "modernbert", "roberta" (both BPE), "xlm-roberta" (Unigram),
-    "xlm-roberta-nfkc", "gemma" (BPE).
+    "xlm-roberta-nfkc", "xlm-roberta-nmt", "gemma" (BPE).
 
-    "xlm-roberta-nfkc" normalises as XLM-R does, but for a few letters that SentencePiece's table, not to be had here, adds to NFKC.
-    "modernbert", as published models do, and these last two name the general class of transformers, the others their own.
+    "xlm-roberta-nmt" normalises as XLM-R does, by a table that only SentencePiece has; "xlm-roberta-nfkc" lacks a few letters
+    of it. "modernbert", as published models do, "xlm-roberta-nfkc" and "gemma" name the general class of transformers, the
+    others their own.
     """
     from tokenizers import (
         BertWordPieceTokenizer,
@@ -46,6 +48,9 @@ def save_trained(kind: str, directory: str, texts: Iterable[str], size: int = 40
         made = Tokenizer(models.Unigram())
         if kind == "xlm-roberta-nfkc":
             made.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Replace(Regex(" {2,}"), " ")])
+        if kind == "xlm-roberta-nmt":
+            table = normalizers.Precompiled(table_of_sentencepiece())
+            made.normalizer = normalizers.Sequence([table, normalizers.Replace(Regex(" {2,}"), " ")])
         made.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()])
         made.decoder = decoders.Metaspace()
         trainer = trainers.UnigramTrainer(
@@ -89,7 +94,20 @@ def save_trained(kind: str, directory: str, texts: Iterable[str], size: int = 40
     os.makedirs(directory, exist_ok=True)
     made.save(os.path.join(directory, "tokenizer.json"))
     roles = {"cls_token": first, "pad_token": pad, "sep_token": last, "mask_token": mask, "unk_token": unknown}
-    name = {"xlm-roberta": "XLMRobertaTokenizer", "roberta": "RobertaTokenizer"}.get(kind, "PreTrainedTokenizerFast")
+    own = {"xlm-roberta": "XLMRobertaTokenizer", "roberta": "RobertaTokenizer"}
+    name = own.get(kind.removesuffix("-nmt"), "PreTrainedTokenizerFast")
     with open(os.path.join(directory, "tokenizer_config.json"), "w") as file:
         json.dump({"tokenizer_class": name, "model_max_length": 512, **roles}, file)
     return directory
+
+
+def table_of_sentencepiece() -> bytes:
+    """What its normalisation "nmt_nfkc" does to characters, which every model that it trains has."""
+    import sentencepiece
+    from sentencepiece.sentencepiece_model_pb2 import ModelProto
+
+    written = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(["the cat sat"]), model_writer=written, vocab_size=99, hard_vocab_limit=False
+    )
+    return ModelProto.FromString(written.getvalue()).normalizer_spec.precompiled_charsmap

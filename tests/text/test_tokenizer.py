@@ -204,10 +204,16 @@ def test_bytes_continue_words(kind, tmp_path):
     assert [each for each in found if each] == ["the", "café", "שלום", "-", *"東京", *known, "हिन्दी"]
 
 
+KINDS = ("bert", "bert-cased", "modernbert", "roberta", "xlm-roberta", "xlm-roberta-nfkc", "gemma")
+
+
 @pytest.mark.parametrize(
-    "kind", ["bert", "bert-cased", "modernbert", "roberta", "xlm-roberta", "xlm-roberta-nfkc", "gemma"]
+    "kind, count",
+    [
+        *((kind, 300) for kind in KINDS),
+        *(pytest.param(kind, 10_000, marks=pytest.mark.real) for kind in (*KINDS, "xlm-roberta-nmt")),
+    ],
 )
-@pytest.mark.parametrize("count", [300, pytest.param(10_000, marks=pytest.mark.real)])
 def test_ids_and_offsets_of_ten_scripts_are_those_of_transformers(kind, count, tmp_path):
     lines = [*TEXTS, *lines_of_scripts(count)]
     save_trained(kind, str(tmp_path), lines[:300], 4000)
