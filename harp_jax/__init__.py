@@ -31,9 +31,11 @@ if TYPE_CHECKING:
     from harp_jax.corpus.trec import read_qrels as read_qrels
     from harp_jax.corpus.trec import read_queries as read_queries
     from harp_jax.experiments.site import Site as Site
+    from harp_jax.ranking.combined import CombinedSearch as CombinedSearch
     from harp_jax.ranking.scorers import Windows as Windows
 
 _MODULES = {
+    "CombinedSearch": "harp_jax.ranking.combined",
     "Documents": "harp_jax.corpus.documents",
     "InputError": "harp_jax.base.errors",
     "Reranker": "harp_jax.api",

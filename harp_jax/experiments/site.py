@@ -263,9 +263,11 @@ class SiteRun:
         encoder = self.encoder if is_embedder(self.encoder) else ""
         weights = {BM25: 1.0} | ({VECTORS: 2.0} if encoder else {})  # as in a verdict
         use, scaled = sum_in_words(weights), " (each query's scores scaled to 0…1 and added)" if encoder else ""
+        doubt = f" Where the encoder does not know {stems}, leave out --start: its vectors cost more than they gain."
         words = (
             f"Untested: {short}. Nothing was trained; use {use}{scaled}, a usual choice, not measured on these "
-            "pages. Add pages that link to these, or judge queries of your own: harp search --qrels tests on them."
+            f"pages.{doubt if encoder and stems != ENGLISH else ''} Add pages that link to these, or judge queries of your own: "
+            "harp search --qrels tests on them."
         )
         found = {"use": use, "words": words, "weights": weights, "untested": True}
         with replacing(place := os.path.join(self.output, UNTESTED)) as file:

@@ -125,6 +125,12 @@ class CombinedSearch:
                 scorers[part] = ranker, Windows(s.windows)
         self.scorers = scorers
 
+    def search(self, query: str, k: int = 10) -> list[tuple[str, float]]:
+        """(docid, score) of the best `k` documents by the recommended sum, best first: what `harp search` ranks, for one query."""
+        found = self.scores(query)
+        best = dict(ordered([("q", found.docids, found.total(self.settings.weights))] if found.docids else []))
+        return [(best["q"].docids[i], float(best["q"].scores[i])) for i in best["q"].order()[:k]] if best else []
+
     def scores(self, query: str, barred: Set[str] = frozenset()) -> Scores:
         """The candidates of a query without the documents that are `barred`, in the order of their reciprocal ranks."""
         depth = self.settings.depth

@@ -136,6 +136,9 @@ def test_too_few_links_leave_an_untested_search(tmp_path, capsys, start):
     recorded = [json.loads((output / name).read_text())["parameters"] for name in ("search.json", "bm25f.json")]
     assert recorded == [PARAMETERS, PARAMETERS["bm25f"]]
     assert "report:" not in said and not any(os.path.lexists(output / name) for name in ("report.html", "ranker"))
+    assert "leave out --start" not in verdict["words"]
+    command("site", *given, "--language=de", output=tmp_path / "german")
+    assert ("does not know de, leave out --start" in capsys.readouterr().out) == (start == "embedder")
     command("site", *given, output=output)  # again
     (tmp_path / "queries.tsv").write_text(f"q\t{' '.join(site_pages.own_words(3))}\n")
     command("search", output, queries=tmp_path / "queries.tsv", output=tmp_path / "runs")

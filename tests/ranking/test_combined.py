@@ -28,6 +28,16 @@ def site(tmp_path_factory):
     return found
 
 
+def test_the_best_by_the_sum(site):
+    search = CombinedSearch(str(site))
+    docids, parts, _ = found = search.scores("the dog")
+    total = dict(zip(docids, found.total(WEIGHTS)))
+    best = search.search("the dog", k=2)
+    assert [docid for docid, _ in best] == sorted(total, key=total.get, reverse=True)[:2] and len(parts) == 5
+    np.testing.assert_allclose([score for _, score in best], sorted(total.values(), reverse=True)[:2], rtol=1e-6)
+    assert CombinedSearch(str(site), ["BM25"]).search("unknownword") == []
+
+
 def test_every_part_scores_the_candidates_of_all_first_stages(site):
     docids, parts, _ = found = CombinedSearch(str(site)).scores("the dog")
     assert {"d1", "d2"} <= {*docids} and len(docids) > 2  # BM25 knows "dog" in two documents; the vectors know more
