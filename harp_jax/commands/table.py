@@ -84,6 +84,10 @@ TYPED = (
 # What a command is about to do and how long that takes, printed on a terminal if it may be more than seconds and the command itself
 # prints no such line. Rates are those of one core.
 OPENING = {
+    "anchors": "Reads the pages and follows their links, about half a minute for 170,000 short ones.",
+    "teach": "Scores every text of the pairs: by --cosine with MiniLM about 27 pairs a second, so an hour for 100,000.",
+    "rerank": "Loads {model} and scores the candidates of each query: 50 to 100 of 80 tokens a second with three layers of MiniLM. "
+    "Ended and run again, that resumes.",
     "first-stage": "Indexes {docs}, then ranks it for each query, mostly seconds. By vectors it first embeds the documents, once: "
     "about twelve a second with MiniLM. Ended and run again, that resumes.",
     "tune-first-stage": "Indexes {docs}, then ranks the judged queries with 30 settings or more, each a second or two for 100,000 "
@@ -100,6 +104,9 @@ NEXT = {
     "--config.tokenizer=ENCODER --output=pairs",
     "generate": "harp inspect {output}",
     "inspect": "harp train --config=site --workdir=runs/harp --config.init=ENCODER --config.data=\"('{directory}',)\"",
+    "teach": "harp train --config=site:taught --workdir=runs/harp --config.init=ENCODER --config.data=\"('{output}',)\"",
+    "vocabulary": "harp generate --config=data/html:recommended --config.source.paths=\"('PAGES',)\" "
+    "--config.tokenizer={output} --config.encoder=idf --output=pairs",
     "anchors": "harp first-stage --model=bm25f --anchors={output} --docs=DOCS --queries=QUERIES --output=bm25f.trec",
     "documents": "harp first-stage --docs={output} --queries=QUERIES --output=bm25.trec",
     "train": "harp export --workdir={workdir} --output=ranker",
