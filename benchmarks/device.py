@@ -34,6 +34,7 @@ SIZES = {  # layers, hidden, heads, row length, pairs of a batch, steps, pairs t
 }
 PARTS = ("step", "torch", "attention", "scores", "rerank", "resume", "compiled")  # what is wanted most comes first
 RATE = "tokens_per_second"
+LONGEST = 240  # seconds of one of the other benchmarks; PyTorch's compilation may take longer than all else
 
 
 def settings(small: bool, tokenizer: str) -> Any:
@@ -272,7 +273,10 @@ def compiled_torch_step(args: argparse.Namespace, folder: str) -> None:
 
 def program(name: str, *flags: str, **given: object) -> subprocess.CompletedProcess:
     command = [sys.executable, f"{HERE}/{name}", *flags, *(f"--{key}={value}" for key, value in given.items())]
-    return subprocess.run(command, capture_output=True, text=True)
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=LONGEST)
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(command, 1, "", f"not finished after {LONGEST} s")
 
 
 def failure(done: subprocess.CompletedProcess) -> str:

@@ -519,7 +519,12 @@ class NeuralScorer:
         self.truncated_queries = self.truncated_documents = 0
         module, tables = build(config), word_tables(config, words)
         self.use(jax.device_put(params))
-        self._score = jax.jit(lambda p, query, document: module.apply({"params": p}, query, document, tables))
+
+        def score(p: Mapping[str, Any], query: jax.Array, document: jax.Array) -> Any:
+            with exact("float32"):
+                return module.apply({"params": p}, query, document, tables)
+
+        self._score = jax.jit(score)
 
     @classmethod
     def load(cls, workdir: str, max_length: int | None = None, batch_tokens: int | None = None) -> "NeuralScorer":

@@ -7,7 +7,7 @@ import os
 import re
 import statistics
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -111,10 +111,7 @@ def dry_run(config: ConfigDict, topology: str = "") -> str:
     except Exception as error:
         if not _exceeds_memory(error):
             raise
-        raise InputError(
-            f"the step does not fit in the memory of {len(devices)} × {devices[0].device_kind} ({_used(error)}); raise "
-            "config.accumulate or mesh.fsdp, set model.remat='layer', or find the rows that fit with --largest"
-        ) from error
+        raise _does_not_fit(devices, _used(error)) from error
     shape, layout, mesh, flops = compiled.shape, compiled.layout, compiled.mesh, compiled.flops
     rows, length = layout.rows * config.lanes * layout.microbatches, config.row_length
     hlo = compiled.program.as_text() or ""
@@ -178,6 +175,8 @@ def memory_report(compiled: Compiled) -> list[str]:
     batch = max(0, found.argument_size_in_bytes - sum(kinds.values()))
     total = found.argument_size_in_bytes + temporary + program
     usable = usable_memory(compiled.mesh.devices.flat[0].device_kind)
+    if usable and total > usable:  # XLA compiles it for a GPU all the same
+        raise _does_not_fit([*compiled.mesh.devices.flat], f"{_mib(total)} of {_mib(usable)} usable")
     return [
         f"parameters         {_mib(kinds['params'])} per device",
         f"optimizer          {_mib(kinds['opt_state'])} per device (Adam's moments)",
@@ -298,6 +297,13 @@ def seconds_per_step(config: ConfigDict, directory: str = "", steps: int = MEASU
         if "interrupted" in train(trial, workdir):
             return None
         return statistics.median(row["seconds_per_step"] for row in read_metrics(workdir) if row["split"] == "train")
+
+
+def _does_not_fit(devices: Sequence[jax.Device], used: str) -> InputError:
+    return InputError(
+        f"the step does not fit in the memory of {len(devices)} × {devices[0].device_kind} ({used}); raise config.accumulate or "
+        "mesh.fsdp, set model.remat='layer', or find the rows that fit with --largest"
+    )
 
 
 def _exceeds_memory(error: Exception) -> bool:

@@ -8,6 +8,7 @@ import pytest
 from harp_jax.base.randomness import generator
 from harp_jax.baselines.neural_ir import models
 from harp_jax.baselines.neural_ir.models import NeuralConfig, WordTables, build, graph_table, init_params
+from harp_jax.ranking.scorers import NeuralScorer
 from harp_jax.text.words import WordVocabulary
 from tests.support import slow_neural_ir as slow
 
@@ -121,3 +122,14 @@ def test_sliding_maxima_and_their_gradient(window):
     for b, i, f in np.ndindex(expected.shape):
         slow[b, i + np.argmax(x[b, i : i + window, f]), f] += weights[b, i, f]
     np.testing.assert_allclose(gradient, slow, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_scores_in_float32_are_not_tf32(name):
+    """On a GPU or TPU the default products would have 11 or 8 bits."""
+    config = SHAPES[name]
+    found = NeuralScorer(config, model(config)[0], vocabulary())
+    texts = (jnp.ones((2, config.query_length), jnp.int32), jnp.ones((2, 8), jnp.int32))
+    traced = str(jax.make_jaxpr(found._score)(found._params, *texts))
+    products = traced.count("= dot_general[") + traced.count("= conv_general_dilated[")
+    assert products and traced.count("Precision.HIGHEST") == 2 * products

@@ -57,6 +57,19 @@ def test_the_stand_in_for_a_vocabulary_is_removed(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_step_that_compiles_but_does_not_fit_is_refused(monkeypatch):
+    """As XLA does for a GPU."""
+    config = configs.pretrain()
+    config.model.update(layers=1, hidden=16, heads=1)
+    config.update(batch_pairs=2, row_length=64, tasks=("adp",))
+    compiled = compile_step(config, jax.devices()[:1])
+    monkeypatch.setattr(dry_run, "usable_memory", lambda kind: 2**30)
+    assert any(line.startswith("fits  ") for line in dry_run.memory_report(compiled))
+    monkeypatch.setattr(dry_run, "usable_memory", lambda kind: 1000)
+    with pytest.raises(InputError, match="does not fit in the memory of 1 × cpu .*MiB of 0.0 MiB usable.; raise"):
+        dry_run.memory_report(compiled)
+
+
 def test_an_interrupted_measurement_writes_nothing(tmp_path, monkeypatch):
     """Two steps, of which the first compiled, were written as 103 s a step."""
     monkeypatch.setattr(dry_run, "train", lambda config, workdir: {"interrupted": 1.0})
