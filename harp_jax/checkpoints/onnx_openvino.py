@@ -142,7 +142,9 @@ def write_onnx(directory: str, config: EncoderShape, params: dict[str, Any], int
     if int8:
         from onnxruntime.quantization import QuantType, quantize_dynamic
 
-        quantize_dynamic(path, os.path.join(directory, FILES["onnx", True]), weight_type=QuantType.QInt8)
+        # Weights of 7 bits: processors without VNNI add two products in 16 bits, which 8 bits exceed (scores were 11 % off).
+        chosen = {"weight_type": QuantType.QInt8, "reduce_range": True}
+        quantize_dynamic(path, os.path.join(directory, FILES["onnx", True]), **chosen)
 
 
 def write_openvino(
@@ -166,8 +168,9 @@ def write_openvino(
         nncf = needed("nncf", "openvino")
         rows = nncf.Dataset([feed(config, *pair_rows([pair], 1, 0, tokenizer)) for pair in calibration])
         with without_telemetry():
-            kind = nncf.ModelType.TRANSFORMER
-            model = nncf.quantize(model, rows, model_type=kind, subset_size=len(calibration))
+            more = nncf.AdvancedQuantizationParameters(overflow_fix=nncf.OverflowFix.ENABLE)  # as ONNX's reduce_range
+            kind, size = nncf.ModelType.TRANSFORMER, len(calibration)
+            model = nncf.quantize(model, rows, model_type=kind, subset_size=size, advanced_parameters=more)
         openvino.save_model(model, os.path.join(directory, FILES["openvino", True]), compress_to_fp16=False)
 
 
