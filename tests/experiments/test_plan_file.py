@@ -96,7 +96,9 @@ PLANS: dict[str, list[str]] = {
     "tables with another mixture": ["transformers=none,mlm,recommended"],
     "figure4": ["seeds=0,1", "draws=2"],
     "figure4 with another mixture": ["transformers=none,mlm,recommended"],
-    "recipe": ["init=minilm", "scale=small", "rows=links,k3,k7,titles,four,taught,taught_alone", "teacher=minilm"],
+    "recipe": [
+        "init=minilm", "scale=small", "rows=links,k3,k7,titles,four,second,distilled,taught_alone", "teacher=minilm", "seeds=0,1",
+    ],
     "recipe of every task": ["init=minilm", "rows=slower"],
     "recipe of two query sets": [
         "init=minilm", "rows=adp_qdm", "pairs=enwiki", "queries=a.tsv,b.tsv", "qrels=a.qrels,b.qrels", "only=some.txt,more.txt",

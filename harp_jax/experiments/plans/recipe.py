@@ -33,15 +33,18 @@ from harp_jax.experiments.steps import (
 class Row(NamedTuple):
     """The tasks of a row; further fields of its generation job, and of its training (beside configs/baselines/harp.py:recommended).
 
-    taught: whether the pairs get the scores of the plan's teacher
+    teacher: whose scores the pairs get: VECTORS, of the plan's teacher, or a row, whose rankers of all seeds are averaged
+    teach: further options of `harp teach`
     """
 
     tasks: tuple[str, ...] = ("adp",)
     pairs: tuple[str, ...] = ()
     training: tuple[str, ...] = ()
-    taught: bool = False
+    teacher: str = ""
+    teach: tuple[str, ...] = ()
 
 
+VECTORS = "vectors"
 FOUR = ("rqp", "qdm", "rdp", "acm")
 SEVEN = ("hard_negatives=7", "negative_search=words")
 ROWS: dict[str, Row] = {
@@ -56,12 +59,16 @@ ROWS: dict[str, Row] = {
     "words": Row(pairs=("negative_search=words",)),
     **{f"k{k}": Row(pairs=SEVEN, training=(f"negatives={k}", "pair_loss=lce")) for k in (1, 3, 7)},
     **{f"k{k}_hinge": Row(pairs=SEVEN, training=(f"negatives={k}",)) for k in (1, 3, 7)},
+    # A second round: seven negatives by whole words, of which the rankers of the first drop what they place above the positive.
+    "second": Row(("adp",), SEVEN, ("negatives=3", "pair_loss=lce"), "taught", ("--drop_above", "--hardest=3")),
+    # The rankers of all seeds taught into one.
+    "distilled": Row(training=("negatives=3", "pair_loss=lce_kl"), teacher="taught"),
     # The order of an encoder's vectors as a teacher, beside the links and alone.
-    "taught": Row(training=("negatives=3", "pair_loss=lce_kl"), taught=True),
-    "taught_alone": Row(training=("negatives=3", "pair_loss=kl"), taught=True),
+    "taught": Row(training=("negatives=3", "pair_loss=lce_kl"), teacher=VECTORS),
+    "taught_alone": Row(training=("negatives=3", "pair_loss=kl"), teacher=VECTORS),
     # The same without links.
-    "taught_titles": Row(("title",), ("text_pages=linked",), ("negatives=3", "pair_loss=kl"), taught=True),
-    "taught_leads": Row(("lead",), ("text_pages=linked",), ("negatives=3", "pair_loss=kl"), taught=True),
+    "taught_titles": Row(("title",), ("text_pages=linked",), ("negatives=3", "pair_loss=kl"), teacher=VECTORS),
+    "taught_leads": Row(("lead",), ("text_pages=linked",), ("negatives=3", "pair_loss=kl"), teacher=VECTORS),
     # What a query and a document are.
     "sampled": Row(pairs=("adp_queries=('sampled',)",)),
     "anchors": Row(pairs=("adp_queries=('anchor',)",)),
@@ -77,7 +84,7 @@ ROWS: dict[str, Row] = {
     "slower": Row(training=("learning_rate=1e-4",)),
     "dropout": Row(training=("model.dropout=0.1",)),
 }
-UNTAUGHT = tuple(name for name, row in ROWS.items() if not row.taught)
+UNTAUGHT = tuple(name for name, row in ROWS.items() if not row.teacher)
 
 
 def get_plan(
@@ -106,14 +113,17 @@ def get_plan(
     rerank: options of every re-ranking, as in max_length=80
     rows: of `ROWS`; the first one also ranks blank queries
     seeds: of pre-training
-    teacher: encoder (Hugging Face directory) of the rows `taught…`; its vectors score their pairs
+    teacher: encoder (Hugging Face directory) of the rows `taught…`, which `second` and `distilled` train as well; its vectors
+        score their pairs
     """
     check_known("rows", rows, tuple(ROWS))
     only = only or ("",) * len(queries)
     if not rows or not pretraining.init or not len(queries) == len(qrels) == len(candidates) == len(only):
         raise InputError("give rows, their encoder (init), and as many of qrels, candidates and only as of queries")
-    if not teacher and any(ROWS[row].taught for row in rows):
-        raise InputError("give the encoder whose vectors teach (teacher), or leave out the rows taught…")
+    if not teacher and any(ROWS[row].teacher for row in rows):
+        raise InputError(
+            "give the encoder whose vectors teach (teacher), or leave out the rows taught…, second and distilled"
+        )
     commands, models = trained(pretraining, rows, seeds, teacher)
     for asked, judged, candidate, chosen in zip(queries, qrels, candidates, only):
         name, _, run = candidate.partition("=")
@@ -146,25 +156,27 @@ def trained(
     commands: list[Command] = []
     made: dict[Row, str] = {}
     models: dict[str, list[str]] = {}
-    for name in rows:
+    teachers = [] if pretraining.pairs else [ROWS[name].teacher for name in rows if ROWS[name].teacher in ROWS]
+    for name in dict.fromkeys([*teachers, *rows]):
         row, data = ROWS[name], pretraining
         if not pretraining.pairs:
-            pairs = row._replace(training=())
-            if pairs not in made:
-                made[pairs] = f"pairs_{name}"
+            plain, taught = Row(row.tasks, row.pairs), row._replace(training=())
+            if plain not in made:
+                made[plain] = f"pairs_{name}"
                 (step,) = replace(data, generation=(*data.generation, *row.pairs)).generated(row.tasks)
-                if row.taught:
-                    step = replace(step, name=f"untaught_{name}")
-                    taught = ["{" + step.name + "}", f"--model={teacher}", "--cosine", "--output={out}"]
-                    commands += [step, Command(made[pairs], "teach", taught)]
-                else:
-                    commands.append(replace(step, name=made[pairs]))
-            data = replace(data, pairs="{" + made[pairs] + "}")
+                commands.append(replace(step, name=made[plain]))
+            if taught not in made:
+                vectors = row.teacher == VECTORS
+                scoring = ["--cosine", "--model", teacher] if vectors else ["--model", *output_of(*models[row.teacher])]
+                made[taught] = f"taught_pairs_{name}"
+                arguments = ["{" + made[plain] + "}", *scoring, *row.teach, "--output={out}"]
+                commands.append(Command(made[taught], "teach", arguments))
+            data = replace(data, pairs="{" + made[taught] + "}")
         for seed in seeds:
             settings = [f"tasks={row.tasks!r}", *row.training]
             commands.append(data.trained(f"{name}_s{seed}", "recommended", seed, settings))
             models.setdefault(name, []).append(commands[-1].name)
-    return commands, models
+    return commands, {name: models[name] for name in rows}
 
 
 def ranked(name: str, ranking: list[str], start: str, models: Mapping[str, Sequence[str]]) -> list[Command]:
