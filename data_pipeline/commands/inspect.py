@@ -92,6 +92,9 @@ def as_text(found: dict[str, Any]) -> str:
         if entry.get("predictors"):
             scores = "  ".join(f"{name} {value:.3f}" for name, value in entry["predictors"].items())
             lines.append(f"{task:6}n={entry['predictor_pairs']:<8} {scores}")
+    for task, entry in found["tasks"].items():
+        if (share := entry.get("negatives_share_word")) is not None:
+            lines += ["", f"{task}: {share:.0%} of the negatives share a content word with the anchor"]
     if bits := found["bits_from_uniform"]:
         shown = ", ".join(f"{value:.4f} ({source}s)" for source, value in bits.items())
         lines += ["", f"Sampling of words, bits from uniform: {shown}; near 0, the term weights have no effect"]

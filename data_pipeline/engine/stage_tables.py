@@ -85,7 +85,7 @@ SCHEMAS: dict[str, pa.Schema] = {
             task=_s, key=_s, page=_s, query=_b, anchor=_s, context=_s, length=_i, words_of=_l, positive=_l, negative=_l,
         ),
         "draws": dict(task=_s, key=_s, draw=_i, anchor=_s, rank=_l, one=_l, doc=_l, place=_l),
-        "mined": dict(task=_s, key=_s, destination=_l, more=_b, more_lengths=_b),
+        "mined": dict(task=_s, key=_s, destination=_l, more=_b, more_lengths=_b, shared=_l),
         "sharpness": dict(source=_s, units=_l, n=_l),
         "negatives": dict(task=_s, key=_s, destination=_l),
         "assembled": dict(

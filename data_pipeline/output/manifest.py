@@ -177,11 +177,13 @@ def _splits(engine: Engine) -> dict[str, Any]:
 
 
 def _tasks(engine: Engine, template: Template) -> dict[str, Any]:
-    """The columns of the paper's Table 1 over both sides of all pairs, and the trivial predictors' accuracies."""
+    """The columns of the paper's Table 1 over both sides of all pairs, the trivial predictors' accuracies, and the share of the
+    negatives found by BM25 that have a content word of the anchor."""
     points: dict[str, dict[str, tuple[int, int]]] = {}
     sql = "SELECT task, predictor, CAST(SUM(points) AS BIGINT), CAST(SUM(n) AS BIGINT) FROM predictions GROUP BY task, predictor"
     for task, predictor, won, n in engine.query(sql, ["predictions"]):
         points.setdefault(task, {})[predictor] = (won, n)
+    shared = dict(engine.query("SELECT task, AVG(shared) FROM mined GROUP BY task", ["mined"]))
     found: dict[str, Any] = {}
     for task, records, queries, docs, sequences in engine.query(STATISTICS_SQL, ["records"]):
         entry = {"pairs": records, "tokens": queries + docs}
@@ -198,6 +200,8 @@ def _tasks(engine: Engine, template: Template) -> dict[str, Any]:
             },
             "predictor_pairs": max((n for _, n in scored.values()), default=0),
         }
+        if task in shared:
+            found[task]["negatives_share_word"] = round(shared[task], 4)
     return found
 
 

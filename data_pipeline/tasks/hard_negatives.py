@@ -40,21 +40,28 @@ NEGATIVES_SQL = "SELECT task, key, destination FROM mined WHERE task = '{}'"
 
 @dataclass(frozen=True)
 class Slice:
-    """Pages with an index of their words. docs, in_links: [pages] int64; tokens: of each page, packed."""
+    """Pages with an index of their words. docs, in_links: [pages] int64; tokens and content (words) of each page, packed."""
 
     docs: np.ndarray
     in_links: np.ndarray
     tokens: list[bytes]
+    content: list[str]
     words: lexical.Collection
     model: lexical.Bm25
 
     @classmethod
     def of(
-        cls, docs: Iterable[int], in_links: Iterable[int], tokens: list[bytes], texts: Iterable[str], language: str
+        cls,
+        docs: Iterable[int],
+        in_links: Iterable[int],
+        tokens: list[bytes],
+        content: list[str],
+        texts: Iterable[str],
+        language: str,
     ) -> "Slice":
         words = lexical.Collection((("", text) for text in texts), language)
         numbers, counts = (np.fromiter(values, np.int64) for values in (docs, in_links))
-        return cls(numbers, counts, tokens, words, lexical.Bm25(words))
+        return cls(numbers, counts, tokens, content, words, lexical.Bm25(words))
 
     def search(self, text: str, count: int, without: int) -> np.ndarray:
         """Places of the best `count` pages that share a word with the text; the page `without` is left out."""
@@ -97,13 +104,18 @@ def mine(job: Job, number: int, payload: tuple[str, bool]) -> dict[str, pa.Table
         rng = generator(c["seed"], task, row["key"], "negative")
         first, *more = places[drawn(pages.in_links[places], count, popular, rng)]
         tokens = [pages.tokens[place] for place in more]
+        shared = not _content(row["anchor"], terms).isdisjoint(_content(pages.content[first], terms))
         found.append(
             dict(
                 task=task, key=row["key"], destination=int(pages.docs[first]), more=b"".join(tokens),
-                more_lengths=pack([len(unpack(each)) for each in tokens]),
+                more_lengths=pack([len(unpack(each)) for each in tokens]), shared=int(shared),
             )
         )  # fmt: skip
     return {"mined": table("mined", found)}
+
+
+def _content(packed: str, terms: Terms) -> set[str]:
+    return {word.lower() for word in unpack_words(packed) if terms.is_term(word)}
 
 
 def _as_words(packed: str, terms: Terms) -> str:
@@ -130,17 +142,17 @@ def _slice(job: Job, number: int, count: int, popular: bool, terms: Terms) -> Sl
     docs: list[int] = []
     links: list[int] = []
     tokens: list[bytes] = []
-    texts: list[str] = []
+    content: list[str] = []
     for bucket in every[first:] + every[:first]:
         for row in read(job, "passages", bucket, ["doc", "in_links", "tokens", "words"]).to_pylist():
             if (row["in_links"] > 0 or not popular) and len(docs) < count:
                 docs.append(row["doc"])
                 links.append(row["in_links"])
                 tokens.append(row["tokens"])
-                texts.append(spelled(row["words"], terms))
+                content.append(row["words"])
         if len(docs) == count:
             break
-    return Slice.of(docs, links, tokens, texts, language)
+    return Slice.of(docs, links, tokens, content, (spelled(words, terms) for words in content), language)
 
 
 def drawn(in_links: np.ndarray, count: int, popular: bool, rng: np.random.Generator) -> list[int]:

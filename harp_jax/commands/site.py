@@ -65,7 +65,11 @@ def arguments_parser() -> Parser:
         default="",
         help="sentence encoder whose vectors are tested and teach (the start); give one where the start is a re-ranker",
     )
-    parser.add_input("--labels", default="", help="query<TAB>docid<TAB>level lines to fine-tune and decide on")
+    parser.add_input(
+        "--labels",
+        default="",
+        help="query<TAB>docid<TAB>level lines to fine-tune and decide on, of 20 queries or more",
+    )
     parser.add_argument("--minutes", type=float, default=30.0, help="of training, at most; the rest comes on top (30)")
     parser.add_argument(
         "--max_queries", type=positive, default=400, help="anchors of held-out pages to test with, at most (400)"

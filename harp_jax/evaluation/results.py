@@ -48,8 +48,9 @@ class Table:
 
     @property
     def one_run(self) -> str:
-        """The line under a table that compares systems of one run: what its intervals leave out; "" if there are none."""
-        names = [name for name in dict.fromkeys(c.run for c in self.comparisons) if self.seeds.get(name, 1) == 1]
+        """The line under a table with intervals of systems of one run: what these leave out; "" if there are none."""
+        names = [*self.intervals, *(c.run for c in self.comparisons)]
+        names = [name for name in dict.fromkeys(names) if self.seeds.get(name, 1) == 1]
         return f"one run of {', '.join(names)}: the intervals {ONE_RUN}" if names else ""
 
     @property

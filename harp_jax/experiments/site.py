@@ -41,6 +41,7 @@ from harp_jax.ranking.lexical import Collection, make, search
 from harp_jax.text.languages import ENGLISH
 
 MIN_QUERIES = 50  # the 95 % interval of RR@10 is then about ±.1
+MIN_LABELLED = 20  # fewer users' queries say less than the anchors that they would overrule
 MIN_LINKS = 500  # training pairs of one epoch; fewer were never tried
 MIN_STEPS = 20
 MIN_PAIRS = 100  # training pairs of a task; tasks with fewer are left out
@@ -152,9 +153,10 @@ class SiteRun:
         if labels := self.options.get("labels"):
             _, qrels = read_labels(labels)
             relevant = {qid: judged for qid, judged in qrels.items() if max(judged.values()) > 0}
-            if len(components(relevant)) < 2:
+            if (groups := len(components(relevant))) < MIN_LABELLED:
                 raise InputError(
-                    f"--labels={labels}: two queries without a common relevant document are needed; label more"
+                    f"--labels={labels}: {groups} queries without a common relevant document, {MIN_LABELLED} needed to decide "
+                    "by; label more, or measure on these: harp search --qrels"
                 )
         # By name, at the call: harp_jax works without the generation job.
         detected = importlib.import_module("data_pipeline.sources.formats").format_of_content

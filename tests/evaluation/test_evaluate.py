@@ -161,6 +161,7 @@ def test_a_table_with_one_run_of_a_system_ends_with_what_its_intervals_leave_out
     assert table.seeds["chance"] > 1 and table.one_run.startswith("one run of c: the intervals do not include training")
     assert table.text().endswith(f"\n{table.one_run}")
     assert not evaluate(qrels, {"a": run}, "RR@10", chance="a", rounds=100).one_run
+    assert evaluate(qrels, {"a": run}, "RR@10", intervals=True, rounds=100).one_run.startswith("one run of a: ")
 
 
 def test_runs_of_the_same_draw_are_told_to_the_intervals(tmp_path, capsys):

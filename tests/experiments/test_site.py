@@ -26,8 +26,9 @@ from tests.support.tiny_bert import CONFIG, random_params, small_tokenizer
 @pytest.fixture
 def pages(tmp_path):
     (tmp_path / "pages.jsonl").write_text('{"id": "a", "title": "Lock", "text": "A gate.", "links": []}\n')
-    (tmp_path / "labels.tsv").write_text("gate\ta\t1\nlock\tb\t1\n")
-    (tmp_path / "connected.tsv").write_text("gate\ta\t1\nlock\ta\t1\nweir\tb\t0\n")
+    labels = [f"gate {n}\td{n}\t1\n" for n in range(20)]
+    (tmp_path / "labels.tsv").write_text("".join(labels))
+    (tmp_path / "connected.tsv").write_text("".join([*labels[:19], "lock\td0\t1\n", "weir\td20\t0\n"]))
     (tmp_path / "malformed.tsv").write_text("gate\ta\t1\nlock\n")
     (tmp_path / "start").mkdir()
     (tmp_path / "embedder" / "1_Pooling").mkdir(parents=True)
@@ -215,7 +216,7 @@ def test_steps_are_what_fits_and_what_there_is(tmp_path):
         (["{pages}"], "ranker is no link of an earlier run and would be lost; move it"),
         (["{pages}", "--minutes=0"], "--minutes=0: use a positive number"),
         (["{pages}", "--base_url=https://x.org/{{y}}/"], "step survey has {y} in its arguments"),
-        (["{pages}", "--labels={folder}/connected.tsv"], "two queries without a common relevant document are needed"),
+        (["{pages}", "--labels={folder}/connected.tsv"], "19 queries without a common relevant document, 20 needed"),
         (["{pages}", "--labels={folder}/malformed.tsv"], "malformed.tsv, line 2: "),
         (["{folder}", "--format=html", "--dry_run"], "which is read; choose an --output outside"),
     ],

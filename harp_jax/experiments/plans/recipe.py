@@ -53,6 +53,7 @@ ROWS: dict[str, Row] = {
     "titles": Row(("title",)),
     "titles_of_linked": Row(("title",), ("text_pages=linked",)),
     "leads": Row(("lead",)),
+    "leads_of_linked": Row(("lead",), ("text_pages=linked",)),
     "links_titles": Row(("adp", "title")),
     # The loss, which negatives, and more than one of them.
     "logistic": Row(training=("pair_loss=logistic",)),

@@ -14,14 +14,14 @@ from data_pipeline.tasks import hard_negatives
 from data_pipeline.tasks.hard_negatives import Slice, drawn, mine
 from data_pipeline.text.terms import load_terms
 from harp_jax.base.randomness import generator
-from harp_jax.input.records import parts
+from harp_jax.input.records import parts, read_manifest
 from tests.support import corpus
 from tests.support.generation_job import table
 
 
 def test_search_leaves_out_the_positive_and_finds_whole_words_alone():
     texts = ["red fox", "red foxes run", "infrared lamp", "red lamp"]
-    pages = Slice.of(range(100, 104), [1, 2, 3, 4], [b""] * 4, texts, "en")
+    pages = Slice.of(range(100, 104), [1, 2, 3, 4], [b""] * 4, texts, texts, "en")
     assert pages.search("red fox", 10, 0).tolist() == [0, 1, 3]
     assert pages.search("red fox", 1, 100).tolist() == [1]
     assert pages.search("fra", 10, 0).tolist() == pages.search("the", 10, 0).tolist() == []
@@ -45,7 +45,7 @@ def made(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(hard_negatives, "SLICE", 20)
         generate(config, str(folder / "out"), SerialEngine)
-        yield {"work": str(folder / "out" / ".work"), "config": plain(config)}
+        yield {"work": str(folder / "out" / ".work"), "config": plain(config), "output": folder / "out"}
 
 
 def test_negatives_share_a_word_with_the_anchor_or_the_query_and_are_not_the_positive(made):
@@ -54,13 +54,18 @@ def test_negatives_share_a_word_with_the_anchor_or_the_query_and_are_not_the_pos
     mined = read(made, "mined").to_pylist()
     assert len(mined) > 0.5 * len(requests) > 100
     decode = load_terms(made["config"]["tokenizer"], "", "words").tokenizer.decode
+    counts = load_terms(*(made["config"][name] for name in ("tokenizer", "stopwords", "unit", "language"))).is_term
     of_anchor = 0
     for row in mined:
         request, told = requests[row["key"]], set(words[row["destination"]])
         assert row["destination"] != request["positive"]
         assert told & set(decode(unpack(request["query"]).tolist()).split())
-        of_anchor += bool(told & set(request["anchor"].split()))
-    assert of_anchor > 0.5 * len(mined)
+        shared = bool({word for word in told if counts(word)} & set(request["anchor"].split()))
+        assert row["shared"] == shared
+        of_anchor += shared
+    assert len(mined) > of_anchor > 0.5 * len(mined)
+    manifest = read_manifest(str(made["output"]))
+    assert manifest["tasks"]["adp"]["negatives_share_word"] == pytest.approx(of_anchor / len(mined), abs=1e-4)
 
 
 def test_more_negatives_are_passages_of_other_pages(made):
