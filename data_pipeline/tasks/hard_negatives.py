@@ -56,10 +56,10 @@ class Slice:
         in_links: Iterable[int],
         tokens: list[bytes],
         content: list[str],
-        texts: Iterable[str],
+        spell: Callable[[str], str],
         language: str,
     ) -> "Slice":
-        words = lexical.Collection((("", text) for text in texts), language)
+        words = lexical.Collection((("", spell(each)) for each in content), language)
         numbers, counts = (np.fromiter(values, np.int64) for values in (docs, in_links))
         return cls(numbers, counts, tokens, content, words, lexical.Bm25(words))
 
@@ -104,7 +104,8 @@ def mine(job: Job, number: int, payload: tuple[str, bool]) -> dict[str, pa.Table
         rng = generator(c["seed"], task, row["key"], "negative")
         first, *more = places[drawn(pages.in_links[places], count, popular, rng)]
         tokens = [pages.tokens[place] for place in more]
-        shared = not _content(row["anchor"], terms).isdisjoint(_content(pages.content[first], terms))
+        wanted = set(_as_words(row["anchor"], terms).lower().split())
+        shared = not wanted.isdisjoint(pages.content[first].lower().split())
         found.append(
             dict(
                 task=task, key=row["key"], destination=int(pages.docs[first]), more=b"".join(tokens),
@@ -112,10 +113,6 @@ def mine(job: Job, number: int, payload: tuple[str, bool]) -> dict[str, pa.Table
             )
         )  # fmt: skip
     return {"mined": table("mined", found)}
-
-
-def _content(packed: str, terms: Terms) -> set[str]:
-    return {word.lower() for word in unpack_words(packed) if terms.is_term(word)}
 
 
 def _as_words(packed: str, terms: Terms) -> str:
@@ -152,7 +149,7 @@ def _slice(job: Job, number: int, count: int, popular: bool, terms: Terms) -> Sl
                 content.append(row["words"])
         if len(docs) == count:
             break
-    return Slice.of(docs, links, tokens, content, (spelled(words, terms) for words in content), language)
+    return Slice.of(docs, links, tokens, content, lambda words: spelled(words, terms), language)
 
 
 def drawn(in_links: np.ndarray, count: int, popular: bool, rng: np.random.Generator) -> list[int]:

@@ -24,8 +24,7 @@ def test_held_out_pairs_are_told_apart_beyond_word_overlap(tmp_path):
     generate(config, pairs)
     trivial = read_manifest(pairs)["tasks"]["adp"]["predictors"]
 
-    # As it is shipped, on one device: when matching begins depends on the lanes and on rounding (with eight lanes after 240 or 720
-    # updates, by machine).
+    # As it is shipped, on one device. When matching begins depends on rounding: with eight lanes .82 were right on one processor.
     fields = {"data": f"('{pairs}',)", "tokenizer": vocabulary, "dtype": "float32"}
     options = [f"--config.{name}={value}" for name, value in fields.items()]
     python("-m", "harp_jax", "train", "--config=configs/from_scratch.py", f"--workdir={workdir}", *options)
