@@ -67,10 +67,13 @@ $(MINILM): | .venv/python
 demo: .venv/demo | $(MINILM)
 	$(BIN)/harp plan demo --output=demo --set encoder=$(MINILM)
 
-# Two processes, a file of tests each: a worker takes up to 3 GB, mostly compiled programs.
+# Two processes, a file of tests each: a worker takes up to 5 GB, mostly compiled programs.
 WORKERS ?= 2
+PYTEST := -m pytest -m "not real and not faults" -n $(WORKERS) --dist loadfile
+# These tests compile longer than they compute: LLVM's first level takes a third less processor time. The slow proofs run as shipped.
+test check pythons: export XLA_FLAGS ?= --xla_backend_optimization_level=1
 test: .venv/test
-	$(BIN)/python -m pytest -m "not real and not faults" -n $(WORKERS) --dist loadfile
+	$(BIN)/python $(PYTEST)
 
 lint: .venv/test
 	$(BIN)/ruff check .
@@ -92,7 +95,7 @@ FAST := --ignore=tests/evaluation/test_significance.py tests/test_rooms.py tests
 	tests/input/test_lanes.py tests/input/test_packing.py tests/objectives/test_losses.py \
 	tests/data_pipeline/text tests/data_pipeline/sources
 check: lint audit
-	$(BIN)/python -m pytest -m "not real and not faults" -n $(WORKERS) --dist loadfile $(FAST)
+	$(BIN)/python $(PYTEST) $(FAST)
 
 # What only the slow proofs use: a driver of Debian's chromium (where it is installed), a client of `POST /v1/rerank`, SentencePiece's table
 # of characters, the docs as a site.
@@ -125,8 +128,7 @@ pythons:
 	for python in $(PYTHONS); do \
 		PYENV_VERSION=$${python##*python} $$python -m venv .venv/$$python && \
 		.venv/$$python/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[demo,test]' && \
-		.venv/$$python/bin/python -m pytest -m "not real and not faults" -n $(WORKERS) --dist loadfile $(FAST) \
-			tests/model tests/checkpoints tests/training/test_loop.py || exit 1; \
+		.venv/$$python/bin/python $(PYTEST) $(FAST) tests/model tests/checkpoints tests/training/test_loop.py || exit 1; \
 	done
 
 .venv/spark: .venv/test
