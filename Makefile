@@ -1,4 +1,4 @@
-# make demo     links make a ranker: dump → pairs → pre-training → fine-tuning → table, on an invented wiki (eight minutes, 2 cores)
+# make demo     links make a ranker: dump → pairs → pre-training → fine-tuning → table, on an invented wiki (8 to 11 minutes, 2 cores)
 # make test     all tests but the slow ones of make real and make faults
 # make check    ruff, mypy, the audit and the fast tests, under 90 seconds: before every commit
 # make lint     ruff and mypy
