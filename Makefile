@@ -70,7 +70,7 @@ demo: .venv/demo | $(MINILM)
 # Two processes, a file of tests each: a worker takes up to 5 GB, mostly compiled programs.
 WORKERS ?= 2
 PYTEST := -m pytest -m "not real and not faults" -n $(WORKERS) --dist loadfile
-# These tests compile longer than they compute: LLVM's first level takes a third less processor time. The slow proofs run as shipped.
+# Many tests compile longer than they compute: LLVM's first level took a third less processor time for those of losses and coarse-tuning.
 test check pythons: export XLA_FLAGS ?= --xla_backend_optimization_level=1
 test: .venv/test
 	$(BIN)/python $(PYTEST)

@@ -115,7 +115,7 @@ def test_a_killed_and_ended_training_of_processes_in_a_bucket_ends_with_the_same
 
     def ended(processes: list[subprocess.Popen], status: int = 0) -> list[str]:
         said = [process.communicate(timeout=300)[1] for process in processes]
-        assert [process.returncode for process in processes] == [status] * count, said[0][-2000:]
+        assert [process.returncode for process in processes] == [status] * count, [text[-2000:] for text in said]
         return said
 
     ended(start("whole"))
