@@ -19,11 +19,18 @@ from harp_jax.training.train import train
 from tests.support.synthetic import SyntheticReader, tokenizer
 
 
+def save_tokenizer(directory: str) -> str:
+    """The tokenizer's path in `directory`. Written once: of two processes that replace it, one may find it missing."""
+    path = os.path.join(directory, "tokenizer")
+    if not os.path.exists(path):
+        tokenizer().save(path)
+    return path
+
+
 def tiny_config(directory: str, **changes: object) -> ConfigDict:
     """BERT of 2 × 32 on the synthetic vocabulary; writes the tokenizer to `directory`."""
     c = configs.pretrain()
-    c.tokenizer = os.path.join(directory, "tokenizer")
-    tokenizer().save(c.tokenizer)
+    c.tokenizer = save_tokenizer(directory)
     c.model.layers, c.model.hidden, c.model.heads, c.model.max_positions = 2, 32, 2, 128
     c.tasks = ("rqp", "qdm")
     c.row_length, c.batch_pairs, c.window = 128, 48, 64

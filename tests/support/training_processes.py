@@ -11,6 +11,7 @@ import numpy as np
 from harp_jax.checkpoints.checkpoint import load_params
 from harp_jax.checkpoints.recorded import read_metrics
 from tests.support import ROOT
+from tests.support.tiny_run import save_tokenizer
 
 # XLA aborts a process that waits 30 or 40 s for the others: on a busy machine one may compile for longer.
 PATIENCE = "--xla_cpu_collective_timeout_seconds=300 --xla_cpu_collective_call_terminate_timeout_seconds=300"
@@ -18,7 +19,7 @@ PATIENCE = "--xla_cpu_collective_timeout_seconds=300 --xla_cpu_collective_call_t
 
 def launch(directory, *options: str, devices: int = 1) -> subprocess.Popen:
     """Start `tiny_run` in `directory`, which is created, on `devices` CPU devices; `options` are FIELD=VALUE."""
-    os.makedirs(directory, exist_ok=True)
+    save_tokenizer(str(directory))
     command = [sys.executable, "-m", "tests.support.tiny_run", str(directory), *options]
     environment = {**os.environ, "JAX_NUM_CPU_DEVICES": str(devices)}
     if devices > 1 or any(option.startswith("coordinator=") for option in options):
