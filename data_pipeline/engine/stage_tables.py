@@ -131,8 +131,9 @@ EXAMPLES = 3  # of a reason for which something was dropped
 class DropCounts:
     """What one part of a map dropped, by reason: a short stable slug. The table is called `losses`, as in the manifest.
 
-    A reason begins with what was dropped: `page-`, `redirect-`, `link-` (by destination or position), `anchor-` (by text),
-    `exclusion-` (a line of config.exclude_destinations), `characters-`, or the name of a task (a pair that could not be made).
+    A reason begins with what was dropped: `page-`, `redirect-`, `link-` (by destination or position), `text-` (blocks of prose),
+    `anchor-` (by text), `exclusion-` (a line of config.exclude_destinations), `characters-`, or the name of a task (a pair that
+    could not be made).
     """
 
     def __init__(self) -> None:

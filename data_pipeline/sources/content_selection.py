@@ -145,12 +145,12 @@ _WHOLE_ARTICLE = re.compile(r"(?<![a-z-])(?:hentry|h-entry|type-post)(?![a-z-])"
 _ARTICLE = re.compile(
     r"(?<![a-z])(?:article|artikel|articulo|story|post|entry|beitrag|noticia|news|detail)(?![a-z])", re.IGNORECASE
 )
-_NAMED = frozenset("div ul ol li dl table tr td th p span section header form center a b i em small time".split())  # noqa: SIM905
-_NAMED_BY_ID = frozenset("div ul ol td table span p form".split())  # noqa: SIM905
+# No inline element: it is a word of its line, whatever its class names elsewhere (<span class="menu">File</span>).
+_NAMED = frozenset("div ul ol li dl table tr td th p section header form center".split())  # noqa: SIM905
+_NAMED_BY_ID = frozenset("div ul ol td table p form".split())  # noqa: SIM905
 # Sphinx and pandoc, Texinfo.
 _SECTION = re.compile(r"(?<![\w-])(?:section|[a-z]+-level-extent)(?![\w-])")
 _PROPERTIES = frozenset("author datePublished dateModified keywords publisher".split())  # noqa: SIM905
-_RELATIONS = frozenset("tag author category prev next".split())  # noqa: SIM905
 _CAMEL = re.compile("(?<=[a-z])(?=[A-Z])")
 _MAX_NAME = 300
 Attributes = dict[str, str | None]
@@ -215,9 +215,7 @@ def is_named_boilerplate(tag: str, attributes: Attributes, names: str, text: int
         article, boilerplate, teaser = _says(names)
         if article or boilerplate or (teaser and linked > _TEASER_LINKS * text):
             return not article
-    if attributes.get("itemprop") in _PROPERTIES:
-        return True
-    return tag == "a" and not _RELATIONS.isdisjoint((attributes.get("rel") or "").lower().split())
+    return attributes.get("itemprop") in _PROPERTIES
 
 
 # Which part is the content.
@@ -245,11 +243,13 @@ class Selection(NamedTuple):
     """What to read of a page, elements as `mem_id`s.
 
     anchors: what fragments of URLs point to, by element: its id, or the name of an <a>.
+    unread: blocks of prose that are left out or outside the root, the longest first.
     """
 
     root: "LexborNode"
     left_out: set[int]
     anchors: dict[int, str]
+    unread: "list[LexborNode]"
 
 
 def select(body: "LexborNode") -> Selection:
@@ -271,7 +271,10 @@ def select(body: "LexborNode") -> Selection:
         _leave_blocks_of_links(page, out, root)
         _leave_empty_headings(page, out, root)
     left_out = {page.nodes[number].mem_id for number in range(len(out)) if out[number]}
-    return Selection(page.nodes[root], left_out, _anchors(page))
+    read = range(root, root + page.sizes[root])
+    unread = [number for number, prose in enumerate(page.own_prose) if prose and (out[number] or number not in read)]
+    unread.sort(key=lambda number: -page.own_prose[number])
+    return Selection(page.nodes[root], left_out, _anchors(page), [page.nodes[number] for number in unread])
 
 
 def _anchors(page: Elements) -> dict[int, str]:
@@ -286,7 +289,7 @@ def _anchors(page: Elements) -> dict[int, str]:
 def _boilerplate(page: Elements, by_name: bool) -> list[bool]:
     """Which elements are left out, those below them included."""
     count = len(page.tags)
-    out, article, code, spoken = [False] * count, [False] * count, [False] * count, [False] * count
+    out, article, code = [False] * count, [False] * count, [False] * count
     links = _totals(
         page.parents, [int(tag == "a" and "href" in given) for tag, given in zip(page.tags, page.attributes)]
     )
@@ -303,22 +306,17 @@ def _boilerplate(page: Elements, by_name: bool) -> list[bool]:
         # Highlighted code: its classes are the parts of speech of a program.
         code[i] = code[parent] or tag in ("pre", "code")
         if tag == "button":
-            spoken[i] = not code[i] and _in_sentence(page, i) and not is_apart(tag, attributes)
-            out[i] = not spoken[i]
+            out[i] = code[i] or not _in_sentence(page, i) or is_apart(tag, attributes)
         if code[i] or tag == "button":
             continue
         found = is_apart(tag, attributes)
         # The header of an article is content, that of the page is not.
         found = found or (tag == "header" and not article[i] and not page.titles[i])
-        # A word of a line may be in a class that elsewhere names a menu: <span class="button">.
-        line = page.own[parent] > 0 or page.tags[parent] in _SENTENCES
-        spoken[i] = tag in INLINE and (line or spoken[parent])
-        named = by_name and not spoken[i]
-        found = found or (named and is_named_boilerplate(tag, attributes, names, page.text[i], page.linked[i]))
+        found = found or (by_name and is_named_boilerplate(tag, attributes, names, page.text[i], page.linked[i]))
         found = found or is_pager(page, i, links, leading)
         out[i] = found and page.prose[i] <= most and not (tag in _WRAPPERS and _is_most_text(page, i))
         # On a page without other prose, that of its footer is the most.
-        if little_prose and not out[i] and not spoken[i] and page.text[i] <= _MOST * page.text[0]:
+        if little_prose and not out[i] and page.text[i] <= _MOST * page.text[0]:
             out[i] = is_about_the_site(tag, names)
     return out
 

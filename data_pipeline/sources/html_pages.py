@@ -269,6 +269,8 @@ def _document(
     content = main_content(tree)
     if content.outside:
         dropped.append(Dropped(where, "link-outside-content", content.outside[0], len(content.outside)))
+    if content.unread:
+        dropped.append(Dropped(where, "text-outside-content", text_of(content.unread[0]), len(content.unread)))
     text, placed, lead_end, spans, numbers = _assembled(content)
     if not text:
         dropped.append(Dropped(where, "page-empty", ""))

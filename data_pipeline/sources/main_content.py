@@ -48,13 +48,14 @@ class Section(NamedTuple):
 
 
 class Content(NamedTuple):
-    """Blocks in reading order, sections, the hrefs of the links by number, and those of the links outside the content."""
+    """Blocks in reading order, sections, the hrefs of the links by number; outside the content: hrefs, blocks of prose."""
 
     blocks: list[Block]
     sections: list[Section]
     fragments: dict[str, int]  # every anchor of the page and the section that it is in
     hrefs: list[str]
     outside: list[str]
+    unread: "list[LexborNode]"  # the longest first
 
     @property
     def heading(self) -> str:
@@ -66,7 +67,7 @@ def main_content(tree: "LexborHTMLParser") -> Content:
     """Reads a parsed page (selectolax.lexbor.LexborHTMLParser). Linear in its nodes; never raises."""
     body = tree.body
     if body is None:
-        return Content([], [Section([], "", 0)], {}, [], [])
+        return Content([], [Section([], "", 0)], {}, [], [], [])
     return _Walk(body).content()
 
 
@@ -74,7 +75,7 @@ class _Walk:
     """The state of the walk: the open block, the open section, and the anchors since the last text."""
 
     def __init__(self, body: "LexborNode") -> None:
-        self.root, self.left_out, self.anchors = select(body)
+        self.root, self.left_out, self.anchors, self.unread = select(body)
         self.links = [link.attributes.get("href") or "" for link in body.css("a[href]")]
         self.of_data = _tables_of_data(body)
         self.blocks: list[Block] = []
@@ -150,7 +151,7 @@ class _Walk:
     def _result(self) -> Content:
         self._end_block()
         outside = list((Counter(self.links) - Counter(self.hrefs)).elements())
-        return Content(self.blocks, self.sections, self.fragments, self.hrefs, outside)
+        return Content(self.blocks, self.sections, self.fragments, self.hrefs, outside, self.unread)
 
     def _end_block(self) -> None:
         if self.pieces:

@@ -48,7 +48,7 @@ def shown(page, url=URL):
         ("</font>" * 300 + "<p>" + "".join(f"<font color={i}>" for i in range(300)) + "<p>word" * 300, "|".join(["word"] * 300)),
         ("<noscript><meta http-equiv=refresh content='0; url=x'></noscript><p>a", "a"),
         ("<p>Press <span class=guilabel><b class=button>OK</b></span> or <b class=menu>File</b>.", "Press OK or File."),
-        ("<p><b>Press</b> <span class=button>OK</span>", "Press OK"),
+        ("<div><b>Press</b> <span class=button>OK</span></div>", "Press OK"),
         ("<dl><dt><span class=menu>File</span><dd>Opens.</dl>", "File|Opens."),
         ("<table><tr><td><b class=button>OK</b><td>Ends.</table>", "OK|Ends."),
         ("<p>Press <button>OK</button> or <b><button><i class=tag>X</i></button></b>.<p><button>Y</button>", "Press OK or X."),
@@ -85,6 +85,14 @@ def test_every_link_that_is_no_anchor_of_the_text_is_counted():
     assert document.links == ()
     counts = {"link-empty": 1, "link-invalid": 1, "link-outside-content": 2, "link-scheme": 1, "link-self": 1}
     assert {each.reason: each.times for each in dropped} == counts
+
+
+def test_the_longest_text_outside_the_content_is_an_example():
+    left_out = [f"<div class=sidebar><p>{text * 9}</div>" for text in ("advice, ", "more advice, ")]
+    _, dropped = read(f"<p>{'word ' * 99}{''.join(left_out)}<div class=menu>short</div>")
+    assert [(each.reason, each.example, each.times) for each in dropped] == [
+        ("text-outside-content", ("more advice, " * 9).strip(), 2)
+    ]
 
 
 CHAPTERS = "<title>AUTOINCREMENT</title><h1>{0}Summary</h1><p>Lead.<h1>{0}Keyword</h1><p>Body."
