@@ -26,12 +26,14 @@ from harp_jax.experiments.execution import duration, execute, summary
 from harp_jax.experiments.plan import Step, listing, resolve
 from harp_jax.experiments.site_plan import (
     FIELDS,
+    KNOWN,
     LABELLED_ROW,
     MAX_LENGTH,
     PARAMETERS,
     PRETRAIN,
     ROW,
     is_embedder,
+    known_words,
     site_plan,
 )
 from harp_jax.input.records import read_manifest, split_name
@@ -249,6 +251,8 @@ class SiteRun:
         print(f"{number} steps of training, about {took} (--minutes={self.minutes:g}); tasks: {', '.join(tasks)}")
         if vectors := self.embedding(prepared, rate):
             print(vectors, flush=True)
+        if doubt := self.doubt(survey["language"]):
+            print(doubt, flush=True)
         planned = self.steps(number, tasks, survey["language"])
         carry_out(list(planned.values()), self.output)
         for name, step in results.items():
@@ -262,14 +266,14 @@ class SiteRun:
         for name in (*RESULTS, *BY_LABELS, RANKER, REJECTED):
             if os.path.islink(path := os.path.join(self.output, name)):  # of earlier pages
                 os.remove(path)
-        encoder = self.encoder if is_embedder(self.encoder) else ""
+        doubt = self.doubt(stems) if is_embedder(self.encoder) else ""
+        encoder = self.encoder if is_embedder(self.encoder) and not doubt else ""
         weights = {BM25: 1.0} | ({VECTORS: 2.0} if encoder else {})  # as in a verdict
         use, scaled = sum_in_words(weights), " (each query's scores scaled to 0…1 and added)" if encoder else ""
-        doubt = f" Where the encoder does not know {stems}, leave out --start: its vectors cost more than they gain."
         words = (
             f"Untested: {short}. Nothing was trained; use {use}{scaled}, a usual choice, not measured on these "
-            f"pages.{doubt if encoder and stems != ENGLISH else ''} Add pages that link to these, or judge queries of your own: "
-            "harp search --qrels tests on them."
+            f"pages.{f' {doubt}' if doubt else ''} Add pages that link to these, or judge queries of your own: harp search --qrels "
+            "tests on them."
         )
         found = {"use": use, "words": words, "weights": weights, "untested": True}
         with replacing(place := os.path.join(self.output, UNTESTED)) as file:
@@ -278,6 +282,15 @@ class SiteRun:
         link(survey.place, os.path.join(self.output, "survey"))
         self.save_search(weights, stems, encoder, {})
         return found
+
+    def doubt(self, language: str) -> str:
+        """Why the vectors are not trusted, "" where they are: their encoder does not know the language."""
+        if not self.encoder or (share := known_words(self.encoder, language)) >= KNOWN:
+            return ""
+        return (
+            f"The vocabulary of {self.encoder} has {share:.2f} of the function words of {language} ({KNOWN} where an encoder "
+            "knows a language): its vectors are used only where anchors gain by them."
+        )
 
     def hand_over(self, planned: Mapping[str, Step], weights: dict[str, float], stems: str) -> None:
         """Writes `search.json`, and links the ranker: under another name where the verdict leaves it out."""

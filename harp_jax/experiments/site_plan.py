@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 from harp_jax.experiments.plan import Command
 from harp_jax.experiments.steps import Collection, cross_validation, trained_ranker
 from harp_jax.ranking.fuse import ANCHORS, BM25, INLINKS, VECTORS
-from harp_jax.text.languages import ENGLISH
+from harp_jax.text.languages import ENGLISH, function_words
+from harp_jax.text.tokenizer import load_tokenizer
 
 DATA, PRETRAIN, FINETUNE = "configs/data/site.py", "configs/site.py", "configs/finetune_site.py"
 MEASURE = "RR@10"
@@ -25,6 +26,9 @@ RECOMMENDED = "recommended"  # the sum of the verdict, as in `harp search`
 # Of BM25 and BM25F over manuals: the best over users' queries of five. On a manual that they were not chosen on, these gain over
 # parameters fitted to its held-out anchors (docs/experiments/site.md, "Fixed parameters").
 PARAMETERS = {"bm25": {"k1": 4.0, "b": 0.4}, "bm25f": {"k1": 4.0, "b": 0.4, "anchor_weight": 10.0}}
+# The share of a language's function words in the vocabulary of an encoder that knows it, at least: all-MiniLM-L6-v2 has .84 of
+# English's, .45 of Danish's, .17 of German's, .06 of Chinese's; a vocabulary of 130,000 for many languages .75 of German's.
+KNOWN = 0.5
 MAX_LENGTH, QUERY_LENGTH = 128, 32  # of configs/site.py and configs/data/site.py
 
 
@@ -150,6 +154,13 @@ def is_embedder(start: str) -> bool:
     return bool(start) and os.path.isdir(os.path.join(start, "1_Pooling"))
 
 
+def known_words(encoder: str, language: str) -> float:
+    """The share of a language's function words that are one token of an encoder's vocabulary; 0 for a language without a list."""
+    words, tokenizer = sorted(function_words(language)), load_tokenizer(encoder)
+    ids = tokenizer.encode_prefixes([f" {word}" for word in words], 2)
+    return sum(len(found) == 1 and found[0] != tokenizer.unk for found in ids) / max(len(words), 1)
+
+
 def lexical(stems: str, own: Sequence[str] = ()) -> dict[str, list[str]]:
     """The options of BM25 and BM25F; `own` are those that leave out the queries' own sources."""
     given = {model: [f"--{name}={value:g}" for name, value in found.items()] for model, found in PARAMETERS.items()}
@@ -209,10 +220,11 @@ def scored(
     return commands, parts | {ROW: "{run_ranker" + suffix + "}"}
 
 
-def decided(name: str, parts: Mapping[str, str], qrels: str, folds: str) -> Command:
-    """The verdict on the parts, in their order; `harp site` prints it at its end."""
+def decided(name: str, parts: Mapping[str, str], qrels: str, folds: str, candidates: Candidates) -> Command:
+    """The verdict on the parts, in their order; `harp site` prints it at its end. Vectors are trusted if they know the language."""
     given = [f"--part={part}={run}" for part, run in parts.items()]
-    given += [f"--double={VECTORS}"] if VECTORS in parts else []
+    encoder, language = candidates.encoder, candidates.stems
+    given += [f"--double={VECTORS}"] if encoder and known_words(encoder, language) >= KNOWN else []
     options = [f"--instead={ANCHORS}", f"--qrels={qrels}", f"--folds={folds}", f"--measure={MEASURE}", "--output={out}"]
     return Command(name, "verdict", [*given, *options], suffix=".json", logged=True)
 
@@ -230,7 +242,7 @@ def tested(candidates: Candidates) -> tuple[list[Command], dict[str, str], dict[
     for number, (row, runs) in enumerate(sums.items()):
         commands.append(Command(f"sum_{number}", "fuse", [*runs, "--method=mean", "--output={out}"], suffix=".trec"))
         rows[row] = "{" + commands[-1].name + "}"
-    return [*first, *commands, decided("verdict", parts, HELD_OUT.qrels, "{folds}")], parts, rows
+    return [*first, *commands, decided("verdict", parts, HELD_OUT.qrels, "{folds}", candidates)], parts, rows
 
 
 def tables(rows: Mapping[str, str]) -> list[Command]:
@@ -271,6 +283,8 @@ def with_labels(labels: str, seed: int, candidates: Candidates) -> list[Command]
         *cross_validation(
             "labels", LABELLED, folds="{folds_labels}", fold_names=("0", "1"), rerank=rerank, export=False, **training
         ),
-        decided("verdict_labels", parts | {LABELLED_ROW: "{joined_labels}"}, LABELLED.qrels, "{folds_labels}"),
+        decided(
+            "verdict_labels", parts | {LABELLED_ROW: "{joined_labels}"}, LABELLED.qrels, "{folds_labels}", candidates
+        ),
         *trained_ranker("labelled", LABELLED, test=HELD_OUT, test_candidates="{pool}", rerank=rerank, **training),
     ]

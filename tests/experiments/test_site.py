@@ -14,10 +14,13 @@ from harp_jax.checkpoints.huggingface import save_hf
 from harp_jax.commands.table import load
 from harp_jax.config import read_config
 from harp_jax.experiments import site
+from harp_jax.experiments import site_plan as planned
 from harp_jax.experiments.site import SiteRun, steps_within, usable_tasks
 from harp_jax.experiments.site_plan import PARAMETERS, site_plan
 from harp_jax.look.server import RequestError, model_name, reranked
 from harp_jax.look.shelf import Shelf, Sources, of_site
+from harp_jax.text.languages import function_words
+from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
 from tests.support import site_pages
 from tests.support.commands import command
 from tests.support.tiny_bert import CONFIG, random_params, small_tokenizer
@@ -45,7 +48,9 @@ def pages(tmp_path):
         {"start": "start", "vectors": "embedder"},
     ],
 )
-def test_every_step_of_the_plan_is_a_command_line_that_parses(pages, options):
+@pytest.mark.parametrize("known", [0.3, 0.8])
+def test_every_step_of_the_plan_is_a_command_line_that_parses(pages, monkeypatch, options, known):
+    monkeypatch.setattr(planned, "known_words", lambda encoder, language: known)
     paths = ("start", "vectors", "labels")
     given = {name: str(pages / value) if name in paths else value for name, value in options.items()}
     run = SiteRun({"pages": (str(pages / "pages.jsonl"),), **given}, str(pages / "x"))
@@ -58,6 +63,8 @@ def test_every_step_of_the_plan_is_a_command_line_that_parses(pages, options):
         words = {word for step in steps.values() for word in step.argv}
         assert {f"--config.init={steps['start'].place}", f"--encoder={given['start']}"} <= words
     fused, verdict = steps["recommended"], steps["verdict_labels" if "labels" in options else "verdict"]
+    # Only vectors that know the language are trusted.
+    assert ("--double=vectors" in verdict.argv) == ("start" in options and known > planned.KNOWN)
     parts = [word for word in verdict.argv if word.startswith("--part=")]
     runs = [word for word in fused.command.arguments if word[0] != "-"]
     assert f"--verdict={verdict.place}" in fused.argv and len(runs) == len(parts)
@@ -69,8 +76,17 @@ def test_every_step_of_the_plan_is_a_command_line_that_parses(pages, options):
         load(step.command.command)[1].parse_args(words)
 
 
-def test_the_recipe_is_one_of_equal_lengths():
+def test_an_encoder_knows_english_by_its_function_words(tmp_path):
+    words = sorted(function_words("en"))
+    known = [word for word in words if word.isalpha()][::2]
+    Tokenizer.of_words((*SPECIAL_TOKENS, *known)).save(str(tmp_path))
+    assert planned.known_words(str(tmp_path), "en") == len(known) / len(words) > 0.4
+    assert planned.known_words(str(tmp_path), "de") < 0.1 and planned.known_words(str(tmp_path), "xx") == 0.0
+
+
+def test_the_recipe_is_one_of_equal_lengths(monkeypatch):
     """What pairs show of a document, training and ranking read, too."""
+    monkeypatch.setattr(planned, "known_words", lambda encoder, language: 1.0)
     data, train, tune = (read_config(name) for name in ("data/site", "site", "finetune_site"))
     assert data.max_query_tokens + data.max_doc_tokens <= train.row_length == tune.row_length
     plan = site_plan(pages=("x",), format="html", steps=1)
@@ -117,7 +133,8 @@ def test_too_few_pairs_leave_an_untested_search(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("start", ["", "embedder", "start"])
-def test_too_few_links_leave_an_untested_search(tmp_path, capsys, start):
+def test_too_few_links_leave_an_untested_search(tmp_path, capsys, monkeypatch, start):
+    monkeypatch.setattr(site, "known_words", lambda encoder, language: float(language == "en"))
     pages, output, encoder = site_pages.write(tmp_path / "pages", pages=6), tmp_path / "x", tmp_path / (start or "none")
     given = [pages, "--base_url=https://x.org/"]
     if start:
@@ -137,9 +154,11 @@ def test_too_few_links_leave_an_untested_search(tmp_path, capsys, start):
     recorded = [json.loads((output / name).read_text())["parameters"] for name in ("search.json", "bm25f.json")]
     assert recorded == [PARAMETERS, PARAMETERS["bm25f"]]
     assert "report:" not in said and not any(os.path.lexists(output / name) for name in ("report.html", "ranker"))
-    assert "leave out --start" not in verdict["words"]
+    assert "function words" not in verdict["words"]
     command("site", *given, "--language=de", output=tmp_path / "german")
-    assert ("does not know de, leave out --start" in capsys.readouterr().out) == (start == "embedder")
+    verdict_of_german = json.loads((tmp_path / "german" / "verdict.json").read_text())
+    assert ("has 0.00 of the function words of de" in capsys.readouterr().out) == (start == "embedder")
+    assert verdict_of_german["use"] == "BM25"
     command("site", *given, output=output)  # again
     (tmp_path / "queries.tsv").write_text(f"q\t{' '.join(site_pages.own_words(3))}\n")
     command("search", output, queries=tmp_path / "queries.tsv", output=tmp_path / "runs")
