@@ -369,6 +369,7 @@ def check_training(config: ConfigDict) -> None:
             f"eval_every={config.eval_every}: queries are held out for `select` alone; "
             "set --config.select=RR@10, or eval_every to 0",
         ),
+        (stage == "pretrain" and not config.tasks, "tasks=(): name at least one task"),
         (
             not config.get("init", "") and shape.get("hidden", 0) % shape.get("heads", 1),
             f"model.hidden={shape.get('hidden')} must be a multiple of model.heads={shape.get('heads')}",

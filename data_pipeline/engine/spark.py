@@ -44,7 +44,7 @@ TYPES = {pa.int32(): "INT", pa.int64(): "BIGINT", pa.float64(): "DOUBLE", pa.str
 
 
 def sql_type(kind: pa.DataType) -> str:
-    """Spark's name of a column type of `tables.SCHEMAS`."""
+    """Spark's name of a column type of `stage_tables.SCHEMAS`."""
     if pa.types.is_list(kind):
         return f"ARRAY<{sql_type(kind.value_type)}>"
     if pa.types.is_struct(kind):

@@ -38,7 +38,7 @@ MOST_AMBIGUOUS = 5
 
 _WORD = re.compile(r"\w+")
 _OF_NUMBERS = re.compile(
-    r"(?:\d+[年月日]?)+(?:st|nd|rd|th|s)?|january|february|march|april|may|june|july|august|september|october|november|"
+    r"\d+(?:[年月日]\d+)*[年月日]?(?:st|nd|rd|th|s)?|january|february|march|april|may|june|july|august|september|october|november|"
     r"december|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec|ad|bc|bce|ce|c|ca|circa|century|centuries|am|pm"
 )
 

@@ -318,7 +318,7 @@ def build(engine: Engine) -> None:
 
 
 # Statistics of the graph, and what its joins dropped: counts, and the first examples in a total order. Maps count what they drop
-# themselves: see engine/dropped.py.
+# themselves: `DropCounts` in engine/stage_tables.py.
 # (reason, count, location, example) of what the joins dropped; the count is in the first row of a reason, the others have 0.
 _EXAMPLES = f"""
     SELECT reason, CASE WHEN place = 1 THEN total ELSE 0 END, location, example FROM (

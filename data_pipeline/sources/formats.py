@@ -114,6 +114,8 @@ def format_of_content(path: str) -> str:
         raise InputError(
             f"{path}: neither HTML, WARC, a MediaWiki dump nor JSON lines; name the pages, or choose a format with --format"
         )
+    if os.path.isdir(path) and known[0] in ("warc", "mediawiki"):
+        raise InputError(f"{path} is a folder of {known[0]} files; name the files, as in '{path}/*.gz'")
     return known[0]
 
 

@@ -270,7 +270,7 @@ def parse_harp(chunk: Chunk, source: Source) -> Parsed:
                 known.add(address)
                 passages.append(LinkedDocument(address, address, "", passage, (), len(passage)))
         number = where.rpartition(" ")[2]
-        id_ = f"{chunk.name.rpartition(':')[0]}-{number}"
+        id_ = _SURROGATE.sub("\ufffd", f"{chunk.name.rpartition(':')[0]}-{number}")
         documents.append(LinkedDocument(id_, id_, "", text, _disjoint(links, text, where, dropped), len(text)))
         documents += passages
     return documents, dropped

@@ -5,7 +5,7 @@ bucket searches a slice of the pages instead: its own bucket and the following o
 memory stay the same per bucket however large the corpus is.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,13 +63,13 @@ class Slice:
         numbers, counts = (np.fromiter(values, np.int64) for values in (docs, in_links))
         return cls(numbers, counts, tokens, content, words, lexical.Bm25(words))
 
-    def search(self, text: str, count: int, without: int) -> np.ndarray:
-        """Places of the best `count` pages that share a word with the text; the page `without` is left out."""
+    def search(self, text: str, count: int, without: Sequence[int]) -> np.ndarray:
+        """Places of the best `count` pages that share a word with the text; the pages `without` are left out."""
         query = self.words.query(text)
         if not query:
             return np.zeros(0, np.int64)
         scores, matched = self.model.scores(query)
-        matched &= self.docs != without
+        matched &= ~np.isin(self.docs, without)
         return lexical.top(np.where(matched, scores, -np.inf), count)
 
 
@@ -83,20 +83,28 @@ def mine(job: Job, number: int, payload: tuple[str, bool]) -> dict[str, pa.Table
     """Map over the buckets of `requests`: the negatives of each request of a task, if BM25 finds a page.
 
     BM25 searches for the anchor, not for the query: the context often names the other page of the sentence, which would be the
-    negative of a query that describes it as well. Only where no page has a word of the anchor, it searches for the query.
+    negative of a query that describes it as well. Only where no page has a word of the anchor, it searches for the query. The page
+    that the query was taken from is no negative: it has all of its words.
     """
     (task, popular), c = payload, job["config"]
-    columns = ["task", "key", "query", "anchor", "positive"]
+    columns = ["task", "key", "page", "query", "anchor", "positive"]
     rows = [row for row in read(job, "requests", number, columns).to_pylist() if row["task"] == task]
     if not rows:
         return {"mined": table("mined", [])}
     terms = load_terms(c["tokenizer"], c["stopwords"], c["unit"], c["language"])
     spelled = SPELLED[c["negative_search"]]
     pages, count = _slice(job, number, SLICE, popular, terms), c["hard_negatives"]
+    sources = {row["id"]: row["doc"] for row in read(job, "pages", number, ["doc", "id"]).to_pylist()}
     found = []
     for row in rows:
-        for words in (row["anchor"], pack_words(terms.tokenizer.decode(unpack(row["query"]).tolist()).split())):
-            places = pages.search(spelled(words, terms), max(DEPTH, DRAWN * count), row["positive"])
+        ids = unpack(row["query"]).tolist()
+        query = (
+            [terms.tokenizer.tokens[i] for i in ids] if terms.unit == "tokens" else terms.tokenizer.decode(ids).split()
+        )
+        for words in (row["anchor"], pack_words(query)):
+            places = pages.search(
+                spelled(words, terms), max(DEPTH, DRAWN * count), (row["positive"], sources[row["page"]])
+            )
             if len(places):
                 break
         else:

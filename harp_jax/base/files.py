@@ -67,7 +67,7 @@ def raw_lines(path: str) -> Iterator[tuple[int, bytes]]:
                     )
                 yield number, line
     except (EOFError, lzma.LZMAError, zlib.error, OSError) as error:
-        if isinstance(error, OSError) and error.filename:
+        if isinstance(error, OSError) and error.filename is not None:
             raise
         raise InputError(f"{path} is damaged after line {number}: {error}; fetch or write the file again") from error
 

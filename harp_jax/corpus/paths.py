@@ -2,7 +2,7 @@
 
 DIR/corpus.jsonl, DIR/queries.jsonl, DIR/qrels/SPLIT.tsv      BEIR: DIR is accepted for each of them
 DIR/*.jsonl, DIR/*.json, DIR/*.tsv (also compressed)          documents in several files
-DIR/**/*.html, *.warc.gz, a MediaWiki dump                     pages: their documents are extracted once
+DIR/**/*.html, a WARC, a MediaWiki dump                        pages: their documents are extracted once
 DIR/docs.tsv with DIR/queries.tsv, DIR/folds.tsv, …           documents by name: docs, corpus, collection
 
 For pages, a `harp documents` process (this package never imports data_pipeline) writes their documents into the user's cache,
@@ -29,7 +29,7 @@ NAMED = re.compile(r"(docs|documents|corpus|collection|passages)(?![a-z])", re.I
 QRELS = re.compile(r"qrels(?![a-z])", re.IGNORECASE)
 OTHERS = re.compile(r"(?<![a-z])(queries|topics|folds|qrels)", re.IGNORECASE)  # anywhere in a name
 
-_PAGE_NAMES = (".html", ".htm", ".xhtml", ".warc", ".warc.gz")
+_PAGE_NAMES = (".html", ".htm", ".xhtml")
 _PAGES = re.compile(rb"WARC/1|\s*<mediawiki[\s>]|\s*(?:<\?xml[^>]*>\s*)?(?:<!doctype\s+html|<html[\s>])", re.IGNORECASE)
 
 
@@ -50,9 +50,9 @@ def document_files(path: str) -> list[str]:
         return corpus
     candidates = [name for name in sorted(os.listdir(path)) if _plain(name).endswith(DOCUMENTS)]
     found = [name for name in candidates if not OTHERS.search(name)]
-    if not found and are_pages(path):
-        return [documents_of_pages(path)]
     named = [name for name in found if NAMED.match(name)]
+    if not named and are_pages(path):  # as in generation, pages come before the data beside them
+        return [documents_of_pages(path)]
     if named:
         found, kinds = named, {match[1].lower() for name in named if (match := NAMED.match(name))}
     else:

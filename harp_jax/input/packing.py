@@ -250,7 +250,8 @@ def fill(groups: list[Group], placements: list[Placement], layout: PackedLayout,
     texts_per_group = 2 * layout.group_size
     for number, placement in enumerate(placements):
         group = groups[placement.group]
-        first_text = (lane * layout.groups + number) * texts_per_group
+        # Within int32: two texts so far apart may share a mask.
+        first_text = (lane * layout.groups + number) * texts_per_group % (2**31 // layout.row_length - texts_per_group)
         for member, (sequence, (row, start)) in enumerate(zip(group.sequences, placement.slots)):
             seat = filled[row]
             filled[row] += 1

@@ -19,6 +19,7 @@ from harp_jax.base.errors import InputError, needs
 from harp_jax.base.randomness import generator
 from harp_jax.input.packing import Group, pair_sequences, text_sequences
 from harp_jax.input.records import (
+    AGAIN,
     MORE_FEATURES,
     PAIR_FEATURES,
     TEACHER,
@@ -145,9 +146,12 @@ class RecordReader:
         if shard in self._cache:
             self._cache.move_to_end(shard)
             return self._cache[shard]
-        with shard.checked(shard.path not in self._verified) as path:
-            batch = next(iter(tensorflow().data.TFRecordDataset(path).batch(shard.records + 1)), None)
-            records = [] if batch is None else batch.numpy().tolist()
+        try:
+            with shard.checked(shard.path not in self._verified) as path:
+                batch = next(iter(tensorflow().data.TFRecordDataset(path).batch(shard.records + 1)), None)
+                records = [] if batch is None else batch.numpy().tolist()
+        except tensorflow().errors.OpError as error:  # verified before, and damaged since
+            raise InputError(f"cannot read shard {shard.path}: {error.message}; {AGAIN}") from error
         self._verified.add(shard.path)
         self._cache[shard] = records
         # Lanes take turns, each with a shard of its own of every task: with room for fewer, each turn would read them all again.

@@ -65,13 +65,11 @@ def _shared_by_lanes(lanes: int, sizes: dict[str, int], devices: list) -> list:
     return devices[:used]
 
 
-def padded_vocab(vocab_size: int, mesh: Mesh) -> int:
-    """Vocabulary size padded to a multiple of the model axis; export removes the padding.
-
-    Always a multiple of 128 (which also suits the hardware's tiles), so that checkpoints fit every mesh.
+def padded_vocab(vocab_size: int) -> int:
+    """Vocabulary size padded to a multiple of 128, the width of the hardware's tiles, on every mesh, so that checkpoints fit all of
+    them; export removes the padding.
     """
-    parts = math.lcm(128, mesh.shape["model"])
-    return -(-vocab_size // parts) * parts
+    return -(-vocab_size // 128) * 128
 
 
 def param_shardings(mesh: Mesh, tree: Any, rules: tuple[tuple[str, P], ...]) -> Any:

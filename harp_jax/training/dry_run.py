@@ -21,7 +21,7 @@ from harp_jax.input.packing import PackedLayout, batch_shapes
 from harp_jax.model import sharding
 from harp_jax.model.attention import choose
 from harp_jax.model.encoders.encoder import EncoderShape
-from harp_jax.model.encoders.table import ENCODERS
+from harp_jax.model.encoders.table import encoder_of
 from harp_jax.model.products import fastest_dtype
 from harp_jax.training.machine import batch_flops, data_sheet, gib, peak_flops, size_of, tightest, usable_memory
 from harp_jax.training.program import Contents, collectives, contents
@@ -68,7 +68,7 @@ def compile_step(config: ConfigDict, devices: list[jax.Device], rows: int | None
     if rows is not None:
         layout = dataclasses.replace(layout, rows=math.ceil(rows / config.lanes))
         stage = dataclasses.replace(stage, layout=layout)
-    shape = padded(stage.shape, mesh)
+    shape = padded(stage.shape)
     optimizer = make_optimizer(config, max(stage.steps, 1))
     state = abstract_state(stage.family, shape, optimizer, mesh)
     shardings = jax.tree.map(lambda x: x.sharding, state)
@@ -92,11 +92,9 @@ def without_files(config: ConfigDict, stand_in: str) -> ConfigDict:
     if own and not os.path.isdir(config.init or ""):
         config.tokenizer = stand_in
         # The tokens themselves do not matter to the compiler.
-        Tokenizer.stand_in(ENCODERS[config.model.model_type].vocabulary).save(stand_in)
+        Tokenizer.stand_in(encoder_of(config.model.model_type, "--config.model.model_type").vocabulary).save(stand_in)
     if config.init and not os.path.isdir(config.init):
         config.init = ""
-    if config.stage == "finetune" and not config.steps:
-        config.steps = 1
     return config
 
 
@@ -242,7 +240,13 @@ def time_report(
         "time per step      " + ", ".join(f"{name} {1e3 * t:.1f} ms" for name, t in parts.items()),
         f"roofline           {1e3 * best:.1f} ms if compute hides memory, {1e3 * floor:.1f} ms if nothing is fused",
         f"tokens per second  {tokens / best:,.0f} at best; {0.4 * tokens / best:,.0f} at 40 % utilisation",
-        f"configured run     {config.steps:,} steps: {hours(best)} at best, {hours(best / 0.4)} at 40 % utilisation",
+        *(
+            [
+                f"configured run     {config.steps:,} steps: {hours(best)} at best, {hours(best / 0.4)} at 40 % utilisation"
+            ]
+            if config.steps
+            else []
+        ),
     ]
 
 

@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 # this thread there; where JAX had started before, they do not.
 AHEAD, AHEAD_ON_CPU = 1, 0
 
-MAX_SKIPPED = 100  # updates skipped for Inf, NaN or a spike before the run stops
+MAX_SKIPPED = 100  # updates skipped for Inf, NaN or a spike before the run stops, over all of it
 
 
 @dataclass
@@ -162,8 +162,8 @@ class Loop:
         self.metrics.write(step, out)
         if out["skipped"] > MAX_SKIPPED:
             raise InputError(
-                f"{out['skipped']:.0f} updates were skipped for Inf, NaN or a loss spike up to step {step}; lower "
-                f"learning_rate. The last checkpoint in {self.checkpoints.directory} is kept"
+                f"{out['skipped']:.0f} updates were skipped for Inf, NaN or a loss spike up to step {step}. Start in another "
+                "--workdir with a lower learning_rate; --config.init=WORKDIR, this one's, starts from its last checkpoint"
             )
         return out
 

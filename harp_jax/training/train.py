@@ -79,7 +79,7 @@ def train(
 def check_inputs(config: ConfigDict) -> None:
     """Raises InputError with all inputs that are not set or do not exist."""
     missing, hint = {}, ""
-    required = REQUIRED[config.stage]
+    required = REQUIRED[config.stage] + (JUDGED if config.stage == "pretrain" and config.select else ())
     for name in (*required, *(name for name in OPTIONAL if config.get(name))):
         paths = [config[name]] if isinstance(config[name], str) else list(config[name])
         absent = [
@@ -110,7 +110,7 @@ def _train(
     if jax.process_count() > 1:
         sharding.meet(mesh)
     stage = STAGES[config.stage](config) if stage is None else stage
-    shape = padded(stage.shape, mesh)
+    shape = padded(stage.shape)
     home = workdir  # of checkpoints; in a bucket all other files of a run are in a local directory
     mirror = bucket.Mirror(workdir) if bucket.is_bucket(workdir) else None
     if mirror is not None:
@@ -180,9 +180,9 @@ def last_logged(workdir: str) -> dict[str, float]:
     return {name: value for name, value in rows[-1].items() if name not in ("step", "split")} if rows else {}
 
 
-def padded(shape: Shape, mesh: Mesh) -> Shape:
-    """The shape with its vocabulary padded for the mesh."""
-    return dataclasses.replace(shape, vocab_size=sharding.padded_vocab(shape.vocab_size, mesh))
+def padded(shape: Shape) -> Shape:
+    """The shape with its vocabulary padded for the hardware."""
+    return dataclasses.replace(shape, vocab_size=sharding.padded_vocab(shape.vocab_size))
 
 
 def jit_step(
@@ -262,7 +262,7 @@ def decayed(params: dict) -> dict:
     def walk(tree: dict, name: str) -> dict | bool:
         if isinstance(tree, dict):
             return {key: walk(value, key) for key, value in tree.items()}
-        return name not in ("bias", "scale")
+        return name != "scale" and "bias" not in name
 
     return walk(params, "")  # type: ignore[return-value]
 

@@ -43,6 +43,8 @@ def claim_workdir(workdir: str, config: ConfigDict, stage: Stage) -> IO | None:
     path = os.path.join(workdir, CONFIG)
     if os.path.exists(path):
         other = read_config(workdir).to_dict()
+        if INPUTS not in other:
+            raise InputError(f"{path} is not of a training run; choose another --workdir")
         before = dict(other.pop(INPUTS))
         changed = [name for name, content in own.pop(INPUTS) if before.get(name, content) != content]
         if changed:

@@ -52,10 +52,21 @@ def test_trains_resumes_and_refuses_another_config(place, monkeypatch, capsys, c
         ([*DATA, "--config.tokenizer=notes.txt", "--workdir=x"], r"lacks \[PAD\]"),
         ([*DATA, "--config.row_length=256", "--config.tokenizer=tokenizer", "--workdir=x"], "128 positions"),
         (["--config=config.py", "--config.steps=many", "--workdir=x"], "steps"),
+        ([*DATA, "--config.tokenizer=tokenizer", "--config.tasks=()", "--workdir=x"], "name at least one task"),
+        (
+            [*DATA, "--config.tokenizer=tokenizer", "--config.select=RR@10", "--workdir=x"],
+            "missing inputs: docs is not set, queries",
+        ),
+        ([*DATA, "--config.tokenizer=tokenizer", "--workdir=model"], "model/config.json is not of a training run"),
+        ([*DATA, "--config.model.model_type=gpt2", "--dry_run"], "model_type is 'gpt2', not one of bert"),
+        ([*DATA, "--topology=v3:2x2", "--workdir=x"], "are of a dry run"),
+        ([*DATA, "--processes=2", "--workdir=x"], "need --coordinator"),
     ],
 )
 def test_bad_input_is_one_line_and_status_2(place, monkeypatch, capsys, change, message):
     monkeypatch.chdir(place)
+    (place / "model").mkdir(exist_ok=True)
+    (place / "model" / "config.json").write_text('{"model_type": "bert"}')
     with pytest.raises(SystemExit) as ended:
         harp(["train", *change])
     errors = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]

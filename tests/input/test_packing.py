@@ -84,6 +84,20 @@ def test_mask_ids_are_equal_exactly_where_the_text_is_shared():
     assert (batch["mask_ids"][np.isin(batch["tokens"], (0, 2, 3))] == -1).all()
 
 
+def test_mask_ids_of_many_long_rows_are_within_int32():
+    groups = [
+        Group(
+            0,
+            pair_sequences(
+                np.arange(5, 9), np.arange(9, 99), EMPTY, np.arange(9, 50), 8192, TEMPLATE, mask_side="both"
+            ),
+        )
+    ]
+    layout = PackedLayout(rows=64, row_length=8192, sequences=8, group_size=2, pad=0)
+    batch = fill(groups, next(plan(lengths(groups), layout)), layout, lane=7)
+    assert len(set(batch["mask_ids"][batch["mask_ids"] >= 0].tolist())) == 4 + 90 + 41
+
+
 def test_the_longer_text_is_truncated_as_by_longest_first_of_transformers():
     """Against the truncation of `tokenizers`, which CrossEncoder uses, for all lengths around half of the row."""
     reference = Tokenizer(models.WordLevel({"a": 0, "b": 1, "[UNK]": 2}, "[UNK]"))

@@ -1,6 +1,5 @@
 """The loop on real devices and real processes: the same losses on every mesh, exact resume, clear errors."""
 
-import argparse
 import dataclasses
 import json
 import math
@@ -16,7 +15,7 @@ import pytest
 from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.checkpoint import Checkpoints
 from harp_jax.checkpoints.recorded import read_metrics
-from harp_jax.main import main
+from harp_jax.main import arguments_parser, main
 from harp_jax.text.tokenizer import Tokenizer
 from harp_jax.training.train import train
 from harp_jax.training.workdir import claim_workdir, cut_after, large_content, locked
@@ -168,7 +167,8 @@ def test_large_inputs_are_told_apart_by_their_ends(tmp_path, monkeypatch):
 
 def test_sigterm_ends_the_command_with_the_status_of_a_terminated_process(tmp_path, monkeypatch):
     monkeypatch.setattr("harp_jax.training.train.train", lambda *_: {"interrupted": 1.0})
-    given = argparse.Namespace(config=tiny_config(str(tmp_path)), workdir=str(tmp_path), dry_run=False, coordinator="")
+    given = arguments_parser().parse_args([f"--workdir={tmp_path}", "--config=bert_tiny"])
+    given.config = tiny_config(str(tmp_path))
     with pytest.raises(SystemExit) as ended:
         main(given)
     assert ended.value.code == 143 and not (tmp_path / "command.txt").exists()

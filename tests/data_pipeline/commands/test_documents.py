@@ -13,7 +13,7 @@ from data_pipeline.sources.formats import format_of_content
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import locked
 from harp_jax.corpus.documents import Documents
-from harp_jax.corpus.paths import are_pages
+from harp_jax.corpus.paths import are_pages, document_files, documents_of_pages
 from tests.support.commands import command
 from tests.support.source_files import HEAD, TAIL, record
 from tests.support.source_files import page as xml_page
@@ -89,6 +89,12 @@ def test_the_format_is_told_by_content(tmp_path):
         (tmp_path / name).write_text(text)
     assert format_of_content(str(tmp_path / "part.htm")) == "html"
     assert not are_pages(str(tmp_path / "absent"))
+    (tmp_path / "crawls").mkdir()
+    shutil.copy(tmp_path / "crawl.warc.gz", tmp_path / "crawls")
+    with pytest.raises(InputError, match="crawls is a folder of warc files; name the files"):
+        format_of_content(str(tmp_path / "crawls"))
+    (tmp_path / "site" / "manifest.json").write_text('{"name": "a web app"}')
+    assert document_files(folder) == [documents_of_pages(folder)]
     for path, error in (("x.bin", InputError), ("draft", InputError), ("absent", FileNotFoundError)):
         with pytest.raises(error):
             format_of_content(str(tmp_path / path))

@@ -186,6 +186,7 @@ def test_numbers_are_no_queries():
     numbers = "1990|1990s|1990–91|$5|3.5%|[1]|—|5 may 1821|may 5, 1821|19th|19th century|c. 300 bc|1990年|1990年5月|1/2"
     others = "may|1990 season|apollo 11|5 km|september|mix 3|1st avenue|b2b"
     assert [text for text in f"{numbers}|{others}".split("|") if anchors.is_number(text)] == numbers.split("|")
+    assert not anchors.is_number(f"{'1' * 10_000}x")  # was exponential in the digits
 
 
 def test_pages_and_anchors_without_spaces_have_their_length():

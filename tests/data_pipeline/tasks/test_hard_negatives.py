@@ -22,9 +22,9 @@ from tests.support.generation_job import table
 def test_search_leaves_out_the_positive_and_finds_whole_words_alone():
     texts = ["red fox", "red foxes run", "infrared lamp", "red lamp"]
     pages = Slice.of(range(100, 104), [1, 2, 3, 4], [b""] * 4, texts, str, "en")
-    assert pages.search("red fox", 10, 0).tolist() == [0, 1, 3]
-    assert pages.search("red fox", 1, 100).tolist() == [1]
-    assert pages.search("fra", 10, 0).tolist() == pages.search("the", 10, 0).tolist() == []
+    assert pages.search("red fox", 10, ()).tolist() == [0, 1, 3]
+    assert pages.search("red fox", 1, (100, 103)).tolist() == [1]
+    assert pages.search("fra", 10, ()).tolist() == pages.search("the", 10, ()).tolist() == []
 
 
 def test_negatives_are_drawn_in_proportion_to_in_links_or_uniformly_and_never_twice():
@@ -48,7 +48,8 @@ def made(tmp_path_factory):
         yield {"work": str(folder / "out" / ".work"), "config": plain(config), "output": folder / "out"}
 
 
-def test_negatives_share_a_word_with_the_anchor_or_the_query_and_are_not_the_positive(made):
+def test_negatives_share_a_word_with_the_anchor_or_the_query_and_are_neither_the_positive_nor_the_source(made):
+    ids = {row["doc"]: row["id"] for row in read(made, "pages").to_pylist()}
     words = {row["doc"]: row["words"].split() for row in read(made, "passages").to_pylist()}
     requests = {row["key"]: row for row in read(made, "requests").to_pylist()}
     mined = read(made, "mined").to_pylist()
@@ -58,7 +59,7 @@ def test_negatives_share_a_word_with_the_anchor_or_the_query_and_are_not_the_pos
     of_anchor = 0
     for row in mined:
         request, told = requests[row["key"]], set(words[row["destination"]])
-        assert row["destination"] != request["positive"]
+        assert row["destination"] != request["positive"] and ids[row["destination"]] != request["page"]
         assert told & set(decode(unpack(request["query"]).tolist()).split())
         shared = bool({word for word in told if counts(word)} & set(request["anchor"].split()))
         assert row["shared"] == shared
@@ -76,6 +77,14 @@ def test_more_negatives_are_passages_of_other_pages(made):
         numbers[len(more)] += 1
         assert len({row["destination"], *(by_tokens[tokens] for tokens in more)}) == 1 + len(more)
     assert numbers[2] > 100 and max(numbers) == 2
+
+
+def test_tokens_are_searched_where_no_page_has_the_anchor(made, tmp_path):
+    """The preset "official" counts tokens: a word of several tokens is in no vocabulary."""
+    folder = corpus.write(tmp_path)
+    config = corpus.config(folder, tasks=("adp",), workers=1, keep_work=True, unit="tokens")
+    generate(config, str(folder / "out"), SerialEngine)
+    assert len(table(folder / "out", "mined")) > 100
 
 
 def test_a_slice_has_the_passages_of_its_bucket_first(made):
