@@ -59,17 +59,17 @@ class Comparison:
 def clustered_t(differences: np.ndarray, groups: Sequence[int]) -> float:
     """Two-sided p of the t-test with cluster-robust variance, G - 1 degrees of freedom; one query a group: the paired t-test.
 
-    differences, groups: [queries]. 1 for equal runs and for fewer than two groups.
+    differences, groups: [queries]. 1 for a difference of 0 and for fewer than two groups.
     """
     from scipy import stats
 
     mean, count = differences.mean() if len(differences) else 0.0, len(set(groups))
     deviations = np.bincount(groups, differences - mean)
     variance = count / max(count - 1, 1) * (deviations**2).sum() / max(len(differences), 1) ** 2
-    if count < 2 or not np.ptp(differences):
-        # No variance: the t statistic is undefined. All differences are 0, or all are the same.
-        return 1.0 if count < 2 or not differences.any() else 0.0
-    return float(2 * stats.t.sf(abs(mean) / math.sqrt(variance), count - 1)) if variance else 0.0
+    if count < 2 or not variance or not np.ptp(differences):
+        # No variance: the t statistic is undefined. The groups' differences are 0, or all are the same.
+        return 1.0 if count < 2 or not mean else 0.0
+    return float(2 * stats.t.sf(abs(mean) / math.sqrt(variance), count - 1))
 
 
 def randomisation(differences: np.ndarray, draw: np.random.Generator, rounds: int = ROUNDS) -> float:

@@ -141,7 +141,8 @@ def joined(runs: Sequence[Run]) -> Iterator[ScoredQuery]:
             if qid in found:
                 raise InputError(f"query {qid} is in two of the runs; join is for runs of different queries")
             found.add(qid)
-            yield qid, ranking.docids, np.asarray(ranking.scores, np.float64)
+            order = ranking.order()
+            yield qid, [ranking.docids[i] for i in order], np.asarray(ranking.scores, np.float32)[order]
 
 
 def fuse_files(

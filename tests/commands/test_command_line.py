@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from harp_jax.__main__ import overview
-from harp_jax.base.cli import Parser, child_environment, ending_well
+from harp_jax.base.cli import Parser, child_environment, ending_well, paths_in
 from harp_jax.base.errors import InputError
 from harp_jax.commands.table import COMMANDS, NEXT, OPENING, TYPED, load, next_command, opening
 from harp_jax.ranking.lexical import MODELS
@@ -165,3 +165,13 @@ def test_closed_streams_are_no_crash(tmp_path):
         result = shell(f"python -m harp_jax queries labels {given} >&- 2>&- <&-")
         assert result.returncode == status
     assert (tmp_path / "out" / "queries.tsv").read_text() == "l1\tfish\n"
+
+
+def test_a_path_of_an_option_may_hold_what_separates_names_and_paths(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for path in ("lr=1e-4/a.trec", "x,y/a.trec", "b.trec"):
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).touch()
+    assert paths_in(["A=lr=1e-4/a.trec", "lr=1e-4/a.trec", "B=x,y/a.trec", "C=b.trec,lr=1e-4/a.trec"]) == [
+        "lr=1e-4/a.trec", "lr=1e-4/a.trec", "x,y/a.trec", "b.trec", "lr=1e-4/a.trec",
+    ]  # fmt: skip

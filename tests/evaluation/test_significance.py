@@ -20,6 +20,7 @@ def test_groups_of_one_size_have_the_t_test_of_their_means():
         means = differences.reshape(-1, size).mean(1)
         found = clustered_t(differences, np.repeat(np.arange(len(means)), size))
         assert found == pytest.approx(stats.ttest_1samp(means, 0).pvalue, rel=1e-9)
+    assert clustered_t(np.array([1.0, -1, 1, -1]), [0, 0, 1, 1]) == 1.0  # a difference of 0 without variance
     assert clustered_t(np.zeros(9), range(9)) == 1.0 and clustered_t(np.array([0.3]), [0]) == 1.0
 
 

@@ -134,5 +134,6 @@ def test_a_run_with_ties_is_no_better_than_itself(tmp_path, monkeypatch):
     expected = evaluate(qrels, {"": [run]}, "RR@10").mean[""]["RR@10"]
     assert expected == pytest.approx(1 / 6)
     pool = pooled([run], "minmax")
-    for found in (weighted(pool, (1.0,)), weighted(pooled([run, run], "none"), (1.0, 1.0)), reciprocal_ranks([run])):
+    sums = weighted(pool, (1.0,)), weighted(pooled([run, run], "none"), (1.0, 1.0)), reciprocal_ranks([run])
+    for found in (*sums, joined([run])):
         assert evaluate(qrels, {"": [dict(ordered(found))]}, "RR@10").mean[""]["RR@10"] == pytest.approx(expected)
