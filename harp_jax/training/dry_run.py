@@ -235,19 +235,16 @@ def time_report(
     best = parts["computing"] + parts.get("links", 0.0)
     tokens = layout.rows * config.lanes * layout.microbatches * config.row_length * FILL
     hours = lambda seconds: f"{config.steps * seconds / 3600:,.1f} h"  # noqa: E731
-    return [
+    lines = [
         f"assumptions        {assumed}; {FILL:.0%} of the slots filled; links not overlapped",
         "time per step      " + ", ".join(f"{name} {1e3 * t:.1f} ms" for name, t in parts.items()),
         f"roofline           {1e3 * best:.1f} ms if compute hides memory, {1e3 * floor:.1f} ms if nothing is fused",
         f"tokens per second  {tokens / best:,.0f} at best; {0.4 * tokens / best:,.0f} at 40 % utilisation",
-        *(
-            [
-                f"configured run     {config.steps:,} steps: {hours(best)} at best, {hours(best / 0.4)} at 40 % utilisation"
-            ]
-            if config.steps
-            else []
-        ),
     ]
+    if config.steps:
+        run = f"{config.steps:,} steps: {hours(best)} at best, {hours(best / 0.4)} at 40 % utilisation"
+        lines.append(f"configured run     {run}")
+    return lines
 
 
 def largest_batch(config: ConfigDict, topology: str = "") -> str:
