@@ -47,7 +47,7 @@ ASSEMBLED_SQL = """
     LEFT JOIN negatives d ON r.task = d.task AND r.key = d.key
     LEFT JOIN mined m ON r.task = m.task AND r.key = m.key
     LEFT JOIN passages p ON r.positive = p.doc
-    LEFT JOIN passages n ON COALESCE(r.negative, d.destination) = n.doc
+    LEFT JOIN passages n ON COALESCE(r.negative, d.destination, m.destination) = n.doc
     LEFT JOIN passages w ON r.words_of = w.doc
     LEFT JOIN passage_weights a ON r.words_of = a.doc
 """

@@ -9,10 +9,12 @@ from typing import Any
 from data_pipeline.output.manifest import Manifest
 from harp_jax.base.cli import Parser, count
 from harp_jax.base.errors import InputError
+from harp_jax.base.files import json_fields
 from harp_jax.base.progress import progress
 from harp_jax.input.records import (
     AGAIN,
     DATASET,
+    MANIFEST,
     PAIR_FEATURES,
     TEXT_FEATURES,
     job_tokenizer,
@@ -51,15 +53,11 @@ def report(directory: str, count: int) -> dict[str, Any]:
     """
     manifest = read_manifest(directory)
     check(directory, manifest)
-    return {
-        "directory": directory,
-        "tasks": manifest["tasks"],
-        "bits_from_uniform": manifest["bits_from_uniform"],
-        "splits": {name: split["records"] for name, split in manifest["splits"].items()},
-        "link_graph": manifest["link_graph"],
-        "losses": manifest["losses"],
-        "examples": {task: examples(directory, manifest, task, count) for task in manifest["tasks"]},
-    }
+    with json_fields(os.path.join(directory, MANIFEST), AGAIN):
+        found = {name: manifest[name] for name in ("tasks", "bits_from_uniform", "splits", "link_graph", "losses")}
+    found["splits"] = {name: split["records"] for name, split in manifest["splits"].items()}
+    shown = {task: examples(directory, manifest, task, count) for task in manifest["tasks"]}
+    return {"directory": directory, **found, "examples": shown}
 
 
 def check(directory: str, manifest: Manifest) -> None:

@@ -245,7 +245,6 @@ def _summary(engine: Engine, found: HeldOut) -> dict[str, Any]:
         ["resolved"],
     )[0]
     sources, held = engine.query(PAGES_SQL, ["resolved", "source_pages"])[0]
-    losses = engine.query("SELECT reason, n, location, example FROM losses", ["losses"])
     return {
         "format": source["format"],
         "language": engine.job["config"]["language"],
@@ -262,7 +261,7 @@ def _summary(engine: Engine, found: HeldOut) -> dict[str, Any]:
         "held_out_in_title": found.in_title,
         "queries": len(found.queries),
         "fraction": engine.job["config"]["validation_fraction"],
-        "losses": summary_of_dropped(losses + link_graph.dropped(engine, with_links=True)),
+        "losses": summary_of_dropped(link_graph.dropped(engine, with_links=True)),
     }
 
 

@@ -17,9 +17,10 @@ from data_pipeline.output.manifest import Manifest, remove_unfinished, write_tfd
 from data_pipeline.tasks.maps import serialise
 from harp_jax.base.cli import Parser, count, positive
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import read_json, replacing, sha256_file
+from harp_jax.base.files import json_fields, read_json, replacing, sha256_file
 from harp_jax.base.progress import progress
 from harp_jax.input.records import (
+    AGAIN,
     BYTES_FEATURES,
     MANIFEST,
     MORE_FEATURES,
@@ -48,8 +49,11 @@ def teach(pairs: str, output: str, scorers: Sequence[Any], settings: dict[str, A
     """
     manifest = read_manifest(pairs)
     tokenizer = job_tokenizer(pairs, manifest)
+    with json_fields(os.path.join(pairs, MANIFEST), AGAIN):
+        place = os.path.relpath(os.path.join(pairs, manifest["tokenizer"]), output)
+        given, tasks = settings | {"pairs": manifest["config_sha256"]}, manifest["tasks"]
     os.makedirs(output, exist_ok=True)
-    _claim(output, settings | {"pairs": manifest["config_sha256"]})
+    _claim(output, given)
     remove_unfinished(output)
     shards = [(name, shard) for name, split in manifest["splits"].items() for shard in shards_of(pairs, split)]
     made: dict[str, list[dict[str, Any]]] = {name: [] for name in manifest["splits"]}
@@ -61,8 +65,13 @@ def teach(pairs: str, output: str, scorers: Sequence[Any], settings: dict[str, A
         size, digest = os.path.getsize(path), sha256_file(path)
         made[name].append(dict(file=os.path.basename(path), records=records, bytes=size, sha256=digest))
     splits = {name: {"records": sum(shard["records"] for shard in each), "shards": each} for name, each in made.items()}
-    place = os.path.relpath(os.path.join(pairs, manifest["tokenizer"]), output)
-    found = manifest | {"splits": splits, "teacher": settings, "tokenizer": place}
+    if settings["drop_above"] or settings["hardest"]:
+        # The other statistics are those of pairs with all their negatives.
+        counts = {
+            task: sum(splits[name]["records"] for name in splits if name.startswith(f"{task}_")) for task in tasks
+        }
+        tasks = {task: entry if task == TEXT_TASK else {"pairs": counts[task]} for task, entry in tasks.items()}
+    found = manifest | {"splits": splits, "teacher": settings, "tokenizer": place, "tasks": tasks}
     write_tfds_metadata(
         output, splits, "Pre-training pairs from hyperlinks and anchor texts (HARP), with a teacher's scores."
     )

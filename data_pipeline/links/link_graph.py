@@ -317,16 +317,17 @@ def build(engine: Engine) -> None:
     engine.join("ranked", RANKED_SQL, inputs, partitioned=True)
 
 
-# Statistics of the graph, and what its joins dropped: counts, and the first examples in a total order. Maps count what they drop
-# themselves: `DropCounts` in engine/stage_tables.py.
-# (reason, count, location, example) of what the joins dropped; the count is in the first row of a reason, the others have 0.
+# Statistics of the graph, and what maps (`DropCounts` in engine/stage_tables.py) and its joins dropped: counts, and the first
+# examples in a total order.
+# (reason, count, location, example) of what was dropped; the count is in the first row of a reason, the others have 0.
 _EXAMPLES = f"""
     SELECT reason, CASE WHEN place = 1 THEN total ELSE 0 END, location, example FROM (
         SELECT d.reason, d.location, d.example, t.total,
             row_number() OVER (PARTITION BY d.reason ORDER BY d.location, d.example) AS place
-        FROM ({{0}}) d JOIN (SELECT reason, COUNT(*) AS total FROM ({{0}}) GROUP BY reason) t ON d.reason = t.reason
+        FROM ({{0}}) d JOIN (SELECT reason, {{1}} AS total FROM ({{0}}) GROUP BY reason) t ON d.reason = t.reason
     ) WHERE place <= {EXAMPLES}
 """
+_DROPPED_BY_MAPS = "SELECT reason, n, location, example FROM losses"
 _DROPPED_PAGES = """
     SELECT 'page-duplicate' AS reason, a.id AS location, a.address AS example
     FROM addresses a LEFT JOIN places p ON a.doc = p.doc WHERE p.doc IS NULL
@@ -353,21 +354,23 @@ _DROPPED_LINKS = """
 
 
 def dropped(engine: Engine, with_links: bool) -> list[tuple[str, int, str, str]]:
-    """(reason, count, location, example) of the pages, redirects, exclusions and links that the joins dropped."""
-    rows = engine.query(_EXAMPLES.format(_DROPPED_PAGES), ["addresses", "places"])
-    rows += engine.query(_EXAMPLES.format(_DROPPED_REDIRECTS), ["aliases", "places"])
-    rows += engine.query(_EXAMPLES.format(_REDIRECT_DUPLICATES), ["redirects", "aliases_0"])
-    rows += engine.query(_EXAMPLES.format(_DROPPED_EXCLUSIONS), ["excluded", "places", "aliases"])
+    """(reason, count, location, example) of what the maps dropped, and of the pages, redirects, exclusions and links that the
+    joins dropped.
+    """
+    rows = engine.query(_EXAMPLES.format(_DROPPED_BY_MAPS, "CAST(SUM(n) AS BIGINT)"), ["losses"])
+    rows += engine.query(_EXAMPLES.format(_DROPPED_PAGES, "COUNT(*)"), ["addresses", "places"])
+    rows += engine.query(_EXAMPLES.format(_DROPPED_REDIRECTS, "COUNT(*)"), ["aliases", "places"])
+    rows += engine.query(_EXAMPLES.format(_REDIRECT_DUPLICATES, "COUNT(*)"), ["redirects", "aliases_0"])
+    rows += engine.query(_EXAMPLES.format(_DROPPED_EXCLUSIONS, "COUNT(*)"), ["excluded", "places", "aliases"])
     if with_links:
-        rows += engine.query(_EXAMPLES.format(_DROPPED_LINKS), ["resolved", "pages"])
+        rows += engine.query(_EXAMPLES.format(_DROPPED_LINKS, "COUNT(*)"), ["resolved", "pages"])
     return rows
 
 
 def dropped_counts(engine: Engine, with_links: bool) -> dict[str, int]:
     """Reason → count of what the maps and the joins dropped, the largest first."""
     counts: dict[str, int] = {}
-    recorded = engine.query("SELECT reason, n, location, example FROM losses", ["losses"])
-    for reason, n, _, _ in recorded + dropped(engine, with_links):
+    for reason, n, _, _ in dropped(engine, with_links):
         counts[reason] = counts.get(reason, 0) + n
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 

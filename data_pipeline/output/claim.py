@@ -13,9 +13,9 @@ from typing import IO, Any
 from data_pipeline.engine.job import Config, Inputs
 from data_pipeline.weights import artefact, attention_weights
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import expand, links_within, locked, read_json, replacing, sha256_file, walk
+from harp_jax.base.files import expand, json_fields, links_within, locked, read_json, replacing, sha256_file, walk
 from harp_jax.base.progress import progress
-from harp_jax.input.records import MANIFEST, check_sizes, read_manifest
+from harp_jax.input.records import AGAIN, MANIFEST, check_sizes, read_manifest
 
 WORK = ".work"
 # Fields that do not change the bytes of the output.
@@ -72,9 +72,11 @@ def claim(output: str, c: Config, inputs: Inputs) -> IO[str] | None:
         os.makedirs(output, exist_ok=True)
         if os.path.exists(manifest):
             finished = read_manifest(output)
-            _compare(finished, mine, output)
+            with json_fields(manifest, AGAIN):
+                _compare(finished, mine, output)
+                keep_work = finished["config"]["keep_work"]
             check_sizes(output, finished)
-            if not finished["config"]["keep_work"]:
+            if not keep_work:
                 # Left by a job that was killed after writing the manifest.
                 shutil.rmtree(work, ignore_errors=True)
             return None
@@ -85,7 +87,9 @@ def claim(output: str, c: Config, inputs: Inputs) -> IO[str] | None:
         lock.close()  # another process has finished the job since the check above: check again
     path = os.path.join(work, "job.json")
     if os.path.exists(path):
-        _compare(read_json(path, "remove the output directory and run again"), mine, output)
+        advice = "remove the output directory and run again"
+        with json_fields(path, advice):
+            _compare(read_json(path, advice), mine, output)
     else:
         unfinished = os.path.join(output, artefact.FOLDER)
         if not os.path.exists(os.path.join(unfinished, artefact.META)):
@@ -100,12 +104,13 @@ def _compare(theirs: dict[str, Any], mine: dict[str, Any], output: str) -> None:
     fields = ("source", "tokenizer_sha256", "encoder_content")
     old = _identity(theirs["config"]) | {name: theirs[name] for name in fields}
     new = _identity(mine["config"]) | {name: mine[name] for name in fields}
-    # Paths may differ if the content is the same.
+    # Paths may differ if the content is the same, in the same fields.
+    read = ("source.paths", "source.redirects", "source.index", "exclude_destinations", "stopwords")
     for path, content in (
-        *(("tokenizer", "tokenizer_sha256"), ("source.paths", "source"), ("source.index", "source")),
+        *(("tokenizer", "tokenizer_sha256"), *((path, "source") for path in read)),
         *(("encoder", "encoder_content"), ("term_weights", "encoder_content")),
     ):
-        if old[content] == new[content]:
+        if old[content] == new[content] and bool(old[path]) == bool(new[path]):
             old[path] = new[path]
     differing = [key for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key)]
     if differing:

@@ -123,7 +123,7 @@ def write_manifest(engine: Engine, inputs: Inputs, weights_sha256: str | None, t
     """Writes TFDS's metadata, then manifest.json, the last file of the job."""
     job, c = engine.job, engine.job["config"]
     splits = _splits(engine)
-    losses = summary_of_dropped(_dropped(engine))
+    losses = summary_of_dropped(link_graph.dropped(engine, with_links=LINKS in job["needs"]))
     if unmatched := losses.get("exclusion-of-no-page"):
         shown = ", ".join(repr(line) for line, _ in unmatched["examples"])
         say(f"exclude_destinations: {unmatched['count']} line(s) name no page, for example {shown}")
@@ -209,8 +209,3 @@ def _sharpness(engine: Engine) -> dict[str, float]:
     """Divergence of the sampling of words from a uniform draw, for sentences and pages."""
     sql = "SELECT source, CAST(SUM(units) AS BIGINT), CAST(SUM(n) AS BIGINT) FROM sharpness GROUP BY source ORDER BY source"
     return {source: round(units / diagnostics.UNIT / n, 6) for source, units, n in engine.query(sql, ["sharpness"])}
-
-
-def _dropped(engine: Engine) -> list[tuple[str, int, str, str]]:
-    rows = engine.query("SELECT reason, n, location, example FROM losses", ["losses"])
-    return rows + link_graph.dropped(engine, with_links=LINKS in engine.job["needs"])

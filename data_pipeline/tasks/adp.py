@@ -88,6 +88,5 @@ def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Gen
 
 TASK = Task(
     "adp", reads="sentences", needs=lambda c: {LINKS, SENTENCES}, fields=FIELDS, requests=requests,
-    prepare=partial(hard_negatives.prepare, task="adp", popular=True),
-    negatives=lambda c: hard_negatives.NEGATIVES_SQL.format("adp"), drawn_from=("mined",), sides=sides,
+    prepare=partial(hard_negatives.prepare, task="adp", popular=True), sides=sides,
 )  # fmt: skip

@@ -54,7 +54,7 @@ def log_odds(positive: np.ndarray, negative: np.ndarray) -> np.ndarray:
 def predict(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
     """Map over `validation`: per task and predictor 2 · wins + ties, and the number of pairs."""
     c, arrays = job["config"], dict(np.load(os.path.join(job["work"], "predictors.npz")))
-    terms = load_terms(c["tokenizer"], c["stopwords"], language=c["language"])
+    terms = load_terms(c["tokenizer"], c["stopwords"], c["unit"], c["language"])
     frequency = DocumentFrequency(os.path.join(job["work"], FREQUENCY))
     points: dict[tuple[str, str], list[int]] = {}
     for row in read(job, "validation", number).to_pylist():
@@ -77,7 +77,7 @@ def scores(
     """The scores of one side by the predictors that read its tokens.
 
     overlap: share of the query's words that the document contains; idf: their summed IDF, each once; length: tokens; query_only
-    and document_only: summed log-odds. Words are compared, not tokens: a word may have other tokens at the start of a text.
+    and document_only: summed log-odds. Words in the job's unit are compared: a word may have other tokens at the start of a text.
     """
     asked, told = (
         [terms.hashed(word) for word in span.words]

@@ -35,8 +35,6 @@ SLICE = 20_000  # pages that BM25 searches for a negative: a larger slice has ha
 DEPTH = 10
 DRAWN = 3
 
-NEGATIVES_SQL = "SELECT task, key, destination FROM mined WHERE task = '{}'"
-
 
 @dataclass(frozen=True)
 class Slice:

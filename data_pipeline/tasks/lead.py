@@ -4,7 +4,6 @@ The Inverse Cloze Task with ADP's queries and negatives. A negative loses as man
 shorter document would be the answer.
 """
 
-from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
@@ -14,16 +13,10 @@ from data_pipeline.engine.stage_tables import Row, unpack
 from data_pipeline.tasks import hard_negatives, title
 from data_pipeline.tasks.adp import context_length
 from data_pipeline.tasks.sampling import NoPair
-from data_pipeline.tasks.task import Attempt, Passages, Request, Setup, Sides, Task
+from data_pipeline.tasks.task import Passages, Request, Setup, Sides, Task
 from data_pipeline.text.terms import unpack_words
 
 ANCHOR = 2  # words that stand for ADP's anchor
-
-
-def requests(page: Row, setup: Setup) -> Iterator[Attempt]:
-    """A request for each page, or for each that links lead to (`text_pages`)."""
-    if page["in_links"] or setup.c["text_pages"] == "all":
-        yield page["id"], partial(request, page, setup)
 
 
 def request(page: Row, setup: Setup, rng: np.random.Generator) -> list[Request]:
@@ -63,6 +56,5 @@ def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Gen
 
 TASK = Task(
     "lead", reads="passages", needs=lambda c: title.needs(c) | {SENTENCE_ENDS, LINKS}, fields=hard_negatives.FIELDS,
-    requests=requests, prepare=partial(hard_negatives.prepare, task="lead", popular=False),
-    negatives=lambda c: hard_negatives.NEGATIVES_SQL.format("lead"), drawn_from=("mined",), sides=sides,
+    requests=partial(title.each_page, request), prepare=partial(hard_negatives.prepare, task="lead", popular=False), sides=sides,
 )  # fmt: skip

@@ -187,9 +187,9 @@ class Task:
     name: of the task and of its splits. fields: its config fields. needs: what the job must make for it (engine/job.py).
     reads: the table whose buckets it starts from.
     With requests: `requests(sentence, setup)` ("sentences"), `requests(links of a page, setup)` ("ranked") or
-    `requests(page, setup)` ("passages"); `prepare(engine)` runs after all requests are made; `negatives(config)` is SQL for
-    (task, key, destination) from the tables `drawn_from`; then `sides(request, passages, setup, rng)`. Without: `prepare(engine)`,
-    then `records(job, bucket)`.
+    `requests(page, setup)` ("passages"); `prepare(engine)` runs after all requests are made, and may make the table `mined`;
+    `negatives(config)` is SQL for (task, key, destination) from the tables `drawn_from`; then
+    `sides(request, passages, setup, rng)`. Without: `prepare(engine)`, then `records(job, bucket)`.
     """
 
     name: str

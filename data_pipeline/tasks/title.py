@@ -1,6 +1,6 @@
 """A control of ADP that needs no link: a page's title matches its text, not a page that shares the title's words."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
@@ -13,8 +13,10 @@ from data_pipeline.tasks.sampling import NoPair
 from data_pipeline.tasks.task import Attempt, Request, Setup, Task
 
 
-def requests(page: Row, setup: Setup) -> Iterator[Attempt]:
-    """A request for each page, or for each that links lead to (`text_pages`)."""
+def each_page(
+    request: Callable[[Row, Setup, np.random.Generator], list[Request]], page: Row, setup: Setup
+) -> Iterator[Attempt]:
+    """A `request` for each page, or for each that links lead to (`text_pages`)."""
     if page["in_links"] or setup.c["text_pages"] == "all":
         yield page["id"], partial(request, page, setup)
 
@@ -33,7 +35,6 @@ def needs(c: Config) -> set[str]:
 
 
 TASK = Task(
-    "title", reads="passages", needs=needs, fields=hard_negatives.FIELDS, requests=requests,
-    prepare=partial(hard_negatives.prepare, task="title", popular=False),
-    negatives=lambda c: hard_negatives.NEGATIVES_SQL.format("title"), drawn_from=("mined",), sides=sides,
+    "title", reads="passages", needs=needs, fields=hard_negatives.FIELDS, requests=partial(each_page, request),
+    prepare=partial(hard_negatives.prepare, task="title", popular=False), sides=sides,
 )  # fmt: skip

@@ -88,6 +88,7 @@ def provide(engine: Engine, inputs: Inputs) -> str:
     job, c = engine.job, engine.job["config"]
     given = c | {f"source.{key}": value for key, value in c["source"].items()}
     decides = {key: given[key] for key in WEIGHTED_BY}
+    decides["exclude_destinations"] = os.path.basename(c["exclude_destinations"])  # its content is in `inputs`
     decides["passages"] = "all" if ALL_WEIGHTS in job["needs"] else "linked"
     content = json.dumps([decides, inputs["source"], inputs["tokenizer_sha256"]])
     belongs_to = hashlib.sha256(content.encode()).hexdigest()

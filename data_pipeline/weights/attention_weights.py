@@ -10,20 +10,19 @@ most of these differences.
 """
 
 import hashlib
-import os
 from collections import abc
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from data_pipeline.engine.job import Job
 from data_pipeline.engine.stage_tables import Row, table, unpack
-from data_pipeline.engine.store import buckets, read, write
+from data_pipeline.engine.store import buckets, mark_path, marked, read, run_part
 from data_pipeline.weights.tokenised import is_weighed, to_bytes
 from harp_jax.base.allocator import keep_pages
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import replacing
 from harp_jax.base.progress import progress
 from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
 
@@ -224,10 +223,9 @@ def identify(path: str) -> dict[str, Any]:
 def compute(job: Job) -> None:
     """Computes the weights of all sentences, and of the passages that need them, bucket by bucket; skips finished buckets."""
     c = job["config"]
-    marks = os.path.join(job["work"], "term_weights.marks")
-    os.makedirs(marks, exist_ok=True)
     found = [(name, bucket) for name in ("sentences", "passages") for bucket in buckets(job, name)]
-    done = {part for part in found if os.path.exists(os.path.join(marks, f"{part[0]}-{part[1]}"))}
+    marks = {part: mark_path(job, "term_weights", f"{part[0]}-{part[1]}") for part in found}
+    done = {part for part in found if marked(job, marks[part])}
     todo = [part for part in found if part not in done]
     if not todo:
         return
@@ -238,9 +236,7 @@ def compute(job: Job) -> None:
     with progress(total=sum(counts.values()), initial=already, unit="sequences", desc="term_weights") as bar:
         for name, bucket in todo:
             weigh = _weigh_sentences if name == "sentences" else _weigh_passages
-            weigh(job, encoder, bucket, bar)
-            with replacing(os.path.join(marks, f"{name}-{bucket}")) as file:
-                file.write("done\n")
+            run_part("attention", weigh, job, bucket, bucket, (encoder, bar), marks[name, bucket])
 
 
 def _count(job: Job, name: str, bucket: int) -> int:
@@ -251,7 +247,8 @@ def _count(job: Job, name: str, bucket: int) -> int:
     return sum(is_weighed(row, job) for row in rows)
 
 
-def _weigh_sentences(job: Job, encoder: Encoder, bucket: int, bar: "Progress") -> None:
+def _weigh_sentences(job: Job, bucket: int, payload: "tuple[Encoder, Progress]") -> dict[str, pa.Table]:
+    encoder, bar = payload
     rows = read(job, "sentences", bucket).to_pylist()
     lengths = [unpack(row["lengths"]) for row in rows]
     tokens, anchor_row = [unpack(row["tokens"]) for row in rows], job["config"]["anchor_row"]
@@ -266,16 +263,15 @@ def _weigh_sentences(job: Job, encoder: Encoder, bucket: int, bar: "Progress") -
             to_cls=to_bytes(to_cls[1:]),
         )  # fmt: skip
         bar.update()
-    write(
-        job, "sentence_weights", bucket, "attention", bucket, table("sentence_weights", [row for row in found if row])
-    )
+    return {"sentence_weights": table("sentence_weights", [row for row in found if row])}
 
 
-def _weigh_passages(job: Job, encoder: Encoder, bucket: int, bar: "Progress") -> None:
+def _weigh_passages(job: Job, bucket: int, payload: "tuple[Encoder, Progress]") -> dict[str, pa.Table]:
+    encoder, bar = payload
     rows = [row for row in read(job, "passages", bucket).to_pylist() if is_weighed(row, job)]
     lengths = [unpack(row["lengths"]) for row in rows]
     found: list[Row | None] = [None] * len(rows)
     for i, attention, _ in encoder.rows([Sequence(unpack(row["tokens"]), []) for row in rows]):
         found[i] = dict(doc=rows[i]["doc"], weights=to_bytes(word_sums(attention, lengths[i])[0]))
         bar.update()
-    write(job, "passage_weights", bucket, "attention", bucket, table("passage_weights", [row for row in found if row]))
+    return {"passage_weights": table("passage_weights", [row for row in found if row])}

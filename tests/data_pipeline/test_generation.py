@@ -118,6 +118,9 @@ def test_finished_job_is_left_alone_and_another_config_is_refused(made, capfd, t
     assert (output / ".work").exists() and not (copy / ".work").exists()
     with pytest.raises(InputError, match=r"another config; differing keys: query_length \(3.0 there, 4.0 here\); seed"):
         generate(corpus.config(folder, encoder="idf", seed=5, query_length=4.0), str(output))
+    (copy / "manifest.json").write_text(json.dumps({name: manifest[name] for name in ("splits", "tokenizer_sha256")}))
+    with pytest.raises(InputError, match="manifest.json has no field 'config'"):
+        generate(corpus.config(folder, encoder="idf"), str(copy))
 
 
 def test_unfinished_directory_of_another_config_is_refused(tmp_path):
@@ -139,7 +142,8 @@ def test_options_of_the_field_notes_run(tmp_path, capfd, monkeypatch):
     (folder / "judged.txt").write_text("p3\np4\np4711\n")
     options = dict(
         qdm_negative="occurrence", acm_negative="in_links", weighting="normalised", temperature=0.5, context_in_page=True,
-        exclude_destinations=str(folder / "judged.txt"), document_title=True, keep_work=True, query_length=0.5, workers=1,
+        exclude_destinations=str(folder / "judged.txt"), stopwords=str(folder / "judged.txt"), document_title=True, keep_work=True,
+        query_length=0.5, workers=1,
     )  # fmt: skip
     manifest = generate(corpus.config(folder, **options), tmp_path / "out", SerialEngine)
     assert manifest["losses"]["link-to-excluded"]["count"] > 10
@@ -150,6 +154,14 @@ def test_options_of_the_field_notes_run(tmp_path, capfd, monkeypatch):
     for task, fields in (("acm", dict(acm_negative="corpus")), ("mlm", dict(encoder=""))):
         config = corpus.config(folder, tasks=(task,), workers=1, **fields)
         assert set(generate(config, tmp_path / task, SerialEngine)["tasks"]) == {task}
+    # A half-done job resumes after its inputs moved.
+    (tmp_path / "out" / "manifest.json").unlink()
+    moved = folder.rename(tmp_path / "moved")
+    options |= {name: str(moved / "judged.txt") for name in ("exclude_destinations", "stopwords")}
+    again = generate(corpus.config(moved, **options), tmp_path / "out", SerialEngine)
+    assert again["splits"] == manifest["splits"]
+    with pytest.raises(InputError, match="differing keys: exclude_destinations .*; source"):
+        generate(corpus.config(moved, **options | {"exclude_destinations": ""}), tmp_path / "out")
 
 
 def test_inspect_reports(made):
@@ -178,6 +190,7 @@ SHARD = "harp-qdm_train.tfrecord-00000-of-00001"
         ("manifest.json", one_record_more, r"qdm_train.*holds \d+ records"),
         ("harp-qdm_train.tfrecord-00000-of-00002", lambda data: b"", "00000-of-00002 is not in the manifest"),
         ("dataset_info.json", None, "dataset_info.json is missing"),
+        ("manifest.json", lambda data: data.replace(b'"losses"', b'"lost"'), "manifest.json has no field 'losses'"),
     ],
 )
 def test_inspect_finds_damage(made, tmp_path, name, change, message):

@@ -5,6 +5,7 @@ import os
 import numpy as np
 import pytest
 
+from data_pipeline.commands.inspect import as_text, report
 from data_pipeline.commands.teach import chosen, teach
 from data_pipeline.engine.local import SerialEngine
 from data_pipeline.pipeline import generate
@@ -109,6 +110,9 @@ def test_negatives_above_the_positive_go_and_the_hardest_of_the_others_stay(job,
     found = teach(str(job / "pairs"), str(job / "hardest"), [Overlap(tokenizer)], settings)
     pairs = adp_records(job / "hardest")
     assert 0 < len(pairs) == sum(split["records"] for name, split in found["splits"].items() if name.startswith("adp"))
+    before = read_manifest(str(job / "pairs"))["tasks"]
+    assert found["tasks"] == {"adp": {"pairs": len(pairs)}, "mlm": before["mlm"]}
+    assert f"{len(pairs):,}" in as_text(report(str(job / "hardest"), 1))
     assert all(len(row["teacher"]) == 2 and row["teacher"][0] > row["teacher"][1] for row in pairs)
 
 

@@ -18,8 +18,9 @@ READ = {"source": [], "tokenizer_sha256": "t", "encoder_content": {}}
 
 
 def plain(**fields):
-    given = {"tokenizer": "t", "encoder": "", "term_weights": "", "keep_work": False}
-    return given | {"source": {"paths": [], "index": []}} | fields
+    unset = dict.fromkeys(("encoder", "term_weights", "exclude_destinations", "stopwords"), "")
+    source = {"paths": [], "redirects": [], "index": []}
+    return {"tokenizer": "t", "keep_work": False, "source": source} | unset | fields
 
 
 def test_of_two_jobs_started_together_one_writes(tmp_path):

@@ -159,11 +159,11 @@ def test_sentences_and_passages(tmp_path):
     tokens = ["The", "“old", "town”,", "by", "the", "River", "Ä."]
     anchors = anchor("old town", 1, 2), anchor("River Ä", 5, 6, "A river."), anchor("by", 3, 3)
     records = sentence(tokens, *anchors), sentence(["No", "link"])
-    (first, town, river, other), dropped = read("harp_json", tmp_path / "a.jsonl", *records)
+    (first, town, river, other), dropped = read("harp_json", tmp_path / "not-UTF-8-\udce9.jsonl", *records)
     assert [first.text[start:end] for start, end, _ in first.links] == ["old town", "by", "River Ä"]
     assert [link.target for link in first.links] == [town.address, town.address, river.address]
     assert (town.text, town.lead_end, river.text, other.text) == ("A passage.", 10, "A river.", "No link")
-    assert dropped == [] and len({document.id for document in (first, town, river, other)}) == 4
+    assert dropped == [] and len({document.id.encode() for document in (first, town, river, other)}) == 4
 
 
 @pytest.mark.parametrize(

@@ -20,14 +20,14 @@ def test_log_odds_against_counting():
 
 @pytest.fixture
 def job(tmp_path):
-    """A vocabulary of four words with 5 to 8 as ids; "a" is in 3 of 3 passages, "b" in 1."""
-    tokenizer = Tokenizer.of_words((*SPECIAL_TOKENS, *"abcd"))
+    """A vocabulary of four words with 5 to 8 as ids, and ##b; "a" and the token ##b are in 3 of 3 passages, "b" in 1."""
+    tokenizer = Tokenizer.of_words((*SPECIAL_TOKENS, *"abcd", "##b"))
     tokenizer.save(str(tmp_path / "tokenizer"))
-    words = {"word": np.array([signed64("word", word) for word in "ab"]), "n": np.array([3, 1])}
+    words = {"word": np.array([signed64("word", word) for word in ("a", "b", "##b")]), "n": np.array([3, 1, 3])}
     save_frequency(str(tmp_path / FREQUENCY), words, 3)
     counts = [("qdm", "pos_doc", 5, 5), ("qdm", "neg_doc", 6, 5)]
     save_tables(str(tmp_path / "predictors.npz"), tokenizer.size, counts)
-    config = {"tokenizer": str(tmp_path / "tokenizer"), "stopwords": "", "language": "en"}
+    config = {"tokenizer": str(tmp_path / "tokenizer"), "stopwords": "", "unit": "words", "language": "en"}
     return {"work": str(tmp_path), "config": config}
 
 
@@ -40,17 +40,30 @@ def test_scores(job):
     assert scores("rqp", query, doc, arrays, terms, frequency) == expected
 
 
-def test_ties_count_one_half(job):
-    pairs = [([5], [5, 7], [6, 8], 5, 2), ([5], [5, 6], [6, 5], 1, 1), ([7], [6, 7, 8], [5, 6], 1, 4)]
+def points_of(job, pairs):
+    """Predictor → points, for (query, positive, negative, in-links of both)."""
     rows = []
     for i, (query, positive, negative, *in_links) in enumerate(pairs):
         sides = dict(pos_query=pack(query), pos_doc=pack(positive), neg_query=pack(query), neg_doc=pack(negative))
         rows.append(dict(task="qdm", key=str(i), **sides, pos_in_links=in_links[0], neg_in_links=in_links[1]))
     write(job, "validation", 0, "pairs", 0, table("validation", rows))
-    found = {row["predictor"]: (row["points"], row["n"]) for row in predict(job, 0, None)["predictions"].to_pylist()}
+    found = predict(job, 0, None)["predictions"].to_pylist()
+    assert {row["n"] for row in found} == {len(pairs)}
+    return {row["predictor"]: row["points"] for row in found}
+
+
+def test_ties_count_one_half(job):
+    pairs = [([5], [5, 7], [6, 8], 5, 2), ([5], [5, 6], [6, 5], 1, 1), ([7], [6, 7, 8], [5, 6], 1, 4)]
     # Twice the wins plus the ties, of 3 pairs: win, tie, and the third pair by the predictor's own lights.
     points = {"overlap": 5, "length": 4, "query_only": 3, "document_only": 3, "in_links": 3, "idf": 5}
-    assert found == {predictor: (value, 3) for predictor, value in points.items()}
+    assert points_of(job, pairs) == points
+
+
+@pytest.mark.parametrize(("unit", "points"), [("words", 1), ("tokens", 2)])
+def test_idf_counts_in_the_unit_of_the_job(job, unit, points):
+    """No passage has the word "ab", all have its tokens; none has "c"."""
+    job["config"]["unit"] = unit
+    assert points_of(job, [([5, 9, 7], [7], [5, 9], 1, 1)])["idf"] == points
 
 
 def test_bits_from_uniform():

@@ -134,6 +134,9 @@ def test_a_job_takes_stored_weights_unless_damaged_or_of_another_tokenizer(encod
     given = job(folder, encoder="", term_weights=str(artefact))
     generate(given, str(tmp_path / "again"), SerialEngine)
     assert hashes(tmp_path / "again") == hashes(weighed) != {}
+    half_done = shutil.copytree(weighed, tmp_path / "half done", ignore=lambda *_: ("manifest.json", "term_weights"))
+    with pytest.raises(InputError, match=r"attention-\S+ is missing, which a finished stage wrote; remove \S+.* run"):
+        generate(job(folder), str(half_done), SerialEngine)
     target = next((artefact / "passage_weights").rglob("*.parquet"))
     os.truncate(target, target.stat().st_size - 1)
     with pytest.raises(InputError, match="do not match"):
