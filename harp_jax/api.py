@@ -60,13 +60,14 @@ def first_stage(
     anchors: Mapping[str, str] | Path | None = None,
     **parameters: float,
 ) -> Scores:
-    """The best `k` documents of each query by BM25 (`k1`, `b`) or query likelihood (model="ql": `mu`).
+    """The best `k` documents of each query by BM25 (`k1`, `b`), BM25F (model="bm25f": `k1`, `b`, `anchor_weight`, `anchor_b`) or
+    query likelihood (model="ql": `mu`).
 
-    `anchors` are anchor texts by document, or a file written by `harp anchors`. model="bm25f" indexes them as a second field
-    (parameters `anchor_weight`, `anchor_b`); other models append them to the documents.
+    `anchors` are anchor texts by document, or a file written by `harp anchors`. BM25F needs them and indexes them as a second
+    field; other models append them to the documents.
 
     Queries that match no document are absent from the result. Documents are indexed in memory. Raises InputError for unknown
-    models, languages and parameters.
+    models and languages, and for parameters that are unknown or out of range.
 
     >>> import harp_jax as hj
     >>> hj.first_stage({"d1": "a red cat", "d2": "a blue dog"}, {"q1": "cats"})
@@ -102,11 +103,11 @@ def rerank_run(
     >>> hj.rerank_run(model, {"q1": {"d1": 2.0, "d2": 1.0}}, {"q1": "cats"}, {"d1": "a red cat", "d2": "a blue dog"}, k=1)
     {'q1': {'d1': ...}}
     """
-    from harp_jax.ranking.rerank import rankings, with_texts
+    from harp_jax.ranking.rerank import rankings
 
     at_least_one("k", k)
     texts = to_queries(queries)
-    candidates, note = with_texts(to_run(run), texts, "queries")
+    candidates, note = trec.with_texts(to_run(run), texts, "queries")
     if note:
         warnings.warn(note, stacklevel=2)
     return _plain(dict(trec.ordered(rankings(model.scorer, candidates, texts, to_documents(docs), k, windows))))
@@ -162,17 +163,18 @@ def read_run(path: Path) -> Scores:
 
 
 def write_run(path: Path, run: RunData, tag: str = trec.TAG) -> None:
-    """Writes a TREC run atomically, best first, ties in the given order.
+    """Writes a TREC run atomically, best first, ties as `evaluate` breaks them: by descending document id.
 
     >>> import harp_jax as hj
     >>> hj.write_run("run.trec", {"q1": {"d1": 2.0, "d2": 1.0}})
     >>> hj.read_run("run.trec")
     {'q1': {'d1': 2.0, 'd2': 1.0}}
     """
+    from harp_jax.ranking.fuse import joined
+
     if not tag or tag.split() != [tag]:
         raise InputError(f"the tag {tag!r} has white space or is empty; use one word")
-    found = ((qid, ranking.docids, ranking.scores) for qid, ranking in to_run(run).items())
-    trec.write_run(os.fspath(path), found, tag)
+    trec.write_run(os.fspath(path), joined([to_run(run)]), tag)
 
 
 def load_config(path: Path, **changes: Any) -> "ConfigDict":

@@ -120,6 +120,14 @@ def test_what_is_left_out_is_warned_about(place):
         hj.evaluate({"a": {"d": 1}, "c": {"d": 1}}, {"BM25": {"a": {"d": 1.0}}}, "AP")
 
 
+@pytest.mark.parametrize("scores", [(1.0, 1.0), (1.0 + 1e-9, 1.0)])
+def test_a_run_that_is_written_and_read_ranks_the_same(tmp_path, scores):
+    run = {"q": dict(zip("ab", scores))}
+    hj.write_run(tmp_path / "run.trec", run)
+    table = hj.evaluate({"q": {"a": 1}}, {"before": run, "after": tmp_path / "run.trec"}, "RR")
+    assert table.mean["before"] == table.mean["after"] == {"RR": 0.5}
+
+
 QRELS = ("qid", "docno", "label")
 RUNS = {"a": {"q": {"d": 1.0}}}
 

@@ -107,6 +107,17 @@ def read_json(path: str, advice: str = "restore or write it again") -> dict[str,
     return found
 
 
+@contextlib.contextmanager
+def json_fields(path: str, advice: str = "restore or write it again") -> Iterator[None]:
+    """InputError, with the field, where the block finds one absent from what `read_json` read, or of another type."""
+    try:
+        yield
+    except KeyError as error:
+        raise InputError(f"{path} has no field {error}; {advice}") from error
+    except (AttributeError, TypeError, ValueError) as error:
+        raise InputError(f"{path} has a field of another form ({error}); {advice}") from error
+
+
 def expand(paths: tuple[str, ...]) -> list[str]:
     """Expand paths and globs to files, each glob sorted. Raises InputError for a name that matches nothing."""
     found: list[str] = []

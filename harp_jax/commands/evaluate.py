@@ -11,14 +11,13 @@ from harp_jax.base.errors import InputError
 from harp_jax.base.files import lines, output_path, replacing
 from harp_jax.commands.options import add_table, judgments, names
 from harp_jax.corpus.documents import FIELDS
-from harp_jax.corpus.trec import Qrels, read_folds, read_qrels, read_run, select
+from harp_jax.corpus.trec import Qrels, few, read_folds, read_qrels, read_run, select
 from harp_jax.evaluation.evaluate import MEASURES, check_names, evaluate
 from harp_jax.evaluation.measures import parse_measures
 from harp_jax.evaluation.provenance import Record, behind, records_in, truncated_remark
 from harp_jax.evaluation.render import as_html, as_markdown
 from harp_jax.evaluation.report import Background, summary
 from harp_jax.evaluation.report import report as build_report
-from harp_jax.evaluation.results import FORMATS
 from harp_jax.evaluation.significance import ONE_RUN, ROUNDS
 from harp_jax.experiments.verdict import decide
 
@@ -34,7 +33,9 @@ def arguments_parser() -> Parser:
         "runs", nargs="+", help="TREC runs or MS MARCO's three columns; NAME=RUN[,RUN…]: a system, one run a seed"
     )
     parser.add_argument("--measures", default=MEASURES, help=f'names as in ir-measures ("{MEASURES}")')
-    parser.add_argument("--format", default="text", choices=FORMATS, help="text, or json with the values per query")
+    parser.add_argument(
+        "--format", default="text", choices=("json", "text"), help="text, or json with the values per query"
+    )
     parser.add_output(
         "--per_query", default="", help="file to write the values per query to, with the group that is resampled"
     )
@@ -77,7 +78,7 @@ def main(arguments: argparse.Namespace) -> None:
     if arguments.per_query:
         with replacing(arguments.per_query) as file:
             file.writelines(line + "\n" for line in table.per_query_lines())
-    print(table.format(arguments.format))
+    print(table.json() if arguments.format == "json" else table)
 
 
 DRAWN = ("runs", "qrels", "queries", "folds", "fold", "measures", "runs_per_draw", "curve")  # options of a picture
@@ -336,8 +337,9 @@ def verdict(arguments: argparse.Namespace) -> None:
     parts = {name: read_run(path) for name, path in named(a.part, "--part", "RUN").items()}
     for name, run in parts.items():
         if missing := sorted(judged.keys() - run.keys()):
-            some = ", ".join(missing[:5]) + (" …" if len(missing) > 5 else "")
-            print(f"note: {name}: {len(missing)} queries are missing and count as zero: {some}", file=sys.stderr)
+            print(
+                f"note: {name}: {len(missing)} queries are missing and count as zero: {few(missing)}", file=sys.stderr
+            )
     found = decide(judged, folds, parts, a.measure, a.instead, a.double)
     with replacing(a.output) as file:
         json.dump(found.as_dict(), file, indent=1)

@@ -21,7 +21,7 @@ from harp_jax.commands.options import judgments
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.labels import write_collection
 from harp_jax.corpus.paths import qrels_file, query_file
-from harp_jax.corpus.trec import Qrels, Run, components, read_qrels, read_queries, read_run, select
+from harp_jax.corpus.trec import Qrels, components, read_qrels, read_queries, read_run, select
 
 NEEDED = {"judged": ("queries", "qrels"), "labels": ("labels",), "folds": ("queries",), "subsets": ("qrels",)}
 
@@ -99,8 +99,11 @@ def folds(a: argparse.Namespace) -> None:
 
 def subsets(a: argparse.Namespace) -> None:
     qrels = judgments(a.qrels, a.queries, a.folds, a.train_folds)
-    qrels = trainable(qrels, Documents.open(a.docs) if a.docs else None)
-    qrels = trainable(qrels, run=read_run(a.run, queries=qrels) if a.run else None)
+    if a.docs:
+        docs = Documents.open(a.docs)
+        qrels = {q: levels for q, levels in qrels.items() if any(n > 0 and d in docs for d, n in levels.items())}
+    if a.run:
+        qrels = select(qrels, read_run(a.run, queries=qrels))
     usable = judged_relevant(qrels)
     wanted = {name: number_of(name, len(usable)) for name in a.sizes}
     drawn = draw_subsets(qrels, sorted(set(wanted.values())), a.draws, a.seed)
@@ -148,14 +151,6 @@ def make_folds(groups: Iterable[list[str]], count: int = 5, seed: int = 0) -> di
         sizes[smallest] += len(group)
         folds |= dict.fromkeys(group, smallest)
     return folds
-
-
-def trainable(qrels: Qrels, docs: Documents | None = None, run: Run | None = None) -> Qrels:
-    """The judgments of queries with a relevant document among `docs` and with candidates in `run`."""
-    if docs is not None:
-        present = {qid for qid, judged in qrels.items() if any(level > 0 and d in docs for d, level in judged.items())}
-        qrels = select(qrels, present)
-    return qrels if run is None else select(qrels, run.keys())
 
 
 def judged_relevant(qrels: Qrels) -> list[str]:

@@ -26,7 +26,7 @@ def arguments_parser() -> Parser:
     parser.add_argument(
         "--cosine",
         action="store_true",
-        help="score by the cosine of mean-pooled vectors: what an encoder ranks untrained",
+        help="score by the cosine of the encoder's vectors, as sentence encoders rank: a baseline without training",
     )
     parser.add_argument("--batch_tokens", type=positive, help="slots of a batch (4096 on CPU, 65536 on accelerators)")
     add_backend(parser)

@@ -224,7 +224,7 @@ def look(arguments: argparse.Namespace) -> None:
 
     given = {name: getattr(arguments, name) for name in ("model", "docs", "anchors", "queries", "parameters")}
     fields = arguments.fields or (SITE_FIELDS if arguments.site else FIELDS)
-    sources = Sources(**given, fields=fields, labels=arguments.labels or LABELS, language=arguments.language)
+    sources = Sources(**given, fields=fields, labels=arguments.labels, language=arguments.language)
     if arguments.site:
         sources = of_site(arguments.site, sources)
     if arguments.weight is not None:
@@ -233,7 +233,7 @@ def look(arguments: argparse.Namespace) -> None:
     if own and sources.site:
         raise InputError(f"--{own} is recorded in {arguments.site}; leave it out, or give --model and --docs")
     sources.check()
-    labels = LabelFile(sources.labels)
+    labels = LabelFile(sources.labels or LABELS)
     listening = listen(arguments.port)
     keep_compiled()
     shelf = Shelf(sources, arguments.depth or 20, arguments.backend)

@@ -305,6 +305,25 @@ def select(qrels: Qrels, queries: Collection[str]) -> Qrels:
     return {qid: judged for qid, judged in qrels.items() if qid in queries}
 
 
+def with_texts(run: Run, queries: Mapping[str, str], where: str) -> tuple[Run, str]:
+    """The queries of a run that have a text, and a note on the others ("" if none).
+
+    Raises InputError if no query of the run has a text; `where` names the queries.
+    """
+    known = {qid: ranking for qid, ranking in run.items() if qid in queries}
+    without = [qid for qid in run if qid not in queries]
+    if not known:
+        first = f", {without[0]} first" if without else ""
+        raise InputError(f"{where} has the text of none of the {len(run)} queries of the run{first}; check both")
+    if not without:
+        return known, ""
+    return known, f"{len(without)} of {len(run)} queries of the run are not in {where} and are left out: {few(without)}"
+
+
+def few(names: Sequence[str]) -> str:
+    return ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
+
+
 def split_queries(qrels: Qrels, fraction: float, seed: int) -> tuple[Qrels, Qrels]:
     """(training, held-out) judgments; holds out at most `fraction` of the queries.
 

@@ -1,7 +1,7 @@
 """Evaluates runs against judgments: measures, significance tests and tables.
 
 In: judgments and runs as `corpus.trec` reads them (or qid → docid → score), measure names, a baseline.
-Out: a `Table` with means, values per query and comparisons, printed as text, LaTeX or JSON.
+Out: a `Table` with means, values per query and comparisons, printed as text or JSON.
 Imports: corpus; `report` also input and checkpoints.
 Files: `measures` (values per query), `significance` (paired tests, Holm, bootstrap intervals), `results` (the result and its
 formats), `evaluate` (everything in one call; chance and blank queries), `provenance` (commands and costs from a plan's records),

@@ -1,6 +1,6 @@
 """Measures by the names of ir-measures, which match trec_eval: RR@10, nDCG@10, AP, P@5, R@100, Rprec, RR(rel=2)@10, Judged@10."""
 
-from subprocess import CalledProcessError
+import re
 from typing import TYPE_CHECKING
 
 from harp_jax.base.errors import InputError, needs
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 Values = dict[str, float]  # qid → value
 # Of which more is not better: counts (NumRet, NumRel, …), summed over queries, and the share of judged documents.
 DESCRIPTIVE = ("Num", "Judged")
+GDEVAL_LEVEL = 4  # of relevance, at most
 DEEPEST = 10**6  # maximum cutoff, deeper than any run
 
 
@@ -60,12 +61,10 @@ def is_tested(measure: "Measure") -> bool:
 
 
 def calculate(qrels: Qrels, run: Run, measures: "list[Measure]") -> dict[str, Values]:
-    """Measure → qid → value for every query of the qrels; 0 for queries that the run lacks.
-
-    Raises InputError for ERR if query ids are not numbers.
-    """
+    """Measure → qid → value for every query of the qrels; 0 for queries that the run lacks. InputError as `_check_gdeval`."""
     import ir_measures
 
+    _check_gdeval(qrels, measures)
     # pytrec-eval ends the process if all levels of a query are negative (TREC Web has -2 for spam); none is relevant.
     levels = {
         qid: judged if max(judged.values(), default=0) >= 0 else dict.fromkeys(judged, 0)
@@ -74,15 +73,19 @@ def calculate(qrels: Qrels, run: Run, measures: "list[Measure]") -> dict[str, Va
     # One order for all measures: the providers of ir-measures break ties differently, so RR@10 and RR could disagree.
     given = {qid: {docid: -float(rank) for rank, docid in enumerate(run[qid].ranked())} for qid in qrels if qid in run}
     values: dict[str, Values] = {str(measure): dict.fromkeys(qrels, 0.0) for measure in measures}
-    try:
-        for metric in ir_measures.iter_calc(measures, levels, given):
-            values[str(metric.measure)][metric.query_id] = metric.value
-    except CalledProcessError as error:  # gdeval, TREC's script for ERR
-        named = " ".join(map(str, measures))
-        raise InputError(
-            f"{named}: the script that computes ERR reads whole numbers as query ids only; leave ERR out"
-        ) from error
+    for metric in ir_measures.iter_calc(measures, levels, given):
+        values[str(metric.measure)][metric.query_id] = metric.value
     return values
+
+
+def _check_gdeval(qrels: Qrels, measures: "list[Measure]") -> None:
+    """InputError for what gdeval, TREC's script for ERR, does not read: ids that are no whole numbers, levels above 4."""
+    named = [m for m in measures if m.NAME == "ERR" or m.params.get("dcg") == "exp-log2"]
+    for qid, judged in qrels.items() if named else ():
+        high = max(judged.values(), default=0) > GDEVAL_LEVEL
+        if high or not re.fullmatch("0|[1-9][0-9]*", qid):
+            wrong = f"a level of query {qid} is above {GDEVAL_LEVEL}" if high else f"the query id {qid!r} is no number"
+            raise InputError(f"{named[0]}: {wrong}, which TREC's script for it does not read; leave {named[0]} out")
 
 
 def aggregate(measure: "Measure", values: Values) -> float:

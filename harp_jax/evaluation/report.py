@@ -18,7 +18,6 @@ from harp_jax.input.records import read_manifest
 
 SHOWN = 5  # wins, and losses
 SNIPPET = 220  # characters of a document
-AT_CHANCE = "at chance level"
 WORDS = {"better": "better", "worse": "worse", "inconclusive": "not decided"}
 TONES = {"better": "good", "worse": "bad", "inconclusive": "unsure"}
 MOST_LINES = 6  # more cannot be told apart
@@ -289,7 +288,7 @@ def _row(task: str, entry: dict[str, Any]) -> dict[str, str]:
     return {
         "task": task.upper(),
         "pairs": f"{entry['pairs']:,}",
-        "tokens": f"{entry['tokens']:,}",
+        "tokens": f"{entry['tokens']:,}" if "tokens" in entry else "–",
         "query": query,
         "document": document,
         "predictor": f"{best.replace('_', ' ')} {right[best]:.2f}" if best else "–",
@@ -310,7 +309,7 @@ def systems_of(table: Table, blank: Mapping[str, str]) -> list[System]:
         found, fails = comparison_of(table, name), table.verdicts.get(name, [])
         verdict, tone = known.get(name, ""), "plain"
         if NOT_ABOVE_CHANCE in fails or NOT_ABOVE_BLANK in fails:
-            verdict, tone = AT_CHANCE if NOT_ABOVE_CHANCE in fails else NOT_ABOVE_BLANK, "bad"
+            verdict, tone = "at chance level" if NOT_ABOVE_CHANCE in fails else NOT_ABOVE_BLANK, "bad"
         elif found:
             verdict, tone = WORDS[found.verdict], TONES[found.verdict]
         values = [means[m] for m in table.measures]
@@ -334,7 +333,7 @@ def headline(table: Table, name: str) -> tuple[str, str, str]:
         return f"{name} reaches {measure} {mean:.3f}.", figures, "plain"
     base = table.mean[table.baseline][measure]
     figures = f"{measure} {mean:.3f} against {base:.3f}: {found.difference:+.3f}{_between(found.interval, '+')}"
-    if found.difference == 0 and found.interval == (0, 0):
+    if table.per_query[name][measure] == table.per_query[table.baseline][measure]:
         return f"{name} ranks every query as {table.baseline} does, by {measure}.", figures, "unsure"
     if found.verdict == "inconclusive":
         queries = f"{table.queries} queries do" if table.queries != 1 else "One query does"

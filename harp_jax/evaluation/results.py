@@ -6,13 +6,13 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from harp_jax.checkpoints.model_card import PER_QUERY
+from harp_jax.corpus.trec import few
 from harp_jax.evaluation.significance import LEVEL, ONE_RUN, Comparison
 
 if TYPE_CHECKING:
     import pandas
 
 MARK = "†"  # marks values that differ from the baseline in both tests after Holm's correction
-FORMATS = ("json", "text")
 
 
 @dataclass(frozen=True)
@@ -69,10 +69,6 @@ class Table:
 
     def __str__(self) -> str:
         return self.text()
-
-    def format(self, name: str) -> str:
-        """The table in one of FORMATS."""
-        return {"text": self.text, "json": self.json}[name]()
 
     def text(self) -> str:
         """One line per run, four decimal places, followed by the comparisons with the baseline."""
@@ -138,8 +134,7 @@ class Table:
                 (self.unknown[name], "are not in the qrels and are left out"),
             ):
                 if qids:
-                    shown = ", ".join(qids[:5]) + (", …" if len(qids) > 5 else "")
-                    found.append(f"{name}: {len(qids)} queries {what}: {shown}")
+                    found.append(f"{name}: {len(qids)} queries {what}: {few(qids)}")
         for name, count in self.other_candidates.items():
             found.append(
                 f"{name}: {count} of {self.queries} queries have other candidates than the row of random orders; its "

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from harp_jax.base.errors import InputError, needs
-from harp_jax.base.randomness import generator
 from harp_jax.corpus.trec import Qrels, Run
-from harp_jax.evaluation.evaluate import evaluate, groups_to_resample
-from harp_jax.evaluation.significance import ROUNDS, bootstrap
+from harp_jax.evaluation.evaluate import evaluate
+from harp_jax.evaluation.measures import one_measure
 
 
 @dataclass(frozen=True)
@@ -26,32 +25,18 @@ class Point:
 
 
 def points(
-    qrels: Qrels,
-    systems: Mapping[tuple[str, str], Sequence[Run]],
-    measure: str,
-    runs_per_draw: int = 1,
-    rounds: int = ROUNDS,
+    qrels: Qrels, systems: Mapping[tuple[str, str], Sequence[Run]], measure: str, runs_per_draw: int = 1
 ) -> list[Point]:
     """A point for each (system, size); size is a number of queries, a share such as "25%", or "" for a line without sizes.
 
     `runs_per_draw`: consecutive runs sharing one draw of training queries (see `significance.bootstrap`).
     """
-    found = []
-    groups, _ = groups_to_resample(qrels)
-    for (system, size), runs in systems.items():
-        values = np.stack([list(by_query(qrels, run, measure).values()) for run in runs])
-        if (size or len(values) > 1) and len(values) % runs_per_draw:
-            raise InputError(f"{system}@{size}: {len(values)} runs are not a whole number of draws of {runs_per_draw}")
-        key = generator(0, "curve", system, size)
-        interval = bootstrap(values, np.zeros((1, values.shape[1])), groups, key, rounds, runs_per_draw)
-        found.append(Point(system, size, len(values), float(values.mean()), interval))
-    return found
-
-
-def by_query(qrels: Qrels, run: Run, measure: str) -> dict[str, float]:
-    """qid → the measure."""
-    table = evaluate(qrels, {"": run}, measure)
-    return table.per_query[""][table.measures[0]]
+    name, runs = str(one_measure(measure)), {f"{system}@{size}": some for (system, size), some in systems.items()}
+    table = evaluate(qrels, runs, name, runs_per_draw=runs_per_draw, intervals=True)
+    return [
+        Point(system, size, table.seeds[row], table.mean[row][name], table.intervals[row])
+        for row, (system, size) in zip(runs, systems)
+    ]
 
 
 def number(size: str) -> float:

@@ -5,6 +5,7 @@ The recipe is in configs/data/site.py, configs/site.py and configs/finetune_site
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from harp_jax.experiments.plan import Command
@@ -154,6 +155,7 @@ def is_embedder(start: str) -> bool:
     return bool(start) and os.path.isdir(os.path.join(start, "1_Pooling"))
 
 
+@lru_cache
 def known_words(encoder: str, language: str) -> float:
     """The share of a language's function words that are one token of an encoder's vocabulary; 0 for a language without a list."""
     words, tokenizer = sorted(function_words(language)), load_tokenizer(encoder)

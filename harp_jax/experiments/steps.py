@@ -366,18 +366,8 @@ class Benchmark:
         return names
 
     def runs(self) -> dict[str, str]:
-        """Label → run that is re-ranked: the given ones, or {"BM25": "{bm25}"}. InputError for a label given twice."""
-        if not self.candidates:
-            return {"BM25": "{bm25}"}
-        found: dict[str, str] = {}
-        for given in self.candidates:
-            label, equals, path = given.partition("=")
-            if not equals:
-                label, path = os.path.basename(given).split(".")[0], given
-            if identifier(label) in map(identifier, found):
-                raise InputError(f"candidates={given}: two runs are named {label}; write NAME=RUN with other names")
-            found[label] = path
-        return found
+        """Label → run that is re-ranked: the given ones, or {"BM25": "{bm25}"}."""
+        return labelled(self.candidates) or {"BM25": "{bm25}"}
 
     def prepared(self) -> list[Command]:
         """The steps folds and bm25, unless they are given."""
@@ -439,6 +429,19 @@ class Benchmark:
 
 
 BENCHMARK = Benchmark()  # the defaults of plans
+
+
+def labelled(candidates: Sequence[str]) -> dict[str, str]:
+    """Label → run, of NAME=RUN or RUN. InputError for a label given twice, and for one without a run."""
+    found: dict[str, str] = {}
+    for given in candidates:
+        label, equals, path = given.partition("=")
+        if not equals:
+            label, path = os.path.basename(given).split(".")[0], given
+        if not path or identifier(label) in map(identifier, found):
+            raise InputError(f"candidates={given}: write NAME=RUN, and every name once")
+        found[label] = path
+    return found
 
 
 def identifier(label: str) -> str:

@@ -53,7 +53,7 @@ class Sources:
     queries: str = ""
     exclude: str = ""
     parameters: str = ""
-    labels: str = LABELS
+    labels: str = ""
     weight: float = 1.0
     verdict: str = ""
     language: str = ""
@@ -93,7 +93,7 @@ def of_site(folder: str, given: Sources) -> Sources:
     found = {name: getattr(given, name) or (path if os.path.exists(path) else "") for name, path in parts.items()}
     if given.queries and not given.exclude:
         found["exclude"] = ""  # it refers to the site's own queries
-    labels = given.labels if given.labels != LABELS else os.path.join(folder, LABELS)
+    labels = given.labels or os.path.join(folder, LABELS)
     sources = replace(given, **found, labels=labels)  # type: ignore[arg-type]
     surveyed = os.path.join(survey, "survey.json")
     if not given.language and os.path.exists(surveyed):

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import read_json, replacing
+from harp_jax.base.files import json_fields, read_json, replacing
 from harp_jax.base.progress import progress
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import ordered
@@ -66,9 +66,10 @@ class Settings:
         path = os.path.join(folder, NAME)
         if not os.path.exists(path):
             raise InputError(f"{folder} has no {NAME}; let `harp site` finish, or name another folder")
-        found = read_json(path, "let `harp site` write it again")
-        found["fields"] = tuple(found["fields"])
-        return cls(**found)
+        found = read_json(path, again := "let `harp site` write it again")
+        with json_fields(path, again):
+            parameters = {model: {**found["parameters"][model]} for model in ("bm25", "bm25f")}
+            return cls(**found | {"fields": tuple(found["fields"]), "parameters": parameters})
 
     def documents(self, folder: str) -> Documents:
         return Documents.open(os.path.join(folder, self.docs), self.fields)
@@ -105,15 +106,14 @@ class CombinedSearch:
         anchors = os.path.join(folder, s.anchors)
         self.lexical = {}
         for part, model in ((BM25, "bm25"), (ANCHORS, "bm25f")):
-            if part in self.names:
-                texts = progress(self.docs.texts(), total=len(self.docs), unit="documents", desc=f"index {model}")
-                found = indexed(texts, model, s.language, read_anchors(anchors) if model == "bm25f" else None)
-                self.lexical[part] = make(model, found, s.parameters[model]), found
+            texts = progress(self.docs.texts(), total=len(self.docs), unit="documents", desc=f"index {model}")
+            found = indexed(texts, model, s.language, read_anchors(anchors) if model == "bm25f" else None)
+            self.lexical[part] = make(model, found, s.parameters[model]), found
         self.inlinks: Counter[str] = Counter()
         for docid, _, count in anchor_rows(anchors) if INLINKS in self.names else ():
             self.inlinks[docid] += count
         self.vectors: VectorIndex | None = None
-        scorers: dict[str, tuple[Scorer, Windows]] = {}
+        self.scorers: dict[str, tuple[Scorer, Windows]] = {}
         if VECTORS in self.names:
             encoder = BiEncoderScorer.load(os.path.join(folder, s.encoder))
             self.vectors = VectorIndex(os.path.join(folder, s.encoder), self.docs, encoder, s.passages)
@@ -122,8 +122,7 @@ class CombinedSearch:
         for part, model_path in s.models.items():
             if part in self.names:
                 ranker = load_scorer(os.path.join(folder, model_path), max_length=s.max_length, backend=backend)
-                scorers[part] = ranker, Windows(s.windows)
-        self.scorers = scorers
+                self.scorers[part] = ranker, Windows(s.windows)
 
     def search(self, query: str, k: int = 10) -> list[tuple[str, float]]:
         """(docid, score) of the best `k` documents by the recommended sum, best first: what `harp search` ranks, for one query."""

@@ -19,11 +19,11 @@ from functools import cached_property
 import numpy as np
 
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import lines, read_json
+from harp_jax.base.files import json_fields, lines, read_json
 from harp_jax.base.progress import STAGES, progress, say, stage
 from harp_jax.corpus.documents import FIELDS, Documents
 from harp_jax.corpus.text_files import checked_id
-from harp_jax.corpus.trec import Run, ScoredQuery, read_folds, read_queries, read_run, write_run
+from harp_jax.corpus.trec import Run, ScoredQuery, few, read_folds, read_queries, read_run, with_texts, write_run
 from harp_jax.ranking.lexical import Collection, Model, make, rescore, search
 from harp_jax.text.languages import ENGLISH
 
@@ -105,15 +105,18 @@ def settings_of(name: str, given: Mapping[str, float], tuned: str, folds: str, q
         raise InputError(f"--{next(iter(given))} and --parameters contradict each other; use one of them")
     if found.get("model") != name:
         raise InputError(f"{tuned} holds parameters of {found.get('model')}, not {name}; tune --model={name}")
+    with json_fields(tuned, "tune again"):
+        by_fold = found["folds"] if "folds" in found else {"": found["parameters"]}
+        chosen = {fold: {name: float(value) for name, value in each.items()} for fold, each in by_fold.items()}
     if "folds" not in found:
-        return [(found["parameters"], queries)]
+        return [(chosen[""], queries)]
     fold_of = read_folds(folds)
-    lost = [qid for qid in queries if fold_of.get(qid) not in found["folds"]]
+    lost = [qid for qid in queries if fold_of.get(qid) not in chosen]
     if lost:
         raise InputError(f"query {lost[0]} is in no fold that {tuned} was tuned for; correct --folds")
     return [
         (parameters, {qid: text for qid, text in queries.items() if fold_of[qid] == fold})
-        for fold, parameters in found["folds"].items()
+        for fold, parameters in chosen.items()
     ]
 
 
@@ -198,19 +201,16 @@ def first_stage_files(
         write_run(output, counted(candidates.ranked(model, collection, settings, given)), tag=model)
     without = [qid for qid in texts if qid not in ranked]
     if without:
-        names = ", ".join(without[:5]) + (", …" if len(without) > 5 else "")
         why = "match no document" if given is None else "have no candidates in the run"
-        print(f"note: {len(without)} of {len(texts)} queries {why}: {names}", file=sys.stderr)
+        print(f"note: {len(without)} of {len(texts)} queries {why}: {few(without)}", file=sys.stderr)
     return len(ranked), len(collection)
 
 
 def read_given(path: str, queries: Mapping[str, str]) -> Run:
-    """The run to re-rank. Raises InputError for one with queries that `queries` lacks."""
-    run = read_run(path)
-    if unknown := [qid for qid in run if qid not in queries]:
-        raise InputError(
-            f"the run names {len(unknown)} queries that --queries lacks, {unknown[0]} first; correct either"
-        )
+    """The run to re-rank, without queries that `queries` lacks, of which a note is printed. InputError if none is left."""
+    run, note = with_texts(read_run(path), queries, "--queries")
+    if note:
+        print(f"note: {note}", file=sys.stderr)
     return run
 
 

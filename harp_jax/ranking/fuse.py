@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import read_json
+from harp_jax.base.files import json_fields, read_json
 from harp_jax.corpus.trec import (
     SMALLEST_STEP,
     Qrels,
@@ -120,12 +120,9 @@ class Fitting:
 def fitted(
     runs: Sequence[Run], qrels: Qrels, folds: Mapping[str, str], measure: str, how: str
 ) -> tuple[dict[str, tuple[float, ...]], Iterator[ScoredQuery]]:
-    """Weights by fold ("" without folds), and the fused rankings. A query's weights are never fitted on its own fold."""
+    """Weights by fold, and the fused rankings. A query's weights are never fitted on its own fold."""
     pool = pooled(runs, how)
     fitting = Fitting(pool, qrels, measure)
-    if not folds:
-        weights = {"": fitting.best(list(qrels), len(runs))}
-        return weights, weighted(pool, weights[""])
     lost = [qid for qid in pool if qid not in folds]
     if lost:
         raise InputError(f"query {lost[0]} of the runs is in no fold; correct --folds")
@@ -166,9 +163,9 @@ def fuse_files(
         decided = read_json(verdict)
         if "first" not in decided:
             raise InputError(f"{verdict} decides on no runs, as nothing was tested; use --weights")
-        weights = [
-            decided["weights"].get(part, 0.0) for part in (decided["first"], *(r["part"] for r in decided["rungs"]))
-        ]
+        with json_fields(verdict):
+            parts = (decided["first"], *(rung["part"] for rung in decided["rungs"]))
+            weights = [float(decided["weights"].get(part, 0.0)) for part in parts]
     fitting = method == "weights" and not weights
     if fitting != bool(qrels) or fitting != bool(folds):
         raise InputError("--qrels and --folds belong to --method=weights, and it needs them, --weights or --verdict")

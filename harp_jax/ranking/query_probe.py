@@ -70,11 +70,10 @@ class Probe:
         tokens = np.full(shape, self.tokenizer.pad, np.int32)
         types, segments = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
         pairs = [(query, self.marks.on_document(np.asarray(ids, np.int32))) for ids in documents]
-        if pairs:
-            tokens[: len(pairs)], second, end = pair_rows(pairs, len(pairs), self.length, self.tokenizer)
-            column = np.arange(self.length)
-            segments[: len(pairs)] = column < end[:, None]
-            types[: len(pairs)] = segments[: len(pairs)] * (column >= second[:, None])
+        tokens[: len(pairs)], second, end = pair_rows(pairs, len(pairs), self.length, self.tokenizer)
+        column = np.arange(self.length)
+        segments[: len(pairs)] = column < end[:, None]
+        types[: len(pairs)] = segments[: len(pairs)] * (column >= second[:, None])
         positions = np.broadcast_to(np.arange(self.length, dtype=np.int32), shape)
         batch = {"tokens": tokens, "segment_ids": segments, "position_ids": positions, "token_type_ids": types}
         found = np.asarray(self._logits(self._params, batch))[: len(documents), :, : self.tokenizer.size]

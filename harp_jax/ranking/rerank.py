@@ -19,7 +19,7 @@ from harp_jax.base.progress import progress
 from harp_jax.base.randomness import hash64
 from harp_jax.corpus.documents import FIELDS, Documents, Texts
 from harp_jax.corpus.paths import document_files, is_irds, query_file
-from harp_jax.corpus.trec import Run, ScoredQuery, chosen_queries, read_queries, read_run, run_lines
+from harp_jax.corpus.trec import Run, ScoredQuery, chosen_queries, read_queries, read_run, run_lines, with_texts
 from harp_jax.evaluation.provenance import record_truncated
 from harp_jax.ranking.runtimes import RuntimeScorer, chosen_backend
 from harp_jax.ranking.scorers import (
@@ -106,25 +106,6 @@ def rankings(
     with progress(total=sum(map(size, chunks)), unit="pairs", desc="rerank") as bar:
         for chunk in chunks:
             yield from rerank_chunk(scorer, chunk, queries, docs, windows, bar)
-
-
-def with_texts(run: Run, queries: Mapping[str, str], where: str) -> tuple[Run, str]:
-    """The queries of a run that have a text, and a note on the others ("" if none).
-
-    Raises InputError if no query of the run has a text; `where` names the queries.
-    """
-    known = {qid: ranking for qid, ranking in run.items() if qid in queries}
-    without = [qid for qid in run if qid not in queries]
-    if not known:
-        first = f", {without[0]} first" if without else ""
-        raise InputError(f"{where} has the text of none of the {len(run)} queries of the run{first}; check both")
-    if not without:
-        return known, ""
-    return known, f"{len(without)} of {len(run)} queries of the run are not in {where} and are left out: {few(without)}"
-
-
-def few(names: Sequence[str]) -> str:
-    return ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
 
 
 def size(chunk: Chunk) -> int:

@@ -1,6 +1,6 @@
 """Selects parameters during training: keeps the best by a ranking measure on held-out training queries.
 
-The held-out queries share no relevant document with the rest (`folds.split_queries`). Every evaluation re-ranks their
+The held-out queries share no relevant document with the rest (`trec.split_queries`). Every evaluation re-ranks their
 candidates without adding the relevant documents. They are training queries, never the reported ones.
 """
 

@@ -117,7 +117,7 @@ def tune_files(
     tried: dict[str, tuple[float, ...]] = {**GRIDS[model], **(axes or {})}
     points: list[dict[str, float]] = []
     table: list[Mapping[str, float]] = []
-    with progress(total=2, unit=STAGES):
+    with replacing(output) as file, progress(total=2, unit=STAGES):  # an output that cannot be written ends it at once
         stage("index")
         collection = candidates.indexed(model)
         stage(f"tuning {model}")
@@ -129,10 +129,9 @@ def tune_files(
             chosen = choose(points, table, fold_of)
             best_ones = list(chosen["folds"].values()) if fold_of else [chosen["parameters"]]
             reached, tried = tried, wider(tried, best_ones, axes or {})
-    result: dict[str, Any] = {"model": model, "measure": chosen_by, "queries": len(judged)}
-    result |= chosen
-    result["grid"] = [{**p, "mean": sum(row.values()) / len(row)} for p, row in zip(points, table)]
-    with replacing(output) as file:
+        result: dict[str, Any] = {"model": model, "measure": chosen_by, "queries": len(judged)}
+        result |= chosen
+        result["grid"] = [{**p, "mean": sum(row.values()) / len(row)} for p, row in zip(points, table)]
         json.dump(result, file, indent=1)
     for field in at_the_edge(reached, best_ones):
         print(f"note: the best {field} is the smallest or largest tried; widen --{field}", file=sys.stderr)

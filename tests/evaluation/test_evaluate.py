@@ -67,7 +67,7 @@ def test_ties_are_broken_alike_for_all_measures_as_trec_eval_breaks_them(tie):
     [
         *((name, "unknown measure") for name in ("reciprocal", "RR@x", "AP(zz=1)", "")),
         *((name, "use a cutoff of 1 to 1,000,000") for name in ("RR@0", "ERR@99999999999")),
-        ("RR@10 ERR@20", "reads whole numbers as query ids only; leave ERR out"),
+        ("RR@10 ERR@20", "ERR@20: the query id 'q1' is no number, which TREC's script for it does not read; leave ERR@20 out"),
     ],
 )  # fmt: skip
 def test_measures_that_cannot_be_computed_are_refused(runs, name, message):
@@ -201,6 +201,16 @@ def test_queries_whose_levels_are_all_negative_count_as_zero():
     python("-c", code)
     table = evaluate({"q1": {"a": -2}, "q2": {"a": 1, "b": -2}}, {"x": {"q1": {"a": 1.0}, "q2": {"a": 1.0}}}, "AP")
     assert table.mean["x"] == {"AP": 0.5}
+
+
+def test_what_the_script_for_err_does_not_read_is_named():
+    """It made "1" of "a-1", whose value was then 0."""
+    for qrels, said in (
+        ({"1": {"a": 5}}, "a level of query 1 is above 4"),
+        ({"a-1": {"a": 1}}, "query id 'a-1' is no"),
+    ):
+        with pytest.raises(InputError, match=said):
+            evaluate(qrels, {"x": qrels}, "ERR@20")
 
 
 @pytest.mark.parametrize("level", [2**31, -(2**31), 10**400, 10_001])

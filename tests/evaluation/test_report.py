@@ -135,6 +135,20 @@ def test_verdicts_worse_undecided_and_blank(runs):
         assert "luck is at chance level: it orders its candidates no better than a random order. RR@10" in text
 
 
+def test_a_ranker_is_called_equal_only_where_every_query_is(runs):
+    """Also beside one whose win and loss cancel, of queries that share a relevant document."""
+    with open(runs / "qrels.txt", "a") as file:
+        file.write("1 0 0a 1\n")
+    for name, changed in (("old", {}), ("same", {}), ("moved", {0: "ab", 1: "b"})):
+        rows = [(i, d, n) for i in range(QUERIES) for n, d in enumerate(changed.get(i, "ba"))]
+        (runs / f"{name}.trec").write_text("".join(f"{i} Q0 {i}{d} 1 {-n} x\n" for i, d, n in rows))
+    for name, said in (
+        ("same", "same ranks every query as old does"),
+        ("moved", "20 queries do not decide whether moved"),
+    ):
+        assert said in Strict(written(runs, run(runs, "old"), run(runs, name))[0]).text
+
+
 def test_truncated_documents_are_counted_over_the_seeds_of_a_run_until_it_is_written_anew(runs):
     for name, documents in (("good", 7), ("luck", 30)):
         record_truncated(str(runs / f"{name}.trec"), documents, 120)

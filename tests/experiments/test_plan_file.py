@@ -99,7 +99,7 @@ PLANS: dict[str, list[str]] = {
     "recipe": [
         "init=minilm", "scale=small", "rows=links,k3,k7,titles,four,second,distilled,taught_alone", "teacher=minilm", "seeds=0,1",
     ],
-    "recipe of every task": ["init=minilm", "rows=slower"],
+    "recipe of every task": ["init=minilm", "rows=slower", "candidates=runs/bm25.trec"],
     "recipe of two query sets": [
         "init=minilm", "rows=adp_qdm", "pairs=enwiki", "queries=a.tsv,b.tsv", "qrels=a.qrels,b.qrels", "only=some.txt,more.txt",
         "candidates=A=a.trec,B=b.trec", "seeds=0,1", "rerank=k=20",
@@ -140,6 +140,7 @@ def test_plans_of_the_project_hold_together(name, monkeypatch):
         ("tables", ["candidates=a/x.trec,b/x.trec"], "candidates"),
         ("tables", ["tested=7"], "tested"),
         ("recipe", ["init=minilm", "rows=taught"], "teacher"),  # which is not set
+        ("recipe", ["init=minilm", "candidates=BM25="], "candidates=BM25=: write NAME=RUN"),
     ],
 )
 def test_wrong_options_of_a_plan_are_named(plan, options, named):

@@ -94,6 +94,7 @@ def test_a_trusted_part_counts_double_and_is_kept_unless_it_is_worse():
         decide(QRELS, FOLDS, parts, double="vector")
 
 
+@pytest.mark.real
 def test_parts_without_information_are_hardly_kept_and_never_better():
     """Noise lowers a sum with equal weights: of 160 parts in 40 verdicts few are kept, and by halves the mean does not rise."""
     found = []

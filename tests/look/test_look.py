@@ -186,6 +186,11 @@ def _label_fifty(path, query):
         labels.set(query, f"d{n}", 1)
 
 
+@pytest.mark.parametrize(("given", "file"), [("", "{}/labels.tsv"), ("labels.tsv", "labels.tsv")])
+def test_labels_go_to_the_given_file_or_to_the_site(place, given, file):
+    assert of_site(str(place[0]), Sources(labels=given)).labels == file.format(place[0])
+
+
 def test_a_file_of_labels_keeps_its_other_lines(tmp_path):
     path = tmp_path / "labels.tsv"
     path.write_text("# mine\nred cat\td1\nblue\td2\t0\n")

@@ -38,6 +38,22 @@ def test_the_best_by_the_sum(site):
     assert CombinedSearch(str(site), ["BM25"]).search("unknownword") == []
 
 
+def test_damaged_settings_are_named(tmp_path):
+    whole = {
+        "docs": "d",
+        "fields": ["body"],
+        "anchors": "a",
+        "parameters": {"bm25": {}, "bm25f": {}},
+        "weights": {"BM25": 1},
+    }
+    for absent in whole:
+        (tmp_path / "search.json").write_text(
+            json.dumps({name: value for name, value in whole.items() if name != absent})
+        )
+        with pytest.raises(InputError, match=f"search.json has .*'{absent}'.*; let `harp site` write it again"):
+            Settings.load(str(tmp_path))
+
+
 def test_every_part_scores_the_candidates_of_all_first_stages(site):
     docids, parts, _ = found = CombinedSearch(str(site)).scores("the dog")
     assert {"d1", "d2"} <= {*docids} and len(docids) > 2  # BM25 knows "dog" in two documents; the vectors know more

@@ -194,7 +194,13 @@ def test_a_given_run_is_reranked_and_nothing_is_added(files, capsys):
     assert found == {"q1": ["D1", "D3", "D5"], "q3": sorted(["D1", "D2"], key=lambda d: -slow_ql("boundary", 5)[d])}
     assert "have no candidates in the run: q2" in capsys.readouterr().err
     assert run_of(files, run=files / "given.trec", k=1) == {"q1": ["D5"], "q3": ["D1"]}
-    for line, said in (("q1 Q0 E9", "candidate E9 of query q1"), ("q7 Q0 D1", "queries that --queries lacks, q7")):
+    (files / "given.tsv").write_text("q7\tD1\t1\nq1\tD3\t1\n")
+    assert run_of(files, run=files / "given.tsv") == {"q1": ["D3"]}
+    assert "1 of 2 queries of the run are not in --queries and are left out: q7" in capsys.readouterr().err
+    for line, said in (
+        ("q1 Q0 E9", "candidate E9 of query q1"),
+        ("q7 Q0 D1", "the text of none of the 1 queries of the run, q7"),
+    ):
         (files / "given.trec").write_text(f"{line} 1 3 x\n")
         with pytest.raises(InputError, match=said):
             run_of(files, run=files / "given.trec")
@@ -208,12 +214,15 @@ def test_a_given_run_is_reranked_and_nothing_is_added(files, capsys):
         ({"model": "ql", "b": 0.4}, "--b is no parameter of --model=ql"),
         ({"folds": "folds"}, "--folds belongs to --parameters that harp tune-first-stage --folds wrote"),
         ({"folds": "folds", "parameters": "same.json"}, "--folds belongs to --parameters"),
+        ({"parameters": "none.json"}, "none.json has no field 'parameters'; tune again"),
+        ({"parameters": "text.json"}, "text.json has a field of another form .*; tune again"),
     ],
 )
-def test_options_without_effect_are_refused(files, monkeypatch, given, said):
+def test_wrong_options_and_parameters_are_refused(files, monkeypatch, given, said):
     monkeypatch.chdir(files)
     (files / "folds").write_text("q1\ta\nq2\tb\nq3\tb\n")
-    (files / "same.json").write_text('{"model": "bm25", "parameters": {"k1": 1.2}}')
+    for name, rest in (("same", ', "parameters": {"k1": 1.2}'), ("none", ""), ("text", ', "folds": {"a": {"k1": []}}')):
+        (files / f"{name}.json").write_text(f'{{"model": "bm25"{rest}}}')
     with pytest.raises(InputError, match=said):
         run_of(files, **given)
 
@@ -313,6 +322,9 @@ def test_tuning_refuses_what_it_cannot_use(judged):
             tune(judged, k1="1", b="0", folds=judged / "folds", **given)
     with pytest.raises(InputError, match="--mu is no parameter of --model=bm25"):
         tune(judged, mu="1,2")
+    (judged / "docs.tsv").write_text("")
+    with pytest.raises(InputError, match="cannot write .*: it is a directory"):  # before the documents are read
+        tune(judged, output=judged)
 
 
 @pytest.mark.real

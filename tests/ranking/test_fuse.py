@@ -88,6 +88,9 @@ def test_given_weights_are_applied_to_the_runs_in_their_order(files):
     for options in (["--method=rrf", "--weights=1,2"], ["--method=weights", "--weights=1"], ["--method=mean", decided]):
         with pytest.raises(InputError, match="a number for each of the 2 runs"):
             fused(files, *options)
+    (files / "verdict.json").write_text(json.dumps({"first": "A", "rungs": []}))
+    with pytest.raises(InputError, match="verdict.json has no field 'weights'"):
+        fused(files, "--method=weights", decided)
     (files / "verdict.json").write_text(json.dumps({"weights": {"BM25": 1.0}, "untested": True}))
     with pytest.raises(InputError, match="decides on no runs, as nothing was tested; use --weights"):
         fused(files, "--method=weights", decided)

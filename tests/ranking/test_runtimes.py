@@ -76,7 +76,7 @@ def test_the_file_of_the_export_is_used_and_bfloat16_is_near(tmp_path, cache):
     np.testing.assert_allclose(changed, -ours, rtol=0, atol=2e-5 * np.abs(ours).max())
 
 
-@pytest.mark.parametrize("backend", ["openvino", "onnx"])
+@pytest.mark.parametrize("backend", [pytest.param("openvino", marks=pytest.mark.real), "onnx"])
 def test_a_changed_model_is_named_or_converted_again(model, cache, tmp_path, backend):
     pytest.importorskip(runtimes.PACKAGES[backend])
     place = str(tmp_path / "m")

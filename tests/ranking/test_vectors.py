@@ -310,7 +310,10 @@ def test_given_candidates_are_scored_and_options_of_words_refused(files, encoder
     assert [*found] == ["q1"] and {*found["q1"].docids} == DOCS.keys() - {"D4", "D0"}
     np.testing.assert_allclose([expected["q1"][d] for d in found["q1"].docids], found["q1"].scores, atol=1e-3)
     assert "documents for 1 queries" in capsys.readouterr().out
-    for line, said in (("q1 Q0 D77", "candidate D77 is not among the documents"), ("q9 Q0 D1", "--queries lacks, q9")):
+    for line, said in (
+        ("q1 Q0 D77", "candidate D77 is not among the documents"),
+        ("q9 Q0 D1", "none of the 1 queries"),
+    ):
         (files / "x.trec").write_text(f"{line} 1 1 x\n")
         with pytest.raises(InputError, match=said):
             searched(files, encoder, f"--run={files / 'x.trec'}")

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from harp_jax.ranking.lexical import Collection, Word
+from harp_jax.ranking.lexical import Collection, Field, Word
 
 
 @dataclass(frozen=True)
@@ -54,18 +54,9 @@ def idf(counts: Counts, documents: np.ndarray) -> np.ndarray:
 
 def count(collection: Collection) -> Counts:
     """The counts of a tokenised collection, without the empty word of empty documents."""
-    from scipy import sparse
-
-    nothing = collection.vocabulary.get("", -1)
-    sizes = np.fromiter((len(tokens) for tokens in collection.tokens), np.int64, len(collection))
-    starts = np.concatenate([[0], np.cumsum(sizes)])
-    words = np.empty(starts[-1], np.int32)
-    for number, tokens in enumerate(collection.tokens):
-        words[starts[number] : starts[number + 1]] = tokens
     vocabulary = max(collection.vocabulary.values()) + 1
-    ones = (words != nothing).astype(np.int32)
-    matrix = sparse.csr_array((ones, words, starts), (len(collection), vocabulary))
-    matrix.sum_duplicates()
+    matrix = Field.of(collection.tokens, vocabulary).counts.tocsr()  # not `collection.text`, which would stay in memory
+    matrix.data[matrix.indices == collection.vocabulary.get("", -1)] = 0
     matrix.eliminate_zeros()
     return Counts(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data, vocabulary)
 

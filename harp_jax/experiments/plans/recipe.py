@@ -26,6 +26,7 @@ from harp_jax.experiments.steps import (
     check_known,
     comparison,
     identifier,
+    labelled,
     output_of,
 )
 
@@ -108,7 +109,7 @@ def get_plan(
     fields: document fields that are read
     queries: a file for each query set
     qrels: their judgments
-    candidates: NAME=RUN for each query set: the run to re-rank
+    candidates: NAME=RUN, or RUN, for each query set: the run to re-rank
     only: for each query set a file of the query ids to rank (empty: all)
     measures: of the tables; differences in the first one are tested
     rerank: options of every re-ranking, as in max_length=80
@@ -126,8 +127,7 @@ def get_plan(
             "give the encoder whose vectors teach (teacher), or leave out the rows taught…, second and distilled"
         )
     commands, models = trained(pretraining, rows, seeds, teacher)
-    for asked, judged, candidate, chosen in zip(queries, qrels, candidates, only):
-        name, _, run = candidate.partition("=")
+    for asked, judged, (name, run), chosen in zip(queries, qrels, labelled(candidates).items(), only):
         some = [f"--only={chosen}"] if chosen else []
         ranking = [*Collection(docs, asked, judged, fields).options, f"--run={run}", *some]
         ranking += [*(f"--{option}" for option in rerank), "--output={out}"]
