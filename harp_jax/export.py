@@ -62,8 +62,15 @@ def main(arguments: argparse.Namespace) -> None:
     from harp_jax.checkpoints.model_card import About, read_figures
 
     given = [bool(option) for option in (arguments.workdir, arguments.encoder, arguments.layers)]
+    own = ("encoder", "layers", "sha256", "output")
+    more = [f"--{name}" for name, value in vars(arguments).items() if value and name not in own]
     for wrong, message in (
         (given not in ([True, False, False], [False, True, True]), "give --workdir, or --encoder with --layers"),
+        (
+            arguments.encoder and more,
+            f"leave out {', '.join(more)}: of --encoder the first layers are written, and nothing else",
+        ),
+        (arguments.workdir and arguments.sha256, "--sha256 is of --encoder; leave it out"),
         (
             (arguments.system or arguments.baseline or arguments.evaluated_on) and not arguments.results,
             "--system, --baseline and --evaluated_on describe --results; add it, or leave them out",

@@ -103,7 +103,7 @@ def check_run(meta: Mapping[str, Any], config: str, where: str) -> None:
 class Checkpoints:
     """The checkpoints of a workdir, or of `directory`, in a bucket. Saving is asynchronous; `close` waits for saves under way."""
 
-    def __init__(self, workdir: str, directory: str = "", keep: int = 2) -> None:
+    def __init__(self, workdir: str, directory: str = "") -> None:
         import orbax.checkpoint as ocp
 
         # A failed save is raised as one line; their tracebacks, a page for every array, would hide it.
@@ -112,13 +112,12 @@ class Checkpoints:
         self._ocp = ocp
         self.directory = directory or os.path.join(os.path.abspath(workdir), "checkpoints")
         self._config = config_digest(workdir)
-        self._keep = keep
         self._open()
 
     def _open(self) -> None:
         ocp = self._ocp
         options = ocp.CheckpointManagerOptions(
-            preservation_policy=ocp.checkpoint_managers.LatestN(self._keep),
+            preservation_policy=ocp.checkpoint_managers.LatestN(2),
             create=True,
             enable_async_checkpointing=True,
         )
@@ -264,14 +263,8 @@ def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0][:300]
 
 
-def load_params(workdir: str) -> tuple[dict, ConfigDict]:
-    """`load_newest` without the step."""
-    _, params, config = load_newest(workdir)
-    return params, config
-
-
-def load_newest(workdir: str) -> tuple[int, dict, ConfigDict]:
-    """(step, parameters, config) of the newest checkpoint of a training workdir that verifies; parameters are numpy float32.
+def load_params(workdir: str) -> tuple[dict, ConfigDict, int]:
+    """(parameters, config, step) of the newest checkpoint of a training workdir that verifies; parameters are numpy float32.
 
     Reads on one host, whatever mesh wrote it; a newer checkpoint that does not verify is named in the log. Raises InputError
     if there is nothing to read, or if the storage does not answer.
@@ -289,7 +282,7 @@ def load_newest(workdir: str) -> tuple[int, dict, ConfigDict]:
             found = _newest(list(manager.all_steps()), lambda step: _read_params(manager, step, digest), directory)
     if found is None:
         raise InputError(f"{workdir} holds no checkpoint yet; train first")
-    return found[0], found[1], config
+    return found[1], config, found[0]
 
 
 def _read_params(manager: Any, step: int, config: str) -> dict:

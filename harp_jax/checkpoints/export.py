@@ -54,10 +54,10 @@ def export_model(
 ) -> None:
     """Writes the newest checkpoint of a training workdir that verifies as a Hugging Face directory.
 
-    Exports the parameters that fine-tuning selected on held-out queries, if it did, and leaves out the MLM head of fine-tuned
-    models, which is not trained; with `ranker` that of pre-trained models too, since strict loaders refuse its tensors. `about`
-    goes to the model card. `formats`: "onnx" and "openvino" add the ranker in these (`onnx_openvino.py`), with `int8` quantised as
-    well, for OpenVINO with the ranges of `calibration`, texts of queries and documents.
+    Exports the parameters that the training selected on held-out queries, if it did. Leaves out an MLM head that was not trained
+    (fine-tuning, mlm_weight=0), and with `ranker` a trained one too, since strict loaders refuse its tensors. `about` goes to the
+    model card. `formats`: "onnx" and "openvino" add the ranker in these (`onnx_openvino.py`), with `int8` quantised as well, for
+    OpenVINO with the ranges of `calibration`, texts of queries and documents.
 
     The directory appears complete or not at all. Raises InputError if no checkpoint of a cross-encoder verifies, if `output` is
     not replaceable, and if a package that a format needs is not installed.
@@ -69,13 +69,13 @@ def export_model(
     """
     check_replaceable(output)
     check_formats(formats, int8, calibration)
-    step, params, config = checkpoint.load_newest(workdir)
+    params, config, step = checkpoint.load_params(workdir)
     shape = recorded_shape(config, workdir)
     chosen = best(workdir)
     if chosen:
         step = chosen["step"]
         _, params = load_hf(chosen["model"])
-    if ranker or config.get("stage") == "finetune":
+    if ranker or config.get("stage") == "finetune" or config.get("mlm_weight") == 0:
         params = {name: tree for name, tree in params.items() if name not in ("mlm", DECODER)}
     # Whoever loads the export truncates where training did, so that the reported model is the selected one.
     tokenizer = replace(load_tokenizer(os.path.join(workdir, "tokenizer")), max_length=config.row_length)

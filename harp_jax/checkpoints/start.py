@@ -54,18 +54,21 @@ def encoder_and_tokenizer(config: ConfigDict) -> tuple[EncoderShape, Tokenizer, 
 def load_encoder(path: str) -> tuple[EncoderShape, dict]:
     """Shape and parameters (numpy float32) of a Hugging Face directory or of a training workdir.
 
-    Of a workdir: the parameters that the training selected, or those of its newest checkpoint.
+    Of a workdir: the parameters that the training selected, or those of its newest checkpoint, without an MLM head that was never
+    trained.
     """
     if not os.path.isdir(path):
         raise InputError(
             f"{path} is no directory; use a Hugging Face directory or a training workdir{how_to_fetch(path)}"
         )
     if is_workdir(path):
-        params, config = load_params(path)
+        params, config, _ = load_params(path)
         # The run's attention may be a kernel of a device that is not this one.
         shape = replace(recorded_shape(config, path), attention="auto")
         params.pop(DECODER, None)  # of another training
         params = _resize_vocab(params, shape.vocab_size)
+        if not params["mlm"]["bias"].any():
+            del params["mlm"]  # as drawn: `init` had none, and nothing was predicted
         if chosen := best(path):
             params |= load_hf(chosen["model"])[1]
         return shape, params

@@ -80,7 +80,7 @@ class Judged:
 
 
 class RankingData:
-    """The units of the judged queries, and their texts as token ids.
+    """The units of the judged queries, and their texts as token ids; `config` is one of `finetune` or `neural_ir`.
 
     `report` counts what is left out: queries without text, relevant document or candidates, relevant documents that `docs`
     lacks or (without `missed_positives`) that were not retrieved. `preference` is also logged, with a warning if the run
@@ -89,21 +89,13 @@ class RankingData:
     Raises InputError if no unit is left, and for candidates that `docs` lacks.
     """
 
-    def __init__(
-        self,
-        judged: Judged,
-        tokenizer: Tokenizer | WordVocabulary,
-        negatives: int = 7,
-        max_length: int = 512,
-        seed: int = 0,
-        marks: Marks = NO_MARKS,
-        missed_positives: bool = False,
-        teacher: Run | None = None,
-    ) -> None:
+    def __init__(self, config: ConfigDict, tokenizer: Tokenizer | WordVocabulary, judged: Judged) -> None:
         self.docs, self.queries = judged.docs, judged.queries
         self.qrels, self.candidates = judged.qrels, judged.candidates
-        self.tokenizer, self.negatives, self.max_length, self.seed = tokenizer, negatives, max_length, seed
-        self.marks, self.missed_positives, self.teacher = marks, missed_positives, teacher
+        self.tokenizer, self.max_length, self.seed = tokenizer, config.row_length, config.seed
+        self.negatives, self.missed_positives = config.negatives, config.missed_positives
+        self.marks = NO_MARKS if isinstance(tokenizer, WordVocabulary) else marks_of(tokenizer, config.marks)
+        self.teacher = teacher = read_run(config.teacher, queries=judged.qrels) if config.get("teacher", "") else None
         self.without = "no candidates" if teacher is None else "no candidates with a score of the teacher"
         of_queries = ("judged, not among the queries", "no relevant document", self.without)
         self.report = dict.fromkeys((*of_queries, "document absent", "not retrieved"), 0)
@@ -128,23 +120,6 @@ class RankingData:
                 + ("; set --config.missed_positives=False" if self.preference.retrieved >= 0.5 else "")
             )
         self._tokens: dict[str, np.ndarray] = {}
-
-    @classmethod
-    def from_config(cls, config: ConfigDict, tokenizer: Tokenizer | WordVocabulary, judged: Judged) -> "RankingData":
-        """The units of some judgments, with the numbers of a config of `finetune` or `neural_ir`."""
-        marks = NO_MARKS
-        if not isinstance(tokenizer, WordVocabulary):
-            marks = marks_of(tokenizer, config.marks)
-        return cls(
-            judged,
-            tokenizer,
-            negatives=config.negatives,
-            max_length=config.row_length,
-            seed=config.seed,
-            marks=marks,
-            missed_positives=config.missed_positives,
-            teacher=read_run(config.teacher, queries=judged.qrels) if config.get("teacher", "") else None,
-        )
 
     def __len__(self) -> int:
         return len(self.units)

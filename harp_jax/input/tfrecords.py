@@ -151,7 +151,7 @@ class RecordReader:
                 batch = next(iter(tensorflow().data.TFRecordDataset(path).batch(shard.records + 1)), None)
                 records = [] if batch is None else batch.numpy().tolist()
         except tensorflow().errors.OpError as error:  # verified before, and damaged since
-            raise InputError(f"cannot read shard {shard.path}: {error.message}; {AGAIN}") from error
+            raise InputError(f"shard {shard.path} can no longer be read ({type(error).__name__}); {AGAIN}") from error
         self._verified.add(shard.path)
         self._cache[shard] = records
         # Lanes take turns, each with a shard of its own of every task: with room for fewer, each turn would read them all again.

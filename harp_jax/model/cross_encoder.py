@@ -65,14 +65,12 @@ class Ranker(nn.Module):
         params = dict(variables["params"])
         return super().apply({"params": {self.config.model_type: params.pop("encoder"), **params}}, *inputs, **options)
 
-    def encode(
-        self, batch: dict[str, jax.Array], deterministic: bool = True, positions: jax.Array | None = None
-    ) -> jax.Array:
-        """Hidden states [rows, T, hidden] of a packed batch (array names of `input/packing.fill`), or at `positions` only.
+    def encode(self, batch: dict[str, jax.Array], deterministic: bool = True) -> jax.Array:
+        """Hidden states [rows, T, hidden] of a packed batch (array names of `input/packing.fill`).
 
         Each sequence is a query and a document with special tokens (HARP Eq. 8, and the Transformer of Eq. 17).
         """
-        return self.encoder(batch, deterministic, positions)
+        return self.encoder(batch, deterministic)
 
     def scored(
         self, batch: Mapping[str, jax.Array], positions: jax.Array | None = None, deterministic: bool = True

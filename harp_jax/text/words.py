@@ -6,6 +6,7 @@ no gap, because neural rankers without an idf weigh them like other words. Ids s
 padding and unknown words. Documents stream once; memory is one counter per distinct word (about 200 bytes).
 """
 
+import hashlib
 import json
 import os
 import re
@@ -93,6 +94,12 @@ class WordVocabulary:
         """log(N / df) [size] float32, 0 for id 0."""
         idf = np.log(self.documents / np.maximum(np.asarray(self.frequencies, np.float64), 1))
         return np.concatenate([[0.0], idf]).astype(np.float32)
+
+    @cached_property
+    def sha256(self) -> str:
+        """Hash of everything that turns text into ids, and of the frequencies."""
+        made_of = (self.words, self.frequencies, self.documents, self.stemmer, self.stopwords)
+        return hashlib.sha256(json.dumps(made_of).encode()).hexdigest()
 
     def encode(self, text: str, limit: int | None = None) -> list[int]:
         """Ids of the first `limit` words; 0 for each word outside the vocabulary."""

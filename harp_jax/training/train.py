@@ -244,16 +244,11 @@ def together(evaluate: Evaluate | None, select: Evaluate) -> Evaluate:
 def schedule(config: ConfigDict, steps: int) -> optax.Schedule:
     """Learning rate by step: linear warmup over `warmup`·steps, then "linear" decay to 0, or "constant"."""
     warmup = int(config.warmup * steps)
-    rest = max(1, steps - warmup)
-    after = {
-        "linear": lambda: optax.linear_schedule(config.learning_rate, 0.0, rest),
-        "constant": lambda: optax.constant_schedule(config.learning_rate),
-    }
+    last = {"linear": 0.0, "constant": config.learning_rate}[config.schedule]
+    after = optax.linear_schedule(config.learning_rate, last, max(1, steps - warmup))
     if not warmup:
-        return after[config.schedule]()
-    return optax.join_schedules(
-        [optax.linear_schedule(0.0, config.learning_rate, warmup), after[config.schedule]()], [warmup]
-    )
+        return after
+    return optax.join_schedules([optax.linear_schedule(0.0, config.learning_rate, warmup), after], [warmup])
 
 
 def decayed(params: dict) -> dict:

@@ -25,7 +25,7 @@ from harp_jax.input.records import MANIFEST
 from harp_jax.training.stages.stage import Stage
 
 WHOLE, END = 256 << 20, 1 << 20  # bytes: larger inputs are told apart by their size and ends
-INPUTS = "inputs"  # in config.json: what `inputs_of` returned
+INPUTS = "inputs"  # in config.json: what `inputs_of` returned, and the tokenizer's digest
 # Config fields that may change when a run resumes.
 FREE_TO_CHANGE = {"log_every", "checkpoint_every", "eval_every", "eval_batches", "mesh", "workers"}
 
@@ -37,9 +37,10 @@ def claim_workdir(workdir: str, config: ConfigDict, stage: Stage) -> IO | None:
     """
     lock = None
     if jax.process_index() == 0:
-        lock = locked(workdir)
+        busy = f"another run is using {workdir}; wait for it, or choose another --workdir"
+        lock = files.locked(os.path.join(workdir, "lock"), busy)
     own = json.loads(config.to_json_best_effort()) | {stage.family.name: dataclasses.asdict(stage.shape)}
-    own[INPUTS] = inputs_of(config)
+    own[INPUTS] = [*inputs_of(config), ["tokenizer", stage.vocabulary.sha256]]
     path = os.path.join(workdir, CONFIG)
     if os.path.exists(path):
         other = read_config(workdir).to_dict()
@@ -97,12 +98,6 @@ def large_content(path: str) -> str:
         file.seek(-END, os.SEEK_END)
         digest.update(file.read(END))
     return f"{size} bytes, ends {digest.hexdigest()}"
-
-
-def locked(workdir: str) -> IO:
-    """The workdir's lock file (`files.locked`)."""
-    busy = f"another run is using {workdir}; wait for it, or choose another --workdir"
-    return files.locked(os.path.join(workdir, "lock"), busy)
 
 
 @contextlib.contextmanager

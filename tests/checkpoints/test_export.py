@@ -16,7 +16,7 @@ import pytest
 import harp_jax.checkpoints.checkpoint
 from harp_jax.api import Reranker, evaluate
 from harp_jax.base.errors import InputError
-from harp_jax.checkpoints.checkpoint import load_newest, load_params
+from harp_jax.checkpoints.checkpoint import load_params
 from harp_jax.checkpoints.export import export_model, write_first_layers
 from harp_jax.checkpoints.huggingface import load_hf, save_hf
 from harp_jax.checkpoints.model_card import model_card, read_figures
@@ -53,7 +53,7 @@ def test_command_exports_the_newest_checkpoint_with_a_card(workdir, tmp_path):
     about = ["--license=apache-2.0", "--language=en", "--base_model=someone/base", "--dataset=a", "--dataset=b"]
     figures = [f"--results={tmp_path / 'table.tsv'}", "--system=ranker", "--baseline=BM25", "--evaluated_on=a test"]
     command(f"--workdir={workdir}", f"--output={output}", *about, *figures)
-    params, _ = load_params(workdir)
+    params = load_params(workdir)[0]
     config, loaded = load_hf(str(output))
     # Sharded over two devices the vocabulary of 211 was padded; the export is not.
     assert config.vocab_size == VOCAB < params["encoder"]["embeddings"]["word"]["embedding"].shape[0]
@@ -84,6 +84,8 @@ def test_command_exports_the_newest_checkpoint_with_a_card(workdir, tmp_path):
     [
         (["--encoder=x", "--layers=2", "--workdir=x"], "give --workdir, or --encoder with --layers"),
         (["--layers=2"], "give --workdir, or --encoder with --layers"),
+        (["--encoder=x", "--layers=2", "--format=onnx", "--license=mit"], "leave out --format, --license:"),
+        (["--workdir=x", "--sha256=0"], "--sha256 is of --encoder"),
         (["--workdir=x", "--system=ranker"], "--system, --baseline and --evaluated_on describe --results"),
         (["--workdir=x", "--int8"], "--int8 belongs to --format"),
         (["--workdir=x", "--format=openvino", "--int8"], "add --calibration=FILE"),
@@ -180,9 +182,9 @@ def test_an_export_reads_as_many_tokens_as_it_was_trained_on(workdir, tmp_path, 
     """Here and in CrossEncoder, although the encoder has more positions: selection and report see the same texts."""
     from sentence_transformers import CrossEncoder
 
-    step, params, config = load_newest(workdir)
+    params, config, step = load_params(workdir)
     config.row_length = 48
-    monkeypatch.setattr(harp_jax.checkpoints.checkpoint, "load_newest", lambda _: (step, params, config))
+    monkeypatch.setattr(harp_jax.checkpoints.checkpoint, "load_params", lambda _: (params, config, step))
     export_model(workdir, str(tmp_path / "model"))
     reranker = Reranker.from_pretrained(str(tmp_path / "model"), max_length=None)
     assert reranker.scorer.max_length == 48 < config.model.max_positions
@@ -198,10 +200,15 @@ def test_an_export_reads_as_many_tokens_as_it_was_trained_on(workdir, tmp_path, 
 def test_an_export_scores_as_its_workdir_with_or_without_heads(workdir, tmp_path, monkeypatch):
     pairs = [("w1 w2 w3", " ".join(f"w{i}" for i in range(n))) for n in (1, 5, 80, 150)]
     expected = Reranker.from_pretrained(workdir)
-    step, params, config = load_newest(workdir)
-    monkeypatch.setattr(harp_jax.checkpoints.checkpoint, "load_newest", lambda _: (step, params, config))
-    for stage, ranker, heads in (("pretrain", False, {"mlm"}), ("pretrain", True, set()), ("finetune", False, set())):
-        config.stage = stage
+    params, config, step = load_params(workdir)
+    monkeypatch.setattr(harp_jax.checkpoints.checkpoint, "load_params", lambda _: (params, config, step))
+    for stage, weight, ranker, heads in (
+        ("pretrain", 1.0, False, {"mlm"}),
+        ("pretrain", 1.0, True, set()),
+        ("pretrain", 0.0, False, set()),
+        ("finetune", 1.0, False, set()),
+    ):
+        config.stage, config.mlm_weight = stage, weight
         export_model(workdir, str(tmp_path / "model"), ranker=ranker)
         assert set(load_hf(str(tmp_path / "model"))[1]) == {"encoder", "pooler", "score"} | heads
         found = Reranker.from_pretrained(str(tmp_path / "model"))

@@ -122,7 +122,7 @@ def test_a_text_alone_and_a_group_that_fits_no_batch():
 
 
 @pytest.mark.parametrize(("pairs", "lanes"), [(128, 8), (32, 2), (48, 4)])
-def test_the_mean_number_of_pairs_is_the_configured_one(pairs, lanes):
+def test_the_mean_number_of_pairs_is_the_configured_one(pairs, lanes, caplog):
     groups = wiki_like_groups(4000)
 
     class Reader:
@@ -136,7 +136,10 @@ def test_the_mean_number_of_pairs_is_the_configured_one(pairs, lanes):
     found = lanes * len(groups) / batches
     # A lane has whole rows: the mean is within half a row.
     half_a_row = 0.5 * lanes * layout.row_length / np.mean([sum(pair) for pair in lengths(groups)])
-    assert abs(found - pairs) <= half_a_row + 0.03 * pairs
+    assert abs(found - pairs) <= half_a_row + 0.03 * pairs and not caplog.text
+    config.window = pairs // lanes // 2
+    packing.make_layout(config, tokenizer(), Reader(), {"qdm": 1.0}, 2, 2 * pairs)
+    assert f"has {pairs} sequences instead of the configured {2 * pairs}: a lane shuffles and packs" in caplog.text
 
 
 @pytest.mark.parametrize(

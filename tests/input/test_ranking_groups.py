@@ -35,7 +35,9 @@ def files(tmp_path):
 
 def data(files, candidates=CANDIDATES, qrels=QRELS, **options) -> RankingData:
     run = {qid: Ranking.of(docids, range(0, -len(docids), -1)) for qid, docids in candidates.items()}
-    return RankingData(Judged(Documents.open(str(files / "docs.tsv")), QUERIES, qrels, run), TOKENIZER, **options)
+    config = configs.finetune()
+    config.update(options)
+    return RankingData(config, TOKENIZER, Judged(Documents.open(str(files / "docs.tsv")), QUERIES, qrels, run))
 
 
 def names(unit) -> list[str]:
@@ -106,7 +108,7 @@ def test_a_unit_depends_on_its_key_only(files):
 def test_long_documents_are_truncated_and_the_cache_is_emptied(files, monkeypatch):
     monkeypatch.setattr(ranking_groups, "CACHED_DOCUMENTS", 3)
     (files / "docs.tsv").write_text("".join(f"{d}\t\t\t{(text + ' ') * 500}\n" for d, text in DOCS.items()))
-    found = data(files, max_length=20, missed_positives=True)
+    found = data(files, row_length=20, missed_positives=True)
     for epoch in range(5):
         unit = found.unit(epoch, 0)
         assert names(unit)[0] == "D0" and {len(document) for _, document in unit} == {20}
@@ -121,9 +123,9 @@ def test_judgments_of_folds(files):
     config = configs.finetune()
     config.update({name: str(files / name) for name in ("queries", "qrels")})
     config.update(docs=str(files / "docs.tsv"), candidates=str(files / "run"))
-    assert RankingData(Judged.read(config), TOKENIZER).units == data(files).units
-    config.update(folds=str(files / "folds"), train_folds=(1, 2))
-    assert RankingData(Judged.read(config), TOKENIZER, missed_positives=True).units == [("q2", "D9"), ("q5", "D5")]
+    assert RankingData(config, TOKENIZER, Judged.read(config)).units == data(files).units
+    config.update(folds=str(files / "folds"), train_folds=(1, 2), missed_positives=True)
+    assert RankingData(config, TOKENIZER, Judged.read(config)).units == [("q2", "D9"), ("q5", "D5")]
     for folds, message in ((config.folds, "has no fold 7; its folds are 0, 1, 2"), ("", "no folds file")):
         config.update(folds=folds, train_folds=(1, 7))
         with pytest.raises(InputError, match=message):

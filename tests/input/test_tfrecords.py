@@ -153,6 +153,16 @@ def test_damage_is_named_never_skipped(tmp_path, change, message):
         reader(str(tmp_path), "rqp").read(0, "rqp", 0, 3)
 
 
+def test_a_shard_that_vanishes_after_its_first_reading_is_named(tmp_path):
+    write_job(str(tmp_path), {"rqp": [4]})
+    found = reader(str(tmp_path), "rqp")
+    found.read(0, "rqp", 0, 1)
+    found._cache.clear()
+    (tmp_path / "harp-rqp_train.tfrecord-00000-of-00001").unlink()
+    with pytest.raises(InputError, match=r"00000-of-00001 can no longer be read \(NotFoundError\); copy"):
+        found.read(0, "rqp", 0, 1)
+
+
 def test_missing_data_are_named(directory, tmp_path):
     with pytest.raises(InputError, match="no split 'acm_train', only"):
         reader(directory, "acm")

@@ -155,7 +155,11 @@ def config_of(stage: str, directory: str) -> ConfigDict:
 @pytest.mark.parametrize("stage", ["pretrain", "coarse_tune", "finetune"])
 def test_every_gradient_is_sent_once(tmp_path, stage):
     """All-reduces on a data mesh carry the parameters' size and a few scalars, the word embeddings once."""
-    compiled = dry_run.compile_step(config_of(stage, str(tmp_path)), jax.devices())
+    config = config_of(stage, str(tmp_path))
+    compiled = dry_run.compile_step(config, jax.devices())
+    for config.steps in (10, 0):  # 0: `epochs` count, and without data nobody knows how many steps they are
+        lines = dry_run.time_report(config, jax.devices(), compiled, [], None)
+        assert lines[-1].startswith("configured run") == bool(config.steps)
     sent = collectives(compiled.program.as_text())
     family = WITH_DECODER if stage == "finetune" else CROSS_ENCODER
     tree = jax.eval_shape(lambda: family.init_params(compiled.shape, jax.random.key(0)))

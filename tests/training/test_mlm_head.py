@@ -11,8 +11,9 @@ import pytest
 from harp_jax.checkpoints.huggingface import load_hf, save_hf
 from harp_jax.checkpoints.recorded import read_metrics
 from harp_jax.checkpoints.start import load_encoder
+from harp_jax.training.stages.pretrain import head_is_due, pretrain_stage
 from tests.support.synthetic import tokenizer
-from tests.support.tiny_run import run_tiny
+from tests.support.tiny_run import run_tiny, tiny_config
 from tests.support.training_processes import same_parameters
 
 
@@ -44,15 +45,18 @@ def test_the_head_learns_and_the_encoder_keeps_every_bit(headless, tmp_path, mon
     assert same_parameters(workdir, os.path.join(workdir, "mlm_head"))
 
 
-def test_no_steps_for_the_head_where_none_is_needed(headless, tmp_path):
-    for name, changes in (("off", {"mlm_head_steps": 0}), ("pairs", {"mlm_weight": 0.0})):
-        assert not os.path.exists(os.path.join(run(tmp_path / name, headless, **changes), "mlm_head"))
-    with_head = run(tmp_path / "first", headless, mlm_head_steps=1)
-    assert not os.path.exists(os.path.join(run(tmp_path / "second", with_head), "mlm_head"))
-
-
-def test_a_run_that_resumes_does_not_train_the_head_again(headless, tmp_path):
+def test_the_head_is_trained_alone_once_and_where_it_is_new(headless, tmp_path):
     workdir = run(tmp_path, headless, mlm_head_steps=1)
+    untrained = run(tmp_path / "pairs", headless, mlm_weight=0.0)
+    for init, changes in (
+        (headless, {"mlm_head_steps": 0}),
+        (headless, {"mlm_weight": 0.0}),
+        (workdir, {}),
+        (headless, {}),
+        (untrained, {}),
+    ):
+        config = tiny_config(str(tmp_path), init=init, **changes)
+        assert head_is_due(config, pretrain_stage(config, with_data=False)) == (init != workdir and not changes)
     head = Path(workdir) / "mlm_head"
     written = {path.name: path.stat().st_mtime_ns for path in head.glob("*.json*")}
     run(tmp_path, headless, mlm_head_steps=1)

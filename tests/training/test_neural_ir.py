@@ -233,7 +233,7 @@ def test_frozen_vectors_do_not_change(planted, tmp_path):
     config = neural_config(planted, "knrm", model={"train_vectors": False}, vectors=str(tmp_path / "vectors.txt"))
     config.steps = 3
     train(config, str(tmp_path / "run"), devices=jax.devices()[:1])
-    params, _ = load_params(str(tmp_path / "run"))
+    params = load_params(str(tmp_path / "run"))[0]
     ids = load_words(str(tmp_path / "run" / "tokenizer")).ids
     for number in (0, 8, 120):
         np.testing.assert_array_equal(params["vectors"][ids[word(number)]], [number, 1, -number])

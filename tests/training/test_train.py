@@ -13,12 +13,14 @@ import numpy as np
 import pytest
 
 from harp_jax.base.errors import InputError
+from harp_jax.base.files import locked
 from harp_jax.checkpoints.checkpoint import Checkpoints
 from harp_jax.checkpoints.recorded import read_metrics
 from harp_jax.main import arguments_parser, main
+from harp_jax.model.sharding import padded_vocab
 from harp_jax.text.tokenizer import Tokenizer
-from harp_jax.training.train import train
-from harp_jax.training.workdir import claim_workdir, cut_after, large_content, locked
+from harp_jax.training.train import decayed, train
+from harp_jax.training.workdir import claim_workdir, cut_after, large_content
 from tests.support.synthetic import tokenizer
 from tests.support.tiny_run import run_tiny, tiny_config, tiny_stage
 from tests.support.training_processes import kill, launch, losses, same_parameters, two_processes
@@ -85,13 +87,14 @@ def test_ended_at_random_moments_it_ends_with_the_same_bits(tmp_path, kills, ste
 
 def test_a_workdir_in_use_is_rejected(tmp_path):
     config = tiny_config(str(tmp_path), steps=1)
-    lock = locked(str(tmp_path / "run"))
+    lock = locked(str(tmp_path / "run" / "lock"), "")
     with pytest.raises(InputError, match="another run is using"):
         train(config, str(tmp_path / "run"), tiny_stage(config), jax.devices()[:1])
     lock.close()
 
 
 def test_a_vocabulary_padded_for_another_mesh_is_restored(tmp_path):
+    assert [padded_vocab(size) for size in (128, 129)] == [128, 256]  # so that every mesh has the same
     workdir = run_tiny(tmp_path, steps=2)
     config = tiny_config(str(tmp_path), steps=2, **{"mesh.model": 2, "mesh.data": 4})
     train(config, workdir, tiny_stage(config), jax.devices())
@@ -105,10 +108,15 @@ def test_inf_skips_the_update_and_stops_the_run_after_a_limit(tmp_path, monkeypa
         objective = lambda shape: dataclasses.replace(stage.objective(shape), pair_weight=float("inf"))  # noqa: E731
         return dataclasses.replace(stage, objective=objective)
 
-    with pytest.raises(InputError, match="skipped for Inf, NaN or a loss spike"):
+    with pytest.raises(InputError, match="for Inf, NaN or a loss spike .* lower learning_rate; --config.init=WORKDIR"):
         run_tiny(tmp_path, change=infinite)
     rows = read_metrics(str(tmp_path / "run"))
     assert [row["skipped"] for row in rows] == [1.0, 2.0, 3.0, 4.0]
+
+
+def test_weight_decay_is_not_applied_to_biases_and_norms():
+    mask = {"norm": {"bias": False, "scale": False}, "bias_2": False, "conv_bias": False, "up": {"kernel": True}}
+    assert decayed(mask) == mask
 
 
 def test_starts_from_another_workdir_with_all_its_parameters(one_device, tmp_path):
@@ -150,7 +158,9 @@ def test_a_run_on_other_data_is_refused(tmp_path):
     for _ in range(2):
         claim_workdir(workdir, config, tiny_stage(config)).close()
     manifest.write_text('{"shards": [2, 1]}')
-    with pytest.raises(InputError, match=r"started on other data: .*manifest\.json changed since"):
+    *tokens, one, other = tokenizer().tokens
+    Tokenizer.of_words((*tokens, other, one)).save(config.tokenizer)
+    with pytest.raises(InputError, match=r"started on other data: .*manifest\.json, tokenizer changed since"):
         claim_workdir(workdir, config, tiny_stage(config))
 
 

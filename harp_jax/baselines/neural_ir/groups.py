@@ -59,7 +59,7 @@ class GroupReader(RankingReader):
     """Groups of a relevant document and negatives, queries and documents truncated to the model's lengths."""
 
     def __init__(self, config: ConfigDict, words: WordVocabulary, judged: Judged) -> None:
-        data = RankingData.from_config(config, words, judged)
+        data = RankingData(config, words, judged)
         check_words(words, data, config.row_length)
         super().__init__(config, data)
         self.query_length = config.model.query_length

@@ -82,7 +82,7 @@ def load_ranker(workdir: str) -> tuple[NeuralConfig, dict[str, Any], WordVocabul
         check_sums(selected["model"])
         params = unflatten_dict(load_file(os.path.join(selected["model"], PARAMETERS)), sep="/")
     else:
-        params, _ = load_params(workdir)
+        params = load_params(workdir)[0]
     words = load_words(os.path.join(workdir, "tokenizer"))
     params = {name: tree[: words.size] if name == "vectors" else tree for name, tree in params.items()}
     return NeuralConfig(**config.neural_ir), params, words

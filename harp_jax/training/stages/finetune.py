@@ -114,4 +114,4 @@ def _read_data(
     if config.select:
         judged, selected_on = held_out(config, judged)
         selection = selecting(config, CROSS_ENCODER, tokenizer, selected_on)
-    return RankingReader(config, RankingData.from_config(config, tokenizer, judged), tokenizer.template), selection
+    return RankingReader(config, RankingData(config, tokenizer, judged), tokenizer.template), selection

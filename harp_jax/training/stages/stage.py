@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 import jax
-import numpy as np
 from jax.sharding import PartitionSpec as P
 from ml_collections import ConfigDict
 
@@ -69,12 +68,6 @@ def _neural_ranker(shape: NeuralConfig, params: dict, words: WordVocabulary, con
     return NeuralScorer(shape, params, words)
 
 
-def _save_neural_ranker(
-    directory: str, shape: NeuralConfig, params: dict[str, np.ndarray], words: WordVocabulary, config: ConfigDict
-) -> None:
-    ranker.save_selected(directory, params)
-
-
 CROSS_ENCODER: Family[EncoderShape] = Family(
     name="encoder",
     rules=cross_encoder.rules,
@@ -89,7 +82,7 @@ NEURAL_IR: Family[NeuralConfig] = Family(
     init_params=models.init_params,
     flops=None,
     scorer=_neural_ranker,
-    save=_save_neural_ranker,
+    save=lambda directory, shape, params, words, config: ranker.save_selected(directory, params),
 )
 
 
