@@ -120,6 +120,7 @@ assert not [name for name in sys.modules if name.startswith("openvino_telemetry"
 """
 
 
+@pytest.mark.real
 def test_conversions_report_nothing_to_anybody(tmp_path):
     """OpenVINO's packages fork a process that sends; JAX warns of the fork."""
     pytest.importorskip("openvino"), pytest.importorskip("nncf")

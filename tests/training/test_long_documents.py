@@ -41,9 +41,9 @@ def right(folder, workdir: str, pairs: FarAnswers, *options: str) -> float:
 
 
 # With one layer only [CLS] attends, at a cost that is linear in the length; with two, the second one sees its window only.
+@pytest.mark.real
 @pytest.mark.parametrize(
-    "depth, long, short, layers, windows",
-    [(210, 288, 128, 2, ()), pytest.param(3000, 4096, 512, 1, ("--windows=16",), marks=pytest.mark.real)],
+    "depth, long, short, layers, windows", [(210, 288, 128, 2, ()), (3000, 4096, 512, 1, ("--windows=16",))]
 )
 def test_a_far_answer_is_learned_in_long_rows_and_missed_in_short_ones(tmp_path, depth, long, short, layers, windows):
     pairs = FarAnswers(depth)

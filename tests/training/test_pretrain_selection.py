@@ -30,6 +30,7 @@ def selecting(directory: Path) -> dict[str, object]:
     return {**options, **select, **{name: str(directory / file) for name, file in files.items()}}
 
 
+@pytest.mark.real  # a minute of compiling
 def test_two_processes_that_share_the_parameters_select_by_all_of_them(tmp_path):
     # Without learning, so that what it selects at step 0 is what it ends with.
     fields = {**selecting(tmp_path), "steps": 5, "mesh.fsdp": 2, "learning_rate": 0.0}
