@@ -33,7 +33,7 @@ def arguments_parser() -> Parser:
     parser.add_argument(
         "--ranker",
         action="store_true",
-        help="leave out the heads of pre-training, which servers refuse to load (always so after fine-tuning)",
+        help="leave out the heads of pre-training, which servers refuse to load (always so after fine-tuning or mlm_weight=0)",
     )
     parser.add_argument(
         "--format",
