@@ -19,7 +19,7 @@ from functools import cached_property
 import numpy as np
 
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import json_fields, lines, read_json
+from harp_jax.base.files import json_fields, lines, output_path, read_json
 from harp_jax.base.progress import STAGES, progress, say, stage
 from harp_jax.corpus.documents import FIELDS, Documents
 from harp_jax.corpus.text_files import checked_id
@@ -183,6 +183,7 @@ def first_stage_files(
     `model` is one of MODELS; its `parameters` have defaults, or come from `tuned` (see `settings_of`). Reports queries without
     candidates on stderr. Raises InputError for bad input.
     """
+    output_path(output)  # one that cannot be written ends it before the documents are read
     texts = read_queries(queries)
     settings = settings_of(model, parameters or {}, tuned, folds, texts)
     given = read_given(run, texts) if run else None

@@ -325,6 +325,8 @@ def test_tuning_refuses_what_it_cannot_use(judged):
     (judged / "docs.tsv").write_text("")
     with pytest.raises(InputError, match="cannot write .*: it is a directory"):  # before the documents are read
         tune(judged, output=judged)
+    with pytest.raises(InputError, match="it is a directory"):
+        run_of(judged, output=judged)
 
 
 @pytest.mark.real
