@@ -120,10 +120,9 @@ class Parser(argparse.ArgumentParser):
 
 def paths_in(given: Any) -> list[str]:
     """The paths of an option's value or values: PATH, PATH,PATH or NAME=PATH,PATH."""
+    words = given if isinstance(given, list) else [given] if given else []
     found: list[str] = []
-    for word in (
-        given if isinstance(given, list) else [given] if given else []
-    ):  # a path may hold both characters: runs/lr=1e-4
+    for word in words:  # a path may hold both characters: runs/lr=1e-4
         path = word if os.path.exists(word) else word.partition("=")[2] or word
         found += [path] if os.path.exists(path) else path.split(",")
     return found
