@@ -147,7 +147,8 @@ def figure_lines(about: About) -> list[str]:
         for f in figures
     ]
     head = [f"On {about.evaluated_on}:", ""] if about.evaluated_on else []
-    return [*head, "| system | measure | value | 95 % interval | queries |", "|---|---|---|---|---|", *rows, ""]
+    table = ["| system | measure | value | 95 % interval | queries |", "|---|---|---|---|---|", *rows]
+    return [*head, *table, "", "The intervals are over queries, of one training: with another seed the figures may lie outside.", ""]
 
 
 def data_lines(config: Mapping[str, Any]) -> list[str]:

@@ -23,6 +23,7 @@ from harp_jax.ranking.first_stage import anchor_rows, candidates, excluded_of, i
 from harp_jax.ranking.fuse import ANCHORS, BM25, INLINKS, normalised
 from harp_jax.ranking.lexical import make
 from harp_jax.ranking.rerank import load_scorer
+from harp_jax.ranking.scorers import PairTexts, Windows
 from harp_jax.text.languages import ENGLISH, function_words, lone_letters, pieces, stemmer
 
 SHOWN = 10  # results of each ranking
@@ -33,6 +34,7 @@ WINDOW = 36  # words of a snippet
 LABELS = "labels.tsv"
 ADDRESS = re.compile(r"https?://\S+", re.IGNORECASE)  # what a browser opens from this page: no file, no script
 SITE_FIELDS = ("title", "body")  # used by `harp site`
+ALONE = "re-ranker"  # the only model, without a site
 
 Segments = list[tuple[str, bool]]  # (text, whether it matches the query)
 
@@ -80,8 +82,6 @@ def of_site(folder: str, given: Sources) -> Sources:
         "exclude": os.path.join(survey, "sources.tsv"),
         "parameters": os.path.join(folder, "bm25.json"),
     }
-    if os.path.exists(unused := os.path.join(folder, "ranker_not_used")):  # by the verdict
-        parts["model"] = unused
     own = not (given.model or given.docs or given.parameters)
     site = folder if own and os.path.exists(os.path.join(folder, combined.NAME)) else ""
     # A site without a ranker has too few links.
@@ -178,6 +178,7 @@ class Shelf:
                 both = normalised(np.asarray(lexical, np.float64), "minmax")
                 both = both + self.sources.weight * normalised(ranked.astype(np.float64), "minmax")
             rankings = {"BM25": np.asarray(lexical), "Re-ranker": ranked, "Both": both}
+            best, read = {ALONE: np.zeros(len(docids), int)}, {"Re-ranker": ALONE, "Both": ALONE}
         before = {place: rank for rank, place in enumerate(np.argsort(-rankings["BM25"], kind="stable").tolist(), 1)}
         results = {name: _results(docids, scores, before) for name, scores in rankings.items()}
         wanted = self.stems(query)
@@ -210,13 +211,16 @@ class Shelf:
         """A document's title, address to open ("" if it has none), snippet with the `wanted` stems and anchor texts.
 
         "passages": part → snippet of the window that it scored best, for the numbers of windows in `best`; none of a document
-        that the part reads whole.
+        that the part reads whole. Without a site the only window is the beginning.
         """
         text, title = self.docs[docid], self.titles[docid] if self.titles else ""
         body = text[len(title) :] if title and text.startswith(title) else text
-        scored = (
-            {part: self.combined.passage(part, query, docid, n) for part, n in best.items()} if self.combined else {}
-        )
+        if self.combined:
+            scored = {part: self.combined.passage(part, query, docid, n) for part, n in best.items()}
+        elif isinstance(ranker := self.scorer, PairTexts):
+            scored = {part: combined.passage_of(ranker, query, text, Windows(1), n) for part, n in best.items()}
+        else:
+            scored = {}
         addresses = (self.urls[docid] if self.urls else "", docid)
         return {
             "title": title,

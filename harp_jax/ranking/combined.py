@@ -25,6 +25,7 @@ from harp_jax.ranking.rerank import load_scorer
 from harp_jax.ranking.scorers import BiEncoderScorer, PairTexts, Scorer, Windows, best_windows
 from harp_jax.ranking.vectors import VectorIndex
 from harp_jax.text.languages import ENGLISH
+from harp_jax.text.tokenizer import Tokenizer
 
 NAME = "search.json"
 NO_IDS = np.zeros(0, np.int32)
@@ -159,23 +160,15 @@ class CombinedSearch:
 
     def passage(self, part: str, query: str, docid: str, window: int) -> str:
         """The text of a window in `Scores`; empty for a document that the part reads whole."""
-        text, prompt = self.docs[docid], 0
-        if part == VECTORS:
-            assert self.vectors is not None
-            encoder, windows = self.vectors.scorer, self.vectors.windows
-            room, prompt, text = encoder.room(NO_IDS), len(encoder.prompts[1]), encoder.prompt_texts[1] + text
-            tokenizer, reach = encoder.tokenizer, windows.reach(room)
-        else:
+        text = self.docs[docid]
+        if part != VECTORS:
             ranker, windows = self.scorers[part]
             assert isinstance(ranker, PairTexts)
-            room = ranker.room(ranker.encode_queries([query])[0])
-            tokenizer, reach = ranker.tokenizer, windows.reach(ranker.max_length)
-        (encoding,) = tokenizer.encode_batch([text])
-        offsets = encoding.offsets[prompt:][:reach]
-        if len(offsets) <= room:
-            return ""
-        start = windows.start(window, len(offsets), room)
-        return text[offsets[start][0] : offsets[start + room - 1][1]]
+            return passage_of(ranker, query, text, windows, window)
+        assert self.vectors is not None
+        encoder, windows = self.vectors.scorer, self.vectors.windows
+        room, prompt = encoder.room(NO_IDS), len(encoder.prompts[1])
+        return _window(encoder.tokenizer, encoder.prompt_texts[1] + text, prompt, room, windows.reach(room), windows, window)
 
     def _model_scores(self, part: str, query: str, docids: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         scorer, windows = self.scorers[part]
@@ -185,3 +178,19 @@ class CombinedSearch:
         if not np.isfinite(found).all():
             raise InputError(f"{part} scores {query!r} with no finite number; its weights are damaged")
         return found.astype(np.float64), numbers
+
+
+def passage_of(ranker: PairTexts, query: str, text: str, windows: Windows, window: int) -> str:
+    """The text of a window of a document that the ranker reads with this query; empty for a document that it reads whole."""
+    room = ranker.room(ranker.encode_queries([query])[0])
+    return _window(ranker.tokenizer, text, 0, room, windows.reach(ranker.max_length), windows, window)
+
+
+def _window(tokenizer: Tokenizer, text: str, skip: int, room: int, reach: int, windows: Windows, number: int) -> str:
+    """The characters of a window of `room` tokens among the `reach` tokens behind the first `skip`."""
+    (encoding,) = tokenizer.encode_batch([text])
+    offsets = encoding.offsets[skip:][:reach]
+    if len(offsets) <= room:
+        return ""
+    start = windows.start(number, len(offsets), room)
+    return text[offsets[start][0] : offsets[start + room - 1][1]]

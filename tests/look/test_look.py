@@ -135,6 +135,27 @@ def test_a_sum_without_a_ranker_shows_the_passage_of_its_vectors(windowed):
     assert columns == {"BM25": "", "Recommended": ""}
 
 
+def test_without_a_site_the_passage_is_of_the_beginning_that_the_ranker_reads(place, tmp_path):
+    (tmp_path / "docs.tsv").write_text(f"d1\t\t\t{'one green mat ' * 30}red cat\nd2\t\t\tred cat\n")
+    found = Shelf(Sources(model=str(place[0] / "ranker"), docs=str(tmp_path / "docs.tsv"))).search("red cat")
+    read = {ranking["name"]: ranking["passage"] for ranking in found["rankings"]}
+    assert read == {"BM25": "", "Re-ranker": "re-ranker", "Both": "re-ranker"}
+    about = found["documents"]
+    assert "red" in "".join(part for part, _ in about["d1"]["snippet"]) and about["d2"]["passages"] == {}
+    assert "red" not in (passage := "".join(part for part, _ in about["d1"]["passages"]["re-ranker"])) and "mat" in passage
+
+
+def test_a_ranker_that_the_verdict_leaves_out_is_not_served(tmp_path):
+    from starlette.testclient import TestClient
+
+    site = write_site(tmp_path / "site")
+    replace(Settings.load(str(site)), weights={"BM25": 1.0}, models={}).save(str(site))
+    (site / "ranker").rename(site / "ranker_not_used")
+    app = make_app(Shelf(of_site(str(site), Sources())), LabelFile(str(tmp_path / "labels.tsv")))
+    answer = TestClient(app, base_url="http://127.0.0.1").post("/v1/rerank", json={"query": "q", "documents": ["a"]})
+    assert answer.status_code == 404 and "it did not rank better" in answer.json()["error"]
+
+
 def test_the_page_that_a_query_was_taken_from_is_no_result(client):
     found = {q: client.get("/search", params={"q": q}).json() for q in ("blue", "blue dog")}
     assert found["blue"]["candidates"] == 0  # only its own source has the word

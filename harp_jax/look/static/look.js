@@ -88,6 +88,8 @@ async function label(docid, level) {
   }
 }
 
+const SCORED = { vectors: "Passage whose vector is nearest: ", "re-ranker": "In the part that the re-ranker read: " };
+
 function hitItem(hit, about, { name, passage }) {
   const item = make("li", "hit"), top = make("div", "top");
   item.dataset.docid = hit.docid;
@@ -107,7 +109,7 @@ function hitItem(hit, about, { name, passage }) {
   if (about.title) item.append(make("div", "id", hit.docid));
   const text = make("p", "snippet");
   const scored = about.passages[passage];
-  if (scored) text.append(make("span", "scored", passage === "vectors" ? "Passage whose vector is nearest: " : `Passage that the ${passage} scored best: `));
+  if (scored) text.append(make("span", "scored", SCORED[passage] || `Passage that the ${passage} scored best: `));
   for (const [part, matched] of scored || about.snippet) text.append(matched ? make("mark", "", part) : part);
   item.append(text);
   if (about.anchors.length) {
