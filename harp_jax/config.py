@@ -353,7 +353,9 @@ def check_training(config: ConfigDict) -> None:
         )
     check_values(config, FIELDS[stage])
     shape = config.model
+    away = [f"{name}={value}" for name, value in config.items() if isinstance(value, str) and "://" in value]
     for wrong, message in (
+        (away, f"{', '.join(away)}: only `data` and the workdir may be in a bucket; copy it to this machine"),
         (config.mesh.data == 0, "mesh.data=0: use a number of devices, or -1 for all that remain"),
         (
             stage == "finetune" and (config.rank_loss in TAUGHT) != bool(config.teacher),

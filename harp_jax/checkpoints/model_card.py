@@ -148,7 +148,13 @@ def figure_lines(about: About) -> list[str]:
     ]
     head = [f"On {about.evaluated_on}:", ""] if about.evaluated_on else []
     table = ["| system | measure | value | 95 % interval | queries |", "|---|---|---|---|---|", *rows]
-    return [*head, *table, "", "The intervals are over queries, of one training: with another seed the figures may lie outside.", ""]
+    return [
+        *head,
+        *table,
+        "",
+        "The intervals are over queries, of one training: another seed's figures may lie outside.",
+        "",
+    ]
 
 
 def data_lines(config: Mapping[str, Any]) -> list[str]:

@@ -193,7 +193,9 @@ def reranked(shelf: Shelf, found: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(with_documents, bool | None):
         raise RequestError(422, "`return_documents` must be true or false")
     if shelf.scorer is None:
-        raise RequestError(404, "this site's search has no ranker: too few links to train one, or it did not rank better")
+        raise RequestError(
+            404, "this site's search has no ranker: too few links to train one, or it did not rank better"
+        )
     logits = shelf.scores(query, texts).astype(np.float64)
     scores = 0.5 * (1.0 + np.tanh(0.5 * logits))  # the sigmoid, without overflow
     results: list[dict[str, Any]] = [

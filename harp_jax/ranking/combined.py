@@ -168,7 +168,9 @@ class CombinedSearch:
         assert self.vectors is not None
         encoder, windows = self.vectors.scorer, self.vectors.windows
         room, prompt = encoder.room(NO_IDS), len(encoder.prompts[1])
-        return _window(encoder.tokenizer, encoder.prompt_texts[1] + text, prompt, room, windows.reach(room), windows, window)
+        return _window(
+            encoder.tokenizer, encoder.prompt_texts[1] + text, prompt, room, windows.reach(room), windows, window
+        )
 
     def _model_scores(self, part: str, query: str, docids: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         scorer, windows = self.scorers[part]

@@ -54,6 +54,10 @@ def test_trains_resumes_and_refuses_another_config(place, monkeypatch, capsys, c
         (["--config=config.py", "--config.steps=many", "--workdir=x"], "steps"),
         ([*DATA, "--config.tokenizer=tokenizer", "--config.tasks=()", "--workdir=x"], "name at least one task"),
         (
+            [*DATA, "--config.tokenizer=gs://b/t", "--workdir=x"],
+            "tokenizer=gs://b/t: only `data` and the workdir may be",
+        ),
+        (
             [*DATA, "--config.tokenizer=tokenizer", "--config.select=RR@10", "--workdir=x"],
             "missing inputs: docs is not set, queries",
         ),

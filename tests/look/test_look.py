@@ -142,7 +142,9 @@ def test_without_a_site_the_passage_is_of_the_beginning_that_the_ranker_reads(pl
     assert read == {"BM25": "", "Re-ranker": "re-ranker", "Both": "re-ranker"}
     about = found["documents"]
     assert "red" in "".join(part for part, _ in about["d1"]["snippet"]) and about["d2"]["passages"] == {}
-    assert "red" not in (passage := "".join(part for part, _ in about["d1"]["passages"]["re-ranker"])) and "mat" in passage
+    assert (
+        "red" not in (passage := "".join(part for part, _ in about["d1"]["passages"]["re-ranker"])) and "mat" in passage
+    )
 
 
 def test_a_ranker_that_the_verdict_leaves_out_is_not_served(tmp_path):
