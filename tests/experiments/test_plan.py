@@ -218,5 +218,5 @@ def test_a_signal_to_the_plan_alone_ends_the_running_step_and_starts_no_more(too
         assert running.poll() is None
         time.sleep(0.05)
     running.send_signal(how)
-    _, error = running.communicate(timeout=50)  # until the step has ended, which holds the other end of the pipe too
+    _, error = running.communicate(timeout=300)  # until the step has ended, which holds the other end of the pipe too
     assert message in error and "Traceback" not in error and running.returncode == status and not ran()

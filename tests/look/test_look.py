@@ -322,12 +322,12 @@ def test_a_client_with_an_unfinished_body_does_not_delay_the_end(place):
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             port = int(process.stdout.readline().split()[0].rpartition(":")[2])
-            with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+            with socket.create_connection(("127.0.0.1", port), timeout=300) as connection:
                 kind = "Content-Type: application/json\r\nContent-Length: 99"
                 connection.sendall(f"POST /v1/rerank HTTP/1.1\r\nHost: localhost\r\n{kind}\r\n\r\n{{".encode())
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/about", timeout=60).close()  # the head is read by now
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/about", timeout=300).close()  # the head is read by now
                 process.send_signal(signal.SIGINT)
-                assert "Traceback" not in process.communicate(timeout=60)[1]
+                assert "Traceback" not in process.communicate(timeout=300)[1]
         finally:
             process.kill()
 

@@ -8,6 +8,7 @@ import json
 import os
 
 import jax
+import numpy as np
 import pytest
 
 from harp_jax.base.files import lines
@@ -47,6 +48,7 @@ def write_data(folder: str) -> None:
     config = BertShape(vocab_size=30522, layers=1, hidden=64, heads=2, intermediate=128, max_positions=256)
     tokenizer = load_tokenizer(shared("vocab", "bert-base-uncased-vocab.txt"))
     params = jax.device_get(init_params(config, jax.random.key(0)))
+    params["mlm"]["bias"] = np.full_like(params["mlm"]["bias"], 0.01)  # a head that was trained; zeros are one as drawn
     save_hf(os.path.join(folder, "bert-tiny"), config, params, tokenizer, "")
     qrels = read_qrels(shared("wiki", "wikipassageqa.qrels"))
     queries = dict(list(read_queries(shared("wiki", "wikipassageqa.queries.tsv")).items())[:QUERIES])

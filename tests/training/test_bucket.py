@@ -38,7 +38,7 @@ def store(monkeypatch):
     monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "test")
     monkeypatch.setenv("GOOGLE_AUTH_TOKEN_FOR_TESTING", "none")
     server = subprocess.Popen([sys.executable, "-m", "tests.support.store", str(port)], cwd=ROOT)
-    until = time.monotonic() + 60
+    until = time.monotonic() + 300
     while True:
         try:
             urllib.request.urlopen(f"{url}/storage/v1/b/bucket")
