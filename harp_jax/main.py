@@ -31,10 +31,12 @@ def arguments_parser() -> ConfigParser:
     )
     parser.add_argument("--largest", action="store_true", help="with --dry_run: find the largest batch that fits")
     parser.add_argument(
-        "--topology", default="", help="devices of the dry run, such as h100:8 or v3:2x2 (default: local)"
+        "--topology", default="", help="devices for the dry run, such as h100:8 or v3:2x2 (default: local)"
     )
     parser.add_argument(
-        "--coordinator", default="", help="of several processes: HOST:PORT of process 0; auto on TPU pods and Slurm"
+        "--coordinator",
+        default="",
+        help="HOST:PORT of process 0, to train in several processes; auto on TPU pods and Slurm",
     )
     parser.add_argument(
         "--processes", type=positive, default=1, help="number of processes, with --coordinator (default 1)"

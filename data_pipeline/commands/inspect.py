@@ -139,7 +139,7 @@ def arguments_parser() -> Parser:
         example="harp inspect pairs --examples=2",
     )
     parser.add_argument("directory", help="output directory of a generation job")
-    parser.add_argument("--examples", type=count, default=5, help="decoded records of each task (5)")
+    parser.add_argument("--examples", type=count, default=5, help="decoded records to print per task (5)")
     return parser
 
 

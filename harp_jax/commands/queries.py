@@ -30,7 +30,7 @@ def arguments_parser() -> Parser:
     parser = Parser(
         prog="harp queries",
         description="Write queries for an experiment.\n"
-        "judged: those of a collection that have judgments, as queries.tsv and qrels.txt (ranking the others is unnecessary)\n"
+        "judged: the queries of a collection that have judgments, as queries.tsv and qrels.txt (the others need no ranking)\n"
         "labels: query<TAB>docid<TAB>level lines, as queries.tsv and qrels.txt; queries without a relevant document are left out\n"
         "folds: qid<TAB>fold lines; with --qrels no two folds share a relevant document\n"
         "subsets: nested random subsets of training queries; OUTPUT/draw-03/10.txt contains draw-03/5.txt",
@@ -39,23 +39,26 @@ def arguments_parser() -> Parser:
         "  harp queries folds --queries=queries.tsv --qrels=qrels.txt --count=5 --output=folds.tsv\n"
         "  harp queries subsets --qrels=qrels.txt --sizes=25%,50%,100% --draws=1 --output=subsets",
     )
-    parser.add_argument("what", choices=NEEDED, help="what is written")
+    parser.add_argument("what", choices=NEEDED, help="what to write")
     parser.add_input(
         "--queries", default="", help="qid<TAB>text, JSONL, a BEIR folder, irds:ID; subsets: ids to draw from (all)"
     )
     parser.add_input("--qrels", default="", help="judgments: qid 0 docid level, a BEIR split, irds:ID")
-    parser.add_input("--labels", default="", help="labels: query<TAB>docid<TAB>level; the level may be absent (1)")
-    parser.add_argument("--count", type=positive, default=5, help="folds: how many (5)")
+    parser.add_input("--labels", default="", help="labels: query<TAB>docid<TAB>level; the level is optional (1)")
+    parser.add_argument("--count", type=positive, default=5, help="folds: number of folds (5)")
     parser.add_input("--folds", default="", help="subsets: qid<TAB>fold, with --train_folds")
     parser.add_argument("--train_folds", default="", help="subsets: folds to draw from, separated by commas")
     parser.add_input("--run", default="", help="subsets: draw only queries that have candidates in this run")
-    parser.add_input("--docs", default="", help="subsets: draw only queries with a relevant one among these documents")
+    parser.add_input("--docs", default="", help="subsets: draw only queries with a relevant document among these")
     parser.add_argument(
-        "--sizes", type=sizes, default="5,10,15,20", help="subsets: queries, or shares such as 25%% (5,10,15,20)"
+        "--sizes",
+        type=sizes,
+        default="5,10,15,20",
+        help="subsets: numbers of queries, or shares such as 25%% (5,10,15,20)",
     )
-    parser.add_argument("--draws", type=positive, default=10, help="subsets: draws of each size (10)")
-    parser.add_argument("--seed", type=count, default=0, help="folds, subsets: of the order (0)")
-    parser.add_output("--output", required=True, help="folds: the file; else the directory to write")
+    parser.add_argument("--draws", type=positive, default=10, help="subsets: draws per size (10)")
+    parser.add_argument("--seed", type=count, default=0, help="folds, subsets: random seed of the order (0)")
+    parser.add_output("--output", required=True, help="directory to write; for folds, the file")
     return parser
 
 

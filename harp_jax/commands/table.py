@@ -23,9 +23,11 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "site": Entry("harp_jax.commands.site", "train a re-ranker on your own pages' links, tested without labels")
     },
     "pairs from links": {
-        "generate": Entry("data_pipeline.main", "linked pages to TFRecord shards of pre-training pairs"),
+        "generate": Entry("data_pipeline.main", "turn linked pages into TFRecord shards of pre-training pairs"),
         "inspect": Entry("data_pipeline.commands.inspect", "verify the shards of a job; print statistics and examples"),
-        "teach": Entry("data_pipeline.commands.teach", "add a ranker's scores to pairs: a teacher, harder negatives"),
+        "teach": Entry(
+            "data_pipeline.commands.teach", "add a ranker's scores to pairs, to teach or for harder negatives"
+        ),
         "parquet": Entry("data_pipeline.commands.parquet", "write pairs as Parquet, for PyTorch"),
         "anchors": Entry(
             "data_pipeline.commands.anchors", "write what other pages call each page, for harp first-stage"
@@ -33,16 +35,18 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "documents": Entry(
             "data_pipeline.commands.documents", "write the documents of HTML pages, a crawl or a dump as JSONL"
         ),
-        "survey": Entry("data_pipeline.commands.survey", "read a site's links; anchors of held-out pages as queries"),
+        "survey": Entry(
+            "data_pipeline.commands.survey", "read a site's links; turn anchors of held-out pages into queries"
+        ),
         "vocabulary": Entry("data_pipeline.commands.vocabulary", "train a WordPiece or Unigram vocabulary on pages"),
         "sample-wiki": Entry("data_pipeline.commands.sample_wiki", "write a small artificial wiki with questions"),
     },
     "training": {
         "train": Entry("harp_jax.main", "pre-train, coarse-tune or fine-tune a config; resumes"),
-        "rate": Entry("harp_jax.commands.site:rate", "measure the seconds of a training step"),
-        "export": Entry("harp_jax.export", "a checkpoint, or an encoder's first layers, for Hugging Face"),
+        "rate": Entry("harp_jax.commands.site:rate", "measure the seconds per training step"),
+        "export": Entry("harp_jax.export", "export a checkpoint or an encoder's first layers to Hugging Face"),
         "words": Entry(
-            "harp_jax.commands.baselines:words", "word vocabulary and word2vec vectors of the neural rankers"
+            "harp_jax.commands.baselines:words", "build a word vocabulary and word2vec vectors for the neural rankers"
         ),
         "linklearn-train": Entry(
             "harp_jax.commands.baselines:linklearn_train", "learn term weights from links (LinkLearn)"
@@ -53,7 +57,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "tune-first-stage": Entry("harp_jax.commands.first_stage:tune", "tune BM25, BM25F or QL on training folds"),
         "rerank": Entry("harp_jax.commands.rerank", "re-rank the candidates of a run with a trained ranker"),
         "linklearn-rank": Entry(
-            "harp_jax.commands.baselines:linklearn_rank", "rank a collection by learned term weights"
+            "harp_jax.commands.baselines:linklearn_rank", "rank a collection with learned term weights"
         ),
         "priors": Entry("harp_jax.commands.first_stage:priors", "rank candidates by in-links or length alone"),
         "fuse": Entry("harp_jax.commands.rerank:fuse", "combine runs; weights are fitted on the other folds"),
@@ -62,18 +66,20 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "evaluate": Entry("harp_jax.commands.evaluate", "compute measures of runs, with significance tests"),
         "verdict": Entry("harp_jax.commands.evaluate:verdict", "decide between a first stage, a ranker and their sum"),
         "report": Entry("harp_jax.commands.evaluate:report", "write a table and training curves as one HTML page"),
-        "compare": Entry("harp_jax.commands.compare", "compare re-rankers with BM25 on a judged collection; a report"),
-        "look": Entry("harp_jax.commands.site:look", "serve a local page: BM25, the re-ranker and both, and labels"),
-        "search": Entry(
-            "harp_jax.commands.site:search", "rank a site for your own queries, by every system that was tested"
+        "compare": Entry(
+            "harp_jax.commands.compare", "compare re-rankers with BM25 on a judged collection, as a report"
         ),
+        "look": Entry(
+            "harp_jax.commands.site:look", "serve a local page: compare BM25 and the re-ranker, label results"
+        ),
+        "search": Entry("harp_jax.commands.site:search", "rank a site for your own queries with every tested system"),
         "query-probe": Entry(
             "harp_jax.commands.rerank:query_probe", "test how a model completes queries (coarse-tuning)"
         ),
     },
     "experiments": {
         "plan": Entry("harp_jax.commands.plan", "run an experiment: its commands in order, each once"),
-        "queries": Entry("harp_jax.commands.queries", "judged queries, labels, folds or subsets as files"),
+        "queries": Entry("harp_jax.commands.queries", "write judged queries, labels, folds or subsets as files"),
     },
 }
 # What people type, which `harp --help` lists; the others are steps of plans.

@@ -43,16 +43,16 @@ def get_plan(
 ) -> list[Command]:
     """Options:
 
-    data: folder that holds wiki/ and cranfield/: the corpus and the collection that the other options replace
-    seeds: of LinkLearn
-    steps: of LinkLearn; 0: those of the config
+    data: folder with wiki/ and cranfield/, the corpus and the collection, which the other options replace
+    seeds: random seeds of LinkLearn
+    steps: LinkLearn's training steps; 0: those of the config
     linked: files of linked documents, JSONL, and of documents without links; empty: those of wiki/
-    rows: further linked documents of the system rows; empty: those of wiki/, or no such system if `linked` is given
-    redirects: alias<TAB>id of `linked`
+    rows: more linked documents, for the system rows; empty: those of wiki/, or no such system if `linked` is given
+    redirects: file of alias<TAB>id lines for `linked`
     docs: documents of the collection; empty: cranfield/, with its queries, judgments and excluded pairs
-    queries: of the collection
-    qrels: of the collection
-    exclude: qid<TAB>docid that are no candidates
+    queries: queries of the collection
+    qrels: judgments of the collection
+    exclude: file of qid<TAB>docid pairs to exclude from the candidates
     """
     if bool(docs) != bool(queries) or bool(docs) != bool(qrels) or (exclude and not docs):
         raise InputError("docs, queries and qrels belong together, exclude to them; give all or none")

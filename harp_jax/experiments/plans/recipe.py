@@ -106,17 +106,16 @@ def get_plan(
     """Options:
 
     docs: documents
-    fields: document fields that are read
-    queries: a file for each query set
-    qrels: their judgments
-    candidates: NAME=RUN, or RUN, for each query set: the run to re-rank
-    only: for each query set a file of the query ids to rank (empty: all)
-    measures: of the tables; differences in the first one are tested
-    rerank: options of every re-ranking, as in max_length=80
-    rows: of `ROWS`; the first one also ranks blank queries
-    seeds: of pre-training
-    teacher: encoder (Hugging Face directory) of the rows `taught…`, which `second` and `distilled` train as well; its vectors
-        score their pairs
+    fields: document fields to read
+    queries: one file per query set
+    qrels: judgments, one file per query set
+    candidates: run to re-rank for each query set, as NAME=RUN or RUN
+    only: for each query set, a file of the query ids to rank (empty: all)
+    measures: measures in the tables; differences in the first one are tested
+    rerank: options for every re-ranking, as in max_length=80
+    rows: rows of the tables; the first one also ranks blank queries
+    seeds: random seeds of pre-training
+    teacher: encoder (Hugging Face directory) whose vectors score the pairs of the rows `taught…`, `second` and `distilled`
     """
     check_known("rows", rows, tuple(ROWS))
     only = only or ("",) * len(queries)
