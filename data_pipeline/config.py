@@ -176,7 +176,7 @@ def fields() -> Fields:
 def plain(config: ConfigDict) -> Config:
     """The config as JSON holds it; raises InputError for invalid values, and for a config of another command."""
     if "source" not in config:
-        raise InputError("this config has no `source`: it is no generation config; use one of configs/data/")
+        raise InputError("this config has no `source`, so it is not a generation config; use one of configs/data/")
     c = json.loads(config.to_json_best_effort())
     check_values(c, fields())
     named = bool(c["tasks"]) and set(c["tasks"]) <= set(TASKS)
@@ -185,10 +185,10 @@ def plain(config: ConfigDict) -> Config:
         *_source_problems(c["source"]),
         "" if named else f"config.tasks {c['tasks']} must name one or more of {', '.join(TASKS)}",
         # With an encoder nothing may be tokenised, as for `harp anchors`.
-        "config.tokenizer is not set: a Hugging Face directory or a vocab.txt"
+        "config.tokenizer is not set; name a Hugging Face directory or a vocab.txt"
         if unweighed and not c["tokenizer"]
         else "",
-        'config.encoder is not set: a Hugging Face directory, a training workdir, "uniform" or "idf"'
+        'config.encoder is not set; name a Hugging Face directory, a training workdir, "uniform" or "idf"'
         if unweighed
         else "",
         "config.context_in_page draws without replacement; unset it, or config.sampling"
@@ -217,8 +217,8 @@ def plain_source(config: ConfigDict) -> dict[str, Any]:
 def _source_problems(source: dict[str, Any]) -> tuple[str, ...]:
     indexed = source["index"] and source["format"] != "mediawiki"
     return (
-        "" if source["paths"] else "config.source.paths is not set: the files to read",
-        "config.source.index is for multistream dumps, config.source.format=mediawiki" if indexed else "",
+        "" if source["paths"] else "config.source.paths is not set; name the files to read",
+        "config.source.index is only for multistream dumps (config.source.format=mediawiki)" if indexed else "",
     )
 
 

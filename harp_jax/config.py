@@ -350,7 +350,7 @@ def check_names(config: ConfigDict, names: Iterable[str], where: str, prefix: st
     unknown = [f"{prefix}{name} {_explained(name, known)}" for name in names if name not in known]
     if unknown:
         kind = f"the stage {config.stage}" if "stage" in config else "a generation job" if "source" in config else ""
-        raise InputError(f"{where}: no field of {kind or 'this config'}: {', '.join(unknown)}; check the names")
+        raise InputError(f"{where}: {kind or 'this config'} has no field {', '.join(unknown)}; check the names")
 
 
 def _explained(name: str, known: set[str]) -> str:
@@ -358,7 +358,7 @@ def _explained(name: str, known: set[str]) -> str:
     near = difflib.get_close_matches(name, known, 1)
     said = [f"belongs to {', '.join(homes)}"] if homes else []
     said += [f"did you mean {near[0]}?"] if near else []
-    return f"({'; '.join(said)})" if said else "(of no stage)"
+    return f"({'; '.join(said)})" if said else "(in no stage)"
 
 
 def check_values(config: Mapping[str, Any], fields: Fields) -> None:
@@ -390,14 +390,14 @@ def check_training(config: ConfigDict) -> None:
             stage == "finetune" and (config.rank_loss in TAUGHT) != bool(config.teacher),
             "teacher is a run that rank_loss=margin_mse and kl learn from: set both or neither",
         ),
-        (not config.steps and not config.epochs, "steps=0 and --config.epochs=0: set either"),
+        (not config.steps and not config.epochs, "steps=0 and --config.epochs=0: set one of them"),
         (
             stage == "coarse_tune" and config.eval_every,
             f"eval_every={config.eval_every}: coarse-tuning holds nothing out to evaluate on; set it to 0",
         ),
         (
             stage in ("finetune", "neural_ir") and config.eval_every and not config.select,
-            f"eval_every={config.eval_every}: queries are held out for `select` alone; "
+            f"eval_every={config.eval_every}: queries are held out only for `select`; "
             "set --config.select=RR@10, or eval_every to 0",
         ),
         (stage == "pretrain" and not config.tasks, "tasks=(): name at least one task"),

@@ -71,9 +71,9 @@ def main(arguments: argparse.Namespace) -> None:
         (given not in ([True, False, False], [False, True, True]), "give --workdir, or --encoder with --layers"),
         (
             arguments.encoder and more,
-            f"leave out {', '.join(more)}: of --encoder the first layers are written, and nothing else",
+            f"leave out {', '.join(more)}: --encoder exports only its first layers",
         ),
-        (arguments.workdir and arguments.sha256, "--sha256 is of --encoder; leave it out"),
+        (arguments.workdir and arguments.sha256, "--sha256 is only for --encoder; leave it out"),
         (
             (arguments.system or arguments.baseline or arguments.evaluated_on) and not arguments.results,
             "--system, --baseline and --evaluated_on describe --results; add it, or leave them out",

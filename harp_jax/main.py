@@ -51,7 +51,7 @@ def main(args: argparse.Namespace) -> None:
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     logging.getLogger("harp_jax").setLevel(logging.INFO)
     if (args.largest or args.topology) and not args.dry_run:
-        raise InputError("--largest and --topology are of a dry run; add --dry_run")
+        raise InputError("--largest and --topology are only for dry runs; add --dry_run")
     if (args.processes > 1 or args.process) and args.coordinator in ("", "auto"):
         raise InputError("--processes and --process need --coordinator=HOST:PORT")
     if args.dry_run:

@@ -74,7 +74,7 @@ def check(directory: str, manifest: Manifest) -> None:
             shard.check_size()
             shard.check_content()
             if (records := sum(1 for _ in tf.data.TFRecordDataset(shard.path))) != shard.records:
-                problems.append(f"{shard.path} holds {records} records, the manifest says {shard.records}")
+                problems.append(f"{shard.path} holds {records} records, but the manifest says {shard.records}")
     if problems:
         raise InputError(f"{directory}: {min(problems)}; {AGAIN}")
 

@@ -74,7 +74,7 @@ def _pairs(shard: Shard, task: str, tokenizer: Tokenizer) -> Iterator[Columns]:
             yield {"document": documents, "positive": queries, "negative": other_queries}
         else:
             raise InputError(
-                f"{shard.path}: its pairs share neither all queries nor all documents, so no triplet holds them"
+                f"{shard.path}: the two sides of its pairs share neither query nor document, so they form no triplets"
             )
 
 

@@ -84,7 +84,7 @@ def _claim(output: str, settings: dict[str, Any]) -> None:
     path = os.path.join(output, SETTINGS)
     if os.path.exists(path):
         if read_json(path) != settings:
-            raise InputError(f"{output} has pairs with other scores ({path}); use another --output")
+            raise InputError(f"{output} has pairs scored with other settings ({path}); use another --output")
     elif os.listdir(output):
         raise InputError(f"{output} is not empty; use another --output")
     with replacing(path) as file:

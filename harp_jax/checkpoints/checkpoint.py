@@ -96,7 +96,7 @@ def check_run(meta: Mapping[str, Any], config: str, where: str) -> None:
     """InputError for a checkpoint that a run of another config wrote."""
     if meta["config_sha256"] != config:
         raise InputError(
-            f"{where} is a checkpoint of another run, not of the {CONFIG} beside it; restore the right one"
+            f"{where} is a checkpoint of a different run from the {CONFIG} next to it; restore the right one"
         )
 
 

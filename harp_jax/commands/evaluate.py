@@ -93,7 +93,7 @@ def draw(arguments: argparse.Namespace, qrels: Qrels) -> None:
     from harp_jax.experiments.curve import as_svg, as_text, number, points
 
     if other := given(arguments, arguments_parser()).keys() - DRAWN:
-        raise InputError(f"--{min(other)} does not belong to --curve; leave one of them out")
+        raise InputError(f"--{min(other)} cannot be used with --curve; leave one of them out")
     systems = {}
     for name, paths in named(arguments.runs, "run", "RUN").items():
         system, at, size = name.partition("@")
@@ -287,12 +287,12 @@ def is_table(record: Record) -> bool:
 def of_plan(arguments: argparse.Namespace) -> argparse.Namespace:
     """The options of a plan's last `report` or `evaluate`, or of the step that --step names; those given here replace them."""
     if arguments.qrels or arguments.run:
-        raise InputError(f"{arguments.plan} and --qrels or --run: report a plan, or runs; leave one out")
+        raise InputError(f"{arguments.plan} and --qrels or --run cannot be used together; report either a plan or runs")
     tables = {record.name: record for record in records_in(arguments.plan) if is_table(record)}
     step = arguments.step or next(reversed(tables), "")
     if step not in tables:
         raise InputError(
-            f"{arguments.plan}: no finished table {step}; its tables are {', '.join(tables) or 'none yet'}"
+            f"{arguments.plan} has no finished table {step}; its tables are {', '.join(tables) or 'none yet'}"
         )
     record = tables[step]
     words = list(record.words[1:])

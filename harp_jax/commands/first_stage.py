@@ -72,7 +72,9 @@ def parameters_of(a: argparse.Namespace) -> dict[str, Any]:
     """The given parameters of the model. InputError for one of another model."""
     given = {field: value for field in AXES if (value := getattr(a, field)) is not None}
     if other := next((field for field in given if field not in MODELS[a.model]), ""):
-        raise InputError(f"--{other} is no parameter of --model={a.model}; leave it out, or use --model={AXES[other]}")
+        raise InputError(
+            f"--{other} is not a parameter of --model={a.model}; leave it out, or use --model={AXES[other]}"
+        )
     return given
 
 
@@ -81,7 +83,7 @@ def main(arguments: argparse.Namespace) -> None:
         by_vectors(arguments)
         return
     if arguments.encoder or arguments.max_length:
-        raise InputError(f"--encoder and --max_length belong to --model={VECTORS}")
+        raise InputError(f"--encoder and --max_length are only for --model={VECTORS}")
     given = parameters_of(arguments)
     ranked, documents = first_stage_files(
         _candidates(arguments),
@@ -100,7 +102,7 @@ def by_vectors(a: argparse.Namespace) -> None:
     from harp_jax.ranking.vectors import vector_files
 
     if not a.encoder or any(getattr(a, name) for name in (*AXES, "parameters", "folds", "anchors")):
-        raise InputError(f"--model={VECTORS} needs --encoder, and no options of words")
+        raise InputError(f"--model={VECTORS} needs --encoder, and no lexical options")
     ranked, documents = vector_files(
         _candidates(a),
         model=a.encoder,

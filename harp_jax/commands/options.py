@@ -107,5 +107,5 @@ def add_table(parser: Parser, qrels: bool = False) -> None:
 def judgments(qrels: str, queries: str, folds: str, wanted: str) -> Qrels:
     """The judgments of the queries that count: those listed in the file `queries`, of the `wanted` folds of the file `folds`."""
     if bool(folds) != bool(wanted):
-        raise InputError("a file of --folds and the names of some of its folds belong together; give both or neither")
+        raise InputError("--folds and the names of some of its folds go together; give both or neither")
     return read_subset(read_qrels(qrels), queries, folds, wanted.split(",") if wanted else [])

@@ -69,7 +69,7 @@ def main(arguments: argparse.Namespace) -> None:
     for command in commands:
         if command.command not in COMMANDS:
             raise InputError(
-                f"step {command.name} of {arguments.plan} runs {command.command!r}, which is no command; "
+                f"step {command.name} of {arguments.plan} runs {command.command!r}, which is not a command; "
                 "`harp --help --all` lists them"
             )
     if not arguments.output:

@@ -73,7 +73,7 @@ def judged(a: argparse.Namespace) -> None:
     found = {qid: " ".join(text.split()) for qid, text in queries.items() if qid in qrels}
     if not found:
         raise InputError(
-            f"{a.queries} has the text of none of the {len(qrels)} judged queries, {next(iter(qrels))} first; check both"
+            f"{a.queries} has no text for any of the {len(qrels)} judged queries, such as {next(iter(qrels))}; check both"
         )
     os.makedirs(a.output, exist_ok=True)
     for name in ("queries.tsv", "qrels.txt"):
@@ -144,7 +144,7 @@ def make_folds(groups: Iterable[list[str]], count: int = 5, seed: int = 0) -> di
     groups = list(groups)
     if not 2 <= count <= len(groups):
         raise InputError(
-            f"{len(groups)} groups of queries fill no {count} folds; use another --count, or leave --qrels out"
+            f"{len(groups)} groups of queries cannot fill {count} folds; use another --count, or leave --qrels out"
         )
     order = sorted(groups, key=lambda group: (-len(group), hash64(seed, "fold", min(group)), min(group)))
     sizes = [0] * count
@@ -168,7 +168,7 @@ def draw_subsets(qrels: Qrels, sizes: Sequence[int], draws: int, seed: int = 0) 
     """
     usable = judged_relevant(qrels)
     if max(sizes) > len(usable):
-        raise InputError(f"{len(usable)} queries can be trained on, fewer than {max(sizes)}; lower --sizes")
+        raise InputError(f"only {len(usable)} queries can be trained on, fewer than {max(sizes)}; lower --sizes")
     found = []
     for number in range(draws):
         order = sorted(usable, key=lambda qid: (hash64(seed, "subset", number, qid), qid))

@@ -360,9 +360,11 @@ class Benchmark:
         """All folds. Raises InputError for a file that cannot be read, and for tested folds that it lacks."""
         names = tuple(sorted(set(read_folds(self.folds).values()))) if self.folds else MADE_FOLDS
         if unknown := [fold for fold in self.tested if fold not in names]:
-            raise InputError(f"tested={unknown[0]}: {self.folds or 'the folds'} are {', '.join(names)}")
+            raise InputError(
+                f"tested={unknown[0]} is not a fold; the folds {f'of {self.folds} ' if self.folds else ''}are {', '.join(names)}"
+            )
         if len(names) < 2:
-            raise InputError(f"{self.folds} has one fold only; a ranker is trained on at least one other")
+            raise InputError(f"{self.folds} has only one fold; a ranker needs at least one other to train on")
         return names
 
     def runs(self) -> dict[str, str]:

@@ -167,7 +167,7 @@ def test_wrong_options_are_named(runs, tmp_path):
         ([one, "--blank=absent=bm25"], "no run is named 'absent' for --blank; the runs are bm25"),
         (
             [one, run(runs, "bad"), "--blank=bm25=bad", "--blank=bad=bm25"],
-            "bm25=bad: bad is a system and a run of blank",
+            "bm25=bad: bad is both a system and a run of blank",
         ),
         ([one, "--focus=absent"], "no run is named 'absent' for --focus; the runs are bm25"),
         ([one, f"--curves=mine={tmp_path}/absent"], "the curves of mine: .* has no metrics; name a training workdir"),
@@ -175,7 +175,7 @@ def test_wrong_options_are_named(runs, tmp_path):
     ):
         with pytest.raises(InputError, match=said):
             written(runs, *options)
-    with pytest.raises(InputError, match="is no output of `harp plan`"):
+    with pytest.raises(InputError, match="is not the output of `harp plan`"):
         command("report", runs, output=runs / "x.html")
 
 

@@ -45,7 +45,7 @@ def get_plan(
     shares: percentages of all training queries in (b); empty: skip (b)
     """
     if len(benchmark.tested) > 1 or len(benchmark.runs()) > 1:
-        raise InputError("tested or candidates names several; a curve is of one fold and re-ranks one run")
+        raise InputError("tested or candidates names several; a curve needs one fold and one run to re-rank")
     commands = [*benchmark.prepared(), *pretraining.systems(transformers, benchmark.seeds)]
     few = [str(size) for size in sizes]
     large = [f"{share}%" for share in shares]

@@ -55,14 +55,14 @@ def get_plan(
     exclude: file of qid<TAB>docid pairs to exclude from the candidates
     """
     if bool(docs) != bool(queries) or bool(docs) != bool(qrels) or (exclude and not docs):
-        raise InputError("docs, queries and qrels belong together, exclude to them; give all or none")
+        raise InputError("docs, queries and qrels go together, and exclude needs them; give all or none")
     if not docs:
         docs, queries, qrels, exclude = (
             os.path.join(data, "cranfield", name)
             for name in ("docs.tsv", "queries.tsv", "qrels.txt", "source_documents.tsv")
         )
     if (rows or redirects) and not linked:
-        raise InputError("rows and redirects belong to linked; give it, or none of them")
+        raise InputError("rows and redirects need linked; give it, or none of them")
     if not linked:
         linked = tuple(os.path.join(data, "wiki", f"{name}.jsonl.xz") for name in ("linked_pages", "collection"))
         rows = (os.path.join(data, "wiki", "linked_table_rows.jsonl.xz"),)

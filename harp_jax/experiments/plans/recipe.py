@@ -120,11 +120,9 @@ def get_plan(
     check_known("rows", rows, tuple(ROWS))
     only = only or ("",) * len(queries)
     if not rows or not pretraining.init or not len(queries) == len(qrels) == len(candidates) == len(only):
-        raise InputError("give rows, their encoder (init), and as many of qrels, candidates and only as of queries")
+        raise InputError("give rows, their encoder (init), and the same number of queries, qrels, candidates and only")
     if not teacher and any(ROWS[row].teacher for row in rows):
-        raise InputError(
-            "give the encoder whose vectors teach (teacher), or leave out the rows taught…, second and distilled"
-        )
+        raise InputError("give the encoder that teaches (teacher), or leave out the rows taught…, second and distilled")
     commands, models = trained(pretraining, rows, seeds, teacher)
     for asked, judged, (name, run), chosen in zip(queries, qrels, labelled(candidates).items(), only):
         some = [f"--only={chosen}"] if chosen else []

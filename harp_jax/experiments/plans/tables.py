@@ -76,9 +76,7 @@ def get_plan(
     check_known("lexical", lexical, LEXICAL)
     check_known("neural_rankers", neural_rankers, NEURAL)
     if ensembles and len(benchmark.tested) == 1:
-        raise InputError(
-            "tested names one fold; weights of a fold are fitted on others that are tested, name two or more"
-        )
+        raise InputError("tested names one fold, but its weights are fitted on other tested folds; name two or more")
     commands = [*benchmark.prepared(), *pretraining.systems(transformers, benchmark.seeds)]
     if target_pairs:
         data = [f"data=('{target_pairs}',)"]
