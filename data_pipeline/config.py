@@ -69,9 +69,7 @@ FIELDS: Fields = {
     "term_weights": Field("", "finished term_weights/ directory of the same input, used instead of the encoder"),
     "tasks": Field(HARP, f"tasks to generate pairs for, any of {', '.join(TASKS)}"),
     "seed": Field(0, "random seed of all sampling", (-(1 << 62), 1 << 62)),
-    "min_article_words": Field(
-        100, "drop pages with fewer words (section 4.1.1), and sections with fewer than 5", (0, 1 << 30)
-    ),
+    "min_article_words": Field(100, "drop pages with fewer words (section 4.1.1), and sections below 5", (0, 1 << 30)),
     "exclude_destinations": Field(
         "", "file of titles or ids, one per line, that no pair may link to (judged documents)"
     ),

@@ -203,9 +203,7 @@ OWN: Mapping[str, Fields] = {
             'ranking loss; "bce" is Eq. 18; "margin_mse" and "kl" (of the softmax over a group) distil `teacher`',
             (*RANK_LOSSES, *TAUGHT),
         ),
-        "teacher": Field(
-            "", "TREC run with the teacher's scores of the candidates; candidates without a score are left out"
-        ),
+        "teacher": Field("", "TREC run with the teacher's scores; candidates without a score are left out"),
         "mqp_weight": Field(0.0, "weight of masked query prediction (SJTF), added to the ranking loss; 0: off", WEIGHT),
         "batch_pairs": Field(128, "average number of query-document pairs per batch", COUNT),
         "learning_rate": LOOP["learning_rate"]._replace(default=1e-5),
@@ -217,7 +215,7 @@ OWN: Mapping[str, Fields] = {
         "clicks": Field("", "click log in the format of ORCAS: qid, query, docid, url"),
         "sample": Field(0.08, "fraction of the click log's pairs to use", SHARE),
         "documents_only": Field(
-            False, "control: MLM on the clicked documents, without queries (continual pre-training)"
+            False, "control: MLM on the clicked documents without queries (continual pre-training)"
         ),
         "marks": Field(("[unused0]", "[unused1]"), "tokens that serve as [Q] and [D]"),
         "batch_pairs": Field(80, "average number of sequences per batch", COUNT),

@@ -26,9 +26,7 @@ def arguments_parser() -> Parser:
         default="",
         help="instead of --workdir: Hugging Face encoder whose first layers are exported",
     )
-    parser.add_argument(
-        "--layers", type=count, default=0, help="export the first LAYERS layers of --encoder, without heads"
-    )
+    parser.add_argument("--layers", type=count, default=0, help="first layers of --encoder to export, without heads")
     parser.add_argument("--sha256", default="", help="fail unless the model.safetensors of --encoder has this hash")
     parser.add_output("--output", required=True, help="directory to write; replaces an earlier export there")
     parser.add_argument(
@@ -51,9 +49,7 @@ def arguments_parser() -> Parser:
     parser.add_argument("--language", default="", help="language code for the model card, such as en")
     parser.add_argument("--base_model", default="", help="model that training started from, by its name on the Hub")
     parser.add_argument("--dataset", action="append", default=[], help="data set for the model card; repeatable")
-    parser.add_argument(
-        "--results", default="", help="figures for the model card: a file from harp evaluate --per_query"
-    )
+    parser.add_argument("--results", default="", help="figures for the model card, from harp evaluate --per_query")
     parser.add_argument("--system", default="", help="run in --results that this model produced (if there are several)")
     parser.add_argument("--baseline", default="", help="run in --results to compare it with, such as BM25")
     parser.add_argument("--evaluated_on", default="", help="name of the query set in --results")

@@ -31,7 +31,7 @@ def arguments_parser() -> ConfigParser:
     )
     parser.add_argument("--largest", action="store_true", help="with --dry_run: find the largest batch that fits")
     parser.add_argument(
-        "--topology", default="", help="devices for the dry run, such as h100:8 or v3:2x2 (default: local)"
+        "--topology", default="", help="devices for --dry_run, such as h100:8 or v3:2x2 (default: local)"
     )
     parser.add_argument(
         "--coordinator",

@@ -313,10 +313,10 @@ def arguments_parser() -> Parser:
     parser.add_argument("--pages", type=positive, default=400, help="number of articles (400)")
     parser.add_argument("--seed", type=count, default=0, help="random seed; the same seed writes the same bytes (0)")
     parser.add_argument(
-        "--language", choices=sorted(LANGUAGES), default="en", help="language of the pages and questions (en)"
+        "--language", choices=sorted(LANGUAGES), default="en", help="language of pages and questions (en)"
     )
     parser.add_argument(
-        "--uninformative_links", action="store_true", help="make the links state random facts, as a control"
+        "--uninformative_links", action="store_true", help="make links state random facts, as a control"
     )
     return parser
 

@@ -316,9 +316,7 @@ def arguments_parser() -> ConfigParser:
     parser.add_argument(
         "--max_queries", type=positive, default=300, help="maximum number of anchor texts to use as queries (300)"
     )
-    parser.add_argument(
-        "--context_words", type=count, default=0, help="words of the anchor's sentence to add to its query (0)"
-    )
+    parser.add_argument("--context_words", type=count, default=0, help="words of its sentence to add to an anchor (0)")
     return parser
 
 

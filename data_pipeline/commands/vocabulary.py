@@ -157,7 +157,7 @@ def arguments_parser() -> ConfigParser:
         help="type of vocabulary; auto: unigram for languages without spaces between words, else wordpiece (auto)",
     )
     parser.add_argument(
-        "--size", type=positive, default=8000, help="number of tokens, including the five special ones (8000)"
+        "--size", type=positive, default=8000, help="number of tokens, with the five special ones (8000)"
     )
     return parser
 

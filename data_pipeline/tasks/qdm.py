@@ -13,7 +13,7 @@ from harp_jax.config import Field
 
 FIELDS = {
     "qdm_positives": Field(
-        10, "maximum occurrences of an ambiguous anchor text that become pairs; 0: all", (0, 1 << 20)
+        10, "maximum occurrences of an ambiguous anchor text to make into pairs; 0: all", (0, 1 << 20)
     ),
     "qdm_negative": Field(
         "uniform",

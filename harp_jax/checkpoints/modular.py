@@ -192,9 +192,7 @@ def _tensors(encoder: Encoder, shape: EncoderShape, modules: list[Tensors], path
             raise InputError(f"{path}: a module that it lists has no {WEIGHTS} with its weights; fetch the model again")
         if "norm.weight" in tensors:
             if shape.layer_norm_eps != NORM_EPS:
-                raise InputError(
-                    f"{path}: its LayerNorm's eps is {NORM_EPS}, but the encoder's is {shape.layer_norm_eps}"
-                )
+                raise InputError(f"{path}: its LayerNorm's eps is {NORM_EPS}, not the encoder's {shape.layer_norm_eps}")
             found[pooler["scale"]] = tensors["norm.weight"]
             bias = bias + weight @ tensors["norm.bias"]
             continue

@@ -28,12 +28,8 @@ def words_parser() -> Parser:
     add_documents(parser)
     parser.add_output("--output", required=True, help="directory to write")
     parser.add_argument("--stemmer", default="", help="Snowball stemmer such as english (none)")
-    parser.add_argument(
-        "--stopwords", default="", help="words to leave out: english, or a file with one per line (none)"
-    )
-    parser.add_argument(
-        "--min_documents", type=positive, default=1, help="minimum number of documents that contain a word (1)"
-    )
+    parser.add_argument("--stopwords", default="", help="words to leave out: english, or a file, one per line (none)")
+    parser.add_argument("--min_documents", type=positive, default=1, help="minimum documents that contain a word (1)")
     parser.add_argument("--max_words", type=count, default=0, help="keep only the most frequent words (0: all)")
     parser.add_argument("--vectors", action="store_true", help="also train word2vec vectors: OUTPUT/vectors.txt")
     parser.add_argument("--dimension", type=positive, default=100, help="dimensions of a vector (100)")

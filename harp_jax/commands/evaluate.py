@@ -43,7 +43,7 @@ def arguments_parser() -> Parser:
     )
     add_table(parser, qrels=True)
     parser.add_argument(
-        "--rounds", type=positive, default=ROUNDS, help=f"rounds of randomisation and bootstrap ({ROUNDS})"
+        "--rounds", type=positive, default=ROUNDS, help=f"randomisation and bootstrap rounds ({ROUNDS})"
     )
     parser.add_argument("--seed", type=count, default=0, help="random seed for randomisation and bootstrap (0)")
     parser.add_output(
@@ -189,9 +189,7 @@ def report_parser() -> Parser:
     )
     parser.add_input("--docs", default="", help="documents, for the texts of wins and losses (those of the plan)")
     parser.add_argument("--fields", type=names, help="document fields to quote (title,url,body)")
-    parser.add_argument(
-        "--query_texts", default="", help="file with the texts of the queries (--queries, if it has them)"
-    )
+    parser.add_argument("--query_texts", default="", help="file with the query texts (--queries, if it has them)")
     parser.add_argument("--remark", action="append", default=[], help="line to print below the table; repeatable")
     parser.add_argument("--title", default="", help="title of the page (Re-ranking)")
     parser.add_output("--output", required=True, help="the HTML page to write")
@@ -291,9 +289,7 @@ def of_plan(arguments: argparse.Namespace) -> argparse.Namespace:
     tables = {record.name: record for record in records_in(arguments.plan) if is_table(record)}
     step = arguments.step or next(reversed(tables), "")
     if step not in tables:
-        raise InputError(
-            f"{arguments.plan} has no finished table {step}; its tables are {', '.join(tables) or 'none yet'}"
-        )
+        raise InputError(f"{arguments.plan} has no finished table {step}; it has {', '.join(tables) or 'none yet'}")
     record = tables[step]
     words = list(record.words[1:])
     if record.command == "report":
@@ -330,9 +326,7 @@ def verdict_parser() -> Parser:
         metavar="NAME=RUN",
         help="run to consider; repeatable, cheap ones first: each is kept if it improves the sum of those before it",
     )
-    parser.add_argument(
-        "--instead", default="", help="part that contains the first one (such as BM25F) and is tried in its place"
-    )
+    parser.add_argument("--instead", default="", help="part that contains the first (BM25F) and is tried instead")
     parser.add_argument(
         "--double", default="", help="part to keep unless it makes the sum worse; counts twice in the recommended sum"
     )

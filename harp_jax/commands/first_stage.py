@@ -29,9 +29,7 @@ def arguments_parser() -> Parser:
     parser.add_argument(
         "--passages", type=positive, default=PASSAGES, help=f"vectors: maximum passages per document ({PASSAGES})"
     )
-    parser.add_argument(
-        "--max_length", type=positive, help="vectors: maximum tokens per passage (the encoder's own limit)"
-    )
+    parser.add_argument("--max_length", type=positive, help="vectors: maximum tokens per passage (the encoder's limit)")
     add_run_output(parser)
     parser.add_argument("--k1", type=float, help="bm25, bm25f: saturation of term frequency (0.9)")
     parser.add_argument("--b", type=float, help="bm25, bm25f: length normalisation (0.4)")

@@ -53,9 +53,7 @@ def add_run_output(parser: Parser) -> None:
 
 def add_backend(parser: Parser) -> None:
     """Where a cross-encoder is computed, and how."""
-    parser.add_argument(
-        "--max_length", type=positive, help="maximum tokens of query and document together (as in training)"
-    )
+    parser.add_argument("--max_length", type=positive, help="maximum tokens of query plus document (as in training)")
     parser.add_argument(
         "--windows", type=positive, help="MaxP: score at most this many windows per document, keep the best"
     )
@@ -83,11 +81,9 @@ def add_table(parser: Parser, qrels: bool = False) -> None:
         default=1,
         help="how many consecutive runs of a system share a draw of training queries; intervals resample draws, then runs (1)",
     )
+    parser.add_argument("--baseline", default="", metavar="NAME", help="run to compare others with (report: the first)")
     parser.add_argument(
-        "--baseline", default="", metavar="NAME", help="run to compare the others with (report: the first)"
-    )
-    parser.add_argument(
-        "--confirm", default="", help="measures to test, chosen in advance (report: the first; otherwise all)"
+        "--confirm", default="", help="measures to test, chosen in advance (report: the first; else all)"
     )
     parser.add_argument(
         "--chance", default="", metavar="NAME", help="add a row: the candidates of the run NAME in random order"

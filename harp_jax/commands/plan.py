@@ -43,12 +43,8 @@ def arguments_parser() -> Parser:
         "plan", nargs="?", metavar="PLAN", help="Python file with get_plan(), or name of a shipped plan"
     )
     parser.add_output("--output", help="directory for all output")
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="NAME=VALUE", help="option of the plan; repeatable"
-    )
-    parser.add_argument(
-        "--jobs", type=positive, default=1, help="commands to run in parallel, each on its share of the cores (1)"
-    )
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a plan option; repeatable")
+    parser.add_argument("--jobs", type=positive, default=1, help="commands to run in parallel, sharing the cores (1)")
     parser.add_argument(
         "--dry_run",
         action="store_true",

@@ -95,9 +95,7 @@ def query_probe_parser() -> Parser:
         "--model", model=True, required=True, help="training workdir, or Hugging Face directory with an MLM head"
     )
     add_documents(parser)
-    parser.add_argument(
-        "--documents", type=positive, default=1000, help="number of documents to probe, sampled by hash (1000)"
-    )
+    parser.add_argument("--documents", type=positive, default=1000, help="documents to probe, sampled by hash (1000)")
     parser.add_argument("--masks", type=positive, default=3, help="[MASK] tokens in place of the query (3)")
     parser.add_argument("--max_length", type=positive, default=256, help="maximum tokens of the whole sequence (256)")
     parser.add_input("--clicks", default="", help="click log (ORCAS): probe its documents and compare with its queries")

@@ -81,9 +81,7 @@ def arguments_parser() -> Parser:
         default=400,
         help="maximum number of test queries, which are anchors of held-out pages (400)",
     )
-    parser.add_argument(
-        "--context_words", type=count, default=3, help="words of an anchor's sentence to add to its query (3)"
-    )
+    parser.add_argument("--context_words", type=count, default=3, help="words of its sentence to add to an anchor (3)")
     parser.add_argument("--depth", type=positive, default=20, help="candidates per query from each first stage (20)")
     parser.add_argument(
         "--windows",
@@ -211,9 +209,7 @@ def look_parser() -> Parser:
         type=float,
         help="weight of the re-ranker in its sum with BM25, scores scaled to 0…1 (1; DIR: the recommended sum)",
     )
-    parser.add_input(
-        "--parameters", default="", help="BM25 parameters from harp tune-first-stage (k1=0.9, b=0.4; DIR's)"
-    )
+    parser.add_input("--parameters", default="", help="BM25 parameters of harp tune-first-stage (k1=0.9, b=0.4; DIR's)")
     parser.add_argument("--depth", type=positive, help="BM25 candidates to re-rank (20; DIR's)")
     parser.add_argument(
         "--backend",

@@ -25,9 +25,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
     "pairs from links": {
         "generate": Entry("data_pipeline.main", "turn linked pages into TFRecord shards of pre-training pairs"),
         "inspect": Entry("data_pipeline.commands.inspect", "verify the shards of a job; print statistics and examples"),
-        "teach": Entry(
-            "data_pipeline.commands.teach", "add a ranker's scores to pairs, to teach or for harder negatives"
-        ),
+        "teach": Entry("data_pipeline.commands.teach", "add a ranker's scores to pairs, to teach and pick negatives"),
         "parquet": Entry("data_pipeline.commands.parquet", "write pairs as Parquet, for PyTorch"),
         "anchors": Entry(
             "data_pipeline.commands.anchors", "write what other pages call each page, for harp first-stage"
@@ -36,7 +34,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
             "data_pipeline.commands.documents", "write the documents of HTML pages, a crawl or a dump as JSONL"
         ),
         "survey": Entry(
-            "data_pipeline.commands.survey", "read a site's links; turn anchors of held-out pages into queries"
+            "data_pipeline.commands.survey", "read a site's links; make queries of held-out pages' anchors"
         ),
         "vocabulary": Entry("data_pipeline.commands.vocabulary", "train a WordPiece or Unigram vocabulary on pages"),
         "sample-wiki": Entry("data_pipeline.commands.sample_wiki", "write a small artificial wiki with questions"),
@@ -57,7 +55,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "tune-first-stage": Entry("harp_jax.commands.first_stage:tune", "tune BM25, BM25F or QL on training folds"),
         "rerank": Entry("harp_jax.commands.rerank", "re-rank the candidates of a run with a trained ranker"),
         "linklearn-rank": Entry(
-            "harp_jax.commands.baselines:linklearn_rank", "rank a collection with learned term weights"
+            "harp_jax.commands.baselines:linklearn_rank", "rank a collection by learned term weights"
         ),
         "priors": Entry("harp_jax.commands.first_stage:priors", "rank candidates by in-links or length alone"),
         "fuse": Entry("harp_jax.commands.rerank:fuse", "combine runs; weights are fitted on the other folds"),
@@ -66,12 +64,8 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "evaluate": Entry("harp_jax.commands.evaluate", "compute measures of runs, with significance tests"),
         "verdict": Entry("harp_jax.commands.evaluate:verdict", "decide between a first stage, a ranker and their sum"),
         "report": Entry("harp_jax.commands.evaluate:report", "write a table and training curves as one HTML page"),
-        "compare": Entry(
-            "harp_jax.commands.compare", "compare re-rankers with BM25 on a judged collection, as a report"
-        ),
-        "look": Entry(
-            "harp_jax.commands.site:look", "serve a local page: compare BM25 and the re-ranker, label results"
-        ),
+        "compare": Entry("harp_jax.commands.compare", "compare re-rankers with BM25 on a judged collection; a report"),
+        "look": Entry("harp_jax.commands.site:look", "serve a local page: compare BM25 and a re-ranker, add labels"),
         "search": Entry("harp_jax.commands.site:search", "rank a site for your own queries with every tested system"),
         "query-probe": Entry(
             "harp_jax.commands.rerank:query_probe", "test how a model completes queries (coarse-tuning)"

@@ -210,7 +210,7 @@ class EncoderTexts:
         self.max_length = max_length or recorded_length(tokenizer, config)
         if not shortest <= self.max_length <= config.max_positions:
             raise InputError(
-                f"max_length={self.max_length}: the model accepts {shortest} to {config.max_positions} tokens"
+                f"max_length={self.max_length}: the model reads {shortest} to {config.max_positions} tokens"
             )
         on_cpu = jax.default_backend() == "cpu"
         steps = range(CPU_STEP, self.max_length, CPU_STEP) if on_cpu else LENGTHS

@@ -441,9 +441,7 @@ NO_MARKS = Marks()
 def marks_of(tokenizer: Tokenizer, tokens: Sequence[str]) -> Marks:
     """The marks for two tokens ("" for none), or for (). InputError for one missing from the vocabulary, or another number."""
     if len(tokens) not in (0, 2):
-        raise InputError(
-            f"marks={tuple(tokens)!r}: name two tokens, one for queries and one for documents, or none: ()"
-        )
+        raise InputError(f"marks={tuple(tokens)!r}: name two tokens, for queries and for documents, or none: ()")
     for token in tokens:
         if token and (not isinstance(token, str) or token not in tokenizer.vocab):
             raise InputError(

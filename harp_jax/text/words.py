@@ -203,9 +203,7 @@ def train_vectors(
 
     sentences = Sentences(docs, words)
     if not any(sentences):
-        raise InputError(
-            f"no document of {docs.path} has a word of the vocabulary; use a vocabulary of these documents"
-        )
+        raise InputError(f"no document of {docs.path} has a word of the vocabulary; use one made from these documents")
     model = Word2Vec(
         sentences,
         vector_size=dimension,
@@ -241,9 +239,7 @@ def read_vectors(path: str, words: WordVocabulary, seed: int = 0) -> tuple[np.nd
         except ValueError:
             vector = np.full(len(numbers), np.nan, np.float32)
         if not np.isfinite(vector).all():
-            raise InputError(
-                f"{where}: the vector of {word!r} has numbers that are not finite; train the vectors again"
-            )
+            raise InputError(f"{where}: the vector of {word!r} has non-finite numbers; train the vectors again")
         if vectors is None:
             vectors = np.zeros((words.size, len(vector)), np.float32)
         if index:

@@ -56,7 +56,7 @@ def topology_devices(topology: str) -> list[jax.Device]:
     if kind.lower() in GPUS:
         if not re.fullmatch(r"|[1-9]\d{0,3}", count) or (int(count or 1) > HOST and int(count) % HOST):
             raise InputError(
-                f"--topology={topology}: not a number of GPUs; use {kind}:1 to {kind}:8, or a multiple of 8"
+                f"--topology={topology}: not a number of GPUs; use {kind}:1 to {kind}:8 or a multiple of 8"
             )
         return _gpus(GPUS[kind.lower()], int(count or 1))
     return _tpus(topology)

@@ -138,7 +138,7 @@ def test_parts_of_another_run_in_a_workdir_are_refused(workdir, tmp_path):
         export_model(run, str(tmp_path / "model"))
 
     for part, message, uses in (
-        ("checkpoints", "is a checkpoint of a different run", (load_params, resumed)),
+        ("checkpoints", "next to it are from different runs", (load_params, resumed)),
         ("tokenizer", "tokenizer/.* was changed", (load_params, resumed)),
         ("selected", r"selection\.json belongs to another run", ()),
     ):

@@ -155,7 +155,7 @@ CHANGES = {
     "scaled positions": (
         {"rope_parameters": {"full_attention": {"rope_type": "yarn", "rope_theta": 1.0}}}, "rope_type is 'yarn'"
     ),
-    "biases": ({"norm_bias": True}, "norm_bias is True, but only False is supported"),
+    "biases": ({"norm_bias": True}, "norm_bias is True; only False is supported"),
     "pooling": ({"classifier_pooling": "max"}, "classifier_pooling is 'max'"),
     "rope of a list": ({"rope_parameters": [1]}, "rope_parameters must have an object for each kind of layer"),
     "rope of a text": ({"rope_parameters": {"full_attention": "x"}}, "rope_parameters must have an object for each"),
@@ -169,7 +169,7 @@ REFUSED = [
         {"pad_token_id": 0},
         "the tokenizer pads with id 1, but .* has pad_token_id 0, which its positions follow",
     ),
-    ("distilbert", {"activation": "relu"}, "activation is 'relu', but only 'gelu' is supported"),
+    ("distilbert", {"activation": "relu"}, "activation is 'relu'; only 'gelu' is supported"),
     ("distilbert", {"n_heads": 5}, "hidden=36 is not a multiple of .*heads=5"),
 ]
 
@@ -220,7 +220,7 @@ def test_one_token_type_takes_a_tokenizer_without_a_second(tokenizers, tmp_path)
 )
 def test_weights_that_are_refused_in_one_line(kind, score, inner, longest, tokenizers, tmp_path):
     directory = saved(kind, tokenizers[kind], tmp_path / "model")
-    with pytest.raises(InputError, match=f"max_length=2000: the model accepts 8 to {longest} tokens"):
+    with pytest.raises(InputError, match=f"max_length=2000: the model reads 8 to {longest} tokens"):
         Reranker.from_pretrained(str(directory), max_length=2000)
     weights = directory / "model.safetensors"
     tensors = load_file(weights)

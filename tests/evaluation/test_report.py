@@ -227,7 +227,7 @@ def test_a_finished_plan_is_reported_by_its_directory(plan, capsys):
     assert [record.name for record in behind([str(plan / "good-1.trec")])] == ["pairs", "harp", "good"]
     assert "3 min in 3 steps; 150 tokens trained on; 3.0 GB of memory in the largest process." in text
     assert "Trained on: pairs" in text and "RQP accuracy" in text and "question 0" in text
-    with pytest.raises(InputError, match="its tables are table"):
+    with pytest.raises(InputError, match="has no finished table absent; it has table"):
         command("report", plan, step="absent", output=plan / "report.html")
 
 

@@ -268,11 +268,11 @@ def test_a_model_that_scores_no_numbers_is_refused_when_it_is_loaded_and_never_a
     site, shelf = place
     nothing = lambda self, pairs, bar=None: np.full(len(pairs), np.nan, np.float32)  # noqa: E731
     monkeypatch.setattr(type(shelf.scorer), "score", nothing)
-    with pytest.raises(InputError, match=r"ranker gives 'warm up' scores that are not finite; its weights are damaged"):
+    with pytest.raises(InputError, match=r"ranker gives 'warm up' non-finite scores; its weights are damaged"):
         Shelf(of_site(str(site), Sources()))
     body = {"query": "red cat", "documents": ["a"]}
     for answer in (client.post("/v1/rerank", json=body), client.get("/search", params={"q": "red cat"})):
-        assert answer.status_code == 500 and "scores that are not finite" in answer.json()["error"]
+        assert answer.status_code == 500 and "non-finite scores" in answer.json()["error"]
 
 
 def test_lack_of_file_descriptors_keeps_the_index_of_the_documents(place, client):

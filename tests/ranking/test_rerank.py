@@ -114,7 +114,7 @@ def test_the_report_says_of_how_many_candidates_only_the_beginning_was_read(file
     [
         ({"run": "q9 Q0 D1 1 1 x\n"}, "queries.tsv has no text for any of the 1 queries of the run, such as q9"),
         ({"run": "q1 Q0 D1 1 3 x\nq1 Q0 E7 2 2 x\nq2 Q0 E8 1 1 x\n"}, r"2 documents that .*docs.tsv lacks, such as E7"),
-        ({"max_length": 41}, "the model accepts 8 to 40 tokens"),
+        ({"max_length": 41}, "the model reads 8 to 40 tokens"),
     ],
 )
 def test_bad_input_is_refused_before_scoring(files, model, breakage, message):

@@ -248,7 +248,7 @@ def test_every_window_has_the_prompt(encoder, tmp_path):
     before = small_tokenizer().encode("the mat,")
     np.testing.assert_array_equal(scorer.as_document(ids[5:]), [*before, *whole[5:]][:22])
     assert scorer.room(ids) == 19
-    with pytest.raises(InputError, match="max_length=5: the model accepts 6 to 24 tokens"):
+    with pytest.raises(InputError, match="max_length=5: the model reads 6 to 24 tokens"):
         BiEncoderScorer.load(str(tmp_path / "st"), max_length=5)
 
 

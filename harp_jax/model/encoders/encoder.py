@@ -163,9 +163,7 @@ def read_fields(
     """The fields of a config.json under our names; InputError for a bad value, and where a field of `fixed` differs."""
     for field, value in fixed.items():
         if config.get(field, value) != value:
-            raise InputError(
-                f"{where}: {field} is {config[field]!r}, but only {value!r} is supported; use another model"
-            )
+            raise InputError(f"{where}: {field} is {config[field]!r}; only {value!r} is supported; use another model")
     shape: dict[str, Any] = {}
     for field, (ours, default, low, high) in fields.items():
         value, kind = config.get(field, default), int if isinstance(low, int) else int | float

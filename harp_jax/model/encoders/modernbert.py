@@ -98,7 +98,7 @@ def from_config(config: Mapping[str, Any], where: str) -> ModernBertShape:
             raise InputError(f"{where}: rope_parameters must have an object for each kind of layer; fetch it again")
         if rope.get("rope_type", "default") != "default":
             raise InputError(
-                f"{where}: rope_type is {rope['rope_type']!r}, but only 'default' is supported; use another model"
+                f"{where}: rope_type is {rope['rope_type']!r}; only 'default' is supported; use another model"
             )
         if "rope_theta" in rope:
             older[f"{ours}_rope_theta"] = rope["rope_theta"]
