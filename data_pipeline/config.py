@@ -33,13 +33,13 @@ from harp_jax.text.languages import primary
 
 SPLITS = ("auto", "pages", "sections")
 SOURCE: Fields = {
-    "source.format": Field("mediawiki", '"": detected from the content', ("", *FORMATS)),
-    "source.paths": Field((), "files or globs; also folders for html, wikiextractor and JSONL"),
+    "source.format": Field("mediawiki", 'format of the pages; "": detected from the content', ("", *FORMATS)),
+    "source.paths": Field((), "files or globs to read; also folders for html, wikiextractor and JSONL"),
     "source.index": Field(
         (), "mediawiki: indices of multistream dumps, one per dump; the workers then decompress in parallel"
     ),
     "source.base_url": Field(
-        "", "html: URL of the folder, for links written as whole URLs; relative links do not need it"
+        "", "html: URL of the folder, to recognise links written as absolute URLs; relative links do not need it"
     ),
     "source.split": Field(
         "auto",
@@ -47,10 +47,12 @@ SOURCE: Fields = {
         "links lead to one",
         SPLITS,
     ),
-    "source.exclude": Field((), "pages that are not read: patterns of ids (URLs, titles), such as `*/releaselog/*`"),
-    "source.redirects": Field((), "more redirects: files of `address<TAB>address`"),
+    "source.exclude": Field((), "pages to skip: patterns of ids (URLs, titles), such as `*/releaselog/*`"),
+    "source.redirects": Field((), "additional redirects: files of `address<TAB>address` lines"),
     "source.max_page_bytes": Field(
-        2 << 20, "MediaWiki's own limit; larger pages are counted and skipped", (1, 1 << 30)
+        2 << 20,
+        "largest page to read, by default MediaWiki's own limit; larger pages are counted and skipped",
+        (1, 1 << 30),
     ),
 }
 FIELDS: Fields = {
@@ -61,13 +63,13 @@ FIELDS: Fields = {
     ),
     "encoder_dtype": Field(
         "float32",
-        'of its matrix products; "bfloat16" is several times faster where the hardware supports it',
+        'precision of the encoder\'s matrix products; "bfloat16" is several times faster where the hardware supports it',
         ("float32", "bfloat16"),
     ),
-    "term_weights": Field("", "a finished term_weights/ directory of the same input, used instead of the encoder"),
-    "tasks": Field(HARP, f"any of {', '.join(TASKS)}"),
-    "seed": Field(0, "of all sampling", (-(1 << 62), 1 << 62)),
-    "min_article_words": Field(100, "shorter pages are dropped (section 4.1.1), sections below 5 words", (0, 1 << 30)),
+    "term_weights": Field("", "finished term_weights/ directory of the same input, used instead of the encoder"),
+    "tasks": Field(HARP, f"tasks to generate pairs for, any of {', '.join(TASKS)}"),
+    "seed": Field(0, "random seed of all sampling", (-(1 << 62), 1 << 62)),
+    "min_article_words": Field(100, "drop pages with fewer words (section 4.1.1), and sections below 5", (0, 1 << 30)),
     "exclude_destinations": Field(
         "", "file of titles or ids, one per line, that no pair may link to (judged documents)"
     ),
@@ -76,16 +78,16 @@ FIELDS: Fields = {
     ),
     "document_title": Field(False, "put the title before the destination's first section (it would leak RQP)"),
     "page_identity": Field(
-        "id", '"text": pages whose first sections are equal in lower case are one page', ("id", "text")
+        "id",
+        'what identifies a page; "text": pages whose first sections are equal in lower case are one page',
+        ("id", "text"),
     ),
     "language": Field(
         "",
-        "of the pages, such as de: sentences, stopwords; empty: that of <html lang>, the dump or the words of web pages, else en",
+        "language of the pages, such as de, for sentences and stopwords; empty: from <html lang>, the dump or the text, else en",
     ),
     "stopwords": Field("", "file with one word per line; empty: the function words of the language"),
-    "unit": Field(
-        "words", 'what is sampled; or "tokens", of which no stopword list has parts of words', ("words", "tokens")
-    ),
+    "unit": Field("words", 'unit to sample; with "tokens", parts of words are never stopwords', ("words", "tokens")),
     "query_length": Field(3.0, "λ of the Poisson distribution, truncated to at least 1 (Eq. 4)", (1e-3, 1000)),
     "anchor_row": Field(
         "span",
@@ -93,34 +95,35 @@ FIELDS: Fields = {
         ("span", "first_token"),
     ),
     "attention_scale": Field(
-        1.0, "factor of β; 12: attention summed over BERT-base's heads instead of averaged", (1e-6, 1e6)
+        1.0, "factor of β; 12 sums the attention of BERT-base's heads instead of averaging it", (1e-6, 1e6)
     ),
     "weighting": Field(
-        "softmax", 'over the words of the text (Eq. 3), or "normalised": β/Σβ', ("softmax", "normalised")
+        "softmax", '"softmax" over the words of the text (Eq. 3), or "normalised": β/Σβ', ("softmax", "normalised")
     ),
-    "temperature": Field(1.0, 'of "normalised": weights^(1/temperature); below 1 sharpens', (1e-3, 1e3)),
+    "temperature": Field(1.0, 'temperature of "normalised": weights^(1/temperature); below 1 sharpens', (1e-3, 1e3)),
     "sampling": Field(
         "paper",
-        'by the equations, or as the authors\' code ("official"): lengths int(N(λ, 1)), words with replacement and among them the '
-        "anchor's, which end the query; another length for S2; of an ambiguous anchor the first links of the corpus (QDM); a query "
-        "drawn for each side (ACM)",
+        'sample by the equations ("paper") or as the authors\' code ("official"): lengths are int(N(λ, 1)); words are drawn with '
+        "replacement, including the anchor's, which end the query; S2 has another length; an ambiguous anchor uses the first links "
+        "of the corpus (QDM); each side draws its own query (ACM)",
         ("paper", "official"),
     ),
     "text_pages": Field(
         "all",
-        'pages used by the controls, or "linked": those that links lead to, the documents of HARP',
+        'pages used by the controls: "all", or the "linked" ones, which are the documents of HARP',
         ("all", "linked"),
     ),
-    "max_query_tokens": Field(256, "only sentences (RDP) come close to it", (1, 1 << 20)),
-    "max_doc_tokens": Field(509, "of a document; longer ones are truncated", (1, 1 << 20)),
-    "validation_fraction": Field(0.01, "of the source pages", (0, 1 - 1e-9)),
+    "max_query_tokens": Field(256, "maximum tokens of a query; only sentences (RDP) come close to it", (1, 1 << 20)),
+    "max_doc_tokens": Field(509, "maximum tokens of a document; longer ones are truncated", (1, 1 << 20)),
+    "validation_fraction": Field(0.01, "fraction of the source pages held out for validation", (0, 1 - 1e-9)),
     "workers": Field(
         2,
-        "processes of the maps; each needs a few times the size of a bucket (about 200 MB for a 100 GB dump)",
+        "processes for the map stages; each needs a few times the size of a bucket (about 200 MB for a 100 GB dump)",
         (1, 1024),
     ),
     "memory_limit": Field(
-        "4GB", "of the joins, in addition to the idle workers; what exceeds it spills to the output directory"
+        "4GB",
+        "memory limit of the joins, in addition to the idle workers; what exceeds it spills to the output directory",
     ),
     "keep_work": Field(False, "keep the intermediate tables after the job"),
     **{name: field for task in TASKS.values() for name, field in task.fields.items()},
@@ -171,7 +174,7 @@ def fields() -> Fields:
 def plain(config: ConfigDict) -> Config:
     """The config as JSON holds it; raises InputError for invalid values, and for a config of another command."""
     if "source" not in config:
-        raise InputError("this config has no `source`: it is no generation config; use one of configs/data/")
+        raise InputError("this config has no `source`, so it is not a generation config; use one of configs/data/")
     c = json.loads(config.to_json_best_effort())
     check_values(c, fields())
     named = bool(c["tasks"]) and set(c["tasks"]) <= set(TASKS)
@@ -180,10 +183,10 @@ def plain(config: ConfigDict) -> Config:
         *_source_problems(c["source"]),
         "" if named else f"config.tasks {c['tasks']} must name one or more of {', '.join(TASKS)}",
         # With an encoder nothing may be tokenised, as for `harp anchors`.
-        "config.tokenizer is not set: a Hugging Face directory or a vocab.txt"
+        "config.tokenizer is not set; name a Hugging Face directory or a vocab.txt"
         if unweighed and not c["tokenizer"]
         else "",
-        'config.encoder is not set: a Hugging Face directory, a training workdir, "uniform" or "idf"'
+        'config.encoder is not set; name a Hugging Face directory, a training workdir, "uniform" or "idf"'
         if unweighed
         else "",
         "config.context_in_page draws without replacement; unset it, or config.sampling"
@@ -212,8 +215,8 @@ def plain_source(config: ConfigDict) -> dict[str, Any]:
 def _source_problems(source: dict[str, Any]) -> tuple[str, ...]:
     indexed = source["index"] and source["format"] != "mediawiki"
     return (
-        "" if source["paths"] else "config.source.paths is not set: the files to read",
-        "config.source.index is for multistream dumps, config.source.format=mediawiki" if indexed else "",
+        "" if source["paths"] else "config.source.paths is not set; name the files to read",
+        "config.source.index is only for multistream dumps (config.source.format=mediawiki)" if indexed else "",
     )
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def arguments_parser() -> ConfigParser:
     parser = ConfigParser(
         prog="python -m data_pipeline.main",
-        description="Generate pre-training pairs: hyperlinked pages to TFRecord shards and a manifest.\n"
+        description="Generate pre-training pairs: turn hyperlinked pages into TFRecord shards and a manifest.\n"
         "docs/fields.md lists all fields. `harp generate` and `python -m data_pipeline.main` are the same command.",
         example="harp generate --config=data/html:recommended --config.source.paths=\"('site',)\" \\\n"
         "    --config.tokenizer=all-MiniLM-L6-v2 --config.encoder=idf --output=pairs",
@@ -28,8 +28,8 @@ def arguments_parser() -> ConfigParser:
     parser.add_output(
         "--output", required=True, help="directory for shards and manifest; an unfinished job there resumes"
     )
-    parser.add_argument("--engine", default="local", choices=("local", "spark"), help="what runs the stages (local)")
-    parser.add_argument("--master", default="", help="Spark's master URL, or local[N] (config.workers cores here)")
+    parser.add_argument("--engine", default="local", choices=("local", "spark"), help="engine for the stages (local)")
+    parser.add_argument("--master", default="", help="Spark master URL, or local[N] (config.workers local cores)")
     return parser
 
 

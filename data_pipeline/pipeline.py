@@ -180,7 +180,7 @@ def _shards(engine: Engine) -> None:
     job = engine.job
     sizes = engine.query("SELECT task, split, CAST(SUM(size) AS BIGINT) FROM records GROUP BY task, split", ["records"])
     if not sizes:
-        raise InputError("the input produced no pair and no text; check config.source and config.min_article_words")
+        raise InputError("the input produced no pairs and no text; check config.source and config.min_article_words")
     splits = plan(sizes)
     write(job, "splits", 0, "plan", 0, table("splits", splits))
     engine.join("sharded", SHARDED_SQL, ["records", "splits"], partitioned=True)

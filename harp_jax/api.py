@@ -298,7 +298,7 @@ class Reranker:
     def rerank(self, query: str, documents: Sequence[str], windows: "Windows | None" = None) -> np.ndarray:
         """`predict` for one query: scores [documents] float32 in the given order."""
         if isinstance(documents, str):
-            raise InputError("documents is one string; pass a list of them")
+            raise InputError("documents is a single string; pass a list of strings")
         return self.predict([(query, document) for document in documents], windows)
 
     @classmethod

@@ -31,24 +31,32 @@ COUNT, WEIGHT, SHARE, STEPS = (1, 1 << 24), (0, 1e6), (0, 1), (0, 1 << 40)
 
 LOOP: Fields = {
     "accumulate": Field(1, "microbatches per batch, computed one after the other to save memory", (1, 1 << 16)),
-    "lanes": Field(8, "independent input streams; a multiple of the devices along data × fsdp", (1, 1 << 12)),
+    "lanes": Field(8, "independent input streams; a multiple of the number of devices along data × fsdp", (1, 1 << 12)),
     "window": Field(
-        1024, "groups of a lane shuffled and packed together; at most an epoch, where `epochs` counts", COUNT
+        1024,
+        "groups of a lane that are shuffled and packed together; at most an epoch, if `epochs` sets the length",
+        COUNT,
     ),
     "workers": Field(
         0,
-        "processes that read and pack, each some of the lanes, the same batches; 0: a thread of the training",
+        "processes that read and pack, each for some of the lanes, without changing the batches; 0: a thread of the training",
         (0, 1 << 10),
     ),
-    "learning_rate": Field(1e-4, "its maximum, after warmup", SHARE),
-    "schedule": Field("linear", "after warmup: to 0, or constant", ("linear", "constant")),
-    "warmup": Field(0.1, "fraction of the steps", SHARE),
-    "weight_decay": Field(0.0, "not applied to biases and layer norms", SHARE),
-    "mesh.data": Field(-1, "-1: all remaining devices, as many as share the lanes", (-1, 1 << 20)),
+    "learning_rate": Field(1e-4, "maximum learning rate, after warmup", SHARE),
+    "schedule": Field("linear", "learning rate after warmup: linearly to 0, or constant", ("linear", "constant")),
+    "warmup": Field(0.1, "warmup steps, as a fraction of all steps", SHARE),
+    "weight_decay": Field(0.0, "weight decay, not applied to biases and layer norms", SHARE),
+    "mesh.data": Field(
+        -1, "devices that share the lanes; -1: all remaining ones among which the lanes divide evenly", (-1, 1 << 20)
+    ),
     "mesh.fsdp": Field(1, "devices that share parameters and optimizer state", (1, 1 << 20)),
     "mesh.model": Field(1, "devices that share each layer's heads and hidden units", (1, 1 << 20)),
-    "prng": Field("threefry", '"rbg": faster dropout on TPU, but its bits depend on the sharding', ("threefry", "rbg")),
-    "seed": Field(0, "of parameters, order, masks and dropout", (0, (1 << 63) - 2)),
+    "prng": Field(
+        "threefry",
+        'random generator; "rbg": faster dropout on TPU, but its bits depend on the sharding',
+        ("threefry", "rbg"),
+    ),
+    "seed": Field(0, "random seed of parameters, order, masks and dropout", (0, (1 << 63) - 2)),
     "log_every": Field(50, "steps between lines of metrics", (1, 1 << 40)),
     "checkpoint_every": Field(1000, "steps between checkpoints; the two newest are kept", (1, 1 << 40)),
     "eval_every": Field(0, "steps between evaluations on held-out data; 0: never", STEPS),
@@ -56,32 +64,38 @@ LOOP: Fields = {
 
 ENCODER: Fields = {
     "init": Field("", "Hugging Face directory or training workdir whose parameters start the run; empty: from scratch"),
-    "tokenizer": Field("", "Hugging Face directory or vocab.txt; empty: the one of `init`"),
+    "tokenizer": Field("", "Hugging Face directory or vocab.txt; empty: that of `init`"),
     "model.model_type": Field(
-        "bert", "Hugging Face's name of the architecture, from scratch; `init` has its own shape"
+        "bert", "Hugging Face's name of the architecture to train from scratch; `init` has its own shape"
     ),
-    "model.layers": Field(12, "of the encoder", (1, 1000)),
-    "model.hidden": Field(768, "width; a multiple of heads", (1, 1 << 16)),
-    "model.heads": Field(12, "attention heads of a layer", (1, 1024)),
-    "model.max_positions": Field(512, "the longest sequence that the encoder can read", (8, 1 << 20)),
+    "model.layers": Field(12, "number of encoder layers", (1, 1000)),
+    "model.hidden": Field(768, "hidden size; a multiple of heads", (1, 1 << 16)),
+    "model.heads": Field(12, "attention heads per layer", (1, 1024)),
+    "model.max_positions": Field(512, "longest sequence that the encoder can read", (8, 1 << 20)),
     "model.initialisation": Field(
         "normal",
-        'from scratch; with "matching" small models without dropout learn to match words',
+        'initial weights from scratch; with "matching", small models without dropout learn to match words',
         ("normal", "matching"),
     ),
-    "model.dropout": Field(0.1, "of embeddings and layers' outputs", (0, 0.99)),
-    "model.attention_dropout": Field(0.0, "0: all attention implementations train the same model", (0, 0.99)),
+    "model.dropout": Field(0.1, "dropout rate of embeddings and layer outputs", (0, 0.99)),
+    "model.attention_dropout": Field(
+        0.0, "dropout rate of attention weights; with 0, all implementations train the same model", (0, 0.99)
+    ),
     "model.attention": Field(
         "auto",
-        'by backend and dtype; or "xla", "cudnn" (GPU, 16 bits), "splash" (TPU)',
+        'attention implementation; "auto": by backend and dtype; or "xla", "cudnn" (GPU, 16 bits), "splash" (TPU)',
         ("auto", "xla", "cudnn", "splash"),
     ),
-    "model.remat": Field("none", "less memory, more compute (`layers.rematerialised`)", ("none", "dots", "layer")),
+    "model.remat": Field(
+        "none",
+        "what to recompute, for less memory and more compute (`layers.rematerialised`)",
+        ("none", "dots", "layer"),
+    ),
     "row_length": Field(512, "tokens per packed row; also the maximum sequence length", (8, 1 << 20)),
     "dtype": Field(
         "float32",
-        'of the computation; parameters stay float32. "auto": bfloat16 on TPU, GPU and CPUs that multiply it (AMX, or '
-        "AVX512-BF16 of AMD), else float32",
+        'precision of the computation; parameters stay float32. "auto": bfloat16 on TPU, GPU and CPUs with AMX or '
+        "AMD's AVX512-BF16, else float32",
         ("auto", "float32", "bfloat16", "float16"),
     ),
 }
@@ -93,125 +107,138 @@ NEGATIVES = (1, 10_000)
 
 TEXT: Fields = {
     "docs": Field("", "documents"),
-    "fields": Field(("title", "url", "body"), "of a document, in this order"),
+    "fields": Field(("title", "url", "body"), "document fields to read, in this order"),
 }
 
 SELECT: Fields = {
     "select": Field(
         "",
-        'a measure such as "RR@10": select parameters by it, in fine-tuning on held-out training queries, in pre-training on '
+        'measure that selects the parameters, such as "RR@10": in fine-tuning on held-out training queries, in pre-training on '
         "`queries`; empty: the last",
     ),
-    "select_depth": Field(100, "candidates re-ranked for each of them", COUNT),
+    "select_depth": Field(100, "candidates to re-rank per query for `select`", COUNT),
 }
 
 JUDGED: Fields = {
     **TEXT,
-    "queries": Field("", "training queries; of pre-training those of `select`"),
-    "qrels": Field("", "their judgments"),
-    "candidates": Field("", "a TREC run: where negatives come from"),
-    "folds": Field("", "qid<TAB>fold"),
-    "train_folds": Field((), "empty: all queries"),
-    "train_queries": Field("", "a file whose lines begin with the query ids to train on; empty: all"),
+    "queries": Field("", "training queries; in pre-training, the queries for `select`"),
+    "qrels": Field("", "judgments of `queries`"),
+    "candidates": Field("", "TREC run from which negatives are drawn"),
+    "folds": Field("", "file of qid<TAB>fold lines"),
+    "train_folds": Field((), "folds to train on; empty: all queries"),
+    "train_queries": Field("", "file whose lines begin with the query ids to train on; empty: all"),
     # With them BM25's top 50 rank the positive above a negative in .489 of WikiPassageQA's training pairs, without them in .812;
     # each start of a training prints the share. On Cranfield's folds AP is higher without them: DRMM .279 (with: .224), KNRM .194
     # (.156), DUET .224 (.198), Conv-KNRM .154 (.135).
     "missed_positives": Field(
         False,
-        "also train on relevant documents that the candidates lack. Off: re-ranking never meets them, and they share fewer words "
-        "with the query than BM25's negatives do",
+        "also train on relevant documents that are not candidates. Off by default: re-ranking never sees them, and they share "
+        "fewer words with the query than BM25's negatives do",
     ),
     **SELECT,
-    "select_queries": Field(500, "maximum number held out, at most a tenth, grouped by relevant document", COUNT),
-    "steps": Field(0, "0: `epochs` over the training positives", STEPS),
+    "select_queries": Field(
+        500, "maximum number of queries held out for `select`, at most a tenth, grouped by relevant document", COUNT
+    ),
+    "steps": Field(0, "number of updates; 0: `epochs` over the training positives", STEPS),
 }
 
 OWN: Mapping[str, Fields] = {
     "pretrain": {
         **ENCODER,
-        "data": Field((), "output directories of the generation job"),
+        "data": Field((), "output directories of harp generate"),
         "tasks": Field(
             ("rqp", "qdm", "rdp", "acm"),
-            'any of the data; "mlm" is running text',
+            'tasks to train on, any of the data; "mlm" is running text',
         ),
         "task_sampling": Field(
-            "uniform", "over the tasks, as in the paper; or by their record counts", ("uniform", "proportional")
+            "uniform", "uniform over the tasks, as in the paper, or by their record counts", ("uniform", "proportional")
         ),
-        "pair_weight": Field(1.0, "of the pair losses; 0: the MLM-only control, on the same batches", WEIGHT),
+        "pair_weight": Field(1.0, "weight of the pair losses; 0: the MLM-only control, on the same batches", WEIGHT),
         "pair_loss": Field(
             "hinge",
-            '"softmax_margin" is that of the authors\' code; "lce": softmax over a positive and its negatives; "kl": '
-            'to the scores that harp teach added to the pairs; "lce_kl": the sum of both',
+            'loss of a pair. "softmax_margin": as in the authors\' code; "lce": softmax over a positive and its negatives; "kl": '
+            'divergence from the scores that harp teach added to the pairs; "lce_kl": the sum of both',
             ("hinge", "logistic", "softmax_margin", "lce", *TAUGHT_PAIRS),
         ),
         "pair_reduction": Field(
-            "mean", 'over all pairs of a batch; "sum": of the tasks\' means, as in Eq. 16', ("mean", "sum")
+            "mean", '"mean" over all pairs of a batch; "sum" of the tasks\' means, as in Eq. 16', ("mean", "sum")
         ),
-        "negatives": Field(1, "of a pair, the first ones of its record (config.hard_negatives of the job)", NEGATIVES),
-        "mlm_weight": Field(1.0, "0: nothing is masked or predicted", WEIGHT),
+        "negatives": Field(
+            1,
+            "negatives per pair, the first ones of its record (config.hard_negatives of the generation job)",
+            NEGATIVES,
+        ),
+        "mlm_weight": Field(1.0, "weight of the MLM loss; 0: nothing is masked or predicted", WEIGHT),
         "mlm_head_steps": Field(
-            300, "where `init` has no MLM head: train it alone for so long, the encoder frozen; 0: do not", STEPS
+            300, "if `init` has no MLM head, train one for this many steps with the encoder frozen; 0: do not", STEPS
         ),
-        "mlm_side": Field("document", "masking one of four query words hurts the pair", ("document", "query", "both")),
+        "mlm_side": Field(
+            "document", "where to mask; masking one of four query words hurts the pair", ("document", "query", "both")
+        ),
         "mlm_whole_words": Field(False, "mask all tokens of a word or none"),
-        "batch_pairs": Field(128, "on average; the number in a batch varies with packing", COUNT),
+        "batch_pairs": Field(128, "average number of pairs per batch; it varies with packing", COUNT),
         "batch_tokens": Field(
             0,
-            "end batches at this many real tokens (± half a pair), for every task alike; 0: use batch_pairs",
+            "end batches at this many real tokens (± half a pair), whatever the task; 0: use batch_pairs",
             (0, 1 << 30),
         ),
-        "eval_batches": Field(16, "batches of held-out data in an evaluation", COUNT),
+        "eval_batches": Field(16, "batches of held-out data per evaluation", COUNT),
         **TEXT,
         **{name: JUDGED[name] for name in ("queries", "qrels", "candidates")},
         **SELECT,
-        "steps": Field(100_000, "updates of the whole run", (1, 1 << 40)),
+        "steps": Field(100_000, "number of updates of the whole run", (1, 1 << 40)),
     },
     "finetune": {
         **ENCODER,
         **JUDGED,
-        "init_head": Field("fresh", "the paper keeps embeddings and attention layers only", ("fresh", "pretrained")),
-        "marks": Field((), "tokens before every query and every document; those of coarse-tuning, if it went before"),
-        "negatives": Field(7, "for each positive, drawn from the candidates", NEGATIVES),
+        "init_head": Field(
+            "fresh",
+            "where the score head comes from; the paper keeps only embeddings and attention layers",
+            ("fresh", "pretrained"),
+        ),
+        "marks": Field((), "tokens put before every query and every document; after coarse-tuning, use the same"),
+        "negatives": Field(7, "negatives per positive, drawn from the candidates", NEGATIVES),
         "rank_loss": Field(
             "bce",
-            'Eq. 18; "margin_mse" and "kl" (of the softmax over a group) distil `teacher`',
+            'ranking loss; "bce" is Eq. 18; "margin_mse" and "kl" (of the softmax over a group) distil `teacher`',
             (*RANK_LOSSES, *TAUGHT),
         ),
-        "teacher": Field("", "a TREC run whose scores of the candidates teach; candidates that it lacks are left out"),
-        "mqp_weight": Field(0.0, "of masked query prediction (SJTF), added to the ranking loss; 0: off", WEIGHT),
-        "batch_pairs": Field(128, "query-document pairs in a batch, on average", COUNT),
+        "teacher": Field("", "TREC run with the teacher's scores; candidates without a score are left out"),
+        "mqp_weight": Field(0.0, "weight of masked query prediction (SJTF), added to the ranking loss; 0: off", WEIGHT),
+        "batch_pairs": Field(128, "average number of query-document pairs per batch", COUNT),
         "learning_rate": LOOP["learning_rate"]._replace(default=1e-5),
         "epochs": Field(2.0, "passes over the training positives", WEIGHT),
     },
     "coarse_tune": {
         **ENCODER,
         **TEXT,
-        "clicks": Field("", "ORCAS: qid, query, docid, url"),
-        "sample": Field(0.08, "fraction of its pairs", SHARE),
+        "clicks": Field("", "click log in the format of ORCAS: qid, query, docid, url"),
+        "sample": Field(0.08, "fraction of the click log's pairs to use", SHARE),
         "documents_only": Field(
-            False, "the control: MLM on the clicked documents, without queries (continual pre-training)"
+            False, "control: MLM on the clicked documents without queries (continual pre-training)"
         ),
-        "marks": Field(("[unused0]", "[unused1]"), "[Q] and [D]"),
-        "batch_pairs": Field(80, "sequences in a batch, on average", COUNT),
+        "marks": Field(("[unused0]", "[unused1]"), "tokens that serve as [Q] and [D]"),
+        "batch_pairs": Field(80, "average number of sequences per batch", COUNT),
         "row_length": ENCODER["row_length"]._replace(default=256),
-        "learning_rate": Field(1e-3, "of bert-tiny", SHARE),
+        "learning_rate": Field(1e-3, "maximum learning rate, after warmup; for bert-tiny", SHARE),
         "weight_decay": LOOP["weight_decay"]._replace(default=0.01),
-        "steps": Field(0, "0: `epochs` over the pairs (or the documents)", STEPS),
+        "steps": Field(0, "number of updates; 0: `epochs` over the pairs (or the documents)", STEPS),
         "epochs": Field(4.0, "passes over the pairs", WEIGHT),
     },
     "neural_ir": {
         **JUDGED,
-        "model.name": Field("knrm", "the ranker", ("knrm", "conv_knrm", "drmm", "duet")),
-        "model.query_length": Field(20, "words; longer queries are truncated", (1, 1 << 16)),
-        "model.train_vectors": Field(True, "KNRM, Conv-KNRM; the vectors of DRMM are never trained"),
+        "model.name": Field("knrm", "neural ranker to train", ("knrm", "conv_knrm", "drmm", "duet")),
+        "model.query_length": Field(20, "words per query; longer queries are truncated", (1, 1 << 16)),
+        "model.train_vectors": Field(True, "train the word vectors of KNRM and Conv-KNRM; DRMM's are never trained"),
         "tokenizer": Field("", "directory of a vocabulary (`harp words`); empty: count the words of `docs`"),
         "vectors": Field(
-            "", "word vectors, a text file of word2vec or GloVe; empty: random vectors of 100 numbers; not for DUET"
+            "",
+            "text file of word vectors from word2vec or GloVe; empty: random vectors of 100 dimensions; not for DUET",
         ),
-        "row_length": Field(300, "words of a document; longer ones are truncated", (8, 1 << 20)),
-        "negatives": Field(4, "for each positive, drawn from the candidates again in every epoch", NEGATIVES),
-        "rank_loss": Field("hinge", "pairwise, or of the group", RANK_LOSSES),
-        "batch_pairs": Field(64, "(query, positive, negative) triples in a batch", COUNT),
+        "row_length": Field(300, "words per document; longer ones are truncated", (8, 1 << 20)),
+        "negatives": Field(4, "negatives per positive, drawn anew from the candidates in every epoch", NEGATIVES),
+        "rank_loss": Field("hinge", "ranking loss, pairwise or over the group", RANK_LOSSES),
+        "batch_pairs": Field(64, "(query, positive, negative) triples per batch", COUNT),
         "learning_rate": LOOP["learning_rate"]._replace(default=1e-3),
         "lanes": LOOP["lanes"]._replace(default=1),
         "window": LOOP["window"]._replace(default=256),
@@ -222,18 +249,20 @@ OWN: Mapping[str, Fields] = {
 
 LINKLEARN: Fields = {
     "docs": Field((), "linked documents, JSONL; documents without links may be in separate files"),
-    "redirects": Field((), "alias<TAB>id"),
-    "language": Field("en", "of stems and stopwords, such as de; empty: none"),
-    "pair_loss": Field("hinge", "or RankNet's cross-entropy", ("hinge", "logistic")),
-    "negatives": Field(15, "unlinked documents for each linked one", NEGATIVES),
+    "redirects": Field((), "files of alias<TAB>id lines"),
+    "language": Field("en", "language for stemming and stopwords, such as de; empty: none"),
+    "pair_loss": Field("hinge", "hinge loss, or RankNet's logistic cross-entropy", ("hinge", "logistic")),
+    "negatives": Field(15, "unlinked documents per linked one", NEGATIVES),
     "negatives_from": Field(
-        "uniform", 'as in the paper; "linked": in proportion to links, against popularity', ("uniform", "linked")
+        "uniform",
+        '"uniform": as in the paper; "linked": in proportion to links, to offset popularity',
+        ("uniform", "linked"),
     ),
-    "learning_rate": Field(3e-3, "of Adam", WEIGHT),
-    "steps": Field(10_000, "updates, at most", STEPS),
+    "learning_rate": Field(3e-3, "learning rate of Adam", WEIGHT),
+    "steps": Field(10_000, "maximum number of updates", STEPS),
     "eval_every": Field(250, "steps between evaluations on held-out documents", (1, 1 << 40)),
-    "ranking_svm_constraints": Field(0, "also train Ranking SVM, on this many constraints; 0: do not", (0, 1 << 24)),
-    "seed": Field(0, "of parameters and sampling", (0, (1 << 63) - 2)),
+    "ranking_svm_constraints": Field(0, "also train a Ranking SVM, on this many constraints; 0: do not", (0, 1 << 24)),
+    "seed": Field(0, "random seed of parameters and sampling", (0, (1 << 63) - 2)),
 }
 
 FIELDS: Mapping[str, Fields] = {**{stage: {**LOOP, **own} for stage, own in OWN.items()}, "linklearn": LINKLEARN}
@@ -319,7 +348,7 @@ def check_names(config: ConfigDict, names: Iterable[str], where: str, prefix: st
     unknown = [f"{prefix}{name} {_explained(name, known)}" for name in names if name not in known]
     if unknown:
         kind = f"the stage {config.stage}" if "stage" in config else "a generation job" if "source" in config else ""
-        raise InputError(f"{where}: no field of {kind or 'this config'}: {', '.join(unknown)}; check the names")
+        raise InputError(f"{where}: {kind or 'this config'} has no field {', '.join(unknown)}; check the names")
 
 
 def _explained(name: str, known: set[str]) -> str:
@@ -327,7 +356,7 @@ def _explained(name: str, known: set[str]) -> str:
     near = difflib.get_close_matches(name, known, 1)
     said = [f"belongs to {', '.join(homes)}"] if homes else []
     said += [f"did you mean {near[0]}?"] if near else []
-    return f"({'; '.join(said)})" if said else "(of no stage)"
+    return f"({'; '.join(said)})" if said else "(in no stage)"
 
 
 def check_values(config: Mapping[str, Any], fields: Fields) -> None:
@@ -361,14 +390,14 @@ def check_training(config: ConfigDict) -> None:
             stage == "finetune" and (config.rank_loss in TAUGHT) != bool(config.teacher),
             "teacher is a run that rank_loss=margin_mse and kl learn from: set both or neither",
         ),
-        (not config.steps and not config.epochs, "steps=0 and --config.epochs=0: set either"),
+        (not config.steps and not config.epochs, "steps=0 and --config.epochs=0: set one of them"),
         (
             stage == "coarse_tune" and config.eval_every,
             f"eval_every={config.eval_every}: coarse-tuning holds nothing out to evaluate on; set it to 0",
         ),
         (
             stage in ("finetune", "neural_ir") and config.eval_every and not config.select,
-            f"eval_every={config.eval_every}: queries are held out for `select` alone; "
+            f"eval_every={config.eval_every}: queries are held out only for `select`; "
             "set --config.select=RR@10, or eval_every to 0",
         ),
         (stage == "pretrain" and not config.tasks, "tasks=(): name at least one task"),

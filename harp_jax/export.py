@@ -19,41 +19,40 @@ def arguments_parser() -> Parser:
         example="harp export --workdir=runs/ranker --output=ranker\n"
         "  harp export --encoder=all-MiniLM-L6-v2 --layers=3 --output=start",
     )
-    parser.add_input("--workdir", default="", help="training workdir; its newest checkpoint that verifies is used")
+    parser.add_input("--workdir", default="", help="training workdir, whose newest valid checkpoint is exported")
     parser.add_input(
-        "--encoder", model=True, default="", help="instead: Hugging Face directory, of which --layers are kept"
+        "--encoder",
+        model=True,
+        default="",
+        help="instead of --workdir: Hugging Face encoder whose first layers are exported",
     )
-    parser.add_argument(
-        "--layers", type=count, default=0, help="of --encoder that are written, the first ones, no heads"
-    )
-    parser.add_argument(
-        "--sha256", default="", help="refuse another model.safetensors of --encoder than the one with this hash"
-    )
-    parser.add_output("--output", required=True, help="directory to write; an earlier export there is replaced")
+    parser.add_argument("--layers", type=count, default=0, help="first layers of --encoder to export, without heads")
+    parser.add_argument("--sha256", default="", help="fail unless the model.safetensors of --encoder has this hash")
+    parser.add_output("--output", required=True, help="directory to write; replaces an earlier export there")
     parser.add_argument(
         "--ranker",
         action="store_true",
-        help="leave out the heads of pre-training, which servers refuse to load (always so after fine-tuning or mlm_weight=0)",
+        help="leave out the pre-training heads, which servers refuse to load (always done after fine-tuning or mlm_weight=0)",
     )
     parser.add_argument(
         "--format",
         action="append",
         default=[],
         choices=("onnx", "openvino"),
-        help="add the ranker for ONNX Runtime or OpenVINO; several times",
+        help="also write the ranker for ONNX Runtime or OpenVINO; repeatable",
     )
-    parser.add_argument("--int8", action="store_true", help="add it in int8 too")
+    parser.add_argument("--int8", action="store_true", help="with --format: also write it in int8")
     parser.add_argument(
-        "--calibration", default="", help="query<TAB>document lines whose ranges int8 keeps (--format=openvino)"
+        "--calibration", default="", help="file of query<TAB>document lines to calibrate int8 on (--format=openvino)"
     )
-    parser.add_argument("--license", default="", help="licence of the model for its card, such as apache-2.0")
-    parser.add_argument("--language", default="", help="language code for its card, such as en")
-    parser.add_argument("--base_model", default="", help="the model it was started from, by its name on the Hub")
-    parser.add_argument("--dataset", action="append", default=[], help="a data set for its card; several times")
-    parser.add_argument("--results", default="", help="figures for its card: the file of harp evaluate --per_query")
-    parser.add_argument("--system", default="", help="the run of --results that is this model (where it has several)")
-    parser.add_argument("--baseline", default="", help="the run of --results to compare it with, such as BM25")
-    parser.add_argument("--evaluated_on", default="", help="name of the queries of --results")
+    parser.add_argument("--license", default="", help="license for the model card, such as apache-2.0")
+    parser.add_argument("--language", default="", help="language code for the model card, such as en")
+    parser.add_argument("--base_model", default="", help="model that training started from, by its name on the Hub")
+    parser.add_argument("--dataset", action="append", default=[], help="data set for the model card; repeatable")
+    parser.add_argument("--results", default="", help="figures for the model card, from harp evaluate --per_query")
+    parser.add_argument("--system", default="", help="run in --results that this model produced (if there are several)")
+    parser.add_argument("--baseline", default="", help="run in --results to compare it with, such as BM25")
+    parser.add_argument("--evaluated_on", default="", help="name of the query set in --results")
     return parser
 
 
@@ -68,9 +67,9 @@ def main(arguments: argparse.Namespace) -> None:
         (given not in ([True, False, False], [False, True, True]), "give --workdir, or --encoder with --layers"),
         (
             arguments.encoder and more,
-            f"leave out {', '.join(more)}: of --encoder the first layers are written, and nothing else",
+            f"leave out {', '.join(more)}: --encoder exports only its first layers",
         ),
-        (arguments.workdir and arguments.sha256, "--sha256 is of --encoder; leave it out"),
+        (arguments.workdir and arguments.sha256, "--sha256 is only for --encoder; leave it out"),
         (
             (arguments.system or arguments.baseline or arguments.evaluated_on) and not arguments.results,
             "--system, --baseline and --evaluated_on describe --results; add it, or leave them out",

@@ -31,10 +31,12 @@ def arguments_parser() -> ConfigParser:
     )
     parser.add_argument("--largest", action="store_true", help="with --dry_run: find the largest batch that fits")
     parser.add_argument(
-        "--topology", default="", help="devices of the dry run, such as h100:8 or v3:2x2 (default: local)"
+        "--topology", default="", help="devices for --dry_run, such as h100:8 or v3:2x2 (default: local)"
     )
     parser.add_argument(
-        "--coordinator", default="", help="of several processes: HOST:PORT of process 0; auto on TPU pods and Slurm"
+        "--coordinator",
+        default="",
+        help="HOST:PORT of process 0, to train in several processes; auto on TPU pods and Slurm",
     )
     parser.add_argument(
         "--processes", type=positive, default=1, help="number of processes, with --coordinator (default 1)"
@@ -49,7 +51,7 @@ def main(args: argparse.Namespace) -> None:
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     logging.getLogger("harp_jax").setLevel(logging.INFO)
     if (args.largest or args.topology) and not args.dry_run:
-        raise InputError("--largest and --topology are of a dry run; add --dry_run")
+        raise InputError("--largest and --topology are only for dry runs; add --dry_run")
     if (args.processes > 1 or args.process) and args.coordinator in ("", "auto"):
         raise InputError("--processes and --process need --coordinator=HOST:PORT")
     if args.dry_run:

@@ -96,7 +96,7 @@ def test_a_ranker_is_fitted_to_labels_in_memory(place, tmp_path, monkeypatch):
     selected = {"select": "RR@10", "eval_every": 1}
     model.fit(queries, qrels, docs, str(tmp_path / "selected"), **changes, **selected)
     assert sorted(os.listdir(tmp_path)) == ["cache", "fitted", "selected"]
-    with pytest.raises(hj.InputError, match="no field of the stage finetune: no_field"):
+    with pytest.raises(hj.InputError, match="the stage finetune has no field no_field"):
         model.fit(queries, qrels, docs, str(tmp_path / "other"), no_field=1)
 
 

@@ -60,7 +60,7 @@ def test_any_other_name_is_written(tmp_path):
     [
         ("pipe", None, "is a device, a pipe or a socket"), ("/dev/zero", None, "is a device"),
         ("bomb.gz", gzip.compress(b"one\n" + b"x" * (2 << 20)), "line 2: longer than 1 MiB"),
-        ("docs.jsonl.zst", b"\x28\xb5\x2f\xfd\x00", ".zst is not decompressed here"),
+        ("docs.jsonl.zst", b"\x28\xb5\x2f\xfd\x00", ".zst is not supported"),
         ("run", b"q1 Q0 d1 1 2.0 a\rq1 Q0 d2 2 1.0 a\r", "line 1: a carriage return"),
     ],
 )  # fmt: skip

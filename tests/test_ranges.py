@@ -64,5 +64,5 @@ def test_a_config_of_another_command_is_refused():
         for config in (generation(), defaults.linklearn()):
             with pytest.raises(InputError, match="the config's stage is ''"):
                 run(config)
-    with pytest.raises(InputError, match="it is no generation config"):
+    with pytest.raises(InputError, match="it is not a generation config"):
         plain(defaults.pretrain())

@@ -54,7 +54,7 @@ def write_anchors(config: ConfigDict, output: str) -> Summary:
                 documents += docid != previous
                 previous, written, links = docid, written + 1, links + n
             if not written:
-                raise InputError("the sources have no link between their pages; check config.source")
+                raise InputError("the sources have no links between their pages; check config.source")
         return Summary(documents, written, links, link_graph.dropped_counts(running, with_links=True))
 
 

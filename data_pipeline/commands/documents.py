@@ -117,8 +117,10 @@ def arguments_parser() -> Parser:
     )
     parser.add_input("pages", help="folder or file; its format is detected")
     parser.add_output("--output", required=True, help="the JSONL file to write")
-    parser.add_argument("--format", default="", choices=("", *formats.FORMATS), help="of the pages, if detection fails")
-    parser.add_argument("--base_url", default="", help="where the folder is served; without it ids are file:///PATH")
+    parser.add_argument("--format", default="", choices=("", *formats.FORMATS), help="page format, if detection fails")
+    parser.add_argument(
+        "--base_url", default="", help="URL where the folder is served; without it, ids are file:///PATH"
+    )
     return parser
 
 

@@ -74,7 +74,7 @@ def check(directory: str, manifest: Manifest) -> None:
             shard.check_size()
             shard.check_content()
             if (records := sum(1 for _ in tf.data.TFRecordDataset(shard.path))) != shard.records:
-                problems.append(f"{shard.path} holds {records} records, the manifest says {shard.records}")
+                problems.append(f"{shard.path} holds {records} records, but the manifest says {shard.records}")
     if problems:
         raise InputError(f"{directory}: {min(problems)}; {AGAIN}")
 
@@ -139,7 +139,7 @@ def arguments_parser() -> Parser:
         example="harp inspect pairs --examples=2",
     )
     parser.add_argument("directory", help="output directory of a generation job")
-    parser.add_argument("--examples", type=count, default=5, help="decoded records of each task (5)")
+    parser.add_argument("--examples", type=count, default=5, help="decoded records to print per task (5)")
     return parser
 
 

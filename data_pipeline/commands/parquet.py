@@ -74,7 +74,7 @@ def _pairs(shard: Shard, task: str, tokenizer: Tokenizer) -> Iterator[Columns]:
             yield {"document": documents, "positive": queries, "negative": other_queries}
         else:
             raise InputError(
-                f"{shard.path}: its pairs share neither all queries nor all documents, so no triplet holds them"
+                f"{shard.path}: the two sides of its pairs share neither query nor document, so they form no triplets"
             )
 
 
@@ -114,7 +114,7 @@ def arguments_parser() -> Parser:
         example="harp parquet --data=pairs --output=pairs_parquet",
     )
     parser.add_argument("--data", required=True, help="output directory of harp generate")
-    parser.add_argument("--tokenizer", default="", help="of --data, where it is no longer at its path")
+    parser.add_argument("--tokenizer", default="", help="tokenizer of --data, if it has moved since harp generate")
     parser.add_output("--output", required=True, help="folder to write")
     return parser
 

@@ -306,14 +306,18 @@ def write(output: str, count: int, seed: int, informative: bool = True, language
 def arguments_parser() -> Parser:
     parser = Parser(
         prog="harp sample-wiki",
-        description="Write a small invented wiki with documents, queries, judgments and folds; for trials and the demo.",
+        description="Write a small invented wiki with documents, queries, judgments and folds, for trials and the demo.",
         example="harp sample-wiki --output=wiki --pages=400",
     )
     parser.add_output("--output", required=True, help="directory for the dump and the six text files")
-    parser.add_argument("--pages", type=positive, default=400, help="articles (400)")
-    parser.add_argument("--seed", type=count, default=0, help="the same seed writes the same bytes (0)")
-    parser.add_argument("--language", choices=sorted(LANGUAGES), default="en", help="of the pages and questions (en)")
-    parser.add_argument("--uninformative_links", action="store_true", help="the control: links state random facts")
+    parser.add_argument("--pages", type=positive, default=400, help="number of articles (400)")
+    parser.add_argument("--seed", type=count, default=0, help="random seed; the same seed writes the same bytes (0)")
+    parser.add_argument(
+        "--language", choices=sorted(LANGUAGES), default="en", help="language of pages and questions (en)"
+    )
+    parser.add_argument(
+        "--uninformative_links", action="store_true", help="make links state random facts, as a control"
+    )
     return parser
 
 

@@ -309,14 +309,14 @@ def _share(part: int, whole: int) -> str:
 def arguments_parser() -> ConfigParser:
     parser = ConfigParser(
         prog="harp survey",
-        description="Read the links of a site: documents, anchor texts, and anchors of held-out pages as test queries.",
+        description="Read the links of a site; write its documents, anchor texts, and anchors of held-out pages as test queries.",
         example="harp survey --config=data/site --config.source.paths=\"('site/',)\" --output=survey",
     )
     parser.add_output("--output", required=True, help=f"directory for {', '.join(WRITTEN)}")
     parser.add_argument(
-        "--max_queries", type=positive, default=300, help="anchor texts that become queries, at most (300)"
+        "--max_queries", type=positive, default=300, help="maximum number of anchor texts to use as queries (300)"
     )
-    parser.add_argument("--context_words", type=count, default=0, help="words of the anchor's sentence in a query (0)")
+    parser.add_argument("--context_words", type=count, default=0, help="words of its sentence to add to an anchor (0)")
     return parser
 
 

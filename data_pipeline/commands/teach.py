@@ -84,7 +84,7 @@ def _claim(output: str, settings: dict[str, Any]) -> None:
     path = os.path.join(output, SETTINGS)
     if os.path.exists(path):
         if read_json(path) != settings:
-            raise InputError(f"{output} has pairs with other scores ({path}); use another --output")
+            raise InputError(f"{output} has pairs scored with other settings ({path}); use another --output")
     elif os.listdir(output):
         raise InputError(f"{output} is not empty; use another --output")
     with replacing(path) as file:
@@ -161,7 +161,8 @@ def chosen(positive: float, negatives: list[float], drop_above: bool, hardest: i
 def arguments_parser() -> Parser:
     parser = Parser(
         prog="harp teach",
-        description="Add a ranker's scores to the pairs of a finished job: a teacher (--config.pair_loss=lce_kl), hard negatives.",
+        description="Add a ranker's scores to the pairs of a finished job, as a teacher (--config.pair_loss=lce_kl) or for hard "
+        "negatives.",
         example="harp teach pairs --model=ranker --drop_above --hardest=7 --output=taught",
     )
     parser.add_argument("pairs", help="output directory of a generation job")
@@ -169,20 +170,22 @@ def arguments_parser() -> Parser:
         "--model",
         required=True,
         nargs="+",
-        help="a re-ranker, or with --cosine an encoder; of several the mean of the scores",
+        help="re-ranker, or encoder with --cosine; the scores of several are averaged",
     )
     parser.add_argument("--cosine", action="store_true", help="score by the cosine of the encoder's embeddings")
     parser.add_argument("--drop_above", action="store_true", help="leave out negatives that score above the positive")
-    parser.add_argument("--hardest", type=count, default=0, help="keep this many of the best-scored negatives (0: all)")
-    parser.add_argument("--max_length", type=positive, default=None, help="tokens of a sequence (the model's)")
+    parser.add_argument(
+        "--hardest", type=count, default=0, help="keep only this many negatives, those with the highest scores (0: all)"
+    )
+    parser.add_argument("--max_length", type=positive, default=None, help="maximum tokens per sequence (the model's)")
     parser.add_argument(
         "--temperature",
         type=float,
         default=None,
-        help="what scores are divided by (1; with --cosine 0.05, as encoders are trained)",
+        help="divide the scores by this (1; with --cosine 0.05, as in encoder training)",
     )
-    parser.add_argument("--dtype", default="float32", help="of the computation (float32)")
-    parser.add_output("--output", required=True, help="directory of the pairs with scores")
+    parser.add_argument("--dtype", default="float32", help="precision of the computation (float32)")
+    parser.add_output("--output", required=True, help="directory for the pairs with scores")
     return parser
 
 

@@ -154,9 +154,11 @@ def arguments_parser() -> ConfigParser:
         "--kind",
         default="auto",
         choices=("auto", *KINDS),
-        help="auto: unigram for languages without spaces between words, else wordpiece (auto)",
+        help="type of vocabulary; auto: unigram for languages without spaces between words, else wordpiece (auto)",
     )
-    parser.add_argument("--size", type=positive, default=8000, help="tokens, the five special ones included (8000)")
+    parser.add_argument(
+        "--size", type=positive, default=8000, help="number of tokens, with the five special ones (8000)"
+    )
     return parser
 
 

@@ -168,7 +168,7 @@ class LocalEngine:
             raise
         except duckdb.OutOfMemoryException as error:
             raise InputError(
-                f"config.memory_limit={self.memory_limit} is too little for the join {stage!r}; raise it and run the command "
+                f"config.memory_limit={self.memory_limit} is too small for the join {stage!r}; raise it and run the command "
                 "again: it resumes"
             ) from error
 

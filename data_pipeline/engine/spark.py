@@ -106,8 +106,8 @@ class SparkEngine:
             session = builder.getOrCreate()
         except Exception as error:
             raise InputError(
-                f"Spark does not start with --master={self.master} ({_first_line(error)}); "
-                "it needs Java 17 (JAVA_HOME) and a master that can be reached"
+                f"Spark did not start with --master={self.master} ({_first_line(error)}); "
+                "it needs Java 17 (JAVA_HOME) and a reachable master"
             ) from error
         session.sparkContext.setLogLevel("ERROR")
         return session

@@ -134,7 +134,7 @@ def _check_present(job: Job, names: Iterable[str]) -> None:
         table, _, file = name.partition(os.sep)
         path = os.path.join(place(job, table), file)
         if file and not os.path.exists(path):
-            raise InputError(f"{path} is missing, which a finished stage wrote; {DAMAGED.format(work=job['work'])}")
+            raise InputError(f"{path}, which a finished stage wrote, is missing; {DAMAGED.format(work=job['work'])}")
 
 
 def place(job: Job, name: str) -> str:
@@ -188,9 +188,7 @@ def claim(work: str, output: str) -> IO[str]:
     Raises InputError for a directory of this name that the command did not make, and while another process works there.
     """
     if os.path.isdir(work) and os.listdir(work) and not os.path.exists(os.path.join(work, LOCK)):
-        raise InputError(
-            f"{work} is needed as a work directory and holds other files; move it, or choose another --output"
-        )
+        raise InputError(f"{work} is needed as a work directory but holds other files; move it or use another --output")
     busy = f"another process is writing to {output}; wait for it, or choose another --output"
     lock = locked(os.path.join(work, LOCK), busy)
     _empty(work)

@@ -112,7 +112,7 @@ def format_of_content(path: str) -> str:
         known = [kind for kind in [_kind(path)] if kind]
     if not known:
         raise InputError(
-            f"{path}: neither HTML, WARC, a MediaWiki dump nor JSON lines; name the pages, or choose a format with --format"
+            f"{path} is not HTML, WARC, a MediaWiki dump or JSON lines; name the pages, or choose a format with --format"
         )
     if os.path.isdir(path) and known[0] in ("warc", "mediawiki"):
         raise InputError(f"{path} is a folder of {known[0]} files; name the files, as in '{path}/*.gz'")

@@ -87,7 +87,7 @@ def _base_url(source: Source) -> str:
     known = base in ("http://", "https://") or ("//" in base and urls.address(base) is not None)
     if not known or re.search(r"[?#\s]", base):
         raise InputError(
-            f"config.source.base_url {base!r} is not a URL without query and fragment; write https://host/path/"
+            f"config.source.base_url {base!r} must be a URL without query or fragment; write https://host/path/"
         )
     return base if base.endswith("/") else base + "/"
 

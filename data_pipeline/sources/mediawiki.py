@@ -305,7 +305,7 @@ def _intact(blocks: list[Block], max_page_bytes: int, dropped: list[Dropped]) ->
         pages = sum(payload.pages.count(b"<page>") + len(payload.too_large) for payload in found)
         if pages != len(block.titles):
             raise InputError(
-                f"the index names {len(block.titles)} pages at {where}, there are {pages}; download both again"
+                f"the index names {len(block.titles)} pages at {where}, but there are {pages}; download both again"
             )
         yield from found
 

@@ -155,7 +155,7 @@ def _compressed(file: IO[bytes]) -> Iterator[Record]:
             begin += data[: _HEAD_BYTES - len(begin)]
         head, length = _head(begin)
         if not 0 <= size - len(head) - length <= 4:
-            raise ValueError("a gzip member contains not exactly one record; recompress the file record by record")
+            raise ValueError("a gzip member does not contain exactly one record; recompress the file record by record")
         yield Record(start, start + consumed, size, bool(_PAGE_TYPE.search(head)))
         start += consumed
 

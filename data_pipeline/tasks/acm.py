@@ -25,10 +25,10 @@ from harp_jax.config import Field
 FIELDS = {
     "acm_negative": Field(
         "linked",
-        'any link destination, one of similar "in_links", or any page of the "corpus"',
+        'negatives: any link destination, one of similar "in_links", or any page of the "corpus"',
         ("linked", "in_links", "corpus"),
     ),
-    "acm_exclude_colinked": Field(True, "no negative that occurs with P1 in the links of one sentence"),
+    "acm_exclude_colinked": Field(True, "exclude negatives that occur with P1 in the links of one sentence"),
 }
 DRAWS = 8  # candidates for a negative; the first that is not co-linked is used
 

@@ -22,7 +22,7 @@ STYLES = ("sampled", "anchor", "short", "window", "sentence")
 FIELDS = {
     "adp_queries": Field(
         ("sampled",),
-        'one drawn for each link: "sampled": S1, sampled words like RQP\'s; the "anchor" alone; with one or two words beside it '
+        'query styles, one drawn per link: "sampled": S1, sampled as in RQP; the "anchor" alone; with one or two words around it '
         '("short"), six on average ("window"), or up to thirty ("sentence")',
         STYLES,
     ),

@@ -24,11 +24,13 @@ from harp_jax.text.languages import ENGLISH
 FIELDS = {
     "negative_search": Field(
         "tokens",
-        'BM25 finds hard negatives by the anchor\'s tokens, or by its "words" without stopwords: more of them share a word with it '
-        "(.89 instead of .73 on Wikipedia), and questions are ranked .02 worse after 240 updates",
+        'BM25 finds hard negatives by the anchor\'s tokens, or by its "words" without stopwords: then more share a word with it '
+        "(.89 instead of .73 on Wikipedia), but questions are ranked .02 worse after 240 updates",
         ("tokens", "words"),
     ),
-    "hard_negatives": Field(1, "of a pair whose negatives BM25 finds; training reads the first ones", (1, 100)),
+    "hard_negatives": Field(
+        1, "negatives per pair, for tasks whose negatives BM25 finds; training reads the first ones", (1, 100)
+    ),
 }
 SLICE = 20_000  # pages that BM25 searches for a negative: a larger slice has harder ones, and more true answers
 # Negatives are drawn from this many pages, or from three times their number.

@@ -30,7 +30,7 @@ from harp_jax.config import Field
 FIELDS = {
     "prop_distribution": Field(
         "query_likelihood",
-        'with Dirichlet smoothing (PROP), or "contrastive" (B-PROP)',
+        'query likelihood with Dirichlet smoothing (PROP), or "contrastive" (B-PROP)',
         ("query_likelihood", "contrastive"),
     )
 }

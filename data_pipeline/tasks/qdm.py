@@ -13,10 +13,12 @@ from harp_jax.config import Field
 
 FIELDS = {
     "qdm_positives": Field(
-        10, "at most this many occurrences of an ambiguous anchor text become pairs; 0: all", (0, 1 << 20)
+        10, "maximum occurrences of an ambiguous anchor text to make into pairs; 0: all", (0, 1 << 20)
     ),
     "qdm_negative": Field(
-        "uniform", 'over the anchor\'s other destinations, or weighted by "occurrence"', ("uniform", "occurrence")
+        "uniform",
+        'negatives: "uniform" over the anchor\'s other destinations, or weighted by "occurrence"',
+        ("uniform", "occurrence"),
     ),
 }
 

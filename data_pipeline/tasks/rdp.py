@@ -17,7 +17,7 @@ FIELDS = {
     ),
     "rdp_pairs": Field(
         "sampled",
-        'two anchors by Eq. 11; or "all" pairs of a sentence, ties and equal destinations among them, of an anchor text\'s first '
+        'two anchors by Eq. 11, or "all" pairs of a sentence, including ties and equal destinations, of an anchor text\'s first '
         "occurrence (the authors' code)",
         ("sampled", "all"),
     ),

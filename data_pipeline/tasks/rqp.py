@@ -71,7 +71,7 @@ def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Gen
 
 FIELDS = {
     "context_in_page": Field(
-        False, "RQP: sample S1's context from words of P only; else a word absent from P identifies S1"
+        False, "RQP: sample S1's context only from words of P; otherwise a word absent from P identifies S1"
     ),
 }
 TASK = Task("rqp", reads="sentences", needs=lambda c: {LINKS, SENTENCES}, fields=FIELDS, requests=requests, sides=sides)

@@ -146,7 +146,7 @@ class Encoder:
         theirs = load_tokenizer(tokenizer_of(path))
         if theirs.sha256 != tokenizer.sha256 or shape.vocab_size < tokenizer.size:
             raise InputError(
-                f"the vocabulary of encoder {path} ({theirs.size} tokens) is not that of config.tokenizer "
+                f"the vocabulary of encoder {path} ({theirs.size} tokens) differs from that of config.tokenizer "
                 f"({tokenizer.size} tokens); use the encoder's own tokenizer"
             )
         devices = devices or jax.local_devices()

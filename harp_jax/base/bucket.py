@@ -31,7 +31,7 @@ def is_bucket(path: str) -> bool:
 def remote(path: str) -> Any:
     """The epath of a path in a bucket. InputError for another store than Google's, and without gcsfs."""
     if not path.startswith(SCHEME):
-        raise InputError(f"{path}: of buckets only gs:// is supported; mount the bucket, or use a local path")
+        raise InputError(f"{path}: only gs:// buckets are supported; mount the bucket, or use a local path")
     with needs(path, "gcsfs", "gcs"):
         import gcsfs  # noqa: F401
     import fsspec

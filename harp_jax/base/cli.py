@@ -154,7 +154,7 @@ class ConfigParser(Parser):
 
     def __init__(self, *, prog: str, description: str, example: str) -> None:
         super().__init__(prog=prog, description=description, example=example)
-        what = "config file with get_config(), or its name below configs/; append :PRESET to choose a preset"
+        what = "config file with get_config(), or the name of one in configs/; append :PRESET to choose a preset"
         self.add_argument("--config", required=True, metavar="FILE[:PRESET]", help=what)
         self.add_argument(
             "--config.FIELD", dest="_", metavar="VALUE", help="override a config field; quote tuples: \"('a',)\""

@@ -31,7 +31,7 @@ def how_to_fetch(path: str) -> str:
         return ""
     name = path.rstrip("/")
     folder = name.rpartition("/")[2]
-    return f"; a model of the Hugging Face Hub is fetched with `hf download {name} --local-dir {folder}`: name the folder {folder}"
+    return f"; to use a model from the Hugging Face Hub, run `hf download {name} --local-dir {folder}` and name the folder {folder}"
 
 
 class Terminated(InputError):

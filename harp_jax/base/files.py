@@ -49,9 +49,7 @@ def open_bytes(path: str) -> IO[bytes]:
     check_readable(path, pipes=True)
     suffix = os.path.splitext(path)[1]
     if suffix in _UNREAD:
-        raise InputError(
-            f"cannot read {path}: {suffix} is not decompressed here; decompress it, or write .gz, .bz2 or .xz"
-        )
+        raise InputError(f"cannot read {path}: {suffix} is not supported; decompress it, or write .gz, .bz2 or .xz")
     return _OPENERS.get(suffix, open)(path, "rb")  # type: ignore[operator, return-value]
 
 
@@ -115,7 +113,7 @@ def json_fields(path: str, advice: str = "restore or write it again") -> Iterato
     except KeyError as error:
         raise InputError(f"{path} has no field {error}; {advice}") from error
     except (AttributeError, TypeError, ValueError) as error:
-        raise InputError(f"{path} has a field of another form ({error}); {advice}") from error
+        raise InputError(f"{path} has a malformed field ({error}); {advice}") from error
 
 
 def expand(paths: tuple[str, ...]) -> list[str]:
@@ -201,7 +199,7 @@ def check_outside(output: str, inputs: Iterable[str]) -> None:
     target = os.path.join(os.path.realpath(output), "")
     for path in inputs:
         if os.path.isdir(path) and target.startswith(os.path.join(os.path.realpath(path), "")):
-            raise InputError(f"cannot write to {output}: it is in {path}, which is read; choose an --output outside")
+            raise InputError(f"cannot write to {output}: it is inside the input {path}; choose an --output outside")
 
 
 def check_links(names: Iterable[str]) -> None:
@@ -209,7 +207,7 @@ def check_links(names: Iterable[str]) -> None:
     for name in names:
         if os.path.lexists(name) and not os.path.islink(name):
             raise InputError(
-                f"{name} is no link of an earlier run and would be lost; move it, or choose another --output"
+                f"{name} is not a link from an earlier run and would be lost; move it, or choose another --output"
             )
 
 
@@ -362,7 +360,7 @@ def check_sums(directory: str, names: Iterable[str] | None = None) -> None:
         missing = not os.path.isfile(file)
         if missing or sha256_file(file) != listed[name]:
             raise InputError(
-                f"{file} {'is missing' if missing else 'was changed since it was written'} (by {SUMS}); copy or write the folder "
+                f"{file} {'is missing' if missing else 'was changed since it was written'} (see {SUMS}); copy or write the folder "
                 f"again, or remove {SUMS} if that was intended"
             )
 
@@ -380,14 +378,14 @@ def check_replaceable(directory: str) -> None:
     """InputError unless `directory` is absent, empty, or holds only files that its SHA256SUMS lists, unchanged."""
     wrong = "" if directory else "the path is empty (unset variable?); name a directory"
     if os.path.lexists(directory) and not os.path.isdir(directory):
-        wrong = "it is no directory; choose another --output or remove it"
+        wrong = "it is not a directory; choose another --output or remove it"
     if not wrong:
         listed = listed_sums(directory)
         theirs = (
             name for name in files_below(directory)
             if name != SUMS and listed.get(name) != sha256_file(os.path.join(directory, name))
         )  # fmt: skip
-        lost = f"it holds {{}}, which was changed or was not written by harp_jax (by {SUMS}) and would be lost; "
+        lost = f"it holds {{}}, which was changed or was not written by harp_jax (see {SUMS}) and would be lost; "
         wrong = next((lost.format(name) + "move it away or choose another --output" for name in theirs), "")
     if wrong:
         raise InputError(f"cannot write {directory}: {wrong}")

@@ -95,9 +95,7 @@ def _opened(sealed: Mapping[str, Any]) -> dict[str, Any]:
 def check_run(meta: Mapping[str, Any], config: str, where: str) -> None:
     """InputError for a checkpoint that a run of another config wrote."""
     if meta["config_sha256"] != config:
-        raise InputError(
-            f"{where} is a checkpoint of another run, not of the {CONFIG} beside it; restore the right one"
-        )
+        raise InputError(f"{where} and the {CONFIG} next to it are from different runs; restore the right one")
 
 
 class Checkpoints:

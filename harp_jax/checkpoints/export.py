@@ -97,11 +97,11 @@ def check_formats(formats: Sequence[str], int8: bool, calibration: Sequence[tupl
     for wrong, message in (
         (not PACKAGES.keys() >= set(formats), f"--format is one of {', '.join(PACKAGES)}, not {', '.join(formats)}"),
         (int8 and not formats, "--int8 belongs to --format; add --format=onnx or --format=openvino"),
-        (calibration and not ranges, "--calibration serves --int8 with --format=openvino, nothing else; leave it out"),
+        (calibration and not ranges, "--calibration is only for --int8 with --format=openvino; leave it out"),
         (
             ranges and not calibration,
-            "--int8 of OpenVINO measures the ranges of activations on texts; add --calibration=FILE with lines "
-            "query<TAB>document, a few hundred of those to be ranked",
+            "--int8 with --format=openvino measures activation ranges on texts; add --calibration=FILE with a few hundred "
+            "query<TAB>document lines like those to be ranked",
         ),
     ):
         if wrong:
@@ -157,5 +157,5 @@ def fetched(name: str) -> str:
     except failures as error:
         said = " ".join(str(error).strip().splitlines()[:1])
         raise InputError(
-            f"{name} is no directory, and the Hub does not serve it ({said}){how_to_fetch(name)}"
+            f"{name} is not a directory, and the Hub does not serve it ({said}){how_to_fetch(name)}"
         ) from error

@@ -57,8 +57,8 @@ def load_hf(directory: str) -> tuple[EncoderShape, dict[str, Any]]:
     fields = read_json(path, "write or fetch it again")
     if fields.get("auto_map"):
         raise InputError(
-            f"{path}: the model is custom code (auto_map), which is not executed here; use one whose model_type is among "
-            f"{', '.join(ENCODERS)} and that has no auto_map"
+            f"{path}: the model needs custom code (auto_map), which is not executed here; use one without auto_map whose "
+            f"model_type is one of {', '.join(ENCODERS)}"
         )
     encoder = encoder_of(fields.get("model_type"), path)
     shape = encoder.from_config(fields, path)
@@ -83,9 +83,9 @@ def _tree(state: dict[str, np.ndarray], config: EncoderShape, where: str) -> dic
             if tensor is None:
                 wrong.append(f"{leaf.name} is missing")
             elif tensor.shape != leaf.stored:
-                wrong.append(f"{leaf.name} has shape {tensor.shape}, by config.json {leaf.stored}")
+                wrong.append(f"{leaf.name} has shape {tensor.shape}, but {leaf.stored} by config.json")
             elif tensor.dtype.kind != "f" and tensor.dtype.name != "bfloat16":
-                wrong.append(f"{leaf.name} is {tensor.dtype}, quantised")
+                wrong.append(f"{leaf.name} is quantised ({tensor.dtype})")
             else:
                 array = np.asarray(tensor, np.float32)
                 node = tree

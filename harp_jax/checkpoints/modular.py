@@ -39,8 +39,8 @@ def modular_head(directory: str, encoder: Encoder, shape: EncoderShape) -> Head 
     wanted = [[pooling, *encoder.modules, "Identity"] for pooling in encoder.poolings]
     if names not in wanted:
         raise InputError(
-            f"{path}: its head ({', '.join(names)}) is not one that {shape.model_type} has here "
-            f"({' or '.join(map(', '.join, wanted))}); use another model"
+            f"{path}: its head ({', '.join(names)}) is not supported for {shape.model_type}, only "
+            f"{' or '.join(map(', '.join, wanted))}; use another model"
         )
     return Head(names[0], _tensors(encoder, shape, [tensors for _, _, tensors in modules[1:]], path))
 
@@ -70,13 +70,15 @@ def embedding(directory: str, hidden: int) -> Embedding:
     first, *steps = [_name(kind, fields) for kind, fields, _ in modules] or ["mean"]
     prompts = _prompts(os.path.join(directory, PROMPTS))
     if first not in ("mean", "cls") or (any(prompts) and modules and not modules[0][1].get("include_prompt", True)):
-        raise InputError(f"{path}: pooling {first!r}; use an encoder that pools by mean or cls, its prompt included")
+        raise InputError(
+            f"{path}: pooling {first!r} is not supported; use an encoder that pools by mean or cls, including its prompt"
+        )
     size, dense = hidden, []
     for step, (kind, _, tensors) in zip(steps, modules[1:]):
         if step not in STEPS:
             raise InputError(
-                f"{path}: its module {kind} ({step}) is not computed here; those behind the pooling may be Normalize, and Dense "
-                "with Identity or Tanh; use another encoder"
+                f"{path}: its module {kind} ({step}) is not supported; only Normalize, and Dense with Identity or Tanh, "
+                "may follow the pooling; use another encoder"
             )
         if step != "Normalize":
             weight = tensors.get("linear.weight", np.zeros(0, np.float32))
@@ -94,7 +96,7 @@ def _length(path: str) -> int | None:
     """The length at which sentence-transformers truncates a text, often less than the encoder's positions."""
     found = (read_json(path, "fetch the model again") if os.path.exists(path) else {}).get("max_seq_length")
     if found is not None and (not isinstance(found, int) or found < 1):
-        raise InputError(f"{path}: max_seq_length={found!r} is no number of tokens; fetch the model again")
+        raise InputError(f"{path}: max_seq_length={found!r} is not a number of tokens; fetch the model again")
     return found
 
 
@@ -102,7 +104,7 @@ def _prompts(path: str) -> tuple[str, str]:
     """The prompts of queries and documents; of the names of the latter in sentence-transformers the first that has a text."""
     named = (read_json(path, "fetch the model again") if os.path.exists(path) else {}).get("prompts") or {}
     if not isinstance(named, dict) or not all(isinstance(text, str) for text in named.values()):
-        raise InputError(f"{path}: prompts={named!r} is no object of texts; fetch the model again")
+        raise InputError(f"{path}: prompts={named!r} is not an object of texts; fetch the model again")
     document = next((text for name in ("document", "passage", "corpus") if (text := named.get(name))), "")
     return named.get("query", ""), document
 
@@ -182,7 +184,7 @@ def _tensors(encoder: Encoder, shape: EncoderShape, modules: list[Tensors], path
     *inner, last = modules
     weight = last.get("linear.weight", np.zeros((0, 0), np.float32))
     if weight.shape != (1, shape.hidden):
-        raise InputError(f"{path}: its score has a weight of shape {weight.shape}, not {(1, shape.hidden)}")
+        raise InputError(f"{path}: its score layer has a weight of shape {weight.shape}, not {(1, shape.hidden)}")
     bias = last.get("linear.bias", np.zeros(1, np.float32))
     found = {score["kernel"]: weight}
     for tensors in inner:
@@ -190,7 +192,7 @@ def _tensors(encoder: Encoder, shape: EncoderShape, modules: list[Tensors], path
             raise InputError(f"{path}: a module that it lists has no {WEIGHTS} with its weights; fetch the model again")
         if "norm.weight" in tensors:
             if shape.layer_norm_eps != NORM_EPS:
-                raise InputError(f"{path}: its LayerNorm's eps is {NORM_EPS}, the encoder's {shape.layer_norm_eps}")
+                raise InputError(f"{path}: its LayerNorm's eps is {NORM_EPS}, not the encoder's {shape.layer_norm_eps}")
             found[pooler["scale"]] = tensors["norm.weight"]
             bias = bias + weight @ tensors["norm.bias"]
             continue
@@ -198,5 +200,5 @@ def _tensors(encoder: Encoder, shape: EncoderShape, modules: list[Tensors], path
         if "bias" in pooler:
             found[pooler["bias"]] = tensors.get("linear.bias", np.zeros(shape.hidden, np.float32))
         elif "linear.bias" in tensors:
-            raise InputError(f"{path}: its dense layer has a bias, which {shape.model_type} has not; use another model")
+            raise InputError(f"{path}: its dense layer has a bias, unlike {shape.model_type}'s; use another model")
     return {**found, score["bias"]: bias}

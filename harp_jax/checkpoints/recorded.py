@@ -63,7 +63,7 @@ def best(workdir: str) -> dict[str, Any]:
     advice = "restore it, or train again in an empty workdir"
     record = read_json(path, advice)
     if record.get("config_sha256") != config_digest(workdir):
-        raise InputError(f"{path} is of another run; {advice}")
+        raise InputError(f"{path} belongs to another run; {advice}")
     return record | {"model": os.path.join(workdir, SELECTED, record["model"])}
 
 

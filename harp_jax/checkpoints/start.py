@@ -59,7 +59,7 @@ def load_encoder(path: str) -> tuple[EncoderShape, dict]:
     """
     if not os.path.isdir(path):
         raise InputError(
-            f"{path} is no directory; use a Hugging Face directory or a training workdir{how_to_fetch(path)}"
+            f"{path} is not a directory; use a Hugging Face directory or a training workdir{how_to_fetch(path)}"
         )
     if is_workdir(path):
         params, config, _ = load_params(path)

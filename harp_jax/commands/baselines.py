@@ -22,17 +22,17 @@ from harp_jax.text.words import count_words, read_stopwords, train_vectors
 def words_parser() -> Parser:
     parser = Parser(
         prog="harp words",
-        description="Count the words of a collection and save their vocabulary, with --vectors word2vec vectors trained on it too.",
+        description="Count the words of a collection and save the vocabulary; with --vectors, also train word2vec vectors on it.",
         example="harp words --docs=docs.tsv --stemmer=english --stopwords=english --min_documents=2 --vectors --output=words",
     )
     add_documents(parser)
     parser.add_output("--output", required=True, help="directory to write")
     parser.add_argument("--stemmer", default="", help="Snowball stemmer such as english (none)")
-    parser.add_argument("--stopwords", default="", help="words to leave out: english, or a file with one a line (none)")
-    parser.add_argument("--min_documents", type=positive, default=1, help="documents that a word must occur in (1)")
+    parser.add_argument("--stopwords", default="", help="words to leave out: english, or a file, one per line (none)")
+    parser.add_argument("--min_documents", type=positive, default=1, help="minimum documents that contain a word (1)")
     parser.add_argument("--max_words", type=count, default=0, help="keep only the most frequent words (0: all)")
     parser.add_argument("--vectors", action="store_true", help="also train word2vec vectors: OUTPUT/vectors.txt")
-    parser.add_argument("--dimension", type=positive, default=100, help="numbers in a vector (100)")
+    parser.add_argument("--dimension", type=positive, default=100, help="dimensions of a vector (100)")
     parser.add_argument("--epochs", type=positive, default=5, help="passes over the collection (5)")
     return parser
 
@@ -57,10 +57,10 @@ def words(arguments: argparse.Namespace) -> None:
 def linklearn_train_parser() -> ConfigParser:
     parser = ConfigParser(
         prog="harp linklearn-train",
-        description="Learn a term weighting from links (LinkLearn); a finished run is left alone.",
+        description="Learn a term weighting from links (LinkLearn). A finished run is not repeated.",
         example="harp linklearn-train --config=baselines/linklearn --workdir=runs/linklearn --config.docs=\"('pages.jsonl',)\"",
     )
-    parser.add_argument("--workdir", required=True, help="directory of the run: model.json, metrics")
+    parser.add_argument("--workdir", required=True, help="directory for model.json and metrics")
     return parser
 
 
@@ -79,14 +79,14 @@ def linklearn_train(arguments: argparse.Namespace) -> None:
 def linklearn_rank_parser() -> Parser:
     parser = Parser(
         prog="harp linklearn-rank",
-        description="Rank a collection by a trained LinkLearn; idf and lengths are those of the collection.",
+        description="Rank a collection with a trained LinkLearn model; idf and lengths come from the collection.",
         example="harp linklearn-rank --model=runs/linklearn --docs=docs.tsv --queries=queries.tsv --output=linklearn.trec",
     )
     parser.add_input("--model", model=True, required=True, help="workdir of harp linklearn-train")
-    parser.add_argument("--okapi", action="store_true", help="rank by the Okapi BM25 tuned on the same links instead")
+    parser.add_argument("--okapi", action="store_true", help="rank with Okapi BM25, tuned on the same links, instead")
     add_lexical(parser)
     add_run_output(parser)
-    parser.add_argument("--k", type=positive, default=1000, help="documents a query (1000)")
+    parser.add_argument("--k", type=positive, default=1000, help="documents per query (1000)")
     return parser
 
 

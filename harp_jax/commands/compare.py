@@ -36,7 +36,7 @@ def arguments_parser() -> Parser:
     parser = Parser(
         prog="harp compare",
         description="Compare re-rankers with BM25 on a judged collection: table, intervals, Holm's p, wins and losses with "
-        "texts, as a report.\nA killed command, repeated, resumes.",
+        "texts, as a report.\nIf interrupted, repeat the command to resume.",
         example="harp compare scifact --model=ranker --k=100 --tune --fuse --output=out\n"
         "  harp compare irds:vaswani --model=ours=ranker --model=theirs=cross-encoder/ms-marco-MiniLM-L6-v2 --output=out",
     )
@@ -45,30 +45,32 @@ def arguments_parser() -> Parser:
         metavar="COLLECTION",
         nargs="?",
         default="",
-        help="BEIR folder, folder with docs, queries and qrels, irds:ID",
+        help="BEIR folder, folder with docs, queries and qrels, or irds:ID",
     )
     parser.add_argument(
         "--model",
         action="append",
         required=True,
         metavar="[NAME=]DIR",
-        help="a cross-encoder: export, Hugging Face directory, training workdir, or the Hub's USER/NAME; several times",
+        help="cross-encoder: export, Hugging Face directory, training workdir, or USER/NAME on the Hub; repeatable",
     )
-    parser.add_output("--output", required=True, help="directory that receives everything")
-    parser.add_input("--docs", default="", help="documents, if not those of COLLECTION")
-    parser.add_input("--queries", default="", help="queries, if not those of COLLECTION")
-    parser.add_input("--qrels", default="", help="judgments, if not those of COLLECTION")
-    parser.add_input("--run", default="", help="candidates to re-rank (the best of BM25)")
-    parser.add_argument("--fields", type=names, default=FIELDS, help="document fields that are read (title,url,body)")
-    parser.add_argument("--k", type=positive, default=100, help="candidates a query (100)")
+    parser.add_output("--output", required=True, help="directory for all output")
+    parser.add_input("--docs", default="", help="documents to use instead of those of COLLECTION")
+    parser.add_input("--queries", default="", help="queries to use instead of those of COLLECTION")
+    parser.add_input("--qrels", default="", help="judgments to use instead of those of COLLECTION")
+    parser.add_input("--run", default="", help="candidates to re-rank (BM25's best)")
+    parser.add_argument("--fields", type=names, default=FIELDS, help="document fields to read (title,url,body)")
+    parser.add_argument("--k", type=positive, default=100, help="candidates per query (100)")
     add_backend(parser)
     add_language(parser)
     parser.add_argument("--tune", action="store_true", help="fit BM25's k1 and b to the judged queries, cross-fitted")
-    parser.add_argument("--fuse", action="store_true", help="add the weighted sum of BM25 and each model, cross-fitted")
     parser.add_argument(
-        "--measures", default=MEASURES, help=f'names as in ir-measures, the first decides ("{MEASURES}")'
+        "--fuse", action="store_true", help="also rank by the weighted sum of BM25 and each model, cross-fitted"
     )
-    parser.add_argument("--dry_run", action="store_true", help="print the commands and what they cost; run nothing")
+    parser.add_argument(
+        "--measures", default=MEASURES, help=f'measures, as named by ir-measures; the first decides ("{MEASURES}")'
+    )
+    parser.add_argument("--dry_run", action="store_true", help="print the commands and their cost; run nothing")
     return parser
 
 

@@ -25,27 +25,31 @@ from harp_jax.experiments.verdict import decide
 def arguments_parser() -> Parser:
     parser = Parser(
         prog="harp evaluate",
-        description="Measures of runs against judgments.",
+        description="Evaluate runs against judgments.",
         example='harp evaluate --qrels=qrels.txt bm25.trec "HARP=s0.trec,s1.trec" --measures="RR@10 AP" --baseline=bm25\n'
         "  harp evaluate --qrels=qrels.txt BM25=bm25.trec HARP@10=d0.trec,d1.trec HARP@50=e0.trec,e1.trec --curve=curve.svg",
     )
     parser.add_input(
-        "runs", nargs="+", help="TREC runs or MS MARCO's three columns; NAME=RUN[,RUN…]: a system, one run a seed"
+        "runs",
+        nargs="+",
+        help="TREC runs, or MS MARCO's three-column format; NAME=RUN[,RUN…] names a system and its runs, one per seed",
     )
-    parser.add_argument("--measures", default=MEASURES, help=f'names as in ir-measures ("{MEASURES}")')
+    parser.add_argument("--measures", default=MEASURES, help=f'measures, as named by ir-measures ("{MEASURES}")')
     parser.add_argument(
         "--format", default="text", choices=("json", "text"), help="text, or json with the values per query"
     )
     parser.add_output(
-        "--per_query", default="", help="file to write the values per query to, with the group that is resampled"
+        "--per_query", default="", help="file to write per-query values to, with each query's resampling group"
     )
     add_table(parser, qrels=True)
-    parser.add_argument("--rounds", type=positive, default=ROUNDS, help=f"of randomisation and bootstrap ({ROUNDS})")
-    parser.add_argument("--seed", type=count, default=0, help="of randomisation and bootstrap (0)")
+    parser.add_argument(
+        "--rounds", type=positive, default=ROUNDS, help=f"randomisation and bootstrap rounds ({ROUNDS})"
+    )
+    parser.add_argument("--seed", type=count, default=0, help="random seed for randomisation and bootstrap (0)")
     parser.add_output(
         "--curve",
         default="",
-        help="draw the first measure against training queries as SVG, of runs SYSTEM@SIZE=RUN[,RUN…]",
+        help="SVG file to write: the first measure against the number of training queries, for runs SYSTEM@SIZE=RUN[,RUN…]",
     )
     return parser
 
@@ -89,7 +93,7 @@ def draw(arguments: argparse.Namespace, qrels: Qrels) -> None:
     from harp_jax.experiments.curve import as_svg, as_text, number, points
 
     if other := given(arguments, arguments_parser()).keys() - DRAWN:
-        raise InputError(f"--{min(other)} does not belong to --curve; leave one of them out")
+        raise InputError(f"--{min(other)} cannot be used with --curve; leave one of them out")
     systems = {}
     for name, paths in named(arguments.runs, "run", "RUN").items():
         system, at, size = name.partition("@")
@@ -146,9 +150,8 @@ TRAINING_OPTIONS = ("curves", "pairs")
 def report_parser() -> Parser:
     parser = Parser(
         prog="harp report",
-        description="Write what runs show as one self-contained HTML page: a verdict, the table, curves, wins and losses, "
-        "training data and cost.\nFor files that a plan wrote, the plan's records say what was trained on and what it "
-        "cost.",
+        description="Write a report on runs as one self-contained HTML page: a verdict, the table, curves, wins and losses, "
+        "training data and cost.\nFor files written by a plan, training data and cost come from the plan's records.",
         example="harp report --qrels=qrels.txt --run=BM25=bm25.trec --run=HARP=harp.trec --chance=BM25 --curves=HARP=runs/harp "
         "--output=report.html\n  harp report tables --output=tables.html",
     )
@@ -159,39 +162,39 @@ def report_parser() -> Parser:
         metavar="DIR",
         help="output of a plan: report its last table (or --step); options given here replace the step's",
     )
-    parser.add_argument("--step", default="", help="with DIR: the step whose table is reported (the last `evaluate`)")
+    parser.add_argument("--step", default="", help="with DIR: step whose table to report (the last `evaluate`)")
     add_table(parser)
-    parser.add_argument("--measures", default=MEASURES, help=f'names as in ir-measures ("{MEASURES}")')
+    parser.add_argument("--measures", default=MEASURES, help=f'measures, as named by ir-measures ("{MEASURES}")')
     parser.add_input(
         "--run",
         action="append",
         default=[],
-        help="a run and its name, or the runs of several seeds; several times",
+        help="run with its name, or the runs of several seeds; repeatable",
         metavar="NAME=RUN[,RUN…]",
     )
-    parser.add_argument("--focus", default="", metavar="NAME", help="the run that the headline is about (the last)")
+    parser.add_argument("--focus", default="", metavar="NAME", help="run that the headline is about (the last)")
     parser.add_input(
         "--curves",
         action="append",
         default=[],
-        help="a training workdir and its name; several times (those of the plan)",
+        help="training workdir with its name; repeatable (those of the plan)",
         metavar="NAME=DIR",
     )
     parser.add_argument(
         "--pairs",
         action="append",
         default=[],
-        help="a generation job and its name; several times (those of the plan)",
+        help="output of harp generate with its name; repeatable (those of the plan)",
         metavar="NAME=DIR",
     )
     parser.add_input("--docs", default="", help="documents, for the texts of wins and losses (those of the plan)")
     parser.add_argument("--fields", type=names, help="document fields to quote (title,url,body)")
-    parser.add_argument("--query_texts", default="", help="texts of the queries (--queries, if it has them)")
-    parser.add_argument("--remark", action="append", default=[], help="a line to print below the table; several times")
-    parser.add_argument("--title", default="", help="of the page (Re-ranking)")
+    parser.add_argument("--query_texts", default="", help="file with the query texts (--queries, if it has them)")
+    parser.add_argument("--remark", action="append", default=[], help="line to print below the table; repeatable")
+    parser.add_argument("--title", default="", help="title of the page (Re-ranking)")
     parser.add_output("--output", required=True, help="the HTML page to write")
     parser.add_output("--markdown", default="", help="write headline and table as Markdown to this file")
-    parser.add_output("--text", default="", help="write what is printed to this file, too")
+    parser.add_output("--text", default="", help="also write the printed output to this file")
     return parser
 
 
@@ -282,13 +285,11 @@ def is_table(record: Record) -> bool:
 def of_plan(arguments: argparse.Namespace) -> argparse.Namespace:
     """The options of a plan's last `report` or `evaluate`, or of the step that --step names; those given here replace them."""
     if arguments.qrels or arguments.run:
-        raise InputError(f"{arguments.plan} and --qrels or --run: report a plan, or runs; leave one out")
+        raise InputError(f"{arguments.plan} and --qrels or --run cannot be used together; report either a plan or runs")
     tables = {record.name: record for record in records_in(arguments.plan) if is_table(record)}
     step = arguments.step or next(reversed(tables), "")
     if step not in tables:
-        raise InputError(
-            f"{arguments.plan}: no finished table {step}; its tables are {', '.join(tables) or 'none yet'}"
-        )
+        raise InputError(f"{arguments.plan} has no finished table {step}; it has {', '.join(tables) or 'none yet'}")
     record = tables[step]
     words = list(record.words[1:])
     if record.command == "report":
@@ -307,25 +308,29 @@ def verdict_parser() -> Parser:
     parser = Parser(
         prog="harp verdict",
         description="Decide which scores of the same candidates to add up with equal weights. The gain of the sum is measured on "
-        "queries that did not choose its parts.",
+        "queries that were not used to choose its parts.",
         example="harp verdict --qrels=qrels.txt --folds=folds.tsv --part=BM25=bm25.trec --part=HARP=harp.trec "
         "--output=verdict.json",
     )
     parser.add_input("--qrels", required=True, help="judgments: qid 0 docid level")
-    parser.add_input("--folds", required=True, help="qid<TAB>fold (harp queries folds): parts are chosen on the others")
+    parser.add_input(
+        "--folds",
+        required=True,
+        help="file of qid<TAB>fold lines (harp queries folds): parts are chosen on the other folds",
+    )
     parser.add_input(
         "--part",
         action="append",
         default=[],
         required=True,
         metavar="NAME=RUN",
-        help="a run; several times, cheap ones first: each is kept where the sum of those before ranks better with it",
+        help="run to consider; repeatable, cheap ones first: each is kept if it improves the sum of those before it",
     )
-    parser.add_argument("--instead", default="", help="the part that contains the first (BM25F), tried in its place")
+    parser.add_argument("--instead", default="", help="part that contains the first (BM25F) and is tried instead")
     parser.add_argument(
-        "--double", default="", help="the part that is kept unless it is worse, and counts twice in the sum to use"
+        "--double", default="", help="part to keep unless it makes the sum worse; counts twice in the recommended sum"
     )
-    parser.add_argument("--measure", default="RR@10", help="what to decide by, as in ir-measures (RR@10)")
+    parser.add_argument("--measure", default="RR@10", help="measure to decide by, as named by ir-measures (RR@10)")
     parser.add_output("--output", required=True, help="the JSON file to write")
     return parser
 

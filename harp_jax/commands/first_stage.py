@@ -19,7 +19,7 @@ AXES = {"k1": "bm25", "b": "bm25", "anchor_weight": "bm25f", "mu": "ql"}
 def arguments_parser() -> Parser:
     parser = Parser(
         prog="harp first-stage",
-        description="Retrieve candidates with BM25, BM25F, query likelihood or an encoder's vectors, or re-rank a run by words.",
+        description="Retrieve candidates with BM25, BM25F, query likelihood or an encoder's vectors, or re-rank a run lexically.",
         example="harp first-stage --docs=docs.tsv --queries=queries.tsv --k=100 --output=bm25.trec\n"
         "  harp first-stage --model=bm25f --anchors=anchors.tsv --docs=docs.tsv --queries=queries.tsv --output=bm25f.trec\n"
         "  harp first-stage --model=vectors --encoder=all-MiniLM-L6-v2 --docs=docs.tsv --queries=queries.tsv --output=v.trec",
@@ -27,16 +27,16 @@ def arguments_parser() -> Parser:
     _add_model(parser, VECTORS)
     parser.add_input("--encoder", model=True, default="", help="vectors: a Hugging Face encoder, or a training workdir")
     parser.add_argument(
-        "--passages", type=positive, default=PASSAGES, help=f"vectors: of a document, at most ({PASSAGES})"
+        "--passages", type=positive, default=PASSAGES, help=f"vectors: maximum passages per document ({PASSAGES})"
     )
-    parser.add_argument("--max_length", type=positive, help="vectors: tokens of a passage (as the encoder's files say)")
+    parser.add_argument("--max_length", type=positive, help="vectors: maximum tokens per passage (the encoder's limit)")
     add_run_output(parser)
     parser.add_argument("--k1", type=float, help="bm25, bm25f: saturation of term frequency (0.9)")
     parser.add_argument("--b", type=float, help="bm25, bm25f: length normalisation (0.4)")
-    parser.add_argument("--anchor_weight", type=float, help="bm25f: a word of an anchor text counts so many times (1)")
+    parser.add_argument("--anchor_weight", type=float, help="bm25f: how many times a word of an anchor text counts (1)")
     parser.add_argument("--mu", type=float, help="ql: Dirichlet's prior, in words (1000)")
-    parser.add_input("--parameters", default="", help="parameters that harp tune-first-stage wrote")
-    parser.add_input("--folds", default="", help="qid<TAB>fold, if the parameters were tuned fold by fold")
+    parser.add_input("--parameters", default="", help="parameters written by harp tune-first-stage")
+    parser.add_input("--folds", default="", help="file of qid<TAB>fold lines, if the parameters were tuned per fold")
     return parser
 
 
@@ -46,17 +46,17 @@ def _add_model(parser: Parser, *more: str) -> None:
         "--model",
         default="bm25",
         choices=(*sorted(MODELS), *more),
-        help="bm25, bm25f: text and anchor texts, ql: query likelihood"
-        + "; vectors of --encoder" * bool(more)
+        help="bm25; bm25f: text and anchor texts; ql: query likelihood"
+        + "; vectors: embeddings by --encoder" * bool(more)
         + " (bm25)",
     )
     add_lexical(parser)
     parser.add_input("--run", default="", help="candidates to re-rank, instead of retrieving from the collection")
-    parser.add_argument("--k", type=positive, help="candidates a query (100; all of --run)")
+    parser.add_argument("--k", type=positive, help="candidates per query (100; with --run all)")
     parser.add_input(
         "--anchors",
         default="",
-        help="docid<TAB>anchor text<TAB>count (harp anchors): a field of bm25f; else words added to the documents",
+        help="docid<TAB>anchor text<TAB>count (harp anchors): a field for bm25f, otherwise added to the documents",
     )
 
 
@@ -70,7 +70,9 @@ def parameters_of(a: argparse.Namespace) -> dict[str, Any]:
     """The given parameters of the model. InputError for one of another model."""
     given = {field: value for field in AXES if (value := getattr(a, field)) is not None}
     if other := next((field for field in given if field not in MODELS[a.model]), ""):
-        raise InputError(f"--{other} is no parameter of --model={a.model}; leave it out, or use --model={AXES[other]}")
+        raise InputError(
+            f"--{other} is not a parameter of --model={a.model}; leave it out, or use --model={AXES[other]}"
+        )
     return given
 
 
@@ -79,7 +81,7 @@ def main(arguments: argparse.Namespace) -> None:
         by_vectors(arguments)
         return
     if arguments.encoder or arguments.max_length:
-        raise InputError(f"--encoder and --max_length belong to --model={VECTORS}")
+        raise InputError(f"--encoder and --max_length are only for --model={VECTORS}")
     given = parameters_of(arguments)
     ranked, documents = first_stage_files(
         _candidates(arguments),
@@ -98,7 +100,7 @@ def by_vectors(a: argparse.Namespace) -> None:
     from harp_jax.ranking.vectors import vector_files
 
     if not a.encoder or any(getattr(a, name) for name in (*AXES, "parameters", "folds", "anchors")):
-        raise InputError(f"--model={VECTORS} needs --encoder, and no options of words")
+        raise InputError(f"--model={VECTORS} needs --encoder, and no lexical options")
     ranked, documents = vector_files(
         _candidates(a),
         model=a.encoder,
@@ -119,12 +121,12 @@ def tune_parser() -> Parser:
     )
     _add_model(parser)
     parser.add_input("--qrels", required=True, help="judgments of the training queries")
-    parser.add_argument("--measure", default="nDCG@10", help="what to tune for, as ir-measures names it (nDCG@10)")
-    parser.add_input("--folds", default="", help="qid<TAB>fold: choose for each fold on the others")
+    parser.add_argument("--measure", default="nDCG@10", help="measure to tune for, as named by ir-measures (nDCG@10)")
+    parser.add_input("--folds", default="", help="file of qid<TAB>fold lines: tune for each fold on the others")
     for field, model in AXES.items():
         values = ",".join(f"{value:g}" for value in GRIDS[model][field])
         parser.add_argument(f"--{field}", type=numbers, help=f"values to try ({model}: {values}, and beyond)")
-    parser.add_output("--output", required=True, help="the parameters, as JSON for harp first-stage --parameters")
+    parser.add_output("--output", required=True, help="JSON file to write, for harp first-stage --parameters")
     return parser
 
 
@@ -148,12 +150,12 @@ def tune(arguments: argparse.Namespace) -> None:
 def priors_parser() -> Parser:
     parser = Parser(
         prog="harp priors",
-        description="Rank the candidates of a run by log(1 + in-links) or log(1 + words), whatever the query.",
+        description="Rank the candidates of a run by log(1 + in-links) or log(1 + words), regardless of the query.",
         example="harp priors --run=bm25.trec --feature=inlinks --anchors=anchors.tsv --output=inlinks.trec",
     )
     parser.add_input("--run", required=True, help=RUN)
-    parser.add_argument("--feature", required=True, choices=FEATURES, help="inlinks or length")
-    parser.add_input("--anchors", default="", help="inlinks: the counts of harp anchors")
+    parser.add_argument("--feature", required=True, choices=FEATURES, help="rank by in-links or by length")
+    parser.add_input("--anchors", default="", help="inlinks: counts written by harp anchors")
     add_documents(parser, required=False, what="length: the documents")
     add_run_output(parser)
     return parser

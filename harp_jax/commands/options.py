@@ -6,9 +6,9 @@ from harp_jax.corpus.documents import FIELDS
 from harp_jax.corpus.trec import Qrels, read_qrels, read_subset
 from harp_jax.text.languages import ENGLISH
 
-DOCUMENTS = "documents: MS MARCO docs.tsv, JSONL, a folder of either"
+DOCUMENTS = "documents: MS MARCO docs.tsv, JSONL, or a folder of either"
 QUERIES = "queries: qid<TAB>text, or JSONL"
-RUN = "candidates: a TREC run, or MS MARCO's three columns"
+RUN = "candidates: a TREC run, or MS MARCO's three-column format"
 
 
 def names(text: str) -> tuple[str, ...]:
@@ -24,7 +24,7 @@ def numbers(text: str) -> tuple[float, ...]:
 def add_documents(parser: Parser, required: bool = True, what: str = DOCUMENTS) -> None:
     """--docs and --fields."""
     parser.add_input("--docs", required=required, default="", help=what)
-    parser.add_argument("--fields", type=names, default=FIELDS, help="document fields that are read (title,url,body)")
+    parser.add_argument("--fields", type=names, default=FIELDS, help="document fields to read (title,url,body)")
 
 
 def add_collection(parser: Parser) -> None:
@@ -36,13 +36,15 @@ def add_collection(parser: Parser) -> None:
 def add_lexical(parser: Parser) -> None:
     """The collection of a lexical model, and the model's stems."""
     add_collection(parser)
-    parser.add_input("--exclude", default="", help="qid<TAB>docid: pairs that are no candidates")
+    parser.add_input("--exclude", default="", help="file of qid<TAB>docid pairs to exclude from the candidates")
     add_language(parser)
 
 
 def add_language(parser: Parser) -> None:
     """The language of BM25."""
-    parser.add_argument("--language", default=ENGLISH, help="of stems and stopwords, such as de; '' for none (en)")
+    parser.add_argument(
+        "--language", default=ENGLISH, help="language for stemming and stopwords, such as de; '' for none (en)"
+    )
 
 
 def add_run_output(parser: Parser) -> None:
@@ -51,19 +53,19 @@ def add_run_output(parser: Parser) -> None:
 
 def add_backend(parser: Parser) -> None:
     """Where a cross-encoder is computed, and how."""
-    parser.add_argument("--max_length", type=positive, help="tokens of query and document together (as in training)")
+    parser.add_argument("--max_length", type=positive, help="maximum tokens of query plus document (as in training)")
     parser.add_argument(
-        "--windows", type=positive, help="MaxP: score at most so many windows of a document, keep the best"
+        "--windows", type=positive, help="MaxP: score at most this many windows per document, keep the best"
     )
     parser.add_argument(
         "--backend",
         choices=("jax", "openvino", "onnx", "auto"),
-        help="what computes a cross-encoder on CPU (jax); auto: the fastest that is installed",
+        help="runtime for cross-encoders on CPU (jax); auto: the fastest one installed",
     )
     parser.add_argument(
         "--dtype",
         choices=("float32", "bfloat16", "int8"),
-        help="of the computation (float32); int8 where the export has it (harp export --int8)",
+        help="precision of the computation (float32); int8 requires an export with harp export --int8",
     )
 
 
@@ -71,19 +73,17 @@ def add_table(parser: Parser, qrels: bool = False) -> None:
     """Of a table of runs: judgments, the queries that count, measures, and rows that a ranker has to beat."""
     parser.add_input("--qrels", required=qrels, default="", help="judgments: qid 0 docid level")
     parser.add_input("--queries", default="", help="a file whose lines begin with the query ids to evaluate (all)")
-    parser.add_input("--folds", default="", help="qid<TAB>fold, with --fold: evaluate the queries of some folds")
-    parser.add_argument("--fold", default="", help="folds of --folds, separated by commas")
+    parser.add_input("--folds", default="", help="file of qid<TAB>fold lines, from which --fold selects queries")
+    parser.add_argument("--fold", default="", help="folds to evaluate, separated by commas")
     parser.add_argument(
         "--runs_per_draw",
         type=positive,
         default=1,
-        help="consecutive runs of a system that share a draw of training queries; intervals resample draws, then runs (1)",
+        help="how many consecutive runs of a system share a draw of training queries; intervals resample draws, then runs (1)",
     )
+    parser.add_argument("--baseline", default="", metavar="NAME", help="run to compare others with (report: the first)")
     parser.add_argument(
-        "--baseline", default="", metavar="NAME", help="the run that the others are compared with (report: the first)"
-    )
-    parser.add_argument(
-        "--confirm", default="", help="measures to compare by, chosen beforehand (report: the first; else all)"
+        "--confirm", default="", help="measures to test, chosen in advance (report: the first; else all)"
     )
     parser.add_argument(
         "--chance", default="", metavar="NAME", help="add a row: the candidates of the run NAME in random order"
@@ -96,12 +96,12 @@ def add_table(parser: Parser, qrels: bool = False) -> None:
         action="append",
         default=[],
         metavar="NAME=ROW",
-        help="the run ROW is what NAME makes of blank queries (harp rerank --blank_query); several times",
+        help="ROW is the run of system NAME with blank queries (harp rerank --blank_query); repeatable",
     )
 
 
 def judgments(qrels: str, queries: str, folds: str, wanted: str) -> Qrels:
     """The judgments of the queries that count: those listed in the file `queries`, of the `wanted` folds of the file `folds`."""
     if bool(folds) != bool(wanted):
-        raise InputError("a file of --folds and the names of some of its folds belong together; give both or neither")
+        raise InputError("--folds and the names of some of its folds go together; give both or neither")
     return read_subset(read_qrels(qrels), queries, folds, wanted.split(",") if wanted else [])

@@ -35,26 +35,22 @@ class PlanParser(Parser):
 def arguments_parser() -> Parser:
     parser = PlanParser(
         prog="harp plan",
-        description="Run the commands of a plan, each once; rerunning resumes. Without PLAN: list the shipped plans.",
+        description="Run the commands of a plan, each once; rerunning resumes. Without PLAN, list the shipped plans.",
         example="harp plan demo --output=demo\n  harp plan tables --help\n"
         "  harp plan tables --output=tables --set seeds=0,1 --jobs=2 --dry_run",
     )
     parser.add_argument(
         "plan", nargs="?", metavar="PLAN", help="Python file with get_plan(), or name of a shipped plan"
     )
-    parser.add_output("--output", help="directory that receives everything")
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="NAME=VALUE", help="an option of the plan; several times"
-    )
-    parser.add_argument(
-        "--jobs", type=positive, default=1, help="commands at a time, each on its share of the cores (1)"
-    )
+    parser.add_output("--output", help="directory for all output")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a plan option; repeatable")
+    parser.add_argument("--jobs", type=positive, default=1, help="commands to run in parallel, sharing the cores (1)")
     parser.add_argument(
         "--dry_run",
         action="store_true",
-        help="print the commands, which are done, and the cost of the rest; run nothing",
+        help="print the commands, mark those done, and estimate the cost of the rest; run nothing",
     )
-    parser.add_argument("--only", default="", metavar="STEP", help="run one step, whose inputs are done")
+    parser.add_argument("--only", default="", metavar="STEP", help="run only this step; its inputs must be done")
     return parser
 
 
@@ -69,7 +65,7 @@ def main(arguments: argparse.Namespace) -> None:
     for command in commands:
         if command.command not in COMMANDS:
             raise InputError(
-                f"step {command.name} of {arguments.plan} runs {command.command!r}, which is no command; "
+                f"step {command.name} of {arguments.plan} runs {command.command!r}, which is not a command; "
                 "`harp --help --all` lists them"
             )
     if not arguments.output:

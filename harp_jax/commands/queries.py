@@ -30,7 +30,7 @@ def arguments_parser() -> Parser:
     parser = Parser(
         prog="harp queries",
         description="Write queries for an experiment.\n"
-        "judged: those of a collection that have judgments, as queries.tsv and qrels.txt (ranking the others is unnecessary)\n"
+        "judged: the queries of a collection that have judgments, as queries.tsv and qrels.txt (the others need no ranking)\n"
         "labels: query<TAB>docid<TAB>level lines, as queries.tsv and qrels.txt; queries without a relevant document are left out\n"
         "folds: qid<TAB>fold lines; with --qrels no two folds share a relevant document\n"
         "subsets: nested random subsets of training queries; OUTPUT/draw-03/10.txt contains draw-03/5.txt",
@@ -39,23 +39,26 @@ def arguments_parser() -> Parser:
         "  harp queries folds --queries=queries.tsv --qrels=qrels.txt --count=5 --output=folds.tsv\n"
         "  harp queries subsets --qrels=qrels.txt --sizes=25%,50%,100% --draws=1 --output=subsets",
     )
-    parser.add_argument("what", choices=NEEDED, help="what is written")
+    parser.add_argument("what", choices=NEEDED, help="what to write")
     parser.add_input(
         "--queries", default="", help="qid<TAB>text, JSONL, a BEIR folder, irds:ID; subsets: ids to draw from (all)"
     )
     parser.add_input("--qrels", default="", help="judgments: qid 0 docid level, a BEIR split, irds:ID")
-    parser.add_input("--labels", default="", help="labels: query<TAB>docid<TAB>level; the level may be absent (1)")
-    parser.add_argument("--count", type=positive, default=5, help="folds: how many (5)")
+    parser.add_input("--labels", default="", help="labels: query<TAB>docid<TAB>level; the level is optional (1)")
+    parser.add_argument("--count", type=positive, default=5, help="folds: number of folds (5)")
     parser.add_input("--folds", default="", help="subsets: qid<TAB>fold, with --train_folds")
     parser.add_argument("--train_folds", default="", help="subsets: folds to draw from, separated by commas")
     parser.add_input("--run", default="", help="subsets: draw only queries that have candidates in this run")
-    parser.add_input("--docs", default="", help="subsets: draw only queries with a relevant one among these documents")
+    parser.add_input("--docs", default="", help="subsets: draw only queries with a relevant document among these")
     parser.add_argument(
-        "--sizes", type=sizes, default="5,10,15,20", help="subsets: queries, or shares such as 25%% (5,10,15,20)"
+        "--sizes",
+        type=sizes,
+        default="5,10,15,20",
+        help="subsets: numbers of queries, or shares such as 25%% (5,10,15,20)",
     )
-    parser.add_argument("--draws", type=positive, default=10, help="subsets: draws of each size (10)")
-    parser.add_argument("--seed", type=count, default=0, help="folds, subsets: of the order (0)")
-    parser.add_output("--output", required=True, help="folds: the file; else the directory to write")
+    parser.add_argument("--draws", type=positive, default=10, help="subsets: draws per size (10)")
+    parser.add_argument("--seed", type=count, default=0, help="folds, subsets: random seed of the order (0)")
+    parser.add_output("--output", required=True, help="directory to write; for folds, the file")
     return parser
 
 
@@ -70,7 +73,7 @@ def judged(a: argparse.Namespace) -> None:
     found = {qid: " ".join(text.split()) for qid, text in queries.items() if qid in qrels}
     if not found:
         raise InputError(
-            f"{a.queries} has the text of none of the {len(qrels)} judged queries, {next(iter(qrels))} first; check both"
+            f"{a.queries} has no text for any of the {len(qrels)} judged queries, such as {next(iter(qrels))}; check both"
         )
     os.makedirs(a.output, exist_ok=True)
     for name in ("queries.tsv", "qrels.txt"):
@@ -141,7 +144,7 @@ def make_folds(groups: Iterable[list[str]], count: int = 5, seed: int = 0) -> di
     groups = list(groups)
     if not 2 <= count <= len(groups):
         raise InputError(
-            f"{len(groups)} groups of queries fill no {count} folds; use another --count, or leave --qrels out"
+            f"{len(groups)} groups of queries cannot fill {count} folds; use another --count, or leave --qrels out"
         )
     order = sorted(groups, key=lambda group: (-len(group), hash64(seed, "fold", min(group)), min(group)))
     sizes = [0] * count
@@ -165,7 +168,7 @@ def draw_subsets(qrels: Qrels, sizes: Sequence[int], draws: int, seed: int = 0) 
     """
     usable = judged_relevant(qrels)
     if max(sizes) > len(usable):
-        raise InputError(f"{len(usable)} queries can be trained on, fewer than {max(sizes)}; lower --sizes")
+        raise InputError(f"only {len(usable)} queries can be trained on, fewer than {max(sizes)}; lower --sizes")
     found = []
     for number in range(draws):
         order = sorted(usable, key=lambda qid: (hash64(seed, "subset", number, qid), qid))

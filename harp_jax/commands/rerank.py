@@ -11,24 +11,28 @@ from harp_jax.ranking.fuse import METHODS, NORMALISE, fuse_files
 def arguments_parser() -> Parser:
     parser = Parser(
         prog="harp rerank",
-        description="Re-rank the candidates of a run. A killed command, repeated, resumes.",
+        description="Re-rank the candidates of a run. If interrupted, repeat the command to resume.",
         example="harp rerank --model=ranker --docs=docs.tsv --queries=test.tsv --run=bm25.trec --output=ranker.trec",
     )
-    parser.add_input("--model", model=True, required=True, help="export (Hugging Face directory), or training workdir")
+    parser.add_input(
+        "--model", model=True, required=True, help="ranker: an export (Hugging Face directory) or training workdir"
+    )
     add_collection(parser)
     parser.add_input("--run", required=True, help=RUN)
     add_run_output(parser)
     parser.add_argument("--k", type=positive, help="re-rank and keep the best k candidates of each query (all)")
     parser.add_input("--only", default="", help="a file whose lines begin with the query ids to re-rank (all)")
-    parser.add_input("--folds", default="", help="qid<TAB>fold, with --fold: the fold whose queries are re-ranked")
-    parser.add_argument("--fold", default="", help="a fold of --folds")
-    parser.add_argument("--blank_query", action="store_true", help="score documents without their query, as a prior")
+    parser.add_input("--folds", default="", help="file of qid<TAB>fold lines, from which --fold selects queries")
+    parser.add_argument("--fold", default="", help="fold to re-rank")
+    parser.add_argument("--blank_query", action="store_true", help="score documents without the query, as a prior")
     parser.add_argument(
         "--cosine",
         action="store_true",
-        help="score by the cosine of the encoder's vectors, as sentence encoders rank: a baseline without training",
+        help="score by the cosine of the encoder's vectors, as sentence encoders do: an untrained baseline",
     )
-    parser.add_argument("--batch_tokens", type=positive, help="slots of a batch (4096 on CPU, 65536 on accelerators)")
+    parser.add_argument(
+        "--batch_tokens", type=positive, help="tokens per batch, with padding (4096 on CPU, 65536 on accelerators)"
+    )
     add_backend(parser)
     parser.set_defaults(dtype="float32", backend="jax")
     return parser
@@ -49,22 +53,28 @@ def main(arguments: argparse.Namespace) -> None:
 def fuse_parser() -> Parser:
     parser = Parser(
         prog="harp fuse",
-        description="Combine runs: mean of scores, reciprocal ranks, weights; or join runs of different queries.",
+        description="Combine runs by mean score, reciprocal rank or weights, or join runs of different queries.",
         example="harp fuse bm25.trec harp.trec --method=rrf --output=both.trec\n"
         "  harp fuse bm25.trec harp.trec --method=weights --weights=1,0.5 --output=both.trec",
     )
-    parser.add_input("runs", nargs="+", help="TREC runs, or MS MARCO's three columns")
+    parser.add_input("runs", nargs="+", help="TREC runs, or runs in MS MARCO's three-column format")
     parser.add_argument("--method", required=True, choices=METHODS, help="how to combine them")
     parser.add_argument(
-        "--normalise", default="minmax", choices=NORMALISE, help="scores of a query, before they are added (minmax)"
+        "--normalise",
+        default="minmax",
+        choices=NORMALISE,
+        help="how to normalise the scores of a query before adding them (minmax)",
     )
     parser.add_argument(
-        "--weights", type=numbers, default=(), help="weights: one for each run, as in search.json; or fitted by:"
+        "--weights",
+        type=numbers,
+        default=(),
+        help="weights: one number per run, as in search.json; or use --verdict, or --qrels and --folds",
     )
-    parser.add_input("--verdict", default="", help="weights: those of harp verdict on these runs, in its order")
+    parser.add_input("--verdict", default="", help="weights: use those of harp verdict on these runs, in its order")
     parser.add_input("--qrels", default="", help="weights: judgments")
     parser.add_input("--folds", default="", help="weights: qid<TAB>fold; fit for each fold on the others")
-    parser.add_argument("--measure", default="nDCG@10", help="weights: what to fit for (nDCG@10)")
+    parser.add_argument("--measure", default="nDCG@10", help="weights: measure to fit for (nDCG@10)")
     add_run_output(parser)
     return parser
 
@@ -85,11 +95,11 @@ def query_probe_parser() -> Parser:
         "--model", model=True, required=True, help="training workdir, or Hugging Face directory with an MLM head"
     )
     add_documents(parser)
-    parser.add_argument("--documents", type=positive, default=1000, help="how many, sampled by hash (1000)")
-    parser.add_argument("--masks", type=positive, default=3, help="[MASK] tokens in the place of the query (3)")
-    parser.add_argument("--max_length", type=positive, default=256, help="tokens of the whole sequence (256)")
-    parser.add_input("--clicks", default="", help="click log (ORCAS); its documents are probed, its queries known")
-    parser.add_output("--output", required=True, help="JSONL to write: a line a document")
+    parser.add_argument("--documents", type=positive, default=1000, help="documents to probe, sampled by hash (1000)")
+    parser.add_argument("--masks", type=positive, default=3, help="[MASK] tokens in place of the query (3)")
+    parser.add_argument("--max_length", type=positive, default=256, help="maximum tokens of the whole sequence (256)")
+    parser.add_input("--clicks", default="", help="click log (ORCAS): probe its documents and compare with its queries")
+    parser.add_output("--output", required=True, help="JSONL file to write, one line per document")
     return parser
 
 

@@ -22,32 +22,34 @@ def arguments_parser() -> Parser:
     parser = Parser(
         prog="harp site",
         description="Train a re-ranker from the links of your own pages and test it without labels: anchor texts of held-out "
-        "pages are queries, the pages they lead to are relevant. A killed command, repeated, resumes.",
+        "pages are queries, the pages they link to are relevant. If interrupted, repeat the command to resume.",
         example="harp site build/html --base_url=https://docs.example.org/ --start=all-MiniLM-L6-v2 --layers=3 --output=x",
     )
     parser.add_input(
-        "pages", nargs="+", help="folder of HTML, WARC, MediaWiki dump or linked JSONL; several of one kind"
+        "pages",
+        nargs="+",
+        help="folder of HTML, WARC file, MediaWiki dump or linked JSONL; one or more of the same kind",
     )
-    parser.add_output("--output", required=True, help="directory that receives everything")
-    parser.add_argument("--format", default="", help="of the pages, if their content is misleading")
-    parser.add_argument("--base_url", default="", help="where a folder of HTML is served")
+    parser.add_output("--output", required=True, help="directory for all output")
+    parser.add_argument("--format", default="", help="format of the pages, if it is not detected correctly")
+    parser.add_argument("--base_url", default="", help="URL at which a folder of HTML is served")
     parser.add_argument(
         "--language",
         default="",
-        help="of the pages, such as de (that of <html lang> or the dump, else by the words; JSON: en)",
+        help="language of the pages, such as de (from <html lang> or the dump, else detected from the words; JSON: en)",
     )
-    parser.add_input("--redirects", action="append", default=[], help="a file of alias<TAB>address; several times")
+    parser.add_input("--redirects", action="append", default=[], help="file of alias<TAB>address lines; repeatable")
     parser.add_argument(
         "--exclude",
         action="append",
         default=[],
-        help="pages not to read, by address, such as '*/news/*'; several times",
+        help="pages to skip, by address, such as '*/news/*'; repeatable",
     )
     parser.add_argument(
         "--split",
         default="auto",
         choices=("auto", "pages", "sections"),
-        help="what HTML's documents are; auto: sections where most links lead to one (auto)",
+        help="whether HTML pages or their sections are the documents; auto: sections if most links lead to one (auto)",
     )
     parser.add_input(
         "--start", model=True, default="", help="Hugging Face encoder to start from (a small encoder from scratch)"
@@ -56,42 +58,45 @@ def arguments_parser() -> Parser:
         "--vocabulary",
         default="auto",
         choices=("auto", "wordpiece", "unigram"),
-        help="without --start (auto: unigram for languages without spaces between words, else wordpiece)",
+        help="vocabulary to train without --start (auto: unigram for languages without spaces between words, else wordpiece)",
     )
-    parser.add_argument("--layers", type=count, default=0, help="of the start to keep, its first ones (all)")
+    parser.add_argument("--layers", type=count, default=0, help="keep only the first LAYERS layers of --start (all)")
     parser.add_input(
         "--vectors",
         model=True,
         default="",
-        help="sentence encoder whose vectors are tested and teach (the start); give one where the start is a re-ranker",
+        help="sentence encoder to test and to teach with (--start); set it if --start is a re-ranker",
     )
     parser.add_input(
         "--labels",
         default="",
-        help="query<TAB>docid<TAB>level lines to fine-tune and decide on, of 20 queries or more",
-    )
-    parser.add_argument("--minutes", type=float, default=30.0, help="of training, at most; the rest comes on top (30)")
-    parser.add_argument(
-        "--max_queries", type=positive, default=400, help="anchors of held-out pages to test with, at most (400)"
+        help="file of query<TAB>docid<TAB>level lines to fine-tune and decide on, for at least 20 queries",
     )
     parser.add_argument(
-        "--context_words", type=count, default=3, help="of an anchor's sentence, added to its query (3)"
+        "--minutes", type=float, default=30.0, help="maximum minutes of training; the other steps take extra time (30)"
     )
-    parser.add_argument("--depth", type=positive, default=20, help="candidates of each first stage for each query (20)")
+    parser.add_argument(
+        "--max_queries",
+        type=positive,
+        default=400,
+        help="maximum number of test queries, which are anchors of held-out pages (400)",
+    )
+    parser.add_argument("--context_words", type=count, default=3, help="words of its sentence to add to an anchor (3)")
+    parser.add_argument("--depth", type=positive, default=20, help="candidates per query from each first stage (20)")
     parser.add_argument(
         "--windows",
         type=positive,
         default=4,
-        help="of --max_length tokens of a long page that are read, the best one counts (4)",
+        help="maximum windows of --max_length tokens to read per page; the best one counts (4)",
     )
     parser.add_argument(
         "--max_length",
         type=positive,
         default=128,
-        help="tokens of query and document that the ranker reads at once (128)",
+        help="maximum tokens of query and document together that the ranker reads (128)",
     )
-    parser.add_argument("--seed", type=count, default=0, help="of pairs and training (0)")
-    parser.add_argument("--dry_run", action="store_true", help="print the commands and what they cost; run nothing")
+    parser.add_argument("--seed", type=count, default=0, help="random seed for pairs and training (0)")
+    parser.add_argument("--dry_run", action="store_true", help="print the commands and their cost; run nothing")
     return parser
 
 
@@ -124,15 +129,15 @@ def main(arguments: argparse.Namespace) -> None:
 def search_parser() -> Parser:
     parser = Parser(
         prog="harp search",
-        description="Rank a site's documents for your own queries by everything that harp site tested, each part alone and the "
-        "sum that it recommends: a TREC run each, of the same candidates, and a table where there are judgments.",
+        description="Rank a site's documents for your own queries with everything that harp site tested, each part alone and the "
+        "recommended sum. Writes a TREC run for each, of the same candidates, and prints a table if there are judgments.",
         example="harp search x --queries=queries.tsv --qrels=qrels.txt --output=runs",
     )
     parser.add_argument("site", metavar="DIR", help="output of harp site")
     parser.add_input("--queries", required=True, help=QUERIES)
     parser.add_input("--qrels", default="", help="judgments: qid 0 docid level")
-    parser.add_argument("--measures", default="RR@10 nDCG@10", help="of the table (RR@10 nDCG@10)")
-    parser.add_output("--output", required=True, help="directory that receives the runs")
+    parser.add_argument("--measures", default="RR@10 nDCG@10", help="measures of the table (RR@10 nDCG@10)")
+    parser.add_output("--output", required=True, help="directory for the runs")
     return parser
 
 
@@ -183,35 +188,37 @@ def check_judged(qrels: str, judged: Set[str], docs: Documents) -> None:
 def look_parser() -> Parser:
     parser = Parser(
         prog="harp look",
-        description="Serve a local page on which you type queries and see BM25, the re-ranker and both, with what moved and why; "
-        "label results with a click;\nand POST /v1/rerank in the shape of Cohere, Jina and vLLM. Labels are lines of "
+        description="Serve a local page: type queries, compare BM25, the re-ranker and both, see what moved and why, and label "
+        "results with a click.\nIt also answers POST /v1/rerank in the format of Cohere, Jina and vLLM. Labels are lines of "
         "query<TAB>docid<TAB>level (1 relevant, 0 not), as `harp site --labels` reads them.",
         example="harp look site\n  harp look --model=ranker --docs=docs.jsonl --anchors=anchors.tsv",
     )
     parser.add_argument(
-        "site", nargs="?", default="", metavar="DIR", help="output of harp site: all that follows is found in it"
+        "site", nargs="?", default="", metavar="DIR", help="output of harp site, which supplies everything below"
     )
-    parser.add_input("--model", model=True, default="", help="export (Hugging Face directory), or training workdir")
-    parser.add_input("--docs", default="", help="documents: MS MARCO docs.tsv, JSONL, a folder of either, pages")
-    parser.add_argument("--fields", type=names, help="document fields that are read (title,url,body; DIR: title,body)")
+    parser.add_input(
+        "--model", model=True, default="", help="ranker: an export (Hugging Face directory) or training workdir"
+    )
+    parser.add_input("--docs", default="", help="documents: MS MARCO docs.tsv, JSONL, a folder of either, or pages")
+    parser.add_argument("--fields", type=names, help="document fields to read (title,url,body; DIR: title,body)")
     parser.add_input("--anchors", default="", help="docid<TAB>anchor text<TAB>count: what other pages call a document")
-    parser.add_input("--queries", default="", help="queries to propose: qid<TAB>text, or JSONL")
-    parser.add_argument("--labels", default="", help="file that receives the labels (labels.tsv; DIR/labels.tsv)")
+    parser.add_input("--queries", default="", help="queries to suggest: qid<TAB>text, or JSONL")
+    parser.add_argument("--labels", default="", help="file to write the labels to (labels.tsv; DIR/labels.tsv)")
     parser.add_argument(
         "--weight",
         type=float,
-        help="of the re-ranker in its sum with BM25, scores scaled to 0…1 (1; DIR: the recommended sum)",
+        help="weight of the re-ranker in its sum with BM25, scores scaled to 0…1 (1; DIR: the recommended sum)",
     )
-    parser.add_input("--parameters", default="", help="of BM25, from harp tune-first-stage (k1=0.9, b=0.4; DIR's)")
-    parser.add_argument("--depth", type=positive, help="candidates of BM25 that are re-ranked (20; DIR's)")
+    parser.add_input("--parameters", default="", help="BM25 parameters of harp tune-first-stage (k1=0.9, b=0.4; DIR's)")
+    parser.add_argument("--depth", type=positive, help="BM25 candidates to re-rank (20; DIR's)")
     parser.add_argument(
         "--backend",
         default="jax",
         choices=("jax", "openvino", "onnx", "auto"),
-        help="that computes the scores (jax); auto: the fastest that is installed",
+        help="runtime that computes the scores (jax); auto: the fastest one installed",
     )
-    parser.add_argument("--language", default="", help="of stems and stopwords, such as de (en; DIR's)")
-    parser.add_argument("--port", type=count, default=8808, help="on 127.0.0.1; 0: any free one (8808)")
+    parser.add_argument("--language", default="", help="language for stemming and stopwords, such as de (en; DIR's)")
+    parser.add_argument("--port", type=count, default=8808, help="port on 127.0.0.1; 0: any free port (8808)")
     return parser
 
 
@@ -245,7 +252,7 @@ def look(arguments: argparse.Namespace) -> None:
 def rate_parser() -> ConfigParser:
     parser = ConfigParser(
         prog="harp rate",
-        description="Measure the seconds of a training step on this machine, from a few steps of the training itself.",
+        description="Measure the seconds per training step on this machine by running a few steps of the training itself.",
         example="harp rate --config=site --config.init=MiniLM-L6-v2/ --config.data=\"('pairs',)\" --output=rate.json",
     )
     parser.add_output("--output", required=True, help='the JSON file to write: {"seconds_per_step"}')

@@ -23,9 +23,9 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "site": Entry("harp_jax.commands.site", "train a re-ranker on your own pages' links, tested without labels")
     },
     "pairs from links": {
-        "generate": Entry("data_pipeline.main", "linked pages to TFRecord shards of pre-training pairs"),
+        "generate": Entry("data_pipeline.main", "turn linked pages into TFRecord shards of pre-training pairs"),
         "inspect": Entry("data_pipeline.commands.inspect", "verify the shards of a job; print statistics and examples"),
-        "teach": Entry("data_pipeline.commands.teach", "add a ranker's scores to pairs: a teacher, harder negatives"),
+        "teach": Entry("data_pipeline.commands.teach", "add a ranker's scores to pairs, to teach and pick negatives"),
         "parquet": Entry("data_pipeline.commands.parquet", "write pairs as Parquet, for PyTorch"),
         "anchors": Entry(
             "data_pipeline.commands.anchors", "write what other pages call each page, for harp first-stage"
@@ -33,16 +33,18 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "documents": Entry(
             "data_pipeline.commands.documents", "write the documents of HTML pages, a crawl or a dump as JSONL"
         ),
-        "survey": Entry("data_pipeline.commands.survey", "read a site's links; anchors of held-out pages as queries"),
+        "survey": Entry(
+            "data_pipeline.commands.survey", "read a site's links; make queries of held-out pages' anchors"
+        ),
         "vocabulary": Entry("data_pipeline.commands.vocabulary", "train a WordPiece or Unigram vocabulary on pages"),
         "sample-wiki": Entry("data_pipeline.commands.sample_wiki", "write a small artificial wiki with questions"),
     },
     "training": {
         "train": Entry("harp_jax.main", "pre-train, coarse-tune or fine-tune a config; resumes"),
-        "rate": Entry("harp_jax.commands.site:rate", "measure the seconds of a training step"),
-        "export": Entry("harp_jax.export", "a checkpoint, or an encoder's first layers, for Hugging Face"),
+        "rate": Entry("harp_jax.commands.site:rate", "measure the seconds per training step"),
+        "export": Entry("harp_jax.export", "export a checkpoint or an encoder's first layers to Hugging Face"),
         "words": Entry(
-            "harp_jax.commands.baselines:words", "word vocabulary and word2vec vectors of the neural rankers"
+            "harp_jax.commands.baselines:words", "build a word vocabulary and word2vec vectors for the neural rankers"
         ),
         "linklearn-train": Entry(
             "harp_jax.commands.baselines:linklearn_train", "learn term weights from links (LinkLearn)"
@@ -63,17 +65,15 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "verdict": Entry("harp_jax.commands.evaluate:verdict", "decide between a first stage, a ranker and their sum"),
         "report": Entry("harp_jax.commands.evaluate:report", "write a table and training curves as one HTML page"),
         "compare": Entry("harp_jax.commands.compare", "compare re-rankers with BM25 on a judged collection; a report"),
-        "look": Entry("harp_jax.commands.site:look", "serve a local page: BM25, the re-ranker and both, and labels"),
-        "search": Entry(
-            "harp_jax.commands.site:search", "rank a site for your own queries, by every system that was tested"
-        ),
+        "look": Entry("harp_jax.commands.site:look", "serve a local page: compare BM25 and a re-ranker, add labels"),
+        "search": Entry("harp_jax.commands.site:search", "rank a site for your own queries with every tested system"),
         "query-probe": Entry(
             "harp_jax.commands.rerank:query_probe", "test how a model completes queries (coarse-tuning)"
         ),
     },
     "experiments": {
         "plan": Entry("harp_jax.commands.plan", "run an experiment: its commands in order, each once"),
-        "queries": Entry("harp_jax.commands.queries", "judged queries, labels, folds or subsets as files"),
+        "queries": Entry("harp_jax.commands.queries", "write judged queries, labels, folds or subsets as files"),
     },
 }
 # What people type, which `harp --help` lists; the others are steps of plans.

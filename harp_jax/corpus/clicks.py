@@ -112,7 +112,7 @@ def sampled_clicks(path: str, sample: float, seed: int) -> Iterator[tuple[str, s
         parts = [part.strip() for part in line.split("\t")]
         if len(parts) != 4 or not all(parts[:3]):
             raise InputError(
-                f"{path}, line {number}: not ORCAS' 'qid<TAB>query<TAB>docid<TAB>url'; correct or remove it"
+                f"{path}, line {number}: not in ORCAS' format 'qid<TAB>query<TAB>docid<TAB>url'; correct or remove it"
             )
         qid, query, docid, _ = parts
         if hash64(seed, "click", qid, docid) < below:

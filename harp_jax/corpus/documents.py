@@ -142,7 +142,7 @@ class Documents:
             )
         with contextlib.suppress(OSError):
             os.remove(self.index)
-        return InputError(f"the index {self.index} was damaged ({error}) and is removed; run the command again")
+        return InputError(f"the index {self.index} was damaged ({error}) and has been removed; run the command again")
 
     def texts(self) -> Iterator[tuple[str, str]]:
         """(docid, text) in file order, streaming."""
@@ -262,7 +262,7 @@ def _fill(path: str, connection: sqlite3.Connection) -> None:
         ).fetchone()
         earlier = f"line {first}" if before == where else f"{files[before]}, line {first}"
         raise InputError(
-            f"{files[where]}, line {again}: document {docid} a second time (first in {earlier}); remove one"
+            f"{files[where]}, line {again}: document {docid} is listed again (first in {earlier}); remove one"
         ) from None
 
 

@@ -36,9 +36,9 @@ def parse(line: str, path: str, number: int) -> tuple[str, str, int] | None:
     parts = [part.strip() for part in line.split("\t")]
     query, level, wrong = tidy(parts[0]), parts[2] if len(parts) == 3 else "1", ""
     if len(parts) not in (2, 3) or not query or not parts[1] or len(parts[1].split()) > 1:
-        wrong = "no 'query<TAB>docid<TAB>level'; correct the line"
+        wrong = "not 'query<TAB>docid<TAB>level'; correct the line"
     elif not _LEVEL.fullmatch(level) or abs(int(level)) > LARGEST_LEVEL:
-        wrong = f"level {level!r} is no small integer; write 1 for relevant, 0 for not"
+        wrong = f"level {level!r} is not a small integer; write 1 for relevant, 0 for not"
     if wrong:
         raise InputError(f"{path}, line {number}: {wrong}")
     return query, parts[1], int(level)

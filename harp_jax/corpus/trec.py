@@ -257,7 +257,7 @@ def outside(folds: Mapping[str, str], fold: str, queries: Iterable[str]) -> list
     """The queries of other folds. InputError if there are none."""
     others = [qid for qid in queries if qid in folds and folds[qid] != fold]
     if not others:
-        raise InputError(f"no judged query lies outside fold {fold}; use --folds of the queries of --qrels")
+        raise InputError(f"no judged query lies outside fold {fold}; use --folds for the queries of --qrels")
     return others
 
 
@@ -277,7 +277,7 @@ def chosen_queries(only: str = "", folds: str = "", wanted: Iterable[int | str] 
     """
     names = [fold for fold in wanted if str(fold)]
     if bool(folds) != bool(names) or (folds and only):
-        raise InputError("choose queries by --only, or by --folds with --fold, or not at all")
+        raise InputError("choose queries with either --only, or --folds and --fold")
     if folds:
         return in_folds(read_folds(folds), names, folds)
     return set(read_ids(only)) if only else None
@@ -294,7 +294,7 @@ def read_subset(qrels: Qrels, listed: str = "", folds: str = "", wanted: Collect
         unjudged = [qid for qid in ids if qid not in qrels]
         if unjudged:
             raise InputError(
-                f"{listed}: {len(unjudged)} queries have no judgments, {unjudged[0]} first; correct the list or the qrels"
+                f"{listed}: {len(unjudged)} queries have no judgments, such as {unjudged[0]}; correct the list or the qrels"
             )
         qrels = {qid: qrels[qid] for qid in ids}
     return select(qrels, in_folds(read_folds(folds), wanted, folds)) if wanted else qrels
@@ -313,8 +313,8 @@ def with_texts(run: Run, queries: Mapping[str, str], where: str) -> tuple[Run, s
     known = {qid: ranking for qid, ranking in run.items() if qid in queries}
     without = [qid for qid in run if qid not in queries]
     if not known:
-        first = f", {without[0]} first" if without else ""
-        raise InputError(f"{where} has the text of none of the {len(run)} queries of the run{first}; check both")
+        first = f", such as {without[0]}" if without else ""
+        raise InputError(f"{where} has no text for any of the {len(run)} queries of the run{first}; check both")
     if not without:
         return known, ""
     return known, f"{len(without)} of {len(run)} queries of the run are not in {where} and are left out: {few(without)}"

@@ -136,7 +136,7 @@ def _confirmed(measures: "list[Measure]", confirm: str | list[str]) -> list[str]
     tested = [str(m) for m in measures if is_tested(m)]
     chosen = [str(m) for m in parse_measures(confirm)] if confirm else tested
     if not set(chosen) <= set(tested):
-        raise InputError(f"{min(set(chosen) - set(tested))} is to be confirmed, but is not among the measures; add it")
+        raise InputError(f"{min(set(chosen) - set(tested))} is named by confirm, but is not among the measures; add it")
     return chosen
 
 
@@ -146,9 +146,9 @@ def check_names(rows: Collection[str], baseline: str, chance: str, blank: Mappin
     named += [("blank", name) for pair in blank.items() for name in pair]
     absent = [f"no run is named {name!r} for --{option}; the runs are {', '.join(rows)}" for option, name in named
               if name and name not in rows]  # fmt: skip
-    taken = [f"a run is named {row!r}, the name of a row that is added; rename the run"
+    taken = [f"a run is named {row!r}, like the added row; rename the run"
              for row, asked in ((CHANCE, chance), (ORACLE, oracle)) if asked and row in rows]  # fmt: skip
-    alone = [f"--blank={system}={row}: {row} is a system and a run of blank queries; name another run"
+    alone = [f"--blank={system}={row}: {row} is both a system and a run of blank queries; name another run"
              for system, row in blank.items() if row in blank]  # fmt: skip
     if wrong := [*taken, *absent, *alone]:
         raise InputError(wrong[0])
@@ -161,11 +161,9 @@ def _check_values(qrels: Qrels, runs: Mapping[str, Any], rounds: int, runs_per_d
     counts = {name: 1 if isinstance(run, Mapping) else len(run) for name, run in runs.items()}
     wrong = ""
     if not qrels:
-        wrong = "the qrels hold no query to evaluate; check the files"
+        wrong = "the qrels have no query to evaluate; check the files"
     elif odd:
-        wrong = (
-            f"query {odd[0]}, document {odd[1]}: relevance {odd[2]!r} is no integer within ±{LARGEST_LEVEL}; correct it"
-        )
+        wrong = f"query {odd[0]}, document {odd[1]}: relevance {odd[2]!r} is not an integer within ±{LARGEST_LEVEL}; correct it"
     elif not isinstance(rounds, int) or not FEWEST_ROUNDS <= rounds <= MOST_ROUNDS:
         wrong = f"rounds={rounds!r}: use a whole number of {FEWEST_ROUNDS} to {MOST_ROUNDS}"
     elif runs_per_draw < 1:

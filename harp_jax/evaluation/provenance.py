@@ -72,7 +72,7 @@ def records_in(output: str) -> list[Record]:
     folder = os.path.join(output, FOLDER)
     if not os.path.isdir(folder):
         raise InputError(
-            f"{output} is no output of `harp plan` (it has no {FOLDER}); name one, or use --qrels and --run"
+            f"{output} is not the output of `harp plan` (it has no {FOLDER}); name one, or use --qrels and --run"
         )
     found: dict[str, Record] = {}
     names = [name for name in os.listdir(folder) if name.endswith(".json")]

@@ -46,7 +46,7 @@ def number(size: str) -> float:
     except ValueError:
         value = math.nan
     if not 0 < value < math.inf:
-        raise InputError(f"{size!r} is no number of queries; write SYSTEM@SIZE=RUN")
+        raise InputError(f"{size!r} is not a number of queries; write SYSTEM@SIZE=RUN")
     return value
 
 

@@ -38,7 +38,7 @@ def alone(steps: list[Step], name: str) -> Step:
     """The step of a name. Raises InputError if there is none, or if what it reads is not done."""
     by_name = {step.command.name: step for step in steps}
     if name not in by_name:
-        raise InputError(f"--only={name}: no step of the plan; its steps are {', '.join(by_name)}")
+        raise InputError(f"--only={name}: not a step of the plan; its steps are {', '.join(by_name)}")
     waiting = [need for need in by_name[name].command.needs() if need in by_name and not by_name[need].done]
     if waiting:
         raise InputError(f"--only={name}: it reads {', '.join(waiting)}, which are not done; run them first")
@@ -180,7 +180,7 @@ def _execute_one(step: Step, label: str, children: Children, to_file: bool) -> N
         where = f"its message is at the end of {log}" if to_file else "its message is above"
         raise InputError(
             f"{step.command.name} ended with status {status}{wrote}; {where}. "
-            "Correct the cause and run the plan again: finished steps are kept"
+            "Fix the cause and run the plan again: finished steps are kept"
         )
     seconds = round(time.monotonic() - start, 1)
     with replacing(step.record) as record:

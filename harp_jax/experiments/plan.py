@@ -153,7 +153,9 @@ def resolve(commands: list[Command], output: str) -> list[Step]:
     contents = Contents(os.path.join(output, ".plan", "contents"), output)
     for command in commands:
         if command.name in steps or not re.fullmatch(r"[a-z0-9_]+", command.name) or command.name in ("out", "output"):
-            raise InputError(f"step name {command.name!r} is used twice or is not of [a-z0-9_]; rename it in the plan")
+            raise InputError(
+                f"step name {command.name!r} is used twice or has characters other than [a-z0-9_]; rename it in the plan"
+            )
         unknown = [n for n in command.needs() if n not in steps and n not in ("out", "output")]
         if unknown:
             raise InputError(

@@ -87,7 +87,7 @@ def steps_within(minutes: float, seconds_per_step: float, pairs: str, tasks: Seq
     if steps < MIN_STEPS:
         raise InputError(
             f"--minutes={minutes:g}: a step takes {seconds_per_step:.2f} s and there are {there:,} training pairs, which "
-            f"makes {steps} steps; at least {MIN_STEPS} are needed"
+            f"allows {steps} steps; at least {MIN_STEPS} are needed"
         )
     return steps
 
@@ -157,8 +157,8 @@ class SiteRun:
             relevant = {qid: judged for qid, judged in qrels.items() if max(judged.values()) > 0}
             if (groups := len(components(relevant))) < MIN_LABELLED:
                 raise InputError(
-                    f"--labels={labels}: {groups} queries without a common relevant document, {MIN_LABELLED} needed to decide "
-                    "by; label more, or measure on these: harp search --qrels"
+                    f"--labels={labels}: only {groups} queries that share no relevant document, {MIN_LABELLED} needed to decide; "
+                    "label more, or evaluate these with harp search --qrels"
                 )
         # By name, at the call: harp_jax works without the generation job.
         detected = importlib.import_module("data_pipeline.sources.formats").format_of_content

@@ -220,15 +220,15 @@ def tasks_of(systems: Sequence[str]) -> tuple[str, ...]:
 class Pretraining:
     """A corpus, and how systems are pre-trained on it.
 
-    pairs: finished output of the generation job with the tasks of all systems; empty: generated from `source`
+    pairs: finished output of harp generate with the tasks of all systems; empty: generated from `source`
     source: files of linked documents
     source_config: generation config
-    generation: further fields of it, as in source.redirects=('redirects.tsv',)
-    encoder: Hugging Face encoder (or workdir) that weighs the terms of the pairs; or uniform, idf
+    generation: more fields for the generation config, as in source.redirects=('redirects.tsv',)
+    encoder: Hugging Face encoder (or workdir) that weights the terms of the pairs; or uniform, idf
     init: Hugging Face encoder (or workdir) that every system starts from; empty: from scratch
     tokenizer: vocabulary of the pairs and of systems from scratch; empty: that of `init`, or of `encoder`
-    scale: tiny: BERT-tiny, on two cores; small: few layers of a trained encoder, on two cores; full: configs/baselines/ unchanged
-    pretrain: fields of every pre-training, after those of `scale`, as in steps=2000
+    scale: tiny: BERT-tiny, on two cores; small: a few layers of a trained encoder, on two cores; full: configs/baselines/ unchanged
+    pretrain: fields for every pre-training, after those of `scale`, as in steps=2000
     """
 
     pairs: str = ""
@@ -311,19 +311,19 @@ class Benchmark:
 
     docs: documents
     queries: training and test queries
-    qrels: judgments of both
-    fields: document fields that are read
-    folds: file of qid<TAB>fold; empty: five folds that share no relevant document
-    tested: folds that are tested, each by models trained on all others (empty: all)
+    qrels: judgments of these queries
+    fields: document fields to read
+    folds: file of qid<TAB>fold lines; empty: five folds that share no relevant document
+    tested: folds to test, each with models trained on all others (empty: all)
     candidates: runs to re-rank, NAME=RUN or RUN; empty: BM25, tuned on the other folds
-    depth: candidates of BM25 for each query
-    measures: of the tables; the first one decides what is tuned and what is called chance
-    confirm: measures whose differences are tested, chosen beforehand (empty: the first)
+    depth: BM25 candidates per query
+    measures: measures in the tables; the first one is tuned for and decides what is called chance
+    confirm: measures whose differences are tested, chosen in advance (empty: the first)
     finetune: fine-tuning config of the transformers
-    settings: fields of every fine-tuning, as in epochs=1.0
-    neural: fields of every training of a neural ranker
-    rerank: options of every re-ranking, as in max_length=256
-    seeds: of pre-training and fine-tuning
+    settings: fields for every fine-tuning, as in epochs=1.0
+    neural: fields for every training of a neural ranker
+    rerank: options for every re-ranking, as in max_length=256
+    seeds: random seeds of pre-training and fine-tuning
     """
 
     docs: str = "docs.tsv"
@@ -360,9 +360,11 @@ class Benchmark:
         """All folds. Raises InputError for a file that cannot be read, and for tested folds that it lacks."""
         names = tuple(sorted(set(read_folds(self.folds).values()))) if self.folds else MADE_FOLDS
         if unknown := [fold for fold in self.tested if fold not in names]:
-            raise InputError(f"tested={unknown[0]}: {self.folds or 'the folds'} are {', '.join(names)}")
+            raise InputError(
+                f"tested={unknown[0]} is not a fold; the folds {f'of {self.folds} ' if self.folds else ''}are {', '.join(names)}"
+            )
         if len(names) < 2:
-            raise InputError(f"{self.folds} has one fold only; a ranker is trained on at least one other")
+            raise InputError(f"{self.folds} has only one fold; a ranker needs at least one other to train on")
         return names
 
     def runs(self) -> dict[str, str]:

@@ -111,15 +111,15 @@ def decide(
     queries without a fold.
     """
     if len(parts) < 2:
-        raise InputError("give two parts or more")
+        raise InputError("give two or more parts")
     pool = pooled([*parts.values()], "minmax")
     if lost := [qid for qid in pool if qid not in folds]:
         raise InputError(f"query {lost[0]} of the runs is in no fold; correct --folds")
     first, *others = parts
     if instead and instead not in others:
-        raise InputError(f"no part after {first} is named {instead!r} for --instead; they are {', '.join(others)}")
+        raise InputError(f"no part after {first} is named {instead!r} for --instead; the parts are {', '.join(others)}")
     if double and double not in parts:
-        raise InputError(f"no part is named {double!r} for --double; they are {', '.join(parts)}")
+        raise InputError(f"no part is named {double!r} for --double; the parts are {', '.join(parts)}")
     place = [first, *others].index(instead) if instead else 0
     alone = evaluate(qrels, parts, measure, baseline=first)
     fitting, name = Fitting(pool, qrels, measure), alone.measures[0]

@@ -193,7 +193,7 @@ def plan(lengths: list[tuple[int, ...]], layout: PackedLayout) -> Iterator[list[
             else:
                 if not placed:
                     raise InputError(
-                        f"a group of sequences of {lengths[index]} tokens fits no batch of {layout.rows} rows of "
+                        f"a group of sequences of {lengths[index]} tokens does not fit a batch of {layout.rows} rows of "
                         f"{layout.row_length} tokens per lane; raise batch_pairs (or lower lanes)"
                     )
                 kept.append(index)

@@ -107,7 +107,7 @@ class Shard:
     def _check(self, what: str, found: int | str, listed: int | str) -> None:
         if found != listed:
             raise InputError(
-                f"shard {self.path} is missing or damaged: {what} {found}, {MANIFEST} lists {listed}; {AGAIN}"
+                f"shard {self.path} is missing or damaged: {what} {found}, but {MANIFEST} lists {listed}; {AGAIN}"
             )
 
 
@@ -125,12 +125,12 @@ def read_manifest(directory: str) -> dict[str, Any]:
     except FileNotFoundError as error:
         there = bucket.is_bucket(directory) or os.path.exists(directory)
         raise InputError(
-            f"{directory} has no {MANIFEST}: no output of harp generate, or of a job that did not finish; run it again"
+            f"{directory} has no {MANIFEST}, so it is not the output of a finished harp generate; run it again"
             if there
             else f"no folder {directory}; name the --output of harp generate"
         ) from error
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise InputError(f"{path} is no manifest of a generation job ({error!r}); {AGAIN}") from error
+        raise InputError(f"{path} is not the manifest of a generation job ({error!r}); {AGAIN}") from error
     return manifest
 
 

@@ -59,7 +59,7 @@ def find_shards(directory: str, task: str, split: str) -> list[Shard]:
         info = tfds.builder_from_directory(directory).info.splits[name]
         counts = {os.path.basename(path): int(n) for path, n in zip(map(str, info.filepaths), info.shard_lengths)}
         if counts != {os.path.basename(shard.path): shard.records for shard in shards}:
-            raise ValueError("its counts are not those of manifest.json")
+            raise ValueError("its counts differ from manifest.json")
     except Exception as error:  # TFDS passes on the exceptions of its JSON parser and of its own checks
         raise InputError(
             f"{directory}: TFDS cannot read dataset_info.json and features.json ({error}); generate the data again"

@@ -133,9 +133,9 @@ async def read_object(request: "Request") -> dict[str, Any]:
     except (ClientDisconnect, asyncio.CancelledError) as error:  # cancelled: the server ends
         raise RequestError(400, "the connection closed within the body") from error
     except (ValueError, RecursionError) as error:
-        raise RequestError(400, f"the body is no JSON ({error}); send an object") from error
+        raise RequestError(400, f"the body is not JSON ({error}); send an object") from error
     if not isinstance(found, dict):
-        raise RequestError(422, "the body is JSON, but no object; send an object with named fields")
+        raise RequestError(422, "the body is JSON but not an object; send an object with named fields")
     return found
 
 

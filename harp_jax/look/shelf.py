@@ -150,7 +150,7 @@ class Shelf:
             documents = self.scorer.encode_documents(list(texts))
             found = self.scorer.score([self.scorer.pair(asked, document) for document in documents])
         if not np.isfinite(found).all():
-            raise InputError(f"{self.sources.model} scores {query!r} with no finite number; its weights are damaged")
+            raise InputError(f"{self.sources.model} gives {query!r} non-finite scores; its weights are damaged")
         return found
 
     def search(self, query: str) -> dict[str, Any]:

@@ -41,7 +41,7 @@ def make_mesh(config: ConfigDict, devices: list | None = None) -> Mesh:
     needed = math.prod(sizes.values())
     if needed != len(devices):
         raise InputError(
-            f"mesh {sizes} needs {needed} devices, there are {len(devices)}; change mesh.data, mesh.fsdp or mesh.model"
+            f"mesh {sizes} needs {needed} devices, but there are {len(devices)}; change mesh.data, mesh.fsdp or mesh.model"
         )
     if config.lanes % (sizes["data"] * sizes["fsdp"]):
         raise InputError(

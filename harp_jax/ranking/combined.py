@@ -178,7 +178,7 @@ class CombinedSearch:
         texts = scorer.encode_documents([self.docs[docid] for docid in docids], windows.reach(scorer.max_length))
         found, numbers = best_windows(scorer, [(asked, text) for text in texts], windows)
         if not np.isfinite(found).all():
-            raise InputError(f"{part} scores {query!r} with no finite number; its weights are damaged")
+            raise InputError(f"{part} gives {query!r} non-finite scores; its weights are damaged")
         return found.astype(np.float64), numbers
 
 

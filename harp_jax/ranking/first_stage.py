@@ -98,13 +98,13 @@ def settings_of(name: str, given: Mapping[str, float], tuned: str, folds: str, q
     """
     found = read_json(tuned, "tune again") if tuned else {}
     if folds and "folds" not in found:
-        raise InputError("--folds belongs to --parameters that harp tune-first-stage --folds wrote; leave it out")
+        raise InputError("--folds is only for --parameters written by harp tune-first-stage --folds; leave it out")
     if not tuned:
         return [(given, queries)]
     if given:
         raise InputError(f"--{next(iter(given))} and --parameters contradict each other; use one of them")
     if found.get("model") != name:
-        raise InputError(f"{tuned} holds parameters of {found.get('model')}, not {name}; tune --model={name}")
+        raise InputError(f"{tuned} holds parameters for {found.get('model')}, not {name}; tune --model={name}")
     with json_fields(tuned, "tune again"):
         by_fold = found["folds"] if "folds" in found else {"": found["parameters"]}
         chosen = {fold: {name: float(value) for name, value in each.items()} for fold, each in by_fold.items()}
@@ -146,7 +146,7 @@ class Candidates:
         if anchors is not None:
             anchored = sum(docid in docs for docid in anchors)
             if not anchored:
-                raise InputError(f"{self.anchors} has no anchor text of a document in --docs; use the ids of --docs")
+                raise InputError(f"{self.anchors} has no anchor text for any document in --docs; use the ids of --docs")
             say(f"note: {anchored} of {len(docs)} documents have anchor texts")
         texts = progress(docs.texts(), total=len(docs), unit="documents", desc="index")
         return indexed(texts, model, self.language, anchors)
@@ -231,7 +231,7 @@ def anchor_rows(path: str) -> Iterator[tuple[str, str, int]]:
             continue
         where = f"{path}, line {number}"
         if len(parts) != 3 or not parts[1] or not COUNT.fullmatch(parts[2]):
-            raise InputError(f"{where}: write 'docid<TAB>anchor text<TAB>count', the count from 1 to 10^18")
+            raise InputError(f"{where}: write 'docid<TAB>anchor text<TAB>count' with a count from 1 to 10^18")
         docid, text, count = checked_id(where, parts[0], "document"), *parts[1:]
         yield docid, text, int(count)
 

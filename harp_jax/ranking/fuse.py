@@ -162,16 +162,16 @@ def fuse_files(
     if verdict:
         decided = read_json(verdict)
         if "first" not in decided:
-            raise InputError(f"{verdict} decides on no runs, as nothing was tested; use --weights")
+            raise InputError(f"{verdict} has no weights, because nothing was tested; use --weights")
         with json_fields(verdict):
             parts = (decided["first"], *(rung["part"] for rung in decided["rungs"]))
             weights = [float(decided["weights"].get(part, 0.0)) for part in parts]
     fitting = method == "weights" and not weights
     if fitting != bool(qrels) or fitting != bool(folds):
-        raise InputError("--qrels and --folds belong to --method=weights, and it needs them, --weights or --verdict")
+        raise InputError("--qrels and --folds are only for --method=weights, which needs them, --weights or --verdict")
     if weights and (method != "weights" or len(weights) != len(paths)):
         name = "--verdict" if verdict else "--weights"
-        raise InputError(f"{name} belongs to --method=weights, a number for each of the {len(paths)} runs")
+        raise InputError(f"{name} is only for --method=weights, with one number for each of the {len(paths)} runs")
     runs = [read_run(path) for path in paths]
     found: Iterator[ScoredQuery]
     if method == "join":

@@ -135,7 +135,7 @@ def probe_files(
     collection = Documents.open(docs, fields)
     chosen, tokens = sampled_documents(clicks, collection, loaded.tokenizer, documents)
     if not chosen:
-        raise InputError("no clicked document is among --docs; correct either")
+        raise InputError("no clicked document is in --docs; correct one of them")
     summary: Counter[str] = Counter()
     with replacing(output) as file:
         texts = ((docid, collection[docid]) for docid in progress(chosen, unit="documents", desc="probe"))

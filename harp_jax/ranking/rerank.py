@@ -57,9 +57,9 @@ def load_scorer(
     if cosine or neural:
         what = "--cosine" if cosine else f"the neural ranker {directory}"
         if backend not in ("jax", "auto"):
-            raise InputError(f"--backend={backend}: {what} is computed with JAX; leave it out")
+            raise InputError(f"--backend={backend}: {what} only runs with JAX; leave the option out")
         if dtype == "int8" or (neural and not cosine and dtype != "float32"):
-            raise InputError(f"--dtype={dtype}: {what} does not compute in it; leave it out")
+            raise InputError(f"--dtype={dtype}: {what} does not support it; leave the option out")
         if cosine:
             return BiEncoderScorer.load(directory, dtype, max_length, batch_tokens)
         return NeuralScorer.load(directory, max_length, batch_tokens)
@@ -118,7 +118,7 @@ def chunks_of(run: Run, docs: Texts, k: int | None) -> list[Chunk]:
     named = dict.fromkeys(docid for docids in candidates.values() for docid in docids)
     if absent := [docid for docid in named if docid not in docs]:
         raise InputError(
-            f"the run names {len(absent)} documents that {docs.path} lacks, {absent[0]} first; correct either"
+            f"the run names {len(absent)} documents that {docs.path} lacks, such as {absent[0]}; correct one of them"
         )
     chunks: list[Chunk] = []
     enough = pairs = pairs_at_once()
@@ -266,7 +266,7 @@ class Parts:
         self.output, self.directory, self.count = output, f"{output}.parts", count
         held = sorted(os.listdir(self.directory)) if os.path.isdir(self.directory) else []
         if foreign := [name for name in held if not OURS.fullmatch(name)]:
-            raise InputError(f"{self.directory} holds {foreign[0]}, no part of a run; move it away")
+            raise InputError(f"{self.directory} holds {foreign[0]}, which is not part of a run; move it away")
         busy = f"another process is writing to {output}; wait for it, or choose another --output"
         self._lock = locked(os.path.join(self.directory, LOCK), busy)
         path = os.path.join(self.directory, KEY)

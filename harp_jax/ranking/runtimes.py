@@ -42,7 +42,7 @@ def chosen_backend(name: str, dtype: str, directory: str) -> str:
     if name != "auto":
         if dtype not in OFFERED.get(name, ()):
             offered = "; ".join(f"{backend}: {', '.join(dtypes)}" for backend, dtypes in OFFERED.items())
-            raise InputError(f"--backend={name} does not compute in {dtype}; choose from {offered}; or auto")
+            raise InputError(f"--backend={name} does not support {dtype}; choose from {offered}; or auto")
         if name != "jax":
             needed(PACKAGES[name], name)
         return name
@@ -81,7 +81,7 @@ def model_file(
         if dtype == "int8" or not _installed("torch"):
             if listed:
                 raise InputError(
-                    f"{path} is not listed in {SUMS}, so it may be of other weights; write it again with harp export "
+                    f"{path} is not listed in {SUMS}, so it may come from other weights; write it again with harp export "
                     f"--format={backend}"
                 )
             return path

@@ -210,7 +210,7 @@ class EncoderTexts:
         self.max_length = max_length or recorded_length(tokenizer, config)
         if not shortest <= self.max_length <= config.max_positions:
             raise InputError(
-                f"max_length={self.max_length}: the model takes {shortest} to {config.max_positions} tokens"
+                f"max_length={self.max_length}: the model reads {shortest} to {config.max_positions} tokens"
             )
         on_cpu = jax.default_backend() == "cpu"
         steps = range(CPU_STEP, self.max_length, CPU_STEP) if on_cpu else LENGTHS
@@ -511,7 +511,7 @@ class NeuralScorer:
         batch_tokens: int | None = None,
     ) -> None:
         if max_length is not None and max_length > config.document_length:
-            raise InputError(f"max_length={max_length}: the model takes {config.document_length} words of a document")
+            raise InputError(f"max_length={max_length}: the model reads {config.document_length} words of a document")
         self.config, self.words = config, words
         self.max_length = max_length or config.document_length
         self.batch_tokens = batch_tokens or (16_384 if jax.default_backend() == "cpu" else 262_144)
@@ -565,7 +565,7 @@ class NeuralScorer:
         """
         if blank and self.config.name != "duet":
             raise InputError(
-                f"--blank_query: {self.config.name} scores matches only, without a query all documents score the same; "
+                f"--blank_query: {self.config.name} scores only matches, so without a query all documents score the same; "
                 "leave the option out (`harp priors` writes runs of document priors)"
             )
         texts = {"documents": documents} if blank else {"queries": queries, "documents": documents}

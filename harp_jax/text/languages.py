@@ -36,7 +36,7 @@ def primary(tag: str) -> str:
     if not tag:
         return ""
     if not _TAG.fullmatch(tag):
-        raise InputError(f"language {tag!r} is no language tag; write one such as en, de or pt-BR, or '' for none")
+        raise InputError(f"language {tag!r} is not a language tag; write one such as en, de or pt-BR, or '' for none")
     code = re.split("[-_]", tag.lower(), maxsplit=1)[0]
     return _SAME.get(code, code)
 

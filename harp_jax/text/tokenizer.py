@@ -344,7 +344,7 @@ def _definition(path: str) -> str:
         encoder.no_padding()
         return encoder.to_str()
     except Exception as error:  # tokenizers raises nothing more special
-        raise InputError(f"{path} is no tokenizer ({str(error)[:200]}); {ADVICE}") from error
+        raise InputError(f"{path} is not a tokenizer ({str(error)[:200]}); {ADVICE}") from error
 
 
 def _contradiction(kind: str, config: dict[str, Any], text: str, words: list[str]) -> str:
@@ -362,9 +362,9 @@ def _contradiction(kind: str, config: dict[str, Any], text: str, words: list[str
     if not isinstance(config.get("added_tokens_decoder") or {}, dict):
         return f"added_tokens_decoder in {CONFIG} must map ids to tokens"
     if config.get("auto_map"):
-        return f"it is custom code (auto_map in {CONFIG}), which is not executed here"
+        return f"it needs custom code (auto_map in {CONFIG}), which is not executed here"
     if config.get("truncation_side", "right") != "right":
-        return f"truncation_side in {CONFIG} is not right; texts are truncated at their end"
+        return f"truncation_side in {CONFIG} is not 'right'; texts are truncated at their end"
     if kind not in CLASSES:
         part = theirs.get("normalizer") or {"normalizers": []}
         types = {each["type"] for each in part.get("normalizers", [part])}
@@ -381,7 +381,7 @@ def _contradiction(kind: str, config: dict[str, Any], text: str, words: list[str
     if text and theirs["model"]["type"] == "WordPiece":
         made = json.loads(definition(sorted(vocab, key=vocab.__getitem__), **_options(config)))
         wrong = [part for part in ("normalizer", "pre_tokenizer", "model") if made[part] != theirs[part]]
-    return f"the {wrong[0]} of {DEFINITION} is not that of a {kind} with the options of {CONFIG}" if wrong else ""
+    return f"the {wrong[0]} of {DEFINITION} differs from that of a {kind} with the options of {CONFIG}" if wrong else ""
 
 
 def _unusable(tokenizer: Tokenizer, added: dict[str, str]) -> str:
@@ -389,7 +389,7 @@ def _unusable(tokenizer: Tokenizer, added: dict[str, str]) -> str:
     try:
         vocab, marked = tokenizer.vocab, tokenizer.added
     except Exception as error:  # tokenizers raises nothing more special
-        return f"it is no tokenizer ({str(error)[:200]})"
+        return f"it is not a tokenizer ({str(error)[:200]})"
     if sorted(vocab.values()) != list(range(len(vocab))):
         return f"the ids of its {len(vocab)} tokens are not 0 to {len(vocab) - 1}"
     for role, token in tokenizer.roles:
@@ -442,7 +442,7 @@ NO_MARKS = Marks()
 def marks_of(tokenizer: Tokenizer, tokens: Sequence[str]) -> Marks:
     """The marks for two tokens ("" for none), or for (). InputError for one missing from the vocabulary, or another number."""
     if len(tokens) not in (0, 2):
-        raise InputError(f"marks={tuple(tokens)!r}: name two tokens, of queries and of documents, or none: ()")
+        raise InputError(f"marks={tuple(tokens)!r}: name two tokens, for queries and for documents, or none: ()")
     for token in tokens:
         if token and (not isinstance(token, str) or token not in tokenizer.vocab):
             raise InputError(

@@ -203,7 +203,7 @@ def train_vectors(
 
     sentences = Sentences(docs, words)
     if not any(sentences):
-        raise InputError(f"no document of {docs.path} has a word of the vocabulary; give the words of these documents")
+        raise InputError(f"no document of {docs.path} has a word of the vocabulary; use one made from these documents")
     model = Word2Vec(
         sentences,
         vector_size=dimension,
@@ -239,7 +239,7 @@ def read_vectors(path: str, words: WordVocabulary, seed: int = 0) -> tuple[np.nd
         except ValueError:
             vector = np.full(len(numbers), np.nan, np.float32)
         if not np.isfinite(vector).all():
-            raise InputError(f"{where}: the vector of {word!r} holds more than finite numbers; train the vectors again")
+            raise InputError(f"{where}: the vector of {word!r} has non-finite numbers; train the vectors again")
         if vectors is None:
             vectors = np.zeros((words.size, len(vector)), np.float32)
         if index:
@@ -274,13 +274,13 @@ def _vector_lines(path: str) -> Iterator[tuple[str, str, list[str]]]:
                 continue
         word, numbers = parts[:-dimension], parts[len(parts) - dimension :]
         if not dimension or not any(word) or (len(word) > 1 and _is_number(word[-1])):
-            said = f"{len(parts) - 1} numbers, the {given} has {dimension}; " if dimension else "no numbers; "
+            said = f"{len(parts) - 1} numbers, but the {given} has {dimension}; " if dimension else "no numbers; "
             raise InputError(f"{where}: {said}write 'word number number …'")
         found += 1
         yield where, " ".join(word), numbers
     if found < promised:
         raise InputError(
-            f"{path}: {found} vectors, the header says {promised}; fetch or write the file again, or correct its header"
+            f"{path} has {found} vectors, but the header says {promised}; fetch or write the file again, or correct its header"
         )
 
 

@@ -162,8 +162,8 @@ class Loop:
         self.metrics.write(step, out)
         if out["skipped"] > MAX_SKIPPED:
             raise InputError(
-                f"{out['skipped']:.0f} updates were skipped for Inf, NaN or a loss spike up to step {step}. Start in another "
-                "--workdir with a lower learning_rate; --config.init=WORKDIR, this one's, starts from its last checkpoint"
+                f"{out['skipped']:.0f} updates up to step {step} were skipped because of Inf, NaN or a loss spike. Start in "
+                "another --workdir with a lower learning_rate; --config.init with this workdir starts from its last checkpoint"
             )
         return out
 

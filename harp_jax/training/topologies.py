@@ -55,7 +55,9 @@ def topology_devices(topology: str) -> list[jax.Device]:
     kind, _, count = topology.partition(":")
     if kind.lower() in GPUS:
         if not re.fullmatch(r"|[1-9]\d{0,3}", count) or (int(count or 1) > HOST and int(count) % HOST):
-            raise InputError(f"--topology={topology}: not a number of GPUs; {kind}:1 to {kind}:8, or a multiple of 8")
+            raise InputError(
+                f"--topology={topology}: not a number of GPUs; use {kind}:1 to {kind}:8 or a multiple of 8"
+            )
         return _gpus(GPUS[kind.lower()], int(count or 1))
     return _tpus(topology)
 

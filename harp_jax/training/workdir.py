@@ -45,12 +45,13 @@ def claim_workdir(workdir: str, config: ConfigDict, stage: Stage) -> IO | None:
     if os.path.exists(path):
         other = read_config(workdir).to_dict()
         if INPUTS not in other:
-            raise InputError(f"{path} is not of a training run; choose another --workdir")
+            raise InputError(f"{path} does not belong to a training run; choose another --workdir")
         before = dict(other.pop(INPUTS))
         changed = [name for name, content in own.pop(INPUTS) if before.get(name, content) != content]
         if changed:
             raise InputError(
-                f"{workdir} was started on other data: {', '.join(changed)} changed since; restore it, or choose another --workdir"
+                f"{workdir} was started on other data: {', '.join(changed)} changed since then; restore it, or "
+                "choose another --workdir"
             )
         old, new = dict(flattened(other)), dict(flattened(own))
         names = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))

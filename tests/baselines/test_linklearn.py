@@ -171,7 +171,7 @@ def test_another_document_is_drawn_for_one_that_is_linked_with_all(tmp_path):
         assert all(p in side.linked(q) and not set(n) & {q, *side.linked(q)} for q, p, n in zip(d, positive, negative))
     everyone = [(f"d{i}", [f"d{n}" for n in range(6)]) for i in range(6)]
     full = read_graph((linked_documents(tmp_path / "full.jsonl", *everyone),), (), "")
-    with pytest.raises(InputError, match="each is linked with nearly all others, as is d"):
+    with pytest.raises(InputError, match="each is linked with nearly all others, such as d"):
         Side(full, np.arange(6)).draw(generator("full"), 4, 2)
 
 

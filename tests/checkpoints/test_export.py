@@ -85,7 +85,7 @@ def test_command_exports_the_newest_checkpoint_with_a_card(workdir, tmp_path):
         (["--encoder=x", "--layers=2", "--workdir=x"], "give --workdir, or --encoder with --layers"),
         (["--layers=2"], "give --workdir, or --encoder with --layers"),
         (["--encoder=x", "--layers=2", "--format=onnx", "--license=mit"], "leave out --format, --license:"),
-        (["--workdir=x", "--sha256=0"], "--sha256 is of --encoder"),
+        (["--workdir=x", "--sha256=0"], "--sha256 is only for --encoder"),
         (["--workdir=x", "--system=ranker"], "--system, --baseline and --evaluated_on describe --results"),
         (["--workdir=x", "--int8"], "--int8 belongs to --format"),
         (["--workdir=x", "--format=openvino", "--int8"], "add --calibration=FILE"),
@@ -138,9 +138,9 @@ def test_parts_of_another_run_in_a_workdir_are_refused(workdir, tmp_path):
         export_model(run, str(tmp_path / "model"))
 
     for part, message, uses in (
-        ("checkpoints", "is a checkpoint of another run", (load_params, resumed)),
+        ("checkpoints", "next to it are from different runs", (load_params, resumed)),
         ("tokenizer", "tokenizer/.* was changed", (load_params, resumed)),
-        ("selected", r"selection\.json is of another run", ()),
+        ("selected", r"selection\.json belongs to another run", ()),
     ):
         mixed = tmp_path / f"mixed-{part}"
         shutil.copytree(workdir, mixed)

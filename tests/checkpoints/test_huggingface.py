@@ -202,11 +202,11 @@ WORDS = "bert.embeddings.word_embeddings.weight"
     [
         ({"model_type": "electra"}, "its model_type is 'electra'"),
         ({"hidden_act": "gelu_new"}, "hidden_act is 'gelu_new'"),
-        ({"hidden_size": None}, "hidden_size is None, not a whole number of 1 to"),
+        ({"hidden_size": None}, "hidden_size is None, not a whole number from 1 to"),
         ({"vocab_size": 47}, "word_embeddings.weight has shape"),
         ({"num_hidden_layers": 3}, r"layer.2.attention.self.query.weight is missing \(and 15 more"),
         ({"num_hidden_layers": 1}, r"bert\.encoder\.layer\.1\.\S+ has no place in config\.json"),
-        (change_tensor(OUTPUT, lambda state: state[OUTPUT].astype(np.int8)), "weight is int8, quantised"),
+        (change_tensor(OUTPUT, lambda state: state[OUTPUT].astype(np.int8)), "weight is quantised .int8."),
         (change_tensor("cls.predictions.decoder.weight", lambda state: state[WORDS] + 1), "not tied"),
         (lambda path: os.truncate(path / "model.safetensors", 1000), "safetensors or its index is damaged"),
         (lambda path: os.remove(path / "model.safetensors"), r"no model\.safetensors in .*; fetch or write the whole"),

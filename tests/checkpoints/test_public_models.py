@@ -102,7 +102,7 @@ def test_a_modular_head_scores_as_there_and_stays_when_it_is_exported(kind, pool
     with pytest.raises(InputError, match="its module my_code.Dense is custom code, which is not executed here"):
         load_hf(str(tmp_path / "modular"))
     listed.write_text(json.dumps([chain[0], chain[1], chain[-1]]))
-    with pytest.raises(InputError, match=r"its head \((cls|mean), Identity\) is not one that .* has here \(cls"):
+    with pytest.raises(InputError, match=r"its head \((cls|mean), Identity\) is not supported for .*, only cls"):
         load_hf(str(tmp_path / "modular"))
     folder = tmp_path / "modular" / chain[-1]["path"]
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
@@ -151,11 +151,11 @@ CHANGES = {
     "another tokenizer": ({}, r"the tokenizer has \d+ tokens .* word embeddings .*; use the tokenizer that"),
     "custom code": ({"auto_map": {"AutoModel": "model.X"}}, "custom code .auto_map., which is not executed here"),
     "unknown": ({"model_type": "deberta-v2"}, "'deberta-v2', not one of bert, distilbert, roberta, xlm-roberta, modernbert"),
-    "another period": ({"layer_types": ["full_attention", "full_attention", "sliding_attention", "full_attention"]}, "no period"),
+    "another period": ({"layer_types": ["full_attention", "full_attention", "sliding_attention", "full_attention"]}, "not repeat"),
     "scaled positions": (
         {"rope_parameters": {"full_attention": {"rope_type": "yarn", "rope_theta": 1.0}}}, "rope_type is 'yarn'"
     ),
-    "biases": ({"norm_bias": True}, "norm_bias is True, only False is supported"),
+    "biases": ({"norm_bias": True}, "norm_bias is True; only False is supported"),
     "pooling": ({"classifier_pooling": "max"}, "classifier_pooling is 'max'"),
     "rope of a list": ({"rope_parameters": [1]}, "rope_parameters must have an object for each kind of layer"),
     "rope of a text": ({"rope_parameters": {"full_attention": "x"}}, "rope_parameters must have an object for each"),
@@ -169,7 +169,7 @@ REFUSED = [
         {"pad_token_id": 0},
         "the tokenizer pads with id 1, but .* has pad_token_id 0, which its positions follow",
     ),
-    ("distilbert", {"activation": "relu"}, "activation is 'relu', only 'gelu' is supported"),
+    ("distilbert", {"activation": "relu"}, "activation is 'relu'; only 'gelu' is supported"),
     ("distilbert", {"n_heads": 5}, "hidden=36 is not a multiple of .*heads=5"),
 ]
 
@@ -220,7 +220,7 @@ def test_one_token_type_takes_a_tokenizer_without_a_second(tokenizers, tmp_path)
 )
 def test_weights_that_are_refused_in_one_line(kind, score, inner, longest, tokenizers, tmp_path):
     directory = saved(kind, tokenizers[kind], tmp_path / "model")
-    with pytest.raises(InputError, match=f"max_length=2000: the model takes 8 to {longest} tokens"):
+    with pytest.raises(InputError, match=f"max_length=2000: the model reads 8 to {longest} tokens"):
         Reranker.from_pretrained(str(directory), max_length=2000)
     weights = directory / "model.safetensors"
     tensors = load_file(weights)
@@ -228,7 +228,7 @@ def test_weights_that_are_refused_in_one_line(kind, score, inner, longest, token
     with pytest.raises(InputError, match="has no pooler and no score"):
         Reranker.from_pretrained(str(directory))
     save_file({**tensors, inner: np.zeros((36, 35), np.float32)}, weights)
-    with pytest.raises(InputError, match=rf"{inner} has shape \(36, 35\), by config.json \(36, 36\)"):
+    with pytest.raises(InputError, match=rf"{inner} has shape \(36, 35\), but \(36, 36\) by config.json"):
         Reranker.from_pretrained(str(directory))
     weights.rename(directory / "pytorch_model.bin")
     with pytest.raises(InputError, match="pytorch_model.bin is a pickle, .* convert it: python -c .*safetensors"):

@@ -49,7 +49,7 @@ def test_judged_queries_are_written_with_their_judgments(beir, tmp_path, capsys)
     assert read_queries(f"{tmp_path}/judged/queries.tsv") == texts
     assert read_qrels(f"{tmp_path}/judged/qrels.txt") == {"0": {"d1": 1}, "1": {"d2": 2}, "2": {"d4": 1}}
     (tmp_path / "other.txt").write_text("x 0 d1 1\n")
-    with pytest.raises(InputError, match="has the text of none of the 1 judged queries, x first; check both"):
+    with pytest.raises(InputError, match="has no text for any of the 1 judged queries, such as x; check both"):
         command("queries", "judged", qrels=tmp_path / "other.txt", **given)
 
 
@@ -85,19 +85,19 @@ def test_wrong_input_is_named_before_anything_runs(beir, tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     for options, said in (
-        (["--model=no/model"], "no/model is no directory, and the Hub does not serve it .*hf download no/model"),
+        (["--model=no/model"], "no/model is not a directory, and the Hub does not serve it .*hf download no/model"),
         ([model, "--measures=nothing"], "unknown measure 'nothing'"),
         ([model, "--run=absent.trec"], "absent.trec: no such file"),
         (["--model=absent"], "absent: no such file or folder; check the paths; .*hf download"),
         ([model.replace("=", "={x}=")], "step report has {x} in its arguments"),
-        ([model, f"--output={beir}/out"], "it is in .*beir, which is read; choose an --output outside"),
+        ([model, f"--output={beir}/out"], "it is inside the input .*beir; choose an --output outside"),
     ):
         with pytest.raises(InputError, match=said):
             command("compare", beir, out, *options)
     assert not os.path.exists(tmp_path / "out")
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "report.md").write_text("my notes")
-    with pytest.raises(InputError, match="report.md is no link of an earlier run and would be lost; move it"):
+    with pytest.raises(InputError, match="report.md is not a link from an earlier run and would be lost; move it"):
         command("compare", beir, model, out)
     assert os.listdir(tmp_path / "out") == ["report.md"]
 

@@ -61,9 +61,12 @@ def test_trains_resumes_and_refuses_another_config(place, monkeypatch, capsys, c
             [*DATA, "--config.tokenizer=tokenizer", "--config.select=RR@10", "--workdir=x"],
             "missing inputs: docs is not set, queries",
         ),
-        ([*DATA, "--config.tokenizer=tokenizer", "--workdir=model"], "model/config.json is not of a training run"),
+        (
+            [*DATA, "--config.tokenizer=tokenizer", "--workdir=model"],
+            "model/config.json does not belong to a training run",
+        ),
         ([*DATA, "--config.model.model_type=gpt2", "--dry_run"], "model_type is 'gpt2', not one of bert"),
-        ([*DATA, "--topology=v3:2x2", "--workdir=x"], "are of a dry run"),
+        ([*DATA, "--topology=v3:2x2", "--workdir=x"], "are only for dry runs"),
         ([*DATA, "--processes=2", "--workdir=x"], "need --coordinator"),
     ],
 )

@@ -19,7 +19,7 @@ def place(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-HUB = "a model of the Hugging Face Hub is fetched with `hf download {0} --local-dir {1}`: name the folder {1}"
+HUB = "to use a model from the Hugging Face Hub, run `hf download {0} --local-dir {1}` and name the folder {1}"
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_unknown_fields_are_named_together_with_their_stages():
     text = str(raised.value)
     assert "--config.folds (belongs to finetune, neural_ir" in text
     assert "--config.stepz (did you mean steps?)" in text
-    assert "--config.model.name (belongs to neural_ir" in text and "--config.zzz (of no stage)" in text
+    assert "--config.model.name (belongs to neural_ir" in text and "--config.zzz (in no stage)" in text
 
 
 def test_paths_are_no_ids_of_the_hub():

@@ -96,7 +96,7 @@ def test_threads_and_spawned_processes_read_together(tmp_path):
 @pytest.mark.parametrize(
     "data, message",
     [
-        (TSV + b"D2\t\t\tagain\nD1\t\t\tagain\n", r"line 4: document D2 a second time \(first in line 2\)"),
+        (TSV + b"D2\t\t\tagain\nD1\t\t\tagain\n", r"line 4: document D2 is listed again \(first in line 2\)"),
         (TSV + b"D4\tonly\tthree\n", "line 4: 3 columns"),
         (b"1\tone\n2\tthe text\twith two\ttabs\n", "line 2: 4 columns, not 2; .* without tabs in the texts"),
         (TSV + b"D 4\t\t\tspace\n", "line 4: document id 'D 4' is empty or contains white space"),
@@ -159,7 +159,7 @@ def test_a_damaged_index_is_removed_and_built_again(tmp_path):
     with open(docs.index, "r+b") as file:
         file.seek(4096)
         file.write(b"\xff" * (size - 4096))
-    with pytest.raises(InputError, match="was damaged .* and is removed; run the command again"):
+    with pytest.raises(InputError, match="was damaged .* and has been removed; run the command again"):
         docs["D1"]
     check(reopened(docs))
     os.truncate(docs.index, 0)
@@ -206,7 +206,9 @@ def test_documents_in_several_files(tmp_path):
     assert dict(docs.texts()) == expected and {d: docs[d] for d in expected} == expected and len(docs) == 4
     assert list(docs.ids()) == list(expected) and pickle.loads(pickle.dumps(docs))["D3"] == "Three drei"
     (folder / "d.tsv").write_text("D9\t\t\tnew\nD1\t\t\tagain\n")
-    with pytest.raises(InputError, match=r"d\.tsv, line 2: document D1 a second time \(first in .*a\.jsonl, line 2\)"):
+    with pytest.raises(
+        InputError, match=r"d\.tsv, line 2: document D1 is listed again \(first in .*a\.jsonl, line 2\)"
+    ):
         Documents.open(str(folder))
 
 

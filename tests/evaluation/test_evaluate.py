@@ -67,7 +67,7 @@ def test_ties_are_broken_alike_for_all_measures_as_trec_eval_breaks_them(tie):
     [
         *((name, "unknown measure") for name in ("reciprocal", "RR@x", "AP(zz=1)", "")),
         *((name, "use a cutoff of 1 to 1,000,000") for name in ("RR@0", "ERR@99999999999")),
-        ("RR@10 ERR@20", "ERR@20: the query id 'q1' is no number, which TREC's script for it does not read; leave ERR@20 out"),
+        ("RR@10 ERR@20", "ERR@20: the query id 'q1' is not a number, which TREC's script for it cannot read; leave ERR@20 out"),
     ],
 )  # fmt: skip
 def test_measures_that_cannot_be_computed_are_refused(runs, name, message):
@@ -207,7 +207,7 @@ def test_what_the_script_for_err_does_not_read_is_named():
     """It made "1" of "a-1", whose value was then 0."""
     for qrels, said in (
         ({"1": {"a": 5}}, "a level of query 1 is above 4"),
-        ({"a-1": {"a": 1}}, "query id 'a-1' is no"),
+        ({"a-1": {"a": 1}}, "query id 'a-1' is not a number"),
     ):
         with pytest.raises(InputError, match=said):
             evaluate(qrels, {"x": qrels}, "ERR@20")
@@ -215,7 +215,7 @@ def test_what_the_script_for_err_does_not_read_is_named():
 
 @pytest.mark.parametrize("level", [2**31, -(2**31), 10**400, 10_001])
 def test_levels_that_no_measure_can_count_are_refused(level):
-    with pytest.raises(InputError, match="query q1, document b: relevance .* is no integer within ±10000"):
+    with pytest.raises(InputError, match="query q1, document b: relevance .* is not an integer within ±10000"):
         evaluate({"q1": {"a": 1, "b": level}}, {"x": {"q1": {"a": 1.0}}})
 
 

@@ -63,7 +63,7 @@ def test_a_system_is_said_not_to_beat_what_it_does_not_beat():
         ({"chance": "none"}, "no run is named 'none' for --chance"),
         ({"blank": {"none": "a"}}, "no run is named 'none' for --blank"),
         ({"oracle": "none"}, "no run is named 'none' for --oracle"),
-        ({"blank": {"a": "a"}}, "--blank=a=a: a is a system and a run of blank queries"),
+        ({"blank": {"a": "a"}}, "--blank=a=a: a is both a system and a run of blank queries"),
     ],
 )
 def test_wrong_names_are_refused(given, message):

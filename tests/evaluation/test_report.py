@@ -167,7 +167,7 @@ def test_wrong_options_are_named(runs, tmp_path):
         ([one, "--blank=absent=bm25"], "no run is named 'absent' for --blank; the runs are bm25"),
         (
             [one, run(runs, "bad"), "--blank=bm25=bad", "--blank=bad=bm25"],
-            "bm25=bad: bad is a system and a run of blank",
+            "bm25=bad: bad is both a system and a run of blank",
         ),
         ([one, "--focus=absent"], "no run is named 'absent' for --focus; the runs are bm25"),
         ([one, f"--curves=mine={tmp_path}/absent"], "the curves of mine: .* has no metrics; name a training workdir"),
@@ -175,7 +175,7 @@ def test_wrong_options_are_named(runs, tmp_path):
     ):
         with pytest.raises(InputError, match=said):
             written(runs, *options)
-    with pytest.raises(InputError, match="is no output of `harp plan`"):
+    with pytest.raises(InputError, match="is not the output of `harp plan`"):
         command("report", runs, output=runs / "x.html")
 
 
@@ -227,7 +227,7 @@ def test_a_finished_plan_is_reported_by_its_directory(plan, capsys):
     assert [record.name for record in behind([str(plan / "good-1.trec")])] == ["pairs", "harp", "good"]
     assert "3 min in 3 steps; 150 tokens trained on; 3.0 GB of memory in the largest process." in text
     assert "Trained on: pairs" in text and "RQP accuracy" in text and "question 0" in text
-    with pytest.raises(InputError, match="its tables are table"):
+    with pytest.raises(InputError, match="has no finished table absent; it has table"):
         command("report", plan, step="absent", output=plan / "report.html")
 
 

@@ -56,12 +56,12 @@ def test_a_point_is_the_mean_of_its_runs_with_an_interval(files, capsys):
 @pytest.mark.parametrize(
     "names, more, message",
     [
-        (["HARP@ten"], {}, "'ten' is no number of queries"),
+        (["HARP@ten"], {}, "'ten' is not a number of queries"),
         (["HARP@10", "HARP@25%"], {}, "all sizes numbers of queries, or all shares"),
         (["HARP@10"], {"runs_per_draw": 3}, "4 runs are not a whole number of draws of 3"),
-        (["HARP@10"], {"fold": "1"}, "belong together"),
-        (["HARP@10"], {"per_query": "values.tsv"}, "--per_query does not belong to --curve"),
-        (["HARP@10"], {"baseline": "HARP@10", "format": "json"}, "--baseline does not belong to --curve"),
+        (["HARP@10"], {"fold": "1"}, "go together"),
+        (["HARP@10"], {"per_query": "values.tsv"}, "--per_query cannot be used with --curve"),
+        (["HARP@10"], {"baseline": "HARP@10", "format": "json"}, "--baseline cannot be used with --curve"),
     ],
 )
 def test_wrong_options_are_named(files, names, more, message):

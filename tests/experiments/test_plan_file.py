@@ -63,7 +63,7 @@ COMMAND = "from harp_jax.experiments.plan import Command\ndef get_plan(): return
         ("def get_plan(steps): return []", "TypeError: .*missing 1 required positional argument: 'steps'"),
         ("def get_plan():\n    return undefined", "line 2: NameError: name 'undefined' is not defined"),
         ("def get_plan(): return [1]", r"get_plan\(\) returned 1; return a list of Command"),
-        (COMMAND + "[Command('a', 'word', [])]", "runs 'word', which is no command"),
+        (COMMAND + "[Command('a', 'word', [])]", "runs 'word', which is not a command"),
         (COMMAND + "[Command('a', 'words', ['{b}'])]", "step a has {b} in its arguments, and no earlier step has"),
         (COMMAND + "[Command('a', 'words', ['{out}'])] * 2", "used twice"),
         ("", r"no plan 'wrong\.py'; name a Python file with get_plan\(\), or one of .*demo"),

@@ -27,7 +27,7 @@ def test_folds_are_even_and_keep_groups_together(tmp_path):
 
 
 def test_too_few_groups_are_refused():
-    with pytest.raises(InputError, match="2 groups of queries fill no 1000000000000 folds"):  # at once
+    with pytest.raises(InputError, match="2 groups of queries cannot fill 1000000000000 folds"):  # at once
         make_folds([["a"], ["b"]], 10**12, 0)
 
 

@@ -234,12 +234,12 @@ def test_steps_are_what_fits_and_what_there_is(tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["{pages}"], "ranker is no link of an earlier run and would be lost; move it"),
+        (["{pages}"], "ranker is not a link from an earlier run and would be lost; move it"),
         (["{pages}", "--minutes=0"], "--minutes=0: use a positive number"),
         (["{pages}", "--base_url=https://x.org/{{y}}/"], "step survey has {y} in its arguments"),
-        (["{pages}", "--labels={folder}/connected.tsv"], "19 queries without a common relevant document, 20 needed"),
+        (["{pages}", "--labels={folder}/connected.tsv"], "only 19 queries that share no relevant document, 20 needed"),
         (["{pages}", "--labels={folder}/malformed.tsv"], "malformed.tsv, line 2: "),
-        (["{folder}", "--format=html", "--dry_run"], "which is read; choose an --output outside"),
+        (["{folder}", "--format=html", "--dry_run"], "it is inside the input .*; choose an --output outside"),
     ],
 )
 def test_what_is_wrong_is_said_before_anything_runs(pages, words, message):

@@ -71,7 +71,9 @@ def test_a_part_that_contains_the_first_takes_its_place():
     assert "better, kept in the place of BM25;" in found.words()
     worse = decide(QRELS, FOLDS, {"BM25": FIRST_STAGE, "BM25F": run(0.0, "noise"), "ranker": ranker}, instead="BM25F")
     assert worse.use == "BM25 + ranker"
-    with pytest.raises(InputError, match="no part after BM25 is named 'BM25' for --instead; they are BM25F, ranker"):
+    with pytest.raises(
+        InputError, match="no part after BM25 is named 'BM25' for --instead; the parts are BM25F, ranker"
+    ):
         decide(QRELS, FOLDS, parts, instead="BM25")
 
 
@@ -90,7 +92,7 @@ def test_a_trusted_part_counts_double_and_is_kept_unless_it_is_worse():
         trusted = decide(QRELS, FOLDS, weak, double="vectors")
         assert trusted.weights == {"BM25": 1.0} | ({"vectors": 2.0} if kept else {})
         assert ("BM25 is used alone" in trusted.words()) != kept and "(vectors: unless worse)" in trusted.words()
-    with pytest.raises(InputError, match="no part is named 'vector' for --double; they are BM25, vectors"):
+    with pytest.raises(InputError, match="no part is named 'vector' for --double; the parts are BM25, vectors"):
         decide(QRELS, FOLDS, parts, double="vector")
 
 
@@ -145,5 +147,5 @@ def test_the_command_writes_the_decision(tmp_path, capsys):
     few = write("few.trec", lines(dict(list(run(2.0, "ranker").items())[2:])))
     command("verdict", *words[:-1], f"--part=HARP={few}", f"--output={tmp_path / 'few.json'}")
     assert "note: HARP: 2 queries are missing and count as zero" in capsys.readouterr().err
-    with pytest.raises(InputError, match="two parts or more"):
+    with pytest.raises(InputError, match="give two or more parts"):
         command("verdict", *words[:-1], f"--output={tmp_path / 'few.json'}")

@@ -137,11 +137,14 @@ def take_the_other(shard: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (flip, "is missing or damaged: sha256 .*, manifest.json lists"),
-        (truncate_at_a_record, "is missing or damaged: bytes .*, manifest.json lists"),
+        (flip, "is missing or damaged: sha256 .*, but manifest.json lists"),
+        (truncate_at_a_record, "is missing or damaged: bytes .*, but manifest.json lists"),
         (take_the_other, "is missing or damaged: (sha256|bytes)"),
         (Path.unlink, "is missing or damaged: bytes no file"),
-        (lambda shard: (shard.parent / "manifest.json").write_bytes(b"\xff{"), "is no manifest of a generation job"),
+        (
+            lambda shard: (shard.parent / "manifest.json").write_bytes(b"\xff{"),
+            "is not the manifest of a generation job",
+        ),
         (lambda shard: (shard.parent / "dataset_info.json").write_text("{"), "TFDS cannot read dataset_info.json"),
         (lambda shard: (shard.parent / "features.json").write_text("[]"), "TFDS cannot read dataset_info.json"),
     ],

@@ -235,7 +235,7 @@ def test_a_file_of_labels_keeps_its_other_lines(tmp_path):
         process.join()
     assert len(LabelFile(str(path))) == 100 and os.listdir(tmp_path) == ["labels.tsv"]
     path.write_text("red cat\n")
-    with pytest.raises(InputError, match=r"line 1: no 'query<TAB>docid<TAB>level'; correct the line"):
+    with pytest.raises(InputError, match=r"line 1: not 'query<TAB>docid<TAB>level'; correct the line"):
         LabelFile(str(path))
 
 
@@ -270,8 +270,8 @@ def test_rerank_answers_in_the_shape_of_cohere_jina_and_vllm(client, place):
 @pytest.mark.parametrize(
     "body, status, said",
     [
-        (b"\xff\xfe", 400, "no JSON"),
-        (b"[]", 422, "no object"),
+        (b"\xff\xfe", 400, "not JSON"),
+        (b"[]", 422, "not an object"),
         ({"query": 1, "documents": ["a"]}, 422, "`query` must be a text"),
         ({"query": "q", "documents": []}, 422, "`documents` must be a list of one or more"),
         ({"query": "q", "documents": ["a", None]}, 422, "`documents` must be a text"),
@@ -291,11 +291,11 @@ def test_a_model_that_scores_no_numbers_is_refused_when_it_is_loaded_and_never_a
     site, shelf = place
     nothing = lambda self, pairs, bar=None: np.full(len(pairs), np.nan, np.float32)  # noqa: E731
     monkeypatch.setattr(type(shelf.scorer), "score", nothing)
-    with pytest.raises(InputError, match=r"ranker scores 'warm up' with no finite number; its weights are damaged"):
+    with pytest.raises(InputError, match=r"ranker gives 'warm up' non-finite scores; its weights are damaged"):
         Shelf(of_site(str(site), Sources()))
     body = {"query": "red cat", "documents": ["a"]}
     for answer in (client.post("/v1/rerank", json=body), client.get("/search", params={"q": "red cat"})):
-        assert answer.status_code == 500 and "no finite number" in answer.json()["error"]
+        assert answer.status_code == 500 and "non-finite scores" in answer.json()["error"]
 
 
 def test_lack_of_file_descriptors_keeps_the_index_of_the_documents(place, client):

@@ -194,7 +194,7 @@ def mesh_of(data: int, lanes: int = 8, fsdp: int = 1):
 
 
 def test_a_mesh_that_does_not_match_devices_or_lanes_is_rejected():
-    for data, lanes, message in ((3, 8, "needs 3 devices, there are 8"), (8, 6, "lanes=6 is not a multiple")):
+    for data, lanes, message in ((3, 8, "needs 3 devices, but there are 8"), (8, 6, "lanes=6 is not a multiple")):
         with pytest.raises(InputError, match=message):
             mesh_of(data, lanes)
 

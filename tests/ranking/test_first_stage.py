@@ -153,7 +153,7 @@ def test_a_letter_alone_counts_as_one_word(name):
 def test_wrong_parameters_are_named(collection, name, given, said):
     with pytest.raises(InputError, match=said):
         make(name, collection, given)
-    with pytest.raises(InputError, match="language 'klingon' is no language tag"):
+    with pytest.raises(InputError, match="language 'klingon' is not a language tag"):
         Collection(DOCS.items(), "klingon")
 
 
@@ -199,7 +199,7 @@ def test_a_given_run_is_reranked_and_nothing_is_added(files, capsys):
     assert "1 of 2 queries of the run are not in --queries and are left out: q7" in capsys.readouterr().err
     for line, said in (
         ("q1 Q0 E9", "candidate E9 of query q1"),
-        ("q7 Q0 D1", "the text of none of the 1 queries of the run, q7"),
+        ("q7 Q0 D1", "no text for any of the 1 queries of the run, such as q7"),
     ):
         (files / "given.trec").write_text(f"{line} 1 3 x\n")
         with pytest.raises(InputError, match=said):
@@ -209,13 +209,16 @@ def test_a_given_run_is_reranked_and_nothing_is_added(files, capsys):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"anchor_weight": 50}, "--anchor_weight is no parameter of --model=bm25; leave it out, or use --model=bm25f"),
-        ({"mu": 5}, "--mu is no parameter of --model=bm25; .*--model=ql"),
-        ({"model": "ql", "b": 0.4}, "--b is no parameter of --model=ql"),
-        ({"folds": "folds"}, "--folds belongs to --parameters that harp tune-first-stage --folds wrote"),
-        ({"folds": "folds", "parameters": "same.json"}, "--folds belongs to --parameters"),
+        (
+            {"anchor_weight": 50},
+            "--anchor_weight is not a parameter of --model=bm25; leave it out, or use --model=bm25f",
+        ),
+        ({"mu": 5}, "--mu is not a parameter of --model=bm25; .*--model=ql"),
+        ({"model": "ql", "b": 0.4}, "--b is not a parameter of --model=ql"),
+        ({"folds": "folds"}, "--folds is only for --parameters written by harp tune-first-stage --folds"),
+        ({"folds": "folds", "parameters": "same.json"}, "--folds is only for --parameters"),
         ({"parameters": "none.json"}, "none.json has no field 'parameters'; tune again"),
-        ({"parameters": "text.json"}, "text.json has a field of another form .*; tune again"),
+        ({"parameters": "text.json"}, "text.json has a malformed field .*; tune again"),
     ],
 )
 def test_wrong_options_and_parameters_are_refused(files, monkeypatch, given, said):
@@ -250,7 +253,7 @@ def test_bad_anchor_files_are_named(files):
         with pytest.raises(InputError, match="anchors, line 2: "):
             read_anchors(str(files / "anchors"))
     (files / "anchors").write_text("E1\ttail\t1\n")
-    with pytest.raises(InputError, match="has no anchor text of a document in --docs"):
+    with pytest.raises(InputError, match="has no anchor text for any document in --docs"):
         run_of(files, anchors=files / "anchors")
 
 
@@ -320,7 +323,7 @@ def test_tuning_refuses_what_it_cannot_use(judged):
     for given, message in (({"measure": "AP RR"}, "name one measure"), ({}, "no judged query lies outside fold a")):
         with pytest.raises(InputError, match=message):
             tune(judged, k1="1", b="0", folds=judged / "folds", **given)
-    with pytest.raises(InputError, match="--mu is no parameter of --model=bm25"):
+    with pytest.raises(InputError, match="--mu is not a parameter of --model=bm25"):
         tune(judged, mu="1,2")
     (judged / "docs.tsv").write_text("")
     with pytest.raises(InputError, match="cannot write .*: it is a directory"):  # before the documents are read

@@ -86,18 +86,18 @@ def test_given_weights_are_applied_to_the_runs_in_their_order(files):
     (files / "verdict.json").write_text(json.dumps(verdict | {"weights": {"B": 1.0}}))  # A is left out
     assert fused(files, "--method=weights", decided) == fused(files, "--method=weights", "--weights=0,1") != best
     for options in (["--method=rrf", "--weights=1,2"], ["--method=weights", "--weights=1"], ["--method=mean", decided]):
-        with pytest.raises(InputError, match="a number for each of the 2 runs"):
+        with pytest.raises(InputError, match="one number for each of the 2 runs"):
             fused(files, *options)
     (files / "verdict.json").write_text(json.dumps({"first": "A", "rungs": []}))
     with pytest.raises(InputError, match="verdict.json has no field 'weights'"):
         fused(files, "--method=weights", decided)
     (files / "verdict.json").write_text(json.dumps({"weights": {"BM25": 1.0}, "untested": True}))
-    with pytest.raises(InputError, match="decides on no runs, as nothing was tested; use --weights"):
+    with pytest.raises(InputError, match="has no weights, because nothing was tested; use --weights"):
         fused(files, "--method=weights", decided)
 
 
 def test_wrong_options_of_fusion(files):
-    with pytest.raises(InputError, match="belong to --method=weights"):
+    with pytest.raises(InputError, match="are only for --method=weights"):
         fused(files, "--method=rrf", f"--qrels={files / 'qrels'}")
     weights = ("--method=weights", f"--qrels={files / 'qrels'}", f"--folds={files / 'folds'}")
     (files / "folds").write_text("a0\ta\nb0\tb\n")

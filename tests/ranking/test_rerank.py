@@ -66,7 +66,7 @@ def test_batches_change_nothing(model):
         scores = Reranker.from_pretrained(model, batch_tokens=batch_tokens).rerank(query, documents)
         assert scores.dtype == np.float32
         np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
-    with pytest.raises(InputError, match="one string"):
+    with pytest.raises(InputError, match="a single string"):
         alone.rerank(query, "a document")
 
 
@@ -112,9 +112,9 @@ def test_the_report_says_of_how_many_candidates_only_the_beginning_was_read(file
 @pytest.mark.parametrize(
     "breakage, message",
     [
-        ({"run": "q9 Q0 D1 1 1 x\n"}, "queries.tsv has the text of none of the 1 queries of the run, q9 first"),
-        ({"run": "q1 Q0 D1 1 3 x\nq1 Q0 E7 2 2 x\nq2 Q0 E8 1 1 x\n"}, r"2 documents that .*docs.tsv lacks, E7 first"),
-        ({"max_length": 41}, "the model takes 8 to 40 tokens"),
+        ({"run": "q9 Q0 D1 1 1 x\n"}, "queries.tsv has no text for any of the 1 queries of the run, such as q9"),
+        ({"run": "q1 Q0 D1 1 3 x\nq1 Q0 E7 2 2 x\nq2 Q0 E8 1 1 x\n"}, r"2 documents that .*docs.tsv lacks, such as E7"),
+        ({"max_length": 41}, "the model reads 8 to 40 tokens"),
     ],
 )
 def test_bad_input_is_refused_before_scoring(files, model, breakage, message):
@@ -180,7 +180,9 @@ def test_parts_of_other_inputs_or_without_a_key_are_not_used(files, model, monke
         assert not parts.exists()
     parts.mkdir()
     (parts / "diary.txt").write_text('"another"')
-    with pytest.raises(InputError, match=r"out\.trec\.parts holds diary\.txt, no part of a run; move it away"):
+    with pytest.raises(
+        InputError, match=r"out\.trec\.parts holds diary\.txt, which is not part of a run; move it away"
+    ):
         reranked(files, model, k=3)
     assert (parts / "diary.txt").exists()
     (parts / "diary.txt").unlink()

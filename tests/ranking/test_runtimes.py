@@ -126,9 +126,9 @@ def test_auto_takes_the_fastest_that_can_compute_the_model(tmp_path, monkeypatch
 
 def test_what_a_backend_cannot_do_is_refused(model, monkeypatch):
     for backend, dtype in (("tensorrt", "float32"), ("onnx", "bfloat16"), ("jax", "int8")):
-        with pytest.raises(InputError, match=f"--backend={backend} does not compute in {dtype}; choose from openvino"):
+        with pytest.raises(InputError, match=f"--backend={backend} does not support {dtype}; choose from openvino"):
             load_scorer(model, dtype, backend=backend)
-    with pytest.raises(InputError, match="--cosine is computed with JAX"):
+    with pytest.raises(InputError, match="--cosine only runs with JAX"):
         load_scorer(model, cosine=True, backend="onnx")
     monkeypatch.setitem(runtimes.PACKAGES, "openvino", "a_package_that_is_absent")
     with pytest.raises(InputError, match=r"OpenVINO needs the package a_pack\S+; .*pip install '\.\[openvino\]'"):

@@ -121,7 +121,7 @@ def test_the_nearest_documents_are_those_of_a_slow_search(files, encoder):
 def test_shorter_passages_are_other_vectors_and_an_option_of_vectors_only(files, encoder):
     known = files / "cache" / "harp_jax" / "vectors"
     assert searched(files, encoder) != searched(files, encoder, "--max_length=10") and len(list(known.iterdir())) == 2
-    with pytest.raises(InputError, match="--encoder and --max_length belong to --model=vectors"):
+    with pytest.raises(InputError, match="--encoder and --max_length are only for --model=vectors"):
         named = {"docs": files / "docs.tsv", "queries": files / "queries.tsv", "output": files / "v.trec"}
         command("first-stage", "--max_length=10", **named)
 
@@ -248,7 +248,7 @@ def test_every_window_has_the_prompt(encoder, tmp_path):
     before = small_tokenizer().encode("the mat,")
     np.testing.assert_array_equal(scorer.as_document(ids[5:]), [*before, *whole[5:]][:22])
     assert scorer.room(ids) == 19
-    with pytest.raises(InputError, match="max_length=5: the model takes 6 to 24 tokens"):
+    with pytest.raises(InputError, match="max_length=5: the model reads 6 to 24 tokens"):
         BiEncoderScorer.load(str(tmp_path / "st"), max_length=5)
 
 
@@ -272,7 +272,7 @@ def test_other_and_damaged_modules_are_refused_in_one_line(encoder, tmp_path):
 
     for name, step in (("Dense (ReLU)", dense(32, 12, "ReLU")), ("LayerNorm (LayerNorm)", LayerNorm(32))):
         sentence_encoder(encoder, tmp_path / name, step)
-        with pytest.raises(InputError, match=re.escape(f"its module {name} is not computed here")) as found:
+        with pytest.raises(InputError, match=re.escape(f"its module {name} is not supported")) as found:
             BiEncoderScorer.load(str(tmp_path / name))
         assert "\n" not in str(found.value)
     folder = tmp_path / "st"
@@ -282,9 +282,9 @@ def test_other_and_damaged_modules_are_refused_in_one_line(encoder, tmp_path):
         (
             "config_sentence_transformers.json",
             '{"prompts": {"query": 3}}',
-            "prompts={'query': 3} is no object of texts",
+            "prompts={'query': 3} is not an object of texts",
         ),
-        ("sentence_bert_config.json", '{"max_seq_length": "9"}', "max_seq_length='9' is no number of tokens"),
+        ("sentence_bert_config.json", '{"max_seq_length": "9"}', "max_seq_length='9' is not a number of tokens"),
         (
             "modules.json",
             '[{"type": "sentence_transformers.models.StaticEmbedding", "path": ""}]',
@@ -312,12 +312,12 @@ def test_given_candidates_are_scored_and_options_of_words_refused(files, encoder
     assert "documents for 1 queries" in capsys.readouterr().out
     for line, said in (
         ("q1 Q0 D77", "candidate D77 is not among the documents"),
-        ("q9 Q0 D1", "none of the 1 queries"),
+        ("q9 Q0 D1", "no text for any of the 1 queries"),
     ):
         (files / "x.trec").write_text(f"{line} 1 1 x\n")
         with pytest.raises(InputError, match=said):
             searched(files, encoder, f"--run={files / 'x.trec'}")
-    with pytest.raises(InputError, match="no options of words"):
+    with pytest.raises(InputError, match="no lexical options"):
         searched(files, encoder, "--k1=2")
 
 

@@ -89,8 +89,8 @@ WORD = small_tokenizer().tokens[9]
     "name, changes, message",
     [
         # transformers' BertTokenizer takes the casing from tokenizer_config.json, whatever tokenizer.json says.
-        (TOKENIZER, {"normalizer__lowercase": False}, "the normalizer of tokenizer.json is not that"),
-        (SETTINGS, {"do_lower_case": False}, "the normalizer of tokenizer.json is not that"),
+        (TOKENIZER, {"normalizer__lowercase": False}, "the normalizer of tokenizer.json differs from that"),
+        (SETTINGS, {"do_lower_case": False}, "the normalizer of tokenizer.json differs from that"),
         (TOKENIZER, {"pre_tokenizer": {"type": "Whitespace"}}, "the pre_tokenizer of tokenizer.json"),
         (TOKENIZER, {"model__continuing_subword_prefix": "@@"}, "the model of tokenizer.json"),
         (TOKENIZER, {"model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}}, "hold different vocabularies"),

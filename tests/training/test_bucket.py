@@ -71,7 +71,7 @@ def test_shards_are_read_from_a_bucket_and_compared_with_the_manifest(store, tmp
 
 def test_other_stores_are_refused(tmp_path):
     config = tiny_config(str(tmp_path), steps=1)
-    with pytest.raises(InputError, match="s3://bucket/run: of buckets only gs:// is supported; mount the bucket"):
+    with pytest.raises(InputError, match="s3://bucket/run: only gs:// buckets are supported; mount the bucket"):
         train(config, "s3://bucket/run", tiny_stage(config))
 
 

@@ -83,7 +83,7 @@ def test_what_the_log_lost_is_said_and_a_pair_counts_once(clicked, tmp_path, cap
 
 @pytest.mark.parametrize(
     "text, message",
-    [("q1\ttext\td1\tu\nq2\t\td1\tu\n", "line 2: not ORCAS'"), ("q1\ttext\tnowhere\tu\n", "no pair is left")],
+    [("q1\ttext\td1\tu\nq2\t\td1\tu\n", "line 2: not in ORCAS' format"), ("q1\ttext\tnowhere\tu\n", "no pair is left")],
 )
 def test_bad_logs_name_the_line(clicked, tmp_path, text, message):
     docs = Documents.open(str(clicked / "docs.tsv"), cache_dir=str(tmp_path / "cache"))

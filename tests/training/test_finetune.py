@@ -184,7 +184,7 @@ def test_selection_keeps_the_best_of_all_evaluations(collection, tmp_path, monke
             {"teacher": "".join(f"q{i} Q0 d{j} 1 0.5 x\n" for i in range(40) for j in range(40)), "rank_loss": "kl"},
             "the same score",
         ),
-        ({"train_folds": (), "train_queries": "q3\nq99\n"}, "1 queries have no judgments, q99 first"),
+        ({"train_folds": (), "train_queries": "q3\nq99\n"}, "1 queries have no judgments, such as q99"),
     ],
 )
 def test_what_a_training_lacks_is_named(collection, tmp_path, changes, message):

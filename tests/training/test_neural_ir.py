@@ -242,8 +242,8 @@ def test_frozen_vectors_do_not_change(planted, tmp_path):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda model: load_scorer(model, max_length=40), "the model takes 16 words"),
-        (lambda model: load_scorer(model, "bfloat16"), "--dtype=bfloat16: the neural ranker .* does not compute"),
+        (lambda model: load_scorer(model, max_length=40), "the model reads 16 words"),
+        (lambda model: load_scorer(model, "bfloat16"), "--dtype=bfloat16: the neural ranker .* does not support it"),
         (load_encoder, "its model_type is None"),
     ],
 )
@@ -266,6 +266,6 @@ def test_a_vocabulary_of_other_texts_is_refused_or_warned_of(planted, trained, t
     (tmp_path / "docs.tsv").write_text("".join(line.split("\t")[0] + "\tzeta eta\n" for line in text))
     with pytest.raises(InputError, match=r"^0\.0% of the words of the documents .* re-rank the collection that"):
         reranked(trained, planted, tmp_path / "out.trec", docs=tmp_path / "docs.tsv")
-    with pytest.raises(InputError, match="--blank_query: drmm scores matches only"):
+    with pytest.raises(InputError, match="--blank_query: drmm scores only matches"):
         reranked(trained, planted, tmp_path / "out.trec", "--blank_query")
     assert not (tmp_path / "out.trec").exists()

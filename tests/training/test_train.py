@@ -108,7 +108,9 @@ def test_inf_skips_the_update_and_stops_the_run_after_a_limit(tmp_path, monkeypa
         objective = lambda shape: dataclasses.replace(stage.objective(shape), pair_weight=float("inf"))  # noqa: E731
         return dataclasses.replace(stage, objective=objective)
 
-    with pytest.raises(InputError, match="for Inf, NaN or a loss spike .* lower learning_rate; --config.init=WORKDIR"):
+    with pytest.raises(
+        InputError, match="because of Inf, NaN or a loss spike.* lower learning_rate; --config.init with this workdir"
+    ):
         run_tiny(tmp_path, change=infinite)
     rows = read_metrics(str(tmp_path / "run"))
     assert [row["skipped"] for row in rows] == [1.0, 2.0, 3.0, 4.0]

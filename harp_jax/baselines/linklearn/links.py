@@ -50,7 +50,7 @@ def read_redirects(path: str) -> dict[str, str]:
     for number, line in lines(path):
         alias, tab, target = line.partition("\t")
         if line.strip() and not (tab and target.strip()):
-            raise InputError(f"{path}, line {number}: no 'alias<TAB>id'; correct the line")
+            raise InputError(f"{path}, line {number}: not 'alias<TAB>id'; correct the line")
         if tab:
             redirects[alias] = target.strip()
     return redirects
@@ -176,7 +176,7 @@ class Side:
         while len(rows):
             if not len(left):
                 raise InputError(
-                    f"no document has negatives: each is linked with nearly all others, as is {self.graph.docids[d[rows[0]]]}"
+                    f"no document has negatives: each is linked with nearly all others, such as {self.graph.docids[d[rows[0]]]}"
                     "; add documents"
                 )
             d[rows] = left[rng.integers(len(left), size=len(rows))]

@@ -183,7 +183,7 @@ def finished(config: ConfigDict, workdir: str) -> dict[str, Any] | None:
     check_sums(workdir, [f.MODEL])
     done = read_json(path, "remove it and train again")
     if done.get("config") != json.loads(config.to_json_best_effort()):
-        raise InputError(f"{workdir} has a model of another config; choose another --workdir")
+        raise InputError(f"{workdir} has a model trained with another config; choose another --workdir")
     return done
 
 

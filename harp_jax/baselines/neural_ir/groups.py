@@ -97,7 +97,7 @@ def known_words(
         if not known or known < least:
             raise InputError(
                 f"{known:.1%} of the words of the {what} are in the vocabulary ({words.size - 1} words, stemmer "
-                f"{words.stemmer!r}); it is of other texts or another stemmer: {remedy}"
+                f"{words.stemmer!r}); it comes from other texts or another stemmer: {remedy}"
             )
         if known < HALF:
             notes.append(

@@ -42,15 +42,15 @@ def get_plan(
 ) -> list[Command]:
     """Options:
 
-    collection: folder of the collection; robust04, gov2, covid and dl have the paper's folds and epochs
+    collection: folder of the collection; robust04, gov2, covid and dl use the paper's folds and epochs
     bert: Hugging Face directory that all systems start from
-    clicks: click log, four columns as ORCAS
-    click_docs: its documents
-    trials: fine-tunings of each system, with seeds 0, 1, …
-    epochs: of every training; 0: the paper's
-    folds: of the collection, named 0, 1, …; 0: the paper's
-    fine_epochs: of fine-tuning; 0: the paper's
-    probe: documents of the query probe; 0: no probe
+    clicks: click log with the four columns of ORCAS
+    click_docs: documents of the click log
+    trials: fine-tuning runs per system, with seeds 0, 1, …
+    epochs: epochs of every training; 0: the paper's
+    folds: number of folds of the collection, named 0, 1, …; 0: the paper's
+    fine_epochs: epochs of fine-tuning; 0: the paper's
+    probe: number of documents to probe; 0: no query probe
     """
     known = FINE_TUNING.get(os.path.basename(os.path.normpath(collection)), (0, 0))
     tuned_for, count = epochs or fine_epochs or float(known[0]), folds or known[1]

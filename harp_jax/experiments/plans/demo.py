@@ -35,11 +35,11 @@ def get_plan(
     """Options:
 
     encoder: folder of all-MiniLM-L6-v2
-    pages: articles of the wiki
-    seed: of the wiki and of every training
-    steps: of pre-training
-    informative: False is the control, in which links tell nothing true about their pages
-    fine_tune: False stops after the ranker without labels, in half of the time
+    pages: number of articles in the wiki
+    seed: random seed of the wiki and of every training
+    steps: pre-training steps
+    informative: False is the control, whose links say nothing true about their pages
+    fine_tune: False stops after the ranker without labels, in half the time
     """
     encoder = os.path.expanduser(encoder)
     start = [f"--encoder={encoder}", f"--layers={LAYERS}", f"--sha256={MINILM_SHA256}", "--output={out}"]

@@ -38,14 +38,14 @@ def get_plan(
 ) -> list[Command]:
     """Options:
 
-    transformers: lines; none is the one without pre-training
-    sizes: training queries of (a); empty: no (a)
-    draws: of each size
+    transformers: systems to draw as lines; none is the one without pre-training
+    sizes: numbers of training queries in (a); empty: skip (a)
+    draws: draws per size
     steps: updates of every model of (a)
-    shares: percent of all training queries of (b); empty: no (b)
+    shares: percentages of all training queries in (b); empty: skip (b)
     """
     if len(benchmark.tested) > 1 or len(benchmark.runs()) > 1:
-        raise InputError("tested or candidates names several; a curve is of one fold and re-ranks one run")
+        raise InputError("tested or candidates names several; a curve needs one fold and one run to re-rank")
     commands = [*benchmark.prepared(), *pretraining.systems(transformers, benchmark.seeds)]
     few = [str(size) for size in sizes]
     large = [f"{share}%" for share in shares]

@@ -43,26 +43,26 @@ def get_plan(
 ) -> list[Command]:
     """Options:
 
-    data: folder that holds wiki/ and cranfield/: the corpus and the collection that the other options replace
-    seeds: of LinkLearn
-    steps: of LinkLearn; 0: those of the config
+    data: folder with wiki/ and cranfield/, the corpus and the collection, which the other options replace
+    seeds: random seeds of LinkLearn
+    steps: LinkLearn's training steps; 0: those of the config
     linked: files of linked documents, JSONL, and of documents without links; empty: those of wiki/
-    rows: further linked documents of the system rows; empty: those of wiki/, or no such system if `linked` is given
-    redirects: alias<TAB>id of `linked`
+    rows: more linked documents, for the system rows; empty: those of wiki/, or no such system if `linked` is given
+    redirects: file of alias<TAB>id lines for `linked`
     docs: documents of the collection; empty: cranfield/, with its queries, judgments and excluded pairs
-    queries: of the collection
-    qrels: of the collection
-    exclude: qid<TAB>docid that are no candidates
+    queries: queries of the collection
+    qrels: judgments of the collection
+    exclude: file of qid<TAB>docid pairs to exclude from the candidates
     """
     if bool(docs) != bool(queries) or bool(docs) != bool(qrels) or (exclude and not docs):
-        raise InputError("docs, queries and qrels belong together, exclude to them; give all or none")
+        raise InputError("docs, queries and qrels go together, and exclude needs them; give all or none")
     if not docs:
         docs, queries, qrels, exclude = (
             os.path.join(data, "cranfield", name)
             for name in ("docs.tsv", "queries.tsv", "qrels.txt", "source_documents.tsv")
         )
     if (rows or redirects) and not linked:
-        raise InputError("rows and redirects belong to linked; give it, or none of them")
+        raise InputError("rows and redirects need linked; give it, or none of them")
     if not linked:
         linked = tuple(os.path.join(data, "wiki", f"{name}.jsonl.xz") for name in ("linked_pages", "collection"))
         rows = (os.path.join(data, "wiki", "linked_table_rows.jsonl.xz"),)

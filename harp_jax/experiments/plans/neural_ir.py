@@ -80,10 +80,10 @@ def get_plan(
 ) -> list[Command]:
     """Options:
 
-    data: folder that holds cranfield/, wiki/ and vocab/
+    data: folder with cranfield/, wiki/ and vocab/
     collection: cranfield or wiki
     models: systems to train
-    seeds: of the trainings
+    seeds: random seeds for training
     """
     if collection not in COLLECTIONS or not set(models) <= SYSTEMS.keys():
         raise InputError(f"collections are {', '.join(COLLECTIONS)}; models are {', '.join(SYSTEMS)}")

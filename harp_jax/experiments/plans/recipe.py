@@ -106,26 +106,23 @@ def get_plan(
     """Options:
 
     docs: documents
-    fields: document fields that are read
-    queries: a file for each query set
-    qrels: their judgments
-    candidates: NAME=RUN, or RUN, for each query set: the run to re-rank
-    only: for each query set a file of the query ids to rank (empty: all)
-    measures: of the tables; differences in the first one are tested
-    rerank: options of every re-ranking, as in max_length=80
-    rows: of `ROWS`; the first one also ranks blank queries
-    seeds: of pre-training
-    teacher: encoder (Hugging Face directory) of the rows `taught…`, which `second` and `distilled` train as well; its vectors
-        score their pairs
+    fields: document fields to read
+    queries: one file per query set
+    qrels: judgments, one file per query set
+    candidates: run to re-rank for each query set, as NAME=RUN or RUN
+    only: for each query set, a file of the query ids to rank (empty: all)
+    measures: measures in the tables; differences in the first one are tested
+    rerank: options for every re-ranking, as in max_length=80
+    rows: rows of the tables; the first one also ranks blank queries
+    seeds: random seeds of pre-training
+    teacher: encoder (Hugging Face directory) whose vectors score the pairs of the rows `taught…`, `second` and `distilled`
     """
     check_known("rows", rows, tuple(ROWS))
     only = only or ("",) * len(queries)
     if not rows or not pretraining.init or not len(queries) == len(qrels) == len(candidates) == len(only):
-        raise InputError("give rows, their encoder (init), and as many of qrels, candidates and only as of queries")
+        raise InputError("give rows, their encoder (init), and the same number of queries, qrels, candidates and only")
     if not teacher and any(ROWS[row].teacher for row in rows):
-        raise InputError(
-            "give the encoder whose vectors teach (teacher), or leave out the rows taught…, second and distilled"
-        )
+        raise InputError("give the encoder that teaches (teacher), or leave out the rows taught…, second and distilled")
     commands, models = trained(pretraining, rows, seeds, teacher)
     for asked, judged, (name, run), chosen in zip(queries, qrels, labelled(candidates).items(), only):
         some = [f"--only={chosen}"] if chosen else []

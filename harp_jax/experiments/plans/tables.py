@@ -68,17 +68,15 @@ def get_plan(
 
     lexical: rows without neural networks
     neural_rankers: rows of neural rankers
-    transformers: rows of transformers; none and sjtf are not pre-trained, recommended is the preset of small encoders
-    target_pairs: finished pairs of PROP on the target collection
-    blank: those of the transformers that also rank blank queries
-    ensembles: rows of sums with the candidates, of all seeds, and of all systems
+    transformers: rows of transformers; none and sjtf are not pre-trained, recommended is the preset for small encoders
+    target_pairs: finished PROP pairs from the target collection
+    blank: transformers that also rank blank queries
+    ensembles: add rows for sums with the candidates, over all seeds, and over all systems
     """
     check_known("lexical", lexical, LEXICAL)
     check_known("neural_rankers", neural_rankers, NEURAL)
     if ensembles and len(benchmark.tested) == 1:
-        raise InputError(
-            "tested names one fold; weights of a fold are fitted on others that are tested, name two or more"
-        )
+        raise InputError("tested names one fold, but its weights are fitted on other tested folds; name two or more")
     commands = [*benchmark.prepared(), *pretraining.systems(transformers, benchmark.seeds)]
     if target_pairs:
         data = [f"data=('{target_pairs}',)"]

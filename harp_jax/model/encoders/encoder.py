@@ -44,7 +44,7 @@ class EncoderShape:
             raise InputError(f"model.hidden={self.hidden} is not a multiple of model.heads={self.heads}; change one")
         if self.attention_dropout and self.attention not in ("auto", "xla"):
             raise InputError(
-                f"model.attention={self.attention!r} has no dropout of attention weights; set model.attention_dropout=0 or "
+                f"model.attention={self.attention!r} does not support attention dropout; set model.attention_dropout=0 or "
                 "model.attention='xla'"
             )
 
@@ -163,13 +163,13 @@ def read_fields(
     """The fields of a config.json under our names; InputError for a bad value, and where a field of `fixed` differs."""
     for field, value in fixed.items():
         if config.get(field, value) != value:
-            raise InputError(f"{where}: {field} is {config[field]!r}, only {value!r} is supported; use another model")
+            raise InputError(f"{where}: {field} is {config[field]!r}; only {value!r} is supported; use another model")
     shape: dict[str, Any] = {}
     for field, (ours, default, low, high) in fields.items():
         value, kind = config.get(field, default), int if isinstance(low, int) else int | float
         if isinstance(value, bool) or not isinstance(value, kind) or not low <= value <= high:
             noun = "whole number" if kind is int else "number"
             said = repr(value)[:60]
-            raise InputError(f"{where}: {field} is {said}, not a {noun} of {low} to {high}; write or fetch it again")
+            raise InputError(f"{where}: {field} is {said}, not a {noun} from {low} to {high}; write or fetch it again")
         shape[ours] = value
     return shape

@@ -60,7 +60,7 @@ class ModernBertShape(EncoderShape):
         super().__post_init__()
         if self.head_dim % 2:
             raise InputError(
-                f"model.hidden={self.hidden} / model.heads={self.heads} is odd; rotary positions need it even"
+                f"model.hidden={self.hidden} / model.heads={self.heads} is odd; rotary positions need an even number"
             )
 
     def reach(self, layer: int) -> int:
@@ -98,7 +98,7 @@ def from_config(config: Mapping[str, Any], where: str) -> ModernBertShape:
             raise InputError(f"{where}: rope_parameters must have an object for each kind of layer; fetch it again")
         if rope.get("rope_type", "default") != "default":
             raise InputError(
-                f"{where}: rope_type is {rope['rope_type']!r}, only 'default' is supported; use another model"
+                f"{where}: rope_type is {rope['rope_type']!r}; only 'default' is supported; use another model"
             )
         if "rope_theta" in rope:
             older[f"{ours}_rope_theta"] = rope["rope_theta"]
@@ -111,7 +111,7 @@ def from_config(config: Mapping[str, Any], where: str) -> ModernBertShape:
     shape = ModernBertShape(**read_fields(older, FIELDS, FIXED, where), pooling=config.get("classifier_pooling", "cls"))
     if kinds and list(kinds) != layer_types(shape):
         raise InputError(
-            f"{where}: layer_types has no period of one full_attention and then sliding_attention; use another model"
+            f"{where}: layer_types does not repeat one full_attention and then sliding_attention; use another model"
         )
     return shape
 

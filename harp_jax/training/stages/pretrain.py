@@ -92,9 +92,7 @@ def _read_data(config: ConfigDict, tokenizer: Tokenizer) -> tuple[Reader, Reader
     for directory in config.data:
         manifest = read_manifest(directory)
         if taught and "teacher" not in manifest:
-            raise InputError(
-                f"{directory}: pair_loss={config.pair_loss} needs scores with the pairs; add them by harp teach"
-            )
+            raise InputError(f"{directory}: pair_loss={config.pair_loss} needs scored pairs; make them with harp teach")
         found = manifest["tokenizer_sha256"]
         if found != tokenizer.sha256:
             raise InputError(

@@ -138,7 +138,7 @@ def test_an_output_among_the_pages_or_over_other_files_is_refused(tmp_path):
     output, work = str(tmp_path / "docs.jsonl"), tmp_path / "docs.jsonl.work"
     work.mkdir()
     (work / "mine").write_text("x")
-    with pytest.raises(InputError, match=r"docs\.jsonl\.work is needed as a work directory and holds other files"):
+    with pytest.raises(InputError, match=r"docs\.jsonl\.work is needed as a work directory but holds other files"):
         write_documents(folder, output)
     assert (work / "mine").read_text() == "x"
     (work / "lock").write_text("")  # of a killed command

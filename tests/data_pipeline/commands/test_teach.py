@@ -98,7 +98,7 @@ def test_a_resumed_command_makes_the_rest_alone_and_other_settings_are_refused(j
     scorer = Overlap(tokenizer)
     assert teach(pairs, str(output), [scorer], KEPT)["splits"] == whole["splits"]
     assert 0 < scorer.pairs < 4 * whole["splits"]["adp_validation"]["records"] + 1
-    with pytest.raises(InputError, match="other scores"):
+    with pytest.raises(InputError, match="scored with other settings"):
         teach(pairs, str(output), [scorer], KEPT | {"hardest": 1})
 
 

@@ -67,13 +67,13 @@ def test_every_changed_byte_of_a_stage_file_is_named(tmp_path):
 def test_a_missing_stage_file_is_named(tmp_path):
     for path in begun(tmp_path):
         path.rename(tmp_path / "elsewhere")
-        with pytest.raises(InputError, match=f"{path.name} is missing, which a finished stage wrote"):
+        with pytest.raises(InputError, match=f"{path.name}, which a finished stage wrote, is missing"):
             resume(tmp_path)
         (tmp_path / "elsewhere").rename(path)
     # Without the mark of the whole stage the parts' marks count.
     (tmp_path / ".work" / "count.marks" / "all").unlink()
     begun(tmp_path)[0].unlink()
-    with pytest.raises(InputError, match="is missing, which a finished stage wrote"):
+    with pytest.raises(InputError, match="which a finished stage wrote, is missing"):
         resume(tmp_path)
 
 

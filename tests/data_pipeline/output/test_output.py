@@ -44,7 +44,7 @@ def test_a_finished_job_without_a_shard_is_not_complete(tmp_path):
     (tmp_path / shard["file"]).write_text("abc")
     assert output.claim(str(tmp_path), plain(), READ) is None
     (tmp_path / shard["file"]).write_text("ab")
-    with pytest.raises(InputError, match="is missing or damaged: bytes 2, manifest.json lists 3"):
+    with pytest.raises(InputError, match="is missing or damaged: bytes 2, but manifest.json lists 3"):
         output.claim(str(tmp_path), plain(), READ)
 
 

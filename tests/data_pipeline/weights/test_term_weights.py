@@ -135,14 +135,14 @@ def test_a_job_takes_stored_weights_unless_damaged_or_of_another_tokenizer(encod
     generate(given, str(tmp_path / "again"), SerialEngine)
     assert hashes(tmp_path / "again") == hashes(weighed) != {}
     half_done = shutil.copytree(weighed, tmp_path / "half done", ignore=lambda *_: ("manifest.json", "term_weights"))
-    with pytest.raises(InputError, match=r"attention-\S+ is missing, which a finished stage wrote; remove \S+.* run"):
+    with pytest.raises(InputError, match=r"attention-\S+, which a finished stage wrote, is missing; remove \S+.* run"):
         generate(job(folder), str(half_done), SerialEngine)
     target = next((artefact / "passage_weights").rglob("*.parquet"))
     os.truncate(target, target.stat().st_size - 1)
     with pytest.raises(InputError, match="do not match"):
         generate(given, str(tmp_path / "damaged"))
     (tmp_path / "vocab.txt").write_text((folder / "vocab.txt").read_text() + "another\n")
-    with pytest.raises(InputError, match="is not that of config.tokenizer"):
+    with pytest.raises(InputError, match="differs from that of config.tokenizer"):
         generate(job(folder, tokenizer=str(tmp_path / "vocab.txt")), str(tmp_path / "out"))
 
 
