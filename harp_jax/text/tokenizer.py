@@ -34,8 +34,8 @@ BYTE = re.compile("<0x([0-9A-F]{2})>")  # stands for a byte of characters withou
 UNLIMITED = 1 << 20  # max_length where none is recorded
 
 ADVICE = "write or download it again"
-# BERT's tokenizer (WordPiece): special tokens, their roles, the classes of transformers, and options with their defaults. Here, not in
-# `model/encoders`: a vocab.txt goes with other architectures too, and generation jobs read it without JAX.
+# BERT's tokenizer (WordPiece): special tokens, their roles, the classes of transformers, and options with their defaults. Not in
+# `model/encoders`: other architectures have a vocab.txt too, and generation jobs read it without JAX.
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 ROLES = dict(zip(("pad", "unk", "cls", "sep", "mask"), SPECIAL_TOKENS))
 CLASSES = ("BertTokenizer", "BertTokenizerFast", "DistilBertTokenizer", "DistilBertTokenizerFast")
