@@ -5,8 +5,8 @@ time, and waits while the kernel zeroes each. Here glibc keeps the pages, in one
 benchmarks/step.py on 2 cores (2 × 128, 30,522 words): 12,700 real tokens/s by default, 17,000 with kept pages, 18,600 with kept
 2 MiB pages; writing 85 MB of exponentials takes 32, 10 and 8 ms.
 
-One heap for all has a cost. malloc is best-fit: a small batch may take the hole that the next step needs, which then takes new
-memory. `Growth` bounds what that adds.
+A single heap has a cost. malloc is best-fit: a small batch may take the hole that the next step needs, which then allocates new
+memory. `Growth` bounds this.
 """
 
 import ctypes
@@ -17,16 +17,16 @@ import re
 _TRIM_THRESHOLD, _MMAP_MAX, _ARENA_MAX = -1, -4, -8
 # Address space of the heap with 2 MiB pages; physical memory is allocated on first use only.
 RESERVED = 4 << 30
-GROWN = 1.25  # times what the process took after its first step: more of it is free pages between blocks that stay
-_kept = False  # whether this process keeps its pages
+GROWN = 1.25  # free pages are returned once memory exceeds this multiple of its size after the first step
+_kept = False  # whether `keep_pages` has succeeded
 
 
 def keep_pages() -> bool:
     """Make glibc keep freed memory for the next step; returns whether that succeeded.
 
     Call it at the start of a command: existing threads, such as those of a JAX backend, have their own heaps, which this does
-    not affect. The process's memory then stays at its peak, until `return_free_pages`. Does nothing without glibc (musl, macOS,
-    Windows), and nothing about an accelerator's memory.
+    not affect. The process's memory then stays at its peak until `return_free_pages`. Does nothing without glibc (musl, macOS,
+    Windows), and does not affect an accelerator's memory.
     """
     try:
         libc = _libc()
@@ -42,11 +42,11 @@ def keep_pages() -> bool:
 
 
 def return_free_pages() -> None:
-    """Give the heap's free pages back to the kernel, which `keep_pages` otherwise never does.
+    """Return the heap's free pages to the kernel, which glibc no longer does after `keep_pages`.
 
-    Call it after work that the next steps do not repeat: a compilation, an evaluation, a checkpoint. Their memory would stay with
-    the process, and blocks that outlive them would scatter the step's over an ever larger heap. Takes .02 to .2 s for 2 GB. Does
-    nothing where `keep_pages` was not called: there glibc returns pages itself.
+    Call it after work that the next steps do not repeat: a compilation, an evaluation, a checkpoint. Otherwise the process keeps
+    their memory, and blocks that outlive them scatter the step's blocks over a growing heap. Takes .02 to .2 s for 2 GB. Does
+    nothing without `keep_pages`: glibc then returns pages itself.
     """
     if _kept:
         ctypes.CDLL(None).malloc_trim(0)
@@ -55,15 +55,15 @@ def return_free_pages() -> None:
 class Growth:
     """Bounds the process's memory during a training: call `after_step` between steps.
 
-    Where it has grown by GROWN since the first step, its free pages go back to the kernel, which the next step pays for with
-    fresh ones. That holds whichever holes malloc chooses: MiniLM, 18 rows of 256, took 2.9 GB and after some 45 steps 4.1.
+    When memory exceeds GROWN times its size after the first step, the free pages are returned to the kernel; the next step then
+    has to allocate new ones. Without this, MiniLM with 18 rows of 256 grew from 2.9 to 4.1 GB in about 45 steps.
     """
 
     def __init__(self) -> None:
-        self._base = 0  # pages after the first step, and after the first one since pages were returned
+        self._base = 0  # pages after the first step, or after the first step since pages were returned
 
     def after_step(self) -> None:
-        """Does nothing where `keep_pages` was not called: there glibc returns pages itself."""
+        """Does nothing without `keep_pages`: glibc then returns pages itself."""
         if not _kept:
             return
         pages = resident_pages()
@@ -74,7 +74,7 @@ class Growth:
 
 
 def resident_pages() -> int:
-    """Pages of physical memory that this process has."""
+    """Number of this process's pages in physical memory."""
     with open("/proc/self/statm") as sizes:
         return int(sizes.read().split()[1])
 

@@ -1,9 +1,9 @@
-"""Directories in Google Cloud Storage (gs://BUCKET/…): a training's data and workdir, where several hosts share no file system.
+"""Directories in Google Cloud Storage (gs://BUCKET/…): training data and workdirs for hosts that share no file system.
 
-Orbax writes arrays to gs:// itself, and to no other store; s3:// and others are refused. A bucket replaces whole objects only: it
-cannot append, lock or rename. So the small files of a workdir (config, tokenizer, metrics, selected parameters) are in a local
-directory of each process while a training runs, and the first process copies its own to the bucket before each checkpoint. gcsfs
-reads the bucket, also where TensorFlow could: one way is tested.
+Orbax writes arrays directly to gs:// and to no other store, so s3:// and others are rejected. A bucket only replaces whole objects:
+it cannot append, lock or rename. So during training each process keeps the small files of a workdir (config, tokenizer, metrics,
+selected parameters) in a local directory, and the first process copies its files to the bucket before each checkpoint. gcsfs reads
+the bucket even if TensorFlow could, because only that is tested.
 """
 
 import contextlib
@@ -16,10 +16,10 @@ from typing import Any
 from harp_jax.base.errors import InputError, needs
 from harp_jax.base.files import files_below
 
-os.environ["EPATH_USE_TF"] = "false"  # etils asks once, at the first path
+os.environ["EPATH_USE_TF"] = "false"  # etils reads it once, at the first path
 
 SCHEME = "gs://"
-# Of a workdir: what Orbax writes, and a run of its own (`pretrain.HEAD_DIRECTORY`).
+# Folders of a workdir that are not mirrored: Orbax's, and that of a separate run (`pretrain.HEAD_DIRECTORY`).
 APART = ("checkpoints", "checkpoints_damaged", "mlm_head")
 RECORDS = ("config.json", "selection.json")
 
@@ -29,7 +29,7 @@ def is_bucket(path: str) -> bool:
 
 
 def remote(path: str) -> Any:
-    """The epath of a path in a bucket. InputError for another store than Google's, and without gcsfs."""
+    """The epath of a path in a bucket. InputError for any store but Google's, and without gcsfs."""
     if not path.startswith(SCHEME):
         raise InputError(f"{path}: only gs:// buckets are supported; mount the bucket, or use a local path")
     with needs(path, "gcsfs", "gcs"):
@@ -37,15 +37,13 @@ def remote(path: str) -> Any:
     import fsspec
     from etils import epath
 
-    logging.getLogger("gcsfs").setLevel(
-        logging.ERROR
-    )  # a page of warnings where it may not read the kind of the bucket
+    logging.getLogger("gcsfs").setLevel(logging.ERROR)  # it warns at length if it may not read the bucket's type
     fsspec.config.conf.setdefault("gcs", {})["use_listings_cache"] = False  # other processes write there too
     return epath.Path(path)
 
 
 def read(path: str) -> bytes:
-    """The content of an object. FileNotFoundError where there is none, InputError where the bucket does not answer."""
+    """The content of an object. FileNotFoundError if there is none, InputError if the bucket does not answer."""
     try:
         return remote(path).read_bytes()
     except (FileNotFoundError, InputError):
@@ -55,7 +53,7 @@ def read(path: str) -> bytes:
 
 
 def write(path: str, content: bytes) -> None:
-    """Creates or replaces an object, whole or not at all. InputError where the bucket does not answer."""
+    """Creates or replaces an object atomically. InputError if the bucket does not answer."""
     try:
         remote(path).write_bytes(content)
     except InputError:
@@ -72,7 +70,7 @@ def _unreachable(path: str, error: Exception) -> InputError:
 
 
 def listed(directory: Any, apart: Sequence[str] = (), prefix: str = "") -> Iterator[str]:
-    """The paths of all objects below a directory, relative to it, without those in folders named as one of `apart`."""
+    """The paths of all objects below a directory, relative to it; folders whose name is in `apart` are skipped."""
     try:
         found = sorted(directory.iterdir()) if directory.exists() else []
         folders = [path.is_dir() for path in found]
@@ -86,7 +84,7 @@ def listed(directory: Any, apart: Sequence[str] = (), prefix: str = "") -> Itera
 
 
 def copy_here(directory: str, local: str, apart: Sequence[str] = ()) -> None:
-    """Copies what is below a directory in a bucket to a local one."""
+    """Copies a directory in a bucket to a local one, without the folders whose name is in `apart`."""
     for name in listed(remote(directory), apart):
         path = os.path.join(local, name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -106,7 +104,7 @@ def fetched(path: str) -> Iterator[str]:
 
 
 class Mirror:
-    """A local directory, `local`, for the small files of a workdir in a bucket, with those that are there. Removed by `close`."""
+    """A local copy, `local`, of the small files of a workdir in a bucket. `close` removes it."""
 
     def __init__(self, workdir: str) -> None:
         self.workdir = workdir.rstrip("/")
@@ -116,9 +114,9 @@ class Mirror:
         self._sent = self._states()
 
     def send(self) -> None:
-        """Copies what changed to the bucket, and removes what was removed.
+        """Uploads changed files to the bucket, and deletes removed ones there.
 
-        A record of other files is sent after them (`config.json`, `selection.json`), so that it never names what is not there.
+        RECORDS refer to other files, so they are uploaded last: they never name a missing file.
         """
         found = self._states()
         changed = [name for name, state in found.items() if self._sent.get(name) != state]
@@ -133,6 +131,6 @@ class Mirror:
         self._directory.cleanup()
 
     def _states(self) -> dict[str, tuple[int, int]]:
-        """Size and time of change of each file but the lock, which another host cannot see."""
+        """Size and modification time of each file but the lock, which other hosts cannot see."""
         paths = {name: os.path.join(self.local, name) for name in files_below(self.local) if name != "lock"}
         return {name: (os.stat(path).st_size, os.stat(path).st_mtime_ns) for name, path in paths.items()}

@@ -1,7 +1,7 @@
 """Parsing, start and exit of every command: status 0 on success, one line and status 2 on bad input.
 
 A command is a module with `arguments_parser()` and `main(arguments)`, listed in `commands/table.py`. Options are spelled with
-underscores; dashes are accepted too. A parser knows which options name files that are read and written, and checks them once.
+underscores; dashes are accepted too. A parser knows which options are input and output files, and checks these once.
 """
 
 import argparse
@@ -21,8 +21,8 @@ from harp_jax.base.files import DISK_FULL, cache_directory, disk_full, expand_ho
 
 INTERRUPTED = 130  # the shell's status of a command ended by Ctrl-C
 TERMINATED = 143  # the shell's status of a command ended by SIGTERM
-FOLLOW = "HARP_JAX_FOLLOW"  # environment: number of a pipe's descriptor, whose other end a plan holds
-# Signs of too little memory in messages of XLA, of the loader of shared libraries and of the kernel.
+FOLLOW = "HARP_JAX_FOLLOW"  # environment variable: file descriptor of a pipe whose other end a plan holds
+# Out-of-memory messages of XLA, the dynamic linker and the kernel.
 SHORT_OF_MEMORY = (
     "RESOURCE_EXHAUSTED: Out of memory", "failed to map segment", "Cannot allocate memory", "cannot allocate memory",
     "can't start new thread", "std::bad_alloc",
@@ -68,7 +68,7 @@ class Parser(argparse.ArgumentParser):
         return found, rest
 
     def format_help(self) -> str:
-        """The usage names what is required; the options below it have the rest."""
+        """The usage line has only positional and required arguments; the list below it has all options."""
         words = [self.prog]
         for action in self._actions:
             name = str(action.metavar or action.dest)
@@ -94,7 +94,7 @@ class Parser(argparse.ArgumentParser):
         return other + equals + value if known else word
 
     def check_paths(self, arguments: argparse.Namespace) -> None:
-        """Raises InputError for inputs that do not exist, all at once, and for an output that would replace an input."""
+        """Raises InputError that lists all missing inputs, or for an output that would replace an input."""
         read = [(action, path) for action in self._inputs for path in paths_in(getattr(arguments, action.dest))]
         missing = [(action, path) for action, path in read if not (os.path.exists(path) or NO_FILE.search(path))]
         if missing:
@@ -122,26 +122,26 @@ def paths_in(given: Any) -> list[str]:
     """The paths of an option's value or values: PATH, PATH,PATH or NAME=PATH,PATH."""
     words = given if isinstance(given, list) else [given] if given else []
     found: list[str] = []
-    for word in words:  # a path may hold both characters: runs/lr=1e-4
+    for word in words:  # a path may contain = and commas: runs/lr=1e-4
         path = word if os.path.exists(word) else word.partition("=")[2] or word
         found += [path] if os.path.exists(path) else path.split(",")
     return found
 
 
 def positive(text: str) -> int:
-    """The type of options that count from 1."""
+    """The type of options that are integers of 1 or more."""
     return count(text, 1)
 
 
 def count(text: str, least: int = 0) -> int:
-    """The type of options that count from 0, or from `least`."""
+    """The type of options that are integers of `least` or more."""
     if (number := int(text)) < least:
         raise argparse.ArgumentTypeError(f"{text}: use a whole number, {least} or more")
     return number
 
 
 def with_home(word: str) -> str:
-    """--NAME=~/PATH with the home directory, which shells leave to the command."""
+    """--NAME=~/PATH with ~ expanded, which shells do only at the start of a word."""
     name, equals, value = word.partition("=")
     return f"{name}={expand_home(value)}" if equals and (value == "~" or value.startswith("~/")) else word
 
@@ -188,7 +188,7 @@ def ending_well() -> Iterator[None]:
     """On bad input, a full disk or too little memory print one line and exit with status 2; end silently on a closed pipe."""
     open_streams()
     for stream in (sys.stdout, sys.stderr):
-        # A name that the locale cannot print, as under LC_ALL=C, is printed in escapes.
+        # Escape names that the locale cannot print, as under LC_ALL=C.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
@@ -218,7 +218,7 @@ def ending_well() -> Iterator[None]:
 
 
 def open_streams() -> None:
-    """Opens what the caller has closed (`>&-`): else a file or a pipe of the command would become its standard output."""
+    """Reopens streams that the caller closed (`>&-`): else the next file or pipe would become standard output."""
     for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(descriptor)
@@ -251,13 +251,13 @@ def child(*words: str) -> list[str]:
 
 
 def child_environment() -> dict[str, str]:
-    """This process's environment, in which a child finds this package where it is not installed."""
+    """This process's environment, with PYTHONPATH set so that a child finds this package even if not installed."""
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))}
 
 
 def follow() -> None:
-    """Ends this process with SIGTERM when the plan that started it ends, even if that was killed."""
+    """Ends this process with SIGTERM when the plan that started it ends, even if the plan was killed."""
     descriptor = os.environ.pop(FOLLOW, "")
     if descriptor.isdecimal():
         threading.Thread(target=_end_after, args=(int(descriptor),), daemon=True).start()
@@ -276,5 +276,5 @@ def keep_compiled() -> None:
     if not os.environ.get("JAX_COMPILATION_CACHE_DIR"):
         with contextlib.suppress(InputError):  # without a home directory nothing is cached
             jax.config.update("jax_compilation_cache_dir", cache_directory("xla"))
-            # JAX keeps nothing that took less than a second: a small ranker has ten programs of that kind.
+            # By default JAX caches no program that compiles in under a second; a small ranker has ten of them.
             jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)

@@ -1,4 +1,4 @@
-"""The exception for bad input: what is wrong, where, and what to do about it; and one for work that SIGTERM ended."""
+"""Exceptions for bad input (what is wrong, where, what to do about it), and for work that SIGTERM ended."""
 
 import contextlib
 import re
@@ -13,7 +13,7 @@ class InputError(Exception):
 
 @contextlib.contextmanager
 def needs(what: str, package: str, extra: str) -> Iterator[None]:
-    """Around the import of an optional package. Raises InputError with the extra that installs it."""
+    """Wraps the import of an optional package. InputError, if it is missing, names the extra that installs it."""
     try:
         yield
     except ImportError as error:
@@ -21,12 +21,12 @@ def needs(what: str, package: str, extra: str) -> Iterator[None]:
 
 
 def missing(what: str, package: str, extra: str) -> InputError:
-    """The error for an optional package that is not installed. harp_jax itself is on no index: it is installed from a checkout."""
+    """The error for an optional package that is not installed. harp_jax is not on an index: it is installed from a checkout."""
     return InputError(f"{what} needs the package {package}; in the checkout of harp_jax: pip install '.[{extra}]'")
 
 
 def how_to_fetch(path: str) -> str:
-    """The end of a message about a missing model: how to download it if `path` may be an id of the Hub; else ""."""
+    """How to download a missing model, as the end of a message, if `path` may be a Hub id; else ""."""
     if not HUB_ID.fullmatch(path):
         return ""
     name = path.rstrip("/")

@@ -1,6 +1,6 @@
 """Files: decompression by suffix when reading, atomic replacement and SHA256SUMS when writing.
 
-A path that cannot be opened raises the OSError of Python, which commands print as one line (`cli.ending_well`).
+A path that cannot be opened raises Python's OSError, which commands print as one line (`cli.ending_well`).
 """
 
 import bz2
@@ -25,18 +25,18 @@ from harp_jax.base.errors import InputError
 
 _OPENERS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 SUFFIXES = tuple(_OPENERS)
-_UNREAD = (".zst", ".zip", ".7z", ".lz4", ".br")  # would be called text that is not UTF-8
-# In bytes or characters: a few kilobytes of a compressed file may decompress to one line of gigabytes.
+_UNREAD = (".zst", ".zip", ".7z", ".lz4", ".br")  # else reported as text that is not UTF-8
+# Bytes or characters: a few compressed kilobytes may decompress to one line of gigabytes.
 LONGEST_LINE = 1 << 27
 SUMS = "SHA256SUMS"
 CARD = "README.md"  # listed in SHA256SUMS, but people may edit it
-DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # no space, over the quota, over the limit of a file's size
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # no space, over the quota, over the file size limit
 
 
 def check_readable(path: str, pipes: bool = False) -> None:
-    """Raises InputError for a path that is neither a file nor a directory: reading may never end. OSError where it is absent.
+    """Raises InputError for a path that is neither a file nor a directory: reading may never end. OSError if it is missing.
 
-    `pipes`: the shell's `<(command)` is allowed too; a named pipe is not, which blocks until something writes to it.
+    `pipes`: also allows the shell's `<(command)`, but not a named pipe, which blocks until something writes to it.
     """
     mode = os.stat(path).st_mode
     unnamed_pipe = stat.S_ISFIFO(mode) and not os.path.exists(os.path.realpath(path))
@@ -73,7 +73,7 @@ def raw_lines(path: str) -> Iterator[tuple[int, bytes]]:
 def lines(path: str) -> Iterator[tuple[int, str]]:
     """Yield (line number from 1, line without its end) of a UTF-8 text file; a byte order mark is dropped.
 
-    InputError as `raw_lines`, and for a carriage return within a line: with the line ends of old Macs the file would be one line.
+    InputError as `raw_lines`, and for a carriage return within a line: a file with old Mac line ends would be one line.
     """
     for number, data in raw_lines(path):
         try:
@@ -90,7 +90,7 @@ def lines(path: str) -> Iterator[tuple[int, str]]:
 
 
 def read_json(path: str, advice: str = "restore or write it again") -> dict[str, Any]:
-    """The object in a JSON file. Raises InputError for a file that cannot be read or is no JSON object, with the line.
+    """The object in a JSON file. Raises InputError, with the line, for a file that is not a JSON object.
 
     `advice` says what to do about a damaged file.
     """
@@ -107,7 +107,7 @@ def read_json(path: str, advice: str = "restore or write it again") -> dict[str,
 
 @contextlib.contextmanager
 def json_fields(path: str, advice: str = "restore or write it again") -> Iterator[None]:
-    """InputError, with the field, where the block finds one absent from what `read_json` read, or of another type."""
+    """InputError, with the field, if the block finds a field of `read_json` missing or of the wrong type."""
     try:
         yield
     except KeyError as error:
@@ -130,8 +130,8 @@ def expand(paths: tuple[str, ...]) -> list[str]:
 def walk(folder: str) -> Iterator[str]:
     """Every file below the folder, each directory sorted by name; hidden files and directories are skipped.
 
-    Symbolic links out of the folder are followed, each directory once; links within it are not, their targets are walked
-    under their own names.
+    Symbolic links out of the folder are followed, each directory once; links within it are not, since their targets are
+    walked under their own names.
     """
     return (path for path, within in _walk(folder, os.path.realpath(folder), set()) if not within)
 
@@ -139,7 +139,7 @@ def walk(folder: str) -> Iterator[str]:
 def links_within(folder: str) -> Iterator[tuple[str, str]]:
     """Yield (link, target) for the symbolic links whose targets `walk` finds under their own names.
 
-    The target is a path below `folder`, spelled as the argument is.
+    The target is a path that begins with `folder` as passed.
     """
     root = os.path.realpath(folder)
     for path, within in _walk(folder, root, set()):
@@ -170,8 +170,8 @@ def _walk(folder: str, root: str, seen: set[str]) -> Iterator[tuple[str, str]]:
 def output_path(path: str, inputs: Iterable[str] = (), packed: bool = False) -> str:
     """The file that writing to `path` creates or replaces: symbolic links are followed.
 
-    InputError for anything but a plain file, for one of `inputs`, and, unless `packed`, for the name of a compressed file, which
-    could not be read again: what is written is not compressed.
+    InputError for anything but a plain file, for one of `inputs`, and, unless `packed`, for the suffix of a compressed file:
+    outputs are not compressed, so it could not be read again.
     """
     target, suffix = os.path.realpath(path), os.path.splitext(path)[1]
     try:
@@ -195,7 +195,7 @@ def output_path(path: str, inputs: Iterable[str] = (), packed: bool = False) -> 
 
 
 def check_outside(output: str, inputs: Iterable[str]) -> None:
-    """Raises InputError for an output directory within a folder that is read, or equal to it: its files would be read, too."""
+    """Raises InputError for an output directory that is in an input folder, or equal to it: its files would be read too."""
     target = os.path.join(os.path.realpath(output), "")
     for path in inputs:
         if os.path.isdir(path) and target.startswith(os.path.join(os.path.realpath(path), "")):
@@ -203,7 +203,7 @@ def check_outside(output: str, inputs: Iterable[str]) -> None:
 
 
 def check_links(names: Iterable[str]) -> None:
-    """Raises InputError where `link` would replace something other than a link."""
+    """Raises InputError if `link` would replace anything but a link."""
     for name in names:
         if os.path.lexists(name) and not os.path.islink(name):
             raise InputError(
@@ -220,19 +220,19 @@ def link(place: str, name: str) -> None:
 
 
 def beside(path: str) -> str:
-    """A random name beside `path`, for the file that replaces it. Not the PID: two containers have equal ones."""
+    """A random name next to `path`, for the file that replaces it. Not the PID: two containers may have the same."""
     return f"{path}.tmp.{secrets.token_hex(4)}"
 
 
 def disk_full(error: BaseException) -> str:
-    """The reason if an exception reports a full disk or quota, else "". By its text: libraries raise their own classes."""
+    """The reason if an exception reports a full disk or quota, else "". Reads its text: libraries raise their own classes."""
     found = (os.strerror(code) for code in DISK_FULL)
     return next((what for what in found if what in str(error)), "")
 
 
 @contextlib.contextmanager
 def full_disk_refused(path: str) -> Iterator[None]:
-    """InputError where what is written to `path` does not fit on the disk."""
+    """InputError if the block fills the disk while it writes `path`."""
     try:
         yield
     except Exception as error:
@@ -245,9 +245,9 @@ def full_disk_refused(path: str) -> Iterator[None]:
 def replacing(path: str, mode: str = "w", durable: bool = True) -> Iterator[IO]:
     """Open a file for writing that replaces `path` only if the block ends without an exception.
 
-    The content is on disk before the file has its name, so that a power failure leaves no empty file; `durable=False` saves
-    the few milliseconds where readers notice that. A replaced file keeps its permissions. InputError as `output_path`, and when the
-    disk is full.
+    The content is flushed to disk before the rename, so that a power failure leaves no empty file; `durable=False` skips that,
+    and saves a few milliseconds, where readers detect an empty file. A replaced file keeps its permissions. InputError as
+    `output_path`, and when the disk is full.
     """
     target = output_path(path, packed="b" in mode)
     temporary = beside(target)
@@ -290,7 +290,7 @@ def locked(path: str, busy: str) -> IO[str]:
         except BlockingIOError as error:
             lock.close()
             raise InputError(busy) from error
-        # A lock on a file that its holder has just removed excludes no other process.
+        # If the holder has just removed the file, this lock excludes nobody.
         with contextlib.suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(lock.fileno()), os.stat(path)):
                 return lock
@@ -298,12 +298,12 @@ def locked(path: str, busy: str) -> IO[str]:
 
 
 def cache_directory(name: str) -> str:
-    """A directory for derived files in XDG_CACHE_HOME or ~/.cache. Raises InputError where there is no home directory."""
+    """A directory for derived files in XDG_CACHE_HOME or ~/.cache. Raises InputError without a home directory."""
     return os.path.join(os.environ.get("XDG_CACHE_HOME") or expand_home("~/.cache"), "harp_jax", name)
 
 
 def expand_home(path: str) -> str:
-    """A path that begins with ~, absolute. InputError without a home directory: a directory named ~ would be created."""
+    """Expands ~ in a path. InputError without a home directory: a directory named ~ would be created."""
     found = os.path.expanduser(path)
     if found.startswith("~"):
         raise InputError(f"{path}: no home directory; write the whole path, or set XDG_CACHE_HOME for the cache")
@@ -326,8 +326,8 @@ def files_below(directory: str) -> list[str]:
 def write_sums(directory: str, names: Iterable[str] | None = None) -> None:
     """Writes SHA256SUMS for these files of a directory (None: all), as `sha256sum -c` reads it.
 
-    Weights, config and vocabulary that do not belong together may still load and score; the file binds them. A folder without it,
-    such as one that another tool wrote, is not checked when it is read, and never replaced.
+    Mismatched weights, config and vocabulary may still load and score; the sums detect them. A folder without sums, such as one
+    that another tool wrote, is not checked when it is read, and never replaced.
     """
     given = files_below(directory) if names is None else sorted(names)
     found = {name: sha256_file(os.path.join(directory, name)) for name in given if name != SUMS}
@@ -349,9 +349,9 @@ def listed_sums(directory: str) -> dict[str, str]:
 
 
 def check_sums(directory: str, names: Iterable[str] | None = None) -> None:
-    """InputError for the first of the files that is missing or was changed since `write_sums`.
+    """InputError for the first file that is missing or was changed since `write_sums`.
 
-    `names`: of those that are listed; None: all of them but the card and those in folders, which only some readers need.
+    `names`: the listed files to check; None: all but the card and files in subfolders, which only some readers need.
     """
     listed = listed_sums(directory)
     chosen = [name for name in listed if "/" not in name and name != CARD] if names is None else set(names)
@@ -366,7 +366,7 @@ def check_sums(directory: str, names: Iterable[str] | None = None) -> None:
 
 
 def intact(directory: str) -> bool:
-    """Whether the directory has SHA256SUMS, and its files agree with it."""
+    """Whether the directory has SHA256SUMS and its files match."""
     try:
         check_sums(directory)
         return bool(listed_sums(directory))
@@ -395,8 +395,8 @@ def check_replaceable(directory: str) -> None:
 def output_folder(path: str) -> Iterator[str]:
     """A new folder that gets its SHA256SUMS and replaces the folder `path` if the block ends without an exception.
 
-    No portable system call replaces a folder that holds files, so there are two renames. After an interrupt between them the old
-    folder is put back; after a kill, the next command that writes to `path` does that. A link to a folder stays a link.
+    No portable system call replaces a folder that has files, so there are two renames. After an interrupt between them the old
+    folder is restored; after a kill, by the next command that writes to `path`. A link to a folder stays a link.
     InputError as `check_replaceable`, and when the disk is full.
     """
     target = os.path.realpath(path)
@@ -418,8 +418,8 @@ def output_folder(path: str) -> Iterator[str]:
 
 
 def _put_back(target: str) -> None:
-    """Renames the folder `target` back if a process ended between its two renames; removes it if there is a newer one."""
-    pattern = f"{glob.escape(target)}.tmp.{'[0-9a-f]' * 8}.old"  # see `beside`; any other name is not ours
+    """Restores the folder `target` if a process ended between the two renames; removes the old one if it was replaced."""
+    pattern = f"{glob.escape(target)}.tmp.{'[0-9a-f]' * 8}.old"  # as `beside` names it; other names are not ours
     if glob.glob(pattern):
         with alone_in(os.path.dirname(target)):
             for old in glob.glob(pattern):
@@ -428,11 +428,11 @@ def _put_back(target: str) -> None:
 
 @contextlib.contextmanager
 def alone_in(folder: str) -> Iterator[None]:
-    """Excludes other processes that change what is in `folder`, without a lock file. Creates the folder."""
+    """Locks `folder` against other processes that change its content, without a lock file. Creates the folder."""
     os.makedirs(folder, exist_ok=True)
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        with contextlib.suppress(OSError):  # NFS locks no directories
+        with contextlib.suppress(OSError):  # NFS cannot lock directories
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:

@@ -8,7 +8,7 @@ from tqdm import tqdm
 
 
 class Progress(tqdm):
-    """A tqdm bar. `initial` and `skip` count the work of an earlier run: as done, but not in the rate."""
+    """A tqdm bar. `initial` and `skip` count work of an earlier run as done, but not in the rate."""
 
     disable: bool
     bar_format: str
@@ -23,7 +23,7 @@ class Progress(tqdm):
 
 
 class LogProgress(Progress):
-    """A line for each state, without carriage returns and blank lines, and one at the end if that is new."""
+    """Prints a line per update, without carriage returns or blank lines, and one at the end if the count has changed."""
 
     @staticmethod
     def status_printer(file: TextIO) -> Callable[[str], None]:
@@ -35,7 +35,7 @@ class LogProgress(Progress):
         return write
 
     def moveto(self, n: int) -> None:
-        """Nothing: a log has no rows for nested bars."""
+        """Does nothing: a log has no rows for nested bars."""
 
     def close(self) -> None:
         if not self.disable:
@@ -46,7 +46,7 @@ class LogProgress(Progress):
 
 
 class Inner(LogProgress):
-    """The work of a stage; the bar over the stages shows how far it is."""
+    """The progress of a stage, which the bar over the stages displays."""
 
     outer: Progress
 
@@ -69,7 +69,7 @@ STAGES = "stages"  # the unit of a bar over stages
 
 
 def shown() -> list[Progress]:
-    """The open bars, but not those that show nothing."""
+    """The open bars that are displayed."""
     return [bar for bar in list(tqdm._instances) if isinstance(bar, Progress) and not bar.disable]
 
 
@@ -78,8 +78,8 @@ def progress(
 ) -> Progress:
     """A tqdm bar on stderr. `total` and `initial` are counted in `unit`s; without an iterable call `update(n)`.
 
-    Within another bar it shows nothing: work that consists of parts has one bar. A bar over STAGES, which `stage` advances, also
-    shows how far the bar of the stage is.
+    Within another bar it is not displayed: nested work has one bar. A bar over STAGES, which `stage` advances, also displays the
+    progress of the stage.
     """
     options: dict[str, Any] = dict(total=total, initial=initial, unit=f" {unit}", desc=desc, file=sys.stderr)
     outer, log = shown(), not sys.stderr.isatty()
@@ -91,7 +91,7 @@ def progress(
         return inner
     options["disable"] = bool(outer)
     text = "{desc}: {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_fmt}{postfix}]"
-    if unit == STAGES:  # they differ too much for a rate
+    if unit == STAGES:  # stages differ too much for a rate
         text = "{desc}: {n_fmt}/{total_fmt}{unit} [{elapsed}{postfix}]"
     if log:
         return LogProgress(iterable, **options, delay=1e-3, bar_format=text)
@@ -101,17 +101,17 @@ def progress(
 
 
 def stage(name: str) -> None:
-    """The next stage begins, where a bar over STAGES is shown."""
+    """Advances the bar over STAGES, if there is one, to the stage `name`."""
     for bar in shown():
         if bar.unit == f" {STAGES}":
             bar.desc, bar.postfix = name, ""
             bar.update()
-            if type(bar) is Progress:  # a terminal shows each one, a log those of ten seconds
+            if type(bar) is Progress:  # a terminal shows every stage, a log one line in ten seconds
                 bar.refresh()
 
 
 def say(text: str) -> None:
-    """Prints a line to stderr, in the place of a bar on a terminal, which then follows."""
+    """Prints a line to stderr; on a terminal above the bar."""
     for bar in shown():
         if type(bar) is Progress:
             bar.clear()

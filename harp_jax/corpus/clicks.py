@@ -1,7 +1,7 @@
 """A click log as training pairs: ORCAS' `qid, query, docid, url` (tabs), sampled, with random access through SQLite.
 
-ORCAS has 19 M pairs; the index of a sample is built once, streaming, in the user's cache (about 70 bytes per pair and its
-query).
+ORCAS has 19 M pairs; the index of a sample is built once, streaming, in the user's cache (about 70 bytes per pair, plus
+its query).
 """
 
 import hashlib
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 class Clicks:
-    """Pairs 0 … len - 1 of a query and a clicked document, and documents 0 … documents - 1."""
+    """Pairs of a query and a clicked document, numbered from 0 to len - 1, and documents, from 0 to documents - 1."""
 
     def __init__(self, index: str) -> None:
         self.index = index
@@ -85,7 +85,7 @@ def _fill(connection: sqlite3.Connection, path: str, docs: Documents, sample: fl
         number, absent = number + len(known), absent + len(batch) - len(known)
     if not number:
         raise InputError(f"{path}: no pair is left ({absent} of the sample name documents that {docs.path} lacks)")
-    # The first line of each query and document.
+    # Keep the first line of each query and document.
     connection.executescript(
         "CREATE TABLE click (number INTEGER PRIMARY KEY, qid TEXT, query TEXT, docid TEXT);"
         "INSERT INTO click SELECT row_number() OVER (ORDER BY first) - 1, qid, query, docid"
@@ -98,7 +98,7 @@ def _fill(connection: sqlite3.Connection, path: str, docs: Documents, sample: fl
     )
     left = "%d clicks of %s are left out: %s"
     if absent:
-        log.warning(left, absent, path, f"{docs.path} lacks their documents")
+        log.warning(left, absent, path, f"their documents are not in {docs.path}")
     if repeated := number - connection.execute("SELECT pairs FROM total").fetchone()[0]:
         log.warning(left, repeated, path, "they repeat an earlier query and document")
 
@@ -107,7 +107,7 @@ def sampled_clicks(path: str, sample: float, seed: int) -> Iterator[tuple[str, s
     """(qid, query, docid) of the sampled lines; every line is checked."""
     below = int(sample * 2**64)
     for number, line in progress(
-        records(path, "a click log"), unit="clicks", desc=f"index of {os.path.basename(path)}"
+        records(path, "a click log"), unit="clicks", desc=f"indexing {os.path.basename(path)}"
     ):
         parts = [part.strip() for part in line.split("\t")]
         if len(parts) != 4 or not all(parts[:3]):

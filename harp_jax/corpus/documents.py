@@ -157,9 +157,9 @@ def _quoted(path: str) -> str:
 
 
 def _fingerprint(path: str) -> str:
-    """Name of the index: the collection's name and a hash of its files' state and a file's first megabyte.
+    """Name of the index: the collection's name and a hash of its files' state, and of the first megabyte of a single file.
 
-    In a folder, which may have thousands of files, only their state is hashed.
+    Of a folder, which may have thousands of files, only their state is hashed.
     """
     state = hashlib.blake2b(digest_size=12)
     for name in document_files(path):
@@ -183,7 +183,7 @@ def _records(path: str) -> Iterator[tuple[int, int, bytes]]:
 
 
 def _parse(path: str, line: int, data: bytes, columns: tuple[int, ...] = (2, 4)) -> dict[str, str]:
-    """A record's "id", "title", "url" and "body". `columns`: the numbers of tab-separated columns that a line may have."""
+    """A record's "id", "title", "url" and "body". `columns`: the allowed numbers of tab-separated columns."""
     where = f"{path}, line {line}"
     try:
         text = data.decode().rstrip("\r\n")
@@ -244,7 +244,7 @@ def _fill(path: str, connection: sqlite3.Connection) -> None:
         "CREATE TABLE total (documents INTEGER);"
     )
     count = 0
-    with progress(unit="documents", desc=f"index of {os.path.basename(os.path.normpath(path))}") as bar:
+    with progress(unit="documents", desc=f"indexing {os.path.basename(os.path.normpath(path))}") as bar:
         for rows in batches(_rows(files)):
             connection.executemany("INSERT INTO document VALUES (NULL, ?, ?, ?, ?, ?)", rows)
             count += len(rows)

@@ -34,7 +34,7 @@ def load(path: str, what: str) -> "ir_datasets.Dataset":
 
 @contextlib.contextmanager
 def _served(path: str) -> Iterator[None]:
-    """Turns errors of ir_datasets' downloading and unpacking into InputError."""
+    """Turns ir_datasets' errors in downloading and unpacking into InputError."""
     try:
         yield
     except (RuntimeError, OSError, EOFError, ValueError) as error:
@@ -118,7 +118,7 @@ def queries(path: str) -> dict[str, str]:
 
 
 def qrels(path: str) -> dict[str, dict[str, int]]:
-    """qid → docid → level; the highest of several subtopics."""
+    """qid → docid → level; with subtopics, the highest level of any."""
     found: dict[str, dict[str, int]] = {}
     for judgment in _served_each(path, "qrels"):
         levels, level = found.setdefault(judgment.query_id, {}), int(judgment.relevance)
@@ -127,6 +127,6 @@ def qrels(path: str) -> dict[str, dict[str, int]]:
 
 
 def candidates(path: str) -> Iterator[tuple[str, str, float]]:
-    """(qid, docid, score) of the dataset's "scoreddocs"; without scores, ranked by their order."""
+    """(qid, docid, score) of the dataset's "scoreddocs"; without scores, ranked in their order."""
     for number, one in enumerate(_served_each(path, "scoreddocs")):
         yield one.query_id, sys.intern(one.doc_id), float(getattr(one, "score", -number))

@@ -1,4 +1,4 @@
-"""Relevance labels, one query<TAB>docid<TAB>level per line: reads them, and changes a file of them.
+"""Reads and edits files of relevance labels, one query<TAB>docid<TAB>level per line.
 
 A missing level means 1, relevant. The last label of a pair counts. Lines that begin with # are comments.
 """
@@ -11,12 +11,12 @@ from harp_jax.base.errors import InputError
 from harp_jax.base.files import alone_in, lines, output_path, replacing
 from harp_jax.corpus.trec import LARGEST_LEVEL, Qrels
 
-LEVELS = (0, 1)  # of the page: not relevant, relevant
+LEVELS = (0, 1)  # on the page of `harp look`: not relevant, relevant
 _LEVEL = re.compile(r"-?\d{1,9}")
 
 
 def read_labels(path: str) -> tuple[dict[str, str], Qrels]:
-    """(queries, judgments) with ids l1, l2, … in the order of the queries. InputError, with the line, for other lines."""
+    """(queries, judgments) with ids l1, l2, … in the order of the queries. InputError, with the line, for malformed lines."""
     ids: dict[str, str] = {}
     qrels: Qrels = {}
     for number, line in lines(path):
@@ -30,7 +30,7 @@ def read_labels(path: str) -> tuple[dict[str, str], Qrels]:
 
 
 def parse(line: str, path: str, number: int) -> tuple[str, str, int] | None:
-    """(query, docid, level) of a line; None for a comment or an empty line. InputError, with the line, for other lines."""
+    """(query, docid, level) of a line; None for a comment or an empty line. InputError, with the line, if malformed."""
     if not line.strip() or line.startswith("#"):
         return None
     parts = [part.strip() for part in line.split("\t")]
@@ -95,7 +95,7 @@ class LabelFile:
             return len({query for query, _ in self._levels})
 
     def of(self, query: str) -> dict[str, int]:
-        """docid → level of a query."""
+        """docid → level for a query."""
         with self._lock:
             return {docid: level for (asked, docid), level in self._levels.items() if asked == tidy(query)}
 

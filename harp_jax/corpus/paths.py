@@ -5,7 +5,7 @@ DIR/*.jsonl, DIR/*.json, DIR/*.tsv (also compressed)          documents in sever
 DIR/**/*.html, a WARC, a MediaWiki dump                        pages: their documents are extracted once
 DIR/docs.tsv with DIR/queries.tsv, DIR/folds.tsv, …           documents by name: docs, corpus, collection
 
-For pages, a `harp documents` process (this package never imports data_pipeline) writes their documents into the user's cache,
+For pages, a `harp documents` process (this package never imports data_pipeline) writes their documents to the user's cache,
 and again when a page file changes. Ids are those of `harp documents` without --base_url; for ids with the URL of your site, or
 to keep the documents, run it yourself and pass its output.
 """
@@ -51,7 +51,7 @@ def document_files(path: str) -> list[str]:
     candidates = [name for name in sorted(os.listdir(path)) if _plain(name).endswith(DOCUMENTS)]
     found = [name for name in candidates if not OTHERS.search(name)]
     named = [name for name in found if NAMED.match(name)]
-    if not named and are_pages(path):  # as in generation, pages come before the data beside them
+    if not named and are_pages(path):  # as in generation, pages take precedence over data files next to them
         return [documents_of_pages(path)]
     if named:
         found, kinds = named, {match[1].lower() for name in named if (match := NAMED.match(name))}
@@ -121,7 +121,7 @@ def documents_of_pages(path: str) -> str:
     if os.path.exists(target):
         return target
     os.makedirs(os.path.dirname(target), exist_ok=True)
-    print(f"{path} holds pages: writing their documents to {target}, once", file=sys.stderr)
+    print(f"{path} has pages: writing their documents to {target} (only once)", file=sys.stderr)
     temporary = beside(target)
     command = child("documents", path, f"--output={temporary}")
     # umask: the pages may be private.
@@ -144,7 +144,7 @@ def _identity(path: str) -> str:
 def state_of(path: str) -> bytes:
     """A file's path, size, mtime and ctime, for names of files in the cache.
 
-    The ctime, because tools that restore modification times (rsync, tar, touch) cannot set it.
+    The ctime is included because tools that restore modification times (rsync, tar, touch) cannot set it.
     """
     about = os.stat(path)
     state = f"{os.path.realpath(path)} {about.st_size} {about.st_mtime_ns} {about.st_ctime_ns}\n"
@@ -152,5 +152,5 @@ def state_of(path: str) -> bytes:
 
 
 def safe_name(path: str) -> str:
-    """The last part of a path, other characters than letters, digits, dots, dashes and underscores replaced by _."""
+    """The last part of a path; all characters but letters, digits, dots, dashes and underscores become _."""
     return re.sub("[^A-Za-z0-9._-]", "_", os.path.basename(os.path.normpath(path)))[:80]

@@ -12,7 +12,7 @@ LONE_SURROGATE = re.compile("[\ud800-\udfff]")  # valid in JSON, not in UTF-8
 
 
 def records(path: str, what: str) -> Iterator[tuple[int, str]]:
-    """(line number from 1, line) of the lines that are not blank. InputError for a file without any; `what` it should be."""
+    """(line number from 1, line) of the non-blank lines. InputError if there are none; it says `what` the file should be."""
     empty = True
     for number, line in lines(path):
         if line.strip():
@@ -23,7 +23,7 @@ def records(path: str, what: str) -> Iterator[tuple[int, str]]:
 
 
 def columns(path: str, what: str, allowed: tuple[int, ...]) -> Iterator[tuple[int, list[str]]]:
-    """(line number, columns) of a file of white-space-separated columns, the same number on all lines."""
+    """(line number, columns) of a file of white-space-separated columns; all lines have the same number of columns."""
     width = 0
     for number, line in records(path, what):
         # As in trec_eval, a run's tag is the rest of the line and may contain spaces.

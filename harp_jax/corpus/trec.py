@@ -27,8 +27,8 @@ _HEADER = {
     "score": "level", "relevance": "level", "label": "level", "level": "level",
 }  # fmt: skip
 SMALLEST_STEP = 1e-20  # between two scores of a run; large enough not to be flushed to zero as a subnormal float32
-LARGEST = 1e37  # score in a run, below float32's maximum
-LARGEST_LEVEL = 10_000  # of relevance: trec_eval counts the documents of every level up to the largest
+LARGEST = 1e37  # largest score in a run, below float32's maximum
+LARGEST_LEVEL = 10_000  # largest relevance level: trec_eval counts the documents of every level up to it
 
 
 @dataclass
@@ -115,7 +115,7 @@ def _shifted(parts: list[str]) -> bool:
 
 
 def _number(text: str, kind: type[int] | type[float] = float) -> float:
-    """A number, or NaN for another text."""
+    """The text as a number, or NaN if it is not one."""
     try:
         return float(kind(text))
     except (ValueError, OverflowError):
@@ -284,10 +284,10 @@ def chosen_queries(only: str = "", folds: str = "", wanted: Iterable[int | str] 
 
 
 def read_subset(qrels: Qrels, listed: str = "", folds: str = "", wanted: Collection[int | str] = ()) -> Qrels:
-    """The judgments of the queries in the first column of the file `listed`, in its order (default: all, in qrels order);
-    if folds are `wanted`, only those in these folds.
+    """The judgments of the queries in the first column of the file `listed`, in its order (default: all, in qrels order).
 
-    Raises InputError for a listed query without judgments, and for a fold without queries.
+    If folds are `wanted`, only the queries in these folds. Raises InputError for a listed query without judgments, and for a
+    fold without queries.
     """
     if listed:
         ids = read_ids(listed)

@@ -21,7 +21,7 @@ from harp_jax.input.workers import receive, working
 
 Item = tuple[dict[str, np.ndarray], dict[str, Any]]  # a batch, and the cursors after it
 
-AHEAD_BYTES = 128 << 20  # of batches made before they are needed, at most
+AHEAD_BYTES = 128 << 20  # maximum size of the batches made ahead
 
 
 class Layout(Protocol):
@@ -92,7 +92,7 @@ class Lane:
         self.window, self.seed, self.cursor = window, seed, cursor
         self._loaded = -1
         self._groups: list[Group] = []
-        self.plans: list[list[Placement]] = []  # of the current window, a (micro)batch each
+        self.plans: list[list[Placement]] = []  # of the current window, one per (micro)batch
 
     def counts(self, window: int) -> dict[str, int]:
         """Number of records of each task in a window."""
@@ -171,12 +171,12 @@ class Batches:
             yield from prefetched(lambda: self._join([receive(connection) for connection in connections]), lambda _: 2)
 
     def _room(self, item: Item) -> int:
-        """How many batches like `item` to make ahead: a window, since all lanes begin theirs together, and that takes long."""
+        """How many batches like `item` to make ahead: a window, since all lanes load theirs at the same time, which is slow."""
         window = max(len(lane.plans) for lane in self._lanes) // self._microbatches
         return max(4, min(window, AHEAD_BYTES // sum(array.nbytes for array in item[0].values())))
 
     def _part(self, number: int) -> "Batches":
-        """The lanes of a worker: neighbours, so that its batches only have to be concatenated."""
+        """The lanes of a worker: consecutive, so that the batches of all workers only have to be concatenated."""
         part = copy.copy(self)
         bounds = [len(self._lanes) * n // self._workers for n in (number, number + 1)]
         part._lanes, part._workers = self._lanes[slice(*bounds)], 0
@@ -189,7 +189,7 @@ class Batches:
 
 
 def prefetched(make: Callable[[], Item], room: Callable[[Item], int]) -> Iterator[Item]:
-    """What `make` returns or raises, called in a thread, up to `room(first result)` times before it is needed."""
+    """Yields what `make` returns and raises what it raises; a thread calls it up to `room(first result)` times ahead."""
     ready: queue.Queue = queue.Queue(1)
     stop = threading.Event()
 

@@ -21,7 +21,7 @@ from harp_jax.config import TAUGHT_PAIRS
 from harp_jax.text.tokenizer import Template, Tokenizer
 
 # Number of waiting groups that may fail to fit before a batch is closed. Measured on wiki lengths: 128 fills 97 % of the
-# slots, more gain less than half a point.
+# slots, more gains less than half a point.
 LOOKAHEAD = 128
 SAMPLE = 512  # groups read and packed to estimate how many rows a batch needs
 
@@ -50,7 +50,7 @@ class Sequence(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Sequences that one loss compares, the positive first; `task` indexes the run's tasks. A teacher has a score for each."""
+    """Sequences that one loss compares, the positive first; `task` indexes the run's tasks; `teacher` has a score for each."""
 
     task: int
     sequences: tuple[Sequence, ...]
@@ -63,7 +63,7 @@ class Reader(Protocol):
     sizes: Mapping[str, int]
 
     def read(self, lane: int, task: str, start: int, count: int) -> list[Group]:
-        """Records `start` … `start + count - 1` of the lane's endless stream of a task, as groups; a long text is several."""
+        """Records `start` … `start + count - 1` of the lane's endless stream of a task, as groups; a long text becomes several."""
 
 
 @dataclass(frozen=True)
@@ -101,8 +101,8 @@ class PackedLayout:
 def fit(query: np.ndarray, document: np.ndarray, length: int, template: Template) -> tuple[np.ndarray, np.ndarray]:
     """Truncate a pair to `length` tokens including its special tokens: the longer of the two, or both to half of the row.
 
-    The "longest_first" of transformers and of CrossEncoder, so that exports score the same there. A query is truncated only
-    if it has more than half of the row. Of two texts that are both truncated the longer keeps the odd token.
+    Same as "longest_first" in transformers and CrossEncoder, so that exports score the same there. A query is truncated only
+    if it takes more than half of the row. If both are truncated, the longer one keeps the odd token.
     """
     room = length - template.around_pair
     if len(query) + len(document) <= room:
@@ -127,7 +127,7 @@ def pair_sequences(
 ) -> tuple[Sequence, ...]:
     """The two sides of a pair record, and the positive query with each of `more_docs`, as sequences of at most `length` tokens.
 
-    An empty negative text is the positive's. `mask_side`: the texts that may be masked: "document", "query" or "both".
+    An empty negative text means the positive's. `mask_side`: the texts that may be masked: "document", "query" or "both".
     """
     q, d = mask_side in ("query", "both"), mask_side in ("document", "both")
     sides = []
@@ -174,9 +174,8 @@ def plan(lengths: list[tuple[int, ...]], layout: PackedLayout) -> Iterator[list[
     while waiting:
         space = [layout.row_length] * layout.rows
         seats = [layout.sequences] * layout.rows
-        widest = (
-            layout.row_length
-        )  # the most room of a row: most groups that fit none are found by it, without a search
+        # The most room of any row: it rejects most groups that do not fit, without a search.
+        widest = layout.row_length
         placed: list[Placement] = []
         kept: list[int] = []
         tried, tokens = 0, 0
@@ -241,7 +240,7 @@ def fill(groups: list[Group], placements: list[Placement], layout: PackedLayout,
     batch: dict[str, np.ndarray] = {name: np.zeros(shape, dtype) for name, (shape, dtype) in shapes.items()}
     for name, empty in (("tokens", layout.pad), ("mask_ids", -1), ("members", -1)):
         batch[name].fill(empty)
-    # Views by name: most arrays have one shape, so an order of the table that changes would not be noticed.
+    # Views by name: most arrays have the same shape, so a change of the table's order would go unnoticed.
     tokens, segments, positions = batch["tokens"], batch["segment_ids"], batch["position_ids"]
     types, mask_ids, cls_offset = batch["token_type_ids"], batch["mask_ids"], batch["cls_offset"]
     members, task, valid = batch["members"], batch["group_task"], batch["group_valid"]
@@ -250,7 +249,7 @@ def fill(groups: list[Group], placements: list[Placement], layout: PackedLayout,
     texts_per_group = 2 * layout.group_size
     for number, placement in enumerate(placements):
         group = groups[placement.group]
-        # Within int32: two texts so far apart may share a mask.
+        # Modulo, to fit int32: texts this far apart may share a mask.
         first_text = (lane * layout.groups + number) * texts_per_group % (2**31 // layout.row_length - texts_per_group)
         for member, (sequence, (row, start)) in enumerate(zip(group.sequences, placement.slots)):
             seat = filled[row]
@@ -309,7 +308,7 @@ def batch_shapes(layout: PackedLayout, lanes: int) -> dict[str, tuple[tuple[int,
 def pair_rows(
     pairs: list[Pair], rows: int, length: int, tokenizer: Tokenizer
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Pairs one to a row: (tokens [rows, length], start of token type 1 [rows], end of the sequence [rows]) int32.
+    """One pair per row: (tokens [rows, length], start of token type 1 [rows], end of the sequence [rows]) int32.
 
     `length` 0: the longest pair's. Spare rows end at 0.
     """
@@ -377,7 +376,7 @@ def make_layout(
 def batch_groups(layout: PackedLayout, lengths: list[tuple[int, ...]], window: int) -> float:
     """Mean number of groups in a lane's batch, from a sample (`lengths` of their sequences) packed in windows.
 
-    The last batch of a window holds the remaining groups, fewer than the others; it counts.
+    The last batch of a window, which holds the few remaining groups, is counted too.
     """
     if len(lengths) < window:
         lengths = lengths * math.ceil(window / len(lengths))
@@ -402,10 +401,10 @@ def rows_that_hold(layout: PackedLayout, lengths: list[tuple[int, ...]], window:
 
 
 def enough_rows(layout: PackedLayout, lengths: list[tuple[int, ...]]) -> PackedLayout:
-    """The layout with the fewest rows at which the batches of a sample reach 99 % of `layout.tokens` on average, or of what any
-    number of rows reaches where few groups fill a batch: it ends at the nearer side of the target.
+    """The layout with the fewest rows at which the batches of a sample reach 99 % of `layout.tokens` on average.
 
-    Packing depends on the lengths: tasks that train on equally many real tokens need different numbers of rows.
+    If few groups fill a batch, which ends at the nearer side of the target: 99 % of what it reaches with any number of rows.
+    Packing depends on the lengths: tasks that train on the same number of real tokens need different numbers of rows.
     """
     rows = max(layout.group_size, math.ceil(layout.tokens / layout.row_length))
     if not lengths:
@@ -423,7 +422,7 @@ def enough_rows(layout: PackedLayout, lengths: list[tuple[int, ...]]) -> PackedL
 
 
 def held_without_limit(tokens: float, groups: Iterable[int]) -> float:
-    """Mean tokens of the batches that `plan` makes of groups of so many tokens where every group has room; the last is partial."""
+    """Mean tokens of `plan`'s batches of `groups` (tokens of each) with unlimited rows, except the last, partial one."""
     batches, held = [], 0
     for size in groups:
         if held and held + size / 2 > tokens:

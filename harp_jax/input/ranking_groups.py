@@ -3,8 +3,8 @@
 A *unit* is a (query, relevant document) pair; its negatives in an epoch are a pure function of (seed, epoch, query,
 document). Negatives are candidates that are not judged relevant. Relevant documents that the first stage missed are left
 out, unless `missed_positives` is on; evaluation re-ranks the candidates unchanged. A document that a lexical first stage missed
-shares fewer words with the query than its negatives do: from such positives a model learns that matches are bad. How often
-the first stage prefers the positive is logged at every start (`Preference`).
+shares fewer words with the query than its negatives do: from such positives a model learns that matching words are bad. How often
+the first stage prefers the positive is logged at the start (`Preference`).
 """
 
 import logging
@@ -26,10 +26,10 @@ from harp_jax.text.words import WordVocabulary
 
 log = logging.getLogger(__name__)
 
-CACHED_DOCUMENTS = 65_536  # documents whose token ids are cached: at most 4 bytes a token
+CACHED_DOCUMENTS = 65_536  # maximum number of documents whose token ids are cached, 4 bytes per token
 STREAM = "clicks"
 REPLACED = 0.5  # fraction of the pairs whose document is replaced by another (NotPair)
-UNTAUGHT = "no score of the teacher"
+UNTAUGHT = "no teacher score"
 DRAWS = 20  # tries to draw a replacement that the query never clicked
 
 
@@ -37,16 +37,16 @@ DRAWS = 20  # tries to draw a replacement that the query never clicked
 class Preference:
     """How the candidates' run orders the training pairs: what a model can learn from its scores alone.
 
-    `above` is the share of the (positive, negative) pairs of an epoch, in expectation, that the run ranks as the judgments do;
-    pairs of a positive that it missed count as the opposite. `retrieved` is the share over the other pairs (NaN if there are
-    none). `missed` of all `relevant` documents that could be positives are not among the candidates.
+    `above` is the expected share of an epoch's (positive, negative) pairs that the run ranks as the judgments do; pairs whose
+    positive it missed count as ranked wrongly. `retrieved` is the share without these pairs (NaN if none is left). Of the
+    `relevant` documents that could be positives, `missed` are not among the candidates.
     """
 
     above: float
     retrieved: float
     missed: int
     relevant: int
-    trained_on: bool  # the missed ones
+    trained_on: bool  # whether the missed ones are
 
     def __str__(self) -> str:
         text = (
@@ -61,7 +61,7 @@ class Preference:
 
 @dataclass(frozen=True)
 class Judged:
-    """What a ranker learns from: judged queries, candidates of a first stage, and their texts; of files, or in memory."""
+    """Training data of a ranker: judged queries, first-stage candidates and their texts, from files or in memory."""
 
     docs: Texts
     queries: Mapping[str, str]
@@ -70,7 +70,7 @@ class Judged:
 
     @classmethod
     def read(cls, config: ConfigDict) -> "Judged":
-        """The files of a config; of fine-tuning, the judgments of its training folds and of its `train_queries` file."""
+        """Reads a config's files; in fine-tuning only the judgments of its training folds and of its `train_queries` file."""
         qrels = read_qrels(config.qrels)
         if "train_queries" in config:
             # In the order of the qrels, not of the list, because it determines the order of the units.
@@ -80,12 +80,12 @@ class Judged:
 
 
 class RankingData:
-    """The units of the judged queries, and their texts as token ids; `config` is one of `finetune` or `neural_ir`.
+    """The units of the judged queries, and their texts as token ids; `config` is for fine-tuning or `neural_ir`.
 
     `report` counts what is left out: queries without text, relevant document or candidates, relevant documents that `docs`
     lacks or (without `missed_positives`) that were not retrieved. `preference` is also logged, with a warning if the run
-    contradicts most pairs. With a `teacher` documents without its score are left out of the groups, and counted; its scores are
-    divided by their standard deviation within a query, averaged over the queries, so that logits, cosines and BM25 teach alike.
+    contradicts most pairs. With a `teacher`, documents without its score are left out of the groups and counted; its scores are
+    divided by their mean standard deviation within a query, so that logits, cosines and BM25 scores have the same scale.
     Raises InputError if no unit is left, and for candidates that `docs` lacks.
     """
 
@@ -96,9 +96,9 @@ class RankingData:
         self.negatives, self.missed_positives = config.negatives, config.missed_positives
         self.marks = NO_MARKS if isinstance(tokenizer, WordVocabulary) else marks_of(tokenizer, config.marks)
         self.teacher = teacher = read_run(config.teacher, queries=judged.qrels) if config.get("teacher", "") else None
-        self.without = "no candidates" if teacher is None else "no candidates with a score of the teacher"
+        self.without = "no candidates" if teacher is None else "no candidates with a teacher score"
         of_queries = ("judged, not among the queries", "no relevant document", self.without)
-        self.report = dict.fromkeys((*of_queries, "document absent", "not retrieved"), 0)
+        self.report = dict.fromkeys((*of_queries, "document not found", "not retrieved"), 0)
         self.report |= {} if teacher is None else {UNTAUGHT: 0}
         self.units = [(qid, docid) for qid in judged.qrels for docid in self._positives(qid)]
         for what, count in self.report.items():
@@ -116,7 +116,7 @@ class RankingData:
         log.info("%s", self.preference)
         if self.preference.above < 0.5:
             log.warning(
-                "the candidates' run contradicts most training pairs: a model learns from them that its scores are bad"
+                "the candidates' run contradicts most training pairs: a model learns from them to rank against its scores"
                 + ("; set --config.missed_positives=False" if self.preference.retrieved >= 0.5 else "")
             )
         self._tokens: dict[str, np.ndarray] = {}
@@ -125,7 +125,7 @@ class RankingData:
         return len(self.units)
 
     def unit(self, epoch: int, index: int) -> list[tuple[np.ndarray, np.ndarray]]:
-        """(query ids, document ids) of the positive, then of its negatives: int32, without special tokens, not yet fitted.
+        """(query ids, document ids) of the positive, then of its negatives: int32, no special tokens, not yet truncated to a row.
 
         Negatives are drawn without replacement; fewer than `negatives` if the query has fewer candidates.
         """
@@ -153,7 +153,7 @@ class RankingData:
     def _positives(self, qid: str) -> list[str]:
         relevant = [docid for docid, level in self.qrels[qid].items() if level > 0]
         present = [docid for docid in relevant if docid in self.docs]
-        self.report["document absent"] += len(relevant) - len(present)
+        self.report["document not found"] += len(relevant) - len(present)
         for what, lacking in (
             ("judged, not among the queries", qid not in self.queries),
             ("no relevant document", not present),
@@ -183,7 +183,7 @@ class RankingData:
         return [docid for docid in found if docid in known]
 
     def _scale(self, teacher: Run) -> float:
-        """What the teacher's scores are divided by. Logs how many candidates have none; InputError if they tell nothing apart."""
+        """The divisor of the teacher's scores. Logs how many candidates have none; InputError if all of a query are equal."""
         queries = dict.fromkeys(qid for qid, _ in self.units)
         candidates = sum(len(self.candidates[qid]) for qid in queries)
         known = sum(len({*self.candidates[qid].docids} & {*teacher[qid].docids}) for qid in queries)
@@ -222,7 +222,7 @@ class RankingData:
 
     def _check_candidates(self) -> None:
         seen: set[str] = set()
-        # Without units those of all judged queries: a run of other documents has retrieved no relevant one.
+        # Without units, check all judged queries: a run over other documents retrieves no relevant one.
         for qid in dict.fromkeys(qid for qid, _ in self.units) or self.qrels.keys() & self.candidates.keys():
             for docid in self.candidates[qid].docids:
                 if docid not in seen and docid not in self.docs:

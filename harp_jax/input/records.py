@@ -1,7 +1,7 @@
-"""What a generation job writes and training reads: records, shards of them, and the manifest that lists these.
+"""The files that a generation job writes and training reads: records in shards, and the manifest that lists the shards.
 
 Token ids are those of the tokenizer named in the manifest, without special tokens and unmasked: packing adds the special tokens,
-the step masks. A text that both sides of a pair share is stored once. The feature names are defined only here.
+the training step masks. A text that both sides of a pair share is stored once. The feature names are defined only here.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ SPLITS = ("train", "validation")
 
 BYTES_FEATURES = ("task", "key", "page")
 PAIR_FEATURES = ("pos_query", "pos_doc", "neg_query", "neg_doc")
-MORE_FEATURES = ("more_docs", "more_lengths")  # further negative documents, one after another, and their lengths
+MORE_FEATURES = ("more_docs", "more_lengths")  # further negative documents, concatenated, and their lengths
 TEACHER = "teacher"  # float32 scores of the positive and of each negative (`harp teach`)
 TEXT_FEATURES = ("text",)
 
@@ -38,8 +38,8 @@ AGAIN = "copy the directory again, or generate the data again in an empty one"
 class PairRecord:
     """One preference: the positive side should score higher than the negative side.
 
-    `key` is stable across runs; `page` is the source page, by which validation data are split. `neg_query` or `neg_doc` is
-    empty if the negative side has the positive's. `more_docs`: further negative documents of the positive query.
+    `key` is stable across runs; `page` is the source page, by which validation data are split off. `neg_query` or `neg_doc`
+    is empty if it equals the positive's. `more_docs`: further negative documents of the positive query.
     """
 
     task: str
@@ -81,18 +81,18 @@ class Shard:
     sha256: str
 
     def check_size(self) -> None:
-        """Raises InputError for a local file that is missing or of another size; shards in buckets are not checked."""
+        """Raises InputError for a local file that is missing or has another size; shards in buckets are not checked."""
         if not bucket.is_bucket(self.path):
             self._check("bytes", os.path.getsize(self.path) if os.path.exists(self.path) else "no file", self.bytes)
 
     def check_content(self) -> None:
-        """Raises InputError unless the file has the sha256 of the manifest: a swapped or changed shard would be trained on."""
+        """Raises InputError unless the file has the sha256 of the manifest: it may have been swapped or changed."""
         with self.checked():
             pass
 
     @contextlib.contextmanager
     def checked(self, content: bool = True) -> Iterator[str]:
-        """A local path of the shard, compared with the manifest first if `content`; of one in a bucket a temporary copy."""
+        """A local path of the shard (a temporary copy if it is in a bucket), first compared with the manifest if `content`."""
         with contextlib.ExitStack() as copies:
             path = self.path
             if bucket.is_bucket(path):
@@ -135,7 +135,7 @@ def read_manifest(directory: str) -> dict[str, Any]:
 
 
 def shards_of(directory: str, split: dict[str, Any]) -> list[Shard]:
-    """The shards of an entry of `splits`."""
+    """The shards of a split, which is an entry of the manifest's `splits`."""
     return [
         Shard(os.path.join(directory, shard["file"]), shard["records"], shard["bytes"], shard["sha256"])
         for shard in split["shards"]
@@ -143,7 +143,7 @@ def shards_of(directory: str, split: dict[str, Any]) -> list[Shard]:
 
 
 def check_sizes(directory: str, manifest: dict[str, Any]) -> None:
-    """Raises InputError for the first shard of a manifest that is missing or of another size."""
+    """Raises InputError for the first shard of a manifest that is missing or has another size."""
     for split in manifest["splits"].values():
         for shard in shards_of(directory, split):
             shard.check_size()

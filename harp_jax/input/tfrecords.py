@@ -40,7 +40,7 @@ os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 # With at least this many shards per lane, lanes read whole shards: their epochs then differ in length by at most a quarter.
 WHOLE_SHARDS = 4
 
-CACHE_BYTES = 1 << 30  # of shards kept in memory; as many as the lanes are reading stay, whatever they take
+CACHE_BYTES = 1 << 30  # maximum size of the cached shards; those that the lanes are reading stay in any case
 
 
 def find_shards(directory: str, task: str, split: str) -> list[Shard]:
@@ -154,7 +154,7 @@ class RecordReader:
             raise InputError(f"shard {shard.path} can no longer be read ({type(error).__name__}); {AGAIN}") from error
         self._verified.add(shard.path)
         self._cache[shard] = records
-        # Lanes take turns, each with a shard of its own of every task: with room for fewer, each turn would read them all again.
+        # Lanes take turns, and each reads its own shard of every task: a smaller cache would reread all of them in each turn.
         while (
             len(self._cache) > len(self._epoch_start) * 5 // 4 and sum(s.bytes for s in self._cache) > self._cache_bytes
         ):
@@ -162,7 +162,7 @@ class RecordReader:
         return records
 
     def _parse(self, task: str, rows: list[bytes]) -> list[Group]:
-        """Parse serialised records to groups, all at once: one at a time is 2.5 times slower."""
+        """Parse serialised records to groups in one call: one at a time is 2.5 times slower."""
         if not rows:
             return []
         tf = tensorflow()
@@ -174,9 +174,8 @@ class RecordReader:
         columns = []
         for name in names:
             values, ends = parsed[name].values.numpy().astype(np.int32), parsed[name].row_splits.numpy().tolist()
-            columns.append(
-                [values[start:end] for start, end in itertools.pairwise(ends)]
-            )  # np.split takes thrice as long
+            # np.split takes three times as long.
+            columns.append([values[start:end] for start, end in itertools.pairwise(ends)])
         number = self.tasks.index(task)
         if task == TEXT_TASK:
             texts = (text_sequences(text, self.length, self.template) for text in columns[0])
@@ -192,7 +191,7 @@ class RecordReader:
 
 @functools.cache
 def tensorflow() -> Any:
-    """The tensorflow module, imported at the first use (5 s). Raises InputError without the extra [data]."""
+    """The tensorflow module, imported at first use (5 s). Raises InputError without the extra [data]."""
     require_tensorflow()
     import tensorflow as tf
 

@@ -1,7 +1,7 @@
-"""Batches made in separate processes, each for some of the lanes: Python packs on one core only, whatever the threads.
+"""Makes batches in separate processes, each for some of the lanes: with threads, Python would pack on one core only.
 
-The same batches come out for any number of processes, since a lane depends on no other. A worker is this module as a command. It
-gets its lanes through a socket, and sends (batch, cursors) until the socket closes, so it never outlives the training.
+The batches do not depend on the number of processes, since lanes are independent. A worker runs this module as a command. It
+receives its lanes through a socket and sends (batch, cursors) until the socket closes, so it never outlives the training.
 """
 
 import contextlib
@@ -22,12 +22,12 @@ LOST = "a process that reads and packs batches has ended (out of memory?); lower
 
 @contextlib.contextmanager
 def working(parts: Sequence[Iterable[Any]]) -> Iterator[list[Connection]]:
-    """A connection to a worker for each of `parts` (`lanes.Batches`), which `receive` reads. They end with the block."""
+    """Starts a worker for each of `parts` (`lanes.Batches`) and yields connections for `receive`. They end with the block."""
     processes, connections = [], []
     try:
         for _ in parts:
             ours, theirs = multiprocessing.Pipe()
-            # A module by its name, not `multiprocessing.Process`: that would run the caller's script again.
+            # Not `multiprocessing.Process`, which would run the caller's script again.
             command = [sys.executable, "-P", "-m", __name__, str(theirs.fileno())]
             environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
             environment |= {"JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": "", "TOKENIZERS_PARALLELISM": "false"}
@@ -46,7 +46,7 @@ def working(parts: Sequence[Iterable[Any]]) -> Iterator[list[Connection]]:
 
 
 def receive(connection: Connection) -> Any:
-    """The next (batch, cursors) of a worker. Raises what the worker raised, and InputError where it was killed."""
+    """The next (batch, cursors) of a worker. Raises what the worker raised, or InputError if it was killed."""
     with _lost():
         item = connection.recv()
     if isinstance(item, BaseException):
@@ -63,7 +63,7 @@ def _lost() -> Iterator[None]:
 
 
 def main() -> None:
-    # A signal to all processes of a job is the training's to handle: it saves, and then ends its workers.
+    # The training process handles signals that are sent to all processes of a job: it saves, and then ends its workers.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     connection = Connection(int(sys.argv[1]))

@@ -2,6 +2,6 @@
 
 In: packed token ids [rows, T]. Out: hidden states, relevance scores, vocabulary losses; shardings of parameters and batches.
 Imports: base.
-Files: encoders/ (one file an architecture); sharding (the mesh); attention (plain products and kernels, chosen by config); products
-(of bfloat16 factors on CPUs); layers (what encoders are built of); cross_encoder (score and MLM heads, MLM loss, FLOPs).
+Files: encoders/ (one file per architecture); sharding (the mesh); attention (plain products and kernels, chosen by config);
+products (dense layers on CPUs); layers (the parts of encoders); cross_encoder (score and MLM heads, MLM loss, FLOPs).
 """

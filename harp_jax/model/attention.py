@@ -5,7 +5,7 @@
     "splash"  JAX's Pallas kernel: TPU, bfloat16 or float32, rows of a multiple of 128 tokens
     "auto"    "cudnn" on GPU in 16 bits, "splash" on TPU if it supports the rows, else "xla"
 
-TPU times are not measured, for lack of a TPU. Compiled for eight cores of v3 and v5e (configs/tpu_v3.py, 64 rows × 512,
+TPU times have not been measured, for lack of a TPU. Compiled for eight cores of v3 and v5e (configs/tpu_v3.py, 64 rows × 512,
 bfloat16), a step with "splash" instead of "xla" needs a tenth and a quarter less memory for temporaries, and by XLA's estimate
 reads and writes a fifth and a quarter less, with the same collectives; its backward pass recomputes the scores, 7 products of T²
 instead of 6. Hence "auto" chooses it. Measure both with `benchmarks/step.py --attention=…` before a long run.
@@ -27,10 +27,10 @@ from jax.sharding import PartitionSpec as P
 from harp_jax.base.errors import InputError
 from harp_jax.model.sharding import BATCH
 
-LANES = 128  # of a TPU's vector register; the block sizes of "splash" are multiples of it
-BAND = 64  # queries per block of local attention, at least
+LANES = 128  # size of a TPU's vector register; the block sizes of "splash" are multiples of it
+BAND = 64  # minimum queries per block of local attention
 BLOCK = 512  # maximum queries and keys per block: 512 × 512 scores fill a megabyte of the chip's memory
-# Mosaic's matrix products do not accept bfloat16 factors there: "E2001 CompileTimeMosaicUnsupportedRhsType" (libtpu 0.0.51).
+# On these, Mosaic's matrix products do not accept bfloat16 factors: "E2001 CompileTimeMosaicUnsupportedRhsType" (libtpu 0.0.51).
 # Float32 factors only cost memory traffic: these cores round factors to bfloat16 anyway.
 WIDE_FACTORS = ("TPU v2", "TPU v3")
 INTERPRET = False  # set by tests: runs "splash" interpreted on any backend, thousands of times slower
@@ -59,7 +59,7 @@ def choose(implementation: str, dtype: str, drops: bool, platform: str, length: 
 
     Returns other implementations unchanged. Raises InputError for a kernel that does not support the platform or the rows.
     """
-    fits = length % LANES == 0 and dtype in ("float32", "bfloat16")  # of "splash"
+    fits = length % LANES == 0 and dtype in ("float32", "bfloat16")  # for "splash"
     if implementation == "auto":
         if platform == "tpu" and fits and not drops:
             return "splash"
@@ -94,8 +94,8 @@ def attend(
     keys): [rows, T] int32. Padding is a segment too, so that no row of the softmax is empty. `drop` is applied to the
     unnormalised weights ("xla" only). "splash" requires all tokens of a row as queries: `query_segments` is `segments`.
 
-    With `reach` only over the keys that are at most `reach` tokens away, at a cost that is linear in T. `at` [rows, Q]: the
-    queries' places in the row (None: Q = T, all of them).
+    With `reach`, only over the keys that are at most `reach` tokens away, at a cost linear in T. `at` [rows, Q]: the
+    queries' positions in the row (None: Q = T, all of them).
     """
     if implementation == "splash":
         place = place_of(q)
@@ -148,7 +148,7 @@ def _in_blocks(
         return x.reshape(rows * blocks, size, *x.shape[2:])
 
     def around(x: jax.Array, outside: int = 0) -> jax.Array:
-        """[rows * blocks, 3 * size, …]: for each block, x of the three; `outside` fills what is beyond the row."""
+        """[rows * blocks, 3 * size, …]: for each block, x of it and its neighbours; `outside` fills positions beyond the row."""
         wide = [(0, 0), (size, tail + size), *((0, 0) for _ in x.shape[2:])]
         parts = jnp.pad(x, wide, constant_values=outside).reshape(rows, blocks + 2, size, *x.shape[2:])
         three = jnp.concatenate([parts[:, :-2], parts[:, 1:-1], parts[:, 2:]], axis=2)
@@ -157,7 +157,7 @@ def _in_blocks(
     def filled(x: jax.Array, value: int = 0) -> jax.Array:
         return jnp.pad(x, [(0, 0), (0, tail), *((0, 0) for _ in x.shape[2:])], constant_values=value)
 
-    # Beyond the row is a separate segment, so that no query's softmax is empty.
+    # Positions beyond the row are a separate segment, so that no query's softmax is empty.
     places = jnp.arange(size, 2 * size)[None]
     mask = within(split(filled(segments, -1)), around(segments, -1), reach, places)
     mixed = _masked(split(filled(q)), around(k), around(v), mask[:, None], implementation, drop)
@@ -216,14 +216,14 @@ def probabilities(q: jax.Array, k: jax.Array, query_segments: jax.Array, segment
 def splash(
     q: jax.Array, k: jax.Array, v: jax.Array, segments: jax.Array, mesh: AbstractMesh | None, kind: str, reach: int = 0
 ) -> jax.Array:
-    """`attend` by JAX's Pallas kernel for TPUs: scores never leave the chip, and the backward pass recomputes them.
+    """`attend` with JAX's Pallas kernel for TPUs: scores never leave the chip, and the backward pass recomputes them.
 
     One kernel with a full or a local mask and segment ids computes all segments of a row. The partitioner cannot shard a kernel,
     so it runs under `shard_map`: each device computes its rows and heads, which the projections' sharding already placed there.
-    `mesh`: of the arrays, None on one device; replicated over axes other than the batch's and "model". `kind`: of the device.
+    `mesh` is that of the arrays (None: one device), replicated over all axes but the batch's and "model"; `kind` is the device's.
     """
     factors = jnp.dtype("float32") if kind.startswith(WIDE_FACTORS) else v.dtype
-    # The kernel does not scale. Scaled in float32 and rounded once, as in `_products`.
+    # The kernel does not scale: scale in float32 and round once, as in `_products`.
     q = q.astype(jnp.float32) / jnp.sqrt(jnp.float32(q.shape[-1]))
     parts = (q.astype(v.dtype).astype(factors), k.astype(factors), v.astype(factors), segments)
     if mesh is None:
@@ -237,15 +237,15 @@ def splash(
 
 
 def _present(mesh: AbstractMesh, axes: str | tuple[str, ...]) -> tuple[str, ...] | None:
-    """Those of the axes that the mesh has: the mesh for term weights has "data" only."""
+    """The axes that the mesh has: the mesh for term weights has "data" only."""
     return tuple(axis for axis in ((axes,) if isinstance(axes, str) else axes) if axis in mesh.axis_names) or None
 
 
 def _backward(blocks: int, block: int, reach: int) -> dict[str, Any]:
-    """Whether the backward pass of a row of so many blocks is one fused kernel or two: BlockSizes' arguments.
+    """BlockSizes' arguments that choose one fused kernel or two for the backward pass of a row of `blocks` blocks.
 
-    One computes five products for each pair of blocks, two compute seven. But its grid has all pairs of blocks, also those that
-    the mask leaves out, and it stores a gradient of the queries for each block of keys. Two visit only blocks within reach.
+    The fused kernel computes five products per pair of blocks, two kernels compute seven. But its grid includes the pairs that the
+    mask excludes, and it stores a gradient of the queries for each block of keys. Two kernels visit only blocks within reach.
     """
     near = 2 * -(-reach // block) + 1  # blocks of keys that a block of queries attends to
     if reach and 2 * near < blocks:

@@ -45,8 +45,8 @@ class MlmHead(nn.Module):
 class Ranker(nn.Module):
     """Encoder, pooler, score head and MLM head: the model that is pre-trained, fine-tuned and exported.
 
-    The encoder's parameters are the subtree "encoder". Within Flax it is called by its model_type, on which the random numbers of
-    initialisation and dropout depend.
+    The encoder's parameters are the subtree "encoder". Within Flax it is named after its model_type, because the random numbers of
+    initialisation and dropout depend on the name.
     """
 
     config: EncoderShape
@@ -75,11 +75,11 @@ class Ranker(nn.Module):
     def scored(
         self, batch: Mapping[str, jax.Array], positions: jax.Array | None = None, deterministic: bool = True
     ) -> tuple[jax.Array, jax.Array]:
-        """Relevance scores and, of `positions` [rows, M] (None: of none), hidden states [rows, M, hidden].
+        """Relevance scores [rows, K] float32, and hidden states [rows, M, hidden] at `positions` [rows, M] (None: at none).
 
-        Scores [rows, K] float32 are of the sequences that begin at `batch["cls_offset"]` [rows, K] (MLP of HARP Eq. 7, 17). Of
-        other tokens the last layer computes keys and values only, unless the score is computed from the mean of all. Gathers stay
-        within rows: a global gather would make every device collect all activations.
+        The scored sequences begin at `batch["cls_offset"]` [rows, K] (MLP of HARP Eq. 7, 17). For other tokens the last layer
+        computes only keys and values, unless the score is computed from the mean of all. Gathers stay within rows: a global gather
+        would make every device collect all activations.
         """
         starts = batch["cls_offset"]
         positions = starts[:, :0] if positions is None else positions
@@ -145,7 +145,7 @@ def step_flops(shape: EncoderShape, rows: int, length: int, sequences: int, pred
     """FLOPs of one step (forward and backward, 2 per multiply-add): 3 × the forward pass's matrix products.
 
     `rows` of `length` slots, with `sequences` scored and `predictions` masked tokens per row; the encoder's last layer is
-    computed for these tokens only. XLA's own count includes the body of a loop once and ignores custom calls, hence this one.
+    computed for these tokens only. XLA's own figure counts a loop's body once and ignores custom calls.
     """
     h = shape.hidden
     heads = 2 * rows * (sequences * h * h + predictions * (h * h + h * shape.vocab_size))
@@ -169,7 +169,7 @@ def vocabulary_cross_entropy(
 def _vocabulary_forward(hidden: jax.Array, embedding: jax.Array, bias: jax.Array, targets: jax.Array) -> tuple:
     wide, narrow = jnp.promote_types(hidden.dtype, jnp.float32), hidden.dtype
     # The bias is an extra column: adding it, and summing its gradient, would be separate passes over the logits. A GPU's fast
-    # kernels need rows of a multiple of 8 numbers: of 769, one product of BERT-base took 1.6 ms instead of .5 on an H200.
+    # kernels need rows of a multiple of 8 numbers: with 769, one product of BERT-base took 1.6 ms instead of .5 on an H200.
     more = 7 if place_of(hidden).platform == "gpu" else 0
     words = jnp.pad(jnp.concatenate([embedding, bias[:, None]], axis=1), ((0, 0), (0, more))).astype(narrow)
     extended = jnp.concatenate([hidden, jnp.ones((*targets.shape, 1 + more), narrow)], axis=2)
@@ -188,10 +188,10 @@ def _vocabulary_backward(stored: tuple, cotangents: tuple) -> tuple:
     extended, words, bracket, total, embedding, bias = stored
     scale = (cotangents[0] / total)[..., None]
     size = embedding.shape[1]
-    # Without the bias's column, which makes an odd number of outputs.
+    # Without the bias's column, which would make the number of outputs odd.
     to_hidden = jnp.einsum("rmv,vh->rmh", bracket, words[:, :size], preferred_element_type=total.dtype) * scale
-    # As [H, vocab]: transposing this is cheaper than transposing the bracket. Over rows and positions as one dimension: XLA copies
-    # the bracket to sum over two.
+    # As [H, vocab]: transposing this is cheaper than transposing the bracket. Rows and positions are one dimension, since XLA would
+    # copy the bracket to sum over two.
     scaled, tall = (x.reshape(-1, x.shape[-1]) for x in ((extended * scale).astype(extended.dtype), bracket))
     to_words = as_computed(jnp.einsum("nh,nv->hv", scaled, tall, preferred_element_type=total.dtype), scaled).T
     hidden = to_hidden.astype(extended.dtype)
@@ -201,7 +201,7 @@ def _vocabulary_backward(stored: tuple, cotangents: tuple) -> tuple:
 def _add_at(x: jax.Array, index: jax.Array, update: jax.Array) -> jax.Array:
     """x [rows, M, vocab] with `update` [rows, M] added at `index`; rows and M stay batch dimensions, which can be sharded.
 
-    A CPU adds in place. A GPU would read and write all of x; selecting fuses with what comes before and after.
+    A CPU adds in place. A GPU would read and write all of x; there `where` fuses with the operations before and after it.
     """
     if place_of(x).platform == "gpu":
         places = lax.broadcasted_iota(index.dtype, x.shape, 2)

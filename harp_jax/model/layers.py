@@ -1,4 +1,4 @@
-"""What encoders and heads are built of: dropout, layer norms, word embeddings, GELU, initialisation, rematerialisation."""
+"""Parts of encoders and heads: dropout, layer norms, word embeddings, GELU, initialisation, rematerialisation."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -34,10 +34,9 @@ class Norm(nn.LayerNorm):
 
 @partial(jax.custom_vjp, nondiff_argnums=(3,))
 def normalised(x: jax.Array, scale: jax.Array, bias: jax.Array | None, epsilon: float) -> jax.Array:
-    """Layer norm over the last axis, of which the backward pass is given x, the means and the reciprocal deviations alone.
+    """Layer norm over the last axis that stores only x, the means and the reciprocal deviations for the backward pass.
 
-    JAX's derivative keeps more: norms, residuals and dropout then took 11.1 ms of an H200's step of
-    BERT-base instead of 8.2.
+    JAX's derivative stores more: norms, residuals and dropout then took 11.1 instead of 8.2 ms of a BERT-base step on an H200.
     """
     return _normalised_forward(x, scale, bias, epsilon)[0]
 
@@ -53,7 +52,7 @@ def _normalised_forward(x: jax.Array, scale: jax.Array, bias: jax.Array | None, 
 
 def _normalised_backward(epsilon: float, stored: tuple, given: jax.Array) -> tuple:
     x, scale, bias, mean, inverse = stored
-    # Else XLA would keep the float32 sum that x was rounded from, where a GPU adds no bfloat16 (before Hopper).
+    # Else XLA would store the float32 sum that x was rounded from, on GPUs that cannot add bfloat16 (before Hopper).
     x, slopes = lax.optimization_barrier(x), given.astype(mean.dtype)
     unit = (x.astype(mean.dtype) - mean) * inverse
     inner = slopes * scale
@@ -70,10 +69,10 @@ normalised.defvjp(_normalised_forward, _normalised_backward)
 
 
 def frugal(function: Callable[[Any, jax.Array], jax.Array], module: nn.Module, x: jax.Array) -> jax.Array:
-    """function(module, x), of which a GPU stores x alone for the backward pass and recomputes what lies within: no product.
+    """function(module, x); a GPU stores only x for the backward pass and recomputes the rest, but no matrix product.
 
-    XLA would store GELU's result beside its input, and reading it costs a GPU as much as computing it again. A CPU computes erf too
-    slowly, and a TPU was not compared.
+    XLA would store GELU's result as well as its input, and reading it takes a GPU as long as recomputing it. A CPU computes erf too
+    slowly for that, and TPUs were not measured.
     """
     if place_of(x).platform == "gpu" and not module.is_initializing():
         function = nn.remat(function)
@@ -99,20 +98,20 @@ def layer_norm(config: EncoderShape) -> Norm:
 def flat(x: jax.Array) -> jax.Array:
     """[rows, T, …] → [rows · T, …], as the products of dense layers read it on a CPU (products.py).
 
-    A sum that a product reads directly is stored; of any other, XLA fuses a copy into everything that reads it. Where norms precede
-    the layers, every gradient would then add up those of all layers above again, a cost that is quadratic in the number of layers.
+    XLA stores a sum that a product reads directly; it fuses a copy of any other into everything that reads it. With norms before
+    the layers, every gradient would then recompute the sum over all layers above, at a cost quadratic in the number of layers.
     """
     return x.reshape(-1, *x.shape[2:])
 
 
 def picked(x: jax.Array, at: jax.Array | None) -> jax.Array:
-    """x [rows, T, …] at the places `at` [rows, Q]; None: all."""
+    """x [rows, T, …] at the positions `at` [rows, Q]; None: all."""
     return x if at is None else jnp.take_along_axis(x, at.reshape(*at.shape, *(1,) * (x.ndim - 2)), axis=1)
 
 
 def attention_of(layer: Any, x: jax.Array, at: jax.Array | None) -> str:
     """The implementation of a layer's attention to x [rows, T, hidden] from all tokens, or from those at `at` [rows, Q] only."""
-    # A kernel does not pay off for a few queries, and it may not support their number, nor the few tokens of `init`.
+    # A kernel does not pay off for a few queries, and it may not support their number or the few tokens of `init`.
     if at is not None or layer.is_initializing():
         return "xla"
     c = layer.config
@@ -120,7 +119,7 @@ def attention_of(layer: Any, x: jax.Array, at: jax.Array | None) -> str:
 
 
 def rematerialised(layer: type[nn.Module], policy: str) -> type[nn.Module]:
-    """A layer, called with (x, its rows, deterministic, positions), with what the backward pass recomputes instead of storing:
+    """A layer, called with (x, its rows, deterministic, positions), whose backward pass recomputes instead of storing:
 
     "none"    nothing but GELU on a GPU (`frugal`): fastest if memory suffices
     "dots"    all but the projections: attention scores, softmax, GELU, norms, dropout
@@ -147,9 +146,9 @@ class Words(nn.Embed):
 
 
 def few(table: jax.Array, numbers: jax.Array) -> jax.Array:
-    """The rows of a table of few: table [n, hidden], numbers [rows, T] → [rows, T, hidden].
+    """Lookup in a table of few rows: table [n, hidden], numbers [rows, T] → [rows, T, hidden].
 
-    The gradient of a lookup adds up thousands of positions in each of these rows, which a GPU does one after another.
+    The gradient of an ordinary lookup adds thousands of positions to each row of the table, which a GPU does one by one.
     """
     return sum(jnp.where((numbers == n)[..., None], row, 0) for n, row in enumerate(table))  # type: ignore[return-value]
 
@@ -193,10 +192,10 @@ def random_words(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
 def copied(params: Mapping, tokens: jax.Array) -> Mapping:
     """The parameters with a copy of the word embeddings for each device along the data axis of the mesh of `tokens`.
 
-    So that one all-reduce serves the gradient of the tied word embeddings, the sum of two: embedding lookup and MLM decoder. The
-    partitioner inserts an all-reduce right after each, and XLA does not merge them: 90 MiB of gradients would be sent twice for a
-    base model. The two read a copy per part of the rows instead, [parts, vocab, hidden] sharded by parts (a device still holds one
-    copy); their gradients are added on each device, and the sum over the parts, the transpose of copying, comes last.
+    The gradient of the tied word embeddings is the sum of two, of the embedding lookup and the MLM decoder. The partitioner inserts
+    an all-reduce right after each, and XLA does not merge them: a base model would send 90 MiB of gradients twice. Here both read a
+    copy per part of the rows, [parts, vocab, hidden] sharded by parts (a device still holds one copy): their gradients are added
+    on each device, and one all-reduce, the transpose of copying, sums over the parts.
 
     Returns the parameters unchanged if the mesh also shards parameters (fsdp, model): their gradients are reduce-scattered already.
     """

@@ -1,12 +1,12 @@
 """Dense layers on CPUs: their gradients without transposed copies, and float32 results of bfloat16 factors (AMX).
 
-JAX states the gradient of a kernel as a product, over two dimensions of rows, and its transpose. XLA then writes a factor
-transposed, and in that loop, against the order of memory, recomputes all that it consists of: in ModernBERT the sum of the
+JAX computes the gradient of a kernel as a product over two dimensions of rows, and transposes it. XLA then writes a transposed
+factor, and in that loop, against memory order, recomputes everything that the factor consists of: in ModernBERT the sum of the
 gradients of all layers above. Here both factors are matrices, nothing is transposed, and a float32 step of 7 × 256 takes 1.43
 instead of 2.43 s.
 
-XLA hands a product of bfloat16 factors with a float32 result to a library that uses these units; with a bfloat16 result it runs
-its own loops instead. `benchmarks/step.py --dtype=bfloat16` gives the gain for a step. Everything between the products stays in
+XLA passes a product of bfloat16 factors with a float32 result to a library that uses AMX; with a bfloat16 result it runs its own
+loops instead. `benchmarks/step.py --dtype=bfloat16` measures the gain for a step. Everything between the products stays in
 float32, which a CPU computes faster than bfloat16 anyway.
 """
 
@@ -21,8 +21,8 @@ from jax import lax
 
 from harp_jax.model.attention import place_of
 
-# Processors that multiply bfloat16 faster than float32, by Linux's names: by tiles, and AMD's in registers of 512 bits (twice as
-# fast). Intel's in registers (2,048 × 384 × 1,536 on a Xeon whose tiles are off) have 82 GFLOP/s, in float32 139.
+# Linux's names for processors that multiply bfloat16 faster than float32: with tiles (AMX), and AMD's with 512-bit registers (twice
+# as fast). Intel's with registers are slower: 82 GFLOP/s, but 139 in float32 (2,048 × 384 × 1,536, a Xeon with tiles off).
 TILES, REGISTERS = "amx_bf16", {"avx512_bf16", "AuthenticAMD"}
 
 Dimensions = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]
@@ -43,7 +43,7 @@ def fastest_dtype(platform: str) -> str:
 def dot_general(
     lhs: jax.Array, rhs: jax.Array, dimension_numbers: Dimensions, precision: Any = None, **options: Any
 ) -> jax.Array:
-    """`lax.dot_general` for Flax's dense layers; on a CPU at least float32, also where both factors are bfloat16.
+    """`lax.dot_general` for Flax's dense layers; on a CPU at least float32, even if both factors are bfloat16.
 
     Both gradients are then products of bfloat16 factors too: the cotangent is rounded to bfloat16 first, as on a TPU.
     """
@@ -51,16 +51,16 @@ def dot_general(
     dense = tuple(contracted) == tuple(range(lhs.ndim - len(contracted), lhs.ndim))
     dense = dense and tuple(first) == tuple(range(len(contracted))) and not lhs_batch and not rhs_batch
     alike = lhs.dtype == rhs.dtype != jnp.float16
-    # The parameter knows its mesh. What cuDNN returns does not, and in a dry run it would seem to lie on this machine's CPU.
+    # The parameter knows its mesh. cuDNN's result does not, and in a dry run it would seem to be on this machine's CPU.
     if dense and alike and place_of(rhs).platform == "cpu":
         return _dense(lhs, rhs, len(contracted))
     return lax.dot_general(lhs, rhs, dimension_numbers, precision=precision, **options)
 
 
 def as_computed(product: jax.Array, factor: jax.Array) -> jax.Array:
-    """A float32 product of bfloat16 factors (of which `factor` is one) that XLA must not transpose while it multiplies.
+    """A float32 product of bfloat16 factors, one of them `factor`, that XLA must not transpose while it multiplies.
 
-    Folded into the product, a transpose takes it from the library to XLA's own loops, which do not know these types on a CPU:
+    A transpose folded into the product moves it from the library to XLA's own loops, which do not support these types on a CPU:
     "UNIMPLEMENTED: Unsupported element type for DotThunk::Execute: BF16 x BF16 = F32". Elsewhere the product is returned unchanged.
     """
     narrow = factor.dtype == jnp.bfloat16 and place_of(factor).platform == "cpu"
@@ -75,7 +75,7 @@ def _product(lhs: jax.Array, rhs: jax.Array, left: int, right: int) -> jax.Array
 
 @partial(jax.custom_vjp, nondiff_argnums=(2,))
 def _dense(lhs: jax.Array, rhs: jax.Array, contracted: int) -> jax.Array:
-    """The sum over the last dimensions of lhs and the first of rhs, `contracted` many."""
+    """The sum over the last `contracted` dimensions of lhs and the first of rhs."""
     rows, kernel = _matrices(lhs, rhs, contracted)
     return _product(rows, kernel, 1, 0).reshape(*lhs.shape[: lhs.ndim - contracted], *rhs.shape[contracted:])
 

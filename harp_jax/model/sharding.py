@@ -1,6 +1,6 @@
-"""Sharding: one mesh with the axes data, fsdp and model; the encoder and the heads bring the rules for their parameters.
+"""Sharding: one mesh with the axes data, fsdp and model; the encoder and the heads define the rules for their parameters.
 
-The step is `jax.jit` with these shardings (formerly pjit): the compiler partitions the program and inserts the collectives.
+The step is `jax.jit` with these shardings: the compiler partitions the program and inserts the collectives.
 The rows of a batch are sharded over data and fsdp together.
 """
 
@@ -26,9 +26,9 @@ BATCH = P(("data", "fsdp"))
 
 
 def make_mesh(config: ConfigDict, devices: list | None = None) -> Mesh:
-    """The mesh of `config.mesh`; -1 stands for all remaining devices, on the data axis for as many as the lanes can be shared by.
+    """The mesh of `config.mesh`; -1 means all remaining devices, on the data axis only as many as the lanes can be divided among.
 
-    Raises InputError if sizes, devices or lanes mismatch.
+    Raises InputError if sizes, devices and lanes do not match.
     """
     devices = jax.devices() if devices is None else devices
     sizes = {axis: int(config.mesh[axis]) for axis in AXES}
@@ -52,7 +52,7 @@ def make_mesh(config: ConfigDict, devices: list | None = None) -> Mesh:
 
 
 def _shared_by_lanes(lanes: int, sizes: dict[str, int], devices: list) -> list:
-    """The devices that `lanes` can be divided among; lowers sizes["data"] to them. So that a small config runs on any machine."""
+    """The devices that `lanes` can be divided among, so that a small config runs anywhere; lowers sizes["data"] to match."""
     whole = sizes["data"]
     shares = [n for n in range(1, whole + 1) if lanes % (n * sizes["fsdp"]) == 0]
     if not shares or shares[-1] == whole:
@@ -66,14 +66,12 @@ def _shared_by_lanes(lanes: int, sizes: dict[str, int], devices: list) -> list:
 
 
 def padded_vocab(vocab_size: int) -> int:
-    """Vocabulary size padded to a multiple of 128, the width of the hardware's tiles, on every mesh, so that checkpoints fit all of
-    them; export removes the padding.
-    """
+    """Vocabulary size padded to a multiple of 128, the tile width, so that checkpoints fit any mesh; export removes the padding."""
     return -(-vocab_size // 128) * 128
 
 
 def param_shardings(mesh: Mesh, tree: Any, rules: tuple[tuple[str, P], ...]) -> Any:
-    """A sharding for every leaf of a state: parameters, and Adam's moments, whose paths have the same end.
+    """A sharding for every leaf of a state: parameters, and Adam's moments, whose paths end in the same way.
 
     `rules` are (regex on the parameter's path, PartitionSpec of its axes); the first match applies. Scalars are replicated.
     Raises InputError for a leaf without a rule, a rule without a leaf, or an indivisible axis.
@@ -113,9 +111,9 @@ def batch_sharding(mesh: Mesh, microbatches: int = 1) -> NamedSharding:
 
 
 def host_lanes(mesh: Mesh, lanes: int) -> list[int]:
-    """The lanes whose rows this process's devices hold, ascending, as `put` wants them.
+    """The lanes whose rows this process's devices hold, ascending, as `put` expects them.
 
-    They have gaps where JAX orders the devices of a mesh in rings over the hosts, as on TPU v4 and later.
+    They have gaps if JAX orders the devices of a mesh in rings over the hosts, as on TPU v4 and later.
     """
     index = batch_sharding(mesh).addressable_devices_indices_map((lanes,))
     return sorted({lane for s in index.values() if s is not None for lane in range(*s[0].indices(lanes))})
@@ -135,8 +133,8 @@ def replicated(mesh: Mesh) -> NamedSharding:
 def meet(mesh: Mesh) -> None:
     """Wait for the processes of a mesh and connect their devices, with a sum over all of them. Call it before any work.
 
-    On CPU a process waits 30 s for the others when they first exchange anything, which would be in the first step: the run ended
-    where one process compiled that for longer. Connected processes wait for as long as it takes.
+    On CPU a process waits only 30 s for the others when they first exchange data. If that were the first step, the run would fail
+    when one process takes longer to compile it. Connected processes wait as long as it takes.
     """
     ones = jax.make_array_from_callback((mesh.size,), NamedSharding(mesh, P(AXES)), lambda _: np.ones(1, np.float32))
     jax.block_until_ready(jax.jit(jnp.sum, out_shardings=replicated(mesh))(ones))

@@ -22,7 +22,7 @@ class CoarseTune:
     """
 
     ranker: Ranker
-    qdpp_weight: float  # 0: documents alone
+    qdpp_weight: float  # 0: documents only
     predictions: int  # maximum masked positions per row
     mask_token: int
     vocab_size: int  # without padding

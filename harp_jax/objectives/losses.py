@@ -1,4 +1,4 @@
-"""The forward pass of all objectives, and the losses: of pairs, of masked tokens, of judged documents, of groups of these."""
+"""The forward pass of all objectives, and the losses of pairs, masked tokens, judged documents and groups of documents."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -96,7 +96,7 @@ def margin_mse(scores: jax.Array, teacher: jax.Array) -> jax.Array:
 
 def listwise_kl(scores: jax.Array, teacher: jax.Array, valid: jax.Array) -> jax.Array:
     """KL(softmax(teacher) ‖ softmax(scores)) over the members of a group. scores, teacher, valid: [..., size]; returns [...]."""
-    # Not -inf: of a missing member 0 · (-inf + inf) would be NaN.
+    # Not -inf: for a missing member 0 · (-inf + inf) would be NaN.
     student, wanted = (jax.nn.log_softmax(jnp.where(valid, x, -1e9), axis=-1) for x in (scores, teacher))
     return (jnp.exp(wanted) * (wanted - student)).sum(-1)
 

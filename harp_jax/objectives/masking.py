@@ -38,7 +38,7 @@ def slots(row_length: int, rate: float = MLM_RATE) -> int:
 
 
 def word_ids(tokens: jax.Array, mask_ids: jax.Array, continues: jax.Array) -> jax.Array:
-    """`mask_ids` with every token of a word given the first one's id, so that whole words are masked.
+    """`mask_ids` with the id of each word's first token for all its tokens, so that whole words are masked.
 
     continues: [vocab] bool, whether a token continues a word. All tokens of a word get the same random replacement.
     """
@@ -59,8 +59,8 @@ def mask_tokens(
 ) -> Batch:
     """The batch with tokens of each row masked, and the arrays PREDICTED (HARP Eq. 15 and section 4.3.2).
 
-    `mask_ids` [rows, T] int32 identifies the token (tokens of equal id are masked alike), -1 excludes it. `key` is this step's
-    threefry key. M is `slots`.
+    `mask_ids` [rows, T] int32 identifies the token (tokens with the same id are masked the same way), -1 excludes it. `key` is this
+    step's threefry key. M is `slots`.
     """
     tokens = batch["tokens"]
     choice, _ = token_bits(key, mask_ids, 0)

@@ -11,7 +11,7 @@ from typing import Protocol
 import jax
 import jax.numpy as jnp
 
-Batch = Mapping[str, jax.Array]  # arrays of one microbatch, named as `input/packing.fill` names them
+Batch = Mapping[str, jax.Array]  # arrays of one microbatch, named as in `input/packing.fill`
 Metrics = dict[str, jax.Array]
 
 
@@ -65,7 +65,7 @@ def summarise(sums: Mapping[str, float], tasks: tuple[str, ...]) -> dict[str, fl
 
 WORDS = {
     "overlap": "word overlap", "length": "length", "query_only": "the query's words", "document_only": "the document's words",
-    "in_links": "the number of in-links", "idf": "overlap weighed by IDF",
+    "in_links": "the number of in-links", "idf": "overlap weighted by IDF",
 }  # fmt: skip
 
 

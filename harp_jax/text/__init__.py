@@ -4,5 +4,5 @@ In: strings, and vocabularies on disk.
 Out: token ids, vocabularies, word vectors [size, dimension] float32.
 Imports: corpus.
 Files: `tokenizer` (tokenizer.json, BERT's tokenizer from a vocabulary, marks before queries and documents), `languages`
-(stopwords, stems and words by a language's tag), `words` (a vocabulary of whole words; trains and reads word2vec).
+(stopwords, stemming and word splitting by language), `words` (a vocabulary of whole words; trains and reads word2vec).
 """

@@ -1,11 +1,11 @@
-"""What ranking and sampling know of a language, by its tag ("de", "pt-BR"): stopwords, a stemmer, and where words begin and end.
+"""Stopwords, stemming and word splitting for ranking and sampling, by language tag ("de", "pt-BR").
 
-Stopwords are those of stopwordsiso (58 languages), stems Snowball's (36); a language that a list lacks has none. English words and
-stopwords are bm25s's own, so that its figures stay comparable.
+Stopwords are from stopwordsiso (58 languages), stemmers from Snowball (36); other languages have none. English words and stopwords
+are those of bm25s, so that its figures stay comparable.
 
-Chinese, Japanese, Korean, Thai, Lao, Burmese and Khmer: pairs of neighbouring letters are the words of lexical ranking, as in
-Lucene's analyser of Chinese and Japanese. So a query finds a word inside a sentence without a dictionary; a letter alone in a query
-stands for all pairs with it. docs/experiments/languages.md has the comparison with letters and triples.
+In Chinese, Japanese, Korean, Thai, Lao, Burmese and Khmer, the words of lexical ranking are pairs of adjacent letters, as in
+Lucene's CJKAnalyzer. A query then finds a word inside a sentence without a dictionary; a single letter in a query matches all pairs
+that contain it. docs/experiments/languages.md compares pairs with letters and triples.
 """
 
 import re
@@ -22,7 +22,7 @@ ENGLISH = "en"
 HAN_KANA = "\u3005\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
 SOUTH_EAST = "\u0e01-\u0edf\u1000-\u109f\u1780-\u17dd\uaa60-\uaa7f"
 UNSPACED_LETTER = re.compile(f"[{HAN_KANA}{SOUTH_EAST}]")
-# A Korean word carries its particles, for which there is no stemmer.
+# Korean words end in particles, for which there is no stemmer.
 HANGUL = "\u1100-\u11ff\u3131-\u318e\ua960-\ua97c\uac00-\ud7fb"
 # Languages of these scripts without spaces between words.
 UNSPACED = frozenset({"ja", "km", "lo", "my", "th", "zh"})
@@ -32,7 +32,7 @@ Words = Callable[[str], list[str]]
 
 
 def primary(tag: str) -> str:
-    """The language of a tag, as the lists name it: "de" of "de-AT"; "" of "". Raises InputError for what is no tag."""
+    """The language of a tag, as the lists name it: "de" for "de-AT", "" for "". Raises InputError for an invalid tag."""
     if not tag:
         return ""
     if not _TAG.fullmatch(tag):
@@ -42,7 +42,7 @@ def primary(tag: str) -> str:
 
 
 def stemmer(tag: str) -> Any:
-    """Snowball's stemmer of a language (PyStemmer: `stemWord`, `stemWords`); None where there is none, and for ""."""
+    """Snowball's stemmer for a language (PyStemmer: `stemWord`, `stemWords`); None if there is none, and for ""."""
     if not (code := primary(tag)):
         return None
     with needs("stems", "PyStemmer", "bm25"):
@@ -54,7 +54,7 @@ def stemmer(tag: str) -> Any:
 
 
 def stopwords(tag: str) -> frozenset[str]:
-    """The function words of a language in lower case; none for "" and where stopwordsiso has no list."""
+    """The function words of a language in lower case; empty for "" and if stopwordsiso has no list."""
     if not (code := primary(tag)):
         return frozenset()
     with needs("stopwords", "stopwordsiso", "bm25"):
@@ -63,7 +63,7 @@ def stopwords(tag: str) -> frozenset[str]:
 
 
 def lexical_stopwords(tag: str) -> list[str]:
-    """Those of lexical ranking, sorted: bm25s's own for English, else `stopwords`."""
+    """Stopwords of lexical ranking, sorted: those of bm25s for English, else `stopwords`."""
     if primary(tag) != ENGLISH:
         return sorted(stopwords(tag))
     with needs("stopwords", "bm25s", "bm25"):
@@ -72,7 +72,7 @@ def lexical_stopwords(tag: str) -> list[str]:
 
 
 def function_words(tag: str) -> frozenset[str]:
-    """Words that explain no match: in English fewer than `stopwords`, which has page, stop, test and find."""
+    """Words that do not explain a match; in English a shorter list than `stopwords`, which has page, stop, test and find."""
     if primary(tag) != ENGLISH:
         return stopwords(tag)
     with needs("stopwords", "bm25s", "bm25"):
@@ -82,7 +82,7 @@ def function_words(tag: str) -> frozenset[str]:
 
 @lru_cache(maxsize=8)
 def splitter(tag: str) -> Words:
-    """Lower-cased text → the words of lexical ranking: at least two letters or digits, or the pairs of a run without spaces."""
+    """Lower-cased text → words of lexical ranking: at least two letters or digits, or letter pairs in unspaced scripts."""
     if primary(tag) == ENGLISH:
         return re.compile(r"(?u)\b\w\w+\b").findall
     word, letter = _patterns()
@@ -99,14 +99,14 @@ def splitter(tag: str) -> Words:
 
 
 def lone_letters(text: str, tag: str) -> list[str]:
-    """The words of `splitter` that are one letter of a script without spaces."""
+    """The words of `splitter` that are a single letter of a script without spaces."""
     if primary(tag) == ENGLISH:
         return []
     return [word for word in splitter(tag)(text) if _patterns()[1].fullmatch(word)]
 
 
 def pieces(text: str, tag: str) -> list[tuple[int, int]]:
-    """[start, end) of the words of a text, and of each letter of a run without spaces."""
+    """[start, end) of each word of a text, and of each letter in scripts without spaces."""
     if primary(tag) == ENGLISH:
         return [match.span() for match in re.finditer(r"\w+", text)]
     word, letter = _patterns()
@@ -117,7 +117,7 @@ def pieces(text: str, tag: str) -> list[tuple[int, int]]:
     return found
 
 
-# What stands for a word of a query in scripts without spaces: a run of one script, of Chinese and Thai ones short parts.
+# Words of a sentence; in scripts without spaces a run of one script, of at most 4 Chinese or 8 Thai, Lao, … letters.
 _KANA = "\u3041-\u30ff"
 _PHRASES = re.compile(
     f"[\u3041-\u309f]+|[\u30a0-\u30ff]+|(?:(?![{_KANA}])[{HAN_KANA}]){{1,4}}|[{SOUTH_EAST}]{{1,8}}|[^\\W{HAN_KANA}{SOUTH_EAST}]+"
@@ -126,15 +126,15 @@ _WORDS = re.compile(r"\w+")
 
 
 def phrases(tag: str) -> re.Pattern[str]:
-    """What is added to a query as a word of its sentence."""
+    """Pattern of the words of a sentence that may be added to a query."""
     return _WORDS if primary(tag) == ENGLISH else _PHRASES
 
 
 @lru_cache(maxsize=1)
 def _patterns() -> tuple[Any, Any]:
-    """Of a word or a run without spaces, and of a letter of such a run."""
+    """Patterns of a word or a run without spaces, and of a letter of such a run."""
     with needs("words", "regex", "bm25"):
         import regex
-    # Vowel signs and accents are marks of the letter before them, and no \w of Python's own expressions.
+    # Vowel signs and accents are marks on the letter before them, which \w in Python's `re` does not match.
     letters = HAN_KANA + SOUTH_EAST + HANGUL
     return regex.compile(rf"(?:[{letters}]\p{{M}}*)+|[^\W{letters}]+"), regex.compile(rf"[{letters}]\p{{M}}*")

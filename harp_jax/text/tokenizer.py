@@ -25,23 +25,23 @@ if TYPE_CHECKING:
 
 VOCABULARY, DEFINITION, CONFIG = FILES = ("vocab.txt", "tokenizer.json", "tokenizer_config.json")  # of a directory
 ROLES_FILE = "special_tokens_map.json"
-# Byte-level BPE's letter for each byte: Latin-1's printable ones stand for themselves, U+0100 and the next ones for the others.
+# Byte-level BPE's letter for each byte: printable Latin-1 bytes are unchanged, the others become U+0100 and following.
 _SAME = (*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100))
 BYTE_LETTERS = {chr(i): i for i in _SAME} | {
     chr(0x100 + n): i for n, i in enumerate(i for i in range(256) if i not in _SAME)
 }
-BYTE = re.compile("<0x([0-9A-F]{2})>")  # stands for a byte of characters without a token, in SentencePiece
-UNLIMITED = 1 << 20  # max_length where none is recorded
+BYTE = re.compile("<0x([0-9A-F]{2})>")  # SentencePiece's token for a byte of a character without a token
+UNLIMITED = 1 << 20  # max_length if none is recorded
 
 ADVICE = "write or download it again"
-# BERT's tokenizer (WordPiece): special tokens, their roles, the classes of transformers, and options with their defaults. Not in
+# BERT's tokenizer (WordPiece): special tokens, their roles, transformers' classes, and options with their defaults. Not in
 # `model/encoders`: other architectures have a vocab.txt too, and generation jobs read it without JAX.
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 ROLES = dict(zip(("pad", "unk", "cls", "sep", "mask"), SPECIAL_TOKENS))
 CLASSES = ("BertTokenizer", "BertTokenizerFast", "DistilBertTokenizer", "DistilBertTokenizerFast")
-# Classes that transformers builds anew from the vocabulary of tokenizer.json, and the normalisers that have no effect or are kept.
+# Classes that transformers rebuilds from the vocabulary of tokenizer.json, and normalisers that it keeps or that have no effect.
 REBUILT = {"XLMRobertaTokenizer": {"Precompiled", "Replace", "Strip"}, "RobertaTokenizer": set()}
-NORMALISER = ("lowercase", "strip_accents", "handle_chinese_chars")  # of tokenizer.json, as OPTIONS
+NORMALISER = ("lowercase", "strip_accents", "handle_chinese_chars")  # in tokenizer.json, in the order of OPTIONS
 OPTIONS: dict[str, bool | None] = {"do_lower_case": True, "strip_accents": None, "tokenize_chinese_chars": True}
 
 CHARACTERS_PER_TOKEN = 8  # English prose has 4 to 5; a text with more than 8 is tokenised again in full
@@ -53,7 +53,7 @@ def definition(
     strip_accents: bool | None = None,
     tokenize_chinese_chars: bool | None = True,
 ) -> str:
-    """The tokenizer.json of BERT's tokenizer with a vocabulary, as text. strip_accents None: same as do_lower_case."""
+    """The tokenizer.json of BERT's tokenizer for a vocabulary, as text. strip_accents None: same as do_lower_case."""
     from tokenizers import BertWordPieceTokenizer
 
     made = BertWordPieceTokenizer(
@@ -110,7 +110,7 @@ class Tokenizer:
 
     @classmethod
     def of_words(cls, tokens: Sequence[str], max_length: int = UNLIMITED, **options: bool | None) -> "Tokenizer":
-        """BERT's tokenizer with a vocabulary; `options` as in tokenizer_config.json (OPTIONS)."""
+        """BERT's tokenizer for a vocabulary; `options` as in tokenizer_config.json (OPTIONS)."""
         return cls(definition(tokens, **options), tuple(ROLES.items()), max_length)
 
     @classmethod
@@ -169,7 +169,7 @@ class Tokenizer:
 
     @property
     def added(self) -> dict[str, str]:
-        """Token → id of those that are never split."""
+        """Token → id of the tokens that are never split."""
         return {token.content: str(i) for i, token in self._encoder.get_added_tokens_decoder().items()}
 
     @cached_property
@@ -180,7 +180,7 @@ class Tokenizer:
 
     @cached_property
     def template(self) -> Template:
-        """InputError unless a sequence begins with exactly one special token, which the score is computed from, its cls_token."""
+        """InputError unless a sequence begins with exactly one special token, its cls_token, which the score is computed from."""
         alone, pair = self._encoder.encode("a"), self._encoder.encode("a", "a")
         text, sides, types = alone.sequence_ids, pair.sequence_ids, pair.type_ids
         begins = [ids.index(0) if 0 in ids else 0 for ids in (text, sides)] == [1, 1]
@@ -208,8 +208,8 @@ class Tokenizer:
         """[size] bool: the token continues the previous token's word.
 
         Detected by the continuation prefix if the vocabulary has one, else by the missing space mark; the first word of a text
-        has no space mark either. In scripts without spaces every token is a word.
-        Of bytes, those within a character continue it, and the first ones of two continue words: most of them are letters.
+        has no space mark either. In scripts without spaces every token is a word. Byte tokens within a character continue it; the
+        first byte of a two-byte character continues a word, since most of these characters are letters.
         """
         prefix = getattr(self._encoder.model, "continuing_subword_prefix", None) or ""
         byte_level = (json.loads(self.definition)["decoder"] or {}).get("type") == "ByteLevel"
@@ -343,14 +343,14 @@ def _definition(path: str) -> str:
         encoder.no_truncation()
         encoder.no_padding()
         return encoder.to_str()
-    except Exception as error:  # tokenizers raises nothing more special
+    except Exception as error:  # tokenizers raises nothing more specific
         raise InputError(f"{path} is not a tokenizer ({str(error)[:200]}); {ADVICE}") from error
 
 
 def _contradiction(kind: str, config: dict[str, Any], text: str, words: list[str]) -> str:
-    """What transformers would read differently from tokenizer_config.json, tokenizer.json (`text`) and vocab.txt (`words`); or "".
+    """Why transformers would read tokenizer_config.json, tokenizer.json (`text`) and vocab.txt (`words`) differently; or "".
 
-    Of tokenizer.json its BertTokenizer reads only the vocabulary: the rest must be what the options of the config say.
+    Its BertTokenizer reads only the vocabulary of tokenizer.json: the rest must match the options of the config.
     """
     ids = {word: i for i, word in enumerate(words)}
     theirs = json.loads(text) if text else {}
@@ -385,10 +385,10 @@ def _contradiction(kind: str, config: dict[str, Any], text: str, words: list[str
 
 
 def _unusable(tokenizer: Tokenizer, added: dict[str, str]) -> str:
-    """Gaps in the ids, and special tokens or `added` ones (token → id, or "") that it does not have as such; or ""."""
+    """Gaps in the ids, missing special tokens, or `added` tokens (token → id, or "") missing or under another id; or ""."""
     try:
         vocab, marked = tokenizer.vocab, tokenizer.added
-    except Exception as error:  # tokenizers raises nothing more special
+    except Exception as error:  # tokenizers raises nothing more specific
         return f"it is not a tokenizer ({str(error)[:200]})"
     if sorted(vocab.values()) != list(range(len(vocab))):
         return f"the ids of its {len(vocab)} tokens are not 0 to {len(vocab) - 1}"
@@ -435,12 +435,12 @@ class Marks:
         return tuple(i for i in (self.query, self.document) if i >= 0)
 
 
-MARKS = "harp_jax_marks"  # in config.json of an export that has any
+MARKS = "harp_jax_marks"  # key in config.json of an export with marks
 NO_MARKS = Marks()
 
 
 def marks_of(tokenizer: Tokenizer, tokens: Sequence[str]) -> Marks:
-    """The marks for two tokens ("" for none), or for (). InputError for one missing from the vocabulary, or another number."""
+    """The marks for two tokens ("" for none), or for (). InputError for an unknown token, or another number."""
     if len(tokens) not in (0, 2):
         raise InputError(f"marks={tuple(tokens)!r}: name two tokens, for queries and for documents, or none: ()")
     for token in tokens:

@@ -1,9 +1,9 @@
 """Whole words for the neural rankers: a vocabulary with document frequencies, built from a collection, and word vectors.
 
-A word is a sequence of letters and digits, lower-cased and optionally stemmed; in scripts without spaces a pair of neighbouring
-letters, as in lexical ranking (`languages.splitter`). Stopwords are removed before stemming and leave
-no gap, because neural rankers without an idf weigh them like other words. Ids start at 1, most frequent word first; id 0 is
-padding and unknown words. Documents stream once; memory is one counter per distinct word (about 200 bytes).
+A word is a sequence of letters and digits, lower-cased and optionally stemmed; in scripts without spaces a pair of adjacent
+letters, as in lexical ranking (`languages.splitter`). Stopwords are removed before stemming and leave no gap, because neural
+rankers without an idf weight them like other words. Ids start at 1, most frequent word first; id 0 is padding and unknown words.
+Documents stream once; memory is one counter per distinct word (about 200 bytes).
 """
 
 import hashlib
@@ -63,7 +63,7 @@ def _split(text: str) -> Iterator[str]:
         if run.isascii() or not UNSPACED_LETTER.match(run):
             yield run
         else:
-            yield from splitter("ja")(run)  # which pairs the letters of all such scripts
+            yield from splitter("ja")(run)  # it pairs the letters of all such scripts
 
 
 @dataclass(frozen=True)
@@ -121,12 +121,12 @@ class WordVocabulary:
 
 
 def read_stopwords(name: str) -> tuple[str, ...]:
-    """Stopwords, sorted: a file with one a line, "english" (those of our BM25), or "" for none."""
+    """Stopwords, sorted: of a file with one per line, "english" (those of our BM25), or "" for none."""
     if not name:
         return ()
     if name == "english":
         return tuple(lexical_stopwords(ENGLISH))
-    # A text splits "don't" into two words.
+    # Texts split "don't" into two words, so the lines are split too.
     return tuple(sorted({word for _, line in lines(name) for word in _split(line)}))
 
 
@@ -161,7 +161,7 @@ def count_words(
 
 
 def load_words(directory: str) -> WordVocabulary:
-    """A saved vocabulary; InputError if there is none or it was changed since."""
+    """A saved vocabulary; InputError if there is none, or if it was changed after it was saved."""
     check_sums(directory, FILES)
     try:
         about = read_json(os.path.join(directory, "words.json"), "make the vocabulary again")
@@ -254,7 +254,7 @@ def read_vectors(path: str, words: WordVocabulary, seed: int = 0) -> tuple[np.nd
 
 
 def _vector_lines(path: str) -> Iterator[tuple[str, str, list[str]]]:
-    """(file and line, word, its numbers as text); word2vec's header or the first line sets how many numbers.
+    """(file and line, word, its numbers as text); word2vec's header or the first line sets the dimension.
 
     Some GloVe words contain spaces, so numbers are counted from the end; a word that ends in a number is reported as a vector
     that is too long. Raises InputError at the end of a truncated file, with fewer vectors than the header says.

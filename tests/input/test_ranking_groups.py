@@ -47,7 +47,7 @@ def names(unit) -> list[str]:
 def test_units_and_what_is_left_out(files, caplog):
     found = data(files, missed_positives=True)
     assert found.units == [("q1", "D0"), ("q1", "D1"), ("q2", "D9"), ("q5", "D5")]
-    lost = ("judged, not among the queries", "no relevant document", "no candidates", "document absent")
+    lost = ("judged, not among the queries", "no relevant document", "no candidates", "document not found")
     assert found.report == dict.fromkeys(lost, 1) | {"not retrieved": 0}
     assert "1 queries are left out of training: no candidates" in caplog.text
     # By default without the relevant documents that the first stage missed: D0 of q1, and q2.

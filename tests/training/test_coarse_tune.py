@@ -77,7 +77,7 @@ def test_what_the_log_lost_is_said_and_a_pair_counts_once(clicked, tmp_path, cap
     assert found == [("q1", "a", "d1"), ("q2", "b", "d1"), ("q2", "b", "d3")]
     assert clicks.clicked("q2") == {"d1", "d3"}
     assert [clicks.document(i) for i in range(clicks.documents)] == ["d1", "d3"]
-    assert f"left out: {docs.path} lacks their documents" in caplog.text
+    assert f"left out: their documents are not in {docs.path}" in caplog.text
     assert "left out: they repeat an earlier query and document" in caplog.text
 
 

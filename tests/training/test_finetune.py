@@ -117,7 +117,7 @@ def test_what_the_teacher_does_not_score_is_left_out_also_beside_masked_queries(
     config = ranking_config(collection, rank_loss="kl", teacher=teacher, mqp_weight=0.5)
     stage = finetune_stage(config)
     data = stage.reader.data
-    assert ("q8", "d8") not in data.units and len(data.units) == 29 and data.report["no score of the teacher"] == 1
+    assert ("q8", "d8") not in data.units and len(data.units) == 29 and data.report["no teacher score"] == 1
     assert "candidates are left out of training: the teacher has no score for them" in caplog.text
     _, batch = scored_batch(stage, 16)
     known = {np.float32(worth / data.scale) for worth in WORTH.values()} | {np.float32(0)}

@@ -57,12 +57,12 @@ FIELDS: dict[str, Field] = {
     "hidden_dropout_prob": ("dropout", 0.1, 0.0, 1.0),
     "attention_probs_dropout_prob": ("attention_dropout", 0.0, 0.0, 1.0),
 }
-FIXED = {"hidden_act": "gelu", "position_embedding_type": "absolute"}  # what is computed here
+FIXED = {"hidden_act": "gelu", "position_embedding_type": "absolute"}  # the only values that this file computes
 DECODER = {"is_decoder": False}
 
 
 def from_config(config: Mapping[str, Any], where: str) -> BertShape:
-    """The encoder's shape from a Hugging Face config; InputError where this file computes another architecture.
+    """The encoder's shape from a Hugging Face config; InputError for one that this file does not compute.
 
     Attention dropout is off here unless a training config turns it on.
     """
@@ -76,7 +76,7 @@ def to_config(shape: BertShape) -> dict[str, Any]:
 
 
 class ToHeads(nn.Module):
-    """A dense layer to [rows, T, heads, head_dim], whose sum with the bias is a matrix: cuBLASLt then adds it as it multiplies."""
+    """A dense layer to [rows, T, heads, head_dim]. The bias is added to a matrix, so that cuBLASLt fuses it into the product."""
 
     config: BertShape
 
@@ -164,7 +164,7 @@ class Embeddings(nn.Module):
         places = positions + self.config.first_position
         x = self.word(tokens) + self.position(places)
         if self.config.type_vocab:
-            # `few` is a term for each row: two in BERT, but a file may have many.
+            # `few` adds a term per row: BERT has two, but a file may have many.
             x += few(self.token_type.embedding, types) if self.config.type_vocab <= 16 else self.token_type(types)
         return self.drop(self.norm(x).astype(self.config.dtype), deterministic)
 
@@ -185,8 +185,8 @@ class Bert(nn.Module):
     ) -> jax.Array:
         """Hidden states [rows, T, hidden] in the computation's dtype (float32 where a CPU computes in bfloat16, see products.py).
 
-        With `positions` [rows, Q], the hidden states of these positions only, [rows, Q, hidden]: of the other tokens, the
-        last layer then computes keys and values only, which saves most of its cost.
+        With `positions` [rows, Q], only the hidden states of these positions, [rows, Q, hidden]: for the other tokens, the
+        last layer then computes only keys and values, which saves most of its cost.
         """
         x = self._embedded(batch, deterministic)
         for i in range(self.config.layers):
@@ -197,7 +197,7 @@ class Bert(nn.Module):
     def attention_rows(self, batch: Mapping[str, jax.Array], positions: jax.Array) -> jax.Array:
         """The last layer's attention from `positions` [rows, Q], averaged over heads: [rows, Q, T] float32.
 
-        Of the last layer only Q and K are computed, and K·Q only for these positions (HARP Eq. 1, 5, 10, 13).
+        The last layer computes only Q and K, and K·Q only for these positions (HARP Eq. 1, 5, 10, 13).
         """
         x = self._embedded(batch, deterministic=True)
         for i in range(self.config.layers - 1):
@@ -234,7 +234,7 @@ RULES: tuple[tuple[str, P], ...] = (
 
 
 def flops(shape: BertShape, rows: int, length: int, positions: int) -> float:
-    """FLOPs of the forward pass (2 per multiply-add) of `rows` of `length` slots, of which the last layer computes `positions`."""
+    """FLOPs of the forward pass (2 per multiply-add) of `rows` of `length` slots; the last layer computes `positions` of each."""
     h, tokens, last = shape.hidden, rows * length, rows * positions
     projections, mlp = 2 * h * h, 2 * h * shape.intermediate  # two kernels each: keys and values, queries and output
     layer = 2 * tokens * (2 * projections + mlp) + 4 * tokens * length * h
@@ -261,7 +261,7 @@ def norm_leaves(path: str, name: str, size: int) -> list[Leaf]:
 
 
 def encoder_leaves(c: BertShape, root: str) -> Iterator[Leaf]:
-    """The encoder's tensors, under the name of Hugging Face's module."""
+    """The encoder's tensors, named as in Hugging Face's module `root`."""
     positions = c.first_position + c.max_positions
     for name, rows in (("word", c.vocab_size), ("position", positions), ("token_type", c.type_vocab)):
         path = ("encoder", "embeddings", name, "embedding")
@@ -283,7 +283,7 @@ def encoder_leaves(c: BertShape, root: str) -> Iterator[Leaf]:
 
 
 def leaves(c: BertShape) -> dict[str, list[Leaf]]:
-    """The tensors of the encoder and of each head; the MLM decoder is tied and so not among them."""
+    """The tensors of the encoder and of each head, without the tied MLM decoder."""
     mlm = "cls.predictions"
     return {
         "encoder": list(encoder_leaves(c, "bert")),
@@ -298,7 +298,7 @@ def leaves(c: BertShape) -> dict[str, list[Leaf]]:
 
 
 def read(tensors: Tensors, where: str) -> Tensors:
-    """Old files have gamma and beta; a bare BertModel lacks the prefix; a classifier of several labels is no score."""
+    """Old files have gamma and beta; a bare BertModel lacks the prefix; a classifier of several labels is not a score."""
     state = {_canonical(name): tensor for name, tensor in tensors.items()}
     state = one_label(state, "classifier.weight")
     return tied(
@@ -322,7 +322,7 @@ def written(state: Tensors) -> Tensors:
 
 
 def exported_as(heads: Collection[str]) -> str:
-    """The class of transformers that has a parameter for every tensor of these heads, or the closest to it."""
+    """The class of transformers with a parameter for every tensor of these heads, or the closest class."""
     if "mlm" in heads:
         return "BertForPreTraining" if "score" in heads else "BertForMaskedLM"
     return "BertForSequenceClassification" if "score" in heads else "BertModel"

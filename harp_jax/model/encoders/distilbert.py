@@ -29,7 +29,7 @@ FIELDS = {
     if name not in ("type_vocab_size", "layer_norm_eps")
 }
 FIXED = {"activation": "gelu"}
-# Parts of BERT's names and what stands for them here, in this order.
+# Parts of BERT's names and their replacements, in this order.
 NAMES = (
     ("encoder.layer", "transformer.layer"), ("self.query", "q_lin"), ("self.key", "k_lin"), ("self.value", "v_lin"),
     ("attention.output.dense", "attention.out_lin"), ("attention.output.LayerNorm", "sa_layer_norm"),
@@ -73,7 +73,7 @@ def leaves(c: DistilBertShape) -> dict[str, list[Leaf]]:
 
 
 def read(tensors: Tensors, where: str) -> Tensors:
-    """A bare DistilBertModel lacks the prefix; a classifier of several labels is no score."""
+    """A bare DistilBertModel lacks the prefix; a classifier of several labels is not a score."""
     bare = ("embeddings.", "transformer.")
     state = {f"distilbert.{name}" if name.startswith(bare) else name: tensor for name, tensor in tensors.items()}
     labelled = one_label(state, "classifier.weight")

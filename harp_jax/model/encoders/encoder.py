@@ -1,4 +1,4 @@
-"""The interface of an encoder: its shape, and the record of functions and tables by which all other code knows it."""
+"""The interface of an encoder: its shape, and the record of functions and tables through which all other code uses it."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
@@ -13,9 +13,9 @@ from harp_jax.base.errors import InputError
 
 @dataclass(frozen=True)
 class EncoderShape:
-    """What makes two encoders of an architecture differ, and how they are computed; an architecture's own shape inherits it.
+    """The sizes and computation options of an encoder; every architecture has a subclass.
 
-    `dtype` is that of the computation; parameters keep their own dtype, float32 in training. InputError for an inconsistent shape.
+    `dtype` is that of the computation; parameters have their own, float32 in training. InputError for an inconsistent shape.
     """
 
     vocab_size: int
@@ -24,7 +24,7 @@ class EncoderShape:
     heads: int
     intermediate: int
     max_positions: int
-    type_vocab: int = 0  # token types that the encoder tells apart; 0: it reads none
+    type_vocab: int = 0  # number of token types; 0: the encoder does not read them
     layer_norm_eps: float = 1e-12
     dropout: float = 0.1
     attention_dropout: float = 0.0
@@ -37,7 +37,7 @@ class EncoderShape:
     model_type: str = ""  # Hugging Face's; the key of ENCODERS
 
     biased: ClassVar[bool] = True  # dense layers and norms have biases
-    widening: ClassVar[float] = 4.0  # intermediate / hidden of the published models, for one from scratch
+    widening: ClassVar[float] = 4.0  # intermediate / hidden of the published models, for models from scratch
 
     def __post_init__(self) -> None:
         if self.hidden % self.heads:
@@ -50,7 +50,7 @@ class EncoderShape:
 
     @property
     def first_position(self) -> int:
-        """The row of the position table that a sequence begins with."""
+        """The row of the position table for the first token of a sequence."""
         return 0
 
     @property
@@ -87,48 +87,41 @@ class Encoder:
     """An architecture. Its word embeddings are at WORDS in the tree "encoder", its layers are called layer_0, layer_1, …"""
 
     shape: type[EncoderShape]  # a workdir's config.json records its fields
-    from_config: Callable[
-        [Mapping[str, Any], str], EncoderShape
-    ]  # from config.json and its path; InputError for another kind
+    # From config.json and its path; InputError for another architecture.
+    from_config: Callable[[Mapping[str, Any], str], EncoderShape]
     to_config: Callable[[Any], dict[str, Any]]  # the inverse
-    # A Linen module: `__call__(batch, deterministic, positions)` returns hidden states [rows, T, hidden], or those at `positions`
-    # [rows, Q] only; `attention_rows(batch, positions)` the attention [rows, Q, T] float32 of the last layer without a window, the
-    # mean over heads;
-    # `embeddings.word` is a `layers.Words`.
+    # A Linen module: `__call__(batch, deterministic, positions)` returns hidden states [rows, T, hidden], or only those at
+    # `positions` [rows, Q]; `attention_rows(batch, positions)` returns the attention [rows, Q, T] float32 of the last layer without
+    # a window, averaged over heads; `embeddings.word` is a `layers.Words`.
     module: Callable[..., nn.Module]  # of (shape, name=…)
     rules: tuple[tuple[str, P], ...]  # (regex on the parameter's path, PartitionSpec), see sharding.py
-    # FLOPs of the forward pass of (shape, rows, length, positions): `positions` of each row are computed in the last layer.
+    # FLOPs of the forward pass for (shape, rows, length, positions): the last layer computes only `positions` of each row.
     flops: Callable[[Any, int, int, int], float]
-    leaves: Callable[
-        [Any], dict[str, list[Leaf]]
-    ]  # of "encoder" and of each head; the MLM decoder is tied, not among them
-    # Tensors of any file of this architecture under the names of `leaves`; the second argument is the file, for errors.
+    leaves: Callable[[Any], dict[str, list[Leaf]]]  # of "encoder" and of each head, without the tied MLM decoder
+    # Converts the tensors of any file of this architecture to those of `leaves`; the second argument is the file, for errors.
     read: Callable[[Tensors, str], Tensors]
-    written: Callable[
-        [Tensors], Tensors
-    ]  # tensors under the names of `leaves`, with those that Hugging Face's class adds
+    written: Callable[[Tensors], Tensors]  # the inverse, with the tensors that Hugging Face's class adds
     exported_as: Callable[[Collection[str]], str]  # Hugging Face's class for these heads
-    # Hugging Face's module whose first output only the last layer's MLP reads, {} for the layer's number; "": not known.
+    # Hugging Face's module whose first output only the last layer's MLP reads, with {} for the layer's number; "": unknown.
     last_attention: str = ""
-    vocabulary: int  # words of the published models, for a dry run without files
-    pooler: Callable[
-        [Any], nn.Module
-    ]  # a Linen module of a shape: pooled hidden states [rows, K, hidden] → what is scored
-    # The modules of sentence-transformers that are equal to the pooler: an activation stands for a dense layer with it.
+    vocabulary: int  # vocabulary size of the published models, for a dry run without files
+    # Shape → a Linen module: pooled hidden states [rows, K, hidden] → the input of the score.
+    pooler: Callable[[Any], nn.Module]
+    # Modules of sentence-transformers that are equivalent to the pooler; an activation means a dense layer with it.
     modules: tuple[str, ...]
-    poolings: tuple[str, ...] = ("cls",)  # that config.json can say, see EncoderShape
+    poolings: tuple[str, ...] = ("cls",)  # values that config.json may have, see EncoderShape
 
 
 WORDS = ("embeddings", "word", "embedding")
 
 
 def class_of(prefix: str, heads: Collection[str]) -> str:
-    """Hugging Face's class: with both heads the classifier's, which re-rankers load; the MLM head is then extra in the file."""
+    """Hugging Face's class: with both heads the classifier, which re-rankers load; the file then also has the MLM head."""
     return prefix + ("ForSequenceClassification" if "score" in heads else "ForMaskedLM" if "mlm" in heads else "Model")
 
 
 def one_label(state: Tensors, classifier: str) -> Tensors:
-    """The tensors, without the heads of a classifier whose weight has several rows: it is no score."""
+    """The tensors without the heads of a classifier whose weight has several rows, since it is not a score."""
     if classifier not in state or len(state[classifier]) == 1:
         return state
     heads = (classifier.partition(".")[0] + ".",)
@@ -145,7 +138,7 @@ def tied(state: Tensors, decoder: str, words: str, bias: str, where: str) -> Ten
     return state
 
 
-# A field of config.json: ours, default (None: required), range; a whole number where its lower end is one.
+# A field of config.json: our name, default (None: required), range; an integer if the lower bound is one.
 Field = tuple[str, Any, int | float, int | float]
 SIZES: dict[str, Field] = {
     "vocab_size": ("vocab_size", None, 1, 1 << 24),
@@ -160,7 +153,7 @@ SIZES: dict[str, Field] = {
 def read_fields(
     config: Mapping[str, Any], fields: Mapping[str, Field], fixed: Mapping[str, Any], where: str
 ) -> dict[str, Any]:
-    """The fields of a config.json under our names; InputError for a bad value, and where a field of `fixed` differs."""
+    """The fields of a config.json under our names; InputError for a bad value, or if a field of `fixed` differs."""
     for field, value in fixed.items():
         if config.get(field, value) != value:
             raise InputError(f"{where}: {field} is {config[field]!r}; only {value!r} is supported; use another model")

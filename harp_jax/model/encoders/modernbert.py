@@ -1,7 +1,7 @@
 """ModernBERT (Ettin, GTE, mmBERT): rotary positions, norms before the layers, GeGLU, and attention within a window in most layers.
 
-As published: no biases but those of the decoder and the classifier, erf GELU. Warner et al. 2024 (arXiv 2412.13663). In the order
-of bert.py.
+As published: no biases except in the decoder and the classifier, erf GELU. Warner et al. 2024 (arXiv 2412.13663). Same order as
+bert.py.
 """
 
 from collections.abc import Iterator, Mapping
@@ -64,7 +64,7 @@ class ModernBertShape(EncoderShape):
             )
 
     def reach(self, layer: int) -> int:
-        """How far the tokens may be that a layer attends to; 0: all."""
+        """The largest distance, in tokens, at which a layer attends; 0: any."""
         return self.window // 2 if layer % self.global_every else 0
 
 
@@ -79,7 +79,7 @@ FIELDS: dict[str, Field] = {
     "global_rope_theta": ("global_theta", 160_000.0, 1.0, 1e12),
     "local_rope_theta": ("local_theta", 10_000.0, 1.0, 1e12),
 }
-# What is computed here.
+# The only values that this file computes.
 FIXED = {
     "hidden_activation": "gelu", "classifier_activation": "gelu", "attention_bias": False, "mlp_bias": False,
     "norm_bias": False, "classifier_bias": False, "decoder_bias": True, "rope_scaling": None,
@@ -89,7 +89,7 @@ KINDS = {"global": "full_attention", "local": "sliding_attention"}  # of layers,
 
 
 def from_config(config: Mapping[str, Any], where: str) -> ModernBertShape:
-    """The shape from a config.json of transformers 4 or 5; InputError where this file computes another architecture."""
+    """The shape from a config.json of transformers 4 or 5; InputError for one that this file does not compute."""
     older = dict(config)
     for ours, theirs in KINDS.items():
         rope = config.get("rope_parameters") or {}
@@ -137,7 +137,7 @@ def to_config(shape: ModernBertShape) -> dict[str, Any]:
 
 
 def frequencies(theta: float, head_dim: int) -> np.ndarray:
-    """[head_dim / 2] float32: rounded as transformers rounds them, since thousands of positions multiply a difference."""
+    """[head_dim / 2] float32: rounded as transformers rounds them, since positions multiply a difference by thousands."""
     exponents = np.arange(0, head_dim, 2, dtype=np.float32) / np.float32(head_dim)
     return np.float32(1) / (np.float64(theta) ** exponents).astype(np.float32)
 
@@ -150,10 +150,10 @@ def rotation(positions: jax.Array, theta: float, head_dim: int) -> tuple[jax.Arr
 
 
 def rotated(x: jax.Array, rotation: tuple[jax.Array, jax.Array]) -> jax.Array:
-    """x [rows, T, heads, head_dim], of which numbers i and i + head_dim / 2 are turned by their angle.
+    """x [rows, T, heads, head_dim] with components i and i + head_dim / 2 rotated by their angle.
 
-    Over whole heads: half by half, or with tiled angles, the forward pass takes 134 and 153 instead of 111 ms on CPU (7 × 256,
-    8 × 192 tokens, one core).
+    Computed over whole heads: half by half, or with tiled angles, the forward pass takes 134 or 153 instead of 111 ms on CPU
+    (7 × 256, 8 × 192 tokens, one core).
     """
     wide = jnp.promote_types(x.dtype, jnp.float32)
     cos, sin = (each.astype(wide) for each in rotation)
@@ -172,13 +172,13 @@ class Layer(nn.Module):
         self.gate, self.up, self.down = (
             nn.Dense(size, **dense(c)) for size in (c.intermediate, c.intermediate, c.hidden)
         )
-        if self.number:  # the embeddings are normed already
+        if self.number:  # the embeddings are already normalised
             self.attention_norm = layer_norm(c)
         self.mlp_norm = layer_norm(c)
         self.drop, self.drop_weights = Dropout(c.dropout), Dropout(c.attention_dropout)
 
     def __call__(self, x: jax.Array, row: Mapping[str, Any], deterministic: bool, at: jax.Array | None) -> jax.Array:
-        """Hidden states of all tokens, or of those at the places `at` [rows, Q] only: [rows, T or Q, hidden]."""
+        """Hidden states of all tokens, or only of those at the positions `at` [rows, Q]: [rows, T or Q, hidden]."""
         segments = row["segments"]
         inner, q, k = self._projected(x, row, at)
         drop = lambda weights: self.drop_weights(weights, deterministic)  # noqa: E731
@@ -190,12 +190,12 @@ class Layer(nn.Module):
         return x.reshape(*mixed.shape[:2], -1)
 
     def rows(self, x: jax.Array, row: Mapping[str, Any], at: jax.Array) -> jax.Array:
-        """Attention probabilities of a full layer from the places `at` [rows, Q], averaged over heads: [rows, Q, T] float32."""
+        """Attention probabilities of a full layer from the positions `at` [rows, Q], averaged over heads: [rows, Q, T] float32."""
         _, q, k = self._projected(x, row, at)
         return probabilities(q, k, picked(row["segments"], at), row["segments"]).mean(axis=1)
 
     def _projected(self, x: jax.Array, row: Mapping[str, Any], at: jax.Array | None) -> tuple[jax.Array, ...]:
-        """The normed input, the rotated queries at `at`, and the rotated keys."""
+        """The normalised input, the rotated queries at `at`, and the rotated keys."""
         inner = self.attention_norm(flat(x)).reshape(x.shape) if self.number else x
         turn = row["local" if self.config.reach(self.number) else "global"]
         asking = picked(turn[0], at), picked(turn[1], at)
@@ -238,7 +238,7 @@ class ModernBert(nn.Module):
         return self.norm(x)
 
     def attention_rows(self, batch: Mapping[str, jax.Array], positions: jax.Array) -> jax.Array:
-        """Of the last layer that attends to all tokens: models that keep their first layers may end in local ones."""
+        """As `bert.Bert`, but of the last layer without a window: models cut to their first layers may end in local ones."""
         x, row = self._embedded(batch, deterministic=True)
         last = max(i for i in range(self.config.layers) if not self.config.reach(i))
         for i in range(last):
@@ -246,7 +246,7 @@ class ModernBert(nn.Module):
         return getattr(self, f"layer_{last}").rows(x, row, positions)
 
     def _embedded(self, batch: Mapping[str, jax.Array], deterministic: bool) -> tuple[jax.Array, dict[str, Any]]:
-        """Embeddings, and what all layers read of a row: its segments and the angles of its positions."""
+        """The embeddings, and what all layers read of the rows: segments, and rotations of the positions."""
         c, places = self.config, batch["position_ids"]
         turns = {
             "global": rotation(places, c.global_theta, c.head_dim),
@@ -280,7 +280,7 @@ RULES: tuple[tuple[str, P], ...] = (
 
 
 def flops(shape: ModernBertShape, rows: int, length: int, positions: int) -> float:
-    """See `bert.flops`; a token of a local layer attends to the window only."""
+    """See `bert.flops`; a token of a local layer attends only to the window."""
     h, tokens, last = shape.hidden, rows * length, rows * positions
     total = 0.0
     for i in range(shape.layers):
@@ -317,7 +317,7 @@ def _encoder_leaves(c: ModernBertShape) -> Iterator[Leaf]:
 
 
 def leaves(c: ModernBertShape) -> dict[str, list[Leaf]]:
-    """The tensors of the encoder and of each head, after `read`; the MLM decoder is tied and so not among them."""
+    """The tensors of the encoder and of each head, after `read`, without the tied MLM decoder."""
     return {
         "encoder": list(_encoder_leaves(c)),
         "pooler": [
@@ -333,14 +333,14 @@ def leaves(c: ModernBertShape) -> dict[str, list[Leaf]]:
     }
 
 
-# One tensor of Hugging Face's and the leaves that it is the rows of.
+# Hugging Face's fused tensors, and the leaves whose rows they consist of.
 FUSED = {"attn.Wqkv": ("attn.query", "attn.key", "attn.value"), "mlp.Wi": ("mlp.gate", "mlp.up")}
 # Hugging Face calls both heads `head`: in files with both, the names of the MLM head's tensors begin with this.
 MLM = "mlm."
 
 
 def read(tensors: Tensors, where: str) -> Tensors:
-    """A bare ModernBertModel lacks the prefix, and its fused tensors are split; `head` is that of MLM without a classifier."""
+    """Adds the prefix that a bare ModernBertModel lacks, and splits fused tensors. Without a classifier `head` is the MLM head."""
     bare = ("embeddings.", "layers.", "final_norm.")
     state = {f"model.{name}" if name.startswith(bare) else name: tensor for name, tensor in tensors.items()}
     if "classifier.weight" not in state:

@@ -1,4 +1,4 @@
-"""RoBERTa and XLM-RoBERTa: BERT's layers; positions begin behind the padding token's id, and the heads have other names.
+"""RoBERTa and XLM-RoBERTa: BERT's layers; positions begin after the padding token's id, and the heads have other names.
 
 A multilingual BERT with XLM-R's tokenizer (multilingual-e5-small) is a BERT, see bert.py.
 """
@@ -38,7 +38,7 @@ FIELDS = {
 
 
 def from_config(kind: type[RobertaShape], config: Mapping[str, Any], where: str) -> RobertaShape:
-    """See `bert.from_config`; config.json counts the rows of the position table, of which the first ones are never read."""
+    """See `bert.from_config`; config.json also counts the first rows of the position table, which are never read."""
     shape = read_fields(config, FIELDS, {**bert.FIXED, **bert.DECODER}, where)
     shape["max_positions"] -= shape["pad"] + 1
     return kind(**{**shape, "attention_dropout": 0.0})
@@ -66,7 +66,7 @@ def leaves(c: RobertaShape) -> dict[str, list[Leaf]]:
 
 
 def read(tensors: Tensors, where: str) -> Tensors:
-    """A bare RobertaModel lacks the prefix; a classifier of several labels is no score."""
+    """A bare RobertaModel lacks the prefix; a classifier of several labels is not a score."""
     bare = ("embeddings.", "encoder.", "pooler.")
     state = {f"roberta.{name}" if name.startswith(bare) else name: tensor for name, tensor in tensors.items()}
     state = one_label(state, "classifier.out_proj.weight")

@@ -17,7 +17,7 @@ ENCODERS: dict[str, Encoder] = {
 
 
 def encoder_of(model_type: Any, where: str) -> Encoder:
-    """InputError, which names `where`, for an architecture that is not among ENCODERS."""
+    """The encoder of a `model_type`; InputError, which begins with `where`, if ENCODERS lacks it."""
     if str(model_type) not in ENCODERS:
         raise InputError(
             f"{where}: its model_type is {model_type!r}, not one of {', '.join(ENCODERS)}; use another model"
@@ -26,6 +26,6 @@ def encoder_of(model_type: Any, where: str) -> Encoder:
 
 
 def recorded_shape(config: Mapping[str, Any], workdir: str) -> EncoderShape:
-    """The shape that a workdir's config records. InputError for the workdir of another kind of model."""
+    """The shape that a workdir's config records. InputError for a workdir of another kind of model."""
     record = config.get("encoder", {})
     return encoder_of(record.get("model_type"), workdir).shape(**record)

@@ -104,7 +104,7 @@ def test_pages_stand_for_their_documents_wherever_a_collection_is_named(tmp_path
     folder = site(tmp_path / "site")
     documents = Documents.open(folder)
     assert dict(documents.texts())["file:///weir.html#f"] == documents["file:///weir.html#f"] == "Weir: Fish They jump."
-    assert "holds pages: writing their documents to" in capsys.readouterr().err
+    assert "has pages: writing their documents to" in capsys.readouterr().err
     with monkeypatch.context() as without:
         without.setattr(sys, "executable", "/nowhere")
         assert len(Documents.open(folder)) == 4  # written once
