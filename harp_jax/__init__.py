@@ -6,8 +6,8 @@
     run = hj.rerank_run(model, "bm25.trec", "queries.tsv", "docs.tsv", k=100)
     print(hj.evaluate("qrels.txt", {"BM25": "bm25.trec", "HARP": run}, "RR@10 AP", baseline="BM25"))
 
-docs/library.md has an example of every name. They are imported at their first use: `import harp_jax` loads neither JAX nor
-numpy. The same things on the command line: `harp --help`.
+docs/library.md has an example of every name. Names are imported on first use: `import harp_jax` loads neither JAX nor numpy.
+For the same on the command line see `harp --help`.
 """
 
 import importlib

@@ -12,7 +12,7 @@ from harp_jax.commands.table import COMMANDS, GROUPS, TYPED, load, next_command,
 
 
 def overview(every: bool = False) -> str:
-    """The text of `harp --help`: what people type; with --all every command, steps of plans among them."""
+    """The text of `harp --help`: the commands that people type; with --all every command, including the steps of plans."""
     groups = GROUPS if every else {"commands": {name: COMMANDS[name] for name in TYPED}}
     width = max(len(name) for entries in groups.values() for name in entries)
     lines = [
@@ -40,7 +40,7 @@ def main(argv: list[str] | None = None) -> None:
     elif words[0] == "--version":
         print(f"harp_jax {__version__}")
     elif words[0] in COMMANDS:
-        with ending_well():  # an interrupt, or too little memory, while packages are imported
+        with ending_well():  # handles an interrupt or too little memory during imports
             command, parser = load(words[0])
         parser.prog = f"harp {words[0]}"  # three are also started as python -m MODULE
         sys.argv = [parser.prog, *words[1:]]  # commands record their command line from here

@@ -306,8 +306,8 @@ class Reranker:
         """Trains a ranker on the links of a site for `minutes`, starting from the Hugging Face encoder `start` or from scratch.
 
         Same as `harp site`: writes its results, including verdict.json, to `output`; a repeated call resumes. `options` are
-        those of `harp site` and of `experiments.site_plan`. The ranker is returned whatever the verdict says of it, with a warning
-        if that leaves it out. Raises InputError if there are too few links.
+        those of `harp site` and of `experiments.site_plan`. If the verdict leaves the ranker out, it is still returned, with a
+        warning. Raises InputError if there are too few links.
         """
         from harp_jax.experiments.site import REJECTED, SiteRun, ranker_of
 
@@ -330,7 +330,7 @@ class Reranker:
     ) -> Self:
         """Fine-tunes this ranker on judged queries, exports the result to `output` and returns it.
 
-        Negatives are drawn from BM25's best 50 documents, `language` is that of its stems and stopwords ("de"; "": none).
+        Negatives are drawn from BM25's best 50 documents; `language` is for its stemming and stopwords ("de"; "": none).
         `changes` are fields of configs/finetune_site.py, such as `epochs=3.0`. Raises InputError if no relevant document has a
         text, and for a ranker that was not loaded from a directory.
         """

@@ -1,7 +1,7 @@
 """Every field of a training config, declared once: default, meaning, and the values that it may have.
 
 A config file starts from the function of its stage (`pretrain`, `finetune`, `coarse_tune`, `neural_ir`, `linklearn`) and sets
-fields. What no shipped config, experiment or paper sets to another value is a constant where it is used.
+fields. A value that no shipped config, experiment or paper changes is a constant where it is used.
 """
 
 import difflib
@@ -127,8 +127,8 @@ JUDGED: Fields = {
     "folds": Field("", "file of qid<TAB>fold lines"),
     "train_folds": Field((), "folds to train on; empty: all queries"),
     "train_queries": Field("", "file whose lines begin with the query ids to train on; empty: all"),
-    # With them BM25's top 50 rank the positive above a negative in .489 of WikiPassageQA's training pairs, without them in .812;
-    # each start of a training prints the share. On Cranfield's folds AP is higher without them: DRMM .279 (with: .224), KNRM .194
+    # With them BM25's top 50 rank the positive above a negative in .489 of WikiPassageQA's training pairs, without them in .812
+    # (training prints the share when it starts). On Cranfield's folds AP is higher without them: DRMM .279 (with: .224), KNRM .194
     # (.156), DUET .224 (.198), Conv-KNRM .154 (.135).
     "missed_positives": Field(
         False,
@@ -269,11 +269,11 @@ FIELDS: Mapping[str, Fields] = {**{stage: {**LOOP, **own} for stage, own in OWN.
 
 # Where the paper (losses, masking) and its authors' code differ from our defaults; the generation job has presets of the same
 # names. The authors' code also starts from BERT's next-sentence head; these presets do not.
-# "recommended" is for small encoders and short trainings (docs/experiments/recommended.md): one link task alone, nothing dropped.
+# "recommended" is for small encoders and short trainings (docs/experiments/recommended.md): a single link task, no dropout.
 RECOMMENDED: dict[str, Any] = {"tasks": ("adp",), "mlm_weight": 0.0, "model.dropout": 0.0}
 PRESETS: dict[str, dict[str, Any]] = {
     "recommended": RECOMMENDED,
-    # Of pairs with the scores of a teacher (`harp teach`): docs/experiments/recipe.md.
+    # For pairs with a teacher's scores (`harp teach`): docs/experiments/recipe.md.
     "taught": RECOMMENDED | {"negatives": 3, "pair_loss": "lce_kl"},
     "paper": {"mlm_side": "both", "pair_reduction": "sum"},
     "official": {
@@ -300,7 +300,7 @@ def defaults(fields: Fields, stage: str = "") -> ConfigDict:
 def pretrain(preset: str = "") -> ConfigDict:
     """Defaults of pre-training: HARP's four tasks with MLM (paper section 4.3.2 where it specifies a value).
 
-    `preset`: "recommended", "taught", "paper" or "official" applies those values of `PRESETS`. Raises InputError for another name.
+    `preset`: "recommended", "taught", "paper" or "official", see `PRESETS`. Raises InputError for another name.
     """
     return with_preset(defaults(FIELDS["pretrain"], "pretrain"), preset, PRESETS)
 
@@ -334,7 +334,7 @@ def linklearn() -> ConfigDict:
 
 
 def flattened(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """("model.heads", 12) and so on: every field of a config that is no config itself."""
+    """Every field of a config, nested ones with dots, such as ("model.heads", 12)."""
     for name, value in config.items():
         if isinstance(value, Mapping | ConfigDict):
             yield from flattened(value, f"{prefix}{name}.")
@@ -343,7 +343,7 @@ def flattened(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str
 
 
 def check_names(config: ConfigDict, names: Iterable[str], where: str, prefix: str = "") -> None:
-    """Raises InputError with all names ("model.layers") that are no field of the config at `where`, and their stages."""
+    """Raises InputError with all names ("model.layers") that are not fields of the config at `where`, and their stages."""
     known = {name for name, _ in flattened(config)}
     unknown = [f"{prefix}{name} {_explained(name, known)}" for name in names if name not in known]
     if unknown:
@@ -444,7 +444,7 @@ def read_config(path: str | None, overrides: Sequence[str] = ()) -> Any:
         return values.config
     except InputError:
         raise
-    except Exception as error:  # what the file's code, absl and ml_collections raise
+    except Exception as error:  # anything from the file's code, absl or ml_collections
         if path and overrides:
             names = [word.partition("=")[0].partition(".")[2] for word in overrides if word.startswith("--config.")]
             check_names(read_config(path), names, path, "--config.")
@@ -456,7 +456,7 @@ def read_config(path: str | None, overrides: Sequence[str] = ()) -> Any:
 
 
 def last_of_each(overrides: Sequence[str]) -> list[str]:
-    """The words without earlier values of a field that is given again; ml_collections would join the values of tuples."""
+    """The words with only the last value of each field; ml_collections would join the values of tuples."""
     found: dict[str, list[str]] = {}
     field = ""
     for number, word in enumerate(overrides):
@@ -492,7 +492,7 @@ def shipped_configs() -> list[str]:
 
 def _shipped_folders() -> list[Path]:
     checkout = Path(__file__).parents[1]
-    # In an installation the folder beside the package may hold another project's configs.
+    # In an installation, the folder next to the package may hold another project's configs.
     folders = [checkout / "configs"] if (checkout / "setup.py").is_file() else []
     spec = importlib.util.find_spec("harp_jax.configs")
     return folders + ([Path(folder) for folder in (spec.submodule_search_locations or ())] if spec else [])

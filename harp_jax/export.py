@@ -1,6 +1,6 @@
 """Export: python -m harp_jax.export --workdir=DIR --output=HF_DIR
 
-The newest checkpoint of a training workdir as a Hugging Face directory (`checkpoints/export.py`).
+Writes the newest checkpoint of a training workdir as a Hugging Face directory (`checkpoints/export.py`).
 """
 
 import argparse
@@ -105,7 +105,7 @@ def main(arguments: argparse.Namespace) -> None:
 
 
 def read_pairs(path: str) -> list[tuple[str, str]]:
-    """(query, document) of lines `query<TAB>document`. InputError with the line where one has another form."""
+    """(query, document) from lines `query<TAB>document`. Raises InputError for a malformed line."""
     found = []
     for number, line in lines(path):
         query, tab, document = line.partition("\t")

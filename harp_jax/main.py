@@ -55,7 +55,7 @@ def main(args: argparse.Namespace) -> None:
     if (args.processes > 1 or args.process) and args.coordinator in ("", "auto"):
         raise InputError("--processes and --process need --coordinator=HOST:PORT")
     if args.dry_run:
-        # Before JAX is imported, which looks for cuDNN then (topologies.py).
+        # Before importing JAX, which looks for cuDNN at that moment (topologies.py).
         sys.path += [
             os.environ[name] for name in ("HARP_LIBTPU", "HARP_CUDA") if args.topology and os.environ.get(name)
         ]
@@ -77,7 +77,7 @@ def main(args: argparse.Namespace) -> None:
 
 
 def note_command(workdir: str) -> None:
-    """Write the command line to the workdir of a finished run: for the model card of an export, and for plans."""
+    """Write the command line to the workdir of a finished run, for plans and for the model card of an export."""
     import jax
 
     if jax.process_index() == 0:

@@ -1,9 +1,9 @@
-"""Checkpoints that are either exactly what was saved or refused.
+"""Checkpoints that restore exactly what was saved, or are refused.
 
-Orbax writes and reads the arrays and does not notice a flipped bit; so a digest of every leaf, computed on the device before
-the step may overwrite its buffers, and one of everything else are saved with them. Restoring walks back to the newest
-checkpoint that verifies; if the storage fails, it reports that and changes nothing. A save that fails (disk full) ends the
-run and leaves earlier checkpoints unchanged.
+Orbax writes and reads the arrays, but does not notice a flipped bit. A checkpoint therefore has a digest of every leaf, computed
+on the device before the next step may overwrite its buffers, and one of everything else. Restoring walks back to the newest
+checkpoint that verifies; if the storage fails, it reports that and changes nothing. A save that fails (disk full) ends the run
+and leaves earlier checkpoints unchanged.
 """
 
 import contextlib
@@ -43,7 +43,7 @@ _MULTIPLIERS = (0x9E3779B1, 0x85EBCA77)  # odd, from the golden ratio and from x
 def leaf_digest(x: jax.Array) -> jax.Array:
     """Two words of Σ bits(xᵢ)·odd(i) mod 2³²: [2] uint32.
 
-    A sum in modular arithmetic does not depend on its order, so neither does the digest on the mesh, and no device needs
+    A modular sum does not depend on the order of its terms, so the digest does not depend on the mesh, and no device needs
     another's values. Any change of one element changes both words.
     """
     bits = jax.lax.bitcast_convert_type(x, {1: jnp.uint8, 2: jnp.uint16, 4: jnp.uint32}[x.dtype.itemsize])
@@ -61,8 +61,8 @@ def leaf_digest(x: jax.Array) -> jax.Array:
 def digests(state: Any) -> Any:
     """`leaf_digest` of every leaf, as numpy arrays, in every process.
 
-    A program for each shape: one for all leaves compiled for seconds. One at a time: of many with collectives that wait for a
-    device of a CPU, XLA takes some for dead and aborts.
+    One program per shape: a single one for all leaves took seconds to compile. One leaf at a time: with many collectives waiting
+    for the same CPU device, XLA assumes a deadlock and aborts.
     """
     place = getattr(jax.tree.leaves(state)[0], "sharding", None)
     everywhere = NamedSharding(place.mesh, P()) if isinstance(place, NamedSharding) else None
@@ -99,12 +99,12 @@ def check_run(meta: Mapping[str, Any], config: str, where: str) -> None:
 
 
 class Checkpoints:
-    """The checkpoints of a workdir, or of `directory`, in a bucket. Saving is asynchronous; `close` waits for saves under way."""
+    """The checkpoints of a workdir, or in `directory` (of a bucket). Saving is asynchronous; `close` waits for pending saves."""
 
     def __init__(self, workdir: str, directory: str = "") -> None:
         import orbax.checkpoint as ocp
 
-        # A failed save is raised as one line; their tracebacks, a page for every array, would hide it.
+        # A failed save is raised as one line; without this, a page of traceback per array would hide it.
         for name in ("absl", "asyncio"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
         self._ocp = ocp
@@ -136,11 +136,11 @@ class Checkpoints:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
-        """Turns an error of a save, now or in the background, into one line that says which checkpoint is left."""
+        """Turns the error of a save, this one or one in the background, into one line that names the newest checkpoint left."""
         try:
             yield
         except Exception as error:
-            # The unfinished save may be what fills the disk.
+            # The unfinished save may be filling the disk.
             with contextlib.suppress(Exception):
                 self._manager.close()
             if jax.process_index() == 0:
@@ -172,7 +172,7 @@ class Checkpoints:
         meta = _opened(self._manager.restore(step, args=args.Composite(meta=args.JsonRestore()))["meta"])
         check_run(meta, self._config, f"{self.directory}/{step}")
         state = self._manager.restore(step, args=args.Composite(state=args.StandardRestore(abstract)))["state"]
-        # Orbax casts a dtype silently; a leaf of another shape would fail in its own way.
+        # Orbax silently casts to another dtype; other shapes would raise other errors.
         jax.tree.map(lambda got, want: _same_type(got, want), state, abstract)
         found = _named(digests(state))
         wrong = [name for name, digest in meta["digests"].items() if found.get(name) != digest]
@@ -201,7 +201,7 @@ class Checkpoints:
         self._open()
 
     def wait(self) -> None:
-        """Returns when all saves are on disk; InputError where one failed."""
+        """Waits until all saves are on disk. Raises InputError if one failed."""
         with self._writing():
             self._manager.wait_until_finished()
 
@@ -211,7 +211,7 @@ class Checkpoints:
 
 
 def _newest(steps: list[int], read: Callable[[int], T], where: str) -> tuple[int, T, list[int]] | None:
-    """(step, what `read` returns for it, damaged steps after it) of the newest checkpoint that verifies; None without any.
+    """(step, result of `read`, newer damaged steps) for the newest checkpoint that verifies; None if `steps` is empty.
 
     A failed read is retried once: corruption fails twice, an outage may pass. Raises InputError if none verifies, or if the
     storage does not answer.
@@ -242,7 +242,7 @@ def _newest(steps: list[int], read: Callable[[int], T], where: str) -> tuple[int
 
 
 def _transient(error: BaseException | None) -> bool:
-    """Whether an error, or its cause, is about the storage at this moment, not about the bytes in it."""
+    """Whether an error, or its cause, is a temporary failure of the storage and not damaged data."""
     while error is not None:
         if isinstance(error, OSError) and error.errno in _TRANSIENT_ERRNO:
             return True
@@ -262,10 +262,10 @@ def _first_line(error: Exception) -> str:
 
 
 def load_params(workdir: str) -> tuple[dict, ConfigDict, int]:
-    """(parameters, config, step) of the newest checkpoint of a training workdir that verifies; parameters are numpy float32.
+    """(parameters, config, step) of a training workdir's newest checkpoint that verifies; parameters are numpy float32.
 
-    Reads on one host, whatever mesh wrote it; a newer checkpoint that does not verify is named in the log. Raises InputError
-    if there is nothing to read, or if the storage does not answer.
+    Reads on one host, whatever mesh wrote it; logs newer checkpoints that do not verify. Raises InputError if there is nothing to
+    read, or if the storage does not answer.
     """
     config = read_config(workdir)
     directory = os.path.join(os.path.abspath(workdir), "checkpoints")
@@ -304,7 +304,7 @@ def _read_params(manager: Any, step: int, config: str) -> dict:
 
 
 def remove_unfinished(workdir: str) -> None:
-    """Removes what a killed save left behind, so that nothing half-written is ever read."""
+    """Removes the leftovers of a killed save, so that nothing half-written is ever read."""
     directory = os.path.join(workdir, "checkpoints")
     if os.path.isdir(directory):
         for name in os.listdir(directory):

@@ -1,8 +1,8 @@
-"""A training workdir as a Hugging Face directory; the first layers of an encoder as another encoder.
+"""Exports a training workdir as a Hugging Face directory, or the first layers of an encoder as another encoder.
 
 An export loads in transformers (AutoModel, AutoModelForSequenceClassification, the class for pre-training) and in
-sentence-transformers' CrossEncoder, which then scores as the JAX model does (`huggingface.save_hf`). The tokenizer's
-model_max_length is the row length of the training.
+sentence-transformers' CrossEncoder, with the scores of the JAX model (`huggingface.save_hf`). The tokenizer's model_max_length
+is the row length of the training.
 """
 
 import os
@@ -25,8 +25,8 @@ from harp_jax.model.encoders.table import recorded_shape
 from harp_jax.objectives.finetune import DECODER
 from harp_jax.text.tokenizer import Marks, Tokenizer, load_tokenizer, marks_of
 
-NAME = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)  # of a repository
-# What a cross-encoder's directory needs here: parameters once, not in every framework's format.
+NAME = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)  # of a repository on the Hub
+# The files to download; parameters in one format only.
 PARTS = [
     "config.json",
     "*/config.json",  # of modules
@@ -39,7 +39,7 @@ PARTS = [
     "*sentence_*.json",
     "modules.json",
 ]
-PAIRS = 300  # that calibrate int8, at most
+PAIRS = 300  # maximum number of texts to calibrate int8 on
 PACKAGES = {"onnx": ("onnx", "torch", "onnxruntime"), "openvino": ("openvino", "torch", "nncf")}  # the last for int8
 
 
@@ -52,12 +52,12 @@ def export_model(
     int8: bool = False,
     calibration: Sequence[tuple[str, str]] = (),
 ) -> None:
-    """Writes the newest checkpoint of a training workdir that verifies as a Hugging Face directory.
+    """Writes a training workdir's newest checkpoint that verifies as a Hugging Face directory.
 
-    Exports the parameters that the training selected on held-out queries, if it did. Leaves out an MLM head that was not trained
-    (fine-tuning, mlm_weight=0), and with `ranker` a trained one too, since strict loaders refuse its tensors. `about` goes to the
-    model card. `formats`: "onnx" and "openvino" add the ranker in these (`onnx_openvino.py`), with `int8` quantised as well, for
-    OpenVINO with the ranges of `calibration`, texts of queries and documents.
+    If the training selected parameters on held-out queries, exports those. Leaves out an MLM head that was not trained
+    (fine-tuning, mlm_weight=0), and with `ranker` also a trained one, since strict loaders refuse its tensors. `about` goes to the
+    model card. `formats` ("onnx", "openvino") also writes the ranker in these (`onnx_openvino.py`), and with `int8` quantised too;
+    OpenVINO's int8 is calibrated on `calibration`, (query, document) texts.
 
     The directory appears complete or not at all. Raises InputError if no checkpoint of a cross-encoder verifies, if `output` is
     not replaceable, and if a package that a format needs is not installed.
@@ -77,7 +77,7 @@ def export_model(
         _, params = load_hf(chosen["model"])
     if ranker or config.get("stage") == "finetune" or config.get("mlm_weight") == 0:
         params = {name: tree for name, tree in params.items() if name not in ("mlm", DECODER)}
-    # Whoever loads the export truncates where training did, so that the reported model is the selected one.
+    # An export truncates where training did, so that it ranks like the model that was selected.
     tokenizer = replace(load_tokenizer(os.path.join(workdir, "tokenizer")), max_length=config.row_length)
     card = model_card(workdir, config.to_dict(), output, step, about, ranker="mlm" not in params)
     marks = marks_of(tokenizer, config.get("marks", ()))
@@ -92,7 +92,7 @@ def export_model(
 
 
 def check_formats(formats: Sequence[str], int8: bool, calibration: Sequence[tuple[str, str]]) -> None:
-    """InputError for an unknown format, one whose packages are absent, and int8 of OpenVINO without texts."""
+    """InputError for an unknown format, for missing packages, and for OpenVINO's int8 without texts."""
     ranges = int8 and "openvino" in formats
     for wrong, message in (
         (not PACKAGES.keys() >= set(formats), f"--format is one of {', '.join(PACKAGES)}, not {', '.join(formats)}"),
@@ -115,7 +115,7 @@ def check_formats(formats: Sequence[str], int8: bool, calibration: Sequence[tupl
 def truncated(
     pairs: Sequence[tuple[str, str]], tokenizer: Tokenizer, marks: Marks
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Ids of the first PAIRS pairs of texts, int32, truncated to a row of the training."""
+    """Ids (int32) of the first PAIRS pairs of texts, truncated to the row length of the training."""
     sides: list[list[Any]] = [
         [np.asarray(encoding.ids, np.int32) for encoding in tokenizer.encode_batch(list(texts))]
         for texts in (zip(*pairs[:PAIRS]) if pairs else ())
@@ -127,9 +127,9 @@ def truncated(
 
 
 def write_first_layers(encoder: str, layers: int, output: str, sha256: str = "") -> None:
-    """Writes embeddings and first `layers` layers of a Hugging Face encoder, without its heads, which belong to the last layer.
+    """Writes the embeddings and first `layers` layers of a Hugging Face encoder, without heads, which need the last layer.
 
-    Raises InputError if the encoder has fewer layers, or if its `model.safetensors` does not have the wanted `sha256`.
+    Raises InputError if the encoder has fewer layers, or if its `model.safetensors` does not have the given `sha256`.
     """
     path = os.path.join(encoder, "model.safetensors")
     if sha256 and (found := sha256_file(path)) != sha256:
@@ -143,14 +143,14 @@ def write_first_layers(encoder: str, layers: int, output: str, sha256: str = "")
 def fetched(name: str) -> str:
     """The directory of a model: `name` if it exists, else the Hub's model USER/NAME in the local cache, downloaded once.
 
-    Raises InputError where the Hub does not serve it.
+    Raises InputError if the Hub does not serve it.
     """
     if os.path.exists(name) or not NAME.fullmatch(name):
-        return name  # what reads it reports what is missing
+        return name  # loading it reports what is missing
     import huggingface_hub
     from huggingface_hub.errors import HfHubHTTPError
 
-    # OSError, and the error of the Hub's HTTP library, whichever that is, for failed connections.
+    # OSError, and the connection errors of whichever HTTP library the Hub's client uses.
     failures: tuple[type[BaseException], ...] = (*HfHubHTTPError.__bases__, ValueError)
     try:
         return huggingface_hub.snapshot_download(name, allow_patterns=PARTS)

@@ -1,4 +1,4 @@
-"""Hugging Face directories to the parameter tree and back, without torch; the encoders have the names and shapes."""
+"""Reads and writes Hugging Face directories without torch; names and shapes of tensors are defined with each encoder."""
 
 import json
 import os
@@ -20,15 +20,15 @@ from harp_jax.text.tokenizer import MARKS, NO_MARKS, Marks, Tokenizer
 
 INDEX = "model.safetensors.index.json"
 IDENTITY = "torch.nn.modules.linear.Identity"  # the score is a raw logit; CrossEncoder's default would be a sigmoid
-MARK = "harp_jax_version"  # in config.json of what `save_hf` wrote
+MARK = "harp_jax_version"  # field of config.json in exports of `save_hf`
 HEADS = ("pooler", "score", "mlm")
 # Vocabulary rows added so that sharding divides them; more than this is another vocabulary.
 MAX_PADDING_ROWS = 127
 
 
 def check_vocabulary(tokenizer: Tokenizer, config: EncoderShape, where: str) -> None:
-    """InputError unless ids and token types of the tokenizer have embeddings (a few rows of padding are allowed), and unless it
-    pads with the id from which the encoder counts positions, if it does.
+    """InputError unless all ids and token types of the tokenizer have embeddings (a few rows of padding are allowed), and, if the
+    encoder counts positions from its padding id, the tokenizer pads with that id.
     """
     types = tokenizer.template.second_type + 1
     fits = 0 <= config.vocab_size - tokenizer.size <= MAX_PADDING_ROWS
@@ -45,12 +45,11 @@ def check_vocabulary(tokenizer: Tokenizer, config: EncoderShape, where: str) -> 
 
 
 def load_hf(directory: str) -> tuple[EncoderShape, dict[str, Any]]:
-    """(shape, parameter tree of numpy float32) of any Hugging Face directory of ENCODERS with safetensors.
+    """(shape, parameter tree of numpy float32) of a Hugging Face directory with safetensors, whose model type is in ENCODERS.
 
-    Heads that the checkpoint lacks are absent from the tree: "pooler", "mlm", and "score", which is a classifier with
-    one label (other heads and classifiers are no relevance score and are left out).
-    Raises InputError with the file and the tensor if something is missing or has another shape, and for files that were
-    changed since they were exported (SHA256SUMS).
+    Heads that the checkpoint lacks are absent from the tree: "pooler", "mlm", and "score", a classifier with one label (other
+    heads and classifiers are not relevance scores and are left out). Raises InputError with the file and the tensor if something
+    is missing or has another shape, and for files that were changed since they were exported (SHA256SUMS).
     """
     check_sums(directory)
     path = os.path.join(directory, "config.json")
@@ -192,7 +191,7 @@ def hf_tensors(config: EncoderShape, params: dict[str, Any]) -> dict[str, np.nda
 
 
 def _layout(max_length: int) -> dict[str, Any]:
-    """The files with which sentence-transformers 6 describes a CrossEncoder; `max_length`: tokens of a pair, special ones too."""
+    """The files with which sentence-transformers 6 describes a CrossEncoder; `max_length`: tokens of a pair with special ones."""
     module = "sentence_transformers.base.modules.transformer.Transformer"
     return {
         "modules.json": [{"idx": 0, "name": "0", "path": "", "type": module}],
@@ -206,6 +205,6 @@ def _layout(max_length: int) -> dict[str, Any]:
             "transformer_task": "sequence-classification",
             "modality_config": {"text": {"method": "forward", "method_output_name": "logits"}},
             "module_output_name": "scores",
-            "max_seq_length": max_length,  # Text Embeddings Inference does not start where this file lacks it
+            "max_seq_length": max_length,  # Text Embeddings Inference does not start without it
         },
     }

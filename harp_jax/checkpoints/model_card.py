@@ -21,14 +21,14 @@ from harp_jax.checkpoints.recorded import best, read_command, read_metrics
 ROUNDS = 10_000  # of the bootstrap
 TAGS = ["harp_jax", "cross-encoder", "reranker"]
 PACKAGES = ("jax", "flax", "optax", "numpy")
-PER_QUERY = "run\tmeasure\tqid\tvalue\tgroup"  # the first line of the file of harp evaluate --per_query
+PER_QUERY = "run\tmeasure\tqid\tvalue\tgroup"  # first line of the file written by harp evaluate --per_query
 # Metrics of the machine, not of the model.
 SPEED = ("tokens", "tokens_per_second", "input_wait", "mfu")
-# Config fields that name data: their values say what the model was trained on.
+# Config fields that name the data a model was trained on.
 DATA_FIELDS = ("data", "docs", "clicks", "queries", "qrels", "candidates", "folds", "train_folds", "init", "tokenizer")
-MARKUP = re.compile(r"[\\`*_\[\]<>|#&~]")  # what Markdown and HTML read as more than text
-# A card is read elsewhere: it keeps paths below the working directory and addresses, but neither the folders of a path that is
-# absolute or begins with ~ or .., spaces included, nor the user, password and query of an address.
+MARKUP = re.compile(r"[\\`*_\[\]<>|#&~]")  # special characters of Markdown and HTML
+# Left out of a card, which may be published: the folders of paths that are absolute or begin with ~ or .. (spaces included), and
+# the user, password and query of addresses. Paths below the working directory and the rest of an address are kept.
 PRIVATE = re.compile(
     r"""(?<=:/)(?P<slash>/?)(?:[^/:]*:(?:(?!:/).)*|[^/]*)@"""
     r"""|\?[^\s,'"/]*=[^\s,'"]*"""
@@ -60,17 +60,17 @@ class About:
     baseline: str = ""  # name of the system of `baseline_figures`, on the same queries
     baseline_figures: tuple[Figure, ...] = ()
     evaluated_on: str = ""  # name of the queries of `figures`
-    command: tuple[str, ...] = ()  # the words of the command that exports
+    command: tuple[str, ...] = ()  # the words of the export command
 
 
 NOTHING = About()
 
 
 def read_figures(path: str, system: str = "") -> tuple[Figure, ...]:
-    """The figures of a system from the file of `harp evaluate --per_query`; `system` may be left out if it is alone.
+    """The figures of a system from the file of `harp evaluate --per_query`; `system` may be omitted if there is only one.
 
-    Intervals resample groups of queries that share relevant documents (seed 0). InputError for a line of another form, and for
-    an unknown system.
+    Intervals resample groups of queries that share relevant documents (seed 0). InputError for a malformed line and for an
+    unknown system.
     """
     found: dict[str, dict[str, dict[str, tuple[float, int]]]] = {}
     for number, line in lines(path):
@@ -92,7 +92,7 @@ def read_figures(path: str, system: str = "") -> tuple[Figure, ...]:
     return tuple(
         _figure(measure, *map(np.array, zip(*by_query.values())))
         for measure, by_query in found[system].items()
-        if not measure.startswith("Num")  # counts are summed
+        if not measure.startswith("Num")  # counts are sums, not means
     )
 
 
@@ -101,14 +101,14 @@ def _figure(measure: str, values: np.ndarray, groups: np.ndarray) -> Figure:
     number = np.unique(groups, return_inverse=True)[1]
     sums, sizes = np.bincount(number, values), np.bincount(number)
     rng = np.random.default_rng(0)
-    # In slices: a benchmark may have thousands of queries.
+    # In slices, to save memory: a benchmark may have thousands of queries.
     chosen = (rng.integers(0, len(sums), (100, len(sums))) for _ in range(ROUNDS // 100))
     low, high = np.quantile([sums[one].sum(1) / sizes[one].sum(1) for one in chosen], [0.025, 0.975])
     return Figure(measure, float(values.mean()), float(low), float(high), len(values))
 
 
 def metadata(name: str, about: About, tags: list[str]) -> str:
-    """The YAML block that begins a card, with its two lines of dashes."""
+    """The YAML block at the top of a card, including its two lines of dashes."""
     from huggingface_hub import EvalResult, ModelCardData
 
     where = about.evaluated_on or "held-out queries"
@@ -152,7 +152,7 @@ def figure_lines(about: About) -> list[str]:
         *head,
         *table,
         "",
-        "The intervals are over queries, of one training: another seed's figures may lie outside.",
+        "The intervals cover the choice of queries, for one training run; another seed's figures may be outside them.",
         "",
     ]
 
@@ -169,7 +169,7 @@ def data_lines(config: Mapping[str, Any]) -> list[str]:
 
 
 def measured_lines(workdir: str, step: int) -> list[str]:
-    """By what the exported parameters were selected, and a table of the last metrics of each split up to `step`."""
+    """How the exported parameters were selected, and a table of each split's last metrics up to `step`."""
     last = {row["split"]: row for row in read_metrics(workdir) if row["step"] <= step}
     measured = [line for split in sorted(last) for line in _metrics(split, last[split])]
     if chosen := best(workdir):
@@ -183,8 +183,8 @@ def model_card(
 ) -> str:
     """README.md of the export at `output`: how to use it, its data, its measures, its commands, its config.
 
-    `step`: of the exported parameters; what was measured after it is left out. `about`: what the run does not record.
-    `ranker`: without the heads of pre-training. Folders of this machine are left out.
+    `step`: the step of the exported parameters; later metrics are left out. `about`: what the run does not record.
+    `ranker`: whether the export has no pre-training heads. Folders of this machine are left out.
     """
     name = os.path.basename(os.path.abspath(output))
     stage = {"pretrain": "pre-trained", "finetune": "fine-tuned", "coarse_tune": "coarse-tuned"}.get(
@@ -241,7 +241,7 @@ def model_card(
 
 
 def _portable(value: Any) -> Any:
-    """A value of JSON without what is PRIVATE in its strings: paths, addresses, arguments, or lists of these with commas."""
+    """A JSON value without the PRIVATE parts of its strings: paths, addresses, arguments, or comma-separated lists of these."""
     if isinstance(value, str):
         return PRIVATE.sub(r"\g<slash>", value)
     if isinstance(value, dict):
@@ -250,15 +250,15 @@ def _portable(value: Any) -> Any:
 
 
 def _plain(value: Any) -> str:
-    """A value as text of one line; characters of markup are escaped."""
+    """A value as one line of text, with markup escaped."""
     text = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
     text = " ".join(text.split())
-    # Within a word _ and ~ are text, as in names of files.
+    # Within a word, as in file names, _ and ~ are plain text.
     return re.sub(r"(?<=\w)\\([_~])(?=\w)", r"\1", MARKUP.sub(r"\\\g<0>", text))
 
 
 def _fenced(language: str, *lines: str) -> list[str]:
-    """Lines of code between fences that are longer than any within."""
+    """A code block, with fences longer than any run of backticks in the lines."""
     longest = max((len(found) for line in lines for found in re.findall("`+", line)), default=0)
     fence = "`" * max(3, longest + 1)
     return [fence + language, *lines, fence]

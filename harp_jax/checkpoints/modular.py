@@ -1,4 +1,4 @@
-"""The modules that sentence-transformers puts on a bare encoder: a cross-encoder's head, or what makes a text's vector."""
+"""The modules that sentence-transformers adds to a bare encoder: a cross-encoder's head, or the layers of a text's vector."""
 
 import glob
 import json
@@ -12,9 +12,9 @@ from harp_jax.base.files import read_json
 from harp_jax.model.encoders.encoder import Encoder, EncoderShape, Tensors
 
 MODULES, PROMPTS, LENGTH = "modules.json", "config_sentence_transformers.json", "sentence_bert_config.json"
-STEPS = ("Normalize", "Identity", "Tanh")  # behind the pooling of a sentence encoder
+STEPS = ("Normalize", "Identity", "Tanh")  # after the pooling of a sentence encoder
 NORM_EPS = 1e-5  # of sentence-transformers' LayerNorm, which does not record it
-OWN = ("sentence_transformers.", "torch.nn.")  # packages of modules; another one is code that comes with the model
+OWN = ("sentence_transformers.", "torch.nn.")  # packages of modules; others are custom code that comes with the model
 WEIGHTS = "model.safetensors"
 PICKLED = "pytorch_model*.bin"  # one file, or shards
 
@@ -25,7 +25,7 @@ class Head(NamedTuple):
 
 
 def modular_head(directory: str, encoder: Encoder, shape: EncoderShape) -> Head | None:
-    """The head, as the encoder's own pooler and score; None where modules.json lists no score, as for a sentence encoder.
+    """The head, as the encoder's own pooler and score; None if modules.json lists no score, as for a sentence encoder.
 
     InputError for a head that the encoder does not have.
     """
@@ -46,19 +46,19 @@ def modular_head(directory: str, encoder: Encoder, shape: EncoderShape) -> Head 
 
 
 class Embedding(NamedTuple):
-    """How hidden states become the vector of a text."""
+    """How to compute a text's vector from hidden states."""
 
     pooling: str = "mean"
-    steps: tuple[str, ...] = ()  # after it: the activation of a dense layer, or "Normalize"
+    steps: tuple[str, ...] = ()  # after the pooling: the activation of a dense layer, or "Normalize"
     dense: tuple[Tensors, ...] = ()  # "kernel" [in, out] and "bias" [out] of each dense layer
     prompts: tuple[str, str] = ("", "")  # before every query and every document
-    max_length: int | None = None  # tokens that are read of a text; None: as many as the encoder takes
+    max_length: int | None = None  # tokens to read per text; None: the encoder's maximum
 
 
 def embedding(directory: str, hidden: int) -> Embedding:
-    """What the files of sentence-transformers say of a text's vector; the mean of hidden states where they are absent.
+    """How sentence-transformers' files define a text's vector; without them, it is the mean of hidden states.
 
-    Of a cross-encoder the pooling alone counts. InputError for a module that is not computed here.
+    For a cross-encoder only the pooling counts. InputError for a module that is not supported.
     """
     path, pooling = os.path.join(directory, MODULES), os.path.join(directory, "1_Pooling", "config.json")
     if os.path.exists(path):
@@ -101,7 +101,7 @@ def _length(path: str) -> int | None:
 
 
 def _prompts(path: str) -> tuple[str, str]:
-    """The prompts of queries and documents; of the names of the latter in sentence-transformers the first that has a text."""
+    """The prompts of queries and documents. The latter has several names in sentence-transformers; the first with a text counts."""
     named = (read_json(path, "fetch the model again") if os.path.exists(path) else {}).get("prompts") or {}
     if not isinstance(named, dict) or not all(isinstance(text, str) for text in named.values()):
         raise InputError(f"{path}: prompts={named!r} is not an object of texts; fetch the model again")
@@ -114,7 +114,7 @@ def _has_score(modules: list[tuple[str, dict[str, Any], Tensors]]) -> bool:
 
 
 def _modules(directory: str, path: str) -> list[tuple[str, dict[str, Any], Tensors]]:
-    """Class, config.json and tensors of each module behind the encoder. InputError where the first module is another one."""
+    """Class, config.json and tensors of each module after the encoder. InputError if the first module is not an encoder."""
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
@@ -147,7 +147,7 @@ def _modules(directory: str, path: str) -> list[tuple[str, dict[str, Any], Tenso
 
 
 def check_not_pickled(directory: str) -> None:
-    """InputError, with a command that converts them, for weights that are pickles."""
+    """InputError for pickled weights, with a command that converts them."""
     pickled = os.path.join(glob.escape(directory), PICKLED)
     if found := sorted(glob.glob(pickled)):
         raise InputError(
@@ -159,7 +159,7 @@ def check_not_pickled(directory: str) -> None:
 
 
 def _name(kind: str, fields: dict[str, Any]) -> str:
-    """A module by what it computes: the pooling, the activation of a dense layer, or its class."""
+    """A module's name: its pooling, the activation of a dense layer, or its class."""
     if kind == "Pooling":
         return pooling_mode(fields)
     if kind == "Dense" and not fields.get("use_residual"):
@@ -168,7 +168,7 @@ def _name(kind: str, fields: dict[str, Any]) -> str:
 
 
 def pooling_mode(fields: dict[str, Any]) -> str:
-    """The one pooling mode of a Pooling's config.json, also of one written before sentence-transformers 5.4."""
+    """The pooling mode in the config.json of a Pooling module, also if written before sentence-transformers 5.4."""
     if "pooling_mode" in fields:
         return str(fields["pooling_mode"])
     modes = [name for name, on in fields.items() if name.startswith("pooling_mode_") and on]
@@ -177,7 +177,7 @@ def pooling_mode(fields: dict[str, Any]) -> str:
 
 
 def _tensors(encoder: Encoder, shape: EncoderShape, modules: list[Tensors], path: str) -> Tensors:
-    """Tensors by the names of the encoder's leaves. The norm's bias, which ModernBERT lacks, is a part of the score's bias."""
+    """Tensors by the names of the encoder's leaves. The norm's bias, which ModernBERT lacks, is added to the score's bias."""
     groups = encoder.leaves(shape)
     pooler = {leaf.path[-1]: leaf.name for leaf in groups["pooler"]}
     score = {leaf.path[-1]: leaf.name for leaf in groups["score"]}

@@ -1,4 +1,4 @@
-"""A ranker in the formats of ONNX Runtime and OpenVINO, where transformers, sentence-transformers and TEI look for them.
+"""Writes rankers for ONNX Runtime and OpenVINO, under the names that transformers, sentence-transformers and TEI look for.
 
 `onnx/model.onnx` and `openvino/openvino_model.xml`; in int8 `onnx/model_quantized.onnx` and
 `openvino/openvino_model_qint8_quantized.xml`.
@@ -37,18 +37,18 @@ TELEMETRY = "openvino_telemetry"
 
 
 def inputs(config: EncoderShape) -> tuple[str, ...]:
-    """The names of a model's inputs: token types only where the encoder tells some apart."""
+    """The names of a model's inputs: token types only if the encoder has more than one."""
     return INPUTS if config.type_vocab > 1 else INPUTS[:2]
 
 
 def model_files(backend: str, int8: bool) -> tuple[str, ...]:
-    """The files of a model in a format; OpenVINO's graph has its weights beside it."""
+    """The files of a model in a format; OpenVINO has a separate file of weights."""
     name = FILES[backend, int8]
     return (name, f"{name.removesuffix('.xml')}.bin") if name.endswith(".xml") else (name,)
 
 
 def needed(package: str, extra: str) -> ModuleType:
-    """The imported package. InputError that names the extra which brings it."""
+    """Imports a package. If it is missing, raises InputError with the extra that installs it."""
     with needs({"onnx": "ONNX", "openvino": "OpenVINO"}[extra], package, extra), without_telemetry():
         return importlib.import_module(package)
 
@@ -67,19 +67,19 @@ def without_telemetry() -> Iterator[None]:
 
 @contextlib.contextmanager
 def readable(path: str) -> Iterator[None]:
-    """Turns what a runtime raises for a model file that it cannot read into an InputError."""
+    """Turns a runtime's error for an unreadable model file into an InputError."""
     try:
         yield
-    except Exception as error:  # RuntimeError, and classes of their own
+    except Exception as error:  # RuntimeError, and the runtimes' own classes
         said = " ".join(str(error).split())[:200]
         raise InputError(f"{path} cannot be read ({said}); write it again with harp export") from error
 
 
 def torch_ranker(config: EncoderShape, params: dict[str, Any]) -> "torch.nn.Module":
-    """Hugging Face's classifier in torch as a module from `inputs` to OUTPUT, float32; what the exporters trace.
+    """Hugging Face's classifier as a torch module from `inputs` to OUTPUT, float32, for the exporters to trace.
 
-    The last layer's MLP is computed for the first token only, all that the score reads, if the encoder names the module before
-    it: with 6 layers of 384, 16 x 128 tokens then take 10 % less. InputError without torch or without a score head.
+    If the encoder names the module before the last layer's MLP, that MLP is computed for the first token only, which is all that
+    the score reads: with 6 layers of 384, 16 x 128 tokens take 10 % less time. InputError without torch or without a score head.
     """
     with needs("conversion to ONNX and OpenVINO", "torch", "onnx"):
         import torch
@@ -142,8 +142,8 @@ def write_onnx(directory: str, config: EncoderShape, params: dict[str, Any], int
     if int8:
         from onnxruntime.quantization import QuantType, quantize_dynamic
 
-        # Weights of 7 bits: processors without VNNI add two products in 16 bits, which 8 bits exceed (scores were 11 % off). By a
-        # scale for each column MiniLM's scores are off by .14 of their deviation, by one for each matrix .44.
+        # Weights of 7 bits: processors without VNNI add two products in 16 bits, which overflow with 8 (scores were 11 % off). With
+        # a scale per column MiniLM's scores are off by .14 of their standard deviation, with one per matrix by .44.
         chosen = {"weight_type": QuantType.QInt8, "reduce_range": True, "per_channel": True}
         quantize_dynamic(path, os.path.join(directory, FILES["onnx", True]), **chosen)
 
@@ -153,12 +153,12 @@ def write_openvino(
 ) -> None:
     """Adds openvino/openvino_model.xml (float32) and, with `calibration`, the model in int8 to a directory.
 
-    int8: weights and activations, whose ranges are those of the pairs of `calibration` (ids of query and document, truncated
-    to a row; a few hundred of the texts to be ranked). InputError without the packages.
+    int8: weights and activations, with ranges measured on the pairs of `calibration` (ids of query and document, truncated to a
+    row; a few hundred like those to rank). InputError without the packages.
     """
     openvino = needed("openvino", "openvino")
     os.makedirs(os.path.join(directory, "openvino"), exist_ok=True)
-    with without_telemetry():  # some modules are imported by the first call
+    with without_telemetry():  # the first call imports more modules
         model = openvino.convert_model(torch_ranker(config, params), example_input=example_inputs(config))
     model.outputs[0].get_tensor().set_names({OUTPUT})
     for given, name in zip(model.inputs, inputs(config)):
@@ -169,14 +169,14 @@ def write_openvino(
         nncf = needed("nncf", "openvino")
         rows = nncf.Dataset([feed(config, *pair_rows([pair], 1, 0, tokenizer)) for pair in calibration])
         with without_telemetry():
-            more = nncf.AdvancedQuantizationParameters(overflow_fix=nncf.OverflowFix.ENABLE)  # as ONNX's reduce_range
+            more = nncf.AdvancedQuantizationParameters(overflow_fix=nncf.OverflowFix.ENABLE)  # like ONNX's reduce_range
             kind, size = nncf.ModelType.TRANSFORMER, len(calibration)
             model = nncf.quantize(model, rows, model_type=kind, subset_size=size, advanced_parameters=more)
         openvino.save_model(model, os.path.join(directory, FILES["openvino", True]), compress_to_fp16=False)
 
 
 def feed(config: EncoderShape, tokens: np.ndarray, second: np.ndarray, end: np.ndarray) -> dict[str, np.ndarray]:
-    """The model's inputs [rows, length] int64 of the arrays of `pair_rows`."""
+    """The model's inputs [rows, length] int64 from the arrays of `pair_rows`."""
     position = np.arange(tokens.shape[1])
     real = position < end[:, None]
     types = real & (position >= second[:, None])

@@ -13,7 +13,7 @@ from harp_jax.base.files import check_sums, listed_sums, read_json, sha256_file
 CONFIG = "config.json"
 METRICS = "metrics.jsonl"
 COMMAND = "command.txt"
-SELECTED, RECORD = "selected", "selection.json"  # the record names a directory of parameters beside it
+SELECTED, RECORD = "selected", "selection.json"  # the record names the directory of parameters next to it
 
 
 def config_digest(workdir: str) -> str:
@@ -23,7 +23,7 @@ def config_digest(workdir: str) -> str:
 
 
 def read_config(workdir: str) -> ConfigDict:
-    """The config that a training workdir was started with; InputError where it was changed since."""
+    """The config that a training workdir was started with. Raises InputError if the file was changed."""
     found = read_json(os.path.join(workdir, CONFIG), "restore it or start again in an empty workdir")
     check_sums(workdir, listed_sums(workdir))
     return ConfigDict(found)
@@ -53,7 +53,7 @@ def read_metrics(workdir: str) -> list[dict[str, Any]]:
 
 
 def best(workdir: str) -> dict[str, Any]:
-    """What the training selected on held-out queries: step, measure, value, queries, model (a directory); empty without it.
+    """The training's selection on held-out queries: step, measure, value, queries, model (a directory); empty if there is none.
 
     Raises InputError for the record of another run.
     """
@@ -68,7 +68,7 @@ def best(workdir: str) -> dict[str, Any]:
 
 
 def read_command(workdir: str) -> list[str]:
-    """The words of the command that finished the training; none for a run that did not finish as a command."""
+    """The words of the command that finished the training; none if it did not finish or was not run as a command."""
     path = os.path.join(workdir, COMMAND)
     if not os.path.exists(path):
         return []

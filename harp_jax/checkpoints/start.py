@@ -41,7 +41,7 @@ def encoder_and_tokenizer(config: ConfigDict) -> tuple[EncoderShape, Tokenizer, 
         kind = encoder_of(m.model_type, "--config.model.model_type").shape
         wide = round(kind.widening * m.hidden)
         shape = kind(tokenizer.size, m.layers, m.hidden, m.heads, wide, m.max_positions, pad=tokenizer.pad)
-        if shape.type_vocab:  # RoBERTa's has one by default
+        if shape.type_vocab:  # RoBERTa has one by default
             shape = replace(shape, type_vocab=max(shape.type_vocab, tokenizer.template.second_type + 1))
     if config.row_length > shape.max_positions:
         raise InputError(
@@ -54,8 +54,7 @@ def encoder_and_tokenizer(config: ConfigDict) -> tuple[EncoderShape, Tokenizer, 
 def load_encoder(path: str) -> tuple[EncoderShape, dict]:
     """Shape and parameters (numpy float32) of a Hugging Face directory or of a training workdir.
 
-    Of a workdir: the parameters that the training selected, or those of its newest checkpoint, without an MLM head that was never
-    trained.
+    From a workdir: the selected parameters, or else its newest checkpoint's, without an MLM head that was never trained.
     """
     if not os.path.isdir(path):
         raise InputError(
@@ -63,12 +62,12 @@ def load_encoder(path: str) -> tuple[EncoderShape, dict]:
         )
     if is_workdir(path):
         params, config, _ = load_params(path)
-        # The run's attention may be a kernel of a device that is not this one.
+        # The run's attention may be a kernel that does not run on this device.
         shape = replace(recorded_shape(config, path), attention="auto")
-        params.pop(DECODER, None)  # of another training
+        params.pop(DECODER, None)  # only used in the training that made it
         params = _resize_vocab(params, shape.vocab_size)
         if not params["mlm"]["bias"].any():
-            del params["mlm"]  # as drawn: `init` had none, and nothing was predicted
+            del params["mlm"]  # never trained: `init` had none, and no tokens were predicted
         if chosen := best(path):
             params |= load_hf(chosen["model"])[1]
         return shape, params
@@ -76,9 +75,10 @@ def load_encoder(path: str) -> tuple[EncoderShape, dict]:
 
 
 def load_ranker(path: str) -> tuple[EncoderShape, dict, Tokenizer, Marks]:
-    """`load_encoder` with the tokenizer and the marks of the training; the tokenizer's max_length is the trained row length.
+    """`load_encoder` with the tokenizer and the marks of the training.
 
-    So a workdir scores as its export does. Raises InputError where they do not belong together.
+    The tokenizer's max_length is the row length of the training, so that a workdir scores like its export. Raises InputError if
+    tokenizer and encoder do not match.
     """
     shape, params = load_encoder(path)
     tokenizer = load_tokenizer(tokenizer_of(path))
@@ -100,7 +100,7 @@ def tokenizer_of(path: str) -> str:
 
 
 def _resize_vocab(params: dict, rows: int) -> dict:
-    """Parameters with rows of the vocabulary added, as sharding needs, or those that it added removed."""
+    """Parameters with rows of the vocabulary added, as sharding needs, or with those rows removed."""
     params = jax.tree.map(lambda x: x, params)
     word = params["encoder"]["embeddings"]["word"]
     extra = rows - word["embedding"].shape[0]
@@ -108,27 +108,27 @@ def _resize_vocab(params: dict, rows: int) -> dict:
         word["embedding"] = np.pad(word["embedding"], ((0, extra), (0, 0)))
     word["embedding"] = word["embedding"][:rows]
     if "mlm" in params:
-        # Rows that are no tokens get no probability in the softmax.
+        # Rows that are not tokens get no probability in the softmax.
         bias = params["mlm"]["bias"]
         params["mlm"]["bias"] = np.pad(bias, (0, max(extra, 0)), constant_values=-1e9)[:rows]
     return params
 
 
-WIDER_WORDS = 3.0  # standard deviation of word embeddings, in those of positions and types
+WIDER_WORDS = 3.0  # standard deviation of word embeddings, relative to that of positions and types
 
 
 def matching_start(config: EncoderShape, params: dict, key: jax.Array) -> dict:
     """Fresh parameters (float32) from which a small encoder learns to match words, changed in three ways.
 
-    With all three, two layers of 128 learn to match words within 100 updates of 32 pairs; with the first alone within 300, and for
-    one sample of pairs in four.
+    With all three, two layers of 128 learn to match words within 100 updates of 32 pairs; with the first alone within 300, and only
+    for one sample of pairs in four.
 
     - Query and key kernels of a layer are the same normal draw of variance 1 / hidden: equal tokens attend to each other from
       the start ("mimetic" initialisation, Trockman and Kolter 2023).
     - The other kernels of encoder, pooler and score head have this variance too. The standard deviation of .02 suits BERT's
-      width: at 128 a layer adds a twentieth to what it reads, and the gradient through two of them is below Adam's epsilon.
-    - Word embeddings are WIDER_WORDS times as large as those of positions and types, which would else make any two words of the
-      query as much alike as one word in query and document.
+      width: at 128 a layer adds a twentieth to its input, and the gradient through two of them is below Adam's epsilon.
+    - Word embeddings are WIDER_WORDS times as large as those of positions and types, which would otherwise make any two words of
+      the query as similar as the same word in query and document.
     """
     wider = np.float32(config.hidden**-0.5 / config.initializer_range)
 

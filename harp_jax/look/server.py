@@ -1,4 +1,4 @@
-"""The page's routes as an ASGI application, POST /v1/rerank among them, served on the loopback interface.
+"""The page's routes, including POST /v1/rerank, as an ASGI application on the loopback interface.
 
 Requests are answered only if their Host header names the loopback interface, against DNS rebinding. Labels are accepted only
 as JSON and only from this page. Errors are a status and {"error": "a sentence"}.
@@ -130,7 +130,7 @@ async def read_object(request: "Request") -> dict[str, Any]:
             if len(body) > LARGEST_BODY:
                 raise RequestError(413, f"the body is larger than {LARGEST_BODY:,} bytes; send fewer documents")
         found = json.loads(body)
-    except (ClientDisconnect, asyncio.CancelledError) as error:  # cancelled: the server ends
+    except (ClientDisconnect, asyncio.CancelledError) as error:  # cancelled: the server is shutting down
         raise RequestError(400, "the connection closed within the body") from error
     except (ValueError, RecursionError) as error:
         raise RequestError(400, f"the body is not JSON ({error}); send an object") from error
@@ -167,7 +167,7 @@ def _counts(labels: LabelFile) -> dict[str, Any]:
 
 
 def labelled(shelf: Shelf, labels: LabelFile, found: dict[str, Any]) -> dict[str, Any]:
-    """The answer to a request of POST /label, once it is done. Raises RequestError 422 for wrong fields."""
+    """Stores a label and returns the answer to POST /label. Raises RequestError 422 for wrong fields."""
     query, docid = (text_of(found.get(name), name, LONGEST_QUERY) for name in ("query", "docid"))
     query, level = tidy(query), found.get("level")
     if "level" not in found or (level is not None and (type(level) is not int or level not in LEVELS)):
@@ -179,7 +179,7 @@ def labelled(shelf: Shelf, labels: LabelFile, found: dict[str, Any]) -> dict[str
 
 
 def reranked(shelf: Shelf, found: dict[str, Any]) -> dict[str, Any]:
-    """The answer to a request of POST /v1/rerank. Raises RequestError: 422 for wrong types, 413 for too many documents."""
+    """The answer to POST /v1/rerank. Raises RequestError: 422 for wrong types, 413 for too many documents."""
     query, given = text_of(found.get("query"), "query", LONGEST_QUERY), found.get("documents")
     if not isinstance(given, list) or not given:
         raise RequestError(422, "`documents` must be a list of one or more texts")
@@ -206,7 +206,7 @@ def reranked(shelf: Shelf, found: dict[str, Any]) -> dict[str, Any]:
 
 
 def model_name(shelf: Shelf) -> str:
-    """The last part of the model's path; what the site uses where it has no ranker."""
+    """The last part of the model's path; for a site without a ranker, the parts of its sum."""
     if shelf.scorer is None and shelf.combined:
         return sum_in_words(shelf.combined.settings.weights)
     return os.path.basename(os.path.normpath(shelf.sources.model))

@@ -32,9 +32,9 @@ PROPOSED = 200  # suggested queries
 READ = 20_000  # characters searched for a snippet
 WINDOW = 36  # words of a snippet
 LABELS = "labels.tsv"
-ADDRESS = re.compile(r"https?://\S+", re.IGNORECASE)  # what a browser opens from this page: no file, no script
+ADDRESS = re.compile(r"https?://\S+", re.IGNORECASE)  # addresses that the page links to, not files or scripts
 SITE_FIELDS = ("title", "body")  # used by `harp site`
-ALONE = "re-ranker"  # the only model, without a site
+ALONE = "re-ranker"  # name of the only model if there is no site
 
 Segments = list[tuple[str, bool]]  # (text, whether it matches the query)
 
@@ -44,8 +44,8 @@ class Sources:
     """Paths of model, documents and queries. `exclude` has "qid docid" lines of pages to leave out; `parameters` are BM25's,
     from `harp tune-first-stage`.
 
-    `weight` is the ranker's weight in the sum with BM25 (both scaled to 0…1); `language` is that of stems and stopwords. `site` is
-    an output of `harp site`: its weighted sum of everything that was kept, and the `verdict` in words.
+    `weight` is the ranker's weight in the sum with BM25 (both scaled to 0…1); `language` is for stemming and stopwords. `site` is
+    an output of `harp site`, whose recommended sum ranks; `verdict` is its verdict in words.
     """
 
     model: str = ""
@@ -84,7 +84,7 @@ def of_site(folder: str, given: Sources) -> Sources:
     }
     own = not (given.model or given.docs or given.parameters)
     site = folder if own and os.path.exists(os.path.join(folder, combined.NAME)) else ""
-    # A site without a ranker has too few links.
+    # A site's sum may do without a ranker, for example if there are too few links to train one.
     needed = [parts[name] for name in (*(() if site else ("model",)), "docs") if not getattr(given, name)]
     if missing := [path for path in needed if not os.path.exists(path)]:
         raise InputError(
@@ -106,8 +106,7 @@ def of_site(folder: str, given: Sources) -> Sources:
 class Shelf:
     """Everything loaded to answer queries. Scores one query at a time.
 
-    Reads and indexes everything, and scores once, so that the first query does not wait for compilation. InputError if something
-    cannot be read.
+    Scores once when created, so that the first query does not wait for compilation. Raises InputError if something cannot be read.
     """
 
     def __init__(self, sources: Sources, depth: int = 20, backend: str = "jax") -> None:
@@ -132,7 +131,7 @@ class Shelf:
         asked = read_queries(sources.queries) if sources.queries else {}
         proposed = list(dict.fromkeys(asked.values())) or [rows[0][0] for rows in self.anchors.values()]
         self.proposed = proposed[:PROPOSED]
-        self.excluded: dict[str, set[str]] = {}  # query → pages that it was taken from
+        self.excluded: dict[str, set[str]] = {}  # query → pages whose links it was taken from
         for qid, docids in excluded_of(sources.exclude).items():
             if qid in asked:
                 self.excluded.setdefault(tidy(asked[qid]), set()).update(docids)
@@ -169,7 +168,7 @@ class Shelf:
             for name in parts:
                 if name not in (BM25, ANCHORS, INLINKS):
                     rankings[name.capitalize()], read[name.capitalize()] = parts[name], name
-                    read["Recommended"] = name  # of a ranker, which comes last, else of the vectors
+                    read["Recommended"] = name  # the ranker, which comes last, or else the vectors
         else:
             docids, lexical = candidates(self.model, self.collection, query, self.depth, barred)
             ranked = both = np.zeros(0)
@@ -198,7 +197,7 @@ class Shelf:
         }
 
     def stems(self, query: str) -> set[str]:
-        """The query's stems that BM25 matches, without those of stopwords, which bm25s's short list for English lets through."""
+        """The query's stems that BM25 matches, without stopwords (bm25s's short list for English lets some through)."""
         numbers, found = set(self.collection.query(query)), stemmer(self.language)
         words = [*function_words(self.language)]
         common = {*words, *(found.stemWords(words) if found else ())}
@@ -210,8 +209,8 @@ class Shelf:
     ) -> dict[str, Any]:
         """A document's title, address to open ("" if it has none), snippet with the `wanted` stems and anchor texts.
 
-        "passages": part → snippet of the window that it scored best, for the numbers of windows in `best`; none of a document
-        that the part reads whole. Without a site the only window is the beginning.
+        "passages": part → snippet of its best window, whose number is in `best`; a part that reads the whole document has none.
+        Without a site the only window is the beginning.
         """
         text, title = self.docs[docid], self.titles[docid] if self.titles else ""
         body = text[len(title) :] if title and text.startswith(title) else text
@@ -232,7 +231,7 @@ class Shelf:
 
 
 def _results(docids: Sequence[str], scores: np.ndarray, before: Mapping[int, int]) -> list[dict[str, Any]]:
-    """The top results of a ranking; ties in the order of the candidates. `before`: place of a candidate → rank by BM25."""
+    """The top results of a ranking; ties keep the order of the candidates. `before`: index of a candidate → its BM25 rank."""
     order = np.argsort(-scores, kind="stable")[:SHOWN].tolist()
     return [
         {"docid": docids[place], "score": round(float(scores[place]), 4), "rank": rank, "before": before[place]}
@@ -270,7 +269,7 @@ def snippet(wanted: Container[str], text: str, language: str) -> Segments:
 
 
 def _matching(wanted: Container[str], text: str, spans: list[tuple[int, int]], language: str) -> list[str]:
-    """For each span the wanted stem that it is or, in scripts without spaces, is part of; else ""."""
+    """For each span the wanted stem that it equals or, in scripts without spaces, is a part of; else ""."""
     stems = [text[start:end].lower() for start, end in spans]
     if found := stemmer(language):
         stems = found.stemWords(stems)

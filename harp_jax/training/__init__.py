@@ -4,6 +4,6 @@ In: a config and a workdir. Out: checkpoints and metrics in the workdir; rerunni
 Imports: corpus, text, model, input, objectives, checkpoints, ranking, baselines.
 Files: train (the table of contents: mesh, stage, workdir, state, step, batches, loop; the stages by name, optimizer and shardings);
 step (the fused step); loop; workdir (one run at a time, one config; metrics to JSON lines and TensorBoard); machine
-(FLOPs of a step and of devices, does a step fit this memory); topologies (devices that are not attached); program (what a compiled
-step consists of); dry_run (memory, collectives and time before a run); `stages/` (what differs between trainings).
+(FLOPs of steps and devices, memory checks); topologies (devices that are not attached); program (contents of a compiled step);
+dry_run (memory, collectives and time before a run); `stages/` (what differs between stages).
 """

@@ -31,10 +31,10 @@ from harp_jax.training.train import STAGES, abstract_state, jit_step, make_optim
 
 log = logging.getLogger(__name__)
 
-MEASURED = 8  # steps whose median is a training's rate; the first ones compile the program, which the median leaves out
+MEASURED = 8  # steps to time; their median ignores the first ones, which include compilation
 FILL = 0.97  # fraction of slots that are real tokens, measured on Wikipedia
-# Bytes of a training process beside its arrays: JAX, TensorFlow and what compilations leave. Measured on CPU with the demo's model
-# (2.30 GiB in all, of which .69 a step with its state) and 2 × 128 (1.52 and .16).
+# Bytes of a training process besides its arrays: JAX, TensorFlow, leftovers of compilation. Measured on CPU with the demo's model
+# (2.30 GiB in total, .69 for a step with its state) and 2 × 128 (1.52 and .16).
 LIBRARIES = 1.25 * 2**30
 
 
@@ -51,7 +51,7 @@ class Compiled(NamedTuple):
 
 
 def compile_step(config: ConfigDict, devices: list[jax.Device], rows: int | None = None) -> Compiled:
-    """Compile the step of a config for `devices`, without reading data. `rows` per microbatch replace those of the config.
+    """Compile the step of a config for `devices`, without reading data. `rows` overrides the config's rows per microbatch.
 
     Raises InputError for neural rankers and for a mesh that does not match the devices.
     """
@@ -61,7 +61,7 @@ def compile_step(config: ConfigDict, devices: list[jax.Device], rows: int | None
     with tempfile.TemporaryDirectory(prefix="harp_jax_dry_run_") as stand_in:
         plain = without_files(config, stand_in)
         if plain.dtype == "auto":
-            plain.dtype = fastest_dtype(devices[0].platform)  # not of this machine
+            plain.dtype = fastest_dtype(devices[0].platform)  # of the target, not of this machine
         stage = STAGES[config.stage](plain, with_data=False)
     assert isinstance(stage.layout, PackedLayout)
     mesh, layout = sharding.make_mesh(config, devices), stage.layout
@@ -84,7 +84,7 @@ def compile_step(config: ConfigDict, devices: list[jax.Device], rows: int | None
 
 
 def without_files(config: ConfigDict, stand_in: str) -> ConfigDict:
-    """The config with a shape and a vocabulary that need no data; a tokenizer that is not there is made in `stand_in`."""
+    """The config without missing files: a placeholder in `stand_in` replaces a missing tokenizer; a missing `init` is dropped."""
     from harp_jax.text.tokenizer import Tokenizer
 
     config = config.copy_and_resolve_references()
@@ -99,7 +99,7 @@ def without_files(config: ConfigDict, stand_in: str) -> ConfigDict:
 
 
 def dry_run(config: ConfigDict, topology: str = "") -> str:
-    """A text report: bytes per device by kind, FLOPs per step, collectives with their bytes, and a lower bound of the time.
+    """A text report: bytes per device by kind, FLOPs per step, collectives with their bytes, and a lower bound on the time.
 
     Raises InputError if the topology is unknown, the mesh does not match it, or the step does not fit in memory.
     """
@@ -136,7 +136,7 @@ def dry_run(config: ConfigDict, topology: str = "") -> str:
 
 
 def contents_report(inside: Contents) -> list[str]:
-    """What the compiled step of one GPU consists of, and what should not be in it."""
+    """Lines on one GPU's compiled step: its products and kernels, and the largest float32 products, transposes and copies."""
     total = inside.flops()
     makers: dict[str, float] = {}
     for product in inside.products:
@@ -152,7 +152,7 @@ def contents_report(inside: Contents) -> list[str]:
     for product in sorted(wide, key=lambda p: -p.flops)[:4]:
         lines.append(f"  float32 product  {product.flops / total:.3%}  {product.source}")
     moved = sum(size for size, _ in inside.moves)
-    lines.append(f"only moved         {len(inside.moves)} transposes and copies of over 1 MiB, {_mib(moved)} in total")
+    lines.append(f"data movement      {len(inside.moves)} transposes and copies of over 1 MiB, {_mib(moved)} in total")
     return lines + [f"  {_mib(size):<17}{source}" for size, source in inside.moves[:4]]
 
 
@@ -173,7 +173,7 @@ def memory_report(compiled: Compiled) -> list[str]:
     batch = max(0, found.argument_size_in_bytes - sum(kinds.values()))
     total = found.argument_size_in_bytes + temporary + program
     usable = usable_memory(compiled.mesh.devices.flat[0].device_kind)
-    if usable and total > usable:  # XLA compiles it for a GPU all the same
+    if usable and total > usable:  # for a GPU, XLA compiles it anyway
         raise _does_not_fit([*compiled.mesh.devices.flat], f"{_mib(total)} of {_mib(usable)} usable")
     return [
         f"parameters         {_mib(kinds['params'])} per device",
@@ -188,20 +188,20 @@ def memory_report(compiled: Compiled) -> list[str]:
 
 
 def _room(compiled: Compiled, room: float, temporary: float) -> str:
-    """How many rows the activations have room for. Linear, so near the limit, where the compiler recomputes, too few."""
+    """Estimates how many rows fit. Linear, so too low near the limit, where the compiler recomputes activations."""
     rows = compiled.layout.rows * compiled.lanes
-    return f"fits               about {int(rows * room / temporary):,} rows in a microbatch; --largest finds how many"
+    return f"fits               about {int(rows * room / temporary):,} rows per microbatch; --largest finds the limit"
 
 
 def _of_this_machine(compiled: Compiled, total: float) -> list[str]:
-    """What is free here, where the step runs on this machine's processors; their devices share its memory."""
+    """For a step on this machine's CPU devices, which share its memory: how much is needed and how much is free."""
     free = tightest() if compiled.mesh.devices.flat[0].platform == "cpu" else None
     if free is None:
         return []
     needed = total * compiled.mesh.devices.size
     process = needed + size_of(compiled.state) + LIBRARIES
     return [
-        f"this process       about {gib(process)}: the above, the state once more for a checkpoint, libraries",
+        f"this process       about {gib(process)}: the total, a copy of the state for checkpoints, libraries",
         f"this machine       {free}" + ("; the step does not fit" if needed > free.free else ""),
     ]
 
@@ -213,7 +213,7 @@ def time_report(
     found: list[tuple[str, int]],
     inside: Contents | None,
 ) -> list[str]:
-    """The roofline: lower bound of the time per step, its bottlenecks, and the hours of the run derived from it."""
+    """The roofline: a lower bound on the time per step, its bottlenecks, and the resulting hours for the run."""
     shape, layout, flops = compiled.shape, compiled.layout, compiled.flops
     peak, n = data_sheet(devices[0].device_kind), len(devices)
     if peak is None or devices[0].platform == "cpu":
@@ -222,14 +222,14 @@ def time_report(
         assumed = f"matrix products at {rate / 1e9:.0f} GFLOP/s, measured here; memory and links not counted"
     else:
         cost = compiled.program.cost_analysis() or {}
-        # XLA counts the body of the loop over microbatches once. The update, outside of the loop, is small in comparison.
+        # XLA counts the body of the loop over microbatches once. The update, outside the loop, is small in comparison.
         moved = float((cost[0] if isinstance(cost, list) else cost).get("bytes accessed", 0.0)) * layout.microbatches
         moved = inside.traffic if inside else moved  # XLA reports none for GPUs
         sent = sum(size for _, size in found) * 2 * (n - 1) / n
         parts = {"computing": flops / n / peak.flops, "memory": moved / peak.memory, "links": sent / peak.links}
         assumed = (
             f"{peak.flops / 1e12:.1f} TFLOP/s, {peak.memory / 1e9:.0f} GB/s of memory, {peak.links / 1e9:.0f} GB/s of links "
-            "per device by data sheet; memory traffic from the compiled program, at most"
+            "per device (data sheet); memory traffic is the compiled program's upper bound"
         )
     floor = max(parts["computing"], parts.get("memory", 0.0)) + parts.get("links", 0.0)
     best = parts["computing"] + parts.get("links", 0.0)
@@ -282,10 +282,10 @@ def largest_batch(config: ConfigDict, topology: str = "") -> str:
 
 
 def seconds_per_step(config: ConfigDict, directory: str = "", steps: int = MEASURED) -> float | None:
-    """The median over `steps` steps of the training that a config describes, in a temporary workdir below `directory`.
+    """The median time of `steps` steps of the config's training, run in a temporary workdir below `directory`.
 
-    Evaluations and checkpoints are not measured. None after SIGTERM: the first steps, which compile, would be the median. Raises
-    InputError as `train` does.
+    Excludes evaluations and checkpoints. None after SIGTERM: the few steps done would be the ones that compile. Raises InputError
+    as `train` does.
     """
     trial = config.copy_and_resolve_references()
     with trial.unlocked():
@@ -328,8 +328,8 @@ class Bytes(NamedTuple):
 def search_rows(needed: Callable[[int], Bytes | None], limit: float) -> tuple[int, float, int]:
     """(most rows that fit, their bytes, fewest rows tried that do not fit), at most a sixteenth apart; 0 rows if none fit.
 
-    `needed` returns the bytes of a number of rows, or None if they do not fit. Every call is a compilation, so the first
-    size that fits is extrapolated to a guess of the limit: temporaries grow with the rows.
+    `needed` returns the bytes for a number of rows, or None if they do not fit. Every call compiles, so the limit is first
+    extrapolated from one size that fits: temporaries grow with the rows.
     """
     fits, used, fails = 0, 0.0, 0
     trial, guessed = 8, False

@@ -32,9 +32,8 @@ from harp_jax.training.workdir import MetricsLog
 
 log = logging.getLogger(__name__)
 
-# Steps that may be dispatched before the one in progress has ended. Each takes its memory when it is dispatched. One keeps an
-# accelerator busy. On CPU there is none: batches are read in a thread, so there is nothing to gain. `train` also makes steps run in
-# this thread there; where JAX had started before, they do not.
+# Steps dispatched ahead of the one in progress; each allocates its memory when dispatched. One keeps an accelerator busy. A CPU
+# gains nothing, since batches are read in a thread; on CPU `train` also runs steps in this thread, unless JAX had started before.
 AHEAD, AHEAD_ON_CPU = 1, 0
 
 MAX_SKIPPED = 100  # updates skipped for Inf, NaN or a spike before the run stops, over all of it
@@ -45,8 +44,8 @@ class Loop:
     """The training loop. When `interrupted` is set (by SIGTERM), it saves and ends after the current step.
 
     `step`: state, batch → state, metric sums. `rate`: steps done → learning rate. `evaluate`: parameters, step → held-out metrics.
-    `flops`: of a step with full rows; `peak`: FLOP/s of all devices; 0: MFU is not logged. `mirror`: of a workdir in a bucket,
-    to which the metrics up to a checkpoint are sent before it.
+    `flops`: FLOPs of a step with full rows; `peak`: FLOP/s of all devices (0: MFU is not logged). `mirror`: for a workdir in a
+    bucket; sends the metrics before each checkpoint.
     """
 
     config: ConfigDict
@@ -109,24 +108,24 @@ class Loop:
         return last
 
     def _update(self, state: State, batch: dict[str, jax.Array], done: int) -> tuple[State, Metrics]:
-        """One step, after `done` others; the first call compiles it, and raises InputError where it does not fit this machine."""
+        """One step, after `done` steps. The first call compiles it; raises InputError if it does not fit this machine."""
         if isinstance(self.step, jax.stages.Wrapped):
             log.info(
                 "%s: %d steps; compiling the first (seconds for a small encoder, a minute or more for BERT-base)",
                 self.config.stage,
                 self.stage.steps - done,
             )
-            # Compiled now: what stays of a compilation would fragment the heap.
+            # Compile the schedule before the step: leftovers of a later compilation would fragment the heap.
             self.rate(done)
             self.step = self.step.lower(state, batch).compile()
             if self.mesh.devices.flat[0].platform == "cpu":
-                return_free_pages()  # those of the compiler
+                return_free_pages()  # the compiler's
                 check_memory(self.step, state)
         with jax.transfer_guard("disallow"):
             return self.step(state, batch)
 
     def _evaluate(self, step: int, state: State) -> float:
-        """Logs the held-out metrics and at the last step what did not beat its trivial predictor; returns the seconds taken."""
+        """Logs held-out metrics and, at the last step, tasks not better than a trivial predictor; returns the seconds it took."""
         before = time.perf_counter()
         if self.evaluate is not None:
             found = self.evaluate(state["params"], step)
@@ -156,7 +155,7 @@ class Loop:
         out["seconds_per_step"] = elapsed / len(pending)
         out["input_wait"] = waited / elapsed
         if self.peak:
-            # FLOPs spent on padding are useless and do not count.
+            # FLOPs spent on padding do not count.
             out["mfu"] = self.flops * len(pending) * out["fill"] / elapsed / self.peak
         out["skipped"] = float(jax.device_get(state["skipped"]))
         self.metrics.write(step, out)

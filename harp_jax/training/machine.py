@@ -1,7 +1,7 @@
-"""What a step costs and what devices can do: FLOPs against peak rates, for MFU and the dry run, and memory before the first step.
+"""FLOPs of a step and peak rates of devices, for MFU and the dry run; a check of free memory before the first step.
 
-The kernel ends a process that exceeds its memory without a word. The limits are those of the control groups (containers, Slurm,
-systemd), of the process (`ulimit -v`, `ulimit -d`), and the machine's memory; only Linux reports them.
+The kernel kills a process that exceeds its memory without any message. Limits come from control groups (containers, Slurm,
+systemd), the process (`ulimit -v`, `ulimit -d`) and the machine's memory; only Linux reports them.
 """
 
 import functools
@@ -61,7 +61,7 @@ PEAKS: dict[str, Peak] = {
     "NVIDIA L4": Peak(121e12, 300e9, 32e9, 22),
     "NVIDIA GeForce RTX 4090": Peak(165e12, 1008e9, 32e9, 23.5),
 }
-GPU_SHARE = 0.75  # of a GPU's memory, which JAX reserves where XLA_PYTHON_CLIENT_MEM_FRACTION does not say otherwise
+GPU_SHARE = 0.75  # fraction of a GPU's memory that JAX reserves, unless XLA_PYTHON_CLIENT_MEM_FRACTION is set
 
 
 def data_sheet(kind: str) -> Peak | None:
@@ -71,7 +71,7 @@ def data_sheet(kind: str) -> Peak | None:
 
 
 def usable_memory(kind: str) -> float | None:
-    """Bytes of a device that a program may use: JAX reserves a part of a GPU; all of a TPU. None for unknown kinds."""
+    """Bytes of memory that a program may use: all of a TPU's, the part of a GPU's that JAX reserves. None for unknown kinds."""
     peak = data_sheet(kind)
     share = float(os.environ.get("XLA_PYTHON_CLIENT_MEM_FRACTION", GPU_SHARE)) if kind.startswith("NVIDIA") else 1.0
     return peak.gib * 2**30 * share if peak else None
@@ -122,12 +122,12 @@ def gib(size: float) -> str:
 
 
 def tightest(root: Path = Path("/")) -> Limit | None:
-    """The limit of which the least is free; None where the system reports none. `root`: of /proc and /sys."""
+    """The limit with the least free memory; None if the system reports none. `root`: directory that holds proc and sys."""
     return min((*_groups(root), *_process(root)), key=lambda limit: limit.free, default=None)
 
 
 def _groups(root: Path) -> Iterator[Limit]:
-    """Limits of the control group (version 2) of this process and of those around it."""
+    """Limits of this process's control group (version 2) and of its parents."""
     mount = root / "sys/fs/cgroup"
     own = _table(root / "proc/self/cgroup", ":").get("0", ":").removeprefix(":")
     group = mount / own.strip("/")
@@ -136,7 +136,7 @@ def _groups(root: Path) -> Iterator[Limit]:
             break
         total, used = (_number(_read(folder / name)) for name in ("memory.max", "memory.current"))
         if total is not None and used is not None:
-            # Pages of files that were read or written count as used, and are given up before anything fails.
+            # Cached pages of files count as used, but the kernel reclaims them before anything fails.
             kept = _table(folder / "memory.stat", " ")
             files = sum(_number(kept.get(name, "")) or 0 for name in ("inactive_file", "active_file"))
             yield Limit("limit of the control group", total, max(0, total - max(0, used - files)))
@@ -165,13 +165,13 @@ def _read(path: Path) -> str:
 
 
 def _table(path: Path, separator: str) -> dict[str, str]:
-    """The lines "NAME, separator, value" of a file of the kernel; empty where there is none."""
+    """{name: value} from the lines "NAME, separator, value" of a kernel file; empty if the file does not exist."""
     rows = (line.partition(separator) for line in _read(path).splitlines())
     return {name: value.removesuffix("kB").strip() for name, _, value in rows}
 
 
 def _number(text: str) -> int | None:
-    """None for "max" and for anything else that is no number."""
+    """The number; None for "max" and anything else that is not a number."""
     return int(text) if text.strip().isascii() and text.strip().isdigit() else None
 
 
@@ -182,9 +182,9 @@ def size_of(tree: Any) -> int:
 
 
 def check_memory(program: jax.stages.Compiled, state: Any, free: Limit | None = None) -> None:
-    """Logs what a step needs and what is free on this machine. Raises InputError if a single step does not fit.
+    """Logs the memory that a step needs and how much is free on this machine. Raises InputError if a single step does not fit.
 
-    For CPUs: accelerators have memory of their own, whose shortage XLA reports. `state` is already allocated; saving a
+    For CPUs only: accelerators have their own memory, and XLA reports when it runs out. `state` is already allocated; saving a
     checkpoint copies it. One step runs at a time (`loop.AHEAD_ON_CPU`).
     """
     found = program.memory_analysis()
@@ -198,4 +198,4 @@ def check_memory(program: jax.stages.Compiled, state: Any, free: Limit | None = 
     if step > free.free:
         raise InputError(f"a step needs {gib(step)} of memory, but {free}; {advice}")
     if step + kept > free.free:
-        log.warning("memory may run out: a step and a checkpoint need %s, %s; %s", gib(step + kept), free, advice)
+        log.warning("memory may run out: a step and a checkpoint need %s, but %s; %s", gib(step + kept), free, advice)

@@ -1,6 +1,6 @@
-"""What a compiled step consists of, read from XLA's text: matrix products by type, kernels, collectives, data that is only moved.
+"""Contents of a compiled step, parsed from XLA's text: matrix products by type, kernels, collectives, data movement.
 
-Sizes and counts are of one device. What a loop over microbatches executes appears once in the text and is counted `loops` times.
+Sizes and counts are for one device. The body of a loop over microbatches appears once in the text and is counted `loops` times.
 """
 
 import math
@@ -12,8 +12,8 @@ COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "coll
 FREE = {"parameter", "constant", "get-tuple-element", "tuple", "bitcast", "after-all", "partition-id"}  # no kernel
 CALLS = {"while", "call", "conditional"}  # run other computations
 MOVES = {"copy", "transpose"}
-HARMLESS = FREE | {"reshape", "convert", "broadcast", "slice"}  # beside a transpose, in a fusion that computes nothing
-LARGE = 1 << 20  # bytes of a transpose or copy that is reported
+HARMLESS = FREE | {"reshape", "convert", "broadcast", "slice"}  # allowed in a fusion that only moves data
+LARGE = 1 << 20  # bytes; smaller transposes and copies are not reported
 _BYTES = {"64": 8, "32": 4, "16": 2, "8": 1}
 
 
@@ -38,7 +38,7 @@ class Instruction(NamedTuple):
 
     @property
     def source(self) -> str:
-        """Where in the model it comes from, such as layer_0/mlp/up/dot_general."""
+        """Its place in the model, such as layer_0/mlp/up/dot_general."""
         found = re.search(r'op_name="([^"]*)"', self.rest)
         return (
             re.sub(r"jit\(\w+\)/|transpose\((.*?)\)/|jvp\([\w.]*\)+/|Ranker\.\w+/", "", found[1])
@@ -48,7 +48,7 @@ class Instruction(NamedTuple):
 
 
 class Product(NamedTuple):
-    """A matrix product, or an attention kernel: its FLOPs, the widest type of its factors, its source, and who computes it."""
+    """A matrix product or attention kernel: its FLOPs, the widest type of its factors, its place in the model, its library."""
 
     flops: float
     dtype: str
@@ -66,12 +66,12 @@ class Contents(NamedTuple):
     attention: tuple[int, int]  # calls of cuDNN, forward and backward
 
     def flops(self, *dtypes: str) -> float:
-        """FLOPs of the products of these types; of all without any."""
+        """FLOPs of the products with these types (default: all)."""
         return sum(p.flops for p in self.products if not dtypes or p.dtype in dtypes)
 
 
 def contents(hlo: str, loops: int = 1) -> Contents:
-    """What the ENTRY computation of a compiled GPU program executes, and the loops it calls."""
+    """The contents of a compiled GPU program: its ENTRY computation and the loops that this calls."""
     computations = _parse(hlo)
     products, moves, kernels, traffic, attention = [], [], 0, 0, [0, 0]
     for name, times in _executed(computations, loops):
@@ -109,7 +109,7 @@ def collectives(hlo: str, loops: int = 1) -> list[tuple[str, int]]:
 
 
 def size(shape: str) -> int:
-    """Bytes of a shape as XLA writes it, of all parts of a tuple together."""
+    """Bytes of a shape in XLA's notation; for a tuple, the sum of its parts."""
     return sum(
         _BYTES.get(bits or "8", 4) * math.prod(_numbers(dims))
         for bits, dims in re.findall(r"\b(?:pred|[a-z]+(\d+)\w*)\[([\d,]*)\]", shape)
@@ -133,7 +133,7 @@ def _parse(hlo: str) -> dict[str, list[Instruction]]:
 
 
 def _executed(computations: dict[str, list[Instruction]], loops: int) -> Iterator[tuple[str, int]]:
-    """(computation, how often) of the program and all that it calls, without the insides of fusions."""
+    """(computation, number of executions) for the program and everything it calls, except the bodies of fusions."""
     waiting = [("ENTRY", 1)]
     while waiting:
         name, times = waiting.pop()
@@ -146,7 +146,7 @@ def _executed(computations: dict[str, list[Instruction]], loops: int) -> Iterato
 
 
 def _product(line: Instruction, shapes: dict[str, str]) -> Product | None:
-    """The product that an instruction is, if it is one; `shapes`: of the instructions around it."""
+    """The instruction as a product, or None if it is not one. `shapes`: shapes of the instructions around it, by name."""
     first, second = ([shapes.get(operand, "") for operand in line.operands] + ["", ""])[:2]
     dtypes = {shape.partition("[")[0] for shape in (first, second)}
     dtype = "f64" if "f64" in dtypes else "f32" if "f32" in dtypes else min(dtypes)
@@ -166,7 +166,7 @@ def _product(line: Instruction, shapes: dict[str, str]) -> Product | None:
 
 
 def _dimensions(shape: str) -> list[int]:
-    """Of an array, or of the first one of a tuple."""
+    """The dimensions of an array, or of the first array in a tuple."""
     found = re.search(r"\[([\d,]*)\]", shape)
     return _numbers(found[1]) if found else []
 

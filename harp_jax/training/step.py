@@ -12,7 +12,7 @@ from harp_jax.objectives.objective import Batch, Metrics, Objective
 # params, opt_state, step (int32), skipped (int32), loss: running {mean, variance, seen: number of steps}.
 State = dict[str, Any]
 
-# Steps in the running mean of the loss; no spike test before.
+# Steps in the running mean of the loss; there is no spike test before this many.
 LOSS_WINDOW = 200
 
 
@@ -92,8 +92,8 @@ def gradients(
 def spikes(loss: jax.Array, running: dict[str, jax.Array], deviations: float) -> jax.Array:
     """Whether a loss is more than `deviations` standard deviations above the running mean; always false for 0.
 
-    A loss below 1, that of a hinge before any training, is no divergence: where most batches have none left, a single wrong pair
-    is many deviations above.
+    A loss below 1 (a hinge loss before training) is not a spike: once most batches have zero loss, a single wrong pair is many
+    deviations above the mean.
     """
     if not deviations:
         return jnp.zeros((), bool)
@@ -102,7 +102,7 @@ def spikes(loss: jax.Array, running: dict[str, jax.Array], deviations: float) ->
 
 
 def update_running_loss(loss: jax.Array, running: dict[str, jax.Array]) -> dict[str, jax.Array]:
-    """Running mean and variance with one more loss: over all steps first, then exponential over LOSS_WINDOW steps."""
+    """Adds a loss to the running mean and variance: over all steps at first, then exponential over LOSS_WINDOW steps."""
     weight = 1.0 / jnp.minimum(running["seen"] + 1, LOSS_WINDOW)
     delta = loss - running["mean"]
     variance = (1 - weight) * (running["variance"] + weight * delta * delta)

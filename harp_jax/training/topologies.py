@@ -1,9 +1,9 @@
-"""Devices that are not attached, for which a step can be compiled: TPUs by libtpu, NVIDIA GPUs by JAX's CUDA plugin.
+"""Describes devices that are not attached, to compile a step for them: TPUs with libtpu, NVIDIA GPUs with JAX's CUDA plugin.
 
-"v3:2x2", "v4:2x2x1", "v5e:2x4": TPU topologies as libtpu names them. "h100", "h100:8", "a100-40:4": GPUs of the table below and
-how many; more than eight are machines of eight. The packages may lie outside the environment: HARP_LIBTPU and HARP_CUDA name
-directories into which they were installed (`make .venv/libtpu .venv/cuda`), since an installed libtpu slows every import of jax.
-`harp train` adds them to the path; elsewhere PYTHONPATH must name them, because JAX looks for cuDNN when it is imported.
+"v3:2x2", "v4:2x2x1", "v5e:2x4": TPU topologies as libtpu names them. "h100", "h100:8", "a100-40:4": GPUs from the table below and
+their number; more than eight are spread over machines of eight. An installed libtpu slows every import of jax, so the packages may
+be outside the environment: HARP_LIBTPU and HARP_CUDA name their directories (`make .venv/libtpu .venv/cuda`). `harp train` adds
+them to the path; elsewhere add them to PYTHONPATH, because JAX looks for cuDNN when it is imported.
 """
 
 import os
@@ -16,12 +16,12 @@ import jax
 from harp_jax.base.errors import InputError
 
 HOST = 8  # GPUs in a machine
-# Tuning kernels means running them; without it XLA takes its defaults.
+# Autotuning needs the device, to run kernels on it. Without it XLA uses its defaults.
 NOT_TUNED: dict[str, str | bool] = {"xla_gpu_autotune_level": "0"}
 
 
 class Gpu(NamedTuple):
-    """What XLA must know of a GPU to compile for it: NVIDIA's data sheets, and compute capability tables."""
+    """What XLA needs to know to compile for a GPU, from NVIDIA's data sheets and compute capability tables."""
 
     name: str  # as the driver reports it
     capability: tuple[int, int]
@@ -30,9 +30,9 @@ class Gpu(NamedTuple):
     bandwidth: float  # bytes/s
     l2: int  # bytes of cache
     ghz: float
-    shared: int  # bytes of shared memory a core, of which a block may have 1 KiB less
-    threads: int = 2048  # resident on a core
-    fpus: int = 128  # float32 units a core
+    shared: int  # bytes of shared memory per core; a block may use 1 KiB less
+    threads: int = 2048  # resident per core
+    fpus: int = 128  # float32 units per core
 
 
 GPUS = {
@@ -63,12 +63,12 @@ def topology_devices(topology: str) -> list[jax.Device]:
 
 
 def compiler_options(device: jax.Device) -> dict[str, str | bool]:
-    """What the compiler must be told for a device that is not attached."""
+    """Compiler options for a device that is not attached; none for an attached one."""
     return NOT_TUNED if device.platform == "gpu" and jax.local_devices()[0].platform != "gpu" else {}
 
 
 def _gpus(gpu: Gpu, count: int) -> list[jax.Device]:
-    # A local GPU's client would be asked for the topology, and does not know others.
+    # Otherwise JAX would ask the client of a local GPU, which knows no other topology.
     jax.config.update("jax_platforms", "cpu")
     shape = f"1x{max(1, count // HOST)}x{min(count, HOST)}"
     return _described(
@@ -99,7 +99,7 @@ def _tpus(topology: str) -> list[jax.Device]:
     found = _described("HARP_LIBTPU", "tpu", lambda get: get(topology, platform="tpu"))
     if found[0].device_kind.startswith(("TPU v2", "TPU v3")):
         return found
-    # From v4 on the two cores of a chip are one device; the topology lists both, but JAX cannot make a mesh of the second.
+    # From v4 on, the two cores of a chip are one device; the topology lists both, but JAX cannot use the second in a mesh.
     return [device for device in found if device.core_on_chip == 0]  # type: ignore[attr-defined]
 
 

@@ -42,10 +42,10 @@ STAGES: dict[str, Callable[..., Stage]] = {
 }
 JUDGED = ("docs", "queries", "qrels", "candidates")
 REQUIRED = {"pretrain": ("data",), "finetune": JUDGED, "coarse_tune": ("docs", "clicks"), "neural_ir": JUDGED}
-OPTIONAL = ("init", "tokenizer", "vectors", "folds", "train_queries", "teacher")  # read where they are set
+OPTIONAL = ("init", "tokenizer", "vectors", "folds", "train_queries", "teacher")  # checked if set
 CLIP_NORM = 1.0
-# Of matrix products: cuBLASLt's add the bias as they write, and its kernels need not be tuned for a minute. BERT-base's step on an
-# H200 has .95 of the kernel time.
+# Compute matrix products with cuBLASLt: it adds the bias in the same kernel and needs no minute of autotuning. On an H200, kernels
+# of BERT-base's step then take .95 of the time.
 NO_TRITON = {"xla_gpu_enable_triton_gemm": False}
 
 Evaluate = Callable[[dict, int], dict[str, float]]  # parameters, step → held-out metrics
@@ -68,8 +68,8 @@ def train(
         check_inputs(config)
     keep_compiled()
     # On CPU the loop waits for each step (`loop.AHEAD_ON_CPU`), but a step's results may be ready before its memory is free: MiniLM
-    # with 18 rows of 256 went from 2.9 to 4.1 GB after some 45 steps. With this setting steps run in the caller's thread, which has
-    # given the memory back. No effect once JAX's backend has started.
+    # with 18 rows of 256 went from 2.9 to 4.1 GB after some 45 steps. With this setting a step runs in the caller's thread and has
+    # freed its memory when it returns. No effect once JAX's backend has started.
     jax.config.update("jax_cpu_enable_async_dispatch", False)
     with contextlib.ExitStack() as cleanup:
         cleanup.enter_context(disk_full_as_input_error(workdir))
@@ -111,7 +111,7 @@ def _train(
         sharding.meet(mesh)
     stage = STAGES[config.stage](config) if stage is None else stage
     shape = padded(stage.shape)
-    home = workdir  # of checkpoints; in a bucket all other files of a run are in a local directory
+    home = workdir  # for checkpoints; if it is in a bucket, all other files of the run are in a local directory
     mirror = bucket.Mirror(workdir) if bucket.is_bucket(workdir) else None
     if mirror is not None:
         cleanup.callback(mirror.close)
@@ -163,7 +163,7 @@ def _train(
 
 
 def with_mlm_head(config: ConfigDict, workdir: str, stage: Stage, devices: list[jax.Device] | None) -> Stage | None:
-    """The stage, whose MLM head is trained in WORKDIR/mlm_head first if `init` has none; None if that was interrupted."""
+    """The stage, after training an MLM head in WORKDIR/mlm_head if `init` has none; None if that was interrupted."""
     if not pretrain.head_is_due(config, stage):
         return stage
     directory = os.path.join(workdir, pretrain.HEAD_DIRECTORY)
@@ -175,7 +175,7 @@ def with_mlm_head(config: ConfigDict, workdir: str, stage: Stage, devices: list[
 
 
 def last_logged(workdir: str) -> dict[str, float]:
-    """The last training metrics in a workdir's log; empty where nothing was logged."""
+    """The last training metrics in a workdir's log; empty if nothing was logged."""
     rows = [row for row in read_metrics(workdir) if row["split"] == "train"]
     return {name: value for name, value in rows[-1].items() if name not in ("step", "split")} if rows else {}
 
@@ -220,7 +220,7 @@ def make_evaluate(
 
     def evaluate(params: dict, step: int) -> dict[str, float]:
         sums = add([jax.device_get(compute(params, sharding.put(b, mesh))) for b in fixed])
-        # A stream repeats its records: a pair that is evaluated twice tells no more than once.
+        # The stream repeats its records, and a pair that is evaluated twice counts once.
         counts = {f"{task}_pairs": min(sums.get(f"pairs/{task}", 0.0), sizes[task]) for task in stage.trivial}
         return summarise(sums, stage.tasks) | counts
 
@@ -228,7 +228,7 @@ def make_evaluate(
 
 
 def whole(params: dict) -> dict:
-    """Parameters that one host can read: `mesh.fsdp` and `mesh.model` may leave it a part. Every process calls this."""
+    """All parameters on each host, which may hold only a part (`mesh.fsdp`, `mesh.model`). Every process must call this."""
     if jax.process_count() == 1:
         return params
     from jax.experimental import multihost_utils

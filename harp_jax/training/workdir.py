@@ -24,7 +24,7 @@ from harp_jax.config import flattened
 from harp_jax.input.records import MANIFEST
 from harp_jax.training.stages.stage import Stage
 
-WHOLE, END = 256 << 20, 1 << 20  # bytes: larger inputs are told apart by their size and ends
+WHOLE, END = 256 << 20, 1 << 20  # bytes: for files above WHOLE, only the size and END bytes at both ends are compared
 INPUTS = "inputs"  # in config.json: what `inputs_of` returned, and the tokenizer's digest
 # Config fields that may change when a run resumes.
 FREE_TO_CHANGE = {"log_every", "checkpoint_every", "eval_every", "eval_batches", "mesh", "workers"}
@@ -76,10 +76,9 @@ def claim_workdir(workdir: str, config: ConfigDict, stage: Stage) -> IO | None:
 
 
 def inputs_of(config: ConfigDict) -> list[list[str]]:
-    """[path, content] of what a run reads.
+    """[path, digest] of every input of a run.
 
-    Content is a digest: of a generation job that of its manifest, which has those of the shards; of documents and clicks of
-    many gigabytes that of their ends, and the size.
+    For a generation job it is the manifest's, which has those of the shards; for documents and clicks see `large_content`.
     """
     manifests = [os.path.join(directory, MANIFEST) for directory in config.get("data", ())]
     small = [config.get(name, "") for name in ("queries", "qrels", "candidates", "folds", "train_queries", "teacher")]
@@ -90,7 +89,7 @@ def inputs_of(config: ConfigDict) -> list[list[str]]:
 
 
 def large_content(path: str) -> str:
-    """The digest of a file up to WHOLE bytes; of a larger one that of its first and last megabyte, and its size."""
+    """The digest of a file; above WHOLE bytes, its size and the digest of its first and last megabyte."""
     size = os.path.getsize(path)
     if size <= WHOLE:
         return files.sha256_file(path)
@@ -116,7 +115,7 @@ def disk_full_as_input_error(workdir: str) -> Iterator[None]:
 
 
 def _newest_checkpoint(workdir: str) -> int:
-    """Its step, or 0 where there is none."""
+    """The step of the newest checkpoint, or 0 if there is none."""
     return max(Checkpoints(workdir).steps(), default=0) if os.path.isdir(os.path.join(workdir, "checkpoints")) else 0
 
 

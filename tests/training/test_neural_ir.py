@@ -261,7 +261,7 @@ def test_a_vocabulary_of_other_texts_is_refused_or_warned_of(planted, trained, t
     assert "words of the" not in caplog.text
     neural_ir_stage(neural_config(planted, "knrm", tokenizer=str(tmp_path / "thin")))
     for what in ("training queries", "documents to train on"):
-        assert f"% of the words of the {what} are in the vocabulary; is it of this collection?" in caplog.text
+        assert f"% of the words of the {what} are in the vocabulary; was it made from this collection?" in caplog.text
     text = (planted / "docs.tsv").read_text().splitlines()
     (tmp_path / "docs.tsv").write_text("".join(line.split("\t")[0] + "\tzeta eta\n" for line in text))
     with pytest.raises(InputError, match=r"^0\.0% of the words of the documents .* re-rank the collection that"):

@@ -85,7 +85,7 @@ class Index:
         self.idf = idf(counts, self.rows)
         self.lengths = counts.lengths[self.rows]
         places, owner = counts.rows(self.rows)
-        # Sorted by word, and by document within it.
+        # Sorted by word, then by document.
         order = np.argsort(counts.terms[places], kind="stable")
         self._terms, self._tf = counts.terms[places][order], counts.tf[places][order]
         self._owner = owner[order].astype(np.int32)
@@ -109,7 +109,7 @@ class Index:
         return scores
 
     def scores(self, query: Sequence[Word]) -> tuple[np.ndarray, np.ndarray]:
-        """As `lexical.Model`, but stems that count as one there are several words here; without documents of score 0 or less."""
+        """As `lexical.Model`, but stems that it counts as one word are separate words; leaves out documents of score 0 or less."""
         terms, tf = np.unique(np.hstack(query).astype(np.int64), return_counts=True)
         scores = self.similarities(terms, tf)
         return scores, scores > 0

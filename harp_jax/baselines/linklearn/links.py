@@ -95,7 +95,7 @@ def read_graph(paths: tuple[str, ...], redirects: tuple[str, ...] = (), language
 
 
 def _numbered(paths: tuple[str, ...]) -> Iterator[tuple[int, str, int, str]]:
-    """(number of the entry of `paths`, file, line number, line), blank lines left out."""
+    """(index in `paths`, file, line number, line), without blank lines."""
     for number, entry in enumerate(paths):
         for path in expand((entry,)):
             for line_number, line in lines(path):
@@ -123,7 +123,7 @@ def _document(line: str, where: str) -> tuple[str, str, str, list[str]]:
 
 
 class Side:
-    """Some of the documents with the links among them: the training or the validation side."""
+    """The training or the validation documents, with the links among them."""
 
     def __init__(self, graph: Graph, documents: np.ndarray) -> None:
         self.graph, self.documents = graph, documents
@@ -166,7 +166,7 @@ class Side:
         """(d [n], l⁺ [n], l⁻ [n, negatives]): d uniform over documents with links, l⁺ uniform over L(d), l⁻ not in L(d)
         and not of d's article.
 
-        A negative is of the positive's source; otherwise length and style would separate them. `negatives_from` is "uniform"
+        A negative has the source of its positive; otherwise length and style would separate them. `negatives_from` is "uniform"
         over the source's documents, or "linked": in proportion to links, so that popularity is not informative. A document
         that is linked with nearly all others is replaced by another; InputError if none is left.
         """
@@ -220,7 +220,7 @@ def split(graph: Graph, fraction: float, seed: int) -> tuple[Side, Side]:
 
 @dataclass(frozen=True)
 class Shared:
-    """Words that the texts of pairs (a, b) share: of pair `pair[i]`, word `term[i]`, with its counts in either."""
+    """Words shared by the texts of pairs (a, b): pair `pair[i]` shares the word `term[i]`, with its counts in a and b."""
 
     pair: np.ndarray
     term: np.ndarray
@@ -229,7 +229,7 @@ class Shared:
 
 
 def shared_terms(counts: Counts, a: np.ndarray, b: np.ndarray) -> Shared:
-    """The common words of documents a [n] and b [n], merged for all pairs together."""
+    """The common words of documents a [n] and b [n], with all pairs merged in one pass."""
     vocabulary = counts.vocabulary
     places, owners, keys = [], [], []
     for side in (a, b):

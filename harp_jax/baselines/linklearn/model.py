@@ -141,7 +141,7 @@ class Okapi:
 
 
 def tuned(value: Callable[[Okapi], float]) -> tuple[Okapi, float]:
-    """The best of the grid by `value` (larger is better, ties: first), and its value."""
+    """The setting of the grid with the largest `value` (ties: first), and its value."""
     grid = [Okapi(k, b) for k, b in itertools.product(K_GRID, B_GRID)]
     values = [value(okapi) for okapi in progress(grid, total=len(grid), unit="settings", desc="Okapi")]
     best = int(np.argmax(values))
@@ -155,7 +155,7 @@ def at_the_edge(okapi: Okapi) -> list[str]:
 
 
 def load(workdir: str, okapi: bool = False) -> Weighting:
-    """The LinkLearn of a workdir of `train`, or the Okapi that was tuned on the same task.
+    """The LinkLearn model of a workdir of `train`, or with `okapi` the Okapi tuned on the same task.
 
     Raises InputError if there is none, or if the file was changed since it was written.
     """

@@ -1,13 +1,13 @@
 """Trains LinkLearn on hyperlinks.
 
 Stochastic descent of the constraints' cost with early stopping on the artificial retrieval task: each validation
-document is a query, the documents linked with it are relevant. Tuned Okapi is measured on the same task, and Ranking SVM if
-the config says so. Writes model.json (for `harp linklearn-rank`) and metrics.jsonl. One process; a killed run starts again.
+document is a query, the documents linked with it are relevant. Tuned Okapi, and Ranking SVM if configured, are measured on the
+same task. Writes model.json (for `harp linklearn-rank`) and metrics.jsonl. One process; a killed run starts over.
 
 The paper's cost is a sum over documents and all their constraints (Eq. 6 and 7),
 Σ_d Σ_{l⁺ ∈ L(d)} Σ_{l⁻ ∉ L(d)} |1 - sim(d, l⁺) + sim(d, l⁻)|₊, in which a document counts in proportion to its links. Here a step
-draws documents uniformly, and of each one linked and `negatives` unlinked documents, so that the sum of the documents' means is
-minimised, Σ_d 1 / (|L(d)|·|L̄(d)|) Σ Σ |…|₊: every document counts alike, and hubs do not decide.
+draws documents uniformly, and for each one linked and `negatives` unlinked documents. This minimises the sum of the documents'
+means, Σ_d 1 / (|L(d)|·|L̄(d)|) Σ Σ |…|₊: all documents count equally, and hubs do not dominate.
 """
 
 import json
@@ -40,13 +40,13 @@ BATCH = 32  # documents d per step, each with one linked document and `negatives
 PATIENCE = 8  # stop after this many evaluations without improvement
 TRAINED_ON = 0.5  # share of the documents; links between training and held-out documents are dropped
 EVAL_QUERIES = 150  # held-out documents whose links are ranked
-EVAL_DOCUMENTS = 20_000  # held-out documents that are ranked, at most
+EVAL_DOCUMENTS = 20_000  # maximum number of held-out documents to rank
 
 
 class Task:
     """The artificial retrieval task on one side: documents as queries, their linked documents relevant.
 
-    Queries and distractors are sampled; a query's candidates are the documents of the sources of its relevant ones, except
+    Queries and distractors are sampled; a query's candidates are the documents from the same sources as its relevant ones, except
     those of its own article.
     """
 
@@ -81,7 +81,7 @@ class Task:
 
 @dataclass
 class Trainer:
-    """The cost of drawn constraints and its descent. `pair_loss` is "hinge" (Eq. 7) or "logistic" (RankNet, Eq. 9, p = 1)."""
+    """Minimises the cost of sampled constraints. `pair_loss` is "hinge" (Eq. 7) or "logistic" (RankNet, Eq. 9, p = 1)."""
 
     side: Side
     config: ConfigDict
@@ -104,7 +104,7 @@ class Trainer:
         return f.LinkLearn(jax.tree.map(np.asarray, jax.device_get(self.params)), self.scale)
 
     def step(self) -> tuple[jax.Array, jax.Array]:
-        """One update; (loss, share of satisfied constraints), not blocked on."""
+        """One update; returns (loss, share of satisfied constraints) without waiting for them."""
         batch = self.batch()
         self.params, self.opt_state, loss, right = self._step(self.params, self.opt_state, batch)
         return loss, right
@@ -116,7 +116,7 @@ class Trainer:
         a = np.repeat(d, 1 + c.negatives)
         b = np.concatenate([positive[:, None], negative], axis=1).reshape(-1)
         shared = shared_terms(counts, a, b)
-        # A few static shapes: the next power of two.
+        # Padded to the next power of two, for few static shapes.
         room = 1 << max(10, int(len(shared.pair) - 1).bit_length())
         scaled = f.LinkLearn({}, self.scale).scaled
         words = {
@@ -188,7 +188,7 @@ def finished(config: ConfigDict, workdir: str) -> dict[str, Any] | None:
 
 
 def descend(trainer: Trainer, task: Task, config: ConfigDict, metrics: MetricsLog) -> dict[str, Any]:
-    """Descends until average precision has not risen for PATIENCE evaluations; the best model and its figures.
+    """Trains until average precision has not risen for PATIENCE evaluations; returns the best model and its figures.
 
     Raises InputError at the first evaluation with a loss or a parameter that is not finite.
     """
@@ -200,7 +200,7 @@ def descend(trainer: Trainer, task: Task, config: ConfigDict, metrics: MetricsLo
             if number % config.eval_every == 0 or number == config.steps:
                 model = trainer.model
                 sums = np.mean(jax.device_get(pending), axis=0) if pending else np.zeros(2)
-                # NaN scores would rank the documents in the order of the collection, which can be a good one.
+                # NaN scores would leave the documents in collection order, which can be a good ranking.
                 if not (np.isfinite(sums[0]) and model.finite):
                     raise InputError(
                         f"step {number}: the loss or a parameter is not finite; lower learning_rate={config.learning_rate}"

@@ -3,6 +3,6 @@
 In: word ids of queries and documents (`text.words`).
 Out: scores, and the loss that trains them.
 Imports: corpus, text, input (groups to train on), objectives (the ranking losses), checkpoints.
-Files: `models` (KNRM, Conv-KNRM, DRMM, DUET; the module of a shape), `groups` (batches; do the texts fit the vocabulary?),
-`ranker` (its loss, its files).
+Files: `models` (KNRM, Conv-KNRM, DRMM, DUET; the module of a shape), `groups` (batches; checks that the texts fit
+the vocabulary), `ranker` (the loss, the files).
 """

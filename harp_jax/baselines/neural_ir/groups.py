@@ -1,4 +1,4 @@
-"""Batches of padded groups (a query, its relevant document, negatives) as word ids; do the texts fit the vocabulary?"""
+"""Batches of padded groups (a query, its relevant document, negatives) as word ids; checks that texts fit the vocabulary."""
 
 import dataclasses
 import logging
@@ -15,7 +15,7 @@ from harp_jax.text.words import WordVocabulary
 
 log = logging.getLogger(__name__)
 
-SAMPLE = 500  # texts checked of each kind
+SAMPLE = 500  # texts of each kind to check
 FEW, HALF = 0.05, 0.5  # shares of known words: below FEW training stops, below HALF there is a note
 
 
@@ -27,21 +27,21 @@ class GroupLayout:
     group_size: int
     query_length: int
     document_length: int
-    microbatches: int = 1  # that a step takes of each lane and accumulates
+    microbatches: int = 1  # per lane and step, accumulated
 
     def single(self) -> "GroupLayout":
         """The same without microbatches."""
         return dataclasses.replace(self, microbatches=1)
 
     def plan(self, lengths: list[tuple[int, ...]]) -> Iterator[list[Placement]]:
-        """So many groups a batch, in order; the last batch of a window may have fewer."""
+        """`groups` groups per batch, in order; the last batch of a window may have fewer."""
         for start in range(0, len(lengths), self.groups):
             yield [Placement(i, ()) for i in range(start, min(start + self.groups, len(lengths)))]
 
     def fill(self, groups: list[Group], placements: list[Placement], lane: int) -> dict[str, np.ndarray]:
         """query [groups, Lq], tokens [groups·size, Ld] int32: documents, the relevant one first; present [groups, size] bool.
 
-        With several microbatches all arrays have them as their first axis (`lanes.Batches` stacks them).
+        With several microbatches, they are the first axis of all arrays (`lanes.Batches` stacks them).
         """
         query = np.zeros((self.groups, self.query_length), np.int32)
         documents = np.zeros((self.groups, self.group_size, self.document_length), np.int32)
@@ -71,7 +71,7 @@ class GroupReader(RankingReader):
 def check_words(words: WordVocabulary, data: RankingData, length: int) -> None:
     """Warns if the vocabulary has less than half of the words of the training texts; InputError if it has almost none."""
     queries = dict.fromkeys(qid for qid, _ in data.units)
-    # A relevant document and a candidate of each query: candidates of one query alone are much alike.
+    # The relevant documents and a candidate of each query, because the candidates of one query are similar.
     docids = (docid for qid, positive in data.units for docid in (positive, data.candidates[qid].docids[0]))
     texts = {
         "training queries": (data.queries[qid] for qid in queries),
@@ -85,7 +85,7 @@ def check_words(words: WordVocabulary, data: RankingData, length: int) -> None:
 def known_words(
     words: WordVocabulary, texts: Mapping[str, Iterable[str]], limit: int, least: float, remedy: str
 ) -> list[str]:
-    """A note on each kind of texts (by name) with less than HALF of its words in the vocabulary.
+    """A note for each kind of texts (by name) with less than HALF of its words in the vocabulary.
 
     Counts the first `limit` words of the first SAMPLE texts. Raises InputError if none are in the vocabulary, or less than
     `least`: unknown words all have id 0, so documents would score the same.
@@ -101,6 +101,6 @@ def known_words(
             )
         if known < HALF:
             notes.append(
-                f"only {known:.0%} of the words of the {what} are in the vocabulary; is it of this collection?"
+                f"only {known:.0%} of the words of the {what} are in the vocabulary; was it made from this collection?"
             )
     return notes

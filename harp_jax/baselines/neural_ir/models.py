@@ -1,8 +1,8 @@
 """The four rankers as Linen modules: KNRM, Conv-KNRM, DRMM and DUET.
 
-All have one signature: query [B, Lq] int32, document [B, Ld] int32, `WordTables`, → scores [B] float32. Id 0 is "no word" (padding,
-or a word outside the vocabulary): it matches nothing, and more of it changes no score. The last tanh of KNRM, Conv-KNRM and DUET
-is left out: it changes no order, and saturated scores would tie.
+All have the same signature: query [B, Lq] int32, document [B, Ld] int32, `WordTables` → scores [B] float32. Id 0 is "no word"
+(padding, or a word outside the vocabulary): it matches nothing, and more padding does not change a score. The last tanh of KNRM,
+Conv-KNRM and DUET is left out: it does not change the ranking, and saturated scores would tie.
 """
 
 from collections import Counter
@@ -17,10 +17,10 @@ import numpy as np
 from harp_jax.text.words import WordVocabulary
 
 HIDDEN = 5  # units of DRMM's middle layer, as in the paper
-FLOOR = 1e-10  # of KNRM's K before the logarithm: a word that matches nothing
-SCALE = 0.01  # of KNRM's logarithms, as in the authors' code: their sums reach hundreds
+FLOOR = 1e-10  # minimum of KNRM's K before the logarithm, for words that match nothing
+SCALE = 0.01  # factor of KNRM's logarithms, as in the authors' code: their sums reach hundreds
 LONGEST_GRAPH = 5
-CHARACTERS = 20  # of a word whose n-graphs are counted
+CHARACTERS = 20  # n-graphs are taken from this many first characters of a word
 
 
 @dataclass(frozen=True)
@@ -28,18 +28,18 @@ class NeuralConfig:
     """The shape of a neural ranker; each model reads what it needs."""
 
     name: str
-    vocab_size: int  # rows of word vectors, the one of id 0 included
+    vocab_size: int  # rows of word vectors, including id 0
     dimension: int = 100  # of word vectors (all but DUET)
     query_length: int = 20  # words; longer queries are truncated
     document_length: int = 300  # words
-    train_vectors: bool = True  # KNRM, Conv-KNRM; DRMM's histogram has no gradient, its vectors stay
-    bins: int = 30  # DRMM, the one of exact matches included
-    kernels: int = 11  # KNRM, Conv-KNRM, the one of exact matches included
+    train_vectors: bool = True  # KNRM, Conv-KNRM; DRMM's histogram has no gradient, so its vectors do not change
+    bins: int = 30  # DRMM, including the one for exact matches
+    kernels: int = 11  # KNRM, Conv-KNRM, including the one for exact matches
     ngrams: int = 3  # Conv-KNRM: n-grams of 1 … ngrams words
     filters: int = 128  # Conv-KNRM, DUET
-    hidden: int = 300  # DUET: of its dense layers
-    pool: int = 100  # DUET: words of a window of the document's max-pooling
-    graphs: int = 2000  # DUET: character n-graphs that are counted
+    hidden: int = 300  # DUET: units of its dense layers
+    pool: int = 100  # DUET: words per window of the document's max-pooling
+    graphs: int = 2000  # DUET: number of character n-graphs
     dropout: float = 0.0  # DUET
     dtype: str = "float32"
 
@@ -64,7 +64,7 @@ def vectors(module: nn.Module, config: NeuralConfig) -> jax.Array:
 
 
 def cosines(a: jax.Array, b: jax.Array) -> jax.Array:
-    """Cosines [B, n, m] of the rows of a [B, n, d] and b [B, m, d]; 0 where a row is zero.
+    """Cosines [B, n, m] of the rows of a [B, n, d] and b [B, m, d]; 0 for a row of zeros.
 
     In full float32: a TPU's bfloat16 product would move exact matches off their kernel, whose width is 0.001.
     """
@@ -101,7 +101,7 @@ class Knrm(nn.Module):
     """KNRM (Xiong et al., SIGIR 2017): Gaussian kernels count soft matches at 11 levels of similarity.
 
     For query word i and kernel k, K_k(M_i) = Σ_j exp(-(M_ij - μ_k)² / 2σ_k²) over the document's words; the features are
-    φ_k = Σ_i log K_k(M_i), the score is linear in them.
+    φ_k = Σ_i log K_k(M_i), and the score is linear in them.
     """
 
     config: NeuralConfig
@@ -126,7 +126,7 @@ def shifted(x: jax.Array, by: int) -> jax.Array:
 class ConvKnrm(nn.Module):
     """Conv-KNRM (Dai et al., WSDM 2018): KNRM's kernels over n-grams, each n of the query with each n of the document.
 
-    The n-gram at word i is relu(W_n · [v_i … v_{i+n-1}] + b_n). N-grams that reach over the end of a text, or hold a word
+    The n-gram at word i is relu(W_n · [v_i … v_{i+n-1}] + b_n). N-grams that reach past the end of a text, or contain a word
     outside the vocabulary, match nothing.
     """
 
@@ -196,13 +196,13 @@ class Drmm(nn.Module):
 
 
 def word_graphs(word: str) -> list[str]:
-    """The n-graphs of a word, repetitions kept: "duck" has d, u, c, k, du, uc, ck, duc, uck, duck."""
+    """The n-graphs of a word, with repetitions: "duck" has d, u, c, k, du, uc, ck, duc, uck, duck."""
     word = word[:CHARACTERS]
     return [word[i : i + n] for n in range(1, LONGEST_GRAPH + 1) for i in range(len(word) - n + 1)]
 
 
 def graph_table(words: WordVocabulary, graphs: int) -> np.ndarray:
-    """N-graph ids [V, G] int32 of every word, 0 where a word has fewer; the `graphs` n-graphs in most documents."""
+    """N-graph ids [V, G] int32 of every word, padded with 0; counts only the `graphs` n-graphs that occur in most documents."""
     weight: Counter[str] = Counter()
     for word, documents in zip(words.words, words.frequencies):
         for graph in word_graphs(word):
@@ -219,13 +219,13 @@ def graph_table(words: WordVocabulary, graphs: int) -> np.ndarray:
 class Duet(nn.Module):
     """DUET (Mitra, Diaz and Craswell, WWW 2017), the version of the paper: the sum of a local and a distributed network.
 
-    Local: which document positions hold exactly the query word, a convolution over all positions at once, dense layers.
+    Local: which document positions have exactly the query word, one convolution that spans all positions, dense layers.
     Distributed: words as counts of character n-graphs (1 to 5 characters, the most frequent of the collection), convolutions
     over three words, max-pooling (the whole query; windows of the document), their elementwise product, dense layers. Later
-    variants replace the n-graphs by word vectors; this one does not.
+    variants replace the n-graphs with word vectors; this one does not.
 
     Both networks are tied to positions: texts are truncated or padded to `query_length` and `document_length`. The
-    activations of padding are set to zero. The last tanh is left out: it changes no order of scores, and saturated scores tie.
+    activations of padding are set to zero.
     """
 
     config: NeuralConfig
@@ -264,10 +264,10 @@ class Duet(nn.Module):
         c = self.config
         kernel = self.param(f"{side}_conv", nn.initializers.lecun_normal(in_axis=(0, 1)), (3, c.graphs, c.filters))
         bias = self.param(f"{side}_conv_bias", nn.initializers.zeros, (c.filters,))
-        # Once for every word of the batch, or of the vocabulary where that is smaller.
+        # Computed once per word of the batch, or of the vocabulary if that is smaller.
         whole = len(tables.graphs) < ids.size
         graphs = jnp.asarray(tables.graphs)[jnp.arange(len(tables.graphs)) if whole else ids.reshape(-1)]
-        # One row of counts a word, made by scattering: the product with the kernel is then dense.
+        # One row of counts per word, made by scattering, so that the product with the kernel is dense.
         counts = jnp.zeros((len(graphs), c.graphs + 1)).at[jnp.arange(len(graphs))[:, None], graphs].add(1.0)[:, 1:]
         taps = jnp.einsum("wg,kgf->kwf", counts, kernel)
         taps = taps[:, ids] if whole else taps.reshape(3, *ids.shape, c.filters)
@@ -287,8 +287,8 @@ class Duet(nn.Module):
 def sliding_max(x: jax.Array, window: int) -> jax.Array:
     """Maxima [B, L - window + 1, F] of all windows along axis 1 of x [B, L, F].
 
-    Windows of 2, 4, 8, … positions from each other, then two that cover the rest: on CPU the gradient of XLA's own pooling
-    goes through every position of every window.
+    Builds windows of 2, 4, 8, … positions from pairs of smaller ones, and the last from two that overlap: on CPU the gradient of
+    XLA's own pooling visits every position of every window.
     """
     width = 1
     while 2 * width <= window:
@@ -316,6 +316,6 @@ def init_params(config: NeuralConfig, key: jax.Array) -> dict:
 
 
 def word_tables(shape: NeuralConfig, words: WordVocabulary) -> WordTables:
-    """What the model uses of the words besides their vectors."""
+    """The features of the words that the model uses besides their vectors."""
     graphs = graph_table(words, shape.graphs) if shape.name == "duet" else np.zeros((1, 1), np.int32)
     return WordTables(words.idf, graphs)

@@ -1,4 +1,4 @@
-"""A neural ranker in use: the loss that trains it, its parameters on disk."""
+"""The loss that trains a neural ranker, and its parameters on disk."""
 
 import os
 from collections.abc import Mapping
@@ -69,8 +69,8 @@ def save_selected(directory: str, params: dict[str, Any]) -> None:
 def load_ranker(workdir: str) -> tuple[NeuralConfig, dict[str, Any], WordVocabulary]:
     """Shape, parameters (numpy float32) and vocabulary of a trained neural ranker.
 
-    The parameters are those that the training selected (`recorded.best`), or those of its newest checkpoint, without
-    the rows that sharding added to the word vectors. Raises InputError where there is nothing to load.
+    The parameters are the ones selected in training (`recorded.best`), or else the newest checkpoint's, without the rows that
+    sharding added to the word vectors. Raises InputError if there is nothing to load.
     """
     from safetensors.numpy import load_file
 

@@ -25,8 +25,8 @@ function say(text, failed = false) {
 function showCounts(found) {
   const queries = found.labelled === 1 ? "1 query" : `${found.labelled} queries`;
   $("labels").textContent = found.labels
-    ? `${found.labels} labels of ${queries} in ${found.file}; train on them with harp site --labels=${found.file}`
-    : `Label results as relevant or not: labels go to ${found.file}.`;
+    ? `${found.labels} labels for ${queries} in ${found.file}; train on them with harp site --labels=${found.file}`
+    : `Label results as relevant or not; labels are saved to ${found.file}.`;
 }
 
 function propose() {
@@ -49,7 +49,7 @@ function moved(hit, name) {
   const text = by > 0 ? `▲ ${by}` : by < 0 ? `▼ ${-by}` : "=";
   const node = make("span", "moved " + (by > 0 ? "up" : by < 0 ? "down" : "soft"), text);
   const words = by > 0 ? `up ${by} from` : by < 0 ? `down ${-by} from` : "unchanged at";
-  node.title = `${words} rank ${hit.before} of BM25`;
+  node.title = `${words} BM25 rank ${hit.before}`;
   node.setAttribute("role", "img");
   node.setAttribute("aria-label", node.title);
   return node;
@@ -88,7 +88,7 @@ async function label(docid, level) {
   }
 }
 
-const SCORED = { vectors: "Passage whose vector is nearest: ", "re-ranker": "In the part that the re-ranker read: " };
+const SCORED = { vectors: "Passage with the nearest vector: ", "re-ranker": "From the part that the re-ranker read: " };
 
 function hitItem(hit, about, { name, passage }) {
   const item = make("li", "hit"), top = make("div", "top");
@@ -155,7 +155,7 @@ function show(found) {
   view(names.includes(document.body.dataset.view) ? document.body.dataset.view : names.includes("Recommended") ? "Recommended" : "Both");
   press();
   say(some
-    ? `${found.candidates} candidates, ranked in ${found.seconds.toFixed(2)} s; the best ${found.rankings[0].results.length} are shown`
+    ? `${found.candidates} candidates, ranked in ${found.seconds.toFixed(2)} s; showing the top ${found.rankings[0].results.length}`
     : "No document shares a word with the query.");
 }
 

@@ -1,8 +1,8 @@
 """Coarse-tuning (Keyaki and Keyaki): query-document pair prediction and MLM on clicked pairs, between pre-training and
 fine-tuning; and its control, MLM on the clicked documents alone (continual pre-training).
 
-In half of the pairs the document is replaced (NotPair) by one that was clicked for some query, drawn by clicks, so that a
-document's popularity does not reveal the label. Label and document of a pair are a pure function of (seed, epoch, number).
+In half of the pairs the document is replaced (NotPair) with one clicked for any query, drawn in proportion to clicks, so that
+popularity does not reveal the label. Label and document of a pair are a pure function of (seed, epoch, number).
 """
 
 import math

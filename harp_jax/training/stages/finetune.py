@@ -36,7 +36,7 @@ WITH_DECODER = replace(
 
 
 def finetune_stage(config: ConfigDict, with_data: bool = True, judged: Judged | None = None) -> Stage[EncoderShape]:
-    """Fine-tuning on judged queries, with negatives from the candidates of a run: the config's files, or `judged` in memory.
+    """Fine-tuning on judged queries, with negatives from a run's candidates. Data: the config's files, or `judged` in memory.
 
     Raises InputError for bad config or data.
     """

@@ -25,11 +25,11 @@ log = logging.getLogger(__name__)
 
 TASK = "rank"
 
-# What differs from the defaults of `NeuralConfig`, which are those of the papers. DUET's paper has 300 filters and hidden units for
-# 200 thousand training queries.
+# Changes to the defaults of `NeuralConfig`, which are the papers'. DUET's paper has 300 filters and hidden units, for 200,000
+# training queries.
 SIZES: dict[str, dict[str, Any]] = {"duet": {"filters": 64, "hidden": 64, "dropout": 0.2}}
 
-LANGUAGE = "english"  # of stemmer and stopwords where no vocabulary is given
+LANGUAGE = "english"  # for stemming and stopwords, if no vocabulary is given
 
 
 def neural_ir_stage(config: ConfigDict) -> Stage[NeuralConfig]:
@@ -88,7 +88,7 @@ def neural_ir_stage(config: ConfigDict) -> Stage[NeuralConfig]:
 
 
 def lane_groups(config: ConfigDict) -> int:
-    """Groups of a lane in a microbatch. Raises InputError unless a window is a whole number of batches."""
+    """Groups per lane and microbatch. Raises InputError unless a window is a whole number of batches."""
     groups = max(1, round(config.batch_pairs / config.negatives / config.lanes / config.accumulate))
     whole = groups * config.accumulate
     if config.window % whole:
@@ -111,7 +111,7 @@ def _read_data(
 
 
 def vocabulary(config: ConfigDict) -> WordVocabulary:
-    """The words of `config.tokenizer`, or if it is empty, those of the documents."""
+    """The words of `config.tokenizer`, or of the documents if it is empty."""
     if config.tokenizer:
         return load_words(config.tokenizer)
     texts = Documents.open(config.docs, tuple(config.fields)).texts()

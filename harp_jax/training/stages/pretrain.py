@@ -1,4 +1,4 @@
-"""Pre-training on pair records and on running text, and the MLM head that is trained alone where `init` has none."""
+"""Pre-training on pair records and running text, and training of the MLM head alone if `init` has none."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -72,7 +72,7 @@ def pretrain_stage(config: ConfigDict, with_data: bool = True) -> Stage[EncoderS
 
 
 def _trivial(directories: Sequence[str], tasks: Sequence[str]) -> dict[str, tuple[str, float]]:
-    """The best trivial predictor of each task, of the data where it is best."""
+    """Task → (name, accuracy) of the best trivial predictor in any of the data directories."""
     from harp_jax.input.tfrecords import read_manifest
 
     found: dict[str, tuple[str, float]] = {}
@@ -114,9 +114,9 @@ def _read_data(config: ConfigDict, tokenizer: Tokenizer) -> tuple[Reader, Reader
     return reader, RecordReader(tuple(config.data), tuple(config.tasks), "validation", *common)
 
 
-# MLM's gradient against that of the pairs. A new head on a trained encoder has a large gradient (norm 15 from MiniLM, that of the
-# pairs is .4), and one clip by the global norm scales both: the pairs then learn nothing until the head has caught up. The paper's
-# start, BERT, brings its head along.
+# Why the MLM head is trained first: a new head on a trained encoder has a large gradient (norm 15 on MiniLM; the pairs' is .4), and
+# clipping by the global norm scales both, so the pair tasks learn nothing until the head has caught up. The paper starts from BERT,
+# which has a head.
 HEAD_DIRECTORY = "mlm_head"
 HEAD_RATE = 1e-3  # learning rate of the head alone
 

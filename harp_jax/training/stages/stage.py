@@ -1,4 +1,4 @@
-"""What differs between trainings: the `Stage` record, and the two families of models.
+"""What differs between stages: the `Stage` record, and the two families of models.
 
 Mesh, state, step, loop and checkpoints belong to `training/` and are the same for every stage.
 """
@@ -37,7 +37,7 @@ class Family(Generic[Shape]):
     `save(directory, shape, params, vocabulary, config)` writes the selected parameters (numpy).
     """
 
-    name: str  # under which config.json holds the shape
+    name: str  # key of the shape in config.json
     rules: Callable[[Shape], tuple[tuple[str, P], ...]]
     init_params: Callable[[Shape, jax.Array], dict]
     flops: Callable[[Shape, int, int, int, int], float] | None  # see `cross_encoder.step_flops`; None: not counted
@@ -102,7 +102,7 @@ class Stage(Generic[Shape]):
     steps: int
     start: Callable[[Shape, jax.Array], dict]  # initial parameters (numpy) from a padded shape and a key
     selection: Callable[[Shape, str], Selection] | None = None  # from padded shape and workdir
-    # Task → its best trivial predictor and that one's accuracy (`objectives/objective.py`); empty where unknown.
+    # Task → (best trivial predictor, its accuracy), see `objectives/objective.py`; empty if unknown.
     trivial: Mapping[str, tuple[str, float]] = field(default_factory=dict)
     untrained: tuple[str, ...] = ()  # heads that the checkpoint of `config.init` lacks
     spike: float = 8.0  # skip an update whose loss is this many standard deviations above the running mean; 0: never
