@@ -1,14 +1,14 @@
-"""What a GPU or TPU does with our code, in one table of ten minutes; it needs no files. Run it first on a rented machine.
+"""How fast and exact our code is on a GPU or TPU: one table in ten minutes, without files. Run it first on a rented machine.
 
 python benchmarks/device.py [--small] [--only=step,torch]
 
-1. the pre-training step (BERT-base, 128 pairs in rows of 512) through `train`, from TFRecords where TensorFlow is installed, and
+1. the pre-training step (BERT-base, 128 pairs in rows of 512) through `train`, from TFRecords if TensorFlow is installed, and
 the same step in PyTorch; 2. losses and gradients of every attention implementation against "xla" in float32; 3. scores in float32
-against those of the processor; 4. re-ranking, and sentence-transformers' CrossEncoder; 5. a training killed and resumed; 6. on a
-GPU PyTorch's step again, compiled, which takes minutes.
-Documents are random with the lengths of Wikipedia's passages, parameters are random. Each part is a process of its own, since a
-device belongs to one. `--small`: a few seconds a part on a processor, as the test does. What is not installed is named in its
-row. `--only`: some of the parts, where a command may not take ten minutes.
+against those of the CPU; 4. re-ranking, and sentence-transformers' CrossEncoder; 5. a training run killed and resumed; 6. on a
+GPU, PyTorch's step again, compiled, which takes minutes.
+Documents are random with the lengths of Wikipedia's passages; parameters are random. Each part is a separate process, because
+only one can hold the device. `--small`: a few seconds per part on a CPU, as in the test. Rows name packages that are not
+installed. `--only`: some of the parts, if a command may not take ten minutes.
 """
 
 import argparse
@@ -32,9 +32,9 @@ SIZES = {  # layers, hidden, heads, row length, pairs of a batch, steps, pairs t
     False: (12, 768, 12, 512, 128, 40, 2000),
     True: (2, 64, 2, 128, 8, 12, 20),
 }
-PARTS = ("step", "torch", "attention", "scores", "rerank", "resume", "compiled")  # what is wanted most comes first
+PARTS = ("step", "torch", "attention", "scores", "rerank", "resume", "compiled")  # most important first
 RATE = "tokens_per_second"
-LONGEST = 240  # seconds of one of the other benchmarks; PyTorch's compilation may take longer than all else
+LONGEST = 240  # seconds per program; PyTorch's compilation may take longer than everything else
 
 
 def settings(small: bool, tokenizer: str) -> Any:
@@ -134,7 +134,7 @@ def step(small: bool, folder: str) -> None:
 
 
 def trial(small: bool, folder: str) -> None:
-    """A training of `resume`."""
+    """One training run of `resume`."""
     from harp_jax.training.train import train
 
     c = settings(True, f"{folder}/tokenizer")
@@ -143,7 +143,7 @@ def trial(small: bool, folder: str) -> None:
 
 
 def scores(small: bool, folder: str) -> None:
-    """Scores of a random ranker in float32, to be compared with the processor's."""
+    """Scores of a random ranker in float32, to be compared with the CPU's."""
     from harp_jax.api import Reranker
 
     np.save(f"{folder}/scores-{os.environ.get('JAX_PLATFORMS') or 'device'}.npy", Reranker.from_pretrained(
@@ -192,7 +192,7 @@ def run(part: str, args: argparse.Namespace, folder: str, **environment: str) ->
 
 
 def resume(args: argparse.Namespace, folder: str) -> None:
-    """Kills a training, resumes it, and compares it with one that was left alone."""
+    """Kills a training run, resumes it, and compares it with an uninterrupted one."""
     exact = {"XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} --xla_gpu_deterministic_ops=true".strip()}
     exact = {} if os.environ.get("JAX_PLATFORMS") == "cpu" else exact
     found = run("trial", args, folder, TRIAL="whole", **exact)
@@ -212,7 +212,7 @@ def resume(args: argparse.Namespace, folder: str) -> None:
         with open(f"{folder}/{name}/metrics.jsonl") as file:
             losses.append([line["loss"] for line in map(json.loads, file) if line["split"] == "train"])
     same = sum(a == b for a, b in zip(*losses))
-    row("killed and resumed", f"{same} of {len(losses[0])} losses are those of a training left alone")
+    row("killed and resumed", f"{same} of {len(losses[0])} losses equal those of an uninterrupted run")
 
 
 def torch_step(args: argparse.Namespace, folder: str, compiled: bool = False) -> None:
@@ -239,7 +239,7 @@ def torch_step(args: argparse.Namespace, folder: str, compiled: bool = False) ->
 
 
 def rerank(args: argparse.Namespace, folder: str) -> None:
-    """Re-ranking beside CrossEncoder."""
+    """Re-ranking compared with CrossEncoder."""
     if importlib.util.find_spec("sentence_transformers") is None:
         row("re-ranking", "sentence-transformers is not installed")
         return
@@ -254,7 +254,7 @@ def rerank(args: argparse.Namespace, folder: str) -> None:
 
 
 def compare_scores(args: argparse.Namespace, folder: str) -> None:
-    """Scores in float32 beside those of the processor."""
+    """Scores in float32 compared with those of the CPU."""
     for environment in ({}, CPU):
         found = run("scores", args, folder, **environment)
         if found.returncode:
@@ -262,11 +262,11 @@ def compare_scores(args: argparse.Namespace, folder: str) -> None:
             return
     files = sorted(name for name in os.listdir(folder) if name.startswith("scores-"))
     there, here = (np.load(f"{folder}/{name}") for name in (files[-1], "scores-cpu.npy"))
-    row("scores in float32", f"apart from the processor's by {np.abs(there - here).max() / np.abs(here).max():.1e}")
+    row("scores in float32", f"differ from the CPU's by {np.abs(there - here).max() / np.abs(here).max():.1e}")
 
 
 def compiled_torch_step(args: argparse.Namespace, folder: str) -> None:
-    """PyTorch's step is compiled on a GPU only."""
+    """PyTorch's step, compiled; only on a GPU."""
     if not args.small:
         torch_step(args, folder, compiled=True)
 
@@ -286,8 +286,8 @@ def failure(done: subprocess.CompletedProcess) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--small", action="store_true")
-    parser.add_argument("--only", default=",".join(PARTS), help="parts, with commas between them")
-    parser.add_argument("--part", default="", help="of the benchmark's own processes")
+    parser.add_argument("--only", default=",".join(PARTS), help="parts, separated by commas")
+    parser.add_argument("--part", default="", help="internal: the part that this process runs")
     parser.add_argument("--folder", default="")
     args = parser.parse_args()
     inside = {"attention": attention, "step": step, "trial": trial, "scores": scores, "prepare": prepare}

@@ -7,7 +7,7 @@ from links on; one on an excerpt of the dump, repeated to `megabytes`, for parsi
 rate of a stage is the amount it processed (megabytes, links, tokens, pairs) divided by its seconds. English Wikipedia is 100 GB of
 XML, 15.5 M pages and 38.19 M pairs (section 4.1.1 and Table 1 of the paper), with as many links per megabyte as the excerpt.
 Assumed: stages scale with the number of cores (parsing does with the dump's multistream index); start-up times are not scaled
-down. Disk: all tables at once, and the shards. Memory of a worker: a fresh process makes the pairs of the largest bucket of the
+down. Disk: all tables and the shards together. Memory of a worker: a fresh process makes the pairs of the largest bucket of the
 sample; its memory above that of the imports is scaled to 1/512 of all pairs.
 
 The term weights are not measured: tokens × 2 × 85 M parameters at --tflops sustained (100: an A100 at a third of its peak).

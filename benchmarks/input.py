@@ -1,9 +1,9 @@
-"""Tokens a second of the input of pre-training, by the number of processes that read and pack, and the devices which that feeds.
+"""Tokens per second of pre-training's input, by the number of processes that read and pack, and how many devices that feeds.
 
 python benchmarks/input.py --documents=collection.jsonl.xz --tokenizer=vocab.txt [--workers=0,1,2 --seconds=8]
 
 Writes a job of four tasks with the document lengths of a real collection to a temporary directory, and reads it as training does:
-checked shards, packed rows of 512, 16 lanes. 0 workers: a thread of the training's process, as by default. Runs in turns; prints
+checked shards, packed rows of 512, 16 lanes. 0 workers: a thread of the training process, the default. Runs alternate; prints
 medians, extremes, and how many devices of BERT-base at half of their peak each median feeds.
 """
 
@@ -57,7 +57,7 @@ def write_job(directory: str, documents: list[np.ndarray], tokenizer_sha256: str
 
 
 def rate(stage, config, workers: int, seconds: float) -> float:
-    """Real tokens a second after the first batch, over at least `seconds`."""
+    """Real tokens per second after the first batch, over at least `seconds`."""
     lanes = range(config.lanes)
     stream = iter(Batches(stage.reader, stage.layout, lanes, stage.shares, config.window, 0, workers=workers))
     next(stream)

@@ -1,4 +1,4 @@
-"""Queries a second of LinkLearn compared with BM25 over the same collection in memory: scoring reads precomputed tables.
+"""Queries per second of LinkLearn compared with BM25 over the same collection in memory: scoring reads precomputed tables.
 
 python benchmarks/linklearn.py --docs=collection.jsonl.xz --queries=queries.tsv [--model=runs/linklearn] [--k=100] [--repeats=3]
 

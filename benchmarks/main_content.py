@@ -3,11 +3,9 @@
 python benchmarks/main_content.py --pages=pages.jsonl.xz
 
 Lines of the pages: {"url", "html" (base64 of the bytes), "with", "without"}: segments of the main content, and of boilerplate.
-A segment counts as extracted where it is a substring of the document's text, white space normalised. Prints a row for the
-extractor and one for all text of the page; each half of the pages (by a hash of the URL: the rules were developed on half
-0; the scores of half 1 were
-seen, and two choices between variants were made by them)
-and all of them.
+A segment counts as extracted if it is a substring of the document's text, white space normalised. Prints a row for the extractor
+and one for all text of the page, each for both halves of the pages (by a hash of the URL) and for all. The rules were developed
+on half 0; two choices between variants were made by the scores on half 1.
 """
 
 import argparse

@@ -9,7 +9,7 @@ alternating between the inputs, `rounds` times, in a worker that has already sta
 second and core by wall time and by CPU time (parent and worker), medians and extremes over rounds, per stage, and the ratios of
 the time per pair. With --work the jobs are kept, and an interrupted run resumes.
 
-The pages of the table rows are shorter than the others, which makes their pairs cheaper: tokens per pair are printed, too. The
+The pages of the table rows are shorter than the others, which makes their pairs cheaper: tokens per pair are printed too. The
 input with an eighth of the links has the same pages and about as many tokens per pair, so its ratio shows the effect of the
 links alone.
 """

@@ -1,12 +1,12 @@
-"""Pairs a second of re-ranking by every backend, compared with sentence-transformers' CrossEncoder on the same model and pairs.
+"""Pairs per second of re-ranking with every backend, compared with sentence-transformers' CrossEncoder on the same model and pairs.
 
     make bench-rerank
 
-All sides run at their best settings (batch sizes tried first), on the same device, text in and scores out, in turns in one run;
-the figures are ratios of the median rounds. Compilation happens before the rounds, since a re-ranking of any size pays it once.
-Theirs are torch float32 and bfloat16 and, on a processor, where the environment of --peer_python has optimum and optimum the
-architecture, OpenVINO int8 calibrated on the same pairs as ours. Scores in float32 must agree to 1e-4 of the largest; what
-bfloat16 and int8 move them is printed.
+All sides run at their best settings (batch sizes tried first), on the same device, text in and scores out, alternating in one
+run; the figures are ratios of the median rounds. Compilation happens before the rounds: a re-ranking of any size pays it once.
+Theirs are torch float32 and bfloat16 and, on a CPU, if the environment of --peer_python has optimum and optimum supports the
+architecture, OpenVINO int8 calibrated on the same pairs as ours. Scores in float32 must agree to 1e-4 of the largest; the
+differences in bfloat16 and int8 are printed.
 """
 
 import argparse
@@ -95,7 +95,7 @@ def real_pairs(arguments: argparse.Namespace) -> Pairs:
 
 
 def ours(model: str, pairs: Pairs, sizes: list[int], clock: Callable[[], float]) -> list[Side]:
-    """A side a backend and precision that is installed."""
+    """One side for each installed backend and precision."""
     found = []
     for backend, dtype in OURS:
         rankers: dict[int, Reranker] = {}
@@ -158,7 +158,7 @@ def main() -> None:
     parser.add_argument("--queries", required=True)
     parser.add_argument("--run", required=True, help="candidates, such as BM25's")
     parser.add_argument("--questions", type=int, default=8)
-    parser.add_argument("--candidates", type=int, default=30, help="of each question")
+    parser.add_argument("--candidates", type=int, default=30, help="candidates per question")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--max_length", type=int, default=512)
     parser.add_argument("--peer_python", default=sys.executable, help="Python with sentence-transformers and optimum")
@@ -166,7 +166,7 @@ def main() -> None:
         "--clock",
         default="perf_counter",
         choices=("perf_counter", "process_time"),
-        help="process_time: of the processor, for a machine that is not quiet; pin the run to one core (taskset)",
+        help="process_time: CPU time, for a busy machine; pin the run to one core (taskset)",
     )
     arguments = parser.parse_args()
     keep_pages()
@@ -195,7 +195,7 @@ def main() -> None:
 
 
 def measure(sides: list[Side], pairs: int, rounds: int) -> None:
-    """The best size of each side, then rounds in turns."""
+    """Finds the best size of each side, then runs the rounds, alternating between sides."""
     every = max(1, pairs // SAMPLE)
     for side in sides:
         tried = {}

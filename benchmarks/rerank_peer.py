@@ -1,7 +1,7 @@
 """sentence-transformers' CrossEncoder, for `benchmarks/rerank.py`: runs in the separate environment that its backends need.
 
-Reads one request a line from stdin, {"side", "batch_size", "every"}, and answers with {"seconds", "scores"} on stdout: the
-first line it writes is the list of its sides.
+Reads one request per line from stdin, {"side", "batch_size", "every"}, and answers with {"seconds", "scores"} on stdout. Its
+first line is the list of its sides.
 """
 
 import argparse
@@ -21,7 +21,7 @@ def quantized(model: str, pairs: list[tuple[str, str]], length: int) -> CrossEnc
     import openvino
     import optimum.intel  # noqa: F401  (without it CrossEncoder raises a bare Exception)
 
-    # `export`: its own conversion, although the export has one.
+    # `export`: its own conversion, although the directory has ours.
     converted = CrossEncoder(model, backend="openvino", device="cpu", max_length=length, model_kwargs={"export": True})
     folder = os.path.join(model, "peer")
     converted.save_pretrained(folder)
@@ -46,7 +46,7 @@ def main() -> None:
     parser.add_argument("--clock", default="perf_counter")
     arguments = parser.parse_args()
     clock = getattr(time, arguments.clock)
-    answers, sys.stdout = sys.stdout, sys.stderr  # progress of the conversion belongs elsewhere
+    answers, sys.stdout = sys.stdout, sys.stderr  # stdout is for answers, not for the conversion's progress
     with open(arguments.pairs) as file:
         pairs = [(query, document) for query, document in json.load(file)]
     length = arguments.max_length

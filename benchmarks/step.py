@@ -2,9 +2,9 @@
 
 python benchmarks/step.py --documents=collection.jsonl.xz --tokenizer=vocab.txt [--layers=2 --hidden=128 --heads=2]
 
-The pairs resemble those of HARP's QDM, RDP and ACM: a 4-token query with a different document on each side. Prints
-"2x128: N real tokens/s", the fraction of slots that are real tokens, the share of the matrix products' peak rate measured here, and
-the largest memory of this process.
+The pairs resemble those of HARP's QDM, RDP and ACM: a 4-token query with a different document on each side. Prints "2x128: N real
+tokens/s", the fraction of slots that are real tokens, the share of the peak rate of matrix products measured here, and the peak
+memory of this process.
 """
 
 import argparse

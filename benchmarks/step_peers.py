@@ -22,7 +22,7 @@ MODES = {
     "2x128": ("official", "tuned"),
     "4x256": ("official", "tuned"),
     "6x384": ("tuned",),
-    "6x384 bfloat16": ("tuned",),  # where the processor multiplies it (AVX512-BF16, AMX)
+    "6x384 bfloat16": ("tuned",),  # if the CPU supports it (AVX512-BF16, AMX)
 }
 AIMS = {("2x128", "tuned", "default pages"): 2.0, ("2x128", "tuned", "pages kept"): 1.6}
 KEEPING = (
@@ -33,7 +33,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 class Run(NamedTuple):
-    """Real tokens/s of a process, and the most memory it had, GiB."""
+    """Real tokens/s of a process, and its peak memory in GiB."""
 
     rate: float
     memory: float
@@ -56,7 +56,7 @@ def measured(command: list[str], tunables: str = "") -> Run:
 
 
 def options(row: str, args: argparse.Namespace) -> list[str]:
-    """Shape, dtype and data, which both programs name alike."""
+    """Shape, dtype and data, named the same in both programs."""
     shape, _, dtype = row.partition(" ")
     sizes = zip(("layers", "hidden", "heads"), SHAPES[shape], strict=True)
     data = [f"--documents={args.documents}", f"--tokenizer={args.tokenizer}", f"--dtype={dtype or 'float32'}"]

@@ -1,9 +1,9 @@
-"""Real tokens/s of the same pre-training step in PyTorch, on the pairs of benchmarks/step.py: what ours is compared with.
+"""Real tokens/s of the same pre-training step in PyTorch, on the pairs of benchmarks/step.py, to compare with ours.
 
 python benchmarks/step_torch.py --mode=tuned --documents=collection.jsonl.xz --tokenizer=vocab.txt [--layers=2 …]
 
 "official": as HARP's authors do, batches padded to their longest sequence, MLM's logits for every position. "tuned": sequences
-sorted by length, so that hardly anything is padded, and logits for the masked positions alone. Both use the architecture's
+sorted by length, so that hardly anything is padded, and logits for the masked positions only. Both use the architecture's
 …ForMaskedLM of Transformers with its fused attention, and AdamW; bfloat16 is torch.autocast. Prints "2x128: N real tokens/s".
 """
 
@@ -19,7 +19,7 @@ from harp_jax.base.randomness import generator
 from harp_jax.text.tokenizer import load_tokenizer
 
 MLM_RATE = 0.15
-# The MLM head of each …ForMaskedLM, the widening of its layers, the fields of dropout, and of attention's, which ours has not.
+# The MLM head of each …ForMaskedLM, the widening of its layers, the dropout fields, and that of attention, which ours lacks.
 HEADS = {
     "bert": (lambda model: model.cls, 4, ("hidden_dropout_prob",), "attention_probs_dropout_prob"),
     "xlm-roberta": (lambda model: model.lm_head, 4, ("hidden_dropout_prob",), "attention_probs_dropout_prob"),
@@ -33,7 +33,7 @@ HEADS = {
 
 
 def batches(sequences: list[np.ndarray], pairs: int, mode: str) -> list[list[np.ndarray]]:
-    """Sequences in pairs of neighbours; where they are sorted, a pair's two sides are about equally long."""
+    """Sequences in pairs of neighbours; if sorted, a pair's two sides are about equally long."""
     if mode == "tuned":
         sequences = sorted(sequences, key=len)
     size = 2 * pairs
@@ -92,7 +92,7 @@ def main() -> None:
     parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--hidden", type=int, default=128)
     parser.add_argument("--heads", type=int, default=2)
-    parser.add_argument("--row_length", type=int, default=512, help="of ours: the longest sequence")
+    parser.add_argument("--row_length", type=int, default=512, help="our row length: the longest sequence")
     parser.add_argument("--pairs", type=int, default=16)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--dropout", type=float, default=0.1)

@@ -95,7 +95,7 @@ def main() -> None:
     parser.add_argument(
         "--batch", type=int, default=32, help="sequences per batch of the straightforward implementation"
     )
-    parser.add_argument("--torch_dtype", default="float32", help="of the straightforward implementation")
+    parser.add_argument("--torch_dtype", default="float32", help="dtype of the straightforward implementation")
     parser.add_argument("--slots", type=int, default=2048, help="token slots per batch")
     args = parser.parse_args()
     keep_pages()  # for both implementations
@@ -133,7 +133,7 @@ def main() -> None:
     anchors = sum(len(sequence.spans) for sequence, _ in everything) / len(everything)
     tokens = sum(len(sequence.tokens) for sequence, _ in everything) / len(everything)
     print(
-        f"{anchors:.2f} anchors and {tokens:.1f} tokens a sentence; PyTorch with {threads} threads, {args.torch_dtype}"
+        f"{anchors:.2f} anchors and {tokens:.1f} tokens per sentence; PyTorch with {threads} threads, {args.torch_dtype}"
     )
     slow = rates["straightforward"]
     for way in ways:

@@ -2,7 +2,7 @@
 
 harp train --config=configs/demo.py --workdir=runs/demo --config.init=start --config.data="('pairs',)"
 
-Hardware: 2 CPU cores, about a step a second. Used by harp_jax/experiments/plans/demo.py, which prints the figures.
+Hardware: 2 CPU cores, about one step per second. Used by harp_jax/experiments/plans/demo.py, which prints the figures.
 """
 
 from harp_jax.config import pretrain
@@ -11,7 +11,7 @@ from harp_jax.config import pretrain
 def get_config():
     c = pretrain("recommended")  # no MLM, no dropout
     c.tasks = ("adp", "qdm")
-    c.mlm_head_steps = 50  # of the control "MLM alone": the encoder has no MLM head
+    c.mlm_head_steps = 50  # for the control "MLM alone": the encoder has no MLM head
     c.row_length = 128  # three sequences of about 40 tokens
     c.lanes = 2  # in so small a batch, two lanes fill the slots better than eight
     c.batch_pairs = 32

@@ -4,7 +4,7 @@ harp train --config=configs/finetune.py --workdir=runs/ranker --config.init=runs
     --config.docs=docs.tsv --config.queries=queries.tsv --config.qrels=qrels.txt --config.candidates=train.trec
 
 `init` is a pre-training workdir or a Hugging Face directory. The negatives of each positive are drawn from the
-candidates, a TREC run of BM25 or of a stronger first stage, 1:7; relevant documents that it missed are no positives
+candidates, a TREC run of BM25 or of a stronger first stage, 1:7; relevant documents that it missed are not positives
 (`missed_positives`). Hardware: any. Time and figure depend on the collection.
 """
 

@@ -2,7 +2,7 @@
 
 harp train --config=configs/finetune_site.py --workdir=runs/labels --config.init=runs/site --config.docs=docs.jsonl …
 
-Used by harp_jax/experiments/site_plan.py where there are labels, and by `Reranker.fit`.
+Used by harp_jax/experiments/site_plan.py if there are labels, and by `Reranker.fit`.
 """
 
 from harp_jax.config import finetune
@@ -15,7 +15,7 @@ def get_config():
     c.fields = ("title", "body")
     c.rank_loss = "lce"
     c.negatives = 3
-    c.missed_positives = True  # labels are few: use also those that BM25 misses
+    c.missed_positives = True  # labels are few: also use those that BM25 misses
     c.row_length = 128  # as in configs/site.py
     c.lanes = 1
     c.batch_pairs = 16

@@ -1,10 +1,10 @@
-"""Pre-train the re-ranker of `harp site`. The recipe of its training is here and nowhere else.
+"""Pre-train the re-ranker of `harp site`. This file alone defines its training recipe.
 
 harp site build/html --output=x --start=MiniLM-L6-v2/ --minutes=30
 harp train --config=configs/site.py --workdir=runs/site --config.init=MiniLM-L6-v2/ --config.data="('pairs',)" --config.steps=600
 
-`harp site` sets steps from the measured rate, and takes configs/site.py:taught where a sentence encoder's vectors teach. The fields
-of model are those of an encoder from scratch; `init` brings its own.
+`harp site` sets steps from the measured rate, and uses configs/site.py:taught if a sentence encoder's vectors teach. The model
+fields are for an encoder from scratch; `init` brings its own.
 """
 
 from harp_jax.config import pretrain
@@ -13,12 +13,12 @@ from harp_jax.config import pretrain
 def get_config(preset: str = ""):
     c = pretrain(preset or "recommended")  # ADP, no MLM, no dropout; `harp site` leaves out a task with too few pairs
     c.dtype = "auto"  # bfloat16 on CPUs with AMX or AMD's AVX512-BF16, where it halves the time
-    c.task_sampling = "proportional"  # for tasks that are added: many sites have few pairs of QDM
+    c.task_sampling = "proportional"  # for added tasks: many sites have few pairs of QDM
     c.model.layers = 2
     c.model.hidden = 128
     c.model.heads = 2
     c.model.max_positions = 512
-    c.model.initialisation = "matching"  # from scratch, small models learn to match words only so
+    c.model.initialisation = "matching"  # otherwise small models from scratch do not learn to match words
     c.row_length = 128  # a query of at most 32 tokens and a document of at most 96
     c.lanes = 2  # in so small a batch, two lanes fill the slots better than eight
     c.batch_pairs = 32

@@ -10,14 +10,14 @@ ict: Transformer-ICT, which predicts the passage that a sentence was taken from.
 prop: PROP, which predicts the likelier of two word sets of a page; B-PROP with --config.prop_distribution=contrastive.
 wlp: Transformer-WLP, which distinguishes a page that links to the page of a sentence from one that does not.
 recommended: HARP as we recommend it for small encoders and short trainings: ADP, no MLM, no dropout. The pairs are those of the
-generation preset of the same name. Figures: docs/experiments/recommended.md. `scale=small` in a plan makes it minutes on a CPU.
-taught: the same with the order of a sentence encoder's vectors as a teacher: pairs by `harp teach`. Figures:
+generation preset of the same name. Figures: docs/experiments/recommended.md. With `scale=small` in a plan: minutes on a CPU.
+taught: the same, with the order of a sentence encoder's vectors as a teacher: pairs from `harp teach`. Figures:
 docs/experiments/recipe.md.
 
 ict and prop can use the same documents as HARP (--config.text_pages=linked in the generation job), all documents, or any plain
 collection as JSONL; wlp needs links.
 
-Hardware and time: see configs/tpu_v3.py. Figures: not run yet, but for recommended and taught. 27,500 real tokens are about 128
+Hardware and time: see configs/tpu_v3.py. Figures: not run yet, except recommended and taught. 27,500 real tokens are about 128
 pairs of HARP (two sequences of about 107 tokens each), 55 rows of 512. Batches end at the same number of real tokens, regardless of
 the lengths of a task's pairs and how well they pack; the number of rows is derived. Number of updates, schedule and initial
 parameters are the same. Only data and task weights differ; try the same learning rates for all.

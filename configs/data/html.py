@@ -6,8 +6,8 @@ python -m data_pipeline.main --config=configs/data/html.py --output=pairs \
 
 Needs the extra [web]. `base_url` is the URL where the folder is served: with it, links written as whole URLs resolve;
 `--config.source.base_url=https://` is for the output of `wget --mirror`, one folder per host, with or without -k and -E.
-Links on more than half of a host's pages are dropped as boilerplate; the manifest counts everything
-dropped under `losses`. The document of a destination is its first section, up to the first heading with text above it; where most
+Links on more than half of a host's pages are dropped as boilerplate; the manifest counts everything dropped under `losses`. The
+document of a destination is its first section, up to the first heading with text above it; if most
 links of the site lead to sections (`page.html#term`), every anchored heading and term is a document (`source.split`).
 
 Sites are small: pages of 20 or more words are kept, and a twentieth of the pages is held out.

@@ -4,7 +4,7 @@ python -m data_pipeline.main --config=configs/data/linked_jsonl.py --output=pair
     --config.source.paths="('docs/*.jsonl.xz',)" --config.tokenizer=bert-base-uncased/ --config.encoder=bert-base-uncased/
 
 text[start:end] is the anchor text, in code points; `target` is the id of the destination. The optional `lead_end` is the end of a
-document's first section, which stands for the document as a destination. Documents without links are only destinations.
+document's first section, which represents the document as a destination. Documents without links are only destinations.
 Aliases of ids go into `source.redirects`, files of alias<TAB>id.
 """
 

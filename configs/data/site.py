@@ -1,10 +1,10 @@
-"""Pairs of `harp site`: any site with links, a few minutes on 2 cores. The recipe of its pairs is here and nowhere else.
+"""Pairs of `harp site`: any site with links, a few minutes on 2 cores. This file alone defines the recipe of its pairs.
 
 harp site build/html --output=x --start=MiniLM-L6-v2/
 python -m data_pipeline.main --config=configs/data/site.py --config.source.paths="('build/html',)" \
     --config.tokenizer=MiniLM-L6-v2/ --output=pairs
 
-Documents are shown with their titles, in pairs as in ranking: of a section the title is often what says most.
+Documents include their titles, in pairs as in ranking: a section's title is often its most informative part.
 """
 
 from ml_collections import ConfigDict
@@ -16,7 +16,7 @@ def get_config(preset: str = "") -> ConfigDict:
     config = generation(preset or "recommended")  # ADP, whose figures are in docs/experiments/recommended.md
     config.source.format = ""  # detected
     config.source.paths = ("site",)
-    config.encoder = "idf"  # no encoder has to weigh the words: a minute instead of many
+    config.encoder = "idf"  # term weights without an encoder: a minute instead of many
     config.document_title = True  # ADP does not draw its query from the page
     config.min_article_words = 10
     config.max_query_tokens = 32

@@ -3,8 +3,9 @@
 python -m data_pipeline.main --config=configs/data/warc.py --output=pairs \
     --config.source.paths="('crawl/*.warc.gz',)" --config.tokenizer=bert-base-uncased/ --config.encoder=bert-base-uncased/
 
-Needs the extra [web]. Links are resolved by HTTP redirects, canonical links and <meta refresh> of the crawl; of several captures
-of a page the first is used. The parent process finds the records, the workers parse them. Not run on a real crawl yet.
+Needs the extra [web]. Links are resolved by HTTP redirects, canonical links and <meta refresh> of the crawl; if a page was
+captured several times, the first capture is used. The parent process finds the records, the workers parse them. Not run on a real
+crawl yet.
 """
 
 from ml_collections import ConfigDict

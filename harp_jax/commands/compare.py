@@ -1,8 +1,8 @@
 """`harp compare`: BM25 and re-rankers on any judged collection, with intervals.
 
-Rows: BM25, each model's re-ranking of BM25's candidates, with `--fuse` their weighted sum, the best order of the candidates, and a
-random one. What is fitted to judgments (with `--tune` BM25's parameters, the weights of sums) is fitted, for each fold of queries,
-on the other folds.
+Rows: BM25, each model's re-ranking of BM25's candidates, their weighted sum with `--fuse`, the best order of the candidates, and
+a random one. Everything fitted to judgments (BM25's parameters with `--tune`, the weights of sums) is fitted, for each fold of
+queries, on the other folds.
 """
 
 import argparse
@@ -29,7 +29,7 @@ FOLDS = 5
 FIRST = "BM25"  # row of the table
 REPORTS = ("report.html", "report.md")
 PASSED = ("max_length", "windows", "backend", "dtype")  # to harp rerank
-CONNECTED = 0.5  # share of the queries in one group from which folds by relevant document are no folds
+CONNECTED = 0.5  # folds ignore relevant documents if a larger share of the queries is in one group
 
 
 def arguments_parser() -> Parser:
@@ -154,7 +154,7 @@ def commands(a: argparse.Namespace, paths: dict[str, str], models: dict[str, str
 
 
 def parts(collection: str, docs: str, queries: str, qrels: str) -> dict[str, str]:
-    """The paths of documents, queries and judgments: those given, else the collection's. InputError where one is absent."""
+    """The paths of documents, queries and judgments: those given, else the collection's. InputError if one is missing."""
     found = {"docs": docs or collection, "queries": queries or collection, "qrels": qrels or collection}
     if absent := [f"--{name}" for name, path in found.items() if not path]:
         raise InputError(f"no {', '.join(absent)}; name a COLLECTION, or give all three")
@@ -180,7 +180,7 @@ def named(models: Sequence[str]) -> dict[str, str]:
 def fold_count(qrels: Qrels) -> tuple[int, bool]:
     """(folds, whether they keep queries together that share relevant documents).
 
-    Where most queries are connected in this way, folds of single queries remain.
+    If most queries are connected in this way, folds do not keep them together.
     """
     groups = components(qrels)
     if max(map(len, groups)) <= CONNECTED * len(qrels):

@@ -1,4 +1,4 @@
-"""`harp evaluate`, `harp report`, `harp verdict`: what runs are worth, as a table, as a page and as a decision."""
+"""`harp evaluate`, `harp report`, `harp verdict`: evaluate runs as a table, as a page and as a decision."""
 
 import argparse
 import json
@@ -85,11 +85,11 @@ def main(arguments: argparse.Namespace) -> None:
     print(table.json() if arguments.format == "json" else table)
 
 
-DRAWN = ("runs", "qrels", "queries", "folds", "fold", "measures", "runs_per_draw", "curve")  # options of a picture
+DRAWN = ("runs", "qrels", "queries", "folds", "fold", "measures", "runs_per_draw", "curve")  # allowed with --curve
 
 
 def draw(arguments: argparse.Namespace, qrels: Qrels) -> None:
-    """The first measure against the number of training queries, of runs SYSTEM@SIZE=RUN[,RUN…]; SYSTEM=RUN is a horizontal line."""
+    """Plots the first measure against the number of training queries of SYSTEM@SIZE=RUN[,RUN…]; SYSTEM=RUN is a horizontal line."""
     from harp_jax.experiments.curve import as_svg, as_text, number, points
 
     if other := given(arguments, arguments_parser()).keys() - DRAWN:
@@ -117,7 +117,7 @@ def given(arguments: argparse.Namespace, parser: Parser) -> dict[str, Any]:
 
 
 def named(values: list[str], option: str, what: str = "PATH") -> dict[str, str]:
-    """{"HARP": "run.trec"} from ["HARP=run.trec"]; `option` begins the InputError for other texts and for a name given twice."""
+    """{"HARP": "run.trec"} from ["HARP=run.trec"]; `option` is named in the InputError for other texts and repeated names."""
     found: dict[str, str] = {}
     for value in values:
         name, _, path = value.partition("=")
@@ -241,10 +241,10 @@ def report(arguments: argparse.Namespace) -> None:
 
 
 def background(arguments: argparse.Namespace, paths: dict[str, list[str]], focus: str) -> Background:
-    """What the options and the records of a plan say about the runs."""
+    """Information about the runs, from the options and the records of a plan."""
     curves, pairs = (named(getattr(arguments, option), f"--{option}") for option in TRAINING_OPTIONS)
     records = behind([*(path for some in paths.values() for path in some), *curves.values(), *pairs.values()])
-    # Of a fused run, the ranking that went into it last.
+    # For a fused run, the last ranking that went into it.
     ranking = next((r.options for r in reversed(behind(paths[focus][:1])) if "docs" in r.options), {})
     texts = arguments.query_texts or (
         arguments.queries if _has_texts(arguments.queries) else ranking.get("queries", "")
@@ -261,7 +261,7 @@ def background(arguments: argparse.Namespace, paths: dict[str, list[str]], focus
 
 
 def _places(records: list[Record], command: str) -> dict[str, str]:
-    """Step → what it wrote, of the steps that ran a command."""
+    """Step → its output, for the steps that ran `command`."""
     return {
         record.name: record.place for record in records if record.command == command and os.path.isdir(record.place)
     }
@@ -298,7 +298,7 @@ def of_plan(arguments: argparse.Namespace) -> argparse.Namespace:
         evaluated = vars(arguments_parser().parse_args(words))
         recorded = {name: value for name, value in evaluated.items() if name in vars(arguments)}
         recorded["run"] = evaluated["runs"]
-    own = {"plan": "", "markdown": arguments.markdown, "text": arguments.text}  # the step's files stay as they are
+    own = {"plan": "", "markdown": arguments.markdown, "text": arguments.text}  # not the step's files
     found = argparse.Namespace(**vars(arguments) | recorded | given(arguments, report_parser()) | own)
     found.title = found.title or f"{os.path.basename(os.path.normpath(arguments.plan))}: {record.name}"
     return found

@@ -11,8 +11,8 @@ from harp_jax.ranking.lexical import MODELS
 from harp_jax.ranking.tune_first_stage import GRIDS, tune_files
 
 VECTORS = "vectors"
-PASSAGES = 4  # of `ranking.vectors`, which loads JAX
-# Options of tuning, and the model whose default values they show.
+PASSAGES = 4  # as in `ranking.vectors`, which loads JAX
+# Tuning options, and the model whose default values their help shows.
 AXES = {"k1": "bm25", "b": "bm25", "anchor_weight": "bm25f", "mu": "ql"}
 
 
@@ -41,7 +41,7 @@ def arguments_parser() -> Parser:
 
 
 def _add_model(parser: Parser, *more: str) -> None:
-    """The options that retrieving and tuning share; `more` models than the lexical ones."""
+    """The options shared by retrieval and tuning; `more`: models besides the lexical ones."""
     parser.add_argument(
         "--model",
         default="bm25",

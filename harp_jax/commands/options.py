@@ -52,7 +52,7 @@ def add_run_output(parser: Parser) -> None:
 
 
 def add_backend(parser: Parser) -> None:
-    """Where a cross-encoder is computed, and how."""
+    """How a cross-encoder is computed."""
     parser.add_argument("--max_length", type=positive, help="maximum tokens of query plus document (as in training)")
     parser.add_argument(
         "--windows", type=positive, help="MaxP: score at most this many windows per document, keep the best"
@@ -70,7 +70,7 @@ def add_backend(parser: Parser) -> None:
 
 
 def add_table(parser: Parser, qrels: bool = False) -> None:
-    """Of a table of runs: judgments, the queries that count, measures, and rows that a ranker has to beat."""
+    """Options of a table of runs: judgments, the queries that count, measures, and rows that a ranker has to beat."""
     parser.add_input("--qrels", required=qrels, default="", help="judgments: qid 0 docid level")
     parser.add_input("--queries", default="", help="a file whose lines begin with the query ids to evaluate (all)")
     parser.add_input("--folds", default="", help="file of qid<TAB>fold lines, from which --fold selects queries")
@@ -101,7 +101,7 @@ def add_table(parser: Parser, qrels: bool = False) -> None:
 
 
 def judgments(qrels: str, queries: str, folds: str, wanted: str) -> Qrels:
-    """The judgments of the queries that count: those listed in the file `queries`, of the `wanted` folds of the file `folds`."""
+    """The judgments of the queries that count: listed in the file `queries`, and in the `wanted` folds of the file `folds`."""
     if bool(folds) != bool(wanted):
         raise InputError("--folds and the names of some of its folds go together; give both or neither")
     return read_subset(read_qrels(qrels), queries, folds, wanted.split(",") if wanted else [])

@@ -80,7 +80,7 @@ def main(arguments: argparse.Namespace) -> None:
     if to_do and not arguments.only:
         print(plan.description.strip().partition("\n")[0])
     print(
-        f"{to_do} of {len(steps)} steps to do; ended with Ctrl-C and run again, the plan resumes (--dry_run: what they cost)"
+        f"{to_do} of {len(steps)} steps to do; if interrupted, run the plan again to resume (--dry_run estimates their cost)"
     )
     execute(steps, arguments.output, arguments.jobs)
     if arguments.only:

@@ -1,7 +1,7 @@
 """`harp queries`: judged queries, labels, folds and subsets as files that the other commands read.
 
-Folds: given judgments, queries that share a relevant document, directly or through others, are in one fold: memorised documents
-then do not help in testing. Where all queries are connected in this way (Cranfield's are), leave the judgments out and say so.
+Folds: with judgments, queries that share a relevant document, directly or through others, are in the same fold, so memorised
+documents do not help in testing. If this connects all queries, as in Cranfield, leave the judgments out and report it.
 
 Subsets, for few-shot curves: a draw is an order of the queries by hash of (seed, draw, query), and a subset its first queries,
 so adding sizes or draws changes no other subset. `--config.train_queries` accepts the files.
@@ -125,7 +125,7 @@ def sizes(text: str) -> tuple[str, ...]:
 
 
 def number_of(size: str, usable: int) -> int:
-    """The queries of a size such as "10" or "25%", of so many."""
+    """The number of queries for a size such as "10" or "25%" of `usable` queries."""
     return max(1, round(int(size[:-1]) / 100 * usable)) if size.endswith("%") else int(size)
 
 
@@ -139,7 +139,7 @@ def connected(queries: Sequence[str], qrels: Qrels) -> list[list[str]]:
 def make_folds(groups: Iterable[list[str]], count: int = 5, seed: int = 0) -> dict[str, int]:
     """qid → fold (0 … count - 1): groups of queries in the order of a hash, largest first, each into the fold with fewest queries.
 
-    Raises InputError for fewer than two folds and where a fold stays empty.
+    Raises InputError for fewer than two folds, and if a fold would be empty.
     """
     groups = list(groups)
     if not 2 <= count <= len(groups):
@@ -177,9 +177,9 @@ def draw_subsets(qrels: Qrels, sizes: Sequence[int], draws: int, seed: int = 0) 
 
 
 def write_subsets(output: str, drawn: Sequence[Mapping[str, list[str]]]) -> None:
-    """Writes OUTPUT/draw-03/10.txt for the subset "10" of draw 3, and so on: query ids, one a line.
+    """Writes OUTPUT/draw-03/10.txt for the subset "10" of draw 3, and so on: query ids, one per line.
 
-    Lists that an earlier command left there are removed: those of two commands would not be nested.
+    Removes the lists of an earlier command, which would not be nested with these.
     """
     for path in glob.glob(os.path.join(glob.escape(output), "draw-*", "*.txt")):
         if re.fullmatch(r"draw-\d+/\d+%?\.txt", os.path.relpath(path, output)):

@@ -1,5 +1,5 @@
-"""`harp site`: from your own pages to a tested re-ranker; `harp look`: a local page that shows it; `harp rate`: the seconds of a
-training step, by which it plans."""
+"""`harp site`: from your own pages to a tested re-ranker; `harp search` and `harp look`: use it; `harp rate`: the seconds per
+training step, from which `harp site` plans."""
 
 import argparse
 import json
@@ -103,16 +103,16 @@ def arguments_parser() -> Parser:
 def main(arguments: argparse.Namespace) -> None:
     a = arguments
     options = {name: tuple(value) if isinstance(value, list) else value for name, value in vars(a).items()}
-    for name in ("output", "minutes", "dry_run"):  # the other options are those of the plan
+    for name in ("output", "minutes", "dry_run"):  # the other options go to the plan
         del options[name]
     run = SiteRun(options, a.output, a.minutes)
     if a.dry_run:
         print(run.dry_run())
         return
     print(
-        f"Reads the links of {', '.join(a.pages)}, trains a re-ranker for at most {a.minutes:g} minutes, tests it and what needs "
-        "no training. The time of the other steps depends on the pages; that of vectors, often the longest, is estimated once "
-        "they are read. Ended and run again, it resumes.",
+        f"Reads the links of {', '.join(a.pages)}, trains a re-ranker for at most {a.minutes:g} minutes, and tests it and methods "
+        "that need no training. The time of the other steps depends on the pages; embedding, often the longest, is estimated "
+        "once they are read. If interrupted, repeat the command to resume.",
         flush=True,
     )
     found = run.run()
@@ -174,7 +174,7 @@ def search(a: argparse.Namespace) -> None:
 
 
 def check_judged(qrels: str, judged: Set[str], docs: Documents) -> None:
-    """Prints how many judged documents the site lacks; InputError where it has none of them."""
+    """Prints how many judged documents the site lacks; InputError if it lacks all."""
     absent = sorted(docid for docid in judged if docid not in docs)
     if len(absent) == len(judged):
         raise InputError(
@@ -272,4 +272,4 @@ def rate(arguments: argparse.Namespace) -> None:
     seconds = float(f"{measured:.4g}")
     with replacing(arguments.output) as file:
         json.dump({"seconds_per_step": seconds}, file)
-    print(f"{arguments.output}: {seconds:g} s a step, {3600 / seconds:,.0f} steps an hour")
+    print(f"{arguments.output}: {seconds:g} s per step, {3600 / seconds:,.0f} steps per hour")

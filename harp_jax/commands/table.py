@@ -76,29 +76,29 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "queries": Entry("harp_jax.commands.queries", "write judged queries, labels, folds or subsets as files"),
     },
 }
-# What people type, which `harp --help` lists; the others are steps of plans.
+# Commands that people type, which `harp --help` lists; the others are steps of plans.
 TYPED = (
     "site", "search", "look", "generate", "inspect", "anchors", "train", "export", "first-stage", "rerank", "fuse", "evaluate",
     "compare", "report", "plan",
 )  # fmt: skip
-# What a command is about to do and how long that takes, printed on a terminal if it may be more than seconds and the command itself
-# prints no such line. Rates are those of one core.
+# What a command is about to do and how long it takes, printed on a terminal if that may be more than seconds and the command does
+# not say so itself. Rates are for one core.
 OPENING = {
-    "anchors": "Reads the pages and follows their links, about half a minute for 170,000 short ones.",
-    "teach": "Scores every text of the pairs: by --cosine with MiniLM about 27 pairs a second, so an hour for 100,000.",
-    "rerank": "Loads {model} and scores the candidates of each query: 50 to 100 of 80 tokens a second with three layers of MiniLM. "
-    "Ended and run again, that resumes.",
-    "first-stage": "Indexes {docs}, then ranks it for each query, mostly seconds. By vectors it first embeds the documents, once: "
-    "about twelve a second with MiniLM. Ended and run again, that resumes.",
-    "tune-first-stage": "Indexes {docs}, then ranks the judged queries with 30 settings or more, each a second or two for 100,000 "
+    "anchors": "Reads the pages and follows their links: about half a minute for 170,000 short pages.",
+    "teach": "Scores every text of the pairs: with --cosine and MiniLM about 27 pairs per second, an hour for 100,000.",
+    "rerank": "Loads {model} and scores the candidates of each query: 50 to 100 per second (three layers of MiniLM, 80 tokens). "
+    "If interrupted, repeat the command to resume.",
+    "first-stage": "Indexes {docs}, then ranks it for each query, usually in seconds. With vectors, it first embeds the documents, "
+    "once: about twelve per second with MiniLM. If interrupted, repeat the command to resume.",
+    "tune-first-stage": "Indexes {docs}, then ranks the judged queries with 30 or more settings: a second or two each for 100,000 "
     "documents.",
-    "search": "Loads everything that harp site tested in {site}, then ranks each query by all of it: two to three seconds a query "
-    "with a ranker. Documents without vectors are embedded first.",
-    "look": "Indexes the documents and loads the models, seconds for some thousand pages, then prints the address of the page. "
+    "search": "Loads everything that harp site tested in {site}, then ranks each query with all of it: two to three seconds per "
+    "query with a ranker. Documents without vectors are embedded first.",
+    "look": "Indexes the documents and loads the models (seconds for a few thousand pages), then prints the address of the page. "
     "Documents without vectors are embedded first.",
     "export": "Writes a Hugging Face directory in seconds; --format converts the ranker too, which takes longer.",
 }
-# What comes after a command, printed on a terminal: {output} is the option of the command that ended, capitals are the reader's.
+# The next command, printed on a terminal: {output} is an option of the finished command; the reader fills in CAPITALS.
 NEXT = {
     "sample-wiki": "harp generate --config=data/demo --config.source.paths=\"('{output}/wiki.xml.bz2',)\" "
     "--config.tokenizer=ENCODER --output=pairs",
@@ -125,14 +125,14 @@ COMMANDS: dict[str, Entry] = {name: entry for group in GROUPS.values() for name,
 
 
 def next_command(name: str, arguments: argparse.Namespace) -> str:
-    """The command to run after this one has ended; empty where there is none, after a dry run, and for layers of an encoder."""
+    """The command to run next; empty if there is none, after a dry run, and for an encoder's exported layers."""
     if getattr(arguments, "dry_run", False) or (name == "export" and not arguments.workdir):
         return ""
     return filled(NEXT.get(name, ""), arguments)
 
 
 def opening(name: str, arguments: argparse.Namespace) -> str:
-    """What the command is about to do; empty where it says that itself, or takes no time."""
+    """What the command is about to do; empty if it says so itself or takes no time."""
     return filled(OPENING.get(name, ""), arguments)
 
 

@@ -25,8 +25,8 @@ from harp_jax.evaluation.significance import ROUNDS, bootstrap, compare
 if TYPE_CHECKING:
     from ir_measures import Measure
 
-CHANCE, ORACLE = "chance", "oracle"  # the names of the rows
-RANKINGS = 10_000  # minimum random rankings in total: RR@10 has a standard deviation of .3, the mean one of .003
+CHANCE, ORACLE = "chance", "oracle"  # names of rows
+RANKINGS = 10_000  # minimum random rankings in total: RR@10 has a standard deviation of .3, so the mean has .003
 ORDERS = (10, 300)  # minimum and maximum random orders per query
 NOT_ABOVE_CHANCE = "not above chance"
 NOT_ABOVE_BLANK = "no better than with its query blanked"
@@ -107,7 +107,7 @@ def _by_seed(qrels: Qrels, seeds: Sequence[Run], measures: "list[Measure]") -> d
 
 
 def _table(qrels: Qrels, systems: Mapping[str, Sequence[Run]], values: Values, measures: "list[Measure]") -> Table:
-    """The means of all rows (`values`), and what is to be known of the runs; nothing is compared yet."""
+    """The table of all rows' means (`values`), with the runs' missing and unknown queries, without comparisons."""
     per_query = {
         name: {m: dict(zip(qrels, map(float, by_seed.mean(0)))) for m, by_seed in by_measure.items()}
         for name, by_measure in values.items()
@@ -195,7 +195,7 @@ def effective_groups(groups: Sequence[int]) -> float:
 
 
 def groups_to_resample(qrels: Qrels) -> tuple[list[int], float]:
-    """(`groups_of` the queries, 0); where those are too few to resample (each query its own group, their effective number)."""
+    """(`groups_of` the queries, 0), or, if those are too few to resample, (one group per query, their effective number)."""
     groups = groups_of(qrels)
     effective = effective_groups(groups)
     return (groups, 0.0) if effective >= FEWEST_GROUPS else ([*range(len(groups))], effective)
@@ -244,7 +244,7 @@ def verdicts(
     seed: int = 0,
     runs_per_draw: int = 1,
 ) -> dict[str, list[str]]:
-    """System → what it does not beat: the 95 % bootstrap interval of the difference includes 0 or lies below it.
+    """System → rows that it does not beat: the 95 % bootstrap interval of the difference includes 0 or lies below it.
 
     compared_with: system → rows; groups: [queries], see `bootstrap`.
     """
@@ -271,7 +271,7 @@ def _intervals(
 
 
 def other_candidates(systems: Mapping[str, Run], than: Run, queries: Sequence[str]) -> dict[str, int]:
-    """System → number of queries with other candidates than in the run `than`; systems without any are left out."""
+    """System → number of queries whose candidates differ from those of the run `than`; systems with none are left out."""
 
     def of(run: Run, qid: str) -> set[str]:
         return set(run[qid].docids if qid in run else ())

@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from ir_measures import Measure
 
 Values = dict[str, float]  # qid → value
-# Of which more is not better: counts (NumRet, NumRel, …), summed over queries, and the share of judged documents.
+# More of these is not better: counts (NumRet, NumRel, …), summed over queries, and the share of judged documents.
 DESCRIPTIVE = ("Num", "Judged")
-GDEVAL_LEVEL = 4  # of relevance, at most
+GDEVAL_LEVEL = 4  # maximum relevance level
 DEEPEST = 10**6  # maximum cutoff, deeper than any run
 
 
@@ -31,7 +31,7 @@ def parse_measures(measures: str | list[str]) -> "list[Measure]":
 
 
 def one_measure(name: str) -> "Measure":
-    """The measure to tune or select by. InputError for several, and for one of which more is not better, such as NumRet."""
+    """The measure to tune or select by. InputError for several, and for counts such as NumRet."""
     measures = parse_measures(name)
     if len(measures) != 1 or not is_tested(measures[0]):
         raise InputError(f"{name!r}: name one measure of the ranking, such as RR@10")
@@ -79,7 +79,7 @@ def calculate(qrels: Qrels, run: Run, measures: "list[Measure]") -> dict[str, Va
 
 
 def _check_gdeval(qrels: Qrels, measures: "list[Measure]") -> None:
-    """InputError for what gdeval, TREC's script for ERR, does not read: ids that are no whole numbers, levels above 4."""
+    """InputError for what gdeval, TREC's script for ERR, cannot read: ids that are not whole numbers, levels above 4."""
     named = [m for m in measures if m.NAME == "ERR" or m.params.get("dcg") == "exp-log2"]
     for qid, judged in qrels.items() if named else ():
         high = max(judged.values(), default=0) > GDEVAL_LEVEL

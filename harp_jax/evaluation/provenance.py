@@ -1,7 +1,7 @@
-"""Finds the commands that produced a report's inputs, with their options and cost; what re-ranking records beside a run.
+"""Finds the commands that produced a report's inputs, with their options and cost; records truncated documents.
 
-A plan records every step as OUTPUT/.plan/STEP.json. Starting from the step that wrote a file, the steps that wrote its inputs
-are followed recursively, so a report of a plan's runs finds their training data and cost without options.
+A plan records every step as OUTPUT/.plan/STEP.json. Starting from the step that wrote a file, this follows the steps that
+wrote its inputs, so a report of a plan's runs finds their training data and cost without options.
 """
 
 import json
@@ -132,11 +132,11 @@ def trained_tokens(workdir: str) -> float:
     return float(sum(row.get("tokens", 0.0) for row in rows))
 
 
-TRUNCATED = ".truncated.json"  # a file beside a run: a TREC run has no place for it, and only plans record their steps
+TRUNCATED = ".truncated.json"  # a file next to a run: TREC runs cannot hold this, and only plans record their steps
 
 
 def record_truncated(run: str, documents: int, pairs: int) -> None:
-    """Records beside a run in how many of its pairs only the beginning of the document was read."""
+    """Records next to a run in how many of its pairs the document was truncated."""
     with replacing(run + TRUNCATED) as file:
         json.dump({"documents": documents, "pairs": pairs, "sha256": sha256_file(run)}, file)
 
@@ -144,7 +144,7 @@ def record_truncated(run: str, documents: int, pairs: int) -> None:
 def truncated_remark(paths: Mapping[str, Sequence[str]]) -> list[str]:
     """A sentence on the systems (name → its runs) whose re-ranking truncated documents; [] for none.
 
-    Records of runs that were written anew since are ignored, and runs behind a fused one are not looked up.
+    Ignores records of runs that were rewritten later, and does not look up the runs behind a fused one.
     """
     said = []
     for name, runs in paths.items():

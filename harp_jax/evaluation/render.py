@@ -13,7 +13,7 @@ from harp_jax.evaluation.report import Line, Panel, Report, System, ticks
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-WIDTH, HEIGHT = 360, 220  # of a drawing of curves, and its margins
+WIDTH, HEIGHT = 360, 220  # of a drawing of curves; then its margins
 LEFT, RIGHT, TOP, BOTTOM = 40, 10, 12, 34
 MARKUP = re.compile(r"([\\`*_\[\]<>#|~&])|^([-+])|(?<=^\d)([.)])")  # special in Markdown or inline HTML
 

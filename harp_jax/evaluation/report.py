@@ -108,7 +108,7 @@ class Report:
 
     title: str
     headline: str
-    figures: str  # behind the headline
+    figures: str  # after the headline
     tone: str
     facts: list[str]
     measures: list[str]
@@ -207,7 +207,7 @@ def report(
 
 
 def _notes(table: Table, qrels: Qrels, candidates: Run) -> list[str]:
-    """What is to be known of the figures: notes of the table, candidates without a relevant document, one run alone."""
+    """Remarks on the figures: notes of the table, queries without a relevant candidate, systems with a single run."""
     lost = unreachable(qrels, candidates)
     missed = f"{lost} of {table.queries} queries have no relevant document among the candidates: retrieve more"
     return [*table.notes(), *([missed] if lost else []), *filter(None, [table.one_run])]
@@ -280,7 +280,7 @@ def training_data(name: str, directory: str) -> TrainingData:
 
 def _row(task: str, entry: dict[str, Any]) -> dict[str, str]:
     predictors = entry.get("predictors") or {}
-    # One that is mostly wrong is inverted, as a model would (`objectives/objective.py`).
+    # Invert a predictor that is mostly wrong, as a model would (`objectives/objective.py`).
     right = {name: max(accuracy, 1 - accuracy) for name, accuracy in predictors.items()}
     best = max(right, key=right.__getitem__, default="")
     means = [entry.get(f"mean_{side}_tokens") for side in ("query", "doc")]

@@ -29,7 +29,7 @@ class Table:
     per_query: dict[str, dict[str, dict[str, float]]]
     missing: dict[str, list[str]]
     unknown: dict[str, list[str]]
-    groups: list[int]  # of each query: resampled together
+    groups: list[int]  # one per query; a group is resampled together
     seeds: dict[str, int] = field(default_factory=dict)
     baseline: str = ""
     comparisons: list[Comparison] = field(default_factory=list)
@@ -37,9 +37,8 @@ class Table:
     verdicts: dict[str, list[str]] = field(default_factory=dict)  # system → what it does not beat (`evaluate`)
     judged_by: str = ""  # the measure of the verdicts and intervals
     intervals: dict[str, tuple[float, float]] = field(default_factory=dict)  # run → 95 % interval of its mean
-    other_candidates: dict[str, int] = field(
-        default_factory=dict
-    )  # system → queries with other candidates than "chance"
+    # System → queries whose candidates differ from those of "chance".
+    other_candidates: dict[str, int] = field(default_factory=dict)
 
     @property
     def marked(self) -> set[tuple[str, str]]:
@@ -48,19 +47,19 @@ class Table:
 
     @property
     def one_run(self) -> str:
-        """The line under a table with intervals of systems of one run: what these leave out; "" if there are none."""
+        """The note that intervals of systems with a single run leave out training seeds; "" if there are none."""
         names = [*self.intervals, *(c.run for c in self.comparisons)]
         names = [name for name in dict.fromkeys(names) if self.seeds.get(name, 1) == 1]
         return f"one run of {', '.join(names)}: the intervals {ONE_RUN}" if names else ""
 
     @property
     def too_few(self) -> str:
-        """A sentence where there are too few groups to resample, else ""."""
+        """A sentence if there are too few groups to resample, else ""."""
         if not self.few_groups:
             return ""
         return (
             f"queries that share relevant documents form an effective {self.few_groups:.1f} groups, too few to "
-            "resample: intervals and tests take single queries as if they were independent, and are too sure"
+            "resample: intervals and tests treat single queries as independent, and are overconfident"
         )
 
     def verdict(self, name: str) -> str:
@@ -137,8 +136,8 @@ class Table:
                     found.append(f"{name}: {len(qids)} queries {what}: {few(qids)}")
         for name, count in self.other_candidates.items():
             found.append(
-                f"{name}: {count} of {self.queries} queries have other candidates than the row of random orders; its "
-                "verdict compares different candidates"
+                f"{name}: the candidates of {count} of {self.queries} queries differ from those of the row of random orders, "
+                "so its verdict compares different candidates"
             )
         if self.verdicts:
             found.append(

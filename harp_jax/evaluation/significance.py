@@ -18,7 +18,7 @@ ROUNDS = 10_000  # of randomisation and bootstrap
 CHUNK = 250  # rounds computed together; memory is CHUNK × queries
 LEVEL = 0.05  # of significance
 # Coverage where the standard deviation between seeds is 1 to .5 times the standard error over queries.
-ONE_RUN = "do not include training seeds (over seeds and queries, those of one run cover .83 to .92 instead of .95)"
+ONE_RUN = "do not include training seeds (over seeds and queries, intervals from one run cover .83 to .92, not .95)"
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,9 @@ class Comparison:
     """A run compared with the baseline by one measure, over the queries of the qrels; seeds are averaged per query.
 
     `interval` is the 95 % bootstrap interval of the difference of means, resampling groups of queries that share relevant
-    documents, and each system's seeds. The p-values are two-sided, and of the same groups; `…_holm` are corrected for all
-    comparisons of the table. They are about queries, not about training seeds: with one run of each system an interval that also
-    resamples seeds has nothing to resample.
+    documents, and each system's seeds. The p-values are two-sided and use the same groups; `…_holm` are corrected for
+    all comparisons of the table. They cover queries, not training seeds; with one run per system, the interval does not cover
+    seeds either.
     """
 
     run: str
@@ -57,7 +57,7 @@ class Comparison:
 
 
 def clustered_t(differences: np.ndarray, groups: Sequence[int]) -> float:
-    """Two-sided p of the t-test with cluster-robust variance, G - 1 degrees of freedom; one query a group: the paired t-test.
+    """Two-sided p of the t-test with cluster-robust variance, G - 1 degrees of freedom; the paired t-test if groups are single.
 
     differences, groups: [queries]. 1 for a difference of 0 and for fewer than two groups.
     """

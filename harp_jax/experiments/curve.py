@@ -1,4 +1,4 @@
-"""Learning curves: a measure against the number of training queries, a line for each system, as a picture and as a table."""
+"""Learning curves: a measure against the number of training queries, one line per system, as SVG and as a table."""
 
 import io
 import math
@@ -60,12 +60,12 @@ def as_text(found: Sequence[Point], measure: str) -> str:
 
 
 def as_svg(found: Sequence[Point], measure: str) -> str:
-    """The picture. Systems without sizes are horizontal lines; numbers of queries have a logarithmic axis, shares a linear one."""
+    """The curves as SVG. Systems without sizes are horizontal lines; the axis is logarithmic for numbers, linear for shares."""
     with needs("drawing curves", "matplotlib", "plots"):
         import matplotlib
 
     matplotlib.use("svg")
-    matplotlib.rcParams["text.parse_math"] = False  # $ is a character of names
+    matplotlib.rcParams["text.parse_math"] = False  # names may contain $
     from matplotlib import pyplot
 
     sized = [p for p in found if p.size]
@@ -76,7 +76,7 @@ def as_svg(found: Sequence[Point], measure: str) -> str:
     for colour, system in enumerate(dict.fromkeys(p.system for p in sized)):
         line = sorted((number(p.size), p.value, *p.interval) for p in sized if p.system == system)
         sizes, values, low, high = map(np.array, zip(*line))
-        label = f" {system}"  # a name that begins with _ would be left out of the legend
+        label = f" {system}"  # the legend leaves out names that begin with _
         axis.plot(sizes, values, marker="o", label=label, color=f"C{colour}")
         axis.fill_between(sizes, low, high, color=f"C{colour}", alpha=0.15, linewidth=0)
     for p in found:

@@ -1,10 +1,10 @@
-"""Runs the steps of a plan that are not done, several at a time where their inputs allow; says before what they will cost.
+"""Runs the unfinished steps of a plan, several at a time if their inputs allow, and estimates their cost beforehand.
 
-`jobs=2` pays for small models, which do not keep many cores busy: two trainings of KNRM on two cores took 1.3 times as long as
+`jobs=2` pays off for small models, which do not keep many cores busy: training two KNRMs on two cores took 1.3 times as long as
 one. Sums are then split among fewer threads, so scores may differ from those of `jobs=1` in their last digits.
 
-Cost: steps to do by kind, updates of trainings, and the time that finished steps took. Time is never guessed: steps of a kind of
-which none has run in the output directory are listed as unknown.
+Cost: steps to do by kind, training updates, and the time that finished steps took. Time is never guessed: it is listed as
+unknown for kinds of steps that have not run in the output directory.
 """
 
 import contextlib
@@ -31,11 +31,11 @@ from harp_jax.base.progress import duration
 from harp_jax.config import read_config
 from harp_jax.experiments.plan import PROGRAM, Step
 
-PRINTED = ("evaluate", "inspect", "query-probe")  # commands whose output is printed even where several jobs run
+PRINTED = ("evaluate", "inspect", "query-probe")  # commands whose output is printed even with several jobs
 
 
 def alone(steps: list[Step], name: str) -> Step:
-    """The step of a name. Raises InputError if there is none, or if what it reads is not done."""
+    """The step with this name. Raises InputError if there is none, or if its inputs are not done."""
     by_name = {step.command.name: step for step in steps}
     if name not in by_name:
         raise InputError(f"--only={name}: not a step of the plan; its steps are {', '.join(by_name)}")
@@ -46,10 +46,10 @@ def alone(steps: list[Step], name: str) -> Step:
 
 
 def execute(steps: list[Step], output: str, jobs: int = 1) -> None:
-    """Runs the steps that are not done, `jobs` at a time, in the plan's order where their inputs allow.
+    """Runs the unfinished steps, `jobs` at a time, in the plan's order as far as their inputs allow.
 
-    Several jobs share the processor's cores, and the output of each goes to a log file. If a step fails, the running ones
-    are awaited and an InputError is raised; running the plan again resumes it. SIGTERM is passed on to the running steps.
+    Several jobs share the CPU cores, and the output of each goes to a log file. If a step fails, waits for the running ones
+    and raises InputError; running the plan again resumes it. SIGTERM is passed on to the running steps.
     """
     os.makedirs(os.path.join(output, ".plan"), exist_ok=True)
     try:
@@ -96,14 +96,14 @@ def _execute(steps: list[Step], output: str, jobs: int) -> None:
 
 
 class Children:
-    """The processes of running steps; ends them where this process is terminated (SIGTERM), or killed (`cli.follow`)."""
+    """The processes of running steps; ends them if this process is terminated (SIGTERM) or killed (`cli.follow`)."""
 
     def __init__(self) -> None:
         self.stopped = False
         self._running: set[subprocess.Popen[bytes]] = set()
 
     def run(self, argv: list[str], **options: object) -> tuple[int, int]:
-        """(status, bytes of its largest process) of a command that runs to its end, or is not started after SIGTERM."""
+        """Runs a command and returns (status, bytes of its largest process); starts nothing after SIGTERM."""
         if self.stopped:
             return -signal.SIGTERM, 0
         # The other end of the pipe closes when this process ends, however it ends: the command then ends too.
@@ -113,7 +113,7 @@ class Children:
             with subprocess.Popen(argv, env=environment, pass_fds=(end,), **options) as process:  # type: ignore[call-overload]
                 self._running.add(process)
                 try:
-                    if self.stopped:  # since the check above
+                    if self.stopped:  # after the check above
                         process.terminate()
                     return wait_for(process)
                 finally:
@@ -124,7 +124,7 @@ class Children:
 
     @contextlib.contextmanager
     def terminated(self) -> Iterator[None]:
-        """Within the block SIGTERM ends the processes. Only the main thread can handle signals; others leave it alone."""
+        """Within the block, SIGTERM ends the processes. Only the main thread can handle signals; no effect in others."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -137,7 +137,7 @@ class Children:
         before = signal.signal(signal.SIGTERM, end)
         try:
             yield
-        except BaseException:  # an interrupt of this process alone; that of a terminal reaches the commands too
+        except BaseException:  # this process alone was interrupted; Ctrl-C in a terminal reaches the commands too
             end(0, None)
             raise
         finally:
@@ -145,12 +145,12 @@ class Children:
 
 
 def wait_for(process: "subprocess.Popen[bytes]") -> tuple[int, int]:
-    """(status, bytes of the largest process of the command); 0 bytes where the system does not say."""
+    """(status, bytes of the largest process of the command); 0 bytes if the system does not report it."""
     if not hasattr(os, "wait4"):
         return process.wait(), 0
     try:
         _, status, used = os.wait4(process.pid, 0)
-    except ChildProcessError:  # the signal handler was the first to see that it ended
+    except ChildProcessError:  # the signal handler has already collected its status
         return process.wait(), 0
     process.returncode = os.waitstatus_to_exitcode(status)
     return process.returncode, used.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
@@ -193,7 +193,7 @@ def _execute_one(step: Step, label: str, children: Children, to_file: bool) -> N
 
 
 def core_shares(jobs: int) -> list[set[int]]:
-    """The cores that this process may use, dealt out to the jobs; all of them to each job where there are fewer cores than jobs.
+    """Divides the cores that this process may use among the jobs; with fewer cores than jobs, each job gets all of them.
 
     Empty sets on systems without CPU affinity.
     """
@@ -202,7 +202,7 @@ def core_shares(jobs: int) -> list[set[int]]:
 
 
 def stay_on(cores: set[int]) -> None:
-    """Restricts this thread, and the processes that it starts, to some cores: jobs that use the same cores slow each other."""
+    """Restricts this thread and its child processes to some cores: jobs on the same cores slow each other down."""
     if cores:
         os.sched_setaffinity(0, cores)
 
@@ -213,12 +213,12 @@ class Kind:
 
     done: int = 0
     to_do: int = 0
-    updates: int = 0  # of the trainings to do that count updates
+    updates: int = 0  # of training steps to do, if their config sets them
     seconds: list[float] = field(default_factory=list)  # of finished steps
 
     @property
     def expected(self) -> float:
-        """Seconds of what is to do, from the mean of what is done; 0 if nothing is."""
+        """Estimated seconds of the steps to do, from the mean of finished ones; 0 if there are none."""
         return self.to_do * sum(self.seconds) / len(self.seconds) if self.seconds else 0.0
 
 
@@ -253,7 +253,7 @@ def kinds(steps: Sequence[Step], output: str) -> dict[str, Kind]:
 
 
 def summary(steps: Sequence[Step], output: str, jobs: int = 1) -> str:
-    """The cost as text, one line a kind of step."""
+    """The cost as text, one line per kind of step."""
     found = kinds(steps, output)
     lines = [f"cost: {sum(k.to_do for k in found.values())} steps to do, {sum(k.done for k in found.values())} done"]
     to_do = {name: kind for name, kind in found.items() if kind.to_do}

@@ -1,14 +1,14 @@
-"""A plan: an experiment as a list of `harp` commands, each run once for everything it reads.
+"""A plan: an experiment as a list of `harp` commands, each run once per set of inputs.
 
 In a command's arguments {out} is its own output path, {NAME} that of an earlier command, and {output} the plan's directory.
 An output path contains the hash of everything the command reads: its arguments, the files and folders that they name, the
 fields of its config, and the hashes of the earlier commands. So a finished command is never repeated, a killed plan resumes,
-and changing one part of a plan keeps the results of the others. A finished command runs again if its output was changed since.
+and changing one part of a plan keeps the results of the others. A finished command runs again if its output has changed.
 
 A plan file is a Python file with `get_plan(option=default, …) -> list[Command]`. The first docstring of the file describes the
 plan; that of `get_plan` has one line "option: what it means" for each option. An option's type is that of its default: text,
-number, bool, or a tuple of these (values separated by commas). A parameter whose default is a dataclass stands for its fields,
-options that several plans share; the docstring of the class explains them. Loading a plan or a config runs its code.
+number, bool, or a tuple of these (values separated by commas). A parameter whose default is a dataclass adds its fields as
+options, which several plans share; the docstring of the class explains them. Loading a plan or a config runs its code.
 """
 
 import ast
@@ -34,21 +34,21 @@ from harp_jax.base.files import read_json, replacing, sha256_file
 from harp_jax.base.version import __version__
 from harp_jax.config import config_file
 
-SMALL = 1 << 16  # bytes up to which a file is read again each time
-BRACKETS = 20  # of a pattern at most; the time of matching grows with their square
+SMALL = 1 << 16  # bytes; smaller files are always hashed again
+BRACKETS = 20  # maximum in a pattern; matching time grows with their square
 PROGRAM = child()
 PLANS = Path(__file__).parent / "plans"
 Value = str | int | float | bool | tuple[str, ...] | tuple[int, ...] | tuple[float, ...]
 TRUE, FALSE = ("true", "1", "yes"), ("false", "0", "no")
-TEXTS = ("--title=", "--remark=", "--evaluated_on=")  # options whose words name no files
+TEXTS = ("--title=", "--remark=", "--evaluated_on=")  # options whose text does not name files
 BRACES = re.compile(r"\{([a-z0-9_]+)\}")
 
 
 class Contents:
-    """Called with a path: the digest of a file, or of the names and contents of a folder's files.
+    """Called with a path: returns the digest of a file, or of the names and contents of a folder's files.
 
-    `cache` is the file of remembered digests, "" for none; `save` writes it. The folder `output`, which the plan itself
-    changes, does not count.
+    `cache` is the file of remembered digests, "" for none; `save` writes it. Skips the folder `output`, which the plan itself
+    changes.
     """
 
     def __init__(self, cache: str = "", output: str = "") -> None:
@@ -58,7 +58,7 @@ class Contents:
             try:
                 self._known = read_json(cache)
             except InputError:
-                os.remove(cache)  # everything is read again
+                os.remove(cache)  # then everything is hashed again
 
     def __call__(self, path: str) -> str:
         if not os.path.isdir(path):
@@ -98,7 +98,7 @@ class Contents:
 class Command:
     """A step of a plan: `harp COMMAND ARGUMENTS`. `name` identifies the step within the plan.
 
-    `suffix`, such as ".trec", makes {out} a file of that kind; by default it is a directory. `logged`: what it prints goes to a
+    `suffix`, such as ".trec", makes {out} a file of that kind; by default it is a directory. `logged`: its output goes to a
     log file.
     """
 
@@ -130,7 +130,7 @@ class Step:
 
     @property
     def done(self) -> bool:
-        """Whether the step has ended and its output is what it was then."""
+        """Whether the step has finished and its output is unchanged."""
         if not (os.path.exists(self.record) and os.path.exists(self.place)):
             return False
         try:
@@ -176,15 +176,15 @@ def resolve(commands: list[Command], output: str) -> list[Step]:
 
 
 def filled(text: str, places: Mapping[str, str]) -> str:
-    """An argument with the paths of steps in the place of {NAME}."""
+    """An argument with {NAME} replaced by the path of that step."""
     return BRACES.sub(lambda found: places[found[1]], text)
 
 
 def identity(argument: str, contents: Contents) -> str:
-    """Identity of what an argument names: files, folders, and the fields of a config with the files that they name."""
+    """Digests of what an argument names: files, folders, and the fields of a config with the files that they name."""
     if argument.startswith(TEXTS):
         return ""
-    # The name of a row is no path, as in --run=ranker={run_ranker}.
+    # The name of a row is not a path, as in --run=ranker={run_ranker}.
     argument = re.sub(f"[^=]*=(?={BRACES.pattern})", "=", argument)
     # The whole value too: paths may contain a comma or "=".
     value = argument.partition("=")[2]
@@ -204,7 +204,7 @@ def identity(argument: str, contents: Contents) -> str:
 
 
 def named(words: Iterable[str]) -> list[str]:
-    """The files and folders that words name, as commands read them: with the home directory and patterns filled in."""
+    """The files and folders that words name, with ~ and patterns expanded as commands do."""
     found: list[str] = []
     for word in map(os.path.expanduser, words):
         if os.path.isfile(word) or os.path.isdir(word):
@@ -215,10 +215,10 @@ def named(words: Iterable[str]) -> list[str]:
 
 
 def leaves(value: Any) -> Iterator[str]:
-    """The texts in the fields of a config."""
+    """All texts in a config's fields."""
     if isinstance(value, str):
         yield value
-    elif hasattr(value, "values"):  # a ConfigDict is no Mapping
+    elif hasattr(value, "values"):  # a ConfigDict is not a Mapping
         for inner in value.values():
             yield from leaves(inner)
     elif isinstance(value, list | tuple):
@@ -227,7 +227,7 @@ def leaves(value: Any) -> Iterator[str]:
 
 
 def texts_in(value: str) -> list[str]:
-    """The texts of a tuple that is written as in Python: names of files may contain spaces, commas and quotes."""
+    """The texts of a tuple in Python's syntax, whose file names may contain spaces, commas and quotes."""
     if not value.startswith("("):
         return []
     try:
@@ -239,7 +239,7 @@ def texts_in(value: str) -> list[str]:
 
 @contextlib.contextmanager
 def reporting(path: str) -> Iterator[None]:
-    """Raises InputError, with the line, for what the code of a plan or config raises."""
+    """Turns exceptions of a plan's or config's code into InputError, with the line."""
     try:
         yield
     except InputError:
@@ -253,7 +253,7 @@ def reporting(path: str) -> Iterator[None]:
 
 
 def listing(steps: list[Step]) -> str:
-    """What a dry run prints: one line a step, its state and its command line."""
+    """What a dry run prints: one line per step, with its state and command line."""
     return "\n".join(f"{'done' if step.done else 'to do'}  {step.command.name}: {step}" for step in steps)
 
 
@@ -326,7 +326,7 @@ def written(default: Value) -> str:
 
 
 def load_plan(name: str) -> PlanFile:
-    """A plan by its path or its name in harp_jax/experiments/plans. Raises InputError where there is no such plan."""
+    """A plan by its path or its name in harp_jax/experiments/plans. Raises InputError if there is no such plan."""
     path = name if os.path.isfile(name) else str(PLANS / f"{name}.py")
     if not os.path.isfile(path):
         shipped = ", ".join(plan for plan, _ in shipped_plans())

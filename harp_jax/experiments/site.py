@@ -1,7 +1,7 @@
-"""A site end to end: from pages with links to a re-ranker that is tested without labels (`harp site`, `hj.Site`).
+"""A site end to end: from pages with links to a re-ranker tested without labels (`harp site`, `hj.Site`).
 
-Budget: are there enough links to learn from and to test with, and how many steps of training fit into the time?
-Run: the plan (`site_plan.py`) in two parts, prepare and measure, then train for so many steps and test.
+Budget: checks that there are enough links to train and to test, and computes how many training steps fit into the time.
+Run: runs the plan (`site_plan.py`) in two parts: prepare and measure the training rate, then train and test.
 `Site`: documents, links and BM25 of a site as Python objects.
 """
 
@@ -43,16 +43,16 @@ from harp_jax.ranking.lexical import Collection, make, search
 from harp_jax.text.languages import ENGLISH
 
 MIN_QUERIES = 50  # the 95 % interval of RR@10 is then about ±.1
-MIN_LABELLED = 20  # fewer users' queries say less than the anchors that they would overrule
+MIN_LABELLED = 20  # fewer user queries are weaker evidence than the anchors that they would overrule
 MIN_LINKS = 500  # training pairs of one epoch; fewer were never tried
 MIN_STEPS = 20
 MIN_PAIRS = 100  # training pairs of a task; tasks with fewer are left out
 FEW_PAIRS = 10_000
-MAX_EPOCHS = 10  # over the pairs: more repeats them without dropout
+MAX_EPOCHS = 10  # more would repeat the pairs without dropout
 
 
 def shortage(survey: Mapping[str, Any]) -> str:
-    """What a survey of too few links found, and what training and a test need; empty where there are enough."""
+    """Why the links of a survey are too few to train and test; empty if there are enough."""
     links, queries, needed = survey["links_kept"], survey["queries"], ""
     if links < MIN_LINKS:
         needed = f"too few links ({links:,} usable, {MIN_LINKS} needed)"
@@ -66,14 +66,14 @@ def shortage(survey: Mapping[str, Any]) -> str:
 
 
 def usable_tasks(pairs: str, tasks: Sequence[str]) -> tuple[str, ...]:
-    """Those of the tasks that have MIN_PAIRS training pairs, and held-out ones, in the directory `pairs`."""
+    """The tasks with at least MIN_PAIRS training pairs, and held-out ones, in the directory `pairs`."""
     return tuple(
         task for task in tasks if records(pairs, task, "train") >= MIN_PAIRS and records(pairs, task, "validation")
     )
 
 
 def records(pairs: str, task: str, split: str) -> int:
-    """Records of a split of a task in a finished generation job; 0 where there is none."""
+    """Records of a split of a task in a finished generation job; 0 if there is none."""
     return int(read_manifest(pairs).get("splits", {}).get(split_name(task, split), {}).get("records", 0))
 
 
@@ -93,12 +93,12 @@ def steps_within(minutes: float, seconds_per_step: float, pairs: str, tasks: Seq
 
 
 def expectation(pairs: int) -> str:
-    """What a ranker of few training pairs is worth, by the sites of docs/experiments/site.md; empty where there are enough."""
+    """What to expect from few training pairs, by the sites of docs/experiments/site.md; empty if there are enough."""
     if pairs >= FEW_PAIRS:
         return ""
     return (
-        f"{pairs:,} training pairs are few: with 25,743 of Python's manual the ranker added .05 RR@10 on anchors, nothing for "
-        f"users; below about {FEW_PAIRS:,} expect that BM25, anchor texts and the vectors of --start do as well without it."
+        f"{pairs:,} training pairs are few: with 25,743 from Python's manual the ranker added .05 RR@10 on anchors, nothing for "
+        f"users; below about {FEW_PAIRS:,}, expect BM25, anchor texts and the vectors of --start to do as well without it."
     )
 
 
@@ -113,37 +113,37 @@ def verdicts(manifest: Mapping[str, Any]) -> list[str]:
                 said = "no shortcut"
             elif name in ("overlap", "idf"):
                 against = "negatives share more words: a shortcut against BM25"
-                said = "shared words help, as they do BM25" if accuracy > 0.5 else against
+                said = "shared words help, as in BM25" if accuracy > 0.5 else against
             else:
                 said = "a shortcut" if best >= 0.7 else "a weak shortcut"
             found.append(f"{task} {name.replace('_', ' ')}: {accuracy:.2f} of {n:,} pairs, {said}")
     return found
 
 
-# Packages of the extra [demo] that the steps need, one for each extra within, and of [web] by the format of the pages.
+# Packages that the steps need: one for each extra within [demo], and those of [web] by the format of the pages.
 PACKAGES = ("tensorflow", "ir_measures", "bm25s")
 WEB = {"html": ("selectolax",), "warc": ("fastwarc", "selectolax")}
-# Embedding a MB of documents takes as long as so many steps of training of as many layers: measured on Python's manual. A window
-# has 256 tokens in all-MiniLM-L6-v2.
+# Embedding a MB of documents takes as long as this many training steps with as many layers (measured on Python's manual). A
+# window has 256 tokens in all-MiniLM-L6-v2.
 STEPS_PER_MB, WINDOW_BYTES = 20, 1500
 GUESSED = 1.0  # seconds of a step in a dry run before it is measured
 SCRATCH = (
-    "No --start: a small encoder is trained from scratch with the words of these pages. It can add to BM25 where there are tens of "
-    "thousands of links; with --start=HF_DIR (an encoder such as all-MiniLM-L6-v2) the same minutes go further."
+    "No --start: a small encoder is trained from scratch on these pages. It can improve on BM25 if there are tens of thousands of "
+    "links; --start=HF_DIR (an encoder such as all-MiniLM-L6-v2) gets more out of the same minutes."
 )
 # Name in the output directory → step whose output it is.
 RESULTS = {
     "report.html": "report", "verdict.json": "verdict", "survey": "survey", "table.tsv": "table",
 }  # fmt: skip
 BY_LABELS = {"verdict.json": "verdict_labels", "anchors_verdict.json": "verdict"}
-UNTESTED = "untested.json"  # the verdict where links are too few; verdict.json links to it
-# The ranker by the verdict: under the first name where it is a part of what to use.
+UNTESTED = "untested.json"  # the verdict if links are too few; verdict.json links to it
+# Links to the ranker: the first name if the verdict uses it, else the second.
 RANKER, REJECTED = "ranker", "ranker_not_used"
 
 
 @dataclass(frozen=True)
 class SiteRun:
-    """The options of `site_plan`, minutes of training, and the directory that receives everything."""
+    """The options of `site_plan`, the minutes of training, and the output directory."""
 
     options: Mapping[str, Any]
     output: str
@@ -160,7 +160,7 @@ class SiteRun:
                     f"--labels={labels}: only {groups} queries that share no relevant document, {MIN_LABELLED} needed to decide; "
                     "label more, or evaluate these with harp search --qrels"
                 )
-        # By name, at the call: harp_jax works without the generation job.
+        # Imported by name, on call: harp_jax works without the generation job.
         detected = importlib.import_module("data_pipeline.sources.formats").format_of_content
         formats = {self.options.get("format") or detected(path) for path in expand(tuple(self.options["pages"]))}
         web = [package for name in sorted(formats) for package in WEB.get(name, ())]
@@ -171,25 +171,25 @@ class SiteRun:
 
     @property
     def encoder(self) -> str:
-        """Whose vectors are tested, and teach; may be empty."""
+        """The encoder whose vectors are tested and teach; may be empty."""
         return self.options.get("vectors") or self.options.get("start", "")
 
     @property
     def recipe(self) -> tuple[str, ...]:
-        """The tasks that are trained where their pairs suffice."""
+        """The tasks to train, if they have enough pairs."""
         return read_config(PRETRAIN).tasks
 
     def steps(self, steps: int = 0, tasks: tuple[str, ...] = (), stems: str = ENGLISH) -> dict[str, Step]:
-        """The steps of the plan by name, up to the training where `steps` is 0; `stems` is the language of BM25.
+        """The steps of the plan by name, up to the training if `steps` is 0; `stems` is the language of BM25.
 
-        Raises InputError for an output within what is read.
+        Raises InputError for an output inside an input.
         """
         check_outside(self.output, (*self.options["pages"], self.options.get("start", ""), self.encoder))
         planned = resolve(site_plan(**self.options, steps=steps, tasks=tasks, stems=stems), self.output)
         return {step.command.name: step for step in planned}
 
     def dry_run(self) -> str:
-        """The commands, and what they cost as far as that is known."""
+        """The commands, and their cost as far as it is known."""
         prepared = self.steps()
         tasks = self.tasks(prepared) if prepared["pairs"].done else ()
         rate = self.steps(tasks=tasks)["rate"]
@@ -205,20 +205,20 @@ class SiteRun:
         lines = [listing(planned), summary(planned, self.output)]
         if not number:
             lines.append(
-                f"The steps of harp stand for {self.minutes:g} minutes at {GUESSED:g} s a step; the step rate measures how "
-                "many fit."
+                f"The training steps assume {self.minutes:g} minutes at {GUESSED:g} s per step; the plan's step `rate` measures "
+                "how many fit."
             )
             if self.options.get("start"):
                 embedding = (
-                    f"Vectors: a MB of documents takes about as long as {STEPS_PER_MB} of these steps with all layers."
+                    f"Vectors: 1 MB of documents takes about as long as {STEPS_PER_MB} of these steps with all layers."
                 )
         lines += [embedding] if embedding else []
         return "\n".join(lines)
 
     def run(self) -> dict[str, Any]:
-        """Runs what is not done; returns the content of verdict.json, by labels where there are some.
+        """Runs the unfinished steps; returns the content of verdict.json, which is decided by labels if given.
 
-        With too few links or pairs nothing is trained or tested (`untested`).
+        With too few links or pairs, nothing is trained or tested (`untested`).
         """
         results = RESULTS | (BY_LABELS if self.options.get("labels") else {})
         check_links(os.path.join(self.output, name) for name in (*results, RANKER, REJECTED))
@@ -244,7 +244,7 @@ class SiteRun:
             print(expected, flush=True)
         rate = self.steps(tasks=tasks)["rate"]
         if rate.done and not self.begun(rate, prepared["pairs"], tasks):
-            os.remove(rate.place)  # of another time, when the machine may have been busy
+            os.remove(rate.place)  # measured earlier, when the machine may have been busy
         carry_out([rate], self.output)
         number = self.training_steps(rate, prepared["pairs"], tasks)
         took = duration(number * float(read_json(rate.place)["seconds_per_step"]))
@@ -262,18 +262,18 @@ class SiteRun:
         return found
 
     def untested(self, survey: Step, stems: str, short: str) -> dict[str, Any]:
-        """Writes a search of BM25, and the vectors of a sentence encoder; returns its verdict."""
+        """Writes a search with BM25, and with vectors if there is a sentence encoder; returns its verdict."""
         for name in (*RESULTS, *BY_LABELS, RANKER, REJECTED):
-            if os.path.islink(path := os.path.join(self.output, name)):  # of earlier pages
+            if os.path.islink(path := os.path.join(self.output, name)):  # from earlier pages
                 os.remove(path)
         doubt = self.doubt(stems) if is_embedder(self.encoder) else ""
         encoder = self.encoder if is_embedder(self.encoder) and not doubt else ""
         weights = {BM25: 1.0} | ({VECTORS: 2.0} if encoder else {})  # as in a verdict
         use, scaled = sum_in_words(weights), " (each query's scores scaled to 0…1 and added)" if encoder else ""
         words = (
-            f"Untested: {short}. Nothing was trained; use {use}{scaled}, a usual choice, not measured on these "
-            f"pages.{f' {doubt}' if doubt else ''} Add pages that link to these, or judge queries of your own: harp search --qrels "
-            "tests on them."
+            f"Untested: {short}. Nothing was trained; use {use}{scaled}, a common choice, not measured on these "
+            f"pages.{f' {doubt}' if doubt else ''} Add pages that link to these, or judge queries of your own and test "
+            "on them: harp search --qrels."
         )
         found = {"use": use, "words": words, "weights": weights, "untested": True}
         with replacing(place := os.path.join(self.output, UNTESTED)) as file:
@@ -284,16 +284,16 @@ class SiteRun:
         return found
 
     def doubt(self, language: str) -> str:
-        """Why the vectors are not trusted, "" where they are: their encoder does not know the language."""
+        """Why the vectors are not trusted: their encoder does not know the language; "" if it does."""
         if not self.encoder or (share := known_words(self.encoder, language)) >= KNOWN:
             return ""
         return (
-            f"The vocabulary of {self.encoder} has {share:.2f} of the function words of {language} ({KNOWN} where an encoder "
-            "knows a language): its vectors are used only where anchors gain by them."
+            f"The vocabulary of {self.encoder} has {share:.2f} of the function words of {language} (at least {KNOWN} if an encoder "
+            "knows the language), so its vectors are used only if they help on anchors."
         )
 
     def hand_over(self, planned: Mapping[str, Step], weights: dict[str, float], stems: str) -> None:
-        """Writes `search.json`, and links the ranker: under another name where the verdict leaves it out."""
+        """Writes `search.json` and links the ranker, under another name if the verdict leaves it out."""
         models = {ROW: "model"} | ({LABELLED_ROW: "labelled"} if "labelled" in planned else {})
         best = LABELLED_ROW if LABELLED_ROW in weights else ROW
         for name in (RANKER, REJECTED):
@@ -318,11 +318,11 @@ class SiteRun:
         ).save(self.output)  # fmt: skip
 
     def tasks(self, prepared: Mapping[str, Step]) -> tuple[str, ...]:
-        """The tasks of the recipe that the finished pairs suffice for."""
+        """The tasks of the recipe that have enough finished pairs."""
         return usable_tasks(prepared["pairs"].place, self.recipe)
 
     def embedding(self, prepared: Mapping[str, Step], rate: Step) -> str:
-        """How long the vectors of all documents take, from the rate of training; empty without `start`."""
+        """Estimated time to embed all documents, from the training rate; empty without `start`."""
         if not (start := self.options.get("start")):
             return ""
         of_encoder, of_start = (
@@ -334,26 +334,24 @@ class SiteRun:
         with open(os.path.join(prepared["survey"].place, "docs.jsonl"), "rb") as file:
             megabytes = sum(min(len(line), read) for line in file) / 1e6
         seconds = STEPS_PER_MB * megabytes * layers * float(read_json(rate.place)["seconds_per_step"])
-        return (
-            f"Then vectors of the {megabytes:.1f} MB that it reads of the documents: about {duration(seconds)}, once."
-        )
+        return f"Then embedding, once: {megabytes:.1f} MB of the documents, about {duration(seconds)}."
 
     def begun(self, rate: Step, pairs: Step, tasks: tuple[str, ...]) -> bool:
-        """Whether a training of as many steps as the recorded rate allows was started."""
+        """Whether training for the number of steps that the recorded rate allows was started."""
         try:
             number = self.training_steps(rate, pairs, tasks)
-        except InputError:  # no rate to train by, such as that of a busy machine: none was started
+        except InputError:  # the rate is too slow to train, such as a busy machine's: nothing was started
             return False
         return os.path.exists(self.steps(number, tasks)["harp"].place)
 
     def training_steps(self, rate: Step, pairs: Step, tasks: tuple[str, ...]) -> int:
-        """Steps within the minutes: a function of the recorded rate, so that a command that is repeated trains for as many."""
+        """Steps that fit into the minutes at the recorded rate, so that a repeated command trains for the same number."""
         seconds = float(read_json(rate.place, "remove it and run again")["seconds_per_step"])
         return steps_within(self.minutes, seconds, pairs.place, tasks, read_config(PRETRAIN).batch_pairs)
 
 
 def ranker_of(output: str) -> str:
-    """The ranker in the output of `harp site`, also of one that the verdict leaves out."""
+    """The ranker in the output of `harp site`, even if the verdict leaves it out."""
     return next(
         (path for name in (RANKER, REJECTED) if os.path.exists(path := os.path.join(output, name))),
         os.path.join(output, RANKER),
@@ -366,7 +364,7 @@ def survey_of(step: Step) -> dict[str, Any]:
 
 
 def carry_out(steps: list[Step], output: str) -> None:
-    """Runs those of the steps that are not done."""
+    """Runs the unfinished steps."""
     if to_do := [step for step in steps if not step.done]:
         execute(to_do, output)
 
@@ -398,7 +396,7 @@ class Site:
         language: str = "",
         directory: str = "",
     ) -> "Site":
-        """Reads HTML, a WARC, a MediaWiki dump or linked JSONL; format and language are detected unless they are named.
+        """Reads HTML, a WARC, a MediaWiki dump or linked JSONL; format and language are detected unless given.
 
         Raises InputError for bad input.
         """
@@ -421,7 +419,7 @@ class Site:
         return dict(Documents.open(os.path.join(self.directory, "docs.jsonl"), FIELDS).texts())
 
     def pairs(self) -> list[tuple[str, str]]:
-        """(anchor text, docid) for each text of each document, without the held-out pages: positives for any trainer."""
+        """(anchor text, docid) for each anchor text of each document, without held-out pages: positives for any trainer."""
         return [(text, docid) for docid, text, _ in anchor_rows(os.path.join(self.directory, "anchors.tsv"))]
 
     def held_out(self) -> tuple[dict[str, str], Qrels]:
@@ -436,6 +434,6 @@ class Site:
         )
 
     def bm25(self, query: str, k: int = 10) -> list[tuple[str, float]]:
-        """The best `k` documents of a query as (docid, score); fewer where fewer share a word with it."""
+        """The best `k` documents of a query as (docid, score); fewer if fewer share a word with it."""
         docids, scores = search(make("bm25", self._index, PARAMETERS["bm25"]), self._index, query, k)
         return [(docid, float(score)) for docid, score in zip(docids, scores)]

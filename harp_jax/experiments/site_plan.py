@@ -1,4 +1,4 @@
-"""The plan of `harp site`: survey, pairs, training, and all that is tested on anchors of held-out pages, which stand for queries.
+"""The plan of `harp site`: survey, pairs, training, and tests with anchors of held-out pages as queries.
 
 The recipe is in configs/data/site.py, configs/site.py and configs/finetune_site.py; `experiments/site.py` runs the plan.
 """
@@ -18,24 +18,24 @@ DATA, PRETRAIN, FINETUNE = "configs/data/site.py", "configs/site.py", "configs/f
 MEASURE = "RR@10"
 FIELDS = ("title", "body")
 HELD_OUT = Collection("{survey}/docs.jsonl", "{survey}/queries.tsv", "{survey}/qrels.txt", FIELDS)
-SOURCES = "--exclude={survey}/sources.tsv"  # a query has the words of its own source
+SOURCES = "--exclude={survey}/sources.tsv"  # a query's source page contains its words
 LABELLED = Collection("{survey}/docs.jsonl", "{labels}/queries.tsv", "{labels}/qrels.txt", FIELDS)
-TEXTS = ["--anchors={survey}/anchors.tsv"]  # of trained pages
+TEXTS = ["--anchors={survey}/anchors.tsv"]  # of training pages
 # Rows of the table.
 ROW, LABELLED_ROW, EVERYTHING = "ranker", "ranker, fine-tuned on labels", "everything"
 RECOMMENDED = "recommended"  # the sum of the verdict, as in `harp search`
-# Of BM25 and BM25F over manuals: the best over users' queries of five. On a manual that they were not chosen on, these gain over
-# parameters fitted to its held-out anchors (docs/experiments/site.md, "Fixed parameters").
+# The best for users' queries on five manuals. On another manual, they beat parameters fitted to its held-out anchors
+# (docs/experiments/site.md, "Fixed parameters").
 PARAMETERS = {"bm25": {"k1": 4.0, "b": 0.4}, "bm25f": {"k1": 4.0, "b": 0.4, "anchor_weight": 10.0}}
-# The share of a language's function words in the vocabulary of an encoder that knows it, at least: all-MiniLM-L6-v2 has .84 of
-# English's, .45 of Danish's, .17 of German's, .06 of Chinese's; a vocabulary of 130,000 for many languages .75 of German's.
+# Minimum share of a language's function words in the vocabulary of an encoder that knows it: all-MiniLM-L6-v2 has .84 of
+# English's, .45 of Danish's, .17 of German's, .06 of Chinese's; a multilingual vocabulary of 130,000 has .75 of German's.
 KNOWN = 0.5
-MAX_LENGTH, QUERY_LENGTH = 128, 32  # of configs/site.py and configs/data/site.py
+MAX_LENGTH, QUERY_LENGTH = 128, 32  # as in configs/site.py and configs/data/site.py
 
 
 class Candidates(NamedTuple):
-    """The best `depth` of each first stage, BM25 with the stems of a language; `encoder` may be empty; windows of a long page, and
-    tokens of each that the ranker reads."""
+    """`depth` candidates per first stage; the language of BM25's `stems`; the `encoder` of vectors (may be empty); the maximum
+    `windows` of a long page that the ranker reads, of `max_length` tokens each."""
 
     depth: int
     stems: str
@@ -67,28 +67,28 @@ def site_plan(
     tasks: tuple[str, ...] = (),
     stems: str = ENGLISH,
 ) -> list[Command]:
-    """The steps up to the training's rate, and with `steps` of pre-training all that follow.
+    """The steps up to measuring the training rate; with `steps` of pre-training, everything after it too.
 
-    pages: folder of HTML, WARC, MediaWiki dump or linked JSONL; several of one format
-    format: of the pages, where their content misleads
-    base_url: where a folder of HTML is served
-    redirects: files of alias<TAB>address
-    exclude: patterns of the addresses of pages that are not read
-    split: documents are pages, or sections; auto: sections where most links lead to one
+    pages: folder of HTML, WARC, MediaWiki dump or linked JSONL; one or more of the same format
+    format: format of the pages; empty: detected
+    base_url: URL at which a folder of HTML is served
+    redirects: files of alias<TAB>address lines
+    exclude: patterns of addresses of pages to skip
+    split: whether documents are pages or sections; auto: sections if most links lead to one
     start: Hugging Face encoder to start from; empty: a small encoder from scratch
-    layers: of the start that are kept, its first ones; 0: all
+    layers: keep only this many first layers of the start; 0: all
     vectors: Hugging Face encoder whose vectors are tested and teach; empty: the start
-    labels: file of query<TAB>docid<TAB>level to fine-tune on
-    max_queries: anchors of held-out pages that are tested, at most
-    context_words: of an anchor's sentence that are added to its query
-    depth: candidates of each first stage, BM25, BM25F and vectors, for each query
-    windows: of a long page that the ranker and the encoder read, at most
-    max_length: tokens of query and document together, which the ranker is trained with and reads in each window
-    seed: of pairs and training
-    language: of sentences, stopwords and stems; empty: that of the pages
-    vocabulary: of a small encoder from scratch: wordpiece, unigram, or auto: unigram for languages without spaces
-    tasks: of pre-training, where the pages make no pairs of some of configs/site.py; empty: those
-    stems: language of BM25, which the survey found
+    labels: file of query<TAB>docid<TAB>level lines to fine-tune and decide on
+    max_queries: maximum number of test queries, which are anchors of held-out pages
+    context_words: words of an anchor's sentence to add to its query
+    depth: candidates per query from each first stage (BM25, BM25F, vectors)
+    windows: maximum windows of a long page that the ranker and the encoder read
+    max_length: tokens of query and document together, in training and in each window
+    seed: random seed for pairs and training
+    language: language of sentences, stopwords and stems; empty: that of the pages
+    vocabulary: kind for an encoder from scratch: wordpiece, unigram, or auto: unigram for languages without spaces
+    tasks: pre-training tasks, if the pages lack pairs for some of configs/site.py; empty: those
+    stems: language of BM25, from the survey
     """
     source = [f"--config={DATA}", f"--config.source.format={format}", f"--config.source.paths={pages!r}"]
     source += [f"--config.source.base_url={base_url}"] if base_url else []
@@ -96,17 +96,17 @@ def site_plan(
     source += [f"--config.source.exclude={exclude!r}"] if exclude else []
     source += [f"--config.source.split={split}"] if split != "auto" else []
     source += [f"--config.language={language}"] if language else []
-    shortened, encoder = [], vectors or start  # of all layers
+    shortened, encoder = [], vectors or start  # with all layers
     teacher = is_embedder(encoder) and bool(start)
     if layers:
         shortened = [Command("start", "export", [f"--encoder={start}", f"--layers={layers}", "--output={out}"])]
         start = "{start}"
     tokenizer = start or "{vocabulary}"
-    # The order of a pair's documents by the vectors teaches, beside the link (docs/experiments/recipe.md).
+    # Besides the link, the vectors' order of a pair's documents teaches (docs/experiments/recipe.md).
     data, recipe = ("{taught}", f"{PRETRAIN}:taught") if teacher else ("{pairs}", PRETRAIN)
     training = [f"--config={recipe}", f"--config.init={start}", f"--config.data=('{data}',)", f"--config.seed={seed}"]
     training += [] if start else ["--config.tokenizer={vocabulary}", "--config.learning_rate=1e-3"]
-    # A whole encoder forgets what it knows at the rate of a few layers.
+    # At the learning rate for a few layers, a whole encoder forgets what it knows.
     training += ["--config.learning_rate=1e-4"] if start and not layers else []
     training += [f"--config.tasks={tasks!r}"] if tasks else []
     longer = max_length != MAX_LENGTH
@@ -128,7 +128,7 @@ def site_plan(
 
 
 def trained(training: list[str], candidates: Candidates, labels: str, seed: int) -> list[Command]:
-    """Pre-training with these options, and all that follows: the verdict, the tables, the models with their figures."""
+    """Pre-training with these options, and everything after it: verdict, tables, and models with their figures."""
     made, parts, rows = tested(candidates)
     halves = [f"--queries={HELD_OUT.queries}", f"--qrels={HELD_OUT.qrels}", "--count=2", "--output={out}"]
     commands = [
@@ -151,20 +151,20 @@ def trained(training: list[str], candidates: Candidates, labels: str, seed: int)
 
 
 def is_embedder(start: str) -> bool:
-    """Whether an encoder was trained to give vectors of texts: sentence-transformers stores how they are pooled."""
+    """Whether an encoder was trained to embed texts: sentence-transformers stores how it pools."""
     return bool(start) and os.path.isdir(os.path.join(start, "1_Pooling"))
 
 
 @lru_cache
 def known_words(encoder: str, language: str) -> float:
-    """The share of a language's function words that are one token of an encoder's vocabulary; 0 for a language without a list."""
+    """The share of a language's function words that are single tokens of an encoder; 0 for a language without a list."""
     words, tokenizer = sorted(function_words(language)), load_tokenizer(encoder)
     ids = tokenizer.encode_prefixes([f" {word}" for word in words], 2)
     return sum(len(found) == 1 and found[0] != tokenizer.unk for found in ids) / max(len(words), 1)
 
 
 def lexical(stems: str, own: Sequence[str] = ()) -> dict[str, list[str]]:
-    """The options of BM25 and BM25F; `own` are those that leave out the queries' own sources."""
+    """The options of BM25 and BM25F; `own`: options that exclude the queries' own sources."""
     given = {model: [f"--{name}={value:g}" for name, value in found.items()] for model, found in PARAMETERS.items()}
     return {
         model: [*own, f"--language={stems}", *(TEXTS if model == "bm25f" else []), *options]
@@ -187,10 +187,10 @@ def first_stages(where: Collection, suffix: str, options: Mapping[str, list[str]
 def scored(
     where: Collection, suffix: str, options: Mapping[str, list[str]], candidates: Candidates, own: Sequence[str] = ()
 ) -> tuple[list[Command], dict[str, str]]:
-    """A pool of candidates, the best of BM25, BM25F and the vectors, each scored by all of them; part → its run.
+    """Pools the best candidates of BM25, BM25F and the vectors, and scores the pool with each part; also returns part → run.
 
-    `options` are those of BM25 and BM25F (`lexical`), whose first stages are the steps bm25SUFFIX and bm25fSUFFIX; `own` are
-    those that leave out the queries' own sources.
+    `options` are those of BM25 and BM25F (`lexical`), whose first stages are the steps bm25SUFFIX and bm25fSUFFIX; `own`:
+    options that exclude the queries' own sources.
     """
     depth, _, encoder, windows, max_length = candidates
     vectors = ["--model=vectors", f"--encoder={encoder}", f"--passages={windows}"]
@@ -223,7 +223,7 @@ def scored(
 
 
 def decided(name: str, parts: Mapping[str, str], qrels: str, folds: str, candidates: Candidates) -> Command:
-    """The verdict on the parts, in their order; `harp site` prints it at its end. Vectors are trusted if they know the language."""
+    """The verdict on the parts, in their order; `harp site` prints it last. Vectors are trusted if they know the language."""
     given = [f"--part={part}={run}" for part, run in parts.items()]
     encoder, language = candidates.encoder, candidates.stems
     given += [f"--double={VECTORS}"] if encoder and known_words(encoder, language) >= KNOWN else []
@@ -232,7 +232,7 @@ def decided(name: str, parts: Mapping[str, str], qrels: str, folds: str, candida
 
 
 def tested(candidates: Candidates) -> tuple[list[Command], dict[str, str], dict[str, str]]:
-    """On the held-out anchors the parts alone, their sums, and the verdict on them; part → its run, row of the table → its run."""
+    """Tests the parts, their sums and the verdict on held-out anchors; also returns part → run, and row of the table → run."""
     options = lexical(candidates.stems, [SOURCES])
     first = first_stages(HELD_OUT, "", options, candidates.depth)
     commands, parts = scored(HELD_OUT, "", options, candidates, [SOURCES])
@@ -261,14 +261,14 @@ def tables(rows: Mapping[str, str]) -> list[Command]:
 
 
 def published(name: str, workdir: str, row: str) -> Command:
-    """An export with the figures of its row of the table on its card, and those of BM25."""
+    """An export whose card has the figures of its row of the table and of BM25."""
     where = "--evaluated_on=anchors of held-out pages, candidates of BM25, BM25F and vectors re-ranked"
     figures = ["--results={table}", f"--system={row}", f"--baseline={BM25}", where]
     return Command(name, "export", ["--workdir={" + workdir + "}", "--ranker", *figures, "--output={out}"])
 
 
 def with_labels(labels: str, seed: int, candidates: Candidates) -> list[Command]:
-    """The ranker fine-tuned on all labels; and the verdict by labels, on rankers fine-tuned on one half and tested on the other."""
+    """Fine-tunes the ranker on all labels; the verdict by labels uses rankers fine-tuned on one half and tested on the other."""
     options = lexical(candidates.stems)
     first = first_stages(LABELLED, "_labels", options, candidates.depth)
     commands, parts = scored(LABELLED, "_labels", options, candidates)

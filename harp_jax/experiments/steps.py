@@ -2,8 +2,8 @@
 and the systems pre-trained on it; a judged collection on which they are compared.
 
 Arguments that are paths may be "{NAME}", the output of an earlier step. A collection with separate training and test queries has
-two folds, "train" and "test", of which "test" is tested. Every pre-trained system reads the same pairs' documents, starts from the
-same parameters and gets the same updates and real tokens; only tasks and weights of losses differ (`configs/baselines/`).
+two folds, "train" and "test"; only "test" is tested. Every pre-trained system reads the same pairs' documents, starts from the
+same parameters and gets the same updates and real tokens; only tasks and loss weights differ (`configs/baselines/`).
 """
 
 import os
@@ -19,7 +19,7 @@ from harp_jax.experiments.plan import Command
 
 @dataclass(frozen=True)
 class Collection:
-    """What is ranked: documents, queries of all folds, their judgments, and the document fields that are read ((): default)."""
+    """Documents, the queries of all folds, their judgments, and the document fields to read ((): default)."""
 
     docs: str
     queries: str
@@ -49,7 +49,7 @@ def tuned_first_stage(
     grids: Sequence[str] = (),
     name: str = "",
 ) -> list[Command]:
-    """BM25, BM25F or QL (`model`), each fold ranked by parameters tuned on the others: steps tuned_NAME and NAME (the model's).
+    """BM25, BM25F or QL (`model`), each fold ranked by parameters tuned on the others: steps tuned_NAME and NAME (or the model's).
 
     `options` are for both commands, `grids` for tuning, such as "--k1=0.6,0.9,1.2".
     """
@@ -75,7 +75,7 @@ def trained_ranker(
     test_candidates: str = "",
     export: bool = True,
 ) -> list[Command]:
-    """A re-ranker trained on a collection and the run that it makes: steps train_NAME, model_NAME (`export`) and run_NAME.
+    """Trains a re-ranker on a collection and ranks with it: steps train_NAME, model_NAME (`export`) and run_NAME.
 
     `settings` are config fields ("epochs=1.0"), `rerank` options of re-ranking ("max_length=256"). Neural rankers are not
     exported: their workdir is the model. `test` and `test_candidates` default to the training collection and candidates.
@@ -95,7 +95,7 @@ def trained_ranker(
 
 
 def blanked(ranking: Command, name: str) -> Command:
-    """A re-ranking by the same model, of documents without their query."""
+    """A re-ranking by the same model with blank queries."""
     return Command(name, "rerank", [*ranking.arguments, "--blank_query"], suffix=".trec")
 
 
@@ -118,9 +118,9 @@ def comparison(
     blank: Mapping[str, str] | None = None,
     options: Sequence[str] = (),
 ) -> Command:
-    """The table of systems (row → runs, one a seed) against a baseline row; the step writes the values per query.
+    """The table of systems (row → runs, one per seed) against a baseline row; the step writes the values per query.
 
-    `chance` is the row whose candidates are shuffled, `blank` the row of blank queries of a system.
+    `chance`: the row whose candidates are shuffled; `blank`: system → its row with blank queries.
     """
     rows = [f"{row}={','.join(runs)}" for row, runs in systems.items()]
     judged = [f"--qrels={qrels}", f"--measures={measures}", f"--baseline={baseline}", *options]
@@ -148,11 +148,11 @@ def cross_validation(
     only: Sequence[str] = (),
     export: bool = True,
 ) -> list[Command]:
-    """For each fold a re-ranker trained on the others; the step joined_NAME joins the folds' runs.
+    """For each fold, trains a re-ranker on the others; the step joined_NAME joins the folds' runs.
 
-    `folds` is a file of "qid<TAB>fold", `fold_names` its folds. `only` restricts the tested folds (each model is trained on all
-    other folds nevertheless). With `blank` the same models rank the documents without their query, too; blank_NAME joins these
-    runs. The rest as in `trained_ranker`; steps of fold i are train_NAME_fi, model_NAME_fi, run_NAME_fi and blank_NAME_fi.
+    `folds` is a file of "qid<TAB>fold", `fold_names` its folds. `only` restricts the tested folds (each model is still trained
+    on all other folds). With `blank`, the same models also rank with blank queries; blank_NAME joins these runs. The
+    rest as in `trained_ranker`; steps of fold i are train_NAME_fi, model_NAME_fi, run_NAME_fi and blank_NAME_fi.
     """
     commands: list[Command] = []
     runs: dict[str, list[str]] = {"joined": [], **({"blank": []} if blank else {})}
@@ -185,7 +185,7 @@ HARP_TASKS = ("rqp", "qdm", "rdp", "acm")
 TASKS = (*HARP_TASKS, "ict", "wlp", "prop")
 RECOMMENDED_TASKS = tuple(PRESETS["recommended"]["tasks"])
 NONE = "none"  # the control without pre-training
-NOT_PRETRAINED = {NONE: [], "sjtf": ["mqp_weight=1.0"]}  # → what their fine-tuning changes
+NOT_PRETRAINED = {NONE: [], "sjtf": ["mqp_weight=1.0"]}  # system → fields of its fine-tuning
 ABLATIONS: dict[str, list[str]] = {
     "no_mlm": ["mlm_weight=0.0"],
     **{f"no_{task}": [f"tasks={tuple(t for t in HARP_TASKS if t != task)!r}"] for task in HARP_TASKS},
@@ -196,7 +196,7 @@ TINY: dict[str, str | int | float] = {
     "batch_tokens": 7800, "lanes": 2, "mesh.data": -1, "dtype": "float32", "prng": "threefry", "learning_rate": 1e-3,
     "steps": 600, "log_every": 20, "eval_every": 200, "eval_batches": 8, "checkpoint_every": 200,
 }  # fmt: skip
-# A few layers of a small trained encoder on two cores: about 32 pairs of short leads an update, three times BERT-tiny's time.
+# A few layers of a small trained encoder on two cores: about 32 pairs of short leads per update, three times BERT-tiny's time.
 SMALL: dict[str, str | int | float] = {
     "row_length": 128, "batch_tokens": 7000, "lanes": 2, "window": 512, "mesh.data": -1, "dtype": "auto", "prng": "threefry",
     "learning_rate": 3e-4, "steps": 150, "log_every": 10, "eval_every": 75, "eval_batches": 8, "checkpoint_every": 50,
@@ -211,7 +211,7 @@ def check_known(option: str, given: Sequence[str], known: Sequence[str]) -> None
 
 
 def tasks_of(systems: Sequence[str]) -> tuple[str, ...]:
-    """The tasks whose pairs the systems of a table read, those of all controls among them, so that tables share their pairs."""
+    """The tasks whose pairs the systems of a table read, including those of all controls, so that tables share their pairs."""
     more = RECOMMENDED_TASKS if "recommended" in systems else ()
     return tuple(dict.fromkeys((*TASKS, *more)))
 
@@ -281,7 +281,7 @@ class Pretraining:
         return Command(name, "train", [f"--config={config}", "--workdir={out}", *(f"--config.{f}" for f in fields)])
 
     def systems(self, names: Sequence[str], seeds: Sequence[int]) -> list[Command]:
-        """The step pairs, and a step pre_NAME_sSEED for each system but NONE."""
+        """The step pairs, and a step pre_NAME_sSEED for each pre-trained system."""
         check_known("transformers", names, (*NOT_PRETRAINED, "harp", *CONTROLS, *ABLATIONS))
         trained = [name for name in names if name not in NOT_PRETRAINED]
         steps = [self.trained(f"pre_{name}_s{seed}", name, seed) for name in trained for seed in seeds]
@@ -301,13 +301,13 @@ class Pretraining:
 PRETRAINING = Pretraining()  # the defaults of plans
 
 
-MADE_FOLDS = ("0", "1", "2", "3", "4")  # where no file of folds is given
+MADE_FOLDS = ("0", "1", "2", "3", "4")  # if no file of folds is given
 NEURAL = ("drmm", "duet", "knrm", "conv_knrm")
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A judged collection, the runs that are re-ranked, and how rankers are trained and tested.
+    """A judged collection, the runs to re-rank, and how rankers are trained and tested.
 
     docs: documents
     queries: training and test queries
@@ -317,7 +317,7 @@ class Benchmark:
     tested: folds to test, each with models trained on all others (empty: all)
     candidates: runs to re-rank, NAME=RUN or RUN; empty: BM25, tuned on the other folds
     depth: BM25 candidates per query
-    measures: measures in the tables; the first one is tuned for and decides what is called chance
+    measures: measures in the tables; the first one is tuned for and decides which systems are at chance level
     confirm: measures whose differences are tested, chosen in advance (empty: the first)
     finetune: fine-tuning config of the transformers
     settings: fields for every fine-tuning, as in epochs=1.0
@@ -368,7 +368,7 @@ class Benchmark:
         return names
 
     def runs(self) -> dict[str, str]:
-        """Label → run that is re-ranked: the given ones, or {"BM25": "{bm25}"}."""
+        """Label → run to re-rank: the given ones, or {"BM25": "{bm25}"}."""
         return labelled(self.candidates) or {"BM25": "{bm25}"}
 
     def prepared(self) -> list[Command]:
@@ -395,7 +395,7 @@ class Benchmark:
     def transformer(
         self, name: str, candidates: str, seed: int, start: Sequence[str], blank: bool = False
     ) -> list[Command]:
-        """A fine-tuned transformer; the step joined_NAME has the tested folds, blank_NAME its rankings of blank queries."""
+        """A fine-tuned transformer; the step joined_NAME has the tested folds, blank_NAME its rankings with blank queries."""
         return cross_validation(
             name,
             self.collection,
@@ -425,7 +425,7 @@ class Benchmark:
         )
 
     def evaluation(self) -> list[str]:
-        """Options of `harp evaluate`: the measures that are tested, and the tested folds."""
+        """Options of `harp evaluate`: the measures to test, and the tested folds."""
         folds = [f"--folds={self.fold_file}", f"--fold={','.join(self.tested)}"] if self.tested else []
         return [f"--confirm={self.confirm or self.measure}", *folds]
 
@@ -434,7 +434,7 @@ BENCHMARK = Benchmark()  # the defaults of plans
 
 
 def labelled(candidates: Sequence[str]) -> dict[str, str]:
-    """Label → run, of NAME=RUN or RUN. InputError for a label given twice, and for one without a run."""
+    """Label → run, from NAME=RUN or RUN. InputError for a label given twice, and for one without a run."""
     found: dict[str, str] = {}
     for given in candidates:
         label, equals, path = given.partition("=")

@@ -1,13 +1,13 @@
-"""Which scores of a pool of candidates to add up, and what each of them is worth (`harp verdict`).
+"""Decides which scores of a pool of candidates to add up, and measures the gain of each (`harp verdict`).
 
 Each query's scores are scaled to 0…1 and added with equal weights. Parts are tried in the given order, cheap ones first, and kept
-where the mean of the measure rises. One that contains the first part is tried in its place: BM25F reads what BM25 reads, and a sum
-with both counts words twice, which was worse on anchors and for users. Weights fitted on some hundred anchors were worse, on these
-anchors and for users: they favour what shares its words with anchors (docs/experiments/site.md). A part without information lowers
-an equally weighted sum, so it is left out. One part may be trusted, as vectors are in `harp site`: users' questions share fewer
-words with the pages than anchors do, and gain more by it. It is kept unless it is worse, and counts double in the sum to use.
-What the sum gains is measured by halves: chosen on one half of the queries, measured on the other. Where that is nothing (with
-the trusted part: worse), the first part is used alone.
+if the mean of the measure rises. A part that contains the first one is tried in its place: BM25F reads what BM25 reads, and a sum
+of both counts words twice, which was worse on anchors and for users. Weights fitted on a few hundred anchors were worse, on these
+anchors and for users: they favour parts that share words with anchors (docs/experiments/site.md). A part without information
+lowers an equally weighted sum, so it is left out. One part may be trusted, such as vectors in `harp site`: users' questions share
+fewer words with the pages than anchors do, so vectors help them more. It is kept unless the sum gets worse, and counts double in
+the sum to use. The gain of the sum is measured by halves: chosen on one half of the queries, measured on the other. If there is
+none (with the trusted part: if it is worse), the first part is used alone.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +24,7 @@ BETTER, SAME, WORSE = "better", "no difference shown", "worse"
 
 @dataclass(frozen=True)
 class Gain:
-    """A sum's mean of the measure, its `difference` to another one with a 95 % interval (not corrected), and the `verdict`."""
+    """A sum's mean of the measure, its `difference` from another sum with a 95 % interval (not corrected), and the `verdict`."""
 
     inside: float
     difference: float
@@ -38,9 +38,9 @@ class Gain:
 
 @dataclass(frozen=True)
 class Rung(Gain):
-    """A part that was tried: what it adds to the parts kept before (the verdict corrected for all parts), and its mean `alone`.
+    """A part that was tried: its gain over the parts kept before (verdict corrected for all parts), and its mean `alone`.
 
-    `instead`: in the place of the first part, not beside it.
+    `instead`: it replaces the first part.
     """
 
     part: str
@@ -51,9 +51,9 @@ class Rung(Gain):
 
 @dataclass(frozen=True)
 class Verdict:
-    """The first part and its mean, what came of the others, the weights of those to use, and what these gain over the first one.
+    """The first part and its mean, the results of the others, the weights of the parts to use, and their gain over the first.
 
-    `double`: the trusted part, or "". `remark` says why the tests may be too sure.
+    `double`: the trusted part, or "". `remark` says why the tests may be overconfident.
     """
 
     measure: str
@@ -79,10 +79,10 @@ class Verdict:
         """The verdict as sentences."""
         found = [
             f"By {self.measure} over {self.queries} queries, {self.first} has {self.mean:.3f}. Added one by one with equal "
-            f"weights, cheap ones first, and kept where the mean rises{f' ({self.double}: unless worse)' if self.double else ''}:"
+            f"weights, cheap ones first, and kept if the mean rises{f' ({self.double}: unless worse)' if self.double else ''}:"
         ]
         for rung in self.rungs:
-            fate = f"kept{f' in the place of {self.first}' if rung.instead else ''}" if rung.kept else "left out"
+            fate = f"kept{f' in place of {self.first}' if rung.instead else ''}" if rung.kept else "left out"
             found.append(f"{rung.part} {rung}, alone {rung.alone:.3f}: {rung.verdict}, {fate};")
         if len(self.weights) > 1:
             found.append(f"use {self.use} (each query's scores scaled to 0…1 and added).")
@@ -91,7 +91,7 @@ class Verdict:
         so = "" if any(rung.kept for rung in self.rungs) else f", so {self.first} is used alone"
         found.append(
             f"Parts chosen on one half, their sum measured on the other: {self.by_halves}, {self.by_halves.verdict}{so}. "
-            f"Parts corrected for {len(self.rungs)} tests. Of models one training each: the intervals {ONE_RUN}."
+            f"Parts are corrected for {len(self.rungs)} tests. Models were trained once each: the intervals {ONE_RUN}."
         )
         return " ".join([*found, *([f"Note: {self.remark}."] if self.remark else [])])
 
@@ -107,8 +107,8 @@ def decide(
     """The verdict on runs of the same candidates; `folds` (qid → fold) divides the queries for `by_halves`.
 
     `instead`: the part that contains the first one and is tried in its place. `double`: the trusted part.
-    Raises InputError for one part only, unknown measures, an `instead` that is no later part, a `double` that is no part, and
-    queries without a fold.
+    Raises InputError for a single part, unknown measures, an `instead` that is not a later part, a `double` that is not a part,
+    and queries without a fold.
     """
     if len(parts) < 2:
         raise InputError("give two or more parts")
@@ -173,9 +173,9 @@ def kept(
     parts: Sequence[str],
     instead: int,
 ) -> tuple[Weights, list[tuple[Weights, Weights]]]:
-    """The weights, 1 of parts that are kept and 0 of others; and for each part but the first those without it and with it.
+    """The weights (1 for kept parts, 0 for others), and for each part after the first the weights without and with it.
 
-    `keeps` decides on a part by `queries`. `instead`: the number of the part that takes the place of the first, or 0.
+    `keeps` decides on a part by `queries`. `instead`: the index of the part that replaces the first, or 0.
     """
     weights: Weights = (1.0, *(0.0,) * (len(parts) - 1))
     tried = []

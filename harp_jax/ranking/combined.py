@@ -1,7 +1,7 @@
-"""Search by a weighted sum of scores, as `harp site` found it: BM25, anchor texts, in-links, vectors, and a ranker.
+"""Search with the weighted sum that `harp site` recommends: BM25, anchor texts, in-links, vectors, and a ranker.
 
-Candidates are the best of each first stage; every part scores all of them, and the weighted parts, each scaled to 0…1 for a
-query, are added up. A folder's `search.json` says what it consists of (`Settings`).
+Each first stage contributes its best candidates, and every part scores all of them. A document's score is the weighted sum of
+its parts, each scaled to 0…1 per query. The folder's `search.json` lists the parts (`Settings`).
 """
 
 import json
@@ -35,8 +35,8 @@ NO_IDS = np.zeros(0, np.int32)
 class Settings:
     """Paths are relative to the folder of `search.json`. `weights`: part → weight in the sum; `models`: part → ranker.
 
-    `parameters` are those of bm25 and bm25f; `depth` counts the candidates of each first stage; a document is read in at most
-    `windows` windows of `max_length` tokens by a ranker and `passages` by the `encoder`.
+    `parameters`: of bm25 and bm25f; `depth`: candidates per first stage. A ranker reads at most `windows` windows of
+    `max_length` tokens of a document, the `encoder` at most `passages`.
     """
 
     docs: str
@@ -54,7 +54,7 @@ class Settings:
 
     @property
     def everything(self) -> tuple[str, ...]:
-        """All parts, also those without a weight."""
+        """All parts, including those without a weight."""
         return (BM25, ANCHORS, INLINKS, *([VECTORS] if self.encoder else []), *self.models)
 
     def save(self, folder: str) -> None:
@@ -79,7 +79,7 @@ class Settings:
 class Scores(NamedTuple):
     """The candidates of a query, and the scores of each part [candidates] float64.
 
-    `windows`: for vectors and each ranker, the number [candidates] int64 of the window that it scored best.
+    `windows`: for vectors and each ranker, the index [candidates] int64 of its best window.
     """
 
     docids: list[str]
@@ -95,9 +95,9 @@ class Scores(NamedTuple):
 
 
 class CombinedSearch:
-    """Everything that the settings of a folder name, loaded. `only`: the parts to load (default: those with a weight).
+    """Loads what a folder's settings name. `only`: the parts to load (default: those with a weight).
 
-    BM25 and BM25F are always among them: their best are candidates, as in the verdict's test.
+    BM25 and BM25F are always loaded, because they supply candidates, as in the verdict's test.
     """
 
     def __init__(self, folder: str, only: Sequence[str] = (), backend: str = "jax") -> None:
@@ -118,7 +118,7 @@ class CombinedSearch:
         if VECTORS in self.names:
             encoder = BiEncoderScorer.load(os.path.join(folder, s.encoder))
             self.vectors = VectorIndex(os.path.join(folder, s.encoder), self.docs, encoder, s.passages)
-            self.ids = list(self.docs.ids())  # in memory, as the lexical index
+            self.ids = list(self.docs.ids())  # in memory, like the lexical index
             self.number = {docid: number for number, docid in enumerate(self.ids)}
         for part, model_path in s.models.items():
             if part in self.names:
@@ -126,13 +126,13 @@ class CombinedSearch:
                 self.scorers[part] = ranker, Windows(s.windows)
 
     def search(self, query: str, k: int = 10) -> list[tuple[str, float]]:
-        """(docid, score) of the best `k` documents by the recommended sum, best first: what `harp search` ranks, for one query."""
+        """(docid, score) of the best `k` documents by the recommended sum, best first, as `harp search` ranks them."""
         found = self.scores(query)
         best = dict(ordered([("q", found.docids, found.total(self.settings.weights))] if found.docids else []))
         return [(best["q"].docids[i], float(best["q"].scores[i])) for i in best["q"].order()[:k]] if best else []
 
     def scores(self, query: str, barred: Set[str] = frozenset()) -> Scores:
-        """The candidates of a query without the documents that are `barred`, in the order of their reciprocal ranks."""
+        """The candidates of a query, without `barred` documents, in order of reciprocal rank fusion."""
         depth = self.settings.depth
         runs = [candidates(model, found, query, depth, barred) for model, found in self.lexical.values()]
         if self.vectors:
@@ -159,7 +159,7 @@ class CombinedSearch:
         return Scores(docids, parts or {part: np.zeros(0) for part in self.names}, best)
 
     def passage(self, part: str, query: str, docid: str, window: int) -> str:
-        """The text of a window in `Scores`; empty for a document that the part reads whole."""
+        """The text of a window in `Scores`; empty if the part reads the whole document."""
         text = self.docs[docid]
         if part != VECTORS:
             ranker, windows = self.scorers[part]
@@ -183,13 +183,13 @@ class CombinedSearch:
 
 
 def passage_of(ranker: PairTexts, query: str, text: str, windows: Windows, window: int) -> str:
-    """The text of a window of a document that the ranker reads with this query; empty for a document that it reads whole."""
+    """The text of one window, as the ranker reads it with this query; empty if it reads the whole document."""
     room = ranker.room(ranker.encode_queries([query])[0])
     return _window(ranker.tokenizer, text, 0, room, windows.reach(ranker.max_length), windows, window)
 
 
 def _window(tokenizer: Tokenizer, text: str, skip: int, room: int, reach: int, windows: Windows, number: int) -> str:
-    """The characters of a window of `room` tokens among the `reach` tokens behind the first `skip`."""
+    """The text of a window of `room` tokens, among the `reach` tokens after the first `skip`."""
     (encoding,) = tokenizer.encode_batch([text])
     offsets = encoding.offsets[skip:][:reach]
     if len(offsets) <= room:

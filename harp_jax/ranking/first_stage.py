@@ -27,7 +27,7 @@ from harp_jax.corpus.trec import Run, ScoredQuery, few, read_folds, read_queries
 from harp_jax.ranking.lexical import Collection, Model, make, rescore, search
 from harp_jax.text.languages import ENGLISH
 
-FEATURES = ("inlinks", "length")  # of priors
+FEATURES = ("inlinks", "length")  # for priors
 COUNT = re.compile("0*[1-9][0-9]{0,17}")
 
 Excluded = dict[str, set[str]]  # qid → documents to exclude, such as the query's own source
@@ -183,7 +183,7 @@ def first_stage_files(
     `model` is one of MODELS; its `parameters` have defaults, or come from `tuned` (see `settings_of`). Reports queries without
     candidates on stderr. Raises InputError for bad input.
     """
-    output_path(output)  # one that cannot be written ends it before the documents are read
+    output_path(output)  # fails before the documents are read
     texts = read_queries(queries)
     settings = settings_of(model, parameters or {}, tuned, folds, texts)
     given = read_given(run, texts) if run else None
@@ -208,7 +208,7 @@ def first_stage_files(
 
 
 def read_given(path: str, queries: Mapping[str, str]) -> Run:
-    """The run to re-rank, without queries that `queries` lacks, of which a note is printed. InputError if none is left."""
+    """The run to re-rank, without queries that `queries` lacks; prints a note about these. InputError if none is left."""
     run, note = with_texts(read_run(path), queries, "--queries")
     if note:
         print(f"note: {note}", file=sys.stderr)

@@ -1,6 +1,6 @@
-"""Ensembles of runs: mean of normalised scores, reciprocal rank fusion, or weights, given or fitted on held-out queries.
+"""Ensembles of runs: mean of normalised scores, reciprocal rank fusion, or a weighted sum (given or fitted weights).
 
-A document missing from a run gets the run's lowest normalised score for that query (nothing, in reciprocal rank fusion).
+A document missing from a run gets the run's lowest normalised score for that query (0 in reciprocal rank fusion).
 The first run's weight is 1. Each fold's weights are fitted on the other folds.
 """
 
@@ -26,7 +26,7 @@ from harp_jax.corpus.trec import (
 )
 from harp_jax.evaluation.measures import calculate, one_measure
 
-# What `harp site` adds up beside rankers (`combined`).
+# The parts that `harp site` adds up, besides rankers (`combined`).
 BM25, ANCHORS, INLINKS, VECTORS = "BM25", "anchor texts (BM25F)", "in-links", "vectors"
 METHODS = ("mean", "rrf", "weights", "join")
 NORMALISE = ("minmax", "none")
@@ -38,10 +38,10 @@ Pool = dict[str, tuple[list[str], np.ndarray]]  # qid → documents, scores [run
 
 
 def normalised(scores: np.ndarray, how: str) -> np.ndarray:
-    """Scores [n] of one query, scaled to 0…1 ("minmax"; equal ones: to 1) or unchanged ("none")."""
+    """Scores [n] of one query, scaled to 0…1 ("minmax"; equal scores become 1) or unchanged ("none")."""
     if how == "none":
         return scores
-    # A run tells ties apart by the smallest steps (`strictly_decreasing`): n of them are no difference.
+    # Runs separate ties by the smallest steps (`strictly_decreasing`), so a spread of n such steps counts as equal.
     step = max(float(np.spacing(np.float32(np.abs(scores).max()))), SMALLEST_STEP)
     spread = np.ptp(scores)
     return (scores - scores.min()) / spread if spread > len(scores) * step else np.ones_like(scores)
@@ -131,7 +131,7 @@ def fitted(
 
 
 def joined(runs: Sequence[Run]) -> Iterator[ScoredQuery]:
-    """Concatenates runs of different queries, such as those of the folds."""
+    """Concatenates runs of different queries, such as one run per fold."""
     found: set[str] = set()
     for run in runs:
         for qid, ranking in run.items():
@@ -156,8 +156,8 @@ def fuse_files(
 ) -> None:
     """Fuses TREC runs by one of METHODS and prints fitted weights to stderr.
 
-    "weights" needs one of `weights` for each run, a `verdict` (JSON of `harp verdict`) on the runs in this order, or `qrels` and
-    `folds` to fit them. Raises InputError for bad input.
+    "weights" needs one number per run in `weights`, a `verdict` (JSON of `harp verdict`) on the runs in this order, or `qrels`
+    and `folds` to fit them. Raises InputError for bad input.
     """
     if verdict:
         decided = read_json(verdict)

@@ -1,7 +1,7 @@
 """Lexical ranking over a collection in memory: BM25, BM25F with a field of anchor texts, and query likelihood.
 
-A `Collection` is tokenised and sorted into postings once. Models score postings at query time, so trying another parameter
-value costs only the queries; bm25s precomputes all scores, which takes 11 s per value on 170,000 documents. A collection takes
+A `Collection` is tokenised and sorted into postings once. Models score postings at query time, so another parameter value
+only costs scoring the queries again; bm25s precomputes all scores, which takes 11 s per value on 170,000 documents. Memory:
 4 bytes per token, 8 per posting and about 100 per document (22 M words: .3 GB).
 """
 
@@ -26,7 +26,7 @@ MODELS = {  # default parameters
     "bm25f": {"k1": 0.9, "b": 0.4, "anchor_weight": 1.0, "anchor_b": 0.4},
     "ql": {"mu": 1000.0},
 }
-Word = int | tuple[int, ...]  # of a query: a stem, or stems that count as one
+Word = int | tuple[int, ...]  # in a query: a stem, or several stems counted as one
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Field:
 
     @classmethod
     def of(cls, tokens: list[array], words: int) -> "Field":
-        """From the word ids of each document, which are below `words`."""
+        """Builds a field from each document's word ids, all below `words`."""
         from scipy import sparse
 
         lengths = np.fromiter(map(len, tokens), np.int64, len(tokens))
@@ -129,7 +129,7 @@ class Collection:
         return next(iter(self._tokenizer.streaming_tokenize([text], update_vocab=False, allow_empty=False)))
 
     def words(self, text: str) -> list[Word]:
-        """Those of `query`, but for a letter that stands alone in a script without spaces all stems with that letter, as one."""
+        """As `query`, but a lone letter in a script without spaces becomes all stems that contain it, counted as one word."""
         letters = [each for each in lone_letters(text, self.language) if each not in lexical_stopwords(self.language)]
         alone = {self.vocabulary.get(letter) for letter in letters}
         within = [tuple(n for stem, n in self.vocabulary.items() if letter in stem) for letter in letters]

@@ -40,7 +40,7 @@ class Probe:
         self.masks, self.length = masks, min(max_length, config.max_positions)
         if self.length < max_length:
             print(
-                f"note: --max_length={max_length}, but {model} has {self.length} positions: so many are read",
+                f"note: --max_length={max_length}, but {model} reads at most {self.length} tokens",
                 file=sys.stderr,
             )
         if self.length < masks + 8:

@@ -156,7 +156,7 @@ def rerank_chunk(
 def notes_before(
     scorer: Scorer, chunks: list[Chunk], queries: Mapping[str, str], docs: Texts, blank: bool
 ) -> list[str]:
-    """`Scorer.check` of the run's texts; a resumed run repeats it."""
+    """Notes of `Scorer.check` on the run's texts; a resumed run repeats them."""
     texts = (queries[qid] for chunk in chunks for qid, _ in chunk)
     # The first candidate of every query, then the second, …: the candidates of one query are too similar.
     ranks = zip_longest(*(docids for chunk in chunks for _, docids in chunk))
@@ -189,7 +189,7 @@ def rerank_files(
     Re-ranks only queries with a text in `queries`, and of these only the ids in the file `only`, or those of `fold` in
     `folds`. `blank_query` scores documents with an empty query; `cosine` and `backend` as in `load_scorer`. A repeated call
     resumes a killed one: finished chunks stay in OUTPUT.parts until the run is complete. OUTPUT.truncated.json counts
-    the pairs of whose document only the beginning was read, if any. Raises InputError for bad input before scoring.
+    the pairs whose document was only partly read, if any. Raises InputError for bad input before scoring.
     """
     inputs = [] if is_irds(docs) else document_files(docs)
     inputs += [queries if is_irds(queries) else query_file(queries), run, only, folds]
@@ -236,7 +236,7 @@ def _score(
     docs: Texts,
     windows: Windows | None,
 ) -> str:
-    """Adds the chunks that are left to `parts`; returns a note on the queries whose scores are all equal ("" if none)."""
+    """Scores the remaining chunks into `parts`; returns a note on queries whose scores are all equal ("" if none)."""
     total, done = sum(map(size, chunks)), sum(map(size, chunks[: parts.done]))
     _note(f"resuming after {done} of {total} pairs, found in {parts.directory}" if done else "")
     scorer.truncated_queries, scorer.truncated_documents = parts.truncated
@@ -246,7 +246,7 @@ def _score(
             found = list(rerank_chunk(scorer, chunk, queries, docs, windows, bar))
             equal.update(bool(np.ptp(scores) == 0) for _, docids, scores in found if len(docids) > 1)
             parts.add(found, (scorer.truncated_queries, scorer.truncated_documents))
-    said = f"all scores are equal for {equal[True]} of the {equal.total()} queries scored that have several candidates"
+    said = f"all scores are equal for {equal[True]} of the {equal.total()} scored queries with several candidates"
     return f"{said}; they keep the order of the run" if equal[True] else ""
 
 
@@ -258,7 +258,7 @@ def _note(text: str) -> None:
 class Parts:
     """OUTPUT.parts: chunk n of the run as n.trec, and a key that identifies the inputs.
 
-    The first line of a chunk has the numbers of pairs so far whose query and whose document were truncated. Removes parts with
+    The first line of a chunk counts the pairs so far with a truncated query, and with a truncated document. Removes parts with
     another key or none. Raises InputError if the directory holds other files, or if another process is writing to it.
     """
 
@@ -292,7 +292,7 @@ class Parts:
         self.done += 1
 
     def finish(self) -> None:
-        """Concatenates the chunks to the output and removes them."""
+        """Concatenates the chunks into the output and removes them."""
         with replacing(self.output) as whole:
             for number in range(self.count):
                 with open(self._part(number), encoding="utf-8") as part:

@@ -27,7 +27,7 @@ from harp_jax.text.tokenizer import NO_MARKS, Marks, Tokenizer
 OFFERED = {"openvino": ("float32", "bfloat16", "int8"), "onnx": ("float32", "int8"), "jax": ("float32", "bfloat16")}
 PACKAGES = {"openvino": "openvino", "onnx": "onnxruntime"}
 BATCH_TOKENS = 1024  # two or three long rows, whose activations fit in a core's cache
-CONVERSION = "3"  # version of `torch_ranker`; a new one converts again
+CONVERSION = "3"  # version of `torch_ranker`; raise it to convert again
 
 Batch = tuple[np.ndarray, dict[str, np.ndarray]]  # indices of the items, and the model's inputs [rows, length]
 Result = tuple[np.ndarray, np.ndarray]  # the same indices, and logits [rows, 1] float32
@@ -68,7 +68,7 @@ def model_file(
 ) -> str:
     """Path of a backend's model file, from the export or converted into the cache.
 
-    A file that is not listed in SHA256SUMS may be of other weights: if torch is installed, the weights are converted instead.
+    A file that is not listed in SHA256SUMS may come from other weights: if torch is installed, converts the weights instead.
     Raises InputError for changed files, and for int8 that was not exported or is not listed.
     """
     name = FILES[backend, dtype == "int8"]

@@ -1,4 +1,4 @@
-"""Rankers: their interface (`Scorer`), and those on JAX: cross-encoders, bi-encoders (cosines), pre-BERT neural rankers.
+"""Rankers: the `Scorer` interface, and its JAX versions: cross-encoders, bi-encoders (cosines), pre-BERT neural rankers.
 
 Encoder texts are tokenized and truncated here, as in training; `runtimes` scores the same pairs without JAX. Pairs are scored
 in batches of few shapes (`score_by_length`). A long document is scored by its first tokens (FirstP), or by the best of several
@@ -34,14 +34,14 @@ Pair = tuple[np.ndarray, np.ndarray]  # token or word ids of query and document,
 # Compiled row lengths; finer steps pad less and compile more. On real candidates, steps of 16 fill 91 to 95 % of the slots.
 # Accelerators, where compiling costs more, use larger steps (85 %).
 CPU_STEP = 16
-LENGTHS = (*range(32, 192, 32), *range(192, 1 << 20, 64))  # of accelerators
+LENGTHS = (*range(32, 192, 32), *range(192, 1 << 20, 64))  # on accelerators
 
-# Of neural rankers, in words.
+# For neural rankers, in words.
 WORD_LENGTHS = (32, 64, 128, 192, 256, 384, 512, 1024)
 
 SHORTEST = 8  # tokens of a row: room for part of a query and of a document
 SHORTEST_TEXT = 3  # tokens of a row: one of the text, and the special tokens
-KNOWN = 100_000  # vectors that are kept: 150 MB of 384 numbers
+KNOWN = 100_000  # cached vectors: 150 MB at 384 dimensions
 POOLED = Embedding()  # the mean of hidden states, without prompts
 PARTS = ("encoder", "pooler", "score")  # the subtrees of a cross-encoder's parameters that scoring reads
 
@@ -61,7 +61,7 @@ class Scorer(Protocol):
 
     max_length: int  # tokens of a row (cross-encoder), or words of a document (neural rankers)
     truncated_queries: int  # pairs so far whose query was truncated
-    truncated_documents: int  # pairs so far of whose document only the beginning was read; counted by `best_of`
+    truncated_documents: int  # pairs so far whose document was only partly read; counted by `best_of`
     remedy: str  # what to do about truncated queries
 
     def use(self, params: Any) -> None:
@@ -136,7 +136,7 @@ def batches_by_length(
 class Windows:
     """At most `count` windows of a document, each starting half a window after the one before.
 
-    A window is as long as the row without the query. The last one ends with the document: short texts score differently.
+    A window is as long as the row without the query. The last one ends with the document, because short texts score differently.
     """
 
     count: int
@@ -181,7 +181,7 @@ def best_of(
 
 
 def best_windows(scorer: Scorer, texts: Sequence[Pair], windows: Windows) -> tuple[np.ndarray, np.ndarray]:
-    """Scores [texts] float32 of untruncated (query ids, document ids), and the numbers [texts] int64 of the windows with them."""
+    """Scores [texts] float32 of untruncated (query ids, document ids), and the indices [texts] int64 of their windows."""
     _count_truncated(scorer, texts, windows)
     rows: list[Pair] = []
     starts: list[int] = []
@@ -247,7 +247,7 @@ class PairTexts(EncoderTexts):
         self.marks = marks
 
     def check(self, queries: Iterable[str], documents: Iterable[str], blank: bool) -> list[str]:
-        """A note if rows are longer than in training: three layers trained at 80 tokens lost a quarter of RR@10 at 160."""
+        """A note if rows are longer than in training: a 3-layer model trained at 80 lost a quarter of RR@10 at 160."""
         trained = recorded_length(self.tokenizer, self.config)
         if self.max_length <= trained:
             return []
@@ -350,7 +350,7 @@ def _score_rows(config: EncoderShape, params: dict, tokens: jax.Array, second: j
 
 
 def exact(dtype: str) -> contextlib.AbstractContextManager:
-    """Within it float32 products are float32. By default a GPU multiplies 11 bits (TF32) and a TPU 8 (bfloat16), and scores tie."""
+    """Computes float32 products in full. By default a GPU multiplies 11 bits (TF32) and a TPU 8 (bfloat16), and scores tie."""
     return jax.default_matmul_precision("highest") if dtype == "float32" else contextlib.nullcontext()
 
 
@@ -370,8 +370,8 @@ def _batch(tokens: jax.Array, second: jax.Array, end: jax.Array) -> dict[str, ja
 class BiEncoderScorer(EncoderTexts):
     """Baseline: the initial encoder's cosine of pooled vectors, as sentence encoders rank.
 
-    A ranker trained from this encoder has to beat it. Pooling, dense layers behind it, prompts and the length of a text are what a
-    sentence-transformers directory says. Texts are encoded separately, the last ones of them once.
+    A ranker trained from this encoder has to beat it. Pooling, dense layers, prompts and maximum length come from the
+    sentence-transformers directory. Texts are encoded separately, and recent vectors are cached.
     """
 
     def __init__(
@@ -384,7 +384,7 @@ class BiEncoderScorer(EncoderTexts):
         made: Embedding = POOLED,
     ) -> None:
         self.prompt_texts = made.prompts
-        # Without the space that ends a prompt, which a vocabulary may put before the text's first word.
+        # Without a prompt's final space, which the tokenizer may attach to the text's first word.
         self.prompts = [np.asarray(tokenizer.encode(text.rstrip()), np.int32) for text in made.prompts]
         super().__init__(config, tokenizer, max_length, SHORTEST_TEXT + max(map(len, self.prompts)))
         self.batch_tokens = slots(batch_tokens)
@@ -415,22 +415,22 @@ class BiEncoderScorer(EncoderTexts):
         self._known: dict[bytes, np.ndarray] = {}  # vectors of texts by their ids
 
     def encode_queries(self, texts: list[str]) -> list[np.ndarray]:
-        """All token ids of each text after the prompt of queries, int32; `as_query` adds those of the prompt."""
+        """All token ids of each text, int32, without the query prompt; `as_query` adds it."""
         found = super().encode_queries([self.prompt_texts[0] + text for text in texts])
         return [ids[len(self.prompts[0]) :] for ids in found]
 
     def encode_documents(self, texts: list[str], limit: int | None = None) -> list[np.ndarray]:
-        """As `EncoderTexts.encode_documents`, without the ids of the prompt; `as_document` adds them to each window."""
+        """As `EncoderTexts.encode_documents`, without the document prompt; `as_document` adds it to each window."""
         before = len(self.prompts[1])
         found = super().encode_documents([self.prompt_texts[1] + text for text in texts], limit and limit + before)
         return [ids[before:] for ids in found]
 
     def as_query(self, ids: np.ndarray) -> np.ndarray:
-        """The prompt of queries and a query's ids, truncated to the encoder's length."""
+        """The query prompt and a query's ids, truncated to the encoder's length."""
         return np.concatenate([self.prompts[0], ids])[: self.max_length - self.tokenizer.template.around_text]
 
     def as_document(self, ids: np.ndarray) -> np.ndarray:
-        """The prompt of documents and the first ids of a document or window that fit."""
+        """The document prompt and the first ids of a document or window that fit."""
         return np.concatenate([self.prompts[1], ids[: self.room(ids)]])
 
     def room(self, query: np.ndarray) -> int:
@@ -560,7 +560,7 @@ class NeuralScorer:
     def check(self, queries: Iterable[str], documents: Iterable[str], blank: bool) -> list[str]:
         """Notes on texts with few words in the vocabulary.
 
-        Raises InputError where all scores would tie: no known word, or blank queries. Only DUET scores documents without
+        Raises InputError if all scores would tie: no known word, or blank queries. Only DUET scores documents without
         matching them to the query, so it accepts blank queries.
         """
         if blank and self.config.name != "duet":

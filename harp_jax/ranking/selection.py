@@ -25,7 +25,7 @@ from harp_jax.input.ranking_groups import Judged
 from harp_jax.ranking.rerank import rankings
 from harp_jax.ranking.scorers import Scorer
 
-HELD_OUT = 0.1  # of the training queries, at most `config.select_queries` of them
+HELD_OUT = 0.1  # share of the training queries; at most `config.select_queries`
 
 
 def held_out(config: ConfigDict, judged: Judged) -> tuple[Judged, Judged]:
@@ -76,7 +76,7 @@ class Selection:
         ranked = list(rankings(self.scorer, self.run, self.queries, self.docs, self.depth))
         value = 0.0
         if any(np.ptp(scores) > 0 for _, _, scores in ranked):
-            # Ties keep the first stage's order: untrained weights of zero would be selected with BM25's score.
+            # Ties keep the first stage's order, so untrained weights of zero would be selected with BM25's value.
             value = evaluate(self.held_out, {"": dict(ordered(ranked))}, [self.measure]).mean[""][self.measure]
         if jax.process_index() == 0 and value > best(self.workdir).get("value", -1.0):
             self._keep(params, step, value)

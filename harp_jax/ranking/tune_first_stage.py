@@ -1,4 +1,4 @@
-"""Grid search of the parameters of BM25, BM25F or query likelihood on judged training queries.
+"""Grid search over the parameters of BM25, BM25F or query likelihood on judged training queries.
 
 If the best value of a parameter is the smallest or largest tried, the grid grows beyond it: a poorly tuned baseline makes every
 other row look good (docs/experiments/recommended.md has two cases). Values given by the caller are not extended.
@@ -34,7 +34,7 @@ GRIDS: dict[str, dict[str, tuple[float, ...]]] = {
     },
     "ql": {"mu": (100.0, 250.0, 500.0, 1000.0, 1500.0, 2000.0, 3000.0, 5000.0)},
 }
-# Values by which a grid grows; b and anchor_b range from 0 to 1.
+# Values to extend a grid with; b and anchor_b range from 0 to 1.
 LADDERS: dict[str, tuple[float, ...]] = {
     "k1": (0.1, 0.2, 0.4, 0.6, 0.9, 1.2, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0),
     "b": (0.0, 0.1, 0.2, 0.4, 0.6, 0.75, 0.9, 1.0),
@@ -117,7 +117,7 @@ def tune_files(
     tried: dict[str, tuple[float, ...]] = {**GRIDS[model], **(axes or {})}
     points: list[dict[str, float]] = []
     table: list[Mapping[str, float]] = []
-    with replacing(output) as file, progress(total=2, unit=STAGES):  # an output that cannot be written ends it at once
+    with replacing(output) as file, progress(total=2, unit=STAGES):  # fails first if it cannot be written
         stage("index")
         collection = candidates.indexed(model)
         stage(f"tuning {model}")

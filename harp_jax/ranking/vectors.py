@@ -1,8 +1,8 @@
-"""First stage by vectors: every document is embedded once, and the nearest ones of each query are found exactly.
+"""First stage by vectors: embeds every document once and finds the nearest ones of each query exactly.
 
-A long document is embedded in up to PASSAGES windows and counts as its best one. The vectors stay in the cache, PART documents a
-file, so that a killed command resumes. A search reads file after file: memory does not grow with the collection,
-time does. A million passages of 384 numbers take .8 GB; beyond tens of millions use an approximate index.
+A long document is embedded in up to PASSAGES windows, and its best window counts. The vectors are cached in files of PART
+documents, so that a killed command resumes. A search reads one file after another: its time grows with the collection, its
+memory does not. A million passages of 384 numbers take .8 GB; beyond tens of millions use an approximate index.
 """
 
 import json
@@ -21,22 +21,22 @@ from harp_jax.corpus.trec import ScoredQuery, read_queries, write_run
 from harp_jax.ranking.first_stage import Candidates, read_given
 from harp_jax.ranking.scorers import BiEncoderScorer, ProgressBar, Windows
 
-PART, BLOCK = 1024, 64  # documents of a file, and those embedded between two updates of the progress bar
+PART, BLOCK = 1024, 64  # documents per file, and per update of the progress bar
 PASSAGES = 4
 QUERIES = 256  # searched together
 
 
 class VectorIndex:
-    """The vectors of a collection by one encoder, in `directory` (default: of the user's cache, named by the contents of both).
+    """One encoder's vectors of a collection, in `directory` (default: in the user's cache, named by a hash of both).
 
-    Embeds what is not there yet. `passages`: windows of a document, at most.
+    Embeds missing documents. `passages`: maximum windows of a document.
     """
 
     def __init__(
         self, model: str, docs: Documents, scorer: BiEncoderScorer, passages: int = PASSAGES, directory: str = ""
     ) -> None:
         self.docs, self.scorer, self.windows = docs, scorer, Windows(passages)
-        files = [] if is_irds(docs.path) else document_files(docs.path)  # a path has several spellings
+        files = [] if is_irds(docs.path) else document_files(docs.path)  # their contents identify them, not the path
         chosen = {
             "docs": "" if files else docs.path,
             "fields": docs.fields,
@@ -72,11 +72,11 @@ class VectorIndex:
         return vectors, [len(each) for each in windows]
 
     def embedded(self, queries: Mapping[str, str]) -> np.ndarray:
-        """Unit vectors [queries, size] float32, of as many tokens as the encoder reads."""
+        """Unit vectors [queries, size] float32 of queries, truncated to the encoder's length."""
         return self.scorer.vectors(list(map(self.scorer.as_query, self.scorer.encode_queries(list(queries.values())))))
 
     def search(self, queries: Mapping[str, str], k: int, barred: Mapping[str, set[str]]) -> Iterator[ScoredQuery]:
-        """(qid, docids, cosines) of the `k` nearest documents of each query, without those that are `barred` for it."""
+        """(qid, docids, cosines) of the `k` nearest documents of each query, except those `barred` for it."""
         more = max((len(barred.get(qid, ())) for qid in queries), default=0)
         scores, numbers = self.nearest(self.embedded(queries), k + more)
         wanted = set(numbers.ravel().tolist())
@@ -116,7 +116,7 @@ class VectorIndex:
         return ((qid, list(candidates[qid]), scores[qid]) for qid in qids)
 
     def cosines(self, query: str) -> tuple[np.ndarray, np.ndarray]:
-        """Cosines [documents] float32 of one query, in file order, and the numbers [documents] int64 of the windows with them."""
+        """Cosines [documents] float32 of one query, in file order, and the indices [documents] int64 of their windows."""
         (asked,) = self.embedded({"": query})
         found = []
         for path in self.parts:
@@ -140,8 +140,8 @@ class VectorIndex:
 
 
 def _contents(model: str, files: Iterable[str]) -> list[str]:
-    """SHA-256 of each file of the model's directory, by name, and of the documents: another `harp site` over the same pages, or the
-    encoder fetched again, is the same collection. Reading all of it takes far less time than embedding."""
+    """SHA-256 of each file in the model's directory, by name, and of the documents: a second `harp site` on the same pages, or a
+    newly downloaded encoder, finds the same vectors. Hashing is far faster than embedding."""
     weights = [os.path.join(folder, name) for folder, _, names in os.walk(model) for name in names]
     named = {os.path.relpath(path, model): path for path in weights}
     return [f"{name} {sha256_file(named[name])}" for name in sorted(named)] + list(map(sha256_file, files))
@@ -163,9 +163,9 @@ def vector_files(
     passages: int = PASSAGES,
     max_length: int | None = None,
 ) -> tuple[int, int]:
-    """Writes a TREC run of the documents nearest to each query by the encoder `model`, or of the candidates of `run`.
+    """Writes a TREC run of each query's nearest documents by the encoder `model`, or re-ranks the candidates of `run` by it.
 
-    A passage has `max_length` tokens (None: as many as the model's files say). Returns the numbers of queries and documents.
+    A passage has `max_length` tokens (None: the model's default). Returns the numbers of queries and documents.
     Raises InputError for bad input.
     """
     texts, barred = read_queries(queries), candidates.excluded

@@ -105,7 +105,7 @@ def test_the_recipe_is_one_of_equal_lengths(monkeypatch):
 @pytest.mark.parametrize(
     ("name", "accuracy", "said"),
     [
-        ("overlap", 0.69, "shared words help, as they do BM25"),
+        ("overlap", 0.69, "shared words help, as in BM25"),
         ("overlap", 0.31, "negatives share more words: a shortcut against BM25"),
         ("idf", 0.52, "no shortcut"),
         ("length", 0.28, "a shortcut"),

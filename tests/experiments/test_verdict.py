@@ -68,7 +68,7 @@ def test_a_part_that_contains_the_first_takes_its_place():
     both = dict(ordered(weighted(pooled([better, ranker], "minmax"), (1, 1))))
     assert found.use == "BM25F + ranker" and found.rungs[0].inside == found.rungs[0].alone > found.mean
     assert found.rungs[1].inside == evaluate(QRELS, {"x": both}, "RR@10").mean["x"]["RR@10"]
-    assert "better, kept in the place of BM25;" in found.words()
+    assert "better, kept in place of BM25;" in found.words()
     worse = decide(QRELS, FOLDS, {"BM25": FIRST_STAGE, "BM25F": run(0.0, "noise"), "ranker": ranker}, instead="BM25F")
     assert worse.use == "BM25 + ranker"
     with pytest.raises(

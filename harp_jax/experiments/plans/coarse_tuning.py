@@ -9,11 +9,11 @@ paper's number of folds (below); any other collection needs --set folds and fine
 default). Every system is compared with the fine-tuned one by a two-sided paired t-test over queries, trials averaged per query,
 robust to queries that share relevant documents (harp_jax/evaluation/significance.py).
 
-The steps probe_… print which words the models expect in the queries of documents: the four columns of Table 3, over many documents
-instead of one, and continual pre-training. Of the fine-tuned models those of the first trial and fold are probed; fine-tuning
-leaves the MLM head as it was. The settings below are the paper's.
+The steps probe_… print which words the models expect in a document's query: the four columns of Table 3, over many documents
+instead of one, and continual pre-training. Fine-tuned models are probed in their first trial and fold; fine-tuning leaves the
+MLM head unchanged. The settings below are the paper's.
 
-Hardware: one GPU; not run yet: the collections and ORCAS are not at hand. A small run on other data is in tests/real.
+Hardware: one GPU; not run yet: the collections and ORCAS are not available here. A small run on other data is in tests/real.
 """
 
 import os
@@ -26,7 +26,7 @@ FINE_TUNING = {"robust04": (3, 4), "gov2": (1, 3), "covid": (5, 5), "dl": (4, 2)
 COARSE, TUNE = "configs/coarse_tune_orcas.py", "configs/finetune.py"
 MARKS = ["marks=('[unused0]','[unused1]')"]
 MEASURES = "RR nDCG@5 nDCG@15 nDCG@30 AP"
-SAMPLE, COARSE_EPOCHS, CONTINUAL_EPOCHS = 0.08, 4.0, 40.0  # of the paper
+SAMPLE, COARSE_EPOCHS, CONTINUAL_EPOCHS = 0.08, 4.0, 40.0  # the paper's
 
 
 def get_plan(
@@ -103,7 +103,7 @@ def coarse_tuned(name: str, arguments: list[str]) -> Command:
 
 
 def not_fine_tuned(name: str, files: Collection) -> list[Command]:
-    """Re-ranks with a model that was trained on no judged query."""
+    """Re-ranks with a model trained without judged queries."""
     ranked = ["--model={model_" + name + "}", *files.options, "--run={bm25}", "--max_length=256", "--output={out}"]
     return [
         Command(f"model_{name}", "export", ["--workdir={" + name + "}", "--output={out}"]),

@@ -2,13 +2,13 @@
 
 harp plan demo --output=demo --set encoder=all-MiniLM-L6-v2
 
-The start is the first three layers of MiniLM: an encoder that knows words, and that was never taught to rank with them. From
-links alone it becomes a ranker, by the tasks ADP (ours) and QDM; then a re-ranker is fine-tuned on 66 questions from three starts:
-random weights, MLM on the texts of the same pairs, and links. MLM and links read the same batches for the same number of steps.
+It starts from the first three layers of MiniLM, an encoder that knows words but was not trained to rank with them. Links alone
+make it a ranker, with the tasks ADP (ours) and QDM; then a re-ranker is fine-tuned on 66 questions from three starts: random
+weights, MLM on the texts of the same pairs, and links. MLM and links read the same batches for the same number of steps.
 
-What it shows: links teach to rank, and save labels. What it does not show: how much they gain on real text. The wiki is
-designed so that links say in other words what their pages say, which is the hypothesis that HARP rests on. With
-`--set informative=False` its links say nothing: they must not win there.
+It shows that links teach a model to rank and save labels, not how much they gain on real text: the wiki is designed so that
+links describe their pages in other words, which is the hypothesis that HARP rests on. With `--set informative=False` its links
+say nothing, and must not win.
 """
 
 import os

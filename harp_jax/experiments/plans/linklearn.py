@@ -2,20 +2,19 @@
 
 harp plan linklearn --output=linklearn --jobs=2 --set data=../shared/data
 
-Systems: LinkLearn;
-LinkLearn with negatives in proportion to their links, and with RankNet's loss; with the rows of tables as further linked documents;
-Okapi with K and B tuned on the same artificial task as LinkLearn (other queries, as in the paper); BM25 and QL tuned on the
-training folds of Cranfield itself, on which LinkLearn is not trained. The queries' own source documents are not candidates.
+Systems: LinkLearn, also with negatives in proportion to their links, with RankNet's loss, and with table rows as further linked
+documents; Okapi with K and B tuned on the same artificial task (other queries, as in the paper); BM25 and QL tuned on Cranfield's
+own training folds, on which LinkLearn is not trained. The queries' own source documents are not candidates.
 
-Hardware: 2 CPU cores, --jobs=2, four minutes a seed with 3,000 steps (1.4 million constraints). Rprec is the break-even point.
-Measured so, seed 0, P@10 / Rprec / AP on Cranfield, and AP on held-out linked documents:
+Hardware: 2 CPU cores, --jobs=2, four minutes per seed with 3,000 steps (1.4 million constraints). Rprec is the break-even point.
+Measured with seed 0: P@10 / Rprec / AP on Cranfield, and AP on held-out linked documents:
   LinkLearn .206 / .249 / .283, .692; with RankNet's loss .217 / .268 / .300, .694; negatives by links .168 / .204 / .239, .672
   Okapi, K .1 and B .75 chosen on the same links .193 / .278 / .284, .608
   with rows LinkLearn .245 / .328 / .354, .843; Okapi, K 1.6 and B .9 chosen there .247 / .343 / .365, .796
   tuned on Cranfield's own folds BM25 .250 / .358 / .374, QL .222 / .318 / .331; Ranking SVM, per term, .291 on held-out links
 The paper's gain of 10 % appears on the links themselves (14 %), and on Cranfield in P@10 alone (7 %, n.s.; RankNet 12 %). What
-does not transfer is what both learn from long linked pages, where one occurrence of a rare shared name decides: Okapi's K goes to
-.1, and MLP₂² grows 17-fold from idf 3 to 7. With texts as short as the rows of tables it grows 5-fold, as idf² does, K is 1.6,
+both learn from long linked pages does not transfer: there one occurrence of a rare shared name decides, so Okapi's K goes to .1,
+and MLP₂² grows 17-fold from idf 3 to 7. With texts as short as the rows of tables it grows 5-fold, as idf² does, K is 1.6,
 and both do nearly as well as the models tuned on Cranfield.
 """
 

@@ -3,18 +3,17 @@
 harp plan neural_ir --output=neural_cranfield --jobs=2 --set data=../shared/data
 harp plan neural_ir --output=neural_wiki --jobs=2 --set data=../shared/data --set collection=wiki
 
-Words are stems without INQUERY's stopwords, as in the paper of DRMM; word
-vectors are trained on the collection. KNRM and Conv-KNRM appear twice: with trained vectors (as in their papers, for
-hundreds of thousands of queries), and with fixed ones, where only kernels and convolutions are trained, at ten times the
-rate. Relevant documents that BM25 did not retrieve are not positives (`missed_positives`): they share fewer words with the
-query than its candidates do, and these models learn from matches alone (Cranfield's AP with them: DRMM .224, KNRM .156 and
-.183, DUET .198, Conv-KNRM .135 and .207). Each system is also reported with BM25's score added, in the weights that are
-best on the other folds.
+Words are stems without INQUERY's stopwords, as in the paper of DRMM; word vectors are trained on the collection. KNRM and
+Conv-KNRM appear twice: with trained vectors (as in their papers, for hundreds of thousands of queries), and with fixed ones,
+where only kernels and convolutions are trained, at ten times the rate. Relevant documents that BM25 did not retrieve are not
+positives (`missed_positives`): they share fewer words with the query than its candidates do, and these models learn from matches
+alone (Cranfield's AP with them: DRMM .224, KNRM .156 and .183, DUET .198, Conv-KNRM .135 and .207). Each system is also reported
+with BM25's score added, weighted as is best on the other folds.
 
 Cranfield's queries share their relevant documents, so its folds are random, test documents occur in training, and
 no training queries can be held out to select parameters by; its queries' own sources are not candidates. Wiki's folds are
 grouped by relevant document, and RR@10 on 60 of the training queries selects. Stopwords, the length of Cranfield's queries, the
-rate of the given vectors and the positives were settled on fold 1 of Cranfield, trained on 2 to 4; nothing on wiki.
+rate of the given vectors and the positives were chosen on fold 1 of Cranfield, trained on 2 to 4; nothing on wiki.
 
 Hardware: 2 CPU cores, --jobs=2: Cranfield 19 minutes, wiki 23 with words, vectors and tuning done (about a quarter of an hour)
 and without conv_knrm. Rprec is the break-even point; wiki's queries have one relevant document. Seed 0, alone / with BM25:
@@ -64,9 +63,9 @@ COLLECTIONS = {
         "folds": "wikipassageqa.folds.tsv", "k": "50", "fit": "RR@10", "measures": "RR@10 nDCG@10 AP",
     },
 }  # fmt: skip
-# Of wiki the 100,000 most frequent words; documents are truncated to 200 words.
+# For wiki the 100,000 most frequent words; documents are truncated to 200 words.
 VOCABULARY = {"cranfield": [], "wiki": ["--min_documents=3", "--max_words=100000"]}
-VECTORS = {"cranfield": [], "wiki": ["--epochs=2"]}  # of wiki 13 M words a pass
+VECTORS = {"cranfield": [], "wiki": ["--epochs=2"]}  # wiki: 13 M words per pass
 GRIDS = {("cranfield", "bm25"): ["--k1=0.6,0.9,1.2,1.6,2,3,4,6"]}  # in short abstracts every repetition counts
 SELECT = ["select=RR@10", "select_queries=60", "select_depth=50", "eval_every=128"]
 SETTINGS = {"cranfield": ["row_length=200", "model.query_length=30"], "wiki": ["row_length=200", "epochs=3.0", *SELECT]}

@@ -32,9 +32,9 @@ from harp_jax.experiments.steps import (
 
 
 class Row(NamedTuple):
-    """The tasks of a row; further fields of its generation job, and of its training (beside configs/baselines/harp.py:recommended).
+    """A row's tasks, and further fields of its generation job and training (added to configs/baselines/harp.py:recommended).
 
-    teacher: whose scores the pairs get: VECTORS, of the plan's teacher, or a row, whose rankers of all seeds are averaged
+    teacher: where the pairs' scores come from: VECTORS of the plan's teacher, or a row, averaged over its rankers of all seeds
     teach: further options of `harp teach`
     """
 
@@ -56,28 +56,28 @@ ROWS: dict[str, Row] = {
     "leads": Row(("lead",)),
     "leads_of_linked": Row(("lead",), ("text_pages=linked",)),
     "links_titles": Row(("adp", "title")),
-    # The loss, which negatives, and more than one of them.
+    # The loss, the kind of negatives, and their number.
     "logistic": Row(training=("pair_loss=logistic",)),
     "words": Row(pairs=("negative_search=words",)),
     **{f"k{k}": Row(pairs=SEVEN, training=(f"negatives={k}", "pair_loss=lce")) for k in (1, 3, 7)},
     **{f"k{k}_hinge": Row(pairs=SEVEN, training=(f"negatives={k}",)) for k in (1, 3, 7)},
-    # A second round: seven negatives by whole words, of which the rankers of the first drop what they place above the positive.
+    # A second round: seven negatives by whole words; the first round's rankers drop those that they rank above the positive.
     "second": Row(("adp",), SEVEN, ("negatives=3", "pair_loss=lce"), "taught", ("--drop_above", "--hardest=3")),
-    # The rankers of all seeds taught into one.
+    # The rankers of all seeds distilled into one.
     "distilled": Row(training=("negatives=3", "pair_loss=lce_kl"), teacher="taught"),
-    # The order of an encoder's vectors as a teacher, beside the links and alone.
+    # The order of an encoder's vectors as a teacher, with the links and alone.
     "taught": Row(training=("negatives=3", "pair_loss=lce_kl"), teacher=VECTORS),
     "taught_alone": Row(training=("negatives=3", "pair_loss=kl"), teacher=VECTORS),
     # The same without links.
     "taught_titles": Row(("title",), ("text_pages=linked",), ("negatives=3", "pair_loss=kl"), teacher=VECTORS),
     "taught_leads": Row(("lead",), ("text_pages=linked",), ("negatives=3", "pair_loss=kl"), teacher=VECTORS),
-    # What a query and a document are.
+    # The texts of a query and a document.
     "sampled": Row(pairs=("adp_queries=('sampled',)",)),
     "anchors": Row(pairs=("adp_queries=('anchor',)",)),
     "anchors_windows": Row(pairs=("adp_queries=('anchor','window')",)),
     "mixed": Row(pairs=("adp_queries=('anchor','short','window','sentence')",)),
     "document_titles": Row(pairs=("document_title=True",)),
-    # The papers' tasks, and more of them.
+    # The papers' tasks, and more than one.
     "four": Row(FOUR),
     "four_mlm": Row(FOUR, training=("mlm_weight=1.0",)),
     **{task: Row((task,)) for task in (*FOUR, "ict", "wlp", "prop")},
@@ -150,7 +150,7 @@ def get_plan(
 def trained(
     pretraining: Pretraining, rows: Sequence[str], seeds: Sequence[int], teacher: str
 ) -> tuple[list[Command], dict[str, list[str]]]:
-    """The steps that generate pairs (unless they are given) and train, ROW_sSEED; and row → the names of these."""
+    """The steps that generate pairs (unless they are given) and train, ROW_sSEED; and row → their names."""
     commands: list[Command] = []
     made: dict[Row, str] = {}
     models: dict[str, list[str]] = {}

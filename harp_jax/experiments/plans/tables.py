@@ -13,18 +13,18 @@ weights included, on the other folds; bm25f, expanded and inlinks read `source`.
 without pre-training and after MLM alone, ICT, WLP, PROP and HARP, each pre-trained with the same budget and fine-tuned in
 the same way in every fold. `target_pairs` (harp generate, task prop, on the collection itself) adds PROP on the target
 collection, as in the paper's PROP (MARCO). no_mlm, no_rqp and so on are HARP without that loss, with the same updates and
-real tokens: what a task leaves free goes to the others.
+real tokens: the other tasks get its share.
 
-`ensembles` adds, for each transformer, the sum with the candidates' score in the weight that is best on the other folds (+), the
+`ensembles` adds, for each transformer, the sum with the candidates' score, weighted as is best on the other folds (+), the
 mean of its seeds' normalised scores, and last the weighted sum of all transformers and the candidates. A gain of HARP that the
 sum with BM25 closes was lexical. Table 3's row HARP (ensemble) is missing: it joins BERT, RoBERTa and ELECTRA on MS MARCO's eval
 set, whose judgments are not public. The mean of the seeds is the nearest row; `harp fuse --method=mean` joins any runs.
 
-Fine-tuned alone: `sjtf`, which also predicts masked query tokens (configs/baselines/sjtf.py).
+Fine-tuned only: `sjtf`, which also predicts masked query tokens (configs/baselines/sjtf.py).
 
-† marks what differs from HARP (with `ensembles` from HARP with the candidates): p < .05 in both tests after Holm's correction. By
-the first measure a system is called "not above chance" or "no better than with its query blanked" (`blank`). The claim that
-pre-training from links helps rests on pairs without the judged documents: --set generation=exclude_destinations=judged.txt;
+† marks values that differ from HARP (with `ensembles`, HARP with the candidates): p < .05 in both tests after Holm's correction.
+By the first measure, a system may be flagged "not above chance" or "no better than with its query blanked" (`blank`). The claim
+that pre-training from links helps rests on pairs without the judged documents: --set generation=exclude_destinations=judged.txt;
 without it popularity explains part of the result. (The rows of anchor texts then lack the same links.)
 
 Hardware: any; `--dry_run` prints the cost. The scale `tiny` (BERT-tiny, 600 updates) checks the pipeline on two cores and is far
