@@ -1,7 +1,7 @@
-"""Every field of a generation config, declared once: default, meaning, and the values that it may have; and the presets.
+"""Every field of a generation config (default, meaning, allowed values), and the presets.
 
-The fields of a task are in its file (tasks/). What no shipped config, preset, experiment or equation sets to another value is a
-constant where it is used.
+A task's fields are in its own file (tasks/). A value that no shipped config, preset, experiment or equation changes is a constant
+where it is used.
 
 A preset is named after a colon; fields on the command line override it:
 
@@ -12,10 +12,9 @@ lacks, conditioned on at least 1; the softmax of Eq. 3 runs over the words of th
 falls on absent words); Eq. 5 excludes the anchor's words (with a weight of 0 the softmax would still sample them); two anchors
 with one destination or equal weights make no pair. Neither preset makes pairs whose two sides are equal.
 
-"recommended" is for small encoders and short trainings: one task, which ranks no worse than with QDM added, queries in the words
-and the order of their sentence, and negatives as popular as the positives; its choices for the other tasks apply where they are
-added. docs/experiments/recommended.md has the measurements. The training preset of the same name (harp_jax/config.py) belongs to
-it.
+"recommended" is for small encoders and short training: one task (adding QDM does not rank better), queries with the words and word
+order of their sentence, and negatives as popular as the positives. Its settings for other tasks apply if you add them.
+docs/experiments/recommended.md has the measurements. Use it with the training preset of the same name (harp_jax/config.py).
 """
 
 import json
@@ -134,10 +133,10 @@ PRESETS: dict[str, dict[str, Any]] = {
         "tasks": ("adp",),
         # Compared with sampled words, RR@10 without labels: .50 → .56 after 240 updates (12 words: .54), .55 → .57 after 960.
         "adp_queries": ("window",),
-        "weighting": "normalised",  # a softmax over shares of attention draws uniformly (.003 bits from it)
-        "hard_negatives": 3,  # a teacher orders them (`harp teach`); without one training reads the first
-        "context_in_page": True,  # for RQP, if it is added: else a word that the page lacks identifies S1
-        "qdm_negative": "occurrence",  # as positives are drawn; uniform, in-links tell .68 of the pairs apart
+        "weighting": "normalised",  # a softmax over attention shares is nearly uniform (.003 bits from it)
+        "hard_negatives": 3,  # `harp teach` orders them; without a teacher, training reads the first
+        "context_in_page": True,  # for RQP, if you add it: otherwise a word absent from the page identifies S1
+        "qdm_negative": "occurrence",  # drawn like the positives; if uniform, in-links alone decide .68 of the pairs
         "acm_negative": "in_links",
     },
     "paper": {
@@ -167,12 +166,12 @@ def generation(preset: str = "") -> ConfigDict:
 
 
 def fields() -> Fields:
-    """All fields, with those of tasks that were added to the table later."""
+    """All fields, including those of tasks that were registered later."""
     return {**FIELDS, **{name: field for task in TASKS.values() for name, field in task.fields.items()}}
 
 
 def plain(config: ConfigDict) -> Config:
-    """The config as JSON holds it; raises InputError for invalid values, and for a config of another command."""
+    """The config as plain JSON values; raises InputError for invalid values, or a config of another command."""
     if "source" not in config:
         raise InputError("this config has no `source`, so it is not a generation config; use one of configs/data/")
     c = json.loads(config.to_json_best_effort())
@@ -182,7 +181,7 @@ def plain(config: ConfigDict) -> Config:
     _refuse(
         *_source_problems(c["source"]),
         "" if named else f"config.tasks {c['tasks']} must name one or more of {', '.join(TASKS)}",
-        # With an encoder nothing may be tokenised, as for `harp anchors`.
+        # A config with an encoder may lack a tokenizer: `harp anchors` tokenises nothing.
         "config.tokenizer is not set; name a Hugging Face directory or a vocab.txt"
         if unweighed and not c["tokenizer"]
         else "",
@@ -199,12 +198,12 @@ def plain(config: ConfigDict) -> Config:
 
 
 def language(config: ConfigDict, source: dict[str, Any]) -> Language:
-    """`config.language`, or that of the source. Raises InputError for what is no language tag."""
+    """`config.language`, or the language of the source. Raises InputError for an invalid language tag."""
     return Language(config.language, "as given") if primary(config.language) else language_of(source)
 
 
 def plain_source(config: ConfigDict) -> dict[str, Any]:
-    """config.source as JSON holds it, its format told by the content if none is named; InputError for invalid values."""
+    """config.source as plain JSON values, its format detected if it is not set; InputError for invalid values."""
     source = json.loads(config.source.to_json_best_effort())
     check_values({"source": source}, SOURCE)
     _refuse(*_source_problems(source))
@@ -221,11 +220,11 @@ def _source_problems(source: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _refuse(*problems: str) -> None:
-    """Raises InputError with all that is wrong; empty strings are nothing."""
+    """Raises InputError with all problems; empty strings are ignored."""
     if found := [problem for problem in problems if problem]:
         raise InputError("; ".join(found))
 
 
 def weighed(c: Config) -> bool:
-    """Does the job need term weights?"""
+    """Whether the job needs term weights."""
     return not {SENTENCES, ALL_WEIGHTS}.isdisjoint(needs(c))

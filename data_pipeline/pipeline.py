@@ -64,8 +64,8 @@ def generate(config: ConfigDict, output: str | os.PathLike[str], engine: EngineF
         config.tokenizer, config.encoder = "vocab.txt", "uniform"
         manifest = generate(config, "pairs")
 
-    An unfinished job of the same config resumes; of a finished one only the manifest is read. `engine` makes what runs the stages:
-    `LocalEngine`, or `functools.partial(SparkEngine, master=URL)`. The local engine starts processes: a script that calls this
+    An unfinished job with the same config resumes; for a finished one only the manifest is read. `engine` creates the engine:
+    `LocalEngine`, or `functools.partial(SparkEngine, master=URL)`. The local engine starts processes, so a script that calls this
     needs `if __name__ == "__main__":`.
 
     Raises InputError for bad input and for an output directory that belongs to another job.
@@ -96,7 +96,7 @@ def _generate(c: Config, output: str, engine: EngineFactory, bar: Progress) -> M
     }  # fmt: skip
     remove_unfinished(output)
     wanted, megabytes = ", ".join(task.name for task in chosen(c)), size / 1e6
-    say(f"pairs of {wanted} from {megabytes:.1f} MB of pages; a killed job, run again, resumes")
+    say(f"pairs of {wanted} from {megabytes:.1f} MB of pages; if interrupted, run the command again to resume")
     running = engine(job, c["workers"], c["memory_limit"])
     with lock:
         try:
@@ -148,7 +148,7 @@ def _tokenise(engine: Engine) -> None:
 
 
 def make_pair_requests(engine: Engine) -> None:
-    """Requests of the tasks that make any, and their negatives."""
+    """Makes the requests of the tasks that have them, and their negatives."""
     job, c = engine.job, engine.job["config"]
     tasks = [task for task in chosen(c) if task.requests]
     job["candidates"] = _count(engine, "candidates")

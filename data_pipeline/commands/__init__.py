@@ -8,8 +8,8 @@ Files:
   anchors      harp anchors: anchor texts of every page
   survey       harp survey: documents, anchor texts and held-out anchors of a site
   inspect      harp inspect: check the shards of a job, print statistics and examples
-  teach        harp teach: a ranker's scores with the pairs, harder negatives
-  parquet      harp parquet: the texts of pairs, for others
+  teach        harp teach: add a ranker's scores to the pairs, choose harder negatives
+  parquet      harp parquet: the texts of pairs, for other tools
   vocabulary   harp vocabulary: train a vocabulary, WordPiece or Unigram
   sample_wiki  harp sample-wiki: an invented wiki with questions, for demos and tests
   sample_words its words, English and German

@@ -1,7 +1,7 @@
 """Anchor texts of every page, from the link graph: `harp anchors`.
 
-A lexical ranker can use them without training (`harp first-stage --anchors`), which makes them the baseline of every claim about
-pre-training from links. The fields of a generation config decide which links count.
+A lexical ranker can use them without training (`harp first-stage --anchors`), which makes them the baseline for every claim about
+pre-training on links. The fields of a generation config decide which links count.
 """
 
 import argparse
@@ -29,7 +29,7 @@ ANCHOR_TEXTS_SQL = """
 
 
 class Summary(NamedTuple):
-    """What was written: documents with anchors, lines, the links behind them, and what was dropped by reason, largest first."""
+    """Counts of documents with anchors, lines written, links behind them, and of what was dropped, by reason, largest first."""
 
     documents: int
     lines: int

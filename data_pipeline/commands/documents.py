@@ -1,7 +1,7 @@
 """The documents of pages as a collection to rank: `harp documents`.
 
 They have the ids, titles and texts of the generation job: main content without menus, sections where pages are split, one document
-for all addresses of a page. `linked_pages` is what the commands that read pages share.
+for all addresses of a page. `linked_pages` is shared by the commands that read pages.
 """
 
 import argparse
@@ -26,15 +26,15 @@ from harp_jax.base.cli import Parser
 from harp_jax.base.errors import InputError
 from harp_jax.base.progress import STAGES, progress, stage
 
-BUCKETS = 64  # at most, estimated from the size on disk: an anchor table of one bucket is sorted in memory
+BUCKETS = 64  # maximum, estimated from the size on disk: the anchor table of one bucket is sorted in memory
 
 
 @contextmanager
 def linked_pages(config: ConfigDict, output: str, written: Sequence[str], stages: int) -> Iterator[Engine]:
     """An engine whose job has parsed `config.source`; tasks and encoder of the config are not used.
 
-    The tables are in OUTPUT.work, which is removed at the end. `written`: the files that the command writes. `stages`: of the
-    command's progress, of which "documents" is the first. Raises InputError for bad input, and for a written file that is an input.
+    The tables are in OUTPUT.work, which is removed at the end. `written`: the files that the command writes. `stages`: number
+    of stages of the command, the first being "documents". Raises InputError for bad input, and for a written file that is an input.
     """
     given = config.copy_and_resolve_references()
     with given.unlocked():
@@ -68,7 +68,7 @@ def resolved_links(engine: Engine) -> None:
 
 
 def write_rows(job: Job, output: str) -> tuple[int, int]:
-    """Writes the documents as JSON lines, in the order of the input; returns their number and that of sections among them."""
+    """Writes the documents as JSON lines, in input order; returns the numbers of documents and of sections among them."""
     documents = sections = 0
     with files.replacing(output) as file:
         for row in documents_of(job):
@@ -81,7 +81,7 @@ def write_rows(job: Job, output: str) -> tuple[int, int]:
 
 
 class Summary(NamedTuple):
-    """What was written: documents, those that are sections of pages, and what was left out by reason, the largest first."""
+    """Counts of documents written, of sections among them, and of what was dropped, by reason, the largest first."""
 
     format: str
     documents: int

@@ -1,4 +1,4 @@
-"""A finished generation job in numbers and examples, after a check of every shard: `harp inspect`."""
+"""Check every shard of a finished generation job; print its statistics and examples: `harp inspect`."""
 
 import argparse
 import contextlib
@@ -28,7 +28,7 @@ COLUMNS = ("tokens", "pairs", "mean_query_tokens", "mean_doc_tokens", "mean_sequ
 
 
 def examples(directory: str, manifest: Manifest, task: str, count: int) -> list[dict[str, Any]]:
-    """The first records of a task; ids are decoded if the job's tokenizer is still at its path, from the directory or from here."""
+    """The first records of a task; ids are decoded if the job's tokenizer is at its path, relative to the directory or to here."""
     tf = tensorflow()
     decode: Callable[[Iterable[int]], str | list[int]] = list
     with contextlib.suppress(InputError):

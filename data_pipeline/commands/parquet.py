@@ -1,6 +1,6 @@
 """Pairs as Parquet files of texts, in the column conventions of sentence-transformers: `harp parquet`.
 
-A folder a task, with files SPLIT-00000-of-00003.parquet that `datasets.load_dataset("parquet", data_files=…)` reads,
+One folder per task, with files SPLIT-00000-of-00003.parquet that `datasets.load_dataset("parquet", data_files=…)` reads,
 and a README.md through which `load_dataset(FOLDER, TASK)` finds them. The columns, in this order:
 
     query, positive, negative: the two documents of a preference; or document, positive, negative: the two queries of a preference
@@ -8,7 +8,7 @@ and a README.md through which `load_dataset(FOLDER, TASK)` finds them. The colum
 
 Texts of pairs are decoded from token ids, so an uncased vocabulary has lower-cased them; a tokenizer with this vocabulary
 returns the same ids. Works in batches of BATCH records: memory does not grow with the data. The folder appears complete or not
-at all, and replaces only one that this wrote (`files.output_folder`).
+at all, and replaces only a folder that this command wrote (`files.output_folder`).
 """
 
 import argparse
@@ -31,15 +31,15 @@ from harp_jax.input.records import (
 from harp_jax.input.tfrecords import find_shards, tensorflow
 from harp_jax.text.tokenizer import Tokenizer
 
-BATCH = 1024  # records in memory, and of a row group
+BATCH = 1024  # records in memory, and per row group
 Columns = dict[str, list[str]]
 
 
 def pairs_to_parquet(directory: str, output: str, tokenizer: str = "") -> dict[str, int]:
     """Writes the pairs of a finished generation job; returns the rows of each split ("qdm_train").
 
-    `tokenizer`: where the one of the job is no longer at its path. Raises InputError for a directory that is unfinished or
-    damaged, another tokenizer, and pairs that no triplet holds.
+    `tokenizer`: the job's tokenizer, if it is no longer at its path. Raises InputError for a directory that is unfinished or
+    damaged, another tokenizer, and pairs that form no triplets.
     """
     manifest = read_manifest(directory)
     held = [name.rpartition("_")[::2] for name, split in manifest["splits"].items() if split.get("records")]
@@ -57,7 +57,7 @@ def pairs_to_parquet(directory: str, output: str, tokenizer: str = "") -> dict[s
 
 
 def _pairs(shard: Shard, task: str, tokenizer: Tokenizer) -> Iterator[Columns]:
-    """The columns of a shard's records, BATCH records at a time. InputError for a shard that is not what was written."""
+    """The columns of a shard's records, BATCH records at a time. InputError for a shard that was changed or damaged."""
     shard.check_content()
     tf = tensorflow()
     features = {name: tf.io.RaggedFeature(tf.int64) for name in (TEXT_FEATURES if task == TEXT_TASK else PAIR_FEATURES)}
@@ -96,13 +96,13 @@ def _write(path: str, batches: Iterable[Columns]) -> int:
 
 
 def _write_card(folder: str, splits: Sequence[tuple[str, str]]) -> None:
-    """README.md: which files make which data set, for `load_dataset(FOLDER, TASK)`."""
+    """Writes README.md, which lists the files of each data set for `load_dataset(FOLDER, TASK)`."""
     lines = ["---", "configs:"]
     for task in dict.fromkeys(task for task, _ in splits):
         lines += [f"- config_name: {task}", "  data_files:"]
         for split in (split for name, split in splits if name == task):
             lines += [f"  - split: {split}", f"    path: {task}/{split}-*.parquet"]
-    lines += ["---", "", "Written by harp_jax, the columns in the order of sentence-transformers."]
+    lines += ["---", "", "Written by harp_jax. Columns are in the order that sentence-transformers expects."]
     with open(os.path.join(folder, "README.md"), "w", encoding="utf-8") as file:
         file.write("\n".join(lines) + "\n")
 

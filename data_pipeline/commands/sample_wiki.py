@@ -5,10 +5,10 @@ title, body: the articles' leads), DIR/queries.tsv, DIR/qrels.txt, DIR/folds.tsv
 DIR/{train,test}.queries.tsv (folds 0-2 and 3-4). Several pages share a name, so that an anchor or a question needs its context.
 The same seed writes the same bytes.
 
-A fact is `of pages | of pages | of questions`, and the three wordings share no word but function words. A page uses one of the
-first two; links to it use the other one if there is a question about the page, else the wording of questions. So no question is
-worded like its page or like a link to it: to find the page, a ranker must learn that "passage across the water" belongs to
-"ferrymen" and to "landing stages and flat boats", which links to other pages show.
+A fact has three wordings, `page | page | question`, which share only function words. A page uses one of the first two; links to
+it use the other one if there is a question about the page, else the wording for questions. So no question is worded like its page
+or like a link to it: to find the page, a ranker must learn from links to other pages that "passage across the water" belongs to
+"ferrymen" and to "landing stages and flat boats".
 """
 
 import argparse
@@ -30,8 +30,8 @@ from harp_jax.base.randomness import generator
 FOLDS = 5
 TRAIN_FOLDS = 3
 HOMONYMS = 5  # pages that share a name, on average
-FACTS = 2  # of a page; a question asks about both
-QUESTION = 2  # the place of the questions' wording
+FACTS = 2  # facts per page; a question asks about both
+QUESTION = 2  # index of the wording for questions
 T = TypeVar("T")
 _URL = "https://sample.invalid/wiki/"
 FILES = ("wiki.xml.bz2", "docs.tsv", "queries.tsv", "qrels.txt", "folds.tsv", "train.queries.tsv", "test.queries.tsv")
@@ -45,7 +45,7 @@ GIVEN = "Alvo Berin Cassa Dorrit Edda Gisla Hobart Ilse Jorun Kessa Lothar Mirna
 
 
 class Fact(NamedTuple):
-    """A fact of a page: its number among those of the kind, and its wording in the lead, in links and in questions."""
+    """A fact of a page: its number within the kind of page, and its wording in the lead, in links and in questions."""
 
     number: int
     lead: str
@@ -67,7 +67,7 @@ class Page(NamedTuple):
 
 
 def world(count: int, seed: int, informative: bool = True, words: Words = ENGLISH) -> list[Page]:
-    """The pages and their facts. Pages of one name and kind share no fact as long as there are enough.
+    """The pages and their facts. Pages with the same name and kind share no fact while there are enough.
 
     informative=False is the control: links to a page state random facts.
     """
@@ -118,7 +118,7 @@ def _facts(
     used.update(chosen)
     facts = []
     for number in chosen:
-        # In the control of any kind: a fact of the page's own kind would still tell the kind.
+        # In the control, a fact of any kind: one of the page's own kind would still reveal the kind.
         other = table if informative else words.facts[_pick(KINDS, draw)]
         linked = number if informative else int(draw.integers(len(other)))
         first, second, question = table[number].split(" | ")
@@ -169,7 +169,7 @@ def _order(facts: tuple[Fact, ...], draw: np.random.Generator) -> list[Fact]:
 
 
 def _linking(page: Page, pages: list[Page], draw: np.random.Generator) -> str:
-    """A sentence with links, each in a phrase that tells a fact of its page; both pages are of one region."""
+    """A sentence with links, each in a phrase with a fact of its page; both pages are in one region."""
     frame = _pick(page.words.frames, draw)
     one = _other(page, pages, draw)
     near = [other for other in pages if other.region == one.region and other not in (one, page)]
@@ -242,7 +242,7 @@ def _element(title: str, number: int, text: str, redirect: str = "", namespace: 
 
 
 def questions(pages: list[Page], seed: int) -> Iterator[tuple[str, str, Page, int]]:
-    """(qid, question, relevant page, fold) in random order, one question a page.
+    """(qid, question, relevant page, fold) in random order, one question per page.
 
     A sixth of the pages are asked about in training questions (folds 0 to 2), three eighths in test questions (folds 3 and 4).
     """

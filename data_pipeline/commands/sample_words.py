@@ -4,17 +4,17 @@ from typing import NamedTuple
 
 
 class Words(NamedTuple):
-    """What the pages and questions of a language are made of.
+    """The words and sentence patterns of pages and questions in one language.
 
-    A fact is `of pages | of pages | of questions`; {0} and {1} stand for facts, {x} for an anchor, {name} for the name of a page.
+    A fact is `page | page | question`, its three wordings; {0} and {1} are facts, {x} an anchor, {name} the name of a page.
     """
 
-    facts: dict[str, tuple[str, ...]]  # of each kind of page
-    kinds: dict[str, tuple[str, str, str]]  # the noun, what a page says that it is, and how an anchor refers to it
+    facts: dict[str, tuple[str, ...]]  # for each kind of page
+    kinds: dict[str, tuple[str, str, str]]  # the noun, the definition in the lead, and how an anchor refers to it
     the: str  # before the names of things in anchors
     leads: tuple[str, ...]
     phrases: tuple[str, ...]  # a link with a fact of its page
-    # With one or two such phrases, and few words else: what describes a page should not drown in its sentence.
+    # Sentences for one or two phrases, with few other words: the facts of a page should dominate its sentence.
     frames: tuple[str, ...]
     plain: tuple[str, ...]
     headings: tuple[str, ...]
@@ -23,8 +23,8 @@ class Words(NamedTuple):
     questions: tuple[str, ...]
     namespaces: dict[str, int]
     redirect: str
-    see: str  # the heading of further links
-    means: str  # of a disambiguation page
+    see: str  # heading of the section with further links
+    means: str  # on a disambiguation page
     talk: str
 
     def space(self, number: int) -> str:

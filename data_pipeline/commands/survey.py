@@ -5,17 +5,17 @@ Writes to a folder
     docs.jsonl    the documents, {"id", "title", "text"}
     anchors.tsv   anchor texts of the pages that are not held out: docid<TAB>anchor text<TAB>count
     queries.tsv   anchor texts of held-out pages, and qrels.txt their destinations
-    sources.tsv   qid<TAB>docid: the pages with these links, which are no candidates
+    sources.tsv   qid<TAB>docid: the pages with these links, which are not candidates
     survey.json   the counts; written last
 
-from one reading of the pages, with the fields of a generation config, so that `harp generate` keeps the same links.
+in one pass over the pages, with the fields of a generation config, so that `harp generate` keeps the same links.
 
-A page is held out as in the generation job: by the hash of its id, sections of a page together, a share of
-`validation_fraction`. Pairs of these pages are in the validation split, which no training reads. A query is an anchor text of a
-held-out page that no other page uses, for any destination: a text that was trained on is not tested. Texts that equal the
-title of their destination are left out too, since BM25 finds those without help. At most PER_PAGE queries are of one page: what a
-single list of links says is no test. The pages with the link are no candidates: they contain the words of the query, and would
-rank first. Queries are spelled as in the page: whoever ranks them folds case and accents as its documents'.
+Pages are held out as in the generation job: by the hash of the id, all sections of a page together, `validation_fraction` of the
+pages. Their pairs are in the validation split, which no training reads. A query is an anchor text of a held-out page that no other
+page uses, for any destination: a text that was trained on is not tested. Texts that equal the title of their destination are also
+left out, since BM25 finds those without help. At most PER_PAGE queries come from one page, so that a single list of links is not
+the whole test. Pages with the link are not candidates: they contain the words of the query and would rank first. Queries keep the
+page's spelling; the ranker must fold case and accents as in its documents.
 """
 
 import argparse
@@ -67,15 +67,15 @@ HELD_OUT_SQL = """
     WHERE r.problem = '' AND s.held = 1
 """
 WAITING = 16  # texts held in memory for each query
-PER_PAGE = 3  # queries of one page
+PER_PAGE = 3  # maximum queries from one page
 _WORD = re.compile(r"\w+")
 
 
 def write_survey(config: ConfigDict, output: str, queries: int = 300, words: int = 0) -> dict[str, Any]:
     """Writes the folder `output` and returns the content of its survey.json.
 
-    config: a generation config; its tasks and encoder are not used. `queries`: at most so many; `words`: of the anchor's sentence
-    added to each. Works out of core. Raises InputError for bad input.
+    config: a generation config; its tasks and encoder are not used. `queries`: maximum number; `words`: words of the anchor's
+    sentence to add to each. Works out of core. Raises InputError for bad input.
     """
     written = {name: os.path.join(output, name) for name in WRITTEN}
     with linked_pages(config, output, list(written.values()), stages=4) as engine:
@@ -104,7 +104,7 @@ class Query:
     anchor: str
     place: tuple[int, int, int, int, int]
     relevant: list[str] = field(default_factory=list)
-    sources: list[str] = field(default_factory=list)  # held-out pages with such a link, which are no candidates
+    sources: list[str] = field(default_factory=list)  # held-out pages with such a link, which are not candidates
     in_title: bool = False  # all words of the anchor occur in the title of a destination
     text: str = ""
 
@@ -141,8 +141,8 @@ def tabulate(engine: Engine) -> None:
 def choose(job: Job, count: int, words: int = 0) -> HeldOut:
     """At most `count` queries, each the anchor with up to `words` words of its sentence around it.
 
-    Of many texts those with the lowest hashes are kept: memory grows with `count` (WAITING texts for each), and the number of
-    texts is then an estimate.
+    If there are too many texts, those with the lowest hashes are kept: memory grows with `count` (WAITING texts for each), and the
+    number of texts is then an estimate.
     """
     found = HeldOut()
     kept: dict[str, Query] = {}
@@ -205,7 +205,7 @@ def is_title(anchor: str, title: str) -> bool:
 
 
 def _write_texts(job: Job, queries: list[Query], words: int) -> None:
-    """Sets `Query.text`. The words of the sentence are the nearest ones to the anchor that are no stopwords, in their order."""
+    """Sets `Query.text`. The added words are those nearest to the anchor that are not stopwords, in order."""
     wanted = {query.place[0]: "" for query in queries}
     for bucket in buckets(job, "documents"):
         found = read(job, "documents", bucket, ["doc", "text"])
@@ -222,7 +222,7 @@ def _write_texts(job: Job, queries: list[Query], words: int) -> None:
 def in_context(
     sentence: str, start: int, end: int, words: int, language: str = ENGLISH, stopwords: Container[str] = STOPWORDS
 ) -> str:
-    """The anchor [start, end) with the `words` nearest words of its sentence that are no stopwords, no numbers and not its own."""
+    """The anchor [start, end) with the `words` nearest other words of its sentence, without stopwords and numbers."""
     pattern, anchor = phrases(language), " ".join(sentence[start:end].split())
     own = set(pattern.findall(anchor.lower()))
     near: dict[str, tuple[int, int, str]] = {}
@@ -272,7 +272,7 @@ def _write_queries(found: HeldOut, output: str) -> None:
     with files.replacing(os.path.join(output, "qrels.txt")) as file:
         file.writelines(f"{qid} 0 {docid} 1\n" for qid, query in numbered for docid in query.relevant)
     with files.replacing(os.path.join(output, "sources.tsv")) as file:
-        # A page that another one links to by the same text may be an answer.
+        # A source that another page links to with the same text may be an answer.
         sources = ((qid, docid) for qid, query in numbered for docid in query.sources if docid not in query.relevant)
         file.writelines(f"{qid}\t{docid}\n" for qid, docid in sources)
 
@@ -285,9 +285,9 @@ def as_text(summary: dict[str, Any]) -> str:
         f"{s['links_kept']:,} of them kept, with {s['anchor_texts']:,} anchor texts on {s['pages_with_links']:,} documents",
         "dropped, each with an example:",
         *(f"  {reason} {entry['count']:,}: {_example(entry)}" for reason, entry in _largest(s["losses"])),
-        f"held out: {s['pages_held_out']:,} documents with {s['held_out_links']:,} links; {s['held_out_trained']:,} have a "
-        f"text that other pages use, {s['held_out_titles']:,} the title of their destination",
-        f"{s['held_out_texts']:,} texts are left, {_share(s['held_out_in_title'], s['held_out_texts'])} of them made of words "
+        f"held out: {s['pages_held_out']:,} documents with {s['held_out_links']:,} links; {s['held_out_trained']:,} use a "
+        f"text that other pages also use, {s['held_out_titles']:,} the title of their destination",
+        f"{s['held_out_texts']:,} texts remain, {_share(s['held_out_in_title'], s['held_out_texts'])} of them made up of words "
         f"of the title; {s['queries']:,} are queries",
     ]
     return "\n".join(lines)

@@ -1,7 +1,7 @@
 """Adds the scores of one or more rankers to the pairs of a finished generation job, to teach and to choose negatives: `harp teach`.
 
 Every record gets `teacher`, a score for each of its documents, the positive first. A negative that the ranker places above the
-positive is often an answer: `drop_above` leaves it out; `hardest` keeps the best-scored ones of those that are left. Shards are
+positive is often an answer: `drop_above` leaves it out; `hardest` keeps the best-scored of the remaining negatives. Shards are
 written one by one, the manifest last: a killed command resumes at the shard it was at.
 """
 
@@ -38,14 +38,14 @@ from harp_jax.text.tokenizer import Tokenizer
 
 COSINE = 0.05  # temperature
 BATCH = 16_384  # records scored together
-SETTINGS = "teacher.json"  # in the output: what its shards were made with, so that a resumed command makes the same
+SETTINGS = "teacher.json"  # in the output: the settings of its shards, which a resumed command must match
 Record = dict[str, Any]
 
 
 def teach(pairs: str, output: str, scorers: Sequence[Any], settings: dict[str, Any]) -> Manifest:
     """Writes the pairs of the directory `pairs` with the mean of the scores of `scorers` to `output`; returns the manifest.
 
-    `settings`: "model", "temperature", "drop_above" and "hardest". Raises InputError for an output that was made with others.
+    `settings`: "model", "temperature", "drop_above" and "hardest". Raises InputError for an output made with other settings.
     """
     manifest = read_manifest(pairs)
     tokenizer = job_tokenizer(pairs, manifest)
@@ -66,7 +66,7 @@ def teach(pairs: str, output: str, scorers: Sequence[Any], settings: dict[str, A
         made[name].append(dict(file=os.path.basename(path), records=records, bytes=size, sha256=digest))
     splits = {name: {"records": sum(shard["records"] for shard in each), "shards": each} for name, each in made.items()}
     if settings["drop_above"] or settings["hardest"]:
-        # The other statistics are those of pairs with all their negatives.
+        # The other statistics describe pairs with all their negatives.
         counts = {
             task: sum(splits[name]["records"] for name in splits if name.startswith(f"{task}_")) for task in tasks
         }
@@ -201,5 +201,5 @@ def main(arguments: argparse.Namespace) -> None:
     found = teach(a.pairs, a.output, scorers, settings)
     after = sum(split["records"] for split in found["splits"].values())
     print(
-        f"{a.output}: {after:,} records with scores; {before - after:,} without a negative below the positive left out"
+        f"{a.output}: {after:,} records with scores; left out {before - after:,} without a negative below the positive"
     )

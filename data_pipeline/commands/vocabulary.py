@@ -1,11 +1,11 @@
 """Train an uncased vocabulary that depends on the text alone, WordPiece or Unigram: `harp vocabulary`.
 
 `WordPieceTrainer` breaks ties by ids that it assigns in the order of a randomly seeded hash map. Here the characters and their ##
-forms get sorted ids first, so the same text always gives the same vocabulary. `UnigramTrainer` sums probabilities in such an order:
-scores are rounded, and pieces sorted by score. Unigram (as XLM-R's, lower-cased) finds words in scripts without spaces, where
-WordPiece sees each Chinese character alone and a Japanese sentence in Kana as one word.
+forms get sorted ids first, so the same text always gives the same vocabulary. `UnigramTrainer` sums probabilities in such an order,
+so scores are rounded and pieces sorted by score. Unigram (as XLM-R's, lower-cased) finds words in scripts without spaces, where
+WordPiece splits Chinese into single characters and takes a Japanese sentence in Kana as one word.
 
-Accents are removed in English alone: elsewhere they tell words apart (German schon and schön, Japanese は and ば).
+Accents are removed only in English: elsewhere they distinguish words (German schon and schön, Japanese は and ば).
 """
 
 import argparse
@@ -37,7 +37,7 @@ def train(texts: Callable[[], Iterable[str]], size: int, tag: str = ENGLISH) -> 
     """A vocabulary of at most `size` tokens, the five special ones included, from all strings of `texts()`, in the language `tag`.
 
     Calls `texts` three times: for the characters, their ## forms, and the merges. Holds the counts of all distinct words.
-    Raises InputError where there is no text, or more characters than `size` allows.
+    Raises InputError if there is no text, or more characters than `size` allows.
     """
     accents = None if primary(tag) == ENGLISH else False
     empty = partial(_empty, accents)
@@ -68,8 +68,8 @@ def _most_frequent(texts: Iterable[str], count: int | None) -> list[str]:
 def train_unigram(texts: Iterable[str], size: int) -> Tokenizer:
     """A vocabulary of at most `size` pieces, the five special ones included; single characters are always pieces.
 
-    Beyond ALPHABET characters the most frequent ones, in three quarters of the vocabulary. Reads all text into memory. Raises
-    InputError where there is no text, or more characters than `size` allows.
+    Keeps the most frequent characters: ALPHABET, or three quarters of `size` if that is more. Reads all text into memory. Raises
+    InputError if there is no text, or more characters than `size` allows.
     """
     from tokenizers import Tokenizer as Encoder
     from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
@@ -92,10 +92,10 @@ def train_unigram(texts: Iterable[str], size: int) -> Tokenizer:
         raise InputError("there is no text to train a vocabulary on; check config.source")
     try:
         trained.train_from_iterator(lines, trainer)
-    except Exception as error:  # tokenizers raises nothing more special
+    except Exception as error:  # tokenizers raises nothing more specific
         raise InputError(f"a vocabulary of {size} tokens: {error}; raise the size") from error
     pieces = json.loads(trained.to_str())["model"]["vocab"][len(names) :]
-    # Characters that no piece needed are below all others, in the order of a hash map.
+    # Characters that no piece needed score below all others, in the order of a hash map.
     lowest = min((score for piece, score in pieces if len(piece) > 1), default=0.0)
     rounded = ((piece, round(max(score, lowest), 5)) for piece, score in pieces)
     scored = sorted(rounded, key=lambda each: (-each[1], each[0]))

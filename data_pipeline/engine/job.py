@@ -11,8 +11,8 @@ import pyarrow as pa
 
 Config = dict[str, Any]  # a generation config as plain JSON values: what `config.plain` returns
 
-# What tasks may need of a job: the graph of the links; an anchor text's destinations ranked once per link, not once each; sentences
-# with links, and term weights; passages of pages without in-links too, or their weights; where the sentences of passages end.
+# What tasks may need from a job: the link graph; an anchor text's destinations ranked once per link, not once each; sentences with
+# links, and term weights; passages of pages without in-links too, or weights for them; the sentence ends of passages.
 LINKS, OCCURRENCES, SENTENCES = "links", "occurrences", "sentences"
 ALL_PAGES, ALL_WEIGHTS, SENTENCE_ENDS = "all pages", "all weights", "sentence ends"
 
@@ -20,9 +20,9 @@ ALL_PAGES, ALL_WEIGHTS, SENTENCE_ENDS = "all pages", "all weights", "sentence en
 class Job(TypedDict):
     """Plain values that every part of a map receives.
 
-    per_bucket: chunks of the input in one bucket; window: tokens that the encoder reads; needs: what the config's tasks need, of
-    the names above; elsewhere: directories of the tables outside the work directory; candidates: number of pages that negatives are
-    drawn from; unlinked: those without in-links.
+    per_bucket: chunks of the input in one bucket; window: tokens that the encoder reads; needs: which of the names above the tasks
+    need; elsewhere: directories of tables outside the work directory; candidates: number of pages that negatives are drawn from;
+    unlinked: how many of these have no in-links.
     """
 
     config: Config
@@ -37,7 +37,7 @@ class Job(TypedDict):
 
 
 class Inputs(TypedDict):
-    """What a job reads, by content; a part of its manifest.
+    """The input of a job, identified by content; part of its manifest.
 
     source: name, size and sha256 of every file; encoder_content: sha256 and number of positions, or the name of a method.
     """

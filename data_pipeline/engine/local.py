@@ -36,9 +36,9 @@ from harp_jax.base.progress import progress
 if TYPE_CHECKING:
     import duckdb
 
-# Memory that a DuckDB thread needs to write a table in hundreds of buckets at once.
+# Memory that a DuckDB thread needs to write hundreds of buckets of a table at the same time.
 JOIN_THREAD_MIB = 200
-SMALL = 64 << 20  # bytes of input up to which no worker processes are worth their start
+SMALL = 64 << 20  # bytes of input up to which starting worker processes does not pay
 
 
 def _follow_parent() -> None:
@@ -59,7 +59,7 @@ def _end_after(parent: BaseProcess) -> None:
 
 @contextlib.contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Holds back Ctrl-C, also from the processes started in this block: one that is still importing would print a traceback."""
+    """Blocks Ctrl-C here and in processes started in this block: one that is still importing would print a traceback."""
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -79,7 +79,7 @@ class LocalEngine:
     def map(self, stage: str, function: MapFunction, parts: Iterable[Part], per_bucket: int = 1) -> None:
         """Runs `function(job, number, payload) -> {table: rows}` for every part, in any order, in the workers.
 
-        Part `number` writes to bucket `number // per_bucket`. `parts` may be a stream: few are in flight at once.
+        Part `number` writes to bucket `number // per_bucket`. `parts` may be a stream: only a few are in flight at a time.
         """
         if finished(self.job, stage):
             return
@@ -114,7 +114,7 @@ class LocalEngine:
                     "command again: it resumes"
                 ) from error
             except KeyboardInterrupt:
-                # The finished parts are marked; those under way would keep the user waiting.
+                # Finished parts are marked; waiting for the running ones would delay the exit.
                 for worker in multiprocessing.active_children():
                     worker.terminate()
                 raise
@@ -163,7 +163,7 @@ class LocalEngine:
         try:
             yield
         except RuntimeError as error:
-            if "interrupted" in str(error):  # what DuckDB makes of Ctrl-C, now and then
+            if "interrupted" in str(error):  # how DuckDB sometimes reports Ctrl-C
                 raise KeyboardInterrupt from error
             raise
         except duckdb.OutOfMemoryException as error:
@@ -212,7 +212,7 @@ class SerialEngine(LocalEngine):
 
 
 class _Immediate(Executor):
-    """Runs what is submitted at once, in the caller."""
+    """Runs each call immediately, in the caller."""
 
     def submit(self, function: Any, /, *arguments: Any, **named: Any) -> Future[Any]:
         future: Future[Any] = Future()

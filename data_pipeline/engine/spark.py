@@ -1,7 +1,7 @@
 """The Spark engine: the same maps as Spark tasks, the same joins in Spark SQL, over the same Parquet files.
 
-For corpora that are too large for one machine. Output, work directory and sources are on a file system that driver and executors
-mount under one path; every node has Python with this package, and Java 17. A killed executor's parts run again elsewhere; a
+For corpora that are too large for one machine. Output, work directory and sources must be on a file system that driver and
+executors mount at the same path; every node needs Python with this package, and Java 17. A killed executor's parts run elsewhere; a
 killed job resumes with either engine, since both use the tables and marks of `store.py`.
 """
 
@@ -44,7 +44,7 @@ TYPES = {pa.int32(): "INT", pa.int64(): "BIGINT", pa.float64(): "DOUBLE", pa.str
 
 
 def sql_type(kind: pa.DataType) -> str:
-    """Spark's name of a column type of `stage_tables.SCHEMAS`."""
+    """Spark's name for a column type of `stage_tables.SCHEMAS`."""
     if pa.types.is_list(kind):
         return f"ARRAY<{sql_type(kind.value_type)}>"
     if pa.types.is_struct(kind):
@@ -56,7 +56,7 @@ class SparkEngine:
     """Runs the stages of one job; see `job.Engine`.
 
     master: any Spark master URL; empty: this machine, `workers` cores. `memory_limit` is the JVM heap of the driver, where a
-    local master runs everything; executors and all else follow Spark's configuration (spark-defaults.conf).
+    local master runs everything; everything else follows Spark's configuration (spark-defaults.conf).
     """
 
     def __init__(self, job: Job, workers: int, memory_limit: str, master: str = "") -> None:
@@ -89,7 +89,7 @@ class SparkEngine:
             "spark.executorEnv.PYTHONPATH": os.pathsep.join(search),
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
-            # Split a destination with many links among tasks, also if the next join has the same key.
+            # Split a destination with many links among tasks, even if the next join has the same key.
             "spark.sql.adaptive.enabled": "true",
             "spark.sql.adaptive.skewJoin.enabled": "true",
             "spark.sql.adaptive.forceOptimizeSkewedJoin": "true",
@@ -153,7 +153,7 @@ class SparkEngine:
         target = place(self.job, output)
         if complete(self.job, output):
             return
-        # Not the name of a killed job's directory: its executors may still be writing.
+        # A new name, since executors of a killed job may still be writing to its directory.
         for left in glob.glob(glob.escape(target) + ".tmp*"):
             shutil.rmtree(left, ignore_errors=True)
         temporary = beside(target)
@@ -174,7 +174,7 @@ class SparkEngine:
         return [tuple(row) for row in self._try(self.spark.sql(sql).collect, "query")]
 
     def _views(self, inputs: Iterable[str]) -> None:
-        # Enough join tasks that each holds about one bucket; adaptive execution merges small ones.
+        # Enough join tasks so that each holds about one bucket; adaptive execution merges small ones.
         folders = glob.glob(os.path.join(glob.escape(self.job["work"]), "*", "bucket=*"))
         self.spark.conf.set(
             "spark.sql.shuffle.partitions", str(max(4, 2 * len({os.path.basename(f) for f in folders})))
@@ -193,7 +193,7 @@ class SparkEngine:
             frame.createOrReplaceTempView(name)
 
     def _verify(self, files: list[str]) -> None:
-        """As `store.verify`, in parallel on the cluster; once a file."""
+        """As `store.verify`, in parallel on the cluster; once per file."""
         job, todo = self.job, [path for path in files if path not in self._verified]
 
         def problem(path: str) -> str:

@@ -125,7 +125,7 @@ def unpack(data: bytes) -> np.ndarray:
     return np.frombuffer(data, np.int32)
 
 
-EXAMPLES = 3  # of a reason for which something was dropped
+EXAMPLES = 3  # examples kept per reason
 
 
 class DropCounts:

@@ -1,9 +1,8 @@
-"""Tables on disk as Parquet files, and the marks of what is finished.
+"""Tables on disk as Parquet files, and the marks of finished parts.
 
 A part of a map is marked when all its outputs have their final names, and its mark lists them; the directory of a join's table
-is renamed to its final name when it is complete, and lists its files. The name of a file ends with a digest of its content, which
-every process compares before it first reads the file: a killed job may resume months later. All processes must share the file
-system.
+is renamed to its final name when it is complete, and lists its files. A file's name ends with a digest of its content, which every
+process checks before it first reads the file: a killed job may resume months later. All processes must share the file system.
 """
 
 import glob
@@ -67,16 +66,16 @@ def write(job: Job, name: str, bucket: int, stage: str, part: int, rows: pa.Tabl
     path = f"{start}{hashlib.sha256(content).hexdigest()[:16]}.parquet" if rows.num_rows else ""
     for earlier in glob.glob(glob.escape(start) + "*parquet"):
         if earlier != path:
-            os.remove(earlier)  # of a killed part, by another version of a library
+            os.remove(earlier)  # left by a killed part, with another version of a library
     if not path:
         return []
-    with replacing(path, "wb", durable=False) as file:  # its name tells whether it is whole
+    with replacing(path, "wb", durable=False) as file:  # the digest in its name shows whether it is complete
         file.write(content)
     return [os.path.join(name, f"bucket={bucket}", os.path.basename(path))]
 
 
 def verify(job: Job, path: str) -> None:
-    """Raises InputError unless the content of a table's file has the digest in its name; once a file and process."""
+    """Raises InputError unless the content of a table's file has the digest in its name; once per file and process."""
     if path in _verified:
         return
     named = NAMED.fullmatch(path)
@@ -91,7 +90,7 @@ def table_files(job: Job, name: str) -> list[str]:
 
 
 def complete(job: Job, name: str) -> bool:
-    """Whether the table of a join is there. Raises InputError if one of its files is not."""
+    """Whether the table of a join is finished. Raises InputError if one of its files is missing."""
     folder = place(job, name)
     names = _read_list(os.path.join(folder, LIST))
     if names is None:
@@ -102,7 +101,7 @@ def complete(job: Job, name: str) -> bool:
 
 
 def finish_join(temporary: str, folder: str) -> None:
-    """Gives the files of a join's table names with digests, lists them, and renames the directory to its final name."""
+    """Adds digests to the file names of a join's table, lists them, and renames the directory to its final name."""
     names = []
     for path in sorted(glob.glob(os.path.join(glob.escape(temporary), "*", "*.parquet"))):
         named = f"{path.removesuffix('.parquet')}.{sha256_file(path)[:16]}.parquet"
@@ -113,13 +112,13 @@ def finish_join(temporary: str, folder: str) -> None:
 
 
 def _write_list(path: str, names: Iterable[str]) -> None:
-    """Names of files, and a last line that tells whether the list is whole: a power failure may leave an empty file."""
+    """Writes file names, and a last line that marks the list as complete: a power failure may leave an empty file."""
     with replacing(path, durable=False) as file:
         file.writelines([*(f"{name}\n" for name in names), END])
 
 
 def _read_list(path: str) -> list[str] | None:
-    """The names of `_write_list`; None if the file is absent or not whole."""
+    """The names of `_write_list`; None if the file is missing or incomplete."""
     try:
         with open(path, encoding="utf-8") as file:
             *names, end = file.readlines() or [""]
@@ -183,9 +182,9 @@ def finished(job: Job, stage: str) -> bool:
 
 
 def claim(work: str, output: str) -> IO[str]:
-    """The lock of the work directory of a command that removes it at its end; emptied of what a killed command left.
+    """Locks and empties the work directory of a command that removes it at its end; returns the lock.
 
-    Raises InputError for a directory of this name that the command did not make, and while another process works there.
+    Raises InputError if the directory holds other files, or while another process uses it.
     """
     if os.path.isdir(work) and os.listdir(work) and not os.path.exists(os.path.join(work, LOCK)):
         raise InputError(f"{work} is needed as a work directory but holds other files; move it or use another --output")
@@ -196,7 +195,7 @@ def claim(work: str, output: str) -> IO[str]:
 
 
 def release(work: str) -> None:
-    """Removes the work directory of `claim`, the lock last: without it the next command takes the rest for other files."""
+    """Removes the work directory of `claim`, the lock last: `claim` refuses a directory without it."""
     if os.path.isdir(work):
         _empty(work)
     shutil.rmtree(work, ignore_errors=True)

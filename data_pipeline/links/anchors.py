@@ -53,7 +53,7 @@ def reason_to_drop(anchor: str, c: Config) -> str:
 
 
 def is_number(anchor: str) -> bool:
-    """Years, dates, centuries and other numbers, and texts without letters ("1990s", "5 may", "[1]", "—").
+    """Whether a text is a year, date, century or other number, or has no letters ("1990s", "5 may", "[1]", "—").
 
     Dates are recognised in English and in Chinese characters; a number with a unit or a noun ("5 km", "1990 season") is not one.
     """

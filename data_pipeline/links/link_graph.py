@@ -1,6 +1,6 @@
 """The link graph: links with their destination pages, redirects resolved, anchor texts counted.
 
-The SQL uses only what DuckDB and Spark SQL compute alike: equi-joins, integer aggregates, row_number over total orders.
+The SQL uses only what DuckDB and Spark SQL compute identically: equi-joins, integer aggregates, row_number over total orders.
 """
 
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ from harp_jax.text.languages import ENGLISH
 
 # Chains of up to 2⁴ redirects are followed; MediaWiki follows one.
 DOUBLINGS = 4
-SECTION_WORDS = 5  # of a section that is a document, unless `min_article_words` is lower
+SECTION_WORDS = 5  # minimum words of a section that is a document, unless `min_article_words` is lower
 
 
 def parse_chunk(job: Job, number: int, chunk: Chunk) -> dict[str, pa.Table]:
@@ -264,7 +264,7 @@ RANKED_SQL = """
     WHERE l.problem = ''
 """
 
-# Links per sentence whose pairs are recorded: links behind the encoder's window make no pair, and all pairs would be quadratic.
+# Links per sentence whose pairs are recorded: links beyond the encoder's window make no pair, and all pairs would be quadratic.
 TOGETHER = 512
 _IN_SENTENCE = f"""
     SELECT doc, sentence_start, destination FROM (
@@ -294,7 +294,7 @@ def index(engine: Engine) -> None:
 
 
 def resolve(engine: Engine) -> None:
-    """From `addresses`, `redirects` and `links` to `link_counts` and `resolved`: links with their destinations, or why not."""
+    """From `addresses`, `redirects` and `links` to `link_counts` and `resolved`: links with destinations, or why they have none."""
     c = engine.job["config"]
     index(engine)
     engine.join("targets", TARGETS_SQL, ["links", "pages", "aliases"], partitioned=True)

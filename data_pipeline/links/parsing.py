@@ -1,4 +1,4 @@
-"""The first stage of every job over linked pages: documents, addresses, redirects, excluded destinations; and its documents."""
+"""The first stage of every job over linked pages (documents, addresses, redirects, exclusions), and its documents."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -47,7 +47,7 @@ def parse_documents(engine: Engine) -> None:
 
 
 def documents_of(job: Job) -> Iterator[dict[str, Any]]:
-    """{"id", "title", "text"} of the documents in the order of the input, without copies of a page."""
+    """{"id", "title", "text"} of the documents in input order, without copies of a page."""
     for bucket in buckets(job, "documents"):
         first = set(read(job, "pages", bucket, ["doc"]).column("doc").to_pylist())
         found = read(job, "documents", bucket, ["doc", "id", "title", "text"])

@@ -4,11 +4,11 @@ A link is boilerplate if more than `BOILERPLATE_SHARE` of the site's pages conta
 same target. A paragraph of only such links and punctuation (a menu) is removed, so that it does not begin the text of a
 destination. Sites with few pages are not changed, since frequencies say nothing there.
 
-How the other pages of a site link to its pages decides whether they are split. On a documentation site most links lead to a
+The links between the pages of a site decide whether pages are split. On a documentation site most links lead to a
 section (`os.html#os.path.join`): there every section is a separate document, titled by its path of headings, and a link leads to
 the section that its fragment names. On other sites pages stay whole and fragments are dropped; so are fragments that no page has.
 
-A page whose canonical link names another host has that address if pages of that host are in the input.
+A page whose canonical link names another host gets that address if pages of that host are in the input.
 """
 
 import json
@@ -40,7 +40,7 @@ BOILERPLATE_SQL = """
     JOIN (SELECT site, CAST(SUM(n) AS BIGINT) AS n FROM site_pages GROUP BY site) s ON l.site = s.site
     WHERE s.n >= {} AND f.n * 1000 > s.n * {}
 """
-# The sites of each bucket: their links, and how many of these lead to sections.
+# The sites of each bucket: their links, and how many of them lead to sections.
 SITES_SQL = """
     SELECT DISTINCT p.site, t.links, t.to_sections, p.bucket
     FROM site_pages p
@@ -247,7 +247,7 @@ def link_counts(document: LinkedDocument) -> tuple[int, int]:
 
 
 def is_split(source: Source, links: int, to_sections: int) -> bool:
-    """Are the pages of a site with these counts split into sections?"""
+    """Whether the pages of a site with these counts of links are split into sections."""
     choice = source.get("split", "pages")
     return choice == "sections" or (choice == "auto" and 2 * to_sections > links)
 
@@ -281,11 +281,11 @@ def finished(
 
 
 def _addresses(document: LinkedDocument, outline: Outline) -> list[str]:
-    """Of every section: its own, or that of the section that stands for it, because it has no text."""
+    """The address of every section; a section without text has the address of another one that replaces it."""
     sections = outline.sections
     filled = [any(end > start for start, end in section.spans) for section in sections]
     stands = list(range(len(sections)))
-    for number in range(len(sections) - 1, -1, -1):  # the first section below one without text stands for it
+    for number in range(len(sections) - 1, -1, -1):  # a section without text is replaced by the first one below it
         parent = sections[number].parent
         if number and filled[stands[number]] and not filled[parent]:
             stands[parent] = stands[number]

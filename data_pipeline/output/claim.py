@@ -1,4 +1,4 @@
-"""An output directory belongs to one job: which job, whether it has finished, and which process writes.
+"""An output directory belongs to one job. Records which job, whether it has finished, and which process writes.
 
 A job is identified by its config, the content of its input files, its vocabulary and its encoder. The directory is complete
 exactly if manifest.json exists.
@@ -23,7 +23,7 @@ NOT_IDENTITY = ("workers", "memory_limit", "keep_work", "language_from")
 
 
 def fingerprint(c: Config, tokenizer_sha256: str) -> Inputs:
-    """What the job reads, by content: every source file, the vocabulary, the encoder."""
+    """Identifies the input of a job by content: every source file, the vocabulary, the encoder."""
     encoder = _encoder(c)
     paths = [path for field in ("paths", "redirects", "index") for path in expand(tuple(c["source"][field]))]
     paths += [c[field] for field in ("exclude_destinations", "stopwords") if c[field]]

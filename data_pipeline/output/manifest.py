@@ -1,4 +1,4 @@
-"""What a job writes: TFRecord shards with the metadata by which TFDS reads them, and manifest.json, whose presence means that the
+"""What a job writes: TFRecord shards with the metadata that TFDS needs, and manifest.json, whose presence means that the
 job is complete.
 """
 
@@ -44,7 +44,7 @@ SHARDED_SQL = """
 
 
 def plan(sizes: list[tuple[str, str, int]]) -> list[Row]:
-    """Rows of `splits` from (task, split, bytes): the number of shards of each split, and of its first shard."""
+    """Rows of `splits` from (task, split, bytes): the number of shards of each split, and the number of its first shard."""
     rows, first = [], 0
     for task, split, size in sorted(sizes):
         shards = max(1, -(-size // int(SHARD_BYTES * FILL)))
@@ -59,7 +59,7 @@ def shard_path(directory: str, split: str, shard: int, shards: int) -> str:
 
 
 def write_shard(job: Job, number: int, payload: tuple[str, str, int, int]) -> dict[str, pa.Table]:
-    """Map over all shards, empty ones too: records by (hash, key) in one file. payload: task, split, shard, number of shards."""
+    """Map over all shards, empty ones too: writes records by (hash, key). payload: task, split, shard, number of shards."""
     task, split, shard, shards = payload
     path = shard_path(job["output"], split_name(task, split), shard, shards)
     rows = read(job, "sharded", number).sort_by([("shuffle", "ascending"), ("key", "ascending")])
@@ -126,7 +126,7 @@ def write_manifest(engine: Engine, inputs: Inputs, weights_sha256: str | None, t
     losses = summary_of_dropped(link_graph.dropped(engine, with_links=LINKS in job["needs"]))
     if unmatched := losses.get("exclusion-of-no-page"):
         shown = ", ".join(repr(line) for line, _ in unmatched["examples"])
-        say(f"exclude_destinations: {unmatched['count']} line(s) name no page, for example {shown}")
+        say(f"exclude_destinations: {unmatched['count']} line(s) match no page, for example {shown}")
     manifest: Manifest = {
         "format": FORMAT,
         "software": _software(),
@@ -135,7 +135,7 @@ def write_manifest(engine: Engine, inputs: Inputs, weights_sha256: str | None, t
         "seed": c["seed"],
         "vocab_size": tokenizer.size,
         "term_weights_sha256": weights_sha256,
-        # From here, so that the path is found from any working directory, and after both were moved.
+        # Relative to the output: valid in any working directory, and after both are moved together.
         "tokenizer": os.path.relpath(c["tokenizer"], job["output"]),
         **inputs,
         "tasks": _tasks(engine, tokenizer.template),
@@ -171,7 +171,7 @@ def _splits(engine: Engine) -> dict[str, Any]:
         mine = sorted(file for file in files if file.startswith(f"harp-{name}.tfrecord-"))
         shards = [files[file] for file in mine]
         if len(shards) != row["shards"]:
-            raise RuntimeError(f"split {name} has {len(shards)} shards, planned were {row['shards']}")
+            raise RuntimeError(f"split {name} has {len(shards)} shards instead of {row['shards']}")
         found[name] = {"records": sum(shard["records"] for shard in shards), "shards": shards}
     return found
 

@@ -4,10 +4,10 @@
    page, or a class that means something else on this site.
 2. The smallest element with most of the remaining prose is the core. The root is the enclosing article, or the element with the
    core and the page's title, if that adds little prose.
-3. Below the root, what stands before the title or after the core without prose of its own is left out, and so are blocks that
+3. Below the root, elements with little or no prose before the title or after the core are left out, and so are blocks that
    consist of links, and headings with nothing below them.
 
-A page with little prose (a list of links, a short note) is read as a whole, or by its <main> or only <article>.
+A page with little prose (a list of links, a short note) is read whole, or only its <main> or single <article>.
 
 Prose is text outside links in blocks of at least `MIN_BLOCK` characters: menus, dates and bylines have next to none. The text of
 inline elements counts for the block that contains them.
@@ -22,7 +22,7 @@ from data_pipeline.sources import urls
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode
 
-# Never displayed as text, or repeated by a script's own display.
+# Not displayed as text, or displayed again by a script.
 OPAQUE = frozenset(
     """script style template svg math iframe object embed canvas audio video map select textarea datalist
     input img rp rt head title -comment""".split()  # noqa: SIM905
@@ -107,9 +107,9 @@ def _prose(tags: list[str], parents: list[int], own: list[int], own_linked: list
     return [length - links if length - links >= MIN_BLOCK else 0 for length, links in zip(text, linked)]
 
 
-# Boilerplate by tag, role, visibility, or the names that authors gave. Site builders name these parts alike whatever the language
-# of the text: `sidebar`, `related-posts`, `share-buttons`. Ids count for plain containers only: those of sections and terms in
-# documentation are words of their headings (`<section id="comments">`).
+# Boilerplate by tag, role, visibility, or class and id names. Site builders use the same names in every language: `sidebar`,
+# `related-posts`, `share-buttons`. Ids count only for plain containers: in documentation the ids of sections and terms are words of
+# their headings (`<section id="comments">`).
 _TAGS = frozenset("nav footer aside menu dialog form listing xmp figcaption noscript".split())  # noqa: SIM905
 _ROLES = frozenset("navigation banner contentinfo complementary search menu menubar dialog toolbar".split())  # noqa: SIM905
 _HIDDEN_STYLE = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
@@ -133,11 +133,11 @@ _WORDS = """share shares nav menu menus submenu gdpr consent banner promo promot
 _BOILERPLATE = re.compile(
     rf"(?:{'|'.join(_PARTS.split())})|(?<![a-z])(?:{'|'.join(_WORDS.split())})(?![a-z])", re.IGNORECASE
 )
-# Never the content, whatever else it holds.
+# Never content, whatever it contains.
 _SITE = re.compile(
     r"footer|copyright|cookie|breadcrumb|navbar|(?<![a-z])(?:gdpr|consent|nav|menu)(?![a-z])", re.IGNORECASE
 )
-# Leads to another page if it has links; without, it is the lead of this one.
+# A teaser for another page if it has links; otherwise the lead of this page.
 _TEASER = re.compile(r"teaser|(?<![a-z])cards?(?![a-z])", re.IGNORECASE)
 _TEASER_LINKS = 0.2
 # The article as a whole: its other classes name its categories and tags (WordPress).
@@ -145,7 +145,7 @@ _WHOLE_ARTICLE = re.compile(r"(?<![a-z-])(?:hentry|h-entry|type-post)(?![a-z-])"
 _ARTICLE = re.compile(
     r"(?<![a-z])(?:article|artikel|articulo|story|post|entry|beitrag|noticia|news|detail)(?![a-z])", re.IGNORECASE
 )
-# No inline element: it is a word of its line, whatever its class names elsewhere (<span class="menu">File</span>).
+# No inline elements: they are words of their line, whatever their class says (<span class="menu">File</span>).
 _NAMED = frozenset("div ul ol li dl table tr td th p section header form center".split())  # noqa: SIM905
 _NAMED_BY_ID = frozenset("div ul ol td table p form".split())  # noqa: SIM905
 # Sphinx and pandoc, Texinfo.
@@ -157,12 +157,12 @@ Attributes = dict[str, str | None]
 
 
 def is_section(tag: str, attributes: Attributes) -> bool:
-    """Is the element a section with its heading?"""
+    """Whether the element is a section with its heading."""
     return tag == "section" or (tag == "div" and bool(_SECTION.search(attributes.get("class") or "")))
 
 
 def names_of(tag: str, attributes: Attributes) -> str:
-    """The class, and the id where it is a name; words in camel case are separated."""
+    """The class, and the id if it counts as a name; camel case is split into words."""
     names = attributes.get("class") or ""
     if tag in _NAMED_BY_ID and (given := attributes.get("id")) and not is_section(tag, attributes):
         names += " " + given
@@ -176,22 +176,22 @@ def _words(names: str) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def _says(names: str) -> tuple[bool, bool, bool]:
-    """Do names say: a whole article, boilerplate, a teaser?"""
+    """Whether names mean a whole article, boilerplate, a teaser."""
     return bool(_WHOLE_ARTICLE.search(names)), bool(_BOILERPLATE.search(names)), bool(_TEASER.search(names))
 
 
 def is_article(tag: str, names: str) -> bool:
-    """Does the element call itself an article, a story, a post?"""
+    """Whether the element is marked as an article, a story or a post."""
     return tag in ("article", "main") or bool(_ARTICLE.search(names))
 
 
 def is_whole_article(tag: str, names: str) -> bool:
-    """Is the element one article with its header and meta data?"""
+    """Whether the element is one article with its header and metadata."""
     return tag in ("article", "main") or (bool(names) and _says(names)[0])
 
 
 def is_apart(tag: str, attributes: Attributes) -> bool:
-    """Is the element hidden, or about the site and not the page, by its tag, role or style?"""
+    """Whether the element is hidden, or about the site and not the page, by its tag, role or style."""
     if tag in _TAGS:
         return True
     return bool(attributes) and (
@@ -203,12 +203,12 @@ def is_apart(tag: str, attributes: Attributes) -> bool:
 
 
 def is_about_the_site(tag: str, names: str) -> bool:
-    """Do the element's names say that it is about the site: its menus, its footer?"""
+    """Whether the element's names say that it is about the site: its menus, its footer."""
     return bool(names) and tag in _NAMED and bool(_SITE.search(names))
 
 
 def is_named_boilerplate(tag: str, attributes: Attributes, names: str, text: int, linked: int) -> bool:
-    """Do the element's names say that it is no content? `text` and `linked` are characters of its text and of its links."""
+    """Whether the element's names say that it is not content. `text`, `linked`: characters of its text and of its links."""
     if not attributes or tag in HEADINGS or tag not in _NAMED:
         return False
     if names:
@@ -219,16 +219,16 @@ def is_named_boilerplate(tag: str, attributes: Attributes, names: str, text: int
 
 
 # Which part is the content.
-MIN_PROSE = 250  # characters; below, the amounts of prose say nothing
+MIN_PROSE = 250  # characters; on pages with less, the amounts of prose say nothing
 _MOST = 0.6  # of the page's prose: what holds more is not boilerplate
 _CORE = 0.8  # of the remaining prose
-_AROUND = 1.2  # of the core's prose, at most, in the article around it
-_AFTER = 0.05  # of the core's prose: what stands after it with less is left out
+_AROUND = 1.2  # maximum prose of the article around the core, relative to the core's
+_AFTER = 0.05  # of the core's prose: elements after it with less are left out
 _LINKS = 0.6  # of a block's text
 _FEW = 0.25  # of the page's prose: names that leave less, and less than MIN_PROSE, mean something else on this site
 _LINES = frozenset(("p", "li", "dt", "dd")) | HEADINGS
 _SENTENCES = _LINES | {"td", "th"}
-_PAGER = 160  # characters outside the links of a pager, at most: titles of the pages that it leads to
+_PAGER = 160  # maximum characters outside the links of a pager: titles of the pages that it links to
 _LEADS = frozenset("prev previous next up home first last start begin top contents toc index".split())  # noqa: SIM905
 _LEAD_TEXTS = frozenset(
     """prev, previous, previous page, next, next page, up, home, top, contents, index, zurück, weiter, nach oben, zum anfang,
@@ -236,7 +236,7 @@ _LEAD_TEXTS = frozenset(
     vorige, volgende, omhoog, назад, вперёд, вверх, 前へ, 次へ, 上へ, 上に戻る, ホーム, 目次, 前のページ, 次のページ, 上一页,
     下一页, 上一级, 起始页, 目录""".replace("\n    ", " ").split(", ")
 )
-_WRAPPERS = ("form", "noscript")  # around whole pages of some sites, however short
+_WRAPPERS = ("form", "noscript")  # on some sites they wrap the whole page, however short
 
 
 class Selection(NamedTuple):
@@ -287,7 +287,7 @@ def _anchors(page: Elements) -> dict[int, str]:
 
 
 def _boilerplate(page: Elements, by_name: bool) -> list[bool]:
-    """Which elements are left out, those below them included."""
+    """Which elements are left out, including those below them."""
     count = len(page.tags)
     out, article, code = [False] * count, [False] * count, [False] * count
     links = _totals(
@@ -300,10 +300,10 @@ def _boilerplate(page: Elements, by_name: bool) -> list[bool]:
         if out[parent]:
             out[i] = True
             continue
-        # An element without text may be what links point to: <span id="comments"></span>.
+        # An element without text may be a link target: <span id="comments"></span>.
         names = names_of(tag, attributes) if attributes and page.text[i] else ""
         article[i] = article[parent] or is_whole_article(tag, names)
-        # Highlighted code: its classes are the parts of speech of a program.
+        # In highlighted code, classes name syntax.
         code[i] = code[parent] or tag in ("pre", "code")
         if tag == "button":
             out[i] = code[i] or not _in_sentence(page, i) or is_apart(tag, attributes)
@@ -315,14 +315,14 @@ def _boilerplate(page: Elements, by_name: bool) -> list[bool]:
         found = found or (by_name and is_named_boilerplate(tag, attributes, names, page.text[i], page.linked[i]))
         found = found or is_pager(page, i, links, leading)
         out[i] = found and page.prose[i] <= most and not (tag in _WRAPPERS and _is_most_text(page, i))
-        # On a page without other prose, that of its footer is the most.
+        # On a page with little prose, the footer may hold most of it.
         if little_prose and not out[i] and page.text[i] <= _MOST * page.text[0]:
             out[i] = is_about_the_site(tag, names)
     return out
 
 
 def _in_sentence(page: Elements, button: int) -> bool:
-    """Whether a <button> stands for its label: "Press <button>OK</button>." in a paragraph, list item or cell, not a heading."""
+    """Whether a <button> is part of a sentence ("Press <button>OK</button>.") in a paragraph, list item or cell."""
     block = page.parents[button]
     while page.tags[block] in INLINE:
         block = page.parents[block]
@@ -347,7 +347,7 @@ def _leading(page: Elements) -> list[int]:
 
 
 def is_pager(page: Elements, i: int, links: list[int], leading: list[int]) -> bool:
-    """Prev, Up, Next, Home: a block with at least two such links and no others, and little besides."""
+    """Whether a block is a pager (Prev, Up, Next, Home): at least two such links, no others, and little other text."""
     unlinked = page.text[i] - page.linked[i]
     if leading[i] < 2 or leading[i] < links[i] or page.prose[i] or page.tags[i] in INLINE:
         return False
@@ -418,7 +418,7 @@ def _leave(page: Elements, out: list[bool], i: int) -> None:
 
 
 def _leave_name_of_site(page: Elements, out: list[bool]) -> None:
-    """A first <h1> that is nothing but a link, above another that is not: the name of the site, linked to its start."""
+    """Leaves out a first <h1> that is only a link, above another that is not: the site's name, linked to its home page."""
     titles = [i for i, tag in enumerate(page.tags) if tag == "h1" and not out[i]]
     linked = [page.linked[i] == page.text[i] for i in titles]
     if linked[:2] == [True, False]:
@@ -426,7 +426,7 @@ def _leave_name_of_site(page: Elements, out: list[bool]) -> None:
 
 
 def _leave_before_title(page: Elements, out: list[bool], kept: list[int], root: int) -> None:
-    """Kickers, breadcrumbs and dates above the first <h1>, if there is almost no prose above it."""
+    """Leaves out kickers, breadcrumbs and dates above the first <h1>, if there is almost no prose above it."""
     end = root + page.sizes[root]
     title = next((i for i in range(root, end) if page.tags[i] == "h1" and not out[i]), None)
     if title is None or sum(page.own_prose[root:title]) >= 0.1 * kept[root]:
@@ -440,7 +440,7 @@ def _leave_before_title(page: Elements, out: list[bool], kept: list[int], root: 
 
 
 def _leave_after_core(page: Elements, out: list[bool], kept: list[int], root: int, core: int) -> None:
-    """Elements after the core with little prose; its siblings of the same kind are further sections."""
+    """Leaves out elements with little prose after the core, except its siblings of the same kind: further sections."""
     inner = core
     while inner != root:
         parent = page.parents[inner]
@@ -455,7 +455,7 @@ def _leave_after_core(page: Elements, out: list[bool], kept: list[int], root: in
 
 
 def _leave_blocks_of_links(page: Elements, out: list[bool], root: int) -> None:
-    """Menus and lists of teasers. Paragraphs, list items and headings stay, the links in them are few."""
+    """Leaves out menus and lists of teasers. Paragraphs, list items and headings stay: they contain few links."""
     i, end = root + 1, root + page.sizes[root]
     while i < end:
         links = page.text[i] and page.linked[i] > _LINKS * page.text[i] and not page.prose[i]
@@ -465,7 +465,7 @@ def _leave_blocks_of_links(page: Elements, out: list[bool], root: int) -> None:
 
 
 def _leave_empty_headings(page: Elements, out: list[bool], root: int) -> None:
-    """Headings above which and the next heading of their level, or the end, there is no text left."""
+    """Leaves out headings with no text left before the next heading of their level, or the end."""
     waiting: list[tuple[str, int]] = []
     i, end = root, root + page.sizes[root]
     while i < end:
@@ -475,7 +475,7 @@ def _leave_empty_headings(page: Elements, out: list[bool], root: int) -> None:
         elif tag in HEADINGS:
             while waiting and waiting[-1][0] >= tag:
                 _leave(page, out, waiting.pop()[1])
-            if not page.own[page.parents[i]]:  # else its text may stand in the parent itself
+            if not page.own[page.parents[i]]:  # else its text may be in the parent itself
                 waiting.append((tag, i))
             i += page.sizes[i]
         else:

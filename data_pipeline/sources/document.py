@@ -1,5 +1,5 @@
 """What every source format yields: documents with links, the chunks they come in, and what was dropped; and the last step of every
-reader of markup, text with marks to plain text with offsets.
+markup reader, from text with marks to plain text with offsets.
 """
 
 import re
@@ -22,9 +22,9 @@ class Link(NamedTuple):
 
 
 class Section(NamedTuple):
-    """A part of a page that a URL with a fragment names; the first of a page is what stands outside all others.
+    """A part of a page that a URL with a fragment names; the first section of a page is the text outside all others.
 
-    `parent`: number of the section around it; `spans`: [start, end) of its own text in the page's, without its heading.
+    `parent`: number of the section around it; `spans`: [start, end) of its own text in the page's text, without its heading.
     """
 
     fragment: str
@@ -34,7 +34,7 @@ class Section(NamedTuple):
 
 
 class Outline(NamedTuple):
-    """The sections of a page, and the number of the section that every fragment of the page points into."""
+    """The sections of a page, and for every fragment of the page the number of the section that it points into."""
 
     sections: tuple[Section, ...]
     fragments: Mapping[str, int]
@@ -53,8 +53,8 @@ class LinkedDocument:
     redirect: str | None = None  # the address that this page redirects to; text and links are then empty
     is_disambiguation: bool = False
     is_section: bool = False  # a part of a page that was split
-    outline: Outline | None = None  # of a web page that may be split; its links then lead to `address#fragment`
-    canonical: str = ""  # of a web page: its canonical address, if that is on another host
+    outline: Outline | None = None  # for a web page that may be split; its links then lead to `address#fragment`
+    canonical: str = ""  # for a web page: its canonical address, if that is on another host
 
 
 class Dropped(NamedTuple):
@@ -94,13 +94,13 @@ def in_chunks(
 
 
 def redirect(address: str, target: str) -> LinkedDocument:
-    """A page that only leads to another one."""
+    """A page that only redirects to another one."""
     return LinkedDocument(address, address, "", "", (), 0, redirect=target)
 
 
 # Text with marks. Links and ends of sections are control characters in the text (`\x02number\x05anchor\x03`, `\x04`), so that the
-# steps that clean it need no offsets; the functions here remove them. The text must contain no other control characters than
-# line ends. Paragraphs are separated by blank lines; a single line end is a space.
+# steps that clean it need no offsets; the functions here remove them. The text must not contain control characters other than line
+# ends. Paragraphs are separated by blank lines; a single line end is a space.
 SPACES = re.compile("  +")
 _EARLY_STOP = re.compile(r" ([.,;](?=[\s\x03]|$))", re.MULTILINE)
 _SPACE_INSIDE = re.compile("((?:\x02\\d+\x05)+) ")

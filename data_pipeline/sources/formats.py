@@ -29,8 +29,8 @@ def _stripped(source: Source) -> Callable[[str], str]:
 class Format(NamedTuple):
     """How to read a format.
 
-    `addresser(source)` returns a function from a title or URL, as written in a list or a redirect file, to the address that links
-    to that page have. `has_boilerplate`: the pages contain the menus of their sites.
+    `addresser(source)` returns a function that maps a title or URL, as written in a list or a redirect file, to the address used by
+    links to that page. `has_boilerplate`: the pages contain the menus of their sites.
     """
 
     chunks: Callable[[Source], Iterator[Chunk]]
@@ -39,7 +39,7 @@ class Format(NamedTuple):
     has_boilerplate: bool = False
 
 
-# In a folder with files of several formats the first one counts: pages come before the data beside them.
+# In a folder with several formats the first one in this table counts: pages before data files next to them.
 FORMATS = {
     "html": Format(html_pages.chunks, html_pages.parse, urls.addresser, has_boilerplate=True),
     "warc": Format(warc.chunks, warc.parse, urls.addresser, has_boilerplate=True),
@@ -77,14 +77,14 @@ def addresser(source: Source) -> Callable[[str], str]:
 
 
 def files_of(source: Source) -> Iterator[str]:
-    """The files that a source is read from, those of its folders too. Raises InputError for a path that matches nothing."""
+    """The files of a source, including those in its folders. Raises InputError for a path that matches nothing."""
     for path in files.expand((*source["paths"], *source["redirects"], *source["index"])):
         inside = files.walk(path) if os.path.isdir(path) else [path]
         yield from filter(html_pages.is_page, inside) if os.path.isdir(path) and source["format"] == "html" else inside
 
 
 def redirects(source: Source) -> Iterator[tuple[str, str]]:
-    """(alias, address) from the TSV files that `source.redirects` names; InputError for a line of another form."""
+    """(alias, address) from the TSV files that `source.redirects` names; InputError for a malformed line."""
     for path in files.expand(tuple(source["redirects"])):
         for number, line in files.lines(path):
             alias, tab, address = line.partition("\t")
@@ -95,7 +95,7 @@ def redirects(source: Source) -> Iterator[tuple[str, str]]:
 
 
 # Detecting the format.
-# Files of a folder whose heads are read, where no name says HTML: a mirror may begin with images.
+# Files of a folder to check by content if no name says HTML: a mirror may begin with images.
 _CHECKED = 1000
 _HEAD = 1 << 16
 
@@ -132,7 +132,7 @@ def _kind(path: str) -> str:
 
 
 def _json_kind(head: bytes) -> str:
-    """Of JSON lines; the first may be longer than the head, then its keys are searched for."""
+    """The format of JSON lines. If the first line is longer than the head, its keys are found by a regular expression."""
     text = head.partition(b"\n")[0].decode("utf-8", "replace")
     try:
         record = json.loads(text)
@@ -148,7 +148,7 @@ def _json_kind(head: bytes) -> str:
 
 
 def _head(path: str) -> bytes:
-    """The first bytes, decompressed; nothing of a file that is damaged: its reader says where."""
+    """The first bytes, decompressed; empty for a damaged file, whose reader reports the place."""
     try:
         with files.open_bytes(path) as file:
             return file.read(_HEAD)
@@ -158,7 +158,7 @@ def _head(path: str) -> bytes:
 
 # Detecting the language.
 _PAGES_ASKED = 200
-_TELLING = 200  # characters of a page whose language can be told
+_TELLING = 200  # minimum characters of a page to detect its language
 _HTML_LANGUAGE = re.compile(
     rb"<(?:html|body)\b[^<>]{0,1000}?\slang\s*=\s*[\"']?\s*([a-z]{2,3}(?:[-_][a-z0-9]{1,8})*)(?=[\"'\s/>])",
     re.IGNORECASE,
@@ -166,17 +166,17 @@ _HTML_LANGUAGE = re.compile(
 
 
 class Language(NamedTuple):
-    """A language tag, and where it is from, in words."""
+    """A language tag, and how it was found, in words."""
 
     tag: str
     origin: str
 
 
 def language_of(source: Source) -> Language:
-    """The language that most of the first pages name (`<html lang>`; Texinfo writes `<body lang>`), or that of the first dump; of
-    web pages that name none the language of their words; English of JSON lines.
+    """The language that most of the first pages declare (`<html lang>`; Texinfo writes `<body lang>`), or that of the first dump;
+    if web pages declare none, the language of their words; English for JSON lines.
 
-    One language a job: pages in others are read by its rules.
+    A job has one language: pages in others are read by its rules.
     """
     paths = files.expand(tuple(source["paths"]))
     if source["format"] == "mediawiki":
@@ -193,7 +193,7 @@ def language_of(source: Source) -> Language:
 
 
 def _by_words(source: Source) -> Language:
-    """The language of most of the first pages that are long enough to tell; English where none is."""
+    """The most frequent language of the first pages that are long enough to detect it; English if none is."""
     with needs("the language of web pages", "py3langid", "web"):
         import py3langid
     documents = itertools.chain.from_iterable(parse(chunk, source)[0] for chunk in chunks(source))

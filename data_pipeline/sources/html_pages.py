@@ -1,15 +1,15 @@
 """HTML: a page (bytes and URL) to a LinkedDocument, and folders of pages (a mirror, a documentation build) or single files.
 
-Offsets refer to the extracted text. The address is that of the canonical link if the page has one, else of its URL. A page that
-names another address is a redirect, too. Lists of links (back-of-book indices, tables of contents, site maps, forms for searching)
-keep their text and lose their links: those repeat titles and names without a sentence around them, and there are many: 42 % of the
-links of Python's documentation. Numbers of chapters are no words: a title begins after its own, an anchor after that of a reference
-("Section 9.21", "Abschnitt 4.5, „Drehen“"), without its quotation marks; a link with nothing else is dropped.
+Offsets refer to the extracted text. The address is that of the canonical link if the page has one, else of its URL; a page that
+names another address is also a redirect. Lists of links (back-of-book indices, tables of contents, site maps, search forms) keep
+their text and lose their links, which only repeat titles and names without a sentence around them: 42 % of the links of Python's
+documentation. Chapter numbers and their labels are removed from the start of titles and anchors ("Abschnitt 4.5, „Drehen“" becomes
+"Drehen"); a link with nothing else ("Section 9.21") is dropped.
 
 A file's URL is `source.base_url` plus its path below the given folder; without a base URL, `file:///` plus that path, so that
-relative links resolve. Read are files named .html, .htm and .xhtml, other files that begin like HTML, and all files that
-`source.paths` names directly. Links in the form of the server (`wget --mirror` without -k) resolve, too: `guide` is also an
-address of guide.html, `view?id=1` of "view?id=1" and "view?id=1.html". A symbolic link is also an address of its target.
+relative links resolve. The files read are those named .html, .htm and .xhtml, others that begin like HTML, and all that
+`source.paths` names directly. Links as the server writes them (`wget --mirror` without -k) also resolve: `guide` is another
+address of guide.html, `view?id=1` of "view?id=1" and "view?id=1.html". A symbolic link is another address of its target.
 """
 
 import codecs
@@ -183,7 +183,7 @@ _INDEX_PAGES = re.compile(
 MIN_LINKS = 30
 _LINKED = 0.7  # of the characters
 _ENTRIES = 0.8  # of the links: in lines without a sentence around them, as in an index
-_SENTENCE = 40  # characters outside links, at least, of a line that is more than an entry
+_SENTENCE = 40  # minimum characters outside links of a line that is more than an entry
 _LABELS = """section sections chapter appendix part figure fig table example listing abschnitt kapitel anhang teil abbildung tabelle
     beispiel chapitre annexe partie tableau exemple sección capítulo apéndice parte figura tabla ejemplo sezione capitolo appendice
     tabella esempio seção capítulo apêndice tabela exemplo hoofdstuk paragraaf bijlage tabel rozdział sekcja раздел глава приложение
@@ -216,7 +216,7 @@ def read_page(
 ) -> list[LinkedDocument]:
     """The page, and a redirect to it from `url` if its address differs; or nothing, with the reason appended to `dropped`.
 
-    `charset` is that of the HTTP headers. Raises InputError only if the extra [web] is not installed.
+    `charset`: from the HTTP headers. Raises InputError only if the extra [web] is not installed.
     """
     own = urls.address(url)
     if own is None:
@@ -248,9 +248,9 @@ def read_page(
 
 
 def _canonical(tree: "LexborHTMLParser", base: str, own: str) -> tuple[str, str]:
-    """The address by the page's canonical link: on its own host, and on another host.
+    """The page's address, and its canonical address if that is on another host, else "".
 
-    Builds of documentation name their place on the author's disk, or a host where the pages at hand do not come from.
+    Documentation builds may name a path on the author's disk, or a host that these pages do not come from.
     """
     href = _attribute(tree, "link[rel~=canonical i][href]", "href")
     address = urls.resolve(base, href)[0] if href is not None else None
@@ -276,7 +276,7 @@ def _document(
         dropped.append(Dropped(where, "page-empty", ""))
         return None
     title = content.heading
-    # Several <h1>, the first one with a number, are chapters of the page: "Summary" is no title of it.
+    # Several <h1>, the first with a number, are chapters of the page: "Summary" is not its title.
     chapter = _NUMBER_OF_TITLE.match(title) and len(tree.css("h1")) > 1
     if (chapter or not title) and (element := tree.css_first("title")) is not None:
         title = text_of(element) or title
@@ -302,7 +302,7 @@ def _document(
 
 
 def _assembled(content: Content) -> tuple[str, list[tuple[int, int, int]], int, list[list[tuple[int, int]]], set[int]]:
-    """Text, links (start, end, number), the end of the lead, the spans of every section, and links that only number one."""
+    """Text, links (start, end, number), the end of the lead, the spans of every section, and the links that are only a number."""
     pieces: list[str] = []
     links: list[tuple[int, int, int]] = []
     spans: list[list[tuple[int, int]]] = [[] for _ in content.sections]
@@ -347,7 +347,7 @@ def _target(base: str, href: str, own: str, sections: bool) -> tuple[str | None,
 
 
 def _title(text: str) -> str:
-    """Of a page or section, without its number."""
+    """The title of a page or section without its number."""
     text = CONTROLS.sub("", text)
     number = _NUMBER_OF_TITLE.match(text)
     return text[number.end() if number else 0 :][:500]
@@ -360,7 +360,7 @@ def _unquoted(text: str, start: int, end: int, number: int) -> tuple[int, int, i
 
 
 def _is_index_page(address: str, text: str, links: Sequence[Link]) -> bool:
-    """By the address; by many links that are most of the text, or that stand in lines without a sentence."""
+    """By the address, or by many links that make up most of the text or stand in lines without a sentence."""
     if _INDEX_PAGES.search(address.partition("?")[0]):
         return True
     if len(links) < MIN_LINKS:

@@ -1,8 +1,8 @@
-"""Formats of one JSON object a line: linked JSONL, WikiExtractor's, and that of HARP's authors.
+"""Formats with one JSON object per line: linked JSONL, WikiExtractor's, and that of HARP's authors.
 
-Files are plain, .gz, .bz2 or .xz, or folders of them. Of a line that is longer than the page limit only the size is held in
-memory. The formats are written by programs, so a violation (a missing key, offsets outside the text) is an InputError with the
-file and line, and not counted as dropped.
+Files are plain, .gz, .bz2 or .xz, or folders of them. For a line longer than the page limit only the size is held in memory.
+Programs write these formats, so a violation (a missing key, offsets outside the text) is an InputError with the file and line, and
+is not counted as dropped.
 """
 
 import hashlib
@@ -79,7 +79,7 @@ def _lines(path: str, limit: int) -> Iterator[Line]:
 
 
 def _records(chunk: Chunk, dropped: list[Dropped]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(file and line, JSON object) of the chunk's lines; InputError for a line that is no JSON object in UTF-8."""
+    """(file and line, JSON object) of the chunk's lines; InputError for a line that is not a JSON object in UTF-8."""
     for path, number, content in chunk.payload:
         where = f"{path} line {number}"
         if isinstance(content, int):
@@ -203,7 +203,7 @@ def parse_extracted(chunk: Chunk, source: Source) -> Parsed:
 
 
 def title_addresser(source: Source) -> Callable[[str], str]:
-    """Normalises titles like link targets; leaves titles that no link can have unchanged."""
+    """Normalises titles like link targets; leaves titles that cannot be linked unchanged."""
     return lambda title: _site().resolve(title).address or title.strip()
 
 

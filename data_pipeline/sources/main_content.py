@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 # Character references such as &#2; can produce the control characters used as marks.
 _WHITE = re.compile("[\x00-\x1f\ud800-\udfff]")
-# The link of a heading to itself: its anchor is a sign, or nothing.
+# A heading's link to itself: its text is a symbol, or empty.
 _PERMALINK = re.compile(r"\W*")
-_TITLE_NODES = 1000  # of a heading; <dt> may contain a page
+_TITLE_NODES = 1000  # nodes read per heading; a <dt> may contain a whole page
 
 
 class Block(NamedTuple):
@@ -37,7 +37,7 @@ class Block(NamedTuple):
 
 
 class Section(NamedTuple):
-    """Section 0 is the page. `anchors`: fragments that point to it, its own first, none for a section above the title.
+    """Section 0 is the page. `anchors`: fragments that point to it, its own first; empty for a section above the title.
 
     `parent`: number of the section around it.
     """
@@ -48,7 +48,7 @@ class Section(NamedTuple):
 
 
 class Content(NamedTuple):
-    """Blocks in reading order, sections, the hrefs of the links by number; outside the content: hrefs, blocks of prose."""
+    """Blocks in reading order, sections, the hrefs of the links by number; hrefs and blocks of prose outside the content."""
 
     blocks: list[Block]
     sections: list[Section]
@@ -90,11 +90,11 @@ class _Walk:
         self.levels: list[tuple[str, int]] = []  # open headings: tag and section
         self.waiting: list[str] = []  # anchors since the last text
         self.begun: set[str] = set()  # anchors that begin a section
-        # Of the open <dl>s: the section around, and the term that still has no definition.
+        # For each open <dl>: the section around it, and the term that has no definition yet.
         self.terms: list[tuple[int, int]] = []
 
     def content(self) -> Content:
-        inside = False  # a link
+        inside = False  # inside a link
         stack: list[tuple[LexborNode, str, int]] = []  # open elements, what follows them, the section after them or -1
         node = self.root.first_child
         while node is not None:
@@ -178,7 +178,7 @@ class _Walk:
         self.sections[0] = Section(anchors, text_of(node), 0)
 
     def _open(self, node: "LexborNode", tag: str) -> int:
-        """Begins a section or a heading; returns the section that follows the element, or -1 for elements without influence."""
+        """Begins a section or a heading; returns the section that follows the element, or -1 if the element does not matter."""
         if tag in HEADINGS:
             anchors = [] if self.terms else self._anchors_of(node)
             if anchors:
@@ -230,7 +230,7 @@ class _Walk:
     def _close(self, node: "LexborNode", after: int) -> None:
         if node.tag == "dl":
             self.terms.pop()
-        # A <section> around nothing but a heading: what follows is its text.
+        # A <section> that contains only a heading: what follows is its text.
         if self.body or node.tag not in ("section", "div"):
             self._switch(after)
 

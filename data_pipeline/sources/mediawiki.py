@@ -2,7 +2,7 @@
 
 The parent splits the stream between pages without parsing; workers parse whole pages. Characters that XML forbids are replaced
 and counted; broken elements mean a damaged file and are an InputError. A dump must end with </mediawiki>: Python's bz2 can stop
-silently at a damaged stream boundary. Of several revisions the last one counts.
+silently at a damaged stream boundary. If a page has several revisions, the last one is used.
 
 A multistream dump with its index (`source.index`, one file for each of `source.paths`, in their order) is decompressed by the
 workers: it has blocks of about 100 pages, each a bz2 stream, and the index lists at which byte a block begins and which pages it
@@ -89,12 +89,12 @@ def chunks(source: Source) -> Iterator[Chunk]:
 
 
 def language(path: str) -> str:
-    """That of a dump by its xml:lang, else by the name of its database (dewiki)."""
+    """The language of a dump, from its xml:lang, else from the name of its database (dewiki)."""
     return _read_siteinfo(path, _read_blocks(path))[0].language
 
 
 def addresser(source: Source) -> Callable[[str], str]:
-    """Normalises titles by the rules of the first file; leaves titles that no link can have unchanged."""
+    """Normalises titles by the rules of the first file; leaves titles that cannot be linked unchanged."""
     path = files.expand(tuple(source["paths"]))[0]
     site = _site_of(_read_siteinfo(path, _read_blocks(path))[0])
     return lambda title: site.resolve(title).address or title.strip()
@@ -208,14 +208,14 @@ def _read_siteinfo(path: str, blocks: Iterator[bytes]) -> tuple[SiteInfo, bytes]
     try:
         info = ElementTree.fromstring(head[head.index(b"<siteinfo", root.end()) : end])
         spaces = tuple((item.text or "", int(item.get("key", "0"))) for item in info.iter("namespace"))
-    except (ElementTree.ParseError, ValueError) as error:  # or a namespace whose key is no number
+    except (ElementTree.ParseError, ValueError) as error:  # or a namespace whose key is not a number
         raise InputError(f"{path} has a broken <siteinfo>: {error}; download it again") from None
     first_letter = info.findtext("case", "first-letter") == "first-letter"
     return SiteInfo(spaces, first_letter, language, _is_wikimedia(info.findtext("base") or "")), head[end:]
 
 
 def _is_wikimedia(base: str) -> bool:
-    """By the address of the main page in <base>; True if there is none."""
+    """Whether the main page in <base> is on a Wikimedia host; True without <base>."""
     host = re.match(r"(?:https?:)?//(?:[^/@]*@)?([^/:]+)", base)
     return not host or _WIKIMEDIA.search(host[1].lower()) is not None
 
@@ -376,7 +376,7 @@ _DISAMBIGUATION = re.compile(
     r"(?:[\w-]+ ){0,3}disambig(?:uation)?(?: page)?|begriffsklärung|homonymie|desambiguación|desambiguação|disambigua|"
     r"неоднозначность|ujednoznacznienie|doorverwijspagina)[ _-]*(?i:cleanup\s*)?[|}]|__DISAMBIG__"
 )
-# Their categories, which templates unknown here may have set, and the words in brackets of their titles.
+# Categories of disambiguation pages, which other templates may set, and the words in parentheses of their titles.
 _DISAMBIGUATION_CATEGORY = re.compile(
     r"\[\[[^\[\]|:]{1,20}:[^\[\]|]{0,40}(?i:disambiguation pages|begriffsklärung|homonymie|desambigua|disambigua\b|"
     r"doorverwijspagina|страницы значений|ujednoznacz|förgreningssid|曖昧さ回避|消歧义)"

@@ -1,4 +1,4 @@
-"""URLs as addresses of pages: URLs that a server answers with the same page become equal.
+"""Normalise URLs to addresses of pages: URLs that a server answers with the same page become equal.
 
 Scheme and host in lower case, no default port, no fragment, one spelling of percent-encoding (RFC 3986 section 6.2.2), no dot
 segments, no final `index.html` or `default.aspx`, no final slash, https for http: rules that hold on practically every site. What
@@ -27,7 +27,7 @@ _PORTS = {"http": "80", "https": "443"}
 def resolve(base: str, href: str) -> tuple[str | None, str]:
     """The address that `href` on the page `base` leads to, or None and the reason: a short slug.
 
-    A link into the page itself (`#part`) has no address, nor has mailto: and the like.
+    A link within the page (`#part`) has no address, and neither has mailto: or the like.
     """
     href = _IGNORED.sub("", href).strip(_BLANK)
     if not href or href.startswith("#"):
@@ -43,13 +43,13 @@ def resolve(base: str, href: str) -> tuple[str | None, str]:
 
 
 def fragment(href: str) -> str:
-    """The anchor that a reference names, empty if it names none, or the top of the page."""
+    """The anchor that a reference names; empty if it names none or the top of the page."""
     found = anchor(urllib.parse.unquote(_IGNORED.sub("", href).partition("#")[2]))
     return "" if found.lower() == "top" or found.startswith(":~:") else found
 
 
 def anchor(name: str) -> str:
-    """An id of HTML as part of an address, which is the id of a section: without white space, which runs cannot hold."""
+    """An HTML id as part of a section's address: without white space, which run files cannot contain."""
     return "".join(filter(str.isprintable, "%20".join(name.split())))[:MAX_URL_BYTES]
 
 
@@ -61,7 +61,7 @@ def address(url: str) -> str | None:
         host, port = (parts.hostname or "").rstrip("."), parts.port
         if not host.isascii():
             host = host.encode("idna").decode("ascii").lower()
-    except ValueError:  # UnicodeError is one
+    except ValueError:  # includes UnicodeError
         return None
     scheme = parts.scheme.lower()
     if scheme not in ("http", "https", "file") or (not host and scheme != "file") or len(url) > MAX_URL_BYTES:

@@ -1,4 +1,4 @@
-"""Anchor Co-occurrence Modeling (HARP 3.2.4): words of a page match the page that is linked in the same sentence."""
+"""Anchor Co-occurrence Modeling (HARP 3.2.4): words of a page match another page linked in the same sentence."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -32,7 +32,7 @@ FIELDS = {
 }
 DRAWS = 8  # candidates for a negative; the first that is not co-linked is used
 
-# The negative: the first drawn candidate, or the first that is not co-linked with P1 in any sentence (P1 itself is).
+# The negative: the first drawn candidate, or the first that is not co-linked with P1 in any sentence (P1 counts as co-linked).
 NEGATIVES_SQL = {
     False: """
         SELECT 'acm' AS task, d.key AS key, c.doc AS destination
@@ -55,7 +55,7 @@ def prepare(engine: Engine) -> None:
 
 
 def requests(sentence: Sentence, setup: Setup) -> Iterator[Attempt]:
-    """Two anchors of the sentence, each in turn the one with the query, as Table 1's counts suggest."""
+    """Two anchors of the sentence; each provides the query once, as the counts in Table 1 suggest."""
     pair = choose(sentence.anchors, setup.rng("acm-pair", sentence.key, "request"))
     if pair is not None:
         for direction in (pair, pair[::-1]):
@@ -77,7 +77,7 @@ def negative_places(
 ) -> list[int]:
     """`draws` places from [low, high): uniform, or with `similar` near the positive's, where in-links are about equal.
 
-    Candidates are ordered by in-links; "near" means within 1 % of all candidates, at least within 50.
+    Candidates are ordered by in-links; "near" means within 1 % of all candidates, but at least 50 places.
     """
     low, high = places
     if similar:
@@ -113,7 +113,7 @@ def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Gen
     if not passages.negative:
         raise NoPair("candidates-all-co-linked")
     if anew and list(passages.negative) == list(passages.positive):
-        # Two queries drawn alike for one page: neither is better.
+        # Two queries from the same distribution for one page: neither is better.
         raise NoPair("documents-equal")
     anchor = list(request.anchor)
     queries: list[list[int]] = []

@@ -1,4 +1,4 @@
-"""Anchor Destination Prediction (beyond the paper): an anchor with its context matches its page, not one that shares its words.
+"""Anchor Destination Prediction (beyond the paper): an anchor in context matches its page, not one that shares its words.
 
 The other tasks draw their negatives from the link graph, so that the topic or the in-links often give the answer away. Here the
 negatives are pages that BM25 returns for the anchor text (hard_negatives.py), and the words around the anchor decide: the task of
@@ -28,7 +28,7 @@ FIELDS = {
     ),
     **hard_negatives.FIELDS,
 }
-WINDOW, SENTENCE = 6.0, 30  # words beside the anchor: on average, and at most
+WINDOW, SENTENCE = 6.0, 30  # words around the anchor: on average, and at most
 
 
 def requests(sentence: Sentence, setup: Setup) -> Iterator[Attempt]:
@@ -54,16 +54,16 @@ def request(sentence: Sentence, index: int, setup: Setup, rng: np.random.Generat
 
 
 def context_length(style: str, rng: np.random.Generator) -> int:
-    """Number of words beside the anchor: of a "window" l ~ Poisson(WINDOW), at least 1."""
+    """Number of words around the anchor; for "window" l ~ Poisson(WINDOW), at least 1."""
     if style == "window":
         return max(1, int(rng.poisson(WINDOW)))
     return {"anchor": 0, "short": int(rng.integers(1, 3)), "sentence": SENTENCE}[style]
 
 
 def window(sentence: Sentence, anchor: Anchor, terms: Terms, length: int, rng: np.random.Generator) -> list[Word]:
-    """The anchor and `length` words next to it, stopwords among them, in the order of the sentence, without punctuation.
+    """The anchor and `length` adjacent words, including stopwords, in sentence order and without punctuation.
 
-    A uniform share stands before the anchor; where the sentence ends earlier, the other side has more.
+    The number of words before the anchor is uniform; if one side of the sentence is too short, the other side has more.
     """
     before, within, after = (
         [word for word in part if terms.has_content(word)]

@@ -1,11 +1,11 @@
-"""What the manifest says about the pairs of a job: trivial predictors, and whether term weights have an effect.
+"""Diagnostics of a job's pairs for the manifest: trivial predictors, and whether term weights have an effect.
 
 Trivial predictors of held-out pairs show how well a task is solved without understanding the text. Each scores both sides and
 prefers the higher score; a tie counts one half. An accuracy far from .5, in either direction, is a shortcut that a model learns
 first. `n` is reported, too: accuracies on small validation sets are unreliable.
 
-Bits from uniform: how far the sampling of words (Eq. 3) is from drawing them uniformly; near 0, the term weights have no effect.
-A softmax over shares of attention is .003 bits from uniform on Wikipedia's sentences: weighting="normalised" gives .78.
+Bits from uniform: how far the sampling of words (Eq. 3) is from uniform draws; near 0, the term weights have no effect.
+A softmax over attention shares is .003 bits from uniform on Wikipedia's sentences: weighting="normalised" gives .78.
 """
 
 import os
@@ -26,14 +26,14 @@ from data_pipeline.weights.artefact import FREQUENCY, DocumentFrequency
 from data_pipeline.weights.tokenised import from_bytes
 from harp_jax.base.files import replacing
 
-ROWS = 512  # of each bucket: enough for the mean of the bits
-UNIT = 1 << 32  # bits are summed as integers, which SQL engines add alike
+ROWS = 512  # rows read per bucket: enough for a mean
+UNIT = 1 << 32  # bits are summed as integers, so that every SQL engine gets the same sum
 NAMES = ("overlap", "length", "query_only", "document_only", "in_links", "idf")
 Arrays = dict[str, Any]
 
 
 def save_tables(path: str, vocab_size: int, count_rows: list[tuple]) -> None:
-    """Writes per task [vocab] unigram log-odds of the positive against the negative side."""
+    """Writes the unigram log-odds of the positive against the negative side, [vocab] per task and text."""
     arrays: Arrays = {}
     counts: Arrays = {}
     for task, side, token, n in count_rows:
@@ -77,7 +77,7 @@ def scores(
     """The scores of one side by the predictors that read its tokens.
 
     overlap: share of the query's words that the document contains; idf: their summed IDF, each once; length: tokens; query_only
-    and document_only: summed log-odds. Words in the job's unit are compared: a word may have other tokens at the start of a text.
+    and document_only: summed log-odds. Words in the job's unit are compared: a word may have other tokens where a text begins.
     """
     asked, told = (
         [terms.hashed(word) for word in span.words]
@@ -101,7 +101,7 @@ def _total(weights: np.ndarray | None, tokens: np.ndarray) -> float:
 
 
 def measure_sharpness(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
-    """Map over the buckets of `sentences`: bits and number of the distributions of some sentences and pages."""
+    """Map over the buckets of `sentences`: summed bits and number of distributions, for some sentences and pages."""
     setup = setup_of(job)
     found = {"sentence": list(_sentences(job, number, setup)), "page": list(_pages(job, number, setup))}
     rows = [dict(source=source, units=round(sum(bits) * UNIT), n=len(bits)) for source, bits in found.items()]
@@ -115,7 +115,7 @@ def bits_from_uniform(p: np.ndarray) -> float:
 
 
 def _sentences(job: Job, number: int, setup: Setup) -> Iterator[float]:
-    """Of the context of each sentence's first anchor."""
+    """Bits of the context of each sentence's first anchor."""
     sampler = setup.sampler
     for sentence in weighed_sentences(job, number, ROWS):
         try:

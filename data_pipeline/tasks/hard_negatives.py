@@ -1,8 +1,8 @@
 """Hard negatives: pages that the first stage's BM25 returns for an anchor.
 
-A search over the whole corpus would need one index of it in every worker, and returns true synonyms of the positive first. Each
-bucket searches a slice of the pages instead: its own bucket and the following ones until there are `SLICE` pages. Time and
-memory stay the same per bucket however large the corpus is.
+A search over the whole corpus would need its index in every worker, and would return true synonyms of the positive first. Each
+bucket searches a slice of the pages instead: its own bucket and the following ones, up to `SLICE` pages. Time and memory per
+bucket do not depend on the size of the corpus.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -32,8 +32,8 @@ FIELDS = {
         1, "negatives per pair, for tasks whose negatives BM25 finds; training reads the first ones", (1, 100)
     ),
 }
-SLICE = 20_000  # pages that BM25 searches for a negative: a larger slice has harder ones, and more true answers
-# Negatives are drawn from this many pages, or from three times their number.
+SLICE = 20_000  # pages that BM25 searches: a larger slice has harder negatives, but also more true answers
+# Negatives are drawn from the best DEPTH pages, or DRAWN pages per negative if that is more.
 DEPTH = 10
 DRAWN = 3
 
@@ -74,7 +74,7 @@ class Slice:
 
 
 def prepare(engine: Engine, task: str, popular: bool) -> None:
-    """Makes the table `mined` of a task: in proportion to in-links if its positives are `popular` as links are, else uniform."""
+    """Makes the table `mined` of a task; draws in proportion to in-links if `popular`, as link destinations are, else uniformly."""
     parts = [(bucket, (task, popular)) for bucket in buckets(engine.job, "requests")]
     engine.map(f"{task} negatives", mine, parts)
 
@@ -82,9 +82,9 @@ def prepare(engine: Engine, task: str, popular: bool) -> None:
 def mine(job: Job, number: int, payload: tuple[str, bool]) -> dict[str, pa.Table]:
     """Map over the buckets of `requests`: the negatives of each request of a task, if BM25 finds a page.
 
-    BM25 searches for the anchor, not for the query: the context often names the other page of the sentence, which would be the
-    negative of a query that describes it as well. Only where no page has a word of the anchor, it searches for the query. The page
-    that the query was taken from is no negative: it has all of its words.
+    BM25 searches for the anchor, not the query: the context often names another page of the sentence, which would become the
+    negative of a query that describes it as well. Only if no page has a word of the anchor, BM25 searches for the query. The page
+    that the query comes from is never a negative: it has all words of the query.
     """
     (task, popular), c = payload, job["config"]
     columns = ["task", "key", "page", "query", "anchor", "positive"]
@@ -131,15 +131,15 @@ def _as_tokens(packed: str, terms: Terms) -> str:
     return " ".join(f"t{token}" for word in unpack_words(packed) for token in terms.later_ids(word))
 
 
-# The texts of pages and anchors that are searched, from packed words.
+# How pages and anchors are spelled for the search, from packed words.
 SPELLED: dict[str, Callable[[str, Terms], str]] = {"words": _as_words, "tokens": _as_tokens}
 
 
 def _slice(job: Job, number: int, count: int, popular: bool, terms: Terms) -> Slice:
-    """The passages of bucket `number` and of those after it, in a circle, until there are `count`.
+    """The passages of bucket `number` and the buckets after it, wrapping around, up to `count` passages.
 
-    Where positives are links' destinations (`popular`), of linked pages only: other pages, of which there are passages where
-    another task reads them, would be told apart as negatives by that alone.
+    With `popular` only linked pages: positives are then link destinations, so an unlinked page (which has a passage if another
+    task reads it) would be recognisable as a negative by that alone.
     """
     c, every = job["config"], buckets(job, "passages")
     spelled, language = SPELLED[c["negative_search"]], c["language"] if c["negative_search"] == "words" else ENGLISH
@@ -163,12 +163,12 @@ def _slice(job: Job, number: int, count: int, popular: bool, terms: Terms) -> Sl
 def drawn(in_links: np.ndarray, count: int, popular: bool, rng: np.random.Generator) -> list[int]:
     """Places of `count` negatives among the pages found, in the order of the draws; fewer if fewer were found.
 
-    `popular`: in proportion to in-links. Positives of links are drawn so, too: every link is one. A uniform draw would make
-    in-links a good predictor (.67 on an earlier demo wiki).
+    `popular`: in proportion to in-links, like the positives: every link is one. A uniform draw would make in-links a good predictor
+    (.67 on an earlier demo wiki).
     """
     weights = np.maximum(in_links, 1) if popular else np.ones(len(in_links))
     p = weights / weights.sum()
-    first = int(rng.choice(len(p), p=p))  # alone as jobs of one negative have always drawn it
+    first = int(rng.choice(len(p), p=p))  # a separate draw keeps the output of jobs with one negative
     p[first] = 0.0
     more = without_replacement(rng, p, min(count, len(p)) - 1) if count > 1 else []
     return [first, *more]

@@ -36,7 +36,7 @@ def passages(sentences: Sequence[Sequence[int]], limit: int) -> list[Passage]:
 
 
 def cloze(passage: Passage, keep: float, rng: np.random.Generator) -> tuple[list[int], list[int], bool]:
-    """(s, P \\ s, False): a sentence, uniform over the passage's, and the rest of it; with probability `keep`, (s, P, True).
+    """(s, P \\ s, False): a uniformly drawn sentence and the rest of the passage; with probability `keep`, (s, P, True).
 
     Pairs that keep the sentence make exact matches worth learning. NoPair for a passage of one sentence.
     """
@@ -48,9 +48,9 @@ def cloze(passage: Passage, keep: float, rng: np.random.Generator) -> tuple[list
 
 
 def negative(passages: Sequence[Passage], but: int, whole: bool, rng: np.random.Generator) -> list[int]:
-    """A passage, uniform over those of at least two sentences except number `but`; unless `whole`, without one of its sentences.
+    """A passage drawn uniformly from those with at least two sentences, except number `but`.
 
-    The removed sentence is uniform, too. NoPair if there is no such passage.
+    Unless `whole`, a uniformly drawn sentence is removed. NoPair if there is no such passage.
     """
     others = [passage for i, passage in enumerate(passages) if i != but and len(passage) > 1]
     if not others:
@@ -74,7 +74,7 @@ def sides(passage: Passage, passages: Sequence[Passage], but: int, keep: float, 
 
 
 def records(job: Job, number: int) -> Iterator[PagePair]:
-    """A pair for each passage of at least two sentences, of the articles of a bucket."""
+    """A pair for each passage of at least two sentences in a bucket's articles."""
     c = job["config"]
     counts = {row["id"]: row["in_links"] for row in in_links(job, number)}
     wanted = {page for page, n in counts.items() if n or c["text_pages"] == "all"}

@@ -1,7 +1,7 @@
-"""A control of ADP that needs no link: words of a lead's sentence match the lead without it, not a page that shares the words.
+"""A control for ADP without links: words of a lead's sentence match the rest of the lead, not a page that shares the words.
 
-The Inverse Cloze Task with ADP's queries and negatives. A negative loses as many tokens as the positive does, at its end: else the
-shorter document would be the answer.
+The Inverse Cloze Task with ADP's queries and negatives. A negative is truncated by as many tokens as the positive loses: otherwise
+the shorter document would be the answer.
 """
 
 from functools import partial
@@ -16,11 +16,11 @@ from data_pipeline.tasks.sampling import NoPair
 from data_pipeline.tasks.task import Passages, Request, Setup, Sides, Task
 from data_pipeline.text.terms import unpack_words
 
-ANCHOR = 2  # words that stand for ADP's anchor
+ANCHOR = 2  # words used as ADP's anchor
 
 
 def request(page: Row, setup: Setup, rng: np.random.Generator) -> list[Request]:
-    """A run of words of a sentence, as many as ADP's windows have; `length` is the number of the sentence."""
+    """Consecutive words of a sentence, as many as ADP's windows have; `length` is the number of the sentence."""
     ends = unpack(page["sentences"])
     if len(ends) < 2:
         raise NoPair("page-has-one-sentence")
@@ -35,8 +35,8 @@ def request(page: Row, setup: Setup, rng: np.random.Generator) -> list[Request]:
     count = min(len(words), ANCHOR + context_length("window", rng))
     first = int(rng.integers(len(words) - count + 1))
     query, doc = words[first : first + count], page["doc"]
-    # BM25 searches for two words, as it does for an anchor: pages found for all of them share more words with the query than the
-    # rest of its own page does, and the model learns to prefer fewer (RR@10 .04, chance .10).
+    # BM25 searches for two words, as for an anchor: pages found for all words share more of them with the query than the rest of
+    # its own page does, and the model learns to prefer fewer shared words (RR@10 .04, chance .10).
     place = int(rng.integers(max(1, count - ANCHOR + 1)))
     anchor, ids = query[place : place + ANCHOR], setup.terms.ids(query)
     return [Request(TASK.name, page["id"], page["id"], doc, ids, anchor, at, words_of=doc)]

@@ -1,5 +1,5 @@
-"""Maps from sentences and links to requests (what each task needs before the passages are joined), and from requests with their
-passages, and from pages, to serialized records with statistics.
+"""Maps from sentences and links to requests (what each task needs before the passages are joined), and from requests with
+passages, or from pages, to serialized records and statistics.
 """
 
 import itertools
@@ -56,7 +56,7 @@ def _request_row(request: Request) -> Row:
 
 
 def weighed_sentences(job: Job, number: int, first: int | None = None) -> Iterator[Sentence]:
-    """The sentences of a bucket with their weights, all or the first ones."""
+    """The sentences of a bucket with their weights: all, or the `first` ones."""
     sentences, weights = (read(job, name, number).slice(0, first) for name in ("sentences", "sentence_weights"))
     for at in range(0, sentences.num_rows, 1024):
         rows = sentences.slice(at, 1024).to_pylist()
@@ -97,7 +97,7 @@ def split_of(page: str, fraction: float) -> str:
 
 
 def shuffle_key(task: str, key: str) -> int:
-    """63 bits that determine the shard of a record and its order there; not negative, since SQL engines differ in % then."""
+    """63 bits that determine a record's shard and its order there; not negative, as SQL engines then disagree on %."""
     return hash64("shard", task, key) >> 1
 
 
@@ -119,7 +119,7 @@ def make_pairs(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
 
 
 def make_records(job: Job, number: int, task: str) -> dict[str, pa.Table]:
-    """Map over the buckets of the table that a task without requests reads: the same tables."""
+    """Map over the buckets of the table that a task without requests reads; same output as `make_pairs`."""
     setup, make = setup_of(job), TASKS[task].records
     assert make is not None
     out = Examples(setup.c, setup.terms.tokenizer.size)
@@ -146,7 +146,7 @@ def _request(row: Row) -> Request:
 
 def _passages(row: Row) -> Passages:
     if row["positive"] is None:
-        raise NoPair("page-not-shown")  # a page with links, to which links are dropped
+        raise NoPair("page-not-shown")  # it links to pages, but links to it are dropped
     positive = unpack(row["positive"]).tolist()
     negative = [] if row["negative"] is None else unpack(row["negative"]).tolist()
     if not negative and row["negative"] is not None:  # a page of characters that the tokenizer drops
@@ -262,7 +262,7 @@ class Examples:
 
 
 def serialise(task: str, key: str, page: str, features: Mapping[str, Sequence[int] | Sequence[float]]) -> bytes:
-    """A serialized tf.train.Example, the scores TEACHER as float32; empty lists are omitted, which readers decode as empty."""
+    """A serialized tf.train.Example, TEACHER scores as float32; empty lists are omitted, and readers decode them as empty."""
     tf = tensorflow()
     named = {
         name: tf.train.Feature(bytes_list=tf.train.BytesList(value=[text.encode()]))

@@ -4,7 +4,7 @@ Two word sets of equal length are drawn from a page's language model; the more l
 
 p(w|C), the language model of the collection, is counted first. The number of words grows with the corpus: English Wikipedia has
 millions. A join sums their counts by ranges of their hashes, and the ranges are written one after another into arrays that all
-workers map into memory: no process holds more than one.
+workers map into memory: no process holds more than one range.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ FIELDS = {
         ("query_likelihood", "contrastive"),
     )
 }
-PAIRS = 5  # of word sets, per page
+PAIRS = 5  # pairs of word sets per page
 # Maximum draws per word of a set; only a corpus of a handful of words needs more.
 PATIENCE = 100
 

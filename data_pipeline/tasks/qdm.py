@@ -1,4 +1,4 @@
-"""Query Disambiguation Modeling (HARP 3.2.2): the context of an ambiguous anchor identifies its page among the anchor's pages."""
+"""Query Disambiguation Modeling (HARP 3.2.2): the context of an ambiguous anchor identifies its destination."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -31,7 +31,7 @@ NEGATIVES_SQL = """
 
 
 def requests(sentence: Sentence, setup: Setup) -> Iterator[Attempt]:
-    """A request for the chosen occurrences of anchor texts with several destinations."""
+    """A request for each chosen occurrence of an anchor text with several destinations."""
     c = setup.c
     for index, anchor in enumerate(sentence.anchors):
         if anchor.total > anchor.own and chosen(anchor, c["qdm_positives"], setup.sampler.official, c["seed"]):

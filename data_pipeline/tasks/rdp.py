@@ -1,4 +1,4 @@
-"""Representative Document Prediction (HARP 3.2.3): of two pages linked in a sentence, the one with the more important anchor."""
+"""Representative Document Prediction (HARP 3.2.3): prefer the page with the more important anchor in a sentence."""
 
 import itertools
 from collections.abc import Iterator

@@ -60,7 +60,7 @@ def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Gen
     anchor, query, length = list(request.anchor), request.query, request.length
     if sampler.context_in_page:
         present = set(passages.words.words)
-        # Sentence and page often share fewer than l terms. A shorter query is better than no pair: four of five were dropped.
+        # Sentence and page often share fewer than l terms. A shorter query is better than dropping four pairs in five.
         context = [word for word in request.context if word in present][: request.length]
         length = len(context)
         query = setup.terms.ids(sampler.query(rng, context, anchor))

@@ -1,4 +1,4 @@
-"""The pre-training tasks by name: all that the job knows of them. A new task is a file in this room and a name here."""
+"""The pre-training tasks by name. To add a task, add a file to this room and its name here."""
 
 from data_pipeline.engine.job import Config
 from data_pipeline.tasks import acm, adp, ict, lead, mlm, prop, qdm, rdp, rqp, title, wlp

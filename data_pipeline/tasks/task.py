@@ -1,4 +1,4 @@
-"""What a pre-training task is: the record `Task`, and the data that the tasks and the rest of the job exchange.
+"""The record `Task`, which describes a pre-training task, and the data that tasks exchange with the rest of the job.
 
 A task is one file with a `TASK`, listed in table.py. There are two kinds. Most make requests: `requests` turns a sentence with
 links (or the links of a page) into queries and the pages that they need, a join reads those pages, and `sides` turns both into the
@@ -24,8 +24,8 @@ class Anchor(NamedTuple):
     """An anchor of a sentence.
 
     number: code point of the page where it starts; text: normalised; start, end: words of the sentence; destination: page; place:
-    rank of the destination among the candidates for negatives; the ranks [first, first + own) out of `total` of the anchor text
-    are this destination's; occurrence: number of this link among the `occurrences` of the text.
+    rank of the destination among the candidates for negatives; of the `total` ranks of the anchor text, [first, first + own)
+    belong to this destination; occurrence: index of this link among the `occurrences` of the text.
     """
 
     number: int
@@ -113,7 +113,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Passages:
-    """The passages of a request: documents as token ids (`negative` is empty where there is none; `more`: further ones); the page
+    """The passages of a request: documents as token ids (`negative`: empty if there is none; `more`: further negatives); the page
     `words_of` as weighted words, and as tokens with the ends of its sentences.
     """
 
@@ -126,7 +126,7 @@ class Passages:
 
 
 class Sides(NamedTuple):
-    """Token ids of a pair's two sides; an empty text of the negative side is the positive's, from here to the packed batch.
+    """Token ids of a pair's two sides; an empty text on the negative side means the positive's, up to the packed batch.
 
     more_docs: further negative documents of the positive query.
     """
@@ -169,7 +169,7 @@ SAMPLER_FIELDS = [each.name for each in fields(Sampler) if each.name != "is_term
 
 
 def setup_of(job: Job) -> Setup:
-    """The setup of a job, whose sampler has the config's fields of the same names."""
+    """The setup of a job; the sampler takes its fields from the config's fields of the same names."""
     c = job["config"]
     terms = load_terms(c["tokenizer"], c["stopwords"], c["unit"], c["language"])
     sampler = Sampler(terms.is_term, **{name: c[name] for name in SAMPLER_FIELDS})
@@ -184,7 +184,7 @@ Attempt = tuple[str, Callable[[np.random.Generator], Iterable[Request]]]
 class Task:
     """A pre-training task: the rest of the job loops over `TASKS` and reads these fields.
 
-    name: of the task and of its splits. fields: its config fields. needs: what the job must make for it (engine/job.py).
+    name: of the task, used for its splits too. fields: its config fields. needs: what the job must make for it (engine/job.py).
     reads: the table whose buckets it starts from.
     With requests: `requests(sentence, setup)` ("sentences"), `requests(links of a page, setup)` ("ranked") or
     `requests(page, setup)` ("passages"); `prepare(engine)` runs after all requests are made, and may make the table `mined`;

@@ -1,4 +1,4 @@
-"""A control of ADP that needs no link: a page's title matches its text, not a page that shares the title's words."""
+"""A control for ADP without links: a page's title matches its text, not a page that shares the title's words."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -16,7 +16,7 @@ from data_pipeline.tasks.task import Attempt, Request, Setup, Task
 def each_page(
     request: Callable[[Row, Setup, np.random.Generator], list[Request]], page: Row, setup: Setup
 ) -> Iterator[Attempt]:
-    """A `request` for each page, or for each that links lead to (`text_pages`)."""
+    """A `request` for each page, or only for each linked page (`text_pages`)."""
     if page["in_links"] or setup.c["text_pages"] == "all":
         yield page["id"], partial(request, page, setup)
 

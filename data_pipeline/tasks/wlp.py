@@ -28,7 +28,7 @@ def prepare(engine: Engine) -> None:
 
 
 def requests(links: Sequence[Row], setup: Setup) -> Iterator[Attempt]:
-    """A request for each page that page B links to; `links`: those of B in order, rows of `ranked`."""
+    """A request for each page that page B links to; `links`: B's links in order, rows of `ranked`."""
     first: dict[int, Row] = {}
     for link in links:
         first.setdefault(link["destination"], link)

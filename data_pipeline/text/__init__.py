@@ -1,4 +1,4 @@
-"""Text in pieces: sentences, words, tokens.
+"""Split text into sentences, words and tokens.
 
 In: plain text of a page.
 Out: sentence spans in code points; words and their token ids, and which of them are terms.

@@ -1,9 +1,9 @@
-"""Sentence boundaries: by `sentencex` (Wikimedia's rules and abbreviations of 240 languages), in English by rules of our own.
+"""Sentence boundaries: our own rules for English, else `sentencex` (Wikimedia's rules and abbreviations for 240 languages).
 
-On 300 hand-labelled English paragraphs (tests/real) the rules find 482 of 486 boundaries and 10 too many, sentencex 466 and 25; it
-reads 40 MB/s, they 8. One pass: a regular expression finds candidates, the neighbouring words decide. Text with spaces around
-punctuation ("Eek ! The Cat is a series .") works too. Known limits of the rules: a sentence that begins in lower case is joined to
-the one before, and so is one that follows an abbreviation without beginning with a usual opening word.
+On 300 hand-labelled English paragraphs (tests/real) our rules find 482 of 486 boundaries and 10 false ones, at 8 MB/s; sentencex
+finds 466 and 25 false ones, at 40 MB/s. One pass: a regular expression finds candidates, the neighbouring words decide. Text with
+spaces around punctuation ("Eek ! The Cat is a series .") works too. Known limits of the rules: a sentence is joined to the one
+before if it begins in lower case, or if it follows an abbreviation and does not begin with a common opening word.
 """
 
 import re
@@ -24,7 +24,7 @@ _DOTTED = re.compile(r"(?:[^\W\d_]\.)+[^\W\d_]{1,2}$|[A-Z][a-z]\.[A-Z]$")
 _OPENERS = ('"', "“", "‘", "«")
 _NUMERAL = re.compile(r"[0-9]|[IVXLC]+$")
 _LOOK_BACK = 28
-WINDOW = 8192  # characters that sentencex reads at once: its time grows with the square of a paragraph of quotations
+WINDOW = 8192  # characters per call of sentencex: its time is quadratic in the length of a paragraph of quotations
 
 # Abbreviations that never end a sentence: a name or a number follows.
 _BEFORE_NAMES = frozenset(
@@ -68,7 +68,7 @@ def sentences(text: str, language: str = ENGLISH) -> list[tuple[int, int]]:
 
 
 def _bounds(paragraph: str, language: str) -> Iterator[tuple[int, int]]:
-    """Sentences of at most WINDOW characters; the last one of a window is read again, with what follows."""
+    """Sentences of at most WINDOW characters; the last sentence of a window is read again, with the text after it."""
     with needs(f"sentences of the language {language!r}", "sentencex", "data"):
         import sentencex
     start = 0

@@ -1,9 +1,9 @@
-"""Words: what queries are sampled from, and compared by.
+"""Words: the units that queries are sampled from and compared by.
 
-A *word* is a string as the tokenizer normalises it, without white space: what its pre-tokenizer splits off, or what stands between
-spaces where it splits nothing off, without the punctuation beside it; in scripts without spaces, one token. Its token ids are what
-the tokenizer makes of it in its place: with byte-level BPE "cat" at the start of a query has another id than after a space. A
-*term* is a word that may be sampled: no stopword, no punctuation, not unknown to the vocabulary.
+A *word* is a normalised string without white space: a piece that the pre-tokenizer splits off or, if it does not split, the text
+between spaces without adjacent punctuation; in scripts without spaces, one token. Its token ids depend on its position: with
+byte-level BPE, "cat" has one id at the start of a query and another after a space. A *term* is a word that may be sampled: not a
+stopword, not punctuation, and known to the vocabulary.
 """
 
 import re
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tokenizers import Encoding
 
 Word = str
-CACHED = 1 << 17  # words that a process remembers: most occurrences are of few words
+CACHED = 1 << 17  # words cached per process: a few words make up most occurrences
 
 # English function words by class; the last class is the parts of contractions that the pre-tokenizer splits off.
 STOPWORDS = frozenset(
@@ -52,7 +52,7 @@ STOPWORDS = frozenset(
 
 
 class Span(NamedTuple):
-    """Words of a text in their place: words [words], tokens [tokens] int32, lengths [words] int32 (tokens of each word)."""
+    """A text's words in order: words [words], tokens [tokens] int32, lengths [words] int32 (tokens of each word)."""
 
     words: list[Word]
     tokens: np.ndarray
@@ -71,7 +71,7 @@ def unpack_words(packed: str) -> list[Word]:
 class Terms:
     """A tokenizer with a stopword list. With unit "tokens" every token counts as a word, spelled as in the vocabulary.
 
-    English words may contain Chinese or Japanese ones whole, as far as the tokenizer leaves them so.
+    In English text, Chinese and Japanese words stay whole unless the tokenizer splits them.
     """
 
     tokenizer: Tokenizer
@@ -81,10 +81,10 @@ class Terms:
 
     @cached_property
     def word(self) -> Callable[[str], Word]:
-        """The word that a piece of text is."""
+        """Maps a piece of text to its word."""
 
         def normalised(text: str) -> Word:
-            # SentencePiece's mark of a space: some normalisers write it, in others no text has it.
+            # SentencePiece's mark for a space: some normalisers write it; it is not in ordinary text.
             return "".join(self.tokenizer.normalise(text).replace("▁", " ").split()) or "?"
 
         return lru_cache(CACHED)(normalised)
@@ -137,7 +137,7 @@ class Terms:
 
     @cached_property
     def _kinds(self) -> np.ndarray:
-        """By token id: 0 for letters and digits among others, 1 for punctuation alone, 2 for white space, [vocabulary] int8."""
+        """Kind of each token id, [vocabulary] int8: 2 for white space, 1 for only punctuation, 0 for the rest."""
         spelled = (self.tokenizer.decode([token]).strip() for token in range(self.tokenizer.size))
         return np.array([2 if not text else int(all(map(_is_punctuation, text))) for text in spelled], np.int8)
 
@@ -156,7 +156,7 @@ class Terms:
         offsets = np.asarray(encoding.offsets, np.int32)
         begins = np.ones(len(ids), bool)
         if self.unit == "words":
-            # Tokenizers that split at spaces alone leave punctuation at its word, and Gemma's does not split at all.
+            # Tokenizers that split only at spaces leave punctuation attached to its word; Gemma's does not split at all.
             kinds, places = self._kinds[ids], offsets[1:, 0].tolist()
             blank = kinds[:-1] == 2
             kinds[:-1][blank] = kinds[1:][blank]
@@ -166,7 +166,7 @@ class Terms:
             if primary(self.language) != ENGLISH and not text.isascii():
                 unspaced = [UNSPACED_LETTER.match(text, place) is not None for place in places]
                 begins[1:] |= np.array(unspaced, bool) & ~blank
-            # The bytes of a character, and the letters that a normaliser writes for one, are of one word.
+            # The bytes of a character, and the letters that a normaliser writes for it, belong to one word.
             begins[1:] &= np.diff(offsets[:, 0]) != 0
         starts = np.flatnonzero(begins)
         ends = np.append(starts[1:], len(ids))
@@ -202,14 +202,14 @@ def count_words(text: str) -> int:
 
 
 def normalise_anchor(text: str) -> str:
-    """The anchor text in the form that is compared: NFKC, lower case, single spaces; ß stays, as it does in documents."""
+    """The anchor text normalised for comparison: NFKC, lower case, single spaces; ß is kept, as in documents."""
     return " ".join(unicodedata.normalize("NFKC", text).lower().split())
 
 
 def read_stopwords(path: str, language: str = ENGLISH) -> frozenset[str]:
-    """The words of a list (one per line); for an empty path `STOPWORDS`, or those of another language (text/languages.py).
+    """The words of a file (one per line); for an empty path, the stopwords of the language (`STOPWORDS`, text/languages.py).
 
-    InputError for a file that cannot be read.
+    Raises InputError for a file that cannot be read.
     """
     if not path:
         return STOPWORDS if primary(language) == ENGLISH else languages.stopwords(language)

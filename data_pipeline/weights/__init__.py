@@ -1,8 +1,8 @@
 """Term weights: words and tokens of sentences and passages, and one weight for each word.
 
 In: tables `documents`, `ranked`, `candidates`.
-Out: tables `sentences`, `passages`, and the term weights: a separate artefact, named by its sha256.
-Imports: engine, text; of harp_jax the encoder and its checkpoints.
+Out: tables `sentences`, `passages`, and the term weights: a separate artefact, identified by its sha256.
+Imports: engine, text; the encoder and its checkpoints from harp_jax.
 Files:
   tokenised  sentences, passages and running text as words and tokens; the stored form of weights
   attention_weights  weights from an encoder's attention, in JAX

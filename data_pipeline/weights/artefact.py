@@ -1,4 +1,4 @@
-"""The term weights of a job: from an encoder's attention, or "uniform" and "idf", which need none; finished ones as a directory.
+"""The term weights of a job, from an encoder's attention or, without one, "uniform" or "idf"; a directory when finished.
 
 The directory is identified by its sha256. Weights are computed once and kept: the last bits of attention depend on batch shapes
 and hardware.
@@ -22,7 +22,7 @@ from data_pipeline.weights.tokenised import is_weighed, to_bytes
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import read_json, replacing, sha256_file
 
-WITHOUT_ENCODER = ("uniform", "idf")  # values of config.encoder that need none
+WITHOUT_ENCODER = ("uniform", "idf")  # values of config.encoder that need no encoder
 TABLES = ("sentence_weights", "passage_weights")
 FOLDER, META = "term_weights", "meta.json"
 FREQUENCY = "document_frequency.npz"  # in the work directory
@@ -157,7 +157,7 @@ def _weigher(job: Job) -> Callable[[Span], np.ndarray]:
 
 
 class DocumentFrequency:
-    """Number of passages that contain a word, as sorted arrays: the words of a large corpus are too many for a dict."""
+    """Number of passages that contain a word, as sorted arrays: a large corpus has too many words for a dict."""
 
     def __init__(self, path: str) -> None:
         with np.load(path) as arrays:

@@ -2,7 +2,7 @@
 
 One forward pass per sentence returns the attention from [CLS] and from all anchors; only these rows of the last layer are
 computed and copied to the host. Runs in the parent process on all local devices; resumes bucket by bucket. The batches of a
-bucket are a pure function of its content: sequences sorted by length, longest first, batches of a fixed number of slots,
+bucket are a pure function of its content: sequences sorted by length, longest first, in batches of a fixed number of slots,
 padded to a few lengths.
 
 With another number of devices the last bits of a weight may differ, because matrix shapes differ; the rounding to float16 removes
@@ -41,7 +41,7 @@ CPU_LENGTHS = (
     *range(256, 512, 32),
     *range(512, 1 << 20, 256),
 )
-SLOTS = {True: 2048, False: 65_536}  # of a batch, on CPU and on accelerators
+SLOTS = {True: 2048, False: 65_536}  # slots per batch: on CPU, on accelerators
 QUERIES = (1, 16, 64, *range(512, 1 << 20, 512))
 
 
@@ -123,7 +123,7 @@ def _at_least(sizes: tuple[int, ...], size: int) -> int:
 
 
 class Encoder:
-    """An encoder on the given devices (default: all local ones); the rows of a batch are sharded. `slots`: 0: those of SLOTS.
+    """An encoder on the given devices (default: all local ones); the rows of a batch are sharded. `slots`: per batch (0: SLOTS).
 
     Raises InputError for an encoder that cannot be read or has another vocabulary.
     """
@@ -202,9 +202,9 @@ def _unpacked(
 
 
 def identify(path: str) -> dict[str, Any]:
-    """An encoder by content: {"sha256" over its shape and parameters, "positions" that it has}.
+    """Identifies an encoder by content: {"sha256" over its shape and parameters, "positions": its number of positions}.
 
-    A training workdir stands for its newest checkpoint that verifies, and is identical to its export.
+    A training workdir is read at its newest checkpoint that verifies, and has the same sha256 as its export.
     """
     import jax
 

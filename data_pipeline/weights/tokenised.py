@@ -18,9 +18,9 @@ BATCH = 512
 
 
 def longest(config: Mapping[str, Any], tokenizer: Tokenizer) -> int:
-    """Tokens of a sentence, passage or piece of running text with the special tokens around it; longer ones are truncated.
+    """Maximum tokens of a sentence, passage or piece of running text, special tokens included; longer ones are truncated.
 
-    Sentences without punctuation (tables, code) have some limit even where documents are short.
+    At least LONGEST, so that with short documents only sentences without punctuation (tables, code) are truncated.
     """
     return max(LONGEST, config["max_doc_tokens"] + tokenizer.template.around_text)
 
@@ -65,7 +65,7 @@ def _anchor(link: Row, starts: np.ndarray, ends: np.ndarray, counts: DropCounts)
     start = int(np.searchsorted(ends, link["link_start"] - base, side="right"))
     end = int(np.searchsorted(starts, link["link_end"] - base, side="left"))
     if start >= end:
-        # Behind the encoder's window, or only characters that the tokenizer drops.
+        # Beyond the encoder's window, or only characters that the tokenizer drops.
         counts.add("anchor-outside-window", link["id"], link["anchor"])
         return None
     fields = ("anchor", "destination", "place", "first", "own", "total", "occurrence", "occurrences")
@@ -85,7 +85,7 @@ def _texts(job: Job, number: int, wanted: set[int]) -> dict[int, str]:
 def tokenise_passages(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
     """Map over the buckets of `candidates`: the first section of each, truncated as in the records, as words.
 
-    S2 is sampled from the truncated text: the model could not match words after it. Also the ends of its sentences, and
+    S2 is sampled from the truncated text: the model does not read later words. Also returns its sentence ends, and
     the number of passages that contain each word (hashed).
     """
     terms = _terms(job)
@@ -125,7 +125,7 @@ def _sentence_ends(text: str, span: Span, starts: np.ndarray, language: str) -> 
 
 
 def running_text(job: Job, number: int) -> Iterator[tuple[str, list[list[int]]]]:
-    """(page id, token ids of its sentences) of the documents of a bucket; only the first of documents with one address."""
+    """(page id, token ids of its sentences) of a bucket's documents; of documents with the same address only the first."""
     terms = _terms(job)
     kept = set(read(job, "pages", number).column("doc").to_pylist())
     for batch in read(job, "documents", number).select(["doc", "id", "text"]).to_batches(max_chunksize=64):
@@ -145,7 +145,7 @@ def in_links(job: Job, number: int) -> Iterator[Row]:
 
 
 def is_weighed(passage: Mapping[str, Any], job: Job) -> bool:
-    """Whether a passage needs weights: destinations of links do, for some tasks all passages."""
+    """Whether a passage needs weights: link destinations do; for some tasks all passages do."""
     return passage["in_links"] > 0 or ALL_WEIGHTS in job["needs"]
 
 
@@ -155,5 +155,5 @@ def to_bytes(weights: np.ndarray) -> bytes:
 
 
 def from_bytes(data: bytes) -> np.ndarray:
-    """The stored weights as [n] float64, in which later arithmetic gives the same bits on every machine."""
+    """The stored weights as [n] float64, so that later arithmetic gives the same bits on every machine."""
     return np.frombuffer(data, np.float16).astype(np.float64)

@@ -147,7 +147,7 @@ def test_options_of_the_field_notes_run(tmp_path, capfd, monkeypatch):
     )  # fmt: skip
     manifest = generate(corpus.config(folder, **options), tmp_path / "out", SerialEngine)
     assert manifest["losses"]["link-to-excluded"]["count"] > 10
-    assert "1 line(s) name no page, for example 'p4711'" in capfd.readouterr().err
+    assert "1 line(s) match no page, for example 'p4711'" in capfd.readouterr().err
     assert "exclusion-of-no-page" in as_text(report(str(tmp_path / "out"), 1))
     assert len(manifest["splits"]["rqp_train"]["shards"]) > 1
     assert all(shard["bytes"] <= 20_000 for split in manifest["splits"].values() for shard in split["shards"])

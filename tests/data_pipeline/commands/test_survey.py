@@ -79,7 +79,7 @@ def test_queries_are_the_texts_that_only_held_out_pages_use(survey):
     sources = {(anchor, source) for source, anchor, *_ in links() if source in held and anchor in expected}
     assert {(queries[qid], source) for qid, source in found} == sources
     assert {text for _, text, _ in anchor_rows(str(output / "anchors.tsv"))} == trained
-    assert f"{len(expected)} texts are left" in as_text(summary) and "link-to-itself" in as_text(summary)
+    assert f"{len(expected)} texts remain" in as_text(summary) and "link-to-itself" in as_text(summary)
     assert len((output / "docs.jsonl").read_text().splitlines()) == PAGES
     assert sorted(os.listdir(output)) == sorted(WRITTEN)
     assert json.loads((output / "survey.json").read_text()) == summary
