@@ -1,1 +1,1 @@
-"""The tests: a folder for each room, `support` for what they share, `faults` (kills), `real` (real data)."""
+"""The tests: one folder per package, `support` (shared code), `faults` (kills), `real` (real data)."""

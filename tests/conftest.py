@@ -1,7 +1,7 @@
 """Eight CPU devices for every test, set before JAX starts; compiled programs are kept between runs of the tests.
 
-They lie in the user's cache directory. JAX's keys hold the program, its options, the devices and the versions of jaxlib and XLA,
-so a changed program is compiled anew. Programs beyond LIMIT bytes are removed, oldest first.
+The compilation cache is in the user's cache directory. JAX's keys contain the program, its options, the devices and the versions
+of jaxlib and XLA, so a changed program is recompiled. Programs beyond LIMIT bytes are removed, oldest first.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ LIMIT = 1 << 30
 
 
 def remove_oldest(directory: Path, limit: int) -> None:
-    """Removes the oldest files until the directory holds at most `limit` bytes; another session may do so at once."""
+    """Removes the oldest files until the directory holds at most `limit` bytes; other sessions may do the same concurrently."""
     found = []
     for path in directory.iterdir():
         with contextlib.suppress(FileNotFoundError):
@@ -29,7 +29,7 @@ def remove_oldest(directory: Path, limit: int) -> None:
         total -= size
 
 
-# A shell without job control starts what it runs in the background with SIGINT ignored, and processes inherit that.
+# A shell without job control starts background processes with SIGINT ignored, which child processes inherit.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ.setdefault("JAX_NUM_CPU_DEVICES", "8")
@@ -41,13 +41,13 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     remove_oldest(_cache, LIMIT)
     os.environ["JAX_COMPILATION_CACHE_DIR"] = str(_cache)
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
-os.environ.setdefault("MPLCONFIGDIR", f"{_user}/matplotlib")  # it lists the fonts once
-os.environ["PYTHONPATH"] = str(Path(__file__).parent.parent)  # of children
+os.environ.setdefault("MPLCONFIGDIR", f"{_user}/matplotlib")  # Matplotlib's font cache is then built only once
+os.environ["PYTHONPATH"] = str(Path(__file__).parent.parent)  # for child processes
 
 
 @pytest.fixture(scope="session", autouse=True)
 def own_cache(tmp_path_factory):
-    """Indexes and converted models of tests do not go to the user's cache."""
+    """Keeps indexes and converted models of tests out of the user's cache."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield

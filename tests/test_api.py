@@ -46,12 +46,12 @@ for name, text in texts.items():
     ran = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE).run(test)
     print(f"{name}: {ran.attempted} examples, {ran.failed} failures")
 """
-# docs/library.md uses them.
+# These have examples in docs/library.md.
 WITHOUT_EXAMPLE = {"CombinedSearch", "Documents", "InputError", "Windows", "read_qrels", "read_queries"}
 
 
 def test_examples_run(place):
-    """Each function's own docstring, and docs/library.md as one session, on one device."""
+    """Each function's docstring, and docs/library.md as one session, on one device."""
     page = ROOT / "docs" / "library.md"
     printed = python("-c", EXAMPLES, page, cwd=place, XDG_CACHE_HOME=str(place / "cache")).stdout
     ran = dict(re.findall(r"^(\S+): (\d+) examples, 0 failures$", printed, re.MULTILINE))
@@ -85,7 +85,7 @@ def test_dicts_frames_and_paths_are_one(place, monkeypatch):
 
 
 def test_a_ranker_is_fitted_to_labels_in_memory(place, tmp_path, monkeypatch):
-    """The first stage's candidates are of the same texts; parameters may be selected on held-out labels."""
+    """First-stage candidates come from the same texts; parameters may be selected on held-out labels."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     model = hj.Reranker.from_pretrained(str(place / "ranker"))
     queries, qrels = hj.read_queries(str(place / "queries.tsv")), hj.read_qrels(str(place / "qrels.txt"))
@@ -101,7 +101,7 @@ def test_a_ranker_is_fitted_to_labels_in_memory(place, tmp_path, monkeypatch):
 
 
 def test_candidates_of_fine_tuning_are_found_in_the_language(place, tmp_path):
-    """BM25 finds a word inside a Japanese sentence only if it knows the language."""
+    """BM25 finds a word inside a Japanese sentence only with the language given."""
     model = hj.Reranker.from_pretrained(str(place / "ranker"))
     docs = {str(i): text for i, text in enumerate(("画像を保存する方法です", "画像を開く方法です", "文字の色"))}
     given = ({"q": "保存"}, {"q": {"0": 1}}, {**docs, "3": "保存しない場合"}, str(tmp_path / "fitted"))
@@ -133,7 +133,7 @@ RUNS = {"a": {"q": {"d": 1.0}}}
 
 
 def frame(columns, *rows):
-    """A pandas frame; columns may have one name."""
+    """A pandas frame; columns may share a name."""
     return pandas.DataFrame(list(rows), columns=list(columns))
 
 

@@ -1,4 +1,4 @@
-"""The transformer controls: HARP's config with other data and task weights, and nothing else."""
+"""The transformer controls: HARP's config with only data and task weights changed."""
 
 from types import SimpleNamespace
 
@@ -21,7 +21,7 @@ def test_controls_share_the_budget_of_harp(control, may_differ):
     mine, theirs = harp.get_config(control).to_dict(), harp.get_config().to_dict()
     differing = {name for name in theirs if mine[name] != theirs[name]}
     assert differing and differing <= may_differ and mine.keys() == theirs.keys()
-    assert mine["batch_tokens"] > 0  # pairs of another task are longer or shorter
+    assert mine["batch_tokens"] > 0  # not batch_pairs: pairs of other tasks are longer or shorter
     assert set(mine["tasks"]) <= set(TASKS)
     if control == "recommended":
         assert mine["model"] | {"dropout": 0.1} == theirs["model"]
@@ -29,7 +29,7 @@ def test_controls_share_the_budget_of_harp(control, may_differ):
 
 
 class Lengths:
-    """A reader of groups of two sequences whose lengths are drawn evenly from `spread`."""
+    """A reader of groups of two sequences with lengths uniform over `spread`."""
 
     def __init__(self, spread: tuple[int, int]) -> None:
         self.spread, self.sizes = spread, {"some": 10_000}
@@ -47,7 +47,7 @@ class Lengths:
     "row_length, spread", [(512, (20, 90)), (512, (130, 170)), (512, (30, 505)), (256, (120, 250))]
 )
 def test_batches_hold_the_same_real_tokens_however_long_a_tasks_pairs_are(row_length, spread):
-    """Within 1.5 % on average over 40 batches of a lane, though they fill between two thirds and all of their rows."""
+    """Within 1.5 % on average over 40 batches of a lane, although rows are between two thirds full and full."""
     config = configs.pretrain()
     config.update({"lanes": 2, "batch_tokens": 8000, "row_length": row_length})
     tokenizer = SimpleNamespace(cls=1, sep=2, pad=0)
@@ -62,8 +62,8 @@ def test_batches_hold_the_same_real_tokens_however_long_a_tasks_pairs_are(row_le
 
 
 def test_a_batch_beyond_the_sample_gets_the_rows_that_it_needs():
-    """Sequences of 130 to 170 tokens leave a third of a row of 256 empty; 512 groups of them are less than one batch."""
+    """Sequences of 130 to 170 tokens leave a third of a row of 256 empty; 512 such groups are less than one batch."""
     config = configs.pretrain()
     config.update({"lanes": 1, "batch_tokens": 100_000, "row_length": 256})
     layout = make_layout(config, SimpleNamespace(cls=1, sep=2, pad=0), Lengths((130, 170)), {"some": 1.0}, 2, 64)
-    assert layout.rows * 152.5 >= 0.985 * 100_000  # 149.5 tokens on average, and three specials
+    assert layout.rows * 152.5 >= 0.985 * 100_000  # 149.5 tokens on average, and 3 special tokens

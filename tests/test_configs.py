@@ -1,4 +1,4 @@
-"""Every training config of the project loads, and says what its paper says."""
+"""Every training config of the project loads, and has its paper's values."""
 
 import runpy
 

@@ -1,4 +1,4 @@
-"""What files must survive: no input lost, nothing that hangs, every refusal one line."""
+"""Files: no input is lost, nothing hangs, every error is one line."""
 
 import fcntl
 import gzip
@@ -50,7 +50,7 @@ def test_any_other_name_is_written(tmp_path):
     for name in ("[a]*?.trec", "né ü.trec", "-r"):
         write(tmp_path / name)
         assert (tmp_path / name).read_text() == "new"
-    with replacing(str(tmp_path / "bytes.gz"), "wb") as file:  # what compresses writes bytes
+    with replacing(str(tmp_path / "bytes.gz"), "wb") as file:  # compressors write bytes
         file.write(gzip.compress(b"a\r\nb\n\r\n"))
     assert list(lines(str(tmp_path / "bytes.gz"))) == [(1, "a"), (2, "b"), (3, "")]
 
@@ -93,7 +93,7 @@ def test_a_symbolic_link_is_followed(tmp_path):
 
 
 def test_processes_with_equal_pids_share_no_temporary_name(tmp_path, monkeypatch):
-    """As in two containers; and what a killed one leaves is no obstacle to the next, which has its PID again."""
+    """As in two containers; leftovers of a killed process do not block the next one with the same PID."""
     monkeypatch.setattr(os, "getpid", lambda: 1)
     (tmp_path / "run.tmp.1").write_text("of a killed process")
     (tmp_path / "model.tmp.1").mkdir()
@@ -168,7 +168,7 @@ def test_what_another_process_has_renamed_is_left_to_it(tmp_path):
 
 @pytest.mark.parametrize("name", ["weights", "weights-2"])
 def test_a_folder_that_somebody_trained_further_is_not_replaced(tmp_path, name):
-    """A changed file, or one more: `harp_jax_version` in config.json once was enough to replace the folder."""
+    """A changed file, or an additional one: `harp_jax_version` in config.json is not enough to replace the folder."""
     with output_folder(str(tmp_path / "model")) as folder:
         write(f"{folder}/config.json", '{"harp_jax_version": "1"}')
         write(f"{folder}/weights", "ours")

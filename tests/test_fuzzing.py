@@ -1,4 +1,4 @@
-"""Some mutated inputs to every reader, and those for which fuzzing found a traceback; `make faults` reads ten thousand of each."""
+"""Mutated inputs to every reader, and those for which fuzzing found a traceback; `make faults`: ten thousand per reader."""
 
 import contextlib
 import gzip
@@ -15,7 +15,7 @@ from tests.support.readers import READERS
 from tests.support.steps import steps
 
 INPUTS = 20
-MANY_DIGITS = b"9" * 5000  # more than Python turns into an integer
+MANY_DIGITS = b"9" * 5000  # more digits than Python converts to an integer
 
 
 @pytest.mark.parametrize("name", READERS)
@@ -52,7 +52,7 @@ MANY = 10_000
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory):
-    """The results of all readers, in as many processes as there are cores."""
+    """Reader → future of its result, in one process per core."""
     with ProcessPoolExecutor(len(os.sched_getaffinity(0)), get_context("spawn")) as pool:
         yield {name: pool.submit(attempt, name, str(tmp_path_factory.mktemp("input")), MANY) for name in READERS}
 
@@ -66,11 +66,11 @@ def test_ten_thousand_mutated_inputs_are_read_or_refused(name: str, running: dic
 @pytest.mark.faults
 @pytest.mark.parametrize("name", READERS)
 def test_repeating_a_part_of_the_input_costs_in_proportion(name, tmp_path):
-    """A quadratic reader needs four times the steps for the second half of the growth, a linear one twice."""
+    """From 200 to 400 repeats, a quadratic reader needs four times the steps of 100 to 200, a linear one twice."""
     reader, directory = READERS[name], tmp_path / "input"
     directory.mkdir()
     valid = reader.write(directory)
-    reader.read(directory)  # imports
+    reader.read(directory)  # warm-up: imports
 
     def read() -> None:
         with contextlib.suppress(InputError):

@@ -32,7 +32,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory) -> Path:
-    """A folder with sdist and wheel, built from a copy: building writes beside the sources."""
+    """A folder with sdist and wheel, built from a copy because building writes next to the sources."""
     folder = tmp_path_factory.mktemp("package")
     shutil.copytree(ROOT, folder / "source", ignore=not_of_the_project)
     done = python("-c", BUILD, folder, cwd=folder / "source")
@@ -97,7 +97,7 @@ def test_the_wheel_runs_outside_the_repository(built, tmp_path):
 
 def test_every_dependency_has_a_version_in_the_constraints():
     pinned = {spelled(line.partition("==")[0]) for line in (ROOT / "constraints.txt").read_text().splitlines()}
-    # Not in constraints.txt: builds for hardware that is not there, and TensorFlow's package for other machines.
+    # Not in constraints.txt: builds for other hardware, and TensorFlow's package for other machines.
     elsewhere = {"harp-jax", "tensorflow", "jax"}
     required = [*PROJECT["dependencies"], *chain(*PROJECT["optional-dependencies"].values())]
     names = {spelled(re.match(r"[\w.-]+", requirement)[0]) for requirement in required}
@@ -109,7 +109,7 @@ def spelled(name: str) -> str:
 
 
 def calling(module: str, function: str, *arguments: object):
-    """A call that imports our module only when it is made."""
+    """A function that imports our module only when called."""
     return lambda: getattr(importlib.import_module(module), function)(*arguments)
 
 

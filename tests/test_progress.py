@@ -1,4 +1,4 @@
-"""Progress in a log: lines only, and rates of what this run has done."""
+"""Progress in a log: plain lines, with rates of only this run's work."""
 
 import re
 
@@ -27,7 +27,7 @@ def test_what_was_done_before_is_counted_and_not_in_the_rate():
 
 
 def test_nested_bars_are_one(capsys):
-    """`harp tune-first-stage` printed a bar for each of its 25 settings."""
+    """For `harp tune-first-stage`: else one bar for each of 25 settings."""
     for _ in progress(range(3), unit="settings", desc="tuning"):
         for _ in progress(range(2), unit="queries", desc="bm25"):
             pass
@@ -37,7 +37,7 @@ def test_nested_bars_are_one(capsys):
 
 
 def test_a_bar_over_stages_shows_how_far_the_stage_is(capsys):
-    """`harp generate` printed fifteen bars, one after the other."""
+    """For `harp generate`: else fifteen bars, one after the other."""
     with progress(total=3, unit="stages") as bar:
         stage("links")
         for _ in progress(range(2), unit="parts", desc="inner"):

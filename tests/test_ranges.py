@@ -1,4 +1,4 @@
-"""Values that no run can use are refused by name before anything is read: none ends in a traceback, "done" or never."""
+"""Invalid values are rejected by name before anything is read: no traceback, no "done", no endless run."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The house: rooms import only rooms that stand above them, in a line, and no private names; each says what it is."""
+"""The layout: rooms (packages) import only rooms above them in one order, no private names, and each is documented."""
 
 import ast
 import re
@@ -9,7 +9,7 @@ import pytest
 
 from tests.support import ROOT
 
-# In the order of their arrows: a room may import `base`, the config and every room above it.
+# In order of dependency: a room may import `base`, the config and every room before it.
 ROOMS = {
     "harp_jax": (
         "base", "corpus", "text", "model", "objectives", "input", "checkpoints", "evaluation", "baselines.neural_ir", "ranking",
@@ -20,7 +20,7 @@ ROOMS = {
     ),
 }  # fmt: skip
 GROUND = {"harp_jax": ("config",), "data_pipeline": ()}
-# What the generation job may take from harp_jax: files on disk, text, the encoder and its parameters, rankers (hard negatives).
+# Rooms of harp_jax that the generation job may import: files on disk, text, encoder and parameters, rankers (hard negatives).
 SHARED = ("base", "corpus", "text", "model", "input", "checkpoints", "ranking")
 
 
@@ -29,7 +29,7 @@ def files(package: str) -> list[Path]:
 
 
 def room_of(package: str, name: str) -> str | None:
-    """The room of a dotted module, "" for a ground file, None for the files on top (main, export, …)."""
+    """The room of a dotted module, "" for a ground file, None for top-level files (main, export, …)."""
     inner = name.partition(".")[2]
     found = [room for room in ROOMS[package] if f"{inner}.".startswith(f"{room}.")]
     return max(found, key=len) if found else "" if inner in GROUND[package] else None
@@ -59,7 +59,7 @@ def imports(path: Path) -> list[tuple[int, str, str]]:
 
 @pytest.mark.parametrize("package", ROOMS)
 def test_rooms_import_only_what_stands_above_them(package: str) -> None:
-    """No private names of other files; harp_jax nothing of the generation job, which imports of it only shared rooms."""
+    """No private names of other files; harp_jax never imports the generation job, which imports only SHARED rooms of it."""
     wrong = []
     for path in files(package):
         here = room_of(package, module_of(path))
@@ -80,7 +80,7 @@ def test_rooms_import_only_what_stands_above_them(package: str) -> None:
 
 
 def is_below(package: str, here: str, there: str) -> bool:
-    """A ground file ("") imports no room but `base`."""
+    """Whether `there` is below `here`; a ground file ("") may import only `base`."""
     order = ROOMS[package]
     return there not in ("", "base") and (here == "" or order.index(there) > order.index(here))
 
@@ -99,7 +99,7 @@ def test_files_form_no_circle(package: str) -> None:
 
 @pytest.mark.parametrize("package", ROOMS)
 def test_every_room_says_what_it_is(package: str) -> None:
-    """Its `__init__` is a docstring that names what comes in, what goes out, what it imports, every file and subroom."""
+    """Its `__init__` is a docstring with input, output, imports, and every file and subroom."""
     wrong = []
     folders = [path for path in (ROOT / package).rglob("*") if path.is_dir() and any(path.glob("*.py"))]
     assert {path.name for path in folders if path.parent.name == package} == {
@@ -118,9 +118,9 @@ def test_every_room_says_what_it_is(package: str) -> None:
     assert not wrong, "\n".join(wrong)
 
 
-# In code, not in comments, docstrings and messages. Who may name BERT: its own file, those of its kin, the table of encoders, the
-# tokenizers of vocab.txt, the default of a fresh encoder, an export for a file name of sentence-transformers, the commands that
-# train a WordPiece vocabulary, and the plans of papers that start from a BERT.
+# In code, not in comments, docstrings and messages. Files that may name BERT: its own, those of related encoders, the table of
+# encoders, tokenizers of vocab.txt, the default of a fresh encoder, the export (a file name of sentence-transformers), commands
+# that train a WordPiece vocabulary, and plans of papers that start from BERT.
 BERT = re.compile(r"wordpiece|\[CLS\]|\[SEP\]|\[MASK\]|^##$|(?<!s_)bert(?!_config)|^30522$", re.IGNORECASE)
 MAY_SAY_BERT = (
     "model/encoders/bert.py", "model/encoders/distilbert.py",

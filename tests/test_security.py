@@ -1,4 +1,4 @@
-"""What SECURITY.md says of the code: nothing that is read is run, asserts check no input, markup in names of data is escaped."""
+"""The claims of SECURITY.md: no input is executed, asserts do not check input, markup in names from data is escaped."""
 
 import ast
 import json
@@ -39,7 +39,7 @@ def test_nothing_is_unpickled_evaluated_or_passed_to_a_shell():
 
 
 def test_asserts_only_tell_what_type_a_value_has():
-    """`python -O` leaves them out: none may check what was read."""
+    """`python -O` removes asserts, so they must not check input."""
     for name, tree in modules():
         for node in ast.walk(tree):
             if isinstance(node, ast.Assert):
@@ -48,7 +48,7 @@ def test_asserts_only_tell_what_type_a_value_has():
 
 
 def test_nothing_depends_on_the_time_of_day():
-    """Durations are taken from clocks that never jump; TensorBoard's events alone carry the time."""
+    """Durations use monotonic clocks; only TensorBoard's events have the time."""
     clocks = {"time.time", "time.time_ns", "datetime.now", "datetime.datetime.now", "datetime.utcnow", "date.today"}
     found = {name for name, tree in modules() for node in ast.walk(tree)
              if isinstance(node, ast.Call) and ast.unparse(node.func) in clocks}  # fmt: skip
@@ -83,7 +83,7 @@ def get_plan(): return [Command("words", "words", ["--docs=docs.tsv", "--output=
 """
 
 
-# A pool starts for any size; only `main` sets the environment, so the others show what -P does.
+# SMALL = 0: pools start for any size. Only `main` sets the environment, so the others test -P.
 START = """import sys
 import data_pipeline.commands.documents
 from harp_jax.__main__ import main
@@ -104,7 +104,7 @@ if __name__ == "__main__":
     ],
 )
 def test_no_module_beside_the_data_is_imported(command, tmp_path):
-    """Children of a command, and workers of its pools, once had the working folder on their path."""
+    """Neither child processes of a command nor its pool workers may have the working folder on their path."""
     for folder in ("site", "bin"):
         (tmp_path / folder).mkdir()
     for name, text in {

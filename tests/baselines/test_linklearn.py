@@ -1,4 +1,4 @@
-"""LinkLearn: links as constraints, the equations against loops, and a signal it must find and carry to other words."""
+"""LinkLearn: links as constraints, the equations against loops, and a planted signal that also ranks text in other words."""
 
 import json
 import math
@@ -28,7 +28,7 @@ TOPICS, PAGES = 30, 120
 
 
 def write_wiki(path):
-    """Pages of a topic link to leads of the same topic; filler words are frequent and say nothing. Rare words matter."""
+    """Pages of a topic link to leads of the same topic; only rare words matter, frequent filler words do not."""
     filler = [f"filler{i}" for i in range(12)]
     files = {"leads.jsonl": [], "pages.jsonl": []}
     for number in range(2 * PAGES):
@@ -80,7 +80,7 @@ def test_links_go_both_ways_and_follow_redirects(graph):
 
 
 def linked_documents(path, *links):
-    """A file of (id, ids it links to), of which each id is its text."""
+    """Writes one document per (id, ids it links to); its text is its id."""
     rows = [{"id": d, "text": d, "links": [{"target": other} for other in others]} for d, others in links]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return str(path)
@@ -111,7 +111,7 @@ def test_negatives_follow_their_distribution(graph, source):
         linked = set(training.linked(q))
         assert p in linked and not linked & set(n) and q not in n
         assert (graph.source[n] == graph.source[p]).all()
-    # d uniform over documents with links, and for one d the negatives as their pool says.
+    # d is uniform over documents with links; the negatives of one d follow their pool's distribution.
     counts = np.bincount(np.searchsorted(training.queries, d), minlength=len(training.queries))
     assert chisquare(counts).pvalue > 1e-3
     q = d[0]
@@ -153,7 +153,7 @@ def test_an_article_keeps_to_one_side_and_is_no_negative_of_itself(tmp_path):
     assert (number[d][:, None] != number[negative]).all()
     task = Task(validation, 50, 10_000, 0)
     for d in task.queries.tolist():
-        # All of the article are above all that is relevant, yet the relevant ones come first of the candidates.
+        # The article's own documents score above the relevant ones, but are not among the candidates.
         own = number[task.index.rows] == number[d]
         scores = np.where(own, 2.0, np.isin(task.index.rows, validation.linked(d)).astype(float))
         assert task.precision(d, scores) == 1.0
@@ -259,14 +259,14 @@ def test_similarities_in_training_and_ranking_equal_a_loop():
     expected = np.array([slow_similarity(model, TEXTS[i], TEXTS[j], TEXTS) for i, j in pairs])
     assert np.std(expected) > 0.1
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
-    # The query's length is one factor of all its scores; its sign is dropped.
+    # The query's length is a factor of all its scores; ranking drops its sign.
     for i in range(5):
         scores = index.similarities(*counts.of(i))
         sign = np.sign(slow_mlp(model.params["length"], float(batch["length_a"][5 * i])))
         np.testing.assert_allclose(scores, sign * expected[5 * i : 5 * i + 5], atol=1e-5 * np.abs(expected).max())
 
 
-@pytest.mark.parametrize("k", [1.6, 0.0])  # K = 0, the end of its grid: a word counts once, however often it occurs
+@pytest.mark.parametrize("k", [1.6, 0.0])  # K = 0, the end of its grid: each word counts once
 def test_okapi_equals_its_formula(k):
     collection, counts = small()
     index = Index(counts).weigh(Okapi(k, 0.4))
@@ -327,7 +327,7 @@ def test_training_that_diverges_ends_at_the_step_and_writes_no_model(wiki, tmp_p
 def test_ranking_svm_finds_the_words_that_count():
     rng = generator("svm")
     a, b, c = (rng.random((80, 6)) for _ in range(3))
-    b[:, :2] = a[:, :2] + 0.02 * rng.standard_normal((80, 2))  # near in the first two words, and in no other
+    b[:, :2] = a[:, :2] + 0.02 * rng.standard_normal((80, 2))  # near only in the first two words
     weights = f.solve(*(sparse.csr_matrix(x) for x in (a, b, c)), 10.0)
     assert (weights >= 0).all() and weights[:2].min() > 3 * weights[2:].max()
 
@@ -337,7 +337,7 @@ def test_ranking_svm_finds_the_words_that_count():
     assert (near(a, b) < near(a, c)).mean() > 0.9
     found = f.distances(weights, sparse.csr_matrix(a[:1]), sparse.csr_matrix(c))
     np.testing.assert_allclose(found, near(a[:1], c), atol=1e-10)
-    # At the minimum of a convex problem under bounds no allowed step descends.
+    # At the minimum of a convex problem with bounds, no allowed step descends.
     gaps = (a - c) ** 2 - (a - b) ** 2
     gradient = weights - 20.0 * gaps.T @ np.maximum(0.0, 1 - gaps @ weights)
     descent = np.abs(np.where(weights > 1e-8, gradient, np.minimum(gradient, 0.0)))

@@ -1,4 +1,4 @@
-"""Each neural ranker against loops over single pairs, and padding that changes no score."""
+"""Each neural ranker against loops over single pairs; padding does not change scores."""
 
 import jax
 import jax.numpy as jnp
@@ -30,7 +30,7 @@ def vocabulary():
 
 
 def model(config):
-    """Parameters large enough that every part of the score matters, and what is known of words."""
+    """Parameters large enough that every part of the score matters, and the word tables."""
     rng, words = generator("parameters"), vocabulary()
     params = jax.device_get(jax.jit(lambda key: init_params(config, key))(jax.random.key(0)))
     params = jax.tree.map(lambda x: x + 0.3 * rng.standard_normal(x.shape).astype(np.float32), params)
@@ -63,7 +63,7 @@ def slow_score(config, params, query, document):
         return slow.conv_knrm(params, query, document, 3)
     if config.name == "drmm":
         return slow.drmm(params, query, document, words.idf, 30)
-    # Which graphs count: those in most documents, each occurrence in a word once; the order is found here by sorting.
+    # The n-graphs in most documents count, once per occurrence in a word; here they are found by sorting.
     weight = {}
     for word, documents in zip(words.words, words.frequencies):
         for n in range(1, 6):
@@ -86,7 +86,7 @@ def test_scores_equal_a_loop_and_padding_changes_none(name):
     assert np.std(expected) > 0.03
     tight = np.asarray(score(params, known, *padded(found, 6, 20)))
     np.testing.assert_allclose(tight, expected, rtol=0, atol=1e-5 * max(1.0, np.abs(expected).max()))
-    # A pair by itself has fewer words than the vocabulary, which DUET computes otherwise.
+    # A single pair has fewer words than the vocabulary: DUET then computes per word of the batch.
     alone = np.concatenate([score(params, known, *padded([pair], 6, 20)) for pair in found[:3]])
     np.testing.assert_allclose(alone, tight[:3], rtol=0, atol=1e-6 * max(1.0, np.abs(tight).max()))
     wide = np.asarray(score(params, known, *padded(found, 9, 47)))
@@ -126,7 +126,7 @@ def test_sliding_maxima_and_their_gradient(window):
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_scores_in_float32_are_not_tf32(name):
-    """On a GPU or TPU the default products would have 11 or 8 bits."""
+    """On a GPU or TPU, default products have 11 or 8 bits."""
     config = SHAPES[name]
     found = NeuralScorer(config, model(config)[0], vocabulary())
     texts = (jnp.ones((2, config.query_length), jnp.int32), jnp.ones((2, 8), jnp.int32))

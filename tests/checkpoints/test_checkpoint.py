@@ -1,4 +1,4 @@
-"""Checkpoints: exact, or refused; never other values."""
+"""Checkpoints are restored exactly or rejected; never with other values."""
 
 import errno
 import os
@@ -144,7 +144,7 @@ def save_two(directory) -> Checkpoints:
     return checkpoints
 
 
-# What every restore reads, however the arrays happen to be laid out: a flip there is always noticed. Some of the other files are
+# Every restore reads these, whatever the layout of the arrays, so a flipped bit is always noticed. Some of the other files are
 # never read, and their number differs between runs.
 ALWAYS_READ = ("/meta/metadata", "/state/manifest.ocdbt", "/state/d/")
 
@@ -188,7 +188,7 @@ def test_a_full_disk_stops_the_run_and_keeps_the_checkpoint_before(tmp_path):
     started.send_signal(signal.SIGTERM)
     assert started.wait(timeout=300) == 0
     before = Checkpoints(workdir).steps()
-    # No file may grow beyond 16 KiB from here on: what a full disk does to a checkpoint's arrays.
+    # Limit files to 16 KiB: writing arrays then fails as on a full disk.
     limited = python("-m", "tests.support.tiny_run", tmp_path / "full", *options, status=2, limit="-f 16")
     errors = [line for line in limited.stderr.splitlines() if line.startswith("error: ")]
     assert len(errors) == 1 and f"resumes from step {before[-1]}" in errors[0], limited.stderr[-2000:]

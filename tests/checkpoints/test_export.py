@@ -1,4 +1,4 @@
-"""From a real, tiny training run to a directory that torch and the re-ranker load."""
+"""Export of a real, tiny training run to a directory that torch and the re-ranker load."""
 
 import errno
 import json
@@ -55,7 +55,7 @@ def test_command_exports_the_newest_checkpoint_with_a_card(workdir, tmp_path):
     command(f"--workdir={workdir}", f"--output={output}", *about, *figures)
     params = load_params(workdir)[0]
     config, loaded = load_hf(str(output))
-    # Sharded over two devices the vocabulary of 211 was padded; the export is not.
+    # Sharding over two devices pads the vocabulary of 211; the export is not padded.
     assert config.vocab_size == VOCAB < params["encoder"]["embeddings"]["word"]["embedding"].shape[0]
     words = [tree["encoder"]["embeddings"]["word"]["embedding"][:VOCAB] for tree in (loaded, params)]
     np.testing.assert_array_equal(*words)
@@ -162,7 +162,7 @@ def test_a_run_that_was_killed_before_its_digests_gets_them(tmp_path):
 
 @pytest.mark.parametrize("name", ["export", "vocabulary"])
 def test_a_full_disk_is_one_line_and_leaves_nothing(workdir, tmp_path, name):
-    """No file may grow beyond 2 KiB: `safetensors` and `tokenizers` raise exceptions of their own for that."""
+    """Files are limited to 2 KiB; `safetensors` and `tokenizers` raise their own exceptions then."""
     documents = [{"id": f"d{i}", "title": "", "text": f"some words of number{i} here", "links": []} for i in range(900)]
     (tmp_path / "docs.jsonl").write_text("".join(json.dumps(document) + "\n" for document in documents))
     source, output = f"--config.source.paths=('{tmp_path / 'docs.jsonl'}',)", f"--output={tmp_path / 'out'}"
@@ -179,7 +179,7 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(workdir, tmp_path, name):
 
 
 def test_an_export_reads_as_many_tokens_as_it_was_trained_on(workdir, tmp_path, monkeypatch):
-    """Here and in CrossEncoder, although the encoder has more positions: selection and report see the same texts."""
+    """Here and in CrossEncoder, although the encoder has more positions: selection and report read the same texts."""
     from sentence_transformers import CrossEncoder
 
     params, config, step = load_params(workdir)
@@ -244,7 +244,7 @@ def test_figures_are_read_from_the_values_per_query(tmp_path):
     lines = evaluate({"q1": {"d": 1}, "q2": {"d": 1}}, runs, "RR@10 NumRet").per_query_lines()
     path.write_text("".join(line + "\n" for line in lines))
     figures = read_figures(str(path), "ranker, tuned")
-    assert [(f.measure, f.value, f.queries) for f in figures] == [("RR@10", 0.5, 2)]  # a count is summed over queries
+    assert [(f.measure, f.value, f.queries) for f in figures] == [("RR@10", 0.5, 2)]  # without NumRet: a sum
     with pytest.raises(InputError, match="has no system ''; name one of BM25, ranker, tuned"):
         read_figures(str(path), "")
     path.write_text(path.read_text() + "BM25\tRR@10\tq3\tnan\t0\n")
@@ -253,7 +253,7 @@ def test_figures_are_read_from_the_values_per_query(tmp_path):
 
 
 def test_intervals_of_a_card_resample_groups_as_those_of_the_evaluation(tmp_path):
-    """Forty pages with four questions each, all right or all wrong: single queries would give half the width."""
+    """Forty pages with four questions each, all right or all wrong: resampling single queries would halve the width."""
     qrels = {f"q{i}": {f"page{i // 4}": 1} for i in range(160)}
     run = {qid: {f"page{int(qid[1:]) // 4 // 2 * 2}": 1.0} for qid in qrels}
     table = evaluate(qrels, {"ranker": run}, "RR@10", intervals=True)

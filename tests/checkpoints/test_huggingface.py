@@ -1,4 +1,4 @@
-"""Hugging Face directories: read what others wrote, and write what torch and sentence-transformers read."""
+"""Hugging Face directories: reads those of others, and writes ones that torch and sentence-transformers read."""
 
 import json
 import os
@@ -21,7 +21,7 @@ from harp_jax.model.encoders.encoder import EncoderShape
 from harp_jax.model.encoders.table import ENCODERS
 from tests.support.tiny_bert import CONFIG, PAIRS, pair_batch, random_params, small_tokenizer
 
-# What each class may leave unread of an export with all heads: the heads of the other classes.
+# Tensors of an export with all heads that each class does not read: the heads of the other classes.
 UNEXPECTED = {
     "AutoModel": ("classifier.", "cls."),
     "AutoModelForSequenceClassification": ("cls.",),
@@ -68,7 +68,7 @@ def test_torch_classes_load_it_completely(exported, name):
 
 @pytest.mark.parametrize("kind", ["bert", "modernbert", "xlm-roberta"])
 def test_a_ranker_has_the_tensors_and_keys_that_servers_read(kind, tmp_path):
-    """Text Embeddings Inference, vLLM and Infinity stop at a tensor that the class has no place for and at an absent key."""
+    """Text Embeddings Inference, vLLM and Infinity fail on a tensor that the class does not have, and on a missing key."""
     import transformers
     from safetensors.numpy import load_file
 
@@ -86,8 +86,8 @@ def test_a_ranker_has_the_tensors_and_keys_that_servers_read(kind, tmp_path):
     # Text Embeddings Inference: one label makes a re-ranker.
     assert len(config["id2label"]) == len(config["label2id"]) == 1 and isinstance(config["pad_token_id"], int)
     layout = json.loads((directory / "sentence_bert_config.json").read_text())
-    assert layout["max_seq_length"] == 36  # the parser of TEI requires it in this file
-    # vLLM accepts an activation of torch.nn.modules only; Infinity loads through CrossEncoder.
+    assert layout["max_seq_length"] == 36  # TEI's parser requires it in this file
+    # vLLM accepts only activations of torch.nn.modules; Infinity loads through CrossEncoder.
     assert config["sentence_transformers"]["activation_fn"].startswith("torch.nn.modules.")
 
 
@@ -101,7 +101,7 @@ def test_sentence_transformers_reads_and_writes_the_same_layout(ranker, tmp_path
     again = CrossEncoder(str(tmp_path / "theirs"), device="cpu")
     ours = jax_scores(params)
     np.testing.assert_allclose(ours, again.predict(PAIRS), rtol=0, atol=1e-5 * np.abs(ours).max())
-    # Without the older key the layout alone keeps the scores raw.
+    # Without the older key, the layout alone must keep the scores raw.
     config = json.loads((tmp_path / "theirs" / "config.json").read_text())
     del config["sentence_transformers"]
     (tmp_path / "theirs" / "config.json").write_text(json.dumps(config))
@@ -110,7 +110,7 @@ def test_sentence_transformers_reads_and_writes_the_same_layout(ranker, tmp_path
 
 
 def test_files_are_readable_as_the_umask_allows(tmp_path):
-    """safetensors writes its file for the owner alone: a server that runs as another user could not read it."""
+    """safetensors writes its file for the owner only: a server that runs as another user could not read it."""
     old = os.umask(0o022)
     try:
         save_hf(str(tmp_path / "m"), CONFIG, random_params(CONFIG), small_tokenizer(), "")
@@ -221,7 +221,7 @@ def test_what_transformers_would_read_otherwise_is_refused(exported, tmp_path, c
 
 
 def test_shards_are_those_of_the_index(exported, tmp_path):
-    """As transformers reads them: a stray shard beside the index replaces no tensor."""
+    """As in transformers: a shard that the index does not list is ignored."""
     from safetensors.numpy import load_file, save_file
 
     directory = copied(exported[0], tmp_path)
@@ -239,7 +239,7 @@ def test_shards_are_those_of_the_index(exported, tmp_path):
 
 @pytest.mark.parametrize("name", ["config.json", "vocab.txt", "model.safetensors", "tokenizer_config.json"])
 def test_a_changed_file_of_an_export_is_named(exported, tmp_path, name):
-    """Each change loads without complaint in a directory without digests."""
+    """Without digests, each of these directories would load."""
     shutil.copytree(exported[0], tmp_path, dirs_exist_ok=True)
     content = (tmp_path / name).read_bytes()
     if name == "config.json":

@@ -1,4 +1,4 @@
-"""ONNX and OpenVINO: the ranker in either scores and ranks as it does here. Skipped where the packages are not installed."""
+"""ONNX and OpenVINO score and rank as JAX does. Skipped if the packages are not installed."""
 
 import os
 from dataclasses import replace
@@ -22,10 +22,10 @@ from tests.support.commands import python
 from tests.support.shared_data import minilm, shared
 from tests.support.tiny_bert import CONFIG, WORDS, random_params, small_tokenizer
 
-# Root mean square of the scores' errors by their standard deviation, and change of nDCG@10. OpenVINO's int8 depends on the
-# activations it was calibrated on: those of the random model say nothing (.2 to .55, by machine). Measured with MiniLM, whose fresh
-# head spreads the scores little: int8 0.14 and 0.004 (ONNX, which quantises inputs at run time), 0.09 (OpenVINO, calibrated on 64
-# pairs; on 11 of them 0.15 to 0.32, by machine).
+# Root mean square error of the scores over their standard deviation, and change of nDCG@10. OpenVINO's int8 depends on the
+# activations it was calibrated on, so the random model has no limit (.2 to .55, by machine). Measured with MiniLM, whose fresh head
+# spreads the scores little: int8 0.14 and 0.004 (ONNX, which quantises inputs at run time), 0.09 (OpenVINO, calibrated on 64 pairs;
+# on 11 of them 0.15 to 0.32, by machine).
 DRIFT = {"onnx": 1e-4, "openvino": 1e-4}
 TINY = {"onnx": 0.3}
 REAL = {"onnx": 0.25, "openvino": 0.25}
@@ -33,7 +33,7 @@ REAL = {"onnx": 0.25, "openvino": 0.25}
 
 @pytest.fixture(scope="module")
 def tiny():
-    """A random model and 20 queries with the same 12 documents as ids, of which every fourth is relevant."""
+    """A random model, and 20 queries with the same 12 documents as ids; every fourth document is relevant."""
     params = {name: tree for name, tree in random_params(CONFIG).items() if name in ("encoder", "pooler", "score")}
     words = [word for word in WORDS.split() if word.isalpha()]
     rng = np.random.default_rng(0)
@@ -44,7 +44,7 @@ def tiny():
 
 
 def scored(config, params, tokenizer, texts, int8, relevant=None) -> SimpleNamespace:
-    """With the scores here; `relevant` [queries, documents] is the best quarter by them where there are no judgments."""
+    """The model with its JAX scores; without judgments, `relevant` [queries, documents] is the best quarter by score."""
     pairs = truncated(texts, tokenizer, NO_MARKS)
     scores = CrossEncoderScorer(config, params, tokenizer).score(pairs)
     if relevant is None:
@@ -103,7 +103,7 @@ def test_drift_of_scores_and_of_ndcg_is_bounded(request, tmp_path, name, model):
         print(f"{name} {'int8' if int8 else 'float32'}: drift {drift:.2g}, nDCG@10 changed by {change:.4f}")
         most = (m.int8 if int8 else DRIFT).get(name)
         assert most is None or (drift <= most and change <= 0.05 * int8)
-    # Most of the weights are bytes.
+    # Most weights are 8-bit.
     whole, small = (weights(str(tmp_path / FILES[name, int8])) for int8 in (False, True))
     assert small < 0.7 * whole
 
@@ -122,6 +122,6 @@ assert not [name for name in sys.modules if name.startswith("openvino_telemetry"
 
 @pytest.mark.real
 def test_conversions_report_nothing_to_anybody(tmp_path):
-    """OpenVINO's packages fork a process that sends; JAX warns of the fork."""
+    """OpenVINO's packages would fork a process that sends usage data; JAX warns of the fork."""
     pytest.importorskip("openvino"), pytest.importorskip("nncf")
     assert "os.fork" not in python("-c", CONVERTED, tmp_path).stderr

@@ -1,4 +1,4 @@
-"""Directories as others publish them: heads of sentence-transformers, both spellings of config.json, and what is refused."""
+"""Directories as others publish them: heads of sentence-transformers, both spellings of config.json, and rejected ones."""
 
 import json
 import shlex
@@ -42,12 +42,12 @@ def tokenizers(tmp_path_factory):
 
 @pytest.mark.parametrize("kind", ["modernbert-mean", "roberta", "xlm-roberta", "distilbert", "bert"])
 def test_a_cross_encoder_of_transformers_scores_as_there(kind, tokenizers, tmp_path):
-    """And so do the starts of pre-training and, with its head, of fine-tuning, and its export there, with the same tensors."""
+    """So do the initial models of pre-training and (with its head) of fine-tuning, and our export in CrossEncoder."""
     import torch
     from sentence_transformers import CrossEncoder
 
     tokenizer = tokenizers[kind.partition("-mean")[0]]
-    directory = saved(kind, tokenizer, tmp_path / "model", more=30)  # than tokens
+    directory = saved(kind, tokenizer, tmp_path / "model", more=30)  # more embeddings than tokens
     export = str(tmp_path / "export")
     theirs = CrossEncoder(str(directory), device="cpu").predict(PAIRS, activation_fn=torch.nn.Identity())
     save_hf(export, *load_hf(str(directory)), load_tokenizer(tokenizer), "")
@@ -66,7 +66,7 @@ def test_a_cross_encoder_of_transformers_scores_as_there(kind, tokenizers, tmp_p
 
 @pytest.mark.parametrize("kind, pooling", [("modernbert", "cls"), ("modernbert", "mean"), ("xlm-roberta", "cls")])
 def test_a_modular_head_scores_as_there_and_stays_when_it_is_exported(kind, pooling, tokenizers, tmp_path):
-    """The chains of Ettin's re-rankers, and the one that is RoBERTa's head."""
+    """The module chains of Ettin's re-rankers, and the one that equals RoBERTa's head."""
     import torch
     from sentence_transformers import CrossEncoder
     from sentence_transformers.base.modules import Dense, Transformer
@@ -89,7 +89,7 @@ def test_a_modular_head_scores_as_there_and_stays_when_it_is_exported(kind, pool
     save_hf(str(tmp_path / "export"), shape, params, load_tokenizer(str(base)), "")
     found = [Reranker.from_pretrained(str(tmp_path / name)).predict(PAIRS) for name in ("modular", "export")]
     found.append(CrossEncoder(str(tmp_path / "export"), device="cpu").predict(PAIRS))
-    for name in filter_repo_objects(_files(tmp_path / "modular"), allow_patterns=PARTS):  # what the Hub would send
+    for name in filter_repo_objects(_files(tmp_path / "modular"), allow_patterns=PARTS):  # the files that the Hub sends
         (tmp_path / "fetched" / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(tmp_path / "modular" / name, tmp_path / "fetched" / name)
     found.append(Reranker.from_pretrained(str(tmp_path / "fetched")).predict(PAIRS))

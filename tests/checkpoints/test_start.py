@@ -1,4 +1,4 @@
-"""What a training starts from."""
+"""Initial parameters of a training run."""
 
 import jax
 import numpy as np
@@ -9,7 +9,6 @@ from tests.support.tiny_run import tiny_config
 
 
 def test_heads_are_drawn_alike_with_and_without_an_encoder():
-    """Only what is not loaded is drawn."""
     loaded, key = random_params(CONFIG), jax.random.key(3)
     fresh = starting_params(None, (), CONFIG.vocab_size)(CONFIG, key)
     found = starting_params(loaded, ("score",), CONFIG.vocab_size)(CONFIG, key)
@@ -20,7 +19,7 @@ def test_heads_are_drawn_alike_with_and_without_an_encoder():
 
 
 def test_from_scratch_an_encoder_has_the_token_types_of_its_tokenizer(tmp_path):
-    """RoBERTa's has one; with a tokenizer of BERT's template the second type had no row, and no export was possible."""
+    """RoBERTa has one; with BERT's template, the second type would have no row and the export would fail."""
     found = {
         name: encoder_and_tokenizer(tiny_config(str(tmp_path), **{"model.model_type": name}))[0].type_vocab
         for name in ("bert", "roberta", "distilbert")

@@ -1,4 +1,4 @@
-"""The list of commands: each can be imported, explains itself with an example that parses, and spells options like the others."""
+"""All commands: each can be imported, has an example that parses, and spells options like the others."""
 
 import argparse
 import os
@@ -25,7 +25,7 @@ def parser_of(name: str) -> Parser:
 
 
 def shell(line: str) -> subprocess.CompletedProcess:
-    """A line of bash in which `python` is this one."""
+    """Runs a line of bash in which `python` is this interpreter."""
     line = line.replace("python", sys.executable)
     return subprocess.run(["bash", "-c", line], cwd=ROOT, capture_output=True, text=True, timeout=120)
 
@@ -79,14 +79,14 @@ def test_a_terminal_shows_what_a_command_does_and_what_comes_next(tmp_path, monk
 
 
 def test_an_option_means_the_same_everywhere():
-    """One spelling with underscores, and one type for a name; help text everywhere."""
+    """Options are spelled with underscores, have one type per name, and have a help text."""
     types: dict[str, dict[object, list[str]]] = {}
     for name in COMMANDS:
         for action in parser_of(name)._actions:
             for option in action.option_strings:
                 assert option == "-h" or "-" not in option.removeprefix("--"), f"{name} {option}"
             assert action.help, f"{name} {action.dest}: no help"
-            # Parameters of lexical models are numbers where they rank, lists of numbers where they are tuned.
+            # Parameters of lexical models are numbers for ranking, lists of numbers for tuning.
             if action.option_strings and action.nargs != 0 and action.dest not in LEXICAL:
                 types.setdefault(action.dest, {}).setdefault(action.type, []).append(name)
     assert not {dest: found for dest, found in types.items() if len(found) > 1}
@@ -112,7 +112,7 @@ def test_a_wrong_command_is_one_line_with_the_nearest_name():
         ("rerank --k=0", "argument --k: "),
         ("plan --jobs=x", "argument --jobs: "),
         ("site --layers=-1", "argument --layers: "),
-        # As `--output=$UNSET` makes them: an export replaced the current folder with all that lay there.
+        # As from `--output=$UNSET`: the export would replace the current folder.
         ("export --workdir=x --output=", "is empty (unset variable?)"),
         ("evaluate a --qrels=", "is empty (unset variable?)"),
     ],
@@ -130,7 +130,7 @@ def test_a_tilde_after_an_equals_sign_is_the_home_directory(monkeypatch):
     given = ["--docs=~/d.tsv", "--queries=a~/b", "--output=~"]
     arguments = parser_of("first-stage").parse_args(given)
     assert (arguments.docs, arguments.queries, arguments.output) == ("/home/me/d.tsv", "a~/b", "/home/me")
-    assert parser_of("plan").parse_args(["demo", "--output=o", "--dry-run"]).dry_run  # a dash for an underscore
+    assert parser_of("plan").parse_args(["demo", "--output=o", "--dry-run"]).dry_run  # dashes are accepted too
     monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # neither HOME nor an entry in passwd
     with pytest.raises(InputError, match="~/d.tsv: no home directory"):
         parser_of("first-stage").parse_args(given)

@@ -1,4 +1,4 @@
-"""`harp compare`: which files a collection stands for, and a whole comparison with its report."""
+"""`harp compare`: the files that a collection name stands for, and a whole comparison with its report."""
 
 import os
 
@@ -38,7 +38,7 @@ def test_a_collection_stands_for_its_files(beir, tmp_path):
     plain.mkdir()
     (plain / "qrels.txt").write_text("1 0 d1 1\n")
     (plain / "queries.tsv").write_text("1\tred\n")
-    assert read_qrels(str(plain)) == {"1": {"d1": 1}}  # a folder whose judgments are named so
+    assert read_qrels(str(plain)) == {"1": {"d1": 1}}  # a folder with qrels.txt
 
 
 def test_judged_queries_are_written_with_their_judgments(beir, tmp_path, capsys):
@@ -69,7 +69,7 @@ def test_models_have_names(tmp_path):
     for wrong, said in ((["x", "y/x"], "x is taken"), (["=x"], "write NAME=DIR"), (["BM25=x"], "BM25 is taken")):
         with pytest.raises(InputError, match=said):
             compare.named(wrong)
-    for name in ("BM25 + x", "chance", "oracle"):  # rows of the table, which would replace the model's
+    for name in ("BM25 + x", "chance", "oracle"):  # names of other rows of the table
         with pytest.raises(InputError, match="is taken"):
             compare.named([f"{name}=a", "x=b"])
 

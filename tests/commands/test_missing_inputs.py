@@ -1,4 +1,4 @@
-"""What is missing is reported at once, with the way to obtain it."""
+"""All missing inputs are reported together, with how to obtain them."""
 
 import contextlib
 
@@ -89,7 +89,7 @@ def test_paths_are_no_ids_of_the_hub():
 
 
 def test_of_a_field_given_twice_the_last_value_holds():
-    """ml_collections joins the values of tuples: tasks would have been four, rqp among them."""
+    """ml_collections would join the tuples, so that rqp stays among the tasks."""
     given = ["--config.tasks=('rqp','qdm')", "--config.seed", "3", "--config.tasks=('adp',)", "--config.seed=4"]
     config = read_config(str(ROOT / "configs/tpu_v3.py"), given)
     assert (config.tasks, config.seed) == (("adp",), 4)

@@ -70,7 +70,7 @@ def test_index_is_made_once_and_again_when_the_file_changes(tmp_path):
     docs = opened(tmp_path, TSV)
     before = os.stat(docs.index)
     assert reopened(docs).index == docs.index and os.stat(docs.index).st_mtime_ns == before.st_mtime_ns
-    # It holds the ids, and the records of compressed files, of a collection that may be private.
+    # The index contains ids, and records of compressed files, of a collection that may be private.
     assert before.st_mode & 0o077 == 0
     changed = opened(tmp_path, TSV + b"D4\t\t\tnew\n")
     assert changed.index != docs.index and changed["D4"] == "new"
@@ -225,7 +225,7 @@ def test_documents_in_several_files(tmp_path):
     ],
 )
 def test_a_folder_of_documents_and_other_files(tmp_path, names, documents):
-    """All files are readable as documents: only the names can tell."""
+    """All these files could be read as documents: only names tell them apart."""
     for name in names.split():
         (tmp_path / name).write_text(f"{name}\ttext\n")
     refused = pytest.raises(InputError, match=documents) if documents.startswith("has") else contextlib.nullcontext()
@@ -234,7 +234,7 @@ def test_a_folder_of_documents_and_other_files(tmp_path, names, documents):
 
 
 class File:
-    """What ir_datasets asks of a file that it would otherwise fetch."""
+    """The interface of a file that ir_datasets downloads."""
 
     def __init__(self, path, text):
         path.write_text(text)
@@ -261,7 +261,7 @@ class MsMarcoDocument(NamedTuple):
 
 @pytest.fixture
 def registered(tmp_path, monkeypatch):
-    """A tiny dataset of our own under an ir_datasets id: nothing is fetched."""
+    """A tiny dataset registered under an ir_datasets id, without downloads."""
     monkeypatch.setenv("IR_DATASETS_HOME", str(tmp_path / "irds"))
     ir_datasets = pytest.importorskip("ir_datasets", reason="the extra [irds] is not installed")
     from ir_datasets import formats

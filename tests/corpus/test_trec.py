@@ -102,7 +102,7 @@ def test_scores_decrease_strictly_and_survive_the_text(values):
     read_back = np.array([float(f"{x:.9g}") for x in decreasing], np.float32)
     assert (read_back == decreasing).all()
     assert (np.diff(decreasing.astype(np.float64)) < 0).all()
-    # Distinct scores that float32 can tell apart are left alone.
+    # Scores that are distinct in float32 are unchanged.
     if len(set(values)) == len(values):
         np.testing.assert_array_equal(decreasing, np.float32(values))
 

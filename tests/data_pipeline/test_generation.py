@@ -1,4 +1,4 @@
-"""The whole job on an invented corpus: what comes out, that it comes out again, and that bad input is refused."""
+"""The whole job on an invented corpus: its output, that it is reproducible, and that bad input is rejected."""
 
 import json
 import os
@@ -33,7 +33,7 @@ from tests.support.tiny_bert import save_encoder
 def made(tmp_path_factory):
     folder = corpus.write(tmp_path_factory.mktemp("corpus"))
     output = folder / "out"
-    # idf weights differ from word to word, so that RDP finds contrast.
+    # RDP needs weights that differ between words, as idf weights do.
     generate(corpus.config(folder, encoder="idf", workers=2, keep_work=True), str(output))
     return folder, output
 
@@ -61,7 +61,7 @@ def test_every_task_has_pairs_and_the_manifest_counts_them(made):
         splits = [split for name, split in manifest["splits"].items() if name.startswith(f"{task}_")]
         assert entry["pairs"] == len(mine) == sum(split["records"] for split in splits) > 10, task
         if task != "mlm":
-            # A negative that equals the positive is stored as nothing.
+            # A negative that equals the positive is stored as an empty list.
             tokens = {side: sum(len(row[f"pos_{side}"]) + (len(row[f"neg_{side}"]) or len(row[f"pos_{side}"])) for row in mine)
                       for side in ("query", "doc")}  # fmt: skip
             assert entry["tokens"] == tokens["query"] + tokens["doc"]
@@ -111,7 +111,7 @@ def test_finished_job_is_left_alone_and_another_config_is_refused(made, capfd, t
     manifest = generate(corpus.config(folder, encoder="idf", workers=1), output)
     assert "nothing to do" in capfd.readouterr().err and manifest == read_manifest(str(output))
     assert before == {path: path.stat().st_mtime_ns for path in output.glob("*") if path.is_file()}
-    # The next run removes what a kill after the manifest left, unless it is wanted.
+    # The next run removes a work directory left by a kill after the manifest, unless keep_work is set.
     copy = shutil.copytree(output, tmp_path / "copy")
     (copy / "manifest.json").write_text(json.dumps(manifest | {"config": manifest["config"] | {"keep_work": False}}))
     generate(corpus.config(folder, encoder="idf", workers=1), str(copy))
@@ -154,7 +154,7 @@ def test_options_of_the_field_notes_run(tmp_path, capfd, monkeypatch):
     for task, fields in (("acm", dict(acm_negative="corpus")), ("mlm", dict(encoder=""))):
         config = corpus.config(folder, tasks=(task,), workers=1, **fields)
         assert set(generate(config, tmp_path / task, SerialEngine)["tasks"]) == {task}
-    # A half-done job resumes after its inputs moved.
+    # An unfinished job resumes after its inputs were moved.
     (tmp_path / "out" / "manifest.json").unlink()
     moved = folder.rename(tmp_path / "moved")
     options |= {name: str(moved / "judged.txt") for name in ("exclude_destinations", "stopwords")}
@@ -222,7 +222,7 @@ def test_wordpieces_as_units_escape_the_stopwords(tmp_path):
     assert span.tokens.tolist() == cut.tokens.tolist() and set(cut.lengths.tolist()) == {1}
     assert len(cut.lengths) > len(span.lengths)
     assert words.ids(span.words) == pieces.ids(cut.words) == span.tokens.tolist()
-    # Spans of characters still find their words.
+    # Character spans still match their words.
     assert text[piece_starts[-1] : piece_ends[-1]] == text[-(ends[-1] - piece_starts[-1]) :]
 
 
@@ -269,7 +269,7 @@ def test_pages_of_one_text_are_one_page_by_choice(tmp_path):
     path = folder / "pages-0.jsonl"
     pages = [json.loads(line) for line in path.read_text().splitlines()]
     lead = pages[1]["text"][: pages[1]["lead_end"]]
-    pages[2] |= {"text": lead.upper(), "lead_end": len(lead), "links": []}  # p2 says what p1 says, in capitals
+    pages[2] |= {"text": lead.upper(), "lead_end": len(lead), "links": []}  # p2 has p1's text in capitals
     path.write_text("".join(json.dumps(page) + "\n" for page in pages))
     output = tmp_path / "out"
     linked_documents(corpus.config(folder, page_identity="text", workers=1, tasks=("rqp", "qdm")), output)
@@ -288,7 +288,7 @@ def test_linked_pages_into_the_collection(tmp_path):
     vocabulary = shared("vocab", "bert-base-uncased-vocab.txt")
     config.update(tokenizer=vocabulary, stopwords=shared("vocab", "inquery_stopwords.txt"))
     config.update(tasks=("rqp", "qdm", "rdp", "acm"), encoder="idf")
-    # The collection holds lead sections, not articles; the paper's links, and the counts of the data's README.
+    # The collection has lead sections, not articles; all links are kept, as in the counts of the data's README.
     config.update(min_article_words=0, drop_anchors=False)
     manifest = generate(config, str(tmp_path / "out"))
     losses = {reason: entry["count"] for reason, entry in manifest["losses"].items()}
@@ -329,7 +329,7 @@ def test_ctrl_c_is_one_line_and_the_job_resumes(tmp_path):
     folder = corpus.write(tmp_path / "corpus", files=6)
     config = corpus.write_config(tmp_path / "config.py", folder, tasks=("mlm",), workers=2)
     output = tmp_path / "out"
-    # In its own process group: Ctrl-C reaches the workers too.
+    # In a separate process group, so that Ctrl-C reaches the workers too.
     job = start(config, output, stderr=subprocess.PIPE, text=True, start_new_session=True)
     while not list((output / ".work").glob("documents.marks/0*")):
         assert job.poll() is None
@@ -342,7 +342,7 @@ def test_ctrl_c_is_one_line_and_the_job_resumes(tmp_path):
 
 @pytest.mark.faults
 def test_killed_while_weighing_terms_the_finished_files_are_kept(tmp_path):
-    """With a BERT of its own: the files of the term weights are the unit of resuming."""
+    """Term weights are resumed by file."""
     folder = corpus.write(tmp_path / "corpus", files=6)
     encoder = save_encoder(str(folder / "hf"), load_tokenizer(str(folder / "vocab.txt")), 512)
     config = corpus.write_config(tmp_path / "config.py", folder, encoder=encoder, workers=2)
@@ -366,5 +366,5 @@ def test_killed_while_weighing_terms_the_finished_files_are_kept(tmp_path):
 
 
 def _finished(marks: Path) -> list[list[str]]:
-    """[table, bucket] of each mark; those being written have longer names."""
+    """[table, bucket] of each finished mark; unfinished ones have longer names."""
     return [mark.name.split("-") for mark in marks.glob("*") if re.fullmatch(r"[a-z]+-[0-9]+", mark.name)]

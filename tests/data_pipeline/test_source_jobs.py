@@ -58,7 +58,7 @@ def test_a_folder_of_html_becomes_shards(site):
 
 
 def resolved(output) -> list[int]:
-    """How many links lead to a page, and how many nowhere."""
+    """Number of links that lead to a page, and of links that lead nowhere."""
     problems = [row["problem"] for row in table(output, "resolved")]
     return [problems.count(problem) for problem in ("", "link-unresolved")]
 
@@ -99,7 +99,7 @@ def test_a_german_dump_becomes_pairs_by_the_rules_of_german(folder):
     whole = ABBREVIATED.format("").replace("[[|", "").replace("]]", "").partition(" Danach")[0]
     texts = {row["doc"]: row["text"] for row in table(folder / "german", "documents")}
     ranked = table(folder / "german", "ranked")
-    assert {row["anchor"] for row in ranked} == {"große städten"}  # folded as the tokenizer folds: ß stays
+    assert {row["anchor"] for row in ranked} == {"große städten"}  # the tokenizer lowercases, but keeps ß
     assert {texts[row["doc"]][row["sentence_start"] : row["sentence_end"]].strip() for row in ranked} == {whole}
 
 
@@ -152,7 +152,7 @@ def test_configs_are_valid_with_every_preset(name):
     for preset in ("", *PRESETS):
         c = importlib.import_module(f"configs.data.{name}").get_config(preset)
         c.tokenizer, c.encoder = c.tokenizer or "t", c.encoder or "uniform"
-        c.language = "en"  # else read from its files
+        c.language = "en"  # otherwise read from the source files
         assert plain(c)["source"]["format"] in formats.FORMATS and (c.unit == "tokens") == (preset == "official")
 
 

@@ -1,4 +1,4 @@
-"""Measures against their definitions, and what is said about queries that are missing."""
+"""Measures against their definitions, and notes on missing queries."""
 
 import json
 import math
@@ -52,7 +52,7 @@ def test_measures_follow_their_definitions(runs):
 
 @pytest.mark.parametrize("tie", [[1.0, 1.0, 1.0], [1.0, 1.0 + 1e-9, 1.0 - 1e-9]])
 def test_ties_are_broken_alike_for_all_measures_as_trec_eval_breaks_them(tie):
-    """By descending id, scores read in single precision: c, b, a, whatever the order of the file."""
+    """By descending id, with scores in single precision: c, b, a, whatever the order of the file."""
     run = {"q": Ranking.of(["a", "c", "b"], tie)}
     table = evaluate({"q": {"a": 1}}, {"tied": run}, "RR RR@10 P@1 P@3 nDCG@1 AP Success@1 Judged@2")
     found = {name: values["q"] for name, values in table.per_query["tied"].items()}
@@ -138,7 +138,7 @@ def test_a_baseline_brings_tests_marks_and_intervals():
 
 
 def test_intervals_of_few_groups_draw_single_queries_and_the_table_says_so():
-    """Thirty queries chained by their documents are one group: drawing it again would show no variance at all."""
+    """Thirty queries chained by their documents are one group: resampling it would show no variance."""
     qrels = {f"q{i}": {f"d{i}": 1, f"d{i + 1}": 1} for i in range(30)}
     old = {q: Ranking.of(["x", *judged], [3, 2, 1]) for q, judged in qrels.items()}
     new = old | {"q0": Ranking.of(["d0", "x"], [2, 1])}
@@ -146,7 +146,7 @@ def test_intervals_of_few_groups_draw_single_queries_and_the_table_says_so():
     (found,) = table.comparisons
     assert found.interval[0] == 0 < found.difference < found.interval[1] and found.verdict == "inconclusive"
     assert any("an effective 1.0 groups, too few to resample" in note for note in table.notes())
-    # As many more groups of one query each, and the large one still decides every draw.
+    # With 15 more groups of one query each, the large one still decides every draw.
     alone = {f"a{i}": {f"x{i}": 1} for i in range(15)}
     qrels |= alone
     new |= {q: Ranking.of([*judged], [1]) for q, judged in alone.items()}
@@ -155,7 +155,7 @@ def test_intervals_of_few_groups_draw_single_queries_and_the_table_says_so():
 
 
 def test_a_table_with_one_run_of_a_system_ends_with_what_its_intervals_leave_out():
-    """Also beside a system of several runs, and beside random orders, of which there are many."""
+    """Also if another system has several runs, and with the chance row, which always has many."""
     qrels, run = many(30, 3)
     table = evaluate(qrels, {"a": run, "b": [run] * 2, "c": run}, "RR@10", "a", rounds=100, chance="a")
     assert table.seeds["chance"] > 1 and table.one_run.startswith("one run of c: the intervals do not include training")
@@ -174,7 +174,7 @@ def test_runs_of_the_same_draw_are_told_to_the_intervals(tmp_path, capsys):
         runs = [f"old={tmp_path / 'old.trec'}", f"new={tmp_path / 'k1=1,b=0.trec'}"]
         given = {"measures": "RR@10", "baseline": "old", "format": "json", "runs_per_draw": count}
         command("evaluate", *runs, qrels=tmp_path / "qrels", **given)
-        assert json.loads(capsys.readouterr().out)["mean"]["new"]["RR@10"] == 1.0  # a comma in a path is no two runs
+        assert json.loads(capsys.readouterr().out)["mean"]["new"]["RR@10"] == 1.0  # a path may contain a comma
         systems = {"old": old, "new": [many(30, rank)[1] for rank in (1, 1, 2, 2, 3, 3, 9, 9, 5, 5, 1, 1)]}
         (found,) = evaluate(qrels, systems, "RR@10", "old", rounds=2000, runs_per_draw=count).comparisons
         widths[count] = found.interval[1] - found.interval[0]
@@ -186,7 +186,7 @@ def test_runs_of_the_same_draw_are_told_to_the_intervals(tmp_path, capsys):
 
 
 def test_queries_whose_levels_are_all_negative_count_as_zero():
-    """pytrec-eval ended the process with a segmentation fault, after some queries."""
+    """Passed to pytrec-eval, such queries end in a segmentation fault."""
     code = (
         "import random; from harp_jax.evaluation.evaluate import evaluate\n"
         "random.seed(1)\n"
@@ -204,7 +204,7 @@ def test_queries_whose_levels_are_all_negative_count_as_zero():
 
 
 def test_what_the_script_for_err_does_not_read_is_named():
-    """It made "1" of "a-1", whose value was then 0."""
+    """The script would read "a-1" as "1", and report 0 for it."""
     for qrels, said in (
         ({"1": {"a": 5}}, "a level of query 1 is above 4"),
         ({"a-1": {"a": 1}}, "query id 'a-1' is not a number"),
@@ -229,7 +229,7 @@ def test_names_cannot_break_tables_or_pages():
 
 
 def test_counts_are_summed_and_have_no_interval():
-    """The interval of a mean beside a sum said "NumRet 511 (8.7 to 17.0)"."""
+    """With the interval of a mean, a sum would read "NumRet 511 (8.7 to 17.0)"."""
     qrels = {f"q{n}": {"a": 1} for n in range(5)}
     runs = {"x": [{qid: Ranking.of(["a", "b"], [2.0, 1.0]) for qid in qrels}]}
     table = evaluate(qrels, runs, "NumRet", intervals=True)

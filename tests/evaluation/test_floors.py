@@ -1,4 +1,4 @@
-"""The rows of chance and of blank queries: their values, and which systems are said not to beat them."""
+"""The rows for chance and blank queries: their values, and the systems flagged as no better."""
 
 import json
 
@@ -16,7 +16,7 @@ QRELS = {f"q{i}": {f"d{i}-3": 1} for i in range(QUERIES)}
 
 
 def ranked(rank_of_relevant) -> dict[str, Ranking]:
-    """A run of the same candidates for every query, the relevant document at the rank that a function of the query says."""
+    """A run whose relevant document of query i has rank `rank_of_relevant(i)`."""
     run = {}
     for i in range(QUERIES):
         docids = [f"d{i}-{j}" for j in range(CANDIDATES) if j != 3]
@@ -37,7 +37,7 @@ def test_the_chance_row_is_the_expectation_over_random_orders():
     assert f"chance (mean of {table.seeds['chance']})" in table.text() and table.seeds["chance"] >= ORDERS[0]
     again = evaluate(QRELS, {"first": ranked(lambda i: 5)}, "RR@10", chance="first")
     assert again.mean["chance"]["RR@10"] == pytest.approx(expected, abs=0.01)
-    assert again.per_query["chance"] != table.per_query["chance"]  # the orders of other candidate lists
+    assert again.per_query["chance"] != table.per_query["chance"]  # random orders depend on the candidate list
 
 
 def test_a_system_is_said_not_to_beat_what_it_does_not_beat():
@@ -53,7 +53,7 @@ def test_a_system_is_said_not_to_beat_what_it_does_not_beat():
     table = evaluate(QRELS, runs, "RR@10 AP", "BM25", confirm="RR@10", rounds=400, chance="BM25", blank=blank)
     assert table.verdicts == {"random": [NOT_ABOVE_CHANCE], "popular": [NOT_ABOVE_BLANK]} and table.judged_by == "RR@10"
     assert NOT_ABOVE_BLANK in table._repr_html_() and json.loads(table.json())["verdicts"] == table.verdicts
-    assert {c.run for c in table.comparisons} == {"random", "popular", "good"}  # Holm corrects for systems only
+    assert {c.run for c in table.comparisons} == {"random", "popular", "good"}  # Holm's correction counts only systems
     assert any("verdicts by RR@10" in note for note in table.notes())
 
 

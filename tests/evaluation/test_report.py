@@ -1,4 +1,4 @@
-"""The report: a verdict in words, the table, curves, wins and losses, cost; as a page that needs nothing else, and as Markdown."""
+"""The report: verdict, table, curves, wins and losses, and cost, as a self-contained page and as Markdown."""
 
 import json
 import math
@@ -112,7 +112,7 @@ def test_the_page_says_everything_and_fetches_nothing(runs, capsys):
         assert part in page.text
     assert all(part in markdown for part in ("| 0.7500 |", "as measured", "better"))
     assert "rank 3 → 1" in page.text and "better than bm25 on 20, worse on 0" in page.text
-    # Nothing from the data became markup, and nothing is loaded.
+    # Data is never markup, and the page loads nothing.
     assert not [tag for tag, _ in page.tags if tag in ("script", "link", "img", "iframe")]
     assert html.count(HOSTILE) == 0 and HOSTILE in page.text
     assert not re.search(r"(?<!\\)[`<]", markdown) and not re.search(r"(src|href|url)\s*[=(]", html)
@@ -136,7 +136,7 @@ def test_verdicts_worse_undecided_and_blank(runs):
 
 
 def test_a_ranker_is_called_equal_only_where_every_query_is(runs):
-    """Also beside one whose win and loss cancel, of queries that share a relevant document."""
+    """A ranker whose win and loss cancel, in queries that share a relevant document, is not called equal."""
     with open(runs / "qrels.txt", "a") as file:
         file.write("1 0 0a 1\n")
     for name, changed in (("old", {}), ("same", {}), ("moved", {0: "ab", 1: "b"})):
@@ -223,7 +223,7 @@ def test_a_finished_plan_is_reported_by_its_directory(plan, capsys):
     command("report", plan, output=plan / "report.html")
     text = Strict((plan / "report.html").read_text()).text
     assert "good ranks better than bm25." in text and "plan: table" in text and "text of 0a" in text
-    # From the records of what it rests on; the other run of the plan does not count.
+    # Only the records of steps that it depends on count, not the plan's other run.
     assert [record.name for record in behind([str(plan / "good-1.trec")])] == ["pairs", "harp", "good"]
     assert "3 min in 3 steps; 150 tokens trained on; 3.0 GB of memory in the largest process." in text
     assert "Trained on: pairs" in text and "RQP accuracy" in text and "question 0" in text
@@ -247,7 +247,7 @@ def test_options_change_what_the_plan_recorded_and_its_files_stay(plan, runs, ca
     text = Strict((runs / "new.html").read_text()).text
     assert all(part in printed for part in ("bm25 is at chance level", "AP 0.333", "differs from good", "hello"))
     assert "RR@10" not in printed and "hello" in text and "before" not in text and "text of 0a" not in text
-    assert not list(plan.glob("page-1/*"))  # a step whose files change is no longer done
+    assert not list(plan.glob("page-1/*"))  # changed files would mean that the step is not done
     with pytest.raises(InputError, match="no run is named 'ours' for --baseline"):
         command("report", plan, **step, baseline="ours")
 

@@ -1,4 +1,4 @@
-"""Tests of significance against scipy, an exhaustive count and a slow bootstrap; and that they are right how often they say."""
+"""Significance tests against scipy, an exhaustive count and a slow bootstrap, and their error rates."""
 
 import itertools
 
@@ -16,7 +16,7 @@ RNG = np.random.default_rng(5)
 
 def test_groups_of_one_size_have_the_t_test_of_their_means():
     differences = RNG.normal(0.1, 1, 60)
-    for size in (1, 3):  # of one query: the paired t-test
+    for size in (1, 3):  # 1: the paired t-test
         means = differences.reshape(-1, size).mean(1)
         found = clustered_t(differences, np.repeat(np.arange(len(means)), size))
         assert found == pytest.approx(stats.ttest_1samp(means, 0).pvalue, rel=1e-9)
@@ -26,7 +26,7 @@ def test_groups_of_one_size_have_the_t_test_of_their_means():
 
 @pytest.mark.parametrize("effect", (1, 2, 4))
 def test_a_true_null_is_called_significant_as_often_as_the_level_says(effect):
-    """Groups of 1 to 12 queries whose differences correlate so that the variance of the mean is `effect` times as large."""
+    """Groups of 1 to 12 queries with correlated differences: the variance of the mean is `effect` times as large."""
     rng, called = np.random.default_rng(effect + 10), np.zeros(3)
     for number in range(500):
         groups = np.repeat(np.arange(132), rng.integers(1, 13, 132))
@@ -88,7 +88,7 @@ def test_bootstrap_is_the_slow_one():
 
 
 def test_intervals_of_draws_with_several_seeds_cover_as_often_as_they_say():
-    """Ten draws of three seeds: what varies is the draw. Thirty independent runs they are not."""
+    """Ten draws with three seeds each: mainly the draws vary, so these are not thirty independent runs."""
     zeros, covered = np.zeros((1, 300)), {1: 0, 3: 0}
     rng = np.random.default_rng(11)
     for number in range(100):

@@ -1,4 +1,4 @@
-"""Learning curves: the points against means over runs, their intervals, and a picture that is the same every time."""
+"""Learning curves: the points against means over runs, their intervals, and a reproducible picture."""
 
 import re
 

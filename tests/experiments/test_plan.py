@@ -1,4 +1,4 @@
-"""Plans: run once for what is read, resumable, and clear about what is wrong."""
+"""Plans: each step runs once per content of its inputs; plans resume, and errors name the cause."""
 
 import json
 import os
@@ -21,7 +21,7 @@ WRITE = "import sys; open(sys.argv[2], 'w').write(sys.argv[1]); open('log.txt', 
 
 @pytest.fixture
 def tool(tmp_path, monkeypatch):
-    """A command that writes its first argument to its second, and leaves a trace of having run."""
+    """A command that writes its first argument to its second and appends it to a log."""
     (tmp_path / "tool.py").write_text(WRITE)
     (tmp_path / "input.txt").write_text("one")
     monkeypatch.chdir(tmp_path)
@@ -66,7 +66,7 @@ def test_jobs_run_side_by_side_each_on_its_cores_and_after_what_they_read(tool, 
 
 
 def test_what_a_logged_step_prints_goes_to_its_log_file_only(tool, tmp_path, capfd):
-    """`harp site` prints its verdict at the end; the step printed it, too."""
+    """`harp site` prints its verdict at the end, so the step must not print it too."""
     (tmp_path / "say.py").write_text("import sys; print('this', 'once'); open(sys.argv[1], 'w').close()")
     steps = resolve([Command("a", "say", ["{out}"], logged=True), Command("b", "say", ["{out}"])], "out")
     execute(steps, "out")
@@ -118,7 +118,7 @@ def test_large_files_count_by_content_time_and_size_are_not_enough(tmp_path):
     ],
 )
 def test_an_argument_counts_by_the_content_of_the_files_that_it_names(tmp_path, monkeypatch, file, argument):
-    """Also through patterns, home directories, links (one of them a loop) and configs: a changed page is to be read again."""
+    """Also through patterns, home directories, links (one of them a loop) and configs."""
     for folder in ("qrels", "pages/a", "elsewhere"):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "pages" / "linked").symlink_to(tmp_path / "elsewhere")
@@ -150,7 +150,7 @@ def test_an_argument_counts_by_the_content_of_the_files_that_it_names(tmp_path, 
     ],
 )
 def test_words_of_titles_names_of_rows_and_the_output_are_no_input(tool, argument, folder, counts):
-    """A file that an argument names in the output, such as the labels of `harp look`, is one."""
+    """A file in the output directory that an argument names, such as the labels of `harp look`, is an input."""
     os.mkdir(folder)
     keys = set()
     for text in ("one", "two"):
@@ -161,7 +161,7 @@ def test_words_of_titles_names_of_rows_and_the_output_are_no_input(tool, argumen
 
 @pytest.mark.parametrize("damage", [lambda path: os.remove(path), lambda path: open(path, "w").write("x")])
 def test_a_damaged_output_is_made_again(tool, damage):
-    """Also inside of an output directory."""
+    """Also inside an output directory."""
     plan = [tool("a", "a", "{out}"), tool("b", "b", "{output}/b/inner", "{a}")]
     steps = resolve(plan, "out")
     os.makedirs("out/b")
@@ -218,5 +218,5 @@ def test_a_signal_to_the_plan_alone_ends_the_running_step_and_starts_no_more(too
         assert running.poll() is None
         time.sleep(0.05)
     running.send_signal(how)
-    _, error = running.communicate(timeout=300)  # until the step has ended, which holds the other end of the pipe too
+    _, error = running.communicate(timeout=300)  # returns when the step has ended too, since it shares the pipe
     assert message in error and "Traceback" not in error and running.returncode == status and not ran()

@@ -1,4 +1,4 @@
-"""Plan files: their options, their help, their cost, and that the project's own plans fit its commands."""
+"""Plan files: options, help, cost, and that the project's own plans match its commands."""
 
 import json
 import os
@@ -109,7 +109,7 @@ PLANS: dict[str, list[str]] = {
 
 @pytest.mark.parametrize("name", PLANS)
 def test_plans_of_the_project_hold_together(name, monkeypatch):
-    """Names, braces and options of commands; options of the plan are documented; every task trained on is generated."""
+    """Names, braces and command options are valid, plan options are documented, and every trained task is generated."""
     monkeypatch.chdir(ROOT)
     plan = load_plan(name.split()[0])
     assert plan.meanings.keys() == plan.defaults.keys()
@@ -139,7 +139,7 @@ def test_plans_of_the_project_hold_together(name, monkeypatch):
         ("tables", ["transformers=bert"], "transformers"),
         ("tables", ["candidates=a/x.trec,b/x.trec"], "candidates"),
         ("tables", ["tested=7"], "tested"),
-        ("recipe", ["init=minilm", "rows=taught"], "teacher"),  # which is not set
+        ("recipe", ["init=minilm", "rows=taught"], "teacher"),  # not set
         ("recipe", ["init=minilm", "candidates=BM25="], "candidates=BM25=: write NAME=RUN"),
     ],
 )
@@ -197,7 +197,7 @@ def test_times_are_those_of_finished_steps_and_never_guessed(folder, capsys):
 def test_a_step_alone_needs_what_it_reads(folder, capsys):
     with pytest.raises(InputError, match="it reads folds, which are not done"):
         run("plan.py", "--output=out", "--only=subsets")
-    harp(["plan", "plan.py", "--output=out", "--only=folds"])  # with the checks of the command line
+    harp(["plan", "plan.py", "--output=out", "--only=folds"])  # through the command line, with its checks
     assert [path.name[:5] for path in (folder / "out").glob("*") if path.is_file()] == ["folds"]
     run("plan.py", "--output=out", "--dry_run")
     printed = capsys.readouterr().out

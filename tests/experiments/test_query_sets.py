@@ -1,4 +1,4 @@
-"""Folds: of like size, and never dividing queries that share a relevant document. Subsets: nested, and each draw its own."""
+"""Folds: similar sizes, and queries that share a relevant document stay together. Subsets: nested, draws differ."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def run(path, *more):
 
 def test_folds_are_even_and_keep_groups_together(tmp_path):
     (tmp_path / "queries.tsv").write_text("".join(f"q{i}\ttext\n" for i in range(23)))
-    # q0, q1 and q2 hang together through d0 and d1; q3 … q20 have a document each; q21 and q22 are not judged.
+    # q0, q1 and q2 share d0 and d1; q3 … q20 have one document each; q21 and q22 are not judged.
     rows = ["q0 0 d0 1", "q1 0 d0 1", "q1 0 d1 2", "q2 0 d1 1", "q2 0 d3 0", *(f"q{i} 0 d{i} 1" for i in range(3, 21))]
     (tmp_path / "qrels.txt").write_text("\n".join(rows) + "\n")
     folds = run(tmp_path, f"--qrels={tmp_path}/qrels.txt")
@@ -27,7 +27,7 @@ def test_folds_are_even_and_keep_groups_together(tmp_path):
 
 
 def test_too_few_groups_are_refused():
-    with pytest.raises(InputError, match="2 groups of queries cannot fill 1000000000000 folds"):  # at once
+    with pytest.raises(InputError, match="2 groups of queries cannot fill 1000000000000 folds"):  # immediately
         make_folds([["a"], ["b"]], 10**12, 0)
 
 

@@ -1,4 +1,4 @@
-"""`harp site`: its plan parses, its budget is a number of steps that stays, and too little input ends in advice."""
+"""`harp site`: its plan parses, its budget becomes a fixed number of steps, and too little input ends with advice."""
 
 import functools
 import importlib.util
@@ -55,15 +55,15 @@ def test_every_step_of_the_plan_is_a_command_line_that_parses(pages, monkeypatch
     given = {name: str(pages / value) if name in paths else value for name, value in options.items()}
     run = SiteRun({"pages": (str(pages / "pages.jsonl"),), **given}, str(pages / "x"))
     prepared, steps = run.steps(tasks=("adp",)), run.steps(50, ("adp",))
-    assert all(steps[name] == step for name, step in prepared.items())  # what is prepared is not done again
+    assert all(steps[name] == step for name, step in prepared.items())  # preparation is not repeated
     assert set(site.RESULTS.values()) | (set(site.BY_LABELS.values()) if "labels" in options else set()) <= set(steps)
-    assert ("taught" in steps) == ("embedder" in options.values())  # only vectors made to rank can teach
+    assert ("taught" in steps) == ("embedder" in options.values())  # only a sentence encoder can teach
     assert ("near" in steps) == ("vectors" in steps) == ("start" in options) == ("vocabulary" not in steps)
-    if "layers" in options:  # the vectors are those of the whole start
+    if "layers" in options:  # vectors use the whole start model
         words = {word for step in steps.values() for word in step.argv}
         assert {f"--config.init={steps['start'].place}", f"--encoder={given['start']}"} <= words
     fused, verdict = steps["recommended"], steps["verdict_labels" if "labels" in options else "verdict"]
-    # Only vectors that know the language are trusted.
+    # Vectors are trusted only if the encoder knows the language.
     assert ("--double=vectors" in verdict.argv) == ("start" in options and known > planned.KNOWN)
     parts = [word for word in verdict.argv if word.startswith("--part=")]
     runs = [word for word in fused.command.arguments if word[0] != "-"]
@@ -82,12 +82,12 @@ def test_an_encoder_knows_english_by_its_function_words(tmp_path, monkeypatch):
     Tokenizer.of_words((*SPECIAL_TOKENS, *known)).save(str(tmp_path))
     assert planned.known_words(str(tmp_path), "en") == len(known) / len(words) > 0.4
     assert planned.known_words(str(tmp_path), "de") < 0.1 and planned.known_words(str(tmp_path), "xx") == 0.0
-    monkeypatch.delattr(planned, "load_tokenizer")  # a plan asks several times
+    monkeypatch.delattr(planned, "load_tokenizer")  # cached: a plan calls it several times
     assert planned.known_words(str(tmp_path), "en") > 0.4
 
 
 def test_the_recipe_is_one_of_equal_lengths(monkeypatch):
-    """What pairs show of a document, training and ranking read, too."""
+    """Pairs, training and ranking read the same number of tokens."""
     monkeypatch.setattr(planned, "known_words", lambda encoder, language: 1.0)
     data, train, tune = (read_config(name) for name in ("data/site", "site", "finetune_site"))
     assert data.max_query_tokens + data.max_doc_tokens <= train.row_length == tune.row_length
@@ -146,7 +146,7 @@ def test_too_few_links_leave_an_untested_search(tmp_path, capsys, monkeypatch, s
         (encoder / "1_Pooling").mkdir()
         (encoder / "1_Pooling" / "config.json").write_text('{"pooling_mode_mean_tokens": true}')
     output.mkdir()
-    for name in ("report.html", "ranker"):  # of earlier pages
+    for name in ("report.html", "ranker"):  # from an earlier run
         (output / name).symlink_to("gone")
     command("site", *given, output=output)
     weights = {"BM25": 1.0} | ({"vectors": 2.0} if start == "embedder" else {})
@@ -186,7 +186,7 @@ PLACES = ["Köln", "Bonn", "Jena", "Gera", "Trier", "Mainz"]
     ],
 )  # fmt: skip
 def test_a_site_in_another_language(tmp_path, capfd, language, sentence, places, queries):
-    """A stem, and words inside a sentence without spaces, one of them of a single letter."""
+    """Queries: a stem, and words inside a sentence without spaces, one of a single letter."""
     (tmp_path / "pages").mkdir()
     for number, place in enumerate(places):
         text = f"<h1>{number}</h1><p>{sentence.format(place)}</p><p><a href='p0.html'>{places[0]}</a></p>"
@@ -213,7 +213,7 @@ def test_a_rate_is_measured_again_until_its_training_has_begun(pages):
     (pages / "x").mkdir()
     (pages / "x" / os.path.basename(run.steps(60, ("adp",))["harp"].place)).mkdir()
     assert run.begun(rate, pairs, ("adp",))
-    (pages / "rate.json").write_text('{"seconds_per_step": 12.0}')  # too slow for a training: of a busy machine
+    (pages / "rate.json").write_text('{"seconds_per_step": 12.0}')  # too slow to train: the machine was busy
     assert not run.begun(rate, pairs, ("adp",))
 
 
@@ -225,7 +225,7 @@ def test_steps_are_what_fits_and_what_there_is(tmp_path):
     tasks = ("adp", "qdm")
     assert steps_within(10, 2.0, str(tmp_path), tasks, 32) == 300
     assert steps_within(1000, 2.0, str(tmp_path), tasks, 32) == site.MAX_EPOCHS * 100
-    assert usable_tasks(str(tmp_path), tasks) == ("adp",)  # no held-out pairs of qdm
+    assert usable_tasks(str(tmp_path), tasks) == ("adp",)  # qdm has no held-out pairs
     assert usable_tasks(str(tmp_path), ("qdm",)) == ()
     with pytest.raises(InputError, match="--minutes=0.1: a step takes 2.00 s .*at least 20 are needed"):
         steps_within(0.1, 2.0, str(tmp_path), tasks, 32)

@@ -1,4 +1,4 @@
-"""The papers' tables from the first step to the last: a table of one neural ranker here, the transformers in `make real`."""
+"""The papers' tables end to end: one neural ranker here, the transformers in `make real`."""
 
 import json
 
@@ -22,7 +22,7 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def in_process(monkeypatch):
-    """All commands in this process, where each would import JAX for seconds."""
+    """Runs all commands in this process: in separate ones, each would import JAX for seconds."""
 
     def here(_children: Children, argv: list[str], **_options: object) -> tuple[int, int]:
         harp(argv[argv.index("harp_jax") + 1 :])
@@ -49,7 +49,7 @@ def test_table_2_of_a_neural_ranker(folder, in_process, capsys):
     found = rows(steps[-1].place)
     assert steps[-1].command.name == "table_bm25"
     assert {system for system, _ in found} == {"BM25", "ql", "length", "knrm", "chance"}
-    assert all(len(values) == 10 for values in found.values())  # of fold 0
+    assert all(len(values) == 10 for values in found.values())  # the queries of fold 0
     assert sum(found["BM25", "RR@10"]) / 10 > 0.9  # a query is three of the twelve words of its document
     printed = capsys.readouterr().out
     assert "against BM25" in printed and "chance (mean of 300)" in printed
@@ -68,7 +68,7 @@ def test_table_2_of_a_neural_ranker(folder, in_process, capsys):
     ],
 )
 def test_every_table_of_transformers(folder, options):
-    """Links, pairs, pre-training, fine-tuning and the table, with one layer and a few updates; only the wiring is tested."""
+    """Links, pairs, pre-training, fine-tuning and the table, with one layer and a few updates: tests only the wiring."""
     plan, last = ("figure4", "large") if "sizes=4,8" in options else ("tables", "table_bm25")
     corpus.write(folder / "corpus")
     lines = [line for path in sorted((folder / "corpus").glob("*.jsonl")) for line in path.read_text().splitlines()]

@@ -1,4 +1,4 @@
-"""The verdict on a ranker: what raises the mean is used, what lowers it is not, and no query chooses its own figure."""
+"""The verdict on a ranker: parts that raise the mean are used, others not, and queries never choose their own figure."""
 
 import json
 
@@ -19,7 +19,7 @@ FOLDS = {f"q{i}": str(i % 2) for i in range(QUERIES)}
 
 
 def run(signal: float, seed: str) -> dict[str, Ranking]:
-    """Noise, plus `signal` for the relevant document."""
+    """A run of random scores, plus `signal` for the relevant document."""
     found = {}
     for number in range(QUERIES):
         scores = generator(seed, number).normal(size=DEPTH)
@@ -51,7 +51,7 @@ def test_a_part_that_adds_nothing_is_not_used(signal):
 
 
 def test_each_part_has_to_improve_what_is_kept_before_it():
-    """Noise is left out; a part after one that was left out is added to the others."""
+    """Noise is left out; the part after it is still added to the others."""
     strong, good = run(3.0, "strong"), run(1.5, "good")
     found = decide(QRELS, FOLDS, {"BM25": FIRST_STAGE, "noise": run(0.0, "noise"), "strong": strong})
     assert found.rungs[1].verdict == BETTER and [*found.weights] == ["BM25", "strong"]
@@ -61,7 +61,7 @@ def test_each_part_has_to_improve_what_is_kept_before_it():
 
 
 def test_a_part_that_contains_the_first_takes_its_place():
-    """As BM25F does BM25's: the sum of both would count the same evidence twice."""
+    """For example BM25F and BM25: their sum would count the same evidence twice."""
     better, ranker = run(2.0, "fields"), run(2.0, "ranker")
     parts = {"BM25": FIRST_STAGE, "BM25F": better, "ranker": ranker}
     found = decide(QRELS, FOLDS, parts, instead="BM25F")
@@ -78,7 +78,7 @@ def test_a_part_that_contains_the_first_takes_its_place():
 
 
 def test_a_trusted_part_counts_double_and_is_kept_unless_it_is_worse():
-    """The sum to use, and its gain by halves, have twice its scores; a part that was left out does not come back."""
+    """The recommended sum and its gain by halves use twice its scores; a rejected part does not come back."""
     vectors = run(2.0, "vectors")
     parts = {"BM25": FIRST_STAGE, "vectors": vectors}
     equal, found = decide(QRELS, FOLDS, parts), decide(QRELS, FOLDS, parts, double="vectors")
@@ -86,7 +86,7 @@ def test_a_trusted_part_counts_double_and_is_kept_unless_it_is_worse():
     assert found.rungs == equal.rungs and "use BM25 + 2 × vectors (" in found.words()
     both = dict(ordered(weighted(pooled([FIRST_STAGE, vectors], "minmax"), (1, 2))))
     assert found.by_halves.inside == evaluate(QRELS, {"x": both}, "RR@10").mean["x"]["RR@10"] != equal.by_halves.inside
-    for signal, kept in ((-3.0, False), (0.5, True)):  # worse, and no difference shown
+    for signal, kept in ((-3.0, False), (0.5, True)):  # worse, and inconclusive
         weak = parts | {"vectors": run(signal, "noise")}
         assert decide(QRELS, FOLDS, weak).weights == {"BM25": 1.0}
         trusted = decide(QRELS, FOLDS, weak, double="vectors")
@@ -98,7 +98,7 @@ def test_a_trusted_part_counts_double_and_is_kept_unless_it_is_worse():
 
 @pytest.mark.real
 def test_parts_without_information_are_hardly_kept_and_never_better():
-    """Noise lowers a sum with equal weights: of 160 parts in 40 verdicts few are kept, and by halves the mean does not rise."""
+    """Noise lowers an equally weighted sum: few of 160 parts in 40 verdicts are kept, and the mean by halves does not rise."""
     found = []
     for draw in range(40):
         parts = {"BM25": FIRST_STAGE} | {f"{n}": run(0.0, f"null {draw} {n}") for n in range(4)}
@@ -115,7 +115,7 @@ def test_the_verdict_on_questions_about_a_few_pages_says_that_its_tests_are_too_
 
 
 def test_the_figure_by_halves_does_not_depend_on_parts_that_its_queries_chose():
-    """The ranker is right in fold 0 and wrong in fold 1: chosen on the other fold, each figure is the worse one."""
+    """The ranker is right in fold 0 and wrong in fold 1: choosing on the other fold always picks the worse system."""
     right, wrong = run(6.0, "right"), run(-6.0, "wrong")
     ranker = {qid: (right if FOLDS[qid] == "0" else wrong)[qid] for qid in right}
     found = decide(QRELS, FOLDS, {"BM25": FIRST_STAGE, "ranker": ranker})

@@ -1,4 +1,4 @@
-"""INT, TERM and KILL to long commands at moments of their run: a clear end, no process left; the next run completes the work."""
+"""INT, TERM and KILL during long commands: a clear end, no process left, and the next run completes the work."""
 
 import os
 import random
@@ -67,7 +67,7 @@ def start(name: str, data: Path, output: Path) -> subprocess.Popen:
 
 
 def content(output: Path) -> dict[str, bytes]:
-    """Name → bytes of the files of an output, except logs, which hold times."""
+    """Name → bytes of the output files, except logs, which contain times."""
     files = [output] if output.is_file() else [file for file in output.rglob("*") if file.is_file()]
     named = {str(file.relative_to(output.parent)): file for file in files}
     return {name: file.read_bytes() for name, file in named.items() if not re.search("metrics.jsonl|tfevents", name)}
@@ -85,10 +85,10 @@ def test_a_signal_ends_the_command_clearly_and_the_next_run_completes_it(name, d
     for how, moment in zip(ENDS, (0.5, 0.75, 0.9)):
         running = start(name, data, output)
         time.sleep(moment * duration)
-        # Ctrl-C reaches every process of a terminal, other signals one.
+        # Ctrl-C reaches every process of a terminal, other signals only one.
         os.killpg(running.pid, how) if how == signal.SIGINT else running.send_signal(how)
         _, said = running.communicate(timeout=120)
-        # Python drops what is raised in a callback of its garbage collector (JAX has one) and says so; the command goes on.
+        # Python reports and drops exceptions in garbage collector callbacks (JAX has one); the command then continues.
         ended = "Traceback" not in said or (running.returncode == 0 and "Exception ignored in" in said)
         assert running.returncode in (ENDS[how], -how, 0) and ended, (how, running.returncode, said)
         assert running.returncode != 130 or "interrupted" in said

@@ -1,4 +1,4 @@
-"""The generation job on a Spark cluster of two executors: the local engine's bytes, also after kills."""
+"""The generation job on a Spark cluster of two executors writes the local engine's bytes, also after kills."""
 
 import json
 import os
@@ -25,7 +25,7 @@ CLUSTER = ("--engine=spark", "--master=local-cluster[2,1,1024]")
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """The config, and what the local engine writes."""
+    """The config, and hashes of the local engine's output."""
     root = tmp_path_factory.mktemp("spark")
     folder = corpus.write(root / "corpus", files=4)
     tasks = ("rqp", "qdm", "rdp", "acm", "adp", "ict", "wlp", "prop", "mlm")
@@ -37,7 +37,7 @@ def made(tmp_path_factory):
 
 @pytest.fixture
 def beside(made) -> Path:
-    """A directory beside that of the local engine: the manifest names the vocabulary relative to the output."""
+    """A directory next to the local engine's, since the manifest has the vocabulary's path relative to the output."""
     return Path(tempfile.mkdtemp(dir=made[0].parent))
 
 
@@ -47,7 +47,7 @@ def written(directory: Path) -> dict[str, str]:
 
 
 def executors(pid: int) -> list[int]:
-    """The executors' processes below a job's."""
+    """The executor processes of a job."""
     below, found = [pid], []
     while below:
         lines = subprocess.run(["pgrep", "-P", str(below.pop())], capture_output=True, text=True).stdout.split()
@@ -71,7 +71,7 @@ def test_cluster_writes_the_local_engines_bytes(made, beside):
 
 @pytest.mark.parametrize("begun", ["pages", "requests of sentences.marks/all", "pairs.marks"])
 def test_an_executor_killed_mid_job_changes_nothing(made, beside, begun):
-    """In the joins of the link graph, in those of the pages' passages, in a map."""
+    """Kills in the joins of the link graph, in those of the pages' passages, and in a map."""
     config, expected = made
     process = start(config, beside, *CLUSTER)
     wait_for(beside / ".work" / begun, process, 0.3)
@@ -95,7 +95,7 @@ def test_a_job_killed_on_one_engine_is_finished_by_the_other(made, beside, first
 
 
 def test_web_pages_on_a_cluster(tmp_path):
-    """Their boilerplate is a join between two maps that no other format has."""
+    """Only web pages have a join between two maps, for boilerplate."""
     folder = corpus.write(tmp_path / "corpus", files=1)
     source = dict(format="html", paths=(write_site(folder / "site"),), redirects=(), base_url="https://x.org/")
     config = corpus.write_config(tmp_path / "config.py", folder, encoder="idf", workers=2, source=source)
@@ -124,12 +124,12 @@ def test_a_destination_that_most_links_lead_to_is_divided_among_tasks(tmp_path):
         for field in SCHEMAS[name]:
             fill = str if pa.types.is_string(field.type) else int
             columns.setdefault(field.name, [fill(i * 7919 % rows) for i in range(rows)])
-        # A hot share is divided by the tasks that wrote it.
+        # Spark splits a skewed partition by the tasks that wrote it.
         for part, first in enumerate(range(0, rows, rows // 16)):
             write(job, name, part, "test", 0, table(name, columns).slice(first, rows // 16))
     engine = SparkEngine(job, 2, "1GB")
     try:
-        # At this size Spark would send one side to all tasks, and find nothing large enough to divide.
+        # At this size, Spark would broadcast one side and find no partition large enough to split.
         for name, value in (
             ("spark.sql.autoBroadcastJoinThreshold", "-1"),
             ("spark.sql.adaptive.autoBroadcastJoinThreshold", "-1"),
@@ -139,7 +139,7 @@ def test_a_destination_that_most_links_lead_to_is_divided_among_tasks(tmp_path):
         ):
             engine.spark.conf.set(name, value)
         engine._views(["links", "pages", "aliases"])
-        # All columns are kept, as in the job: what is divided is decided by size.
+        # Keep all columns, as in the job: Spark splits by size.
         divided = engine.spark.sql(TARGETS_SQL)
         divided.write.parquet(str(tmp_path / "divided"))
         counts = [pq.read_metadata(file).num_rows for file in (tmp_path / "divided").glob("*.parquet")]

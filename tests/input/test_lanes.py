@@ -34,7 +34,7 @@ def assert_equal(a: dict, b: dict) -> None:
 
 
 def assert_same(expected, found) -> None:
-    """Batches and cursors, as far as `expected` goes."""
+    """Compares batches and cursors up to the end of `expected`."""
     for (batch, cursor), (other, other_cursor) in zip(expected, found):
         assert_equal(batch, other)
         assert cursor == other_cursor
@@ -97,7 +97,7 @@ def test_errors_of_a_process_are_raised_and_a_killed_one_is_one_line():
         next(iter(Batches(DamagedReader(), LAYOUT, range(2), SHARES, 32, 1, workers=2)))
     with contextlib.closing(iter(Batches(READER, LAYOUT, range(2), SHARES, 32, 1, workers=2))) as stream:
         next(stream)
-        ours = ["pgrep", "-P", str(os.getpid()), "-f", "harp_jax.input.workers"]  # other tests' children are not meant
+        ours = ["pgrep", "-P", str(os.getpid()), "-f", "harp_jax.input.workers"]  # not other tests' children
         os.kill(int(subprocess.run(ours, capture_output=True, text=True).stdout.split()[-1]), signal.SIGKILL)
         with pytest.raises(InputError, match="has ended"):
             collections.deque(stream, maxlen=0)

@@ -99,7 +99,7 @@ def test_mask_ids_of_many_long_rows_are_within_int32():
 
 
 def test_the_longer_text_is_truncated_as_by_longest_first_of_transformers():
-    """Against the truncation of `tokenizers`, which CrossEncoder uses, for all lengths around half of the row."""
+    """Against the truncation of `tokenizers`, which CrossEncoder uses, for all lengths around half a row."""
     reference = Tokenizer(models.WordLevel({"a": 0, "b": 1, "[UNK]": 2}, "[UNK]"))
     reference.pre_tokenizer = pre_tokenizers.Whitespace()
     for length in (11, 12):
@@ -134,7 +134,7 @@ def test_the_mean_number_of_pairs_is_the_configured_one(pairs, lanes, caplog):
     layout = packing.make_layout(config, tokenizer(), Reader(), {"qdm": 1.0}, 2, 2 * pairs)
     batches = sum(1 for at in range(0, 4000, 1000) for _ in plan(lengths(groups)[at : at + 1000], layout))
     found = lanes * len(groups) / batches
-    # A lane has whole rows: the mean is within half a row.
+    # A lane has whole rows, so the mean is off by up to half a row.
     half_a_row = 0.5 * lanes * layout.row_length / np.mean([sum(pair) for pair in lengths(groups)])
     assert abs(found - pairs) <= half_a_row + 0.03 * pairs and not caplog.text
     config.window = pairs // lanes // 2
@@ -145,7 +145,7 @@ def test_the_mean_number_of_pairs_is_the_configured_one(pairs, lanes, caplog):
 @pytest.mark.parametrize(
     "tokens, lengths",
     [
-        (300, [(64, 64)]),  # two groups are nearer to the target than three: no number of rows reaches 99 % of it
+        (300, [(64, 64)]),  # two groups are nearer to the target than three, so no number of rows reaches 99 % of it
         (100, [(64, 64), (64, 60)]),
         (50, [(40, 40)]),  # a group is more than a batch
         (600, [(50, 61), (33, 40), (64, 64), (12, 20)]),

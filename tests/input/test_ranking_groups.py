@@ -1,4 +1,4 @@
-"""Groups for fine-tuning: which documents are negatives, and that a draw depends on its key only."""
+"""Groups for fine-tuning: which documents are negatives, and that a draw depends only on its key."""
 
 import logging
 from collections import Counter
@@ -50,7 +50,7 @@ def test_units_and_what_is_left_out(files, caplog):
     lost = ("judged, not among the queries", "no relevant document", "no candidates", "document not found")
     assert found.report == dict.fromkeys(lost, 1) | {"not retrieved": 0}
     assert "1 queries are left out of training: no candidates" in caplog.text
-    # By default without the relevant documents that the first stage missed: D0 of q1, and q2.
+    # By default, relevant documents that the first stage missed are left out: D0 of q1, and q2.
     found = data(files)
     assert found.units == [("q1", "D1"), ("q5", "D5")] and found.report["not retrieved"] == 2
     assert "2 relevant documents are left out of training: not retrieved" in caplog.text
@@ -62,7 +62,7 @@ def test_units_and_what_is_left_out(files, caplog):
 
 @pytest.mark.parametrize("missed", [False, True])
 def test_how_the_first_stage_orders_the_training_pairs_is_logged(files, caplog, missed):
-    """Against counting over many epochs which of the drawn pairs the run ranks as the judgments do."""
+    """Against a count, over many epochs, of the drawn pairs that the run orders like the judgments."""
     with caplog.at_level(logging.INFO, logger="harp_jax"):
         found = data(files, missed_positives=missed, negatives=2)
     drawn = [(qid, names(found.unit(e, i))) for e in range(300) for i, (qid, _) in enumerate(found.units)]

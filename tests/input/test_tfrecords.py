@@ -66,7 +66,7 @@ def test_records_are_read_as_written(directory):
 
 
 def test_running_text_longer_than_a_row_is_read_in_pieces(tmp_path):
-    """It used to be truncated: of texts of 510 tokens rows of 128 read a quarter, and never the rest."""
+    """Truncation would lose most of it: rows of 128 would read only a quarter of a text of 510 tokens."""
     text = list(range(5, 405))
     write_job(str(tmp_path), {"mlm": [3]}, text=text)
     found = RecordReader((str(tmp_path),), ("mlm",), "train", 1, 128, "both", 0, TEMPLATE).read(0, "mlm", 0, 2)
@@ -130,7 +130,7 @@ def truncate_at_a_record(shard: Path) -> None:
 
 
 def take_the_other(shard: Path) -> None:
-    """The two shards hold equally many records."""
+    """Replaces a shard with one that has the same number of records."""
     shard.write_bytes(shard.with_name(shard.name.replace("00000-of", "00001-of")).read_bytes())
 
 

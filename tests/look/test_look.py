@@ -1,4 +1,4 @@
-"""The local page: rankings next to each other, labels, POST /v1/rerank, and clear refusals of bad requests."""
+"""The local page: rankings side by side, labels, POST /v1/rerank, and clear errors for bad requests."""
 
 import asyncio
 import json
@@ -43,7 +43,7 @@ def test_bm25_has_the_parameters_that_the_site_was_tested_with(place):
     _, shelf = place
     found = {hit["docid"]: hit["score"] for hit in shelf.search("red cat")["rankings"][0]["results"]}
     docids, scores = search(Bm25(shelf.collection, **TUNED), shelf.collection, "red cat", 10)
-    assert found == pytest.approx(dict(zip(docids, map(float, scores))), abs=1e-4)  # they are rounded
+    assert found == pytest.approx(dict(zip(docids, map(float, scores))), abs=1e-4)  # scores are rounded
     assert found != pytest.approx(dict(zip(*search(Bm25(shelf.collection), shelf.collection, "red cat", 10))), abs=1e-2)
 
 
@@ -76,7 +76,7 @@ def test_a_query_is_ranked_three_ways_with_what_explains_it(client, place):
 
 
 def test_a_title_leads_where_a_browser_can_open_it(place, tmp_path):
-    """An id or `url` that is a web address; ids of files and scripts are shown as text."""
+    """Links to an id or `url` that is a web address; ids of files and scripts are text."""
     web, file, script = "https://docs.example.org/cats.html#red", "file:///cats.html", "javascript:alert(1)"
     records = {
         web: {"title": "Cats"}, file: {"title": "Cats"}, script: {"title": ""},
@@ -101,7 +101,7 @@ def test_stopwords_are_not_marked(place):
 
 @pytest.fixture(scope="module")
 def windowed(tmp_path_factory):
-    """A site whose models read windows of ten tokens: vectors and two rankers, of which the sum has what `kept` says."""
+    """A site whose models (vectors and two rankers) read windows of ten tokens; `kept` sets the weights of the sum."""
     site = write_site(tmp_path_factory.mktemp("windowed") / "site")
     settings = replace(Settings.load(str(site)), windows=3, passages=2, max_length=10, encoder="ranker")
     text = " ".join(["two dogs ran after the blue cat and sat on the green mat"] * 3)
@@ -172,7 +172,7 @@ def test_the_page_is_whole_and_loads_nothing_from_elsewhere(client):
         assert "default-src 'none'" in answer.headers["content-security-policy"]
     page, script = client.get("/").text, client.get("/look.js").text
     assert "innerHTML" not in script
-    assert page.index('<details id="verdict" open') < page.index('id="rankings"')  # on top, not folded
+    assert page.index('<details id="verdict" open') < page.index('id="rankings"')  # on top, and open
     about = client.get("/about").json()
     assert about["queries"] == [*QUERIES] and about["verdict"].startswith("The sum is better")
 
@@ -225,7 +225,7 @@ def test_a_file_of_labels_keeps_its_other_lines(tmp_path):
     labels.set("red cat", "d3", None)
     assert path.read_text() == "# mine\nred cat\td1\nblue\td2\t0\nby hand\td4\t1\n" and len(labels) == 3
     labels.set("#tags", "d1", 1)
-    assert LabelFile(str(path)).of("#tags") == {"d1": 1}  # no comment
+    assert LabelFile(str(path)).of("#tags") == {"d1": 1}  # not a comment
     assert read_labels(str(path))[1]["l4"] == {"d1": 1} and read_labels(str(path))[0]["l4"] == "#tags"
     path.unlink()
     writing = [Process(target=_label_fifty, args=(str(path), name)) for name in ("one", "two")]
@@ -299,7 +299,7 @@ def test_a_model_that_scores_no_numbers_is_refused_when_it_is_loaded_and_never_a
 
 
 def test_lack_of_file_descriptors_keeps_the_index_of_the_documents(place, client):
-    """They are used up as by a thousand open connections; the next request after that is answered."""
+    """File descriptors run out, as with a thousand open connections; the next request after that is answered."""
     _, shelf = place
     for opened in (False, True):  # the index
         for docs in (shelf.docs, shelf.titles):
@@ -325,7 +325,7 @@ def test_a_client_with_an_unfinished_body_does_not_delay_the_end(place):
             with socket.create_connection(("127.0.0.1", port), timeout=300) as connection:
                 kind = "Content-Type: application/json\r\nContent-Length: 99"
                 connection.sendall(f"POST /v1/rerank HTTP/1.1\r\nHost: localhost\r\n{kind}\r\n\r\n{{".encode())
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/about", timeout=300).close()  # the head is read by now
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/about", timeout=300).close()  # it has read the head
                 process.send_signal(signal.SIGINT)
                 assert "Traceback" not in process.communicate(timeout=300)[1]
         finally:

@@ -54,7 +54,7 @@ def text(*key: object) -> str:
 
 
 class PairReader:
-    """Pairs of texts as the tokenizer reads them, a `packing.Reader`; the query is of the positive document's words."""
+    """A `packing.Reader` of tokenized text pairs; the query has words of the positive document."""
 
     def __init__(self, tokenizer: Tokenizer, length: int) -> None:
         self.tokenizer, self.length = tokenizer, length
@@ -80,7 +80,7 @@ MODELS = {
     "distilbert": ("distilbert", "bert"),
     "multilingual-e5-small": ("bert", "xlm-roberta"),
 }
-# Not every test is of every model: these have all parts. What is theirs alone of the last three is tested without a training, too.
+# Some tests use only models that cover all parts. What is specific to the last three is also tested without training.
 SLOW = [pytest.param(name, marks=pytest.mark.real) for name in ("roberta", "distilbert", "multilingual-e5-small")]
 of_two = pytest.mark.parametrize("model", ["modernbert", "xlm-roberta"], indirect=True, scope="module")
 with_pairs = pytest.mark.parametrize("model", ["modernbert", "xlm-roberta", "mmbert"], indirect=True, scope="module")
@@ -98,11 +98,11 @@ def architecture(model) -> str:
 
 @pytest.fixture(scope="module")
 def known(model, tmp_path_factory) -> str:
-    """A tokenizer as the model has one."""
+    """A trained tokenizer of the model's kind."""
     lines, kind = [*map(text, range(200))], MODELS[model][1]
-    if kind == "xlm-roberta":  # Unigram knows only the letters of its text, the generation job has others
+    if kind == "xlm-roberta":  # Unigram knows only letters of its training text; the generation job has others
         lines.append(" ".join(ascii_lowercase))
-    if kind == "bert":  # WordPiece knows letters within words apart from those that begin them
+    if kind == "bert":  # WordPiece has separate tokens for letters within words
         lines.append(ascii_lowercase)
     return save_trained(kind, str(tmp_path_factory.mktemp("tokenizer")), lines)
 
@@ -119,7 +119,7 @@ def small_config(architecture: str, tokenizer: str):
 
 @pytest.fixture(scope="module")
 def trained(architecture, known, tmp_path_factory):
-    """(workdir, export, rows of the log) of a pre-training."""
+    """(workdir, export, rows of the log) of a pre-training run."""
     folder = tmp_path_factory.mktemp("run")
     config = small_config(architecture, known)
     stage = pretrain_stage(config, with_data=False)
@@ -168,7 +168,7 @@ def test_dry_run_shards_and_counts(architecture, known):
 
 @of_two
 def test_what_others_load_scores_the_same(trained, tmp_path):
-    """As the class that servers know, strictly, in sentence-transformers, and in ONNX and OpenVINO; nearly so in int8."""
+    """Loaded strictly as the class that servers use, in sentence-transformers, ONNX and OpenVINO; nearly so in int8."""
     import transformers
     from sentence_transformers import CrossEncoder
 
@@ -195,7 +195,7 @@ def test_what_others_load_scores_the_same(trained, tmp_path):
 
 @of_two
 def test_trainings_from_the_export_keep_its_heads_and_resume(trained, tmp_path):
-    """Before its first update fine-tuning scores as the export; coarse-tuning predicts tokens as pre-training learned to."""
+    """Fine-tuning begins with the export's scores, coarse-tuning with its token predictions."""
     workdir, output = trained
     docs = [text("d", i) for i in range(12)]
     queries = [" ".join(each.split()[:3]) for each in docs]
@@ -257,7 +257,7 @@ def test_ids_and_templates_are_those_of_transformers(known, tmp_path):
 
 @pytest.fixture(scope="module")
 def pairs(trained, tmp_path_factory):
-    """A generation job whose terms the encoder weighs, and whose words its tokenizer splits: byte-level BPE or Unigram."""
+    """A generation job that uses the encoder for term weights, and its tokenizer: byte-level BPE or Unigram."""
     folder = corpus.write(tmp_path_factory.mktemp("pairs"))
     tasks = ("rqp", "qdm", "rdp", "acm", "adp", "mlm")
     fields = dict(
@@ -269,7 +269,7 @@ def pairs(trained, tmp_path_factory):
 
 @with_pairs
 def test_the_encoder_weighs_terms(trained, pairs):
-    """Weights of words: attention of one unpadded sentence at a time, summed over each word's tokens."""
+    """Against the attention in single unpadded sentences, summed over each word's tokens."""
     output, _, terms = pairs
     shape, params = load_encoder(trained[1])
     template = terms.tokenizer.template
@@ -294,7 +294,7 @@ def test_the_encoder_weighs_terms(trained, pairs):
 
 @with_pairs
 def test_pairs_are_of_whole_words(pairs):
-    """Queries spell words of their sources: no stopword is sampled, S2 has no word of the anchor, both are equally long."""
+    """Queries consist of whole words of the corpus, without stopwords; S2 has S1's length and no word of the anchor."""
     output, manifest, terms = pairs
     words = set(re.findall(r"\w+", " ".join(corpus.page(i)["text"].lower() for i in range(corpus.PAGES))))
     requests = {(row["task"], row["key"]): row for row in table(output, "requests")}
@@ -314,12 +314,12 @@ def test_pairs_are_of_whole_words(pairs):
     entry = manifest["tasks"]["rqp"]
     lengths = entry["mean_query_tokens"] + entry["mean_doc_tokens"]
     assert entry["mean_sequence_tokens"] == pytest.approx(lengths + terms.tokenizer.template.around_pair)
-    assert max(len(row["text"]) for row in records(output) if row["task"] == b"mlm") <= LONGEST - 2  # special tokens
+    assert max(len(row["text"]) for row in records(output) if row["task"] == b"mlm") <= LONGEST - 2  # 2 special tokens
 
 
 @pytest.mark.parametrize("model", ["modernbert"], indirect=True, scope="module")
 def test_a_word_is_the_same_at_the_start_of_a_query(pairs, tmp_path):
-    """Byte-level BPE has other ids for it there than after a space; the trivial predictors compare words."""
+    """Byte-level BPE has different ids there than after a space; the trivial predictors compare words."""
     terms = pairs[2]
     ids = lambda text: np.array(terms.tokenizer.encode(text))  # noqa: E731
     word = next(word for word in LINES if not set(ids(word)) & set(ids(f" {word}")))

@@ -32,14 +32,14 @@ def test_scores_hidden_states_and_gradients_are_those_of_torch(name, tmp_path):
 @pytest.mark.parametrize("sizes", SIZES, ids=["wide", "one layer"])
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_shapes_and_lengths(name, sizes, tmp_path):
-    """In float64 where that is exact: float32 rounds gradients of queries and keys at 1,000 tokens by up to 1.2e-5 (torch 4e-5)."""
+    """In float64 if exact: in float32, gradients of queries and keys at 1,000 tokens are off by up to 1.2e-5 (torch: 4e-5)."""
     dtype = "float64" if name in EXACT else "float32"
     check_parity(tmp_path, torch_model(name, KIND, sizes), (5, 127, 128, 129, 1000), (dtype,))
 
 
 @pytest.mark.parametrize("kind", ["bert", "distilbert", "roberta", "xlm-roberta"])
 def test_what_a_config_leaves_out_is_read_as_transformers_reads_it(kind):
-    """Or refused, as sizes are."""
+    """Or rejected, such as a missing size."""
     theirs, read = transformers.AutoConfig.for_model(kind).to_dict(), ENCODERS[kind].from_config
     for name in theirs:
         with contextlib.suppress(InputError):
@@ -49,14 +49,14 @@ def test_what_a_config_leaves_out_is_read_as_transformers_reads_it(kind):
 @pytest.mark.real
 @pytest.mark.parametrize("name", ["modernbert", "modernbert-mean"])
 def test_8192_tokens(name, tmp_path):
-    """A full layer and two local ones; one head, since 8,192² scores of a head take 256 MiB."""
+    """One full layer and two local ones, with one head, since a head's 8,192² scores take 256 MiB."""
     sizes = {"max_position_embeddings": 8192, "num_hidden_layers": 3, "num_attention_heads": 1}
     check_parity(tmp_path, torch_model(name, KIND, sizes), (129, 8192), ("float32",), stride=16)
 
 
 @pytest.mark.parametrize("name", ["bert", "distilbert", "roberta", "xlm-roberta", "modernbert"])
 def test_predictions_and_attention_are_those_of_torch(name, tmp_path):
-    """Attention rows weigh terms; of ModernBERT's five layers the last attends to a window, and the fourth's weigh them."""
+    """Attention rows are term weights. The last of ModernBERT's five layers is local, so they come from the fourth."""
     import torch
 
     dtype, tolerance = ("float32", 1e-5) if name == "modernbert" else ("float64", 1e-9)
@@ -90,9 +90,9 @@ def test_predictions_and_attention_are_those_of_torch(name, tmp_path):
 
 
 def test_local_attention_in_blocks_and_in_the_kernel_is_that_of_the_mask(monkeypatch):
-    """Values and gradients of rows whose length no block divides, and of Splash, interpreted; segments are packed.
+    """Values and gradients with packed segments, for lengths that blocks do not divide, and for Splash, interpreted.
 
-    Of 3 and 7 blocks: one backward kernel and two.
+    3 blocks use one backward kernel, 7 use two.
     """
     monkeypatch.setattr(attention, "INTERPRET", True)
     rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""Dropout, word embeddings, what a GPU recomputes: the fraction, independent elements, the same bits on every mesh, less memory."""
+"""Dropout (rate, independence, same bits on every mesh), word embeddings, and recomputation on GPUs (less memory)."""
 
 import re
 from dataclasses import replace
@@ -32,7 +32,7 @@ def test_words_are_uniform_and_independent_of_their_neighbours(impl):
     counts = np.bincount(words.ravel() >> 8, minlength=256)
     assert stats.chisquare(counts).pvalue > 1e-3
     kept = words >= 6554
-    # The four numbers of one call are a quarter of the last axis apart; neighbours are from different calls.
+    # The four numbers of one call are a quarter of the last axis apart; neighbours come from different calls.
     for shift in (1, 32, 64, 96):
         table = np.histogram2d(kept[..., :-shift].ravel(), kept[..., shift:].ravel(), 2)[0]
         assert stats.chi2_contingency(table).pvalue > 1e-3
@@ -85,7 +85,7 @@ def test_a_gpu_stores_less_and_computes_the_same(monkeypatch):
     ("biased", "dtype", "apart"), [(True, "float32", 1e-5), (False, "float32", 1e-5), (True, "bfloat16", 1e-2)]
 )
 def test_the_layer_norm_of_gpus_is_that_of_flax(biased, dtype, apart):
-    """Recomputed, as with remat."""
+    """In its recomputed form, as with remat."""
     rng = np.random.default_rng(0)
     x, slopes = (jnp.asarray(rng.normal(1, 3, (3, 7, 33)), dtype) for _ in range(2))
     norm = nn.LayerNorm(epsilon=1e-5, use_bias=biased, use_fast_variance=False, dtype=dtype)
@@ -127,7 +127,7 @@ def test_dropout_unless_deterministic():
 
 
 def test_attention_dropout_off_and_on():
-    """The code path with dropout of attention weights computes the same attention: a rate near 0 changes nothing."""
+    """The code path with dropout of attention weights, at a rate near 0, computes the same attention."""
     near, rngs = replace(CONFIG, dropout=0.0, attention_dropout=1e-9), {"dropout": jax.random.key(0)}
     found = Ranker(near).apply({"params": PARAMS}, BATCH, False, method="encode", rngs=rngs)
     expected = Ranker(CONFIG).apply({"params": PARAMS}, BATCH, method="encode")

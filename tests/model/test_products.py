@@ -11,7 +11,7 @@ from jax import lax
 
 from harp_jax.model.products import dot_general, fastest_dtype
 
-CASES = {  # dimensions of lhs, of rhs, number that is contracted
+CASES = {  # shape of lhs, shape of rhs, number of contracted dimensions
     "rows": ((6, 16), (16, 8), 1),
     "packed rows": ((3, 5, 16), (16, 8), 1),
     "to heads": ((3, 5, 16), (16, 2, 4), 1),
@@ -45,7 +45,7 @@ def test_product_and_gradients_are_those_of_float64_within_bfloat16(case):
 
 
 def test_the_compiled_gradient_multiplies_bfloat16_only():
-    """A float32 factor anywhere would take that product back to the slow path."""
+    """A product with any float32 factor would use the slow path."""
     layer = nn.Dense(8, dtype=jnp.bfloat16, dot_general=dot_general)
     params = layer.init(jax.random.key(0), jnp.zeros((2, 16)))
     loss = lambda params, x: (layer.apply(params, x) ** 2).sum()  # noqa: E731

@@ -152,7 +152,7 @@ def backward_steps(length: int, reach: int) -> int:
 
 
 def test_the_backward_pass_of_local_attention_is_linear_in_the_length():
-    """It visited all pairs of blocks: 256 instead of 96 at 8,192 tokens, and stored queries' gradients for every block of keys."""
+    """Not all pairs of blocks (256 at 8,192 tokens, instead of 96), nor gradients of queries for every block of keys."""
     assert [backward_steps(length, 64) for length in (512, 1024, 4096, 8192)] == [1, 4, 48, 96]
     assert [backward_steps(length, 0) for length in (4096, 8192)] == [64, 256]
 
@@ -175,7 +175,7 @@ def test_kernel_by_platform_dtype_and_length(dtype, drops, platform, length, exp
 
 @pytest.mark.parametrize("attention", ["cudnn", "splash"])
 def test_init_works_with_every_kernel(attention):
-    """`init` runs 8 tokens in float32, which the kernels do not support: they must not be used (training did not start)."""
+    """`init` runs 8 tokens in float32, which the kernels do not support, so it must not use them."""
     config = replace(CONFIG, attention=attention)
     found, expected = (init_params(each, jax.random.key(0)) for each in (config, CONFIG))
     jax.tree.map(np.testing.assert_array_equal, found, expected)

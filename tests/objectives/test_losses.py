@@ -21,7 +21,7 @@ def sigmoid(x: float) -> float:
     [
         (losses.hinge, lambda p, n: max(0.0, 1 - p + n), 1e-6),  # Eq. 6
         (losses.logistic, lambda p, n: -math.log(sigmoid(p - n)), 1e-5),  # RankNet's cross-entropy
-        # The softmax, then the hinge, of HARP's authors.
+        # The softmax followed by the hinge, as in the code of HARP's authors.
         (losses.softmax_margin, lambda p, n: max(0.0, 1 - sigmoid(p - n) + sigmoid(n - p)), 1e-5),
         # Eq. 18 with its minus sign; the second score's sign is the label.
         (
@@ -57,7 +57,7 @@ def test_distillation_equals_loops_over_those_present_and_ignores_empty_groups(n
     found, gradient = jax.value_and_grad(loss)(scores, teacher)
     assert float(found) == pytest.approx(np.mean(expected), rel=1e-4)
     assert np.isfinite(gradient).all() and not np.asarray(gradient)[~present].any()
-    assert float(loss(teacher + 3, teacher)) == pytest.approx(0, abs=1e-6)  # the order and the margins alone matter
+    assert float(loss(teacher + 3, teacher)) == pytest.approx(0, abs=1e-6)  # only differences matter
 
 
 def test_vocabulary_cross_entropy_has_the_values_and_gradients_of_its_logits():
@@ -83,7 +83,7 @@ def test_vocabulary_cross_entropy_has_the_values_and_gradients_of_its_logits():
 
 
 def test_vocabulary_cross_entropy_in_bfloat16_stays_close():
-    """Compiled: XLA folded the transpose of one product into it, and had no such product on CPUs."""
+    """Compiled, because XLA may fold a transpose into a product that CPUs do not support."""
     rng = np.random.default_rng(4)
     arrays = [rng.normal(size=shape).astype(np.float32) for shape in ((2, 5, 64), (97, 64), (97,))]
     targets = rng.integers(0, 97, (2, 5))

@@ -1,4 +1,4 @@
-"""Dynamic masking against its definition: rates by chi-square, shared texts masked alike, no dependence on layout."""
+"""Dynamic masking against its definition: rates (chi-square), same mask for shared texts, independence of layout."""
 
 import jax
 import jax.numpy as jnp
@@ -55,7 +55,7 @@ def test_random_replacements_and_bits_are_uniform():
     tokens, _, out = masked(rate=0.5)
     new = out["tokens"][(out["tokens"] != tokens) & (out["tokens"] != MASK)]
     assert stats.chisquare(np.bincount(new // 100, minlength=10)).pvalue > 0.001
-    for word in token_bits(KEY, jnp.arange(100_000), 0):  # of consecutive ids
+    for word in token_bits(KEY, jnp.arange(100_000), 0):  # for consecutive ids
         assert stats.chisquare(np.bincount(np.asarray(word) >> 27, minlength=32)).pvalue > 0.001
 
 
@@ -68,21 +68,21 @@ def test_the_same_text_is_masked_alike_at_any_position():
 
 def test_wordpieces_of_a_word_are_masked_together():
     tokens, ids = tokens_and_ids()
-    tokens = jnp.where(ids < 0, 1, tokens)  # specials begin and continue no word
+    tokens = jnp.where(ids < 0, 1, tokens)  # special tokens neither begin nor continue a word
     continues = np.arange(VOCAB) % 3 == 0
     named = np.asarray(word_ids(tokens, ids, jnp.asarray(continues)))
     for row in range(4):
         expected, word = [], -1
         for token, own in zip(np.asarray(tokens)[row].tolist(), np.asarray(ids)[row].tolist()):
             word = word if continues[token] else own
-            expected.append(word if word >= 0 else own)  # pieces whose word begins in no text stand alone
+            expected.append(word if word >= 0 else own)  # pieces without a beginning of a word are words
         assert named[row].tolist() == expected
     out = mask_tokens(KEY, {"tokens": tokens}, jnp.asarray(named), 0.15, slots(512, 0.15), MASK, VOCAB)
     positions, weights = np.asarray(out[POSITIONS]), np.asarray(out[WEIGHTS])
     whole = split = 0
     for row in range(len(positions)):
         chosen = set(positions[row][weights[row] > 0].tolist())
-        if len(chosen) < slots(512, 0.15):  # a full row leaves the rest of its last word
+        if len(chosen) < slots(512, 0.15):  # a row without free slots may split its last word
             for name in set(named[row][list(chosen)].tolist()):
                 pieces = set(np.flatnonzero(named[row] == name).tolist())
                 whole, split = whole + (pieces <= chosen), split + (not pieces <= chosen)

@@ -1,4 +1,4 @@
-"""Losses of a packed batch against a slow loop over its pairs; gradients, loss spikes, FLOPs and meshes of the step."""
+"""Losses of a packed batch against a slow loop over pairs; gradients, loss spikes, FLOPs and meshes."""
 
 import dataclasses
 
@@ -72,7 +72,7 @@ def test_packed_pair_losses_equal_a_loop_over_single_sequences(setting):
 
 @pytest.mark.parametrize("name", ["hinge", "logistic", "lce", "kl", "lce_kl"])
 def test_losses_of_several_negatives_equal_a_loop_and_have_gradients(setting, name):
-    """Groups of one, two and three negatives, and places without a group, as batches have them."""
+    """Groups of one, two and three negatives, and empty places, as in batches."""
     config, stage, params = setting
     objective = dataclasses.replace(stage.objective(stage.shape), pair_loss=name)
     layout = dataclasses.replace(stage.layout, group_size=4, rows=6, teacher="kl" in name)
@@ -140,7 +140,7 @@ def test_four_microbatches_give_the_gradients_of_one_batch(setting):
 def test_a_loss_spike_changes_nothing_but_the_count(setting):
     config, stage, params = setting
     optimizer = make_optimizer(config, 10)
-    larger = {**params, "score": jax.tree.map(lambda x: 1000 * x, params["score"])}  # a loss below 1 is no spike
+    larger = {**params, "score": jax.tree.map(lambda x: 1000 * x, params["score"])}  # a loss below 1 is not a spike
     state = jax.jit(lambda p: initial(p, optimizer))(larger)
     batch = batch_of(config, stage)
     step = jax.jit(make_step(stage.objective(stage.shape), optimizer, 0, "threefry", False, spike=8.0))
@@ -207,10 +207,10 @@ def test_a_mesh_over_all_devices_takes_those_that_share_the_lanes(lanes, fsdp, d
 
 
 def test_an_accuracy_within_two_standard_errors_of_a_trivial_predictor_is_named():
-    assert best_predictor({"overlap": 0.6, "length": 0.2}) == ("length", 0.8)  # the reverse of what is mostly wrong
+    assert best_predictor({"overlap": 0.6, "length": 0.2}) == ("length", 0.8)  # reversed if mostly wrong
     assert best_predictor({"overlap": 0.71, "length": 0.5}) == ("overlap", 0.71)
     trivial = {"qdm": ("in_links", 0.6)}
-    # The standard error at .6 of 600 pairs is .02.
+    # The standard error of .6 over 600 pairs is .02.
     for accuracy, pairs, named in ((0.65, 600.0, 0), (0.63, 600.0, 1), (0.4, 600.0, 1), (0.5, 0.0, 0)):
         assert len(not_beaten({"qdm_accuracy": accuracy, "qdm_pairs": pairs}, trivial)) == named
     (sentence,) = not_beaten({"qdm_accuracy": 0.63, "qdm_pairs": 600.0}, trivial)

@@ -1,4 +1,4 @@
-"""The re-ranker in PyTerrier: the real package where it is installed, its calls where it is not."""
+"""The re-ranker in PyTerrier: with the real package if installed, else with a stand-in for its calls."""
 
 import sys
 import types
@@ -30,7 +30,7 @@ RESULTS = pandas.DataFrame(ROWS, columns=["qid", "query", "docno", "text", "scor
 
 
 def add_ranks(frame):
-    """What pt.model.add_ranks does: rank 0 for the best score of each query, in order."""
+    """Like pt.model.add_ranks: rank 0 is the best score of each query."""
     rank = frame.groupby("qid")["score"].rank(ascending=False, method="first").astype(int) - 1
     return frame.assign(rank=rank).sort_values(["qid", "rank"])
 

@@ -1,4 +1,4 @@
-"""The weighted sum that `harp site` recommends: the union of the first stages' candidates, every part scoring all of them."""
+"""The weighted sum that `harp site` recommends: every part scores the union of the first stages' candidates."""
 
 import dataclasses
 import json
@@ -56,14 +56,14 @@ def test_damaged_settings_are_named(tmp_path):
 
 def test_every_part_scores_the_candidates_of_all_first_stages(site):
     docids, parts, _ = found = CombinedSearch(str(site)).scores("the dog")
-    assert {"d1", "d2"} <= {*docids} and len(docids) > 2  # BM25 knows "dog" in two documents; the vectors know more
+    assert {"d1", "d2"} <= {*docids} and len(docids) > 2  # BM25 finds "dog" in two documents; vectors find more
     texts = [("the dog", " ".join(DOCS[docid]).strip()) for docid in docids]
     for part, cosine in (("vectors", True), ("ranker", False)):
         expected = predict(load_scorer(str(site / "ranker"), cosine=cosine), texts)
-        np.testing.assert_allclose(parts[part], expected, atol=1e-3 if cosine else 1e-5)  # 16 bits are stored
+        np.testing.assert_allclose(parts[part], expected, atol=1e-3 if cosine else 1e-5)  # stored in 16 bits
     np.testing.assert_allclose(parts["in-links"], np.log1p([{"d1": 4, "d2": 2}.get(docid, 0) for docid in docids]))
     anchored, text = (dict(zip(docids, parts[part])) for part in ("anchor texts (BM25F)", "BM25"))
-    assert anchored["d2"] > text["d2"] > 0  # "the dog" is what another page calls it
+    assert anchored["d2"] > text["d2"] > 0  # another page's anchor text for it is "the dog"
     assert all((score > 0) == ("dog" in " ".join(DOCS[docid]).lower()) for docid, score in text.items())
     scaled = [weight * (x - x.min()) / (np.ptp(x) or 1) for weight, x in zip(WEIGHTS.values(), parts.values())]
     np.testing.assert_allclose(found.total(WEIGHTS), np.sum(scaled, 0))
@@ -86,7 +86,7 @@ def test_the_passage_that_a_ranker_scored_best_is_named(site):
 
 
 def test_the_passage_whose_vector_is_nearest_is_named(site, tmp_path):
-    """The prompt of an encoder is no text of the document."""
+    """The encoder's prompt is not part of the passage."""
     shutil.copytree(site, tmp_path / "site")
     rows = [{"id": f"e{n}", "text": " ".join(RNG.choice(WHOLE, size))} for n, size in enumerate((70, 50, 90, 5))]
     (tmp_path / "site" / "survey" / "docs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -107,7 +107,7 @@ def test_the_passage_whose_vector_is_nearest_is_named(site, tmp_path):
     scorer = BiEncoderScorer.load(encoder)
     alone = predict(scorer, [(query, text) for text in read.values()])
     expected = [parts["vectors"][docids.index(docid)] for docid in read]
-    np.testing.assert_allclose(alone, expected, atol=2e-3)  # 16 bits are stored
+    np.testing.assert_allclose(alone, expected, atol=2e-3)  # stored in 16 bits
 
 
 def test_what_is_barred_is_no_candidate_and_a_query_of_unknown_words_has_vectors(site):
@@ -115,7 +115,7 @@ def test_what_is_barred_is_no_candidate_and_a_query_of_unknown_words_has_vectors
     assert "d2" not in combined.scores("the dog", {"d2"}).docids
     assert len(combined.scores("of unknownword").docids) == 2
     assert CombinedSearch(str(site), ["BM25"]).scores("unknownword").docids == []
-    # "pet" is in an anchor text only: BM25F finds candidates where it has no weight, too.
+    # "pet" is only in an anchor text: BM25F finds candidates even if its weight is 0.
     assert "d1" in CombinedSearch(str(site), ["BM25"]).scores("pet").docids
 
 

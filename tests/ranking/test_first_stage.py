@@ -30,7 +30,7 @@ ANCHORS = {"D1": "wing theory lift", "D3": "drag drag", "D4": "heat"}
 
 
 def slow_bm25f(query: str, k1: float, b: float, anchor_weight: float, anchor_b: float) -> dict[str, float]:
-    """The weighted sum of normalised frequencies in text and anchors, then BM25's saturation; an empty text has one word."""
+    """Weighted sum of normalised frequencies in text and anchors, then BM25's saturation; an empty text counts as one word."""
     fields = [{d: re.findall(r"\w\w+", t) or [""] for d, t in DOCS.items()}]
     fields.append({d: ANCHORS.get(d, "").split() for d in DOCS})
     scores = dict.fromkeys(DOCS, 0.0)
@@ -63,7 +63,7 @@ def collection():
 
 
 def test_bm25_ranks_as_bm25s_does():
-    """On 400 documents with Zipf's words, some of them empty; a query may repeat words."""
+    """On 400 documents of Zipf-distributed words, some of them empty; queries may repeat words."""
     import bm25s
 
     rng = np.random.default_rng(0)
@@ -123,7 +123,7 @@ def test_query_likelihood_is_its_formula(collection, mu):
     ],
 )  # fmt: skip
 def test_a_word_is_found_in_its_language(language, text, found, absent):
-    """Inside a sentence without spaces, with its vowel signs, as a stem; stopwords are not words."""
+    """Inside a sentence without spaces, with vowel signs, or by its stem; stopwords do not count."""
     documents = Collection([("other", "0815 4711"), ("text", text)], language)
     for query in found + absent:
         assert search(Bm25(documents), documents, query, 10)[0] == (["text"] if query in found else []), query
@@ -131,7 +131,7 @@ def test_a_word_is_found_in_its_language(language, text, found, absent):
 
 @pytest.mark.parametrize("name", ["bm25", "bm25f", "ql"])
 def test_a_letter_alone_counts_as_one_word(name):
-    """It scores as a stem would that occurs wherever a pair with the letter does."""
+    """It scores like a stem that occurs wherever a bigram with the letter does."""
     texts = {"a": "木は木と木の", "b": "大木や木々", "c": "林の中の家、犬と猫", "d": "海と山"}
     documents = Collection(texts.items(), "ja", {"c": "木"})
     model = make(name, documents, {})
@@ -259,7 +259,7 @@ def test_bad_anchor_files_are_named(files):
 
 @pytest.fixture
 def judged(files):
-    """In fold a documents that repeat the word are relevant, in fold b short ones: each side wants another b."""
+    """Relevant in fold a: documents that repeat the word; in fold b: short ones. The folds need different b."""
     rows = [f"L{i}\t\t\tword word word {'filler ' * 12}\nS{i}\t\t\tword thing\n" for i in range(3)]
     (files / "docs.tsv").write_text("".join(rows) + f"N\t\t\t{'other ' * 100}\n")
     (files / "queries.tsv").write_text("".join(f"{f}{i}\tword\n" for f in "ab" for i in range(2)))
@@ -303,11 +303,11 @@ def test_a_fold_is_never_scored_by_what_it_chose(judged, monkeypatch, model, axe
 
 
 def test_a_grid_grows_until_its_best_value_is_not_the_last_tried(judged, monkeypatch, capsys):
-    """WikiPassageQA's BM25 rose from .31 to .42 RR@10 beyond a grid that ended at k1 = 2."""
+    """WikiPassageQA's BM25 rises from .31 to .42 RR@10 beyond a grid that ends at k1 = 2."""
     monkeypatch.setitem(GRIDS, "bm25", {"k1": (0.9, 1.2), "b": (0.6, 0.75)})
     (judged / "docs.tsv").write_text((judged / "docs.tsv").read_text().replace("filler " * 12, "filler " * 100))
     (judged / "a.tsv").write_text("a0\tword\na1\tword\n")  # long documents are relevant: a small b is needed
-    short = tune(judged, queries=judged / "a.tsv", b="0.6,0.75")  # given values are kept, and the edge is said
+    short = tune(judged, queries=judged / "a.tsv", b="0.6,0.75")  # given values do not grow; a note says so
     assert short["parameters"]["b"] == 0.6 and {point["b"] for point in short["grid"]} == {0.6, 0.75}
     assert "widen --b" in capsys.readouterr().err
     found = tune(judged, queries=judged / "a.tsv")
@@ -334,10 +334,10 @@ def test_tuning_refuses_what_it_cannot_use(judged):
 
 @pytest.mark.real
 def test_cranfield(tmp_path):
-    """AP hangs on what is done with the document that each question came from (k1 1.2, b 0.75: .31, .36, .42).
+    """AP depends on how the document that each question came from is treated (k1 1.2, b 0.75: .31, .36, .42).
 
-    Taken out of the candidates it neither helps nor hurts; that is how figures on Cranfield are reported here. Short abstracts
-    want little smoothing of the query likelihood.
+    Removed from the candidates, it neither helps nor hurts; our figures on Cranfield are reported that way. Short abstracts need
+    little smoothing of the query likelihood.
     """
     docs = Documents.open(shared("cranfield", "docs.tsv"), ("title", "body"), str(tmp_path))
     assert len(docs) == 1400 and docs["D471"] == docs["D995"] == ""

@@ -1,4 +1,4 @@
-"""Ensembles of runs and priors: against slow versions, and that no fold ever fits its own weights."""
+"""Ensembles of runs and priors against slow versions; no fold fits its own weights."""
 
 import json
 
@@ -21,12 +21,12 @@ def scores(rankings) -> dict[str, dict[str, float]]:
 
 def test_mean_of_normalised_scores():
     found = scores(weighted(pooled([FIRST, SECOND], "minmax"), [0.5, 0.5]))
-    # a: (1 + .5)/2, b: (.5 + 0)/2 (missing: the lowest), c: 0, d: (0 + 1)/2
+    # a: (1 + .5)/2, b: (.5 + 0)/2 (missing counts as the lowest), c: 0, d: (0 + 1)/2
     assert found["q1"] == pytest.approx({"a": 0.75, "b": 0.25, "c": 0.0, "d": 0.5})
     assert found["q2"] == {"x": 0.5} and found["q3"] == {"z": 0.5, "y": 0.0}
     assert normalised(np.array([2.0, 2.0]), "minmax").tolist() == [1, 1]
     assert normalised(np.array([2.0, 3.0]), "none").tolist() == [2, 3]
-    for tied in (0.0, 0.3, -7.0):  # as a run is written, in which no two scores are equal
+    for tied in (0.0, 0.3, -7.0):  # in written runs no two scores are equal
         run = dict(ordered([("q", list("abcde"), np.full(5, tied))]))
         assert pooled([run], "minmax")["q"][1].tolist() == [[1] * 5]
 
@@ -69,7 +69,7 @@ def fused(files, *options):
 def test_weights_of_a_fold_come_from_the_others(files, capsys):
     given = ["--method=weights", f"--qrels={files / 'qrels'}", "--measure=RR@10"]
     best = fused(files, *given, f"--folds={files / 'folds'}")
-    # Fold a gets what is best for b, the second run, which ranks a's documents the wrong way; and the other way round.
+    # Fold a uses the run that is best for b, the second, which ranks a's documents wrongly; and vice versa.
     assert best == {f"{fold}{i}": "y" for fold in "ab" for i in range(6)}
     said = capsys.readouterr().err
     assert "fold a: weights 1, 2" in said or ("fold a: weights 1, 3" in said and "fold b: weights 1, 0" in said)
@@ -129,7 +129,7 @@ def test_priors_are_counts_of_anchors_and_of_words(files, feature, option, text)
 
 
 def test_a_run_with_ties_is_no_better_than_itself(tmp_path, monkeypatch):
-    """Sums break ties as evaluation does; by the order of the file, relevant documents first, the sum seemed perfect."""
+    """Sums break ties as evaluation does. Ties in file order, which has relevant documents first, would look perfect."""
     qrels = {f"q{n}": {f"d{n}a": 1} for n in range(40)}
     lines = [f"q{n} Q0 d{n}{c} 1 7.5 t\n" for n in range(40) for c in "abcdef"]
     (tmp_path / "tie.trec").write_text("".join(lines))

@@ -1,4 +1,4 @@
-"""Re-ranking: the same scores as sentence-transformers for all batch sizes, and one-line errors for bad runs."""
+"""Re-ranking: the scores of sentence-transformers for all batch sizes, and one-line errors for bad runs."""
 
 import json
 import os
@@ -141,7 +141,7 @@ def test_the_default_length_is_the_recorded_one(model, tmp_path, recorded, expec
 
 
 def test_a_killed_run_resumes_and_ends_with_the_same_bytes(files, model, monkeypatch, capsys):
-    monkeypatch.setattr(ranking_rerank, "pairs_at_once", lambda: 12)  # a query a chunk
+    monkeypatch.setattr(ranking_rerank, "pairs_at_once", lambda: 12)  # one query per chunk
     whole = reranked(files, model, max_length=16)
     truncated = capsys.readouterr().err.split("only the beginning")[1]
     scored, real = [], ranking_rerank.rerank_chunk
@@ -169,7 +169,7 @@ def test_a_killed_run_resumes_and_ends_with_the_same_bytes(files, model, monkeyp
 
 
 def test_parts_of_other_inputs_or_without_a_key_are_not_used(files, model, monkeypatch):
-    """A kill may take the key."""
+    """A kill may leave parts without a key."""
     monkeypatch.setattr(ranking_rerank, "pairs_at_once", lambda: 12)
     expected, parts = reranked(files, model, k=3), files / "out.trec.parts"
     for left in ("", "key.tmp.77", "000000.trec 000001.trec.tmp.77", "key 000000.trec"):
@@ -198,7 +198,7 @@ def test_a_change_inside_a_folder_of_documents_is_noticed(files, model):
     before, stat = named(), os.stat(path)
     assert named() == before
     path.write_text(path.read_text().replace("D1", "E1"))
-    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))  # of equal size and time
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))  # same size and time
     assert named() != before
 
 
@@ -211,7 +211,7 @@ def test_windows_overlap_by_half_and_leave_no_token_unread(room):
         found = Windows(99).of(np.arange(tokens), room)
         assert all(len(window) for window in found)
         assert sorted({int(i) for window in found for i in window}) == list(range(tokens))
-        read = np.arange(tokens)[: Windows(3).reach(room)]  # what a scorer encodes of the document
+        read = np.arange(tokens)[: Windows(3).reach(room)]  # the part of the document that a scorer encodes
         assert [*map(list, Windows(3).of(read, room))] == [*map(list, Windows(3).of(np.arange(tokens), room))]
     with pytest.raises(InputError, match="windows=0"):
         Windows(0)
@@ -237,7 +237,7 @@ def test_maxp_is_the_best_window(model):
 
 
 def test_maxp_reads_as_much_beside_a_long_query_as_the_first_tokens_do(model):
-    """A query that fills the row left windows of one token; `packing.fit` leaves half of the row to the document."""
+    """Even if the query fills the row, `packing.fit` leaves half of it to the document."""
     scorer = CrossEncoderScorer.load(model, max_length=40)
     (query,) = scorer.encode_queries([prose(100)])
     (document,) = scorer.encode_documents([prose(200)], 10**6)
@@ -299,7 +299,7 @@ def test_rank_and_predict_are_those_of_cross_encoder(model):
     pairs = [(query, document) for query in QUERIES.values() for document in documents[:3]]
     np.testing.assert_allclose(ours.predict(pairs), theirs.predict(pairs), atol=1e-4)
     assert ours.predict([]).shape == (0,)
-    # Queries of more than half of the 40 tokens, and documents that are longer, shorter and as long.
+    # Queries shorter and longer than half of the 40 tokens, with documents that are longer, shorter and equal.
     long = [(prose(query), prose(document)) for query in (5, 18, 19, 20, 36, 60) for document in (3, 18, 19, 40, 90)]
     np.testing.assert_allclose(ours.predict(long), theirs.predict(long), atol=1e-4)
 
@@ -308,7 +308,7 @@ def test_rank_and_predict_are_those_of_cross_encoder(model):
 @pytest.mark.parametrize("shape", [CONFIG, ModernBertShape(48, 2, 32, 4, 64, 40, window=4)], ids=["bert", "modernbert"])
 @pytest.mark.parametrize("scorer", [CrossEncoderScorer, BiEncoderScorer])
 def test_float32_is_not_tf32(scorer, shape, dtype):
-    """Scores that are compared are of float32 products on every device, if float32 was asked for."""
+    """With dtype float32, products are in full float32 on every device."""
     config = shape.computing_in(dtype)
     found = scorer(config, random_params(config), small_tokenizer(config.vocab_size))
     tokens, ends = jnp.ones((2, 8), jnp.int32), jnp.full(2, 8)

@@ -1,4 +1,4 @@
-"""Re-ranking by OpenVINO and ONNX Runtime: the scores of JAX, from the export's files or converted once."""
+"""Re-ranking with OpenVINO and ONNX Runtime: JAX's scores, from files in the export or converted once."""
 
 import os
 from dataclasses import replace
@@ -30,7 +30,7 @@ PARAMS = {name: tree for name, tree in random_params(CONFIG).items() if name in 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    """An export without converted files, whose marks are put before query and document."""
+    """An export without converted files, with marks before query and document."""
     directory = str(tmp_path_factory.mktemp("runtimes") / "model")
     tokenizer = replace(small_tokenizer(), max_length=30)
     marks = Marks(tokenizer.vocab["[unused0]"], tokenizer.vocab["[unused1]"])
@@ -67,7 +67,7 @@ def test_the_file_of_the_export_is_used_and_bfloat16_is_near(tmp_path, cache):
     near = Reranker.from_pretrained(str(tmp_path / "m"), "bfloat16", backend="auto")
     assert isinstance(near.scorer, RuntimeScorer) and not cache.exists()
     np.testing.assert_allclose(near.predict(PAIRS), ours, rtol=0, atol=0.05 * np.ptp(ours))
-    # Weights that somebody changed on purpose (they removed the digests) are not scored with the file of the old ones.
+    # If somebody changed the weights on purpose (and removed the digests), the old converted file is not used.
     other = {**PARAMS, "score": {name: -leaf for name, leaf in PARAMS["score"].items()}}
     save_hf(str(tmp_path / "other"), CONFIG, other, small_tokenizer(), "")
     os.replace(tmp_path / "other" / "model.safetensors", tmp_path / "m" / "model.safetensors")
@@ -89,7 +89,7 @@ def test_a_changed_model_is_named_or_converted_again(model, cache, tmp_path, bac
         with pytest.raises(InputError, match=f"{name} was changed since it was written"):
             load_scorer(place, backend=backend)
         path.write_bytes(whole)
-    # A file that SHA256SUMS does not list may be of other weights: the weights are converted.
+    # A file that SHA256SUMS does not list may have other weights, so the weights are converted.
     save_hf(str(tmp_path / "bare"), CONFIG, PARAMS, small_tokenizer(), "")
     (tmp_path / "bare" / backend).mkdir()
     (tmp_path / "bare" / FILES[backend, False]).write_bytes(b"of another model")
@@ -112,7 +112,7 @@ def test_auto_takes_the_fastest_that_can_compute_the_model(tmp_path, monkeypatch
     monkeypatch.setattr(runtimes, "_installed", there.__contains__)
     choose = lambda dtype="float32": chosen_backend("auto", dtype, str(tmp_path))  # noqa: E731
     there.update({"onnxruntime", "openvino"})
-    assert choose() == "jax"  # nothing converts the model
+    assert choose() == "jax"  # auto does not convert the model
     (tmp_path / "onnx").mkdir()
     (tmp_path / FILES["onnx", False]).touch()
     assert (choose(), choose("bfloat16")) == ("onnx", "jax")

@@ -1,4 +1,4 @@
-"""Cosines of an encoder's mean-pooled vectors, and the nearest documents by them, compared with torch and a slow search."""
+"""Cosines of mean-pooled vectors and nearest documents, against torch and a slow search."""
 
 import json
 import os
@@ -34,7 +34,7 @@ def encoder(tmp_path_factory):
 
 
 @pytest.fixture
-def files(tmp_path, monkeypatch):  # an own cache: its folders are counted
+def files(tmp_path, monkeypatch):  # a separate cache, whose folders are counted
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(vectors, "PART", 3)
     (tmp_path / "docs.tsv").write_text("".join(f"{d}\t\t\t{text}\n" for d, text in DOCS.items()))
@@ -50,7 +50,7 @@ def searched(files, encoder, *flags):
 
 
 def torch_vectors(encoder):
-    """A function from tokens to the mean of torch's hidden states, and one to the cosine of two such vectors."""
+    """Two functions: tokens → mean of torch's hidden states, and two such vectors → cosine."""
     import torch
     import transformers
 
@@ -64,7 +64,7 @@ def torch_vectors(encoder):
 
 
 def slow(encoder) -> dict[str, dict[str, float]]:
-    """qid → docid → the best cosine of its first four windows of 22 tokens that overlap by half, by torch."""
+    """qid → docid → torch's best cosine over the document's first four windows of 22 tokens that overlap by half."""
     vector, cosine = torch_vectors(encoder)
 
     def windows(tokens):
@@ -114,7 +114,7 @@ def test_the_nearest_documents_are_those_of_a_slow_search(files, encoder):
         ranking = found[qid]
         assert len(ranking.docids) == 4
         best, own = sorted(allowed.values(), reverse=True)[:4], [allowed[d] for d in ranking.docids]
-        np.testing.assert_allclose(sorted(ranking.scores, reverse=True), best, atol=1e-3)  # 16 bits are stored
+        np.testing.assert_allclose(sorted(ranking.scores, reverse=True), best, atol=1e-3)  # stored in 16 bits
         np.testing.assert_allclose(own, ranking.scores, atol=1e-3)
 
 
@@ -140,11 +140,11 @@ def test_vectors_are_computed_once_and_a_killed_command_goes_on(files, encoder, 
     (files / "same").symlink_to(files)
     assert searched(files / "same", encoder) == first and len(seen) == 1  # another spelling of the path
     searched(files, encoder, "--passages=1")
-    assert len(seen) == 5  # other windows are other vectors
+    assert len(seen) == 5  # other windows need new vectors
 
 
 def test_vectors_belong_to_contents_not_to_files(files, encoder, monkeypatch):
-    """A second `harp site` writes the same documents again; the encoder may be fetched again."""
+    """A second `harp site` rewrites the same documents, and the encoder may be fetched again."""
     embedded, real, path = [], vectors.VectorIndex._embed, files / "docs.tsv"
     monkeypatch.setattr(vectors.VectorIndex, "_embed", lambda self: embedded.append(1) or real(self))
     first = searched(files, encoder)
@@ -155,7 +155,7 @@ def test_vectors_belong_to_contents_not_to_files(files, encoder, monkeypatch):
     assert searched(files, str(files / "again")) == first and len(embedded) == 1
     stat = path.stat()
     path.write_text(text.replace(DOCS["D0"], " ".join(reversed(DOCS["D0"].split()))))
-    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))  # of equal size and time
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))  # same size and time
     assert path.stat().st_size == stat.st_size
     searched(files, encoder)
     (files / "again" / "1_Pooling").mkdir()
@@ -181,7 +181,7 @@ def test_pooling_is_what_the_directory_says(files, encoder, tmp_path):
 
 
 def sentence_encoder(encoder, directory, *steps, pooling="mean", **fields):
-    """A directory of sentence-transformers: the encoder, its pooling, and modules behind it."""
+    """A sentence-transformers directory: the encoder, its pooling, and modules after it."""
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.base.modules import Transformer
     from sentence_transformers.sentence_transformer.modules import Pooling
@@ -214,7 +214,7 @@ def test_dense_layers_and_prompts_are_those_of_sentence_transformers(fields, poo
 
     steps = [dense(32, 20, "Tanh"), Normalize(), dense(20, 12, "Identity"), Normalize()]
     theirs = sentence_encoder(encoder, tmp_path / "st", *steps, pooling=pooling, **fields)
-    # encode_document prefers "document", also where it is empty.
+    # encode_document prefers the prompt "document", even if empty.
     name = "passage" if "passage" in theirs.prompts else "document"
     asked, read = theirs.encode_query(list(QUERIES.values())), theirs.encode(list(DOCS.values()), prompt_name=name)
     scorer = BiEncoderScorer.load(str(tmp_path / "st"))
@@ -224,12 +224,12 @@ def test_dense_layers_and_prompts_are_those_of_sentence_transformers(fields, poo
     found = searched(files, str(tmp_path / "st"), "--passages=1")
     for row, qid in enumerate(QUERIES):
         scores = dict(zip(found[qid].docids, found[qid].scores))
-        np.testing.assert_allclose([scores[d] for d in DOCS], asked[row] @ read.T, atol=1e-3)  # 16 bits are stored
+        np.testing.assert_allclose([scores[d] for d in DOCS], asked[row] @ read.T, atol=1e-3)  # stored in 16 bits
 
 
 @pytest.mark.parametrize("kind", ["bert", "modernbert", "xlm-roberta"])
 def test_tokens_of_a_prompt_are_those_before_the_text(kind, tmp_path):
-    """Also where a word has other tokens after a space than at the start of a text."""
+    """Also if a word has different tokens after a space than at the start of a text."""
     lines = [*DOCS.values(), *QUERIES.values(), "query: passage: "]
     tokenizer = load_tokenizer(save_trained(kind, str(tmp_path), lines, 300))
     shape, made = BertShape(tokenizer.size, 1, 32, 2, 64, 99), Embedding(prompts=("query: ", "passage: "))

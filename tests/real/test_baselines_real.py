@@ -1,6 +1,6 @@
-"""The rankers of before BERT on real collections: one fold of KNRM, and LinkLearn from Wikipedia's links to Cranfield.
+"""Pre-BERT rankers on real collections: one fold of KNRM, and LinkLearn from Wikipedia's links to Cranfield.
 
-Both are trained far too briefly for their figures to mean anything; what is shown is that the road holds on real text.
+Training is far too short for meaningful figures; this only tests the pipeline on real text.
 """
 
 import json
@@ -22,14 +22,14 @@ pytestmark = pytest.mark.real
 
 
 def is_above_chance(run, qrels) -> bool:
-    """The run's AP against the mean of random orders of its candidates."""
+    """Whether the run's AP exceeds the mean over random orders of its candidates."""
     table = evaluate(qrels, {"run": run}, "AP", chance="run")
     print(table.mean)
     return table.mean["run"]["AP"] > table.mean["chance"]["AP"]
 
 
 def cranfield() -> tuple[dict[str, str], str, str]:
-    """(options that both rankers share, judgments, source documents)."""
+    """(options of both rankers, judgments, source documents)."""
     shown = {
         "docs": shared("cranfield", "docs.tsv"),
         "queries": shared("cranfield", "queries.tsv"),

@@ -1,4 +1,4 @@
-"""benchmarks/device.py at small size on the processor, so that it works on the first try where a device is."""
+"""benchmarks/device.py at small size on the CPU, so that it works on the first try on a device."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""From real weights the recommended recipe learns which words belong together, where query and document share none."""
+"""From real weights, the recommended recipe learns which words belong together if query and document share none."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def test_arbitrary_pairs_of_words_are_bridged(tmp_path):
     config = settings()
     config.update_from_flattened_dict(PRESETS["recommended"])
     config.init, config.tasks, config.learning_rate = start, (TASK, BLANK), 3e-4
-    config.steps, config.eval_every = 225, 225  # after 150 one seed has 1.00, another .89
+    config.steps, config.eval_every = 225, 225  # after 150 steps, one seed reaches 1.00, another .89
     found = held_out_accuracy(config, str(tmp_path), Bridges(np.array(words[:600])))
     assert found[TASK] >= 0.95
     assert found[BLANK] < 0.6

@@ -1,4 +1,4 @@
-"""The pages in a real browser, and POST /v1/rerank by a real client, Cohere's."""
+"""The pages in a real browser, and POST /v1/rerank with a real client, Cohere's."""
 
 import contextlib
 import json
@@ -21,7 +21,7 @@ AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
 
 @contextlib.contextmanager
 def chromium(width: int, dark: bool = False) -> Iterator:
-    """A selenium driver whose window is `width` pixels wide. Skips the test where Chromium or selenium is not installed."""
+    """A selenium driver whose window is `width` pixels wide. Skips the test if either is missing."""
     webdriver = pytest.importorskip("selenium.webdriver")
     if not (shutil.which("chromium") and shutil.which("chromedriver")):
         pytest.skip("no chromium and chromedriver")
@@ -42,7 +42,7 @@ def chromium(width: int, dark: bool = False) -> Iterator:
 
 
 def check_page(driver: Any) -> None:
-    """Nothing in the console, no sideways scrolling and, where axe-core is there, no violation of its rules."""
+    """Nothing in the console, no sideways scrolling and, if axe-core is available, no violation of its rules."""
     assert driver.get_log("browser") == []
     assert driver.execute_script("return document.documentElement.scrollWidth <= document.documentElement.clientWidth")
     script = AXE if AXE.exists() else os.environ.get("AXE_JS", "")
@@ -56,7 +56,7 @@ def check_page(driver: Any) -> None:
 
 @pytest.fixture
 def address(tmp_path):
-    """The page of a small site, served by the command."""
+    """(address, directory) of a small site, served by `harp look`."""
     pytest.importorskip("starlette")
     site = write_site(tmp_path / "site")
     words = [sys.executable, "-m", "harp_jax", "look", str(site), "--port=0"]
@@ -118,7 +118,7 @@ def test_the_report_reads_well_on_a_phone_and_a_desk(tmp_path, width, dark):
 
 
 def test_a_client_of_cohere_reranks(address):
-    """cohere is one that users have: `pip install cohere`."""
+    """A client that users have: `pip install cohere`."""
     cohere = pytest.importorskip("cohere")
     client = cohere.Client("no key", base_url=address[0])
     texts = [text for _, text in DOCS.values()]

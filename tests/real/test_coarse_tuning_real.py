@@ -1,7 +1,7 @@
-"""The six systems of coarse-tuning end to end: anchors of Wikipedia as clicks, WikiPassageQA as the collection.
+"""The six systems of coarse-tuning end to end: Wikipedia's anchors as clicks, WikiPassageQA as the collection.
 
-One trial of one epoch, so the figures mean nothing; the test shows that every command of the plan reads what the one before
-wrote, that folds are respected, and that the table compares all six.
+One trial of one epoch, so the figures mean nothing. Tests that the plan's commands read each other's outputs and respect folds,
+and that the table compares all six systems.
 """
 
 import json
@@ -29,7 +29,7 @@ SYSTEMS = {"BM25", "pretrained", "coarse_tuned", "fine_tuned", "cont_pre_fine", 
 
 
 def clicks_of_pages(path: str) -> set[str]:
-    """ORCAS's four columns, an anchor for each query; returns the documents that were clicked."""
+    """Writes ORCAS's four columns with anchors as queries; returns the clicked documents."""
     clicked: set[str] = set()
     with open(path, "w") as file:
         for number, line in lines(shared("wiki", "linked_pages.jsonl.xz")):
@@ -44,11 +44,11 @@ def clicks_of_pages(path: str) -> set[str]:
 
 
 def write_data(folder: str) -> None:
-    """bert-tiny, orcas.tsv, msmarco-docs.tsv, and the folder dl/ with its documents, queries, qrels and two folds."""
+    """Writes bert-tiny, orcas.tsv, msmarco-docs.tsv, and dl/ with documents, queries, qrels and two folds."""
     config = BertShape(vocab_size=30522, layers=1, hidden=64, heads=2, intermediate=128, max_positions=256)
     tokenizer = load_tokenizer(shared("vocab", "bert-base-uncased-vocab.txt"))
     params = jax.device_get(init_params(config, jax.random.key(0)))
-    params["mlm"]["bias"] = np.full_like(params["mlm"]["bias"], 0.01)  # a head that was trained; zeros are one as drawn
+    params["mlm"]["bias"] = np.full_like(params["mlm"]["bias"], 0.01)  # counts as trained; zeros would be a fresh head
     save_hf(os.path.join(folder, "bert-tiny"), config, params, tokenizer, "")
     qrels = read_qrels(shared("wiki", "wikipassageqa.qrels"))
     queries = dict(list(read_queries(shared("wiki", "wikipassageqa.queries.tsv")).items())[:QUERIES])
@@ -85,4 +85,4 @@ def test_six_systems_on_wikipedia(tmp_path, monkeypatch, capfd):
     assert len(rows) - 1 == len(SYSTEMS) * 5 * QUERIES
     with open(os.path.join(next(s.place for s in steps if s.command.name == "coarse"), "metrics.jsonl")) as file:
         last = json.loads(file.readlines()[-1])
-    assert last["mlm_loss"] < 10.4  # below that of guessing among 30,522 words
+    assert last["mlm_loss"] < 10.4  # uniform guesses among 30,522 words: ln 30522 = 10.33

@@ -1,4 +1,4 @@
-"""What `make demo` claims, on another seed than it shows; and the control, whose links say nothing. Eight minutes."""
+"""The claims of `make demo` with another seed, and the control with uninformative links. Eight minutes."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.real
 
 
 def demo(folder, *settings: str) -> dict[str, np.ndarray]:
-    """Reciprocal ranks at 10 of each test question, by step."""
+    """Step → reciprocal ranks at 10 of all test questions."""
     sets = [word for setting in (f"encoder={minilm()}", *settings) for word in ("--set", setting)]
     python("-m", "harp_jax", "plan", "demo", f"--output={folder}", *sets)
     (wiki,) = folder.glob("wiki-*")
@@ -30,7 +30,7 @@ def reciprocal_rank(docids, relevant) -> float:
 
 
 def is_above(more: np.ndarray, less: np.ndarray) -> bool:
-    """By more than twice the standard error of the paired difference."""
+    """Whether the mean difference exceeds twice its paired standard error."""
     difference = more - less
     return difference.mean() > 2 * difference.std(ddof=1) / len(difference) ** 0.5
 
@@ -47,4 +47,4 @@ def test_links_teach_to_rank_and_save_labels(tmp_path):
 def test_links_that_say_nothing_teach_nothing(tmp_path):
     found = demo(tmp_path, "informative=False", "fine_tune=False")
     assert not is_above(found["run_harp_alone"], found["bm25_test"])
-    assert is_above(found["run_cosine"], found["run_harp_alone"])  # what the start knew is lost, nothing is gained
+    assert is_above(found["run_cosine"], found["run_harp_alone"])  # training lost what the encoder knew

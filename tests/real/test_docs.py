@@ -1,4 +1,4 @@
-"""The documentation's commands as a reader runs them, page by page, with tiny inputs in place of the large numbers."""
+"""The documentation's commands as a reader runs them, page by page, with tiny numbers instead of large ones."""
 
 import json
 import os
@@ -24,7 +24,7 @@ RUN = [page for page in PAGES[1:] if blocks(page, "bash") and "experiments" not 
 
 @pytest.fixture
 def place(tmp_path, monkeypatch) -> Path:
-    """A folder with what pages take for granted: a collection, pages with links, an encoder, and `harp` on the PATH."""
+    """A folder with everything that pages assume: a collection, pages with links, an encoder, and `harp` on the PATH."""
     write_collection(tmp_path)
     for name in ("a.trec", "b.trec"):
         shutil.copy(tmp_path / "run.trec", tmp_path / name)

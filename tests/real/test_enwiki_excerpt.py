@@ -1,4 +1,4 @@
-"""The real dump excerpt: counts, and the links against mwparserfromhell as an independent reading of the wikitext."""
+"""The real dump excerpt: counts, and links against mwparserfromhell, an independent wikitext parser."""
 
 import bz2
 import html
@@ -58,7 +58,7 @@ def test_offsets_are_the_anchors_and_the_text_is_clean(articles):
         assert not re.search(r"[\x00-\x08]|\{\{|\[\[|'''|<ref|<!--|__[A-Z]+__|&nbsp;|  |\n\n", document.text)
 
 
-# What is no prose, and where the scanner therefore keeps no link.
+# Tags whose content is not prose: the scanner keeps no links there.
 NOT_SHOWN = frozenset("ref references table gallery timeline imagemap math nowiki pre code source".split())  # noqa: SIM905
 NAMESPACES = frozenset(
     "talk user wikipedia file image mediawiki template help category portal book special media".split()  # noqa: SIM905
@@ -82,12 +82,12 @@ def wikilinks(code, place="prose"):
             inside = "heading"
         for part in node.__children__() if not isinstance(node, Tag) else [node.contents]:
             if part is not None and part is not node:
-                # Of nested places the outermost counts; a caption or an anchor inside of prose is still shown or not by it.
+                # The outermost of nested places counts, except that prose and anchors take the inner place.
                 yield from wikilinks(part, inside if place in ("prose", "anchor") else place)
 
 
 def meaning(title):
-    """What a link target means by MediaWiki's rules, written anew: (class, address)."""
+    """(class, address) of a link target by MediaWiki's rules, implemented independently."""
     title = re.sub(r"[\s_]+", " ", urllib.parse.unquote(html.unescape(title))).strip()
     name = title.partition("#")[0].strip().removeprefix(":").strip()
     prefix, colon, _ = name.partition(":")
@@ -101,7 +101,7 @@ def meaning(title):
 
 
 def shown(link, after):
-    """A link's anchor is shown text: what the tool calls strip_code, templates and comments aside, with its trail."""
+    """A link's visible anchor text: mwparserfromhell's strip_code, without templates and comments, with the link trail."""
     import mwparserfromhell
 
     text = str(link.title if link.text is None else link.text)
@@ -110,13 +110,13 @@ def shown(link, after):
 
 
 def test_links_agree_with_mwparserfromhell(wikitexts):
-    """Every wikilink of the 106 articles, by class; in prose, (anchor text, address) must be the same on both sides."""
+    """All wikilinks of the 106 articles, by class; in prose, (anchor text, address) must agree."""
     import mwparserfromhell
 
     classes, equal, total = Counter(), 0, 0
     differences = []
     for title, wikitext in wikitexts.items():
-        # Unbalanced quotes make it swallow whole sections into a table cell or a reference, unless it skips them.
+        # With style tags, unbalanced quotes make it put whole sections into a table cell or a reference.
         code = mwparserfromhell.parse(wikitext, skip_style_tags=True)
         total += len(code.filter_wikilinks())
         theirs = Counter()
@@ -135,11 +135,11 @@ def test_links_agree_with_mwparserfromhell(wikitexts):
     print(f"\n{equal} links equal, {dict(sides)} only one side's: {agreement:.3%}; of {total} in all: {dict(classes)}")
     assert classes.total() == total > 30_000
     assert equal > 20_000 and agreement >= 0.995
-    # Classes of difference, all named. What is no prose is not kept: links in templates, tables, references and other tags,
-    # headings, captions, and inside of anchors (where the inner link is the link).
+    # All classes of difference. Links outside prose are not kept: in templates, tables, references and other tags, headings,
+    # captions, and inside anchors (where the inner link counts).
     places = ("prose", "template", "table", "reference or other tag", "heading", "caption")
     assert set(classes) <= {*(f"article, in {place}" for place in places), "other namespace", "other wiki", "same page"}
-    # In prose there is one: anchors made by a template alone, {{nowrap|29° N}}. The oracle shows nothing there; we show the
-    # argument of a few known templates, and drop the link (as `link-empty`) for all others.
+    # In prose, only anchors that consist of a template differ: {{nowrap|29° N}}. mwparserfromhell shows nothing; we show the
+    # argument of a few known templates, and drop the link (`link-empty`) otherwise.
     templated = {(title, target) for title, side, anchor, target in differences if side == "theirs" and not anchor}
     assert {(title, target) for title, _, _, target in differences} <= templated

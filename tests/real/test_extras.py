@@ -1,4 +1,4 @@
-"""Every extra resolves with our constraints, on every Python at hand that we support."""
+"""Every extra resolves with our constraints, on every supported Python that is installed here."""
 
 import json
 import shutil
@@ -12,12 +12,12 @@ from tests.support import ROOT
 
 pytestmark = pytest.mark.real
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-# JAX of a Python, and the only libtpu that its extra accepts.
+# JAX's version for each Python, and the only libtpu that its extra accepts.
 EXPECTED = {"3.11": ("0.10.2", "0.0.42.1"), "3.12": ("0.11.2", "0.0.48.1"), "3.13": ("0.11.2", "0.0.48.1")}
 
 
 def interpreter(version: str) -> str:
-    """A working Python of a version, on the path or among pyenv's."""
+    """A working Python of this version, on the PATH or from pyenv."""
     found = [shutil.which(f"python{version}"), *Path.home().glob(f".pyenv/versions/{version}.*/bin/python")]
     for path in filter(None, found):
         if subprocess.run([path, "-m", "pip", "--version"], capture_output=True).returncode == 0:
@@ -27,7 +27,7 @@ def interpreter(version: str) -> str:
 
 @pytest.mark.parametrize("version", EXPECTED)
 def test_every_extra_resolves_with_our_constraints(version, tmp_path):
-    """Together is more than one by one: each alone is a subset."""
+    """All extras together: each alone is a subset."""
     report = tmp_path / "report.json"
     command = [interpreter(version), "-m", "pip", "install", "--dry-run", "--ignore-installed", "--quiet"]
     wanted = [f"--report={report}", "--constraint=constraints.txt", f"{ROOT}[{','.join(EXTRAS)}]"]

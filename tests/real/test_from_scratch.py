@@ -1,4 +1,4 @@
-"""Without any encoder a small one learns from real links to tell a page from one that BM25 takes for it."""
+"""From scratch, a small encoder learns from real links to tell a page from one that BM25 confuses with it."""
 
 import pytest
 
@@ -24,10 +24,10 @@ def test_held_out_pairs_are_told_apart_beyond_word_overlap(tmp_path):
     generate(config, pairs)
     trivial = read_manifest(pairs)["tasks"]["adp"]["predictors"]
 
-    # As it is shipped, on one device. When matching begins depends on rounding: with eight lanes .82 were right on one processor.
+    # The default config on one device. When matching emerges depends on rounding: eight lanes reached .82 on one CPU.
     fields = {"data": f"('{pairs}',)", "tokenizer": vocabulary, "dtype": "float32"}
     options = [f"--config.{name}={value}" for name, value in fields.items()]
     python("-m", "harp_jax", "train", "--config=configs/from_scratch.py", f"--workdir={workdir}", *options)
     found = [row["adp_accuracy"] for row in read_metrics(workdir) if row["split"] == "validation"]
-    assert found[0] < 0.6  # nothing is known before
+    assert found[0] < 0.6  # untrained
     assert found[-1] >= 0.85 > 0.05 + max(trivial.values())

@@ -1,4 +1,4 @@
-"""The real steps compiled for NVIDIA GPUs that are not there: they fit, compute in 16 bits, and only gradients travel."""
+"""The real steps, compiled for NVIDIA GPUs that are not attached: they fit, use 16 bits, and send only gradients."""
 
 import os
 import re
@@ -15,8 +15,8 @@ LONG = {"model_type": "modernbert", "layers": 22, "max_positions": 8192}
 LONG_ROWS = [*(f"--config.model.{name}={value}" for name, value in LONG.items()), "--config.row_length=8192"]
 
 
-# `most`: FLOPs of the products over the analytic ones. cuDNN's backward pass computes the scores again: in rows of 512 tokens a
-# hundredth of all products, of 8,192 a fifteenth; and blocks of local attention read 192 keys, of which a token needs 129.
+# `most`: ratio of compiled to analytic FLOPs. cuDNN's backward pass recomputes the scores: a hundredth of all products in rows of
+# 512 tokens, a fifteenth in rows of 8,192. Blocks of local attention read 192 keys, but a token needs 129.
 @pytest.mark.parametrize("topology", ["h100", "h100:8"])
 @pytest.mark.parametrize(
     "config, changes, layers, most",
@@ -36,7 +36,7 @@ def test_the_step_for_one_and_eight_gpus(config, changes, layers, most, topology
     flops, share = map(float, re.search(SIXTEEN_BITS, report, re.M).groups())
     analytic = float(re.search(r"([\d.e+]+) per device\)", report)[1])
     assert share > 98 and 0.97 < flops / analytic < most
-    # cuBLASLt adds the bias. Triton's products need a minute of tuning, and a step of BERT-base took 1.05 times as long with them.
+    # cuBLASLt also adds the bias. Triton's products need a minute of tuning, and make a step of BERT-base 1.05 times slower.
     assert "Triton" not in re.search(r"^ +computed by .*$", report, re.M)[0]
     calls = layers - 1  # the last layer has few queries
     assert re.search(rf"^cuDNN attention +{calls} calls forward, {calls} backward$", report, re.M)

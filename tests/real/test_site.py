@@ -1,4 +1,4 @@
-"""`harp site` end to end on an invented site, from scratch: killed, repeated, with labels, and what it hands over. Minutes."""
+"""`harp site` end to end on an invented site, from scratch: killed, repeated, with labels, and its results. Minutes."""
 
 import json
 import os
@@ -29,7 +29,7 @@ def run(pages, output, *options: str) -> str:
 
 
 def killed_when(output, name: str, pages) -> None:
-    """Starts the command and kills it when a step of the plan has begun to write."""
+    """Starts the command and kills it once a step of the plan has begun to write."""
     silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     one = os.environ | {"JAX_NUM_CPU_DEVICES": "1"}
     process = subprocess.Popen([sys.executable, *command(pages, output)], env=one, **silent)
@@ -38,7 +38,7 @@ def killed_when(output, name: str, pages) -> None:
         time.sleep(0.1)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    time.sleep(3)  # the running step follows
+    time.sleep(3)  # until the running step has ended too
 
 
 def test_from_pages_to_a_ranker_and_a_verdict(tmp_path):
@@ -46,7 +46,7 @@ def test_from_pages_to_a_ranker_and_a_verdict(tmp_path):
     killed_when(output, "harp", pages)
     begun = [path.name for path in output.glob("harp-*")]
     said = run(pages, output)
-    assert [path.name for path in output.glob("harp-*")] == begun  # with the same number of steps
+    assert [path.name for path in output.glob("harp-*")] == begun  # the same folder: same number of steps
     assert "documents (html)" in said and "no shortcut" in said and "from scratch" in said
     verdict = json.loads((output / "verdict.json").read_text())
     assert verdict["queries"] >= 50 and said.count(verdict["words"].partition(". ")[2]) == 1
@@ -70,11 +70,11 @@ def test_from_pages_to_a_ranker_and_a_verdict(tmp_path):
     assert "| BM25 | RR@10 |" in card.text and "--baseline=BM25" in card.text
     figures = card.data.eval_results
     assert {figure.metric_name for figure in figures} == {"RR@10", "nDCG@10"}
-    # Labels do not replace what is better without them.
+    # A model trained on labels does not replace a better one without them.
     better = output.glob("labelled-*" if LABELLED_ROW in by_labels["weights"] else "model-*")
     assert used.resolve() in [
         path.resolve() for path in better
-    ]  # the card has the table's figures: a model for each table
+    ]  # one model per table, since the card has the table's figures
     assert json.loads((output / "anchors_verdict.json").read_text())["queries"] == verdict["queries"]
 
     asked = [label.split("\t") for label in labels]
@@ -93,7 +93,7 @@ def test_the_library_reads_trains_and_fits(tmp_path):
     queries, qrels = site.held_out()
     assert len(site.documents) == 150 and next(iter(site.documents)).startswith("https://x.org/")
     hits = [any(docid in qrels[qid] for docid, _ in site.bm25(text, k=3)) for qid, text in queries.items()]
-    assert sum(hits) > 0.9 * len(hits)  # the page with the link has the words, too
+    assert sum(hits) > 0.9 * len(hits)  # the page with the link also has the words
     model = hj.Reranker.pretrain(site, str(tmp_path / "x"), minutes=1.0, depth=3, max_queries=60)
     few = dict(list(queries.items())[:20])
     fitted = model.fit(few, {qid: qrels[qid] for qid in few}, site.documents, str(tmp_path / "fitted"), epochs=1.0)
@@ -105,7 +105,7 @@ def test_the_library_reads_trains_and_fits(tmp_path):
 
 KILLS = 8
 
-# With a given number of steps: `harp site` measures how many fit into its minutes.
+# With a fixed number of steps: `harp site` measures how many fit into its minutes.
 PLAN = """
 from harp_jax.experiments.site_plan import site_plan
 
@@ -124,10 +124,10 @@ def started(pages: Path, output: Path) -> subprocess.Popen:
 
 
 def handed_over(output: Path) -> dict[str, object]:
-    """Name → content of what counts: documents, shards, runs, weights, and the verdict."""
+    """Name → content of the results: documents, shards, runs, weights, and the verdict."""
     kinds = ("*.jsonl", "*.tfrecord-*", "*.trec", "model.safetensors", "vocab.txt", "queries.tsv", "qrels.txt")
     files = [path for kind in kinds for path in output.rglob(kind) if path.name != "metrics.jsonl"]
-    files = [path for path in files if "/." not in str(path.relative_to(output.parent))]  # of a killed measurement
+    files = [path for path in files if "/." not in str(path.relative_to(output.parent))]  # not of a killed measurement
     found: dict[str, object] = {str(path.relative_to(output)): path.read_bytes() for path in files}
     verdict = next(output.glob("verdict-*"))
     return found | {"verdict": json.loads((verdict / "verdict.json" if verdict.is_dir() else verdict).read_text())}
@@ -149,7 +149,7 @@ def test_a_site_that_was_killed_hands_over_the_same_bytes(tmp_path):
             running.send_signal(signal.SIGKILL)
             killed += 1
         running.communicate()
-        time.sleep(2)  # the running step follows
+        time.sleep(2)  # until the running step has ended too
     assert killed >= KILLS // 2
     last = started(pages, tmp_path / "x")
     said = last.communicate()[0]

@@ -1,4 +1,4 @@
-"""The paper's setting compiled for a TPU v3-8 that is not there: it fits, and only gradients and scalars travel."""
+"""The paper's setting, compiled for a TPU v3-8 that is not attached: it fits, and sends only gradients and scalars."""
 
 import os
 import re
@@ -20,7 +20,7 @@ def test_the_papers_batch_fits_a_v3_core_and_only_all_reduces():
     assert "8 × TPU v3" in report and "12 × 768" in report
     assert mib(report, "total") < 16 * 1024
     assert kinds(report) == ["all-reduce"]
-    # 110 M gradients: those of the words in float32, all others in bfloat16, each once.
+    # 110 M gradients, each sent once: word embeddings in float32, all others in bfloat16.
     assert float(re.search(r"all-reduce +\d+ ×, ([\d.]+) MiB in total", report).group(1)) < 260
 
 
@@ -42,7 +42,7 @@ def test_an_unknown_topology_is_named():
 
 @pytest.mark.parametrize("topology", ["v3:2x2", "v4:2x2x1", "v5e:2x4"])
 def test_the_attention_kernel_compiles_for_every_generation(topology):
-    """Two layers stand for twelve: the last one needs no kernel, all others are alike."""
+    """Two layers suffice: the last one does not use the kernel, and all others are the same."""
     report = dry_run("--config.model.layers=2", "--config.mesh.data=-1", topology=topology)
     assert re.search(r"^attention +splash$", report, re.M)
     assert kinds(report) == ["all-reduce"]
@@ -50,7 +50,7 @@ def test_the_attention_kernel_compiles_for_every_generation(topology):
 
 @pytest.mark.parametrize("topology", ["v3:2x2", "v5e:2x4"])
 def test_long_rows_of_local_attention(topology):
-    """ModernBERT-base's width, a full and two local layers and the last: local layers have two backward kernels here."""
+    """ModernBERT-base's width; one full, two local and the last layer. Local layers have two backward kernels here."""
     shape = ("model_type=modernbert", "layers=4", "max_positions=8192")
     changes = (*(f"--config.model.{field}" for field in shape), "--config.row_length=8192", "--config.batch_pairs=8")
     report = dry_run(*changes, "--config.mesh.data=-1", "--config.tokenizer=", topology=topology)

@@ -1,4 +1,4 @@
-"""Every architecture in torch with random weights of odd shapes, as transformers writes it, and the comparison of ours with it."""
+"""Every architecture as a transformers model with random weights of odd shapes, and the comparison of ours with it."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from harp_jax.model.cross_encoder import Ranker
 from harp_jax.model.encoders import distilbert
 from harp_jax.text.tokenizer import load_tokenizer
 
-# Heads of 12 numbers, a vocabulary that is no multiple of anything, layers of both kinds of attention.
+# Heads of size 12, a vocabulary of prime size, layers of both kinds of attention.
 SHAPE = {
     "vocab_size": 103, "hidden_size": 36, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 50,
     "max_position_embeddings": 1030,
@@ -29,7 +29,7 @@ MODERN = {**SHAPE, "num_hidden_layers": 4, "local_attention": 14, "pad_token_id"
 @dataclass(frozen=True)
 class Architecture:
     model_type: str
-    fields: dict[str, Any]  # of config.json
+    fields: dict[str, Any]  # fields of config.json
 
 
 ARCHITECTURES = {
@@ -61,7 +61,7 @@ def torch_model(name: str, kind: str, sizes: dict[str, Any] | None = None, seed:
 
 
 def saved(kind: str, tokenizer: str, directory: Path, more: int = 0, **sizes: int) -> Path:
-    """A cross-encoder of transformers with its tokenizer, and `more` word embeddings than tokens."""
+    """Saves a transformers cross-encoder and its tokenizer, with `more` word embeddings than tokens."""
     size = load_tokenizer(tokenizer).size + more
     torch_model(kind, "SequenceClassification", {"vocab_size": size, **sizes}).save_pretrained(directory)
     for name in ("tokenizer.json", "tokenizer_config.json"):
@@ -70,7 +70,7 @@ def saved(kind: str, tokenizer: str, directory: Path, more: int = 0, **sizes: in
 
 
 def save_gradients(model: Any, directory: str) -> None:
-    """The gradients of a model as the tensors of a directory, so that `load_hf` returns them as a parameter tree."""
+    """Saves a model's gradients as tensors in a directory, so that `load_hf` returns them as a parameter tree."""
     from safetensors.numpy import save_file
 
     os.makedirs(directory)
@@ -85,7 +85,7 @@ def save_gradients(model: Any, directory: str) -> None:
 
 
 def rows_of(sequences: Sequence[np.ndarray], types: int) -> tuple[dict[str, np.ndarray], list[int]]:
-    """Each sequence alone in a row, and all of them packed in a last one, backwards; the starts there, by sequence."""
+    """One row per sequence, and a last row with all of them packed in reverse; their starts there, by sequence."""
     count, total = len(sequences), sum(map(len, sequences))
     batch = {
         name: np.zeros((count + 1, total + 3), np.int32)
@@ -107,7 +107,7 @@ def rows_of(sequences: Sequence[np.ndarray], types: int) -> tuple[dict[str, np.n
 
 
 def second(sequence: np.ndarray, types: int) -> np.ndarray:
-    """The token types of a pair whose document is the second half."""
+    """Token types of a pair whose document is the second half of the sequence."""
     return (np.arange(len(sequence)) >= len(sequence) // 2) * (types > 1)
 
 
@@ -117,9 +117,9 @@ def close(found: np.ndarray, expected: np.ndarray, relative: float, what: str, s
 
 
 def check_parity(folder: Path, model: Any, lengths: Sequence[int], dtypes: Sequence[str], stride: int = 1) -> None:
-    """Hidden states, scores and gradients of sequences, alone and packed: in float32 to 1e-5 of the largest value, in float64 1e-9.
+    """Hidden states, scores and gradients, alone and packed, to 1e-5 of the largest value in float32 and 1e-9 in float64.
 
-    Against torch in float64, which in float32 is further off than ours. Hidden states of every `stride`th token of a row.
+    Against torch in float64, since its float32 is less exact than ours. Compares hidden states of every `stride`th token of a row.
     """
     import torch
 
@@ -134,7 +134,7 @@ def check_parity(folder: Path, model: Any, lengths: Sequence[int], dtypes: Seque
     seen = np.arange(0, batch["tokens"].shape[1], stride, dtype=np.int32)
 
     def ours(params: Any, batch: Any, dtype: str) -> Any:
-        """Gradients of the scores of sequences alone, and of those packed; scores and hidden states."""
+        """Gradients of the scores of single and of packed sequences; scores and hidden states."""
         network = Ranker(shape.computing_in(dtype))
 
         def run(params: Any) -> Any:
@@ -144,7 +144,7 @@ def check_parity(folder: Path, model: Any, lengths: Sequence[int], dtypes: Seque
 
         sums, pulled, found = jax.vjp(run, params, has_aux=True)
         one, zero = (np.asarray(each, sums[0].dtype) for each in (1, 0))
-        return (pulled((one, zero))[0], pulled((zero, one))[0]), found  # a jacobian would need both at once in memory
+        return (pulled((one, zero))[0], pulled((zero, one))[0]), found  # a jacobian would need both in memory together
 
     outputs = []
     model = model.to(torch.float64)
@@ -171,6 +171,6 @@ def check_parity(folder: Path, model: Any, lengths: Sequence[int], dtypes: Seque
         for tree in trees:
             for (path, mine), grad in zip(jax.tree_util.tree_leaves_with_path(tree), gradients):
                 where = jax.tree_util.keystr(path)
-                # A key's bias changes all logits of a query alike: its gradient is 0 but for rounding.
+                # A key's bias shifts all logits of a query equally: its gradient is 0 except for rounding.
                 scale = 1.0 if "['key']['bias']" in where else 0.0
                 close(mine, grad, max(relative, 1e-6), f"gradient of {where}", scale)

@@ -2,7 +2,7 @@
 
 python -m tests.support.audit PIP_AUDIT CONSTRAINTS
 
-Where the service with the advisories cannot be reached, it says so in one line and succeeds: a network is no fault of the code.
+If the advisory service cannot be reached, it says so in one line and succeeds: that is not a fault of the code.
 """
 
 import json
@@ -19,7 +19,7 @@ def main(pip_audit: str, constraints: str) -> int:
 
 
 def verdict(output: str) -> tuple[int, str]:
-    """(status, what to say) of pip-audit's JSON; output without any means that it failed on the way."""
+    """(status, message) from pip-audit's JSON; output without JSON means that the service was not reached."""
     try:
         packages = json.loads(output)["dependencies"]
     except (ValueError, KeyError, TypeError):

@@ -9,7 +9,7 @@ from tests.support import ROOT
 
 
 def command(name: str, *words: object, **options: object) -> None:
-    """A command without the checks of paths that the command line adds; `options` stand for --NAME=VALUE."""
+    """Runs a command without the command line's checks of paths; `options` become --NAME=VALUE."""
     main, parser = load(name)
     main(parser.parse_args([*map(str, words), *(f"--{option}={value}" for option, value in options.items())]))
 
@@ -17,7 +17,7 @@ def command(name: str, *words: object, **options: object) -> None:
 def python(
     *words: object, status: int = 0, cwd: object = ROOT, limit: str = "", **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """Runs Python on one CPU device until it ends with `status`; `limit` is an option of ulimit with its value."""
+    """Runs Python on one CPU device and requires exit status `status`; `limit`: an option of ulimit with its value."""
     variables = os.environ | {"JAX_NUM_CPU_DEVICES": "1"} | environment
     limited = ["bash", "-c", f'ulimit {limit}; exec "$0" "$@"'] if limit else []
     line = [*limited, sys.executable, *map(str, words)]

@@ -12,7 +12,7 @@ from harp_jax.text.tokenizer import SPECIAL_TOKENS
 SYLLABLES = ["ba", "ko", "ri", "mu", "ta", "se", "lo", "fi", "ne", "du"]
 WORDS = [a + b + c for a in SYLLABLES for b in SYLLABLES for c in ("", "n", "x")]
 FUNCTION = ["the", "of", "and", "in", "is", "a", "to", "near", "with", "from"]
-# A third of the words is whole in the vocabulary, the others fall into pieces.
+# A third of the words are whole in the vocabulary, the others are split into pieces.
 PIECES = [f"##{piece}" for piece in (*"abcdefghijklmnopqrstuvwxyz", *SYLLABLES)]
 VOCABULARY = [*SPECIAL_TOKENS, *"abcdefghijklmnopqrstuvwxyz0123456789.,()", *PIECES]
 VOCABULARY += SYLLABLES + FUNCTION + WORDS[2::3]
@@ -20,7 +20,7 @@ PAGES = 48
 
 
 def anchor_text(page: int) -> str:
-    """Every third name is shared by two pages."""
+    """The anchor text for a page; every third one is shared by two pages."""
     return WORDS[100 + (page // 2 if page % 6 < 2 else page)]
 
 
@@ -46,7 +46,7 @@ def page(number: int) -> dict:
 
 
 def write(folder: Path, files: int = 3) -> Path:
-    """vocab.txt, pages-N.jsonl, redirects.tsv (a chain of two, and a cycle)."""
+    """Writes vocab.txt, pages-N.jsonl, redirects.tsv (a chain of two, and a cycle)."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "vocab.txt").write_text("\n".join(dict.fromkeys(VOCABULARY)) + "\n")
     for number in range(files):
@@ -58,7 +58,7 @@ def write(folder: Path, files: int = 3) -> Path:
 
 
 def write_config(path: Path, folder: Path, **fields: object) -> Path:
-    """A file for --config whose `get_config` is `config(folder, preset, **fields)`; the root must be in PYTHONPATH."""
+    """Writes a file for --config whose `get_config` is `config(folder, preset, **fields)`; needs the root in PYTHONPATH."""
     path.write_text(
         "from pathlib import Path\n\n"
         "from tests.support import corpus\n\n\n"

@@ -22,7 +22,7 @@ def web_page(number: int) -> str:
 
 
 def write_site(folder: Path) -> str:
-    """A folder a page, and one that redirects for every alias."""
+    """Writes one folder per page, and one with a redirect per alias."""
     pages = {f"p{number}": web_page(number) for number in range(corpus.PAGES)}
     for number in range(0, corpus.PAGES, 5):
         pages[f"old{number}"] = f"<meta http-equiv=refresh content='0; url=../p{number}/'>"

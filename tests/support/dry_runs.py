@@ -1,4 +1,4 @@
-"""Dry runs for devices that are not attached, in processes of their own, and the figures of their reports."""
+"""Dry runs for devices that are not attached, in separate processes, and the figures of their reports."""
 
 import functools
 import os
@@ -13,7 +13,7 @@ PACKAGES = {"tpu": "HARP_LIBTPU", "gpu": "HARP_CUDA"}
 
 @functools.cache
 def dry_run(config: str, topology: str, *changes: str, platform: str = "tpu") -> str:
-    """The report of `harp train --dry_run`; skips the test where the packages of the platform are not there."""
+    """The report of `harp train --dry_run`; skips the test without the platform's packages."""
     if not os.path.isdir(os.environ.get(PACKAGES[platform], "")):
         pytest.skip(f"{PACKAGES[platform]} names no directory with JAX's packages for it; run make real")
     flags = ("--dry_run", f"--topology={topology}", *changes)
@@ -27,5 +27,5 @@ def mib(report: str, name: str) -> float:
 
 
 def kinds(report: str) -> list[str]:
-    """Of the collectives."""
+    """Kinds of collectives in a report."""
     return re.findall(r"^  ([a-z-]+) +\d+ ×", report, re.M)

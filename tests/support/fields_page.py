@@ -1,4 +1,4 @@
-"""The page of all config fields, docs/fields.md, from their declarations.
+"""Writes docs/fields.md, the page of all config fields, from their declarations.
 
 python -m tests.support.fields_page
 """
@@ -7,7 +7,7 @@ from data_pipeline import config as generation_config
 from harp_jax.config import ENCODER, FIELDS, JUDGED, LOOP, Fields
 from tests.support import ROOT
 
-MANY = 1 << 24  # bounds beyond it only catch typing errors
+MANY = 1 << 24  # larger bounds only catch typos
 PAGE = ROOT / "docs" / "fields.md"
 HEAD = """# Config fields
 

@@ -1,8 +1,7 @@
-"""Mutated inputs to a reader: only `InputError` may come out. The inputs are the same in every run.
+"""Mutated inputs to a reader: only `InputError` may be raised. The inputs are the same in every run.
 
-The mutations are what a disk, a transfer, an editor, a buggy program or an attacker makes of a valid file. An edit is (kind,
-where, which), two numbers of 16 bits. They are drawn from a seed, not by hypothesis: it takes 2 ms for an input that most
-readers read in a tenth of that.
+Mutations imitate a disk, a transfer, an editor, a buggy program or an attacker. An edit is (kind, where, which); the last two are
+16-bit numbers. Edits are drawn from a seed, not by hypothesis, which takes 2 ms per input; most readers need a tenth of that.
 """
 
 import gzip
@@ -70,14 +69,14 @@ def nest(data: bytes, at: int, which: int) -> bytes:
 
 
 def value(data: bytes, at: int, which: int) -> bytes:
-    """A word or number replaced by one that is no such value, or is far too large."""
+    """Replaces a word or number with a value that is invalid or far too large."""
     found = TOKEN.search(data, at)
     new = VALUES[which % len(VALUES)]
     return data[: found.start()] + new + data[found.end() :] if found else data + new
 
 
 def quoted(data: bytes, at: int, which: int) -> bytes:
-    """A text in quotes replaced by a value of another type."""
+    """Replaces a quoted text with a value of another type."""
     found = re.compile(rb'"[^"\n]*"').search(data, at)
     if not found:
         return value(data, at, which)
@@ -85,14 +84,14 @@ def quoted(data: bytes, at: int, which: int) -> bytes:
 
 
 def other(data: bytes, at: int, which: int) -> bytes:
-    """A word replaced by another word of the file: a key by a value, an id by another."""
+    """Replaces a word with another word of the file: a key with a value, an id with another."""
     words = TOKEN.findall(data)
     found = TOKEN.search(data, at)
     return data[: found.start()] + words[which % len(words)] + data[found.end() :] if found else data
 
 
 def line(data: bytes, at: int, which: int) -> bytes:
-    """A line removed, written twice, or moved to the end."""
+    """Removes a line, duplicates it, or moves it to the end."""
     lines = data.split(b"\n")
     number = data.count(b"\n", 0, at)
     taken = lines.pop(number)
@@ -112,7 +111,7 @@ Edit = tuple[int, int, int]
 
 
 def edits_of(seed: str) -> list[Edit]:
-    """One to three edits, the same for a seed."""
+    """One to three edits, determined by the seed."""
     draw = random.Random(seed)
     count = draw.choice((1, 1, 2, 3))
     return [(draw.randrange(len(KINDS)), draw.randrange(STEPS), draw.randrange(STEPS)) for _ in range(count)]
@@ -125,7 +124,7 @@ def mutated(data: bytes, edits: Sequence[Edit]) -> bytes:
 
 
 def fuzz(name: str, directory: Path, inputs: int) -> None:
-    """Reads the valid input of a reader, then `inputs` mutations of it. A failure names the edits that cause it."""
+    """Reads the valid input of a reader, then `inputs` mutations of it. A failure names its edits."""
     reader = READERS[name]
     directory.mkdir(exist_ok=True)
     valid = reader.write(directory)
@@ -145,7 +144,7 @@ def fuzz(name: str, directory: Path, inputs: int) -> None:
 
 
 def replace(path: Path, content: bytes) -> None:
-    """A new file, so that nothing is taken for unchanged by its inode; the reader may have removed the old one."""
+    """Writes a new file, so that its inode changes; the reader may have removed the old one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.exists():
         os.remove(path)
@@ -153,7 +152,7 @@ def replace(path: Path, content: bytes) -> None:
 
 
 def attempt(name: str, directory: str, inputs: int) -> str:
-    """`fuzz` in a process of its own: the report of a failure, or nothing."""
+    """`fuzz` for a separate process: returns the report of a failure, or ""."""
     logging.disable(logging.CRITICAL)
     try:
         fuzz(name, Path(directory), inputs)

@@ -1,4 +1,4 @@
-"""The generation job as far as the link graph or as a process, and what a job wrote: tables, records, hashes of the shards."""
+"""The generation job up to the link graph or as a process, and a job's outputs: tables, records, hashes of the shards."""
 
 import hashlib
 import os
@@ -16,7 +16,7 @@ from tests.support import ROOT
 
 
 def linked_documents(c, output, engine_class=LocalEngine) -> dict[str, dict]:
-    """The job as far as the link graph: no TensorFlow, no shards."""
+    """Runs the job up to the link graph, without TensorFlow and shards; returns documents by id."""
     job = {"config": plain(c), "work": str(output / ".work"), "output": str(output), "per_bucket": 1, "needs": []}
     engine = engine_class(job, c.workers, c.memory_limit)
     try:
@@ -29,9 +29,9 @@ def linked_documents(c, output, engine_class=LocalEngine) -> dict[str, dict]:
 
 
 def start(config: Path, output: Path, *flags: str, **options: Any) -> subprocess.Popen:
-    """The command, as a process with `options` of Popen."""
+    """Starts the command as a process; `options` are those of Popen."""
     words = [sys.executable, "-m", "data_pipeline.main", f"--config={config}", f"--output={output}", *flags]
-    # Jobs of a minute do not earn back what Java's second compiler costs on two cores.
+    # In jobs of a minute on two cores, Java's second compiler does not pay off.
     java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     environment = {**os.environ, "JAVA_TOOL_OPTIONS": java}
     return subprocess.Popen(words, cwd=ROOT, env=environment, **{"stderr": subprocess.DEVNULL} | options)

@@ -1,4 +1,4 @@
-"""A finished site in small: documents, anchor texts, queries and a ranker with random weights."""
+"""A small finished site: documents, anchor texts, queries and a ranker with random weights."""
 
 import json
 
@@ -18,7 +18,7 @@ QUERIES = ("red cat", "green mat", "dog", "two dogs", "blue", "cats ran")
 
 
 def write_site(folder):
-    """The directory, as `harp site` leaves it."""
+    """Writes the directory as `harp site` does."""
     survey = folder / "survey"
     survey.mkdir(parents=True)
     rows = [{"id": docid, "title": title, "text": text} for docid, (title, text) in DOCS.items()]

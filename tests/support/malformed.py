@@ -1,4 +1,4 @@
-"""Malformed pages from a seed: markup that never closes, nests thousands deep, or is no text at all."""
+"""Malformed pages from a seed: markup that never closes, nests thousands deep, or is not text."""
 
 import random
 from xml.sax.saxutils import escape
@@ -27,7 +27,7 @@ HTML_TOKENS = [
 
 
 def wikitext(number: int) -> str:
-    """A page of at most about 200 KB: a soup, one token many times, deep nesting, or random characters."""
+    """A page of up to about 200 KB: random tokens, one token many times, deep nesting, or random characters."""
     draw = random.Random(f"wikitext {number}")
     kind = draw.random()
     if kind < 0.6:
@@ -45,7 +45,7 @@ def wikitext(number: int) -> str:
 
 
 def wiki_page(number: int) -> bytes:
-    """The XML of a page: an intact paragraph with two links, then what is malformed, with bytes that are no UTF-8."""
+    """The XML of a page: an intact paragraph with two links, then a malformed part, sometimes with invalid UTF-8."""
     draw = random.Random(f"page {number}")
     other = draw.randrange(40)
     text = f"The page {number} is near [[Page {other}|bak kori]] and [[Page {(other + 7) % 40}|muta]] .\n\n{wikitext(number)}"
@@ -58,7 +58,7 @@ def wiki_page(number: int) -> bytes:
 
 
 def html_page(number: int) -> bytes:
-    """The bytes of an HTML page: an intact paragraph with a link, then what is malformed."""
+    """The bytes of an HTML page: an intact paragraph with a link, then a malformed part."""
     draw = random.Random(f"html {number}")
     tokens = [*HTML_TOKENS, *WORDS, " ", "\x00", "\ud800"]
     if draw.random() < 0.7:
@@ -71,7 +71,7 @@ def html_page(number: int) -> bytes:
 
 
 def check_offsets(document: LinkedDocument | Plain) -> None:
-    """Every anchor is a piece of one line of the text, in order, and the text can be written."""
+    """Anchors are in order, each within one line of the text, and the text can be encoded."""
     document.text.encode()
     position = 0
     for start, end, target in document.links:

@@ -1,6 +1,6 @@
 """The documentation's pages: their code blocks, and the commands in them.
 
-Blocks marked `bash` are run (tests/real/test_docs.py); those marked `sh` need data or hardware that is not there, and are only
+Blocks marked `bash` are run (tests/real/test_docs.py); those marked `sh` need other data or hardware, and are only
 parsed. Of `python` blocks the doctests of docs/library.md are run (tests/test_api.py), the others are compiled.
 """
 
@@ -22,7 +22,7 @@ def blocks(page: Path, *languages: str) -> list[str]:
 
 
 def commands(text: str) -> Iterator[list[str]]:
-    """Our commands in a block: the words from the command's name on."""
+    """Our commands in a block, as words from the command's name on."""
     for line in text.replace("\\\n", " ").splitlines():
         words = shlex.split(line, comments=True)
         if words[:1] == ["harp"] and words[1:]:

@@ -1,7 +1,7 @@
-"""Pairs with a planted signal, and the accuracy that a training reaches on pairs of it that it never saw.
+"""Pairs with a planted signal, and the accuracy of a training run on held-out pairs.
 
-ExactMatches: the query's words stand in the positive document. Bridges: they do not, but words that belong to them do.
-FarAnswers: the words that belong to the query stand far from the document's beginning.
+exact_match: the positive document has the query's words. Bridges: it has other words that belong to them.
+FarAnswers: it has words that belong to the query, far from its beginning.
 """
 
 import dataclasses
@@ -22,8 +22,8 @@ from harp_jax.training.train import train
 from tests.support.synthetic import EMPTY
 
 Pair = tuple[np.ndarray, np.ndarray, np.ndarray]  # token ids of query, positive and negative document
-Pairs = Callable[[str, int, int], Pair]  # by split, lane and number; none comes twice
-TASK, BLANK = "qdm", "rqp"  # BLANK: the same pairs; those that are held out have a query that says nothing
+Pairs = Callable[[str, int, int], Pair]  # by split, lane and number; no pair repeats
+TASK, BLANK = "qdm", "rqp"  # BLANK: the same pairs, but held-out ones have an uninformative query
 VOCABULARY = 1000  # words of a model from scratch
 DOCUMENT = 10  # words of a document in `Bridges`
 
@@ -38,10 +38,10 @@ def exact_match(sample: int, length: int, split: str, lane: int, number: int) ->
 
 @dataclasses.dataclass(frozen=True)
 class Bridges:
-    """Concepts with a word for queries and another for documents, drawn at random: only training tells which belong together.
+    """Concepts with one word for queries and another for documents, paired at random, so only training tells which belong together.
 
-    A query names two concepts; the positive document has their words, the negative those of two others, both among the same
-    number of words that mean nothing. `words`: token ids to draw from.
+    A query names two concepts; the positive document has their words, the negative those of two others, both with the same number
+    of filler words. `words`: token ids to draw from.
     """
 
     words: np.ndarray
@@ -62,10 +62,10 @@ class Bridges:
 
 @dataclasses.dataclass(frozen=True)
 class FarAnswers:
-    """Three questions, and documents of a seventh more than `depth` tokens with an answer at token `depth`; the rest is filler.
+    """Three questions, and documents of 7/6 × `depth` tokens with an answer at token `depth`; the rest is filler.
 
-    Every document has the same filler in another order: without its answer it says nothing. Half of the negative documents
-    answer another question, the others none: that answers matter is learned first, and then which one belongs to which question.
+    Every document has the same filler in another order, so only the answer matters. Half of the negative documents answer another
+    question, the others none: a model learns first that answers matter, then which one belongs to which question.
     """
 
     depth: int
@@ -74,7 +74,7 @@ class FarAnswers:
         return np.full(16, len(SPECIAL_TOKENS) + question, np.int32)
 
     def document(self, question: int, rng: np.random.Generator) -> np.ndarray:
-        """One that answers the question; -1: none."""
+        """A document that answers the question; -1: none."""
         told, filler = len(SPECIAL_TOKENS) + 3, len(SPECIAL_TOKENS) + 6
         words = rng.permutation(np.resize(np.arange(filler, filler + 40), self.depth * 7 // 6)).astype(np.int32)
         if question >= 0:
@@ -109,7 +109,7 @@ class PlantedReader:
 
 
 def from_scratch(directory: str) -> ConfigDict:
-    """BERT-tiny with a vocabulary of its own, for 300 updates of 32 pairs."""
+    """Config of BERT-tiny with its own vocabulary, for 300 updates of 32 pairs."""
     c = settings()
     c.tokenizer = os.path.join(directory, "tokenizer")
     Tokenizer.of_words((*SPECIAL_TOKENS, *(f"w{i}" for i in range(VOCABULARY - len(SPECIAL_TOKENS))))).save(c.tokenizer)
@@ -126,14 +126,14 @@ def settings() -> ConfigDict:
 
 
 def held_out_accuracy(config: ConfigDict, directory: str, pairs: Pairs) -> dict[str, float]:
-    """Task → share of held-out pairs whose positive document scores higher, after a training in `directory`."""
+    """Task → share of held-out pairs whose positive document scores higher, after training in `directory`."""
     workdir = trained(config, directory, pairs)
     rows = [row for row in read_metrics(workdir) if row["split"] == "validation"]
     return {task: rows[-1][f"{task}_accuracy"] for task in config.tasks}
 
 
 def trained(config: ConfigDict, directory: str, pairs: Pairs) -> str:
-    """The workdir of a training in `directory`, evaluated on held-out pairs if the config says so."""
+    """Trains in `directory`, with evaluations on held-out pairs if the config says so; returns the workdir."""
     stage = pretrain_stage(config, with_data=False)
     sizes = dict.fromkeys(config.tasks, 100_000)
     mask, template = stage.vocabulary.mask, stage.vocabulary.template

@@ -1,4 +1,4 @@
-"""The processes of a command that a test started in a session of its own, and kills."""
+"""Processes of a command that a test started in a new session, and kills."""
 
 import os
 import random
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def processes_of(session: int) -> list[int]:
-    """Processes of a session that still run."""
+    """Running processes of a session."""
     found = []
     for entry in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -29,7 +29,7 @@ def none_left(session: int) -> bool:
 
 
 def wait_for(path: Path, process: subprocess.Popen, most: float) -> None:
-    """Until a process has written `path`, and up to `most` seconds longer."""
+    """Waits until a process has written `path`, and up to `most` seconds longer."""
     while not path.exists():
         assert process.poll() is None, f"the process ended before {path.name}"
         time.sleep(0.002)

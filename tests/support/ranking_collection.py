@@ -11,7 +11,7 @@ from harp_jax.input.lanes import Batches
 from tests.support.synthetic import tokenizer
 
 WORDS = [f"w{i}" for i in range(200)]
-# For plans: forty judged queries with a relevant document each, and one without.
+# For plans: forty judged queries with one relevant document each, and one without.
 QRELS = {f"q{i}": {f"d{i}": 1} for i in range(40)} | {"none": {"d1": 0}}
 
 
@@ -50,7 +50,7 @@ def scored_batch(stage, rows: int):
 
 
 def units_seen(stage) -> Counter:
-    """How often a whole run trains on each query; the batches are those of the training loop."""
+    """How often a whole run trains on each query, counted in the training loop's batches."""
     seen: Counter = Counter()
 
     class CountingLayout:

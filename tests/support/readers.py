@@ -1,7 +1,7 @@
-"""The readers of what outsiders control (dumps, HTML, WARC, collections, runs, qrels, models), with a valid input for each.
+"""Readers of outside data (dumps, HTML, WARC, collections, runs, qrels, models), with a valid input for each.
 
-A reader is called with a directory that holds the files of `files`; one of those in `fuzzed` (all of them by default) was
-mutated. It reads as far as its command would before it computes anything, and what it returns is not looked at.
+A reader is called with a directory that contains `files`, one of which (of `fuzzed`, by default any) was mutated. It reads as far
+as its command does before computing anything; its result is ignored.
 """
 
 import bz2
@@ -57,7 +57,7 @@ def _lines(*records: object) -> bytes:
 
 @dataclass(frozen=True)
 class Reader:
-    """`files` of a valid input, what reads them, and which are mutated (default: all of `files`)."""
+    """`files`: a valid input; `read`: its reader; `fuzzed`: the files to mutate (default: all of `files`)."""
 
     files: Files | Callable[[Path], None]
     read: Callable[[Path], object]

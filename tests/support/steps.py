@@ -21,7 +21,7 @@ def steps(function: Callable[[], object]) -> int:
 
 
 def check_linear(function: Callable[[int], object], most: float = 2.3, slack: int = 100, size: int = 500) -> None:
-    """Twice the size takes about twice the steps."""
-    function(10)  # compiles patterns
+    """Asserts that twice the size takes about twice the steps."""
+    function(10)  # warm-up: compiles patterns
     small, large = (steps(lambda n=n: function(n)) for n in (size, 2 * size))
     assert large <= most * small + slack, (small, large)

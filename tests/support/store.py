@@ -1,6 +1,6 @@
 """An object store in memory that answers gcsfs and TensorStore as Google Cloud Storage does: `python -m tests.support.store PORT`.
 
-Whole objects with generations and their preconditions; no rename, no append, no folders. One bucket, of any name.
+Whole objects with generations and preconditions; no rename, append or folders. One bucket, with any name.
 """
 
 import json
@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 OBJECTS: dict[str, tuple[int, bytes]] = {}  # name → generation, content
-UPLOADS: dict[str, str] = {}  # of gcsfs, which names the object first and then sends its content
+UPLOADS: dict[str, str] = {}  # upload id → object name: gcsfs sends the name first, then the content
 LOCK = threading.Lock()
 
 

@@ -34,7 +34,7 @@ def pair(key: int, task: str) -> tuple:
 
 @dataclass(frozen=True)
 class SyntheticReader:
-    """An endless stream per lane without files, a `packing.Reader`."""
+    """A `packing.Reader` with an endless stream per lane, without files."""
 
     tasks: tuple[str, ...] = ("rqp", "qdm")
     records: int = 400
@@ -54,7 +54,7 @@ class SyntheticReader:
 
 
 class DamagedReader(SyntheticReader):
-    """Every shard of it is damaged."""
+    """A reader whose shards are all damaged."""
 
     def read(self, lane: int, task: str, start: int, count: int) -> list[Group]:
         raise InputError("shard 7 is damaged")

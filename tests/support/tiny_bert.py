@@ -38,7 +38,7 @@ def save_encoder(directory: str, tokenizer: Tokenizer, positions: int) -> str:
 
 
 def pair_batch(tokenizer: Tokenizer, pairs: list[tuple[str, str]], length: int = 24) -> dict[str, np.ndarray]:
-    """One [CLS] query [SEP] document [SEP] to a row."""
+    """One row per pair: [CLS] query [SEP] document [SEP]."""
     names = ("tokens", "segment_ids", "position_ids", "token_type_ids")
     batch = {name: np.zeros((len(pairs), length), np.int32) for name in names}
     for row, (query, document) in enumerate(pairs):

@@ -1,4 +1,4 @@
-"""A tiny pre-training run on synthetic pairs, for tests of the loop; also a command, so that tests can kill its process:
+"""A tiny pre-training run on synthetic pairs, for tests of the loop; also a command whose process tests can kill:
 
 python -m tests.support.tiny_run WORKDIR [FIELD=VALUE …] [workdir=PATH compile_delay=SECONDS]
 """
@@ -20,7 +20,7 @@ from tests.support.synthetic import SyntheticReader, tokenizer
 
 
 def save_tokenizer(directory: str) -> str:
-    """The tokenizer's path in `directory`. Written once: of two processes that replace it, one may find it missing."""
+    """The tokenizer's path in `directory`. Written once: if two processes replaced it, one might find it missing."""
     path = os.path.join(directory, "tokenizer")
     if not os.path.exists(path):
         tokenizer().save(path)
@@ -41,7 +41,7 @@ def tiny_config(directory: str, **changes: object) -> ConfigDict:
 
 
 def tiny_stage(config: ConfigDict) -> Stage:
-    """The stage of `tiny_config` with synthetic pairs in place of files."""
+    """The stage of `tiny_config` with synthetic pairs instead of files."""
     stage = pretrain_stage(config, with_data=False)
     reader = SyntheticReader(tuple(config.tasks), lanes=config.lanes, length=config.row_length)
     layout = make_layout(config, stage.vocabulary, reader, stage.shares, 2, 2 * config.batch_pairs)
@@ -50,7 +50,7 @@ def tiny_stage(config: ConfigDict) -> Stage:
 
 
 def run_tiny(directory, devices: int = 1, change=lambda stage: stage, **changes) -> str:
-    """Trains in `directory`/run, with a changed stage where given, and returns it."""
+    """Trains in `directory`/run, with the stage changed by `change`, and returns this path."""
     config = tiny_config(str(directory), **changes)
     workdir = os.path.join(directory, "run")
     train(config, workdir, change(tiny_stage(config)), jax.devices()[:devices])

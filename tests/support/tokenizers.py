@@ -1,5 +1,5 @@
-"""Tokenizers trained in a test, as no hub is reachable: BERT's WordPiece, byte-level BPE as ModernBERT's and RoBERTa's, Unigram
-as XLM-R's, BPE of whole lines as Gemma's and mmBERT's."""
+"""Tokenizers trained in a test, without the Hub: WordPiece (BERT), byte-level BPE (ModernBERT, RoBERTa), Unigram (XLM-R), BPE of
+whole lines (Gemma, mmBERT)."""
 
 import io
 import json
@@ -16,12 +16,11 @@ SPECIAL_OF = {
 
 
 def save_trained(kind: str, directory: str, texts: Iterable[str], size: int = 400) -> str:
-    """A directory with the tokenizer of `kind`: "bert", "bert-cased", "modernbert", "roberta" (both BPE), "xlm-roberta" (Unigram),
-    "xlm-roberta-nfkc", "xlm-roberta-nmt", "gemma" (BPE).
+    """Writes the tokenizer of `kind` to `directory` and returns it.
 
-    "xlm-roberta-nmt" normalises as XLM-R does, by a table that only SentencePiece has; "xlm-roberta-nfkc" lacks a few letters
-    of it. "modernbert", as published models do, "xlm-roberta-nfkc" and "gemma" name the general class of transformers, the
-    others their own.
+    Kinds: "bert", "bert-cased", "modernbert", "roberta" (both BPE), "xlm-roberta" (Unigram), "xlm-roberta-nmt", which normalises
+    like XLM-R (with a table that only SentencePiece has), "xlm-roberta-nfkc", which differs in a few letters, "gemma" (BPE).
+    "modernbert" (like published models), "xlm-roberta-nfkc" and "gemma" name transformers' general class, the others their own.
     """
     from tokenizers import (
         BertWordPieceTokenizer,
@@ -59,7 +58,7 @@ def save_trained(kind: str, directory: str, texts: Iterable[str], size: int = 40
     elif kind == "gemma":
         made = Tokenizer(models.BPE(unk_token=unknown, fuse_unk=True, byte_fallback=True))
         made.normalizer = normalizers.Replace(" ", "▁")
-        # The merges are learned word by word; the finished tokenizer merges the whole line, in which no space is left to split at.
+        # Merges are learned word by word; the finished tokenizer merges whole lines, since no space is left to split at.
         parts = [pre_tokenizers.Metaspace(prepend_scheme="never"), pre_tokenizers.Punctuation("isolated")]
         made.pre_tokenizer = pre_tokenizers.Sequence(parts)
         made.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
@@ -73,8 +72,8 @@ def save_trained(kind: str, directory: str, texts: Iterable[str], size: int = 40
         )
     made.train_from_iterator(texts, trainer)
     if kind.startswith("xlm-roberta"):
-        # In eighths, which every reader of JSON parses exactly: `tokenizers` may read a score one last bit away from what
-        # Python reads (and transformers passes on), and a run of one letter then splits in another order of the same pieces.
+        # Scores in eighths, which every JSON parser reads exactly: else `tokenizers` and Python (so transformers) may differ in the
+        # last bit of a score, and split a run of one letter into the same pieces in another order.
         pieces = json.loads(made.to_str())["model"]["vocab"]
         made.model = models.Unigram([(piece, round(score * 8) / 8) for piece, score in pieces], SPECIAL.index("<unk>"))
     if kind == "gemma":
@@ -102,7 +101,7 @@ def save_trained(kind: str, directory: str, texts: Iterable[str], size: int = 40
 
 
 def table_of_sentencepiece() -> bytes:
-    """What its normalisation "nmt_nfkc" does to characters, which every model that it trains has."""
+    """SentencePiece's table for the normalisation "nmt_nfkc", which is part of every model that it trains."""
     import sentencepiece
     from sentencepiece.sentencepiece_model_pb2 import ModelProto
 

@@ -1,4 +1,4 @@
-"""Training runs in separate processes, which tests kill, and the files that they wrote."""
+"""Training runs in separate processes, which tests kill, and their files."""
 
 import os
 import socket
@@ -13,12 +13,12 @@ from harp_jax.checkpoints.recorded import read_metrics
 from tests.support import ROOT
 from tests.support.tiny_run import save_tokenizer
 
-# XLA aborts a process that waits 30 or 40 s for the others: on a busy machine one may compile for longer.
+# XLA aborts a process that waits 30 or 40 s for the others; on a busy machine one may compile for longer.
 PATIENCE = "--xla_cpu_collective_timeout_seconds=300 --xla_cpu_collective_call_terminate_timeout_seconds=300"
 
 
 def launch(directory, *options: str, devices: int = 1) -> subprocess.Popen:
-    """Start `tiny_run` in `directory`, which is created, on `devices` CPU devices; `options` are FIELD=VALUE."""
+    """Starts `tiny_run` in a new `directory` on `devices` CPU devices; `options` are FIELD=VALUE."""
     save_tokenizer(str(directory))
     command = [sys.executable, "-m", "tests.support.tiny_run", str(directory), *options]
     environment = {**os.environ, "JAX_NUM_CPU_DEVICES": str(devices)}
@@ -30,7 +30,7 @@ def launch(directory, *options: str, devices: int = 1) -> subprocess.Popen:
 
 
 def two_processes(directory, *options: str, devices: int = 2) -> list[subprocess.Popen]:
-    """One training in two processes of `devices` each; options that begin with 1: are of the second."""
+    """One training run in two processes of `devices` each; options that begin with 1: are only for the second."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         common = (f"coordinator=127.0.0.1:{free.getsockname()[1]}", "processes=2")

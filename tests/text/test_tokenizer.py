@@ -69,7 +69,7 @@ def test_bad_vocabularies(tmp_path):
 
 
 def changed(path, name: str, **changes) -> str:
-    """A saved tokenizer of which a file says something else; without digests, as another tool would write it."""
+    """A saved tokenizer with one file changed and without digests, as if written by another tool."""
     small_tokenizer().save(str(path))
     (path / "SHA256SUMS").unlink()
     parts = json.loads((path / name).read_text())
@@ -88,7 +88,7 @@ WORD = small_tokenizer().tokens[9]
 @pytest.mark.parametrize(
     "name, changes, message",
     [
-        # transformers' BertTokenizer takes the casing from tokenizer_config.json, whatever tokenizer.json says.
+        # transformers' BertTokenizer reads the casing from tokenizer_config.json and ignores tokenizer.json.
         (TOKENIZER, {"normalizer__lowercase": False}, "the normalizer of tokenizer.json differs from that"),
         (SETTINGS, {"do_lower_case": False}, "the normalizer of tokenizer.json differs from that"),
         (TOKENIZER, {"pre_tokenizer": {"type": "Whitespace"}}, "the pre_tokenizer of tokenizer.json"),
@@ -96,7 +96,7 @@ WORD = small_tokenizer().tokens[9]
         (TOKENIZER, {"model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}}, "hold different vocabularies"),
         (SETTINGS, {"added_tokens_decoder": {"46": {"content": "[Q]"}}}, r"adds '\[Q\]' as 46"),
         (SETTINGS, {"cls_token": "[X]"}, r"its cls_token '\[X\]' is not in the vocabulary"),
-        # A word of the vocabulary that is never split, there only.
+        # A word of the vocabulary that only transformers never splits.
         (SETTINGS, {"added_tokens_decoder": {"9": {"content": WORD}}}, f"adds '{WORD}' as 9, which is not in"),
         (SETTINGS, {"additional_special_tokens": [WORD]}, f"adds '{WORD}' as a token"),
         (SETTINGS, {"added_tokens_decoder": ["[Q]"]}, "must map ids to tokens"),
@@ -138,7 +138,7 @@ def test_added_tokens_are_tokens(tmp_path):
     ours, theirs = load_tokenizer(directory), transformers.AutoTokenizer.from_pretrained(directory)
     assert ours.size == len(theirs) == 47 and 46 in ours.special
     assert ours.encode("[Q] the cat") == theirs.encode("[Q] the cat", add_special_tokens=False)
-    (tmp_path / "added_tokens.json").write_text('{"[Q]": 46, "[D]": 47}')  # as older versions of transformers wrote
+    (tmp_path / "added_tokens.json").write_text('{"[Q]": 46, "[D]": 47}')  # as written by older transformers
     with pytest.raises(InputError, match=r"adds '\[D\]' as 47, which is not in tokenizer\.json"):
         load_tokenizer(directory)
 
@@ -153,7 +153,7 @@ def test_truncation_and_padding_of_the_file_are_not_used(tmp_path):
 
 @pytest.mark.parametrize("kind", ["bert", "xlm-roberta"])
 def test_a_sentence_without_spaces_is_more_than_one_word(kind, tmp_path):
-    """For masking whole words: pieces of words in Latin letters continue them, Japanese and Thai pieces stand alone."""
+    """For whole-word masking: Latin pieces continue a word, Japanese and Thai pieces are words by themselves."""
     made = load_tokenizer(save_trained(kind, str(tmp_path), ["unseen ガイドをみる แมวนั่ง", *"unseen"], 70))
     ids = made.encode("nesne ガイドをみる แมวนั่ง")
     continued = {made.decode([i]).removeprefix("##").strip(): bool(made.continues[i]) for i in ids}
@@ -161,7 +161,7 @@ def test_a_sentence_without_spaces_is_more_than_one_word(kind, tmp_path):
     assert any(within for letter, within in continued.items() if letter.isascii())
 
 
-# Lines of ten scripts: sentences, and random words from each script's letters with digits, marks and spaces.
+# Lines in ten scripts: sentences, and random words of each script's letters with digits, marks and spaces.
 SENTENCES = (
     "The cat sat on the mat; it's 3.14 o'clock, isn't it?", "Die Übergröße kostet 5 € – naïve façades!",
     "Кошка сидит на коврике, а собака спит.", "Η γάτα κάθεται στο χαλί.", "القطة تجلس على السجادة، أليس كذلك؟",
@@ -190,7 +190,7 @@ def lines_of_scripts(count: int) -> list[str]:
 
 @pytest.mark.parametrize("kind", ["modernbert", "gemma"])
 def test_bytes_continue_words(kind, tmp_path):
-    """For masking whole words: letters without a token, or with one of several bytes; Japanese ones stand alone."""
+    """For whole-word masking: letters that are several byte tokens continue words; Japanese letters are words by themselves."""
     size = 300 if kind == "gemma" else 290
     made = load_tokenizer(save_trained(kind, str(tmp_path), ["the caf - 都市 हिन्दी"] * 9, size))
     words: list[list[int]] = []

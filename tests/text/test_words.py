@@ -1,4 +1,4 @@
-"""The word vocabulary, its idf table, and word vectors from text files and from word2vec itself."""
+"""The word vocabulary, its idf table, and word vectors from text files and from word2vec."""
 
 import numpy as np
 import pytest
@@ -37,7 +37,7 @@ def test_stopwords_take_no_place_and_are_saved(tmp_path):
     stopwords = read_stopwords(str(tmp_path / "stop.txt"))
     assert stopwords == ("don", "runs", "t", "the") and "the" in read_stopwords("english") and read_stopwords("") == ()
     found = count_words(TEXTS, "english", stopwords=stopwords)
-    assert not {"the", "run"} & set(found.words)  # "runs" goes before it is stemmed
+    assert not {"the", "run"} & set(found.words)  # "runs" is removed before stemming
     assert found.encode("the fox runs; the running fox owl", 3) == [found.ids["fox"], 0, found.ids["fox"]]
     found.save(str(tmp_path))
     assert load_words(str(tmp_path)) == found and load_words(str(tmp_path)).sha256 == found.sha256

@@ -1,4 +1,4 @@
-"""The collection of the ranking stages, written once for each test file."""
+"""The collection for the ranking stages, written once per test file."""
 
 import pytest
 

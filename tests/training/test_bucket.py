@@ -1,4 +1,4 @@
-"""Workdir and data in a bucket (`tests/support/store.py`), which has no rename, append or lock."""
+"""Workdir and data in a bucket (`tests/support/store.py`) without rename, append or lock."""
 
 import dataclasses
 import os
@@ -76,7 +76,7 @@ def test_other_stores_are_refused(tmp_path):
 
 
 def test_an_interrupted_training_goes_on_in_a_bucket_with_the_same_bits(store, tmp_path):
-    """Here in the test's own process: the loop's handler of SIGTERM is called, no signal is sent."""
+    """In the test's process: calls the loop's SIGTERM handler instead of sending a signal."""
     config = tiny_config(str(tmp_path), steps=6, checkpoint_every=2)
     stage = tiny_stage(config)
     before, called = signal.getsignal(signal.SIGTERM), []
@@ -123,7 +123,7 @@ def test_a_killed_and_ended_training_of_processes_in_a_bucket_ends_with_the_same
         processes = start("killed")
         while all(process.poll() is None for process in processes) and saved() < lines:
             time.sleep(0.05)
-        # SIGTERM to one process: all save the same step. SIGKILL to all: what the others of a killed one wait for is XLA's affair.
+        # SIGTERM to one process: all save the same step. SIGKILL to all: survivors would wait in XLA for a killed process.
         for process in processes if number == signal.SIGKILL else processes[-1:]:
             process.send_signal(number)
         ended(processes, 0 if number == signal.SIGTERM else -number)

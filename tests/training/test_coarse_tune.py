@@ -1,4 +1,4 @@
-"""Coarse-tuning: the click log, replaced documents, the objective against a loop, then fine-tuning from it, and the probe."""
+"""Coarse-tuning: the click log, replaced documents, the objective against a loop, fine-tuning after it, and the probe."""
 
 import json
 import logging
@@ -33,7 +33,7 @@ from tests.support.synthetic import tokenizer
 
 @pytest.fixture(scope="module")
 def clicked(collection, tmp_path_factory):
-    """The collection with a click log: query i clicked documents i and i + 1; a vocabulary with unused tokens."""
+    """The collection with a click log (query i has clicks on documents i and i + 1) and a vocabulary with unused tokens."""
     path = tmp_path_factory.mktemp("clicks") / "collection"
     shutil.copytree(collection, path)
     queries = dict(line.split("\t") for line in (path / "queries.tsv").read_text().splitlines())
@@ -60,7 +60,7 @@ def test_the_log_is_sampled_once_and_absent_documents_are_left_out(clicked, tmp_
     clicks = Clicks.open(str(clicked / "orcas.tsv"), docs, 1.0, 0, str(tmp_path))
     assert (len(clicks), clicks.documents) == (80, 40) and clicks.clicked("q39") == {"d39", "d0"}
     assert {clicks.document(i) for i in range(40)} == {f"d{i}" for i in range(40)}
-    qid, query, docid = pickle.loads(pickle.dumps(clicks)).pair(0)  # as in processes that read
+    qid, query, docid = pickle.loads(pickle.dumps(clicks)).pair(0)  # as in worker processes
     assert (qid, docid) == ("q0", "d0") and query in (clicked / "queries.tsv").read_text()
     half = {s: Clicks.open(str(clicked / "orcas.tsv"), docs, 0.5, s, str(tmp_path)) for s in (0, 1)}
     taken = {s: {half[s].pair(i) for i in range(len(half[s]))} for s in half}
@@ -183,7 +183,7 @@ def test_the_probe_writes_its_guesses_and_a_summary(clicked, trained, tmp_path, 
 
 
 def test_the_probe_asks_the_masks_beside_the_document(trained, tmp_path):
-    """Its guesses are the head's, computed here without batching, marks first."""
+    """Against the head's predictions, computed here without batching."""
     probe = Probe(str(trained), masks=2, max_length=40)
     ids = probe.tokenizer.encode("w1 w2 w3 w4")
     (found,) = probe.predict(probe.read_part([ids]), k=3)

@@ -1,4 +1,4 @@
-"""Compiled steps: the search for the largest batch, what a program consists of, what is sent between devices; the measured rate."""
+"""Compiled steps: the search for the largest batch, a program's parts, communication between devices; the measured rate."""
 
 import math
 import tempfile
@@ -23,7 +23,7 @@ from tests.support.tiny_run import tiny_config
 @pytest.mark.parametrize("most", [0, 1, 5, 7, 8, 9, 64, 500])
 @pytest.mark.parametrize("saved", [1.0, 0.7])
 def test_finds_the_largest_batch_to_a_sixteenth_in_few_trials(most, saved):
-    """`saved`: near the limit the compiler stores less of each row, so that more rows fit than extrapolated."""
+    """`saved`: near the limit, the compiler stores less of each row, so more rows fit than extrapolated."""
     tried = []
 
     def needed(rows: int) -> Bytes | None:
@@ -40,7 +40,7 @@ def test_finds_the_largest_batch_to_a_sixteenth_in_few_trials(most, saved):
 
 
 def test_an_unknown_topology_is_one_line_that_names_those_that_work(monkeypatch):
-    monkeypatch.setenv("TPU_SKIP_MDS_QUERY", "1")  # which a search for TPUs sets
+    monkeypatch.setenv("TPU_SKIP_MDS_QUERY", "1")  # set by a search for TPUs
     with pytest.raises(
         InputError, match="^no such topology .* GPUs are a100, .*b200, each with :N; TPUs such as v3:2x2"
     ):
@@ -48,7 +48,7 @@ def test_an_unknown_topology_is_one_line_that_names_those_that_work(monkeypatch)
 
 
 def test_the_stand_in_for_a_vocabulary_is_removed(tmp_path, monkeypatch):
-    """Each dry run left a folder of 600 kB."""
+    """Else each dry run would leave a folder of 600 kB."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     config = configs.pretrain()
     config.model.update(layers=1, hidden=16, heads=1)
@@ -58,7 +58,7 @@ def test_the_stand_in_for_a_vocabulary_is_removed(tmp_path, monkeypatch):
 
 
 def test_a_step_that_compiles_but_does_not_fit_is_refused(monkeypatch):
-    """As XLA does for a GPU."""
+    """XLA compiles such steps for a GPU."""
     config = configs.pretrain()
     config.model.update(layers=1, hidden=16, heads=1)
     config.update(batch_pairs=2, row_length=64, tasks=("adp",))
@@ -71,7 +71,7 @@ def test_a_step_that_compiles_but_does_not_fit_is_refused(monkeypatch):
 
 
 def test_an_interrupted_measurement_writes_nothing(tmp_path, monkeypatch):
-    """Two steps, of which the first compiled, were written as 103 s a step."""
+    """Else two steps, one with compilation, would be recorded as 103 s per step."""
     monkeypatch.setattr(dry_run, "train", lambda config, workdir: {"interrupted": 1.0})
     assert dry_run.seconds_per_step(configs.pretrain(), str(tmp_path)) is None
     arguments = site.rate_parser().parse_args(["--config=site", f"--output={tmp_path / 'rate.json'}"])
@@ -129,7 +129,7 @@ def test_products_kernels_and_moves_of_a_program():
     assert found.products[4:] == [Product(2.0 * 8**3, "f32", "inner")] * 3
     assert found.flops("f32") == 6 * 8**3 and found.attention == (1, 1)
     assert found.kernels == 6 + 3
-    assert found.moves == [(1 << 20, "turned")]  # the copy at the end is smaller than a MiB
+    assert found.moves == [(1 << 20, "turned")]  # the last copy is smaller than 1 MiB
     factors, result = 2 * (64 * 32 + 32 * 16), 4 * 64 * 16
     q = 2 * 2 * 128 * 4 * 64
     assert found.traffic == (
@@ -154,16 +154,16 @@ def config_of(stage: str, directory: str) -> ConfigDict:
 
 @pytest.mark.parametrize("stage", ["pretrain", "coarse_tune", "finetune"])
 def test_every_gradient_is_sent_once(tmp_path, stage):
-    """All-reduces on a data mesh carry the parameters' size and a few scalars, the word embeddings once."""
+    """All-reduces on a data mesh send the parameters' size, word embeddings once, and a few scalars."""
     config = config_of(stage, str(tmp_path))
     compiled = dry_run.compile_step(config, jax.devices())
-    for config.steps in (10, 0):  # 0: `epochs` count, and without data nobody knows how many steps they are
+    for config.steps in (10, 0):  # 0: `epochs` count, and without data the number of steps is unknown
         lines = dry_run.time_report(config, jax.devices(), compiled, [], None)
         assert lines[-1].startswith("configured run") == bool(config.steps)
     sent = collectives(compiled.program.as_text())
     family = WITH_DECODER if stage == "finetune" else CROSS_ENCODER
     tree = jax.eval_shape(lambda: family.init_params(compiled.shape, jax.random.key(0)))
-    if stage == "finetune":  # masked query prediction has a linear decoder of its own
+    if stage == "finetune":  # masked query prediction has its own linear decoder
         del tree["mlm"]
     size = 4 * sum(math.prod(x.shape) for x in jax.tree.leaves(tree))
     assert compiled.mesh.size == 8 and {kind for kind, _ in sent} == {"all-reduce"}

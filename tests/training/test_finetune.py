@@ -1,4 +1,4 @@
-"""Fine-tuning through the shared loop: groups from judgments and candidates, each loss against a loop, a ranker that learns."""
+"""Fine-tuning in the shared loop: groups from judgments and candidates, each loss against a loop, a ranker that learns."""
 
 import dataclasses
 import os
@@ -46,7 +46,7 @@ WORTH = {f"d{i}": float(x) for i, x in enumerate(np.random.default_rng(0).normal
 
 @pytest.fixture
 def teacher(tmp_path):
-    """A teacher that likes some documents, whatever the query, and does not know d8."""
+    """A teacher that prefers some documents, whatever the query, and has no scores for d8."""
     known = [f"{docid} 1 {worth} x" for docid, worth in WORTH.items() if docid != "d8"]
     (tmp_path / "teacher.trec").write_text("".join(f"q{i} Q0 {rest}\n" for i in range(40) for rest in known))
     return str(tmp_path / "teacher.trec")
@@ -95,7 +95,7 @@ def test_learns_to_rank_what_it_has_seen(collection, tmp_path):
 
 @pytest.mark.parametrize("name", ["margin_mse", "kl"])
 def test_a_student_ranks_the_candidates_of_other_queries_as_its_teacher_does(collection, teacher, tmp_path, name):
-    """The labels say otherwise: they are the queries' own documents."""
+    """The labels (each query's own document) disagree with the teacher."""
     from harp_jax.api import Reranker
     from harp_jax.checkpoints.export import export_model
 
@@ -108,7 +108,7 @@ def test_a_student_ranks_the_candidates_of_other_queries_as_its_teacher_does(col
     docids = [docid for docid in WORTH if docid != "d8"]
     found = [
         kendalltau(model.predict([(queries[f"q{i}"], texts[d]) for d in docids]), [WORTH[d] for d in docids]).statistic
-        for i in range(3, 40, 4)  # fold 3, which is not trained on
+        for i in range(3, 40, 4)  # fold 3 is not trained on
     ]
     assert np.mean(found) > 0.8
 
@@ -128,7 +128,7 @@ def test_what_the_teacher_does_not_score_is_left_out_also_beside_masked_queries(
 
 
 def test_the_head_is_fresh_or_pretrained(collection, tmp_path):
-    """Also after masked query prediction, whose decoder stays behind."""
+    """Also after masked query prediction, whose decoder is dropped."""
     config = ranking_config(collection, steps=1, mqp_weight=0.5)
     train(config, str(tmp_path / "run"), devices=jax.devices()[:1])
     found = {}
@@ -168,7 +168,7 @@ def test_selection_keeps_the_best_of_all_evaluations(collection, tmp_path, monke
     again = evaluate(selection.held_out, {"": run}, "RR@10").mean[""]["RR@10"]
     assert again == pytest.approx(found["value"], abs=1e-6)
     assert f"step {found['step']}" in (tmp_path / "model" / "README.md").read_text()
-    # A run that starts from this one uses the selected parameters, too.
+    # A run that starts from this one also uses the selected parameters.
     _, started = load_encoder(workdir)
     _, exported = load_hf(str(tmp_path / "model"))
     jax.tree.map(np.testing.assert_array_equal, {n: started[n] for n in exported}, exported)
@@ -203,7 +203,7 @@ def test_some_queries_only(collection, tmp_path):
 
 
 def test_masked_query_prediction_never_hides_the_mark_of_a_query(collection):
-    """[Q] stands before every query: there is nothing to learn in predicting it."""
+    """[Q] precedes every query, so predicting it teaches nothing."""
     stage = finetune_stage(ranking_config(collection, mqp_weight=0.5, marks=("w205", "")))
     _, batch = scored_batch(stage, 16)
     objective = stage.objective(stage.shape)
@@ -221,9 +221,9 @@ def test_masked_query_prediction_never_hides_the_mark_of_a_query(collection):
 def test_epochs_are_counted_by_what_batches_hold(
     collection, tmp_path, caplog, lanes, batch_pairs, candidates, negatives
 ):
-    """A lane needs a row for each member of a group, so small batches on many lanes hold more pairs than they are asked for.
+    """A lane needs a row for each member of a group, so small batches on many lanes have more pairs than configured.
 
-    In the last row queries have fewer candidates than negatives are requested.
+    In the last case, queries have fewer candidates than the configured negatives.
     """
     run = (collection / "run.trec").read_text().splitlines(keepends=True)
     (tmp_path / "run.trec").write_text("".join(line for line in run if int(line.split()[3]) <= candidates))
@@ -235,7 +235,7 @@ def test_epochs_are_counted_by_what_batches_hold(
 
 @pytest.mark.parametrize("lanes", [1, 8])
 def test_two_epochs_see_each_query_about_twice(collection, lanes):
-    """Regression: windows of several epochs, shuffled as one, trained on some queries six times and on others never."""
+    """Windows of several epochs, shuffled as one, would train on some queries six times and never on others."""
     stage = finetune_stage(ranking_config(collection, lanes=lanes, window=1024, batch_pairs=32, steps=0, epochs=2.0))
     seen = units_seen(stage)
     assert len(seen) == 30 and set(seen.values()) <= {1, 2, 3}
@@ -261,7 +261,7 @@ def test_masked_query_prediction_hides_one_query_token_of_the_positive(collectio
 
     objective = stage.objective(padded)
     loss, sums = jax.jit(lambda p, b: loss_of(objective, p, b, key))(params, batch)
-    # The ranking part, from the same batch without the copies; the prediction, from hidden states and the decoder.
+    # Expected ranking loss: from the same batch without copies. Prediction loss: from hidden states and the decoder.
     shown = {**batch, "tokens": masked["tokens"]}
     scores = np.asarray(jax.jit(lambda p, b: packed_scores(objective.ranker, p, b))(params, shown)).reshape(2, -1)
     ranking = []

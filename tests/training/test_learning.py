@@ -1,4 +1,4 @@
-"""Pre-training learns what it must: a few pairs by heart, and from scratch which document has the query's words."""
+"""Pre-training learns: it memorises a few pairs, and learns from scratch which document has the query's words."""
 
 import dataclasses
 from functools import partial
@@ -29,6 +29,6 @@ def test_a_small_encoder_from_scratch_learns_exact_matches(tmp_path, sample, doc
 
 @pytest.mark.real
 def test_with_berts_parameters_it_stays_near_chance(tmp_path):
-    """The reason for the option: if the default learns this too one day, the option can go."""
+    """The reason for the option `initialisation`: if the default also learns this, the option can be removed."""
     found = held_out_accuracy(from_scratch(str(tmp_path)), str(tmp_path), partial(exact_match, 0, 10))
     assert found[TASK] < 0.7

@@ -1,4 +1,4 @@
-"""An answer far from a document's beginning: a long encoder learns it, from pairs to a re-ranked run; one of short rows cannot."""
+"""An answer far from a document's beginning: an encoder with long rows learns it, end to end; one with short rows cannot."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def learned(folder, length: int, layers: int, pairs: FarAnswers) -> str:
 
 
 def right(folder, workdir: str, pairs: FarAnswers, *options: str) -> float:
-    """The share of queries whose answer `harp rerank` puts first."""
+    """The share of queries for which `harp rerank` ranks the answer first."""
     tokenizer, rng = load_tokenizer(f"{workdir}/tokenizer"), generator("candidates")
     texts = {
         "queries": {f"q{i}": pairs.query(i % 3) for i in range(QUERIES)},
@@ -40,7 +40,7 @@ def right(folder, workdir: str, pairs: FarAnswers, *options: str) -> float:
     return sum(ranked[f"q{i}"].ranked()[0] == f"d{i}-{i % 3}" for i in range(QUERIES)) / QUERIES
 
 
-# With one layer only [CLS] attends, at a cost that is linear in the length; with two, the second one sees its window only.
+# With one layer, only [CLS] attends, at linear cost in the length; with two, the second attends only to its window.
 @pytest.mark.real
 @pytest.mark.parametrize(
     "depth, long, short, layers, windows", [(210, 288, 128, 2, ()), (3000, 4096, 512, 1, ("--windows=16",))]
@@ -51,6 +51,6 @@ def test_a_far_answer_is_learned_in_long_rows_and_missed_in_short_ones(tmp_path,
     found = {length: right(tmp_path, workdir, pairs) for length, workdir in workdirs.items()}
     assert found[long] >= 0.95
     assert found[short] < 0.55  # 1/3 is chance, with a deviation of .06
-    for length in workdirs if windows else ():  # docs/encoders.md: what MaxP makes of either
+    for length in workdirs if windows else ():  # MaxP with either, for docs/encoders.md
         share = right(tmp_path, workdirs[length], pairs, f"--max_length={short}", *windows)
         print(f"trained in rows of {length} tokens, ranked by windows of {short}: {share:.2f}")

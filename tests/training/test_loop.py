@@ -1,4 +1,4 @@
-"""The loop with fake steps: its timing, by a clock that advances only with work, and its waiting for each step on CPU."""
+"""The loop with fake steps: its timing, with a clock that advances only with work, and waiting for each step on CPU."""
 
 from types import SimpleNamespace
 
@@ -45,7 +45,7 @@ def test_evaluations_between_log_lines_do_not_count_as_training_time(monkeypatch
 
 
 def test_on_cpu_no_step_starts_before_the_last_one_has_ended(monkeypatch):
-    """Also where JAX's backend was started with asynchronous dispatch, as it is here."""
+    """Even if JAX's backend was started with asynchronous dispatch, as here."""
     slow = jax.jit(lambda x: jax.lax.fori_loop(0, 100, lambda _, y: jnp.cos(y @ y), x)[0, 0])
     matrix, ended, metrics = jnp.ones((200, 200)), [], []
 

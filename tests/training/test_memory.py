@@ -1,4 +1,4 @@
-"""What is free of the memory: limits of control groups and processes, and the check of a step."""
+"""Free memory: limits of control groups and processes, and the check of a step."""
 
 import resource
 from types import SimpleNamespace
@@ -16,7 +16,7 @@ GROUP = "sys/fs/cgroup/job"
 HALF_USED = {
     "proc/self/cgroup": "0::/job/step\n",
     f"{GROUP}/step/memory.max": "max\n",
-    # of 8 GiB, 7 are used, of these 2 by files that the kernel gives up
+    # 7 of 8 GiB are used, 2 of them by reclaimable file cache
     f"{GROUP}/memory.max": f"{8 * GIB}\n",
     f"{GROUP}/memory.current": f"{7 * GIB}\n",
     f"{GROUP}/memory.stat": f"anon 1\ninactive_file {GIB}\nactive_file {GIB}\n",
@@ -51,7 +51,7 @@ def test_a_step_that_does_not_fit_is_refused_before_the_first_and_a_tight_one_wa
     sizes = SimpleNamespace(temp_size_in_bytes=3 * GIB, output_size_in_bytes=GIB, alias_size_in_bytes=GIB)
     program = SimpleNamespace(memory_analysis=lambda: sizes)
     device = jax.sharding.SingleDeviceSharding(jax.devices()[0])
-    state = jax.ShapeDtypeStruct((2, GIB), "uint8", sharding=device)  # described, not allocated
+    state = jax.ShapeDtypeStruct((2, GIB), "uint8", sharding=device)  # not allocated
     check_memory(program, state, Limit("memory of the machine", 16 * GIB, 10 * GIB))
     assert "may run out" not in caplog.text
     check_memory(program, state, Limit("ulimit -v", 16 * GIB, 4 * GIB))
@@ -76,13 +76,13 @@ def test_packages_that_do_not_fit_are_one_line(tmp_path):
     (tmp_path / "docs.tsv").write_text("d1\tone two\n")
     (tmp_path / "queries.tsv").write_text("q1\tone\n")
     named = [f"--docs={tmp_path}/docs.tsv", f"--queries={tmp_path}/queries.tsv", f"--output={tmp_path}/run"]
-    # Python needs half of it.
+    # Python alone needs half of this limit.
     error = python("-m", "harp_jax", "first-stage", *named, status=2, limit="-v 60000").stderr
     assert "Traceback" not in error and "error: out of memory (" in error
 
 
 def test_free_pages_are_returned_when_the_process_has_grown_by_a_quarter_since_its_first_step(monkeypatch):
-    """And then since the step after: what lives on, such as cached documents, raises the bound."""
+    """After that, since the step after the return: memory that stays, such as cached documents, raises the bound."""
     sizes = iter([100, 125, 120, 126, 110, 137, 138, 108, 109])
     returned, seen = [], []
     monkeypatch.setattr(allocator, "_kept", True)

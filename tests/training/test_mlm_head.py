@@ -1,4 +1,4 @@
-"""A start without an MLM head: the head is trained alone first, and the pairs are not drowned."""
+"""An initial model without an MLM head: the head is first trained alone, so that its loss does not dominate the pairs'."""
 
 import dataclasses
 import os
@@ -27,7 +27,7 @@ def headless(tmp_path_factory) -> str:
 
 
 def run(directory, init: str, **changes) -> str:
-    def few(stage):  # documents: which words they have is there to be learned
+    def few(stage):  # few documents, whose words the head can learn
         return dataclasses.replace(stage, reader=dataclasses.replace(stage.reader, records=3))
 
     return run_tiny(directory, change=few, init=init, tokenizer="", steps=2, **changes)
@@ -41,7 +41,7 @@ def test_the_head_learns_and_the_encoder_keeps_every_bit(headless, tmp_path, mon
     jax.tree.map(np.testing.assert_array_equal, start, {name: trained[name] for name in start})
     rows = [row["mlm_loss"] for row in read_metrics(os.path.join(workdir, "mlm_head"))]
     assert rows[-1] < rows[0] - 0.05
-    # The run itself starts from that head: with a learning rate of 0 it keeps it.
+    # The run starts from that head, and keeps it with a learning rate of 0.
     assert same_parameters(workdir, os.path.join(workdir, "mlm_head"))
 
 

@@ -1,4 +1,4 @@
-"""Neural rankers through the shared loop: each learns the signal that it is designed for, tested on held-out queries."""
+"""Neural rankers in the shared loop: each learns the signal that it is designed for, tested on held-out queries."""
 
 import os
 import shutil
@@ -43,7 +43,7 @@ def small_models():
 
 
 def word(number: int) -> str:
-    """Words that differ in their letters, so that n-graphs distinguish them."""
+    """A word with its own letters, so that n-graphs distinguish words."""
     return "".join(LETTERS[[number % 16, number // 16 % 16]]) + "a" + LETTERS[(7 * number + 3) % 16]
 
 
@@ -67,7 +67,7 @@ def bigrams(rng: np.random.Generator, phrases: np.ndarray | None = None) -> tupl
         at = int(rng.integers(0, LENGTH - 4))
         if number == 0:
             document[at : at + 2] = first, second
-        else:  # apart, or the other way round
+        else:  # apart, or in reverse order
             document[at], document[at + 3 if rng.random() < 0.5 else at + 1] = second, first
         documents.append(document)
     return [first, second], documents
@@ -123,7 +123,7 @@ def planted(tmp_path_factory):
 
 
 def test_the_best_on_held_out_training_queries_is_kept_and_ranks(planted, tmp_path):
-    """The last steps, at a ruinous rate, are not what re-ranking takes; what was selected is not trained on."""
+    """Re-ranking does not use the last steps, whose rate is too high; queries used for selection are not trained on."""
     options = {"learning_rate": 1e-2, "steps": 60, "eval_every": 20, "select": "RR@10", "schedule": "constant"}
     config = neural_config(planted, "knrm", **options)
     workdir = str(tmp_path / "run")
@@ -131,7 +131,7 @@ def test_the_best_on_held_out_training_queries_is_kept_and_ranks(planted, tmp_pa
     rows = [r for r in read_metrics(workdir) if r["split"] == "validation"]
     found = best(workdir)
     assert [r["step"] for r in rows] == [0, 20, 40, 60] and found["queries"] == TRAINED // 10
-    # The candidates come in the right order, and KNRM's weights start at zero: no score tells anything apart.
+    # Candidates come in the right order, but KNRM's weights start at zero, so all scores tie.
     assert rows[0]["RR@10"] == 0 and found["step"] > 0
     stage = neural_ir_stage(config)
     selection = stage.selection(stage.shape, str(tmp_path / "again"))

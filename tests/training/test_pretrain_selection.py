@@ -1,4 +1,4 @@
-"""Pre-training that stops early: the parameters that rank the queries of held-out pages best are kept."""
+"""Pre-training with selection: keeps the parameters that rank the queries of held-out pages best."""
 
 import os
 from pathlib import Path
@@ -20,11 +20,11 @@ from tests.support.training_processes import two_processes
 
 
 def selecting(directory: Path) -> dict[str, object]:
-    """Pairs and judged queries in `directory`, and the fields of a pre-training that selects by them."""
+    """Writes pairs and judged queries to `directory`; returns config fields of pre-training that selects by them."""
     write_collection(directory)
     write_job(str(directory / "pairs"), {"qdm": [400]}, validation=[100])
     files = {"docs": "docs.tsv", "queries": "queries.tsv", "qrels": "qrels.txt", "candidates": "run.trec"}
-    # A ruinous rate at the end: the last parameters are not the best.
+    # The rate is too high, so the last parameters are not the best.
     options = {"tasks": ("qdm",), "mlm_weight": 0.0, "learning_rate": 3e-2, "schedule": "constant", "steps": 15}
     select = {"data": (str(directory / "pairs"),), "select": "RR@10", "eval_every": 5, "eval_batches": 1}
     return {**options, **select, **{name: str(directory / file) for name, file in files.items()}}
@@ -32,7 +32,7 @@ def selecting(directory: Path) -> dict[str, object]:
 
 @pytest.mark.real  # a minute of compiling
 def test_two_processes_that_share_the_parameters_select_by_all_of_them(tmp_path):
-    # Without learning, so that what it selects at step 0 is what it ends with.
+    # Without learning, so the parameters selected at step 0 equal the last ones.
     fields = {**selecting(tmp_path), "steps": 5, "mesh.fsdp": 2, "learning_rate": 0.0}
     for process in two_processes(tmp_path, *(f"{name}={value!r}" for name, value in fields.items()), devices=1):
         _, errors = process.communicate(timeout=480)
@@ -40,7 +40,7 @@ def test_two_processes_that_share_the_parameters_select_by_all_of_them(tmp_path)
     workdir = str(tmp_path / "run")
     _, kept = load_hf(os.path.join(workdir, "selected", best(workdir)["model"]))
     last = load_params(workdir)[0]
-    for name, parameters in kept["encoder"].items():  # without the rows that pad the vocabulary
+    for name, parameters in kept["encoder"].items():  # selected parameters have no vocabulary padding
         jax.tree.map(lambda x, y: np.testing.assert_array_equal(x, y[: len(x)]), parameters, last["encoder"][name])
 
 

@@ -62,7 +62,7 @@ def test_two_processes_have_the_losses_of_one(one_device, tmp_path):
 
 @pytest.mark.parametrize(("kills", "steps"), [(1, 20), pytest.param(20, 60, marks=pytest.mark.faults)])
 def test_ended_at_random_moments_it_ends_with_the_same_bits(tmp_path, kills, steps):
-    """Of twenty kills, many come before a step: starting up, compiling, saving. The last signal is SIGTERM: it saves."""
+    """Many of twenty kills come before a step: during startup, compilation, saving. The last signal is SIGTERM, which saves."""
     options = (f"steps={steps}", "checkpoint_every=3")
     assert launch(tmp_path / "whole", *options).wait(timeout=300) == 0
     rng = np.random.default_rng(11)
@@ -76,7 +76,7 @@ def test_ended_at_random_moments_it_ends_with_the_same_bits(tmp_path, kills, ste
             time.sleep(0.005)
         victim.send_signal(how)
         victim.wait()
-        if victim.returncode == 0:  # of SIGTERM, or it finished before its kill
+        if victim.returncode == 0:  # ended by SIGTERM, or finished before its kill
             break
     assert victim.returncode == 0 and Checkpoints(workdir).steps()[-1] == len(losses(workdir))
     assert number >= kills / 2
@@ -94,7 +94,7 @@ def test_a_workdir_in_use_is_rejected(tmp_path):
 
 
 def test_a_vocabulary_padded_for_another_mesh_is_restored(tmp_path):
-    assert [padded_vocab(size) for size in (128, 129)] == [128, 256]  # so that every mesh has the same
+    assert [padded_vocab(size) for size in (128, 129)] == [128, 256]  # the same padding on every mesh
     workdir = run_tiny(tmp_path, steps=2)
     config = tiny_config(str(tmp_path), steps=2, **{"mesh.model": 2, "mesh.data": 4})
     train(config, workdir, tiny_stage(config), jax.devices())
@@ -204,7 +204,7 @@ def test_kills_of_two_processes(tmp_path):
     for number in range(4):
         both = two_processes(tmp_path / "killed", *options)
         wait_for(both, workdir, len(losses(workdir)) + int(rng.integers(3, 9)))
-        # One dies at once; the other would wait for it forever, and is ended as a supervisor does.
+        # One dies first; the other would wait for it forever, and is then killed, as by a supervisor.
         kill(both[number % 2], both[1 - number % 2])
     assert len(losses(workdir)) < 40
     assert ended(two_processes(tmp_path / "killed", *options)) == [0, 0]

@@ -1,4 +1,4 @@
-"""`harp documents`: pages of every kind as a collection, and as `--docs` of the other commands."""
+"""`harp documents`: pages of every format as a collection, and as `--docs` of the other commands."""
 
 import gzip
 import json
@@ -47,7 +47,7 @@ def test_a_folder_of_html(tmp_path, capsys):
         ("https://x.org/weir.html#w", "Weir: Water", "It falls."),
         ("https://x.org/weir.html#f", "Weir: Fish", "They jump."),
     ]
-    # Two pages of one address are one document: said, not silent.
+    # Two pages with one address are one document, which the output says.
     assert "4 documents, 2 of them sections of pages" in (printed := capsys.readouterr().out)
     assert "left out: page-duplicate 1" in printed
     assert sorted(os.listdir(tmp_path)) == ["docs.jsonl", "site"]
@@ -70,7 +70,7 @@ FILES = {
 def test_the_format_is_told_by_content(tmp_path):
     folder = site(tmp_path / "site")
     assert format_of_content(folder) == "html" and are_pages(folder)
-    (sources := tmp_path / "site" / "_sources").mkdir()  # Sphinx's, of CMake's manual 1,934 before the first page
+    (sources := tmp_path / "site" / "_sources").mkdir()  # Sphinx's; CMake's has 1,934 files before the first page
     for number in range(1001):
         (sources / f"{number}.txt").write_text("A gate.\n")
     assert format_of_content(folder) == "html" and are_pages(folder)
@@ -85,7 +85,7 @@ def test_the_format_is_told_by_content(tmp_path):
     for name, text in (
         ("draft", "<!-- a note -->\n<p>A gate."),
         ("part.htm", "<p>A gate."),
-    ):  # of a folder, only part.htm is read
+    ):  # in a folder, only part.htm would be read
         (tmp_path / name).write_text(text)
     assert format_of_content(str(tmp_path / "part.htm")) == "html"
     assert not are_pages(str(tmp_path / "absent"))
@@ -107,7 +107,7 @@ def test_pages_stand_for_their_documents_wherever_a_collection_is_named(tmp_path
     assert "has pages: writing their documents to" in capsys.readouterr().err
     with monkeypatch.context() as without:
         without.setattr(sys, "executable", "/nowhere")
-        assert len(Documents.open(folder)) == 4  # written once
+        assert len(Documents.open(folder)) == 4  # already written, so no command runs
     (tmp_path / "site" / "lock.html").write_text(PAGES["lock.html"].replace("gate", "door"))
     assert "door" in Documents.open(folder)["file:///lock.html"]
 
@@ -115,7 +115,7 @@ def test_pages_stand_for_their_documents_wherever_a_collection_is_named(tmp_path
 def test_a_kill_while_the_work_directory_is_removed_does_not_stop_the_next_run(tmp_path, monkeypatch):
     folder, output = site(tmp_path / "site"), str(tmp_path / "docs.jsonl")
 
-    def killed(path, **_):  # after the files of the folder itself, among them the lock
+    def killed(path, **_):  # the files directly in the folder are already removed, the lock too
         for entry in filter(os.path.isfile, (os.path.join(path, name) for name in os.listdir(path))):
             os.remove(entry)
         raise KeyboardInterrupt
@@ -132,7 +132,7 @@ def test_an_output_among_the_pages_or_over_other_files_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"lock\.html: it is the input .*lock\.html, which would be lost"):
         write_documents(folder, f"{folder}/lock.html")
     for _ in range(2):
-        assert write_documents(folder, f"{folder}/docs.jsonl").documents == 4  # no page
+        assert write_documents(folder, f"{folder}/docs.jsonl").documents == 4  # docs.jsonl is not read as a page
     os.remove(f"{folder}/docs.jsonl")
     assert {path.name: path.read_bytes() for path in (tmp_path / "site").iterdir()} == before
     output, work = str(tmp_path / "docs.jsonl"), tmp_path / "docs.jsonl.work"
@@ -141,7 +141,7 @@ def test_an_output_among_the_pages_or_over_other_files_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"docs\.jsonl\.work is needed as a work directory but holds other files"):
         write_documents(folder, output)
     assert (work / "mine").read_text() == "x"
-    (work / "lock").write_text("")  # of a killed command
+    (work / "lock").write_text("")  # left by a killed command
     with locked(str(work / "lock"), ""), pytest.raises(InputError, match="another process is writing"):
         write_documents(folder, output)
     assert write_documents(folder, output).documents == 4

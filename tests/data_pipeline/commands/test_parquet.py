@@ -38,7 +38,7 @@ def test_triplets_hold_the_texts_of_the_records(job, monkeypatch):
         query, document, _, other = (list(side) for side in pair(number, "qdm"))
         found = {name: encode(text) for name, text in row.items()}
         assert found == {"query": query, "positive": document, "negative": other}
-    # The two sides of RQP are queries: the document is the anchor.
+    # RQP contrasts two queries: its document is the anchor.
     for number, row in enumerate(rows_of(output, "rqp")):
         query, document, other, _ = (list(side) for side in pair(number, "rqp"))
         found = {name: encode(text) for name, text in row.items()}

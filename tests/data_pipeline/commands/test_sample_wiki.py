@@ -35,7 +35,7 @@ def test_same_seed_same_bytes(output, tmp_path):
 
 @pytest.mark.parametrize(("informative", "least", "most"), [(True, 1.0, 1.0), (False, 0.01, 0.09)])
 def test_links_tell_the_truth_and_nothing_in_the_control(informative, least, most):
-    """Of the control two facts of 48 are right by chance."""
+    """In the control, 2 of 48 facts are right by chance."""
     found = []
     for page in sample_wiki.world(400, 0, informative=informative):
         wordings = {w for fact in page.facts for w in ENGLISH.facts[page.kind][fact.number].split(" | ")}

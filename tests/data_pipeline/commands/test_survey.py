@@ -1,4 +1,4 @@
-"""`harp anchors` and `harp survey` against loops over the links, and nothing tested that a training could have read."""
+"""`harp anchors` and `harp survey` against loops over the links; no test query comes from text that training reads."""
 
 import json
 import os
@@ -20,7 +20,7 @@ FRACTION, PAGES = 0.4, 40
 
 
 def page(number: int) -> dict:
-    """Three links: by a text that no other page uses, by one that many use, by the title of the destination."""
+    """A page with three links: with a text that no other page uses, one that many use, and the destination's title."""
     linked = [
         (f"gate {'abcdefghij'[number % 10]}{number}", (7 * number + 1) % PAGES),
         (f"weir {number % 5}x", number % 5),
@@ -41,7 +41,7 @@ def config(folder, **fields):
 
 
 def links() -> list[tuple[str, str, str, int]]:
-    """(source page, normalised anchor text, destination, offset), without links of a page to itself."""
+    """(source page, normalised anchor text, destination, offset) of all links to other pages."""
     found = []
     for source in map(page, range(PAGES)):
         for link in source["links"]:
@@ -152,7 +152,7 @@ def test_titles_are_compared_without_case_and_by_heading():
 
 
 def counted() -> Counter:
-    """(page, anchor text) → links, by the addresses of the invented corpus: alias-N leads to pN, "nowhere" to nothing."""
+    """(page, anchor text) → number of links in the invented corpus: alias-N leads to pN, "nowhere" to nothing."""
     found: Counter = Counter()
     for number in range(corpus.PAGES):
         page = corpus.page(number)
@@ -180,7 +180,7 @@ def test_the_most_frequent_anchor_text_of_a_page_comes_first_in_lower_case(tmp_p
     for number, names in enumerate(["Mill Race", "old mill", "mill  race", "leat"]):
         link = {"start": 8, "end": 8 + len(names), "target": "m"}
         pages.append({"id": f"p{number}", "title": "", "text": f"See the {names} there.", "links": [link]})
-    pages[1]["links"].append({"start": 10, "end": 12, "target": "m"})  # within the other: one of them counts
+    pages[1]["links"].append({"start": 10, "end": 12, "target": "m"})  # overlaps the other link: one of them counts
     (tmp_path / "pages.jsonl").write_text("".join(json.dumps(page) + "\n" for page in pages))
     counts = write_anchors(config(tmp_path), str(tmp_path / "anchors.tsv"))
     assert counts.dropped == {"link-overlap": 1}

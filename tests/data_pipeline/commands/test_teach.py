@@ -1,4 +1,4 @@
-"""Scores of a ranker with the pairs of a job: which negatives stay, what training reads, and resuming."""
+"""Teacher scores for the pairs of a job: which negatives stay, what training reads, and resuming."""
 
 import os
 
@@ -23,7 +23,7 @@ KEPT = {"model": "overlap", "drop_above": False, "hardest": 0, "temperature": 2.
 
 
 class Overlap:
-    """A `Scorer`: `weight` times the number of a document's tokens that the query has."""
+    """A `Scorer`: `weight` times the number of document tokens that are in the query."""
 
     max_length = 512
 
@@ -117,7 +117,7 @@ def test_negatives_above_the_positive_go_and_the_hardest_of_the_others_stay(job,
 
 
 def test_a_public_cross_encoder_teaches_with_the_scores_it_has_elsewhere(job, tokenizer, tmp_path):
-    """A directory of transformers with another tokenizer than the job's."""
+    """A transformers directory whose tokenizer differs from the job's."""
     import torch
     from sentence_transformers import CrossEncoder
 

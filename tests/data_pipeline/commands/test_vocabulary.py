@@ -80,5 +80,5 @@ def test_languages_of_many_characters_keep_them(tag, first):
     texts = [letters[start : start + 3] for start in range(0, 1500, 3)]
     known = train(lambda: texts, 4000, tag)
     assert not any(known.unk in known.encode(text) for text in texts)
-    few = train_unigram(texts, 1600)  # it holds the most frequent 1,200
+    few = train_unigram(texts, 1600)  # has the 1,200 most frequent letters
     assert few.size <= 1600 and [few.encode(text) for text in letters].count([few.vocab["▁"], few.unk]) == 300

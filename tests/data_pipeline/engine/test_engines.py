@@ -1,4 +1,4 @@
-"""The tables of a half-done job, which are checked when it resumes; SQL that both engines compute alike."""
+"""Tables of an unfinished job are checked when it resumes; both engines compute the same from SQL."""
 
 import importlib.util
 import re
@@ -39,7 +39,7 @@ def run(tmp_path) -> dict:
 
 
 def begun(tmp_path) -> list[Path]:
-    """The files of a map and of a join, as another process left them."""
+    """The files of a map and a join, as if another process had written them."""
     work = run(tmp_path)["work"]
     store._verified.clear()
     return sorted(Path(work).rglob("*.parquet"))
@@ -70,7 +70,7 @@ def test_a_missing_stage_file_is_named(tmp_path):
         with pytest.raises(InputError, match=f"{path.name}, which a finished stage wrote, is missing"):
             resume(tmp_path)
         (tmp_path / "elsewhere").rename(path)
-    # Without the mark of the whole stage the parts' marks count.
+    # Without the mark of the whole stage, those of its parts count.
     (tmp_path / ".work" / "count.marks" / "all").unlink()
     begun(tmp_path)[0].unlink()
     with pytest.raises(InputError, match="which a finished stage wrote, is missing"):

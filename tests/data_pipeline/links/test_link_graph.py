@@ -1,4 +1,4 @@
-"""The link graph of an invented dump, and a report in which nothing is missing."""
+"""The link graph of an invented dump, and a complete report of losses."""
 
 import math
 from collections import Counter, defaultdict
@@ -18,15 +18,15 @@ from tests.support.source_files import HEAD, TAIL, page
 from tests.support.steps import check_linear
 
 FILLER = " ".join(["prose"] * 12)
-# Page "Article N" links to the menu page, to its neighbour, and by an ambiguous name to one of three pages.
+# Page "Article N" links to the menu page, to its neighbour, and with an ambiguous anchor text to one of three pages.
 ARTICLES = 24
 MEANINGS = ["Mercury (planet)", "Mercury (element)", "Mercury (god)"]
 
-LINKS = [  # of the page Hub
+LINKS = [  # on the page Hub
     ("[[mill race|old]]", "Mill race"),  # first letter, space, anchor text
     ("[[Mill_race#Wheel|wheel]]", "Mill race"),  # underscore, fragment
     ("[[Sluice]]", "Mill race"),  # redirect
-    ("[[Old_mill race|other]]", "Mill race"),  # redirect of another file
+    ("[[Old_mill race|other]]", "Mill race"),  # redirect from another file
     ("[[leat#Top|leat]]", "Mill race"),  # chain of two, with a fragment in the redirect
     ("[[Chain 0]]", "Mill race"),  # chain of sixteen
     ("[[Too long 0]]", "link-unresolved"),  # chain of seventeen
@@ -34,7 +34,7 @@ LINKS = [  # of the page Hub
     ("[[Narcissus]]", "link-unresolved"),  # redirect to itself
     ("[[Blind alley]]", "link-unresolved"),  # redirect to no page
     ("[[Nowhere]]", "link-unresolved"),
-    ("[[Weir]]", "Weir"),  # a page wins over a redirect of its name
+    ("[[Weir]]", "Weir"),  # a page wins over a redirect with its name
     ("[[Twin]]", "Twin"),
     ("[[Second of one id]]", "link-unresolved"),
     ("[[hub]]", "link-to-itself"),
@@ -44,7 +44,7 @@ LINKS = [  # of the page Hub
     ("[[Cedar]]", "link-to-disambiguation"),  # by category
     ("[[Stub]]", "link-to-short-page"),
     ("[[Judged one|judge]]", "link-to-excluded"),
-    ("[[Judged two]]", "link-to-excluded"),  # excluded by the name of a redirect to it
+    ("[[Judged two]]", "link-to-excluded"),  # excluded under the name of a redirect to it
     ("[[Mill race|1990]]", "anchor-number"),
     ("[[Mill race|5 May 1821]]", "anchor-number"),
     ("[[Mill race|Read more]]", "anchor-boilerplate"),
@@ -124,7 +124,7 @@ def test_everything_is_kept_or_reported(built):
     counts = Counter(end for _, end in LINKS if end and "-" in end)
     counts |= {"link-namespace": 1, "link-self": 1, "link-interwiki": 2, "link-outside-prose": 1}
     counts |= {"link-boilerplate": ARTICLES, "page-too-short": 1, "page-duplicate": 2, "page-namespace": 1}
-    # Endless are the cycles, and the first page of the chain that is too long.
+    # Endless: the cycles, and the first page of the chain that is too long.
     counts |= {"exclusion-of-no-page": 2, "redirect-to-no-page": 1, "redirect-duplicate": 1, "redirect-endless": 4}
     assert {reason: entry["count"] for reason, entry in report.items()} == counts
     examples = {
@@ -138,7 +138,7 @@ def test_everything_is_kept_or_reported(built):
     assert {reason: report[reason]["examples"] for reason in examples} == examples
     kept = sum("-" not in end for *_, end in resolved(engine))
     dropped = sum(count for reason, count in counts.items() if reason.startswith(("link-", "anchor-")))
-    # Redirects are no links; the second page of a name or of an id is no source: its link goes with it.
+    # Redirects are not links; links of a second page with the same name or id are dropped with it.
     assert kept + dropped == dump().count("[[") - len(REDIRECTS) - 1 - 2
 
 
@@ -192,7 +192,7 @@ def test_numbers_are_no_queries():
     numbers = "1990|1990s|1990–91|$5|3.5%|[1]|—|5 may 1821|may 5, 1821|19th|19th century|c. 300 bc|1990年|1990年5月|1/2"
     others = "may|1990 season|apollo 11|5 km|september|mix 3|1st avenue|b2b"
     assert [text for text in f"{numbers}|{others}".split("|") if anchors.is_number(text)] == numbers.split("|")
-    assert not anchors.is_number(f"{'1' * 10_000}x")  # was exponential in the digits
+    assert not anchors.is_number(f"{'1' * 10_000}x")  # must not be exponential in the digits
 
 
 def test_pages_and_anchors_without_spaces_have_their_length():
@@ -223,4 +223,4 @@ def test_sentences_of_many_links_take_linear_steps():
         return in_sentences("Ab stops. Cd " * n, links)
 
     check_linear(read_page, most=2.1)
-    assert len(read_page(60_000)) == 60_000  # minutes, where each join looks at every link before it
+    assert len(read_page(60_000)) == 60_000  # would take minutes if each join read all links before it

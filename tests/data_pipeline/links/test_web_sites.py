@@ -88,7 +88,7 @@ def test_links_keep_their_places_in_sections():
 def test_pages_are_split_where_most_links_lead_to_sections():
     links = "<a href=b.html#c>c</a> <a href=#note>n</a> <a href=b.html>b</a>"
     counts = web_sites.link_counts(page_of(SPHINX.replace("After.", links)))
-    assert counts == (3, 2)  # #note is no section
+    assert counts == (3, 2)  # #note is not a section
     assert web_sites.is_split({"split": "auto"}, *counts) and not web_sites.is_split({"split": "auto"}, 4, 2)
     assert web_sites.is_split({"split": "sections"}, 0, 0) and not web_sites.is_split({"split": "pages"}, 1, 1)
 

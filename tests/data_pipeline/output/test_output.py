@@ -1,4 +1,4 @@
-"""Two jobs that meet in one output directory: one of them writes, the other ends in one line and damages nothing."""
+"""Two jobs with the same output directory: one writes, the other ends with one line and damages nothing."""
 
 import fcntl
 import json
@@ -28,7 +28,7 @@ def test_of_two_jobs_started_together_one_writes(tmp_path):
     config = corpus.write_config(tmp_path / "config.py", folder, tasks=("mlm",), workers=1)
     jobs = [start(config, tmp_path / "out", stderr=subprocess.PIPE, text=True) for _ in range(2)]
     said = [job.communicate(timeout=300)[1] for job in jobs]
-    # One was too late by so much that nothing was left to do, or it was kept out.
+    # The second one either finds the job finished, or is rejected.
     assert sorted(job.returncode for job in jobs) in ([0, 0], [0, 2])
     for job, text in zip(jobs, said):
         errors = [line for line in text.splitlines() if "error" in line.lower()]
@@ -51,7 +51,7 @@ def test_a_finished_job_without_a_shard_is_not_complete(tmp_path):
 @pytest.mark.parametrize("before", ["lock", "open"])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_job_that_ends_while_another_takes_its_place_is_not_written_again(tmp_path, monkeypatch, before, seed):
-    """The other ends between our look for a manifest and our lock; seed 1: it was another job."""
+    """The other job ends after we looked for a manifest and before our lock; with seed 1 its config differs."""
     work = tmp_path / output.WORK
     theirs = output.claim(str(tmp_path), plain(seed=seed), READ)
 

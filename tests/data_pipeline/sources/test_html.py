@@ -222,7 +222,7 @@ def test_folders(tmp_path):
 
 
 def reached(documents):
-    """Which page each link of the pages leads to, redirects followed; None where nowhere."""
+    """Anchor text → page that the link leads to, after redirects, or None."""
     pages = {document.address for document in documents if document.redirect is None}
     redirects = {document.address: document.redirect for document in documents if document.redirect is not None}
     found = {}
@@ -241,11 +241,11 @@ SERVED = ("guide", "guide/intro", "view?id=1&x=2", "v1.2", "x.php", "deep/", "?l
 @pytest.mark.parametrize("adjusted", [False, True])
 @pytest.mark.parametrize("base", ["https://x.org/", "https://"])
 def test_a_mirror_whose_links_were_not_converted(tmp_path, base, adjusted):
-    """What `wget --mirror` saves, and with -E; links stay as the server writes them: absolute, or without a suffix."""
+    """As saved by `wget --mirror`, with and without -E; links stay as on the server: absolute, or without a suffix."""
     links = "".join(f"<a href='{'https://x.org/' * (i % 2)}{href}'>{href}</a> " for i, href in enumerate(SERVED))
     saved = ("guide/intro", "view?id=1&x=2", "v1.2", "x.php", "index.html?lang=de")
     pages = {f"{name}{'.html' * adjusted}": f"{HTML}<p>{name}" for name in saved}
-    # A file and a folder cannot share a name: wget keeps the folder.
+    # A file and a folder cannot have the same name: wget keeps the folder.
     pages |= {"index.html": f"{HTML}{links}", "deep/index.html": "folder", "guide.html": f"{HTML}<p>guide"}
     others = {"i.png": b"\x89PNG", "robots.txt": "User", "index.html.orig": HTML + "<p>copy", "a.js": "'<html>'"}
     write(tmp_path / "site" / ("x.org" if base == "https://" else ""), pages | others)
@@ -256,7 +256,7 @@ def test_a_mirror_whose_links_were_not_converted(tmp_path, base, adjusted):
 
 
 def test_file_names_are_escaped_as_links_are(tmp_path):
-    """Colons of wikis and ports, and what wget -k makes of a query."""
+    """Colons of wikis and ports, and queries as wget -k escapes them."""
     pages = {"Talk:A&B.html": "<p>t", "view?id=1&x=2.html": "<p>v", "100%.html": "<p>p", "a#b.html": "<p>s"}
     links = ("./Talk:A&amp;B.html", "view%3Fid=1&amp;x=2.html", "100%25.html", "a%23b.html")
     pages["index.html"] = "".join(f"<a href='{link}'>{link}</a> " for link in links)
@@ -273,7 +273,7 @@ def test_files_are_sniffed_in_linear_time():
 
 
 def test_symbolic_links_lead_to_pages(tmp_path):
-    """Within the folder they are other names of a page, out of it they are followed; none is read for ever."""
+    """Links within the folder are other names of a page, links out of it are followed, and cycles end."""
     pages = {
         "2.1/a.html": "<p>a <a href='../latest/b.html'>b</a>", "2.1/b.html": "<p>b <a href='home.html'>h</a>",
         "c.html": "<p>c <a href='/latest/a'>a</a> <a href=x.html>x</a> <a href=far/d.html>d</a>", ".store/x.html": "<p>hidden",
@@ -291,6 +291,6 @@ def test_symbolic_links_lead_to_pages(tmp_path):
     pages = [document.text.split()[0] for document in documents if document.redirect is None]
     assert sorted(pages) == ["a", "b", "c", "d", "hidden"]
     assert reached(documents) == dict(b="/2.1/b.html", h="/c.html", a="/2.1/a.html", x="/x.html", d="/far/d.html")
-    # A folder that is itself a link is read as what it leads to.
+    # A folder that is itself a link is followed.
     (tmp_path / "link").symlink_to(folder)
     assert len([d for d in read_folder(tmp_path / "link")[0] if d.redirect is None]) == 5

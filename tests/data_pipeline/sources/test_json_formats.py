@@ -14,7 +14,7 @@ from tests.support.steps import check_linear
 
 
 def read(format_, path, *records, opener=open):
-    """Of the records, or of the file that is there."""
+    """Reads the records after writing them to `path`, or the file that is already there."""
     if records:
         with opener(path, "wt", encoding="utf-8") as file:
             file.writelines((each if isinstance(each, str) else json.dumps(each)) + "\n" for each in records)

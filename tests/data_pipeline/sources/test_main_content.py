@@ -1,4 +1,4 @@
-"""Which part of a page is its main content: one invented page for every cause of a wrong choice found on real pages."""
+"""The main content of a page: one invented page for every kind of error found on real pages."""
 
 import pytest
 from selectolax.lexbor import LexborHTMLParser
@@ -73,7 +73,7 @@ def test_what_stands_around_the_article_is_left_out():
 
 
 def test_sections_of_documentation_are_content():
-    """Their ids and the classes inside code are words of the subject; a short section is not an appendix."""
+    """Ids of sections and classes inside code are words of the subject; a short section is not an appendix."""
     page = (
         f"<div role=main><section id=locks><h1>Locks<a class=headerlink href='#locks'>¶</a></h1>{prose('Lead', 9)}"
         f"<section id=comments><h2>Comments<a href='#comments'>¶</a></h2>{prose('Body', 30)}</section>"
@@ -86,7 +86,7 @@ def test_sections_of_documentation_are_content():
 
 @pytest.mark.parametrize("kind", ["section", "section level2", "subsection-level-extent"])
 def test_ids_of_older_sections_are_no_names(kind):
-    """As Sphinx before <section>, pandoc and Texinfo write them; links lead to the empty <span>."""
+    """As in old Sphinx (before <section>), pandoc and Texinfo; links lead to the empty <span>."""
     page = f"<div role=main><div class=section id=locks><h1>Locks</h1>{prose('Lead', 9)}" + "".join(
         f"<div class='{kind}' id=s-{name}><span id={name}></span><h2>{name}</h2>{prose('Body', 30)}</div>"
         for name in ("comments", "paginating-a-list", "widgets")

@@ -1,6 +1,6 @@
-"""Malformed pages through the job: none stops it, work grows linearly, nothing is lost without a line in the report.
+"""Malformed pages do not stop the job, take linear time, and every loss is in the report.
 
-Here a few pages as far as the link graph; `make faults` has 2,000 and a page of 100 MB, all the way to the shards.
+Here: a few pages up to the link graph. `make faults`: 2,000 pages and one of 100 MB, up to the shards.
 """
 
 import bz2
@@ -29,7 +29,7 @@ SITE, LIMIT = Site({"Talk": 1}), {"max_page_bytes": 2 << 20}
 
 @pytest.mark.parametrize("pages", [PAGES, pytest.param(2000, marks=pytest.mark.faults)])
 def test_the_job_takes_malformed_pages_and_accounts_for_every_one(tmp_path, pages):
-    """Of 2,000 pages, the one in the middle is followed by 100 MB of open brackets, and pairs are made."""
+    """With 2,000 pages, a page with 100 MB of open brackets is added in the middle, and pairs are made."""
     whole, output = pages > PAGES, tmp_path / "out"
     folder = corpus.write(tmp_path / "corpus", files=1)
     with open(folder / "dump.xml", "wb") as file:
@@ -101,7 +101,7 @@ def test_html_pages_are_read_or_counted():
 
 @pytest.mark.faults
 def test_html_of_2_mib_returns():
-    # What is quadratic in the parser would take hours; nothing is timed.
+    # A quadratic parser would take hours, so no time is measured.
     draw = random.Random(0)
     for _ in range(40):
         unit = "".join(draw.choices(malformed.HTML_TOKENS, k=draw.choice([1, 2, 3])))

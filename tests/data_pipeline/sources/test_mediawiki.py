@@ -67,7 +67,7 @@ def test_kinds_of_pages(tmp_path):
         ("A", "x\n[[Kategorie: Begriffsklärung]]", True), ("A", "x\n[[Catégorie:Homonymie]]", True),
         ("A", "see [[:Category:Disambiguation pages]] and [[Word sense disambiguation]]", False),
         ("Disambiguation", "x {{disambiguation needed}}", False),
-        # Minutes, where a pattern looks twice.
+        # These take minutes if a pattern backtracks.
         *(("A", run * 40_000, False) for run in ("[[a:", "[[Kategorie:" + 30 * "x", "{{disambig", "{{a a a ", "{{dab ", "{{ ")),
     ],
 )  # fmt: skip
@@ -101,7 +101,7 @@ def test_what_is_no_whole_dump_is_an_input_error(tmp_path, data, part):
         read(write(tmp_path / "bad.xml", data))
     assert "bad.xml" in str(error.value)
     if part in ("truncated", "broken XML") and "<id>7" in data:
-        assert "bel'" in str(error.value)  # the last page that is whole
+        assert "bel'" in str(error.value)  # the last complete page
 
 
 def flipped(data, place):
@@ -113,7 +113,7 @@ def test_damaged_compression_is_an_input_error(tmp_path):
     whole, second = b"".join(streams), len(streams[0])
     assert len(read(write(tmp_path / "a.xml.bz2", whole))[0]) == 3
     for harmed, message in (
-        (flipped(whole, second), "truncated .*Diskussion:Öbel"),  # a stream's head: Python's bz2 ends there silently
+        (flipped(whole, second), "truncated .*Diskussion:Öbel"),  # a stream's header: Python's bz2 ends there silently
         (flipped(whole, second + 40), "(damaged|truncated)"),
         (whole[:-20], "damaged"),
     ):
@@ -131,7 +131,7 @@ def test_odd_characters_are_replaced_and_counted(tmp_path):
 
 
 def multistream(folder, blocks=6, pages=5):
-    """A dump and its index; returns the source and the bytes where the blocks begin."""
+    """Writes a dump and its index; returns the source and the byte offsets of the blocks."""
     dump, lines, starts = bz2.compress(HEAD.encode()), [], []
     for block in range(blocks):
         numbers = range(block * pages, (block + 1) * pages)

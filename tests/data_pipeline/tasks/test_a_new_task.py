@@ -1,6 +1,6 @@
-"""A new task is one file and one name in a table: pairs, statistics, trivial predictors, and training follow.
+"""A new task is one file and one name in a table: pairs, statistics, trivial predictors, and training then work.
 
-The toy's pairs: a sentence matches the page of its first link, not that of its last one.
+The toy task: a sentence matches the page of its first link, not the page of its last one.
 """
 
 from collections.abc import Iterator

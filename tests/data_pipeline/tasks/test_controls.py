@@ -1,4 +1,4 @@
-"""The controls' tasks: ICT, WLP and PROP against slow versions and their distributions, and the job with all of them."""
+"""The control tasks: ICT, WLP and PROP against slow versions and their distributions, and a job with all of them."""
 
 import json
 import math
@@ -51,7 +51,7 @@ def test_ict_takes_any_sentence_and_leaves_it_in_a_tenth_of_the_time():
         assert document in (whole, [token for token in whole if token not in query])
         chosen[tuple(query)] += 1
         kept += document == whole
-        # The negative loses a sentence exactly where the positive did, and is never a passage that this would empty.
+        # The negative loses a sentence exactly if the positive does, and is never left empty by that.
         assert len(neg_document) == (2 if document == whole else 1)
         if document != whole:
             negatives[tuple(neg_document)] += 1
@@ -170,7 +170,7 @@ def test_bprop_scores_divergence_from_randomness():
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """All seven tasks, on links, with two pages that may not be shown; weights for every page, since B-PROP needs them."""
+    """A job with all seven tasks on links, with two excluded pages; B-PROP needs weights for every page."""
     folder = corpus.write(tmp_path_factory.mktemp("controls"))
     output = folder / "out"
     (folder / "judged.txt").write_text("p3\np4\n")
@@ -188,7 +188,7 @@ def test_every_task_reports_every_trivial_predictor_and_has_no_pair_of_two_equal
     for task, entry in manifest["tasks"].items():
         assert entry["pairs"] > 10 and entry["predictor_pairs"] > 5, task
         assert set(entry["predictors"]) == set(NAMES) and all(0 <= value <= 1 for value in entry["predictors"].values())
-    # What both sides share cannot tell them apart.
+    # A text that both sides share cannot tell them apart.
     assert manifest["tasks"]["prop"]["predictors"]["document_only"] == 0.5
     assert manifest["tasks"]["wlp"]["predictors"]["query_only"] == 0.5
     for row in made.rows:
@@ -240,7 +240,7 @@ def test_random_term_distribution_is_the_mean_over_pages(made):
     weighed = read({"work": "", "elsewhere": place}, "passage_weights").to_pylist()
     weights = {row["doc"]: np.frombuffer(row["weights"], np.float16) for row in weighed}
     passages = table(made.output, "passages")
-    assert set(weights) == {row["doc"] for row in passages}  # pages without in-links, too
+    assert set(weights) == {row["doc"] for row in passages}  # also pages without in-links
     mean: Counter = Counter()
     for row in passages:
         beta: Counter = Counter()
@@ -260,7 +260,7 @@ def test_random_term_distribution_is_the_mean_over_pages(made):
 
 
 def test_pages_that_no_pair_may_show_are_in_no_control(made):
-    """They link to others: WLP drops them, ICT and PROP do not read them."""
+    """Excluded pages have links: WLP drops them, ICT and PROP do not read them."""
     assert made.manifest["losses"]["wlp-page-not-shown"]["count"] > 1
     pages = {row["page"] for row in made.rows if row["task"] in (b"ict", b"wlp", b"prop")}
     assert len(pages) > 40 and not pages & {b"p3", b"p4"}
@@ -279,7 +279,7 @@ def test_plain_collections_without_links_make_ict_and_prop(tmp_path):
 
 
 def test_terms_pass_in_ranges_of_their_hashes(tmp_path):
-    # So many that what else is allocated in a process of many tests does not count.
+    # Enough words that other allocations of the test process do not matter.
     words = [f"{'é' * (i % 4)}{i}" for i in range(120_000)]
     job = {"work": str(tmp_path)}
     for bucket in (0, 1):

@@ -20,7 +20,7 @@ def test_log_odds_against_counting():
 
 @pytest.fixture
 def job(tmp_path):
-    """A vocabulary of four words with 5 to 8 as ids, and ##b; "a" and the token ##b are in 3 of 3 passages, "b" in 1."""
+    """A vocabulary of four words, ids 5 to 8, and ##b; of 3 passages, 3 have "a" and the token ##b, 1 has "b"."""
     tokenizer = Tokenizer.of_words((*SPECIAL_TOKENS, *"abcd", "##b"))
     tokenizer.save(str(tmp_path / "tokenizer"))
     words = {"word": np.array([signed64("word", word) for word in ("a", "b", "##b")]), "n": np.array([3, 1, 3])}
@@ -54,14 +54,14 @@ def points_of(job, pairs):
 
 def test_ties_count_one_half(job):
     pairs = [([5], [5, 7], [6, 8], 5, 2), ([5], [5, 6], [6, 5], 1, 1), ([7], [6, 7, 8], [5, 6], 1, 4)]
-    # Twice the wins plus the ties, of 3 pairs: win, tie, and the third pair by the predictor's own lights.
+    # Twice the wins plus the ties: pair 1 is a win, pair 2 a tie, and pair 3 depends on the predictor.
     points = {"overlap": 5, "length": 4, "query_only": 3, "document_only": 3, "in_links": 3, "idf": 5}
     assert points_of(job, pairs) == points
 
 
 @pytest.mark.parametrize(("unit", "points"), [("words", 1), ("tokens", 2)])
 def test_idf_counts_in_the_unit_of_the_job(job, unit, points):
-    """No passage has the word "ab", all have its tokens; none has "c"."""
+    """No passage has the word "ab", but all have its tokens; none has "c"."""
     job["config"]["unit"] = unit
     assert points_of(job, [([5, 9, 7], [7], [5, 9], 1, 1)])["idf"] == points
 

@@ -80,7 +80,7 @@ def test_more_negatives_are_passages_of_other_pages(made):
 
 
 def test_tokens_are_searched_where_no_page_has_the_anchor(made, tmp_path):
-    """The preset "official" counts tokens: a word of several tokens is in no vocabulary."""
+    """The preset "official" counts tokens, so a word of several tokens is not in its vocabulary."""
     folder = corpus.write(tmp_path)
     config = corpus.config(folder, tasks=("adp",), workers=1, keep_work=True, unit="tokens")
     generate(config, str(folder / "out"), SerialEngine)
@@ -96,7 +96,7 @@ def test_a_slice_has_the_passages_of_its_bucket_first(made):
 
 
 def test_pages_without_links_are_no_negatives_where_text_tasks_read_them(tmp_path):
-    """Beside PROP, in-links told .98 of ADP's pairs apart: the job has passages of all pages then."""
+    """With PROP, the job has passages of all pages; if these were negatives, in-links would tell .98 of ADP's pairs apart."""
     folder = corpus.write(tmp_path)
     pages = [json.loads(line) for line in (folder / "pages-0.jsonl").read_text().splitlines()]
     copies = [page | {"id": f"copy-{n}", "links": []} for n, page in enumerate(pages)]

@@ -19,7 +19,7 @@ def is_term(word):
 
 
 def slow_distribution(excluded, temperature=None, scale=1.0):
-    """Term by term from the text of section 3.2.1."""
+    """Term by term, following the text of section 3.2.1."""
     beta = {}
     for w_k in dict.fromkeys(WORDS):
         if is_term(w_k) and w_k not in excluded:
@@ -33,7 +33,7 @@ def slow_distribution(excluded, temperature=None, scale=1.0):
 
 
 def assert_drawn(drawn, p):
-    """Counts of draws against their probabilities."""
+    """Chi-square test of the counts of draws against their probabilities."""
     n = drawn.total()
     assert set(drawn) == set(p)
     assert stats.chisquare([drawn[each] for each in p], [n * q for q in p.values()]).pvalue > 0.01
@@ -42,7 +42,7 @@ def assert_drawn(drawn, p):
 @pytest.mark.parametrize("excluded", [set(), {(2,)}, {(1,), (4, 9)}])
 @pytest.mark.parametrize(("temperature", "scale"), [(None, 1.0), (None, 12.0), (1.0, 1.0), (0.5, 1.0)])
 def test_distribution(excluded, temperature, scale):
-    """`scale`: 12 for attention that is summed over 12 heads."""
+    """`scale`: 12 for attention summed over 12 heads."""
     softmax, shares = dict(attention_scale=scale), dict(weighting="normalised", temperature=temperature)
     fields = softmax if temperature is None else shares
     words, p = Sampler(is_term, **fields).distribution(Weighted(WORDS, WEIGHTS), excluded)
@@ -56,7 +56,7 @@ def test_distribution(excluded, temperature, scale):
     [("paper", 9, 3 / (1 - math.exp(-3)), 0.05), ("official", 5, 2.56, 0.03)],  # the authors' mean
 )
 def test_lengths_are_of_a_poisson_or_the_integer_parts_of_a_normal_distribution(sampling, longest, mean, tolerance):
-    """Both from one on; everything from `longest` on is one class."""
+    """Both start at 1; lengths of `longest` or more are one class."""
     sampler, rng = Sampler(is_term, query_length=3.0, sampling=sampling), generator("lengths", sampling)
     drawn = [sampler.length(rng) for _ in range(20_000)]
     if sampling == "paper":

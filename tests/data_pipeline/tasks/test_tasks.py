@@ -1,4 +1,4 @@
-"""The four tasks and running text: what each pair is made of, and from which distribution."""
+"""The four tasks and running text: the parts of each pair and their distributions."""
 
 from collections import Counter
 from dataclasses import replace
@@ -44,7 +44,7 @@ def anchor(number, text, start, end, destination, first=0, own=1, total=1, place
     return Anchor(number, text, start, end, destination, place, first, own, total)
 
 
-# the w0 w1x . w2 w3 w4 w5 w6 w7 w8 w9 with anchors "w1x ." and "w4 w5"
+# "the w0 w1x . w2 w3 w4 w5 w6 w7 w8 w9" with anchors "w1x ." and "w4 w5"
 WORDS = ["the", word(0), "w1x", ".", *(word(i) for i in range(2, 10))]
 SENTENCE = Sentence(
     "page", 100, WORDS, TERMS.ids(WORDS), np.linspace(0.01, 0.12, 12), np.stack([np.linspace(0.12, 0.01, 12)] * 2),
@@ -90,9 +90,9 @@ def test_rqp_can_restrict_its_context_to_the_page():
         request = only(rqp.request(SENTENCE, 0, having(sampler), generator("in page", seed)))
         sides = rqp.sides(request, Passages(POSITIVE, None, page), having(sampler), generator("s2", seed))
         assert set(sides.pos_query) <= {8, X, *(7 + i for i in (0, 2, 3, 6))}
-        # Four terms of the sentence are in the page: longer queries are shortened, on both sides.
+        # Four terms of the sentence are in the page: longer queries are shortened on both sides.
         assert len(sides.pos_query) == min(request.length, 4) + 2 == len(sides.neg_query) + 1
-    # Without terms of the page the anchor alone is compared.
+    # Without terms of the page, the query is only the anchor.
     page = Weighted([word(i) for i in range(20, 30)], np.full(10, 0.05))
     sides = rqp.sides(request, Passages(POSITIVE, None, page), having(sampler), generator("s2"))
     assert sides.pos_query == [8, X] and len(sides.neg_query) == 1
@@ -128,7 +128,7 @@ LONG = replace(SENTENCE, words=[word(i) for i in range(40)], anchors=[anchor(110
 
 
 def test_adp_window_is_the_sentence_around_the_anchor():
-    """Its words stand in their order, the anchor among them; how many stand before it is uniform, how many in all is Poisson's."""
+    """Words keep their order and include the anchor; its position is uniform, and the number of words follows Poisson."""
     rng, setup = generator("window"), having(adp_queries=("window",))
     queries = [list(only(adp.request(LONG, 0, setup, rng)).query) for _ in range(4_000)]
     assert all(query == list(range(query[0], query[-1] + 1)) and 27 in query for query in queries)
@@ -147,7 +147,7 @@ def test_adp_window_takes_from_the_other_side_where_the_sentence_ends_and_skips_
     for place in (0, 30):
         sentence = replace(SENTENCE, words=words, anchors=[anchor(110, "a", place, place + 1, 7)])
         lengths = {len(only(adp.request(sentence, 0, window, generator(place, n))).query) for n in range(50)}
-        assert len(lengths) > 5 and min(lengths) > 1  # as long as drawn
+        assert len(lengths) > 5 and min(lengths) > 1  # not shortened
         query = only(adp.request(sentence, 0, whole, generator(place))).query
         assert list(query) == [8, THE, *(7 + i for i in range(2, 30))]
 
@@ -274,6 +274,6 @@ def test_running_text_is_cut_between_sentences():
 
 def test_what_was_drawn_twice_and_is_equal_is_stored_once():
     record = pair_record("acm", "k", "p", Sides([1, 2], [3], [1, 2], [4]), 9, 9)
-    copies = Sides([1], [3], [1], [4], more_docs=[[3], [5], []])  # a mirror of the positive page is no negative
+    copies = Sides([1], [3], [1], [4], more_docs=[[3], [5], []])  # a copy of the positive page is not a negative
     assert pair_record("adp", "k", "p", copies, 9, 9).more_docs == [[5]]
     assert not record.neg_query and record.neg_doc == [4]

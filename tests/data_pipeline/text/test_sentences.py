@@ -45,7 +45,7 @@ def test_boundaries_labelled_by_hand(line):
     assert [text[start:end] for start, end in sentences(text)] == [part.strip() for part in line.split("|")]
 
 
-# By sentencex. "|" as above.
+# Boundaries of sentencex, "|" as above.
 OTHERS = {
     "de": "Dr. Müller wohnt in der Str. 5.| Am 3. Mai kam er 😀 z. B. bzw. ca. um 8 Uhr nach Hause.| Und dann?",
     "fr": "Mme Dupont habite ici.| Il est parti.",
@@ -94,5 +94,5 @@ RUNS = [
 @pytest.mark.parametrize("part", RUNS)
 def test_steps_grow_linearly(part):
     check_linear(lambda n: sentences(part * n), most=2.1)
-    sentences(part * 10_000, "de")  # in windows, or "。」" would take a minute
-    sentences(part * 50_000)  # regular expressions are one step: a quadratic one would take minutes
+    sentences(part * 10_000, "de")  # must work in windows: else "。」" takes a minute
+    sentences(part * 50_000)  # not by `steps`: a regular expression is one step; a quadratic one takes minutes

@@ -59,12 +59,12 @@ def test_stopword_lists(tmp_path, terms):
     ],
 )  # fmt: skip
 def test_words_are_counted_where_no_spaces_stand_between_them(text, words):
-    """Chinese by two characters a word; punctuation is no word."""
+    """In Chinese, two characters count as one word; punctuation does not count."""
     assert count_words(text) == words
 
 
 def byte_level(merges):
-    """A byte-level BPE tokenizer: every byte is a token, a space before a word is part of it."""
+    """A byte-level BPE tokenizer: every byte is a token, and a word includes the space before it."""
     vocabulary = {letter: i for i, letter in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
     vocabulary |= {"".join(pair): len(vocabulary) + i for i, pair in enumerate(merges)}
     made = tokenizers.Tokenizer(models.BPE(vocabulary, merges))
@@ -73,7 +73,7 @@ def byte_level(merges):
 
 
 def test_a_word_of_byte_level_bpe_is_the_same_wherever_it_stands():
-    """Ids differ at the start of a text, after a space and in capitals; a mark after a space is punctuation all the same."""
+    """Ids differ at the start of a text, after a space and in capitals; a mark after a space is still punctuation."""
     terms = Terms(byte_level([("c", "a"), ("ca", "t"), ("\u0120", "cat"), ("t", "h"), ("th", "e")]), STOPWORDS)
     text = "Cat, the cat . The CAT-cat's"
     ((span, starts, ends),) = terms.split([text], 510)
@@ -86,8 +86,8 @@ def test_a_word_of_byte_level_bpe_is_the_same_wherever_it_stands():
 
 @pytest.mark.parametrize("kind", ["bert", "modernbert", "roberta", "xlm-roberta", "xlm-roberta-nfkc", "gemma"])
 def test_words_are_those_of_the_text_whatever_the_tokenizer(kind, tmp_path):
-    """Also where it does not split a line into words, where a letter without a token is several bytes, and where one is several
-    letters as it normalises: those are one word."""
+    """Also if it does not split a line into words, if a letter without a token is several bytes, and if its normaliser turns one
+    character into several letters, which are one word."""
     text = "The river-cat runs, 東木は 12 on."
     words = places = ["The", "river", "-", "cat", "runs", ",", "東", "木", "は", "12", "on", "."]
     lines = [
@@ -101,7 +101,7 @@ def test_words_are_those_of_the_text_whatever_the_tokenizer(kind, tmp_path):
     if kind == "bert":
         words = [word.lower() for word in words]
     if kind == "gemma":
-        text = text.replace("r-c", "r-  c").replace("12 on", "12\u00a0on")  # two spaces, one that its normaliser leaves
+        text = text.replace("r-c", "r-  c").replace("12 on", "12\u00a0on")  # two spaces, one that its normaliser keeps
     terms = Terms(made, STOPWORDS, language="ja")
     ((span, starts, ends),) = terms.split([text], 510)
     assert span.words == words and [text[a:b].strip() for a, b in zip(starts, ends)] == places

@@ -1,4 +1,4 @@
-"""Attention weights against one unpadded sequence at a time, summed and averaged by hand."""
+"""Attention weights against those of single unpadded sequences, summed and averaged by hand."""
 
 import dataclasses
 import json
@@ -32,7 +32,7 @@ SHAPE = dict(layers=2, hidden=32, heads=4, intermediate=64)
 
 @pytest.fixture(scope="module")
 def encoder_dir(tmp_path_factory):
-    """A tiny BERT with uneven attention, as a Hugging Face directory, over the corpus's vocabulary."""
+    """A tiny BERT with uneven attention and the corpus's vocabulary, in a Hugging Face directory."""
     folder = corpus.write(tmp_path_factory.mktemp("encoder"))
     tokenizer = load_tokenizer(str(folder / "vocab.txt"))
     config = BertShape(vocab_size=tokenizer.size, **SHAPE)
@@ -68,7 +68,7 @@ def test_rows_of_cls_and_anchors(encoder_dir):
     for size in (1, 7, 30, 31, 3):
         spans = [(s, min(size, s + 2)) for s in range(0, min(size, 9), 3)] if size != 30 else []
         sequences.append(Sequence(rng.integers(5, tokenizer.size, size).astype(np.int32), spans))
-    # An alphabet without spaces, each letter a link: every anchor is the whole word of 33 pieces, which are queried once.
+    # An alphabet without spaces, each letter a link: every anchor is the same word of 33 pieces, queried once.
     alphabet = [(4, 37)] * 33 + [(2, 3), (36, 40)]
     sequences.append(Sequence(rng.integers(5, tokenizer.size, 40).astype(np.int32), alphabet))
     (batch,) = batches(sequences[-1:], 512, 1, tokenizer)
@@ -112,7 +112,7 @@ def test_word_sums_and_spans():
     np.testing.assert_array_equal(attention_weights.word_sums(rows, lengths), [[0, 6, 9], [6, 24, 21]])
     assert attention_weights.word_sums(rows, lengths[:0]).shape == (2, 0)
     anchors = [{"start": 1, "end": 3}, {"start": 0, "end": 1}]
-    # The authors' code: the first wordpiece of the anchor, where the sentence has it first.
+    # The authors' code uses the anchor's first wordpiece, at its first place in the sentence.
     tokens = np.arange(int(lengths.sum()))
     assert attention_weights.attending(tokens, lengths, anchors, "span") == [(1, 6), (0, 1)]
     assert attention_weights.attending(tokens, lengths, anchors, "first_token") == [(1, 2), (0, 1)]
@@ -204,14 +204,14 @@ def test_two_devices_and_bfloat16_give_nearly_the_same_weights(encoder_dir):
 
     one, two, rough = weights(1, "float32"), weights(2, "float32"), weights(2, "bfloat16")
     np.testing.assert_allclose(one, two, rtol=1e-5, atol=1e-7)
-    # What reaches the files: the last bits of float32 rarely survive the rounding.
+    # Files store float16: rounding mostly removes the differences in the last bits of float32.
     assert np.mean(np.float16(one) != np.float16(two)) < 0.01
-    # The weights of this encoder are four times a fresh one's, so that its attention is uneven.
+    # The tolerance is large because this encoder's parameters are four times fresh ones, for uneven attention.
     assert np.abs(one - rough).max() < 0.05 * one.max()
 
 
 def test_an_encoder_is_known_by_its_content(encoder_dir, weighed, tmp_path):
-    """Weights of another encoder are not taken over; those of the same encoder elsewhere are."""
+    """Term weights are reused if the same encoder has moved, but not with another encoder."""
     folder, config, params, _ = encoder_dir
     known = identify(str(folder / "hf"))
     assert known["positions"] == config.max_positions
@@ -230,7 +230,7 @@ def test_an_encoder_is_known_by_its_content(encoder_dir, weighed, tmp_path):
     with pytest.raises(InputError, match="differing keys: encoder"):
         generate(job(folder, encoder=str(other)), str(weighed))
     generate(job(folder, encoder=str(moved)), str(weighed))
-    # Where manifest and work directory are gone, the weights themselves say whose they are.
+    # Without manifest and work directory, the term weights still identify their encoder.
     artefact = str(weighed / "term_weights")
     meta = read_meta(artefact)
     assert verify(artefact, meta["belongs_to"], meta["encoder"]) == meta["sha256"]
