@@ -169,7 +169,7 @@ def test_a_shard_that_vanishes_after_its_first_reading_is_named(tmp_path):
 def test_missing_data_are_named(directory, tmp_path):
     with pytest.raises(InputError, match="no split 'acm_train', only"):
         reader(directory, "acm")
-    with pytest.raises(InputError, match="did not finish"):
+    with pytest.raises(InputError, match="not the output of a finished harp generate"):
         reader(str(tmp_path), "rqp")
     with pytest.raises(InputError, match="no train records for rqp in no directory; set `data`"):
         RecordReader((), ("rqp",), "train", LANES, 128, "document", 0, TEMPLATE)

@@ -179,7 +179,7 @@ def test_the_probe_writes_its_guesses_and_a_summary(clicked, trained, tmp_path, 
     command("query-probe", *given)
     records = [json.loads(line) for line in (tmp_path / "probe.jsonl").read_text().splitlines()]
     assert len(records) == 7 and all(np.shape(r["predicted"]) == (2, 5) for r in records)
-    assert f"note: --max_length=70, but {trained} has 64 positions" in capsys.readouterr().err
+    assert f"note: --max_length=70, but {trained} reads at most 64 tokens" in capsys.readouterr().err
 
 
 def test_the_probe_asks_the_masks_beside_the_document(trained, tmp_path):
