@@ -30,6 +30,7 @@ PARAMETERS = {"bm25": {"k1": 4.0, "b": 0.4}, "bm25f": {"k1": 4.0, "b": 0.4, "anc
 # Minimum share of a language's function words in the vocabulary of an encoder that knows it: all-MiniLM-L6-v2 has .84 of
 # English's, .45 of Danish's, .17 of German's, .06 of Chinese's; a multilingual vocabulary of 130,000 has .75 of German's.
 KNOWN = 0.5
+SPACE = "▁"  # SentencePiece's token
 MAX_LENGTH, QUERY_LENGTH = 128, 32  # as in configs/site.py and configs/data/site.py
 
 
@@ -159,8 +160,10 @@ def is_embedder(start: str) -> bool:
 def known_words(encoder: str, language: str) -> float:
     """The share of a language's function words that are single tokens of an encoder; 0 for a language without a list."""
     words, tokenizer = sorted(function_words(language)), load_tokenizer(encoder)
-    ids = tokenizer.encode_prefixes([f" {word}" for word in words], 2)
-    return sum(len(found) == 1 and found[0] != tokenizer.unk for found in ids) / max(len(words), 1)
+    # SentencePiece keeps the space apart from a script that is written without spaces.
+    space = tokenizer.vocab.get(SPACE)
+    found = [[i for i in ids if i != space] for ids in tokenizer.encode_prefixes([f" {word}" for word in words], 3)]
+    return sum(len(ids) == 1 and ids[0] != tokenizer.unk for ids in found) / max(len(words), 1)
 
 
 def lexical(stems: str, own: Sequence[str] = ()) -> dict[str, list[str]]:

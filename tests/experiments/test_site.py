@@ -4,6 +4,7 @@ import functools
 import importlib.util
 import json
 import os
+import random
 import warnings
 from types import SimpleNamespace
 
@@ -24,6 +25,7 @@ from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
 from tests.support import site_pages
 from tests.support.commands import command
 from tests.support.tiny_bert import CONFIG, random_params, small_tokenizer
+from tests.support.tokenizers import save_trained
 
 
 @pytest.fixture
@@ -84,6 +86,19 @@ def test_an_encoder_knows_english_by_its_function_words(tmp_path, monkeypatch):
     assert planned.known_words(str(tmp_path), "de") < 0.1 and planned.known_words(str(tmp_path), "xx") == 0.0
     monkeypatch.delattr(planned, "load_tokenizer")  # cached: a plan calls it several times
     assert planned.known_words(str(tmp_path), "en") > 0.4
+
+
+def test_words_without_spaces_are_known_to_an_encoder_that_keeps_the_space_apart(tmp_path):
+    words = sorted(function_words("ja"))
+    order = random.Random(0)
+    lines = ["".join(order.choices(words, k=12)) for _ in range(3000)]
+    save_trained("xlm-roberta", str(tmp_path), lines, 600)
+    definition = json.loads((tmp_path / "tokenizer.json").read_text())
+    pieces = definition["model"]["vocab"]
+    definition["model"]["vocab"] = [each for each in pieces if len(each[0]) == 1 or each[0][0] != "▁"]
+    (tmp_path / "tokenizer.json").write_text(json.dumps(definition))
+    (tmp_path / "SHA256SUMS").unlink(missing_ok=True)
+    assert planned.known_words(str(tmp_path), "ja") > planned.KNOWN > planned.known_words(str(tmp_path), "zh")
 
 
 def test_the_recipe_is_one_of_equal_lengths(monkeypatch):
