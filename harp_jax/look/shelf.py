@@ -85,11 +85,10 @@ def of_site(folder: str, given: Sources) -> Sources:
     own = not (given.model or given.docs or given.parameters)
     site = folder if own and os.path.exists(os.path.join(folder, combined.NAME)) else ""
     # A site's sum may do without a ranker, for example if there are too few links to train one.
-    needed = [parts[name] for name in (*(() if site else ("model",)), "docs") if not getattr(given, name)]
-    if missing := [path for path in needed if not os.path.exists(path)]:
-        raise InputError(
-            f"{folder} has no {os.path.relpath(missing[0], folder)}; let `harp site` finish, or name another folder"
-        )
+    for name in ("docs",) if site else ("model", "docs"):
+        if not getattr(given, name) and not os.path.exists(parts[name]):
+            absent = os.path.relpath(parts[name], folder)
+            raise InputError(f"{folder} has no {absent}; let `harp site` finish, or give --{name}")
     found = {name: getattr(given, name) or (path if os.path.exists(path) else "") for name, path in parts.items()}
     if given.queries and not given.exclude:
         found["exclude"] = ""  # it refers to the site's own queries

@@ -357,7 +357,7 @@ def test_wrong_options_are_named(place, tmp_path, monkeypatch):
     monkeypatch.setattr("harp_jax.look.server.serve", lambda *_: pytest.fail("served"))
     for options, said in (
         ([], "no --model and no --docs; give both, or the output directory of `harp site`"),
-        ([str(tmp_path)], "has no ranker; let `harp site` finish"),
+        ([str(tmp_path)], "has no ranker; let `harp site` finish, or give --model"),
         ([str(place[0]), "--language=de"], "--language is recorded in .*; leave it out, or give --model and --docs"),
     ):
         with pytest.raises(InputError, match=said):
