@@ -110,6 +110,9 @@ class Checkpoints:
         self._ocp = ocp
         self.directory = directory or os.path.join(os.path.abspath(workdir), "checkpoints")
         self._config = config_digest(workdir)
+        # Orbax would slice every array that several devices hold, one program a shape and device, for all to save a part of it.
+        handler = ocp.type_handlers.ArrayHandler(min_slice_bytes_for_replica_parallel=1 << 20)
+        ocp.type_handlers.register_type_handler(jax.Array, handler, override=True)
         self._open()
 
     def _open(self) -> None:

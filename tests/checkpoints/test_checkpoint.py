@@ -77,6 +77,22 @@ def test_orbax_finds_nothing_deprecated_in_how_we_use_it(tmp_path):
     assert not [str(each.message) for each in deprecated if re.search("orbax|harp_jax", each.filename)]
 
 
+def test_saving_compiles_only_the_digests(tmp_path):
+    """Of an array that eight devices hold, Orbax would have each save a part, which takes a program a part to cut."""
+    (tmp_path / "config.json").write_text("{}")
+    everywhere = {str(n): jax.device_put(jnp.ones((8, 3 + n)), NamedSharding(MESH, P())) for n in range(3)}
+    reported = []
+    listen = lambda event, *_, **__: reported.append(event)  # noqa: E731
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    try:
+        checkpoints = Checkpoints(str(tmp_path))
+        checkpoints.save(1, everywhere, {})
+        checkpoints.close()
+    finally:
+        jax.monitoring.unregister_event_duration_listener(listen)
+    assert sum("backend_compile" in event for event in reported) == len(everywhere)
+
+
 def test_an_empty_directory_and_a_damaged_array_are_passed_over(tmp_path):
     save_two(tmp_path).close()
     os.makedirs(tmp_path / "checkpoints" / "3")
