@@ -50,6 +50,7 @@ for name, text in texts.items():
 WITHOUT_EXAMPLE = {"CombinedSearch", "Documents", "InputError", "Windows", "read_qrels", "read_queries"}
 
 
+@pytest.mark.real
 def test_examples_run(place):
     """Each function's docstring, and docs/library.md as one session, on one device."""
     page = ROOT / "docs" / "library.md"

@@ -85,7 +85,7 @@ def ndcg(scores: np.ndarray, relevant: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize("model", ["tiny", pytest.param("real", marks=pytest.mark.real)])
-@pytest.mark.parametrize("name", ["onnx", "openvino"])
+@pytest.mark.parametrize("name", ["onnx", pytest.param("openvino", marks=pytest.mark.real)])
 def test_drift_of_scores_and_of_ndcg_is_bounded(request, tmp_path, name, model):
     pytest.importorskip({"onnx": "onnxruntime", "openvino": "nncf"}[name])
     m = request.getfixturevalue(model)

@@ -140,6 +140,7 @@ def test_too_few_links_are_counted():
     assert "too few links (12 usable, 500 needed). Dropped most" in site.shortage(counts | {"links_kept": 12})
 
 
+@pytest.mark.real
 def test_too_few_pairs_leave_an_untested_search(tmp_path, monkeypatch):
     for name, least in {"MIN_LINKS": 1, "MIN_QUERIES": 1, "MIN_PAIRS": 1_000_000}.items():
         monkeypatch.setattr(site, name, least)

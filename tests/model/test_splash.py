@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import jax
 import jax.extend
@@ -177,5 +178,5 @@ def test_kernel_by_platform_dtype_and_length(dtype, drops, platform, length, exp
 def test_init_works_with_every_kernel(attention):
     """`init` runs 8 tokens in float32, which the kernels do not support, so it must not use them."""
     config = replace(CONFIG, attention=attention)
-    found, expected = (init_params(each, jax.random.key(0)) for each in (config, CONFIG))
+    found, expected = (jax.jit(partial(init_params, each))(jax.random.key(0)) for each in (config, CONFIG))
     jax.tree.map(np.testing.assert_array_equal, found, expected)

@@ -1,6 +1,7 @@
 """Losses of a packed batch against a slow loop over pairs; gradients, loss spikes, FLOPs and meshes."""
 
 import dataclasses
+from functools import partial
 
 import jax
 import numpy as np
@@ -70,6 +71,11 @@ def test_packed_pair_losses_equal_a_loop_over_single_sequences(setting):
     assert float(loss) == pytest.approx(0.7 * (np.mean(hinges[0]) + np.mean(hinges[1])), rel=1e-5)
 
 
+@partial(jax.jit, static_argnums=0)
+def scores(ranker, params, batch):
+    return forward(ranker, params, batch, None).scores
+
+
 @pytest.mark.parametrize("name", ["hinge", "logistic", "lce", "kl", "lce_kl"])
 def test_losses_of_several_negatives_equal_a_loop_and_have_gradients(setting, name):
     """Groups of one, two and three negatives, and empty places, as in batches."""
@@ -86,8 +92,9 @@ def test_losses_of_several_negatives_equal_a_loop_and_have_gradients(setting, na
     lengths = [tuple(map(len, group.sequences)) for group in groups]
     batch = fill(groups, next(plan(lengths, layout)), layout, 0)
     assert batch["group_valid"].sum() == 5 < batch["group_valid"].size
-    loss, sums = loss_of(objective, params, batch, KEY)
-    found = forward(objective.ranker, params, batch, None).scores.reshape(-1)
+    compute = jax.jit(jax.value_and_grad(lambda p, b: loss_of(objective, p, b, KEY), has_aux=True))
+    (loss, sums), gradient = compute(params, batch)
+    found = scores(objective.ranker, params, batch).reshape(-1)
     expected, right = [], []
     for members, taught in zip(batch["members"][0], teacher):
         positive, *negatives = (float(found[member]) for member in members if member >= 0)
@@ -100,7 +107,6 @@ def test_losses_of_several_negatives_equal_a_loop_and_have_gradients(setting, na
     assert [len(group.sequences) for group in groups] == [2, 3, 4, 4, 2] and np.std(expected) > 0.05
     assert float(loss) == pytest.approx(0.7 * np.mean(expected), rel=1e-5)
     assert float(sums["right/rqp"]) == pytest.approx(sum(right), rel=1e-6) and sums["pairs"] == 5
-    gradient, _ = gradients(objective, params, batch, KEY, None)
     norms = [float(np.abs(leaf).max()) for leaf in jax.tree.leaves(gradient)]
     assert np.isfinite(norms).all() and max(norms) > 0
 

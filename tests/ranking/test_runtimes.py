@@ -67,13 +67,6 @@ def test_the_file_of_the_export_is_used_and_bfloat16_is_near(tmp_path, cache):
     near = Reranker.from_pretrained(str(tmp_path / "m"), "bfloat16", backend="auto")
     assert isinstance(near.scorer, RuntimeScorer) and not cache.exists()
     np.testing.assert_allclose(near.predict(PAIRS), ours, rtol=0, atol=0.05 * np.ptp(ours))
-    # If somebody changed the weights on purpose (and removed the digests), the old converted file is not used.
-    other = {**PARAMS, "score": {name: -leaf for name, leaf in PARAMS["score"].items()}}
-    save_hf(str(tmp_path / "other"), CONFIG, other, small_tokenizer(), "")
-    os.replace(tmp_path / "other" / "model.safetensors", tmp_path / "m" / "model.safetensors")
-    os.remove(tmp_path / "m" / SUMS)
-    changed = Reranker.from_pretrained(str(tmp_path / "m"), backend="openvino").predict(PAIRS)
-    np.testing.assert_allclose(changed, -ours, rtol=0, atol=2e-5 * np.abs(ours).max())
 
 
 @pytest.mark.parametrize("backend", [pytest.param("openvino", marks=pytest.mark.real), "onnx"])
@@ -105,6 +98,13 @@ def test_a_changed_model_is_named_or_converted_again(model, cache, tmp_path, bac
     (tmp_path / "bare" / FILES[backend, True]).write_bytes(b"of another model")
     with pytest.raises(InputError, match="is not listed in SHA256SUMS"):
         load_scorer(str(tmp_path / "bare"), "int8", backend=backend)
+    # If somebody changed the weights on purpose (and removed the digests), the old converted file is not used.
+    other = {**PARAMS, "score": {name: -leaf for name, leaf in PARAMS["score"].items()}}
+    save_hf(str(tmp_path / "other"), CONFIG, other, small_tokenizer(), "")
+    os.replace(tmp_path / "other" / "model.safetensors", tmp_path / "m" / "model.safetensors")
+    os.remove(tmp_path / "m" / SUMS)
+    changed = Reranker.from_pretrained(place, backend=backend).predict(PAIRS[:3])
+    np.testing.assert_allclose(changed, -ours, rtol=0, atol=1e-4)
 
 
 def test_auto_takes_the_fastest_that_can_compute_the_model(tmp_path, monkeypatch):

@@ -23,6 +23,7 @@ def plain(**fields):
     return {"tokenizer": "t", "keep_work": False, "source": source} | unset | fields
 
 
+@pytest.mark.faults
 def test_of_two_jobs_started_together_one_writes(tmp_path):
     folder = corpus.write(tmp_path / "corpus")
     config = corpus.write_config(tmp_path / "config.py", folder, tasks=("mlm",), workers=1)

@@ -36,7 +36,7 @@ def encoder_dir(tmp_path_factory):
     folder = corpus.write(tmp_path_factory.mktemp("encoder"))
     tokenizer = load_tokenizer(str(folder / "vocab.txt"))
     config = BertShape(vocab_size=tokenizer.size, **SHAPE)
-    params = jax.tree.map(lambda x: 4 * x, init_params(config, jax.random.key(0)))
+    params = jax.jit(lambda key: jax.tree.map(lambda x: 4 * x, init_params(config, key)))(jax.random.key(0))
     save_hf(str(folder / "hf"), config, params, tokenizer, "test")
     return folder, config, params, tokenizer
 
@@ -86,7 +86,7 @@ def test_rows_of_cls_and_anchors(encoder_dir):
 def test_a_text_as_long_as_the_encoder_reads_is_weighed_whole(tmp_path):
     tokenizer = Tokenizer.of_words([*SPECIAL_TOKENS, *"abcdef"])
     config = BertShape(vocab_size=tokenizer.size, layers=1, hidden=16, heads=2, intermediate=16, max_positions=600)
-    params = init_params(config, jax.random.key(0))
+    params = jax.jit(lambda key: init_params(config, key))(jax.random.key(0))
     save_hf(str(tmp_path / "hf"), config, params, tokenizer, "test")
     tokens = np.random.default_rng(0).integers(5, tokenizer.size, 598).astype(np.int32)
     rows, _ = weigh(tmp_path / "hf", tokenizer, [Sequence(tokens, [(590, 598)])], devices=1)[0]
