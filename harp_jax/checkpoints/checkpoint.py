@@ -110,7 +110,7 @@ class Checkpoints:
         self._ocp = ocp
         self.directory = directory or os.path.join(os.path.abspath(workdir), "checkpoints")
         self._config = config_digest(workdir)
-        # Orbax would slice every array that several devices hold, one program a shape and device, for all to save a part of it.
+        # By default each device saves a slice of what all of them hold, which compiles one program per shape and device.
         handler = ocp.type_handlers.ArrayHandler(min_slice_bytes_for_replica_parallel=1 << 20)
         ocp.type_handlers.register_type_handler(jax.Array, handler, override=True)
         self._open()

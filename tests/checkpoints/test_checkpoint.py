@@ -78,7 +78,7 @@ def test_orbax_finds_nothing_deprecated_in_how_we_use_it(tmp_path):
 
 
 def test_saving_compiles_only_the_digests(tmp_path):
-    """Of an array that eight devices hold, Orbax would have each save a part, which takes a program a part to cut."""
+    """By default Orbax slices an array that eight devices hold eight times, with one program per slice."""
     (tmp_path / "config.json").write_text("{}")
     everywhere = {str(n): jax.device_put(jnp.ones((8, 3 + n)), NamedSharding(MESH, P())) for n in range(3)}
     reported = []

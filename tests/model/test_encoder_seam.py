@@ -278,7 +278,7 @@ def test_the_encoder_weighs_terms(trained, pairs):
         "work": str(output / ".work"),
         "elsewhere": {"sentence_weights": str(output / "term_weights/sentence_weights")},
     }
-    rows = jax.jit(partial(Ranker(shape).apply, method="attention_rows"))
+    attention = jax.jit(partial(Ranker(shape).apply, method="attention_rows"))
     sentences, weights = (read(job, name, 0).to_pylist() for name in ("sentences", "sentence_weights"))
     assert len(sentences) == len(weights) > 10
     for sentence, weight in list(zip(sentences, weights))[:5]:
@@ -288,9 +288,8 @@ def test_the_encoder_weighs_terms(trained, pairs):
         batch = dict(
             tokens=ids, segment_ids=1 + 0 * ids, position_ids=np.arange(ids.shape[1])[None], token_type_ids=0 * ids
         )
-        inner = np.asarray(rows({"params": params}, batch, np.zeros((1, 1), np.int32)))[
-            0, 0, 1 : 1 + int(lengths.sum())
-        ]
+        rows = np.asarray(attention({"params": params}, batch, np.zeros((1, 1), np.int32)))
+        inner = rows[0, 0, 1 : 1 + int(lengths.sum())]
         slow = [inner[end - n : end].sum() for n, end in zip(lengths, np.cumsum(lengths))]
         np.testing.assert_allclose(from_bytes(weight["cls"]), slow, rtol=2e-3, atol=1e-5)
 
