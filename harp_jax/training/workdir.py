@@ -8,6 +8,7 @@ import dataclasses
 import hashlib
 import json
 import os
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from typing import IO, Any
@@ -126,10 +127,14 @@ class MetricsLog:
         self._file = self._board = None
         if not enabled:
             return
+        # tensorboardX imports torch if it can, which takes three seconds, for tensors that are never logged here.
+        torch = sys.modules.setdefault("torch", None)  # type: ignore[arg-type]
         # Not SummaryWriter: it writes in a thread, which dies when the disk is full, and the run would wait for it forever.
         from tensorboardX.event_file_writer import EventsWriter
         from tensorboardX.proto.event_pb2 import Event, SessionLog
 
+        if torch is None:
+            del sys.modules["torch"]
         self.path = os.path.join(workdir, METRICS)
         cut_after(self.path, restored_step)
         self._file = open(self.path, "a", encoding="utf-8")

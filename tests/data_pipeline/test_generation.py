@@ -88,9 +88,9 @@ def test_acm_negatives_are_never_linked_beside_the_anchor_page(made):
     assert not any((source[row["key"]], row["destination"]) in together for row in negatives)
 
 
-def test_one_and_two_workers_write_the_same_shards(made, tmp_path):
+def test_this_process_and_two_workers_write_the_same_shards(made, tmp_path):
     folder, output = made
-    generate(corpus.config(folder, encoder="idf", workers=1), str(tmp_path / "one"))
+    generate(corpus.config(folder, encoder="idf"), str(tmp_path / "one"), SerialEngine)
     assert hashes(tmp_path / "one") == hashes(output)
     assert not (tmp_path / "one" / ".work").exists()
 
