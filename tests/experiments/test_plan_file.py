@@ -97,7 +97,8 @@ PLANS: dict[str, list[str]] = {
     "figure4": ["seeds=0,1", "draws=2"],
     "figure4 with another mixture": ["transformers=none,mlm,recommended"],
     "recipe": [
-        "init=minilm", "scale=small", "rows=links,k3,k7,titles,four,second,distilled,taught_alone", "teacher=minilm", "seeds=0,1",
+        "init=three", "scale=small", "rows=links,k3,k7,titles,four,second,distilled,taught_alone,taught_by_whole", "teacher=minilm",
+        "seeds=0,1",
     ],
     "recipe of every task": ["init=minilm", "rows=slower", "candidates=runs/bm25.trec"],
     "recipe of two query sets": [

@@ -36,6 +36,7 @@ class Row(NamedTuple):
 
     teacher: where the pairs' scores come from: VECTORS of the plan's teacher, or a row, averaged over its rankers of all seeds
     teach: further options of `harp teach`
+    whole: starts from all layers of the plan's teacher, not from its `init`
     """
 
     tasks: tuple[str, ...] = ("adp",)
@@ -43,6 +44,7 @@ class Row(NamedTuple):
     training: tuple[str, ...] = ()
     teacher: str = ""
     teach: tuple[str, ...] = ()
+    whole: bool = False
 
 
 VECTORS = "vectors"
@@ -67,6 +69,10 @@ ROWS: dict[str, Row] = {
     "distilled": Row(training=("negatives=3", "pair_loss=lce_kl"), teacher="taught"),
     # The order of an encoder's vectors as a teacher, with the links and alone.
     "taught": Row(training=("negatives=3", "pair_loss=lce_kl"), teacher=VECTORS),
+    "taught_whole": Row(
+        training=("negatives=3", "pair_loss=lce_kl", "learning_rate=1e-4"), teacher=VECTORS, whole=True
+    ),
+    "taught_by_whole": Row(training=("negatives=3", "pair_loss=lce_kl"), teacher="taught_whole"),
     "taught_alone": Row(training=("negatives=3", "pair_loss=kl"), teacher=VECTORS),
     # The same without links.
     "taught_titles": Row(("title",), ("text_pages=linked",), ("negatives=3", "pair_loss=kl"), teacher=VECTORS),
@@ -115,7 +121,7 @@ def get_plan(
     rerank: options for every re-ranking, as in max_length=80
     rows: rows of the tables; the first one also ranks blank queries
     seeds: random seeds of pre-training
-    teacher: encoder (Hugging Face directory) whose vectors score the pairs of the rows `taught…`, `second` and `distilled`
+    teacher: encoder (Hugging Face directory) whose vectors score the pairs of rows with a teacher; `taught_whole` starts from it
     """
     check_known("rows", rows, tuple(ROWS))
     only = only or ("",) * len(queries)
@@ -158,7 +164,7 @@ def trained(
     for name in dict.fromkeys([*teachers, *rows]):
         row, data = ROWS[name], pretraining
         if not pretraining.pairs:
-            plain, taught = Row(row.tasks, row.pairs), row._replace(training=())
+            plain, taught = Row(row.tasks, row.pairs), row._replace(training=(), whole=False)
             if plain not in made:
                 made[plain] = f"pairs_{name}"
                 (step,) = replace(data, generation=(*data.generation, *row.pairs)).generated(row.tasks)
@@ -171,7 +177,7 @@ def trained(
                 commands.append(Command(made[taught], "teach", arguments))
             data = replace(data, pairs="{" + made[taught] + "}")
         for seed in seeds:
-            settings = [f"tasks={row.tasks!r}", *row.training]
+            settings = [f"tasks={row.tasks!r}", *([f"init={teacher}"] if row.whole else []), *row.training]
             commands.append(data.trained(f"{name}_s{seed}", "recommended", seed, settings))
             models.setdefault(name, []).append(commands[-1].name)
     return commands, {name: models[name] for name in rows}
