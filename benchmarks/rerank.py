@@ -6,7 +6,7 @@ All sides run at their best settings (batch sizes tried first), on the same devi
 run; the figures are ratios of the median rounds. Compilation happens before the rounds: a re-ranking of any size pays it once.
 Theirs are torch float32 and bfloat16 and, on a CPU, if the environment of --peer_python has optimum and optimum supports the
 architecture, OpenVINO int8 calibrated on the same pairs as ours. Scores in float32 must agree to 1e-4 of the largest; the
-differences in bfloat16 and int8 are printed.
+differences in bfloat16 and int8 are printed. With --windows ours also scores the best of that many windows of 512 tokens.
 """
 
 import argparse
@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -34,6 +35,7 @@ from harp_jax.checkpoints.onnx_openvino import write_onnx, write_openvino
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import read_queries, read_run
 from harp_jax.model.cross_encoder import init_params
+from harp_jax.ranking.scorers import Windows
 from harp_jax.text.tokenizer import NO_MARKS, load_tokenizer
 
 Pairs = list[tuple[str, str]]
@@ -88,31 +90,35 @@ def exported(model: str, directory: str, pairs: Pairs, length: int) -> str:
 def real_pairs(arguments: argparse.Namespace) -> Pairs:
     """Queries spread over the run with their first candidates."""
     run, queries = read_run(arguments.run), read_queries(arguments.queries)
-    docs = Documents.open(arguments.docs, ("title", "body"))
+    docs = Documents.open(arguments.docs, tuple(arguments.fields.split(",")))
     step = max(1, len(run) // arguments.questions)
     chosen = list(run)[::step][: arguments.questions]
     return [(queries[qid], docs[docid]) for qid in chosen for docid in run[qid].ranked()[: arguments.candidates]]
 
 
-def ours(model: str, pairs: Pairs, sizes: list[int], clock: Callable[[], float]) -> list[Side]:
-    """One side for each installed backend and precision."""
+def ours(model: str, pairs: Pairs, sizes: list[int], clock: Callable[[], float], windows: int) -> list[Side]:
+    """One side for each installed backend and precision, and one for windows of 512 tokens if `windows` is not 0."""
+    sides = [(f"Reranker, {backend} {dtype}", backend, dtype, None, None) for backend, dtype in OURS]
+    if windows:
+        sides.append((f"Reranker, jax, {windows} windows", "jax", "float32", 512, Windows(windows)))
     found = []
-    for backend, dtype in OURS:
+    for name, backend, dtype, length, parts in sides:
         rankers: dict[int, Reranker] = {}
+        load = partial(Reranker.from_pretrained, model, dtype, length, backend=backend)
         try:
-            rankers[sizes[0]] = Reranker.from_pretrained(model, dtype, batch_tokens=sizes[0], backend=backend)
+            rankers[sizes[0]] = load(batch_tokens=sizes[0])
         except InputError as error:
             print(f"note: {error}", file=sys.stderr)
             continue
 
-        def run(size: int, every: int, rankers=rankers, dtype=dtype, backend=backend) -> tuple[float, np.ndarray]:
+        def run(size: int, every: int, rankers=rankers, load=load, parts=parts) -> tuple[float, np.ndarray]:
             if size not in rankers:
-                rankers[size] = Reranker.from_pretrained(model, dtype, batch_tokens=size, backend=backend)
+                rankers[size] = load(batch_tokens=size)
             start = clock()
-            scores = rankers[size].predict(pairs[::every])
+            scores = rankers[size].predict(pairs[::every], parts)
             return clock() - start, scores
 
-        found.append(Side(f"Reranker, {backend} {dtype}", sizes, run))
+        found.append(Side(name, sizes, run))
     return found
 
 
@@ -159,6 +165,10 @@ def main() -> None:
     parser.add_argument("--run", required=True, help="candidates, such as BM25's")
     parser.add_argument("--questions", type=int, default=8)
     parser.add_argument("--candidates", type=int, default=30, help="candidates per question")
+    parser.add_argument("--fields", default="title,body")
+    parser.add_argument(
+        "--windows", type=int, default=0, help="also score long documents by so many windows of 512 tokens"
+    )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--max_length", type=int, default=512)
     parser.add_argument("--peer_python", default=sys.executable, help="Python with sentence-transformers and optimum")
@@ -187,6 +197,7 @@ def main() -> None:
                 pairs,
                 [65536] if accelerated else [512, 1024, 2048, 4096],  # each size is compiled for each length
                 getattr(time, arguments.clock),
+                arguments.windows,
             ),
         ]
         measure(sides, len(pairs), arguments.rounds)

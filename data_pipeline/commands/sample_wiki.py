@@ -133,7 +133,7 @@ def article(page: Page, pages: list[Page], seed: int) -> str:
     draw = generator("sample_wiki", seed, "article", page.id)
     words, image, category = page.words, *(page.words.space(number) for number in (6, 14))
     noun, opening, _ = words.kinds[page.kind]
-    lead = f"'''{page.title.partition(' (')[0]}''' {opening.format(region=page.region)}."
+    lead = f"'''{page.title.partition(' (')[0]}''' {opening.format(region=page.region)}"
     lead += f"<ref name=a>{{{{cite book|title=Annals of {page.region}|year={_year(draw)}}}}}</ref>"
     lead += " " + _pick(words.leads, draw).format(*(fact.lead for fact in _order(page.facts, draw)))
     text = f"{{{{Infobox {noun}\n| name = {page.name}\n| region = [[{page.region}]]\n}}}}\n{lead}\n"
