@@ -90,7 +90,7 @@ def exported(model: str, directory: str, pairs: Pairs, length: int) -> str:
 def real_pairs(arguments: argparse.Namespace) -> Pairs:
     """Queries spread over the run with their first candidates."""
     run, queries = read_run(arguments.run), read_queries(arguments.queries)
-    docs = Documents.open(arguments.docs, tuple(arguments.fields.split(",")))
+    docs = Documents.open(arguments.docs, ("title", "body"))
     step = max(1, len(run) // arguments.questions)
     chosen = list(run)[::step][: arguments.questions]
     return [(queries[qid], docs[docid]) for qid in chosen for docid in run[qid].ranked()[: arguments.candidates]]
@@ -165,7 +165,6 @@ def main() -> None:
     parser.add_argument("--run", required=True, help="candidates, such as BM25's")
     parser.add_argument("--questions", type=int, default=8)
     parser.add_argument("--candidates", type=int, default=30, help="candidates per question")
-    parser.add_argument("--fields", default="title,body")
     parser.add_argument(
         "--windows", type=int, default=0, help="also score long documents by so many windows of 512 tokens"
     )

@@ -10,7 +10,9 @@ class Words(NamedTuple):
     """
 
     facts: dict[str, tuple[str, ...]]  # for each kind of page
-    kinds: dict[str, tuple[str, str, str]]  # the noun, the definition in the lead, and how an anchor refers to it
+    kinds: dict[
+        str, tuple[str, str, str]
+    ]  # the noun, the rest of the lead's first sentence, how an anchor refers to it
     the: str  # before the names of things in anchors
     leads: tuple[str, ...]
     phrases: tuple[str, ...]  # a link with a fact of its page
