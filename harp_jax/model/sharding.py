@@ -74,7 +74,7 @@ def param_shardings(mesh: Mesh, tree: Any, rules: tuple[tuple[str, P], ...]) -> 
     """A sharding for every leaf of a state: parameters, and Adam's moments, whose paths end in the same way.
 
     `rules` are (regex on the parameter's path, PartitionSpec of its axes); the first match applies. Scalars are replicated.
-    Raises InputError for a leaf without a rule, a rule without a leaf, or an indivisible axis.
+    Raises InputError for an indivisible axis, LookupError for a leaf without a rule or a rule without a leaf: an encoder's bug.
     """
     used: set[str] = set()
 
@@ -87,12 +87,12 @@ def param_shardings(mesh: Mesh, tree: Any, rules: tuple[tuple[str, P], ...]) -> 
                 used.add(pattern)
                 _check(name, leaf.shape, spec, mesh)
                 return NamedSharding(mesh, spec)
-        raise InputError(f"no sharding rule for parameter {name} {leaf.shape}; add one to the rules of its encoder")
+        raise LookupError(f"no sharding rule for parameter {name} {leaf.shape}; add one to the rules of its encoder")
 
     shardings = jax.tree_util.tree_map_with_path(of, tree)
     unused = [pattern for pattern, _ in rules if pattern not in used]
     if unused:
-        raise InputError(f"sharding rules that match no parameter: {unused}; fix the rules of the encoder")
+        raise LookupError(f"sharding rules that match no parameter: {unused}; fix the rules of the encoder")
     return shardings
 
 

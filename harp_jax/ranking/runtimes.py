@@ -188,8 +188,8 @@ class RuntimeScorer(PairTexts):
         return cls(runtime, config, tokenizer, max_length, batch_tokens, marks)
 
     def use(self, params: Mapping[str, Any]) -> None:
-        """Raises InputError: the parameters are fixed in the model file. Selection while training uses JAX."""
-        raise InputError("this backend scores with the parameters of its file; use --backend=jax for others")
+        """The parameters are fixed in the model file: `selection`, which changes them while training, uses JAX."""
+        raise NotImplementedError
 
     def score(self, pairs: Sequence[Pair], bar: ProgressBar | None = None) -> np.ndarray:
         """Scores [pairs] float32: raw logits, larger is more relevant."""

@@ -441,13 +441,12 @@ NO_MARKS = Marks()
 
 def marks_of(tokenizer: Tokenizer, tokens: Sequence[str]) -> Marks:
     """The marks for two tokens ("" for none), or for (). InputError for an unknown token, or another number."""
-    if len(tokens) not in (0, 2):
-        raise InputError(f"marks={tuple(tokens)!r}: name two tokens, for queries and for documents, or none: ()")
-    for token in tokens:
-        if token and (not isinstance(token, str) or token not in tokenizer.vocab):
-            raise InputError(
-                f"the vocabulary has no token {token!r} for a mark; use two of its [unused…] tokens, or set marks to ()"
-            )
+    unknown = [token for token in tokens if token and (not isinstance(token, str) or token not in tokenizer.vocab)]
+    if unknown or len(tokens) not in (0, 2):
+        wrong = f"the vocabulary has no token {unknown[0]!r}" if unknown else "queries and documents need one each"
+        raise InputError(
+            f"marks={tuple(tokens)!r}: {wrong}; name two of the vocabulary's [unused…] tokens, or none: ()"
+        )
     return Marks(*(tokenizer.vocab[token] if token else -1 for token in tokens))
 
 

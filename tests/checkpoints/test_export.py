@@ -34,7 +34,8 @@ from tests.support.tiny_run import run_tiny, tiny_config, tiny_stage
 
 @pytest.fixture(scope="module")
 def workdir(tmp_path_factory):
-    return run_tiny(tmp_path_factory.mktemp("export"), 2, steps=3, checkpoint_every=1, **{"mesh.model": 2})
+    shape = {"mesh.model": 2, "model.layers": 2}
+    return run_tiny(tmp_path_factory.mktemp("export"), 2, steps=3, checkpoint_every=1, **shape)
 
 
 def command(*words: object) -> None:

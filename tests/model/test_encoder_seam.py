@@ -81,13 +81,14 @@ MODELS = {
     "distilbert": ("distilbert", "bert"),
     "multilingual-e5-small": ("bert", "xlm-roberta"),
 }
-# Some tests use only models that cover all parts. What is specific to the last three is also tested without training.
-SLOW = [pytest.param(name, marks=pytest.mark.real) for name in ("roberta", "distilbert", "multilingual-e5-small")]
-of_two = pytest.mark.parametrize("model", ["modernbert", "xlm-roberta"], indirect=True, scope="module")
-with_pairs = pytest.mark.parametrize("model", ["modernbert", "xlm-roberta", "mmbert"], indirect=True, scope="module")
+# Some tests use only models that cover all parts. What is specific to the others is also tested without training.
+TWO = ["modernbert", "xlm-roberta"]
+MMBERT, *SLOW = (pytest.param(name, marks=pytest.mark.real) for name in MODELS if name not in TWO)
+of_two = pytest.mark.parametrize("model", TWO, indirect=True, scope="module")
+with_pairs = pytest.mark.parametrize("model", [*TWO, MMBERT], indirect=True, scope="module")
 
 
-@pytest.fixture(scope="module", params=["modernbert", "xlm-roberta", "mmbert", *SLOW])
+@pytest.fixture(scope="module", params=[*TWO, MMBERT, *SLOW])
 def model(request) -> str:
     return request.param
 

@@ -28,10 +28,10 @@ def save_tokenizer(directory: str) -> str:
 
 
 def tiny_config(directory: str, **changes: object) -> ConfigDict:
-    """BERT of 2 × 32 on the synthetic vocabulary; writes the tokenizer to `directory`."""
+    """BERT of 1 × 32 on the synthetic vocabulary; writes the tokenizer to `directory`."""
     c = configs.pretrain()
     c.tokenizer = save_tokenizer(directory)
-    c.model.layers, c.model.hidden, c.model.heads, c.model.max_positions = 2, 32, 2, 128
+    c.model.layers, c.model.hidden, c.model.heads, c.model.max_positions = 1, 32, 2, 128
     c.tasks = ("rqp", "qdm")
     c.row_length, c.batch_pairs, c.window = 128, 48, 64
     c.steps, c.log_every, c.checkpoint_every = 20, 1, 1000
