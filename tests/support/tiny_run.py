@@ -9,6 +9,7 @@ import sys
 import time
 
 import jax
+from jax._src import distributed
 from ml_collections import ConfigDict
 
 from harp_jax import config as configs
@@ -75,6 +76,8 @@ if __name__ == "__main__":
     if "coordinator" in options:
         process = int(options.pop("process"))
         jax.distributed.initialize(options.pop("coordinator"), int(options.pop("processes")), process)
+        jax.devices()
+        distributed.global_state.process_id = 0  # JAX writes compiled programs of process 0 only, which others cannot read
     workdir = options.pop("workdir", os.path.join(sys.argv[1], "run"))
     tiny = tiny_config(sys.argv[1], **{k: ast.literal_eval(v) for k, v in options.items()})
     try:
