@@ -77,7 +77,8 @@ if __name__ == "__main__":
         process = int(options.pop("process"))
         jax.distributed.initialize(options.pop("coordinator"), int(options.pop("processes")), process)
         jax.devices()
-        distributed.global_state.process_id = 0  # JAX writes compiled programs of process 0 only, which others cannot read
+        # JAX keeps the compiled programs of process 0 only, and others cannot use these.
+        distributed.global_state.process_id = 0
     workdir = options.pop("workdir", os.path.join(sys.argv[1], "run"))
     tiny = tiny_config(sys.argv[1], **{k: ast.literal_eval(v) for k, v in options.items()})
     try:
