@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 ALPHABET = 1000  # characters at most, as in BERT; rarer ones become [UNK]
 MANY_CHARACTERS = UNSPACED | {"ko"}  # languages with more characters than that: at most half of the vocabulary
 MIN_FREQUENCY = 2
+# Characters of a Unigram piece at most. With SentencePiece's 16, whole phrases of a small Japanese wiki became pieces, and a small
+# ranker trained on them was certainly worse (docs/experiments/languages.md).
+LONGEST = 16
+LONGEST_OF = {"ja": 4, "zh": 4}
 KINDS = ("wordpiece", "unigram")
 
 
@@ -65,8 +69,8 @@ def _most_frequent(texts: Iterable[str], count: int | None) -> list[str]:
     return [character for character, _ in ranked[:count] if not character.isspace()]
 
 
-def train_unigram(texts: Iterable[str], size: int) -> Tokenizer:
-    """A vocabulary of at most `size` pieces, the five special ones included; single characters are always pieces.
+def train_unigram(texts: Iterable[str], size: int, tag: str = ENGLISH) -> Tokenizer:
+    """A vocabulary of at most `size` pieces for the language `tag`, with the five special ones and single characters.
 
     Keeps the most frequent characters: ALPHABET, or three quarters of `size` if that is more. Reads all text into memory. Raises
     InputError if there is no text, or more characters than `size` allows.
@@ -83,7 +87,11 @@ def train_unigram(texts: Iterable[str], size: int) -> Tokenizer:
     trained = encoder(models.Unigram())
     names = dict(cls="<s>", pad="<pad>", sep="</s>", unk="<unk>", mask="<mask>")
     trainer = trainers.UnigramTrainer(
-        vocab_size=size, special_tokens=list(names.values()), unk_token=names["unk"], show_progress=False
+        vocab_size=size,
+        special_tokens=list(names.values()),
+        unk_token=names["unk"],
+        max_piece_length=LONGEST_OF.get(primary(tag), LONGEST),
+        show_progress=False,
     )
     lines = [text for text in texts if not text.isspace()]
     rare = dict.fromkeys(map(ord, _most_frequent(lines, None)[max(ALPHABET, 3 * size // 4) :]), " ")
@@ -95,9 +103,10 @@ def train_unigram(texts: Iterable[str], size: int) -> Tokenizer:
     except Exception as error:  # tokenizers raises nothing more specific
         raise InputError(f"a vocabulary of {size} tokens: {error}; raise the size") from error
     pieces = json.loads(trained.to_str())["model"]["vocab"][len(names) :]
-    # Characters that no piece needed score below all others, in the order of a hash map.
-    lowest = min((score for piece, score in pieces if len(piece) > 1), default=0.0)
-    rounded = ((piece, round(max(score, lowest), 5)) for piece, score in pieces)
+    # Characters that no piece needed score .0001 above each other, from the lowest score on, in the order of a hash map.
+    lowest = min((score for _, score in pieces), default=0.0)
+    unordered = lowest + 1e-4 * sum(len(piece) == 1 for piece, _ in pieces)
+    rounded = ((piece, round(lowest if len(piece) == 1 and score < unordered else score, 5)) for piece, score in pieces)
     scored = sorted(rounded, key=lambda each: (-each[1], each[0]))
     made = encoder(models.Unigram([*((name, 0.0) for name in names.values()), *scored], unk_id=3))
     made.add_special_tokens(list(names.values()))
@@ -169,6 +178,6 @@ def main(arguments: argparse.Namespace) -> None:
     kind = best if arguments.kind == "auto" else arguments.kind
     print(f"vocabulary: {kind}, language {tag} ({origin})", flush=True)
     texts = partial(paragraphs, source)
-    tokenizer = train_unigram(texts(), arguments.size) if kind == "unigram" else train(texts, arguments.size, tag)
+    tokenizer = train_unigram(texts(), arguments.size, tag) if kind == "unigram" else train(texts, arguments.size, tag)
     tokenizer.save(arguments.output)
     print(f"{arguments.output}: {tokenizer.size} tokens, sha256 {tokenizer.sha256}")

@@ -35,6 +35,8 @@ def test_unigram_finds_words_without_spaces(tmp_path):
     for size, given in ((8, texts), (60, [])):
         with pytest.raises(InputError, match=r"8 tokens: .*not large enough|no text"):
             train_unigram(given, size)
+    longest = {tag: max(map(len, train_unigram(texts, 90, tag).tokens[5:])) for tag in ("en", "ja", "zh-TW")}
+    assert longest["ja"] <= 4 and longest["zh-TW"] <= 4 < longest["en"]
 
 
 JAPANESE = [
@@ -49,6 +51,11 @@ JAPANESE = [
     "ヴァイオリンの弦を張り替える時期は、演奏の頻度による。",
     "図書館のデータベースで、著者名から本を検索できる。",
 ]
+
+
+@pytest.mark.parametrize("tag", ["en", "ja"])
+def test_letters_that_no_piece_needs_have_the_same_scores_each_time(tag):
+    assert len({train_unigram(JAPANESE * 8, 200, tag).definition for _ in range(3)}) == 1
 
 
 @pytest.mark.parametrize("kind", ["auto", "wordpiece"])
