@@ -8,7 +8,7 @@ import importlib.util
 import os
 import shutil
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -186,10 +186,6 @@ class RuntimeScorer(PairTexts):
         path = model_file(backend, dtype, directory, config, params, tokenizer)
         runtime = onnx_runtime(path) if backend == "onnx" else openvino_runtime(path, dtype)
         return cls(runtime, config, tokenizer, max_length, batch_tokens, marks)
-
-    def use(self, params: Mapping[str, Any]) -> None:
-        """The parameters are fixed in the model file: `selection`, which changes them while training, uses JAX."""
-        raise NotImplementedError
 
     def score(self, pairs: Sequence[Pair], bar: ProgressBar | None = None) -> np.ndarray:
         """Scores [pairs] float32: raw logits, larger is more relevant."""

@@ -64,9 +64,6 @@ class Scorer(Protocol):
     truncated_documents: int  # pairs so far whose document was only partly read; counted by `best_of`
     remedy: str  # what to do about truncated queries
 
-    def use(self, params: Any) -> None:
-        """Replaces the parameters (device arrays of the same shapes) without recompiling."""
-
     def encode_queries(self, texts: list[str]) -> list[np.ndarray]:
         """All ids of each text, int32."""
 
@@ -87,6 +84,13 @@ class Scorer(Protocol):
 
 
 Item = TypeVar("Item")  # a pair, or a text
+
+
+class JaxScorer(Scorer, Protocol):
+    """All but `RuntimeScorer`, whose parameters are fixed in the model file."""
+
+    def use(self, params: Any) -> None:
+        """Replaces the parameters (device arrays of the same shapes) without recompiling."""
 
 
 def score_by_length(
@@ -318,7 +322,7 @@ class CrossEncoderScorer(PairTexts):
         return cls(config.computing_in(dtype), params, tokenizer, max_length, batch_tokens, marks)
 
     def use(self, params: Mapping[str, Any]) -> None:
-        """See `Scorer.use`."""
+        """See `JaxScorer.use`."""
         self._params = {name: params[name] for name in PARTS}
 
     def score(self, pairs: Sequence[Pair], bar: ProgressBar | None = None) -> np.ndarray:
@@ -410,7 +414,7 @@ class BiEncoderScorer(EncoderTexts):
         return cls(config.computing_in(dtype), params, tokenizer, length, batch_tokens, made)
 
     def use(self, params: Mapping[str, Any]) -> None:
-        """See `Scorer.use`."""
+        """See `JaxScorer.use`."""
         self._params = {"encoder": params["encoder"], "dense": self._dense}
         self._known: dict[bytes, np.ndarray] = {}  # vectors of texts by their ids
 
@@ -532,7 +536,7 @@ class NeuralScorer:
         return cls(*neural.load_ranker(workdir), max_length, batch_tokens)
 
     def use(self, params: Mapping[str, Any]) -> None:
-        """See `Scorer.use`."""
+        """See `JaxScorer.use`."""
         self._params = params
 
     def encode_queries(self, texts: list[str]) -> list[np.ndarray]:

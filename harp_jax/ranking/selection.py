@@ -23,7 +23,7 @@ from harp_jax.evaluation.evaluate import evaluate
 from harp_jax.evaluation.measures import one_measure
 from harp_jax.input.ranking_groups import Judged
 from harp_jax.ranking.rerank import rankings
-from harp_jax.ranking.scorers import Scorer
+from harp_jax.ranking.scorers import JaxScorer
 
 HELD_OUT = 0.1  # share of the training queries; at most `config.select_queries`
 
@@ -44,7 +44,7 @@ def held_out(config: ConfigDict, judged: Judged) -> tuple[Judged, Judged]:
 class Selection:
     """Called with (parameters, step): returns the measure and, if it is the best so far, saves the parameters in the workdir.
 
-    `make_scorer` builds a scorer from the first parameters (later ones go through `Scorer.use`); `save` writes parameters to a
+    `make_scorer` builds a scorer from the first parameters (later ones go through `JaxScorer.use`); `save` writes parameters to a
     directory. A resumed run repeats the evaluations since its last checkpoint, with the same results. Every process calls it.
     """
 
@@ -53,7 +53,7 @@ class Selection:
         config: ConfigDict,
         held_out: Judged,
         workdir: str,
-        make_scorer: Callable[[Any], Scorer],
+        make_scorer: Callable[[Any], JaxScorer],
         save: Callable[[str, Any], None],
     ) -> None:
         self.measure = str(one_measure(config.select))
@@ -67,7 +67,7 @@ class Selection:
         self.queries = {qid: held_out.queries[qid] for qid in self.run}
         if not self.run:
             raise InputError("no held-out query has candidates; retrieve for all training queries")
-        self.scorer: Scorer | None = None
+        self.scorer: JaxScorer | None = None
 
     def __call__(self, params: Any, step: int) -> dict[str, float]:
         if self.scorer is None:

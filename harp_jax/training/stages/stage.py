@@ -20,7 +20,7 @@ from harp_jax.input.ranking_groups import Judged
 from harp_jax.model import cross_encoder
 from harp_jax.model.encoders.encoder import EncoderShape
 from harp_jax.objectives.objective import Objective
-from harp_jax.ranking.scorers import Scorer
+from harp_jax.ranking.scorers import JaxScorer
 from harp_jax.ranking.selection import Selection
 from harp_jax.text.tokenizer import Tokenizer, marks_of
 from harp_jax.text.words import WordVocabulary
@@ -33,7 +33,7 @@ Vocabulary = Tokenizer | WordVocabulary
 class Family(Generic[Shape]):
     """Sharding rules, initialisation, FLOPs, and scoring and saving for selection.
 
-    `init_params(shape, key)` returns a new float32 tree. `scorer(shape, params, vocabulary, config)` returns a `Scorer`.
+    `init_params(shape, key)` returns a new float32 tree. `scorer(shape, params, vocabulary, config)` returns a `JaxScorer`.
     `save(directory, shape, params, vocabulary, config)` writes the selected parameters (numpy).
     """
 
@@ -41,11 +41,11 @@ class Family(Generic[Shape]):
     rules: Callable[[Shape], tuple[tuple[str, P], ...]]
     init_params: Callable[[Shape, jax.Array], dict]
     flops: Callable[[Shape, int, int, int, int], float] | None  # see `cross_encoder.step_flops`; None: not counted
-    scorer: Callable[[Shape, dict, Any, ConfigDict], Scorer]
+    scorer: Callable[[Shape, dict, Any, ConfigDict], JaxScorer]
     save: Callable[[str, Shape, dict[str, Any], Any, ConfigDict], None]
 
 
-def _cross_encoder(shape: EncoderShape, params: dict, tokenizer: Tokenizer, config: ConfigDict) -> Scorer:
+def _cross_encoder(shape: EncoderShape, params: dict, tokenizer: Tokenizer, config: ConfigDict) -> JaxScorer:
     from harp_jax.ranking.scorers import CrossEncoderScorer
 
     marks = marks_of(tokenizer, config.get("marks", ()))
@@ -62,7 +62,7 @@ def _save_cross_encoder(
     save_hf(directory, shape, {name: params[name] for name in PARTS}, tokenizer, "", marks)
 
 
-def _neural_ranker(shape: NeuralConfig, params: dict, words: WordVocabulary, config: ConfigDict) -> Scorer:
+def _neural_ranker(shape: NeuralConfig, params: dict, words: WordVocabulary, config: ConfigDict) -> JaxScorer:
     from harp_jax.ranking.scorers import NeuralScorer
 
     return NeuralScorer(shape, params, words)
