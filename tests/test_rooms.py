@@ -99,7 +99,7 @@ def test_files_form_no_circle(package: str) -> None:
 
 @pytest.mark.parametrize("package", ROOMS)
 def test_every_room_says_what_it_is(package: str) -> None:
-    """Its `__init__` is a docstring with input, output, imports, and every file and subroom."""
+    """Its `__init__` is a docstring with input, output, imports, and every file and subroom, or names the table that lists them."""
     wrong = []
     folders = [path for path in (ROOT / package).rglob("*") if path.is_dir() and any(path.glob("*.py"))]
     assert {path.name for path in folders if path.parent.name == package} == {
@@ -114,6 +114,8 @@ def test_every_room_says_what_it_is(package: str) -> None:
         names = {path.stem for path in folder.glob("*.py")} - {"__init__"}
         names |= {f"{path.name}/" for path in folders if path.parent == folder}
         listed = said.partition("Files:")[2]
+        table = folder / "table.py"
+        listed += table.read_text(encoding="utf-8") if table.exists() else ""
         wrong += [f"{room}: does not name {name}" for name in sorted(names) if name not in listed]
     assert not wrong, "\n".join(wrong)
 

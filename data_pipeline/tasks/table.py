@@ -1,12 +1,24 @@
 """The pre-training tasks by name. To add a task, add a file to this room and its name here."""
 
+from importlib import import_module
+
 from data_pipeline.engine.job import Config
-from data_pipeline.tasks import acm, adp, ict, lead, mlm, prop, qdm, rdp, rqp, title, wlp
 from data_pipeline.tasks.task import Task
 
-TASKS: dict[str, Task] = {
-    each.TASK.name: each.TASK for each in (rqp, qdm, rdp, acm, adp, title, lead, ict, wlp, prop, mlm)
-}
+NAMES = (
+    "rqp",  # Representative Query Prediction (HARP 3.2.1)
+    "qdm",  # Query Disambiguation Modeling (HARP 3.2.2)
+    "rdp",  # Representative Document Prediction (HARP 3.2.3)
+    "acm",  # Anchor Co-occurrence Modeling (HARP 3.2.4)
+    "adp",  # Anchor Destination Prediction: hard negatives, beyond the paper
+    "title",  # a control for ADP without links: a title and its page
+    "lead",  # a control for ADP without links: words of a sentence, and the page without it
+    "ict",  # Inverse Cloze Task, a control
+    "wlp",  # Wiki Link Prediction, a control
+    "prop",  # PROP and B-PROP, controls, with the language model of the collection
+    "mlm",  # pieces of running text for masked language modelling (HARP Eq. 15)
+)
+TASKS: dict[str, Task] = {name: import_module(f"data_pipeline.tasks.{name}").TASK for name in NAMES}
 
 HARP = ("rqp", "qdm", "rdp", "acm", "mlm")  # the paper's tasks
 
