@@ -66,6 +66,17 @@ def without_telemetry() -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def without_tensorflow() -> Iterator[None]:
+    """Hides a loaded TensorFlow: OpenVINO's converter would ask whether the model is TensorFlow's, and fail on Python 3.13."""
+    kept = sys.modules.pop("tensorflow", None)
+    try:
+        yield
+    finally:
+        if kept is not None:
+            sys.modules["tensorflow"] = kept
+
+
+@contextlib.contextmanager
 def readable(path: str) -> Iterator[None]:
     """Turns a runtime's error for an unreadable model file into an InputError."""
     try:
@@ -158,7 +169,7 @@ def write_openvino(
     """
     openvino = needed("openvino", "openvino")
     os.makedirs(os.path.join(directory, "openvino"), exist_ok=True)
-    with without_telemetry():  # the first call imports more modules
+    with without_telemetry(), without_tensorflow():  # the first call imports more modules
         model = openvino.convert_model(torch_ranker(config, params), example_input=example_inputs(config))
     model.outputs[0].get_tensor().set_names({OUTPUT})
     for given, name in zip(model.inputs, inputs(config)):
