@@ -14,19 +14,18 @@ import pytest
 LIMIT = 1 << 30
 
 
-def remove_oldest(directory: Path, limit: int) -> None:
-    """Removes the oldest files until the directory holds at most `limit` bytes; other sessions may do the same concurrently."""
+def remove_oldest(directory: Path) -> None:
+    """Keeps the newest files of at most LIMIT bytes; other sessions may do the same concurrently."""
     found = []
     for path in directory.iterdir():
         with contextlib.suppress(FileNotFoundError):
             status = path.stat()
             found.append((status.st_mtime, status.st_size, path))
-    total = sum(size for _, size, _ in found)
-    for _, size, path in sorted(found):
-        if total <= limit:
-            break
-        path.unlink(missing_ok=True)
-        total -= size
+    kept = 0
+    for _, size, path in sorted(found, reverse=True):
+        kept += size
+        if kept > LIMIT:
+            path.unlink(missing_ok=True)
 
 
 # A shell without job control starts background processes with SIGINT ignored, which child processes inherit.
@@ -38,7 +37,7 @@ _user = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     _cache = Path(_user) / "harp_jax" / "tests-xla"
     _cache.mkdir(parents=True, exist_ok=True)
-    remove_oldest(_cache, LIMIT)
+    remove_oldest(_cache)
     os.environ["JAX_COMPILATION_CACHE_DIR"] = str(_cache)
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
 os.environ.setdefault("MPLCONFIGDIR", f"{_user}/matplotlib")  # Matplotlib's font cache is then built only once

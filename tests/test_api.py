@@ -60,9 +60,12 @@ def test_examples_run(place):
     assert {name for name, count in ran.items() if count == "0"} == WITHOUT_EXAMPLE | {"__version__"}
 
 
-def test_dicts_frames_and_paths_are_one(place, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(place / "cache"))
-    model = hj.Reranker.from_pretrained(str(place / "ranker"))
+@pytest.fixture(scope="module")
+def model(place):
+    return hj.Reranker.from_pretrained(str(place / "ranker"))
+
+
+def test_dicts_frames_and_paths_are_one(place, model):
     paths = [str(place / name) for name in ("bm25.trec", "queries.tsv", "docs.tsv")]
     expected = hj.rerank_run(model, *paths, k=5)
     run, queries, qrels = hj.read_run(paths[0]), hj.read_queries(paths[1]), hj.read_qrels(str(place / "qrels.txt"))
@@ -85,25 +88,21 @@ def test_dicts_frames_and_paths_are_one(place, monkeypatch):
         hj.rerank_run(model, frames[1], queries, docs)
 
 
-def test_a_ranker_is_fitted_to_labels_in_memory(place, tmp_path, monkeypatch):
+def test_a_ranker_is_fitted_to_labels_in_memory(place, model, tmp_path):
     """First-stage candidates come from the same texts; parameters may be selected on held-out labels."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    model = hj.Reranker.from_pretrained(str(place / "ranker"))
     queries, qrels = hj.read_queries(str(place / "queries.tsv")), hj.read_qrels(str(place / "qrels.txt"))
     docs = dict(hj.Documents.open(str(place / "docs.tsv")).texts())
     changes = {"steps": 2, "batch_pairs": 8, "row_length": 24, "window": 16}
     fitted = model.fit(queries, qrels, docs, str(tmp_path / "fitted"), **changes)
     assert (fitted.rerank("w1 w2", ["w1", "w3 w4"]) != model.rerank("w1 w2", ["w1", "w3 w4"])).all()
-    selected = {"select": "RR@10", "eval_every": 1}
-    model.fit(queries, qrels, docs, str(tmp_path / "selected"), **changes, **selected)
-    assert sorted(os.listdir(tmp_path)) == ["cache", "fitted", "selected"]
+    model.fit(queries, qrels, docs, str(tmp_path / "selected"), **changes, select="RR@10", eval_every=1)
+    assert sorted(os.listdir(tmp_path)) == ["fitted", "selected"]
     with pytest.raises(hj.InputError, match="the stage finetune has no field no_field"):
         model.fit(queries, qrels, docs, str(tmp_path / "other"), no_field=1)
 
 
-def test_candidates_of_fine_tuning_are_found_in_the_language(place, tmp_path):
+def test_candidates_of_fine_tuning_are_found_in_the_language(model, tmp_path):
     """BM25 finds a word inside a Japanese sentence only with the language given."""
-    model = hj.Reranker.from_pretrained(str(place / "ranker"))
     docs = {str(i): text for i, text in enumerate(("画像を保存する方法です", "画像を開く方法です", "文字の色"))}
     given = ({"q": "保存"}, {"q": {"0": 1}}, {**docs, "3": "保存しない場合"}, str(tmp_path / "fitted"))
     changes = {"steps": 1, "batch_pairs": 4, "row_length": 24, "window": 16, "negatives": 1}
@@ -112,8 +111,7 @@ def test_candidates_of_fine_tuning_are_found_in_the_language(place, tmp_path):
     assert model.fit(*given, language="ja", **changes).directory == str(tmp_path / "fitted")
 
 
-def test_what_is_left_out_is_warned_about(place):
-    model = hj.Reranker.from_pretrained(str(place / "ranker"))
+def test_what_is_left_out_is_warned_about(model):
     run = {"a": {"d": 1.0}, "b": {"d": 1.0}}
     with pytest.warns(UserWarning, match="1 of 2 queries of the run are not in queries and are left out: b"):
         assert list(hj.rerank_run(model, run, {"a": "w1"}, {"d": "w1"})) == ["a"]
@@ -134,7 +132,6 @@ RUNS = {"a": {"q": {"d": 1.0}}}
 
 
 def frame(columns, *rows):
-    """A pandas frame; columns may share a name."""
     return pandas.DataFrame(list(rows), columns=list(columns))
 
 

@@ -1,4 +1,4 @@
-"""Every training config of the project loads, and has its paper's values."""
+"""Every training config of the project loads and names a stage; its docstring has the command that starts it."""
 
 import runpy
 
@@ -7,14 +7,10 @@ import pytest
 from harp_jax.training.train import STAGES
 from tests.support import ROOT
 
-CONFIGS = ROOT / "configs"
+PATHS = [path for path in sorted((ROOT / "configs").glob("*.py")) if path.name != "__init__.py"]
 
 
-def loaded(name: str):
-    return runpy.run_path(str(CONFIGS / name))["get_config"]()
-
-
-@pytest.mark.parametrize("name", sorted(path.name for path in CONFIGS.glob("*.py") if path.name != "__init__.py"))
-def test_configs_load_and_start_with_their_command(name):
-    assert loaded(name).stage in STAGES
-    assert f"--config=configs/{name}" in (CONFIGS / name).read_text().split('"""')[1]
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.name)
+def test_configs_load_and_start_with_their_command(path):
+    assert runpy.run_path(str(path))["get_config"]().stage in STAGES
+    assert f"--config=configs/{path.name}" in path.read_text().split('"""')[1]

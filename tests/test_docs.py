@@ -1,16 +1,13 @@
-"""The documentation: commands parse, links are valid, and fast commands run."""
+"""The documentation: commands parse, links are valid, and docs/fields.md has every config field with its meaning."""
 
 import ast
 import re
-import shutil
 
 import pytest
 
-from harp_jax import __main__ as command_line
 from harp_jax.commands.table import load
-from tests.support import ROOT
+from tests.support import ROOT, fields_page
 from tests.support.pages import PAGES, blocks, commands
-from tests.support.ranking_collection import write_collection
 
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 
@@ -43,13 +40,7 @@ def test_python_blocks_compile(page):
             ast.parse(text)
 
 
-def test_the_commands_of_evaluation_run(tmp_path, monkeypatch, capsys):
-    write_collection(tmp_path)
-    shutil.copy(tmp_path / "run.trec", tmp_path / "a.trec")
-    (tmp_path / "run.trec").rename(tmp_path / "b.trec")
-    monkeypatch.chdir(tmp_path)
-    for text in blocks(ROOT / "docs" / "evaluate.md", "bash"):
-        for words in commands(text):
-            command_line.main(words)
-    said = capsys.readouterr().out
-    assert "fused" in said and (tmp_path / "values.tsv").stat().st_size
+def test_the_page_of_fields_is_up_to_date_and_explains_each():
+    page = fields_page.page()
+    assert page == fields_page.PAGE.read_text(encoding="utf-8"), "run python -m tests.support.fields_page"
+    assert not [line for line in page.splitlines() if line.endswith("|  |")]

@@ -2,7 +2,6 @@
 
 import importlib
 import json
-import re
 import shutil
 import sys
 import tarfile
@@ -12,6 +11,8 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from data_pipeline.pipeline import generate
 from data_pipeline.text.sentences import sentences
@@ -27,6 +28,7 @@ from tests.support import ROOT
 from tests.support.commands import python
 
 BUILD = "import sys, setuptools.build_meta as b; folder = sys.argv[1]; b.build_sdist(folder), b.build_wheel(folder)"
+NOT_OURS = ("demo", "build", "node_modules")  # written by make and npm
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
@@ -34,33 +36,24 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 def built(tmp_path_factory) -> Path:
     """A folder with sdist and wheel, built from a copy because building writes next to the sources."""
     folder = tmp_path_factory.mktemp("package")
-    shutil.copytree(ROOT, folder / "source", ignore=not_of_the_project)
+    shutil.copytree(
+        ROOT, folder / "source", ignore=shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", *NOT_OURS)
+    )
     done = python("-c", BUILD, folder, cwd=folder / "source")
     warnings = [line for line in done.stderr.splitlines() if "warn" in line.lower() and "byte-compiling" not in line]
     assert not warnings, warnings
     return folder
 
 
-def not_of_the_project(folder: str, names: list[str]) -> list[str]:
-    hidden = [name for name in names if name.startswith(".") or name == "__pycache__" or name.endswith(".egg-info")]
-    return hidden if folder != str(ROOT) else [*hidden, *(name for name in names if name in ("demo", "real", "build"))]
-
-
-def sources(*folders: str) -> set[str]:
-    return {str(path.relative_to(ROOT)) for folder in folders for path in (ROOT / folder).rglob("*.py")}
+def found(*folders: str, pattern: str = "*.py") -> set[str]:
+    return {str(path.relative_to(ROOT)) for folder in folders for path in (ROOT / folder).rglob(pattern)}
 
 
 def test_the_wheel_contains_all_modules_and_configs_and_no_tests(built):
     names = set(zipfile.ZipFile(next(built.glob("*.whl"))).namelist())
-    expected = sources("harp_jax", "data_pipeline") | {f"harp_jax/{name}" for name in sources("configs")}
-    modules = {name for name in names if name.endswith(".py")}
-    assert modules == expected
-    data = {
-        str(path.relative_to(ROOT))
-        for folder in ("harp_jax", "data_pipeline")
-        for path in (ROOT / folder).rglob("*")
-        if path.is_file() and path.suffix not in (".py", ".pyc")
-    }
+    expected = found("harp_jax", "data_pipeline") | {f"harp_jax/{name}" for name in found("configs")}
+    assert {name for name in names if name.endswith(".py")} == expected
+    data = {name for name in found("harp_jax", "data_pipeline", pattern="*.*") if not name.endswith((".py", ".pyc"))}
     assert {"harp_jax/py.typed", "data_pipeline/py.typed"} <= data <= names
     about = f"harp_jax-{__version__}"
     assert {f"{about}.dist-info/licenses/LICENSE", f"{about}.data/data/share/doc/harp_jax/CHANGELOG.md"} <= names
@@ -68,8 +61,7 @@ def test_the_wheel_contains_all_modules_and_configs_and_no_tests(built):
 
 def test_the_sdist_contains_what_tests_and_builds_read(built):
     names = {name.partition("/")[2] for name in tarfile.open(next(built.glob("*.tar.gz"))).getnames()}
-    files = sources("harp_jax", "data_pipeline", "configs", "tests", "benchmarks")
-    files |= {str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md")}
+    files = found("harp_jax", "data_pipeline", "configs", "tests", "benchmarks") | found("docs", pattern="*.md")
     files |= {"LICENSE", "CHANGELOG.md", "CITATION.cff", "README.md", "Makefile", "constraints.txt", "setup.py"}
     assert files <= names, sorted(files - names)
 
@@ -96,16 +88,13 @@ def test_the_wheel_runs_outside_the_repository(built, tmp_path):
 
 
 def test_every_dependency_has_a_version_in_the_constraints():
-    pinned = {spelled(line.partition("==")[0]) for line in (ROOT / "constraints.txt").read_text().splitlines()}
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    pinned = {canonicalize_name(line.partition("==")[0]) for line in lines}
     # Not in constraints.txt: builds for other hardware, and TensorFlow's package for other machines.
     elsewhere = {"harp-jax", "tensorflow", "jax"}
     required = [*PROJECT["dependencies"], *chain(*PROJECT["optional-dependencies"].values())]
-    names = {spelled(re.match(r"[\w.-]+", requirement)[0]) for requirement in required}
+    names = {canonicalize_name(Requirement(requirement).name) for requirement in required}
     assert names - elsewhere <= pinned, sorted(names - elsewhere - pinned)
-
-
-def spelled(name: str) -> str:
-    return re.sub("[-_.]+", "-", name).lower()
 
 
 def calling(module: str, function: str, *arguments: object):

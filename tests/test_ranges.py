@@ -27,24 +27,21 @@ def test_training_fields_out_of_range(field, run):
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("config", "changes", "message"),
     [
-        ({"epochs": 0.0}, r"--config\.steps=0 and --config\.epochs=0"),
-        ({"eval_every": 50}, r"eval_every=50: .* --config\.select=RR@10, or eval_every to 0"),
-        ({"rank_loss": "kl"}, r"--config\.teacher is a run that .* learn from: set both or neither"),
+        (defaults.finetune(), {"epochs": 0.0}, r"--config\.steps=0 and --config\.epochs=0"),
+        (defaults.finetune(), {"eval_every": 50}, r"eval_every=50: .* --config\.select=RR@10, or eval_every to 0"),
+        (
+            defaults.finetune(),
+            {"rank_loss": "kl"},
+            r"--config\.teacher is a run that .* learn from: set both or neither",
+        ),
+        (defaults.coarse_tune(), {"eval_every": 50}, r"--config\.eval_every=50: coarse-tuning holds nothing out"),
     ],
 )
-def test_fine_tuning_fields_that_need_others(changes, message):
-    config = defaults.finetune()
+def test_fields_that_need_others(config, changes, message):
     config.update(changes)
     with pytest.raises(InputError, match=message):
-        train(config, "never")
-
-
-def test_coarse_tuning_that_would_evaluate_nothing_is_refused():
-    config = defaults.coarse_tune()
-    config.eval_every = 50
-    with pytest.raises(InputError, match=r"--config\.eval_every=50: coarse-tuning holds nothing out"):
         train(config, "never")
 
 

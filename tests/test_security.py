@@ -8,7 +8,6 @@ import pytest
 
 from harp_jax.checkpoints.model_card import model_card
 from tests.support import ROOT
-from tests.support.audit import verdict
 from tests.support.commands import python
 
 RUNS = {"eval", "exec", "compile", "__import__", "os.system", "os.popen"}
@@ -115,21 +114,3 @@ def test_no_module_beside_the_data_is_imported(command, tmp_path):
         (tmp_path / name).write_text(text)
     python(tmp_path / "bin" / "start.py", *command.split(), cwd=tmp_path)
     assert not (tmp_path / "ran").exists()
-
-
-FINE = {"name": "a", "version": "1.0", "vulns": []}
-WEAK = {"name": "b", "version": "2.0", "vulns": [{"id": "PYSEC-1"}, {"id": "CVE-2"}]}
-SKIPPED = {"name": "c", "skip_reason": "not found"}
-
-
-@pytest.mark.parametrize(
-    ("packages", "status", "text"),
-    [
-        ([FINE, SKIPPED], 0, "1 of 2 packages checked, none with a known vulnerability"),
-        ([FINE, WEAK], 1, "known vulnerabilities: b 2.0: PYSEC-1, b 2.0: CVE-2; raise the versions in constraints.txt"),
-        ([SKIPPED], 0, "not done, the package index here has no advisories"),
-        (None, 0, "not done, the vulnerability service cannot be reached"),
-    ],
-)
-def test_vulnerabilities_fail_and_a_missing_service_does_not(packages, status, text):
-    assert verdict(json.dumps({"dependencies": packages, "fixes": []}) if packages else "") == (status, text)

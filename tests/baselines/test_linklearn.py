@@ -27,8 +27,10 @@ from tests.support.commands import command
 TOPICS, PAGES = 30, 120
 
 
-def write_wiki(path):
+@pytest.fixture(scope="module")
+def wiki(tmp_path_factory):
     """Pages of a topic link to leads of the same topic; only rare words matter, frequent filler words do not."""
+    path = tmp_path_factory.mktemp("linklearn")
     filler = [f"filler{i}" for i in range(12)]
     files = {"leads.jsonl": [], "pages.jsonl": []}
     for number in range(2 * PAGES):
@@ -46,6 +48,7 @@ def write_wiki(path):
     for name, rows in files.items():
         (path / name).write_text("\n".join(rows) + "\n")
     (path / "redirects.tsv").write_text("alias\tlead120\n")
+    return path
 
 
 def paths(wiki):
@@ -58,13 +61,6 @@ TEXTS = [["red", "fox", "fox", "den"], ["fox", "owl"], ["owl", "owl", "owl", "re
 def small():
     collection = Collection(((f"d{i}", " ".join(text)) for i, text in enumerate(TEXTS)), "")
     return collection, count(collection)
-
-
-@pytest.fixture(scope="module")
-def wiki(tmp_path_factory):
-    path = tmp_path_factory.mktemp("linklearn")
-    write_wiki(path)
-    return path
 
 
 @pytest.fixture(scope="module")

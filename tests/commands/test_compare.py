@@ -30,15 +30,11 @@ def beir(tmp_path):
 
 def test_a_collection_stands_for_its_files(beir, tmp_path):
     assert compare.parts(str(beir), "", "", "")["qrels"] == str(beir / "qrels" / "test.tsv")
-    irds = "irds:vaswani"
-    assert compare.parts(irds, "", "", "x") == {"docs": irds, "queries": irds, "qrels": "x"}
+    assert compare.parts("irds:a", "", "", "x") == {"docs": "irds:a", "queries": "irds:a", "qrels": "x"}
     with pytest.raises(InputError, match="no --queries, --qrels; name a COLLECTION, or give all three"):
         compare.parts("", "docs.tsv", "", "")
-    plain = tmp_path / "plain"
-    plain.mkdir()
-    (plain / "qrels.txt").write_text("1 0 d1 1\n")
-    (plain / "queries.tsv").write_text("1\tred\n")
-    assert read_qrels(str(plain)) == {"1": {"d1": 1}}  # a folder with qrels.txt
+    (tmp_path / "qrels.txt").write_text("1 0 d1 1\n")
+    assert read_qrels(str(tmp_path)) == {"1": {"d1": 1}}  # a folder with qrels.txt
 
 
 def test_judged_queries_are_written_with_their_judgments(beir, tmp_path, capsys):
@@ -66,12 +62,12 @@ def test_models_have_names(tmp_path):
     (tmp_path / "a=b").mkdir()
     assert compare.named(["runs/x/", "y=z"]) == {"x": "runs/x/", "y": "z"}
     assert compare.named([f"{tmp_path}/a=b"]) == {"a=b": f"{tmp_path}/a=b"}
-    for wrong, said in ((["x", "y/x"], "x is taken"), (["=x"], "write NAME=DIR"), (["BM25=x"], "BM25 is taken")):
-        with pytest.raises(InputError, match=said):
-            compare.named(wrong)
-    for name in ("BM25 + x", "chance", "oracle"):  # names of other rows of the table
+    # BM25, BM25 + x, chance and oracle are other rows of the table.
+    for wrong in (["x", "y/x"], ["BM25=x"], ["BM25 + x=a", "x=b"], ["chance=x"], ["oracle=x"]):
         with pytest.raises(InputError, match="is taken"):
-            compare.named([f"{name}=a", "x=b"])
+            compare.named(wrong)
+    with pytest.raises(InputError, match="write NAME=DIR"):
+        compare.named(["=x"])
 
 
 def test_folds_keep_queries_together_unless_all_are_connected():

@@ -21,6 +21,7 @@ def get_config():
     return c
 """
 DATA = ["--config=config.py", "--config.data=('data',)"]
+USUAL = [*DATA, "--config.tokenizer=tokenizer"]
 
 
 @pytest.fixture(scope="module")
@@ -34,14 +35,13 @@ def place(tmp_path_factory):
 
 
 def test_trains_resumes_and_refuses_another_config(place, monkeypatch, capsys, caplog):
-    usual = [*DATA, "--config.tokenizer=tokenizer", "--workdir=run"]
-    assert "done: run" in python("-m", "harp_jax.main", *usual, cwd=place).stdout
+    assert "done: run" in python("-m", "harp_jax.main", *USUAL, "--workdir=run", cwd=place).stdout
     monkeypatch.chdir(place)
     with caplog.at_level("INFO"):
-        harp(["train", *usual])
+        harp(["train", *USUAL, "--workdir=run"])
     assert "resuming at step 4 of 4" in caplog.text
     with pytest.raises(SystemExit) as ended:
-        harp(["train", *usual, "--config.seed=1"])
+        harp(["train", *USUAL, "--workdir=run", "--config.seed=1"])
     assert ended.value.code == 2 and "belongs to another config: seed was 0" in capsys.readouterr().err
 
 
@@ -50,21 +50,13 @@ def test_trains_resumes_and_refuses_another_config(place, monkeypatch, capsys, c
     [
         (["--config=nothing.py"], "nothing.py"),
         ([*DATA, "--config.tokenizer=notes.txt", "--workdir=x"], r"lacks \[PAD\]"),
-        ([*DATA, "--config.row_length=256", "--config.tokenizer=tokenizer", "--workdir=x"], "128 positions"),
+        ([*USUAL, "--config.row_length=256", "--workdir=x"], "128 positions"),
         (["--config=config.py", "--config.steps=many", "--workdir=x"], "steps"),
-        ([*DATA, "--config.tokenizer=tokenizer", "--config.tasks=()", "--workdir=x"], "name at least one task"),
-        (
-            [*DATA, "--config.tokenizer=gs://b/t", "--workdir=x"],
-            "tokenizer=gs://b/t: only `data` and the workdir may be",
-        ),
-        (
-            [*DATA, "--config.tokenizer=tokenizer", "--config.select=RR@10", "--workdir=x"],
-            "missing inputs: docs is not set, queries",
-        ),
-        (
-            [*DATA, "--config.tokenizer=tokenizer", "--workdir=model"],
-            "model/config.json does not belong to a training run",
-        ),
+        ([*USUAL, "--config.tasks=()", "--workdir=x"], "name at least one task"),
+        ([*USUAL, "--config.tasks=('rqp','qdm','rqp')", "--workdir=x"], "names a task twice"),
+        ([*DATA, "--config.tokenizer=gs://b/t", "--workdir=x"], "tokenizer=gs://b/t: only `data` and the workdir"),
+        ([*USUAL, "--config.select=RR@10", "--workdir=x"], "missing inputs: docs is not set, queries"),
+        ([*USUAL, "--workdir=model"], "model/config.json does not belong to a training run"),
         ([*DATA, "--config.model.model_type=gpt2", "--dry_run"], "model_type is 'gpt2', not one of bert"),
         ([*DATA, "--topology=v3:2x2", "--workdir=x"], "are only for dry runs"),
         ([*DATA, "--processes=2", "--workdir=x"], "need --coordinator"),

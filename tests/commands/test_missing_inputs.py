@@ -9,7 +9,6 @@ from harp_jax.__main__ import main
 from harp_jax.base.cli import Parser
 from harp_jax.base.errors import InputError, how_to_fetch
 from harp_jax.config import read_config
-from harp_jax.training.stages.pretrain import pretrain_stage
 from tests.support import ROOT
 
 
@@ -93,9 +92,3 @@ def test_of_a_field_given_twice_the_last_value_holds():
     given = ["--config.tasks=('rqp','qdm')", "--config.seed", "3", "--config.tasks=('adp',)", "--config.seed=4"]
     config = read_config(str(ROOT / "configs/tpu_v3.py"), given)
     assert (config.tasks, config.seed) == (("adp",), 4)
-
-
-def test_a_task_named_twice_is_refused():
-    config = read_config(str(ROOT / "configs/tpu_v3.py"), ["--config.tasks=('adp','qdm','adp')", "--config.init="])
-    with pytest.raises(InputError, match="names a task twice"):
-        pretrain_stage(config, with_data=False)

@@ -8,16 +8,13 @@ import os
 import pickle
 import resource
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from typing import NamedTuple
 
 import pytest
 
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import cache_directory
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.irds import IrdsDocuments
-from harp_jax.corpus.trec import Ranking, read_qrels, read_queries, read_run
-from harp_jax.evaluation.evaluate import evaluate
+from harp_jax.corpus.trec import read_qrels, read_queries, read_run
 from tests.support.commands import command
 
 RECORDS = [
@@ -31,9 +28,12 @@ JSONL = "".join(json.dumps(r) + "\n" for r in RECORDS).encode()
 BEIR = JSONL.replace(b'"id"', b'"metadata": {"url": "x"}, "_id"').replace(b'"body"', b'"text"')
 
 
+CACHE = "my cache?#%"  # characters with a meaning in SQLite's URIs
+
+
 def opened(tmp_path, data: bytes, name: str = "docs.tsv", **options) -> Documents:
     (tmp_path / name).write_bytes(data)
-    return Documents.open(str(tmp_path / name), cache_dir=str(tmp_path / "cache"), **options)
+    return Documents.open(str(tmp_path / name), cache_dir=str(tmp_path / CACHE), **options)
 
 
 def check(docs: Documents) -> None:
@@ -56,7 +56,7 @@ def test_every_format_with_odd_line_ends_and_marks(tmp_path, data, suffix):
 
 def test_fields_and_their_order(tmp_path):
     assert opened(tmp_path, TSV, fields=("body", "title"))["D1"] == "the first  body One"
-    assert len(list((tmp_path / "cache").iterdir())) == 1
+    assert len(list((tmp_path / CACHE).iterdir())) == 1
     assert opened(tmp_path, TSV, fields=("title",))["D1"] == "One"
     with pytest.raises(InputError, match="unknown document field"):
         opened(tmp_path, TSV, fields=("abstract",))
@@ -74,13 +74,6 @@ def test_index_is_made_once_and_again_when_the_file_changes(tmp_path):
     assert before.st_mode & 0o077 == 0
     changed = opened(tmp_path, TSV + b"D4\t\t\tnew\n")
     assert changed.index != docs.index and changed["D4"] == "new"
-
-
-def test_cache_follows_the_environment(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "my cache?#%"))
-    assert cache_directory("documents").startswith(str(tmp_path / "my cache?#%"))
-    (tmp_path / "docs.tsv").write_bytes(TSV)
-    check(Documents.open(str(tmp_path / "docs.tsv")))
 
 
 def test_threads_and_spawned_processes_read_together(tmp_path):
@@ -104,7 +97,6 @@ def test_threads_and_spawned_processes_read_together(tmp_path):
         (JSONL + b'{"text": "no id"}\n', "line 4: document id '' is empty"),
         (JSONL + b'{"_id": ["D4"], "text": "x"}\n', r"line 4: document id is \['D4'\], neither"),
         (JSONL + b'{"id": "D4", "text": null}\n', 'line 4: text is null, not a text; .* write "" for no text'),
-        (JSONL + b'{"id": "D4", "body": {"en": "x"}}\n', r"line 4: body is \{'en': 'x'\}, not a text"),
         (TSV + b"D4\t\t\tcaf\xe9\n", "line 4: not UTF-8"),
         (b"\n", "has no documents"),
         (gzip.compress(TSV, mtime=0)[:-20], "damaged after line"),
@@ -113,7 +105,7 @@ def test_threads_and_spawned_processes_read_together(tmp_path):
 def test_bad_documents_name_the_line_and_leave_no_index(tmp_path, data, message):
     with pytest.raises(InputError, match=message):
         opened(tmp_path, data, "docs.tsv.gz" if data.startswith(b"\x1f\x8b") else "docs.tsv")
-    assert not list((tmp_path / "cache").iterdir())
+    assert not list((tmp_path / CACHE).iterdir())
 
 
 def test_jsonl_texts_that_are_there_in_part(tmp_path):
@@ -125,14 +117,13 @@ def test_jsonl_texts_that_are_there_in_part(tmp_path):
     ]
     docs = opened(tmp_path, "\n".join(rows).encode(), "docs.jsonl")
     assert dict(docs.texts()) == {"4": "four", "5": "Five", "6": "six", "7": "\ufffd x \ufffd y \U0001f600"}
-    assert docs["7"].encode()
 
 
 def test_a_folder_of_more_files_than_may_be_open(tmp_path):
     (tmp_path / "docs").mkdir()
     for i in range(200):
         (tmp_path / "docs" / f"{i:03d}.tsv").write_text(f"D{i}\ttext {i}\n")
-    docs = Documents.open(str(tmp_path / "docs"), cache_dir=str(tmp_path / "cache"))
+    docs = Documents.open(str(tmp_path / "docs"))
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 50, limits[1]))
     try:
@@ -162,9 +153,6 @@ def test_a_damaged_index_is_removed_and_built_again(tmp_path):
     with pytest.raises(InputError, match="was damaged .* and has been removed; run the command again"):
         docs["D1"]
     check(reopened(docs))
-    os.truncate(docs.index, 0)
-    with pytest.raises(InputError, match="was damaged"):
-        len(reopened(docs))
 
 
 @pytest.fixture
@@ -206,9 +194,7 @@ def test_documents_in_several_files(tmp_path):
     assert dict(docs.texts()) == expected and {d: docs[d] for d in expected} == expected and len(docs) == 4
     assert list(docs.ids()) == list(expected) and pickle.loads(pickle.dumps(docs))["D3"] == "Three drei"
     (folder / "d.tsv").write_text("D9\t\t\tnew\nD1\t\t\tagain\n")
-    with pytest.raises(
-        InputError, match=r"d\.tsv, line 2: document D1 is listed again \(first in .*a\.jsonl, line 2\)"
-    ):
+    with pytest.raises(InputError, match=r"d\.tsv, line 2: document D1 is listed .*first in .*a\.jsonl, line 2"):
         Documents.open(str(folder))
 
 
@@ -233,45 +219,24 @@ def test_a_folder_of_documents_and_other_files(tmp_path, names, documents):
         assert list(Documents.open(str(tmp_path)).ids()) == documents.split()
 
 
-class File:
-    """The interface of a file that ir_datasets downloads."""
-
-    def __init__(self, path, text):
-        path.write_text(text)
-        self._path = path
-
-    def path(self, force=True):
-        return str(self._path)
-
-    @contextlib.contextmanager
-    def stream(self):
-        with open(self._path, "rb") as file:
-            yield file
-
-
-class MsMarcoDocument(NamedTuple):
-    doc_id: str
-    url: str
-    title: str
-    body: str
-
-    def default_text(self):
-        return f"{self.title} {self.body}"
-
-
 @pytest.fixture
 def registered(tmp_path, monkeypatch):
     """A tiny dataset registered under an ir_datasets id, without downloads."""
     monkeypatch.setenv("IR_DATASETS_HOME", str(tmp_path / "irds"))
     ir_datasets = pytest.importorskip("ir_datasets", reason="the extra [irds] is not installed")
     from ir_datasets import formats
+    from ir_datasets.datasets.msmarco_document import MsMarcoDocument
 
-    docs = File(tmp_path / "docs.tsv", "D1\thttp://a\tOne\tthe body\nD2\t\tTwo\tanother\n")
+    def file(name, text):
+        (tmp_path / name).write_text(text)
+        return ir_datasets.util.LocalDownload(tmp_path / name)
+
+    docs = file("docs.tsv", "D1\thttp://a\tOne\tthe body\nD2\t\tTwo\tanother\n")
     dataset = ir_datasets.Dataset(
         formats.TsvDocs(docs, doc_cls=MsMarcoDocument, namespace="tiny", lang="en"),
-        formats.TsvQueries(File(tmp_path / "queries.tsv", "q1\tthe question\nq2\tother\n"), lang="en"),
-        formats.TrecQrels(File(tmp_path / "qrels", "q1 0 D1 1\n"), {1: "relevant", 0: "not"}),
-        formats.TrecScoredDocs(File(tmp_path / "run", "q1 Q0 D2 1 3.5 x\nq1 Q0 D1 2 1.5 x\nq2 Q0 D1 1 1 x\n")),
+        formats.TsvQueries(file("queries.tsv", "q1\tthe question\nq2\tother\n"), lang="en"),
+        formats.TrecSubQrels(file("qrels", "q1 1 D1 2\nq1 2 D1 0\nq1 1 D2 0\n"), {}),
+        formats.TrecScoredDocs(file("run", "q1 Q0 D2 1 3.5 x\nq1 Q0 D1 2 1.5 x\nq2 Q0 D1 1 1 x\n")),
     )
     name = f"harp-tiny-{tmp_path.name}"
     ir_datasets.registry.register(name, dataset)
@@ -287,44 +252,24 @@ def test_an_ir_datasets_id_stands_for_files(registered, tmp_path):
     assert pickle.loads(pickle.dumps(docs))["D2"] == "Two another"
     assert dict(Documents.open(registered).texts())["D1"] == "One http://a the body"
     assert read_queries(registered) == {"q1": "the question", "q2": "other"}
-    assert read_qrels(registered) == {"q1": {"D1": 1}}
+    assert read_qrels(registered) == {"q1": {"D1": 2, "D2": 0}}  # the highest level of a subtopic
     assert read_run(registered)["q1"].ranked() == ["D2", "D1"] and list(read_run(registered, {"q2"})) == ["q2"]
     output = str(tmp_path / "bm25.trec")
     command("first-stage", docs=registered, queries=registered, run=registered, output=output)
     assert sorted(read_run(output)["q1"].docids) == ["D1", "D2"]
 
 
-def test_judgments_by_subtopic_count_by_the_highest(registered, tmp_path):
-    import ir_datasets
-    from ir_datasets import formats
-
-    rows = File(tmp_path / "subtopics", "q1 1 D1 2\nq1 2 D1 0\nq1 1 D2 0\n")
-    name = f"{registered.removeprefix('irds:')}/subtopics"
-    ir_datasets.registry.register(name, ir_datasets.Dataset(formats.TrecSubQrels(rows, {})))
-    assert read_qrels(f"irds:{name}") == {"q1": {"D1": 2, "D2": 0}}
-
-
 def test_what_ir_datasets_cannot_serve_or_fetch_is_an_input_error(registered, tmp_path, monkeypatch):
-    from ir_datasets.util import Download, RequestsDownload
+    from ir_datasets.util import Download, LocalDownload, RequestsDownload
 
     for absent in ("irds:no-such-thing", registered + "/docs"):
         with pytest.raises(InputError, match="ir_datasets has no queries of"):
             read_queries(absent)
     lost = Download([RequestsDownload("http://127.0.0.1:9/none", tries=1)])  # no source answers
-    monkeypatch.setattr(File, "path", lambda self, force=True: lost.path())
-    monkeypatch.setattr(File, "stream", lambda self: lost.stream())
+    monkeypatch.setattr(LocalDownload, "path", lambda self, force=True: lost.path())
+    monkeypatch.setattr(LocalDownload, "stream", lambda self: lost.stream())
     docs = Documents.open(registered)
     of_documents = (lambda _: docs["D1"], lambda _: "D1" in docs, lambda _: list(docs.texts()))
     for reading in (read_queries, read_qrels, read_run, *of_documents):
         with pytest.raises(InputError, match="ir_datasets cannot serve harp-tiny-.*: .*check the network"):
             reading(registered)
-
-
-def test_queries_that_run_and_judgments_do_not_share_are_counted():
-    run = {"q1": Ranking.of(["D1", "D2"], [2, 1]), "q3": Ranking.of(["D3"], [1])}
-    table = evaluate({"q1": {"D2": 1}, "q2": {"D1": 1}}, {"a": run}, "RR@10")
-    assert table.per_query["a"]["RR@10"] == {"q1": 0.5, "q2": 0.0}
-    assert table.notes() == [
-        "a: 1 queries of the qrels are missing and count as zero: q2",
-        "a: 1 queries are not in the qrels and are left out: q3",
-    ]

@@ -63,15 +63,13 @@ def test_reads_queries(tmp_path):
     assert read_queries(written(tmp_path, "\ufeff1\twho\tis it\r\n\r\n2\twhat\u00a0 then \r\n")) == expected
     jsonl = '{"_id": "1", "text": "who is it"}\n{"id": 2, "text": "what\u00a0 then", "metadata": {}}\n'
     assert read_queries(written(tmp_path, jsonl)) == expected
-    half_a_pair = '{"_id": "1", "text": "x \\ud83d y \\ud83d\\ude00"}\n'
-    assert read_queries(written(tmp_path, half_a_pair)) == {"1": "x \ufffd y \U0001f600"}
+    assert read_queries(written(tmp_path, '{"_id": "1", "text": "x \\ud83d y"}\n')) == {"1": "x \ufffd y"}
 
 
 @pytest.mark.parametrize(
     "qid, docid, score, message",
     [
-        ("q 1", "a", 1.0, "query id 'q 1' is empty or contains white space"),
-        ("", "a", 1.0, "query id ''"),
+        ("", "a", 1.0, "query id '' is empty or contains white space"),
         ("q", "a b", 1.0, "document id 'a b'"),
         ("q1", "a", -1e38, r"query q1, document a: the score -1e\+38 is not a number within"),
         ("q1", "a", float("nan"), "query q1, document a: the score nan is not a number within"),
@@ -143,15 +141,12 @@ def test_labels_become_queries_and_judgments(tmp_path, capsys):
     [
         (read_run, "q1 Q0 d1 1 5 x\nq1 Q0 d2 2 x\n", r"line 2: 5 columns, a run has 6"),
         (read_run, "q1 d1 1 2\n", r"line 1: 4 columns, a run has 6 or 3"),
-        (read_run, "q1 d1 1\nq1 Q0 d2 2 3 x\n", r"line 2: 6 columns, a run has 3"),
         (read_run, "q1 Q0 d1 1 5 x\nq2 Q0 d1 1 5 x\nq1 Q0 d1 2 4 x\n", "line 3: document d1 is listed twice"),
-        (read_run, "q1 Q0 d1 1 five x\n", "line 1: score 'five' is not a number within"),
         (read_run, "q1 Q0 d0 1 5 x\nq1 Q0 d1 1 nan x\n", "line 2: score 'nan' is not a number within"),
         (read_run, "q1 Q0 d1 1 2e37 x\n", "line 1: score '2e37' is not a number within"),
         (read_run, f"q1 d1 {'9' * 400}\n", "line 1: rank '9+' is not a number within"),
         (read_run, "q1 d1 1.5\n", "line 1: rank '1.5' is not a number within"),
         (read_run, "q1 Q0 d one 1 5 x\n", r"line 1: rank 'one', score '1', tag '5 x' are shifted"),
-        (read_run, "q1 Q0 d 7 1 5.5 x\n", "line 1: rank '7', score '1', tag '5.5 x' are shifted"),
         (read_run, "q1\tQ0\td 7\t1\t5.5\tx\n", r"line 1: rank '7', score '1', tag '5.5\\tx' are shifted"),
         (read_run, "", "is empty"), (read_run, b"q1 Q0 d\xe9 1 5 x\n", "line 1: not UTF-8 .*; convert the file"),
         (read_run, TREC.encode("utf-16"), "line 1: not UTF-8 .*; convert the file"),
@@ -160,15 +155,12 @@ def test_labels_become_queries_and_judgments(tmp_path, capsys):
         (read_qrels, "query-id\tcorpus-id\tscore\n", "has no judgments"), (read_qrels, "\n", "is empty; it should"),
         (read_qrels, "q1 0 d1 yes\n", "line 1: relevance 'yes' is not an integer within ±10000"),
         (read_qrels, "q1 0 d0 1\nq1 0 d1 -10001\n", "line 2: relevance '-10001' is not an integer within ±10000"),
-        (read_qrels, "q1 0 d1 1\nq1 0 1\n", "line 2: 3 columns, qrels has 4"),
         (read_queries, "1 who is it\n", "line 1: no tab; write 'qid<TAB>text'"),
         (read_queries, "1\ta\n1\tb\n", "line 2: query 1 is listed twice"),
         (read_queries, "1\t \n", "line 1: query 1 has no text"),
         (read_queries, '{"_id": "1"}\n', "line 1: text is null, not a text"),
-        (read_queries, '{"_id": null, "text": "a"}\n', "line 1: query id is null"),
         (read_queries, '{"_id": 1.5, "text": "a"}\n', "line 1: query id is 1.5, neither a text nor an integer"),
         (read_queries, "1 a\ttext\n", "line 1: query id '1 a' is empty or contains white space; rename the query"),
-        (read_queries, "\ttext\n", "line 1: query id '' is empty"),
         (read_queries, '{"_id": "\\ud83d", "text": "a"}\n', "line 1: query id .* half a surrogate pair"),
         (read_queries, '{"_id": "1", "text": ' + "[" * 100_000 + "\n", "line 1: not a JSON object"),
         (read_queries, "\n", "is empty"), (read_labels, "fish\n", "line 1: not 'query"),

@@ -2,14 +2,12 @@
 
 import json
 
-import numpy as np
 import pytest
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
-from harp_jax.corpus.trec import Ranking, write_run
+from harp_jax.corpus.trec import Ranking
 from harp_jax.evaluation.evaluate import NOT_ABOVE_BLANK, NOT_ABOVE_CHANCE, ORDERS, evaluate
-from tests.support.commands import command
 
 QUERIES, CANDIDATES = 60, 15
 QRELS = {f"q{i}": {f"d{i}-3": 1} for i in range(QUERIES)}
@@ -52,7 +50,8 @@ def test_a_system_is_said_not_to_beat_what_it_does_not_beat():
     blank = {"popular": "popular_blank", "good": "good_blank"}
     table = evaluate(QRELS, runs, "RR@10 AP", "BM25", confirm="RR@10", rounds=400, chance="BM25", blank=blank)
     assert table.verdicts == {"random": [NOT_ABOVE_CHANCE], "popular": [NOT_ABOVE_BLANK]} and table.judged_by == "RR@10"
-    assert NOT_ABOVE_BLANK in table._repr_html_() and json.loads(table.json())["verdicts"] == table.verdicts
+    assert NOT_ABOVE_BLANK in table.text() and NOT_ABOVE_BLANK in table._repr_html_()
+    assert json.loads(table.json())["verdicts"] == table.verdicts
     assert {c.run for c in table.comparisons} == {"random", "popular", "good"}  # Holm's correction counts only systems
     assert any("verdicts by RR@10" in note for note in table.notes())
 
@@ -71,17 +70,6 @@ def test_wrong_names_are_refused(given, message):
         evaluate(QRELS, {"a": ranked(lambda i: 1)}, "RR@10", **given)
     with pytest.raises(InputError, match="named 'chance'"):
         evaluate(QRELS, {"chance": ranked(lambda i: 1)}, "RR@10", chance="chance")
-
-
-def test_the_command_prints_both_rows(tmp_path, capsys):
-    (tmp_path / "qrels").write_text("".join(f"{q} 0 {d} 1\n" for q, judged in QRELS.items() for d in judged))
-    for name, run in (("mine", ranked(lambda i: 1 + i % 2)), ("blank", ranked(lambda i: 1))):
-        write_run(str(tmp_path / name), [(q, r.docids, np.array(r.scores)) for q, r in run.items()])
-    given = {"qrels": tmp_path / "qrels", "measures": "RR@10", "chance": "mine", "blank": "mine=blank", "rounds": 200}
-    command("evaluate", f"mine={tmp_path}/mine", f"blank={tmp_path}/blank", **given)
-    shown = capsys.readouterr()
-    assert f"mine                  0.7500  {NOT_ABOVE_BLANK}" in shown.out and "chance (mean of 167)" in shown.out
-    assert "verdicts by RR@10" in shown.err
 
 
 def test_the_row_of_best_orders_is_the_limit_of_re_ranking():

@@ -8,7 +8,6 @@ import pytest
 
 from harp_jax.__main__ import main as harp
 from harp_jax.base.errors import InputError
-from harp_jax.base.progress import duration
 from harp_jax.commands.table import load
 from harp_jax.config import read_config
 from harp_jax.experiments.plan import load_plan, parsed
@@ -61,7 +60,6 @@ COMMAND = "from harp_jax.experiments.plan import Command\ndef get_plan(): return
         ("def get_plan(:", "line 1: invalid syntax; correct the file"),
         ("import sys; sys.exit(3)", "line 1: SystemExit: 3"),
         ("def get_plan(steps): return []", "TypeError: .*missing 1 required positional argument: 'steps'"),
-        ("def get_plan():\n    return undefined", "line 2: NameError: name 'undefined' is not defined"),
         ("def get_plan(): return [1]", r"get_plan\(\) returned 1; return a list of Command"),
         (COMMAND + "[Command('a', 'word', [])]", "runs 'word', which is not a command"),
         (COMMAND + "[Command('a', 'words', ['{b}'])]", "step a has {b} in its arguments, and no earlier step has"),
@@ -184,15 +182,15 @@ def folder(tmp_path, monkeypatch):
 def test_times_are_those_of_finished_steps_and_never_guessed(folder, capsys):
     run("plan.py", "--output=out", "--dry_run")
     assert "queries: 2 to do, time unknown: none is done" in capsys.readouterr().out and not os.path.exists("out")
-    os.makedirs("out/.plan")
-    record = {"name": "folds", "command": "python -m harp_jax queries folds --count=9 --output=x", "seconds": 90.0}
-    for number, seconds in enumerate((90.0, 150.0)):
-        (folder / "out" / ".plan" / f"folds-{number}.json").write_text(json.dumps({**record, "seconds": seconds}))
+    (folder / "out" / ".plan").mkdir(parents=True)
+    record = {"name": "folds", "command": "python -m harp_jax queries folds --count=9 --output=x"}
+    for seconds in (90.0, 150.0):
+        path = folder / "out" / ".plan" / f"folds-{seconds}.json"
+        path.write_text(json.dumps({**record, "seconds": seconds}))
     run("plan.py", "--output=out", "--dry_run", "--jobs=2")
     printed = capsys.readouterr().out
     assert "queries: 2 to do, 4 min (the mean of 2 done)" in printed
     assert "together 4 min, one after the other; --jobs=2" in printed
-    assert [duration(s) for s in (4, 100, 7200)] == ["4.0 s", "2 min", "2.0 h"]
 
 
 def test_a_step_alone_needs_what_it_reads(folder, capsys):

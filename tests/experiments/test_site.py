@@ -53,9 +53,8 @@ def pages(tmp_path):
 @pytest.mark.parametrize("known", [0.3, 0.8])
 def test_every_step_of_the_plan_is_a_command_line_that_parses(pages, monkeypatch, options, known):
     monkeypatch.setattr(planned, "known_words", lambda encoder, language: known)
-    paths = ("start", "vectors", "labels")
-    given = {name: str(pages / value) if name in paths else value for name, value in options.items()}
-    run = SiteRun({"pages": (str(pages / "pages.jsonl"),), **given}, str(pages / "x"))
+    monkeypatch.chdir(pages)
+    run = SiteRun({"pages": ("pages.jsonl",), **options}, "x")
     prepared, steps = run.steps(tasks=("adp",)), run.steps(50, ("adp",))
     assert all(steps[name] == step for name, step in prepared.items())  # preparation is not repeated
     assert set(site.RESULTS.values()) | (set(site.BY_LABELS.values()) if "labels" in options else set()) <= set(steps)
@@ -63,7 +62,7 @@ def test_every_step_of_the_plan_is_a_command_line_that_parses(pages, monkeypatch
     assert ("near" in steps) == ("vectors" in steps) == ("start" in options) == ("vocabulary" not in steps)
     if "layers" in options:  # vectors use the whole start model
         words = {word for step in steps.values() for word in step.argv}
-        assert {f"--config.init={steps['start'].place}", f"--encoder={given['start']}"} <= words
+        assert {f"--config.init={steps['start'].place}", f"--encoder={options['start']}"} <= words
     fused, verdict = steps["recommended"], steps["verdict_labels" if "labels" in options else "verdict"]
     # Vectors are trusted only if the encoder knows the language.
     assert ("--double=vectors" in verdict.argv) == ("start" in options and known > planned.KNOWN)
@@ -78,19 +77,16 @@ def test_every_step_of_the_plan_is_a_command_line_that_parses(pages, monkeypatch
         load(step.command.command)[1].parse_args(words)
 
 
-def test_an_encoder_knows_english_by_its_function_words(tmp_path, monkeypatch):
+def test_an_encoder_knows_english_by_its_function_words(tmp_path):
     words = sorted(function_words("en"))
     known = [word for word in words if word.isalpha()][::2]
     Tokenizer.of_words((*SPECIAL_TOKENS, *known)).save(str(tmp_path))
     assert planned.known_words(str(tmp_path), "en") == len(known) / len(words) > 0.4
     assert planned.known_words(str(tmp_path), "de") < 0.1 and planned.known_words(str(tmp_path), "xx") == 0.0
-    monkeypatch.delattr(planned, "load_tokenizer")  # cached: a plan calls it several times
-    assert planned.known_words(str(tmp_path), "en") > 0.4
 
 
 def test_words_without_spaces_are_known_to_an_encoder_that_keeps_the_space_apart(tmp_path):
-    words = sorted(function_words("ja"))
-    order = random.Random(0)
+    order, words = random.Random(0), sorted(function_words("ja"))
     lines = ["".join(order.choices(words, k=12)) for _ in range(3000)]
     save_trained("xlm-roberta", str(tmp_path), lines, 600)
     definition = json.loads((tmp_path / "tokenizer.json").read_text())
@@ -117,26 +113,18 @@ def test_the_recipe_is_one_of_equal_lengths(monkeypatch):
     assert words == {documents, "--config.row_length=256", "--max_length=256"}
 
 
-@pytest.mark.parametrize(
-    ("name", "accuracy", "said"),
-    [
-        ("overlap", 0.69, "shared words help, as in BM25"),
-        ("overlap", 0.31, "negatives share more words: a shortcut against BM25"),
-        ("idf", 0.52, "no shortcut"),
-        ("length", 0.28, "a shortcut"),
-        ("length", 0.6, "a weak shortcut"),
-    ],
-)
-def test_a_trivial_predictor_is_judged_by_its_direction(name, accuracy, said):
-    manifest = {"tasks": {"adp": {"predictor_pairs": 900, "predictors": {name: accuracy}}}}
-    assert site.verdicts(manifest) == [f"adp {name}: {accuracy:.2f} of 900 pairs, {said}"]
+def test_a_trivial_predictor_is_judged_by_its_direction():
+    accuracies = {"a": {"overlap": 0.69, "idf": 0.52, "length": 0.28}, "b": {"overlap": 0.31, "length": 0.6}}
+    tasks = {task: {"predictor_pairs": 900, "predictors": found} for task, found in accuracies.items()}
+    said = [each.partition(" of 900 pairs, ")[2] for each in site.verdicts({"tasks": tasks})]
+    assert said[:3] == ["shared words help, as in BM25", "no shortcut", "a shortcut"]
+    assert said[3:] == ["negatives share more words: a shortcut against BM25", "a weak shortcut"]
 
 
 def test_too_few_links_are_counted():
     counts = {"documents": 90, "links_kept": 4000, "queries": 300, "losses": {"link-unresolved": {"count": 7}}}
     assert site.shortage(counts) == ""
-    few = "(20 test queries, 50 needed; that takes about 10,000 links like these 4,000). Dropped most: link-unresolved"
-    assert f"{few} 7" in site.shortage(counts | {"queries": 20})
+    assert "that takes about 10,000 links like these 4,000)" in site.shortage(counts | {"queries": 20})
     assert "too few links (12 usable, 500 needed). Dropped most" in site.shortage(counts | {"links_kept": 12})
 
 
@@ -174,9 +162,8 @@ def test_too_few_links_leave_an_untested_search(tmp_path, capsys, monkeypatch, s
     assert "report:" not in said and not any(os.path.lexists(output / name) for name in ("report.html", "ranker"))
     assert "function words" not in verdict["words"]
     command("site", *given, "--language=de", output=tmp_path / "german")
-    verdict_of_german = json.loads((tmp_path / "german" / "verdict.json").read_text())
     assert ("has 0.00 of the function words of de" in capsys.readouterr().out) == (start == "embedder")
-    assert verdict_of_german["use"] == "BM25"
+    assert json.loads((tmp_path / "german" / "verdict.json").read_text())["use"] == "BM25"
     command("site", *given, output=output)  # again
     (tmp_path / "queries.tsv").write_text(f"q\t{' '.join(site_pages.own_words(3))}\n")
     command("search", output, queries=tmp_path / "queries.tsv", output=tmp_path / "runs")
@@ -218,11 +205,16 @@ def test_a_site_in_another_language(tmp_path, capfd, language, sentence, places,
         assert hits[0] == "https://x.org/p2.html" and (language == "de" or len(hits) == 1)
 
 
+def write_pairs(folder, **records):
+    """A manifest of a generation job with so many records in each split."""
+    shard = {"file": "shard", "bytes": 1, "sha256": "0"}
+    splits = {name: {"records": n, "shards": [{**shard, "records": n}]} for name, n in records.items()}
+    (folder / "manifest.json").write_text(json.dumps({"splits": splits, "tokenizer_sha256": "0"}))
+
+
 def test_a_rate_is_measured_again_until_its_training_has_begun(pages):
     run = SiteRun({"pages": (str(pages / "pages.jsonl"),)}, str(pages / "x"), minutes=1)
-    shard = {"file": "shard", "bytes": 1, "sha256": "0", "records": 3000}
-    splits = {"adp_train": {"records": 3000, "shards": [shard]}}
-    (pages / "manifest.json").write_text(json.dumps({"splits": splits, "tokenizer_sha256": "0"}))
+    write_pairs(pages, adp_train=3000)
     (pages / "rate.json").write_text('{"seconds_per_step": 1.0}')
     rate, pairs = SimpleNamespace(place=str(pages / "rate.json")), SimpleNamespace(place=str(pages))
     assert not run.begun(rate, pairs, ("adp",))
@@ -234,15 +226,11 @@ def test_a_rate_is_measured_again_until_its_training_has_begun(pages):
 
 
 def test_steps_are_what_fits_and_what_there_is(tmp_path):
-    records = {"adp_train": 3000, "qdm_train": 200, "adp_validation": 9}
-    shard = {"file": "shard", "bytes": 1, "sha256": "0"}
-    splits = {name: {"records": n, "shards": [{**shard, "records": n}]} for name, n in records.items()}
-    (tmp_path / "manifest.json").write_text(json.dumps({"splits": splits, "tokenizer_sha256": "0"}))
+    write_pairs(tmp_path, adp_train=3000, qdm_train=200, adp_validation=9)
     tasks = ("adp", "qdm")
     assert steps_within(10, 2.0, str(tmp_path), tasks, 32) == 300
     assert steps_within(1000, 2.0, str(tmp_path), tasks, 32) == site.MAX_EPOCHS * 100
     assert usable_tasks(str(tmp_path), tasks) == ("adp",)  # qdm has no held-out pairs
-    assert usable_tasks(str(tmp_path), ("qdm",)) == ()
     with pytest.raises(InputError, match="--minutes=0.1: a step takes 2.00 s .*at least 20 are needed"):
         steps_within(0.1, 2.0, str(tmp_path), tasks, 32)
 
@@ -280,9 +268,7 @@ def test_a_missing_extra_is_said_by_the_dry_run(tmp_path, monkeypatch, package, 
     (tmp_path / pages).write_text(content)
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *a: None if name == package else found(name, *a))
-    with pytest.raises(
-        InputError, match=rf"needs the package {package}; in the checkout of harp_jax: pip install '\.\[{extra}\]'"
-    ):
+    with pytest.raises(InputError, match=rf"needs the package {package}; .*pip install '\.\[{extra}\]'"):
         command("site", tmp_path / pages.split("/")[0], "--dry_run", output=tmp_path / "x")
 
 

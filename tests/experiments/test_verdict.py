@@ -7,7 +7,7 @@ import pytest
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
-from harp_jax.corpus.trec import Ranking, ordered
+from harp_jax.corpus.trec import Ranking, ordered, write_run
 from harp_jax.evaluation.evaluate import evaluate
 from harp_jax.experiments.verdict import BETTER, SAME, WORSE, decide
 from harp_jax.ranking.fuse import pooled, weighted
@@ -28,6 +28,15 @@ def run(signal: float, seed: str) -> dict[str, Ranking]:
     return found
 
 
+def mean_of(ranked: dict[str, Ranking]) -> float:
+    judged = {qid: QRELS[qid] for qid in ranked}
+    return evaluate(judged, {"x": ranked}, "RR@10").mean["x"]["RR@10"]
+
+
+def mean_of_sum(first: dict[str, Ranking], second: dict[str, Ranking], weight: float = 1.0) -> float:
+    return mean_of(dict(ordered(weighted(pooled([first, second], "minmax"), (1, weight)))))
+
+
 FIRST_STAGE = run(1.0, "first")
 
 
@@ -38,9 +47,7 @@ def test_a_part_that_adds_evidence_is_used():
     assert rung.verdict == BETTER and rung.kept and found.weights == {"BM25": 1.0, "ranker": 1.0}
     assert rung.inside > found.mean and rung.interval[0] > 0 and found.by_halves.difference == rung.difference
     assert "use BM25 + ranker (each query's scores scaled" in found.words() and not found.remark
-    assert found.mean == evaluate(QRELS, {"x": FIRST_STAGE}, "RR@10").mean["x"]["RR@10"]
-    both = dict(ordered(weighted(pooled([FIRST_STAGE, ranker], "minmax"), (1, 1))))
-    assert rung.inside == evaluate(QRELS, {"x": both}, "RR@10").mean["x"]["RR@10"]
+    assert found.mean == mean_of(FIRST_STAGE) and rung.inside == mean_of_sum(FIRST_STAGE, ranker)
 
 
 @pytest.mark.parametrize("signal", [0.0, -3.0])
@@ -65,15 +72,12 @@ def test_a_part_that_contains_the_first_takes_its_place():
     better, ranker = run(2.0, "fields"), run(2.0, "ranker")
     parts = {"BM25": FIRST_STAGE, "BM25F": better, "ranker": ranker}
     found = decide(QRELS, FOLDS, parts, instead="BM25F")
-    both = dict(ordered(weighted(pooled([better, ranker], "minmax"), (1, 1))))
     assert found.use == "BM25F + ranker" and found.rungs[0].inside == found.rungs[0].alone > found.mean
-    assert found.rungs[1].inside == evaluate(QRELS, {"x": both}, "RR@10").mean["x"]["RR@10"]
+    assert found.rungs[1].inside == mean_of_sum(better, ranker)
     assert "better, kept in place of BM25;" in found.words()
     worse = decide(QRELS, FOLDS, {"BM25": FIRST_STAGE, "BM25F": run(0.0, "noise"), "ranker": ranker}, instead="BM25F")
     assert worse.use == "BM25 + ranker"
-    with pytest.raises(
-        InputError, match="no part after BM25 is named 'BM25' for --instead; the parts are BM25F, ranker"
-    ):
+    with pytest.raises(InputError, match="no part after BM25 is named 'BM25' for --instead; the parts are BM25F"):
         decide(QRELS, FOLDS, parts, instead="BM25")
 
 
@@ -84,8 +88,7 @@ def test_a_trusted_part_counts_double_and_is_kept_unless_it_is_worse():
     equal, found = decide(QRELS, FOLDS, parts), decide(QRELS, FOLDS, parts, double="vectors")
     assert found.use == "BM25 + 2 × vectors" and found.weights == {"BM25": 1.0, "vectors": 2.0}
     assert found.rungs == equal.rungs and "use BM25 + 2 × vectors (" in found.words()
-    both = dict(ordered(weighted(pooled([FIRST_STAGE, vectors], "minmax"), (1, 2))))
-    assert found.by_halves.inside == evaluate(QRELS, {"x": both}, "RR@10").mean["x"]["RR@10"] != equal.by_halves.inside
+    assert found.by_halves.inside == mean_of_sum(FIRST_STAGE, vectors, 2) != equal.by_halves.inside
     for signal, kept in ((-3.0, False), (0.5, True)):  # worse, and inconclusive
         weak = parts | {"vectors": run(signal, "noise")}
         assert decide(QRELS, FOLDS, weak).weights == {"BM25": 1.0}
@@ -119,33 +122,26 @@ def test_the_figure_by_halves_does_not_depend_on_parts_that_its_queries_chose():
     right, wrong = run(6.0, "right"), run(-6.0, "wrong")
     ranker = {qid: (right if FOLDS[qid] == "0" else wrong)[qid] for qid in right}
     found = decide(QRELS, FOLDS, {"BM25": FIRST_STAGE, "ranker": ranker})
-    half = {qid: QRELS[qid] for qid in QRELS if FOLDS[qid] == "1"}
-    alone = evaluate(half, {"x": {qid: FIRST_STAGE[qid] for qid in half}}, "RR@10").mean["x"]["RR@10"]
-    spoiled = evaluate(half, {"x": {qid: ranker[qid] for qid in half}}, "RR@10").mean["x"]["RR@10"]
+    half = [qid for qid in QRELS if FOLDS[qid] == "1"]
+    alone, spoiled = (mean_of({qid: ranked[qid] for qid in half}) for ranked in (FIRST_STAGE, ranker))
     assert spoiled < alone and found.by_halves.inside < found.mean and found.weights == {"BM25": 1.0}
     assert "so BM25 is used alone" in found.words() and not found.rungs[0].kept
 
 
 def test_the_command_writes_the_decision(tmp_path, capsys):
-    def write(name, lines):
-        (tmp_path / name).write_text("".join(line + "\n" for line in lines))
-        return str(tmp_path / name)
-
-    def lines(found):
-        return [f"{q} Q0 {d} 1 {s} x" for q, r in found.items() for d, s in zip(r.docids, r.scores)]
-
-    words = [
-        "--qrels=" + write("qrels", [f"{q} 0 {d} 1" for q, judged in QRELS.items() for d in judged]),
-        "--folds=" + write("folds", [f"{q}\t{fold}" for q, fold in FOLDS.items()]),
-        "--part=BM25=" + write("a.trec", lines(FIRST_STAGE)), "--part=HARP=" + write("b.trec", lines(run(2.0, "ranker"))),
-    ]  # fmt: skip
-    command("verdict", *words, f"--output={tmp_path / 'verdict.json'}")
-    found = json.loads((tmp_path / "verdict.json").read_text())
+    (tmp_path / "qrels").write_text("".join(f"{q} 0 {d} 1\n" for q, judged in QRELS.items() for d in judged))
+    (tmp_path / "folds").write_text("".join(f"{q}\t{fold}\n" for q, fold in FOLDS.items()))
+    ranker = run(2.0, "ranker")
+    for name, ranked in (("a", FIRST_STAGE), ("b", ranker), ("few", dict([*ranker.items()][2:]))):
+        write_run(str(tmp_path / name), [(q, each.docids, np.array(each.scores)) for q, each in ranked.items()])
+    words = [f"--qrels={tmp_path}/qrels", f"--folds={tmp_path}/folds", f"--part=BM25={tmp_path}/a"]
+    output = tmp_path / "verdict.json"
+    command("verdict", *words, f"--part=HARP={tmp_path}/b", output=output)
+    found = json.loads(output.read_text())
     assert found["use"] == "BM25 + HARP" and found["queries"] == QUERIES and [*found["weights"]] == ["BM25", "HARP"]
     printed = capsys.readouterr()
     assert found["words"] == printed.out.strip() and not printed.err
-    few = write("few.trec", lines(dict(list(run(2.0, "ranker").items())[2:])))
-    command("verdict", *words[:-1], f"--part=HARP={few}", f"--output={tmp_path / 'few.json'}")
+    command("verdict", *words, f"--part=HARP={tmp_path}/few", output=output)
     assert "note: HARP: 2 queries are missing and count as zero" in capsys.readouterr().err
     with pytest.raises(InputError, match="give two or more parts"):
-        command("verdict", *words[:-1], f"--output={tmp_path / 'few.json'}")
+        command("verdict", *words, output=output)

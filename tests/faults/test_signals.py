@@ -39,41 +39,38 @@ def data(tmp_path_factory) -> Path:
     return path
 
 
-def command(name: str, data: Path, output: Path) -> list[str]:
-    docs, queries = f"--docs={data}/docs.tsv", f"--queries={data}/queries.tsv"
-    pages = ["--config=data/linked_jsonl", f"--config.source.paths=('{data}/pages.jsonl',)"]
-    surveyed = [f"--config.{x}" for x in ("min_article_words=0", "validation_fraction=0.4", "workers=1")]
-    arguments = {
-        "words": [docs],
-        "first-stage": [docs, queries],
-        "rerank": [docs, queries, f"--run={data}/run.trec", f"--model={data}/model"],
-        "anchors": pages,
-        "survey": [*pages, *surveyed, "--max_queries=50"],
-        "tune-first-stage": [docs, queries, f"--qrels={data}/qrels.txt"],
-        "linklearn-train": [
-            "--config=baselines/linklearn",
-            f"--config.docs=('{data}/pages.jsonl',)",
-            "--config.steps=60",
-        ],
-    }
-    option = "--workdir" if name == "linklearn-train" else "--output"
-    return [sys.executable, "-m", "harp_jax", name, *arguments[name], f"{option}={output}"]
+DOCS, QUERIES = "--docs={data}/docs.tsv", "--queries={data}/queries.tsv"
+PAGES = "--config=data/linked_jsonl --config.source.paths=('{data}/pages.jsonl',)"
+SURVEYED = "--config.min_article_words=0 --config.validation_fraction=0.4 --config.workers=1 --max_queries=50"
+RANKER, JUDGED = "--run={data}/run.trec --model={data}/model", "--qrels={data}/qrels.txt"
+COMMANDS = {
+    "words": DOCS,
+    "first-stage": f"{DOCS} {QUERIES}",
+    "rerank": f"{DOCS} {QUERIES} {RANKER}",
+    "anchors": PAGES,
+    "survey": f"{PAGES} {SURVEYED}",
+    "tune-first-stage": f"{DOCS} {QUERIES} {JUDGED}",
+    "linklearn-train": "--config=baselines/linklearn --config.docs=('{data}/pages.jsonl',) --config.steps=60",
+}
 
 
 def start(name: str, data: Path, output: Path) -> subprocess.Popen:
+    option = "--workdir" if name == "linklearn-train" else "--output"
+    words = [*COMMANDS[name].format(data=data).split(), f"{option}={output}"]
     environment = os.environ | {"XDG_CACHE_HOME": str(output.parent / "cache")}
-    return subprocess.Popen(command(name, data, output), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                            text=True, start_new_session=True)  # fmt: skip
+    return subprocess.Popen([sys.executable, "-m", "harp_jax", name, *words], env=environment, stdout=subprocess.DEVNULL,
+                            stderr=subprocess.PIPE, text=True, start_new_session=True)  # fmt: skip
 
 
 def content(output: Path) -> dict[str, bytes]:
-    """Name → bytes of the output files, except logs, which contain times."""
+    """Name → bytes of the output files, except logs, which contain times, and what a killed process could not finish or remove."""
     files = [output] if output.is_file() else [file for file in output.rglob("*") if file.is_file()]
     named = {str(file.relative_to(output.parent)): file for file in files}
-    return {name: file.read_bytes() for name, file in named.items() if not re.search("metrics.jsonl|tfevents", name)}
-
-
-COMMANDS = ("words", "first-stage", "rerank", "anchors", "survey", "tune-first-stage", "linklearn-train")
+    return {
+        name: file.read_bytes()
+        for name, file in named.items()
+        if not re.search(r"metrics.jsonl|tfevents|\.tmp\.[0-9a-f]{8}$", name)
+    }
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -52,13 +52,6 @@ def test_hosts_with_fewer_lanes_get_their_part_of_the_same_batches():
         assert_equal(expected, {name: np.concatenate([first[name], second[name]]) for name in first})
 
 
-def test_the_thread_makes_the_same_batches_and_raises_its_errors():
-    batches = Batches(READER, LAYOUT, range(2), SHARES, 32, seed=1)
-    assert_same(stream(range(2), 8), batches)
-    with pytest.raises(InputError, match="shard 7 is damaged"):
-        next(iter(Batches(DamagedReader(), LAYOUT, range(2), SHARES, 32, seed=1)))
-
-
 def test_the_mixture_is_uniform_or_proportional():
     sizes = {"rqp": 900, "qdm": 100}
     for sampling, expected in (("uniform", [0.5, 0.5]), ("proportional", [0.9, 0.1])):
@@ -72,8 +65,8 @@ def test_the_mixture_is_uniform_or_proportional():
 
 
 @pytest.mark.parametrize("microbatches", [1, 2])
-@pytest.mark.parametrize("workers", [1, 2, 3, 9])
-def test_processes_make_the_same_batches_also_when_resumed(workers, microbatches):
+@pytest.mark.parametrize("workers", [0, 1, 2, 3, 9])
+def test_a_thread_and_processes_make_the_same_batches_also_when_resumed(workers, microbatches):
     layout = replace(LAYOUT, microbatches=microbatches)
     make = lambda cursors, workers: Batches(READER, layout, range(4), SHARES, 32, 1, cursors, workers)  # noqa: E731
     alone = make(None, 0)
@@ -92,9 +85,10 @@ def test_processes_import_nothing_from_the_working_folder(tmp_path, monkeypatch)
     assert not (tmp_path / "ran").exists()
 
 
-def test_errors_of_a_process_are_raised_and_a_killed_one_is_one_line():
-    with pytest.raises(InputError, match="shard 7 is damaged"):
-        next(iter(Batches(DamagedReader(), LAYOUT, range(2), SHARES, 32, 1, workers=2)))
+def test_errors_of_a_thread_or_process_are_raised_and_a_killed_one_is_one_line():
+    for workers in (0, 2):
+        with pytest.raises(InputError, match="shard 7 is damaged"):
+            next(iter(Batches(DamagedReader(), LAYOUT, range(2), SHARES, 32, 1, workers=workers)))
     with contextlib.closing(iter(Batches(READER, LAYOUT, range(2), SHARES, 32, 1, workers=2))) as stream:
         next(stream)
         ours = ["pgrep", "-P", str(os.getpid()), "-f", "harp_jax.input.workers"]  # not other tests' children

@@ -85,14 +85,8 @@ def test_mask_ids_are_equal_exactly_where_the_text_is_shared():
 
 
 def test_mask_ids_of_many_long_rows_are_within_int32():
-    groups = [
-        Group(
-            0,
-            pair_sequences(
-                np.arange(5, 9), np.arange(9, 99), EMPTY, np.arange(9, 50), 8192, TEMPLATE, mask_side="both"
-            ),
-        )
-    ]
+    sides = (np.arange(5, 9), np.arange(9, 99), EMPTY, np.arange(9, 50))
+    groups = [Group(0, pair_sequences(*sides, 8192, TEMPLATE, mask_side="both"))]
     layout = PackedLayout(rows=64, row_length=8192, sequences=8, group_size=2, pad=0)
     batch = fill(groups, next(plan(lengths(groups), layout)), layout, lane=7)
     assert len(set(batch["mask_ids"][batch["mask_ids"] >= 0].tolist())) == 4 + 90 + 41

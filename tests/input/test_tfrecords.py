@@ -1,7 +1,6 @@
 """Shards to groups: every record once per epoch, in an order that is a function of (seed, task, epoch), seekable anywhere."""
 
 import json
-import struct
 from collections import Counter
 from pathlib import Path
 
@@ -118,34 +117,12 @@ def test_epochs_and_seeds_differ_in_order_not_in_content(directory):
     assert identity(found.read(0, "rqp", size, size)) != first != identity(other.read(0, "rqp", 0, size))
 
 
-def flip(shard: Path) -> None:
-    content = bytearray(shard.read_bytes())
-    content[len(content) // 2] ^= 1
-    shard.write_bytes(content)
-
-
-def truncate_at_a_record(shard: Path) -> None:
-    content = shard.read_bytes()
-    shard.write_bytes(content[: 16 + struct.unpack("<Q", content[:8])[0]])
-
-
-def take_the_other(shard: Path) -> None:
-    """Replaces a shard with one that has the same number of records."""
-    shard.write_bytes(shard.with_name(shard.name.replace("00000-of", "00001-of")).read_bytes())
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (flip, "is missing or damaged: sha256 .*, but manifest.json lists"),
-        (truncate_at_a_record, "is missing or damaged: bytes .*, but manifest.json lists"),
-        (take_the_other, "is missing or damaged: (sha256|bytes)"),
+        (lambda shard: shard.write_bytes(shard.read_bytes()[::-1]), "damaged: sha256 .*, but manifest.json lists"),
         (Path.unlink, "is missing or damaged: bytes no file"),
-        (
-            lambda shard: (shard.parent / "manifest.json").write_bytes(b"\xff{"),
-            "is not the manifest of a generation job",
-        ),
-        (lambda shard: (shard.parent / "dataset_info.json").write_text("{"), "TFDS cannot read dataset_info.json"),
+        (lambda shard: (shard.parent / "manifest.json").write_bytes(b"\xff{"), "is not the manifest of a generation"),
         (lambda shard: (shard.parent / "features.json").write_text("[]"), "TFDS cannot read dataset_info.json"),
     ],
 )

@@ -94,11 +94,6 @@ def model(request) -> str:
 
 
 @pytest.fixture(scope="module")
-def architecture(model) -> str:
-    return MODELS[model][0]
-
-
-@pytest.fixture(scope="module")
 def known(model, tmp_path_factory) -> str:
     """A trained tokenizer of the model's kind."""
     lines, kind = [*map(text, range(200))], MODELS[model][1]
@@ -109,21 +104,21 @@ def known(model, tmp_path_factory) -> str:
     return save_trained(kind, str(tmp_path_factory.mktemp("tokenizer")), lines)
 
 
-def small_config(architecture: str, tokenizer: str):
+def small_config(model: str, tokenizer: str):
     c = configs.pretrain()
     c.tokenizer, c.tasks, c.mlm_whole_words = tokenizer, ("qdm",), True
     c.model.layers, c.model.hidden, c.model.heads, c.model.max_positions = 2, 32, 2, 96
-    c.model.model_type, c.model.dropout = architecture, 0.0
+    c.model.model_type, c.model.dropout = MODELS[model][0], 0.0
     c.row_length, c.batch_pairs, c.window, c.lanes = 96, 16, 64, 2
     c.dtype, c.steps, c.log_every, c.learning_rate, c.warmup = "float32", 60, 5, 5e-3, 0.05
     return c
 
 
 @pytest.fixture(scope="module")
-def trained(architecture, known, tmp_path_factory):
-    """(workdir, export, rows of the log) of a pre-training run."""
+def trained(model, known, tmp_path_factory):
+    """(workdir, export) of a pre-training run."""
     folder = tmp_path_factory.mktemp("run")
-    config = small_config(architecture, known)
+    config = small_config(model, known)
     stage = pretrain_stage(config, with_data=False)
     reader = PairReader(stage.vocabulary, config.row_length)
     layout = make_layout(config, stage.vocabulary, reader, stage.shares, 2, 2 * config.batch_pairs)
@@ -139,11 +134,11 @@ def test_pre_training_learns(trained):
     assert losses[-1] < losses[0] - 1
 
 
-def test_the_export_scores_as_the_workdir_and_harp_rerank_ranks_by_it(architecture, trained, tmp_path):
+def test_the_export_scores_as_the_workdir_and_harp_rerank_ranks_by_it(model, trained, tmp_path):
     workdir, output = trained
     shape, params = load_encoder(workdir)
     exported_shape, exported = load_hf(output)
-    assert type(shape) is type(exported_shape) is ENCODERS[architecture].shape
+    assert type(shape) is type(exported_shape) is ENCODERS[MODELS[model][0]].shape
     jax.tree.map(np.testing.assert_array_equal, params, exported)
     docs = {f"d{i}": text("d", i) for i in range(9)}
     pairs = [("cat mat", each) for each in docs.values()]
@@ -162,8 +157,8 @@ def test_the_export_scores_as_the_workdir_and_harp_rerank_ranks_by_it(architectu
 
 
 @of_two
-def test_dry_run_shards_and_counts(architecture, known):
-    config = small_config(architecture, known)
+def test_dry_run_shards_and_counts(model, known):
+    config = small_config(model, known)
     config.lanes, config.mesh.data, config.mesh.fsdp, config.mesh.model = 4, 2, 2, 2
     assert "2 × 32, 2 heads" in dry_run(config)  # the sharding rules match every parameter
 
@@ -174,6 +169,7 @@ def test_what_others_load_scores_the_same(trained, tmp_path):
     import transformers
     from sentence_transformers import CrossEncoder
 
+    pytest.importorskip("tensorflow")  # loads it: OpenVINO's converter failed beside it on Python 3.13
     workdir, output = trained
     pairs = [("cat mat", text("d", i)) for i in range(5)] + [("red", "red"), ("cat", " ".join(map(text, range(9))))]
     expected = Reranker.from_pretrained(output).predict(pairs)
@@ -253,8 +249,6 @@ def test_ids_and_templates_are_those_of_transformers(known, tmp_path):
     assert again(document)["input_ids"] == theirs(document)["input_ids"]
     long = "The cat sat  on the mat. " * 50
     assert tokenizer.encode_prefixes([long], 20) == [tokenizer.encode(long)[:20]]
-    continued = [tokenizer.tokens[i] for i in tokenizer.encode(" unseen") if tokenizer.continues[i]]
-    assert continued and not any(token[0] in "Ġ▁" for token in continued)
 
 
 @pytest.fixture(scope="module")

@@ -118,22 +118,16 @@ def test_the_gradient_of_the_words_copies_no_logits():
     assert not re.search(r"f32\[\d+,\d+,500\]\S* (copy|transpose)\(", program)
 
 
-def test_dropout_unless_deterministic():
-    @jax.jit
-    def apply(key):
+def test_an_encoder_drops_by_the_key_and_near_a_rate_of_0_its_attention_is_that_without_dropout():
+    def apply(key, config=CONFIG):
         rngs = {"dropout": jax.random.key(key)}
-        return Ranker(CONFIG).apply({"params": PARAMS}, BATCH, False, method="encode", rngs=rngs)
+        return Ranker(config).apply({"params": PARAMS}, BATCH, False, method="encode", rngs=rngs)
 
     assert np.abs(apply(0) - apply(1)).max() > 0.1
     np.testing.assert_array_equal(apply(0), apply(0))
-
-
-def test_attention_dropout_off_and_on():
-    """The code path with dropout of attention weights, at a rate near 0, computes the same attention."""
-    near, rngs = replace(CONFIG, dropout=0.0, attention_dropout=1e-9), {"dropout": jax.random.key(0)}
-    found = Ranker(near).apply({"params": PARAMS}, BATCH, False, method="encode", rngs=rngs)
     expected = Ranker(CONFIG).apply({"params": PARAMS}, BATCH, method="encode")
     real = BATCH["segment_ids"] > 0
+    found = apply(0, replace(CONFIG, dropout=0.0, attention_dropout=1e-9))
     np.testing.assert_allclose(found[real], expected[real], rtol=0, atol=1e-5)
 
 

@@ -1,4 +1,4 @@
-"""Every loss against an independent slow version."""
+"""Distillation and the words' cross-entropy against slow versions; those of pairs and groups are in test_objectives.py."""
 
 import math
 
@@ -10,31 +10,6 @@ from harp_jax.model.cross_encoder import vocabulary_cross_entropy
 from harp_jax.objectives import losses
 
 RNG = np.random.default_rng(0)
-
-
-def sigmoid(x: float) -> float:
-    return 1 / (1 + math.exp(-x))
-
-
-@pytest.mark.parametrize(
-    "loss, slow, tolerance",
-    [
-        (losses.hinge, lambda p, n: max(0.0, 1 - p + n), 1e-6),  # Eq. 6
-        (losses.logistic, lambda p, n: -math.log(sigmoid(p - n)), 1e-5),  # RankNet's cross-entropy
-        # The softmax followed by the hinge, as in the code of HARP's authors.
-        (losses.softmax_margin, lambda p, n: max(0.0, 1 - sigmoid(p - n) + sigmoid(n - p)), 1e-5),
-        # Eq. 18 with its minus sign; the second score's sign is the label.
-        (
-            lambda s, n: losses.relevance(s, (n > 0).astype(float)),
-            lambda s, n: -math.log(sigmoid(s) if n > 0 else 1 - sigmoid(s)),
-            1e-5,
-        ),
-    ],
-    ids=["hinge", "logistic", "softmax_margin", "relevance"],
-)
-def test_losses_of_scores_equal_their_definitions(loss, slow, tolerance):
-    pos, neg = RNG.normal(size=50), RNG.normal(size=50)
-    np.testing.assert_allclose(loss(pos, neg), [slow(p, n) for p, n in zip(pos, neg)], rtol=tolerance)
 
 
 @pytest.mark.parametrize("name", ["margin_mse", "kl"])

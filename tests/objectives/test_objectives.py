@@ -76,7 +76,7 @@ def scores(ranker, params, batch):
     return forward(ranker, params, batch, None).scores
 
 
-@pytest.mark.parametrize("name", ["hinge", "logistic", "lce", "kl", "lce_kl"])
+@pytest.mark.parametrize("name", ["hinge", "logistic", "softmax_margin", "lce", "kl", "lce_kl"])
 def test_losses_of_several_negatives_equal_a_loop_and_have_gradients(setting, name):
     """Groups of one, two and three negatives, and empty places, as in batches."""
     config, stage, params = setting
@@ -102,6 +102,9 @@ def test_losses_of_several_negatives_equal_a_loop_and_have_gradients(setting, na
         p, q = (np.exp(x) / np.exp(x).sum() for x in (np.array(taught), np.array([positive, *negatives])))
         each = {"hinge": np.maximum(0, 1 - gaps).mean(), "logistic": np.log1p(np.exp(-gaps)).mean()}
         each |= {"lce": np.log1p(np.exp(-gaps).sum()), "kl": (p * np.log(p / q)).sum()}
+        # The softmax of two scores followed by the hinge, as in the code of HARP's authors.
+        first, second = (1 / (1 + np.exp(-x)) for x in (gaps, -gaps))
+        each["softmax_margin"] = np.maximum(0, 1 - first + second).mean()
         expected.append(each[name] if name in each else each["lce"] + each["kl"])
         right.append((gaps > 0).mean())
     assert [len(group.sequences) for group in groups] == [2, 3, 4, 4, 2] and np.std(expected) > 0.05
@@ -199,17 +202,15 @@ def mesh_of(data: int, lanes: int = 8, fsdp: int = 1):
     return sharding.make_mesh(config)
 
 
-def test_a_mesh_that_does_not_match_devices_or_lanes_is_rejected():
-    for data, lanes, message in ((3, 8, "needs 3 devices, but there are 8"), (8, 6, "lanes=6 is not a multiple")):
-        with pytest.raises(InputError, match=message):
-            mesh_of(data, lanes)
-
-
 @pytest.mark.parametrize(("lanes", "fsdp", "data"), [(2, 1, 2), (6, 1, 6), (16, 1, 8), (1, 1, 1), (4, 2, 2)])
-def test_a_mesh_over_all_devices_takes_those_that_share_the_lanes(lanes, fsdp, data, caplog):
+def test_a_mesh_has_the_devices_that_share_the_lanes_or_is_refused(lanes, fsdp, data, caplog):
     mesh = mesh_of(-1, lanes, fsdp)
     assert dict(mesh.shape) == {"data": data, "fsdp": fsdp, "model": 1}
     assert ("of 8 devices" in caplog.text) == (data * fsdp < 8)
+    with pytest.raises(InputError, match="needs 3 devices, but there are 8"):
+        mesh_of(3, 8)
+    with pytest.raises(InputError, match="lanes=6 is not a multiple"):
+        mesh_of(8, 6)
 
 
 def test_an_accuracy_within_two_standard_errors_of_a_trivial_predictor_is_named():

@@ -13,7 +13,6 @@ from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import Ranking, read_qrels, read_queries, read_run
 from harp_jax.evaluation.evaluate import evaluate
 from harp_jax.ranking import first_stage
-from harp_jax.ranking.first_stage import read_anchors
 from harp_jax.ranking.lexical import Bm25, Bm25f, Collection, QueryLikelihood, make, rescore, search, top
 from harp_jax.ranking.tune_first_stage import GRIDS, LADDERS
 from tests.support.commands import command
@@ -104,7 +103,6 @@ def test_query_likelihood_is_its_formula(collection, mu):
         sharing = {d for d, text in DOCS.items() if set(text.split()) & set(query.split())}
         assert set(docids) == sharing and list(found) == sorted(found, reverse=True)
     assert search(model, collection, "unheard", 10)[0] == []
-    assert rescore(model, collection, "unheard", ["D1", "D2"]).tolist() == [0.0, 0.0]
 
 
 @pytest.mark.parametrize(
@@ -144,24 +142,16 @@ def test_a_letter_alone_counts_as_one_word(name):
         np.testing.assert_allclose(scores, np.log(1 + 2.5 / 2.5) * counts / (counts + 0.9 * n))
 
 
-@pytest.mark.parametrize(
-    "name, given, said",
-    [
-        ("bm25", {"mu": 1.0}, "no first stage"), ("bm25", {"b": 1.5}, "use k1"), ("bm25f", {}, "set --anchors to their file"),
-    ],
-)  # fmt: skip
-def test_wrong_parameters_are_named(collection, name, given, said):
-    with pytest.raises(InputError, match=said):
-        make(name, collection, given)
-    with pytest.raises(InputError, match="language 'klingon' is not a language tag"):
-        Collection(DOCS.items(), "klingon")
+def test_wrong_parameters_are_named(collection):
+    for name, given, said in (("bm25", {"mu": 1.0}, "no first stage"), ("bm25f", {}, "set --anchors to their file")):
+        with pytest.raises(InputError, match=said):
+            make(name, collection, given)
 
 
 def test_top_breaks_ties_by_position():
     scores = np.array([1, -np.inf, 2, 1, 1, 3, 1, -np.inf], np.float32)
     assert top(scores, 4).tolist() == [5, 2, 0, 3]
     assert top(scores, 100).tolist() == [5, 2, 0, 3, 4, 6]
-    assert top(np.full(3, -np.inf), 2).tolist() == []
 
 
 @pytest.fixture
@@ -183,6 +173,8 @@ def run_of(files, **more):
 def test_command_writes_a_run(files, capsys):
     assert run_of(files, k=2) == {"q1": ["D1", "D3"], "q3": ["D3", "D5"]}
     assert "1 of 3 queries match no document: q2" in capsys.readouterr().err
+    (files / "sources").write_text("q1\tD1\n\nq3\tD9\n")  # not candidates
+    assert run_of(files, exclude=files / "sources", k=2) == {"q1": ["D3", "D2"], "q3": ["D3", "D5"]}
     (files / "docs.tsv").write_text("D1\t\twing\tbody word\nD2\t\tother\twing\n")
     assert run_of(files, fields="body") == {"q1": ["D2"]}
 
@@ -197,10 +189,7 @@ def test_a_given_run_is_reranked_and_nothing_is_added(files, capsys):
     (files / "given.tsv").write_text("q7\tD1\t1\nq1\tD3\t1\n")
     assert run_of(files, run=files / "given.tsv") == {"q1": ["D3"]}
     assert "1 of 2 queries of the run are not in --queries and are left out: q7" in capsys.readouterr().err
-    for line, said in (
-        ("q1 Q0 E9", "candidate E9 of query q1"),
-        ("q7 Q0 D1", "no text for any of the 1 queries of the run, such as q7"),
-    ):
+    for line, said in (("q1 Q0 E9", "candidate E9 of query q1"), ("q7 Q0 D1", "no text for any of the 1 queries")):
         (files / "given.trec").write_text(f"{line} 1 3 x\n")
         with pytest.raises(InputError, match=said):
             run_of(files, run=files / "given.trec")
@@ -209,13 +198,10 @@ def test_a_given_run_is_reranked_and_nothing_is_added(files, capsys):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (
-            {"anchor_weight": 50},
-            "--anchor_weight is not a parameter of --model=bm25; leave it out, or use --model=bm25f",
-        ),
-        ({"mu": 5}, "--mu is not a parameter of --model=bm25; .*--model=ql"),
-        ({"model": "ql", "b": 0.4}, "--b is not a parameter of --model=ql"),
-        ({"folds": "folds"}, "--folds is only for --parameters written by harp tune-first-stage --folds"),
+        ({"anchor_weight": 50}, "--anchor_weight is not a parameter of --model=bm25; .*use --model=bm25f"),
+        ({"b": 1.5}, "use k1"),
+        ({"max_length": 10}, "--encoder and --max_length are only for --model=vectors"),
+        ({"language": "klingon"}, "language 'klingon' is not a language tag"),
         ({"folds": "folds", "parameters": "same.json"}, "--folds is only for --parameters"),
         ({"parameters": "none.json"}, "none.json has no field 'parameters'; tune again"),
         ({"parameters": "text.json"}, "text.json has a malformed field .*; tune again"),
@@ -224,15 +210,10 @@ def test_a_given_run_is_reranked_and_nothing_is_added(files, capsys):
 def test_wrong_options_and_parameters_are_refused(files, monkeypatch, given, said):
     monkeypatch.chdir(files)
     (files / "folds").write_text("q1\ta\nq2\tb\nq3\tb\n")
-    for name, rest in (("same", ', "parameters": {"k1": 1.2}'), ("none", ""), ("text", ', "folds": {"a": {"k1": []}}')):
+    for name, rest in (("same", ', "parameters": {"k1": 1.2}'), ("none", ""), ("text", ', "parameters": {"k1": []}')):
         (files / f"{name}.json").write_text(f'{{"model": "bm25"{rest}}}')
     with pytest.raises(InputError, match=said):
         run_of(files, **given)
-
-
-def test_excluded_pairs_are_no_candidates(files):
-    (files / "sources").write_text("q1\tD1\n\nq3\tD9\n")
-    assert run_of(files, exclude=files / "sources", k=2) == {"q1": ["D3", "D2"], "q3": ["D3", "D5"]}
 
 
 def test_anchor_texts_are_a_field_or_more_words(files, capsys):
@@ -244,14 +225,10 @@ def test_anchor_texts_are_a_field_or_more_words(files, capsys):
     assert "2 of 5 documents have anchor texts" in capsys.readouterr().err
     for anchors in (files / "anchors", {"D1": "sustentation"}):
         assert "D1" in hj.first_stage(DOCS, {"q": "sustentation"}, model="bm25f", anchors=anchors)["q"]
-    assert read_anchors(str(files / "anchors"))["D1"].split() == ["sustentation", "wing"]
-
-
-def test_bad_anchor_files_are_named(files):
     for line in ("D1\twing", "D1\t \t1", "D1\twing\t0", "D1\twing\tmany", "\twing\t1"):
         (files / "anchors").write_text(f"D2\ttail\t1\n{line}\n")
         with pytest.raises(InputError, match="anchors, line 2: "):
-            read_anchors(str(files / "anchors"))
+            run_of(files, anchors=files / "anchors")
     (files / "anchors").write_text("E1\ttail\t1\n")
     with pytest.raises(InputError, match="has no anchor text for any document in --docs"):
         run_of(files, anchors=files / "anchors")
@@ -320,16 +297,17 @@ def test_a_grid_grows_until_its_best_value_is_not_the_last_tried(judged, monkeyp
 
 def test_tuning_refuses_what_it_cannot_use(judged):
     (judged / "folds").write_text("a0\ta\na1\ta\nb0\ta\nb1\ta\n")
-    for given, message in (({"measure": "AP RR"}, "name one measure"), ({}, "no judged query lies outside fold a")):
+    for given, message in (
+        ({"measure": "AP RR"}, "name one measure"),
+        ({"folds": judged / "folds"}, "no judged query lies outside fold a"),
+        ({"mu": "1,2"}, "--mu is not a parameter of --model=bm25"),
+    ):
         with pytest.raises(InputError, match=message):
-            tune(judged, k1="1", b="0", folds=judged / "folds", **given)
-    with pytest.raises(InputError, match="--mu is not a parameter of --model=bm25"):
-        tune(judged, mu="1,2")
+            tune(judged, k1="1", b="0", **given)
     (judged / "docs.tsv").write_text("")
-    with pytest.raises(InputError, match="cannot write .*: it is a directory"):  # before the documents are read
-        tune(judged, output=judged)
-    with pytest.raises(InputError, match="it is a directory"):
-        run_of(judged, output=judged)
+    for command_of in (tune, run_of):  # before the documents are read
+        with pytest.raises(InputError, match="cannot write .*: it is a directory"):
+            command_of(judged, output=judged)
 
 
 @pytest.mark.real
@@ -349,7 +327,6 @@ def test_cranfield(tmp_path):
         found = first_stage.retrieve(model, collection, [(parameters, queries)], 1000, excluded)
         runs[model] = {qid: Ranking.of(docids, scores) for qid, docids, scores in found}
     table = evaluate(qrels, runs, "AP nDCG@10 R@100")
-    print(table.mean)
     assert not any(table.missing.values()) and not any(table.unknown.values())
     assert 0.34 < table.mean["bm25"]["AP"] < 0.38 and 0.30 < table.mean["ql"]["AP"] < 0.38
     assert 0.40 < table.mean["bm25"]["nDCG@10"] < 0.44 and 0.36 < table.mean["ql"]["nDCG@10"] < 0.44

@@ -46,18 +46,12 @@ def test_join_is_for_different_queries():
 @pytest.fixture
 def files(tmp_path):
     """Queries of fold a are answered by the first run, those of fold b by the second."""
-    first, second, qrels, folds = [], [], [], []
-    for fold, good in (("a", 0), ("b", 1)):
-        for i in range(6):
-            ranks = [[3.0, 2.0, 1.0], [1.0, 3.0, 2.0]]
-            first.append((f"{fold}{i}", ["x", "y", "z"], ranks[good]))
-            second.append((f"{fold}{i}", ["x", "y", "z"], ranks[1 - good]))
-            qrels.append(f"{fold}{i} 0 x 1\n")
-            folds.append(f"{fold}{i}\t{fold}\n")
-    write_run(str(tmp_path / "first.trec"), first)
-    write_run(str(tmp_path / "second.trec"), second)
-    (tmp_path / "qrels").write_text("".join(qrels))
-    (tmp_path / "folds").write_text("".join(folds))
+    qids = [f"{fold}{i}" for fold in "ab" for i in range(6)]
+    for name, good in (("first", "a"), ("second", "b")):
+        scores = {qid: [3.0, 2.0, 1.0] if qid[0] == good else [1.0, 3.0, 2.0] for qid in qids}
+        write_run(str(tmp_path / f"{name}.trec"), [(qid, ["x", "y", "z"], scores[qid]) for qid in qids])
+    (tmp_path / "qrels").write_text("".join(f"{qid} 0 x 1\n" for qid in qids))
+    (tmp_path / "folds").write_text("".join(f"{qid}\t{qid[0]}\n" for qid in qids))
     return tmp_path
 
 
@@ -88,9 +82,6 @@ def test_given_weights_are_applied_to_the_runs_in_their_order(files):
     for options in (["--method=rrf", "--weights=1,2"], ["--method=weights", "--weights=1"], ["--method=mean", decided]):
         with pytest.raises(InputError, match="one number for each of the 2 runs"):
             fused(files, *options)
-    (files / "verdict.json").write_text(json.dumps({"first": "A", "rungs": []}))
-    with pytest.raises(InputError, match="verdict.json has no field 'weights'"):
-        fused(files, "--method=weights", decided)
     (files / "verdict.json").write_text(json.dumps({"weights": {"BM25": 1.0}, "untested": True}))
     with pytest.raises(InputError, match="has no weights, because nothing was tested; use --weights"):
         fused(files, "--method=weights", decided)

@@ -73,7 +73,7 @@ def test_batches_change_nothing(model):
 @pytest.mark.parametrize("at_once", [12, 20, 10**6])
 def test_command_reranks_the_run_in_chunks_of_queries(files, model, monkeypatch, capsys, at_once):
     monkeypatch.setattr(ranking_rerank, "pairs_at_once", lambda: at_once)
-    lines = reranked(files, model).splitlines()
+    assert reranked(files, model).splitlines()[0].endswith(" harp_jax")
     assert "1 of 5 queries have no candidates" in capsys.readouterr().err
     run = read_run(str(files / "out.trec"))
     assert list(run) == list(CANDIDATES)
@@ -83,7 +83,6 @@ def test_command_reranks_the_run_in_chunks_of_queries(files, model, monkeypatch,
         assert sorted(run[qid].docids) == sorted(docids)
         assert (np.diff(np.float32(run[qid].scores)) < 0).all()
         np.testing.assert_allclose(run[qid].scores, [scores[docid] for docid in run[qid].docids], rtol=0, atol=1e-5)
-    assert lines[0].endswith(" harp_jax")
 
 
 def test_neither_torch_nor_tensorflow_is_imported(model):
@@ -110,19 +109,17 @@ def test_the_report_says_of_how_many_candidates_only_the_beginning_was_read(file
 
 
 @pytest.mark.parametrize(
-    "breakage, message",
+    "run, length, message",
     [
-        ({"run": "q9 Q0 D1 1 1 x\n"}, "queries.tsv has no text for any of the 1 queries of the run, such as q9"),
-        ({"run": "q1 Q0 D1 1 3 x\nq1 Q0 E7 2 2 x\nq2 Q0 E8 1 1 x\n"}, r"2 documents that .*docs.tsv lacks, such as E7"),
-        ({"max_length": 41}, "the model reads 8 to 40 tokens"),
+        ("q9 Q0 D1 1 1 x\n", 40, "queries.tsv has no text for any of the 1 queries of the run, such as q9"),
+        ("q1 Q0 D1 1 3 x\nq1 Q0 E7 2 2 x\nq2 Q0 E8 1 1 x\n", 40, r"2 documents that .*docs.tsv lacks, such as E7"),
+        ("q1 Q0 D1 1 1 x\n", 41, "the model reads 8 to 40 tokens"),
     ],
 )
-def test_bad_input_is_refused_before_scoring(files, model, breakage, message):
-    if "run" in breakage:
-        (files / "bad.trec").write_text(breakage["run"])
-        breakage = {"run": files / "bad.trec"}
+def test_bad_input_is_refused_before_scoring(files, model, run, length, message):
+    (files / "bad.trec").write_text(run)
     with pytest.raises(InputError, match=message):
-        reranked(files, model, **breakage)
+        reranked(files, model, run=files / "bad.trec", max_length=length)
     assert not (files / "out.trec").exists()
 
 
@@ -172,19 +169,16 @@ def test_parts_of_other_inputs_or_without_a_key_are_not_used(files, model, monke
     """A kill may leave parts without a key."""
     monkeypatch.setattr(ranking_rerank, "pairs_at_once", lambda: 12)
     expected, parts = reranked(files, model, k=3), files / "out.trec.parts"
-    for left in ("", "key.tmp.77", "000000.trec 000001.trec.tmp.77", "key 000000.trec"):
+    for left in ("key.tmp.77", "000000.trec 000001.trec.tmp.77", "key 000000.trec"):
         parts.mkdir()
         for name in left.split():
             (parts / name).write_text('"another"' if name == "key" else "nonsense")
         assert reranked(files, model, k=3) == expected, left
         assert not parts.exists()
     parts.mkdir()
-    (parts / "diary.txt").write_text('"another"')
-    with pytest.raises(
-        InputError, match=r"out\.trec\.parts holds diary\.txt, which is not part of a run; move it away"
-    ):
+    (parts / "diary.txt").touch()
+    with pytest.raises(InputError, match=r"out\.trec\.parts holds diary\.txt, which is not part of a run; move it"):
         reranked(files, model, k=3)
-    assert (parts / "diary.txt").exists()
     (parts / "diary.txt").unlink()
     _open = Parts(str(files / "out.trec"), "key", 3)
     with pytest.raises(InputError, match="another process is writing to"):
@@ -196,7 +190,6 @@ def test_a_change_inside_a_folder_of_documents_is_noticed(files, model):
     path = (files / "docs.tsv").rename(files / "collection" / "docs.tsv")
     named = lambda: fingerprint({"backend": "cpu"}, model, document_files(str(path.parent)))  # noqa: E731
     before, stat = named(), os.stat(path)
-    assert named() == before
     path.write_text(path.read_text().replace("D1", "E1"))
     os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))  # same size and time
     assert named() != before
@@ -220,20 +213,16 @@ def test_windows_overlap_by_half_and_leave_no_token_unread(room):
 def test_maxp_is_the_best_window(model):
     reranker = Reranker.from_pretrained(model)
     scorer = reranker.scorer
-    query, documents = QUERIES["q1"], [prose(90), prose(5), ""]
-    found = reranker.rerank(query, documents, Windows(20))
+    documents = [prose(90), prose(5), ""]
+    found = reranker.rerank(QUERIES["q1"], documents, Windows(20))
     ids = scorer.encode_documents(documents, 10**6)
-    (asked,) = scorer.encode_queries([query])
+    (asked,) = scorer.encode_queries([QUERIES["q1"]])
     room = scorer.room(asked)
     assert len(ids[0]) > 2 * room > len(ids[1])
-    expected = [
-        max(
-            scorer.score([scorer.pair(asked, d[min(start, max(len(d) - room, 0)) :][:room])])[0]
-            for start in range(0, max(len(d) - room, 0) + room // 2, room // 2)
-        )
-        for d in ids
-    ]
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+    for score, document in zip(found, ids):
+        end = max(len(document) - room, 0)
+        windows = [document[min(start, end) :][:room] for start in range(0, end + room // 2, room // 2)]
+        assert max(scorer.score([scorer.pair(asked, each) for each in windows])) == pytest.approx(score, abs=1e-5)
 
 
 def test_maxp_reads_as_much_beside_a_long_query_as_the_first_tokens_do(model):
@@ -247,7 +236,7 @@ def test_maxp_reads_as_much_beside_a_long_query_as_the_first_tokens_do(model):
     assert [len(scorer.pair(query, window)[1]) for window in windows] == [18, 18, 18]
 
 
-def test_options_of_the_command(files, model):
+def test_options_of_the_command(files, model, capsys):
     plain = reranked(files, model)
     assert reranked(files, model, windows=1) == plain
     reranked(files, model, "--blank_query")
@@ -258,16 +247,14 @@ def test_options_of_the_command(files, model):
     reranked(files, model, k=3)
     run = read_run(str(files / "out.trec"))
     assert {qid: set(ranking.docids) for qid, ranking in run.items()} == {q: set(d[:3]) for q, d in CANDIDATES.items()}
-
-
-def test_some_queries_only(files, model, capsys):
     (files / "folds").write_text("q0\ta\nq1\tb\nq2\tb\nq3\ta\nq4\ta\n")
     (files / "few").write_text("q2\tits text\nq1\n")
-    reranked(files, model, folds=files / "folds", fold="b")
-    by_fold = read_run(str(files / "out.trec"))
-    assert "no candidates" not in capsys.readouterr().err
-    reranked(files, model, only=files / "few")
-    assert list(by_fold) == list(read_run(str(files / "out.trec"))) == ["q1", "q2"]
+    capsys.readouterr()
+    for chosen in ({"folds": files / "folds", "fold": "b"}, {"only": files / "few"}):
+        reranked(files, model, **chosen)
+        assert (
+            list(read_run(str(files / "out.trec"))) == ["q1", "q2"] and "no candidates" not in capsys.readouterr().err
+        )
 
 
 def test_marks_travel_with_the_model(tmp_path):

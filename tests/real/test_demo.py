@@ -20,13 +20,10 @@ def demo(folder, *settings: str) -> dict[str, np.ndarray]:
     found = {}
     for path in folder.glob("*.trec"):
         run = read_run(str(path))
-        ranks = [reciprocal_rank(run[qid].docids if qid in run else [], qrels[qid]) for qid in asked]
-        found[path.name.rpartition("-")[0]] = np.array(ranks)
+        ranked = [(run[qid].docids[:10] if qid in run else [], qrels[qid]) for qid in asked]
+        hits = [[1 / rank for rank, docid in enumerate(ids, 1) if judged.get(docid, 0) > 0] for ids, judged in ranked]
+        found[path.name.rpartition("-")[0]] = np.array([max(each, default=0.0) for each in hits])
     return found
-
-
-def reciprocal_rank(docids, relevant) -> float:
-    return next((1 / rank for rank, docid in enumerate(docids[:10], 1) if relevant.get(docid, 0) > 0), 0.0)
 
 
 def is_above(more: np.ndarray, less: np.ndarray) -> bool:

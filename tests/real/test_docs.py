@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,17 +40,21 @@ def place(tmp_path, monkeypatch) -> Path:
         page = f"<html><title>{name}</title><main><h1>{name}</h1><p>{words} <a href='{other}.html'>the {other}</a>.</p></main>"
         (tmp_path / "site" / f"{name}.html").write_text(page)
     os.symlink(minilm(), tmp_path / "all-MiniLM-L6-v2")
-    bin = Path(INSTALLED) if INSTALLED else tmp_path / "bin"
     if INSTALLED:
         monkeypatch.delenv("PYTHONPATH", raising=False)
     else:
-        bin.mkdir()
-        (bin / "harp").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m harp_jax "$@"\n')
-        (bin / "harp").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{bin}{os.pathsep}{os.environ['PATH']}")
+        (tmp_path / "bin").mkdir()
+        (tmp_path / "bin" / "harp").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m harp_jax "$@"\n')
+        (tmp_path / "bin" / "harp").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{INSTALLED or tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("JAX_NUM_CPU_DEVICES", "1")
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+def succeeds(*command: str, **options: Any) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, **options)
+    assert done.returncode == 0, f"{command[-1]}\n{done.stderr[-3000:]}"
 
 
 @pytest.mark.parametrize("page", RUN, ids=lambda page: page.stem)
@@ -57,23 +62,17 @@ def test_the_commands_of_a_page_run(page, place):
     for text in blocks(page, "bash"):
         for pattern, smaller in SMALLER:
             text = re.sub(pattern, smaller, text)
-        done = subprocess.run(["bash", "-euc", text], capture_output=True, text=True)
-        assert done.returncode == 0, f"{text}\n{done.stderr[-3000:]}"
+        succeeds("bash", "-euc", text)
 
 
 def test_the_notebook_runs(place):
     notebook = json.loads((ROOT / "docs" / "notebook.ipynb").read_text(encoding="utf-8"))
     cells = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
     (place / "notebook.py").write_text("\n\n".join(cells))
-    done = subprocess.run(
-        [f"{INSTALLED or Path(sys.executable).parent}/python", "notebook.py"], capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    succeeds(f"{INSTALLED or Path(sys.executable).parent}/python", "notebook.py")
 
 
 def test_the_site_builds_without_warnings(tmp_path):
     pytest.importorskip("mkdocstrings")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert "Reranker" in (tmp_path / "site" / "api.html").read_text()
+    succeeds(sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", f"--site-dir={tmp_path}", cwd=ROOT)
+    assert "Reranker" in (tmp_path / "api.html").read_text()

@@ -33,9 +33,8 @@ def test_every_extra_resolves_with_our_constraints(version, tmp_path):
     wanted = [f"--report={report}", "--constraint=constraints.txt", f"{ROOT}[{','.join(EXTRAS)}]"]
     done = subprocess.run([*command, *wanted], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
-    versions = {
-        i["metadata"]["name"].lower(): i["metadata"]["version"] for i in json.loads(report.read_text())["install"]
-    }
+    found = [each["metadata"] for each in json.loads(report.read_text())["install"]]
+    versions = {each["name"].lower(): each["version"] for each in found}
     jax, libtpu = EXPECTED[version]
     assert versions["jax"] == versions["jaxlib"] == jax
     assert versions["jax-cuda13-plugin"] == versions["jax-cuda12-plugin"] == jax and versions["libtpu"] == libtpu

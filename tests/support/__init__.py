@@ -9,7 +9,7 @@ Generation: `corpus` (an invented corpus and the config of a job), `corpus_site`
 (a job's outputs), `source_files` (dumps, crawls), `source_reading`, `malformed` (malformed pages), `steps` (executed lines as a
 clock).
 Fuzzing: `readers` (every reader with valid inputs), `fuzzing` (mutates them; only InputError may be raised).
-Commands: `commands` (in this process, or Python as a child), `dry_runs` (compiles for devices that are not attached).
+Commands: `commands` (in this process, or Python as a child).
 Real data: `shared_data` (where it is).
 """
 

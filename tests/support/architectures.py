@@ -1,10 +1,7 @@
 """Every architecture as a transformers model with random weights of odd shapes, and the comparison of ours with it."""
 
-import json
-import os
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,19 +23,14 @@ DISTILLED = {distilbert.RENAMED.get(name, name): value for name, value in (SHAPE
 MODERN = {**SHAPE, "num_hidden_layers": 4, "local_attention": 14, "pad_token_id": 1, "global_attn_every_n_layers": 3}
 
 
-@dataclass(frozen=True)
-class Architecture:
-    model_type: str
-    fields: dict[str, Any]  # fields of config.json
-
-
+# Name → fields of config.json; modernbert-mean is of type modernbert.
 ARCHITECTURES = {
-    "bert": Architecture("bert", {**SHAPE, **POSITIONED, "type_vocab_size": 2}),
-    "distilbert": Architecture("distilbert", DISTILLED),
-    "roberta": Architecture("roberta", {**SHAPE, **POSITIONED, "type_vocab_size": 1, "pad_token_id": 1}),
-    "xlm-roberta": Architecture("xlm-roberta", {**SHAPE, **POSITIONED, "type_vocab_size": 1, "pad_token_id": 1}),
-    "modernbert": Architecture("modernbert", MODERN),
-    "modernbert-mean": Architecture("modernbert", {**MODERN, "classifier_pooling": "mean", "local_attention": 128}),
+    "bert": {**SHAPE, **POSITIONED, "type_vocab_size": 2},
+    "distilbert": DISTILLED,
+    "roberta": {**SHAPE, **POSITIONED, "type_vocab_size": 1, "pad_token_id": 1},
+    "xlm-roberta": {**SHAPE, **POSITIONED, "type_vocab_size": 1, "pad_token_id": 1},
+    "modernbert": MODERN,
+    "modernbert-mean": {**MODERN, "classifier_pooling": "mean", "local_attention": 128},
 }
 
 
@@ -47,10 +39,9 @@ def torch_model(name: str, kind: str, sizes: dict[str, Any] | None = None, seed:
     import torch
     import transformers
 
-    chosen = ARCHITECTURES[name]
     sizes = {distilbert.RENAMED.get(k, k) if name == "distilbert" else k: v for k, v in (sizes or {}).items()}
-    fields = {**chosen.fields, **sizes, "num_labels": 1}
-    config = transformers.AutoConfig.for_model(chosen.model_type, **fields)
+    fields = {**ARCHITECTURES[name], **sizes, "num_labels": 1}
+    config = transformers.AutoConfig.for_model(name.removesuffix("-mean"), **fields)
     model = getattr(transformers, f"AutoModelFor{kind}").from_config(config, attn_implementation="sdpa")
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -67,21 +58,6 @@ def saved(kind: str, tokenizer: str, directory: Path, more: int = 0, **sizes: in
     for name in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copy(f"{tokenizer}/{name}", directory)
     return directory
-
-
-def save_gradients(model: Any, directory: str) -> None:
-    """Saves a model's gradients as tensors in a directory, so that `load_hf` returns them as a parameter tree."""
-    from safetensors.numpy import save_file
-
-    os.makedirs(directory)
-    fields = {**model.config.to_dict(), "architectures": None}
-    with open(os.path.join(directory, "config.json"), "w") as file:
-        json.dump(fields, file)
-    grads = {path: each.grad for path, each in model.named_parameters() if each.grad is not None}
-    save_file(
-        {path: np.ascontiguousarray(grad.numpy().astype(np.float32)) for path, grad in grads.items()},
-        os.path.join(directory, "model.safetensors"),
-    )
 
 
 def rows_of(sequences: Sequence[np.ndarray], types: int) -> tuple[dict[str, np.ndarray], list[int]]:
@@ -120,6 +96,7 @@ def check_parity(folder: Path, model: Any, lengths: Sequence[int], dtypes: Seque
     """Hidden states, scores and gradients, alone and packed, to 1e-5 of the largest value in float32 and 1e-9 in float64.
 
     Against torch in float64, since its float32 is less exact than ours. Compares hidden states of every `stride`th token of a row.
+    Leaves the gradients in the model.
     """
     import torch
 
@@ -154,7 +131,10 @@ def check_parity(folder: Path, model: Any, lengths: Sequence[int], dtypes: Seque
         outputs.append(model(torch.tensor(sequence)[None], output_hidden_states=True, **more))
     expected = np.array([each.logits[0, 0].item() for each in outputs])
     sum(each.logits[0, 0] * float(d) for each, d in zip(outputs, directions)).backward()
-    save_gradients(model, str(folder / "gradients"))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(parameter.grad)
+    model.to(torch.float32).save_pretrained(folder / "gradients")  # so that `load_hf` returns them as a parameter tree
     gradients = jax.tree.leaves(load_hf(str(folder / "gradients"))[1])
     for dtype in dtypes:
         relative = 1e-5 if dtype == "float32" else 1e-9

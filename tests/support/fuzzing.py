@@ -5,11 +5,9 @@ Mutations imitate a disk, a transfer, an editor, a buggy program or an attacker.
 """
 
 import gzip
-import logging
 import os
 import random
 import re
-import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -126,7 +124,6 @@ def mutated(data: bytes, edits: Sequence[Edit]) -> bytes:
 def fuzz(name: str, directory: Path, inputs: int) -> None:
     """Reads the valid input of a reader, then `inputs` mutations of it. A failure names its edits."""
     reader = READERS[name]
-    directory.mkdir(exist_ok=True)
     valid = reader.write(directory)
     files = sorted(valid)
     reader.read(directory)
@@ -149,13 +146,3 @@ def replace(path: Path, content: bytes) -> None:
     if path.exists():
         os.remove(path)
     path.write_bytes(content)
-
-
-def attempt(name: str, directory: str, inputs: int) -> str:
-    """`fuzz` for a separate process: returns the report of a failure, or ""."""
-    logging.disable(logging.CRITICAL)
-    try:
-        fuzz(name, Path(directory), inputs)
-    except BaseException:
-        return traceback.format_exc()
-    return ""

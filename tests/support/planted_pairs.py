@@ -97,15 +97,14 @@ class PlantedReader:
     template: Template
 
     def read(self, lane: int, task: str, start: int, count: int) -> list[Group]:
-        number = list(self.sizes).index(task)
-        sides = [self.pair(lane, task, start + i) for i in range(count)]
-        return [Group(number, pair_sequences(*each, self.length, self.template)) for each in sides]
-
-    def pair(self, lane: int, task: str, number: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        query, positive, negative = self.pairs(f"{self.split} {task}", lane, number)
-        if task == BLANK and self.split != "train":
-            query = np.full_like(query, self.blank)
-        return query, positive, EMPTY, negative
+        found = []
+        for i in range(start, start + count):
+            query, positive, negative = self.pairs(f"{self.split} {task}", lane, i)
+            if task == BLANK and self.split != "train":
+                query = np.full_like(query, self.blank)
+            sequences = pair_sequences(query, positive, EMPTY, negative, self.length, self.template)
+            found.append(Group(list(self.sizes).index(task), sequences))
+        return found
 
 
 def from_scratch(directory: str) -> ConfigDict:

@@ -12,11 +12,12 @@ def steps(function: Callable[[], object]) -> int:
         count += 1
         return tick
 
+    before = sys.gettrace()  # coverage's
     sys.settrace(tick)
     try:
         function()
     finally:
-        sys.settrace(None)
+        sys.settrace(before)
     return count
 
 

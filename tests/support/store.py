@@ -59,13 +59,7 @@ class Store(BaseHTTPRequestHandler):
             place = f"http://{self.headers['Host']}{path}?uploadType=resumable&upload_id={number}"
             self.answer(200, Location=place)
             return
-        if given["uploadType"] == "multipart":
-            _, described, content = body.split(b"\r\n\r\n" if b"\r\n\r\n" in body else b"\n\n", 2)
-            edge = b"\r\n--" if b"\r\n--" in described else b"\n--"
-            name, body = json.loads(described.split(edge)[0])["name"], content[: content.rindex(edge)]
-            name = given.get("name") or name
-        else:
-            name = given.get("name") or UPLOADS.pop(given["upload_id"])
+        name = given.get("name") or UPLOADS.pop(given["upload_id"])
         now = OBJECTS.get(name, (0, b""))[0]
         if int(given.get("ifGenerationMatch", now)) != now:
             self.answer(412)
@@ -90,15 +84,12 @@ class Store(BaseHTTPRequestHandler):
         else:
             headers = {"X_Goog_Generation": str(generation), "Content_Type": "application/octet-stream"}
             part = re.fullmatch(r"bytes=(\d*)-(\d*)", self.headers.get("Range", ""))
+            size = len(content)
             if part is None:
                 self.answer(200, content, **headers)
                 return
-            size = len(content)
             first = int(part[1]) if part[1] else max(0, size - int(part[2]))
             last = min(int(part[2] or size), size - 1) if part[1] else size - 1
-            if first >= size:
-                self.answer(416)
-                return
             self.answer(206, content[first : last + 1], Content_Range=f"bytes {first}-{last}/{size}", **headers)
 
     def described(self, name: str) -> dict[str, str]:
@@ -110,12 +101,11 @@ class Store(BaseHTTPRequestHandler):
 
     def listed(self, given: dict[str, str]) -> None:
         prefix, delimiter = given.get("prefix", ""), given.get("delimiter", "")
+        start, end = given.get("startOffset", ""), given.get("endOffset", "\U0010ffff")
         items, folders = [], set()
         for name in sorted(OBJECTS):
             rest = name.removeprefix(prefix)
-            if not name.startswith(prefix) or not given.get("startOffset", "") <= name < given.get(
-                "endOffset", "\U0010ffff"
-            ):
+            if not name.startswith(prefix) or not start <= name < end:
                 continue
             if delimiter and delimiter in rest:
                 folders.add(prefix + rest.partition(delimiter)[0] + delimiter)

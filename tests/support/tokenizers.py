@@ -22,20 +22,11 @@ def save_trained(kind: str, directory: str, texts: Iterable[str], size: int = 40
     like XLM-R (with a table that only SentencePiece has), "xlm-roberta-nfkc", which differs in a few letters, "gemma" (BPE).
     "modernbert" (like published models), "xlm-roberta-nfkc" and "gemma" name transformers' general class, the others their own.
     """
-    from tokenizers import (
-        BertWordPieceTokenizer,
-        Regex,
-        Tokenizer,
-        decoders,
-        models,
-        normalizers,
-        pre_tokenizers,
-        processors,
-        trainers,
-    )
+    import tokenizers
+    from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
 
     if kind.startswith("bert"):
-        words = BertWordPieceTokenizer(lowercase=kind == "bert")
+        words = tokenizers.BertWordPieceTokenizer(lowercase=kind == "bert")
         words.train_from_iterator(texts, vocab_size=size, min_frequency=1, show_progress=False)
         vocabulary = words.get_vocab()
         ordered = sorted(vocabulary, key=vocabulary.__getitem__)
@@ -44,19 +35,19 @@ def save_trained(kind: str, directory: str, texts: Iterable[str], size: int = 40
     special = SPECIAL_OF.get(kind, SPECIAL)
     first, pad, last, unknown, mask = special
     if kind.startswith("xlm-roberta"):
-        made = Tokenizer(models.Unigram())
+        made = tokenizers.Tokenizer(models.Unigram())
+        spaces = normalizers.Replace(tokenizers.Regex(" {2,}"), " ")
         if kind == "xlm-roberta-nfkc":
-            made.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Replace(Regex(" {2,}"), " ")])
+            made.normalizer = normalizers.Sequence([normalizers.NFKC(), spaces])
         if kind == "xlm-roberta-nmt":
-            table = normalizers.Precompiled(table_of_sentencepiece())
-            made.normalizer = normalizers.Sequence([table, normalizers.Replace(Regex(" {2,}"), " ")])
+            made.normalizer = normalizers.Sequence([normalizers.Precompiled(table_of_sentencepiece()), spaces])
         made.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()])
         made.decoder = decoders.Metaspace()
         trainer = trainers.UnigramTrainer(
             vocab_size=size, special_tokens=special, unk_token=unknown, show_progress=False
         )
     elif kind == "gemma":
-        made = Tokenizer(models.BPE(unk_token=unknown, fuse_unk=True, byte_fallback=True))
+        made = tokenizers.Tokenizer(models.BPE(unk_token=unknown, fuse_unk=True, byte_fallback=True))
         made.normalizer = normalizers.Replace(" ", "▁")
         # Merges are learned word by word; the finished tokenizer merges whole lines, since no space is left to split at.
         parts = [pre_tokenizers.Metaspace(prepend_scheme="never"), pre_tokenizers.Punctuation("isolated")]
@@ -64,7 +55,7 @@ def save_trained(kind: str, directory: str, texts: Iterable[str], size: int = 40
         made.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
         trainer = trainers.BpeTrainer(vocab_size=size, special_tokens=special, show_progress=False)
     else:
-        made = Tokenizer(models.BPE())
+        made = tokenizers.Tokenizer(models.BPE())
         made.pre_tokenizer, made.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
         alphabet = pre_tokenizers.ByteLevel.alphabet()
         trainer = trainers.BpeTrainer(

@@ -57,22 +57,16 @@ def test_bad_vocabularies(tmp_path):
         vocab.write_text("\n".join(tokens))
         with pytest.raises(InputError, match=message):
             load_tokenizer(str(vocab))
-    for place, message in ((f"{tmp_path}/absent", "no tokenizer at"), ("", "no tokenizer at ''; set `tokenizer`")):
-        with pytest.raises(InputError, match=message):
+    for place in (f"{tmp_path}/absent", ""):
+        with pytest.raises(InputError, match=f"no tokenizer at '{place}'; set `tokenizer`"):
             load_tokenizer(place)
-    vocab.write_text("\n".join(SPECIAL_TOKENS))
-    (tmp_path / "tokenizer_config.json").write_text("{")
-    with pytest.raises(InputError, match="is not a JSON object"):
-        load_tokenizer(str(tmp_path))
-    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"model_max_length": 10**30}))
-    assert load_tokenizer(str(tmp_path)).max_length == 1 << 20
 
 
 def changed(path, name: str, **changes) -> str:
     """A saved tokenizer with one file changed and without digests, as if written by another tool."""
     small_tokenizer().save(str(path))
     (path / "SHA256SUMS").unlink()
-    parts = json.loads((path / name).read_text())
+    parts = json.loads((path / name).read_text()) if (path / name).exists() else {}
     for key, value in changes.items():
         *nodes, last = key.split("__")
         (parts[nodes[0]] if nodes else parts)[last] = value
@@ -101,6 +95,9 @@ WORD = small_tokenizer().tokens[9]
         (SETTINGS, {"additional_special_tokens": [WORD]}, f"adds '{WORD}' as a token"),
         (SETTINGS, {"added_tokens_decoder": ["[Q]"]}, "must map ids to tokens"),
         (SETTINGS, {"truncation_side": "left"}, "truncation_side"),
+        ("special_tokens_map.json", {"mask_token": {"content": "[UNK]"}}, "name different mask_tokens"),
+        # As written by older transformers.
+        ("added_tokens.json", {"[D]": 46}, r"adds '\[D\]' as 46, which is not in tokenizer\.json"),
     ],
 )
 def test_what_transformers_would_read_otherwise_is_refused(tmp_path, name, changes, message):
@@ -121,33 +118,25 @@ def test_a_normaliser_that_transformers_drops_is_refused(tmp_path, kind, part):
     assert load_tokenizer(path).normalise("E\u0301") == ("e\u0301" if part == "Lowercase" else "É")
 
 
-def test_special_tokens_are_those_of_all_files(tmp_path):
-    directory = changed(tmp_path / "swapped", SETTINGS, cls_token="[SEP]", sep_token="[CLS]")
+def test_special_tokens_have_the_places_of_the_template(tmp_path):
+    directory = changed(tmp_path, SETTINGS, cls_token="[SEP]", sep_token="[CLS]")
     with pytest.raises(InputError, match="does not have the cls_token of tokenizer_config.json in its place"):
         _ = load_tokenizer(directory).template
-    directory = changed(tmp_path / "other", SETTINGS)
-    special = {"mask_token": {"content": "[UNK]"}, "pad_token": "[PAD]"}
-    (tmp_path / "other" / "special_tokens_map.json").write_text(json.dumps(special))
-    with pytest.raises(InputError, match="name different mask_tokens"):
-        load_tokenizer(directory)
 
 
 def test_added_tokens_are_tokens(tmp_path):
-    added = json.loads(Tokenizer.of_words(small_tokenizer().tokens).definition)["added_tokens"]
-    directory = changed(tmp_path, "tokenizer.json", added_tokens=[*added, ADDED])
+    added = json.loads(small_tokenizer().definition)["added_tokens"]
+    directory = changed(tmp_path, TOKENIZER, added_tokens=[*added, ADDED])
     ours, theirs = load_tokenizer(directory), transformers.AutoTokenizer.from_pretrained(directory)
     assert ours.size == len(theirs) == 47 and 46 in ours.special
     assert ours.encode("[Q] the cat") == theirs.encode("[Q] the cat", add_special_tokens=False)
-    (tmp_path / "added_tokens.json").write_text('{"[Q]": 46, "[D]": 47}')  # as written by older transformers
-    with pytest.raises(InputError, match=r"adds '\[D\]' as 47, which is not in tokenizer\.json"):
-        load_tokenizer(directory)
 
 
 def test_truncation_and_padding_of_the_file_are_not_used(tmp_path):
     cut = {"direction": "Right", "max_length": 3, "strategy": "LongestFirst", "stride": 0}
     pad = {"strategy": {"Fixed": 9}, "direction": "Right", "pad_to_multiple_of": None}
     pad |= {"pad_id": 0, "pad_type_id": 0, "pad_token": "[PAD]"}
-    ours = load_tokenizer(changed(tmp_path, "tokenizer.json", truncation=cut, padding=pad))
+    ours = load_tokenizer(changed(tmp_path, TOKENIZER, truncation=cut, padding=pad))
     assert ours == small_tokenizer() and len(ours.encode("the cat sat in the mat")) == 6
 
 
@@ -229,8 +218,5 @@ def test_a_word_piece_tokenizer_without_a_normaliser_is_saved_as_it_is(tmp_path)
     settings = json.loads((tmp_path / "a" / SETTINGS).read_text())
     (tmp_path / "a" / SETTINGS).write_text(json.dumps(settings | {"tokenizer_class": "PreTrainedTokenizerFast"}))
     (bare := load_tokenizer(path)).save(str(tmp_path / "b"))
-    assert (
-        load_tokenizer(str(tmp_path / "b")).encode("The cat")
-        == bare.encode("The cat")
-        != small_tokenizer().encode("The cat")
-    )
+    ids = bare.encode("The cat")
+    assert load_tokenizer(str(tmp_path / "b")).encode("The cat") == ids != small_tokenizer().encode("The cat")

@@ -50,14 +50,10 @@ def store(monkeypatch):
     kill(server)
 
 
-def put(directory, target: str) -> None:
-    for name in os.listdir(directory):
-        bucket.write(f"{target}/{name}", (directory / name).read_bytes())
-
-
 def test_shards_are_read_from_a_bucket_and_compared_with_the_manifest(store, tmp_path):
     write_job(str(tmp_path), {"rqp": [9, 7]})
-    put(tmp_path, f"{BUCKET}/job")
+    for path in tmp_path.iterdir():
+        bucket.write(f"{BUCKET}/job/{path.name}", path.read_bytes())
     read = lambda place: RecordReader((place,), ("rqp",), "train", 2, 128, "document", 0, TEMPLATE)  # noqa: E731
     ids = lambda groups: [[s.query.tolist() for s in group.sequences] for group in groups]  # noqa: E731
     assert ids(read(f"{BUCKET}/job").read(1, "rqp", 0, 20)) == ids(read(str(tmp_path)).read(1, "rqp", 0, 20))

@@ -5,7 +5,6 @@ import tempfile
 
 import jax
 import pytest
-from ml_collections import ConfigDict
 
 from harp_jax import config as configs
 from harp_jax.base.cli import TERMINATED
@@ -47,22 +46,14 @@ def test_an_unknown_topology_is_one_line_that_names_those_that_work(monkeypatch)
         topology_devices("gtx1080")
 
 
-def test_the_stand_in_for_a_vocabulary_is_removed(tmp_path, monkeypatch):
-    """Else each dry run would leave a folder of 600 kB."""
+def test_a_step_that_compiles_but_does_not_fit_is_refused(tmp_path, monkeypatch):
+    """XLA compiles such steps for a GPU."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     config = configs.pretrain()
     config.model.update(layers=1, hidden=16, heads=1)
     config.update(batch_pairs=2, row_length=64, tasks=("adp",))
-    assert compile_step(config, jax.devices()[:1]).shape.layers == 1
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_step_that_compiles_but_does_not_fit_is_refused(monkeypatch):
-    """XLA compiles such steps for a GPU."""
-    config = configs.pretrain()
-    config.model.update(layers=1, hidden=16, heads=1)
-    config.update(batch_pairs=2, row_length=64, tasks=("adp",))
     compiled = compile_step(config, jax.devices()[:1])
+    assert not list(tmp_path.iterdir())  # else each dry run would leave a vocabulary of 600 kB
     monkeypatch.setattr(dry_run, "usable_memory", lambda kind: 2**30)
     assert any(line.startswith("fits  ") for line in dry_run.memory_report(compiled))
     monkeypatch.setattr(dry_run, "usable_memory", lambda kind: 1000)
@@ -138,24 +129,15 @@ def test_products_kernels_and_moves_of_a_program():
     )  # fmt: skip
 
 
-def config_of(stage: str, directory: str) -> ConfigDict:
-    if stage == "pretrain":
-        return tiny_config(directory, **{"model.layers": 1})
-    config = {"coarse_tune": configs.coarse_tune, "finetune": configs.finetune}[stage]()
-    config.tokenizer = tiny_config(directory).tokenizer
-    config.model.layers, config.model.hidden, config.model.heads, config.model.max_positions = 1, 32, 2, 128
-    config.row_length, config.steps = 128, 10
-    if stage == "finetune":
-        config.mqp_weight = 0.5
-    else:
-        config.marks = ()
-    return config
-
-
-@pytest.mark.parametrize("stage", ["pretrain", "coarse_tune", "finetune"])
-def test_every_gradient_is_sent_once(tmp_path, stage):
+@pytest.mark.parametrize(
+    "stage, changes", [("pretrain", {}), ("coarse_tune", {"marks": ()}), ("finetune", {"mqp_weight": 0.5})]
+)
+def test_every_gradient_is_sent_once(tmp_path, stage, changes):
     """All-reduces on a data mesh send the parameters' size, word embeddings once, and a few scalars."""
-    config = config_of(stage, str(tmp_path))
+    tiny = tiny_config(str(tmp_path))
+    config = tiny if stage == "pretrain" else getattr(configs, stage)()
+    config.update(tokenizer=tiny.tokenizer, row_length=128, **changes)
+    config.model.update(layers=1, hidden=32, heads=2, max_positions=128)
     compiled = dry_run.compile_step(config, jax.devices())
     for config.steps in (10, 0):  # 0: `epochs` count, and without data the number of steps is unknown
         lines = dry_run.time_report(config, jax.devices(), compiled, [], None)

@@ -9,7 +9,6 @@ import pytest
 from harp_jax.config import pretrain
 from harp_jax.model import sharding
 from harp_jax.training import loop as train
-from tests.support.commands import python
 
 
 def run(monkeypatch, config, step, evaluate, batches) -> list[dict]:
@@ -59,12 +58,3 @@ def test_on_cpu_no_step_starts_before_the_last_one_has_ended(monkeypatch):
     config.log_every, config.eval_every = 100, 0
     run(monkeypatch, config, step, None, (({}, {}) for _ in range(8)))
     assert len(ended) == 28 and all(ended)
-
-
-def test_metrics_are_logged_without_torch(tmp_path):
-    code = (
-        "import sys; from harp_jax.training.workdir import MetricsLog\n"
-        f"MetricsLog({str(tmp_path)!r}, 0).write(1, {{'loss': 1.0}}); sys.exit('torch' in sys.modules)"
-    )
-    python("-c", code)
-    assert list((tmp_path / "tensorboard").iterdir())

@@ -30,10 +30,7 @@ MACHINE = Limit("memory of the machine", 64 * GIB, 40 * GIB)
         ({}, MACHINE),
         (HALF_USED, Limit("limit of the control group", 8 * GIB, 3 * GIB)),
         ({"proc/self/status": f"VmSize:\t{3 << 20} kB\nVmData:\t{1 << 20} kB\n"}, Limit("ulimit -v", 5 * GIB, 2 * GIB)),
-        *(
-            ({"proc/self/cgroup": "0::/job\nx\n", "proc/self/status": f"VmSize:{text}", f"{GROUP}/memory.max": text}, MACHINE)
-            for text in ("", "max", "nonsense")
-        ),
+        ({"proc/self/cgroup": "0::/job\nx\n", "proc/self/status": "VmSize:x", f"{GROUP}/memory.max": "x"}, MACHINE),
     ],
 )  # fmt: skip
 def test_the_tightest_limit_counts(tmp_path, monkeypatch, files, expected):

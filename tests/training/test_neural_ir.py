@@ -23,6 +23,7 @@ from harp_jax.training.stages.neural_ir import neural_ir_stage
 from harp_jax.training.train import train
 from tests.support.commands import command
 from tests.support.objective import loss_of
+from tests.support.training_processes import same_parameters
 
 NEGATIVES, LENGTH, TRAINED, HELD_OUT = 4, 12, 400, 60
 SIZES = {
@@ -139,9 +140,6 @@ def test_the_best_on_held_out_training_queries_is_kept_and_ranks(planted, tmp_pa
     ranked = rankings(load_scorer(workdir), selection.run, selection.queries, selection.docs)
     again = evaluate(selection.held_out, {"": dict(ordered(ranked))}, selection.measure).mean[""]
     assert next(iter(again.values())) == pytest.approx(found["value"], abs=1e-6)
-    os.truncate(os.path.join(found["model"], "parameters.safetensors"), 40)
-    with pytest.raises(InputError, match="safetensors was changed since it was written"):
-        load_scorer(workdir)
 
 
 @pytest.mark.parametrize(
@@ -174,8 +172,7 @@ def test_batches_that_are_not_full_give_the_loss_of_their_groups(planted, loss):
     real = {name: array[: 8 * len(array) // 12] for name, array in rest.items()}
     (found, gradient), (expected, same) = compute(params, rest), compute(params, real)
     assert float(found) == pytest.approx(float(expected), rel=1e-6)
-    for a, b in zip(jax.tree.leaves(gradient), jax.tree.leaves(same), strict=True):
-        np.testing.assert_allclose(a, b, atol=1e-6)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), gradient, same)
 
 
 @pytest.mark.parametrize("negatives, accumulate, good", [(1, 1, 4096), (4, 1, 1024), (4, 2, 1024), (7, 1, 585)])
@@ -212,8 +209,7 @@ def test_a_resumed_run_ends_with_the_same_bits(planted, trained, tmp_path):
     shutil.copytree(trained, halved)
     shutil.rmtree(os.path.join(halved, "checkpoints", "8"))
     train(neural_config(planted, "drmm", lanes=2, steps=8, checkpoint_every=4), halved, devices=jax.devices()[:1])
-    for a, b in zip(*(jax.tree.leaves(load_params(w)[0]) for w in (trained, halved)), strict=True):
-        np.testing.assert_array_equal(a, b)
+    assert same_parameters(trained, halved)
 
 
 def test_two_devices_and_microbatches_train_as_one_and_the_command_reranks(planted, trained, tmp_path):
@@ -239,17 +235,13 @@ def test_frozen_vectors_do_not_change(planted, tmp_path):
         np.testing.assert_array_equal(params["vectors"][ids[word(number)]], [number, 1, -number])
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda model: load_scorer(model, max_length=40), "the model reads 16 words"),
-        (lambda model: load_scorer(model, "bfloat16"), "--dtype=bfloat16: the neural ranker .* does not support it"),
-        (load_encoder, "its model_type is None"),
-    ],
-)
-def test_a_neural_ranker_is_no_encoder_and_has_its_own_length_and_dtype(trained, call, message):
-    with pytest.raises(InputError, match=message):
-        call(trained)
+def test_a_neural_ranker_is_no_encoder_and_has_its_own_length_and_dtype(trained):
+    with pytest.raises(InputError, match="the model reads 16 words"):
+        load_scorer(trained, max_length=40)
+    with pytest.raises(InputError, match="--dtype=bfloat16: the neural ranker .* does not support it"):
+        load_scorer(trained, "bfloat16")
+    with pytest.raises(InputError, match="its model_type is None"):
+        load_encoder(trained)
 
 
 def test_a_vocabulary_of_other_texts_is_refused_or_warned_of(planted, trained, tmp_path, caplog):

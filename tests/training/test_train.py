@@ -13,14 +13,13 @@ import numpy as np
 import pytest
 
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import locked
 from harp_jax.checkpoints.checkpoint import Checkpoints
 from harp_jax.checkpoints.recorded import read_metrics
 from harp_jax.main import arguments_parser, main
 from harp_jax.model.sharding import padded_vocab
 from harp_jax.text.tokenizer import Tokenizer
 from harp_jax.training.train import decayed, train
-from harp_jax.training.workdir import claim_workdir, cut_after, large_content
+from harp_jax.training.workdir import claim_workdir, cut_after
 from tests.support.synthetic import tokenizer
 from tests.support.tiny_run import run_tiny, tiny_config, tiny_stage
 from tests.support.training_processes import kill, launch, losses, same_parameters, two_processes
@@ -85,14 +84,6 @@ def test_ended_at_random_moments_it_ends_with_the_same_bits(tmp_path, kills, ste
     assert losses(workdir) == losses(str(tmp_path / "whole" / "run"))
 
 
-def test_a_workdir_in_use_is_rejected(tmp_path):
-    config = tiny_config(str(tmp_path), steps=1)
-    lock = locked(str(tmp_path / "run" / "lock"), "")
-    with pytest.raises(InputError, match="another run is using"):
-        train(config, str(tmp_path / "run"), tiny_stage(config), jax.devices()[:1])
-    lock.close()
-
-
 def test_a_vocabulary_padded_for_another_mesh_is_restored(tmp_path):
     assert [padded_vocab(size) for size in (128, 129)] == [128, 256]  # the same padding on every mesh
     workdir = run_tiny(tmp_path, steps=2)
@@ -113,7 +104,7 @@ def test_inf_skips_the_update_and_stops_the_run_after_a_limit(tmp_path, monkeypa
     ):
         run_tiny(tmp_path, change=infinite)
     rows = read_metrics(str(tmp_path / "run"))
-    assert [row["skipped"] for row in rows] == [1.0, 2.0, 3.0, 4.0]
+    assert [row["skipped"] for row in rows] == [1.0, 2.0, 3.0, 4.0] and os.listdir(tmp_path / "run" / "tensorboard")
 
 
 def test_weight_decay_is_not_applied_to_biases_and_norms():
@@ -121,12 +112,9 @@ def test_weight_decay_is_not_applied_to_biases_and_norms():
     assert decayed(mask) == mask
 
 
-def test_starts_from_another_workdir_with_all_its_parameters(one_device, tmp_path):
+def test_starts_from_another_workdir_of_the_same_vocabulary_with_all_its_parameters(one_device, tmp_path):
     workdir = run_tiny(tmp_path, steps=1, init=one_device, tokenizer="", learning_rate=0.0)
     assert same_parameters(workdir, one_device)
-
-
-def test_vocabulary_of_another_size_is_rejected(one_device, tmp_path):
     Tokenizer.of_words((*tokenizer().tokens, "another")).save(str(tmp_path / "other"))
     config = tiny_config(str(tmp_path), init=one_device, tokenizer=str(tmp_path / "other"))
     with pytest.raises(InputError, match=r"212 tokens.*211"):
@@ -152,29 +140,31 @@ def test_lines_after_the_restored_step_are_removed(tmp_path):
     assert [row["step"] for row in read_metrics(str(tmp_path))] == [1, 2, 3]
 
 
-def test_a_run_on_other_data_is_refused(tmp_path):
-    manifest, workdir = tmp_path / "pairs" / "manifest.json", str(tmp_path / "run")
+def test_a_run_on_other_data_or_in_a_workdir_in_use_is_refused(tmp_path, monkeypatch):
+    """Large files, such as these documents, are compared by their sizes and ends."""
+    monkeypatch.setattr("harp_jax.training.workdir.WHOLE", 10)
+    monkeypatch.setattr("harp_jax.training.workdir.END", 4)
+    manifest, docs, workdir = tmp_path / "pairs" / "manifest.json", tmp_path / "docs.tsv", str(tmp_path / "run")
     manifest.parent.mkdir()
     manifest.write_text('{"shards": [1, 2]}')
-    config = tiny_config(str(tmp_path), data=(str(manifest.parent),))
+    docs.write_text("d1\tone two three\n")
+    config = tiny_config(str(tmp_path), data=(str(manifest.parent),), docs=str(docs))
     for _ in range(2):
-        claim_workdir(workdir, config, tiny_stage(config)).close()
+        lock = claim_workdir(workdir, config, tiny_stage(config))
+        with pytest.raises(InputError, match="another run is using"):
+            claim_workdir(workdir, config, tiny_stage(config))
+        lock.close()
+    for text in ("d2\tone two three\n", "d1\tone two forty\n", "d1\tone, two, three\n"):
+        docs.write_text(text)
+        with pytest.raises(InputError, match=r"started on other data: \S+docs\.tsv changed since"):
+            claim_workdir(workdir, config, tiny_stage(config))
     manifest.write_text('{"shards": [2, 1]}')
     *tokens, one, other = tokenizer().tokens
     Tokenizer.of_words((*tokens, other, one)).save(config.tokenizer)
-    with pytest.raises(InputError, match=r"started on other data: .*manifest\.json, tokenizer changed since"):
+    with pytest.raises(
+        InputError, match=r"started on other data: .*manifest\.json, .*docs\.tsv, tokenizer changed since"
+    ):
         claim_workdir(workdir, config, tiny_stage(config))
-
-
-def test_large_inputs_are_told_apart_by_their_ends(tmp_path, monkeypatch):
-    monkeypatch.setattr("harp_jax.training.workdir.WHOLE", 10)
-    monkeypatch.setattr("harp_jax.training.workdir.END", 4)
-    found = set()
-    texts = "0123456789 012x456789 0123456789abcdef 0123456789abcdeg x123456789abcdef 0123456789abcdef0"
-    for text in texts.split():
-        (tmp_path / "docs.tsv").write_text(text)
-        found.add(large_content(str(tmp_path / "docs.tsv")))
-    assert len(found) == 6
 
 
 def test_sigterm_ends_the_command_with_the_status_of_a_terminated_process(tmp_path, monkeypatch):

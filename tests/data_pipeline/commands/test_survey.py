@@ -11,7 +11,6 @@ from data_pipeline.commands.survey import WRITTEN, as_text, in_context, is_title
 from data_pipeline.engine.local import SerialEngine
 from data_pipeline.pipeline import generate
 from data_pipeline.tasks.maps import split_of
-from harp_jax.base.errors import InputError
 from harp_jax.corpus.trec import read_qrels, read_queries
 from harp_jax.ranking.first_stage import anchor_rows, read_anchors
 from tests.support import corpus
@@ -60,6 +59,8 @@ def survey(tmp_path_factory):
 
 def test_queries_are_the_texts_that_only_held_out_pages_use(survey):
     folder, output, summary = survey
+    # Sections of a page are held out together.
+    assert len({split_of(f"https://x.org/a.html#{name}", 0.5) for name in "abcdefgh"}) == 1
     held = {f"p{n}" for n in range(PAGES) if split_of(f"p{n}", FRACTION) == "validation"}
     trained = {anchor for source, anchor, *_ in links() if source not in held}
     of_held = [(anchor, target) for source, anchor, target, _ in links() if source in held]
@@ -111,16 +112,6 @@ def test_a_smaller_number_is_a_part_of_the_larger_whatever_memory_allows(survey,
     assert summary["queries"] == len(few) == 5 and few == every[: len(few)]
 
 
-def test_nothing_of_others_is_lost(survey, tmp_path):
-    before = (survey[0] / "pages.jsonl").read_bytes()
-    (tmp_path / "docs.jsonl").write_bytes(before)
-    given = config(survey[0])
-    given.source.paths = (str(tmp_path / "docs.jsonl"),)
-    with pytest.raises(InputError, match=r"docs\.jsonl: it is the input .*docs\.jsonl, which would be lost"):
-        write_survey(given, str(tmp_path))
-    assert (tmp_path / "docs.jsonl").read_bytes() == before
-
-
 def test_excluded_pages_are_neither_read_nor_tested(survey, tmp_path):
     given = config(survey[0])
     given.source.exclude = ("p1*", "p[23]?")
@@ -130,10 +121,6 @@ def test_excluded_pages_are_neither_read_nor_tested(survey, tmp_path):
     assert found["losses"]["page-excluded"]["count"] == PAGES - len(left)
     assert {docid for docid, _, _ in anchor_rows(str(tmp_path / "anchors.tsv"))} <= left
     assert {docid for judged in read_qrels(str(tmp_path / "qrels.txt")).values() for docid in judged} <= left
-
-
-def test_sections_of_a_page_are_held_out_together():
-    assert len({split_of(f"https://x.org/a.html#{name}", 0.5) for name in "abcdefgh"}) == 1
 
 
 def test_words_of_the_sentence_are_the_nearest_ones():
@@ -151,26 +138,20 @@ def test_titles_are_compared_without_case_and_by_heading():
     assert not is_title("mill", "Old Mill") and is_title("große straße", "Große Straße")
 
 
-def counted() -> Counter:
-    """(page, anchor text) → number of links in the invented corpus: alias-N leads to pN, "nowhere" to nothing."""
-    found: Counter = Counter()
-    for number in range(corpus.PAGES):
-        page = corpus.page(number)
-        for link in page["links"]:
-            target = link["target"].replace("alias-", "p")
-            if target not in ("nowhere", page["id"]):
-                found[target, page["text"][link["start"] : link["end"]]] += 1
-    return found
-
-
 def test_anchor_texts_are_counted_for_their_destinations(tmp_path):
+    """In the corpus, alias-N leads to pN, "nowhere" to nothing."""
+    expected: Counter = Counter()
+    for source in map(corpus.page, range(corpus.PAGES)):
+        for link in source["links"]:
+            target = link["target"].replace("alias-", "p")
+            if target not in ("nowhere", source["id"]):
+                expected[target, source["text"][link["start"] : link["end"]]] += 1
     counts = write_anchors(corpus.config(corpus.write(tmp_path / "corpus")), str(tmp_path / "anchors.tsv"))
     found = {(docid, text): n for docid, text, n in anchor_rows(str(tmp_path / "anchors.tsv"))}
-    assert found == counted()
+    assert found == expected
     assert counts[:3] == (len({docid for docid, _ in found}), len(found), sum(found.values()))
     dropped = sum(n for reason, n in counts.dropped.items() if reason.startswith("link-"))
     assert counts.links + dropped == sum(len(corpus.page(number)["links"]) for number in range(corpus.PAGES))
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["anchors.tsv", "corpus"]
     docid, text = next(iter(found))
     assert text in read_anchors(str(tmp_path / "anchors.tsv"))[docid].split("\n")
 

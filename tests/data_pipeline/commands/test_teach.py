@@ -68,10 +68,6 @@ def adp_records(directory):
     return [row for row in records(directory) if row["task"] == b"adp"]
 
 
-def overlaps(query, documents):
-    return [float(np.isin(document, query).sum()) for document in documents]
-
-
 def test_every_pair_keeps_its_documents_and_has_their_scores(job, tokenizer):
     scorers = [Overlap(tokenizer), Overlap(tokenizer, weight=3)]  # the mean: 2
     found = teach(str(job / "pairs"), str(job / "taught"), scorers, KEPT)
@@ -80,12 +76,13 @@ def test_every_pair_keeps_its_documents_and_has_their_scores(job, tokenizer):
     assert before.keys() == after.keys() and len(after) > 100
     for key, row in after.items():
         assert documents(row) == documents(before[key])
-        assert row["teacher"].tolist() == overlaps(row["pos_query"], [row["pos_doc"].tolist(), *documents(row)])
+        shared = [np.isin(each, row["pos_query"]).sum() for each in (row["pos_doc"], *documents(row))]
+        assert row["teacher"].tolist() == shared
     given = (("adp", "mlm"), "train", 1, 128, "document", 0, tokenizer.template, 2)
     reader = RecordReader((str(job / "taught"),), *given, taught=True)
     for group in reader.read(0, "adp", 0, 50):
         (query,) = {tuple(each.query) for each in group.sequences}
-        assert list(group.teacher) == overlaps(query, [each.document for each in group.sequences])
+        assert list(group.teacher) == [np.isin(each.document, query).sum() for each in group.sequences]
         assert len(group.teacher) <= 3
     assert all(group.teacher == () for group in reader.read(0, "mlm", 0, 5))
 

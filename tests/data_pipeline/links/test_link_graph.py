@@ -142,14 +142,6 @@ def test_everything_is_kept_or_reported(built):
     assert kept + dropped == dump().count("[[") - len(REDIRECTS) - 1 - 2
 
 
-def test_three_examples_of_each_reason_are_fetched(tmp_path):
-    engine = LocalEngine({"work": str(tmp_path)}, 1, "500MB")
-    rows = [dict(reason="link-self", n=2, location=f"p{place}", example="") for place in range(9, 0, -1)]
-    write(engine.job, "losses", 0, "links", 0, table("losses", rows))
-    found = [("link-self", 18, "p1", ""), ("link-self", 0, "p2", ""), ("link-self", 0, "p3", "")]
-    assert sorted(link_graph.dropped(engine, with_links=True), key=lambda row: row[2]) == found
-
-
 def test_anchor_statistics_against_counting(built):
     engine, _ = built
     expected = defaultdict(Counter)

@@ -94,10 +94,6 @@ def test_redirect_files(tmp_path):
         list(formats.redirects(source))
 
 
-def shown(text):
-    return source_reading.shown(json_formats.plain_text(text, "T"))
-
-
 RAW = 'The <a href="Bus%20%28vehicle%29">bus</a> of <a href="AT%26T">AT&T</a> &c.'
 RAW_SHOWN = "The [bus->Bus (vehicle)] of [AT&T->AT&T] &c."
 
@@ -116,7 +112,7 @@ RAW_SHOWN = "The [bus->Bus (vehicle)] of [AT&T->AT&T] &c."
     ],
 )  # fmt: skip
 def test_extracted_text_and_links(text, expected):
-    assert shown(text) == expected
+    assert source_reading.shown(json_formats.plain_text(text, "T")) == expected
 
 
 def test_extracted_sections():
@@ -138,10 +134,9 @@ def test_folders_of_extracted_text(tmp_path):
     assert document.address == "Bus (disambiguation)" and document.is_disambiguation
 
 
-LINKS = ['<a href="x">', "</a>", '<a href="', "<a ", '<a href="x">y</a>', "&lt;a", "Section::::\n"]
-
-
-@pytest.mark.parametrize("markup", LINKS)
+@pytest.mark.parametrize(
+    "markup", ['<a href="x">', "</a>", '<a href="', "<a ", '<a href="x">y</a>', "&lt;a", "Section::::\n"]
+)
 def test_unbalanced_links_take_linear_steps(markup):
     check_linear(lambda n: json_formats.plain_text(markup * n, "T"))
     json_formats.plain_text(markup * 40000, "T")  # a quadratic pattern would take minutes

@@ -46,6 +46,9 @@ def shown(wikitext, site=SITE):
         ("see [http://x.org/a the site] and [http://y.org] or [//z.org z]", "see the site and or z"),
         ("born ({{ipa}}; 1900) in () X ( , ).", "born (1900) in X."), ("a\tb \u00a0 c\u200b.", "a b c."), ("", ""),
         ("{{only}}", ""),
+        # nested deeply
+        ("a " + "{{a|" * 5000 + "x" + "}}" * 5000 + " [[b]]", "a [b->B]"), ("[[File:x|" * 5000 + "]]" * 5000 + " c", "c"),
+        ("\n{|\n|" * 5000 + "\n|}" * 5000 + "\nc", "c"),
     ],
 )  # fmt: skip
 def test_shows_what_a_reader_sees(wikitext, expected):
@@ -53,12 +56,13 @@ def test_shows_what_a_reader_sees(wikitext, expected):
 
 
 def test_lead_ends_before_the_first_heading_with_text_above_it():
-    plain = plain_text("{{box}}\nLead one.\n\nLead two.\n\n== H ==\nBody.\n== I ==\nEnd.", SITE)
-    assert plain.text == "Lead one.\nLead two.\nBody.\nEnd."
-    assert plain.text[: plain.lead_end] == "Lead one.\nLead two."
-    plain = plain_text("== H ==\nFirst.\n== I ==\nSecond.", SITE)
-    assert plain.text[: plain.lead_end] == "First."
-    assert plain_text("No heading.", SITE).lead_end == len("No heading.")
+    for wikitext, lead in (
+        ("{{box}}\nLead one.\n\nLead two.\n\n== H ==\nBody.\n== I ==\nEnd.", "Lead one.\nLead two."),
+        ("== H ==\nFirst.\n== I ==\nSecond.", "First."),
+        ("No heading.", "No heading."),
+    ):
+        plain = plain_text(wikitext, SITE)
+        assert plain.text[: plain.lead_end] == lead
 
 
 def test_what_is_dropped_has_a_reason():
@@ -95,10 +99,3 @@ UNBALANCED = [
 def test_unbalanced_markup_takes_linear_steps(markup):
     check_linear(lambda n: plain_text(markup * n, SITE))
     plain_text(markup * 40_000, SITE)  # a quadratic pattern would take minutes
-
-
-def test_deep_nesting():
-    deep = "{{a|" * 5000 + "x" + "}}" * 5000
-    assert shown(f"a {deep} [[b]]") == "a [b->B]"
-    assert shown("[[File:x|" * 5000 + "]]" * 5000 + " c") == "c"
-    assert shown("\n{|\n|" * 5000 + "\n|}" * 5000 + "\nc") == "c"

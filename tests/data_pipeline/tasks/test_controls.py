@@ -191,6 +191,10 @@ def test_every_task_reports_every_trivial_predictor_and_has_no_pair_of_two_equal
     # A text that both sides share cannot tell them apart.
     assert manifest["tasks"]["prop"]["predictors"]["document_only"] == 0.5
     assert manifest["tasks"]["wlp"]["predictors"]["query_only"] == 0.5
+    # Excluded pages have links: WLP drops them, ICT and PROP do not read them.
+    assert manifest["losses"]["wlp-page-not-shown"]["count"] > 1
+    pages = {row["page"] for row in made.rows if row["task"] in (b"ict", b"wlp", b"prop")}
+    assert len(pages) > 40 and not pages & {b"p3", b"p4"}
     for row in made.rows:
         same_query = not len(row["neg_query"]) or list(row["neg_query"]) == list(row["pos_query"])
         same_doc = not len(row["neg_doc"]) or list(row["neg_doc"]) == list(row["pos_doc"])
@@ -259,13 +263,6 @@ def test_random_term_distribution_is_the_mean_over_pages(made):
     assert stats.chisquare([*observed, 5_000 - sum(observed)], [*expected, 5_000 - sum(expected)]).pvalue > 0.01
 
 
-def test_pages_that_no_pair_may_show_are_in_no_control(made):
-    """Excluded pages have links: WLP drops them, ICT and PROP do not read them."""
-    assert made.manifest["losses"]["wlp-page-not-shown"]["count"] > 1
-    pages = {row["page"] for row in made.rows if row["task"] in (b"ict", b"wlp", b"prop")}
-    assert len(pages) > 40 and not pages & {b"p3", b"p4"}
-
-
 def test_plain_collections_without_links_make_ict_and_prop(tmp_path):
     folder = corpus.write(tmp_path, files=1)
     pages = [json.dumps(corpus.page(number) | {"links": []}) + "\n" for number in range(corpus.PAGES)]
@@ -296,16 +293,10 @@ def test_terms_pass_in_ranges_of_their_hashes(tmp_path):
     size = sum(os.path.getsize(os.path.join(folder, name)) for name in os.listdir(folder))
     assert peak < size / 8, (peak, size)
 
-    found = prop.TermCollection(folder, False)
+    found = TermCollection(folder, False)
     n = {signed64("word", word): 3 + 2 * len(word) for word in words}
     assert found.words.tolist() == sorted(n)
     assert np.diff(found.ends, prepend=0).tolist() == [n[hashed] for hashed in sorted(n)]
     assert found.total == sum(n.values()) and found.mean_length == found.total / 5
-    texts = [found.texts[a:b].tobytes().decode() for a, b in zip(found.offsets.tolist(), found.offsets[1:].tolist())]
-    assert {signed64("word", word): word for word in words} == dict(zip(found.words.tolist(), texts))
-
-
-def test_a_collection_without_terms_is_written_too(tmp_path):
-    prop.save({"work": str(tmp_path)}, str(tmp_path / "collection"), 3)
-    assert np.load(tmp_path / "collection" / "offsets.npy").tolist() == [0]
-    assert len(np.load(tmp_path / "collection" / "words.npy")) == 0
+    prop.save({"work": str(tmp_path / "empty")}, str(tmp_path / "none"), 3)
+    assert TermCollection(str(tmp_path / "none"), False).total == 0

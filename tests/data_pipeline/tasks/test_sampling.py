@@ -1,5 +1,6 @@
 """Eq. 2 to 5 against slow versions written from the paper, and the samplers against their distributions."""
 
+import itertools
 import math
 from collections import Counter
 
@@ -68,45 +69,43 @@ def test_lengths_are_of_a_poisson_or_the_integer_parts_of_a_normal_distribution(
     assert abs(np.mean(drawn) - mean) < tolerance
 
 
-def test_draws_without_replacement_follow_the_distribution():
-    p, rng = np.array([0.4, 0.3, 0.2, 0.1]), generator("draws")
-    draws = Counter(tuple(without_replacement(rng, p, 2)) for _ in range(20_000))
-    assert_drawn(draws, {(i, j): p[i] * p[j] / (1 - p[i]) for i in range(4) for j in range(4) if i != j})
+P = np.array([0.4, 0.3, 0.2, 0.1])
+LEFT = {(1,): 4 / 7, (2,): 3 / 7}  # shares without the third word
+INSIDE = {(1,), (4, 9), (6,)}
+TEXT = Weighted(WORDS, WEIGHTS)
+SHARES = Sampler(is_term, weighting="normalised")
+OFFICIAL = Sampler(is_term, weighting="normalised", sampling="official")
 
 
-def test_official_draws_are_with_replacement():
-    sampler, rng = Sampler(is_term, weighting="normalised", sampling="official"), generator("replacement")
-    text = Weighted([(1,), (2,), (3,)], np.array([0.5, 0.3, 0.2]))
-    p = {(1,): 0.625, (2,): 0.375}
-    drawn = Counter(tuple(sampler.sample(rng, text, {(3,)}, 2, "text")) for _ in range(8_000))
-    assert_drawn(drawn, {(a, b): p[a] * p[b] for a in p for b in p})
-    with pytest.raises(NoPair):
-        sampler.sample(rng, text, set(text.words), 1, "text")
-
-
-@pytest.mark.parametrize("weighting", ["softmax", "normalised"])
-def test_first_sampled_term_follows_eq_3(weighting):
-    sampler = Sampler(is_term, weighting=weighting)
-    rng = generator("first", weighting)
-    first = Counter(sampler.sample(rng, Weighted(WORDS, WEIGHTS), {(3,)}, 2, "text")[0] for _ in range(10_000))
-    assert_drawn(first, slow_distribution({(3,)}, None if weighting == "softmax" else 1.0))
-
-
-def test_first_words_of_a_ranking_within_a_set_are_a_sample_from_the_set():
-    sampler, rng = Sampler(is_term, weighting="normalised"), generator("ranking")
-    inside = {(1,), (4, 9), (6,)}
-    rankings = (sampler.ranking(rng, Weighted(WORDS, WEIGHTS), set()) for _ in range(10_000))
-    first = Counter(next(word for word in ranking if word in inside) for ranking in rankings)
-    assert_drawn(first, slow_distribution(set(WORDS) - inside, 1.0))
+@pytest.mark.parametrize(
+    ("draw", "p"),
+    [
+        (lambda rng: tuple(without_replacement(rng, P, 2)),
+         {(i, j): P[i] * P[j] / (1 - P[i]) for i in range(4) for j in range(4) if i != j}),
+        (lambda rng: tuple(OFFICIAL.sample(rng, Weighted([(1,), (2,), (3,)], P[:3]), {(3,)}, 2, "text")),
+         {(a, b): LEFT[a] * LEFT[b] for a in LEFT for b in LEFT}),
+        # Eq. 3: the first of two sampled terms
+        (lambda rng: Sampler(is_term).sample(rng, TEXT, {(3,)}, 2, "text")[0], slow_distribution({(3,)})),
+        (lambda rng: SHARES.sample(rng, TEXT, {(3,)}, 2, "text")[0], slow_distribution({(3,)}, 1.0)),
+        # the first word of a ranking that is in a set: a sample from the set
+        (lambda rng: next(word for word in SHARES.ranking(rng, TEXT, set()) if word in INSIDE),
+         slow_distribution(set(WORDS) - INSIDE, 1.0)),
+        (lambda rng: tuple(shuffled(rng, [1, 2, 3])), dict.fromkeys(itertools.permutations([1, 2, 3]), 1 / 6)),
+    ],
+    ids=["without replacement", "official: with replacement", "softmax", "normalised", "ranking", "order"],
+)  # fmt: skip
+def test_draws_follow_their_distribution(draw, p):
+    rng = generator("draws")
+    assert_drawn(Counter(draw(rng) for _ in range(20_000)), p)
 
 
 def test_sampled_words_are_distinct_and_a_short_pool_is_a_loss():
-    sampler = Sampler(is_term)
-    words = sampler.sample(generator("all"), Weighted(WORDS, WEIGHTS), {(3,)}, 4, "page")
-    assert sorted(words) == [(1,), (2,), (4, 9), (6,)]
-    for pool, count in ((Weighted(WORDS, WEIGHTS), 5), (Weighted([], np.zeros(0)), 1)):
+    sampler, rng = Sampler(is_term), generator("all")
+    assert sorted(sampler.sample(rng, TEXT, {(3,)}, 4, "page")) == [(1,), (2,), (4, 9), (6,)]
+    empty, excluded = Weighted([], np.zeros(0)), Weighted([(3,)], np.ones(1))
+    for short, pool, count in ((sampler, TEXT, 5), (sampler, empty, 1), (OFFICIAL, excluded, 1)):
         with pytest.raises(NoPair, match="page-has-too-few-terms"):
-            sampler.sample(generator("all"), pool, {(3,)}, count, "page")
+            short.sample(rng, pool, {(3,)}, count, "page")
 
 
 def test_weights_of_zero_stay_possible_and_stable():
@@ -114,9 +113,3 @@ def test_weights_of_zero_stay_possible_and_stable():
     words, p = sampler.distribution(Weighted([(1,), (2,)], np.zeros(2)), set())
     assert words == [(1,), (2,)]
     np.testing.assert_allclose(p, [0.5, 0.5])
-
-
-def test_order_is_uniform():
-    rng = generator("order")
-    orders = Counter(tuple(shuffled(rng, [(1,), (2,), (3,)])) for _ in range(6_000))
-    assert len(orders) == 6 and stats.chisquare(list(orders.values())).pvalue > 0.01

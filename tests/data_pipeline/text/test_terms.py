@@ -1,4 +1,3 @@
-import numpy as np
 import pytest
 import tokenizers
 from tokenizers import decoders, models, pre_tokenizers
@@ -8,46 +7,30 @@ from harp_jax.base.errors import InputError
 from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer, load_tokenizer
 from tests.support.tokenizers import save_trained
 
-TOKENS = ("the", "river", "run", "##s", "##ning", "don", "t", "'", ".", ",", "-", "é", "c", "##a", "##fe", "12")
 
-
-@pytest.fixture
-def terms():
-    return Terms(Tokenizer.of_words((*SPECIAL_TOKENS, *TOKENS)), STOPWORDS)
-
-
-def test_words_are_units_between_spaces_and_punctuation(terms):
+def test_words_are_units_between_spaces_and_punctuation():
+    tokens = ("the", "river", "run", "##s", "##ning", "don", "t", "'", ".", ",", "-", "é", "c", "##a", "##fe", "12")
+    terms = Terms(Tokenizer.of_words((*SPECIAL_TOKENS, *tokens)), STOPWORDS)
     text = "The café-river runs,  running. Xyzzy 12"
-    ((span, starts, ends),) = terms.split([text], 510)
-    assert span.words == ["the", "cafe", "-", "river", "runs", ",", "running", ".", "xyzzy", "12"]
+    (span, starts, ends), (empty, _, _) = terms.split([text, "  "], 510)
+    assert span.words == ["the", "cafe", "-", "river", "runs", ",", "running", ".", "xyzzy", "12"] and not empty.words
     assert [text[s:e].lower().replace("é", "e") for s, e in zip(starts, ends)] == span.words
-    assert terms.ids(span.words) == span.tokens.tolist()
-
-
-def test_terms_are_neither_stopwords_nor_punctuation_nor_unknown(terms):
+    ((pieces, starts, ends),) = Terms(terms.tokenizer, STOPWORDS, "tokens").split([text], 510)
+    assert pieces.tokens.tolist() == span.tokens.tolist() == terms.ids(span.words) and set(pieces.lengths) == {1}
+    assert [text[s:e] for s, e in zip(starts, ends)][6:8] == ["run", "s"]
+    # Terms are neither stopwords nor punctuation nor unknown.
     ((span, _, _),) = terms.split(["the river don't xyzzy running , 12 - ."], 510)
     assert [word for word in span.words if terms.is_term(word)] == ["river", "running", "12"]
     assert [word for word in span.words if not terms.has_content(word)] == ["'", ",", "-", "."]
 
 
-def test_only_whole_words_fit_the_window(terms):
-    (span, starts, ends), (empty, _, _) = terms.split(["river runs running", "  "], 4)
-    assert (span.words, empty.words) == (["river", "runs"], [])
-    assert len(starts) == len(ends) == len(span.lengths) == 2 and span.tokens.dtype == np.int32
-
-
-def test_anchor_texts_are_one_when_they_read_the_same():
-    assert normalise_anchor("  The\u00a0 ＲＩＶＥＲ  Straße ") == "the river straße"
-
-
-def test_stopword_lists(tmp_path, terms):
+def test_stopword_lists_and_anchor_texts(tmp_path):
     (tmp_path / "list").write_text("River\n\n12\n")
     assert read_stopwords(str(tmp_path / "list")) == {"river", "12"}
     assert {"und", "für"} < read_stopwords("", "de-AT") and read_stopwords("", "en") == STOPWORDS
     with pytest.raises(InputError, match="absent"):
         load_terms(str(tmp_path / "absent"), "")
-    other = Terms(terms.tokenizer, frozenset({"river"}))
-    assert [other.is_term(word) for word in ("the", "river")] == [True, False]
+    assert normalise_anchor("  The\u00a0 ＲＩＶＥＲ  Straße ") == "the river straße"
 
 
 @pytest.mark.parametrize(
@@ -108,4 +91,4 @@ def test_words_are_those_of_the_text_whatever_the_tokenizer(kind, tmp_path):
     assert sum(span.lengths) == len(span.tokens) == len(made.encode(text))
     assert terms.is_term("river") and terms.ids(["river", "cat"]) == made.encode("river cat")
     ((first, _, _),) = terms.split([text], int(sum(span.lengths[:3])))
-    assert first.words == words[:3]
+    assert first.words == words[:3]  # only whole words fit the window

@@ -27,15 +27,13 @@ from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer, load_tokenizer
 from tests.support import corpus
 from tests.support.generation_job import hashes, table
 
-SHAPE = dict(layers=2, hidden=32, heads=4, intermediate=64)
-
 
 @pytest.fixture(scope="module")
 def encoder_dir(tmp_path_factory):
     """A tiny BERT with uneven attention and the corpus's vocabulary, in a Hugging Face directory."""
     folder = corpus.write(tmp_path_factory.mktemp("encoder"))
     tokenizer = load_tokenizer(str(folder / "vocab.txt"))
-    config = BertShape(vocab_size=tokenizer.size, **SHAPE)
+    config = BertShape(tokenizer.size, layers=2, hidden=32, heads=4, intermediate=64, max_positions=600)
     params = jax.jit(lambda key: jax.tree.map(lambda x: 4 * x, init_params(config, key)))(jax.random.key(0))
     save_hf(str(folder / "hf"), config, params, tokenizer, "test")
     return folder, config, params, tokenizer
@@ -83,13 +81,10 @@ def test_rows_of_cls_and_anchors(encoder_dir):
             np.testing.assert_allclose(column, slow[1 + start : 1 + end, 0].mean(), atol=1e-5)
 
 
-def test_a_text_as_long_as_the_encoder_reads_is_weighed_whole(tmp_path):
-    tokenizer = Tokenizer.of_words([*SPECIAL_TOKENS, *"abcdef"])
-    config = BertShape(vocab_size=tokenizer.size, layers=1, hidden=16, heads=2, intermediate=16, max_positions=600)
-    params = jax.jit(lambda key: init_params(config, key))(jax.random.key(0))
-    save_hf(str(tmp_path / "hf"), config, params, tokenizer, "test")
+def test_a_text_as_long_as_the_encoder_reads_is_weighed_whole(encoder_dir):
+    folder, config, params, tokenizer = encoder_dir
     tokens = np.random.default_rng(0).integers(5, tokenizer.size, 598).astype(np.int32)
-    rows, _ = weigh(tmp_path / "hf", tokenizer, [Sequence(tokens, [(590, 598)])], devices=1)[0]
+    rows, _ = weigh(folder / "hf", tokenizer, [Sequence(tokens, [(590, 598)])], devices=1)[0]
     slow = slow_attention(config, params, tokenizer, tokens)
     np.testing.assert_allclose(rows, [slow[0, 1:-1], slow[591:599, 1:-1].mean(axis=0)], atol=1e-6)
 
@@ -157,8 +152,7 @@ def test_idf_of_hashed_words(tmp_path):
 
 def altered(source, target, changes, **config):
     """A copy of a Hugging Face directory with some tensors and some fields of config.json changed."""
-    shutil.copytree(source, target)
-    (target / "SHA256SUMS").unlink()
+    shutil.copytree(source, target, ignore=shutil.ignore_patterns("SHA256SUMS"))
     state = load_file(str(target / "model.safetensors"))
     state |= {name: np.ascontiguousarray(change(state[name])) for name, change in changes.items()}
     save_file(state, str(target / "model.safetensors"))

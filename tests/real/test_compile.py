@@ -1,0 +1,128 @@
+"""The real steps, compiled for TPUs and GPUs that are not attached: they fit, use 16 bits, and send only gradients and scalars."""
+
+import functools
+import os
+import re
+
+import pytest
+
+from tests.support.commands import python
+
+pytestmark = pytest.mark.real
+
+V3_CORE = 16 * 1024  # MiB
+SPLASH, CUDNN, XLA = r"(?m)^attention +splash$", r"(?m)^attention +cudnn$", r"(?m)^attention +xla$"
+TWO_LAYERS = "--config.model.layers=2"  # the last layer does not use the kernel, and all others are the same
+
+
+@functools.cache
+def dry_run(config: str, topology: str, *changes: str) -> str:
+    """The report of `harp train --dry_run`; skips the test without JAX's packages for the platform."""
+    package = "HARP_CUDA" if topology.startswith("h100") else "HARP_LIBTPU"
+    if not os.path.isdir(os.environ.get(package, "")):
+        pytest.skip(f"{package} names no directory with JAX's packages for it; run make real")
+    flags = ("--dry_run", f"--topology={topology}", *changes)
+    report = python("-m", "harp_jax.main", f"--config=configs/{config}.py", *flags).stdout
+    print(report)
+    return report
+
+
+def mib(report: str, name: str) -> float:
+    return float(re.search(rf"^{name} +([\d,.]+) MiB", report, re.M).group(1).replace(",", ""))
+
+
+def kinds(report: str) -> list[str]:
+    """Kinds of collectives in a report."""
+    return re.findall(r"^  ([a-z-]+) +\d+ ×", report, re.M)
+
+
+def modernbert(layers: int, pairs: int) -> list[str]:
+    """Changes to ModernBERT-base with rows of 8,192 tokens."""
+    shape = ("model.model_type=modernbert", f"model.layers={layers}", "model.max_positions=8192")
+    return [f"--config.{field}" for field in (*shape, "row_length=8192", f"batch_pairs={pairs}")]
+
+
+# Four layers of ModernBERT: one full, two local and the last; local layers have two backward kernels here.
+LONG_ROWS = [*modernbert(4, 8), "--config.mesh.data=-1", "--config.tokenizer="]
+
+
+@pytest.mark.parametrize(
+    "topology, changes, said",
+    [
+        ("v3:2x2", [], ["8 × TPU v3", "12 × 768"]),  # the paper's batch
+        ("v3:2x2", ["--config.batch_pairs=2048", "--config.accumulate=8"], ["in 8 microbatches"]),
+        *((generation, [TWO_LAYERS, "--config.mesh.data=-1"], [SPLASH]) for generation in ("v3:2x2", "v4:2x2x1", "v5e:2x4")),
+        ("v3:2x2", LONG_ROWS, [SPLASH, "× 8192 tokens"]),
+        ("v5e:2x4", LONG_ROWS, [SPLASH, "× 8192 tokens"]),
+    ],
+)  # fmt: skip
+def test_the_step_fits_a_tpu_core_and_only_all_reduces(topology, changes, said):
+    report = dry_run("tpu_v3", topology, *changes)
+    assert all(re.search(each, report) for each in said)
+    assert mib(report, "total") < V3_CORE
+    assert kinds(report) == ["all-reduce"]
+    if not changes:
+        # 110 M gradients, each sent once: word embeddings in float32, all others in bfloat16.
+        assert float(re.search(r"all-reduce +\d+ ×, ([\d.]+) MiB in total", report).group(1)) < 260
+
+
+def test_the_kernel_runs_where_heads_are_cut_and_keeps_less_than_the_products():
+    cut = dry_run("tpu_v3", "v3:2x2", TWO_LAYERS, "--config.mesh.data=4", "--config.mesh.model=2")
+    assert re.search(SPLASH, cut)
+    products = dry_run("tpu_v3", "v3:2x2", "--config.model.attention=xla")
+    assert re.search(XLA, products)
+    assert mib(dry_run("tpu_v3", "v3:2x2"), "temporaries") < mib(products, "temporaries")
+
+
+@pytest.mark.parametrize(
+    "config, topology, changes, message",
+    [
+        ("tpu_v3", "v3:2x2", ["--config.model.layers=1", "--config.batch_pairs=100000"],
+         "error: the step does not fit in the memory of 8 × TPU v3"),
+        ("tpu_v3", "v9:1x1", [], "no such topology"),
+        ("gpu", "h100:9", [], "not a number of GPUs"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_compiled_is_one_line(config, topology, changes, message):
+    with pytest.raises(AssertionError, match=message):
+        dry_run(config, topology, *changes)
+
+
+# `most`: ratio of compiled to analytic FLOPs. cuDNN's backward pass recomputes the scores: a hundredth of all products in rows of
+# 512 tokens, a fifteenth in rows of 8,192. Blocks of local attention read 192 keys, but a token needs 129.
+@pytest.mark.parametrize("topology", ["h100", "h100:8"])
+@pytest.mark.parametrize(
+    "config, changes, layers, most",
+    [
+        ("gpu", [], 12, 1.05),
+        ("finetune_msmarco_doc", [], 12, 1.05),
+        ("finetune_msmarco_doc", modernbert(22, 32), 22, 1.1),
+    ],
+    ids=["gpu", "finetune_msmarco_doc", "long"],
+)
+def test_the_step_for_one_and_eight_gpus(config, changes, layers, most, topology):
+    report = dry_run(config, topology, *changes)
+    gpus = int(topology.partition(":")[2] or 1)
+    assert f"{gpus} × NVIDIA H100" in report and f"{layers} × 768" in report
+    assert re.search(CUDNN, report)
+    assert kinds(report) == (["all-reduce"] if gpus > 1 else [])
+    products = r"^products +([\d.e+]+) FLOPs per device, ([\d.]+)% with 16-bit factors"
+    flops, share = map(float, re.search(products, report, re.M).groups())
+    analytic = float(re.search(r"([\d.e+]+) per device\)", report)[1])
+    assert share > 98 and 0.97 < flops / analytic < most
+    # cuBLASLt also adds the bias. Triton's products need a minute of tuning, and make a step of BERT-base 1.05 times slower.
+    assert "Triton" not in re.search(r"^ +computed by .*$", report, re.M)[0]
+    calls = layers - 1  # the last layer has few queries
+    assert re.search(rf"^cuDNN attention +{calls} calls forward, {calls} backward$", report, re.M)
+    assert mib(report, "total") < 0.75 * 79 * 1024
+
+
+@pytest.mark.skipif(not os.environ.get("HARP_LARGEST"), reason="several compilations, 16 minutes; set HARP_LARGEST=1")
+@pytest.mark.parametrize("config, topology, least", [("tpu_v3", "v3:2x2", 512), ("gpu", "h100", 256)])
+def test_the_largest_batch_is_found(config, topology, least):
+    said = dry_run(config, topology, "--largest")
+    rows, used, failed = re.search(r"largest batch +(\d+) rows.*: ([\d,.]+) MiB of .*; (\d+) do not", said).groups()
+    assert least < int(rows) < int(failed) <= 1.1 * int(rows)
+    if topology == "v3:2x2":
+        assert "MiB of 16,384.0 MiB each" in said
+        assert 12 * 1024 < float(used.replace(",", "")) <= V3_CORE
