@@ -113,6 +113,7 @@ def ours(model: str, pairs: Pairs, sizes: list[int], clock: Callable[[], float],
 
         def run(size: int, every: int, rankers=rankers, load=load, parts=parts) -> tuple[float, np.ndarray]:
             if size not in rankers:
+                rankers.clear()  # with 4,096 tokens each runtime keeps a GB or more
                 rankers[size] = load(batch_tokens=size)
             start = clock()
             scores = rankers[size].predict(pairs[::every], parts)
