@@ -96,6 +96,7 @@ def _target(gpu: Gpu) -> str:
 
 def _tpus(topology: str) -> list[jax.Device]:
     os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")  # otherwise libtpu queries a metadata server that does not exist
+    os.environ.setdefault("ALLOW_MULTIPLE_LIBTPU_LOAD", "1")  # otherwise a second dry run on this machine is refused
     found = _described("HARP_LIBTPU", "tpu", lambda get: get(topology, platform="tpu"))
     if found[0].device_kind.startswith(("TPU v2", "TPU v3")):
         return found

@@ -66,6 +66,16 @@ def test_the_step_fits_a_tpu_core_and_only_all_reduces(topology, changes, said):
         assert float(re.search(r"all-reduce +\d+ ×, ([\d.]+) MiB in total", report).group(1)) < 260
 
 
+def test_two_dry_runs_on_one_machine_do_not_exclude_each_other():
+    """libtpu's lock refused the second one, as if its topology did not exist."""
+    if not os.path.isdir(package := os.environ.get("HARP_LIBTPU", "")):
+        pytest.skip("HARP_LIBTPU names no directory with JAX's packages for TPUs; run make real")
+    count = "from harp_jax.training.topologies import topology_devices as found; print(len(found('v3:2x2')))"
+    inner = f"import sys; sys.path.append({package!r}); {count}"
+    outer = f"{inner}; import subprocess; subprocess.run([sys.executable, '-c', {inner!r}], check=True)"
+    assert sorted(python("-c", outer).stdout.split()) == ["8", "8"]
+
+
 def test_the_kernel_runs_where_heads_are_cut_and_keeps_less_than_the_products():
     cut = dry_run("tpu_v3", "v3:2x2", TWO_LAYERS, "--config.mesh.data=4", "--config.mesh.model=2")
     assert re.search(SPLASH, cut)
