@@ -7,7 +7,7 @@ Files:
   sampling     words drawn by their weights (HARP Eq. 2 to 5)
   task         the record `Task`, and the data that tasks exchange: anchors, sentences, requests, passages, sides
   hard_negatives   pages that BM25 returns for the words of a request
-  table        the tasks by name, one file each: what each is
+  table        the tasks by name; it describes their files
   maps         sentences and links to requests; requests with their passages, and pages, to records with statistics
   diagnostics  trivial predictors on held-out pairs; how far word sampling is from uniform
 """
