@@ -2,10 +2,10 @@
 
 python benchmarks/device.py [--small] [--only=step,torch]
 
-1. the pre-training step (BERT-base, 128 pairs in rows of 512) through `train`, from TFRecords if TensorFlow is installed, and
-the same step in PyTorch; 2. losses and gradients of every attention implementation against "xla" in float32; 3. scores in float32
-against those of the CPU; 4. re-ranking, and sentence-transformers' CrossEncoder; 5. a training run killed and resumed; 6. on a
-GPU, PyTorch's step again, compiled, which takes minutes.
+1. the pre-training step (BERT-base, 128 pairs in rows of 512) through `train`, from TFRecords if what reads them is installed,
+and the same step in PyTorch; 2. losses and gradients of every attention implementation against "xla" in float32, for BERT and for
+ModernBERT with its local layers in rows of 4,096; 3. scores in float32 against those of the CPU; 4. re-ranking, and
+sentence-transformers' CrossEncoder; 5. a training run killed and resumed; 6. PyTorch's step again, compiled, which takes minutes.
 Documents are random with the lengths of Wikipedia's passages; parameters are random. Each part is a separate process, because
 only one can hold the device. `--small`: a few seconds per part on a CPU, as in the test. Rows name packages that are not
 installed. `--only`: some of the parts, if a command may not take ten minutes.
@@ -73,6 +73,16 @@ def stage_of(c: Any, small: bool, data: str = "") -> Any:
 
 def attention(small: bool, folder: str) -> None:
     """Rows "implementation, dtype": how far loss and gradient are from those of xla in float32."""
+    c = settings(small, f"{folder}/tokenizer")
+    c.model.layers, c.model.dropout, c.batch_pairs = 2, 0.0, c.batch_pairs // 4
+    implementations(c, small, "")
+    c.model.model_type, c.lanes = "modernbert", 1  # its first layer is full, its second one local
+    c.row_length = c.model.max_positions = 1024 if small else 4096
+    implementations(c, small, f", ModernBERT, rows of {c.row_length}")
+
+
+def implementations(c: Any, small: bool, what: str) -> None:
+    """One row per implementation and dtype that this device has."""
     from dataclasses import replace
 
     import jax
@@ -82,8 +92,6 @@ def attention(small: bool, folder: str) -> None:
     from harp_jax.model.attention import choose
     from harp_jax.training.step import gradients
 
-    c = settings(small, f"{folder}/tokenizer")
-    c.model.layers, c.model.dropout, c.batch_pairs = 2, 0.0, c.batch_pairs // 4
     stage = stage_of(c, small)
     batch = Batches(stage.reader, stage.layout, range(c.lanes), stage.shares, c.window, 0).make()[0]
     params, expected = stage.start(stage.shape, jax.random.key(0)), None
@@ -103,7 +111,7 @@ def attention(small: bool, folder: str) -> None:
             expected = expected or (float(metrics["loss"]), flat)
             loss, apart = float(metrics["loss"]), np.linalg.norm(flat - expected[1]) / np.linalg.norm(expected[1])
             row(
-                f"attention {name}, {dtype}",
+                f"attention {name}, {dtype}{what}",
                 f"loss {loss:.5f}, {loss - expected[0]:+.1e}; gradient apart by {apart:.1e}",
             )
 
@@ -115,7 +123,7 @@ def step(small: bool, folder: str) -> None:
     from harp_jax.training.train import train
 
     c = settings(small, f"{folder}/tokenizer")
-    records = importlib.util.find_spec("tensorflow") is not None
+    records = all(map(importlib.util.find_spec, ("tensorflow", "tensorflow_datasets", "pyarrow")))
     os.makedirs(f"{folder}/data")
     stage = stage_of(c, small, f"{folder}/data" if records else "")
     train(c, f"{folder}/step", stage)
@@ -146,8 +154,8 @@ def scores(small: bool, folder: str) -> None:
     """Scores of a random ranker in float32, to be compared with the CPU's."""
     from harp_jax.api import Reranker
 
-    np.save(f"{folder}/scores-{os.environ.get('JAX_PLATFORMS') or 'device'}.npy", Reranker.from_pretrained(
-        f"{folder}/model", "float32").predict(pairs_of(folder)[:64]))  # fmt: skip
+    ranker = Reranker.from_pretrained(f"{folder}/model", "float32")
+    np.save(f"{folder}/{os.environ['SCORES']}.npy", ranker.predict(pairs_of(folder)[:64]))
 
 
 def prepare(small: bool, folder: str) -> None:
@@ -229,7 +237,7 @@ def torch_step(args: argparse.Namespace, folder: str, compiled: bool = False) ->
     layers, hidden, heads, _, pairs, steps, _ = SIZES[args.small]
     given = {"layers": layers, "hidden": hidden, "heads": heads, "pairs": pairs, "steps": steps, "mode": "tuned"}
     given |= {"dtype": "float32" if args.small else "bfloat16", "tokenizer": f"{folder}/tokenizer"}
-    done = program("step_torch.py", *(() if compiled else ("--eager",)), **given)
+    done = program("step_torch.py", *(("--compile",) if compiled else ()), **given)
     found = re.search(r"(\d+) real tokens/s", done.stdout)
     if found is None:
         row(what, failure(done))
@@ -255,20 +263,18 @@ def rerank(args: argparse.Namespace, folder: str) -> None:
 
 def compare_scores(args: argparse.Namespace, folder: str) -> None:
     """Scores in float32 compared with those of the CPU."""
-    for environment in ({}, CPU):
+    for environment in ({"SCORES": "device"}, {"SCORES": "cpu", **CPU}):
         found = run("scores", args, folder, **environment)
         if found.returncode:
             row("scores in float32", failure(found))
             return
-    files = sorted(name for name in os.listdir(folder) if name.startswith("scores-"))
-    there, here = (np.load(f"{folder}/{name}") for name in (files[-1], "scores-cpu.npy"))
+    there, here = (np.load(f"{folder}/{name}.npy") for name in ("device", "cpu"))
     row("scores in float32", f"differ from the CPU's by {np.abs(there - here).max() / np.abs(here).max():.1e}")
 
 
 def compiled_torch_step(args: argparse.Namespace, folder: str) -> None:
-    """PyTorch's step, compiled; only on a GPU."""
-    if not args.small:
-        torch_step(args, folder, compiled=True)
+    """PyTorch's step, compiled."""
+    torch_step(args, folder, compiled=True)
 
 
 def program(name: str, *flags: str, **given: object) -> subprocess.CompletedProcess:

@@ -227,9 +227,9 @@ def report(sides: list[Side], theirs: int, pairs: int) -> None:
     for side, rate in zip(sides, rates):
         apart = float(np.abs(side.scores - reference).max() / np.abs(reference).max())
         moved = float(np.sqrt(np.mean((side.scores - reference) ** 2)) / reference.std())
-        spread = ", ".join(f"{pairs / seconds:.1f}" for seconds in sorted(side.times))
+        spread = ", ".join(f"{pairs / seconds:.2f}" for seconds in sorted(side.times))
         print(
-            f"{side.name:<28} {rate:7.1f} pairs/s  (batch {side.size}; rounds {spread})  "
+            f"{side.name:<28} {rate:7.2f} pairs/s  (batch {side.size}; rounds {spread})  "
             f"scores apart by {apart:.1e} at most, {moved:.1e} of their deviation"
         )
         if side.name.endswith("float32") and apart > 1e-4:

@@ -26,7 +26,7 @@ from harp_jax.model.products import fastest_dtype
 from harp_jax.training.machine import batch_flops, data_sheet, gib, peak_flops, size_of, tightest, usable_memory
 from harp_jax.training.program import Contents, collectives, contents
 from harp_jax.training.step import State
-from harp_jax.training.topologies import compiler_options, topology_devices
+from harp_jax.training.topologies import HOST, compiler_options, topology_devices
 from harp_jax.training.train import STAGES, abstract_state, jit_step, make_optimizer, padded, train
 
 log = logging.getLogger(__name__)
@@ -229,7 +229,8 @@ def time_report(
         parts = {"computing": flops / n / peak.flops, "memory": moved / peak.memory, "links": sent / peak.links}
         assumed = (
             f"{peak.flops / 1e12:.1f} TFLOP/s, {peak.memory / 1e9:.0f} GB/s of memory, {peak.links / 1e9:.0f} GB/s of links "
-            "per device (data sheet); memory traffic is the compiled program's upper bound"
+            f"per device (data sheet{'; between machines they are slower' if inside and n > HOST else ''}); "
+            "memory traffic is the compiled program's upper bound"
         )
     floor = max(parts["computing"], parts.get("memory", 0.0)) + parts.get("links", 0.0)
     best = parts["computing"] + parts.get("links", 0.0)
