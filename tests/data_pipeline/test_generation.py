@@ -73,12 +73,14 @@ def test_finished_job_is_left_alone_and_another_config_is_refused(made, capfd, t
         generate(corpus.config(folder, encoder="idf", seed=5, query_length=4.0), str(output))
 
 
-def test_a_bad_record_ends_the_job_and_is_named(tmp_path):
+def test_a_bad_record_ends_the_job_and_another_config_cannot_resume_it(tmp_path):
     folder = corpus.write(tmp_path / "corpus")
     (folder / "pages-1.jsonl").write_text('{"id": 3}\n')
     with pytest.raises(InputError, match=r"pages-1.jsonl line 1"):
         generate(corpus.config(folder), str(tmp_path / "out"))
     assert not (tmp_path / "out" / "manifest.json").exists()
+    with pytest.raises(InputError, match="differing keys: seed"):
+        generate(corpus.config(folder, seed=5), str(tmp_path / "out"))
 
 
 def test_an_unfinished_job_resumes_after_its_inputs_were_moved(tmp_path, capfd, monkeypatch):
