@@ -67,34 +67,34 @@ FILES = {
 }  # fmt: skip
 
 
-def test_the_format_is_told_by_content(tmp_path):
+@pytest.mark.parametrize("name", FILES)
+def test_the_format_of_a_file_is_told_by_its_content(name, tmp_path):
+    (kind, content), path, output = FILES[name], tmp_path / name, tmp_path / "docs.jsonl"
+    path.write_bytes(content)
+    assert format_of_content(str(path)) == kind
+    assert are_pages(str(path)) == (kind in ("warc", "mediawiki", "html"))
+    if are_pages(str(path)):
+        assert write_documents(str(path), str(output)).format == kind and "gate" in rows(output)[0][2]
+
+
+def test_a_folder_of_pages_is_found_among_other_files(tmp_path):
     folder = site(tmp_path / "site")
-    assert format_of_content(folder) == "html" and are_pages(folder)
     (sources := tmp_path / "site" / "_sources").mkdir()  # Sphinx's; CMake's has 1,934 files before the first page
     for number in range(1001):
         (sources / f"{number}.txt").write_text("A gate.\n")
-    assert format_of_content(folder) == "html" and are_pages(folder)
-    for name, (kind, content) in FILES.items():
-        path, output = tmp_path / name, tmp_path / "docs.jsonl"
-        path.write_bytes(content)
-        assert format_of_content(str(path)) == kind
-        assert are_pages(str(path)) == (kind in ("warc", "mediawiki", "html"))
-        if name in ("crawl.warc.gz", "dump.xml"):
-            assert write_documents(str(path), str(output)).format == kind and "gate" in rows(output)[0][2]
-    (tmp_path / "x.bin").write_bytes(b"\x00\x01")
-    (tmp_path / "draft").write_text("<!-- a note -->\n<p>A gate.")  # in a folder, it would not be read
+    (tmp_path / "site" / "manifest.json").write_text('{"name": "a web app"}')
+    assert format_of_content(folder) == "html" and document_files(folder) == [documents_of_pages(folder)]
     (tmp_path / "part.htm").write_text("<p>A gate.")
     assert format_of_content(str(tmp_path / "part.htm")) == "html"
-    assert not are_pages(str(tmp_path / "absent"))
+    (sources / "draft").write_text("<!-- a note -->\n<p>A gate.")  # in a folder, it would not be read
+    (sources / "x.bin").write_bytes(b"\x00\x01")
     (tmp_path / "crawls").mkdir()
-    shutil.copy(tmp_path / "crawl.warc.gz", tmp_path / "crawls")
+    (tmp_path / "crawls" / "a.warc").write_bytes(record("https://x.org/lock", PAGES["lock.html"]))
     with pytest.raises(InputError, match="crawls is a folder of warc files; name the files"):
         format_of_content(str(tmp_path / "crawls"))
-    (tmp_path / "site" / "manifest.json").write_text('{"name": "a web app"}')
-    assert document_files(folder) == [documents_of_pages(folder)]
-    for path, error in (("x.bin", InputError), ("draft", InputError), ("absent", FileNotFoundError)):
-        with pytest.raises(error):
-            format_of_content(str(tmp_path / path))
+    for name in ("draft", "x.bin"):
+        with pytest.raises(InputError):
+            format_of_content(str(sources / name))
 
 
 def test_pages_stand_for_their_documents_wherever_a_collection_is_named(tmp_path, monkeypatch, capsys):
@@ -141,4 +141,3 @@ def test_an_output_among_the_pages_or_over_other_files_is_refused(tmp_path):
     with locked(str(work / "lock"), ""), pytest.raises(InputError, match="another process is writing"):
         write_documents(folder, output)
     assert write_documents(folder, output).documents == 4
-    assert sorted(os.listdir(tmp_path)) == ["docs.jsonl", "site"]

@@ -1,21 +1,14 @@
 """Tables of an unfinished job are checked when it resumes; both engines compute the same from SQL."""
 
 import importlib.util
-import re
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
-from data_pipeline import pipeline
 from data_pipeline.engine import store
-from data_pipeline.engine.local import SerialEngine, mebibytes
-from data_pipeline.engine.spark import sql_type
-from data_pipeline.engine.stage_tables import SCHEMAS, table
-from data_pipeline.links import link_graph, web_sites
-from data_pipeline.output import manifest
-from data_pipeline.tasks import acm, adp, prop, qdm, wlp
+from data_pipeline.engine.local import SerialEngine
+from data_pipeline.engine.stage_tables import table
 from harp_jax.base.errors import InputError
 from tests.support import corpus
 from tests.support.commands import python
@@ -77,14 +70,6 @@ def test_what_a_power_failure_emptied_is_made_again(tmp_path):
     assert all((work / name).read_text().endswith("done\n") for name in ("count.marks/0000001", "word_totals/files"))
 
 
-def test_a_part_that_runs_again_replaces_its_file(tmp_path):
-    job = engine(tmp_path).job
-    rows = count(job, 0, 3)["word_counts"]
-    for kept in (3, 2, 0):
-        store.write(job, "word_counts", 0, "count", 0, rows.slice(0, kept))
-        assert store.read(job, "word_counts").num_rows == kept
-
-
 @pytest.mark.parametrize("name", ["a[b]c", "wild*", "what?", "it's", "[", "ü é"])
 def test_directories_with_odd_names(tmp_path, name):
     (tmp_path / name).mkdir()
@@ -97,31 +82,6 @@ def test_an_interrupt_that_duckdb_reports_as_an_error_is_one(tmp_path):
         raise RuntimeError("Query interrupted")
     with pytest.raises(RuntimeError, match="another"), engine(tmp_path)._memory("join"):
         raise RuntimeError("another")
-
-
-FORBIDDEN = re.compile(
-    r"\b(hash|md5|lower|upper|initcap|list|array_agg|collect_list|string_agg|float|double|real|avg|random|rand|rank|first|"
-    r"last|any_value|arg_min|arg_max|strftime|date_trunc)\s*\(|/|\bLIMIT\b|\bILIKE\b|\bSIMILAR\b",
-    re.IGNORECASE,
-)
-
-
-def test_sql_keeps_to_what_both_engines_compute_alike():
-    found: list[str] = []
-    for module in (web_sites, link_graph, manifest, pipeline, prop, acm, adp, qdm, wlp):
-        for name, value in vars(module).items():
-            if name.endswith("_SQL"):
-                found += value.values() if isinstance(value, dict) else [value]
-    assert len(found) >= 12
-    for sql in found:
-        assert not FORBIDDEN.search(sql), sql
-        assert all("ORDER BY" in order for order in re.findall(r"row_number\(\) OVER \(([^)]*)\)", sql)), sql
-
-
-def test_types_and_sizes():
-    assert all(sql_type(field.type) for schema in SCHEMAS.values() for field in schema)
-    assert sql_type(pa.list_(pa.struct([("end", pa.int32())]))) == "ARRAY<STRUCT<`end`: INT>>"
-    assert (mebibytes("4GB"), mebibytes("2 GiB"), mebibytes("600mb")) == (3814, 2048, 572)
 
 
 SPARK = "Java 17" if importlib.util.find_spec("pyspark") else "pip install '.[spark]'"

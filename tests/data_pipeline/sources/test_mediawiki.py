@@ -62,9 +62,8 @@ def test_kinds_of_pages(tmp_path):
 @pytest.mark.parametrize(
     "title,text,flag",
     [
-        ("Mercury (Begriffsklärung)", "x", True), ("G (disambiguation)", "g", True), ("A", "{{Disambig|x}}", True),
-        ("A", "one{{Human name disambiguation}}", True), ("A", "x\n[[Category:All disambiguation pages]]", True),
-        ("A", "x\n[[Kategorie: Begriffsklärung]]", True), ("A", "x\n[[Catégorie:Homonymie]]", True),
+        ("Mercury (Begriffsklärung)", "x", True), ("A", "{{Disambig|x}}", True), ("A", "one{{Human name disambiguation}}", True),
+        ("A", "x\n[[Category:All disambiguation pages]]", True), ("A", "x\n[[Catégorie:Homonymie]]", True),
         ("A", "see [[:Category:Disambiguation pages]] and [[Word sense disambiguation]]", False),
         ("Disambiguation", "x {{disambiguation needed}}", False),
         # These take minutes if a pattern backtracks.

@@ -8,13 +8,13 @@ from scipy import stats
 from data_pipeline.config import plain
 from data_pipeline.engine.local import SerialEngine
 from data_pipeline.engine.stage_tables import unpack
-from data_pipeline.engine.store import buckets, read
+from data_pipeline.engine.store import read
 from data_pipeline.pipeline import generate
 from data_pipeline.tasks import hard_negatives
-from data_pipeline.tasks.hard_negatives import Slice, drawn, mine
+from data_pipeline.tasks.hard_negatives import Slice, drawn
 from data_pipeline.text.terms import load_terms
 from harp_jax.base.randomness import generator
-from harp_jax.input.records import parts, read_manifest
+from harp_jax.input.records import read_manifest
 from tests.support import corpus
 from tests.support.generation_job import table
 
@@ -67,32 +67,6 @@ def test_negatives_share_a_word_with_the_anchor_or_the_query_and_are_neither_the
     assert len(mined) > of_anchor > 0.5 * len(mined)
     manifest = read_manifest(str(made["output"]))
     assert manifest["tasks"]["adp"]["negatives_share_word"] == pytest.approx(of_anchor / len(mined), abs=1e-4)
-
-
-def test_more_negatives_are_passages_of_other_pages(made):
-    by_tokens = {row["tokens"]: row["doc"] for row in read(made, "passages").to_pylist()}
-    numbers = Counter()
-    for row in read(made, "mined").to_pylist():
-        more = [each.astype(np.int32).tobytes() for each in parts(unpack(row["more"]), unpack(row["more_lengths"]))]
-        numbers[len(more)] += 1
-        assert len({row["destination"], *(by_tokens[tokens] for tokens in more)}) == 1 + len(more)
-    assert numbers[2] > 100 and max(numbers) == 2
-
-
-def test_tokens_are_searched_where_no_page_has_the_anchor(made, tmp_path):
-    """The preset "official" counts tokens, so a word of several tokens is not in its vocabulary."""
-    folder = corpus.write(tmp_path)
-    config = corpus.config(folder, tasks=("adp",), workers=1, keep_work=True, unit="tokens")
-    generate(config, str(folder / "out"), SerialEngine)
-    assert len(table(folder / "out", "mined")) > 100
-
-
-def test_a_slice_has_the_passages_of_its_bucket_first(made):
-    assert len(buckets(made, "passages")) > 1
-    for number in buckets(made, "requests"):
-        others = {row["destination"] for row in mine(made, number, ("adp", True))["mined"].to_pylist()}
-        own = set(read(made, "passages", number).column("doc").to_pylist())
-        assert others & own and len(others) <= 20
 
 
 def test_pages_without_links_are_no_negatives_where_text_tasks_read_them(tmp_path):

@@ -9,7 +9,6 @@ from tests.support.steps import check_linear
 LABELLED = """
 The mill burned down in 1802.| It was rebuilt within a year.| Nobody was hurt.
 Dr. Orla Finch met Mrs. Pell at noon.| They spoke for an hour.
-J. R. Holm wrote it.| So did A. Brandt.| No one else tried.
 The river is 3.5 km long.| Its depth is 2.1 m.| The bed is clay.
 He lives in the U.S. Virgin Islands.| She moved to the U.S. in May.| They write.| It left the U.S.| The crew stayed.
 Many tools, e.g. Hammers and saws, were lost.| Others, i.e. Chisels, were not.
@@ -25,7 +24,6 @@ The treaty of St. Olm holds.| Mt. Barrow is high.| Ft. Kell fell.| On Jan. 5 it 
 Eek ! The Cat is a series .| It ran for years .| The end .
 He said " Go home . "| She went .| It was late ( very late . )| They slept .
 The bird ( b . 1900 ) died .| Its mate lived .| Yahoo! Mail is a service.| Stop there!| Then go.| Help me!| Quick!
-The price rose (see Fig. 3).| It fell again (Fig. 4 and Eq. 2).| It rose.
 Prices fell by 3.| Wages did not.| 12 men left.| 1990 was worse.
 Smith et al. Reported it in vol. 3, pp. 12–14.| Others et al. disagreed.
 It ended.[3]| The king died.[a]| His son ruled.| “Come in.”| ‘No.’| «Oui.»| She left.

@@ -1,6 +1,5 @@
 """Attention weights against those of single unpadded sequences, summed and averaged by hand."""
 
-import dataclasses
 import json
 import os
 import shutil
@@ -15,15 +14,14 @@ from data_pipeline.engine.local import SerialEngine
 from data_pipeline.engine.stage_tables import unpack
 from data_pipeline.pipeline import generate
 from data_pipeline.weights import attention_weights
-from data_pipeline.weights.artefact import DocumentFrequency, read_meta, save_frequency, verify
-from data_pipeline.weights.attention_weights import LENGTHS, Encoder, Sequence, batches, identify
+from data_pipeline.weights.artefact import read_meta
+from data_pipeline.weights.attention_weights import Encoder, Sequence, batches, identify
 from harp_jax.base.errors import InputError
-from harp_jax.checkpoints.checkpoint import Checkpoints
 from harp_jax.checkpoints.huggingface import save_hf
 from harp_jax.input.records import read_manifest
 from harp_jax.model.cross_encoder import Ranker, init_params
 from harp_jax.model.encoders.bert import BertShape
-from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer, load_tokenizer
+from harp_jax.text.tokenizer import load_tokenizer
 from tests.support import corpus
 from tests.support.generation_job import hashes, table
 
@@ -89,23 +87,10 @@ def test_a_text_as_long_as_the_encoder_reads_is_weighed_whole(encoder_dir):
     np.testing.assert_allclose(rows, [slow[0, 1:-1], slow[591:599, 1:-1].mean(axis=0)], atol=1e-6)
 
 
-def test_batches_hold_every_sequence_once_in_few_shapes():
-    tokenizer = Tokenizer.of_words(SPECIAL_TOKENS)
-    rng = np.random.default_rng(1)
-    sequences = [Sequence(np.full(n, 4, np.int32), [(0, 1)]) for n in rng.integers(1, 511, 300)]
-    made = list(batches(sequences, 4096, 4, tokenizer))
-    assert sorted(i for batch in made for i in batch.members) == list(range(300))
-    assert all(batch.tokens.size <= 4096 and batch.tokens.shape[0] % 4 == 0 for batch in made)
-    assert len({batch.tokens.shape for batch in made}) <= sum(length <= 512 for length in LENGTHS)
-    slots, tokens = sum(batch.tokens.size for batch in made), sum(int(batch.segment_ids.sum()) for batch in made)
-    assert tokens / slots > 0.8
-
-
 def test_word_sums_and_spans():
     lengths = np.array([1, 3, 2])
     rows = np.arange(12.0).reshape(2, 6)
     np.testing.assert_array_equal(attention_weights.word_sums(rows, lengths), [[0, 6, 9], [6, 24, 21]])
-    assert attention_weights.word_sums(rows, lengths[:0]).shape == (2, 0)
     anchors = [{"start": 1, "end": 3}, {"start": 0, "end": 1}]
     # The authors' code uses the anchor's first wordpiece, at its first place in the sentence.
     tokens = np.arange(int(lengths.sum()))
@@ -129,6 +114,8 @@ def test_a_job_takes_stored_weights_unless_damaged_or_of_another_tokenizer(encod
     given = job(folder, encoder="", term_weights=str(artefact))
     generate(given, str(tmp_path / "again"), SerialEngine)
     assert hashes(tmp_path / "again") == hashes(weighed) != {}
+    with pytest.raises(InputError, match="made for other input"):
+        generate(job(folder, encoder="", term_weights=str(artefact), document_title=True), str(tmp_path / "other"))
     half_done = shutil.copytree(weighed, tmp_path / "half done", ignore=lambda *_: ("manifest.json", "term_weights"))
     with pytest.raises(InputError, match=r"attention-\S+, which a finished stage wrote, is missing; remove \S+.* run"):
         generate(job(folder), str(half_done), SerialEngine)
@@ -139,15 +126,6 @@ def test_a_job_takes_stored_weights_unless_damaged_or_of_another_tokenizer(encod
     (tmp_path / "vocab.txt").write_text((folder / "vocab.txt").read_text() + "another\n")
     with pytest.raises(InputError, match="differs from that of config.tokenizer"):
         generate(job(folder, tokenizer=str(tmp_path / "vocab.txt")), str(tmp_path / "out"))
-
-
-def test_idf_of_hashed_words(tmp_path):
-    path = str(tmp_path / "frequency.npz")
-    save_frequency(path, {"word": np.array([5, -3, 9]), "n": np.array([2, 1, 4])}, 10)
-    found = DocumentFrequency(path).idf(np.array([9, 7, -3, 99]))
-    np.testing.assert_allclose(found, np.log([11 / 4.5, 11 / 0.5, 11 / 1.5, 11 / 0.5]))
-    save_frequency(path, {"word": np.zeros(0, np.int64), "n": np.zeros(0, np.int64)}, 10)
-    np.testing.assert_allclose(DocumentFrequency(path).idf(np.array([9])), np.log([22]))
 
 
 def altered(source, target, changes, **config):
@@ -186,37 +164,21 @@ def test_encoder_of_few_positions_reads_that_far(encoder_dir, tmp_path):
     assert read_meta(str(output / "term_weights"))["encoder"]["positions"] == 20
 
 
-def test_two_devices_and_bfloat16_give_nearly_the_same_weights(encoder_dir):
+def test_bfloat16_gives_nearly_the_same_weights(encoder_dir):
+    """The tolerance is large because this encoder's parameters are four times fresh ones, for uneven attention."""
     folder, _, _, tokenizer = encoder_dir
-    rng = np.random.default_rng(0)
-    lengths = rng.integers(3, 60, 40)
-    sequences = [Sequence(rng.integers(5, tokenizer.size, n).astype(np.int32), [(0, 2)]) for n in lengths]
-
-    def weights(devices, dtype):
-        found = weigh(folder / "hf", tokenizer, sequences, dtype, devices)
-        return np.concatenate([found[i][0].ravel() for i in range(len(sequences))])
-
-    one, two, rough = weights(1, "float32"), weights(2, "float32"), weights(2, "bfloat16")
-    np.testing.assert_allclose(one, two, rtol=1e-5, atol=1e-7)
-    # Files store float16: rounding mostly removes the differences in the last bits of float32.
-    assert np.mean(np.float16(one) != np.float16(two)) < 0.01
-    # The tolerance is large because this encoder's parameters are four times fresh ones, for uneven attention.
-    assert np.abs(one - rough).max() < 0.05 * one.max()
+    sequences = [Sequence(np.arange(5, 5 + n, dtype=np.int32), [(0, 2)]) for n in range(3, 60, 4)]
+    exact, rough = (weigh(folder / "hf", tokenizer, sequences, dtype) for dtype in ("float32", "bfloat16"))
+    for i, (rows, _) in exact.items():
+        assert np.abs(rows - rough[i][0]).max() < 0.05 * rows.max()
 
 
 def test_an_encoder_is_known_by_its_content(encoder_dir, weighed, tmp_path):
     """Term weights are reused if the same encoder has moved, but not with another encoder."""
-    folder, config, params, _ = encoder_dir
+    folder = encoder_dir[0]
     known = identify(str(folder / "hf"))
-    assert known["positions"] == config.max_positions
     moved = shutil.copytree(folder / "hf", tmp_path / "moved")
-    run = tmp_path / "run"
-    run.mkdir()
-    (run / "config.json").write_text(json.dumps({"encoder": dataclasses.asdict(config)}))
-    checkpoints = Checkpoints(str(run))
-    checkpoints.save(3, {"params": params}, {})
-    checkpoints.close()
-    assert identify(str(moved)) == identify(str(run)) == known
+    assert identify(str(moved)) == known
     other = altered(folder / "hf", tmp_path / "other", {WORDS: lambda x: 1.1 * x})
     heads = altered(folder / "hf", tmp_path / "heads", {}, num_attention_heads=2)
     assert known not in (identify(str(other)), identify(str(heads)))
@@ -224,9 +186,3 @@ def test_an_encoder_is_known_by_its_content(encoder_dir, weighed, tmp_path):
     with pytest.raises(InputError, match="differing keys: encoder"):
         generate(job(folder, encoder=str(other)), str(weighed))
     generate(job(folder, encoder=str(moved)), str(weighed))
-    # Without manifest and work directory, the term weights still identify their encoder.
-    artefact = str(weighed / "term_weights")
-    meta = read_meta(artefact)
-    assert verify(artefact, meta["belongs_to"], meta["encoder"]) == meta["sha256"]
-    with pytest.raises(InputError, match="made by another encoder"):
-        verify(artefact, meta["belongs_to"], meta["encoder"] | identify(str(other)))
