@@ -82,12 +82,6 @@ def linked_documents(path, *links):
     return str(path)
 
 
-def test_links_lead_to_the_first_of_documents_with_one_id(tmp_path):
-    linked = [("row", ["b"]), ("b", []), ("row", ["b"]), ("c", ["row"])]
-    graph = read_graph((linked_documents(tmp_path / "docs.jsonl", *linked),), (), "")
-    assert [graph.linked(d).tolist() for d in range(4)] == [[1, 3], [0, 2], [1], [0]]
-
-
 def test_sides_are_disjoint_and_no_link_crosses(graph):
     training, validation = split(graph, 0.5, 0)
     assert not set(training.documents) & set(validation.documents)
@@ -118,16 +112,6 @@ def test_negatives_follow_their_distribution(graph, source):
     found = np.array([chosen.count(n) for n in allowed], float)
     expected = weight / weight.sum() * found.sum()
     assert chisquare(found[expected > 0], expected[expected > 0]).pvalue > 1e-3 and found[expected == 0].sum() == 0
-
-
-def test_shards_of_one_glob_are_one_source(wiki, graph, tmp_path):
-    for name in ("pages", "leads"):
-        rows = (wiki / f"{name}.jsonl").read_text().splitlines(keepends=True)
-        for shard in range(4):
-            (tmp_path / f"{name}-{shard}.jsonl").write_text("".join(rows[30 * shard : 30 * shard + 30]))
-    many = read_graph((f"{tmp_path}/pages-*", f"{tmp_path}/leads-*"), (str(wiki / "redirects.tsv"),), "")
-    assert graph.docids == many.docids
-    np.testing.assert_array_equal(graph.source, many.source)
 
 
 def test_an_article_keeps_to_one_side_and_is_no_negative_of_itself(tmp_path):

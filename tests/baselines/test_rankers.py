@@ -37,10 +37,10 @@ def model(config):
     return params, WordTables(words.idf, graph_table(words, config.graphs))
 
 
-def pairs(count=12):
+def pairs():
     rng = generator("pairs")
     found = []
-    for number in range(count):
+    for number in range(12):
         query = rng.integers(1, 41, 1 + number % 6)
         document = rng.integers(1, 41, 1 + (5 * number) % 20)
         document[: len(query)] = query[: len(document)]

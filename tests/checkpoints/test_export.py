@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 
 import harp_jax.checkpoints.checkpoint
-from harp_jax.api import Reranker, evaluate
+from harp_jax.api import Reranker
 from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.checkpoint import load_params
 from harp_jax.checkpoints.export import export_model, write_first_layers
 from harp_jax.checkpoints.huggingface import load_hf, save_hf
-from harp_jax.checkpoints.model_card import model_card, read_figures
+from harp_jax.checkpoints.model_card import model_card
 from harp_jax.checkpoints.recorded import read_config
 from harp_jax.export import arguments_parser, main
 from harp_jax.model.encoders.bert import BertShape
@@ -43,7 +43,9 @@ def command(*words: object) -> None:
 
 def test_command_exports_the_newest_checkpoint_with_a_card(workdir, tmp_path):
     measures = ("nDCG@10", "RR@10")
-    values = "".join(f"ranker\t{measure}\tq{i}\t{(i % 5) / 4}\t{i}\n" for measure in measures for i in range(50))
+    values = "".join(
+        f"ranker\t{measure}\tq{i}\t{i // 2 % 5 / 4}\t{i // 2}\n" for measure in measures for i in range(100)
+    )
     values += "".join(f"BM25\tRR@10\tq{i}\t0.25\t{i}\n" for i in range(50))
     (tmp_path / "table.tsv").write_text("run\tmeasure\tqid\tvalue\tgroup\n" + values)
     output = tmp_path / "model"
@@ -64,11 +66,11 @@ def test_command_exports_the_newest_checkpoint_with_a_card(workdir, tmp_path):
     found = {result.metric_name: result for result in data.eval_results}
     assert set(found) == {"nDCG@10", "RR@10"}
     low, high = found["nDCG@10"].metric_args["interval_95"]
-    # The normal approximation of the mean's error: 1.96 · .354 / √50.
+    # The normal approximation of the mean's error over 50 groups of two equal queries: 1.96 · .354 / √50.
     assert found["nDCG@10"].metric_value == 0.5
     assert low == pytest.approx(0.5 - 0.098, abs=0.01) and high == pytest.approx(0.5 + 0.098, abs=0.01)
     for text in (
-        f"| nDCG@10 | 0.5000 | [{low:.4f}, {high:.4f}] | 50 |",
+        f"| nDCG@10 | 0.5000 | [{low:.4f}, {high:.4f}] | 100 |",
         "| BM25 | RR@10 | 0.2500 | [0.2500, 0.2500] | 50 |",
         "--results=table.tsv --system=ranker --baseline=BM25 '--evaluated_on=a test'\n",
         '"row_length": 128',
@@ -84,6 +86,7 @@ def test_command_exports_the_newest_checkpoint_with_a_card(workdir, tmp_path):
         (["--encoder=x", "--layers=2", "--format=onnx", "--license=mit"], "leave out --format, --license:"),
         (["--workdir=x", "--sha256=0"], "--sha256 is only for --encoder"),
         (["--workdir=x", "--system=ranker"], "--system, --baseline and --evaluated_on describe --results"),
+        (["--workdir=x", "--results=pairs.tsv"], "pairs.tsv, line 1: not 'run"),
         (["--workdir=x", "--int8"], "--int8 belongs to --format"),
         (["--workdir=x", "--format=openvino", "--int8"], "add --calibration=FILE"),
         (["--workdir=x", "--calibration=pairs.tsv"], "pairs.tsv, line 2: not query<TAB>document"),
@@ -208,32 +211,6 @@ def test_the_card_keeps_no_password_and_no_part_of_a_path_with_spaces(tmp_path, 
     assert f'"docs": "{kept}"' in card and shlex.join([f"--config.docs={kept}"]) in card
     assert "KEY" not in card and "SECRET" not in card and "/home" not in card
     assert "- toy\n" in card and "cross-encoder (toy, 2 layers" in card and "bert" not in card.lower()
-
-
-def test_figures_are_read_from_the_values_per_query(tmp_path):
-    runs = {"ranker, tuned": {"q1": {"d": 1.0}, "q2": {"e": 1.0}}, "BM25": {"q1": {"d": 1.0}, "q2": {"d": 1.0}}}
-    path = tmp_path / "table.tsv"
-    lines = evaluate({"q1": {"d": 1}, "q2": {"d": 1}}, runs, "RR@10 NumRet").per_query_lines()
-    path.write_text("".join(line + "\n" for line in lines))
-    figures = read_figures(str(path), "ranker, tuned")
-    assert [(f.measure, f.value, f.queries) for f in figures] == [("RR@10", 0.5, 2)]  # without NumRet: a sum
-    with pytest.raises(InputError, match="has no system ''; name one of BM25, ranker, tuned"):
-        read_figures(str(path), "")
-    path.write_text(path.read_text() + "BM25\tRR@10\tq3\tnan\t0\n")
-    with pytest.raises(InputError, match="table.tsv, line 10: not 'run"):
-        read_figures(str(path), "BM25")
-
-
-def test_intervals_of_a_card_resample_groups_as_those_of_the_evaluation(tmp_path):
-    """Forty pages with four questions each, all right or all wrong: resampling single queries would halve the width."""
-    qrels = {f"q{i}": {f"page{i // 4}": 1} for i in range(160)}
-    run = {qid: {f"page{int(qid[1:]) // 4 // 2 * 2}": 1.0} for qid in qrels}
-    table = evaluate(qrels, {"ranker": run}, "RR@10", intervals=True)
-    path = tmp_path / "table.tsv"
-    path.write_text("".join(line + "\n" for line in table.per_query_lines()))
-    figure = read_figures(str(path))[0]
-    assert (figure.low, figure.high) == pytest.approx(table.intervals["ranker"], abs=0.02)
-    assert figure.high - figure.low > 0.25 and figure.value == 0.5
 
 
 def test_first_layers_have_the_hidden_states_of_the_encoders_layer_in_torch(tmp_path):

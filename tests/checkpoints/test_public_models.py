@@ -138,12 +138,10 @@ SCALED = {"full_attention": {"rope_type": "yarn", "rope_theta": 1.0}}
     "kind, fields, message",
     [
         ("modernbert", {}, r"the tokenizer has \d+ tokens .* word embeddings .*; use the tokenizer that"),
-        ("distilbert", {}, r"the tokenizer has \d+ tokens .* word embeddings .*; use the tokenizer that"),
         ("modernbert", {"auto_map": {"AutoModel": "model.X"}}, "custom code .auto_map., which is not executed here"),
         ("modernbert", {"model_type": "deberta-v2"}, "'deberta-v2', not one of bert, distilbert, roberta, xlm-roberta, modernbert"),
         ("modernbert", {"layer_types": PERIODS}, "not repeat"),
         ("modernbert", {"rope_parameters": SCALED}, "rope_type is 'yarn'"),
-        ("modernbert", {"rope_parameters": [1]}, "rope_parameters must have an object for each kind of layer"),
         ("modernbert", {"rope_parameters": {"full_attention": "x"}}, "rope_parameters must have an object for each"),
         ("modernbert", {"norm_bias": True}, "norm_bias is True; only False is supported"),
         ("modernbert", {"classifier_pooling": "max"}, "classifier_pooling is 'max'"),
@@ -168,17 +166,6 @@ def test_a_tokenizer_of_custom_code_is_refused(tokenizers, tmp_path):
     path.write_text(json.dumps({**json.loads(path.read_text()), "auto_map": {"AutoTokenizer": ["code.X", None]}}))
     with pytest.raises(InputError, match="custom code .auto_map in tokenizer_config.json., which is not executed here"):
         load_tokenizer(str(directory))
-
-
-def test_fine_tuning_says_that_a_start_has_no_score_head(tokenizers, tmp_path, caplog):
-    tuned = finetune()
-    tuned.init, tuned.init_head = str(saved("distilbert", tokenizers["distilbert"], tmp_path / "model")), "pretrained"
-    finetune_stage(tuned, with_data=False)
-    assert not caplog.records
-    weights = tmp_path / "model" / "model.safetensors"
-    save_file({**load_file(weights), "classifier.weight": np.zeros((3, 36), np.float32)}, weights)
-    finetune_stage(tuned, with_data=False)
-    assert "model has no score head for init_head='pretrained': training starts from a fresh one" in caplog.text
 
 
 def test_one_token_type_takes_a_tokenizer_without_a_second(tokenizers, tmp_path):

@@ -4,7 +4,6 @@ import dataclasses
 import re
 import shutil
 from collections.abc import Mapping
-from functools import partial
 from string import ascii_lowercase
 
 import jax
@@ -13,13 +12,9 @@ import pytest
 from safetensors.numpy import load_file
 
 from data_pipeline.engine.local import SerialEngine
-from data_pipeline.engine.stage_tables import unpack
-from data_pipeline.engine.store import read
 from data_pipeline.pipeline import generate
-from data_pipeline.tasks.diagnostics import scores
 from data_pipeline.text.terms import STOPWORDS, load_terms
-from data_pipeline.weights.artefact import DocumentFrequency, save_frequency
-from data_pipeline.weights.tokenised import LONGEST, from_bytes
+from data_pipeline.weights.tokenised import LONGEST
 from harp_jax import config as configs
 from harp_jax.api import Reranker
 from harp_jax.base.errors import InputError
@@ -30,7 +25,6 @@ from harp_jax.checkpoints.recorded import read_metrics
 from harp_jax.checkpoints.start import load_encoder
 from harp_jax.corpus.trec import read_run, write_run
 from harp_jax.input.packing import Group, make_layout, pair_sequences, text_sequence
-from harp_jax.model.cross_encoder import Ranker
 from harp_jax.model.encoders.table import ENCODERS
 from harp_jax.ranking.rerank import predict
 from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
@@ -85,7 +79,6 @@ MODELS = {
 TWO = ["modernbert", "xlm-roberta"]
 MMBERT, *SLOW = (pytest.param(name, marks=pytest.mark.real) for name in MODELS if name not in TWO)
 of_two = pytest.mark.parametrize("model", TWO, indirect=True, scope="module")
-with_pairs = pytest.mark.parametrize("model", [*TWO, MMBERT], indirect=True, scope="module")
 
 
 @pytest.fixture(scope="module", params=[*TWO, MMBERT, *SLOW])
@@ -251,48 +244,16 @@ def test_ids_and_templates_are_those_of_transformers(known, tmp_path):
     assert tokenizer.encode_prefixes([long], 20) == [tokenizer.encode(long)[:20]]
 
 
-@pytest.fixture(scope="module")
-def pairs(trained, tmp_path_factory):
-    """A generation job that uses the encoder for term weights, and its tokenizer: byte-level BPE or Unigram."""
-    folder = corpus.write(tmp_path_factory.mktemp("pairs"))
+@pytest.mark.parametrize("model", [*TWO, MMBERT], indirect=True, scope="module")
+def test_pairs_are_of_whole_words(trained, tmp_path):
+    """A generation job with the encoder's term weights and its tokenizer (byte-level BPE, Unigram).
+
+    Queries consist of whole words of the corpus, without stopwords; S2 has S1's length and no word of the anchor.
+    """
     tasks = ("rqp", "qdm", "rdp", "acm", "adp", "mlm")
-    fields = dict(
-        tokenizer=trained[1], encoder=trained[1], tasks=tasks, weighting="normalised", keep_work=True, workers=1
-    )
-    manifest = generate(corpus.config(folder, **fields), str(folder / "out"), SerialEngine)
-    return folder / "out", manifest, load_terms(trained[1], "")
-
-
-@with_pairs
-def test_the_encoder_weighs_terms(trained, pairs):
-    """Against the attention in single unpadded sentences, summed over each word's tokens."""
-    output, _, terms = pairs
-    shape, params = load_encoder(trained[1])
-    template = terms.tokenizer.template
-    job = {
-        "work": str(output / ".work"),
-        "elsewhere": {"sentence_weights": str(output / "term_weights/sentence_weights")},
-    }
-    attention = jax.jit(partial(Ranker(shape).apply, method="attention_rows"))
-    sentences, weights = (read(job, name, 0).to_pylist() for name in ("sentences", "sentence_weights"))
-    assert len(sentences) == len(weights) > 10
-    for sentence, weight in list(zip(sentences, weights))[:5]:
-        lengths = unpack(sentence["lengths"])
-        ids = np.array([[*template.start, *unpack(sentence["tokens"]), *template.alone]], np.int32)
-        assert ids.shape[1] <= shape.max_positions
-        batch = dict(
-            tokens=ids, segment_ids=1 + 0 * ids, position_ids=np.arange(ids.shape[1])[None], token_type_ids=0 * ids
-        )
-        rows = np.asarray(attention({"params": params}, batch, np.zeros((1, 1), np.int32)))
-        inner = rows[0, 0, 1 : 1 + int(lengths.sum())]
-        slow = [inner[end - n : end].sum() for n, end in zip(lengths, np.cumsum(lengths))]
-        np.testing.assert_allclose(from_bytes(weight["cls"]), slow, rtol=2e-3, atol=1e-5)
-
-
-@with_pairs
-def test_pairs_are_of_whole_words(pairs):
-    """Queries consist of whole words of the corpus, without stopwords; S2 has S1's length and no word of the anchor."""
-    output, manifest, terms = pairs
+    fields = {"tokenizer": trained[1], "encoder": trained[1], "tasks": tasks, "weighting": "normalised", "workers": 1}
+    output, terms = tmp_path / "out", load_terms(trained[1], "")
+    generate(corpus.config(corpus.write(tmp_path), **fields, keep_work=True), str(output), SerialEngine)
     words = set(re.findall(r"\w+", " ".join(corpus.page(i)["text"].lower() for i in range(corpus.PAGES))))
     requests = {(row["task"], row["key"]): row for row in table(output, "requests")}
     seen = dict.fromkeys(("rqp", "qdm", "acm", "adp"), 0)
@@ -308,19 +269,4 @@ def test_pairs_are_of_whole_words(pairs):
         if task == "rqp":
             assert len(s1) == len(s2) and not anchor & set(s2)
     assert min(seen.values()) > 20
-    entry = manifest["tasks"]["rqp"]
-    lengths = entry["mean_query_tokens"] + entry["mean_doc_tokens"]
-    assert entry["mean_sequence_tokens"] == pytest.approx(lengths + terms.tokenizer.template.around_pair)
     assert max(len(row["text"]) for row in records(output) if row["task"] == b"mlm") <= LONGEST - 2  # 2 special tokens
-
-
-@pytest.mark.parametrize("model", ["modernbert"], indirect=True, scope="module")
-def test_a_word_is_the_same_at_the_start_of_a_query(pairs, tmp_path):
-    """Byte-level BPE has different ids there than after a space; the trivial predictors compare words."""
-    terms = pairs[2]
-    ids = lambda text: np.array(terms.tokenizer.encode(text))  # noqa: E731
-    word = next(word for word in LINES if not set(ids(word)) & set(ids(f" {word}")))
-    save_frequency(str(tmp_path / "df.npz"), {"word": np.array([terms.hashed(word)]), "n": np.array([1])}, 9)
-    frequency = DocumentFrequency(str(tmp_path / "df.npz"))
-    found = scores("rqp", ids(word), ids(f", {word} ,"), {}, terms, frequency)
-    assert found["overlap"] == 1.0 and found["idf"] == pytest.approx(np.log(10 / 1.5))

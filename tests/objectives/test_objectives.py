@@ -1,4 +1,4 @@
-"""Losses of a packed batch against a slow loop over pairs; gradients, loss spikes, FLOPs and meshes."""
+"""Losses of a packed batch against a slow loop over pairs; gradients, loss spikes and meshes."""
 
 import dataclasses
 from functools import partial
@@ -12,11 +12,9 @@ from harp_jax.config import pretrain
 from harp_jax.input.lanes import Batches
 from harp_jax.input.packing import Group, fill, pair_sequences, plan
 from harp_jax.model import sharding
-from harp_jax.model.cross_encoder import rules, step_flops
 from harp_jax.objectives.losses import forward
-from harp_jax.objectives.objective import best_predictor, not_beaten, summarise
-from harp_jax.training.dry_run import compile_step
-from harp_jax.training.step import LOSS_WINDOW, gradients, initial, make_eval, make_step, spikes, update_running_loss
+from harp_jax.objectives.objective import best_predictor, not_beaten
+from harp_jax.training.step import LOSS_WINDOW, gradients, initial, make_step, spikes, update_running_loss
 from harp_jax.training.train import make_optimizer
 from tests.support.objective import loss_of
 from tests.support.synthetic import EMPTY, TEMPLATE, VOCAB
@@ -114,19 +112,6 @@ def test_losses_of_several_negatives_equal_a_loop_and_have_gradients(setting, na
     assert np.isfinite(norms).all() and max(norms) > 0
 
 
-def test_summaries_divide_by_the_counts_and_nothing_is_predicted_without_weight(setting):
-    config, stage, params = setting
-    batch, objective = batch_of(config, stage), stage.objective(stage.shape)
-    assert objective.predictions == 0 and objective.mask(batch, jax.random.key(0)) is batch
-    sums = jax.jit(make_eval(objective, 0))(params, batch)
-    assert not {"mlm", "mlm_tokens"} & sums.keys() and sums["pairs"] == batch["group_valid"].sum()
-    sums = jax.jit(make_eval(dataclasses.replace(objective, predictions=19), 0))(params, batch)
-    out = summarise({k: float(v) for k, v in sums.items()}, stage.tasks)
-    assert out["fill"] == pytest.approx((batch["segment_ids"] > 0).mean())
-    assert 4.0 < out["mlm_loss"] < 7.0 and 0 <= out["rqp_accuracy"] <= 1
-    assert out["pairs_per_step"] == batch["group_valid"].sum()
-
-
 def test_four_microbatches_give_the_gradients_of_one_batch(setting):
     config, stage, params = setting
     objective = dataclasses.replace(
@@ -176,26 +161,6 @@ def test_running_loss_and_spikes():
     assert not spikes(np.float32(0.9), nothing_left, 8.0) and spikes(np.float32(1.1), nothing_left, 8.0)
 
 
-def test_analytic_flops_agree_with_xla_on_an_unrolled_model(tmp_path):
-    config = tiny_config(str(tmp_path), **{"model.hidden": 256, "model.heads": 4, "model.dropout": 0.0})
-    config.mesh.data = 1
-    compiled = compile_step(config, jax.devices()[:1], rows=32)
-    counted = compiled.program.cost_analysis()["flops"]
-    rows = compiled.layout.rows * config.lanes
-    found = step_flops(compiled.shape, rows, config.row_length, compiled.layout.sequences, 19)
-    assert found == pytest.approx(counted, rel=0.15) and compiled.flops == found
-
-
-def test_rules_without_parameter_and_parameters_without_rule_are_errors(setting):
-    _, stage, params = setting
-    mesh, shapes, table = mesh_of(8), jax.eval_shape(lambda: params), rules(stage.shape)
-    sharding.param_shardings(mesh, shapes, table)
-    with pytest.raises(LookupError, match="no sharding rule for parameter new/kernel"):
-        sharding.param_shardings(mesh, {**shapes, "new": {"kernel": jax.ShapeDtypeStruct((4, 4), np.float32)}}, table)
-    with pytest.raises(LookupError, match="match no parameter.*decoder"):
-        sharding.param_shardings(mesh, shapes, (*table, (r"decoder/kernel$", sharding.P())))
-
-
 def mesh_of(data: int, lanes: int = 8, fsdp: int = 1):
     config = pretrain()
     config.mesh.data, config.mesh.fsdp, config.lanes = data, fsdp, lanes
@@ -220,6 +185,3 @@ def test_an_accuracy_within_two_standard_errors_of_a_trivial_predictor_is_named(
     # The standard error of .6 over 600 pairs is .02.
     for accuracy, pairs, named in ((0.65, 600.0, 0), (0.63, 600.0, 1), (0.4, 600.0, 1), (0.5, 0.0, 0)):
         assert len(not_beaten({"qdm_accuracy": accuracy, "qdm_pairs": pairs}, trivial)) == named
-    (sentence,) = not_beaten({"qdm_accuracy": 0.63, "qdm_pairs": 600.0}, trivial)
-    assert sentence == "qdm: 0.63 of 600 held-out pairs are right; the number of in-links alone reaches 0.60"
-    assert not_beaten({}, trivial) == []

@@ -128,21 +128,6 @@ def test_what_the_teacher_does_not_score_is_left_out_also_beside_masked_queries(
     np.testing.assert_array_equal(batch["teacher"][valid][:, 0], batch["teacher"][valid][:, 1])  # the masked copy
 
 
-def test_the_head_is_fresh_or_pretrained(collection, tmp_path):
-    """Also after masked query prediction, whose decoder is dropped."""
-    config = ranking_config(collection, steps=1, mqp_weight=0.5)
-    train(config, str(tmp_path / "run"), devices=jax.devices()[:1])
-    found = {}
-    for head in ("fresh", "pretrained"):
-        again = ranking_config(collection, init=str(tmp_path / "run"), tokenizer="", init_head=head)
-        stage = finetune_stage(again)
-        found[head] = stage.start(stage.shape, jax.random.key(7))
-        assert set(found[head]) == {"encoder", "pooler", "score", "mlm"}
-    kernels = [found[head]["encoder"]["layer_0"]["mlp"]["up"]["kernel"] for head in found]
-    np.testing.assert_array_equal(*kernels)
-    assert (found["fresh"]["score"]["kernel"] != found["pretrained"]["score"]["kernel"]).any()
-
-
 def test_selection_keeps_the_best_of_all_evaluations(collection, tmp_path, monkeypatch):
     monkeypatch.setattr("harp_jax.ranking.selection.HELD_OUT", 0.3)
     config = ranking_config(collection, select="RR@10", eval_every=10, steps=25, learning_rate=5e-3)
@@ -190,19 +175,6 @@ def test_what_a_training_lacks_is_named(collection, tmp_path, changes, message):
         finetune_stage(ranking_config(collection, **changes))
 
 
-def test_masked_query_prediction_never_hides_the_mark_of_a_query(collection):
-    """[Q] precedes every query, so predicting it teaches nothing."""
-    stage = finetune_stage(ranking_config(collection, mqp_weight=0.5, marks=("w205", "")))
-    _, batch = scored_batch(stage, 16)
-    objective = stage.objective(stage.shape)
-    (token,) = objective.marks
-    assert (batch["tokens"] == token).sum() >= batch["group_valid"].sum()
-    for number in range(20):
-        masked = objective.mask(batch, jax.random.key(number, impl="threefry2x32"))
-        assert masked[WEIGHTS].sum() == batch["group_valid"].sum()
-        assert not ((np.asarray(masked[TARGETS]) == token) & (np.asarray(masked[WEIGHTS]) > 0)).any()
-
-
 @pytest.mark.parametrize(
     "lanes, batch_pairs, candidates, negatives", [(1, 32, 20, 3), (2, 4, 20, 3), (4, 8, 20, 3), (2, 32, 3, 7)]
 )
@@ -230,14 +202,15 @@ def test_two_epochs_see_each_query_about_twice(collection, lanes):
 
 
 def test_masked_query_prediction_hides_one_query_token_of_the_positive(collection):
-    config = ranking_config(collection, mqp_weight=0.5)
-    plain, stage = finetune_stage(ranking_config(collection)), finetune_stage(config)
+    """Never its mark: [Q] precedes every query, so predicting it teaches nothing."""
+    stage = finetune_stage(ranking_config(collection, mqp_weight=0.5, marks=("w205", "")))
     padded = dataclasses.replace(stage.shape, vocab_size=stage.vocabulary.size + 3)
     params = stage.start(padded, jax.random.key(0))
     params["score"]["kernel"] = params["score"]["kernel"] * 2e3
     batch = scored_batch(stage, 16)[1]
     key = jax.random.key(1, impl="threefry2x32")
-    masked = mask_one_each(key, batch, batch["mask_ids"], stage.layout.sequences, 4)
+    objective = stage.objective(padded)
+    masked = objective.mask(batch, key)
     changed = np.asarray(masked["tokens"]) != batch["tokens"]
     groups = int(batch["group_valid"].sum())
     assert changed.sum() == groups == np.asarray(masked[WEIGHTS]).sum()
@@ -246,8 +219,10 @@ def test_masked_query_prediction_hides_one_query_token_of_the_positive(collectio
     at = np.asarray(masked[POSITIONS])[rows]
     assert (batch["tokens"][rows[0], at] == np.asarray(masked[TARGETS])[rows]).all()
     assert (np.asarray(masked["tokens"])[rows[0], at] == 4).all()
+    for number in range(20):
+        other = objective.mask(batch, jax.random.key(number, impl="threefry2x32"))
+        assert stage.vocabulary.vocab["w205"] not in np.asarray(other[TARGETS])[np.asarray(other[WEIGHTS]) > 0]
 
-    objective = stage.objective(padded)
     loss, sums = jax.jit(lambda p, b: loss_of(objective, p, b, key))(params, batch)
     # Expected ranking loss: from the same batch without copies. Prediction loss: from hidden states and the decoder.
     shown = {**batch, "tokens": masked["tokens"]}
@@ -264,7 +239,7 @@ def test_masked_query_prediction_hides_one_query_token_of_the_positive(collectio
     expected = np.mean([np.log(np.exp(x).sum()) - x[t] for x, t in zip(logits, np.asarray(masked[TARGETS])[rows])])
     assert float(sums["mlm"] / sums["mlm_tokens"]) == pytest.approx(expected, rel=1e-4)
     assert float(loss) == pytest.approx(np.mean(ranking) + 0.5 * expected, rel=1e-4)
-    assert stage.layout.group_size == plain.layout.group_size + 1
+    assert stage.layout.group_size == 1 + 3 + 1  # the copy, too
 
 
 def test_the_hidden_query_token_is_uniform():

@@ -13,7 +13,7 @@ from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.checkpoint import load_params
 from harp_jax.checkpoints.huggingface import load_hf, save_hf
 from harp_jax.checkpoints.recorded import best, read_metrics
-from harp_jax.checkpoints.start import encoder_and_tokenizer, load_encoder, starting_params
+from harp_jax.checkpoints.start import load_encoder, starting_params
 from harp_jax.training.stages.pretrain import head_is_due, pretrain_stage
 from harp_jax.training.train import train
 from tests.support.planted_pairs import TASK, exact_match, from_scratch, held_out_accuracy
@@ -38,15 +38,6 @@ def test_heads_are_drawn_alike_with_and_without_an_encoder():
     for name, tree in found.items():
         expected = loaded[name] if name in loaded and name != "score" else fresh[name]
         jax.tree.map(np.testing.assert_array_equal, tree, dict(expected))
-
-
-def test_from_scratch_an_encoder_has_the_token_types_of_its_tokenizer(tmp_path):
-    """RoBERTa has one; with BERT's template, the second type would have no row and the export would fail."""
-    found = {
-        name: encoder_and_tokenizer(tiny_config(str(tmp_path), **{"model.model_type": name}))[0].type_vocab
-        for name in ("bert", "roberta", "distilbert")
-    }
-    assert found == {"bert": 2, "roberta": 2, "distilbert": 0}
 
 
 @pytest.fixture(scope="module")
@@ -142,10 +133,3 @@ def test_a_small_encoder_from_scratch_learns_exact_matches(tmp_path, sample, doc
     config.model.initialisation, config.model.dropout, config.steps = "matching", 0.0, 15 * document
     config.eval_every = config.steps
     assert held_out_accuracy(config, str(tmp_path), partial(exact_match, sample, document))[TASK] >= 0.95
-
-
-@pytest.mark.real
-def test_with_berts_parameters_it_stays_near_chance(tmp_path):
-    """The reason for the option `initialisation`: if the default also learns this, the option can be removed."""
-    found = held_out_accuracy(from_scratch(str(tmp_path)), str(tmp_path), partial(exact_match, 0, 10))
-    assert found[TASK] < 0.7
