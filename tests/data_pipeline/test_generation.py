@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from data_pipeline.commands.inspect import report
-from data_pipeline.config import PRESETS
+from data_pipeline.config import PRESETS, generation
 from data_pipeline.engine.local import SerialEngine
 from data_pipeline.links import parsing
 from data_pipeline.output import manifest as manifest_file
@@ -18,6 +18,7 @@ from harp_jax.text.tokenizer import load_tokenizer
 from tests.support import corpus
 from tests.support.generation_job import hashes, linked_documents, start, table
 from tests.support.processes import none_left, wait_for
+from tests.support.shared_data import shared
 from tests.support.tiny_bert import save_encoder
 
 
@@ -191,3 +192,25 @@ def test_killed_and_rerun_writes_the_same_bytes(tmp_path):
     assert weights == {path: path.stat().st_mtime_ns for path in weights} != {}  # not computed again
     assert hashes(output) == hashes(tmp_path / "whole")
     assert not list(output.glob("*.tmp.*")) and not (output / ".work").exists()
+
+
+@pytest.mark.real
+def test_linked_pages_into_the_collection(tmp_path):
+    config = generation()
+    pages = tuple(shared("wiki", f"{name}.jsonl.xz") for name in ("linked_pages", "collection"))
+    config.source.update(format="linked_jsonl", paths=pages, redirects=(shared("wiki", "redirects.tsv"),))
+    vocabulary = shared("vocab", "bert-base-uncased-vocab.txt")
+    config.update(tokenizer=vocabulary, stopwords=shared("vocab", "inquery_stopwords.txt"))
+    config.update(tasks=("rqp", "qdm", "rdp", "acm"), encoder="idf")
+    # The collection has lead sections, not articles; all links are kept, as in the counts of the data's README.
+    config.update(min_article_words=0, drop_anchors=False)
+    manifest = generate(config, str(tmp_path / "out"))
+    losses = {reason: entry["count"] for reason, entry in manifest["losses"].items()}
+    # 80,420 links, 29,968 of them into the collection, some through redirects.
+    assert 29_900 <= 80_420 - losses["link-unresolved"] <= 30_100
+    pairs = {task: entry["pairs"] for task, entry in manifest["tasks"].items()}
+    lost = sum(count for reason, count in losses.items() if reason.startswith(("rqp-", "anchor-", "link-to")))
+    assert pairs["rqp"] + lost + losses["link-unresolved"] == 80_420
+    assert pairs["rqp"] > 25_000 and pairs["qdm"] > 3_000 and pairs["rdp"] > 2_000 and pairs["acm"] > 10_000
+    assert all(entry["predictor_pairs"] > 20 for entry in manifest["tasks"].values())
+    assert 5 < manifest["tasks"]["rqp"]["mean_query_tokens"] < 8

@@ -1,4 +1,4 @@
-"""Dense layers on CPUs: bfloat16 factors have float32 results and bfloat16 gradients; where bfloat16 is the default."""
+"""Dense layers on CPUs: gradients without transposed copies; bfloat16 factors and their results; where bfloat16 is the default."""
 
 import io
 
@@ -41,6 +41,14 @@ def test_product_and_gradients_are_those_of_float64_within_bfloat16(case):
     for mine, theirs, factor in zip(found, slopes, (lhs, rhs)):
         assert mine.dtype == factor.dtype and mine.shape == factor.shape
         np.testing.assert_allclose(np.asarray(mine, np.float64), theirs, rtol=0.02, atol=0.02 * np.abs(theirs).max())
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_no_factor_of_a_gradient_is_written_transposed(case):
+    lhs, rhs, numbers = operands(case, jnp.float32)
+    loss = lambda x, w: jnp.sin(dot_general(jnp.tanh(x), w, numbers)).sum()  # noqa: E731
+    text = jax.jit(jax.grad(loss, argnums=(0, 1))).lower(lhs, rhs).compile().as_text()
+    assert " dot(" in text and " transpose(" not in text and " copy(" not in text
 
 
 def test_auto_is_bfloat16_where_it_is_multiplied(monkeypatch):

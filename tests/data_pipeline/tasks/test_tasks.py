@@ -11,7 +11,7 @@ from data_pipeline.config import generation
 from data_pipeline.tasks import acm, adp, mlm, qdm, rdp, rqp
 from data_pipeline.tasks.maps import pair_record
 from data_pipeline.tasks.sampling import NoPair, Sampler, Weighted
-from data_pipeline.tasks.task import Anchor, Passages, Sentence, Setup, Sides
+from data_pipeline.tasks.task import Anchor, Passages, Request, Sentence, Setup, Sides
 from data_pipeline.text.terms import Terms
 from harp_jax.base.randomness import generator
 from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
@@ -240,6 +240,14 @@ def test_acm_query_is_the_anchor_with_words_of_its_page():
     assert len(sides.pos_query) - 2 - Counter(sides.pos_query)[X] == request.length
     with pytest.raises(NoPair, match="co-linked"):
         acm.sides(request, Passages(POSITIVE, None, PAGE), SETUP, generator("query"))
+
+
+def test_acm_queries_drawn_anew_differ_and_share_the_anchor():
+    request = Request("acm", "k", "p", 1, (), ["w0"], 4, words_of=2)
+    sides = acm.sides(request, Passages([1], [2], PAGE), having(OFFICIAL), generator("anew"))
+    assert sides.neg_query and sides.neg_query != sides.pos_query and 7 in sides.neg_query and 7 in sides.pos_query
+    with pytest.raises(NoPair, match="documents-equal"):
+        acm.sides(request, Passages([1], [1], PAGE), having(OFFICIAL), generator("anew"))
 
 
 def test_running_text_is_cut_between_sentences():
