@@ -15,17 +15,13 @@ LIMIT = 1 << 30
 
 
 def remove_oldest(directory: Path) -> None:
-    """Keeps the newest files of at most LIMIT bytes; other sessions may do the same concurrently."""
-    found = []
-    for path in directory.iterdir():
-        with contextlib.suppress(FileNotFoundError):
-            status = path.stat()
-            found.append((status.st_mtime, status.st_size, path))
+    """Keeps the newest files of at most LIMIT bytes."""
     kept = 0
-    for _, size, path in sorted(found, reverse=True):
-        kept += size
-        if kept > LIMIT:
-            path.unlink(missing_ok=True)
+    with contextlib.suppress(FileNotFoundError):  # another session does the same
+        for path in sorted(directory.iterdir(), key=lambda path: -path.stat().st_mtime):
+            kept += path.stat().st_size
+            if kept > LIMIT:
+                path.unlink()
 
 
 # A shell without job control starts background processes with SIGINT ignored, which child processes inherit.

@@ -1,7 +1,6 @@
 """The library: plain data in and out, examples that run, and an import that loads nothing heavy."""
 
 import math
-import os
 import re
 
 import jax
@@ -83,7 +82,6 @@ def test_dicts_frames_and_paths_are_one(place, model):
     tables = [hj.evaluate(labels, {"BM25": ranked}) for labels, ranked in given]
     assert tables[0].mean == tables[1].mean == tables[2].mean
     assert tables[0].to_frame().loc["BM25"].to_dict() == tables[0].mean["BM25"]
-    assert f"BM25  {tables[0].mean['BM25']['RR@10']:.4f}" in tables[0]._repr_html_()
     with pytest.raises(hj.InputError, match="needs one column docno or docid or doc_id; it has qid, query"):
         hj.rerank_run(model, frames[1], queries, docs)
 
@@ -96,9 +94,6 @@ def test_a_ranker_is_fitted_to_labels_in_memory(place, model, tmp_path):
     fitted = model.fit(queries, qrels, docs, str(tmp_path / "fitted"), **changes)
     assert (fitted.rerank("w1 w2", ["w1", "w3 w4"]) != model.rerank("w1 w2", ["w1", "w3 w4"])).all()
     model.fit(queries, qrels, docs, str(tmp_path / "selected"), **changes, select="RR@10", eval_every=1)
-    assert sorted(os.listdir(tmp_path)) == ["fitted", "selected"]
-    with pytest.raises(hj.InputError, match="the stage finetune has no field no_field"):
-        model.fit(queries, qrels, docs, str(tmp_path / "other"), no_field=1)
 
 
 def test_candidates_of_fine_tuning_are_found_in_the_language(model, tmp_path):
@@ -145,12 +140,11 @@ def frame(columns, *rows):
         (lambda: hj.evaluate(frame(QRELS, (math.nan, "d", 1)), RUNS), "the id nan is neither text nor a whole number"),
         (lambda: hj.evaluate(frame((*QRELS, "qid"), ("q", "d", 1, "r")), RUNS), "needs one column qid or query_id"),
         (lambda: hj.evaluate({"q": {3: 1}}, RUNS), "the id 3 is not a string"),
-        (lambda: hj.first_stage({"d": "x"}, frame(("qid", "query"), ("q", None))), "query 'q': NoneType given"),
         (lambda: hj.first_stage({"d": "a cat"}, {"q": "cat"}, k=0), "k=0: use 1 or more"),
+        (lambda: hj.first_stage({"d": "x"}, frame(("qid", "query"), ("q", None))), "query 'q': NoneType given"),
         (lambda: hj.first_stage({"d": "x"}, {"q": "x"}, anchors={"d": 5}), "anchors of document 'd': int given"),
         (lambda: hj.write_run("run.trec", {"q": {"d": 1.0}}, "a b"), "the tag 'a b' has white space"),
         (lambda: hj.train("finetune", ""), "the directory's path is empty"),
-        (lambda: hj.export_model("runs", ""), "the path is empty"),
         (lambda: hj.Site.from_pages([]), "no pages"),
     ],
 )

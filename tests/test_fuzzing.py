@@ -1,22 +1,118 @@
-"""Mutated inputs to every reader, and those for which fuzzing found a traceback; `make faults`: ten thousand per reader."""
+"""Mutated inputs to every reader: only `InputError` may be raised; `make faults`: ten thousand per reader.
+
+Mutations imitate a disk, a transfer, an editor, a buggy program or an attacker, and are the same in every run.
+"""
 
 import contextlib
 import gzip
 import logging
 import os
 import random
+import re
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
+from pathlib import Path
 
 import pytest
 
 from harp_jax.base.errors import InputError
-from tests.support.fuzzing import INSERTED, NESTED, fuzz, replace
 from tests.support.readers import READERS
 from tests.support.steps import steps
 
 INPUTS, MANY = 20, 10_000
 MANY_DIGITS = b"9" * 5000  # more digits than Python converts to an integer
+INSERTED = [
+    *(b"\x00", b"\x0b", b"\x1b[31m", b"\x1c", b"\r", b"\n", b"\t", b" ", b"\xff", b"\xc3", b"\xed\xa0\x80", b"\xc2\x85"),
+    *("\ufeff\u2028\u202e\u200b\U0010ffff".encode(), b"\\ud800", b"\\u0000", b'"', b"'", b"\\", b"{", b"}", b"[", b"]"),
+    *(b"{0}", b"{out}", b"{a.b}", b"%s", b"<", b">", b"&#xD800;", b"$(x)", b"../../x", b"/dev/zero", b"~", b":", b"=", b","),
+]  # fmt: skip
+VALUES = [
+    *(b"null", b"true", b"[]", b"{}", b'""', b"-1", b"0", b"1e999", b"-1e999", b"NaN", b"Infinity", MANY_DIGITS, b"9" * 30),
+    *(b"18446744073709551616", b"2147483648", b"-2147483649", b"1000000000", b"0.1", b"1e-320", b"0x10", b"1_0", b"", b"a"),
+    *("٣".encode(), "²".encode(), b"a" * 70_000, b'"\\ud800"', b"[1,2]", b'{"a":1}', b'"x"', b"()", b"('a',)"),
+]  # fmt: skip
+NESTED = [b"[", b'{"a":', b"<div>", b"{{", b"[[", b"(", b"<a href=x>", b"'''", b"{|\n", b"&amp;"]
+CODECS: list[Callable[[bytes], bytes]] = [
+    lambda data: data.decode("latin-1").encode("utf-16"),
+    lambda data: data.decode("latin-1").encode("utf-32-le"),
+    lambda data: data.decode("latin-1").encode(),
+    lambda data: b"\xef\xbb\xbf" + data,
+    lambda data: data.replace(b"\n", b"\r\n"),
+    lambda data: data.replace(b"\n", b"\r"),
+    lambda data: data.replace(b"\n", b""),
+    lambda data: gzip.compress(data, mtime=0),
+    bytes.swapcase,
+    lambda data: data[::-1],
+    lambda data: b"",
+]
+WORD, QUOTED = re.compile(rb"[\w.+-]+"), re.compile(rb'"[^"\n]*"')
+
+
+def insert(data: bytes, at: int, draw: random.Random) -> bytes:
+    """Inserts bytes or many opening brackets, or puts them in the place of a byte."""
+    repeated = draw.choice(NESTED) * draw.choice((20, 3000))
+    new = draw.choice((draw.choice(INSERTED), repeated, draw.randbytes(1)))
+    return data[:at] + new + data[at + draw.choice((0, 1)) :]
+
+
+def remove(data: bytes, at: int, draw: random.Random) -> bytes:
+    return draw.choice((data[:at], data[at:], data[:at] + data[at + draw.randint(1, 64) :]))
+
+
+def duplicate(data: bytes, at: int, draw: random.Random) -> bytes:
+    return data[:at] + data[at : at + draw.randint(1, 256)] * draw.choice((2, 2, 300)) + data[at:]
+
+
+def replace_word(data: bytes, at: int, draw: random.Random) -> bytes:
+    """A word, number or quoted text becomes an invalid or far too large value, or another word: a key a value, an id another."""
+    found = draw.choice((WORD, QUOTED)).search(data, at)
+    new = draw.choice([*VALUES, *draw.sample(WORD.findall(data) or [b"a"], 1) * 5])
+    return data[: found.start()] + new + data[found.end() :] if found else data + new
+
+
+def move_line(data: bytes, at: int, draw: random.Random) -> bytes:
+    """Removes a line, doubles it, or moves or copies it to the end."""
+    lines = data.split(b"\n")
+    number = data.count(b"\n", 0, at)
+    taken = lines[number]
+    lines[number : number + 1] = [taken] * draw.choice((0, 0, 2))
+    return b"\n".join([*lines, *[taken] * draw.choice((0, 1))])
+
+
+MUTATIONS = (insert, insert, remove, duplicate, replace_word, replace_word, replace_word, move_line)
+
+
+def mutated(data: bytes, draw: random.Random) -> bytes:
+    for _ in range(draw.choice((1, 1, 2, 3))):
+        data = draw.choice(MUTATIONS)(data, draw.randint(0, len(data)), draw)
+    return data if draw.random() < 0.9 else draw.choice(CODECS)(data)
+
+
+def fuzz(name: str, directory: Path, inputs: int) -> None:
+    """Reads the valid input of a reader, then `inputs` mutations of it. A failure names its seed."""
+    reader = READERS[name]
+    valid = reader.write(directory)
+    files = sorted(valid)
+    reader.read(directory)
+    for number in range(inputs):
+        file, seed = files[number % len(files)], f"{name} {number}"
+        replace(directory / file, mutated(valid[file], random.Random(seed)))
+        try:
+            reader.read(directory)
+        except InputError as error:
+            assert str(error).strip()
+        except Exception as error:
+            raise AssertionError(f"{file}, mutated with the seed {seed!r}: {error!r}") from error
+        finally:
+            replace(directory / file, valid[file])
+
+
+def replace(path: Path, content: bytes) -> None:
+    """Writes a new file, so that its inode changes; the reader may have removed the old one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    path.write_bytes(content)
 
 
 @pytest.mark.parametrize("name", READERS)

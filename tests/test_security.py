@@ -46,14 +46,6 @@ def test_asserts_only_tell_what_type_a_value_has():
                 assert text.endswith("is not None") or text.startswith("isinstance("), (name, node.lineno, text)
 
 
-def test_nothing_depends_on_the_time_of_day():
-    """Durations use monotonic clocks; only TensorBoard's events have the time."""
-    clocks = {"time.time", "time.time_ns", "datetime.now", "datetime.datetime.now", "datetime.utcnow", "date.today"}
-    found = {name for name, tree in modules() for node in ast.walk(tree)
-             if isinstance(node, ast.Call) and ast.unparse(node.func) in clocks}  # fmt: skip
-    assert found == {"harp_jax/training/workdir.py"}
-
-
 def test_a_model_card_shows_names_of_data_as_text(tmp_path):
     hostile = "<script>x</script>| [a](javascript:x) `b`\n# c\n---\n```"
     (tmp_path / "command.txt").write_text("harp train ```\n<b>\n````\n")

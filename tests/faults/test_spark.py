@@ -46,27 +46,17 @@ def written(directory: Path) -> dict[str, str]:
     return hashes(directory) | hashes(directory, "manifest.json")
 
 
-def executors(pid: int) -> list[int]:
-    """The executor processes of a job."""
-    below, found = [pid], []
-    while below:
-        lines = subprocess.run(["pgrep", "-P", str(below.pop())], capture_output=True, text=True).stdout.split()
-        for child in map(int, lines):
-            below.append(child)
-            try:
-                command = Path(f"/proc/{child}/cmdline").read_bytes()
-            except OSError:
-                continue
-            if b"CoarseGrainedExecutorBackend" in command:
-                found.append(child)
-    return found
+def executors(session: int) -> list[int]:
+    """The executor processes of a job that was started in a new session."""
+    command = ["pgrep", "--session", str(session), "--full", "CoarseGrainedExecutorBackend"]
+    return [int(pid) for pid in subprocess.run(command, capture_output=True, text=True).stdout.split()]
 
 
 @pytest.mark.parametrize("begun", ["", "pages", "requests of sentences.marks/all", "pairs.marks"])
 def test_a_cluster_writes_the_local_engines_bytes_also_if_an_executor_is_killed(made, beside, begun):
     """Kills none, in the joins of the link graph, in those of the pages' passages, and in a map."""
     config, expected = made
-    process = start(config, beside, *CLUSTER)
+    process = start(config, beside, *CLUSTER, start_new_session=True)
     if begun:
         wait_for(beside / ".work" / begun, process, 0.3)
         found = executors(process.pid)
@@ -100,45 +90,3 @@ def test_web_pages_on_a_cluster(tmp_path):
     assert len(expected) > 5 and losses["link-boilerplate"]["count"] == 3 * corpus.PAGES
     assert start(config, tmp_path / "out", *CLUSTER).wait(timeout=900) == 0
     assert written(tmp_path / "out") == expected
-
-
-def test_a_destination_that_most_links_lead_to_is_divided_among_tasks(tmp_path):
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    from data_pipeline.engine.spark import SparkEngine
-    from data_pipeline.engine.stage_tables import SCHEMAS, table
-    from data_pipeline.engine.store import write
-    from data_pipeline.links.link_graph import TARGETS_SQL
-
-    job = {"work": str(tmp_path)}
-    rows = 64_000
-    targets = ["hot" if i % 10 else f"page-{i}" for i in range(rows)]
-    addresses = ["hot", *(f"page-{i}" for i in range(1, rows))]
-    for name, columns in (("links", {"target": targets}), ("pages", {"address": addresses, "problem": [""] * rows})):
-        for field in SCHEMAS[name]:
-            fill = str if pa.types.is_string(field.type) else int
-            columns.setdefault(field.name, [fill(i * 7919 % rows) for i in range(rows)])
-        # Spark splits a skewed partition by the tasks that wrote it.
-        for part, first in enumerate(range(0, rows, rows // 16)):
-            write(job, name, part, "test", 0, table(name, columns).slice(first, rows // 16))
-    engine = SparkEngine(job, 2, "1GB")
-    try:
-        # At this size, Spark would broadcast one side and find no partition large enough to split.
-        for name, value in (
-            ("spark.sql.autoBroadcastJoinThreshold", "-1"),
-            ("spark.sql.adaptive.autoBroadcastJoinThreshold", "-1"),
-            ("spark.sql.adaptive.skewJoin.skewedPartitionThresholdInBytes", "100KB"),
-            ("spark.sql.adaptive.advisoryPartitionSizeInBytes", "100KB"),
-            ("spark.sql.adaptive.coalescePartitions.minPartitionSize", "50KB"),
-        ):
-            engine.spark.conf.set(name, value)
-        engine._views(["links", "pages", "aliases"])
-        # Keep all columns, as in the job: Spark splits by size.
-        divided = engine.spark.sql(TARGETS_SQL)
-        divided.write.parquet(str(tmp_path / "divided"))
-        counts = [pq.read_metadata(file).num_rows for file in (tmp_path / "divided").glob("*.parquet")]
-        assert sum(counts) == rows
-        assert max(counts) < 0.25 * rows, sorted(counts)[-5:]
-    finally:
-        engine.close()

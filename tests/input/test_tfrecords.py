@@ -45,12 +45,6 @@ def test_an_epoch_of_all_lanes_holds_every_record_once(directory, task, records)
     assert len(rows) == records and set(Counter(rows).values()) == {1}
 
 
-def test_shards_shorter_than_the_lanes_leave_no_lane_without_records(tmp_path):
-    write_job(str(tmp_path), {"rqp": [3, 2, 3]})
-    found = reader(str(tmp_path), "rqp")
-    assert [epoch_share(found, lane, "rqp") for lane in range(LANES)] == [2, 2, 2, 2]
-
-
 def test_records_are_read_as_written(directory):
     written = {}
     for number in (*range(37), *range(1000, 1005), *range(2000, 2021)):
@@ -131,16 +125,6 @@ def test_damage_is_named_never_skipped(tmp_path, change, message):
     change(tmp_path / "harp-rqp_train.tfrecord-00000-of-00002")
     with pytest.raises(InputError, match=message):
         reader(str(tmp_path), "rqp").read(0, "rqp", 0, 3)
-
-
-def test_a_shard_that_vanishes_after_its_first_reading_is_named(tmp_path):
-    write_job(str(tmp_path), {"rqp": [4]})
-    found = reader(str(tmp_path), "rqp")
-    found.read(0, "rqp", 0, 1)
-    found._cache.clear()
-    (tmp_path / "harp-rqp_train.tfrecord-00000-of-00001").unlink()
-    with pytest.raises(InputError, match=r"00000-of-00001 can no longer be read \(NotFoundError\); copy"):
-        found.read(0, "rqp", 0, 1)
 
 
 def test_missing_data_are_named(directory, tmp_path):

@@ -6,6 +6,7 @@ and that the table compares all six systems.
 
 import json
 import os
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -28,61 +29,54 @@ PAGES, QUERIES = 20, 16
 SYSTEMS = {"BM25", "pretrained", "coarse_tuned", "fine_tuned", "cont_pre_fine", "coarse_fine", "chance"}
 
 
-def clicks_of_pages(path: str) -> set[str]:
-    """Writes ORCAS's four columns with anchors as queries; returns the clicked documents."""
-    clicked: set[str] = set()
-    with open(path, "w") as file:
-        for number, line in lines(shared("wiki", "linked_pages.jsonl.xz")):
-            if number > PAGES:
-                return clicked
-            page = json.loads(line)
-            for place, link in enumerate(page["links"]):
-                query = " ".join(page["text"][link["start"] : link["end"]].split())
-                file.write(f"{number}x{place}\t{query}\t{link['target']}\thttps://example.org{link['target']}\n")
-                clicked.add(link["target"])
-    return clicked
-
-
-def write_data(folder: str) -> None:
-    """Writes bert-tiny, orcas.tsv, msmarco-docs.tsv, and dl/ with documents, queries, qrels and two folds."""
+def write_encoder(folder: Path) -> None:
     config = BertShape(vocab_size=30522, layers=1, hidden=64, heads=2, intermediate=128, max_positions=256)
-    tokenizer = load_tokenizer(shared("vocab", "bert-base-uncased-vocab.txt"))
     params = jax.device_get(init_params(config, jax.random.key(0)))
     params["mlm"]["bias"] = np.full_like(params["mlm"]["bias"], 0.01)  # counts as trained; zeros would be a fresh head
-    save_hf(os.path.join(folder, "bert-tiny"), config, params, tokenizer, "")
+    save_hf(str(folder), config, params, load_tokenizer(shared("vocab", "bert-base-uncased-vocab.txt")), "")
+
+
+def write_data(folder: Path) -> None:
+    """Writes orcas.tsv (anchors as queries), msmarco-docs.tsv, and dl/ with documents, queries, qrels and two folds."""
     qrels = read_qrels(shared("wiki", "wikipassageqa.qrels"))
     queries = dict(list(read_queries(shared("wiki", "wikipassageqa.queries.tsv")).items())[:QUERIES])
-    wanted = clicks_of_pages(os.path.join(folder, "orcas.tsv")) | {d for q in queries for d in qrels[q]}
-    os.makedirs(os.path.join(folder, "dl"))
-    place = {name: os.path.join(folder, "dl", name) for name in ("docs.jsonl", "queries.tsv", "qrels.txt", "folds.tsv")}
-    with open(place["docs.jsonl"], "w") as docs, open(os.path.join(folder, "msmarco-docs.tsv"), "w") as marco:
-        for _, line in lines(shared("wiki", "collection.jsonl.xz")):
-            record = json.loads(line)
-            if record["id"] in wanted:
-                docs.write(line + "\n")
-                marco.write("\t".join((record["id"], "", record["title"], " ".join(record["text"].split()))) + "\n")
-    for name, text in (
-        ("queries.tsv", "".join(f"{qid}\t{text}\n" for qid, text in queries.items())),
-        ("qrels.txt", "".join(f"{q} 0 {d} {level}\n" for q in queries for d, level in qrels[q].items())),
-        ("folds.tsv", "".join(f"{qid}\t{number % 2}\n" for number, qid in enumerate(queries))),
-    ):
-        with open(place[name], "w") as file:
-            file.write(text)
+    wanted, clicks, docs, marco = {docid for qid in queries for docid in qrels[qid]}, [], [], []
+    for number, line in lines(shared("wiki", "linked_pages.jsonl.xz")):
+        if number > PAGES:
+            break
+        page = json.loads(line)
+        for place, link in enumerate(page["links"]):
+            query, target = " ".join(page["text"][link["start"] : link["end"]].split()), link["target"]
+            clicks.append(f"{number}x{place}\t{query}\t{target}\thttps://example.org{target}\n")
+            wanted.add(target)
+    for _, line in lines(shared("wiki", "collection.jsonl.xz")):
+        record = json.loads(line)
+        if record["id"] in wanted:
+            docs.append(line + "\n")
+            marco.append("\t".join((record["id"], "", record["title"], " ".join(record["text"].split()))) + "\n")
+    (folder / "dl").mkdir()
+    for name, rows in {
+        "orcas.tsv": clicks,
+        "msmarco-docs.tsv": marco,
+        "dl/docs.jsonl": docs,
+        "dl/queries.tsv": [f"{qid}\t{text}\n" for qid, text in queries.items()],
+        "dl/qrels.txt": [f"{qid} 0 {docid} {level}\n" for qid in queries for docid, level in qrels[qid].items()],
+        "dl/folds.tsv": [f"{qid}\t{number % 2}\n" for number, qid in enumerate(queries)],
+    }.items():
+        (folder / name).write_text("".join(rows))
 
 
-def test_six_systems_on_wikipedia(tmp_path, monkeypatch, capfd):
-    shared("wiki", "collection.jsonl.xz")
-    write_data(str(tmp_path))
+def test_six_systems_on_wikipedia(tmp_path, monkeypatch):
+    write_encoder(tmp_path / "bert-tiny")
+    write_data(tmp_path)
     os.symlink(ROOT / "configs", tmp_path / "configs")
     monkeypatch.chdir(tmp_path)
     steps = resolve(load_plan("coarse_tuning").commands(["collection=dl", "trials=1", "epochs=1.0"]), "out")
     execute(steps, "out")
-    with open(steps[-1].place) as file:
-        rows = [line.rstrip("\n").split("\t") for line in file]
-    found = {(row[0], row[1]) for row in rows[1:]}
-    assert {system for system, _ in found} == SYSTEMS
-    assert {measure for _, measure in found} == {"RR", "nDCG@5", "nDCG@15", "nDCG@30", "AP"}
-    assert len(rows) - 1 == len(SYSTEMS) * 5 * QUERIES
-    with open(os.path.join(next(s.place for s in steps if s.command.name == "coarse"), "metrics.jsonl")) as file:
-        last = json.loads(file.readlines()[-1])
+    rows = [line.split("\t") for line in Path(steps[-1].place).read_text().splitlines()[1:]]
+    assert {system for system, *_ in rows} == SYSTEMS
+    assert {measure for _, measure, *_ in rows} == {"RR", "nDCG@5", "nDCG@15", "nDCG@30", "AP"}
+    assert len(rows) == len(SYSTEMS) * 5 * QUERIES
+    coarse = next(step.place for step in steps if step.command.name == "coarse")
+    last = json.loads((Path(coarse) / "metrics.jsonl").read_text().splitlines()[-1])
     assert last["mlm_loss"] < 10.4  # uniform guesses among 30,522 words: ln 30522 = 10.33

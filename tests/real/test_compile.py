@@ -85,17 +85,15 @@ def test_the_kernel_runs_where_heads_are_cut_and_keeps_less_than_the_products():
 
 
 @pytest.mark.parametrize(
-    "config, topology, changes, message",
+    "config, topology, message",
     [
-        ("tpu_v3", "v3:2x2", ["--config.model.layers=1", "--config.batch_pairs=100000"],
-         "error: the step does not fit in the memory of 8 × TPU v3"),
-        ("tpu_v3", "v9:1x1", [], "no such topology"),
-        ("gpu", "h100:9", [], "not a number of GPUs"),
+        ("tpu_v3", "v3:2x2", "error: the step does not fit in the memory of 8 × TPU v3"),
+        ("gpu", "h100:9", "not a number of GPUs"),
     ],
-)  # fmt: skip
-def test_what_cannot_be_compiled_is_one_line(config, topology, changes, message):
+)
+def test_what_cannot_be_compiled_is_one_line(config, topology, message):
     with pytest.raises(AssertionError, match=message):
-        dry_run(config, topology, *changes)
+        dry_run(config, topology, "--config.model.layers=1", "--config.batch_pairs=100000")
 
 
 # `most`: ratio of compiled to analytic FLOPs. cuDNN's backward pass recomputes the scores: a hundredth of all products in rows of
@@ -125,14 +123,3 @@ def test_the_step_for_one_and_eight_gpus(config, changes, layers, most, topology
     calls = layers - 1  # the last layer has few queries
     assert re.search(rf"^cuDNN attention +{calls} calls forward, {calls} backward$", report, re.M)
     assert mib(report, "total") < 0.75 * 79 * 1024
-
-
-@pytest.mark.skipif(not os.environ.get("HARP_LARGEST"), reason="several compilations, 16 minutes; set HARP_LARGEST=1")
-@pytest.mark.parametrize("config, topology, least", [("tpu_v3", "v3:2x2", 512), ("gpu", "h100", 256)])
-def test_the_largest_batch_is_found(config, topology, least):
-    said = dry_run(config, topology, "--largest")
-    rows, used, failed = re.search(r"largest batch +(\d+) rows.*: ([\d,.]+) MiB of .*; (\d+) do not", said).groups()
-    assert least < int(rows) < int(failed) <= 1.1 * int(rows)
-    if topology == "v3:2x2":
-        assert "MiB of 16,384.0 MiB each" in said
-        assert 12 * 1024 < float(used.replace(",", "")) <= V3_CORE

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.real
 
 INSTALLED = os.environ.get("HARP_INSTALLED")  # bin/ of an environment that has the package: `make package`
 SMALLER = ((r"--pages=\d+", "--pages=40"), (r"--config\.steps=\d+", "--config.steps=2"))
+BIN = INSTALLED or Path(sys.executable).parent
 RUN = [page for page in PAGES[1:] if blocks(page, "bash") and "experiments" not in str(page)]
 
 
@@ -42,11 +43,7 @@ def place(tmp_path, monkeypatch) -> Path:
     os.symlink(minilm(), tmp_path / "all-MiniLM-L6-v2")
     if INSTALLED:
         monkeypatch.delenv("PYTHONPATH", raising=False)
-    else:
-        (tmp_path / "bin").mkdir()
-        (tmp_path / "bin" / "harp").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m harp_jax "$@"\n')
-        (tmp_path / "bin" / "harp").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{INSTALLED or tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", f"{BIN}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("JAX_NUM_CPU_DEVICES", "1")
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -69,7 +66,7 @@ def test_the_notebook_runs(place):
     notebook = json.loads((ROOT / "docs" / "notebook.ipynb").read_text(encoding="utf-8"))
     cells = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
     (place / "notebook.py").write_text("\n\n".join(cells))
-    succeeds(f"{INSTALLED or Path(sys.executable).parent}/python", "notebook.py")
+    succeeds(f"{BIN}/python", "notebook.py")
 
 
 def test_the_site_builds_without_warnings(tmp_path):

@@ -134,11 +134,9 @@ def test_links_agree_with_mwparserfromhell(wikitexts):
     print(f"\n{equal} links equal, {dict(sides)} only one side's: {agreement:.3%}; of {total} in all: {dict(classes)}")
     assert classes.total() == total > 30_000
     assert equal > 20_000 and agreement >= 0.995
-    # All classes of difference. Links outside prose are not kept: in templates, tables, references and other tags, headings,
-    # captions, and inside anchors (where the inner link counts).
+    # All classes of difference. Links outside prose are not kept, and inside anchors the inner link counts.
     places = ("prose", "template", "table", "reference or other tag", "heading", "caption")
     assert set(classes) <= {*(f"article, in {place}" for place in places), "other namespace", "other wiki", "same page"}
-    # In prose, only anchors that consist of a template differ: {{nowrap|29° N}}. mwparserfromhell shows nothing; we show the
-    # argument of a few known templates, and drop the link (`link-empty`) otherwise.
+    # In prose, only anchors that consist of a template differ: of {{nowrap|29° N}} mwparserfromhell shows nothing.
     templated = {(title, target) for title, side, anchor, target in differences if side == "theirs" and not anchor}
     assert {(title, target) for title, _, _, target in differences} <= templated

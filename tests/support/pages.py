@@ -1,7 +1,7 @@
 """The documentation's pages: their code blocks, and the commands in them.
 
 Blocks marked `bash` are run (tests/real/test_docs.py); those marked `sh` need other data or hardware, and are only
-parsed. Of `python` blocks the doctests of docs/library.md are run (tests/test_api.py), the others are compiled.
+parsed. Of `python` blocks only the doctests of docs/library.md are run (tests/test_api.py).
 """
 
 import re

@@ -1,17 +1,15 @@
-"""Writes docs/fields.md, the page of all config fields, from their declarations.
+"""Writes docs/fields.md, the page of all config fields, from their declarations: python docs/write_fields.py"""
 
-python -m tests.support.fields_page
-"""
+from pathlib import Path
 
 from data_pipeline import config as generation_config
 from harp_jax.config import ENCODER, FIELDS, JUDGED, LOOP, Fields
-from tests.support import ROOT
 
 MANY = 1 << 24  # larger bounds only catch typos
-PAGE = ROOT / "docs" / "fields.md"
+PAGE = Path(__file__).with_name("fields.md")
 HEAD = """# Config fields
 
-This page is written from the code by `python -m tests.support.fields_page`; a test fails where it is not up to date.
+This page is written from the code by `python docs/write_fields.py`; a test fails where it is not up to date.
 
 A config is a Python file with `get_config()`, or the name of a shipped one (`--config=tpu_v3`, `--config=data/html`). Any field is
 set on the command line, `--config.learning_rate=3e-5`, those within others with dots, `--config.model.layers=4`, tuples in quotes,
