@@ -1,10 +1,12 @@
 """Files: no input is lost, nothing hangs, every error is one line."""
 
+import fcntl
 import gzip
 import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor, wait
 
 import pytest
 
@@ -137,6 +139,26 @@ def test_no_end_between_or_after_the_renames_loses_a_folder(tmp_path, how, renam
         raise ZeroDivisionError
     assert (tmp_path / "model" / "weights").read_text() == left
     assert [path.name for path in tmp_path.glob("*.old")] == ["model.tmp.mine.old"]
+
+
+def test_what_another_process_has_renamed_is_left_to_it(tmp_path):
+    (tmp_path / "model.tmp.00000000.old").mkdir()
+    with output_folder(str(tmp_path / "new")) as folder:
+        write(f"{folder}/weights")
+    other = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(other, fcntl.LOCK_EX)
+
+    def again() -> None:
+        with output_folder(str(tmp_path / "model")):
+            pass
+
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(again)
+        assert wait([waiting], 0.3).not_done and (tmp_path / "model.tmp.00000000.old").exists()
+        os.rename(tmp_path / "new", tmp_path / "model")
+        os.close(other)
+    waiting.result()
+    assert sorted(os.listdir(tmp_path)) == ["model"] and os.listdir(tmp_path / "model") == [SUMS]
 
 
 @pytest.mark.parametrize("name", ["weights", "weights-2"])

@@ -3,10 +3,14 @@
 import json
 import shutil
 import sys
+import tomllib
 import zipfile
+from itertools import chain
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.version import __version__
@@ -66,6 +70,17 @@ def test_the_wheel_runs_outside_the_repository(wheel, tmp_path):
     version = python(folder / "bin" / "harp", "--version", cwd=empty, PYTHONPATH=str(folder)).stdout
     assert version == f"harp_jax {__version__}\n"
     assert not list(empty.iterdir())
+
+
+def test_every_dependency_has_a_version_in_the_constraints():
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    pinned = {canonicalize_name(line.partition("==")[0]) for line in lines}
+    # Not in constraints.txt: builds for other hardware, and TensorFlow's package for other machines.
+    elsewhere = {"harp-jax", "tensorflow", "jax"}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    required = [*project["dependencies"], *chain(*project["optional-dependencies"].values())]
+    names = {canonicalize_name(Requirement(requirement).name) for requirement in required}
+    assert names - elsewhere <= pinned, sorted(names - elsewhere - pinned)
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,7 @@ def test_the_kernel_runs_where_heads_are_cut_and_keeps_less_than_the_products():
     [
         ("tpu_v3", "v3:2x2", "error: the step does not fit in the memory of 8 × TPU v3"),
         ("gpu", "h100:9", "not a number of GPUs"),
+        ("gpu", "gtx1080", "no such topology"),
     ],
 )
 def test_what_cannot_be_compiled_is_one_line(config, topology, message):
