@@ -134,7 +134,10 @@ class Shelf:
         for qid, docids in excluded_of(sources.exclude).items():
             if qid in asked:
                 self.excluded.setdefault(tidy(asked[qid]), set()).update(docids)
-        self.scorer = load_scorer(sources.model, backend=backend) if sources.model else None
+        loaded = [ranker for ranker, _ in self.combined.scorers.values()] if self.combined else []
+        if not loaded and sources.model:
+            loaded = [load_scorer(sources.model, backend=backend)]
+        self.scorer = loaded[-1] if loaded else None  # the one trained on labels, if a site has both
         self.lock = threading.Lock()
         if self.scorer:
             first = next(iter(self.docs.ids()))

@@ -91,14 +91,14 @@ def model_file(
     if not intact(os.path.join(place, backend)):
         temporary = beside(f"{place}.{backend}")
         try:
-            os.makedirs(temporary)
+            os.makedirs(temporary, mode=0o700)  # as private as the model may be
             if backend == "onnx":
                 write_onnx(temporary, config, params)
             else:
                 write_openvino(temporary, config, params, tokenizer)
             converted = os.path.join(temporary, backend)
             write_sums(converted, os.listdir(converted))
-            os.makedirs(place, exist_ok=True)
+            os.makedirs(place, mode=0o700, exist_ok=True)
             if not intact(os.path.join(place, backend)):  # unless another process was faster
                 shutil.rmtree(os.path.join(place, backend), ignore_errors=True)
                 os.replace(converted, os.path.join(place, backend))
