@@ -1,4 +1,4 @@
-"""Measures against their definitions, and notes on missing queries."""
+"""Measures against their definitions, comparisons, rows for chance and blank queries, and notes on missing queries."""
 
 import json
 import math
@@ -8,9 +8,17 @@ import numpy as np
 import pytest
 
 from harp_jax.base.errors import InputError
+from harp_jax.base.randomness import generator
 from harp_jax.commands.evaluate import name_runs
 from harp_jax.corpus.trec import Ranking, read_qrels, read_run, write_run
-from harp_jax.evaluation.evaluate import effective_groups, evaluate, groups_of
+from harp_jax.evaluation.evaluate import (
+    NOT_ABOVE_BLANK,
+    NOT_ABOVE_CHANCE,
+    ORDERS,
+    effective_groups,
+    evaluate,
+    groups_of,
+)
 from tests.support.commands import command, python
 from tests.support.shared_data import shared
 
@@ -86,12 +94,17 @@ def test_intervals_of_means_follow_the_normal_approximation():
     assert table.intervals["one"] == pytest.approx((values.mean() - half, values.mean() + half), abs=0.1 * half)
 
 
-def test_names_are_short_where_they_can_be():
+def test_names_are_short_where_they_can_be(tmp_path, capsys):
     alike = {name: [name] for name in ("a/x.trec", "b/x.trec")}
     expected = alike | {"y": ["c/y.trec.gz"], "ours": ["a", "b"]}
     assert name_runs([*alike, "c/y.trec.gz", "ours=a,b"]) == expected
     with pytest.raises(InputError, match="NAME=PATH"):
         name_runs(["x=a", "x=b"])
+    path = tmp_path / "k1=1,b=0.trec"  # a path may contain a comma and an equals sign
+    path.write_text("q Q0 d 1 1 x\n")
+    (tmp_path / "qrels").write_text("q 0 d 1\n")
+    command("evaluate", f"new={path}", qrels=tmp_path / "qrels", measures="RR@10", format="json")
+    assert json.loads(capsys.readouterr().out)["mean"]["new"]["RR@10"] == 1.0
 
 
 def test_seeds_are_averaged_per_query(runs):
@@ -148,33 +161,10 @@ def test_intervals_of_few_groups_draw_single_queries_and_the_table_says_so():
     (found,) = table.comparisons
     assert found.interval[0] == 0 < found.difference < found.interval[1] and found.verdict == "inconclusive"
     assert any("an effective 1.0 groups, too few to resample" in note for note in table.notes())
-    # With 15 more groups of one query each, the large one still decides every draw.
-    alone = {f"a{i}": {f"x{i}": 1} for i in range(15)}
-    qrels |= alone
-    new |= {q: Ranking.of([*judged], [1]) for q, judged in alone.items()}
-    table = evaluate(qrels, {"old": old, "new": new}, "RR@10", "old", rounds=500)
-    assert any("an effective 2.2 groups" in note for note in table.notes())
 
 
-def test_a_table_with_one_run_of_a_system_ends_with_what_its_intervals_leave_out():
-    """Also if another system has several runs, and with the chance row, which always has many."""
-    qrels, run = many(30, 3)
-    table = evaluate(qrels, {"a": run, "b": [run] * 2, "c": run}, "RR@10", "a", rounds=100, chance="a")
-    assert table.seeds["chance"] > 1 and table.one_run.startswith("one run of c: the intervals do not include training")
-    assert table.text().endswith(f"\n{table.one_run}")
-    assert not evaluate(qrels, {"a": run}, "RR@10", chance="a", rounds=100).one_run
-    assert evaluate(qrels, {"a": run}, "RR@10", intervals=True, rounds=100).one_run.startswith("one run of a: ")
-
-
-def test_runs_of_the_same_draw_are_told_to_the_intervals(tmp_path, capsys):
+def test_runs_of_the_same_draw_are_told_to_the_intervals():
     qrels, old = many(30, 3)
-    for name, run in (("old.trec", old), ("k1=1,b=0.trec", many(30, 1)[1])):
-        write_run(str(tmp_path / name), [(q, r.docids, list(r.scores)) for q, r in run.items()])
-    (tmp_path / "qrels").write_text("".join(f"{q} 0 {d} {r}\n" for q, j in qrels.items() for d, r in j.items()))
-    runs = [f"old={tmp_path / 'old.trec'}", f"new={tmp_path / 'k1=1,b=0.trec'}"]
-    given = {"measures": "RR@10", "baseline": "old", "format": "json", "runs_per_draw": 1}
-    command("evaluate", *runs, qrels=tmp_path / "qrels", **given)
-    assert json.loads(capsys.readouterr().out)["mean"]["new"]["RR@10"] == 1.0  # a path may contain a comma
     systems = {"old": old, "new": [many(30, rank)[1] for rank in (1, 1, 2, 2, 3, 3, 9, 9, 5, 5, 1, 1)]}
     widths = {}
     for count in (1, 2):
@@ -216,21 +206,76 @@ def test_levels_that_no_measure_can_count_are_refused(level, measure, said):
         evaluate({"1": {"a": 1, "b": level}}, {"x": {"1": {"a": 1.0}}}, measure)
 
 
-def test_names_cannot_break_tables_or_pages():
-    qrels = {str(i): {f"{i}a": 1} for i in range(12)}
-    good, bad = ({qid: {f"{qid}a": a, f"{qid}b": 1.5} for qid in qrels} for a in (2.0, 1.0))
-    table = evaluate(qrels, {"base": bad, "<b>\n{c}\td": good}, "RR@10", baseline="base")
-    lines, html = table.per_query_lines(), table._repr_html_()
-    assert len(lines) == 25 and all(line.count("\t") == 4 for line in lines)
-    assert "&lt;b&gt;" in html and "<b>" not in html and "+0.5000" in html
+# Rows for chance and blank queries, and the systems flagged as no better.
+QUERIES, CANDIDATES = 60, 15
+ONE_EACH = {f"q{i}": {f"d{i}-3": 1} for i in range(QUERIES)}
 
 
-def test_counts_are_summed_and_have_no_interval():
-    """With the interval of a mean, a sum would read "NumRet 511 (8.7 to 17.0)"."""
-    qrels = {f"q{n}": {"a": 1} for n in range(5)}
-    runs = {"x": [{qid: Ranking.of(["a", "b"], [2.0, 1.0]) for qid in qrels}]}
-    table = evaluate(qrels, runs, "NumRet", intervals=True)
-    assert table.mean["x"]["NumRet"] == 10 and table.intervals == {}
+def ranked(rank_of_relevant) -> dict[str, Ranking]:
+    """A run whose relevant document of query i has rank `rank_of_relevant(i)`."""
+    run = {}
+    for i in range(QUERIES):
+        docids = [f"d{i}-{j}" for j in range(CANDIDATES) if j != 3]
+        docids.insert(rank_of_relevant(i) - 1, f"d{i}-3")
+        run[f"q{i}"] = Ranking.of(docids, range(CANDIDATES, 0, -1))
+    return run
+
+
+def at_random(name: str) -> dict[str, Ranking]:
+    return ranked(lambda i: int(generator("rank", name, i).integers(1, CANDIDATES + 1)))
+
+
+def test_the_chance_row_is_the_expectation_over_random_orders():
+    table = evaluate(ONE_EACH, {"first": ranked(lambda i: 1)}, "RR@10 P@1", chance="first")
+    expected = sum(1 / rank for rank in range(1, 11)) / CANDIDATES
+    assert table.mean["chance"]["RR@10"] == pytest.approx(expected, abs=0.01)
+    assert table.mean["chance"]["P@1"] == pytest.approx(1 / CANDIDATES, abs=0.01)
+    assert f"chance (mean of {table.seeds['chance']})" in table.text() and table.seeds["chance"] >= ORDERS[0]
+    again = evaluate(ONE_EACH, {"first": ranked(lambda i: 5)}, "RR@10", chance="first")
+    assert again.mean["chance"]["RR@10"] == pytest.approx(expected, abs=0.01)
+    assert again.per_query["chance"] != table.per_query["chance"]  # random orders depend on the candidate list
+
+
+def test_a_system_is_said_not_to_beat_what_it_does_not_beat():
+    runs = {
+        "BM25": ranked(lambda i: 1 + i % 4),
+        "random": at_random("a"),
+        "popular": ranked(lambda i: 1 + i % 3),
+        "popular_blank": ranked(lambda i: 1 + (i + 1) % 3),
+        "good": [ranked(lambda i: 1), ranked(lambda i: 1 + i % 2)],
+        "good_blank": [at_random("b"), at_random("c")],
+    }
+    blank = {"popular": "popular_blank", "good": "good_blank"}
+    table = evaluate(ONE_EACH, runs, "RR@10 AP", "BM25", confirm="RR@10", rounds=400, chance="BM25", blank=blank)
+    assert table.verdicts == {"random": [NOT_ABOVE_CHANCE], "popular": [NOT_ABOVE_BLANK]} and table.judged_by == "RR@10"
+    assert NOT_ABOVE_BLANK in table.text() and NOT_ABOVE_BLANK in table._repr_html_()
+    assert json.loads(table.json())["verdicts"] == table.verdicts
+    assert {c.run for c in table.comparisons} == {"random", "popular", "good"}  # Holm's correction counts only systems
+    assert any("verdicts by RR@10" in note for note in table.notes())
+
+
+@pytest.mark.parametrize(
+    "given, message",
+    [
+        ({"chance": "none"}, "no run is named 'none' for --chance; the runs are a"),
+        ({"blank": {"a": "a"}}, "--blank=a=a: a is both a system and a run of blank queries"),
+    ],
+)
+def test_wrong_names_are_refused(given, message):
+    with pytest.raises(InputError, match=message):
+        evaluate(ONE_EACH, {"a": ranked(lambda i: 1)}, "RR@10", **given)
+    with pytest.raises(InputError, match="named 'chance'"):
+        evaluate(ONE_EACH, {"chance": ranked(lambda i: 1)}, "RR@10", chance="chance")
+
+
+def test_the_row_of_best_orders_is_the_limit_of_re_ranking():
+    qrels = {"1": {"a": 1, "b": 2}, "2": {"c": 1}, "3": {"absent": 1}}
+    run = {qid: Ranking.of(["x", "a", "b", "c"], [4, 3, 2, 1]) for qid in qrels}
+    table = evaluate(qrels, {"bm25": run}, "RR@10 nDCG@10", baseline="bm25", oracle="bm25", chance="bm25")
+    assert table.per_query["oracle"] == {
+        "RR@10": {"1": 1.0, "2": 1.0, "3": 0.0}, "nDCG@10": pytest.approx({"1": 1.0, "2": 1.0, "3": 0.0})
+    }  # fmt: skip
+    assert not table.comparisons and "oracle" not in table.verdicts
 
 
 PLAIN = {"map": "AP", "recip_rank": "RR", "Rprec": "Rprec", "ndcg": "nDCG"}

@@ -1,6 +1,5 @@
 """The local page: rankings side by side, labels, POST /v1/rerank, and clear errors for bad requests."""
 
-import asyncio
 import json
 import os
 import resource
@@ -10,7 +9,6 @@ import subprocess
 import sys
 import urllib.request
 from concurrent.futures import ProcessPoolExecutor
-from copy import copy
 from dataclasses import replace
 from multiprocessing import get_context
 
@@ -19,13 +17,12 @@ import pytest
 
 from harp_jax.api import Reranker
 from harp_jax.base.errors import InputError
-from harp_jax.commands import site
-from harp_jax.corpus.labels import LabelFile, read_labels
-from harp_jax.look.server import LARGEST_BODY, MOST_DOCUMENTS, RequestError, listen, make_app, read_object
-from harp_jax.look.shelf import WINDOW, Shelf, Sources, of_site, snippet
+from harp_jax.corpus.labels import LabelFile
+from harp_jax.look.server import LARGEST_BODY, MOST_DOCUMENTS, listen, make_app
+from harp_jax.look.shelf import Shelf, Sources, of_site
 from harp_jax.ranking.combined import Settings
-from harp_jax.ranking.first_stage import indexed
 from harp_jax.ranking.lexical import Bm25, search
+from tests.support.commands import command
 from tests.support.look_site import DOCS, HOSTILE, QUERIES, TUNED, write_site
 
 pytest.importorskip("starlette")
@@ -89,48 +86,26 @@ def test_a_title_leads_where_a_browser_can_open_it(place, tmp_path):
     assert addresses == {web: web, file: "", script: "", "D7": "http://example.org/cats", "D8": ""}
 
 
-def test_stopwords_are_not_marked(place):
-    assert place[1].stems("the red cat and of the mats") == {"red", "cat", "mat"}
-    shelf = copy(place[1])
-    shelf.collection = indexed([("a", "stop the test of a page, how do you find it")], "bm25", "en")
-    assert shelf.stems("how do you stop the test of my pages") == {"stop", "test", "page"}  # no function words
-
-
 def test_each_column_shows_the_passage_that_its_part_read(tmp_path):
-    """The models (vectors and two rankers) read windows of ten tokens; a sum shows its ranker's, else its vectors' passage."""
+    """The sum shows the passage of its last ranker."""
     site = write_site(tmp_path / "site")
-    settings = replace(Settings.load(str(site)), windows=3, passages=2, max_length=10, encoder="ranker")
     text = " ".join(["two dogs ran after the blue cat and sat on the green mat"] * 3)
     with open(site / "survey" / "docs.jsonl", "a") as docs:
         docs.write(json.dumps({"id": "d5", "title": "Long", "text": text}) + "\n")
-
-    def shown(**weights):
-        models = {part: "ranker" for part in weights if "ranker" in part}
-        replace(settings, weights={"BM25": 1.0, **weights}, models=models).save(str(site))
-        found = Shelf(of_site(str(site), Sources(fields=("title", "body")))).search("red cat")
-        return {ranking["name"]: ranking["passage"] for ranking in found["rankings"]}, found["documents"]
-
-    columns, documents = shown(**{"vectors": 2.0, "ranker": 1.0, "fine-tuned ranker": 1.0})
-    assert columns == {
+    weights = {"BM25": 1.0, "vectors": 2.0, "ranker": 1.0, "fine-tuned ranker": 1.0}
+    parts = {
+        "weights": weights,
+        "models": dict.fromkeys(("ranker", "fine-tuned ranker"), "ranker"),
+        "encoder": "ranker",
+    }
+    replace(Settings.load(str(site)), **parts, windows=3, passages=2, max_length=10).save(str(site))
+    found = Shelf(of_site(str(site), Sources(fields=("title", "body")))).search("red cat")
+    assert {ranking["name"]: ranking["passage"] for ranking in found["rankings"]} == {
         "BM25": "", "Vectors": "vectors", "Ranker": "ranker", "Fine-tuned ranker": "fine-tuned ranker",
         "Recommended": "fine-tuned ranker",
     }  # fmt: skip
-    passages = documents["d5"]["passages"]
-    assert {*passages} == {"vectors", "ranker", "fine-tuned ranker"}
+    passages = found["documents"]["d5"]["passages"]
     assert passages["ranker"] == passages["fine-tuned ranker"] != passages["vectors"]  # the same weights, other windows
-    assert shown(vectors=2.0)[0] == {"BM25": "", "Vectors": "vectors", "Recommended": "vectors"}
-    assert shown()[0] == {"BM25": "", "Recommended": ""}
-
-
-def test_without_a_site_the_passage_is_of_the_beginning_that_the_ranker_reads(place, tmp_path):
-    (tmp_path / "docs.tsv").write_text(f"d1\t\t\t{'one green mat ' * 30}red cat\nd2\t\t\tred cat\n")
-    found = Shelf(Sources(model=str(place[0] / "ranker"), docs=str(tmp_path / "docs.tsv"))).search("red cat")
-    read = {ranking["name"]: ranking["passage"] for ranking in found["rankings"]}
-    assert read == {"BM25": "", "Re-ranker": "re-ranker", "Both": "re-ranker"}
-    about = found["documents"]
-    assert "red" in "".join(part for part, _ in about["d1"]["snippet"]) and about["d2"]["passages"] == {}
-    passage = "".join(part for part, _ in about["d1"]["passages"]["re-ranker"])
-    assert "red" not in passage and "mat" in passage
 
 
 def test_the_page_that_a_query_was_taken_from_is_no_result(place):
@@ -149,8 +124,7 @@ def test_the_page_is_whole_loads_nothing_from_elsewhere_and_is_served_to_this_ho
     assert page.index('<details id="verdict" open') < page.index('id="rankings"')  # on top, and open
     about = client.get("/about").json()
     assert about["queries"] == [*QUERIES] and about["verdict"].startswith("The sum is better")
-    hosts = {host: client.get("/about", headers={"Host": host}).status_code for host in ("x.example", "localhost:8808")}
-    assert hosts == {"x.example": 400, "localhost:8808": 200}
+    assert client.get("/about", headers={"Host": "x.example"}).status_code == 400
     assert client.get("/v1/rerank").status_code == 405 and client.get("/nothing").json()["error"] == "Not Found"
     assert client.get("/search").status_code == client.get("/search", params={"q": "x" * 1001}).status_code == 422
 
@@ -162,7 +136,6 @@ def test_labels_are_kept_changed_and_removed(client, place, tmp_path):
     def label(query, docid, level):
         return client.post("/label", json={"query": query, "docid": docid, "level": level})
 
-    (tmp_path / "labels.tsv").write_text("")
     assert label("red  cat", "d1", 1).json()["levels"] == {"d1": 1}
     answer = label("red cat", "d2", 0).json()
     assert (answer["levels"], answer["labels"], answer["labelled"]) == ({"d1": 1, "d2": 0}, 2, 1)
@@ -170,16 +143,15 @@ def test_labels_are_kept_changed_and_removed(client, place, tmp_path):
     assert label("red cat", "d1", 0).json()["levels"] == {"d1": 0, "d2": 0}
     assert label("red cat", "d2", None).json()["levels"] == {"d1": 0}
     assert client.get("/search", params={"q": "red cat"}).json()["levels"] == {"d1": 0}
+    valid = {"query": "q", "docid": "d1", "level": 1}
     wrong = [{"docid": "absent"}, *({"level": level} for level in (7, True, 1.0, float("nan")))]
     for body in (*wrong, {"query": "  "}, {"query": "\ud800"}):
-        content = json.dumps({"query": "q", "docid": "d1", "level": 1} | body)
-        answer = client.post("/label", content=content, headers=JSON)
+        answer = client.post("/label", content=json.dumps(valid | body), headers=JSON)
         assert answer.status_code == 422 and answer.json()["error"], body
     # `null` removes a label; a request without a level does not.
     absent = client.post("/label", json={"query": "red cat", "docid": "d1"})
     assert absent.status_code == 422 and "`level` must be one of" in absent.json()["error"]
-    body, evil = {"query": "q", "docid": "d1", "level": 1}, {"Origin": "http://evil.example"}
-    assert client.post("/label", json=body, headers=evil).status_code == 403
+    assert client.post("/label", json=valid, headers={"Origin": "http://evil.example"}).status_code == 403
     assert (tmp_path / "labels.tsv").read_text() == "red cat\td1\t0\n"
 
 
@@ -201,28 +173,13 @@ def test_a_file_of_labels_keeps_its_other_lines(tmp_path):
     assert path.read_text() == "# mine\nred cat\td1\nblue\td2\t0\nby hand\td4\t1\n" and len(labels) == 3
     labels.set("#tags", "d1", 1)
     assert LabelFile(str(path)).of("#tags") == {"d1": 1}  # not a comment
-    assert read_labels(str(path))[1]["l4"] == {"d1": 1} and read_labels(str(path))[0]["l4"] == "#tags"
     path.unlink()
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
         list(pool.map(_label_fifty, [str(path)] * 2, ("one", "two")))
     assert len(LabelFile(str(path))) == 100 and os.listdir(tmp_path) == ["labels.tsv"]
-    path.write_text("red cat\n")
-    with pytest.raises(InputError, match=r"line 1: not 'query<TAB>docid<TAB>level'; correct the line"):
-        LabelFile(str(path))
 
 
 JSON = {"Content-Type": "application/json"}
-
-
-def test_a_connection_that_closes_within_the_body_is_no_crash():
-    from starlette.requests import Request
-
-    async def receive():
-        return {"type": "http.disconnect"}
-
-    headers = [(b"content-type", b"application/json")]
-    with pytest.raises(RequestError, match="the connection closed"):
-        asyncio.run(read_object(Request({"type": "http", "headers": headers}, receive)))
 
 
 def test_rerank_answers_in_the_shape_of_cohere_jina_and_vllm(client, place):
@@ -237,17 +194,6 @@ def test_rerank_answers_in_the_shape_of_cohere_jina_and_vllm(client, place):
     assert all(hit["document"] == {"text": texts[hit["index"]]} for hit in found["results"])
     best = client.post("/v1/rerank", json=asked | {"top_n": 2}).json()["results"]
     assert best == [{name: hit[name] for name in ("index", "relevance_score")} for hit in found["results"][:2]]
-
-
-def test_a_ranker_that_the_verdict_leaves_out_is_not_served(tmp_path):
-    from starlette.testclient import TestClient
-
-    site = write_site(tmp_path / "site")
-    replace(Settings.load(str(site)), weights={"BM25": 1.0}, models={}).save(str(site))
-    (site / "ranker").rename(site / "ranker_not_used")
-    app = make_app(Shelf(of_site(str(site), Sources())), LabelFile(str(tmp_path / "labels.tsv")))
-    answer = TestClient(app, base_url="http://127.0.0.1").post("/v1/rerank", json={"query": "q", "documents": ["a"]})
-    assert answer.status_code == 404 and "it did not rank better" in answer.json()["error"]
 
 
 @pytest.mark.parametrize(
@@ -273,8 +219,7 @@ def test_bad_requests_are_refused_in_words(client, body, status, said):
 
 def test_a_model_that_scores_no_numbers_is_refused_when_it_is_loaded_and_never_answers(client, place, monkeypatch):
     site, shelf = place
-    nothing = lambda self, pairs, bar=None: np.full(len(pairs), np.nan, np.float32)  # noqa: E731
-    monkeypatch.setattr(type(shelf.scorer), "score", nothing)
+    monkeypatch.setattr(type(shelf.scorer), "score", lambda self, pairs, bar=None: np.full(len(pairs), np.nan))
     with pytest.raises(InputError, match=r"ranker gives 'warm up' non-finite scores; its weights are damaged"):
         Shelf(of_site(str(site), Sources()))
     body = {"query": "red cat", "documents": ["a"]}
@@ -316,25 +261,13 @@ def test_a_client_with_an_unfinished_body_does_not_delay_the_end(place):
             process.kill()
 
 
-def test_snippets_show_where_a_document_answers():
-    text = "filler words " * 60 + "here the red cat sits " + "more filler " * 60
-    found = snippet({"red", "cat"}, text, "")
-    assert [part for part, matched in found if matched] == ["red", "cat"]
-    assert found[0][0] == "… " and found[-1][0] == " …"
-    assert len("".join(part for part, _ in found).split()) <= WINDOW + 2
-    assert snippet({"absent"}, "one two", "en") == [("one two", False)] and snippet({"x"}, "", "en") == []
-    japanese = snippet({"設定", "定を", "house"}, "カーネルの設定をHouses", "ja")
-    assert japanese == [("カーネルの", False), ("設", True), ("定", True), ("を", True), ("Houses", False)]
-
-
-def test_wrong_options_are_named(place, tmp_path, monkeypatch):
-    monkeypatch.setattr("harp_jax.look.server.serve", lambda *_: pytest.fail("served"))
+def test_wrong_options_are_named(place, tmp_path):
     for options, said in (
         ([], "no --model and no --docs; give both, or the output directory of `harp site`"),
-        ([str(tmp_path)], "has no ranker; let `harp site` finish, or give --model"),
-        ([str(place[0]), "--language=de"], "--language is recorded in .*; leave it out, or give --model and --docs"),
+        ([tmp_path], "has no ranker; let `harp site` finish, or give --model"),
+        ([place[0], "--language=de"], "--language is recorded in .*; leave it out, or give --model and --docs"),
     ):
         with pytest.raises(InputError, match=said):
-            site.look(site.look_parser().parse_args(options))
+            command("look", *options)
     with listen(0) as taken, pytest.raises(InputError, match="choose another, or 0 for any free one"):
         listen(taken.getsockname()[1])

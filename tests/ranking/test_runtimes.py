@@ -66,7 +66,7 @@ def test_the_file_of_the_export_is_used_and_bfloat16_is_near(tmp_path, cache):
 
 
 @pytest.mark.parametrize("backend", [pytest.param("openvino", marks=pytest.mark.real), "onnx"])
-def test_a_changed_model_is_named_or_converted_again(model, cache, tmp_path, backend):
+def test_a_changed_model_is_named_or_converted_again(cache, tmp_path, backend):
     pytest.importorskip(runtimes.PACKAGES[backend])
     place = str(tmp_path / "m")
     write = partial(write_onnx, config=CONFIG, params=PARAMS) if backend == "onnx" else as_openvino
@@ -78,41 +78,32 @@ def test_a_changed_model_is_named_or_converted_again(model, cache, tmp_path, bac
         with pytest.raises(InputError, match=f"{name} was changed since it was written"):
             load_scorer(place, backend=backend)
         path.write_bytes(whole)
-    # A file that SHA256SUMS does not list may have other weights, so the weights are converted.
-    save_hf(str(tmp_path / "bare"), CONFIG, PARAMS, small_tokenizer(), "")
-    (tmp_path / "bare" / backend).mkdir()
-    (tmp_path / "bare" / FILES[backend, False]).write_bytes(b"of another model")
     ours = Reranker.from_pretrained(place).predict(PAIRS[:3])
-    for _ in range(2):  # the second time, the converted file is damaged
-        found = Reranker.from_pretrained(str(tmp_path / "bare"), backend=backend).predict(PAIRS[:3])
-        np.testing.assert_allclose(found, ours, rtol=0, atol=1e-4)
-        (converted,) = cache.glob(f"*/{model_files(backend, False)[-1]}")
-        converted.write_bytes(b"damaged")
-    (tmp_path / "bare" / FILES[backend, True]).write_bytes(b"of another model")
+    (tmp_path / "m" / FILES[backend, True]).write_bytes(b"of another model")
     with pytest.raises(InputError, match="is not listed in SHA256SUMS"):
-        load_scorer(str(tmp_path / "bare"), "int8", backend=backend)
+        load_scorer(place, "int8", backend=backend)
     # If somebody changed the weights on purpose (and removed the digests), the old converted file is not used.
     other = {**PARAMS, "score": {name: -leaf for name, leaf in PARAMS["score"].items()}}
     save_hf(str(tmp_path / "other"), CONFIG, other, small_tokenizer(), "")
     os.replace(tmp_path / "other" / "model.safetensors", tmp_path / "m" / "model.safetensors")
     os.remove(tmp_path / "m" / SUMS)
-    changed = Reranker.from_pretrained(place, backend=backend).predict(PAIRS[:3])
-    np.testing.assert_allclose(changed, -ours, rtol=0, atol=2e-5 * np.abs(ours).max())
+    for _ in range(2):  # the second time, the converted file is damaged
+        found = Reranker.from_pretrained(place, backend=backend).predict(PAIRS[:3])
+        np.testing.assert_allclose(found, -ours, rtol=0, atol=2e-5 * np.abs(ours).max())
+        (converted,) = cache.glob(f"*/{model_files(backend, False)[-1]}")
+        converted.write_bytes(b"damaged")
 
 
 def test_auto_takes_the_fastest_that_can_compute_the_model(tmp_path, monkeypatch):
-    there: set[str] = set()
+    there = {"onnxruntime", "openvino"}
     monkeypatch.setattr(runtimes, "_installed", there.__contains__)
     choose = lambda dtype="float32": chosen_backend("auto", dtype, str(tmp_path))  # noqa: E731
-    there.update({"onnxruntime", "openvino"})
     assert choose() == "jax"  # auto does not convert the model
     (tmp_path / "onnx").mkdir()
     (tmp_path / FILES["onnx", False]).touch()
     assert (choose(), choose("bfloat16")) == ("onnx", "jax")
     with pytest.raises(InputError, match="add it to the export with harp export --format=openvino --int8"):
         choose("int8")
-    (tmp_path / FILES["onnx", True]).touch()
-    assert choose("int8") == "onnx"
     there.add("torch")
     assert choose() == choose("bfloat16") == "openvino"
 

@@ -88,7 +88,6 @@ WORD = small_tokenizer().tokens[9]
         (TOKENIZER, {"pre_tokenizer": {"type": "Whitespace"}}, "the pre_tokenizer of tokenizer.json"),
         (TOKENIZER, {"model__continuing_subword_prefix": "@@"}, "the model of tokenizer.json"),
         (TOKENIZER, {"model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}}, "hold different vocabularies"),
-        (SETTINGS, {"added_tokens_decoder": {"46": {"content": "[Q]"}}}, r"adds '\[Q\]' as 46"),
         (SETTINGS, {"cls_token": "[X]"}, r"its cls_token '\[X\]' is not in the vocabulary"),
         # A word of the vocabulary that only transformers never splits.
         (SETTINGS, {"added_tokens_decoder": {"9": {"content": WORD}}}, f"adds '{WORD}' as 9, which is not in"),
@@ -211,12 +210,3 @@ def test_ids_and_offsets_of_ten_scripts_are_those_of_transformers(kind, count, t
     ours = load_tokenizer(str(tmp_path))
     for line, mine, ids, offsets in zip(lines, ours.encode_batch(lines), theirs["input_ids"], theirs["offset_mapping"]):
         assert mine.ids == ours.encode(line) == ids and mine.offsets == offsets, line
-
-
-def test_a_word_piece_tokenizer_without_a_normaliser_is_saved_as_it_is(tmp_path):
-    path = changed(tmp_path / "a", TOKENIZER, normalizer=None)
-    settings = json.loads((tmp_path / "a" / SETTINGS).read_text())
-    (tmp_path / "a" / SETTINGS).write_text(json.dumps(settings | {"tokenizer_class": "PreTrainedTokenizerFast"}))
-    (bare := load_tokenizer(path)).save(str(tmp_path / "b"))
-    ids = bare.encode("The cat")
-    assert load_tokenizer(str(tmp_path / "b")).encode("The cat") == ids != small_tokenizer().encode("The cat")
