@@ -112,6 +112,7 @@ def site_plan(
     training += [f"--config.tasks={tasks!r}"] if tasks else []
     longer = max_length != MAX_LENGTH
     training += [f"--config.row_length={max_length}"] if longer else []
+    training += [f"--config.model.max_positions={max_length}"] if longer and not start else []
     survey = [*source, f"--max_queries={max_queries}", f"--context_words={context_words}", "--output={out}"]
     pairs = [*source, f"--config.tokenizer={tokenizer}", f"--config.seed={seed}", "--output={out}"]
     pairs += [f"--config.max_doc_tokens={max_length - QUERY_LENGTH}"] if longer else []

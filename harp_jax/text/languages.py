@@ -19,8 +19,10 @@ from harp_jax.base.errors import InputError, needs
 
 ENGLISH = "en"
 # Letters of scripts without spaces between words: Chinese and Japanese, then Thai, Lao, Burmese, Khmer.
-HAN_KANA = "\u3005\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
-SOUTH_EAST = "\u0e01-\u0edf\u1000-\u109f\u1780-\u17dd\uaa60-\uaa7f"
+HAN_KANA = "\u3005\u3041-\u309f\u30a1-\u30fa\u30fc-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
+SOUTH_EAST = (
+    "\u0e01-\u0e3a\u0e40-\u0e4e\u0e50-\u0e59\u0e81-\u0edf\u1000-\u1049\u1050-\u109f\u1780-\u17d3\u17d7\uaa60-\uaa7f"
+)
 UNSPACED_LETTER = re.compile(f"[{HAN_KANA}{SOUTH_EAST}]")
 # Korean words end in particles, for which there is no stemmer.
 HANGUL = "\u1100-\u11ff\u3131-\u318e\ua960-\ua97c\uac00-\ud7fb"
@@ -63,9 +65,13 @@ def stopwords(tag: str) -> frozenset[str]:
 
 
 def lexical_stopwords(tag: str) -> list[str]:
-    """Stopwords of lexical ranking, sorted: those of bm25s for English, else `stopwords`."""
+    """Stopwords of lexical ranking, sorted: those of bm25s for English, else `stopwords`.
+
+    In scripts without spaces only single letters: a pair of letters may be part of another word, and the lists have words that are
+    searched for (结果, "result").
+    """
     if primary(tag) != ENGLISH:
-        return sorted(stopwords(tag))
+        return sorted(word for word in stopwords(tag) if len(word) == 1 or not UNSPACED_LETTER.search(word))
     with needs("stopwords", "bm25s", "bm25"):
         from bm25s.stopwords import STOPWORDS_EN
     return sorted(STOPWORDS_EN)
@@ -120,7 +126,7 @@ def pieces(text: str, tag: str) -> list[tuple[int, int]]:
 # Words of a sentence; in scripts without spaces a run of one script, of at most 4 Chinese or 8 Thai, Lao, … letters.
 _KANA = "\u3041-\u30ff"
 _PHRASES = re.compile(
-    f"[\u3041-\u309f]+|[\u30a0-\u30ff]+|(?:(?![{_KANA}])[{HAN_KANA}]){{1,4}}|[{SOUTH_EAST}]{{1,8}}|[^\\W{HAN_KANA}{SOUTH_EAST}]+"
+    f"[\u3041-\u309f]+|[\u30a1-\u30fa\u30fc-\u30ff]+|(?:(?![{_KANA}])[{HAN_KANA}]){{1,4}}|[{SOUTH_EAST}]{{1,8}}|[^\\W{HAN_KANA}{SOUTH_EAST}]+"
 )
 _WORDS = re.compile(r"\w+")
 

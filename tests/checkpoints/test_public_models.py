@@ -141,6 +141,8 @@ SCALED = {"full_attention": {"rope_type": "yarn", "rope_theta": 1.0}}
         ("modernbert", {"auto_map": {"AutoModel": "model.X"}}, "custom code .auto_map., which is not executed here"),
         ("modernbert", {"model_type": "deberta-v2"}, "'deberta-v2', not one of bert, distilbert, roberta, xlm-roberta, modernbert"),
         ("modernbert", {"layer_types": PERIODS}, "not repeat"),
+        ("modernbert", {"layer_types": 5}, "not repeat"),
+        ("roberta", {"max_position_embeddings": 1}, "max_position_embeddings is -1, not a whole number from 1"),
         ("modernbert", {"rope_parameters": SCALED}, "rope_type is 'yarn'"),
         ("modernbert", {"rope_parameters": {"full_attention": "x"}}, "rope_parameters must have an object for each"),
         ("modernbert", {"norm_bias": True}, "norm_bias is True; only False is supported"),

@@ -103,13 +103,13 @@ def from_config(config: Mapping[str, Any], where: str) -> ModernBertShape:
         if "rope_theta" in rope:
             older[f"{ours}_rope_theta"] = rope["rope_theta"]
     kinds = config.get("layer_types")
-    if kinds:
+    if isinstance(kinds, list):
         later = [i for i, kind in enumerate(kinds) if kind == KINDS["global"] and i]
         older["global_attn_every_n_layers"] = later[0] if later else max(len(kinds), 2)
     if config.get("classifier_pooling", "cls") not in POOLINGS:
         raise InputError(f"{where}: classifier_pooling is {config['classifier_pooling']!r}, not one of {POOLINGS}")
     shape = ModernBertShape(**read_fields(older, FIELDS, FIXED, where), pooling=config.get("classifier_pooling", "cls"))
-    if kinds and list(kinds) != layer_types(shape):
+    if kinds and kinds != layer_types(shape):
         raise InputError(
             f"{where}: layer_types does not repeat one full_attention and then sliding_attention; use another model"
         )

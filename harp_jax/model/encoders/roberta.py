@@ -40,7 +40,8 @@ FIELDS = {
 def from_config(kind: type[RobertaShape], config: Mapping[str, Any], where: str) -> RobertaShape:
     """See `bert.from_config`; config.json also counts the first rows of the position table, which are never read."""
     shape = read_fields(config, FIELDS, {**bert.FIXED, **bert.DECODER}, where)
-    shape["max_positions"] -= shape["pad"] + 1
+    positions = {"max_position_embeddings": shape["max_positions"] - shape["pad"] - 1}
+    shape |= read_fields({**config, **positions}, FIELDS, {}, where)
     return kind(**{**shape, "attention_dropout": 0.0})
 
 
