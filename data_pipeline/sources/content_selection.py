@@ -322,11 +322,14 @@ def _boilerplate(page: Elements, by_name: bool) -> list[bool]:
 
 
 def _in_sentence(page: Elements, button: int) -> bool:
-    """Whether a <button> is part of a sentence ("Press <button>OK</button>.") in a paragraph, list item or cell."""
-    block = page.parents[button]
+    """Whether a <button> is part of a sentence ("Press <button>OK</button>."): in a paragraph, item or cell, or between texts."""
+    inner = block = button
     while page.tags[block] in INLINE:
-        block = page.parents[block]
-    return page.own[block] > 0 and page.tags[block] in _SENTENCES - HEADINGS
+        inner, block = block, page.parents[block]
+    if page.tags[block] in _SENTENCES:
+        return page.own[block] > 0 and page.tags[block] not in HEADINGS
+    around = (page.nodes[inner].prev, page.nodes[inner].next)
+    return all(node is not None and node.tag == "-text" and (node.text_content or "").strip() for node in around)
 
 
 def _leading(page: Elements) -> list[int]:
@@ -340,7 +343,8 @@ def _leading(page: Elements) -> list[int]:
         leads = href is not None and (
             href in targets
             or not _LEADS.isdisjoint((attributes.get("rel") or "").lower().split())
-            or " ".join((node.text() or "").lower().split()).strip("<>«»←→↑[] ") in _LEAD_TEXTS
+            # "Next: Saws" names the page, too.
+            or " ".join(re.split("[:：]", (node.text() or "").lower())[0].split()).strip("<>«»←→↑[] ") in _LEAD_TEXTS
         )
         found.append(int(leads))
     return found

@@ -208,10 +208,8 @@ class SiteRun:
                 f"The training steps assume {self.minutes:g} minutes at {GUESSED:g} s per step; the plan's step `rate` measures "
                 "how many fit."
             )
-            if self.options.get("start"):
-                embedding = (
-                    f"Vectors: 1 MB of documents takes about as long as {STEPS_PER_MB} of these steps with all layers."
-                )
+            if self.encoder:
+                embedding = f"Vectors: 1 MB of documents takes about as long as {STEPS_PER_MB} training steps of the whole encoder."
         lines += [embedding] if embedding else []
         return "\n".join(lines)
 
@@ -322,18 +320,22 @@ class SiteRun:
         return usable_tasks(prepared["pairs"].place, self.recipe)
 
     def embedding(self, prepared: Mapping[str, Step], rate: Step) -> str:
-        """Estimated time to embed all documents, from the training rate; empty without `start`."""
-        if not (start := self.options.get("start")):
+        """Estimated time to embed all documents, from the training rate; empty without an encoder."""
+        if not self.encoder:
             return ""
+        scratch, start = read_config(PRETRAIN).model, self.options.get("start")
+        sizes = {"num_hidden_layers": scratch.layers, "hidden_size": scratch.hidden}
         of_encoder, of_start = (
-            read_json(os.path.join(model, "config.json")).get("num_hidden_layers", 1) for model in (self.encoder, start)
+            sizes | read_json(os.path.join(model, "config.json")) if model else sizes for model in (self.encoder, start)
         )
-        layers = of_encoder / (self.options.get("layers") or of_start)
-        layers /= 2 if is_embedder(self.encoder) else 1  # a step of the preset taught reads twice as many documents
+        cost = of_encoder["num_hidden_layers"] / (self.options.get("layers") or of_start["num_hidden_layers"])
+        cost *= (of_encoder["hidden_size"] / of_start["hidden_size"]) ** 2
+        # A step of the preset taught reads twice as many documents.
+        cost /= 2 if is_embedder(self.encoder) and start else 1
         read = self.options.get("windows", 4) * WINDOW_BYTES
         with open(os.path.join(prepared["survey"].place, "docs.jsonl"), "rb") as file:
             megabytes = sum(min(len(line), read) for line in file) / 1e6
-        seconds = STEPS_PER_MB * megabytes * layers * float(read_json(rate.place)["seconds_per_step"])
+        seconds = STEPS_PER_MB * megabytes * cost * float(read_json(rate.place)["seconds_per_step"])
         return f"Then embedding, once: {megabytes:.1f} MB of the documents, about {duration(seconds)}."
 
     def begun(self, rate: Step, pairs: Step, tasks: tuple[str, ...]) -> bool:

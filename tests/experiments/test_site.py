@@ -42,6 +42,7 @@ def pages(tmp_path):
         {"start": "start", "layers": 3, "windows": 2},
         {"start": "embedder", "layers": 3},
         {"start": "start", "vectors": "embedder"},
+        {"vectors": "embedder"},
     ],
 )
 @pytest.mark.parametrize("known", [0.3, 0.8])
@@ -52,14 +53,17 @@ def test_every_step_of_the_plan_is_a_command_line_that_parses(pages, monkeypatch
     prepared, steps = run.steps(tasks=("adp",)), run.steps(50, ("adp",))
     assert all(steps[name] == step for name, step in prepared.items())  # preparation is not repeated
     assert set(site.RESULTS.values()) | (set(site.BY_LABELS.values()) if "labels" in options else set()) <= set(steps)
-    assert ("taught" in steps) == ("embedder" in options.values())  # only a sentence encoder can teach
-    assert ("near" in steps) == ("vectors" in steps) == ("start" in options) == ("vocabulary" not in steps)
+    encoder = "start" in options or "vectors" in options
+    # Only a sentence encoder can teach, and only another encoder.
+    assert ("taught" in steps) == ("start" in options and "embedder" in options.values())
+    assert ("near" in steps) == ("vectors" in steps) == ("Vectors: 1 MB" in run.dry_run()) == encoder
+    assert ("vocabulary" in steps) == ("start" not in options)
     if "layers" in options:  # vectors use the whole start model
         words = {word for step in steps.values() for word in step.argv}
         assert {f"--config.init={steps['start'].place}", f"--encoder={options['start']}"} <= words
     fused, verdict = steps["recommended"], steps["verdict_labels" if "labels" in options else "verdict"]
     # Vectors are trusted only if the encoder knows the language.
-    assert ("--double=vectors" in verdict.argv) == ("start" in options and known > planned.KNOWN)
+    assert ("--double=vectors" in verdict.argv) == (encoder and known > planned.KNOWN)
     parts = [word for word in verdict.argv if word.startswith("--part=")]
     runs = [word for word in fused.command.arguments if word[0] != "-"]
     assert f"--verdict={verdict.place}" in fused.argv and len(runs) == len(parts)

@@ -73,12 +73,15 @@ def test_links_keep_their_places_in_sections():
 
 def test_index_and_search_pages_are_no_sources_of_links():
     listed = "".join(f"<li><a href=p{n}.html#t>term number {n}</a></li>" for n in range(40))
-    for html, url in ((f"<ul>{listed}</ul>", URL), ("<h1>Index</h1><a href=b>b</a>", "https://x.org/genindex-A.html")):
+    short = "<h2>Contents</h2>" + "</li>".join(listed.split("</li>")[:12])
+    genindex = "https://x.org/genindex-A.html"
+    for html, url in ((listed, URL), (short, URL), ("<h1>Index</h1><a href=b>b</a>", genindex)):
         dropped = []
         (page,) = read_page(html.encode(), url, "w", {"max_page_bytes": 2 << 20}, dropped)
         assert page.links == () and [each.reason for each in dropped] == ["page-index", "link-on-index-page"]
     prose = "<li>A description of what follows it, number {0}: <a href=p{0}.html>page</a>.</li>"
-    assert len(page_of("".join(map(prose.format, range(40)))).links) == 40
+    assert [len(page_of("".join(map(prose.format, range(n)))).links) for n in (12, 40)] == [12, 40]
+    assert len(page_of(listed[: listed.index("<li><a href=p9.")]).links) == 9
 
 
 OTHER, MOVED, POST = "https://docs.y.org/3/lib/os.html", "https://x.org/lib/os2.html", "https://x.org?p=1"

@@ -47,8 +47,14 @@ def shown(page, url=URL):
         ("<p>Press <button>OK</button> or <b><button><i class=tag>X</i></button></b>.<p><button>Y</button>", "Press OK or X."),
         ("<h2>T<button>Copy</button></h2>a<pre>b<button>Copy</button></pre><div>c<button>More</button></div>", "T|a|b|c"),
         ("<p>See <a href=q>Abschnitt 4.5, „Drehen“</a>, <a href=r>Section 9.21</a>.", "See „[Drehen->/guide/q]“, Section 9.21."),
+        ("<p><a href=q>Figure 8 knot</a>, <a href=r>Tables 1.1 and 1.2: Sizes</a>", "[Figure 8 knot->/guide/q], [Sizes->/guide/r]"),
+        ("<p><a href=a>9.21</a> <a href=b>Part II</a> <a href=c>Sec. 3</a> <a href=d>Abb. 3</a>", "9.21 Part II Sec. 3 Abb. 3"),
+        ("<p><a href=a>Chapter IV</a> <a href=b>Figures 3 and 4</a>", "Chapter IV Figures 3 and 4"),
+        ("<p><a href=a>Sections 3.1–3.4</a>", "Sections 3.1–3.4"),
         ("<p>Siehe <a href=q>第3章「回転」</a>, <a href=r>3 Doors</a>.", "Siehe 「[回転->/guide/q]」, [3 Doors->/guide/r]."),
         ("<p>A short page.<p><a href=a>Prev</a> <a href=b>Up</a> <a href=c>Next</a>", "A short page."),
+        ("<p>A page.<div><a href=a>Prev: Lathes</a> | <a href=b>Up: Tools</a> | <a href=c>Next: Saws</a></div>", "A page."),
+        ("<div>Press <button>OK</button> to accept</div><div>Text <button>More</button></div>", "Press OK to accept|Text"),
         ("<p>The <a href=a>Next</a> button leads on.", "The [Next->/guide/a] button leads on."),
         ("<svg>" + "<path d='M0'/>" * 3000 + "</svg><p>text", "text"),
         ("<p>a<script>" + "for(;i<e.length; i++);" * 1100 + "</SCRIPT >b<script>" + "a<b[0] " * 1100, "ab"),
@@ -56,6 +62,22 @@ def shown(page, url=URL):
 )  # fmt: skip
 def test_shows_what_a_reader_reads(page, expected):
     assert shown(page) == expected
+
+
+@pytest.mark.parametrize(
+    "given, title",
+    [
+        ("4.5. Drehen", "Drehen"), ("Kapitel 3: Bar", "Bar"), ("Appendix A. Terms", "Terms"), ("第3章 概要", "概要"),
+        ("2001: A Space Odyssey", "2001: A Space Odyssey"), ("3.11 Release", "3.11 Release"), ("Part I", "Part I"),
+        ("9.21 Foo", "Foo"), ("A.1. Foo", "Foo"), ("IV. Foo", "Foo"), ("Part II. The SQL Language", "The SQL Language"),
+        ("Section 9.21 Foo", "Foo"), ("Sections 3.1–3.4: Foo", "Foo"), ("Chapter 3: .NET", ".NET"), ("2.0 Foo", "2.0 Foo"),
+        ("Example C program", "Example C program"), ("Part C compiler", "Part C compiler"), ("1 Introduction", "1 Introduction"),
+        ("Figure 8 knot", "Figure 8 knot"), ("Figure 8-knot", "Figure 8-knot"), ("7 Wonders", "7 Wonders"), ("3D", "3D"),
+        ("Example usage", "Example usage"), ("Section 9.21", "Section 9.21"), ("404 Not Found", "404 Not Found"),
+    ],
+)  # fmt: skip
+def test_the_number_of_a_title_is_no_word(given, title):
+    assert read(f"<h1>{given}</h1><p>a")[0][0].title == title
 
 
 def test_every_link_that_is_no_anchor_of_the_text_is_counted():
