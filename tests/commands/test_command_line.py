@@ -1,6 +1,5 @@
 """All commands: each has an example that parses; what it says and refuses."""
 
-import argparse
 import os
 import shlex
 import subprocess
@@ -10,7 +9,7 @@ import pytest
 
 from harp_jax.base.cli import Parser, ending_well, paths_in
 from harp_jax.base.errors import InputError
-from harp_jax.commands.table import COMMANDS, NEXT, OPENING, load, next_command, opening
+from harp_jax.commands.table import COMMANDS, load
 from tests.support import ROOT
 from tests.support.commands import python
 
@@ -37,18 +36,6 @@ def test_the_example_of_help_parses(name, monkeypatch):
         start = next(i for i, word in enumerate(words) if word in fixed)
         if "--help" not in words:
             assert vars(parser.parse_args(words[start + 1 :]))
-
-
-@pytest.mark.parametrize("name", {**NEXT, **OPENING})
-def test_what_a_command_says_before_and_after_has_its_options(name, monkeypatch):
-    monkeypatch.chdir(ROOT)
-    chosen = {action.dest: next(iter(action.choices or ["x"])) for action in parser_of(name)._actions}
-    options = argparse.Namespace(**chosen | {"dry_run": False})
-    if name in OPENING:
-        assert "{" not in opening(name, options)
-    if name in NEXT:
-        _, following, *words = shlex.split(next_command(name, options))
-        assert vars(parser_of(following).parse_args(words))
 
 
 def test_a_wrong_command_is_one_line_with_the_nearest_name():

@@ -5,11 +5,8 @@ import pytest
 
 from data_pipeline.config import PRESETS, plain
 from data_pipeline.engine.local import SerialEngine
-from data_pipeline.engine.stage_tables import DropCounts
-from data_pipeline.links import web_sites
 from data_pipeline.pipeline import generate
 from data_pipeline.sources import formats
-from data_pipeline.sources.document import Link, LinkedDocument
 from harp_jax.input.records import read_manifest
 from tests.support import corpus, source_reading
 from tests.support.corpus_site import write_site
@@ -118,18 +115,3 @@ def test_configs_are_valid_with_every_preset(name):
         c.tokenizer, c.encoder = c.tokenizer or "t", c.encoder or "uniform"
         c.language = "en"  # otherwise read from the source files
         assert plain(c)["source"]["format"] in formats.FORMATS and (c.unit == "tokens") == (preset == "official")
-
-
-def test_boilerplate_leaves_offsets_and_first_section_right():
-    text = "Home | Docs\nSee Docs and this.\nHome\nThe end, Home."
-    spans = [(0, 4, "h"), (7, 11, "d"), (16, 20, "d"), (25, 29, "t"), (31, 35, "h"), (45, 49, "h")]
-    links = [Link(*span) for span in spans]
-    document = LinkedDocument("https://x.org/a", "a", "T", text, tuple(links), 35)
-    dropped = DropCounts()
-    found = web_sites._without(document, {("h", "Home"), ("d", "Docs")}, dropped)
-    assert found.text == "See Docs and this.\nThe end, Home." and found.text[: found.lead_end] == "See Docs and this."
-    assert [(found.text[link.start : link.end], link.target) for link in found.links] == [("this", "t")]
-    lost = {row["reason"]: row["n"] for row in dropped.table().to_pylist() if row["n"]}
-    assert lost == {"link-boilerplate": 5, "paragraph-boilerplate": 2}
-    menu_first = LinkedDocument("https://x.org/a", "a", "T", "Home\nText.", (Link(0, 4, "h"),), 4)
-    assert web_sites._without(menu_first, {("h", "Home")}, dropped).lead_end == len("Text.")

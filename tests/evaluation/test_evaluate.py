@@ -11,14 +11,7 @@ from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
 from harp_jax.commands.evaluate import name_runs
 from harp_jax.corpus.trec import Ranking, read_qrels, read_run, write_run
-from harp_jax.evaluation.evaluate import (
-    NOT_ABOVE_BLANK,
-    NOT_ABOVE_CHANCE,
-    ORDERS,
-    effective_groups,
-    evaluate,
-    groups_of,
-)
+from harp_jax.evaluation.evaluate import NOT_ABOVE_BLANK, NOT_ABOVE_CHANCE, effective_groups, evaluate, groups_of
 from tests.support.commands import command, python
 from tests.support.shared_data import shared
 
@@ -94,13 +87,11 @@ def test_intervals_of_means_follow_the_normal_approximation():
     assert table.intervals["one"] == pytest.approx((values.mean() - half, values.mean() + half), abs=0.1 * half)
 
 
-def test_names_are_short_where_they_can_be(tmp_path, capsys):
-    alike = {name: [name] for name in ("a/x.trec", "b/x.trec")}
-    expected = alike | {"y": ["c/y.trec.gz"], "ours": ["a", "b"]}
-    assert name_runs([*alike, "c/y.trec.gz", "ours=a,b"]) == expected
+def test_a_row_has_one_name_and_its_path_may_hold_what_separates_them(tmp_path, capsys):
+    assert [*name_runs(["a/x.trec", "b/x.trec", "c/y.trec.gz"])] == ["a/x.trec", "b/x.trec", "y"]
     with pytest.raises(InputError, match="NAME=PATH"):
         name_runs(["x=a", "x=b"])
-    path = tmp_path / "k1=1,b=0.trec"  # a path may contain a comma and an equals sign
+    path = tmp_path / "k1=1,b=0.trec"
     path.write_text("q Q0 d 1 1 x\n")
     (tmp_path / "qrels").write_text("q 0 d 1\n")
     command("evaluate", f"new={path}", qrels=tmp_path / "qrels", measures="RR@10", format="json")
@@ -114,9 +105,6 @@ def test_seeds_are_averaged_per_query(runs):
         first, second = (alone.per_query[name][measure] for name in runs)
         assert table.per_query["both"][measure] == pytest.approx({q: (first[q] + second[q]) / 2 for q in QRELS})
     assert table.missing == {"both (1)": ["q3"], "both (2)": ["q1", "q3", "q4"]}
-    assert "both (1): 1 queries of the qrels are missing and count as zero: q3" in table.notes()
-    assert "both (1): 1 queries are not in the qrels and are left out: q9" in table.notes()
-    assert "both (mean of 2)" in table.text()
 
 
 def test_queries_that_share_a_document_are_one_group():
@@ -230,7 +218,6 @@ def test_the_chance_row_is_the_expectation_over_random_orders():
     expected = sum(1 / rank for rank in range(1, 11)) / CANDIDATES
     assert table.mean["chance"]["RR@10"] == pytest.approx(expected, abs=0.01)
     assert table.mean["chance"]["P@1"] == pytest.approx(1 / CANDIDATES, abs=0.01)
-    assert f"chance (mean of {table.seeds['chance']})" in table.text() and table.seeds["chance"] >= ORDERS[0]
     again = evaluate(ONE_EACH, {"first": ranked(lambda i: 5)}, "RR@10", chance="first")
     assert again.mean["chance"]["RR@10"] == pytest.approx(expected, abs=0.01)
     assert again.per_query["chance"] != table.per_query["chance"]  # random orders depend on the candidate list

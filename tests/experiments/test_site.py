@@ -1,7 +1,9 @@
 """`harp site`: its plan parses, its budget becomes a fixed number of steps, and too little input ends with advice."""
 
+import importlib.util
 import json
 import os
+from types import SimpleNamespace
 
 import pytest
 
@@ -170,12 +172,27 @@ def test_a_site_in_another_language(tmp_path, capfd, language, sentence, places,
         assert hits[0] == "https://x.org/p2.html" and (language == "de" or len(hits) == 1)
 
 
+def write_pairs(folder, **records):
+    """A manifest of a generation job with so many records in each split."""
+    shard = {"file": "shard", "bytes": 1, "sha256": "0"}
+    splits = {name: {"records": n, "shards": [{**shard, "records": n}]} for name, n in records.items()}
+    (folder / "manifest.json").write_text(json.dumps({"splits": splits, "tokenizer_sha256": "0"}))
+
+
+def test_a_rate_is_measured_again_until_its_training_has_begun(pages):
+    run = SiteRun({"pages": (str(pages / "pages.jsonl"),)}, str(pages / "x"), minutes=1)
+    write_pairs(pages, adp_train=3000)
+    (pages / "rate.json").write_text('{"seconds_per_step": 1.0}')
+    rate, pairs = SimpleNamespace(place=str(pages / "rate.json")), SimpleNamespace(place=str(pages))
+    assert not run.begun(rate, pairs, ("adp",))
+    (pages / "x" / os.path.basename(run.steps(60, ("adp",))["harp"].place)).mkdir(parents=True)
+    assert run.begun(rate, pairs, ("adp",))
+    (pages / "rate.json").write_text('{"seconds_per_step": 12.0}')  # too slow to train: the machine was busy
+    assert not run.begun(rate, pairs, ("adp",))
+
+
 def test_steps_are_what_fits_and_what_there_is(tmp_path):
-    splits = {}
-    for name, records in {"adp_train": 3000, "qdm_train": 200, "adp_validation": 9}.items():
-        shard = {"file": "shard", "bytes": 1, "sha256": "0", "records": records}
-        splits[name] = {"records": records, "shards": [shard]}
-    (tmp_path / "manifest.json").write_text(json.dumps({"splits": splits, "tokenizer_sha256": "0"}))
+    write_pairs(tmp_path, adp_train=3000, qdm_train=200, adp_validation=9)
     tasks = ("adp", "qdm")
     assert steps_within(10, 2.0, str(tmp_path), tasks, 32) == 300
     assert steps_within(1000, 2.0, str(tmp_path), tasks, 32) == site.MAX_EPOCHS * 100
@@ -202,6 +219,18 @@ def test_what_is_wrong_is_said_before_anything_runs(pages, words, message):
     with pytest.raises(InputError, match=message):
         command("site", *given, output=pages / "x")
     assert [path.name for path in pages.glob("x/*")] == (["ranker"] if message.startswith("ranker") else [])
+
+
+@pytest.mark.parametrize(
+    ("package", "extra", "pages", "content"),
+    [("ir_measures", "demo", "a.jsonl", '{"id": "a", "text": "A gate."}'), ("fastwarc", "web", "a.warc", "WARC/1.0")],
+)
+def test_a_missing_extra_is_said_by_the_dry_run(tmp_path, monkeypatch, package, extra, pages, content):
+    (tmp_path / pages).write_text(content)
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *a: None if name == package else found(name, *a))
+    with pytest.raises(InputError, match=rf"needs the package {package}; .*pip install '\.\[{extra}\]'"):
+        command("site", tmp_path / pages, "--dry_run", output=tmp_path / "x")
 
 
 def test_the_library_warns_of_a_ranker_that_the_verdict_leaves_out(pages, monkeypatch):

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import urllib.request
 from concurrent.futures import ProcessPoolExecutor
+from copy import copy
 from dataclasses import replace
 from multiprocessing import get_context
 
@@ -21,7 +22,7 @@ from harp_jax.corpus.labels import LabelFile
 from harp_jax.look.server import LARGEST_BODY, MOST_DOCUMENTS, listen, make_app
 from harp_jax.look.shelf import Shelf, Sources, of_site
 from harp_jax.ranking.combined import Settings
-from harp_jax.ranking.lexical import Bm25, search
+from harp_jax.ranking.lexical import Bm25, Collection, search
 from tests.support.commands import command
 from tests.support.look_site import DOCS, HOSTILE, QUERIES, TUNED, write_site
 
@@ -86,6 +87,12 @@ def test_a_title_leads_where_a_browser_can_open_it(place, tmp_path):
     assert addresses == {web: web, file: "", script: "", "D7": "http://example.org/cats", "D8": ""}
 
 
+def test_stopwords_are_not_marked(place):
+    shelf = copy(place[1])
+    shelf.collection = Collection([("a", "stop the test of a page, how do you find it")], "en")
+    assert shelf.stems("how do you stop the test of my pages") == {"stop", "test", "page"}
+
+
 def test_each_column_shows_the_passage_that_its_part_read(tmp_path):
     """The sum shows the passage of its last ranker."""
     site = write_site(tmp_path / "site")
@@ -93,12 +100,9 @@ def test_each_column_shows_the_passage_that_its_part_read(tmp_path):
     with open(site / "survey" / "docs.jsonl", "a") as docs:
         docs.write(json.dumps({"id": "d5", "title": "Long", "text": text}) + "\n")
     weights = {"BM25": 1.0, "vectors": 2.0, "ranker": 1.0, "fine-tuned ranker": 1.0}
-    parts = {
-        "weights": weights,
-        "models": dict.fromkeys(("ranker", "fine-tuned ranker"), "ranker"),
-        "encoder": "ranker",
-    }
-    replace(Settings.load(str(site)), **parts, windows=3, passages=2, max_length=10).save(str(site))
+    models = dict.fromkeys(("ranker", "fine-tuned ranker"), "ranker")
+    settings = replace(Settings.load(str(site)), weights=weights, models=models, encoder="ranker")
+    replace(settings, windows=3, passages=2, max_length=10).save(str(site))
     found = Shelf(of_site(str(site), Sources(fields=("title", "body")))).search("red cat")
     assert {ranking["name"]: ranking["passage"] for ranking in found["rankings"]} == {
         "BM25": "", "Vectors": "vectors", "Ranker": "ranker", "Fine-tuned ranker": "fine-tuned ranker",

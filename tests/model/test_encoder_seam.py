@@ -28,7 +28,6 @@ from harp_jax.input.packing import Group, make_layout, pair_sequences, text_sequ
 from harp_jax.model.encoders.table import ENCODERS
 from harp_jax.ranking.rerank import predict
 from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
-from harp_jax.training.dry_run import dry_run
 from harp_jax.training.stages.finetune import finetune_stage
 from harp_jax.training.stages.pretrain import pretrain_stage
 from harp_jax.training.train import train
@@ -147,13 +146,6 @@ def test_the_export_scores_as_the_workdir_and_harp_rerank_ranks_by_it(model, tra
     assert read_run(str(tmp_path / "out.trec"))["q"].ranked() == [
         list(docs)[i] for i in np.argsort(-np.asarray(scores))
     ]
-
-
-@of_two
-def test_dry_run_shards_and_counts(model, known):
-    config = small_config(model, known)
-    config.lanes, config.mesh.data, config.mesh.fsdp, config.mesh.model = 4, 2, 2, 2
-    assert "2 × 32, 2 heads" in dry_run(config)  # the sharding rules match every parameter
 
 
 @of_two

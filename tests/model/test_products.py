@@ -61,13 +61,3 @@ def test_auto_is_bfloat16_where_it_is_multiplied(monkeypatch):
     ):
         monkeypatch.setattr("builtins.open", lambda *_, flags=flags: io.StringIO(f"vendor_id\t: {flags}\n"))
         assert fastest_dtype("cpu") == dtype
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_a_transposed_product_is_computed(case):
-    lhs, rhs, numbers = operands(case, jnp.bfloat16)
-    transposed = lambda x, w: jnp.transpose(dot_general(x, w, numbers))  # noqa: E731
-    loss = lambda x, w: (transposed(x, w) ** 2).sum()  # noqa: E731
-    assert np.isfinite(jax.jit(transposed)(lhs, rhs)).all()
-    slopes = jax.jit(lambda x, w: jax.tree.map(jnp.transpose, jax.grad(loss, argnums=(0, 1))(x, w)))(lhs, rhs)
-    assert all(np.isfinite(np.asarray(slope, np.float32)).all() for slope in slopes)
