@@ -28,6 +28,7 @@ from harp_jax.input.packing import Group, make_layout, pair_sequences, text_sequ
 from harp_jax.model.encoders.table import ENCODERS
 from harp_jax.ranking.rerank import predict
 from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
+from harp_jax.training.dry_run import dry_run
 from harp_jax.training.stages.finetune import finetune_stage
 from harp_jax.training.stages.pretrain import pretrain_stage
 from harp_jax.training.train import train
@@ -77,7 +78,6 @@ MODELS = {
 # Some tests use only models that cover all parts. What is specific to the others is also tested without training.
 TWO = ["modernbert", "xlm-roberta"]
 MMBERT, *SLOW = (pytest.param(name, marks=pytest.mark.real) for name in MODELS if name not in TWO)
-of_two = pytest.mark.parametrize("model", TWO, indirect=True, scope="module")
 
 
 @pytest.fixture(scope="module", params=[*TWO, MMBERT, *SLOW])
@@ -148,7 +148,12 @@ def test_the_export_scores_as_the_workdir_and_harp_rerank_ranks_by_it(model, tra
     ]
 
 
-@of_two
+def test_dry_run_shards_and_counts(model, known):
+    config = small_config(model, known)
+    config.lanes, config.mesh.data, config.mesh.fsdp, config.mesh.model = 4, 2, 2, 2
+    assert "2 × 32, 2 heads" in dry_run(config)  # the sharding rules match every parameter
+
+
 def test_what_others_load_scores_the_same(trained, tmp_path):
     """Loaded strictly as the class that servers use, in sentence-transformers, ONNX and OpenVINO; nearly so in int8."""
     import transformers
@@ -176,7 +181,6 @@ def test_what_others_load_scores_the_same(trained, tmp_path):
         np.testing.assert_allclose(narrow, expected, rtol=0, atol=0.03 * scale)
 
 
-@of_two
 def test_trainings_from_the_export_keep_its_heads_and_resume(trained, tmp_path):
     """Fine-tuning begins with the export's scores, coarse-tuning with its token predictions."""
     workdir, output = trained

@@ -12,7 +12,7 @@ from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.modular import Embedding
 from harp_jax.corpus.trec import read_run
 from harp_jax.model.encoders.bert import BertShape
-from harp_jax.ranking import vectors
+from harp_jax.ranking import scorers, vectors
 from harp_jax.ranking.rerank import predict
 from harp_jax.ranking.scorers import BiEncoderScorer
 from harp_jax.text.tokenizer import load_tokenizer
@@ -67,6 +67,19 @@ def slow(encoder) -> dict[str, dict[str, float]]:
     asked = {q: vector(ids.encode(text)) for q, text in QUERIES.items()}
     cosines = {q: {d: torch.cosine_similarity(v, each) for d, each in passages.items()} for q, v in asked.items()}
     return {q: {d: float(each.max()) for d, each in found.items()} for q, found in cosines.items()}
+
+
+def test_embeds_a_text_once_until_too_many_are_kept(encoder, monkeypatch):
+    monkeypatch.setattr(scorers, "KNOWN", 3)
+    scorer, embedded = BiEncoderScorer.load(encoder), []
+    real = scorer.vectors
+    monkeypatch.setattr(scorer, "vectors", lambda texts: embedded.extend(map(len, texts)) or real(texts))
+    one, two, three, four = (np.arange(5, 5 + n, dtype=np.int32) for n in (2, 3, 4, 5))
+    first = scorer.score([(one, two), (one, three)])
+    for again in ([(one, two), (one, three)], [(one, four)], [(one, two), (one, three)]):
+        found = scorer.score(again)
+    np.testing.assert_allclose(found, first, atol=2e-6)
+    assert embedded == [2, 3, 4, 5, 2, 3, 4]
 
 
 def test_the_nearest_documents_are_those_of_a_slow_search(files, encoder):
