@@ -44,6 +44,7 @@ def pages(tmp_path):
         {"start": "start", "layers": 3, "windows": 2},
         {"start": "embedder", "layers": 3},
         {"start": "start", "vectors": "embedder"},
+        {"max_length": 600},
         {"vectors": "embedder"},
     ],
 )
@@ -63,6 +64,11 @@ def test_every_step_of_the_plan_is_a_command_line_that_parses(pages, monkeypatch
     if "layers" in options:  # vectors use the whole start model
         words = {word for step in steps.values() for word in step.argv}
         assert {f"--config.init={steps['start'].place}", f"--encoder={options['start']}"} <= words
+    if "max_length" in options:  # positions of an encoder from scratch
+        assert (
+            "--config.model.max_positions=600"
+            in next(step for step in steps.values() if step.command.command == "train").argv
+        )
     fused, verdict = steps["recommended"], steps["verdict_labels" if "labels" in options else "verdict"]
     # Vectors are trusted only if the encoder knows the language.
     assert ("--double=vectors" in verdict.argv) == (encoder and known > planned.KNOWN)
