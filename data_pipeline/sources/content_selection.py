@@ -114,7 +114,7 @@ _TAGS = frozenset("nav footer aside menu dialog form listing xmp figcaption nosc
 _ROLES = frozenset("navigation banner contentinfo complementary search menu menubar dialog toolbar".split())  # noqa: SIM905
 _HIDDEN_STYLE = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 # Anywhere in a name:
-_PARTS = """sidebar newsletter breadcrumb navigation navbar navbox megamenu offcanvas off-canvas cookie
+_PARTS = """sidebar(?!-title) newsletter breadcrumb navigation navbar navbox megamenu offcanvas off-canvas cookie
     advert adsense sponsor affiliate outbrain taboola criteo zergnet plista
     comment(?!ary) kommentar comentario disqus trackback pingback akismet
     related relacionad verwandt recommend popular trending mostread most-read most_read meistgelesen yarpp alsolike also-like
@@ -309,6 +309,8 @@ def _boilerplate(page: Elements, by_name: bool) -> list[bool]:
             out[i] = code[i] or not _in_sentence(page, i) or is_apart(tag, attributes)
         if code[i] or tag == "button":
             continue
+        if "sidebar" in names and _is_box(page, i):
+            continue
         found = is_apart(tag, attributes)
         # The header of an article is content, that of the page is not.
         found = found or (tag == "header" and not article[i] and not page.titles[i])
@@ -319,6 +321,12 @@ def _boilerplate(page: Elements, by_name: bool) -> list[bool]:
         if little_prose and not out[i] and page.text[i] <= _MOST * page.text[0]:
             out[i] = is_about_the_site(tag, names)
     return out
+
+
+def _is_box(page: Elements, i: int) -> bool:
+    """Whether a `sidebar` is a box with a title in the text, as DocBook and docutils write it, and not that of the site."""
+    inside = "sidebar" in (page.attributes[i].get("class") or "").split()
+    return inside and page.nodes[i].css_first("p.title, .sidebar-title") is not None
 
 
 def _in_sentence(page: Elements, button: int) -> bool:

@@ -38,6 +38,8 @@ CONTENT = prose("Lead") + prose("Body")
         f"<div class='post hentry tag-canals category-news'>{CONTENT}</div><p>Short",
         f"<div class=page>{CONTENT}</div><div><div>{prose('Lower', 1)}</div></div>",
         "<main></main><p>Lead<p>Body",
+        f"<div class=section>{prose('Lead')}<div class=sidebar><p class=title>Body</p>{prose('More', 1)}</div>{prose('End')}</div>",
+        f"<main>{prose('Lead')}<aside class=sidebar><p class=sidebar-title>Body</p>{prose('More', 1)}</aside>{prose('End')}</main>",
     ],
 )
 def test_the_content_of_the_page_is_found(page):
@@ -55,6 +57,7 @@ def test_the_content_of_the_page_is_found(page):
         "<div class=teaser><a href=/y>A bridge that opens by itself</a> when a boat comes near it.</div>",
         "<p>by <a rel=author href=/z>Ana Bel</a> <a rel=tag href=/t>canals</a></p>",
         "<header role=banner>Canal News</header>",
+        "<div class=sidebar><p>Receive our letter with all that is new about canals every week.</p></div>",
     ],
 )
 def test_parts_of_the_site_are_left_out(boilerplate):
