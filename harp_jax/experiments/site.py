@@ -126,6 +126,7 @@ WEB = {"html": ("selectolax",), "warc": ("fastwarc", "selectolax")}
 # Embedding a MB of documents takes as long as this many training steps with as many layers (measured on Python's manual). A
 # window has 256 tokens in all-MiniLM-L6-v2.
 STEPS_PER_MB, WINDOW_BYTES = 20, 1500
+CANDIDATES = 2.5  # documents per query and `depth` in the pool of three first stages (measured: 1.8 to 2.7)
 GUESSED = 1.0  # seconds of a step in a dry run before it is measured
 SCRATCH = (
     "No --start: a small encoder is trained from scratch on these pages. It can improve on BM25 if there are tens of thousands of "
@@ -194,7 +195,7 @@ class SiteRun:
         tasks = self.tasks(prepared) if prepared["pairs"].done else ()
         rate = self.steps(tasks=tasks)["rate"]
         number = self.training_steps(rate, prepared["pairs"], tasks) if rate.done and tasks else 0
-        embedding = self.embedding(prepared, rate) if number else ""
+        after = self.after_training(prepared, rate) if number else ""
         known = number or max(1, round(60 * self.minutes / GUESSED))
         stems = (
             survey_of(prepared["survey"])["language"]
@@ -209,8 +210,8 @@ class SiteRun:
                 "how many fit."
             )
             if self.encoder:
-                embedding = f"Vectors: 1 MB of documents takes about as long as {STEPS_PER_MB} training steps of the whole encoder."
-        lines += [embedding] if embedding else []
+                after = f"Vectors: 1 MB of documents takes about as long as {STEPS_PER_MB} training steps of the whole encoder."
+        lines += [after] if after else []
         return "\n".join(lines)
 
     def run(self) -> dict[str, Any]:
@@ -247,8 +248,7 @@ class SiteRun:
         number = self.training_steps(rate, prepared["pairs"], tasks)
         took = duration(number * float(read_json(rate.place)["seconds_per_step"]))
         print(f"{number} steps of training, about {took} (--minutes={self.minutes:g}); tasks: {', '.join(tasks)}")
-        if vectors := self.embedding(prepared, rate):
-            print(vectors, flush=True)
+        print(self.after_training(prepared, rate), flush=True)
         if doubt := self.doubt(survey["language"]):
             print(doubt, flush=True)
         planned = self.steps(number, tasks, survey["language"])
@@ -319,24 +319,31 @@ class SiteRun:
         """The tasks of the recipe that have enough finished pairs."""
         return usable_tasks(prepared["pairs"].place, self.recipe)
 
-    def embedding(self, prepared: Mapping[str, Step], rate: Step) -> str:
-        """Estimated time to embed all documents, from the training rate; empty without an encoder."""
-        if not self.encoder:
-            return ""
+    def after_training(self, prepared: Mapping[str, Step], rate: Step) -> str:
+        """What is embedded and ranked after the training, with estimated times from the training rate."""
         scratch, start = read_config(PRETRAIN).model, self.options.get("start")
         sizes = {"num_hidden_layers": scratch.layers, "hidden_size": scratch.hidden}
         of_encoder, of_start = (
             sizes | read_json(os.path.join(model, "config.json")) if model else sizes for model in (self.encoder, start)
         )
-        cost = of_encoder["num_hidden_layers"] / (self.options.get("layers") or of_start["num_hidden_layers"])
-        cost *= (of_encoder["hidden_size"] / of_start["hidden_size"]) ** 2
-        # A step of the preset taught reads twice as many documents.
-        cost /= 2 if is_embedder(self.encoder) and start else 1
         read = self.options.get("windows", 4) * WINDOW_BYTES
         with open(os.path.join(prepared["survey"].place, "docs.jsonl"), "rb") as file:
-            megabytes = sum(min(len(line), read) for line in file) / 1e6
-        seconds = STEPS_PER_MB * megabytes * cost * float(read_json(rate.place)["seconds_per_step"])
-        return f"Then embedding, once: {megabytes:.1f} MB of the documents, about {duration(seconds)}."
+            lengths = [min(len(line), read) for line in file]
+        queries = survey_of(prepared["survey"])["queries"]
+        candidates = min(CANDIDATES * self.options.get("depth", 20), len(lengths))
+        ranked = queries * candidates * sum(lengths) / len(lengths) / 1e6
+        seconds = STEPS_PER_MB * float(read_json(rate.place)["seconds_per_step"])
+        # A step of the preset taught reads twice as many documents.
+        seconds /= 2 if is_embedder(self.encoder) and start else 1
+        words = f"ranking for {queries} test queries, about {duration(seconds * ranked)}."
+        if not self.encoder:
+            return f"Then {words}"
+        cost = of_encoder["num_hidden_layers"] / (self.options.get("layers") or of_start["num_hidden_layers"])
+        cost *= (of_encoder["hidden_size"] / of_start["hidden_size"]) ** 2
+        megabytes = sum(lengths) / 1e6
+        return (
+            f"Then embedding {megabytes:.1f} MB of the documents, once, about {duration(seconds * cost * megabytes)}, and {words}"
+        )
 
     def begun(self, rate: Step, pairs: Step, tasks: tuple[str, ...]) -> bool:
         """Whether training for the number of steps that the recorded rate allows was started."""
