@@ -341,9 +341,8 @@ class SiteRun:
         cost = of_encoder["num_hidden_layers"] / (self.options.get("layers") or of_start["num_hidden_layers"])
         cost *= (of_encoder["hidden_size"] / of_start["hidden_size"]) ** 2
         megabytes = sum(lengths) / 1e6
-        return (
-            f"Then embedding {megabytes:.1f} MB of the documents, once, about {duration(seconds * cost * megabytes)}, and {words}"
-        )
+        took = duration(seconds * cost * megabytes)
+        return f"Then embedding {megabytes:.1f} MB of the documents, once, about {took}, and {words}"
 
     def begun(self, rate: Step, pairs: Step, tasks: tuple[str, ...]) -> bool:
         """Whether training for the number of steps that the recorded rate allows was started."""

@@ -50,7 +50,9 @@ def test_from_pages_to_a_ranker_and_a_verdict(pages, tmp_path):
     begun = [path.name for path in output.glob("harp-*")]
     said = python(*command(pages, output)).stdout
     assert [path.name for path in output.glob("harp-*")] == begun  # the same folder: same number of steps
-    assert "documents (html)" in said and "no shortcut" in said and "from scratch" in said and "Then ranking for" in said
+    assert (
+        "documents (html)" in said and "no shortcut" in said and "from scratch" in said and "Then ranking for" in said
+    )
     verdict = json.loads((output / "verdict.json").read_text())
     assert verdict["queries"] >= 50 and said.count(verdict["words"].partition(". ")[2]) == 1
     kept = "ranker" in verdict["weights"]
