@@ -115,6 +115,12 @@ def test_plans_of_the_project_hold_together(name, monkeypatch):
             parsers[step.command].parse_args(step.arguments)
 
 
+def test_given_pairs_are_refused_for_rows_with_pairs_of_their_own():
+    given = ["init=m", "scale=small", "pairs=p", "rows=links,mixed,taught", "teacher=t"]
+    with pytest.raises(InputError, match="the rows mixed, taught have pairs of their own"):
+        load_plan("recipe").commands(given)
+
+
 def test_a_table_has_its_systems_and_what_was_trained_for_them():
     commands = {c.name: c.arguments for c in load_plan("tables").commands(PLANS["tables of two runs"])}
     assert {"--blank=harp=harp_blank", "--fold=0,1", "ANCE=ance.trec"} <= {*commands["table_ance"]}

@@ -129,6 +129,8 @@ def get_plan(
         raise InputError("give rows, their encoder (init), and the same number of queries, qrels, candidates and only")
     if not teacher and any(ROWS[row].teacher for row in rows):
         raise InputError("give the encoder that teaches (teacher), or leave out the rows taught…, second and distilled")
+    if pretraining.pairs and (made := [row for row in rows if ROWS[row].pairs or ROWS[row].teacher]):
+        raise InputError(f"the rows {', '.join(made)} have pairs of their own: leave out pairs, or these rows")
     commands, models = trained(pretraining, rows, seeds, teacher)
     for asked, judged, (name, run), chosen in zip(queries, qrels, labelled(candidates).items(), only):
         some = [f"--only={chosen}"] if chosen else []
