@@ -63,7 +63,8 @@ def elements_of(body: "LexborNode") -> Elements:
     while waiting:
         node, parent, inside = waiting.pop()
         number, tag, length = len(nodes), node.tag or "", 0
-        inside = inside or tag == "a"
+        # In XHTML, browsers read <a id="x"/> as an <a> that ends with its block.
+        inside = inside or (tag == "a" and "href" in node.attributes)
         children: list[tuple[LexborNode, int, bool]] = []
         child = node.first_child
         while child is not None:
@@ -112,6 +113,7 @@ def _prose(tags: list[str], parents: list[int], own: list[int], own_linked: list
 # their headings (`<section id="comments">`).
 _TAGS = frozenset("nav footer aside menu dialog form listing xmp figcaption noscript".split())  # noqa: SIM905
 _ROLES = frozenset("navigation banner contentinfo complementary search menu menubar dialog toolbar".split())  # noqa: SIM905
+_DOCUTILS = frozenset("topic footnote footnote-list admonition".split())  # noqa: SIM905 - classes of <aside> in the text
 _HIDDEN_STYLE = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 # Anywhere in a name:
 _PARTS = """sidebar(?!-title) newsletter breadcrumb navigation navbar navbox megamenu offcanvas off-canvas cookie
@@ -124,12 +126,12 @@ _PARTS = """sidebar(?!-title) newsletter breadcrumb navigation navbar navbox meg
     (?<!elementor-)widget noprint no-print d-print-none sr-only screen-reader visually-hidden visuallyhidden editsection
     backtotop back-to-top teaserlist crosslink querverweis"""
 # As a whole word of a name:
-_WORDS = """share shares nav menu menus submenu gdpr consent banner promo promotion ad ads adv anzeige anzeigen werbung respond
+_WORDS = r"""share shares nav menu menus submenu gdpr consent banner promo promotion ad ads adv anzeige anzeigen werbung respond
     reply bio meta metadata postmeta tag tags keywords stichworte schlagworte categories credit credits credito crédito print
     printer pager pagenav toc legend contact kontakt modal popup overlay dialog skip skiplink sitemap legal rating ratings vote
     votes poll quiz survey feedback more mehr weiterlesen next previous prev login logout account tools toolbar toolbox topbar
-    dateline date timestamp flyout tooltip callout ticker calendar carousel lang language languages follow like likes reactions
-    cta btn button buttons suggest suggestion suggestions recirc recirculation"""
+    dateline date timestamp flyout tooltip callout(?!-|\s+callout-) ticker calendar carousel lang language languages follow like likes
+    reactions cta btn button buttons suggest suggestion suggestions recirc recirculation"""
 _BOILERPLATE = re.compile(
     rf"(?:{'|'.join(_PARTS.split())})|(?<![a-z])(?:{'|'.join(_WORDS.split())})(?![a-z])", re.IGNORECASE
 )
@@ -148,8 +150,10 @@ _ARTICLE = re.compile(
 # No inline elements: they are words of their line, whatever their class says (<span class="menu">File</span>).
 _NAMED = frozenset("div ul ol li dl table tr td th p section header form center".split())  # noqa: SIM905
 _NAMED_BY_ID = frozenset("div ul ol td table p form".split())  # noqa: SIM905
-# Sphinx and pandoc, Texinfo.
-_SECTION = re.compile(r"(?<![\w-])(?:section|[a-z]+-level-extent)(?![\w-])")
+# Sphinx and pandoc, DocBook, Texinfo.
+_SECTION = re.compile(
+    r"(?<![\w-])(?:(?:sub)*section|chapter|appendix|preface|unnumbered|sect\d|refsect\d|refentry|level\d|[a-z]+-level-extent)(?![\w-])"
+)
 _PROPERTIES = frozenset("author datePublished dateModified keywords publisher".split())  # noqa: SIM905
 _CAMEL = re.compile("(?<=[a-z])(?=[A-Z])")
 _MAX_NAME = 300
@@ -193,12 +197,16 @@ def is_whole_article(tag: str, names: str) -> bool:
 def is_apart(tag: str, attributes: Attributes) -> bool:
     """Whether the element is hidden, or about the site and not the page, by its tag, role or style."""
     if tag in _TAGS:
-        return True
-    return bool(attributes) and (
-        attributes.get("role") in _ROLES
-        or "hidden" in attributes
-        or attributes.get("aria-hidden") == "true"
-        or bool(_HIDDEN_STYLE.search(attributes.get("style") or ""))
+        return tag != "aside" or (attributes.get("class") or "").split(" ")[0] not in _DOCUTILS
+    return (
+        attributes.get("role") != "tabpanel"
+        and bool(attributes)
+        and (
+            attributes.get("role") in _ROLES
+            or "hidden" in attributes
+            or attributes.get("aria-hidden") == "true"
+            or bool(_HIDDEN_STYLE.search(attributes.get("style") or ""))
+        )
     )
 
 
@@ -231,10 +239,14 @@ _SENTENCES = _LINES | {"td", "th"}
 _PAGER = 160  # maximum characters outside the links of a pager: titles of the pages that it links to
 _LEADS = frozenset("prev previous next up home first last start begin top contents toc index".split())  # noqa: SIM905
 _LEAD_TEXTS = frozenset(
-    """prev, previous, previous page, next, next page, up, home, top, contents, index, zurück, weiter, nach oben, zum anfang,
-    inhalt, précédent, suivant, niveau supérieur, sommaire, anterior, siguiente, subir, inicio, próximo, indietro, avanti, risali,
-    vorige, volgende, omhoog, назад, вперёд, вверх, 前へ, 次へ, 上へ, 上に戻る, ホーム, 目次, 前のページ, 次のページ, 上一页,
-    下一页, 上一级, 起始页, 目录""".replace("\n    ", " ").split(", ")
+    """prev, previous, previous page, previous chapter, previous section, next, next page, next chapter, next section, up, home,
+    top, contents, index, zurück, weiter, vorherige, vorherige seite, nächste, nächste seite, nach oben, zum anfang, inhalt, précédent,
+    page précédente, suivant, page suivante, niveau supérieur, sommaire, anterior, página anterior, siguiente, página siguiente,
+    subir, inicio, próximo, próxima página, página seguinte, indietro, pagina precedente, avanti, pagina successiva, risali, vorige,
+    vorige pagina, volgende, volgende pagina, omhoog, poprzednia strona, następna strona, назад, вперёд, вверх, 前へ, 次へ, 上へ,
+    上に戻る, ホーム, 目次, 前のページ, 次のページ, 上一页, 下一页, 上一级, 起始页, 目录""".replace(
+        "\n    ", " "
+    ).split(", ")
 )
 _WRAPPERS = ("form", "noscript")  # on some sites they wrap the whole page, however short
 
@@ -352,7 +364,8 @@ def _leading(page: Elements) -> list[int]:
             href in targets
             or not _LEADS.isdisjoint((attributes.get("rel") or "").lower().split())
             # "Next: Saws" names the page, too.
-            or " ".join(re.split("[:：]", (node.text() or "").lower())[0].split()).strip("<>«»←→↑[] ") in _LEAD_TEXTS
+            or " ".join(re.split("[:：]", (node.text() or "").lower())[0].split()).strip("<>«»‹›←→↑[]|() ")
+            in _LEAD_TEXTS
         )
         found.append(int(leads))
     return found
@@ -413,6 +426,9 @@ def _root(page: Elements, out: list[bool], kept: list[int], core: int) -> int:
             root = i
             break
         i = page.parents[i]
+    else:
+        while (around := page.parents[root]) > 0 and _continues(page, out, kept, root, around):
+            root = around
     i = root
     while i > 0:
         attributes = page.attributes[i]
@@ -422,6 +438,19 @@ def _root(page: Elements, out: list[bool], kept: list[int], core: int) -> int:
             root = i
         i = page.parents[i]
     return root
+
+
+def _continues(page: Elements, out: list[bool], kept: list[int], inner: int, around: int) -> bool:
+    """Whether an element goes on around its main part `inner`: with a heading, or with further sections of the same kind."""
+    kind = page.tags[inner], page.attributes[inner].get("class")
+    i, end = around + 1, around + page.sizes[around]
+    while i < end:
+        if i != inner and not out[i]:
+            same = kept[i] and kind == (page.tags[i], page.attributes[i].get("class"))
+            if same or (not page.prose[i] and not HEADINGS.isdisjoint(page.tags[i : i + page.sizes[i]])):
+                return True
+        i += page.sizes[i]
+    return False
 
 
 def _leave(page: Elements, out: list[bool], i: int) -> None:

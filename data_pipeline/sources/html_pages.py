@@ -202,15 +202,15 @@ _REFERENCE = rf"{_LABEL}{_NUMBER}(?:(?:\s*[,–-]|\s(?:and|or|to|und|oder|bis|et
 _STOP = r"(?:\s*[.:,](?!\S)|\s*[–—：]|\s-(?!\S)|\s*(?=[「『“„]))"
 # "Section 9.21 Locks", but not "Figure 8 knot" or "Part C compiler".
 _NUMBERED = (
-    rf"(?:(?>{_REFERENCE})(?:(?={_STOP})|(?:(?<=[A-Z\d]\.\d)|(?<=[A-Z\d]\.\d\d))(?=\s))|§+\s*\d+(?:\.\d+)*|"
+    rf"(?:(?>{_REFERENCE})(?:(?={_STOP})|(?:(?<=[A-Z\d]\.\d)|(?<=[A-Z\d]\.\d\d))(?=\s))|"
     rf"第\s*\d+(?:\.\d+)*\s*[章節节部条編编]|(?:\d+\.)+(?!\S)|[A-Z](?:\.\d+)+\.(?!\S)|\d+(?:\.\d+)*(?=[「『“„]))(?:{_STOP})?\s*"
 )
 # Only in titles: "IV. Locks", and "9.21 Locks", but not "3.11 Release", "2.0 Foo", "1.5 times" or "7 Wonders".
 _OF_TITLE = (
     r"[IVX]{2,}\.\s+|[1-9]\d?(?:\.[1-9]\d?)+\s+(?!(?i:release|version|alpha|beta|rc|update|change))(?=[^\W\d_a-z])"
 )
-_NUMBER_OF_TITLE = re.compile(rf"(?:{_NUMBERED}|{_OF_TITLE})(?=\S)")
-_NUMBER_OF_ANCHOR = re.compile(rf"(\x02\d+\x05){_NUMBERED}(?=[^\s\x03])")
+_NUMBER_OF_TITLE = re.compile(rf"(?:{_NUMBERED}|{_OF_TITLE})(?=[^\s.:,]|\.\w)")
+_NUMBER_OF_ANCHOR = re.compile(rf"(\x02\d+\x05){_NUMBERED}(?=[^\s.:,\x03]|\.\w)")
 _NOTHING_ELSE = re.compile(rf"\x02(\d+)\x05(?:{_REFERENCE}|\d+(?:\.\d+)+|{_NUMBERED})[.:]?\x03")
 _QUOTES = {
     '"': '"',

@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 _WHITE = re.compile("[\x00-\x1f\ud800-\udfff]")
 # A heading's link to itself: its text is a symbol, or empty.
 _PERMALINK = re.compile(r"\W*")
+# Numbers that the markup tells apart: <span class="section-number"> (Sphinx, pandoc), headings with the class of their level
+# (Texinfo).
+_NUMBER = re.compile(r"(?<![a-z])(?:section-?number|secno|secnum)(?![a-z])")
+_LEVEL = re.compile(r"(?:chapter|appendix|(?:sub)*section)(?:-heading)?")
+_NUMBER_OF_LEVEL = re.compile(r"(?:Appendix |Chapter )?(?:\d+|[A-Z])(?:\.\d+)*\.?\s+(?=\S)")
 _TITLE_NODES = 1000  # nodes read per heading; a <dt> may contain a whole page
 
 
@@ -248,7 +253,7 @@ class _Walk:
 
 
 def text_of(heading: "LexborNode") -> str:
-    """The text of a heading in one line, without its permalink."""
+    """The text of a heading in one line, without its permalink and, if the markup tells it apart, its number."""
     pieces = []
     for node in islice(heading.traverse(include_text=True), _TITLE_NODES):
         if node.tag == "-text":
@@ -256,9 +261,14 @@ def text_of(heading: "LexborNode") -> str:
             link = parent is not None and parent.tag == "a" and (parent.attributes.get("href") or "").startswith("#")
             text = _WHITE.sub(" ", node.text_content or "")
             hidden = parent is not None and parent.tag in OPAQUE | {"button"} and parent.tag != "title"
-            if not hidden and not (link and _PERMALINK.fullmatch(text)):
+            number = (
+                parent is not None and parent.tag == "span" and _NUMBER.search(parent.attributes.get("class") or "")
+            )
+            if not hidden and not number and not (link and _PERMALINK.fullmatch(text)):
                 pieces.append(text)
-    return " ".join("".join(pieces).split())
+    text = " ".join("".join(pieces).split())
+    numbered = heading.tag in HEADINGS and _LEVEL.fullmatch(heading.attributes.get("class") or "")
+    return text[number.end() :] if numbered and (number := _NUMBER_OF_LEVEL.match(text)) else text
 
 
 def _tables_of_data(body: "LexborNode") -> set[int]:

@@ -55,6 +55,8 @@ def shown(page, url=URL):
         ("<p>A short page.<p><a href=a>Prev</a> <a href=b>Up</a> <a href=c>Next</a>", "A short page."),
         ("<p>A page.<div><a href=a>Prev: Lathes</a> | <a href=b>Up: Tools</a> | <a href=c>Next: Saws</a></div>", "A page."),
         ("<div>Press <button>OK</button> to accept</div><div>Text <button>More</button></div>", "Press OK to accept|Text"),
+        ("<p>A page.<p><a href=a>&lt;&lt; Page précédente</a> | <a href=b>Page suivante &gt;&gt;</a>", "A page."),
+        ("<p>Nach <a href=q>§ 34 BDSG</a> und <a href=r>§§ 12, 13</a>", "Nach [§ 34 BDSG->/guide/q] und [§§ 12, 13->/guide/r]"),
         ("<p>The <a href=a>Next</a> button leads on.", "The [Next->/guide/a] button leads on."),
         ("<svg>" + "<path d='M0'/>" * 3000 + "</svg><p>text", "text"),
         ("<p>a<script>" + "for(;i<e.length; i++);" * 1100 + "</SCRIPT >b<script>" + "a<b[0] " * 1100, "ab"),
@@ -74,10 +76,15 @@ def test_shows_what_a_reader_reads(page, expected):
         ("Example C program", "Example C program"), ("Part C compiler", "Part C compiler"), ("1 Introduction", "1 Introduction"),
         ("Figure 8 knot", "Figure 8 knot"), ("Figure 8-knot", "Figure 8-knot"), ("7 Wonders", "7 Wonders"), ("3D", "3D"),
         ("Example usage", "Example usage"), ("Section 9.21", "Section 9.21"), ("404 Not Found", "404 Not Found"),
+        ("§ 12", "§ 12"), ("Section 1.", "Section 1."), ("<span class=header-section-number>1</span> Setup", "Setup"),
     ],
 )  # fmt: skip
 def test_the_number_of_a_title_is_no_word(given, title):
     assert read(f"<h1>{given}</h1><p>a")[0][0].title == title
+
+
+def test_the_number_of_a_texinfo_chapter_is_no_word():
+    assert read("<h1 class=chapter>2 Packages</h1><p>a")[0][0].title == "Packages"
 
 
 def test_every_link_that_is_no_anchor_of_the_text_is_counted():
