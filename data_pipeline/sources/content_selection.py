@@ -130,8 +130,8 @@ _WORDS = r"""share shares nav menu menus submenu gdpr consent banner promo promo
     reply bio meta metadata postmeta tag tags keywords stichworte schlagworte categories credit credits credito crédito print
     printer pager pagenav toc legend contact kontakt modal popup overlay dialog skip skiplink sitemap legal rating ratings vote
     votes poll quiz survey feedback more mehr weiterlesen next previous prev login logout account tools toolbar toolbox topbar
-    dateline date timestamp flyout tooltip callout(?!-|\s+callout-) ticker calendar carousel lang language languages follow like likes
-    reactions cta btn button buttons suggest suggestion suggestions recirc recirculation"""
+    dateline date timestamp flyout tooltip callout(?!-|\s+callout-) ticker calendar carousel lang language languages follow like
+    likes reactions cta btn button buttons suggest suggestion suggestions recirc recirculation"""
 _BOILERPLATE = re.compile(
     rf"(?:{'|'.join(_PARTS.split())})|(?<![a-z])(?:{'|'.join(_WORDS.split())})(?![a-z])", re.IGNORECASE
 )
@@ -240,8 +240,8 @@ _PAGER = 160  # maximum characters outside the links of a pager: titles of the p
 _LEADS = frozenset("prev previous next up home first last start begin top contents toc index".split())  # noqa: SIM905
 _LEAD_TEXTS = frozenset(
     """prev, previous, previous page, previous chapter, previous section, next, next page, next chapter, next section, up, home,
-    top, contents, index, zurück, weiter, vorherige, vorherige seite, nächste, nächste seite, nach oben, zum anfang, inhalt, précédent,
-    page précédente, suivant, page suivante, niveau supérieur, sommaire, anterior, página anterior, siguiente, página siguiente,
+    top, contents, index, zurück, weiter, vorherige, vorherige seite, nächste, nächste seite, nach oben, zum anfang, inhalt,
+    précédent, page précédente, suivant, page suivante, niveau supérieur, sommaire, anterior, página anterior, siguiente, página siguiente,
     subir, inicio, próximo, próxima página, página seguinte, indietro, pagina precedente, avanti, pagina successiva, risali, vorige,
     vorige pagina, volgende, volgende pagina, omhoog, poprzednia strona, następna strona, назад, вперёд, вверх, 前へ, 次へ, 上へ,
     上に戻る, ホーム, 目次, 前のページ, 次のページ, 上一页, 下一页, 上一级, 起始页, 目录""".replace(
