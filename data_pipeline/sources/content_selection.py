@@ -241,8 +241,8 @@ _LEADS = frozenset("prev previous next up home first last start begin top conten
 _LEAD_TEXTS = frozenset(
     """prev, previous, previous page, previous chapter, previous section, next, next page, next chapter, next section, up, home,
     top, contents, index, zurück, weiter, vorherige, vorherige seite, nächste, nächste seite, nach oben, zum anfang, inhalt,
-    précédent, page précédente, suivant, page suivante, niveau supérieur, sommaire, anterior, página anterior, siguiente, página siguiente,
-    subir, inicio, próximo, próxima página, página seguinte, indietro, pagina precedente, avanti, pagina successiva, risali, vorige,
+    précédent, page précédente, suivant, page suivante, niveau supérieur, sommaire, anterior, página anterior, siguiente,
+    página siguiente, subir, inicio, próximo, próxima página, página seguinte, indietro, pagina precedente, avanti, pagina successiva, risali, vorige,
     vorige pagina, volgende, volgende pagina, omhoog, poprzednia strona, następna strona, назад, вперёд, вверх, 前へ, 次へ, 上へ,
     上に戻る, ホーム, 目次, 前のページ, 次のページ, 上一页, 下一页, 上一级, 起始页, 目录""".replace(
         "\n    ", " "
