@@ -239,14 +239,13 @@ _SENTENCES = _LINES | {"td", "th"}
 _PAGER = 160  # maximum characters outside the links of a pager: titles of the pages that it links to
 _LEADS = frozenset("prev previous next up home first last start begin top contents toc index".split())  # noqa: SIM905
 _LEAD_TEXTS = frozenset(
-    """prev, previous, previous page, previous chapter, previous section, next, next page, next chapter, next section, up, home,
-    top, contents, index, zurück, weiter, vorherige, vorherige seite, nächste, nächste seite, nach oben, zum anfang, inhalt,
-    précédent, page précédente, suivant, page suivante, niveau supérieur, sommaire, anterior, página anterior, siguiente,
-    página siguiente, subir, inicio, próximo, próxima página, página seguinte, indietro, pagina precedente, avanti, pagina successiva, risali, vorige,
-    vorige pagina, volgende, volgende pagina, omhoog, poprzednia strona, następna strona, назад, вперёд, вверх, 前へ, 次へ, 上へ,
-    上に戻る, ホーム, 目次, 前のページ, 次のページ, 上一页, 下一页, 上一级, 起始页, 目录""".replace(
-        "\n    ", " "
-    ).split(", ")
+    """prev, previous, previous page, previous chapter, previous section, next, next page, next chapter, next section, up,
+    home, top, contents, index, zurück, weiter, vorherige, vorherige seite, nächste, nächste seite, nach oben, zum anfang,
+    inhalt, précédent, page précédente, suivant, page suivante, niveau supérieur, sommaire, anterior, página anterior,
+    siguiente, página siguiente, subir, inicio, próximo, próxima página, página seguinte, indietro, pagina precedente,
+    avanti, pagina successiva, risali, vorige, vorige pagina, volgende, volgende pagina, omhoog, poprzednia strona,
+    następna strona, назад, вперёд, вверх, 前へ, 次へ, 上へ, 上に戻る, ホーム, 目次, 前のページ, 次のページ,
+    上一页, 下一页, 上一级, 起始页, 目录""".replace("\n   ", "").split(", ")
 )
 _WRAPPERS = ("form", "noscript")  # on some sites they wrap the whole page, however short
 

@@ -127,6 +127,7 @@ WEB = {"html": ("selectolax",), "warc": ("fastwarc", "selectolax")}
 # window has 256 tokens in all-MiniLM-L6-v2.
 STEPS_PER_MB, WINDOW_BYTES = 20, 1500
 CANDIDATES = 2.5  # documents per query and `depth` in the pool of three first stages (measured: 1.8 to 2.7)
+MUCH = 0.5  # of the documents' text; below it, the windows are mentioned
 GUESSED = 1.0  # seconds of a step in a dry run before it is measured
 SCRATCH = (
     "No --start: a small encoder is trained from scratch on these pages. It can improve on BM25 if there are tens of thousands of "
@@ -227,6 +228,8 @@ class SiteRun:
         survey = survey_of(prepared["survey"])
         if surveyed and "text" in survey:  # otherwise the command has just printed it
             print(survey["text"], flush=True)
+        if part := self.unread(prepared["survey"]):
+            print(part, flush=True)
         if short := shortage(survey):
             return self.untested(prepared["survey"], survey["language"], short)
         if "vocabulary" in prepared:
@@ -249,7 +252,7 @@ class SiteRun:
         took = duration(number * float(read_json(rate.place)["seconds_per_step"]))
         print(f"{number} steps of training, about {took} (--minutes={self.minutes:g}); tasks: {', '.join(tasks)}")
         print(self.after_training(prepared, rate), flush=True)
-        if doubt := self.doubt(survey["language"]):
+        if doubt := self.doubt(survey["language"], "used only if they help on anchors"):
             print(doubt, flush=True)
         planned = self.steps(number, tasks, survey["language"])
         carry_out(list(planned.values()), self.output)
@@ -264,8 +267,8 @@ class SiteRun:
         for name in (*RESULTS, *BY_LABELS, RANKER, REJECTED):
             if os.path.islink(path := os.path.join(self.output, name)):  # from earlier pages
                 os.remove(path)
-        doubt = self.doubt(stems) if is_embedder(self.encoder) else ""
-        encoder = self.encoder if is_embedder(self.encoder) and not doubt else ""
+        doubt = self.doubt(stems, "left out")
+        encoder = "" if doubt else self.encoder
         weights = {BM25: 1.0} | ({VECTORS: 2.0} if encoder else {})  # as in a verdict
         use, scaled = sum_in_words(weights), " (each query's scores scaled to 0…1 and added)" if encoder else ""
         words = (
@@ -281,13 +284,18 @@ class SiteRun:
         self.save_search(weights, stems, encoder, {})
         return found
 
-    def doubt(self, language: str) -> str:
-        """Why the vectors are not trusted: their encoder does not know the language; "" if it does."""
-        if not self.encoder or (share := known_words(self.encoder, language)) >= KNOWN:
+    def doubt(self, language: str, use: str) -> str:
+        """Why the vectors are not trusted and how they are used: no sentence encoder, or one that does not know the language."""
+        if not self.encoder:
+            return ""
+        if not is_embedder(self.encoder):
+            return f"{self.encoder} is no sentence encoder (it has no 1_Pooling), so its vectors are {use}; --vectors names one."
+        if (share := known_words(self.encoder, language)) >= KNOWN:
             return ""
         return (
             f"The vocabulary of {self.encoder} has {share:.2f} of the function words of {language} (at least {KNOWN} if an encoder "
-            "knows the language), so its vectors are used only if they help on anchors."
+            f"knows the language), so its vectors are {use}. Try --start with an encoder that knows it, such as "
+            "multilingual-e5-small."
         )
 
     def hand_over(self, planned: Mapping[str, Step], weights: dict[str, float], stems: str) -> None:
@@ -314,6 +322,21 @@ class SiteRun:
             language=stems, encoder=encoder and os.path.abspath(encoder), depth=self.options.get("depth", 20),
             models=models, windows=windows, passages=windows, max_length=self.options.get("max_length", MAX_LENGTH),
         ).save(self.output)  # fmt: skip
+
+    def unread(self, survey: Step) -> str:
+        """A sentence if much of the documents is beyond the windows that are read; else ""."""
+        windows = self.options.get("windows", 4)
+        read = WINDOW_BYTES * (windows + 1) / 2  # windows overlap by half
+        with open(os.path.join(survey.place, "docs.jsonl"), "rb") as file:
+            lengths = [len(line) for line in file]
+        share = sum(min(length, read) for length in lengths) / sum(lengths)
+        if share >= MUCH:
+            return ""
+        split = self.options.get("split", "auto") != "sections" and survey_of(survey)["format"] in WEB
+        return (
+            f"{windows} windows hold about {share:.0%} of the documents' text for vectors, less for the ranker; BM25 reads all. "
+            f"{'--split=sections makes every section a document; ' if split else ''}--windows reads more."
+        )
 
     def tasks(self, prepared: Mapping[str, Step]) -> tuple[str, ...]:
         """The tasks of the recipe that have enough finished pairs."""

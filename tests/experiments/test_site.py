@@ -70,8 +70,9 @@ def test_every_step_of_the_plan_is_a_command_line_that_parses(pages, monkeypatch
             in next(step for step in steps.values() if step.command.command == "train").argv
         )
     fused, verdict = steps["recommended"], steps["verdict_labels" if "labels" in options else "verdict"]
-    # Vectors are trusted only if the encoder knows the language.
-    assert ("--double=vectors" in verdict.argv) == (encoder and known > planned.KNOWN)
+    # Only vectors of a sentence encoder that knows the language are trusted.
+    embeds = "embedder" in (options.get("vectors"), None if "vectors" in options else options.get("start"))
+    assert ("--double=vectors" in verdict.argv) == (embeds and known > planned.KNOWN)
     parts = [word for word in verdict.argv if word.startswith("--part=")]
     runs = [word for word in fused.command.arguments if word[0] != "-"]
     assert f"--verdict={verdict.place}" in fused.argv and len(runs) == len(parts)
