@@ -328,7 +328,12 @@ def verdict_parser() -> Parser:
     )
     parser.add_argument("--instead", default="", help="part that contains the first (BM25F) and is tried instead")
     parser.add_argument(
-        "--double", default="", help="part to keep unless it makes the sum worse; counts twice in the recommended sum"
+        "--double",
+        default="",
+        help="part to keep, like that of --instead, unless it makes the sum worse; counts twice in the recommended sum",
+    )
+    parser.add_argument(
+        "--reported", action="append", default=[], metavar="PART", help="part to test and not to add; repeatable"
     )
     parser.add_argument("--measure", default="RR@10", help="measure to decide by, as named by ir-measures (RR@10)")
     parser.add_output("--output", required=True, help="the JSON file to write")
@@ -345,7 +350,7 @@ def verdict(arguments: argparse.Namespace) -> None:
             print(
                 f"note: {name}: {len(missing)} queries are missing and count as zero: {few(missing)}", file=sys.stderr
             )
-    found = decide(judged, folds, parts, a.measure, a.instead, a.double)
+    found = decide(judged, folds, parts, a.measure, a.instead, a.double, a.reported)
     with replacing(a.output) as file:
         json.dump(found.as_dict(), file, indent=1)
     print(found.words())

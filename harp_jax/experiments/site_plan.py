@@ -229,11 +229,13 @@ def scored(
 def decided(name: str, parts: Mapping[str, str], qrels: str, folds: str, candidates: Candidates) -> Command:
     """The verdict on the parts, in their order; `harp site` prints it last.
 
-    Vectors of a sentence encoder that knows the language are trusted.
+    If vectors of a sentence encoder that knows the language are trusted, anchors do not decide on in-links and the ranker.
     """
     given = [f"--part={part}={run}" for part, run in parts.items()]
     encoder, language = candidates.encoder, candidates.stems
-    given += [f"--double={VECTORS}"] if is_embedder(encoder) and known_words(encoder, language) >= KNOWN else []
+    if is_embedder(encoder) and known_words(encoder, language) >= KNOWN:
+        given.append(f"--double={VECTORS}")
+        given += [f"--reported={part}" for part in (INLINKS, ROW)] if qrels == HELD_OUT.qrels else []
     options = [f"--instead={ANCHORS}", f"--qrels={qrels}", f"--folds={folds}", f"--measure={MEASURE}", "--output={out}"]
     return Command(name, "verdict", [*given, *options], suffix=".json", logged=True)
 

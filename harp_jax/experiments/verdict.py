@@ -4,13 +4,18 @@ Each query's scores are scaled to 0…1 and added with equal weights. Parts are 
 if the mean of the measure rises. A part that contains the first one is tried in its place: BM25F reads what BM25 reads, and a sum
 of both counts words twice, which was worse on anchors and for users. Weights fitted on a few hundred anchors were worse, on these
 anchors and for users: they favour parts that share words with anchors (docs/experiments/site.md). A part without information
-lowers an equally weighted sum, so it is left out. One part may be trusted, such as vectors in `harp site`: users' questions share
-fewer words with the pages than anchors do, so vectors help them more. It is kept unless the sum gets worse, and counts double in
-the sum to use. The gain of the sum is measured by halves: chosen on one half of the queries, measured on the other. If there is
-none (with the trusted part: if it is worse), the first part is used alone.
+lowers an equally weighted sum, so it is left out.
+
+Anchors do not rank all parts as users do, so `harp site` corrects for what users of ten manuals showed. One part may be trusted:
+vectors, because users' questions share fewer words with the pages than anchors do. It is kept unless the sum gets worse, as is
+then the part that contains the first one, and counts double in the sum to use. Other parts may be reported only: a ranker trained
+on the links is far better at anchors, which are links, than at questions.
+
+The gain of the sum is measured by halves: chosen on one half of the queries, measured on the other. If there is none (with the
+trusted part: if it is worse), the first part is used alone.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from harp_jax.base.errors import InputError
@@ -53,7 +58,7 @@ class Rung(Gain):
 class Verdict:
     """The first part and its mean, the results of the others, the weights of the parts to use, and their gain over the first.
 
-    `double`: the trusted part, or "". `remark` says why the tests may be overconfident.
+    `double`: the trusted part, or ""; `reported`: parts that are not added. `remark` says why the tests may be overconfident.
     """
 
     measure: str
@@ -64,6 +69,7 @@ class Verdict:
     weights: dict[str, float]
     by_halves: Gain
     double: str = ""
+    reported: tuple[str, ...] = ()
     remark: str = ""
 
     def as_dict(self) -> dict[str, object]:
@@ -77,17 +83,21 @@ class Verdict:
 
     def words(self) -> str:
         """The verdict as sentences."""
+        trusted = ", ".join([*(rung.part for rung in self.rungs if rung.instead), self.double] if self.double else [])
         found = [
             f"By {self.measure} over {self.queries} queries, {self.first} has {self.mean:.3f}. Added one by one with equal "
-            f"weights, cheap ones first, and kept if the mean rises{f' ({self.double}: unless worse)' if self.double else ''}:"
+            f"weights, cheap ones first, and kept if the mean rises{f' ({trusted}: unless worse)' if trusted else ''}:"
         ]
         for rung in self.rungs:
             fate = f"kept{f' in place of {self.first}' if rung.instead else ''}" if rung.kept else "left out"
+            fate = "only reported" if rung.part in self.reported else fate
             found.append(f"{rung.part} {rung}, alone {rung.alone:.3f}: {rung.verdict}, {fate};")
         if len(self.weights) > 1:
             found.append(f"use {self.use} (each query's scores scaled to 0…1 and added).")
         else:
             found.append(f"use {self.use} alone.")
+        if self.reported:
+            found.append(f"Anchors overrate {' and '.join(self.reported)}: judge your own queries before you add them.")
         so = "" if any(rung.kept for rung in self.rungs) else f", so {self.first} is used alone"
         found.append(
             f"Parts chosen on one half, their sum measured on the other: {self.by_halves}, {self.by_halves.verdict}{so}. "
@@ -103,12 +113,13 @@ def decide(
     measure: str = "RR@10",
     instead: str = "",
     double: str = "",
+    reported: Collection[str] = (),
 ) -> Verdict:
     """The verdict on runs of the same candidates; `folds` (qid → fold) divides the queries for `by_halves`.
 
-    `instead`: the part that contains the first one and is tried in its place. `double`: the trusted part.
-    Raises InputError for a single part, unknown measures, an `instead` that is not a later part, a `double` that is not a part,
-    and queries without a fold.
+    `instead`: the part that contains the first one and is tried in its place. `double`: the trusted part. `reported`: parts that
+    are tested and not added. Raises InputError for a single part, unknown measures, an `instead` that is not a later part, a
+    `double` or `reported` that is not a part, and queries without a fold.
     """
     if len(parts) < 2:
         raise InputError("give two or more parts")
@@ -118,8 +129,9 @@ def decide(
     first, *others = parts
     if instead and instead not in others:
         raise InputError(f"no part after {first} is named {instead!r} for --instead; the parts are {', '.join(others)}")
-    if double and double not in parts:
-        raise InputError(f"no part is named {double!r} for --double; the parts are {', '.join(parts)}")
+    for option, part in (("double", double), *(("reported", part) for part in reported)):
+        if part and part not in parts:
+            raise InputError(f"no part is named {part!r} for --{option}; the parts are {', '.join(parts)}")
     place = [first, *others].index(instead) if instead else 0
     alone = evaluate(qrels, parts, measure, baseline=first)
     fitting, name = Fitting(pool, qrels, measure), alone.measures[0]
@@ -138,11 +150,14 @@ def decide(
         return tuple(2 * weight if part == double else weight for part, weight in zip(parts, weights))
 
     def keeps(queries: Sequence[str], before: Weights, after: Weights, part: str) -> bool:
+        if part in reported:
+            return False
         values = [fitting.values(weights) for weights in (before, after)]
         if sum(values[1][qid] - values[0][qid] for qid in queries) > 0:
             return True
         judged = select(qrels, queries)
-        return part == double and gain(summed(before, judged), summed(after, judged), len(others)).verdict != WORSE
+        trusted = double and part in (double, instead)
+        return bool(trusted) and gain(summed(before, judged), summed(after, judged), len(others)).verdict != WORSE
 
     chosen, tried = kept(keeps, list(qrels), [*parts], place)
     halves: Run = {}
@@ -160,7 +175,16 @@ def decide(
         )
     weights = {part: weight for part, weight in zip(parts, used(chosen)) if weight} if holds else {first: 1.0}
     return Verdict(
-        name, alone.queries, first, alone.mean[first][name], tuple(rungs), weights, by_halves, double, alone.too_few
+        name,
+        alone.queries,
+        first,
+        alone.mean[first][name],
+        tuple(rungs),
+        weights,
+        by_halves,
+        double,
+        (*reported,),
+        alone.too_few,
     )
 
 

@@ -73,6 +73,7 @@ def test_every_step_of_the_plan_is_a_command_line_that_parses(pages, monkeypatch
     # Only vectors of a sentence encoder that knows the language are trusted.
     embeds = "embedder" in (options.get("vectors"), None if "vectors" in options else options.get("start"))
     assert ("--double=vectors" in verdict.argv) == (embeds and known > planned.KNOWN)
+    assert ("--reported=ranker" in verdict.argv) == (embeds and known > planned.KNOWN and "labels" not in options)
     parts = [word for word in verdict.argv if word.startswith("--part=")]
     runs = [word for word in fused.command.arguments if word[0] != "-"]
     assert f"--verdict={verdict.place}" in fused.argv and len(runs) == len(parts)
@@ -127,13 +128,14 @@ def test_too_few_links_leave_an_untested_search(tmp_path, capsys, monkeypatch, s
     if start == "embedder":  # a sentence encoder
         (encoder / "1_Pooling").mkdir()
         (encoder / "1_Pooling" / "config.json").write_text('{"pooling_mode_mean_tokens": true}')
-        weights["vectors"] = 2.0
+        weights = {"anchor texts (BM25F)": 1.0, "vectors": 2.0}
     output.mkdir()
     for name in ("report.html", "ranker"):  # from an earlier run
         (output / name).symlink_to("gone")
     command("site", *given, output=output)
     said, verdict = capsys.readouterr().out, json.loads((output / "verdict.json").read_text())
-    assert verdict["use"] == "BM25" + " + 2 × vectors" * (start == "embedder") and verdict["weights"] == weights
+    use = "anchor texts (BM25F) + 2 × vectors" if start == "embedder" else "BM25"
+    assert verdict["use"] == use and verdict["weights"] == weights
     assert verdict["words"].startswith("Untested: too few links (") and verdict["words"] in said
     recorded = [json.loads((output / name).read_text())["parameters"] for name in ("search.json", "bm25f.json")]
     assert recorded == [PARAMETERS, PARAMETERS["bm25f"]]
@@ -147,7 +149,7 @@ def test_too_few_links_leave_an_untested_search(tmp_path, capsys, monkeypatch, s
     assert (tmp_path / "runs" / "vectors.trec").exists() == (start == "embedder")
     shelf = Shelf(of_site(str(output), Sources(fields=("title", "body"))))
     names = [ranking["name"] for ranking in shelf.search("water gate")["rankings"]]
-    assert names == ["BM25", "Recommended", *map(str.capitalize, [*weights][1:])]
+    assert names == ["BM25", "Recommended", *(["Vectors"] if "vectors" in weights else [])]
     with pytest.raises(RequestError, match="no ranker"):
         reranked(shelf, {"query": "a", "documents": ["b"]})
 

@@ -95,6 +95,27 @@ def test_a_trusted_part_counts_double_and_is_kept_unless_it_is_worse():
         assert ("BM25 is used alone" in trusted.words()) != kept and "(vectors: unless worse)" in trusted.words()
 
 
+def test_with_a_trusted_part_the_one_that_contains_the_first_is_trusted_and_others_may_be_only_reported():
+    parts = {
+        "BM25": FIRST_STAGE,
+        "BM25F": run(0.8, "fields"),
+        "vectors": run(0.9, "vectors"),
+        "ranker": run(4.0, "ranker"),
+    }
+    plain = decide(QRELS, FOLDS, parts, instead="BM25F")
+    found = decide(QRELS, FOLDS, parts, instead="BM25F", double="vectors", reported=["ranker"])
+    assert "BM25F" not in plain.weights and plain.weights["ranker"] == 1.0
+    assert (
+        found.weights == {"BM25F": 1.0, "vectors": 2.0}
+        and found.rungs[-1].verdict == BETTER
+        and not found.rungs[-1].kept
+    )
+    assert "better, only reported;" in found.words() and "(BM25F, vectors: unless worse)" in found.words()
+    assert "Anchors overrate ranker: judge" in found.words()
+    with pytest.raises(InputError, match="no part is named 'x' for --reported"):
+        decide(QRELS, FOLDS, parts, reported=["x"])
+
+
 @pytest.mark.real
 def test_parts_without_information_are_hardly_kept_and_never_better():
     """Noise lowers an equally weighted sum: few of 160 parts in 40 verdicts are kept, and the mean by halves does not rise."""
