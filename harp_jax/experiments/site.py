@@ -98,7 +98,7 @@ def expectation(pairs: int) -> str:
         return ""
     return (
         f"{pairs:,} training pairs are few: with 15,000 to 26,000 from a manual, rankers added .03 to .10 RR@10 on anchors, "
-        "nothing for users; with fewer than 3,600, nothing on either. BM25, anchor texts and the vectors of --start do as well without."
+        "nothing for users; with fewer than 3,600, nothing on either. BM25, anchor texts and vectors do as well without."
     )
 
 
