@@ -198,15 +198,13 @@ def is_apart(tag: str, attributes: Attributes) -> bool:
     """Whether the element is hidden, or about the site and not the page, by its tag, role or style."""
     if tag in _TAGS:
         return tag != "aside" or (attributes.get("class") or "").split(" ")[0] not in _DOCUTILS
+    if not attributes or attributes.get("role") == "tabpanel":  # a tab that is not shown at first
+        return False
     return (
-        attributes.get("role") != "tabpanel"
-        and bool(attributes)
-        and (
-            attributes.get("role") in _ROLES
-            or "hidden" in attributes
-            or attributes.get("aria-hidden") == "true"
-            or bool(_HIDDEN_STYLE.search(attributes.get("style") or ""))
-        )
+        attributes.get("role") in _ROLES
+        or "hidden" in attributes
+        or attributes.get("aria-hidden") == "true"
+        or bool(_HIDDEN_STYLE.search(attributes.get("style") or ""))
     )
 
 

@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from harp_jax.base.errors import InputError, missing
 from harp_jax.base.files import check_links, check_outside, expand, link, read_json, replacing
@@ -327,10 +327,8 @@ class SiteRun:
     def unread(self, survey: Step) -> str:
         """A sentence if much of the documents is beyond the windows that are read; else ""."""
         windows = self.options.get("windows", 4)
-        read = WINDOW_BYTES * (windows + 1) / 2  # windows overlap by half
-        with open(os.path.join(survey.place, "docs.jsonl"), "rb") as file:
-            lengths = [len(line) for line in file]
-        share = sum(min(length, read) for length in lengths) / sum(lengths)
+        documents = bytes_of(survey, WINDOW_BYTES * (windows + 1) / 2)  # windows overlap by half
+        share = documents.read / documents.all
         if share >= MUCH:
             return ""
         split = self.options.get("split", "auto") != "sections" and survey_of(survey)["format"] in WEB
@@ -350,12 +348,11 @@ class SiteRun:
         of_encoder, of_start = (
             sizes | read_json(os.path.join(model, "config.json")) if model else sizes for model in (self.encoder, start)
         )
-        read = self.options.get("windows", 4) * WINDOW_BYTES
-        with open(os.path.join(prepared["survey"].place, "docs.jsonl"), "rb") as file:
-            lengths = [min(len(line), read) for line in file]
+        documents = bytes_of(prepared["survey"], self.options.get("windows", 4) * WINDOW_BYTES)
+        megabytes = documents.read / 1e6
         queries = survey_of(prepared["survey"])["queries"]
-        candidates = min(CANDIDATES * self.options.get("depth", 20), len(lengths))
-        ranked = queries * candidates * sum(lengths) / len(lengths) / 1e6
+        candidates = min(CANDIDATES * self.options.get("depth", 20), documents.number)
+        ranked = queries * candidates * megabytes / documents.number
         seconds = STEPS_PER_MB * float(read_json(rate.place)["seconds_per_step"])
         # A step of the preset taught reads twice as many documents.
         seconds /= 2 if is_embedder(self.encoder) and start else 1
@@ -364,7 +361,6 @@ class SiteRun:
             return f"Then {words}"
         cost = of_encoder["num_hidden_layers"] / (self.options.get("layers") or of_start["num_hidden_layers"])
         cost *= (of_encoder["hidden_size"] / of_start["hidden_size"]) ** 2
-        megabytes = sum(lengths) / 1e6
         took = duration(seconds * cost * megabytes)
         return f"Then embedding {megabytes:.1f} MB of the documents, once, about {took}, and {words}"
 
@@ -393,6 +389,23 @@ def ranker_of(output: str) -> str:
 def survey_of(step: Step) -> dict[str, Any]:
     """What the finished step `survey` found."""
     return read_json(os.path.join(step.place, "survey.json"))
+
+
+class Bytes(NamedTuple):
+    """The `number` of documents, `all` their bytes, and those that are `read`."""
+
+    number: int
+    all: int
+    read: float
+
+
+def bytes_of(survey: Step, most: float) -> Bytes:
+    """The documents of the finished step `survey`, of which at most `most` bytes each are read."""
+    number, total, read = 0, 0, 0.0
+    with open(os.path.join(survey.place, "docs.jsonl"), "rb") as file:
+        for line in file:
+            number, total, read = number + 1, total + len(line), read + min(len(line), most)
+    return Bytes(number, total, read)
 
 
 def carry_out(steps: list[Step], output: str) -> None:

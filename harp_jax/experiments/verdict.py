@@ -118,8 +118,8 @@ def decide(
     """The verdict on runs of the same candidates; `folds` (qid → fold) divides the queries for `by_halves`.
 
     `instead`: the part that contains the first one and is tried in its place. `double`: the trusted part. `reported`: parts that
-    are tested and not added. Raises InputError for a single part, unknown measures, an `instead` that is not a later part, a
-    `double` or `reported` that is not a part, and queries without a fold.
+    are tested and not added. Raises InputError for a single part, unknown measures, one of these that is not a part
+    after the first, and queries without a fold.
     """
     if len(parts) < 2:
         raise InputError("give two or more parts")
@@ -127,11 +127,11 @@ def decide(
     if lost := [qid for qid in pool if qid not in folds]:
         raise InputError(f"query {lost[0]} of the runs is in no fold; correct --folds")
     first, *others = parts
-    if instead and instead not in others:
-        raise InputError(f"no part after {first} is named {instead!r} for --instead; the parts are {', '.join(others)}")
-    for option, part in (("double", double), *(("reported", part) for part in reported)):
-        if part and part not in parts:
-            raise InputError(f"no part is named {part!r} for --{option}; the parts are {', '.join(parts)}")
+    for option, part in (("instead", instead), ("double", double), *(("reported", each) for each in reported)):
+        if part and part not in others:
+            raise InputError(
+                f"no part after {first} is named {part!r} for --{option}; the parts are {', '.join(others)}"
+            )
     place = [first, *others].index(instead) if instead else 0
     alone = evaluate(qrels, parts, measure, baseline=first)
     fitting, name = Fitting(pool, qrels, measure), alone.measures[0]

@@ -120,6 +120,7 @@ def test_too_few_pairs_leave_an_untested_search(tmp_path, monkeypatch):
 @pytest.mark.parametrize("start", ["", "embedder", "start"])
 def test_too_few_links_leave_an_untested_search(tmp_path, capsys, monkeypatch, start):
     monkeypatch.setattr(site, "known_words", lambda encoder, language: float(language == "en"))
+    monkeypatch.setattr(site, "WINDOW_BYTES", 10)
     pages, output, encoder = site_pages.write(tmp_path / "pages", pages=6), tmp_path / "x", tmp_path / (start or "none")
     given, weights = [pages, "--base_url=https://x.org/"], {"BM25": 1.0}
     if start:
@@ -137,6 +138,7 @@ def test_too_few_links_leave_an_untested_search(tmp_path, capsys, monkeypatch, s
     use = "anchor texts (BM25F) + 2 × vectors" if start == "embedder" else "BM25"
     assert verdict["use"] == use and verdict["weights"] == weights
     assert verdict["words"].startswith("Untested: too few links (") and verdict["words"] in said
+    assert "4 windows hold about" in said and ("is no sentence encoder" in said) == (start == "start")
     recorded = [json.loads((output / name).read_text())["parameters"] for name in ("search.json", "bm25f.json")]
     assert recorded == [PARAMETERS, PARAMETERS["bm25f"]]
     assert not any(os.path.lexists(output / name) for name in ("report.html", "ranker"))

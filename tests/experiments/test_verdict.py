@@ -112,7 +112,7 @@ def test_with_a_trusted_part_the_one_that_contains_the_first_is_trusted_and_othe
     )
     assert "better, only reported;" in found.words() and "(BM25F, vectors: unless worse)" in found.words()
     assert "Anchors overrate ranker: judge" in found.words()
-    with pytest.raises(InputError, match="no part is named 'x' for --reported"):
+    with pytest.raises(InputError, match="no part after BM25 is named 'x' for --reported"):
         decide(QRELS, FOLDS, parts, reported=["x"])
 
 
