@@ -122,7 +122,7 @@ def _sentences(job: Job, number: int, setup: Setup) -> Iterator[float]:
             anchor = anchor_words(sentence, sentence.anchors[0], setup.terms)
         except NoPair:
             continue
-        _, p = sampler.distribution(Weighted(sentence.words, sentence.by_anchor[0]), sampler.outside(anchor))
+        _, p = sampler.distribution(Weighted(sentence.words, sentence.by_anchor[0]), sampler.excluded(anchor))
         if len(p):
             yield bits_from_uniform(p)
 

@@ -24,12 +24,12 @@ def context_query(
     """S1 in random order, the anchor's words, and l.
 
     S1 = anchor ∪ l words sampled from the sentence by the attention of the anchor's own span (Eq. 1 to 4); l is the
-    number of sampled words. The anchor's words are excluded (`Sampler.outside`).
+    number of sampled words. `Sampler.excluded` decides about the anchor's words.
     """
     sampler, anchor = setup.sampler, anchor_words(sentence, sentence.anchors[index], setup.terms)
     length = sampler.length(rng)
     text = Weighted(sentence.words, sentence.by_anchor[index])
-    context = sampler.sample(rng, text, sampler.outside(anchor), length, "sentence")
+    context = sampler.sample(rng, text, sampler.excluded(anchor), length, "sentence")
     return sampler.query(rng, context, anchor), anchor, length
 
 
@@ -43,7 +43,7 @@ def request(sentence: Sentence, index: int, setup: Setup, rng: np.random.Generat
     context: list[Word] = []
     if sampler.context_in_page:
         words, length = anchor_words(sentence, anchor, setup.terms), sampler.length(rng)
-        context = sampler.ranking(rng, Weighted(sentence.words, sentence.by_anchor[index]), sampler.outside(words))
+        context = sampler.ranking(rng, Weighted(sentence.words, sentence.by_anchor[index]), sampler.excluded(words))
     else:
         query, words, length = context_query(sentence, index, setup, rng)
     key, page = sentence.anchor_key(anchor), anchor.destination
@@ -65,13 +65,17 @@ def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Gen
         length = len(context)
         query = setup.terms.ids(sampler.query(rng, context, anchor))
     count = sampler.length(rng) if sampler.official else length + len(anchor)
-    negative = sampler.query(rng, sampler.sample(rng, passages.words, sampler.outside(anchor), count, "page"), [])
+    excluded = sampler.excluded(anchor, negative=True)
+    negative = sampler.query(rng, sampler.sample(rng, passages.words, excluded, count, "page"), [])
     return Sides(query, passages.positive, setup.terms.ids(negative), ())
 
 
 FIELDS = {
     "context_in_page": Field(
         False, "RQP: sample S1's context only from words of P; otherwise a word absent from P identifies S1"
+    ),
+    "anchor_in_context": Field(
+        False, "S1 and ACM's query may draw the anchor's words again, which the paper excludes only from S2 (Eq. 5)"
     ),
 }
 TASK = Task("rqp", reads="sentences", needs=lambda c: {LINKS, SENTENCES}, fields=FIELDS, requests=requests, sides=sides)

@@ -34,6 +34,7 @@ class Sampler:
     weighting: str = "softmax"
     temperature: float = 1.0
     context_in_page: bool = False
+    anchor_in_context: bool = False
     attention_scale: float = 1.0
     sampling: str = "paper"
 
@@ -85,9 +86,13 @@ class Sampler:
         """
         return context + anchor if self.official else shuffled(rng, anchor + context)
 
-    def outside(self, anchor: Collection[Word]) -> set[Word]:
-        """The words excluded from the context of an anchor, and from S2 (Eq. 5): the anchor's, or none in the authors' code."""
-        return set() if self.official else set(anchor)
+    def excluded(self, anchor: Collection[Word], negative: bool = False) -> set[Word]:
+        """The words that are not drawn beside an anchor, or for the `negative` S2: the anchor's.
+
+        The paper excludes them from S2 alone (Eq. 5), the authors' code from nothing.
+        """
+        drawn = self.official or (self.anchor_in_context and not negative)
+        return set() if drawn else set(anchor)
 
     def ranking(self, rng: np.random.Generator, text: Weighted, excluded: Collection[Word]) -> list[Word]:
         """All terms in the order they are drawn; the first ones that belong to a set are a sample from that set."""

@@ -74,7 +74,7 @@ def verify(folder: str, belongs_to: str, encoder: Mapping[str, Any] | None = Non
 
 # The fields that determine the sentences and passages.
 WEIGHTED_BY = (
-    "min_article_words", "exclude_destinations", "drop_anchors", "document_title", "max_doc_tokens",
+    "min_article_words", "exclude_destinations", "drop_anchors", "destination_text", "document_title", "max_doc_tokens",
     "language", "source.format", "source.max_page_bytes", "source.base_url", "source.exclude", "source.split", "page_identity",
     "unit", "anchor_row",
 )  # fmt: skip
