@@ -114,7 +114,6 @@ FIELDS: Fields = {
     "weighting": Field(
         "softmax", '"softmax" over the words of the text (Eq. 3), or "normalised": β/Σβ', ("softmax", "normalised")
     ),
-    "temperature": Field(1.0, 'temperature of "normalised": weights^(1/temperature); below 1 sharpens', (1e-3, 1e3)),
     "sampling": Field(
         "paper",
         'sample by the equations ("paper") or as the authors\' code ("official"): lengths are int(N(λ, 1)); words are drawn with '

@@ -13,11 +13,11 @@ from data_pipeline.tasks.task import (
     Anchor,
     Attempt,
     Draw,
+    PairTokens,
     Passages,
     Request,
     Sentence,
     Setup,
-    Sides,
     Task,
     anchor_words,
 )
@@ -117,7 +117,7 @@ def request(sentence: Sentence, pair: tuple[int, int], setup: Setup, rng: np.ran
     ]
 
 
-def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Generator) -> Sides:
+def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Generator) -> PairTokens:
     """S1 = a1 ∪ l words of P1 sampled by the attention of [CLS] (Eq. 13): (S1, P2) against (S1, P̃).
 
     In the authors' code the words of the negative side are drawn independently.
@@ -136,7 +136,7 @@ def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Gen
         queries.append(setup.terms.ids(sampler.query(rng, context, anchor)))
     texts = queries[0], passages.positive, queries[1] if anew else (), passages.negative
     limit = setup.c["acm_max_tokens"] or None
-    return Sides(*(text[:limit] for text in texts))
+    return PairTokens(*(text[:limit] for text in texts))
 
 
 def needs(c: Config) -> set[str]:

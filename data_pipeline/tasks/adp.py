@@ -14,7 +14,7 @@ from data_pipeline.engine.job import LINKS, SENTENCES
 from data_pipeline.tasks import hard_negatives
 from data_pipeline.tasks.rqp import context_query
 from data_pipeline.tasks.sampling import NoPair
-from data_pipeline.tasks.task import Anchor, Attempt, Passages, Request, Sentence, Setup, Sides, Task, anchor_words
+from data_pipeline.tasks.task import Anchor, Attempt, PairTokens, Passages, Request, Sentence, Setup, Task, anchor_words
 from data_pipeline.text.terms import Terms, Word
 from harp_jax.config import Field
 
@@ -79,11 +79,11 @@ def window(sentence: Sentence, anchor: Anchor, terms: Terms, length: int, rng: n
     return [*before[len(before) - left :], *within, *after[:right]]
 
 
-def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Generator) -> Sides:
+def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Generator) -> PairTokens:
     """(S1, P) against (S1, P̃), and more P̃."""
     if not passages.negative:
         raise NoPair("no-page-shares-a-word-of-the-query")
-    return Sides(request.query, passages.positive, (), passages.negative, passages.more)
+    return PairTokens(request.query, passages.positive, (), passages.negative, passages.more)
 
 
 TASK = Task(

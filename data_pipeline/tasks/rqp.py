@@ -7,7 +7,7 @@ import numpy as np
 
 from data_pipeline.engine.job import LINKS, SENTENCES
 from data_pipeline.tasks.sampling import Weighted
-from data_pipeline.tasks.task import Attempt, Passages, Request, Sentence, Setup, Sides, Task, anchor_words
+from data_pipeline.tasks.task import Attempt, PairTokens, Passages, Request, Sentence, Setup, Task, anchor_words
 from data_pipeline.text.terms import Word
 from harp_jax.config import Field
 
@@ -50,7 +50,7 @@ def request(sentence: Sentence, index: int, setup: Setup, rng: np.random.Generat
     return [Request(TASK.name, key, sentence.page, page, setup.terms.ids(query), words, length, context, words_of=page)]
 
 
-def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Generator) -> Sides:
+def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Generator) -> PairTokens:
     """(S1, P) against (S2, P). S2: as many words as S1, sampled from P by the attention of [CLS], without the anchor's (Eq. 5).
 
     In the authors' code its length is drawn independently.
@@ -67,7 +67,7 @@ def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Gen
     count = sampler.length(rng) if sampler.official else length + len(anchor)
     excluded = sampler.excluded(anchor, negative=True)
     negative = sampler.query(rng, sampler.sample(rng, passages.words, excluded, count, "page"), [])
-    return Sides(query, passages.positive, setup.terms.ids(negative), ())
+    return PairTokens(query, passages.positive, setup.terms.ids(negative), ())
 
 
 FIELDS = {

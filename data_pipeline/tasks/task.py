@@ -125,8 +125,8 @@ class Passages:
     more: Sequence[Sequence[int]] = ()
 
 
-class Sides(NamedTuple):
-    """Token ids of a pair's two sides; an empty text on the negative side means the positive's, up to the packed batch.
+class PairTokens(NamedTuple):
+    """Token ids of a pair's two sides; an empty text on the negative side reuses the positive's; expanded at packing.
 
     more_docs: further negative documents of the positive query.
     """
@@ -143,7 +143,7 @@ class PagePair(NamedTuple):
 
     key: str
     page: str
-    sides: Sides | NoPair
+    sides: PairTokens | NoPair
     positive_in_links: int = 0
     negative_in_links: int | None = None
 
@@ -199,6 +199,6 @@ class Task:
     requests: Callable[[Any, Setup], Iterator[Attempt]] | None = None
     negatives: Callable[[Config], str] | None = None
     drawn_from: Sequence[str] = ()
-    sides: Callable[[Request, Passages, Setup, np.random.Generator], Sides] | None = None
+    sides: Callable[[Request, Passages, Setup, np.random.Generator], PairTokens] | None = None
     records: Callable[[Job, int], Iterator[PagePair | TextRecord]] | None = None
     prepare: Callable[[Engine], None] | None = None

@@ -132,7 +132,7 @@ class Terms:
 
     @cached_property
     def hashed(self) -> Callable[[Word], int]:
-        """A hash of a word; one for all words that are unknown to the vocabulary."""
+        """A hash of a word; out-of-vocabulary words share one."""
         return lru_cache(CACHED)(lambda word: signed64("word", word if self._known(word) else ""))
 
     @cached_property
