@@ -1,6 +1,6 @@
 """Representative Query Prediction (HARP 3.2.1): S1, an anchor with context words, is a better query for the page than S2."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
@@ -12,8 +12,10 @@ from data_pipeline.text.terms import Word
 from harp_jax.config import Field
 
 
-def requests(sentence: Sentence, setup: Setup) -> Iterator[Attempt]:
-    """A request for each link."""
+def each_link(
+    request: Callable[[Sentence, int, Setup, np.random.Generator], list[Request]], sentence: Sentence, setup: Setup
+) -> Iterator[Attempt]:
+    """A `request` for each link."""
     for index, anchor in enumerate(sentence.anchors):
         yield sentence.anchor_key(anchor), partial(request, sentence, index, setup)
 
@@ -78,4 +80,6 @@ FIELDS = {
         False, "S1 and ACM's query may draw the anchor's words again, which the paper excludes only from S2 (Eq. 5)"
     ),
 }
-TASK = Task("rqp", reads="sentences", needs=lambda c: {LINKS, SENTENCES}, fields=FIELDS, requests=requests, sides=sides)
+TASK = Task(
+    "rqp", reads="sentences", needs=lambda c: {LINKS, SENTENCES}, fields=FIELDS, requests=partial(each_link, request), sides=sides
+)  # fmt: skip

@@ -14,7 +14,7 @@ import numpy as np
 
 from data_pipeline.engine.job import Config, Engine, Job
 from data_pipeline.tasks.sampling import NoPair, Sampler, Weighted
-from data_pipeline.text.terms import Terms, Word, load_terms
+from data_pipeline.text.terms import Terms, Word, terms_of
 from harp_jax.base.randomness import generator
 from harp_jax.config import Field
 from harp_jax.input.records import TextRecord
@@ -171,7 +171,7 @@ SAMPLER_FIELDS = [each.name for each in fields(Sampler) if each.name != "is_term
 def setup_of(job: Job) -> Setup:
     """The setup of a job; the sampler takes its fields from the config's fields of the same names."""
     c = job["config"]
-    terms = load_terms(c["tokenizer"], c["stopwords"], c["unit"], c["language"])
+    terms = terms_of(c)
     sampler = Sampler(terms.is_term, **{name: c[name] for name in SAMPLER_FIELDS})
     return Setup(c, terms, sampler, job.get("candidates", 0), job.get("unlinked", 0))
 

@@ -9,10 +9,10 @@ stopword, not punctuation, and known to the vocabulary.
 import re
 import string
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -214,6 +214,11 @@ def read_stopwords(path: str, language: str = ENGLISH) -> frozenset[str]:
     if not path:
         return STOPWORDS if primary(language) == ENGLISH else languages.stopwords(language)
     return frozenset(line.strip().lower() for _, line in lines(path) if line.partition("#")[0].strip())
+
+
+def terms_of(c: Mapping[str, Any]) -> Terms:
+    """The terms of a generation config."""
+    return load_terms(c["tokenizer"], c["stopwords"], c["unit"], c["language"])
 
 
 @lru_cache(maxsize=2)
