@@ -162,14 +162,6 @@ def test_what_is_refused_in_one_line(kind, fields, message, tokenizers, tmp_path
     assert "\n" not in str(found.value)
 
 
-def test_a_tokenizer_of_custom_code_is_refused(tokenizers, tmp_path):
-    directory = saved("modernbert", tokenizers["modernbert"], tmp_path / "model")
-    path = directory / "tokenizer_config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "auto_map": {"AutoTokenizer": ["code.X", None]}}))
-    with pytest.raises(InputError, match="custom code .auto_map in tokenizer_config.json., which is not executed here"):
-        load_tokenizer(str(directory))
-
-
 def test_one_token_type_takes_a_tokenizer_without_a_second(tokenizers, tmp_path):
     fits = saved("bert", tokenizers["bert"], tmp_path / "fits", type_vocab_size=1)
     assert np.ptp(Reranker.from_pretrained(str(fits)).predict(PAIRS)) > 0
