@@ -4,13 +4,11 @@ The import takes 1 s, and 3 s where torch is installed, so nothing here is calle
 """
 
 import contextlib
-import json
 import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import read_json
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -24,21 +22,18 @@ def check_no_custom_code(fields: dict[str, Any], path: str) -> None:
         raise InputError(f"{path} needs custom code (auto_map), which is not executed here; use another model")
 
 
-def read_tokenizer(directory: str) -> "PreTrainedTokenizerFast":
-    """What AutoTokenizer returns, whose `backend_tokenizer` encodes texts.
+def read_tokenizer(directory: str, model: str = "") -> "PreTrainedTokenizerFast":
+    """What AutoTokenizer returns, whose `backend_tokenizer` encodes texts. `model`: the kind of model in tokenizer.json, if any.
 
-    transformers 5 reads any vocabulary next to a BERT's config.json as WordPiece; if tokenizer.json has another kind of model, it
-    is read unchanged, as in transformers 4. InputError for a tokenizer without such a backend.
+    transformers 5 reads any vocabulary next to a BERT's config.json as WordPiece. If that is not its kind, tokenizer.json is read
+    unchanged, as by transformers 4. InputError for a tokenizer without such a backend.
     """
     with _reading(directory):
         from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
         found = AutoTokenizer.from_pretrained(directory, local_files_only=True, trust_remote_code=False)
-        path = os.path.join(directory, "tokenizer.json")
-        if found.is_fast and os.path.isfile(path):
-            models = [json.loads(found.backend_tokenizer.to_str())["model"]["type"], read_json(path)["model"]["type"]]
-            if models[0] != models[1]:
-                found = PreTrainedTokenizerFast.from_pretrained(directory, local_files_only=True)
+        if found.is_fast and model and type(found.backend_tokenizer.model).__name__ != model:
+            found = PreTrainedTokenizerFast.from_pretrained(directory, local_files_only=True)
     if not found.is_fast:
         raise InputError(f"{directory}: a {type(found).__name__} has no fast version; use another model")
     return found

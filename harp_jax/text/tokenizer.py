@@ -326,7 +326,7 @@ def load_tokenizer(path: str) -> Tokenizer:
     if DEFINITION in listed_sums(path):  # harp_jax wrote it, so that transformers reads the same
         return _checked(path, text, {"model_input_names": [TOKEN_TYPES], **config}.get)
     check_no_custom_code(config, place)
-    theirs = read_tokenizer(path)
+    theirs = read_tokenizer(path, json.loads(text)["model"]["type"] if text else "")
     if theirs.split_special_tokens:
         raise InputError(f"{place}: split_special_tokens is not supported; use another model")
     read = _definition(path, theirs.backend_tokenizer.to_str())

@@ -175,7 +175,8 @@ WORDS = "bert.embeddings.word_embeddings.weight"
     [
         ({"model_type": "electra"}, "its model_type is 'electra'"),
         ({"hidden_act": "gelu_new"}, "hidden_act is 'gelu_new'"),
-        ({"hidden_size": None}, "hidden_size is None, not a whole number from 1 to"),
+        ({"hidden_size": None}, "transformers cannot read .* Field 'hidden_size' expected int, got NoneType"),
+        ({"hidden_size": 0}, "hidden_size is 0, not a whole number from 1 to"),
         ({"vocab_size": 47}, "word_embeddings.weight has shape"),
         ({"num_hidden_layers": 3}, r"layer.2.attention.self.query.weight is missing \(and 15 more"),
         ({"num_hidden_layers": 1}, r"bert\.encoder\.layer\.1\.\S+ has no place in config\.json"),

@@ -261,3 +261,35 @@ def test_ids_and_offsets_of_ten_scripts_are_those_of_transformers(kind, count, t
     ours = load_tokenizer(str(tmp_path))
     for line, mine, ids, offsets in zip(lines, ours.encode_batch(lines), theirs["input_ids"], theirs["offset_mapping"]):
         assert mine.ids == ours.encode(line) == ids and mine.offsets == offsets, line
+
+
+@pytest.mark.parametrize("model_type", ["bert", "roberta", "modernbert"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_tokenizer_next_to_every_model(kind, model_type, tmp_path):
+    path = Path(save_trained(kind, str(tmp_path / "ours"), SENTENCES, 500))
+    (path / "SHA256SUMS").unlink(missing_ok=True)
+    (path / "config.json").write_text(json.dumps({"model_type": model_type}))
+    check_as_transformers(str(path))
+
+
+THEIRS = {
+    "BertTokenizer": ("bert", {"model_input_names": ["input_ids", "attention_mask"], "strip_accents": False}),
+    "RobertaTokenizer": ("roberta", {"add_prefix_space": True, "trim_offsets": False}),
+    "XLMRobertaTokenizer": ("xlm-roberta", {"add_prefix_space": False}),
+    "PreTrainedTokenizerFast": ("gemma", {"model_input_names": ["input_ids", "token_type_ids", "attention_mask"]}),
+}
+
+
+@pytest.mark.parametrize("name", THEIRS)
+def test_what_the_classes_of_transformers_save(name, tmp_path):
+    kind, options = THEIRS[name]
+    path = save_trained(kind, str(tmp_path / "trained"), SENTENCES, 500)
+    model = json.loads((tmp_path / "trained" / TOKENIZER).read_text())["model"]
+    roles = {f"{role}_token": token for role, token in load_tokenizer(path).roles}
+    vocab = [tuple(piece) for piece in model["vocab"]] if kind == "xlm-roberta" else model["vocab"]
+    given = {"vocab": vocab, "merges": [tuple(pair) for pair in model.get("merges", ())]}
+    if name == "PreTrainedTokenizerFast":
+        given = {"tokenizer_file": f"{path}/{TOKENIZER}"}
+    getattr(transformers, name)(**given, **roles, **options).save_pretrained(tmp_path / "theirs")
+    ours = check_as_transformers(str(tmp_path / "theirs"))
+    assert ours.size == len(model["vocab"]) and ours.token_types == (name == "PreTrainedTokenizerFast")
