@@ -4,6 +4,7 @@
 which the package `tokenizers` loads in 20 ms: encoding, worker processes and directories of harp_jax need no `transformers`.
 """
 
+import contextlib
 import hashlib
 import json
 import os
@@ -12,12 +13,24 @@ import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from harp_jax.base.errors import InputError, how_to_fetch
-from harp_jax.base.files import check_sums, lines, listed_sums, output_folder, read_json, replacing
+from harp_jax.base.files import (
+    cache_directory,
+    check_sums,
+    intact,
+    lines,
+    listed_sums,
+    output_folder,
+    read_json,
+    replacing,
+    sha256_file,
+)
+from harp_jax.base.version import __version__
 from harp_jax.text.hugging_face import ADVICE, check_no_custom_code, read_tokenizer
 from harp_jax.text.languages import UNSPACED_LETTER
 
@@ -27,6 +40,16 @@ if TYPE_CHECKING:
 VOCABULARY, DEFINITION, CONFIG = FILES = ("vocab.txt", "tokenizer.json", "tokenizer_config.json")  # of a directory
 # Files that hold a vocabulary; with none of them transformers would make a tokenizer of five tokens.
 VOCABULARIES = (DEFINITION, VOCABULARY, "vocab.json", "sentencepiece.bpe.model")
+# All files that transformers reads for a tokenizer.
+READ = (
+    *VOCABULARIES,
+    CONFIG,
+    "config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "merges.txt",
+    "tokenizer.model",
+)
 # Byte-level BPE's letter for each byte: printable Latin-1 bytes are unchanged, the others become U+0100 and following.
 _SAME = (*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100))
 BYTE_LETTERS = {chr(i): i for i in _SAME} | {
@@ -305,27 +328,50 @@ class Tokenizer:
 def load_tokenizer(path: str) -> Tokenizer:
     """Loads a Hugging Face directory as AutoTokenizer does, or a vocab.txt file (as uncased BERT's).
 
-    InputError if there is none, if it is of a kind that cannot be used here, or if its files changed since they were written
-    (SHA256SUMS).
+    A copy of what transformers read is kept in the cache: the next process, such as a worker, need not import it. InputError if
+    there is no tokenizer, if it is of a kind that cannot be used here, or if its files were changed (SHA256SUMS).
     """
     folder, file = os.path.split(path) if os.path.isfile(path) else (path, "")
     check_sums(folder, [file] if file else FILES)
-    names = {name for name in (*VOCABULARIES, CONFIG, "config.json") if os.path.isfile(os.path.join(folder, name))}
-    if file or names == {VOCABULARY}:
+    names = [name for name in READ if os.path.isfile(os.path.join(folder, name))]
+    if file or names == [VOCABULARY]:
         path = os.path.join(folder, file or VOCABULARY)
         tokens = [line for _, line in lines(path)]
         if len(set(tokens)) < len(tokens):
             raise InputError(f"{path} has the same token twice, so ids are ambiguous; {ADVICE}")
         return Tokenizer.of_words(tokens)
-    if not names & {*VOCABULARIES}:
+    if not {*names} & {*VOCABULARIES}:
         hint = "" if os.path.exists(path) else how_to_fetch(path)
         raise InputError(f"no tokenizer at {path!r}; set `tokenizer` to a Hugging Face directory or a vocab.txt{hint}")
-    place = os.path.join(path, CONFIG)
-    config = read_json(place, ADVICE) if CONFIG in names else {}
-    text = _definition(os.path.join(path, DEFINITION)) if DEFINITION in names else ""
     if DEFINITION in listed_sums(path):  # harp_jax wrote it, so that transformers reads the same
-        return _checked(path, text, {"model_input_names": [TOKEN_TYPES], **config}.get)
-    check_no_custom_code(config, place)
+        config = read_json(os.path.join(path, CONFIG), ADVICE)
+        options = {"model_input_names": [TOKEN_TYPES], **config}
+        return _checked(path, _definition(os.path.join(path, DEFINITION)), options.get)
+    copy = _cached(path, names)
+    if copy and intact(copy):
+        return load_tokenizer(copy)
+    found = _read_by_transformers(path, names)
+    with contextlib.suppress(InputError, OSError):  # no place, or no special tokens around a text
+        found.save(copy)
+    return found
+
+
+def _cached(path: str, names: list[str]) -> str:
+    """Where the cache keeps a copy of the tokenizer of a directory with the files `names`; "" without a home directory."""
+    versions = [__version__, *(version(package) for package in ("transformers", "tokenizers"))]
+    digests = [sha256_file(os.path.join(path, name)) for name in names]
+    key = hashlib.sha256(json.dumps([versions, names, digests]).encode()).hexdigest()
+    try:
+        return os.path.join(cache_directory("tokenizers"), key)
+    except InputError:
+        return ""
+
+
+def _read_by_transformers(path: str, names: list[str]) -> Tokenizer:
+    """The tokenizer of a directory with the files `names`, which others wrote."""
+    place = os.path.join(path, CONFIG)
+    check_no_custom_code(read_json(place, ADVICE) if CONFIG in names else {}, place)
+    text = _definition(os.path.join(path, DEFINITION)) if DEFINITION in names else ""
     theirs = read_tokenizer(path, json.loads(text)["model"]["type"] if text else "")
     if theirs.split_special_tokens:
         raise InputError(f"{place}: split_special_tokens is not supported; use another model")

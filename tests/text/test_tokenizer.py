@@ -7,6 +7,7 @@ import transformers
 from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
 from harp_jax.text.tokenizer import ROLES, SPECIAL_TOKENS, Tokenizer, load_tokenizer
+from tests.support.commands import python
 from tests.support.tiny_bert import small_tokenizer
 from tests.support.tokenizers import save_trained
 
@@ -261,6 +262,22 @@ def test_ids_and_offsets_of_ten_scripts_are_those_of_transformers(kind, count, t
     ours = load_tokenizer(str(tmp_path))
     for line, mine, ids, offsets in zip(lines, ours.encode_batch(lines), theirs["input_ids"], theirs["offset_mapping"]):
         assert mine.ids == ours.encode(line) == ids and mine.offsets == offsets, line
+
+
+LOADED = """
+import sys
+from harp_jax.text.tokenizer import load_tokenizer
+print(load_tokenizer(sys.argv[1]).encode("the cat"), "transformers" in sys.modules)
+"""
+
+
+def test_the_next_process_loads_it_without_transformers_or_network(tmp_path):
+    path = save_trained("roberta", str(tmp_path), SENTENCES, 300)
+    offline = "import socket; socket.socket.connect = socket.getaddrinfo = None"  # a connection would be a TypeError
+    found = [
+        python("-c", offline + LOADED, path, XDG_CACHE_HOME=str(tmp_path / "cache")).stdout.split() for _ in range(2)
+    ]
+    assert found[0][:-1] == found[1][:-1] and [each[-1] for each in found] == ["True", "False"]
 
 
 @pytest.mark.parametrize("model_type", ["bert", "roberta", "modernbert"])
