@@ -76,6 +76,8 @@ def test_a_ranker_has_the_tensors_and_keys_that_servers_read(kind, types, tmp_pa
     assert config["architectures"] == [type(module).__name__]
     # Text Embeddings Inference: one label makes a re-ranker.
     assert len(config["id2label"]) == len(config["label2id"]) == 1 and isinstance(config["pad_token_id"], int)
+    passed = transformers.AutoTokenizer.from_pretrained(directory).model_input_names
+    assert ("token_type_ids" in passed) == (types > 1)  # DistilBERT's class has no such input
     layout = json.loads((directory / "sentence_bert_config.json").read_text())
     assert layout["max_seq_length"] == 36  # TEI's parser requires it in this file
     # vLLM accepts only activations of torch.nn.modules; Infinity loads through CrossEncoder.

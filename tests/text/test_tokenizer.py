@@ -1,10 +1,12 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import transformers
 
 from harp_jax.base.errors import InputError
+from harp_jax.base.files import write_sums
 from harp_jax.base.randomness import generator
 from harp_jax.text.tokenizer import ROLES, SPECIAL_TOKENS, Tokenizer, load_tokenizer
 from tests.support.commands import python
@@ -27,6 +29,19 @@ def test_round_trip(tmp_path):
         (tmp_path / name).rename(tmp_path / "elsewhere")
         assert load_tokenizer(str(tmp_path)) == tokenizer
         (tmp_path / "elsewhere").rename(tmp_path / name)
+
+
+def test_a_directory_of_an_earlier_version_keeps_its_token_types(tmp_path):
+    """It does not list the model's inputs, so that transformers would pass no types; the model was trained with them."""
+    made = replace(load_tokenizer(save_trained("gemma", str(tmp_path / "trained"), SENTENCES, 500)), token_types=True)
+    made.save(str(tmp_path / "ours"))
+    settings = json.loads((tmp_path / "ours" / SETTINGS).read_text())
+    del settings["model_input_names"]
+    (tmp_path / "ours" / SETTINGS).write_text(json.dumps(settings))
+    write_sums(str(tmp_path / "ours"))
+    assert load_tokenizer(str(tmp_path / "ours")) == made
+    (tmp_path / "ours" / "SHA256SUMS").unlink()
+    assert not load_tokenizer(str(tmp_path / "ours")).token_types
 
 
 @pytest.mark.parametrize("options", [{"strip_accents": False}, {"tokenize_chinese_chars": False}])
