@@ -59,15 +59,16 @@ BYTE = re.compile("<0x([0-9A-F]{2})>")  # SentencePiece's token for a byte of a 
 UNLIMITED = 1 << 20  # max_length if none is recorded
 SHORTEST = 8  # smallest max_length: room for part of a query and of a document
 
-# BERT's tokenizer (WordPiece): special tokens, their roles, and options with their defaults. Not in `model/encoders`: other
+# BERT's tokenizer (WordPiece): special tokens, their roles, and options. Not in `model/encoders`: other
 # architectures have a vocab.txt too, and generation jobs read it without JAX.
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 ROLES = dict(zip(("pad", "unk", "cls", "sep", "mask"), SPECIAL_TOKENS))
-OPTIONS = {
-    "do_lower_case": "lowercase",
-    "strip_accents": "strip_accents",
-    "tokenize_chinese_chars": "handle_chinese_chars",
-}
+OPTIONS = (
+    "do_lower_case",
+    "strip_accents",
+    "tokenize_chinese_chars",
+)  # in tokenizer_config.json; NORMALISER: in tokenizer.json
+NORMALISER = ("lowercase", "strip_accents", "handle_chinese_chars")
 TOKEN_TYPES = "token_type_ids"
 # What turns text into ids: all parts of tokenizer.json but the template and the decoder.
 PARTS = ("added_tokens", "normalizer", "pre_tokenizer", "model")
@@ -86,8 +87,10 @@ def definition(
     from tokenizers.processors import TemplateProcessing
 
     ids = {token: i for i, token in enumerate(tokens)}
-    if lacking := [token for token in SPECIAL_TOKENS if token not in ids]:
-        raise InputError(f"the vocabulary lacks {', '.join(lacking)}; it is not one of BERT's")
+    lacking = [token for token in SPECIAL_TOKENS if token not in ids]
+    if lacking or len(ids) < len(tokens):
+        wrong = f"lacks {', '.join(lacking)}, so it is not one of BERT's" if lacking else "has the same token twice"
+        raise InputError(f"the vocabulary {wrong}; {ADVICE}")
     made = BertWordPieceTokenizer(
         ids,
         lowercase=bool(do_lower_case),
@@ -295,34 +298,26 @@ class Tokenizer:
     def write(self, directory: str) -> None:
         """Writes tokenizer.json and tokenizer_config.json to a folder, and vocab.txt for a WordPiece."""
         parts = json.loads(self.definition)
-        options = self._bert_options()
-        config: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast" if options is None else "BertTokenizer"}
-        # The general class would pass no token types in transformers 5, but always in transformers 4.
-        types = [TOKEN_TYPES] if self.token_types else []
-        config["model_input_names"] = ["input_ids", *types, "attention_mask"]
-        if self.max_length < UNLIMITED:
-            # Without it transformers assumes inputs of 10^30 tokens and never truncates.
-            config["model_max_length"] = self.max_length
-        config |= {f"{role}_token": token for role, token in self.roles} | (options or {})
         if parts["model"]["type"] == "WordPiece":
             with replacing(os.path.join(directory, VOCABULARY)) as file:
                 file.write("".join(f"{token}\n" for token in self.tokens))
         with replacing(os.path.join(directory, DEFINITION)) as file:
             file.write(self._encoder.to_str(pretty=True))
+        normalizer, plain = parts["normalizer"] or {}, self.roles == tuple(ROLES.items())
+        options = (
+            dict(zip(OPTIONS, map(normalizer.get, NORMALISER))) if normalizer.get("type") == "BertNormalizer" else {}
+        )
+        plain = plain and bool(options) and _same_ids(self.definition, definition(self.tokens, **options))
+        # The general class reads all of tokenizer.json, but passes token types only if they are listed.
+        types = [TOKEN_TYPES] if self.token_types else []
+        config: dict[str, Any] = {"tokenizer_class": "BertTokenizer" if plain else "PreTrainedTokenizerFast", **options}
+        config["model_input_names"] = ["input_ids", *types, "attention_mask"]
+        if self.max_length < UNLIMITED:
+            # Without it transformers assumes inputs of 10^30 tokens and never truncates.
+            config["model_max_length"] = self.max_length
+        config |= {f"{role}_token": token for role, token in self.roles}
         with replacing(os.path.join(directory, CONFIG)) as file:
             json.dump(config, file, indent=2)
-
-    def _bert_options(self) -> dict[str, bool | None] | None:
-        """The options with which transformers' BertTokenizer is the same for this vocabulary; None if it never is."""
-        parts = json.loads(self.definition)
-        normalizer = parts["normalizer"] or {}
-        if normalizer.get("type") != "BertNormalizer" or not self.vocab.keys() >= set(SPECIAL_TOKENS):
-            return None
-        options = {option: normalizer[name] for option, name in OPTIONS.items()}
-        made = Tokenizer(definition(self.tokens, **options), self.roles, token_types=self.token_types)
-        theirs = json.loads(made.definition)
-        same = made.template == self.template and all(theirs[name] == parts[name] for name in PARTS)
-        return options if same and self.roles == tuple(ROLES.items()) else None
 
 
 def load_tokenizer(path: str) -> Tokenizer:
@@ -336,10 +331,10 @@ def load_tokenizer(path: str) -> Tokenizer:
     names = [name for name in READ if os.path.isfile(os.path.join(folder, name))]
     if file or names == [VOCABULARY]:
         path = os.path.join(folder, file or VOCABULARY)
-        tokens = [line for _, line in lines(path)]
-        if len(set(tokens)) < len(tokens):
-            raise InputError(f"{path} has the same token twice, so ids are ambiguous; {ADVICE}")
-        return Tokenizer.of_words(tokens)
+        try:
+            return Tokenizer.of_words([line for _, line in lines(path)])
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from None
     if not {*names} & {*VOCABULARIES}:
         hint = "" if os.path.exists(path) else how_to_fetch(path)
         raise InputError(f"no tokenizer at {path!r}; set `tokenizer` to a Hugging Face directory or a vocab.txt{hint}")
@@ -391,14 +386,12 @@ def _checked(path: str, text: str, option: Callable[[str], Any]) -> Tokenizer:
     roles = {role: token for role in ROLES if isinstance(token := option(f"{role}_token"), str)}
     found = Tokenizer(text, tuple(roles.items()), limit, TOKEN_TYPES in (option("model_input_names") or ()))
     vocab = found.vocab
-    unknown = [f"{role}_token {token!r}" for role, token in roles.items() if token not in vocab]
     for wrong, message in (
         (len(vocab) <= len(SPECIAL_TOKENS), f"its vocabulary has {len(vocab)} tokens"),
         (
             sorted(vocab.values()) != [*range(len(vocab))],
             f"the ids of its {len(vocab)} tokens are not 0 to {len(vocab) - 1}",
         ),
-        (unknown, f"its {', '.join(unknown)} is not in the vocabulary"),
         (limit < SHORTEST, f"model_max_length in {CONFIG} is {limit}, but a pair needs {SHORTEST} tokens"),
         (
             {option("truncation_side"), option("padding_side")} - {"right", None},
