@@ -177,7 +177,7 @@ SCALED = {kind: {"rope_type": "linear", "factor": 2.0, "rope_theta": 1.0} for ki
         ("modernbert", {"rope_parameters": SCALED}, "rope_type is 'linear'"),
         ("modernbert", {"rope_parameters": {"full_attention": "x"}}, "transformers cannot read .* 'rope_parameters'"),
         ("modernbert", {"norm_bias": True}, "norm_bias is True; only False is supported"),
-        ("modernbert", {"classifier_pooling": "max"}, "classifier_pooling is 'max'"),
+        ("modernbert", {"classifier_pooling": "max"}, "transformers cannot read .* 'classifier_pooling' expected one of"),
         ("modernbert", {"num_attention_heads": 4}, "hidden=36 / model.heads=4 is odd; rotary positions"),
         ("roberta", {"pad_token_id": 0}, "the tokenizer pads with id 1, but .* has pad_token_id 0, which its positions follow"),
         ("distilbert", {"activation": "relu"}, "activation is 'relu'; only 'gelu' is supported"),
