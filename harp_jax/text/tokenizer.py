@@ -1,6 +1,6 @@
 """Text to token ids with a Hugging Face tokenizer, without torch and offline.
 
-`transformers` decides how a directory of others is read (hugging_face.py). A `Tokenizer` then holds its tokenizer.json as text,
+`transformers` decides how a directory of others is read (auto_classes.py). A `Tokenizer` then holds its tokenizer.json as text,
 which the package `tokenizers` loads in 20 ms: encoding, worker processes and directories of harp_jax need no `transformers`.
 """
 
@@ -31,7 +31,7 @@ from harp_jax.base.files import (
     sha256_file,
 )
 from harp_jax.base.version import __version__
-from harp_jax.text.hugging_face import ADVICE, check_no_custom_code, read_tokenizer
+from harp_jax.text.auto_classes import ADVICE, check_no_custom_code, read_tokenizer
 from harp_jax.text.languages import UNSPACED_LETTER
 
 if TYPE_CHECKING:
