@@ -1,0 +1,188 @@
+"""A decorated function runs once per call; other options, other inputs and a changed output are told apart."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from harp_jax.base.errors import InputError, Terminated
+from harp_jax.base.made import InputPath, InputPaths, Made, NamedInputs, Speed, digest, forget, once
+from harp_jax.base.processes import in_process
+from harp_jax.base.steps import Steps
+from tests.support import ROOT
+
+
+@dataclass(frozen=True)
+class Options:
+    k: int = 3
+    stopwords: InputPath = ""
+    workers: Speed[int] = 1
+
+
+@dataclass(frozen=True)
+class Counted:
+    words: int
+    kept: tuple[str, ...]
+
+
+@once
+def count(docs: InputPath, options: Options, more: InputPaths = (), output: str = "") -> Counted:
+    text = Path(docs).read_text() + "".join(Path(path).read_text() for path in more)
+    kept = tuple(text.split()[: options.k])
+    Path(output).write_text(" ".join(kept))
+    with open(f"{output}.calls", "a") as file:
+        file.write("x")
+    return Counted(len(text.split()), kept)
+
+
+@once(inputs=lambda given: given["config"]["data"], speed=("config.workers",))
+def folder(config: dict, runs: NamedInputs, output: str) -> None:
+    os.makedirs(output, exist_ok=True)
+    Path(output, "shard").write_text(str(config["seed"]))
+
+
+def fail(output: str) -> None:
+    raise InputError(f"{output}: nothing to count; name documents")
+
+
+def crash(output: str) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def sleep(output: str) -> None:
+    Path(output).write_text(str(os.getpid()))
+    time.sleep(60)
+
+
+@pytest.fixture
+def docs(tmp_path):
+    (tmp_path / "docs").write_text("a b c d")
+    return str(tmp_path / "docs")
+
+
+def test_a_finished_call_returns_its_result_at_once(tmp_path, docs):
+    output = str(tmp_path / "out")
+    first = count(docs, Options(), output=output)
+    assert first == count(docs, Options(workers=8), output=output) == Counted(4, ("a", "b", "c"))
+    # The same content at another path, later, is the same input.
+    (tmp_path / "copy").write_text("a b c d")
+    assert count(str(tmp_path / "copy"), Options(), (), output) == first
+    assert (tmp_path / "out.calls").read_text() == "x"
+    assert Made.read(output).options == {"options.k": 3, "options.stopwords": "", "more": []}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (dict(options=Options(k=2)), "out was made with options.k=3, now 2; choose another output, or --force"),
+        (dict(more=("docs",)), "out was made without more.0"),
+        (dict(options=Options(stopwords="docs")), "options.stopwords"),
+    ],
+)
+def test_another_call_is_refused_with_the_difference(tmp_path, docs, monkeypatch, change, said):
+    monkeypatch.chdir(tmp_path)
+    count("docs", Options(), output="out")
+    with pytest.raises(InputError, match=said):
+        count(**{"docs": "docs", "options": Options(), "output": "out"} | change)
+    forget("out")
+    count(**{"docs": "docs", "options": Options(), "output": "out"} | change)
+
+
+def test_another_content_of_an_input_is_refused(tmp_path, docs):
+    output = str(tmp_path / "out")
+    count(docs, Options(), output=output)
+    Path(docs).write_text("e f g h")
+    with pytest.raises(InputError, match=f"from another content of docs \\({docs}\\)"):
+        count(docs, Options(), output=output)
+
+
+def test_another_function_and_a_changed_output_are_refused(tmp_path, docs):
+    output = str(tmp_path / "out")
+    count(docs, Options(), output=output)
+    Path(output).write_text("edited")
+    with pytest.raises(InputError, match="was changed after count made it"):
+        count(docs, Options(), output=output)
+    with pytest.raises(InputError, match="by count, not folder"):
+        folder({"data": (), "seed": 1}, {}, output=output)
+
+
+def test_a_missing_output_is_made_again_and_a_damaged_record_is_named(tmp_path, docs):
+    output = str(tmp_path / "out")
+    count(docs, Options(), output=output)
+    os.remove(output)
+    count(docs, Options(), output=output)
+    assert os.path.exists(output)
+    for damage in ("{", "[]", '{"inputs": 3}', json.dumps({"inputs": {}, "output": [1], "function": 2})):
+        Path(f"{output}.made.json").write_text(damage)
+        with pytest.raises(InputError, match="made.json"):
+            count(docs, Options(), output=output)
+
+
+def test_folders_and_what_a_config_names_are_inputs(tmp_path, docs):
+    output, given = str(tmp_path / "out"), {"data": (docs,), "seed": 1, "workers": 2}
+    folder(given, {"BM25": docs, "ours": (docs, docs)}, output=output)
+    folder(given | {"workers": 4}, {"BM25": docs, "ours": (docs, docs)}, output=output)
+    assert set(Made.read(output).inputs) == {docs, "runs.BM25", "runs.ours.0", "runs.ours.1"}
+    made = digest(output)
+    assert count(f"{output}/shard", Options(), output=str(tmp_path / "x")).words == 1 and digest(output) == made
+    Path(docs).write_text("changed")
+    with pytest.raises(InputError, match="another content"):
+        folder(given, {"BM25": docs, "ours": (docs, docs)}, output=output)
+
+
+def test_a_process_returns_results_raises_errors_and_logs(tmp_path, docs):
+    log, output = str(tmp_path / "logs" / "count.log"), str(tmp_path / "out")
+    assert in_process(count, log)(docs, Options(), output=output).words == 4
+    assert in_process(count, log)(docs, Options(), output=output).kept == ("a", "b", "c")
+    with pytest.raises(InputError, match="nothing to count"):
+        in_process(fail, log)(output)
+    assert "nothing to count" in Path(log).read_text()
+    with pytest.raises(InputError, match=f"crash was killed, .* last lines are in {log}"):
+        in_process(crash, log)(output)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_the_process_ends_with_its_parent(tmp_path, number):
+    pid, program = tmp_path / "pid", (
+        "import sys\nfrom harp_jax.base.processes import in_process\nfrom tests.base.test_made import sleep\n"
+        "if __name__ == '__main__':\n    in_process(sleep)(sys.argv[1])\n"
+    )  # fmt: skip
+    (tmp_path / "program.py").write_text(program)
+    parent = subprocess.Popen(
+        [sys.executable, str(tmp_path / "program.py"), str(pid)],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        stderr=subprocess.PIPE,
+    )
+    while not (pid.exists() and pid.read_text()):
+        time.sleep(0.1)
+    parent.send_signal(number)
+    said = parent.communicate()[1].decode()
+    assert (Terminated.__name__ in said) == (number == signal.SIGTERM)
+    for _ in range(100):
+        try:
+            os.kill(int(pid.read_text()), 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.1)
+    raise AssertionError("the process is still there")
+
+
+def test_steps_say_what_they_do_and_where_a_failure_is_told(tmp_path, docs, capsys):
+    steps = Steps(str(tmp_path / "x"), 2)
+    output = str(tmp_path / "out")
+    assert steps("Count the words", count, docs, Options(), output=output).words == 4
+    assert "1 of 2 · Count the words · 0:0" in capsys.readouterr().out
+    with pytest.raises(InputError, match="Fail at once: .* nothing to count; .*x/logs/fail_at_once.log"):
+        steps("Fail at once", fail, output)
+    with pytest.raises(InputError, match="another process works in"):
+        Steps(str(tmp_path / "x"))
+    steps.close()
+    again = Steps(str(tmp_path / "x"), 1)
+    again("Count the words", count, docs, Options(), output=output)
+    assert "1 of 1 · Count the words · already done" in capsys.readouterr().out
