@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import read_json
+from harp_jax.base.files import json_fields, read_json, typed
 from harp_jax.base.progress import progress
 from harp_jax.corpus.documents import FIELDS, Documents
 from harp_jax.corpus.labels import tidy
@@ -96,7 +96,8 @@ def of_site(folder: str, given: Sources) -> Sources:
     sources = replace(given, **found, labels=labels)  # type: ignore[arg-type]
     surveyed = os.path.join(survey, "survey.json")
     if not given.language and os.path.exists(surveyed):
-        sources = replace(sources, language=read_json(surveyed).get("language", ""))
+        with json_fields(surveyed, "let `harp site` write it again"):
+            sources = replace(sources, language=typed(read_json(surveyed).get("language", ""), str, "language"))
     verdict = os.path.join(folder, "verdict.json")
     words = str(read_json(verdict).get("words", "")) if site and os.path.exists(verdict) else ""
     return replace(sources, site=site, verdict=words)
