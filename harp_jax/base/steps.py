@@ -17,13 +17,13 @@ T = TypeVar("T")
 
 
 class Steps:
-    """Runs the steps of the command that writes to the folder `output`, one command at a time; `total`: how many there are, if known.
+    """Runs the steps of a command that writes to the folder `output`; `total`: how many there are, if known.
 
         steps = Steps("demo", 8)
         trained = steps("Train on links", train, config, output="demo/harp")
 
-    A step's own output goes to a log in OUTPUT/logs, which the line of a failed step names. Steps are functions with `made.once`, so
-    those that have finished return at once. Raises InputError while another process works in the folder.
+    A step's own output goes to a log in OUTPUT/logs, which the message of a failed step names. Steps are functions with
+    `made.once`, so those that have finished return at once. Raises InputError while another process works in the folder.
     """
 
     def __init__(self, output: str, total: int = 0) -> None:
