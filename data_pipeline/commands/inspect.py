@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from data_pipeline.output.manifest import Manifest
+from data_pipeline.tasks.table import TABLE_1
 from harp_jax.base.cli import Parser, count
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import json_fields
@@ -85,6 +86,8 @@ def as_text(found: dict[str, Any]) -> str:
     lines.append(f"{'task':6}" + "".join(f"{name:>22}" for name in COLUMNS))
     for task, entry in found["tasks"].items():
         lines.append(f"{task:6}" + "".join(f"{_number(entry.get(name)):>22}" for name in COLUMNS))
+        if paper := TABLE_1.get(task):
+            lines.append(f"{'paper':>6}" + "".join(f"{_number(paper.get(name)):>22}" for name in COLUMNS))
     lines += ["", "Trivial predictors: accuracy on n held-out pairs"]
     for task, entry in found["tasks"].items():
         if entry.get("predictors"):

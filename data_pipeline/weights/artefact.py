@@ -16,7 +16,7 @@ import pyarrow as pa
 from data_pipeline.engine.job import ALL_WEIGHTS, Engine, Inputs, Job
 from data_pipeline.engine.stage_tables import Row, table, unpack
 from data_pipeline.engine.store import bucket_parts, read
-from data_pipeline.text.terms import Span, load_terms, unpack_words
+from data_pipeline.text.terms import Span, terms_of, unpack_words
 from data_pipeline.weights import attention_weights
 from data_pipeline.weights.tokenised import is_weighed, to_bytes
 from harp_jax.base.errors import InputError
@@ -74,7 +74,7 @@ def verify(folder: str, belongs_to: str, encoder: Mapping[str, Any] | None = Non
 
 # The fields that determine the sentences and passages.
 WEIGHTED_BY = (
-    "min_article_words", "exclude_destinations", "drop_anchors", "document_title", "max_doc_tokens",
+    "min_article_words", "exclude_destinations", "drop_anchors", "destination_text", "document_title", "max_doc_tokens",
     "language", "source.format", "source.max_page_bytes", "source.base_url", "source.exclude", "source.split", "page_identity",
     "unit", "anchor_row",
 )  # fmt: skip
@@ -146,7 +146,7 @@ def _weigher(job: Job) -> Callable[[Span], np.ndarray]:
     if job["config"]["encoder"] == "uniform":
         return lambda span: span.lengths / max(1, len(span.tokens))
     c = job["config"]
-    terms = load_terms(c["tokenizer"], c["stopwords"], c["unit"], c["language"])
+    terms = terms_of(c)
     frequency = DocumentFrequency(os.path.join(job["work"], FREQUENCY))
 
     def idf(span: Span) -> np.ndarray:
