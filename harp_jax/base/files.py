@@ -23,7 +23,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from functools import partial
 from types import UnionType
-from typing import IO, Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import IO, Any, TypeVar, get_args, get_origin, get_type_hints, is_typeddict
 
 from harp_jax.base.errors import InputError
 
@@ -165,7 +165,7 @@ def json_fields(path: str, advice: str = "restore or write it again") -> Iterato
 
 
 def read_json_as(kind: type[T], path: str, advice: str = "restore or write it again") -> T:
-    """The JSON object in a file as the dataclass `kind`. InputError, with the field, unless its types are those of the dataclass."""
+    """The JSON object in a file as `kind` (see `typed`). InputError, with the field, unless its types are those of `kind`."""
     found = read_json(path, advice)
     try:
         return typed(found, kind, "it")
@@ -174,12 +174,20 @@ def read_json_as(kind: type[T], path: str, advice: str = "restore or write it ag
 
 
 def typed(value: Any, kind: Any, name: str) -> Any:
-    """A JSON value as `kind`: str, bool, int, float, X | None, list[X], tuple[X, ...], dict[str, X] or a dataclass of these.
+    """A JSON value as `kind`: str, bool, int, float, X | None, list[X], tuple[X, ...], dict[str, X], Any, or a dataclass or
+    TypedDict of these.
 
     Raises ValueError, which names the field, for a value of another type, a number that is not finite, and a field that is
-    missing or that the dataclass lacks.
+    missing or that the dataclass lacks; a TypedDict may have more fields.
     """
     shape, inner = get_origin(kind), get_args(kind)
+    if kind is Any:
+        return value
+    if is_typeddict(kind) and isinstance(value, dict):
+        if missing := kind.__required_keys__ - value.keys():
+            raise ValueError(f"{name} has no field {min(missing)}")
+        hints = get_type_hints(kind)
+        return {field: typed(each, hints.get(field, Any), field) for field, each in value.items()}
     if shape is UnionType:
         return None if value is None else typed(value, inner[0], name)
     if dataclasses.is_dataclass(kind) and isinstance(value, dict):
