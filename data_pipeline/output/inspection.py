@@ -95,7 +95,7 @@ def as_text(inspection: Inspection) -> str:
     for task, entry in found["tasks"].items():
         if entry.get("predictors"):
             scores = "  ".join(f"{name} {value:.3f}" for name, value in entry["predictors"].items())
-            lines.append(f"{task:6}n={entry['predictor_pairs']:<8} {scores}")
+            lines.append(f"{task:6}n={entry.get('predictor_pairs', 0):<8} {scores}")
     for task, entry in found["tasks"].items():
         if (share := entry.get("negatives_share_word")) is not None:
             lines += ["", f"{task}: {share:.0%} of the negatives share a content word with the anchor"]
