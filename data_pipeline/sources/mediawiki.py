@@ -1,7 +1,8 @@
 """MediaWiki XML dumps (.xml, .xml.bz2, .gz, .xz): the main namespace's articles and redirects, as one stream or block by block.
 
 The parent splits the stream between pages without parsing; workers parse whole pages. Characters that XML forbids are replaced
-and counted; broken elements mean a damaged file and are an InputError. A dump must end with </mediawiki>. If a page has several revisions, the last one is used.
+and counted; broken elements mean a damaged file and are an InputError. A dump must end with </mediawiki>. If a page has several
+revisions, the last one is used.
 
 A multistream dump with its index is decompressed by the workers: it has blocks of about 100 pages, each a bz2 stream, and the index
 lists at which byte a block begins and which pages it contains. An index beside its dump is found by its name; others are named in

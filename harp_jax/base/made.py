@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple, ParamSpec, TypeVar, get_args, get_origin, get_type_hints
 
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import json_fields, read_json, replacing, sha256_file
+from harp_jax.base.files import as_stored, json_fields, read_json, replacing, sha256_file
 from harp_jax.base.progress import say
 from harp_jax.base.version import __version__
 
@@ -44,16 +44,16 @@ Speed = Annotated[T, SPEED]
 
 RECORD = "made.json"
 NOTHING: tuple[Any, ...] = (None, "", [])  # options without a value
-_hashed: dict[
-    tuple[str, str], str
-] = {}  # path and stamp → SHA-256, of the files and folders that this process has read
+_hashed: dict[tuple[str, str], str] = {}  # (path, stamp) → SHA-256 of what this process has read
 
 
 class Digest(NamedTuple):
-    """A file's or folder's SHA-256, and the stamp (sizes and times of its files) under which it was computed."""
+    """A file's or folder's SHA-256, and the stamp (sizes and times of its files) under which it was computed. `path`: where an
+    input was, for those who follow the records; it does not count."""
 
     sha256: str
     stamp: str
+    path: str = ""
 
 
 @dataclass(frozen=True)
@@ -171,12 +171,11 @@ def once(
         output = os.fspath(bound.arguments["output"])
         given = {name: value for name, value in bound.arguments.items() if name != "output"}
         paths = dict(_inputs({name: hints().get(name) for name in given}, given))
-        found = inputs(bound.arguments) if inputs else ()
-        named = found if isinstance(found, Mapping) else {}
-        more = dict(pair for name, path in named.items() for pair in _matching(name, path)) or {
-            path: path for path in found
-        }
-        read = {*paths, *(name for name, path in named.items() if any(_matching(name, path)))}
+        found = inputs(bound.arguments) if inputs else {}
+        named = found if isinstance(found, Mapping) else {path: path for path in found}
+        matching = {name: dict(_matching(name, path)) for name, path in named.items()}
+        more = {name: path for each in matching.values() for name, path in each.items()}
+        read = {*paths, *(name for name, each in matching.items() if each)}
         options = flat({name: _plain(value, hints().get(name)) for name, value in given.items()})
         kept = {name: value for name, value in options.items() if name not in read and name not in speed}
         return _Call(made_by.__qualname__, kept, paths | more, output)
@@ -195,6 +194,7 @@ def once(
         found, began = this.digests({}), time.monotonic()
         result = made_by(*args, **kwargs)
         seconds = round(time.monotonic() - began, 2)
+        found = {name: each._replace(path=os.path.abspath(this.inputs[name])) for name, each in found.items()}
         record = Made(this.function, this.options, found, digest(this.output), seconds, __version__, _plain(result))
         with replacing(record_path(this.output)) as file:
             json.dump({field.name: getattr(record, field.name) for field in dataclasses.fields(Made)}, file, indent=1)
@@ -210,15 +210,10 @@ def digest(path: str, known: Digest | None = None, without: str = "") -> Digest:
     `known`: an earlier digest, returned if the stamp is the same; `without`: a file in the folder that does not count, an output.
     Raises OSError for a missing path.
     """
-    files = (
-        {"": path}
-        if not os.path.isdir(path)
-        else {
-            os.path.relpath(inner, path): inner
-            for inner in _files(path)
-            if os.path.abspath(inner) != os.path.abspath(without or os.sep)
-        }
-    )
+    is_folder = os.path.isdir(path)
+    files = {os.path.relpath(inner, path): inner for inner in _files(path)} if is_folder else {"": path}
+    if is_folder and without:
+        files.pop(os.path.relpath(without, path), None)
     stamp = hashlib.sha256()
     for name, file in files.items():
         about = os.stat(file)
@@ -229,7 +224,7 @@ def digest(path: str, known: Digest | None = None, without: str = "") -> Digest:
     if (own := Made.read(path)) and own.output.stamp == stamp.hexdigest():
         return own.output
     place = os.path.abspath(path), stamp.hexdigest()
-    if place not in _hashed and not os.path.isdir(path):
+    if place not in _hashed and not is_folder:
         _hashed[place] = sha256_file(path)
     elif place not in _hashed:
         content = hashlib.sha256()
@@ -265,6 +260,7 @@ def _inputs(hints: Mapping[str, Any], values: Mapping[str, Any], prefix: str = "
 
 def _matching(name: str, path: str) -> Iterator[tuple[str, str]]:
     """(name, path), or one such for every file that a pattern matches."""
+    path = as_stored(path) if path else path
     if not path or os.path.exists(path):
         yield from [(name, path)] if path else []
     elif glob.has_magic(path):

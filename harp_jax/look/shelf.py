@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import read_json
+from harp_jax.base.files import json_fields, read_json, typed
 from harp_jax.base.progress import progress
 from harp_jax.corpus.documents import FIELDS, Documents
 from harp_jax.corpus.labels import tidy
@@ -23,7 +23,7 @@ from harp_jax.ranking.first_stage import anchor_rows, candidates, excluded_of, i
 from harp_jax.ranking.fuse import ANCHORS, BM25, INLINKS, normalised
 from harp_jax.ranking.lexical import make
 from harp_jax.ranking.rerank import load_scorer
-from harp_jax.ranking.scorers import PairTexts, Windows
+from harp_jax.ranking.scorers import PairTexts, Windows, best_of
 from harp_jax.text.languages import ENGLISH, function_words, lone_letters, pieces, stemmer
 
 SHOWN = 10  # results of each ranking
@@ -96,7 +96,8 @@ def of_site(folder: str, given: Sources) -> Sources:
     sources = replace(given, **found, labels=labels)  # type: ignore[arg-type]
     surveyed = os.path.join(survey, "survey.json")
     if not given.language and os.path.exists(surveyed):
-        sources = replace(sources, language=read_json(surveyed).get("language", ""))
+        with json_fields(surveyed, "let `harp site` write it again"):
+            sources = replace(sources, language=typed(read_json(surveyed).get("language", ""), str, "language"))
     verdict = os.path.join(folder, "verdict.json")
     words = str(read_json(verdict).get("words", "")) if site and os.path.exists(verdict) else ""
     return replace(sources, site=site, verdict=words)
@@ -149,10 +150,7 @@ class Shelf:
         with self.lock:
             (asked,) = self.scorer.encode_queries([query])
             documents = self.scorer.encode_documents(list(texts))
-            found = self.scorer.score([self.scorer.pair(asked, document) for document in documents])
-        if not np.isfinite(found).all():
-            raise InputError(f"{self.sources.model} gives {query!r} non-finite scores; its weights are damaged")
-        return found
+            return best_of(self.scorer, [(asked, document) for document in documents], None)
 
     def search(self, query: str) -> dict[str, Any]:
         """The rankings of a query, and the documents to display.
