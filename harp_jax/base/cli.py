@@ -59,6 +59,12 @@ class Parser(argparse.ArgumentParser):
         """An option that names a file or folder to write."""
         self._outputs.append(self.add_argument(*names, **options))
 
+    def add_force(self) -> None:
+        """--force, which removes an --output that has a record (`run`)."""
+        self.add_argument(
+            "--force", action="store_true", help="replace what other options or inputs have made at --output"
+        )
+
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         given = sys.argv[1:] if args is None else list(args)
         words = [self._with_underscores(with_home(word) if word.startswith("--") else word) for word in given]

@@ -24,7 +24,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple, ParamSpec, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, NamedTuple, ParamSpec, TypeVar, get_args, get_origin, get_type_hints, overload
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import as_stored, json_fields, read_json, replacing, sha256_file
@@ -44,6 +44,7 @@ Speed = Annotated[T, SPEED]
 
 RECORD = "made.json"
 NOTHING: tuple[Any, ...] = (None, "", [])  # options without a value
+_hashed: dict[tuple[str, str], str] = {}  # (path, stamp) → SHA-256 of what this process has read
 
 
 class Digest(NamedTuple):
@@ -106,7 +107,7 @@ class _Call:
     output: str
 
     def digests(self, known: Mapping[str, Digest]) -> dict[str, Digest]:
-        return {name: digest(path, known.get(name)) for name, path in self.inputs.items()}
+        return {name: digest(path, known.get(name), self.output) for name, path in self.inputs.items()}
 
     def finished(self) -> "Made | None":
         """The record if this very call has finished and its output is unchanged; None if it has to run.
@@ -142,16 +143,27 @@ class _Call:
         return next((f"from another content of {name} ({self.inputs[name]})" for name in changed), "")
 
 
+@overload
+def once(function: Callable[P, T]) -> Callable[P, T]: ...
+
+
+@overload
+def once(
+    *, inputs: Callable[[Mapping[str, Any]], Iterable[str] | Mapping[str, str]] | None = None, speed: Sequence[str] = ()
+) -> Callable[[Callable[P, T]], Callable[P, T]]: ...
+
+
 def once(
     function: Callable[P, T] | None = None,
     *,
-    inputs: Callable[[Mapping[str, Any]], Iterable[str]] | None = None,
+    inputs: Callable[[Mapping[str, Any]], Iterable[str] | Mapping[str, str]] | None = None,
     speed: Sequence[str] = (),
 ) -> Any:
     """Decorates a function with a parameter `output`: what has been made is not made again (see the top of the file).
 
     Its options must be JSON values, dataclasses of these, or ConfigDicts; its result too, for it is stored. `inputs` returns more
-    paths to digest from the call's arguments, such as those that a config names; `speed` names more options that are not recorded,
+    paths to digest from the call's arguments, such as those that a config names, or {option: path} for options that count by
+    the content of the path, such as "config.tokenizer"; `speed` names more options that are not recorded,
     such as "config.workers". The decorated function has `already(…)`: the `Made` of a finished call, else None.
     """
     if function is None:
@@ -169,9 +181,13 @@ def once(
         output = os.fspath(bound.arguments["output"])
         given = {name: value for name, value in bound.arguments.items() if name != "output"}
         paths = dict(_inputs({name: hints().get(name) for name in given}, given))
-        more = {path: path for path in (inputs(bound.arguments) if inputs else ())}
+        found = inputs(bound.arguments) if inputs else {}
+        named = found if isinstance(found, Mapping) else {path: path for path in found}
+        matching = {name: dict(_matching(name, path)) for name, path in named.items()}
+        more = {name: path for each in matching.values() for name, path in each.items()}
+        read = {*paths, *(name for name, each in matching.items() if each)}
         options = flat({name: _plain(value, hints().get(name)) for name, value in given.items()})
-        kept = {name: value for name, value in options.items() if name not in (*paths, *speed)}
+        kept = {name: value for name, value in options.items() if name not in read and name not in speed}
         return _Call(made_by.__qualname__, kept, paths | more, output)
 
     def already(*args: Any, **kwargs: Any) -> Made | None:
@@ -198,12 +214,16 @@ def once(
     return call
 
 
-def digest(path: str, known: Digest | None = None) -> Digest:
+def digest(path: str, known: Digest | None = None, without: str = "") -> Digest:
     """The digest of a file, or of the names and contents of a folder's files; hidden files and records do not count.
 
-    `known`: an earlier digest, returned if the stamp is the same. Raises OSError for a missing path.
+    `known`: an earlier digest, returned if the stamp is the same; `without`: a file in the folder that does not count, an output.
+    Raises OSError for a missing path.
     """
-    files = {"": path} if not os.path.isdir(path) else {os.path.relpath(inner, path): inner for inner in _files(path)}
+    is_folder = os.path.isdir(path)
+    files = {os.path.relpath(inner, path): inner for inner in _files(path)} if is_folder else {"": path}
+    if is_folder and without:
+        files.pop(os.path.relpath(without, path), None)
     stamp = hashlib.sha256()
     for name, file in files.items():
         about = os.stat(file)
@@ -213,12 +233,15 @@ def digest(path: str, known: Digest | None = None) -> Digest:
     # The maker of an input has just hashed it.
     if (own := Made.read(path)) and own.output.stamp == stamp.hexdigest():
         return own.output
-    if not os.path.isdir(path):
-        return Digest(sha256_file(path), stamp.hexdigest())
-    content = hashlib.sha256()
-    for name, file in files.items():
-        content.update(f"{name}\0{sha256_file(file)}\n".encode(errors="surrogateescape"))
-    return Digest(content.hexdigest(), stamp.hexdigest())
+    place = os.path.abspath(path), stamp.hexdigest()
+    if place not in _hashed and not is_folder:
+        _hashed[place] = sha256_file(path)
+    elif place not in _hashed:
+        content = hashlib.sha256()
+        for name, file in files.items():
+            content.update(f"{name}\0{sha256_file(file)}\n".encode(errors="surrogateescape"))
+        _hashed[place] = content.hexdigest()
+    return Digest(_hashed[place], stamp.hexdigest())
 
 
 def _files(folder: str) -> Iterator[str]:

@@ -97,7 +97,9 @@ def linklearn_rank(arguments: argparse.Namespace) -> None:
     queries = read_queries(arguments.queries)
     excluded = excluded_of(arguments.exclude)
     docs = Documents.open(arguments.docs, arguments.fields)
-    collection = InvertedIndex(progress(docs.texts(), total=len(docs), unit="documents", desc="index"), arguments.language)
+    collection = InvertedIndex(
+        progress(docs.texts(), total=len(docs), unit="documents", desc="index"), arguments.language
+    )
     model = Index(counted(collection)).weigh(weighting)
     unmatched: list[str] = []
 
