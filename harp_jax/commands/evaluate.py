@@ -1,7 +1,6 @@
 """`harp evaluate`, `harp report`, `harp verdict`: evaluate runs as a table, as a page and as a decision."""
 
 import argparse
-import json
 import os
 import sys
 from typing import Any
@@ -19,7 +18,7 @@ from harp_jax.evaluation.render import as_html, as_markdown
 from harp_jax.evaluation.report import Background, summary
 from harp_jax.evaluation.report import report as build_report
 from harp_jax.evaluation.significance import ONE_RUN, ROUNDS
-from harp_jax.experiments.verdict import decide
+from harp_jax.site.verdict import decide
 
 
 def arguments_parser() -> Parser:
@@ -350,7 +349,6 @@ def verdict(arguments: argparse.Namespace) -> None:
             print(
                 f"note: {name}: {len(missing)} queries are missing and count as zero: {few(missing)}", file=sys.stderr
             )
-    found = decide(judged, folds, parts, a.measure, a.instead, a.double, a.reported)
-    with replacing(a.output) as file:
-        json.dump(found.as_dict(), file, indent=1)
+    found, _ = decide(judged, folds, parts, a.measure, a.instead, a.double, a.reported)
+    found.save(a.output)
     print(found.words())

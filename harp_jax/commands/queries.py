@@ -11,7 +11,7 @@ import argparse
 import glob
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from harp_jax.base.cli import Parser, count, positive
 from harp_jax.base.errors import InputError
@@ -19,9 +19,10 @@ from harp_jax.base.files import output_path, replacing
 from harp_jax.base.randomness import hash64
 from harp_jax.commands.options import judgments
 from harp_jax.corpus.documents import Documents
+from harp_jax.corpus.folds import connected, make_folds
 from harp_jax.corpus.labels import write_collection
 from harp_jax.corpus.paths import qrels_file, query_file
-from harp_jax.corpus.trec import Qrels, components, read_qrels, read_queries, read_run, select
+from harp_jax.corpus.trec import Qrels, read_qrels, read_queries, read_run, select
 
 NEEDED = {"judged": ("queries", "qrels"), "labels": ("labels",), "folds": ("queries",), "subsets": ("qrels",)}
 
@@ -127,33 +128,6 @@ def sizes(text: str) -> tuple[str, ...]:
 def number_of(size: str, usable: int) -> int:
     """The number of queries for a size such as "10" or "25%" of `usable` queries."""
     return max(1, round(int(size[:-1]) / 100 * usable)) if size.endswith("%") else int(size)
-
-
-def connected(queries: Sequence[str], qrels: Qrels) -> list[list[str]]:
-    """Groups of queries that share relevant documents; a query without judgments is a separate group."""
-    groups = components(select(qrels, queries))
-    judged = {qid for group in groups for qid in group}
-    return groups + [[qid] for qid in queries if qid not in judged]
-
-
-def make_folds(groups: Iterable[list[str]], count: int = 5, seed: int = 0) -> dict[str, int]:
-    """qid → fold (0 … count - 1): groups of queries in the order of a hash, largest first, each into the fold with fewest queries.
-
-    Raises InputError for fewer than two folds, and if a fold would be empty.
-    """
-    groups = list(groups)
-    if not 2 <= count <= len(groups):
-        raise InputError(
-            f"{len(groups)} groups of queries cannot fill {count} folds; use another --count, or leave --qrels out"
-        )
-    order = sorted(groups, key=lambda group: (-len(group), hash64(seed, "fold", min(group)), min(group)))
-    sizes = [0] * count
-    folds: dict[str, int] = {}
-    for group in order:
-        smallest = sizes.index(min(sizes))
-        sizes[smallest] += len(group)
-        folds |= dict.fromkeys(group, smallest)
-    return folds
 
 
 def judged_relevant(qrels: Qrels) -> list[str]:

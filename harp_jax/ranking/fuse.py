@@ -161,10 +161,10 @@ def fuse_files(
     """
     if verdict:
         decided = read_json(verdict)
-        if "first" not in decided:
+        if decided.get("untested"):
             raise InputError(f"{verdict} has no weights, because nothing was tested; use --weights")
         with json_fields(verdict):
-            parts = (decided["first"], *(rung["part"] for rung in decided["rungs"]))
+            parts = (decided["first"], *(component["part"] for component in decided["components"]))
             weights = [float(decided["weights"].get(part, 0.0)) for part in parts]
     fitting = method == "weights" and not weights
     if fitting != bool(qrels) or fitting != bool(folds):

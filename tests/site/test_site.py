@@ -6,6 +6,8 @@ import os
 from types import SimpleNamespace
 
 import pytest
+from harp_jax.experiments.site import SiteRun, steps_within, usable_tasks
+from harp_jax.experiments.site_plan import PARAMETERS, site_plan
 
 from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.huggingface import save_hf
@@ -13,8 +15,6 @@ from harp_jax.commands.table import load
 from harp_jax.config import read_config
 from harp_jax.experiments import site
 from harp_jax.experiments import site_plan as planned
-from harp_jax.experiments.site import SiteRun, steps_within, usable_tasks
-from harp_jax.experiments.site_plan import PARAMETERS, site_plan
 from harp_jax.look.server import RequestError, reranked
 from harp_jax.look.shelf import Shelf, Sources, of_site
 from harp_jax.text.languages import function_words

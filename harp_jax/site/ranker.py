@@ -1,0 +1,269 @@
+"""The ranker of a site (`harp site --train`): pairs from its links, scores of a teacher, pre-training, fine-tuning on labels.
+
+configs/data/site.py, configs/site.py and configs/finetune_site.py alone define the recipe. Every step is a function with
+`made.once`, whose output is in the folder `training` of the site, so that a killed command resumes.
+"""
+
+import importlib
+import json
+import math
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from ml_collections import ConfigDict
+
+from harp_jax.base.errors import InputError, Terminated
+from harp_jax.base.files import replacing
+from harp_jax.base.made import KEPT, InputPath, Speed, once
+from harp_jax.base.steps import Steps
+from harp_jax.config import read_config
+from harp_jax.corpus.folds import connected, make_folds
+from harp_jax.corpus.trec import Run, read_qrels, read_queries, read_run, write_run
+from harp_jax.input.records import read_manifest, split_name
+from harp_jax.site.options import FIELDS, MAX_LENGTH, Source, Training
+
+PRETRAIN, FINETUNE = "site", "finetune_site"  # configs
+QUERY_LENGTH = 32  # tokens, as in configs/data/site.py
+MIN_STEPS = 20
+MIN_PAIRS = 100  # training pairs of a task; tasks with fewer are left out
+MAX_EPOCHS = 10  # more would repeat the pairs without dropout
+FEW_PAIRS = 10_000
+COSINE = 0.05  # temperature of a sentence encoder's cosines
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The workdir of the training, its pairs, and what they lack ("" if nothing)."""
+
+    workdir: str
+    pairs: str
+    shortage: str = ""
+
+
+def train_ranker(source: Source, training: Training, encoder: str, teacher: bool, folder: str, steps: Steps) -> Trained:
+    """Trains a ranker in `folder` from the links of pages, and if the encoder is a `teacher`, from its scores of the pairs."""
+    place = partial(os.path.join, folder)
+    # The encoder to start from: given, shortened, or from scratch with a vocabulary of the site.
+    start = training.start or encoder
+    if start and training.layers:
+        start = steps("Keep the first layers", first_layers, start, training.layers, output=place("start"))
+    tokenizer = start or steps(
+        "Make a vocabulary", make_vocabulary, source, training.vocabulary, output=place("vocabulary")
+    )
+    # Pairs of anchors and documents.
+    room = training.max_length - QUERY_LENGTH
+    pairs = steps("Make pairs of the links", make_pairs, source, tokenizer, training.seed, room, output=place("pairs"))
+    config = read_config(f"{PRETRAIN}:taught" if teacher and start else PRETRAIN)
+    tasks = usable_tasks(pairs, config.tasks)
+    if not tasks:
+        counts = ", ".join(f"{task} {records(pairs, task, 'train'):,}" for task in config.tasks)
+        return Trained("", pairs, f"too few training pairs ({counts}; {MIN_PAIRS} needed)")
+    for sentence in predictor_sentences(read_manifest(pairs)):
+        print(sentence, flush=True)
+    if (count := sum(records(pairs, task, "train") for task in tasks)) < FEW_PAIRS:
+        print(f"{count:,} training pairs are few: do not expect the ranker to improve the search.", flush=True)
+    data = pairs
+    if teacher and start:
+        data = steps("Score the pairs with the encoder", teach_pairs, pairs, encoder, output=place("taught"))
+    # As many steps as fit into the minutes.
+    config = training_config(config, training, start, tokenizer, data, tasks)
+    rate = steps("Measure the rate of training", measure_rate, config, output=place("rate.json"))
+    number = steps_within(training.minutes, rate, count, config.batch_pairs)
+    print(
+        f"{number} steps of training, about {number * rate / 60:.0f} min (--minutes={training.minutes:g})", flush=True
+    )
+    with config.unlocked():
+        config.steps = number
+    return Trained(steps("Train the ranker", pretrain, config, output=place("ranker")), pairs)
+
+
+def training_config(
+    config: ConfigDict, training: Training, start: str, tokenizer: str, data: str, tasks: Sequence[str]
+) -> ConfigDict:
+    """The config of the pre-training, but for its steps."""
+    with config.unlocked():
+        config.update(init=start, data=(data,), seed=training.seed, tasks=tuple(tasks), row_length=training.max_length)
+        if not start:
+            config.tokenizer, config.learning_rate = tokenizer, 1e-3
+            if training.max_length != MAX_LENGTH:
+                config.model.max_positions = training.max_length
+        elif not training.layers:
+            config.learning_rate = 1e-4  # at the rate for a few layers, a whole encoder forgets what it knows
+    return config
+
+
+@once
+def first_layers(encoder: InputPath, layers: int, output: str) -> str:
+    from harp_jax.checkpoints.export import write_first_layers
+
+    write_first_layers(encoder, layers, output)
+    return output
+
+
+@once
+def make_vocabulary(source: Source, kind: str, output: str) -> str:
+    importlib.import_module("data_pipeline.commands.vocabulary").write_vocabulary(source.config(), output, kind)
+    return output
+
+
+@once
+def make_pairs(source: Source, tokenizer: InputPath, seed: int, max_doc_tokens: int, output: str) -> str:
+    config = source.config()
+    with config.unlocked():
+        config.tokenizer, config.seed, config.max_doc_tokens = tokenizer, seed, max_doc_tokens
+    importlib.import_module("data_pipeline.pipeline").generate(config, output)
+    return output
+
+
+@once
+def teach_pairs(pairs: InputPath, encoder: InputPath, output: str) -> str:
+    from harp_jax.ranking.rerank import load_scorer
+
+    settings = {"model": [encoder], "cosine": True, "drop_above": False, "hardest": 0, "temperature": COSINE}
+    teach = importlib.import_module("data_pipeline.commands.teach").teach
+    teach(pairs, output, [load_scorer(encoder, cosine=True)], settings | {"max_length": None, "dtype": "float32"})
+    return output
+
+
+def named_inputs(arguments: Any) -> list[str]:
+    """The files that a training config names."""
+    config = arguments["config"]
+    names = ("init", "tokenizer", "data", "docs", "queries", "qrels", "candidates", "folds")
+    found = [config.get(name) or () for name in names]
+    return [path for each in found for path in ([each] if isinstance(each, str) else each)]
+
+
+@once(inputs=named_inputs)
+def measure_rate(config: ConfigDict, output: str) -> float:
+    """Writes the seconds per training step on this machine, and returns them."""
+    from harp_jax.training.dry_run import seconds_per_step
+
+    seconds = seconds_per_step(config, os.path.dirname(output))
+    if seconds is None:
+        raise Terminated("terminated; run the same command again to resume")
+    with replacing(output) as file:
+        json.dump({"seconds_per_step": float(f"{seconds:.4g}")}, file)
+    return float(f"{seconds:.4g}")
+
+
+@once(inputs=named_inputs)
+def pretrain(config: ConfigDict, output: str) -> str:
+    """Trains in the workdir `output`, also for fine-tuning."""
+    from harp_jax.training.train import train
+
+    if "interrupted" in train(config, output):
+        raise Terminated("terminated; run the same command again to resume")
+    return output
+
+
+@once(changed=KEPT)
+def rank_with(
+    model: InputPath, docs: InputPath, queries: InputPath, pool: InputPath, windows: int, max_length: int,
+    folds: InputPath, fold: str, output: str,
+) -> str:  # fmt: skip
+    """Writes the scores of the candidates `pool` by a ranker; of the queries of one `fold`, if given."""
+    from harp_jax.ranking.rerank import rerank_files
+    from harp_jax.ranking.scorers import Windows
+
+    rerank_files(
+        model=model, docs=docs, queries=queries, run=pool, output=output, fields=FIELDS, windows=Windows(windows),
+        max_length=max_length, folds=folds, fold=fold,
+    )  # fmt: skip
+    return output
+
+
+@once(changed=KEPT)
+def publish(
+    training: Training, encoder: InputPath, test: str, workdir: Speed[str], results: Speed[str], system: str, output: str,
+) -> str:  # fmt: skip
+    """Exports a workdir; the model card has the figures of `system` and BM25 in the file `results`."""
+    from harp_jax.checkpoints.export import export_model
+    from harp_jax.checkpoints.model_card import About, read_figures
+    from harp_jax.ranking.fuse import BM25
+
+    about = About(
+        figures=read_figures(results, system),
+        baseline=BM25,
+        baseline_figures=read_figures(results, BM25),
+        evaluated_on="candidates of BM25, BM25F and vectors re-ranked",
+        command=("harp", "export", f"--workdir={workdir}", "--ranker", f"--baseline={BM25}", f"--output={output}"),
+    )
+    shutil.rmtree(output, ignore_errors=True)
+    export_model(workdir, output, ranker=True, about=about)
+    return output
+
+
+def fine_tuned(
+    workdir: str, collection: dict[str, str], training: Training, windows: int, folder: str, steps: Steps
+) -> None:
+    """Fine-tunes a ranker on labels, in FOLDER/labels; labels.trec: each half of the queries ranked by a model of the other half.
+
+    `collection` names docs, queries, qrels and candidates.
+    """
+    queries, folds = read_queries(collection["queries"]), os.path.join(folder, "labels_folds.tsv")
+    with replacing(folds) as file:
+        halves = make_folds(connected([*queries], read_qrels(collection["qrels"])), 2)
+        file.writelines(f"{qid}\t{halves[qid]}\n" for qid in queries)
+    config = read_config(FINETUNE)
+    with config.unlocked():
+        config.update(**collection, init=workdir, fields=FIELDS, seed=training.seed, row_length=training.max_length)
+    texts = (collection["docs"], collection["queries"], collection["candidates"])
+    joined: Run = {}
+    for fold, other in (("0", "1"), ("1", "0")):
+        half = config.copy_and_resolve_references()
+        with half.unlocked():
+            half.folds, half.train_folds = folds, (other,)
+        model = steps(f"Fine-tune on half {other}", pretrain, half, output=os.path.join(folder, f"labels_{other}"))
+        run = os.path.join(folder, f"labels_{fold}.trec")
+        ranked = (rank_with, model, *texts, windows, training.max_length, folds, fold)
+        joined |= read_run(steps(f"Rank half {fold}", *ranked, output=run))
+    write_run(os.path.join(folder, "labels.trec"), ((qid, each.docids, each.scores) for qid, each in joined.items()))
+    steps("Fine-tune on all labels", pretrain, config, output=os.path.join(folder, "labels"))
+
+
+def usable_tasks(pairs: str, tasks: Sequence[str]) -> tuple[str, ...]:
+    """The tasks with at least MIN_PAIRS training pairs, and held-out ones, in the directory `pairs`."""
+    return tuple(
+        task for task in tasks if records(pairs, task, "train") >= MIN_PAIRS and records(pairs, task, "validation")
+    )
+
+
+def records(pairs: str, task: str, split: str) -> int:
+    """Records of a split of a task in a finished generation job; 0 if there is none."""
+    return int(read_manifest(pairs).get("splits", {}).get(split_name(task, split), {}).get("records", 0))
+
+
+def steps_within(minutes: float, seconds_per_step: float, pairs: int, batch_pairs: int) -> int:
+    """Steps that take `minutes`, at most MAX_EPOCHS over the training pairs.
+
+    Raises InputError for a time that is too short for MIN_STEPS.
+    """
+    steps = int(min(60 * minutes / seconds_per_step, math.ceil(MAX_EPOCHS * pairs / batch_pairs)))
+    if steps < MIN_STEPS:
+        raise InputError(
+            f"--minutes={minutes:g}: a step takes {seconds_per_step:.2f} s and there are {pairs:,} training pairs, which "
+            f"allows {steps} steps; at least {MIN_STEPS} are needed"
+        )
+    return steps
+
+
+def predictor_sentences(manifest: dict[str, Any]) -> list[str]:
+    """A sentence on each task whose held-out pairs a trivial predictor tells apart, by its accuracy."""
+    found = []
+    for task, entry in manifest["tasks"].items():
+        n = entry.get("predictor_pairs", 0)
+        for name, accuracy in entry.get("predictors", {}).items():
+            best, margin = max(accuracy, 1 - accuracy), 1 / math.sqrt(max(1, n))  # two standard errors
+            if best <= 0.5 + margin:
+                continue
+            if name in ("overlap", "idf"):
+                more = "positives" if accuracy > 0.5 else "negatives"
+                said = f"{more} share more words with the query"
+            else:
+                said = "this alone predicts them"
+            found.append(f"{task} pairs, {name.replace('_', ' ')}: {best:.2f} of {n:,} correct; {said}")
+    return found
