@@ -48,8 +48,9 @@ def read_pages(source: Source, max_queries: int, context_words: int, output: str
 
     `context_words` of its sentence are added to each anchor. Raises InputError for bad input.
     """
-    survey = importlib.import_module("data_pipeline.commands.survey")  # harp_jax works without the generation job
+    survey = importlib.import_module("data_pipeline.output.survey")  # harp_jax works without the generation job
     fresh, before = f"{output}.new", contents(output)
+    shutil.rmtree(fresh, ignore_errors=True)
     found = survey.write_survey(source.config(), fresh, max_queries, context_words)
     after = contents(fresh)
     shutil.rmtree(output, ignore_errors=True)

@@ -9,7 +9,7 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -23,7 +23,7 @@ from harp_jax.base.steps import Steps
 from harp_jax.config import read_config
 from harp_jax.corpus.folds import connected, make_folds
 from harp_jax.corpus.trec import Run, read_qrels, read_queries, read_run, write_run
-from harp_jax.input.records import read_manifest, split_name
+from harp_jax.input.records import Manifest, read_manifest, split_name
 from harp_jax.site.options import FIELDS, MAX_LENGTH, Source, Training
 
 PRETRAIN, FINETUNE = "site", "finetune_site"  # configs
@@ -32,7 +32,6 @@ MIN_STEPS = 20
 MIN_PAIRS = 100  # training pairs of a task; tasks with fewer are left out
 MAX_EPOCHS = 10  # more would repeat the pairs without dropout
 FEW_PAIRS = 10_000
-COSINE = 0.05  # temperature of a sentence encoder's cosines
 
 
 @dataclass(frozen=True)
@@ -51,12 +50,17 @@ def train_ranker(source: Source, training: Training, encoder: str, teacher: bool
     start = training.start or encoder
     if start and training.layers:
         start = steps("Keep the first layers", first_layers, start, training.layers, output=place("start"))
-    tokenizer = start or steps(
-        "Make a vocabulary", make_vocabulary, source, training.vocabulary, output=place("vocabulary")
-    )
+    job = source.config()
+    tokenizer = start
+    if not start:
+        function = importlib.import_module("data_pipeline.output.vocabulary").write_vocabulary
+        tokenizer = place("vocabulary")
+        steps("Make a vocabulary", function, job, output=tokenizer, kind=training.vocabulary)
     # Pairs of anchors and documents.
-    room = training.max_length - QUERY_LENGTH
-    pairs = steps("Make pairs of the links", make_pairs, source, tokenizer, training.seed, room, output=place("pairs"))
+    with job.unlocked():
+        job.update(tokenizer=tokenizer, seed=training.seed, max_doc_tokens=training.max_length - QUERY_LENGTH)
+    pairs = place("pairs")
+    steps("Make pairs of the links", importlib.import_module("data_pipeline.pipeline").generate, job, output=pairs)
     config = read_config(f"{PRETRAIN}:taught" if teacher and start else PRETRAIN)
     tasks = usable_tasks(pairs, config.tasks)
     if not tasks:
@@ -68,7 +72,9 @@ def train_ranker(source: Source, training: Training, encoder: str, teacher: bool
         print(f"{count:,} training pairs are few: do not expect the ranker to improve the search.", flush=True)
     data = pairs
     if teacher and start:
-        data = steps("Score the pairs with the encoder", teach_pairs, pairs, encoder, output=place("taught"))
+        teacher_module, data = importlib.import_module("data_pipeline.output.teacher"), place("taught")
+        options = teacher_module.TeachOptions(pairs, (encoder,), cosine=True)
+        steps("Score the pairs with the encoder", teacher_module.teach, options, output=data)
     # As many steps as fit into the minutes.
     config = training_config(config, training, start, tokenizer, data, tasks)
     rate = steps("Measure the rate of training", measure_rate, config, output=place("rate.json"))
@@ -104,37 +110,17 @@ def first_layers(encoder: InputPath, layers: int, output: str) -> str:
     return output
 
 
-@once
-def make_vocabulary(source: Source, kind: str, output: str) -> str:
-    importlib.import_module("data_pipeline.commands.vocabulary").write_vocabulary(source.config(), output, kind)
-    return output
-
-
-@once
-def make_pairs(source: Source, tokenizer: InputPath, seed: int, max_doc_tokens: int, output: str) -> str:
-    config = source.config()
-    with config.unlocked():
-        config.tokenizer, config.seed, config.max_doc_tokens = tokenizer, seed, max_doc_tokens
-    importlib.import_module("data_pipeline.pipeline").generate(config, output)
-    return output
-
-
-@once
-def teach_pairs(pairs: InputPath, encoder: InputPath, output: str) -> str:
-    from harp_jax.ranking.rerank import load_scorer
-
-    settings = {"model": [encoder], "cosine": True, "drop_above": False, "hardest": 0, "temperature": COSINE}
-    teach = importlib.import_module("data_pipeline.commands.teach").teach
-    teach(pairs, output, [load_scorer(encoder, cosine=True)], settings | {"max_length": None, "dtype": "float32"})
-    return output
-
-
-def named_inputs(arguments: Any) -> list[str]:
-    """The files that a training config names."""
-    config = arguments["config"]
-    names = ("init", "tokenizer", "data", "docs", "queries", "qrels", "candidates", "folds")
-    found = [config.get(name) or () for name in names]
-    return [path for each in found for path in ([each] if isinstance(each, str) else each)]
+def named_inputs(arguments: Mapping[str, Any]) -> dict[str, str]:
+    """The files that a training config names, by option."""
+    config, found = arguments["config"], dict[str, str]()
+    for name in ("init", "tokenizer", "data", "docs", "queries", "qrels", "candidates", "folds"):
+        value = config.get(name) or ()
+        found |= (
+            {f"config.{name}": value}
+            if isinstance(value, str)
+            else {f"config.{name}.{n}": v for n, v in enumerate(value)}
+        )
+    return found
 
 
 @once(inputs=named_inputs)
@@ -234,7 +220,8 @@ def usable_tasks(pairs: str, tasks: Sequence[str]) -> tuple[str, ...]:
 
 def records(pairs: str, task: str, split: str) -> int:
     """Records of a split of a task in a finished generation job; 0 if there is none."""
-    return int(read_manifest(pairs).get("splits", {}).get(split_name(task, split), {}).get("records", 0))
+    held = read_manifest(pairs)["splits"].get(split_name(task, split))
+    return held["records"] if held else 0
 
 
 def steps_within(minutes: float, seconds_per_step: float, pairs: int, batch_pairs: int) -> int:
@@ -251,7 +238,7 @@ def steps_within(minutes: float, seconds_per_step: float, pairs: int, batch_pair
     return steps
 
 
-def predictor_sentences(manifest: dict[str, Any]) -> list[str]:
+def predictor_sentences(manifest: Manifest) -> list[str]:
     """A sentence on each task whose held-out pairs a trivial predictor tells apart, by its accuracy."""
     found = []
     for task, entry in manifest["tasks"].items():

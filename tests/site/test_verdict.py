@@ -58,8 +58,15 @@ def test_a_part_that_adds_evidence_is_used():
 @pytest.mark.parametrize("signal", [0.0, -3.0])
 def test_a_part_that_adds_nothing_is_not_used(signal):
     found, _ = decide(QRELS, FOLDS, {"BM25": FIRST_STAGE, "ranker": run(signal, "noise")})
-    assert found.components[0].verdict in (UNDECIDED, WORSE) and not found.components[0].used and found.weights == {"BM25": 1.0}
-    assert found.words().startswith("Use: BM25\nGain: none: no sum ranked 60 queries better than BM25 (") and found.expected.difference == 0
+    assert (
+        found.components[0].verdict in (UNDECIDED, WORSE)
+        and not found.components[0].used
+        and found.weights == {"BM25": 1.0}
+    )
+    assert (
+        found.words().startswith("Use: BM25\nGain: none: no sum ranked 60 queries better than BM25 (")
+        and found.expected.difference == 0
+    )
 
 
 def test_each_part_has_to_improve_what_is_kept_before_it():
@@ -80,7 +87,9 @@ def test_a_part_that_contains_the_first_takes_its_place():
     assert found.use == "BM25F + ranker" and found.components[0].mean == found.components[0].alone > found.baseline
     assert found.components[1].mean == mean_of_sum(better, ranker)
     assert found.components[0].replaces_first and not found.components[1].replaces_first
-    worse, _ = decide(QRELS, FOLDS, {"BM25": FIRST_STAGE, "BM25F": run(0.0, "noise"), "ranker": ranker}, instead="BM25F")
+    worse, _ = decide(
+        QRELS, FOLDS, {"BM25": FIRST_STAGE, "BM25F": run(0.0, "noise"), "ranker": ranker}, instead="BM25F"
+    )
     assert worse.use == "BM25 + ranker"
 
 
