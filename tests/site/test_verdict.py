@@ -4,13 +4,13 @@ import json
 
 import numpy as np
 import pytest
-from harp_jax.site.verdict import BETTER, UNDECIDED, WORSE, decide
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
 from harp_jax.corpus.trec import Ranking, ordered, write_run
 from harp_jax.evaluation.evaluate import evaluate
 from harp_jax.ranking.fuse import pooled, weighted
+from harp_jax.site.verdict import BETTER, UNDECIDED, WORSE, decide
 from tests.support.commands import command
 
 QUERIES, DEPTH = 60, 8
@@ -107,7 +107,7 @@ def test_a_trusted_part_counts_double_and_is_kept_unless_it_is_worse():
         trusted, _ = decide(QRELS, FOLDS, weak, trusted="vectors")
         assert trusted.weights == {"BM25": 1.0} | ({"vectors": 2.0} if kept else {})
         assert ("Gain: none" in trusted.words()) != kept and trusted.trusted == "vectors"
-        assert not kept or "60 queries do not decide" in trusted.words() and "not certain" in trusted.line()
+        assert not kept or ("60 queries do not decide" in trusted.words() and "not certain" in trusted.line())
 
 
 def test_with_a_trusted_part_the_one_that_contains_the_first_is_trusted_and_others_may_be_only_reported():
