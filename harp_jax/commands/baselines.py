@@ -11,11 +11,11 @@ from harp_jax.base.progress import progress
 from harp_jax.baselines.linklearn.collection import Index
 from harp_jax.baselines.linklearn.collection import count as counted
 from harp_jax.baselines.linklearn.model import load
-from harp_jax.commands.options import add_documents, add_lexical, add_run_output
+from harp_jax.commands.options import add_documents, add_lexical, add_output
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import ScoredQuery, read_queries, write_run
 from harp_jax.ranking.first_stage import candidates, excluded_of
-from harp_jax.ranking.lexical import Collection
+from harp_jax.ranking.lexical import InvertedIndex
 from harp_jax.text.words import count_words, read_stopwords, train_vectors
 
 
@@ -85,7 +85,7 @@ def linklearn_rank_parser() -> Parser:
     parser.add_input("--model", model=True, required=True, help="workdir of harp linklearn-train")
     parser.add_argument("--okapi", action="store_true", help="rank with Okapi BM25, tuned on the same links, instead")
     add_lexical(parser)
-    add_run_output(parser)
+    add_output(parser)
     parser.add_argument("--k", type=positive, default=1000, help="documents per query (1000)")
     return parser
 
@@ -97,7 +97,7 @@ def linklearn_rank(arguments: argparse.Namespace) -> None:
     queries = read_queries(arguments.queries)
     excluded = excluded_of(arguments.exclude)
     docs = Documents.open(arguments.docs, arguments.fields)
-    collection = Collection(progress(docs.texts(), total=len(docs), unit="documents", desc="index"), arguments.language)
+    collection = InvertedIndex(progress(docs.texts(), total=len(docs), unit="documents", desc="index"), arguments.language)
     model = Index(counted(collection)).weigh(weighting)
     unmatched: list[str] = []
 

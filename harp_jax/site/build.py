@@ -29,13 +29,15 @@ from harp_jax.base.errors import InputError, how_to_fetch, missing
 from harp_jax.base.files import check_outside, expand, replacing, walk
 from harp_jax.base.made import InputPath, forget, once
 from harp_jax.base.steps import Steps
-from harp_jax.corpus.labels import read_labels, write_collection
+from harp_jax.corpus.labels import read_labels
+from harp_jax.corpus.query_sets import labelled_queries
 from harp_jax.corpus.trec import components
 from harp_jax.ranking.fuse import ANCHORS, BM25, INLINKS, VECTORS
+from harp_jax.ranking.rerank import Reranking, rerank_files
 from harp_jax.site.measure import FILES, POOL, Tested, judge, score_parts
-from harp_jax.site.options import SiteOptions, Training
+from harp_jax.site.options import FIELDS, SiteOptions, Training
 from harp_jax.site.pages import PARAMETERS, Read, read_pages
-from harp_jax.site.ranker import Trained, fine_tuned, publish, rank_with, train_ranker
+from harp_jax.site.ranker import Trained, fine_tuned, publish, train_ranker
 from harp_jax.site.search import ENCODER, VECTORS_FOLDER, Settings
 from harp_jax.site.vectors import SAMPLE, embed, missing_texts, sampled
 from harp_jax.site.verdict import Verdict
@@ -319,7 +321,8 @@ class SearchTest:
 def take_labels(labels: str, output: str) -> None:
     """Writes labels as queries and judgments into test/labels; what was made with other labels is removed."""
     folder = os.path.join(output, "test", LABEL_TEST)
-    write_collection(labels, f"{folder}.new")
+    forget(f"{folder}.new")
+    labelled_queries(labels, f"{folder}.new")
     names = ("queries.tsv", "qrels.txt")
     if filecmp.cmpfiles(folder, f"{folder}.new", names, shallow=False)[0] != [*names]:
         for place in (folder, *glob.glob(os.path.join(glob.escape(output), "training", "labels*"))):
@@ -348,10 +351,10 @@ def add_ranker(
     paths, windows = test.collection(name), options.windows
     ranked = os.path.join(test.output, "test", name, "ranker.trec")
     texts = (paths["docs"], paths["queries"], paths["candidates"])
-    title = "Rank with the ranker"
-    rankers = {
-        RANKER: steps(title, rank_with, found.workdir, *texts, windows, training.max_length, "", "", output=ranked)
-    }
+    if not os.path.exists(ranked):
+        given = Reranking(FIELDS, windows=windows, max_length=training.max_length)
+        steps("Rank with the ranker", rerank_files, found.workdir, *texts, ranked, given)
+    rankers = {RANKER: ranked}
     workdirs = {RANKER: found.workdir}
     if options.labels:
         workdirs[LABELLED], rankers[LABELLED] = os.path.join(folder, "labels"), os.path.join(folder, "labels.trec")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from harp_jax.base.files import replacing
 from harp_jax.base.made import KEPT, InputPath, NamedInputs, Speed, once
 from harp_jax.base.progress import progress
-from harp_jax.corpus.folds import connected, make_folds
+from harp_jax.corpus.query_sets import connected, make_folds
 from harp_jax.corpus.trec import read_qrels, read_queries, read_run, write_run
 from harp_jax.evaluation.render import as_html
 from harp_jax.evaluation.report import Background, comparison_of, report

@@ -18,7 +18,7 @@ from harp_jax.base.randomness import hash64
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import Qrels, read_qrels, read_queries
 from harp_jax.ranking.first_stage import anchor_rows, indexed
-from harp_jax.ranking.lexical import Collection, make, search
+from harp_jax.ranking.lexical import InvertedIndex, make, search
 from harp_jax.site.options import FIELDS, Source
 
 # The best for users' queries on five manuals; parameters fitted to held-out anchors were worse (docs/experiments/site.md).
@@ -154,7 +154,7 @@ class Site:
         return read_queries(os.path.join(path, "queries.tsv")), read_qrels(os.path.join(path, "qrels.txt"))
 
     @cached_property
-    def _index(self) -> Collection:
+    def _index(self) -> InvertedIndex:
         language = read_json(os.path.join(self.directory, "survey.json"))["language"]
         return indexed(self.documents.items(), "bm25", language)
 

@@ -21,9 +21,10 @@ from harp_jax.base.files import replacing
 from harp_jax.base.made import KEPT, InputPath, Speed, once
 from harp_jax.base.steps import Steps
 from harp_jax.config import read_config
-from harp_jax.corpus.folds import connected, make_folds
-from harp_jax.corpus.trec import Run, read_qrels, read_queries, read_run, write_run
+from harp_jax.corpus.query_sets import fold_queries
+from harp_jax.corpus.trec import Run, read_run, write_run
 from harp_jax.input.records import Manifest, read_manifest, split_name
+from harp_jax.ranking.rerank import Reranking, rerank_files
 from harp_jax.site.options import FIELDS, MAX_LENGTH, Source, Training
 
 PRETRAIN, FINETUNE = "site", "finetune_site"  # configs
@@ -147,22 +148,6 @@ def pretrain(config: ConfigDict, output: str) -> str:
 
 
 @once(changed=KEPT)
-def rank_with(
-    model: InputPath, docs: InputPath, queries: InputPath, pool: InputPath, windows: int, max_length: int,
-    folds: InputPath, fold: str, output: str,
-) -> str:  # fmt: skip
-    """Writes the scores of the candidates `pool` by a ranker; of the queries of one `fold`, if given."""
-    from harp_jax.ranking.rerank import rerank_files
-    from harp_jax.ranking.scorers import Windows
-
-    rerank_files(
-        model=model, docs=docs, queries=queries, run=pool, output=output, fields=FIELDS, windows=Windows(windows),
-        max_length=max_length, folds=folds, fold=fold,
-    )  # fmt: skip
-    return output
-
-
-@once(changed=KEPT)
 def publish(
     training: Training, encoder: InputPath, test: str, workdir: Speed[str], results: Speed[str], system: str, output: str,
 ) -> str:  # fmt: skip
@@ -190,10 +175,8 @@ def fine_tuned(
 
     `collection` names docs, queries, qrels and candidates.
     """
-    queries, folds = read_queries(collection["queries"]), os.path.join(folder, "labels_folds.tsv")
-    with replacing(folds) as file:
-        halves = make_folds(connected([*queries], read_qrels(collection["qrels"])), 2)
-        file.writelines(f"{qid}\t{halves[qid]}\n" for qid in queries)
+    folds = os.path.join(folder, "labels_folds.tsv")
+    fold_queries(collection["queries"], folds, collection["qrels"], count=2)
     config = read_config(FINETUNE)
     with config.unlocked():
         config.update(**collection, init=workdir, fields=FIELDS, seed=training.seed, row_length=training.max_length)
@@ -205,8 +188,9 @@ def fine_tuned(
             half.folds, half.train_folds = folds, (other,)
         model = steps(f"Fine-tune on half {other}", pretrain, half, output=os.path.join(folder, f"labels_{other}"))
         run = os.path.join(folder, f"labels_{fold}.trec")
-        ranked = (rank_with, model, *texts, windows, training.max_length, folds, fold)
-        joined |= read_run(steps(f"Rank half {fold}", *ranked, output=run))
+        options = Reranking(FIELDS, folds=folds, fold=fold, windows=windows, max_length=training.max_length)
+        steps(f"Rank half {fold}", rerank_files, model, *texts, run, options)
+        joined |= read_run(run)
     write_run(os.path.join(folder, "labels.trec"), ((qid, each.docids, each.scores) for qid, each in joined.items()))
     steps("Fine-tune on all labels", pretrain, config, output=os.path.join(folder, "labels"))
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import json_fields, read_json, replacing
+from harp_jax.base.files import read_json_as, replacing, within
 from harp_jax.base.progress import progress
 from harp_jax.base.randomness import hash64
 from harp_jax.corpus.documents import Documents
@@ -66,16 +66,18 @@ class Settings:
         path = os.path.join(folder, NAME)
         if not os.path.exists(path):
             raise InputError(f"{folder} has no {NAME}; let `harp site` finish, or name another folder")
-        found = read_json(path, again := "let `harp site` write it again")
-        with json_fields(path, again):
-            parameters = {model: {**found["parameters"][model]} for model in ("bm25", "bm25f")}
-            settings = cls(**found | {"parameters": parameters})
-            weights = {part: float(weight) for part, weight in settings.weights.items()}
-            if not weights or weights.keys() - {*settings.everything}:
-                raise ValueError(f"weights for {', '.join(weights)}; the parts are {', '.join(settings.everything)}")
-            if any(name != os.path.basename(name) or name in ("", ".", "..") for name in settings.models.values()):
-                raise ValueError("models must name folders beside it")
-        return settings
+        found = read_json_as(cls, path, "let `harp site` write it again")
+        wrong = next((f"no parameters of {model}" for model in ("bm25", "bm25f") if model not in found.parameters), "")
+        if unknown := found.weights.keys() - set(found.everything):
+            wrong = f"the weight of {min(unknown)!r}, which is not among its parts"
+        for name in ("depth", "windows"):
+            if getattr(found, name) < 1:
+                wrong = f"{name} is {getattr(found, name)}; use 1 or more"
+        if wrong:
+            raise InputError(f"{path}: {wrong}; let `harp site` write it again")
+        for name in found.models.values():
+            within(folder, name, path)
+        return found
 
 
 def documents(folder: str) -> Documents:
@@ -191,8 +193,6 @@ class CombinedSearch:
         (asked,) = scorer.encode_queries([query])
         texts = scorer.encode_documents([self.docs[docid] for docid in docids], windows.reach(scorer.max_length))
         found, numbers = best_windows(scorer, [(asked, text) for text in texts], windows)
-        if not np.isfinite(found).all():
-            raise InputError(f"{part} gives {query!r} non-finite scores; its weights are damaged")
         return found.astype(np.float64), numbers
 
 

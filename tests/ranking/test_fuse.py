@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from harp_jax.base.errors import InputError
+from harp_jax.base.made import forget
 from harp_jax.corpus.trec import Ranking, ordered, read_run, write_run
 from harp_jax.evaluation.evaluate import evaluate
+from harp_jax.ranking.first_stage import settings_of
 from harp_jax.ranking.fuse import joined, normalised, pooled, reciprocal_ranks, weighted
 from tests.support.commands import command
 
@@ -56,6 +58,7 @@ def files(tmp_path):
 
 
 def fused(files, *options):
+    forget(str(files / "out.trec"))
     command("fuse", files / "first.trec", files / "second.trec", *options, output=files / "out.trec")
     return {qid: ranking.ranked()[0] for qid, ranking in read_run(str(files / "out.trec")).items()}
 
@@ -88,6 +91,7 @@ def test_given_weights_are_applied_to_the_runs_in_their_order(files):
 
 
 def prior(files, *options):
+    forget(str(files / "prior.trec"))
     command("priors", *options, run=files / "first.trec", output=files / "prior.trec")
     return read_run(str(files / "prior.trec"))["a0"]
 
@@ -120,3 +124,13 @@ def test_a_run_with_ties_is_no_better_than_itself(tmp_path, monkeypatch):
     sums = weighted(pool, (1.0,)), weighted(pooled([run, run], "none"), (1.0, 1.0)), reciprocal_ranks([run])
     for found in (*sums, joined([run])):
         assert evaluate(qrels, {"": [dict(ordered(found))]}, "RR@10").mean[""]["RR@10"] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    "text", ['{"model": "bm25", "parameters": 3}', '{"model": "bm25"}', '{"parameters": {"k1": "x"}}',
+             '{"model": "bm25", "folds": {"a": 1}}', '{"model": "bm25", "parameters": {"k1": null}}'],
+)  # fmt: skip
+def test_edited_parameters_are_refused_when_they_are_read(tmp_path, text):
+    (tmp_path / "bm25.json").write_text(text)
+    with pytest.raises(InputError, match="bm25.json .*tune again"):
+        settings_of("bm25", {}, str(tmp_path / "bm25.json"), "", {"q": "text"})

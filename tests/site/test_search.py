@@ -106,15 +106,18 @@ def test_own_queries_are_ranked_by_each_part_and_by_the_sum(site, tmp_path, caps
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    "change, said",
     [
-        ({"models": {"ranker": "../../model"}}, "models must name folders beside it"),
-        ({"weights": {"magic": 1.0}}, "weights for magic; the parts are BM25, "),
-        ({"weights": {"BM25": None}}, "malformed field"),
-        ({"weights": ["BM25"]}, "malformed field"),
-        ({"parameters": {"bm25": {}}}, "has no field 'bm25f'"),
+        ({"models": {"ranker": "../../model"}}, "names '../../model', which is not below"),
+        ({"weights": ["BM25"]}, "weights is .* not of the type dict"),
+        ({"weights": {"BM25": None}}, "weights.BM25 is 'None', not of the type float"),
+        ({"weights": {"magic": 1.0}}, "the weight of 'magic', which is not among its parts"),
+        ({"parameters": {"bm25": {}}}, "parameters of bm25f"),
+        ({"parameters": {"bm25": {"k1": "high"}, "bm25f": {}}}, "parameters.bm25.k1 is 'high'"),
+        ({"depth": 0}, "depth is 0; .* 1 or more"), ({"depth": "20"}, "depth is '20', not of the type int"),
+        ({"windows": -1}, "windows is -1"), ({"language": None}, "language is 'None'"),
     ],
-)
+)  # fmt: skip
 def test_edited_settings_are_refused_when_they_are_read(site, tmp_path, change, said):
     path = tmp_path / "search.json"
     path.write_text(json.dumps(json.loads((site / "search.json").read_text()) | change))
