@@ -6,7 +6,7 @@ rerunning a killed job resumes it, and the output has the same bytes.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypedDict, TypeVar
+from typing import Any, Protocol, Required, TypedDict, TypeVar
 
 from data_pipeline.engine.tables import Rows, Table
 
@@ -35,15 +35,21 @@ class Job:
     needs: tuple[str, ...] = ()
 
 
-class Inputs(TypedDict):
-    """The input of a job, identified by content; part of its manifest.
+class EncoderContent(TypedDict, total=False):
+    """What made term weights: an encoder's sha256 (or "uniform", "idf"), its positions, the precision of its products."""
 
-    source: name, size and sha256 of every file; encoder_content: sha256 and number of positions, or the name of a method.
-    """
+    sha256: Required[str]
+    positions: int
+    dtype: str
+    term_weights_sha256: str
+
+
+class Inputs(TypedDict):
+    """The input of a job, identified by content; part of its manifest. source: name, size and sha256 of every file."""
 
     source: list[dict[str, Any]]
     tokenizer_sha256: str
-    encoder_content: dict[str, Any]
+    encoder_content: EncoderContent
 
 
 P = TypeVar("P")  # what a part is about: a chunk of the input, a table, None if its bucket says all

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import IO, Any
 
-from data_pipeline.engine.job import Config, Inputs
+from data_pipeline.engine.job import Config, EncoderContent, Inputs
 from data_pipeline.weights import artefact, attention_weights
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import expand, json_fields, links_within, locked, read_json, replacing, sha256_file, walk
@@ -68,7 +68,7 @@ def _file(path: str) -> dict[str, Any]:
     return {"name": os.path.basename(path.rstrip("/")), "files": inside, "size": size, "sha256": state.hexdigest()}
 
 
-def _encoder(c: Config) -> dict[str, Any]:
+def _encoder(c: Config) -> EncoderContent:
     """The source of the term weights by content; "positions" limits the length of its input."""
     encoder = c["encoder"]
     if c["term_weights"]:

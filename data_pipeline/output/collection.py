@@ -51,7 +51,7 @@ def linked_pages(config: ConfigDict, output: str, written: Sequence[str], stages
     work = os.path.abspath(output) + ".work"
     job = Job(c, work, work, per_bucket=max(1, size // (CHUNK_BYTES * BUCKETS)))
     make = LocalEngine if size > SMALL else SerialEngine
-    with claim(work, output), progress(total=stages, unit=STAGES):
+    with claim(work, output), progress(total=stages, unit=STAGES), files.full_disk_refused(output):
         running = make(job, c["workers"], c["memory_limit"])
         try:
             stage("documents")

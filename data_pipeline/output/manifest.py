@@ -127,7 +127,9 @@ def write_manifest(engine: Engine, inputs: Inputs, weights_sha256: str | None, t
         "term_weights_sha256": weights_sha256,
         # Relative to the output: valid in any working directory, and after both are moved together.
         "tokenizer": os.path.relpath(c["tokenizer"], job.output),
-        **inputs,
+        "source": inputs["source"],
+        "tokenizer_sha256": inputs["tokenizer_sha256"],
+        "encoder_content": dict(inputs["encoder_content"]),
         "tasks": _tasks(engine, tokenizer.template),
         "bits_from_uniform": _sharpness(engine),
         "splits": splits,

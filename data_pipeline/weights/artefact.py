@@ -8,19 +8,19 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 
 from data_pipeline.engine import tables
-from data_pipeline.engine.job import ALL_WEIGHTS, Engine, Inputs, Job, Outputs
+from data_pipeline.engine.job import ALL_WEIGHTS, EncoderContent, Engine, Inputs, Job, Outputs
 from data_pipeline.engine.store import bucket_parts, read
 from data_pipeline.engine.tables import Row, unpack
 from data_pipeline.text.terms import Span, load_terms, unpack_words
 from data_pipeline.weights import attention_weights
 from data_pipeline.weights.tokenised import is_weighed, to_bytes
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import read_json, replacing, sha256_file
+from harp_jax.base.files import read_json_as, replacing, sha256_file
 
 WITHOUT_ENCODER = ("uniform", "idf")  # values of config.encoder that need no encoder
 TABLES = (tables.SENTENCE_WEIGHTS, tables.PASSAGE_WEIGHTS)
@@ -40,25 +40,30 @@ def digest(folder: str) -> str:
     return state.hexdigest()
 
 
-def read_meta(folder: str) -> dict[str, Any]:
-    """meta.json of finished term weights: encoder (its content), belongs_to (a digest of the input), sha256."""
+class Meta(TypedDict):
+    """meta.json of finished term weights; belongs_to: a digest of the input."""
+
+    encoder: EncoderContent
+    belongs_to: str
+    sha256: str
+
+
+def read_meta(folder: str) -> Meta:
+    """meta.json of finished term weights. Raises InputError for unfinished weights, or a damaged file."""
     path = os.path.join(folder, META)
-    meta = read_json(path, "make the term weights again") if os.path.isfile(path) else {}
-    if not {"encoder", "belongs_to", "sha256"} <= meta.keys():
-        raise InputError(
-            f"{folder} holds no finished term weights (no {META}, or a damaged one); check config.term_weights"
-        )
-    return meta
+    if not os.path.isfile(path):
+        raise InputError(f"{folder} holds no finished term weights (no {META}); check config.term_weights")
+    return read_json_as(Meta, path, "make the term weights again")
 
 
-def write_meta(folder: str, belongs_to: str, encoder: Mapping[str, Any]) -> None:
+def write_meta(folder: str, belongs_to: str, encoder: EncoderContent) -> None:
     """Writes meta.json, which marks the term weights as finished."""
     with replacing(os.path.join(folder, META)) as file:
-        fields = {"encoder": encoder, "belongs_to": belongs_to, "sha256": digest(folder)}
+        fields: Meta = {"encoder": encoder, "belongs_to": belongs_to, "sha256": digest(folder)}
         json.dump(fields, file, indent=1)
 
 
-def verify(folder: str, belongs_to: str, encoder: Mapping[str, Any] | None = None) -> str:
+def verify(folder: str, belongs_to: str, encoder: EncoderContent | None = None) -> str:
     """The sha256 of finished term weights; InputError if they are incomplete, damaged, or of another input or encoder."""
     meta = read_meta(folder)
     problems = (
@@ -94,7 +99,7 @@ def provide(engine: Engine, inputs: Inputs) -> str:
     belongs_to = hashlib.sha256(content.encode()).hexdigest()
     if c["term_weights"]:
         return verify(c["term_weights"], belongs_to)
-    encoder = inputs["encoder_content"] | {"dtype": c["encoder_dtype"]}
+    encoder: EncoderContent = {**inputs["encoder_content"], "dtype": c["encoder_dtype"]}
     if not os.path.exists(os.path.join(job.weights, META)):
         if c["encoder"] in WITHOUT_ENCODER:
             engine.map("weigh sentences", weigh_sentences, bucket_parts(job, tables.SENTENCES))

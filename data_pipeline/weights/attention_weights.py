@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from data_pipeline.engine import tables
-from data_pipeline.engine.job import Job, Outputs
+from data_pipeline.engine.job import EncoderContent, Job, Outputs
 from data_pipeline.engine.store import buckets, mark_path, marked, read, run_part
 from data_pipeline.engine.tables import Row, Table, unpack
 from data_pipeline.weights.tokenised import is_weighed, to_bytes
@@ -201,7 +201,7 @@ def _unpacked(
         yield i, stacked[:, 1:], stacked[:, 0]
 
 
-def identify(path: str) -> dict[str, Any]:
+def identify(path: str) -> EncoderContent:
     """Identifies an encoder by content: {"sha256" over its shape and parameters, "positions": its number of positions}.
 
     A training workdir is read at its newest checkpoint that verifies, and has the same sha256 as its export.

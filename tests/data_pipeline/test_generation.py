@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 
+import duckdb
 import pytest
 
 from data_pipeline.config import PRESETS, generation
@@ -176,6 +177,27 @@ def test_pages_of_one_text_are_one_page_by_choice(tmp_path):
     numbers = {row["id"]: row["doc"] for row in table(output, tables.PAGES)}
     assert [row["destination"] for row in table(output, tables.RESOLVED)] == [numbers["p1"]]
     assert numbers["p2"] not in {row["doc"] for row in table(output, tables.CANDIDATES)}
+
+
+class Full(SerialEngine):
+    """A disk that is full when the first join writes: DuckDB's error names no file of the user's."""
+
+    def join(self, output, sql, inputs, partitioned=False):
+        raise duckdb.IOException("IO Error: Could not write to file: No space left on device")
+
+
+def test_a_full_disk_names_the_output(tmp_path):
+    folder = corpus.write(tmp_path / "corpus")
+    with pytest.raises(InputError, match=r"cannot write \S+/out: No space left on device; free space and run the same"):
+        generate(corpus.config(folder, tasks=("mlm",), workers=1), str(tmp_path / "out"), Full)
+
+
+def test_edited_seconds_of_an_unfinished_job_are_named(tmp_path):
+    folder, work = corpus.write(tmp_path / "corpus"), tmp_path / "out" / ".work"
+    work.mkdir(parents=True)
+    (work / "seconds.json").write_text('{"documents": "long"}')
+    with pytest.raises(InputError, match=r"seconds.json has a malformed field .*; remove it"):
+        generate(corpus.config(folder, tasks=("mlm",), workers=1), str(tmp_path / "out"), SerialEngine)
 
 
 @pytest.mark.faults

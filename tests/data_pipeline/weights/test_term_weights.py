@@ -121,6 +121,11 @@ def test_a_job_takes_stored_weights_unless_damaged_or_of_another_tokenizer(encod
     )
     with pytest.raises(InputError, match=r"attention-\S+, which a finished stage wrote, is missing; remove \S+.* run"):
         generate(job(folder), str(half_done), SerialEngine)
+    meta = (artefact / "meta.json").read_text()
+    (artefact / "meta.json").write_text(meta.replace('"encoder": {', '"encoder": [], "was": {'))
+    with pytest.raises(InputError, match=r"meta.json is damaged: encoder is '\[\]'"):
+        generate(given, str(tmp_path / "damaged"))
+    (artefact / "meta.json").write_text(meta)
     target = next((artefact / "passage_weights").rglob("*.parquet"))
     os.truncate(target, target.stat().st_size - 1)
     with pytest.raises(InputError, match="do not match"):
