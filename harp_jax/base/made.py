@@ -46,6 +46,14 @@ RECORD = "made.json"
 NOTHING: tuple[Any, ...] = (None, "", [])  # options without a value
 
 
+_replacing: list[bool] = []  # not empty: see `replace_outputs`
+
+
+def replace_outputs() -> None:
+    """From now on, what other options or inputs made is made again instead of refused, in this process (`harp plan --force`)."""
+    _replacing.append(True)
+
+
 class Digest(NamedTuple):
     """A file's or folder's SHA-256, and the stamp (sizes and times of its files) under which it was computed."""
 
@@ -115,14 +123,15 @@ class _Call:
         if made is None or not os.path.exists(self.output):
             return None
         if difference := self._difference(made):
-            raise InputError(
-                f"{self.output} was made {difference}; choose another output, or --force to replace this one"
-            )
-        if digest(self.output, made.output).sha256 != made.output.sha256:
-            raise InputError(
-                f"{self.output} was changed after {made.function} made it; move it away, or --force to make it again"
-            )
-        return made
+            wrong = f"was made {difference}; choose another output, or --force to replace this one"
+        elif digest(self.output, made.output).sha256 != made.output.sha256:
+            wrong = f"was changed after {made.function} made it; move it away, or --force to make it again"
+        else:
+            return made
+        if not _replacing:
+            raise InputError(f"{self.output} {wrong}")
+        forget(self.output)
+        return None
 
     def _difference(self, made: Made) -> str:
         """What distinguishes this call from the recorded one, in words; "" if nothing does."""
@@ -143,14 +152,15 @@ class _Call:
 def once(
     function: Callable[P, T] | None = None,
     *,
-    inputs: Callable[[Mapping[str, Any]], Iterable[str]] | None = None,
+    inputs: Callable[[Mapping[str, Any]], Mapping[str, Any] | Iterable[str]] | None = None,
     speed: Sequence[str] = (),
 ) -> Any:
     """Decorates a function with a parameter `output`: what has been made is not made again (see the top of the file).
 
     Its options must be JSON values, dataclasses of these, or ConfigDicts; its result too, for it is stored. `inputs` returns more
-    paths to digest from the call's arguments, such as those that a config names; `speed` names more options that are not recorded,
-    such as "config.workers". The decorated function has `already(…)`: the `Made` of a finished call, else None.
+    inputs from the call's arguments, such as {"config.init": "bert"} for a path that a config names; `speed` names more options
+    that are not recorded, such as "config.workers". The decorated function has `already(…)`: the `Made` of a finished call, else
+    None.
     """
     if function is None:
         return functools.partial(once, inputs=inputs, speed=speed)
@@ -167,7 +177,9 @@ def once(
         output = os.fspath(bound.arguments["output"])
         given = {name: value for name, value in bound.arguments.items() if name != "output"}
         paths = dict(_inputs({name: hints().get(name) for name in given}, given))
-        more = {path: path for path in (inputs(bound.arguments) if inputs else ())}
+        named = _plain(inputs(bound.arguments)) if inputs else {}
+        named = flat(named if isinstance(named, dict) else {path: path for path in named})
+        more = dict(one for name, path in named.items() for one in _matching(name, path))
         options = flat({name: _plain(value, hints().get(name)) for name, value in given.items()})
         kept = {name: value for name, value in options.items() if name not in (*paths, *speed)}
         return _Call(made_by.__qualname__, kept, paths | more, output)
