@@ -17,7 +17,7 @@ ROOMS = {
         "training", "baselines.linklearn", "experiments", "look", "commands", "baselines",
     ),
     "data_pipeline": (
-        "engine", "text", "sources", "links", "weights", "tasks", "config", "output", "commands",
+        "engine", "text", "sources", "sample", "links", "weights", "tasks", "config", "output", "commands",
     ),
 }  # fmt: skip
 GROUND = {"harp_jax": ("config",), "data_pipeline": ()}
@@ -123,7 +123,7 @@ MAY_SAY_BERT = (
     "model/encoders/bert.py", "model/encoders/distilbert.py",
     "model/encoders/roberta.py", "model/encoders/modernbert.py", "model/encoders/table.py",
     "text/tokenizer.py", "config.py", "checkpoints/export.py",
-    "commands/vocabulary.py", "commands/site.py", "experiments/steps.py", "experiments/plans/coarse_tuning.py",
+    "output/vocabulary.py", "commands/site.py", "experiments/steps.py", "experiments/plans/coarse_tuning.py",
 )  # fmt: skip
 
 

@@ -76,12 +76,12 @@ def get_plan(): return [Command("words", "words", ["--docs=docs.tsv", "--output=
 
 # SMALL = 0: pools start for any size. Only `main` sets the environment, so the others test -P.
 START = """import sys
-import data_pipeline.commands.documents
+import data_pipeline.output.collection
 from harp_jax.__main__ import main
 from harp_jax.base.cli import run
 from harp_jax.commands.table import load
 if __name__ == "__main__":
-    data_pipeline.commands.documents.SMALL = 0
+    data_pipeline.output.collection.SMALL = 0
     main() if sys.argv[1] == "documents" else run(*load(sys.argv.pop(1)))
 """
 

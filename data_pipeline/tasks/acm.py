@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 
+from data_pipeline.engine import tables
 from data_pipeline.engine.job import ALL_PAGES, LINKS, SENTENCES, Config, Engine
 from data_pipeline.links.link_graph import COLINKED_SQL
 from data_pipeline.tasks.sampling import NoPair
@@ -51,7 +52,7 @@ NEGATIVES_SQL = {
 
 
 def prepare(engine: Engine) -> None:
-    engine.join("colinked", COLINKED_SQL, ["ranked"])
+    engine.join(tables.COLINKED, COLINKED_SQL, [tables.RANKED])
 
 
 def requests(sentence: Sentence, setup: Setup) -> Iterator[Attempt]:
@@ -128,6 +129,7 @@ def needs(c: Config) -> set[str]:
 
 
 TASK = Task(
-    "acm", reads="sentences", needs=needs, fields=FIELDS, requests=requests, prepare=prepare,
-    negatives=lambda c: NEGATIVES_SQL[c["acm_exclude_colinked"]], drawn_from=("draws", "candidates", "colinked"), sides=sides,
+    "acm", reads=tables.SENTENCES, needs=needs, fields=FIELDS, requests=requests, prepare=prepare,
+    negatives=lambda c: NEGATIVES_SQL[c["acm_exclude_colinked"]],
+    drawn_from=(tables.DRAWS, tables.CANDIDATES, tables.COLINKED), sides=sides,
 )  # fmt: skip

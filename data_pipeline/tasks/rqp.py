@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 
+from data_pipeline.engine import tables
 from data_pipeline.engine.job import LINKS, SENTENCES
 from data_pipeline.tasks.sampling import Weighted
 from data_pipeline.tasks.task import Attempt, Passages, Request, Sentence, Setup, Sides, Task, anchor_words
@@ -74,4 +75,6 @@ FIELDS = {
         False, "RQP: sample S1's context only from words of P; otherwise a word absent from P identifies S1"
     ),
 }
-TASK = Task("rqp", reads="sentences", needs=lambda c: {LINKS, SENTENCES}, fields=FIELDS, requests=requests, sides=sides)
+TASK = Task(
+    "rqp", reads=tables.SENTENCES, needs=lambda c: {LINKS, SENTENCES}, fields=FIELDS, requests=requests, sides=sides
+)

@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 
 from harp_jax.base.errors import InputError, Terminated, how_to_fetch
 from harp_jax.base.files import DISK_FULL, cache_directory, disk_full, expand_home, output_path
+from harp_jax.base.made import forget
 
 INTERRUPTED = 130  # the shell's status of a command ended by Ctrl-C
 TERMINATED = 143  # the shell's status of a command ended by SIGTERM
@@ -57,6 +58,12 @@ class Parser(argparse.ArgumentParser):
     def add_output(self, *names: str, **options: Any) -> None:
         """An option that names a file or folder to write."""
         self._outputs.append(self.add_argument(*names, **options))
+
+    def add_force(self) -> None:
+        """--force: removes what the same command made at its outputs with other options or inputs (`made.forget`)."""
+        self.add_argument(
+            "--force", action="store_true", help="replace what other options or inputs have made at --output"
+        )
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         given = sys.argv[1:] if args is None else list(args)
@@ -116,6 +123,8 @@ class Parser(argparse.ArgumentParser):
             if not os.path.isdir(output):
                 output_path(output, inputs)
             written.add(target)
+            if getattr(arguments, "force", False):
+                forget(output)
 
 
 def paths_in(given: Any) -> list[str]:

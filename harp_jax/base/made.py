@@ -44,8 +44,7 @@ Speed = Annotated[T, SPEED]
 
 RECORD = "made.json"
 NOTHING: tuple[Any, ...] = (None, "", [])  # options without a value
-
-
+_hashed: dict[tuple[str, str], str] = {}  # path and stamp → SHA-256, of what this process has read
 _replacing: list[bool] = []  # not empty: see `replace_outputs`
 
 
@@ -112,7 +111,7 @@ class _Call:
     output: str
 
     def digests(self, known: Mapping[str, Digest]) -> dict[str, Digest]:
-        return {name: digest(path, known.get(name)) for name, path in self.inputs.items()}
+        return {name: digest(path, known.get(name), self.output) for name, path in self.inputs.items()}
 
     def finished(self) -> "Made | None":
         """The record if this very call has finished and its output is unchanged; None if it has to run.
@@ -158,9 +157,9 @@ def once(
     """Decorates a function with a parameter `output`: what has been made is not made again (see the top of the file).
 
     Its options must be JSON values, dataclasses of these, or ConfigDicts; its result too, for it is stored. `inputs` returns more
-    inputs from the call's arguments, such as {"config.init": "bert"} for a path that a config names; `speed` names more options
-    that are not recorded, such as "config.workers". The decorated function has `already(…)`: the `Made` of a finished call, else
-    None.
+    inputs from the call's arguments: paths, or {"config.init": path} for options that count by the content of the path; `speed` names
+    more options that are not recorded, such as "config.workers". The decorated function has `already(…)`: the `Made` of a finished
+    call, else None.
     """
     if function is None:
         return functools.partial(once, inputs=inputs, speed=speed)
@@ -177,11 +176,12 @@ def once(
         output = os.fspath(bound.arguments["output"])
         given = {name: value for name, value in bound.arguments.items() if name != "output"}
         paths = dict(_inputs({name: hints().get(name) for name in given}, given))
-        named = _plain(inputs(bound.arguments)) if inputs else {}
-        named = flat(named if isinstance(named, dict) else {path: path for path in named})
-        more = dict(one for name, path in named.items() for one in _matching(name, path))
+        found = _plain(inputs(bound.arguments)) if inputs else {}
+        named = flat(found if isinstance(found, dict) else {path: path for path in found})
+        more = dict(pair for name, path in named.items() for pair in _matching(name, path))
+        read = {*paths, *(name for name, path in named.items() if any(_matching(name, path)))}
         options = flat({name: _plain(value, hints().get(name)) for name, value in given.items()})
-        kept = {name: value for name, value in options.items() if name not in (*paths, *speed)}
+        kept = {name: value for name, value in options.items() if name not in read and name not in speed}
         return _Call(made_by.__qualname__, kept, paths | more, output)
 
     def already(*args: Any, **kwargs: Any) -> Made | None:
@@ -207,12 +207,21 @@ def once(
     return call
 
 
-def digest(path: str, known: Digest | None = None) -> Digest:
+def digest(path: str, known: Digest | None = None, without: str = "") -> Digest:
     """The digest of a file, or of the names and contents of a folder's files; hidden files and records do not count.
 
-    `known`: an earlier digest, returned if the stamp is the same. Raises OSError for a missing path.
+    `known`: an earlier digest, returned if the stamp is the same; `without`: a file in the folder that does not count, an output.
+    Raises OSError for a missing path.
     """
-    files = {"": path} if not os.path.isdir(path) else {os.path.relpath(inner, path): inner for inner in _files(path)}
+    files = (
+        {"": path}
+        if not os.path.isdir(path)
+        else {
+            os.path.relpath(inner, path): inner
+            for inner in _files(path)
+            if os.path.abspath(inner) != os.path.abspath(without or os.sep)
+        }
+    )
     stamp = hashlib.sha256()
     for name, file in files.items():
         about = os.stat(file)
@@ -222,12 +231,15 @@ def digest(path: str, known: Digest | None = None) -> Digest:
     # The maker of an input has just hashed it.
     if (own := Made.read(path)) and own.output.stamp == stamp.hexdigest():
         return own.output
-    if not os.path.isdir(path):
-        return Digest(sha256_file(path), stamp.hexdigest())
-    content = hashlib.sha256()
-    for name, file in files.items():
-        content.update(f"{name}\0{sha256_file(file)}\n".encode(errors="surrogateescape"))
-    return Digest(content.hexdigest(), stamp.hexdigest())
+    place = os.path.abspath(path), stamp.hexdigest()
+    if place not in _hashed and not os.path.isdir(path):
+        _hashed[place] = sha256_file(path)
+    elif place not in _hashed:
+        content = hashlib.sha256()
+        for name, file in files.items():
+            content.update(f"{name}\0{sha256_file(file)}\n".encode(errors="surrogateescape"))
+        _hashed[place] = content.hexdigest()
+    return Digest(_hashed[place], stamp.hexdigest())
 
 
 def _files(folder: str) -> Iterator[str]:

@@ -74,7 +74,8 @@ def usable_tasks(pairs: str, tasks: Sequence[str]) -> tuple[str, ...]:
 
 def records(pairs: str, task: str, split: str) -> int:
     """Records of a split of a task in a finished generation job; 0 if there is none."""
-    return int(read_manifest(pairs).get("splits", {}).get(split_name(task, split), {}).get("records", 0))
+    held = read_manifest(pairs)["splits"].get(split_name(task, split))
+    return held["records"] if held else 0
 
 
 def steps_within(minutes: float, seconds_per_step: float, pairs: str, tasks: Sequence[str], batch_pairs: int) -> int:

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from data_pipeline.commands.documents import write_documents
+from data_pipeline.output.collection import write_documents
 from data_pipeline.sources.formats import format_of_content
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import locked
@@ -50,11 +50,11 @@ def test_a_folder_of_html(tmp_path, capsys):
     # Two pages with one address are one document, which the output says.
     assert "4 documents, 2 of them sections of pages" in (printed := capsys.readouterr().out)
     assert "left out: page-duplicate 1" in printed
-    assert sorted(os.listdir(tmp_path)) == ["docs.jsonl", "site"]
+    assert sorted(os.listdir(tmp_path)) == ["docs.jsonl", "docs.jsonl.made.json", "site"]
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / "a.html").write_text("")
     with pytest.raises(InputError, match="no text"):
-        write_documents(str(tmp_path / "empty"), str(output))
+        write_documents(str(tmp_path / "empty"), str(tmp_path / "none"))
 
 
 DUMP = (HEAD + xml_page("Lock", "A gate for [[boat]]s.", 7) + TAIL).encode()

@@ -6,8 +6,8 @@ from pathlib import Path
 import pyarrow.parquet
 import pytest
 
-from data_pipeline.commands import parquet
-from data_pipeline.commands.parquet import pairs_to_parquet
+from data_pipeline.output import triplets
+from data_pipeline.output.triplets import write_parquet
 from harp_jax.base.errors import InputError
 from tests.support.shards_fixture import write_job
 from tests.support.synthetic import pair, tokenizer
@@ -29,8 +29,8 @@ def rows_of(folder, task) -> list[dict]:
 
 def test_triplets_hold_the_texts_of_the_records(job, monkeypatch):
     directory, output, vocabulary = job
-    monkeypatch.setattr(parquet, "BATCH", 2)
-    counts = pairs_to_parquet(directory, output, tokenizer=vocabulary)
+    monkeypatch.setattr(triplets, "BATCH", 2)
+    counts = write_parquet(directory, output, tokenizer=vocabulary)
     assert counts == {"qdm_train": 8, "rqp_train": 4, "mlm_train": 2}
     assert sorted(os.listdir(os.path.join(output, "qdm"))) == [f"train-0000{i}-of-00002.parquet" for i in range(2)]
     encode = tokenizer().encode
@@ -55,9 +55,9 @@ def test_what_cannot_be_written_is_refused_and_leaves_nothing(job, tmp_path):
     of_another = "is not the tokenizer of .*; name it with --tokenizer"
     for words, message in (("", of_another), (other, of_another), (vocabulary, "damaged")):
         with pytest.raises(InputError, match=message):
-            pairs_to_parquet(directory, output, tokenizer=words)
+            write_parquet(directory, output, tokenizer=words)
         assert not os.path.exists(output) and not [name for name in os.listdir(tmp_path) if "tmp" in name]
     os.makedirs(output)
     (tmp_path / "out" / "mine").touch()
     with pytest.raises(InputError, match="holds mine, which .* would be lost"):
-        pairs_to_parquet(directory, output, tokenizer=vocabulary)
+        write_parquet(directory, output, tokenizer=vocabulary)

@@ -1,4 +1,4 @@
-"""The words of `harp sample-wiki` in English, German and Japanese: facts, and the sentences that state them."""
+"""The words of the sample wiki in English, German and Japanese: facts, and the sentences that state them."""
 
 from typing import NamedTuple
 

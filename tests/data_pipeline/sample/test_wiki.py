@@ -1,7 +1,7 @@
 import pytest
 
-from data_pipeline.commands import sample_wiki
-from data_pipeline.commands.sample_words import LANGUAGES
+from data_pipeline.sample.wiki import SampleWiki, write_sample_wiki
+from data_pipeline.sample.words import LANGUAGES
 from tests.support.source_reading import read, source
 
 
@@ -11,7 +11,7 @@ def rows(path, separator="\t"):
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_questions_have_one_relevant_document_and_are_held_out(tmp_path, language):
-    sample_wiki.write(str(tmp_path), 400, 0, language=language)
+    write_sample_wiki(SampleWiki(language=language), str(tmp_path))
     documents, _ = read(source("mediawiki", tmp_path / "wiki.xml.bz2"))
     queries, folds = rows(tmp_path / "queries.tsv"), dict(rows(tmp_path / "folds.tsv"))
     qrels = rows(tmp_path / "qrels.txt", " ")

@@ -1,6 +1,6 @@
 import pytest
 
-from data_pipeline.commands.vocabulary import train, train_unigram
+from data_pipeline.output.vocabulary import train, train_unigram
 from data_pipeline.text.terms import load_terms
 from harp_jax.base.errors import InputError
 from harp_jax.text.tokenizer import SPECIAL_TOKENS, load_tokenizer

@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
-from data_pipeline.commands.anchors import write_anchors
-from data_pipeline.commands.survey import WRITTEN, in_context, is_title, write_survey
 from data_pipeline.engine.local import SerialEngine
+from data_pipeline.output.collection import write_anchors
+from data_pipeline.output.survey import WRITTEN, in_context, is_title, write_survey
 from data_pipeline.pipeline import generate
 from data_pipeline.tasks.maps import split_of
 from harp_jax.corpus.trec import read_qrels, read_queries
@@ -79,7 +79,7 @@ def test_queries_are_the_texts_that_only_held_out_pages_use(survey):
     assert {(queries[qid], source) for qid, source in found} == sources
     assert {text for _, text, _ in anchor_rows(str(output / "anchors.tsv"))} == trained
     assert len((output / "docs.jsonl").read_text().splitlines()) == PAGES
-    assert sorted(os.listdir(output)) == sorted(WRITTEN)
+    assert sorted(os.listdir(output)) == sorted([*WRITTEN, "made.json"])
 
 
 @pytest.mark.real
@@ -135,7 +135,8 @@ def test_anchor_texts_are_counted_for_their_destinations(tmp_path):
     counts = write_anchors(corpus.config(corpus.write(tmp_path / "corpus")), str(tmp_path / "anchors.tsv"))
     found = {(docid, text): n for docid, text, n in anchor_rows(str(tmp_path / "anchors.tsv"))}
     assert found == expected
-    assert counts[:3] == (len({docid for docid, _ in found}), len(found), sum(found.values()))
+    assert (counts.documents, counts.lines) == (len({docid for docid, _ in found}), len(found))
+    assert counts.links == sum(found.values())
     dropped = sum(n for reason, n in counts.dropped.items() if reason.startswith("link-"))
     assert counts.links + dropped == sum(len(corpus.page(number)["links"]) for number in range(corpus.PAGES))
     docid, text = next(iter(found))
