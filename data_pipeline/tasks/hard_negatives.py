@@ -46,7 +46,7 @@ class Slice:
     in_links: np.ndarray
     tokens: list[bytes]
     content: list[str]
-    words: lexical.Collection
+    words: lexical.InvertedIndex
     model: lexical.Bm25
 
     @classmethod
@@ -59,7 +59,7 @@ class Slice:
         spell: Callable[[str], str],
         language: str,
     ) -> "Slice":
-        words = lexical.Collection((("", spell(each)) for each in content), language)
+        words = lexical.InvertedIndex((("", spell(each)) for each in content), language)
         numbers, counts = (np.fromiter(values, np.int64) for values in (docs, in_links))
         return cls(numbers, counts, tokens, content, words, lexical.Bm25(words))
 

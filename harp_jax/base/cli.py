@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 from harp_jax.base.errors import InputError, Terminated, how_to_fetch
-from harp_jax.base.files import DISK_FULL, cache_directory, disk_full, expand_home, output_path
+from harp_jax.base.files import DISK_FULL, as_stored, cache_directory, disk_full, expand_home, output_path
 from harp_jax.base.made import forget
 
 INTERRUPTED = 130  # the shell's status of a command ended by Ctrl-C
@@ -103,7 +103,7 @@ class Parser(argparse.ArgumentParser):
     def check_paths(self, arguments: argparse.Namespace) -> None:
         """Raises InputError that lists all missing inputs, or for an output that would replace an input."""
         read = [(action, path) for action in self._inputs for path in paths_in(getattr(arguments, action.dest))]
-        missing = [(action, path) for action, path in read if not (os.path.exists(path) or NO_FILE.search(path))]
+        missing = [(a, path) for a, path in read if not (os.path.exists(as_stored(path)) or NO_FILE.search(path))]
         if missing:
             said = ", ".join(f"--{action.dest}={path}" if action.option_strings else path for action, path in missing)
             hint = next((how_to_fetch(path) for action, path in missing if action in self._models), "")
@@ -250,6 +250,8 @@ def run(
     with ending_well():
         arguments = parser.parse_args(argv)
         parser.check_paths(arguments)
+        if getattr(arguments, "force", False):
+            forget(arguments.output)
         main(arguments)
     return arguments
 

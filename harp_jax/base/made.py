@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple, ParamSpec, TypeVar, get_args, get_origin, get_type_hints
 
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import json_fields, read_json, replacing, sha256_file
+from harp_jax.base.files import as_stored, json_fields, read_json, replacing, sha256_file
 from harp_jax.base.progress import say
 from harp_jax.base.version import __version__
 
@@ -54,10 +54,12 @@ def replace_outputs() -> None:
 
 
 class Digest(NamedTuple):
-    """A file's or folder's SHA-256, and the stamp (sizes and times of its files) under which it was computed."""
+    """A file's or folder's SHA-256, and the stamp (sizes and times of its files) under which it was computed. `path`: where an
+    input was, for those who follow the records; it does not count."""
 
     sha256: str
     stamp: str
+    path: str = ""
 
 
 @dataclass(frozen=True)
@@ -198,6 +200,7 @@ def once(
         found, began = this.digests({}), time.monotonic()
         result = made_by(*args, **kwargs)
         seconds = round(time.monotonic() - began, 2)
+        found = {name: each._replace(path=os.path.abspath(this.inputs[name])) for name, each in found.items()}
         record = Made(this.function, this.options, found, digest(this.output), seconds, __version__, _plain(result))
         with replacing(record_path(this.output)) as file:
             json.dump({field.name: getattr(record, field.name) for field in dataclasses.fields(Made)}, file, indent=1)
@@ -268,6 +271,7 @@ def _inputs(hints: Mapping[str, Any], values: Mapping[str, Any], prefix: str = "
 
 def _matching(name: str, path: str) -> Iterator[tuple[str, str]]:
     """(name, path), or one such for every file that a pattern matches."""
+    path = as_stored(path) if path else path
     if not path or os.path.exists(path):
         yield from [(name, path)] if path else []
     elif glob.has_magic(path):

@@ -5,7 +5,7 @@ import logging
 
 from harp_jax.base.cli import ConfigParser, Parser, count, positive
 from harp_jax.baselines.linklearn.rank import rank_linklearn
-from harp_jax.commands.options import add_documents, add_lexical, add_run_output
+from harp_jax.commands.options import add_documents, add_lexical, add_output
 from harp_jax.text.words import VECTORS, write_words
 
 
@@ -76,7 +76,7 @@ def linklearn_rank_parser() -> Parser:
     parser.add_input("--model", model=True, required=True, help="workdir of harp linklearn-train")
     parser.add_argument("--okapi", action="store_true", help="rank with Okapi BM25, tuned on the same links, instead")
     add_lexical(parser)
-    add_run_output(parser)
+    add_output(parser)
     parser.add_argument("--k", type=positive, default=1000, help="documents per query (1000)")
     return parser
 

@@ -39,7 +39,7 @@ from harp_jax.experiments.site_plan import (
 from harp_jax.input.records import read_manifest, split_name
 from harp_jax.ranking.first_stage import anchor_rows, indexed
 from harp_jax.ranking.fuse import ANCHORS, BM25, VECTORS, sum_in_words
-from harp_jax.ranking.lexical import Collection, make, search
+from harp_jax.ranking.lexical import InvertedIndex, make, search
 from harp_jax.text.languages import ENGLISH
 
 MIN_QUERIES = 50  # the 95 % interval of RR@10 is then about ±.1
@@ -474,7 +474,7 @@ class Site:
         return read_queries(os.path.join(path, "queries.tsv")), read_qrels(os.path.join(path, "qrels.txt"))
 
     @cached_property
-    def _index(self) -> Collection:
+    def _index(self) -> InvertedIndex:
         return indexed(
             self.documents.items(), "bm25", read_json(os.path.join(self.directory, "survey.json"))["language"]
         )

@@ -14,7 +14,9 @@ Unknown fields are ignored.
 
 import asyncio
 import json
+import logging
 import os
+import signal
 import socket
 from dataclasses import dataclass
 from importlib import resources
@@ -230,6 +232,16 @@ def serve(app: "Starlette", listening: socket.socket) -> None:
     with needs("the page", "uvicorn", "look"):
         import uvicorn
     config = uvicorn.Config(
-        app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=END
+        app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=END, lifespan="off"
     )
-    uvicorn.Server(config).run(sockets=[listening])
+    # Requests that are dropped at the end are no errors.
+    logging.getLogger("uvicorn.error").addFilter(
+        lambda record: not (record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError))
+    )
+    try:
+        uvicorn.Server(config).run(sockets=[listening])
+    except KeyboardInterrupt:
+        signal.signal(
+            signal.SIGINT, signal.SIG_IGN
+        )  # another Ctrl-C, while the last search ends, would print a traceback
+        raise

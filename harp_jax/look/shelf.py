@@ -23,7 +23,7 @@ from harp_jax.ranking.first_stage import anchor_rows, candidates, excluded_of, i
 from harp_jax.ranking.fuse import ANCHORS, BM25, INLINKS, normalised
 from harp_jax.ranking.lexical import make
 from harp_jax.ranking.rerank import load_scorer
-from harp_jax.ranking.scorers import PairTexts, Windows
+from harp_jax.ranking.scorers import PairTexts, Windows, best_of
 from harp_jax.text.languages import ENGLISH, function_words, lone_letters, pieces, stemmer
 
 SHOWN = 10  # results of each ranking
@@ -149,10 +149,7 @@ class Shelf:
         with self.lock:
             (asked,) = self.scorer.encode_queries([query])
             documents = self.scorer.encode_documents(list(texts))
-            found = self.scorer.score([self.scorer.pair(asked, document) for document in documents])
-        if not np.isfinite(found).all():
-            raise InputError(f"{self.sources.model} gives {query!r} non-finite scores; its weights are damaged")
-        return found
+            return best_of(self.scorer, [(asked, document) for document in documents], None)
 
     def search(self, query: str) -> dict[str, Any]:
         """The rankings of a query, and the documents to display.

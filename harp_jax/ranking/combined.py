@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import json_fields, read_json, replacing
+from harp_jax.base.files import read_json_as, replacing, within
 from harp_jax.base.progress import progress
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import ordered
@@ -67,10 +67,19 @@ class Settings:
         path = os.path.join(folder, NAME)
         if not os.path.exists(path):
             raise InputError(f"{folder} has no {NAME}; let `harp site` finish, or name another folder")
-        found = read_json(path, again := "let `harp site` write it again")
-        with json_fields(path, again):
-            parameters = {model: {**found["parameters"][model]} for model in ("bm25", "bm25f")}
-            return cls(**found | {"fields": tuple(found["fields"]), "parameters": parameters})
+        found = read_json_as(cls, path, "let `harp site` write it again")
+        wrong = next((f"no parameters of {model}" for model in ("bm25", "bm25f") if model not in found.parameters), "")
+        if unknown := found.weights.keys() - set(found.everything):
+            wrong = f"the weight of {min(unknown)!r}, which is not among its parts"
+        for name in ("depth", "windows", "passages"):
+            if getattr(found, name) < 1:
+                wrong = f"{name} is {getattr(found, name)}; use 1 or more"
+        if wrong:
+            raise InputError(f"{path}: {wrong}; let `harp site` write it again")
+        # The encoder may be elsewhere; what `harp site` writes is in the folder.
+        for name in (found.docs, found.anchors, *found.models.values()):
+            within(folder, name, path)
+        return found
 
     def documents(self, folder: str) -> Documents:
         return Documents.open(os.path.join(folder, self.docs), self.fields)
@@ -177,8 +186,6 @@ class CombinedSearch:
         (asked,) = scorer.encode_queries([query])
         texts = scorer.encode_documents([self.docs[docid] for docid in docids], windows.reach(scorer.max_length))
         found, numbers = best_windows(scorer, [(asked, text) for text in texts], windows)
-        if not np.isfinite(found).all():
-            raise InputError(f"{part} gives {query!r} non-finite scores; its weights are damaged")
         return found.astype(np.float64), numbers
 
 

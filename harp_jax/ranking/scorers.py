@@ -174,10 +174,13 @@ class Windows:
 def best_of(
     scorer: Scorer, texts: Sequence[Pair], windows: Windows | None, bar: ProgressBar | None = None
 ) -> np.ndarray:
-    """Scores [texts] float32 of untruncated (query ids, document ids): of the first tokens, or of the best window."""
+    """Scores [texts] float32 of untruncated (query ids, document ids): of the first tokens, or of the best window.
+
+    Raises InputError for scores that are not finite.
+    """
     if windows is None:
         _count_truncated(scorer, texts, Windows(1))
-        return scorer.score([scorer.pair(query, document) for query, document in texts], bar)
+        return _finite(scorer.score([scorer.pair(query, document) for query, document in texts], bar))
     found, _ = best_windows(scorer, texts, windows)
     if bar is not None:
         bar.update(len(texts))
@@ -185,7 +188,10 @@ def best_of(
 
 
 def best_windows(scorer: Scorer, texts: Sequence[Pair], windows: Windows) -> tuple[np.ndarray, np.ndarray]:
-    """Scores [texts] float32 of untruncated (query ids, document ids), and the indices [texts] int64 of their windows."""
+    """Scores [texts] float32 of untruncated (query ids, document ids), and the indices [texts] int64 of their windows.
+
+    Raises InputError for scores that are not finite.
+    """
     _count_truncated(scorer, texts, windows)
     rows: list[Pair] = []
     starts: list[int] = []
@@ -194,8 +200,16 @@ def best_windows(scorer: Scorer, texts: Sequence[Pair], windows: Windows) -> tup
         rows.extend(scorer.pair(query, window) for window in windows.of(document, scorer.room(query)))
     if not rows:
         return np.zeros(0, np.float32), np.zeros(0, np.int64)
-    by_text = np.split(scorer.score(rows), starts[1:])
+    by_text = np.split(_finite(scorer.score(rows)), starts[1:])
     return np.array([each.max() for each in by_text]), np.array([each.argmax() for each in by_text])
+
+
+def _finite(scores: np.ndarray) -> np.ndarray:
+    if not np.isfinite(scores).all():
+        raise InputError(
+            "the model gives scores that are not finite numbers: its weights are damaged; restore or train it again"
+        )
+    return scores
 
 
 def _count_truncated(scorer: Scorer, texts: Sequence[Pair], windows: Windows) -> None:
@@ -348,13 +362,13 @@ def check_heads(params: Mapping[str, Any]) -> None:
 def _score_rows(config: EncoderShape, params: dict, tokens: jax.Array, second: jax.Array, end: jax.Array) -> jax.Array:
     """Scores [rows] of one sequence per row."""
     batch = {**_batch(tokens, second, end), "cls_offset": jax.numpy.zeros((tokens.shape[0], 1), jax.numpy.int32)}
-    with exact(config.dtype):
+    with full_precision_matmul(config.dtype):
         found: Any = Ranker(config).apply({"params": params}, batch, method="scored")
     return found[0][:, 0]
 
 
-def exact(dtype: str) -> contextlib.AbstractContextManager:
-    """Computes float32 products in full. By default a GPU multiplies 11 bits (TF32) and a TPU 8 (bfloat16), and scores tie."""
+def full_precision_matmul(dtype: str) -> contextlib.AbstractContextManager:
+    """For float32, disables TF32 (GPU) and bfloat16 (TPU) in matmuls, which make scores tie."""
     return jax.default_matmul_precision("highest") if dtype == "float32" else contextlib.nullcontext()
 
 
@@ -487,7 +501,7 @@ def _embed_rows(
     jnp = jax.numpy
     batch = _batch(tokens, end, end)
     dense = iter(params["dense"])
-    with exact(config.dtype):
+    with full_precision_matmul(config.dtype):
         hidden: Any = Ranker(config).apply({"params": {"encoder": params["encoder"]}}, batch, True, method="encode")
         hidden = hidden.astype(jnp.float32)
         mean = (hidden * batch["segment_ids"][..., None]).sum(1) / jnp.maximum(end, 1)[:, None]
@@ -529,7 +543,7 @@ class NeuralScorer:
         self.use(jax.device_put(params))
 
         def score(p: Mapping[str, Any], query: jax.Array, document: jax.Array) -> Any:
-            with exact("float32"):
+            with full_precision_matmul("float32"):
                 return module.apply({"params": p}, query, document, tables)
 
         self._score = jax.jit(score)

@@ -22,7 +22,7 @@ from harp_jax.baselines.linklearn.rank import rank_linklearn
 from harp_jax.baselines.linklearn.train import Task, Trainer, train
 from harp_jax.checkpoints.recorded import read_metrics
 from harp_jax.corpus.trec import read_run
-from harp_jax.ranking.lexical import Collection
+from harp_jax.ranking.lexical import InvertedIndex
 
 TOPICS, PAGES = 30, 120
 
@@ -59,7 +59,7 @@ TEXTS = [["red", "fox", "fox", "den"], ["fox", "owl"], ["owl", "owl", "owl", "re
 
 
 def small():
-    collection = Collection(((f"d{i}", " ".join(text)) for i, text in enumerate(TEXTS)), "")
+    collection = InvertedIndex(((f"d{i}", " ".join(text)) for i, text in enumerate(TEXTS)), "")
     return collection, count(collection)
 
 

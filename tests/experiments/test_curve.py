@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from harp_jax.base.errors import InputError
+from harp_jax.base.made import forget
 from harp_jax.base.randomness import generator
-from harp_jax.commands.queries import draw_subsets, make_folds
+from harp_jax.corpus.query_sets import draw_subsets, make_folds
 from harp_jax.corpus.trec import read_folds, write_run
 from tests.support.commands import command
 from tests.support.ranking_collection import QRELS
@@ -53,6 +54,7 @@ def test_a_point_is_the_mean_of_its_runs_with_an_interval(files, capsys):
 
 
 def folds_of(path, *more):
+    forget(str(path / "folds.tsv"))
     command("queries", "folds", *more, queries=path / "queries.tsv", output=path / "folds.tsv")
     return read_folds(str(path / "folds.tsv"))
 

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 import urllib.request
 from concurrent.futures import ProcessPoolExecutor
 from copy import copy
@@ -22,7 +23,7 @@ from harp_jax.corpus.labels import LabelFile
 from harp_jax.look.server import LARGEST_BODY, MOST_DOCUMENTS, listen, make_app
 from harp_jax.look.shelf import Shelf, Sources, of_site
 from harp_jax.ranking.combined import Settings
-from harp_jax.ranking.lexical import Bm25, Collection, search
+from harp_jax.ranking.lexical import Bm25, InvertedIndex, search
 from tests.support.commands import command
 from tests.support.look_site import DOCS, HOSTILE, QUERIES, TUNED, write_site
 
@@ -89,7 +90,7 @@ def test_a_title_leads_where_a_browser_can_open_it(place, tmp_path):
 
 def test_stopwords_are_not_marked(place):
     shelf = copy(place[1])
-    shelf.collection = Collection([("a", "stop the test of a page, how do you find it")], "en")
+    shelf.collection = InvertedIndex([("a", "stop the test of a page, how do you find it")], "en")
     assert shelf.stems("how do you stop the test of my pages") == {"stop", "test", "page"}
 
 
@@ -224,11 +225,11 @@ def test_bad_requests_are_refused_in_words(client, body, status, said):
 def test_a_model_that_scores_no_numbers_is_refused_when_it_is_loaded_and_never_answers(client, place, monkeypatch):
     site, shelf = place
     monkeypatch.setattr(type(shelf.scorer), "score", lambda self, pairs, bar=None: np.full(len(pairs), np.nan))
-    with pytest.raises(InputError, match=r"ranker gives 'warm up' non-finite scores; its weights are damaged"):
+    with pytest.raises(InputError, match="the model gives scores that are not finite numbers: its weights are damaged"):
         Shelf(of_site(str(site), Sources()))
     body = {"query": "red cat", "documents": ["a"]}
     for answer in (client.post("/v1/rerank", json=body), client.get("/search", params={"q": "red cat"})):
-        assert answer.status_code == 500 and "non-finite scores" in answer.json()["error"]
+        assert answer.status_code == 500 and "not finite numbers" in answer.json()["error"]
 
 
 def test_lack_of_file_descriptors_keeps_the_index_of_the_documents(place, client):
@@ -263,6 +264,29 @@ def test_a_client_with_an_unfinished_body_does_not_delay_the_end(place):
                 assert "Traceback" not in process.communicate(timeout=300)[1]
         finally:
             process.kill()
+
+
+def test_ctrl_c_again_ends_without_a_traceback():
+    """Also while a search is running, whose thread outlives the server."""
+    code = (
+        "import time\nfrom harp_jax.base.cli import ending_well\nfrom harp_jax.look.server import listen, serve\n"
+        "from starlette.applications import Starlette\nfrom starlette.concurrency import run_in_threadpool\n"
+        "from starlette.responses import Response\nfrom starlette.routing import Route\n"
+        "async def slow(_):\n    print('began', flush=True)\n    await run_in_threadpool(time.sleep, 3)\n    return Response()\n"
+        "with ending_well():\n    listening = listen(0)\n    print(listening.getsockname()[1], flush=True)\n"
+        "    serve(Starlette(routes=[Route('/', slow)]), listening)\n"
+    )
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        port = int(process.stdout.readline())
+        with socket.create_connection(("127.0.0.1", port), timeout=300) as connection:
+            connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert process.stdout.readline() == "began\n"
+            for _ in range(3):
+                process.send_signal(signal.SIGINT)
+                time.sleep(0.3)
+            error = process.communicate(timeout=300)[1]
+    assert process.returncode == 130 and "Traceback" not in error and "interrupted" in error
 
 
 def test_wrong_options_are_named(place, tmp_path):

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from harp_jax.base.errors import InputError
+from harp_jax.base.made import forget
 from harp_jax.corpus.trec import Ranking, ordered, read_run, write_run
 from harp_jax.evaluation.evaluate import evaluate
 from harp_jax.ranking.combined import CombinedSearch, Settings
+from harp_jax.ranking.first_stage import settings_of
 from harp_jax.ranking.fuse import joined, normalised, pooled, reciprocal_ranks, weighted
 from harp_jax.ranking.rerank import load_scorer, predict
 from tests.support.commands import command
@@ -62,6 +64,7 @@ def files(tmp_path):
 
 
 def fused(files, *options):
+    forget(str(files / "out.trec"))
     command("fuse", files / "first.trec", files / "second.trec", *options, output=files / "out.trec")
     return {qid: ranking.ranked()[0] for qid, ranking in read_run(str(files / "out.trec")).items()}
 
@@ -94,6 +97,7 @@ def test_given_weights_are_applied_to_the_runs_in_their_order(files):
 
 
 def prior(files, *options):
+    forget(str(files / "prior.trec"))
     command("priors", *options, run=files / "first.trec", output=files / "prior.trec")
     return read_run(str(files / "prior.trec"))["a0"]
 
@@ -178,6 +182,41 @@ def test_the_passage_that_a_model_scored_best_is_named(site, tmp_path, part):
     expected = predict(scorer, [("red cat", passages[docid]) for docid in texts])
     found = [parts[part][docids.index(docid)] for docid in texts]
     assert found == pytest.approx(expected, abs=1e-3 if part == "vectors" else 1e-5)  # vectors are stored in 16 bits
+
+
+@pytest.mark.parametrize(
+    "change, said",
+    [
+        ({"docs": "../secret.jsonl"}, "names '../secret.jsonl', which is not below"),
+        ({"anchors": "/etc/passwd"}, "names '/etc/passwd', which is not below"),
+        ({"models": {"ranker": "../../model"}}, "names '../../model', which is not below"),
+        ({"weights": ["BM25"]}, "weights is .* not of the type dict"),
+        ({"weights": {"BM25": None}}, "weights.BM25 is 'None', not of the type float"),
+        ({"weights": {"magic": 1.0}}, "the weight of 'magic', which is not among its parts"),
+        ({"fields": "body"}, "fields is 'body', not of the type tuple"),
+        ({"fields": ["abstract"]}, "unknown document field"),
+        ({"parameters": {"bm25": {}}}, "parameters of bm25f"),
+        ({"parameters": {"bm25": {"k1": "high"}, "bm25f": {}}}, "parameters.bm25.k1 is 'high'"),
+        ({"depth": 0}, "depth is 0; .* 1 or more"), ({"depth": "20"}, "depth is '20', not of the type int"),
+        ({"windows": -1}, "windows is -1"), ({"language": None}, "language is 'None'"), ({"docs": 3}, "docs is '3'"),
+    ],
+)  # fmt: skip
+def test_edited_settings_are_refused_when_they_are_read(site, tmp_path, change, said):
+    shutil.copytree(site, tmp_path / "site")
+    path = tmp_path / "site" / "search.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(InputError, match=said):
+        CombinedSearch(str(tmp_path / "site"))
+
+
+@pytest.mark.parametrize(
+    "text", ['{"model": "bm25", "parameters": 3}', '{"model": "bm25"}', '{"parameters": {"k1": "x"}}',
+             '{"model": "bm25", "folds": {"a": 1}}', '{"model": "bm25", "parameters": {"k1": null}}'],
+)  # fmt: skip
+def test_edited_parameters_are_refused_when_they_are_read(tmp_path, text):
+    (tmp_path / "bm25.json").write_text(text)
+    with pytest.raises(InputError, match="bm25.json .*tune again"):
+        settings_of("bm25", {}, str(tmp_path / "bm25.json"), "", {"q": "text"})
 
 
 def test_what_is_barred_is_no_candidate_and_a_query_of_unknown_words_has_vectors(site):

@@ -11,7 +11,7 @@ from harp_jax.baselines.linklearn.model import load
 from harp_jax.corpus.documents import FIELDS, Documents
 from harp_jax.corpus.trec import ScoredQuery, read_queries, write_run
 from harp_jax.ranking.first_stage import candidates, excluded_of
-from harp_jax.ranking.lexical import Collection
+from harp_jax.ranking.lexical import InvertedIndex
 from harp_jax.text.languages import ENGLISH
 
 
@@ -44,7 +44,7 @@ def rank_linklearn(
     texts, excluded = read_queries(queries), excluded_of(exclude)
     documents = Documents.open(docs, fields)
     bar = progress(documents.texts(), total=len(documents), unit="documents", desc="index")
-    collection = Collection(bar, language)
+    collection = InvertedIndex(bar, language)
     index = Index(count(collection)).weigh(weighting)
     unmatched: list[str] = []
 

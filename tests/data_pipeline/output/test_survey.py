@@ -140,4 +140,4 @@ def test_anchor_texts_are_counted_for_their_destinations(tmp_path):
     dropped = sum(n for reason, n in counts.dropped.items() if reason.startswith("link-"))
     assert counts.links + dropped == sum(len(corpus.page(number)["links"]) for number in range(corpus.PAGES))
     docid, text = next(iter(found))
-    assert text in read_anchors(str(tmp_path / "anchors.tsv"))[docid].split("\n")
+    assert text in read_anchors(str(tmp_path / "anchors.tsv"))[docid]
