@@ -159,9 +159,9 @@ def once(
     """Decorates a function with a parameter `output`: what has been made is not made again (see the top of the file).
 
     Its options must be JSON values, dataclasses of these, or ConfigDicts; its result too, for it is stored. `inputs` returns more
-    inputs from the call's arguments: paths, or {"config.init": path} for options that count by the content of the path; `speed` names
-    more options that are not recorded, such as "config.workers". The decorated function has `already(…)`: the `Made` of a finished
-    call, else None.
+    inputs from the call's arguments: paths, or {"config.init": path} for options that count by the content of the path; `speed`
+    names more options that are not recorded, such as "config.workers". The decorated function has `already(…)`: the `Made` of a
+    finished call, else None.
     """
     if function is None:
         return functools.partial(once, inputs=inputs, speed=speed)
