@@ -12,7 +12,7 @@ from harp_jax.commands.table import COMMANDS, GROUPS, TYPED, load, next_command,
 
 
 def overview(every: bool = False) -> str:
-    """The text of `harp --help`: the commands that people type; with --all every command, including the steps of plans."""
+    """The text of `harp --help`: the commands that people type; with --all every command."""
     groups = GROUPS if every else {"commands": {name: COMMANDS[name] for name in TYPED}}
     width = max(len(name) for entries in groups.values() for name in entries)
     lines = [

@@ -45,9 +45,13 @@ Speed = Annotated[T, SPEED]
 RECORD = "made.json"
 REFUSED, AGAIN, KEPT = "refused", "again", "kept"  # what `once` does about inputs whose content has changed
 NOTHING: tuple[Any, ...] = (None, "", [])  # options without a value
-_hashed: dict[
-    tuple[str, str], str
-] = {}  # path and stamp → SHA-256, of the files and folders that this process has read
+_hashed: dict[tuple[str, str], str] = {}  # path and stamp → SHA-256, of what this process has read
+_replacing: list[bool] = []  # not empty: see `replace_outputs`
+
+
+def replace_outputs() -> None:
+    """From now on, what other options or inputs made is made again instead of refused, in this process (`harp plan --force`)."""
+    _replacing.append(True)
 
 
 class Digest(NamedTuple):
@@ -127,16 +131,17 @@ class _Call:
                 return None
             difference = content if self.changed == REFUSED else ""
         if difference:
-            raise InputError(
-                f"{self.output} was made {difference}; choose another output, or --force to replace this one"
-            )
-        if digest(self.output, made.output).sha256 != made.output.sha256:
-            if self.changed == AGAIN:
-                return None
-            raise InputError(
-                f"{self.output} was changed after {made.function} made it; move it away, or --force to make it again"
-            )
-        return made
+            wrong = f"was made {difference}; choose another output, or --force to replace this one"
+        elif digest(self.output, made.output).sha256 != made.output.sha256:
+            wrong = f"was changed after {made.function} made it; move it away, or --force to make it again"
+        else:
+            return made
+        if not difference and self.changed == AGAIN:
+            return None
+        if not _replacing:
+            raise InputError(f"{self.output} {wrong}")
+        forget(self.output)
+        return None
 
     def _difference(self, made: Made) -> str:
         """What distinguishes this call from the recorded one, in words; "" if nothing does."""
@@ -161,18 +166,17 @@ class _Call:
 def once(
     function: Callable[P, T] | None = None,
     *,
-    inputs: Callable[[Mapping[str, Any]], Iterable[str] | Mapping[str, str]] | None = None,
+    inputs: Callable[[Mapping[str, Any]], Mapping[str, Any] | Iterable[str]] | None = None,
     speed: Sequence[str] = (),
     changed: str = REFUSED,
 ) -> Any:
     """Decorates a function with a parameter `output`: what has been made is not made again (see the top of the file).
 
     Its options must be JSON values, dataclasses of these, or ConfigDicts; its result too, for it is stored. `inputs` returns more
-    paths to digest from the call's arguments, such as those that a config names, or {option: path} for options that count by
-    the content of the path, such as "config.tokenizer"; `speed` names more options that are not recorded, such as
-    "config.workers". If only the content of inputs has changed since, the call is REFUSED, made AGAIN (the function may reuse its
-    earlier output), or the earlier output is KEPT. The decorated function has `already(…)`: the `Made` of a finished call, else
-    None.
+    inputs from the call's arguments: paths, or {"config.init": path} for options that count by the content of the path; `speed`
+    names more options that are not recorded, such as "config.workers". If only the content of inputs has changed since, the call is
+    REFUSED, made AGAIN (the function may reuse its earlier output), or the earlier output is KEPT. The decorated function has
+    `already(…)`: the `Made` of a finished call, else None.
     """
     if function is None:
         return functools.partial(once, inputs=inputs, speed=speed, changed=changed)
@@ -189,11 +193,9 @@ def once(
         output = os.fspath(bound.arguments["output"])
         given = {name: value for name, value in bound.arguments.items() if name != "output"}
         paths = dict(_inputs({name: hints().get(name) for name in given}, given))
-        found = inputs(bound.arguments) if inputs else ()
-        named = found if isinstance(found, Mapping) else {}
-        more = dict(pair for name, path in named.items() for pair in _matching(name, path)) or {
-            path: path for path in found
-        }
+        found = _plain(inputs(bound.arguments)) if inputs else {}
+        named = flat(found if isinstance(found, dict) else {path: path for path in found})
+        more = dict(pair for name, path in named.items() for pair in _matching(name, path))
         read = {*paths, *(name for name, path in named.items() if any(_matching(name, path)))}
         options = flat({name: _plain(value, hints().get(name)) for name, value in given.items()})
         kept = {name: value for name, value in options.items() if name not in read and name not in speed}

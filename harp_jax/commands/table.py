@@ -72,11 +72,11 @@ GROUPS: dict[str, dict[str, Entry]] = {
         ),
     },
     "experiments": {
-        "plan": Entry("harp_jax.commands.plan", "run an experiment: its commands in order, each once"),
+        "plan": Entry("harp_jax.commands.plan", "run an experiment: its steps in order, each once"),
         "queries": Entry("harp_jax.commands.queries", "write judged queries, labels, folds or subsets as files"),
     },
 }
-# Commands that people type, which `harp --help` lists; the others are steps of plans.
+# Commands that people type, which `harp --help` lists; the others are for papers and special cases.
 TYPED = (
     "site", "search", "look", "generate", "inspect", "anchors", "train", "export", "first-stage", "rerank", "fuse", "evaluate",
     "compare", "report", "plan",

@@ -41,7 +41,7 @@ def count(docs: InputPath, options: Options, more: InputPaths = (), output: str 
     return Counted(len(text.split()), kept)
 
 
-@once(inputs=lambda given: given["config"]["data"], speed=("config.workers",))
+@once(inputs=lambda given: {"config.data": given["config"]["data"]}, speed=("config.workers",))
 def folder(config: dict, runs: NamedInputs, output: str) -> None:
     os.makedirs(output, exist_ok=True)
     Path(output, "shard").write_text(str(config["seed"]))
@@ -128,7 +128,7 @@ def test_folders_and_what_a_config_names_are_inputs(tmp_path, docs):
     output, given = str(tmp_path / "out"), {"data": (docs,), "seed": 1, "workers": 2}
     folder(given, {"BM25": docs, "ours": (docs, docs)}, output=output)
     folder(given | {"workers": 4}, {"BM25": docs, "ours": (docs, docs)}, output=output)
-    assert set(Made.read(output).inputs) == {docs, "runs.BM25", "runs.ours.0", "runs.ours.1"}
+    assert set(Made.read(output).inputs) == {"config.data.0", "runs.BM25", "runs.ours.0", "runs.ours.1"}
     made = digest(output)
     assert count(f"{output}/shard", Options(), output=str(tmp_path / "x")).words == 1 and digest(output) == made
     Path(docs).write_text("changed")
