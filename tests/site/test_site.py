@@ -192,7 +192,7 @@ def test_a_site_in_another_language(tmp_path, capfd, language, sentence, places,
     [
         (["{pages}", "--train", "--minutes=0"], "--minutes=0: use a positive number"),
         (["{pages}", "--layers=3"], "--layers is only for training; add --train"),
-        (["{pages}", "--encoder=no/such"], "no/such is not a directory; .* hf download no/such"),
+        (["{pages}", "--encoder=no/such"], "no/such is not a directory; .*hf download no/such"),
         (["{pages}", "--labels={folder}/connected.tsv"], "only 19 queries that share no relevant document, 20 needed"),
         (["{pages}", "--labels={folder}/malformed.tsv"], "malformed.tsv, line 2: "),
         (["{folder}", "--format=html", "--dry_run"], "it is inside the input .*; choose an --output outside"),
