@@ -2,17 +2,14 @@
 training step."""
 
 import argparse
-import json
 import logging
 import os
 import re
-import sys
 from collections.abc import Set
 from dataclasses import fields
 
-from harp_jax.base.cli import TERMINATED, ConfigParser, Parser, count, keep_compiled, positive
+from harp_jax.base.cli import ConfigParser, Parser, count, keep_compiled, positive
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import output_path, replacing
 from harp_jax.base.progress import progress
 from harp_jax.commands.options import QUERIES, names
 from harp_jax.corpus.documents import FIELDS, Documents
@@ -81,10 +78,9 @@ def arguments_parser() -> Parser:
     add("--force", action="store_true", help="make everything again, with these options")
     add("--train", action="store_true", help="also train a re-ranker on the links; with --labels, fine-tune it on them")
     training = parser.add_argument_group("with --train")
-    parser.add_input(
+    training.add_argument(
         "--start",
-        model=True,
-        default="",
+        default=Training.start,
         help="Hugging Face encoder to start from (--encoder; without one, a small one from scratch)",
     )
     training.add_argument(
@@ -290,15 +286,9 @@ def rate_parser() -> ConfigParser:
 
 def rate(arguments: argparse.Namespace) -> None:
     from harp_jax.base.allocator import keep_pages
-    from harp_jax.training.dry_run import seconds_per_step
+    from harp_jax.site.ranker import measure_rate
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     keep_pages()
-    folder = os.path.dirname(output_path(arguments.output))
-    measured = seconds_per_step(arguments.config, folder)
-    if measured is None:
-        sys.exit(TERMINATED)
-    seconds = float(f"{measured:.4g}")
-    with replacing(arguments.output) as file:
-        json.dump({"seconds_per_step": seconds}, file)
+    seconds = measure_rate(arguments.config, arguments.output)
     print(f"{arguments.output}: {seconds:g} s per step, {3600 / seconds:,.0f} steps per hour")

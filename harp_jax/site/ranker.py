@@ -129,7 +129,7 @@ def measure_rate(config: ConfigDict, output: str) -> float:
     """Writes the seconds per training step on this machine, and returns them."""
     from harp_jax.training.dry_run import seconds_per_step
 
-    seconds = seconds_per_step(config, os.path.dirname(output))
+    seconds = seconds_per_step(config, os.path.dirname(os.path.abspath(output)))
     if seconds is None:
         raise Terminated("terminated; run the same command again to resume")
     with replacing(output) as file:
