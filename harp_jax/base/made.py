@@ -24,6 +24,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import UnionType
 from typing import Annotated, Any, NamedTuple, ParamSpec, TypeVar, get_args, get_origin, get_type_hints
 
 from harp_jax.base.errors import InputError
@@ -311,6 +312,8 @@ def _plain(value: Any, hint: Any = None) -> Any:
 
 def _restored(value: Any, hint: Any) -> Any:
     """A stored result as the type that the function returns: dataclasses and tuples are rebuilt."""
+    if isinstance(hint, UnionType) and value is not None:  # X | None
+        return _restored(value, next(kind for kind in get_args(hint) if kind is not type(None)))
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         hints = get_type_hints(hint)
         return hint(**{name: _restored(inner, hints[name]) for name, inner in value.items()})

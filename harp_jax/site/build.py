@@ -12,6 +12,7 @@ Every step is a function with `made.once`: repeated, it returns at once; after o
 are read again, and only new texts are embedded; the test and the ranker of earlier pages are kept.
 """
 
+import contextlib
 import filecmp
 import glob
 import importlib
@@ -19,11 +20,8 @@ import importlib.util
 import os
 import shutil
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from types import MappingProxyType
-from typing import Any
 
 from harp_jax.base.errors import InputError, how_to_fetch, missing
 from harp_jax.base.files import check_outside, expand, replacing, walk
@@ -37,8 +35,8 @@ from harp_jax.ranking.rerank import Reranking, rerank_files
 from harp_jax.site.measure import FILES, POOL, Tested, judge, score_parts
 from harp_jax.site.options import FIELDS, SiteOptions, Training
 from harp_jax.site.pages import PARAMETERS, Read, read_pages
-from harp_jax.site.ranker import Trained, fine_tuned, publish, train_ranker
-from harp_jax.site.search import ENCODER, VECTORS_FOLDER, Settings
+from harp_jax.site.ranker import fine_tuned, publish, train_ranker
+from harp_jax.site.search import DOCS, ENCODER, VECTORS_FOLDER, Settings
 from harp_jax.site.vectors import SAMPLE, embed, missing_texts, sampled
 from harp_jax.site.verdict import Verdict
 from harp_jax.text.languages import function_words
@@ -91,71 +89,73 @@ def build(options: SiteOptions, output: str, force: bool = False) -> SiteResult:
     Raises InputError for bad input, for other options than those that made the folder, and for a ranker from too few links.
     """
     check(options, output)
-    place, steps = partial(os.path.join, output), Steps(output)
-    if force:
-        for name in ("pages", VECTORS_FOLDER, ENCODER, *FOLDERS.values()):
-            forget(place(name))
-        for name in ("test", "training"):
-            shutil.rmtree(place(name), ignore_errors=True)
+    place = partial(os.path.join, output)
+    with contextlib.closing(Steps(output)) as steps:
+        if force:
+            for name in ("pages", VECTORS_FOLDER, ENCODER, *FOLDERS.values()):
+                forget(place(name))
+            for name in ("test", "training"):
+                shutil.rmtree(place(name), ignore_errors=True)
 
-    # Pages to documents, anchor texts, and anchors of held-out pages as test queries.
-    reading = (options.source, options.max_queries, options.context_words)
-    if not (known := read_pages.already(*reading, output=place("pages"))):
-        print(opening(options), flush=True)
-    read = steps("Read the pages", read_pages, *reading, output=place("pages"))
-    if not known:
-        print(read.change or read.text, flush=True)
-    docs = place("pages", "docs.jsonl")
+        # Pages to documents, anchor texts, and anchors of held-out pages as test queries.
+        reading = (options.source, options.max_queries, options.context_words)
+        if not (known := read_pages.already(*reading, output=place("pages"))):
+            print(opening(options), flush=True)
+        read = steps("Read the pages", read_pages, *reading, output=place("pages"))
+        if not known:
+            print(read.change or read.text, flush=True)
 
-    # A copy of the encoder, and a vector of each text that has none.
-    encoder, advice, trusted = choose_encoder(options, read, place(ENCODER))
-    if encoder:
-        encoder = copy_encoder(encoder, output=place(ENCODER))
-        embed_documents(docs, encoder, options.windows, read, place(VECTORS_FOLDER), steps)
+        # A copy of the encoder, and a vector of each text that has none.
+        encoder, advice, trusted = choose_encoder(options, read, place(ENCODER))
+        if encoder:
+            copy_encoder(encoder, output=place(ENCODER))
+            embed_documents(options.windows, read, output, steps)
 
-    # Ready to search, with a common choice of weights until the test decides.
-    first = ANCHORS if trusted and read.anchor_texts else BM25
-    settings = Settings(
-        parameters=PARAMETERS,
-        weights={first: 1.0} | ({VECTORS: 2.0} if trusted else {}),
-        language=read.language,
-        encoder=encoder and os.path.basename(os.path.normpath(options.encoder or DEFAULT_ENCODER)),
-        depth=options.depth,
-        windows=options.windows,
-    )
-    if not os.path.exists(place("search.json")):
-        settings.save(output)
+        # Ready to search, with a common choice of weights until a test decides.
+        settings = Settings(
+            parameters=PARAMETERS,
+            weights={ANCHORS if trusted and read.anchor_texts else BM25: 1.0} | ({VECTORS: 2.0} if trusted else {}),
+            language=read.language,
+            encoder=encoder and ENCODER,
+            depth=options.depth,
+            windows=options.windows,
+        )
+        if not os.path.exists(place("search.json")):
+            settings.save(output)
 
-    # The test: labels decide, else anchors of held-out pages, if there are enough.
-    test = SearchTest(output, settings, docs, VECTORS if trusted else "", steps)
-    tested: dict[str, Tested] = {}
-    if not read.shortage:
-        tested[ANCHOR_TEST] = test.run(ANCHOR_TEST)
-    if options.labels:
-        take_labels(options.labels, output)
-        tested[LABEL_TEST] = test.run(LABEL_TEST)
+        # The test: labels decide, else anchors of held-out pages, if there are enough.
+        test = SearchTest(output, settings, VECTORS if trusted else "", steps)
+        tested: dict[str, Tested] = {}
+        if not read.shortage:
+            tested[ANCHOR_TEST] = test.run(ANCHOR_TEST)
+        if options.labels:
+            take_labels(options.labels, output)
+            tested[LABEL_TEST] = test.run(LABEL_TEST)
+        decides = next(reversed(tested), "")
 
-    # The ranker, tested as one more part.
-    ranker = ""
-    if options.training and tested:
-        ranker = add_ranker(options, options.training, encoder, trusted, test, tested)
-    elif options.training:
-        print(f"No ranker: {read.shortage}.", flush=True)
+        # The ranker, tested as one more part.
+        if options.training and decides:
+            if lacking := add_ranker(options, options.training, trusted, decides, test):
+                print(f"No ranker: {lacking}.", flush=True)
+            tested[decides] = test.run(decides)
+        elif options.training:
+            print(f"No ranker: {read.shortage}.", flush=True)
 
-    for name, found in tested.items():
-        decides = name == [*tested][-1]
-        found.verdict.save(place("verdict.json" if decides else f"{name}_verdict.json"))
-        shutil.copyfile(found.report, place("report.html" if decides else f"{name}_report.html"))
-    decisive = next(reversed(tested.values()), None)
-    verdict = decisive.verdict if decisive else Verdict(settings.weights, BM25, untested=read.shortage)
-    verdict = replace(verdict, next=next_step(options, output, advice, verdict))
-    verdict.save(place("verdict.json"))
-    models = {part: name for part, name in FOLDERS.items() if os.path.exists(place(name))}
-    length = options.training.max_length if options.training else None
-    replace(settings, weights=verdict.weights, models=models, max_length=length).save(output)
-    write_readme(output, verdict)
-    steps.close()
-    return SiteResult(verdict, decisive, ranker)
+        # The verdict, and the search that it recommends.
+        for name, found in tested.items():
+            found.verdict.save(place(f"{name}_verdict.json"))
+            shutil.copyfile(test.report(name), place(f"{name}_report.html"))
+        verdict = tested[decides].verdict if decides else Verdict(settings.weights, BM25, untested=read.shortage)
+        verdict = replace(verdict, next=next_step(options, output, advice, verdict))
+        verdict.save(place("verdict.json"))
+        if decides:
+            os.replace(place(f"{decides}_report.html"), place("report.html"))
+            os.remove(place(f"{decides}_verdict.json"))
+        rankers = {part: name for part, name in FOLDERS.items() if os.path.exists(place(name))}
+        replace(settings, weights=verdict.weights, models=rankers).save(output)
+        write_readme(output, verdict)
+    best = rankers.get(LABELLED if LABELLED in verdict.weights else RANKER, "")
+    return SiteResult(verdict, tested.get(decides), best and place(best))
 
 
 def check(options: SiteOptions, output: str) -> None:
@@ -250,16 +250,16 @@ def known_words(encoder: str, language: str) -> float:
 
 
 @once
-def copy_encoder(encoder: InputPath, output: str) -> str:
+def copy_encoder(encoder: InputPath, output: str) -> None:
     """Copies an encoder, without parameters in other formats."""
     ignored = shutil.ignore_patterns("*.bin", "*.onnx", "*.h5", "*.msgpack", "*.ot", "*.pt", "onnx", "openvino", ".*")
     shutil.rmtree(output, ignore_errors=True)
     shutil.copytree(encoder, output, ignore=ignored)
-    return output
 
 
-def embed_documents(docs: str, encoder: str, windows: int, read: Read, output: str, steps: Steps) -> None:
+def embed_documents(windows: int, read: Read, folder: str, steps: Steps) -> None:
     """Embeds the documents that have no vector; says first how long that and the test take."""
+    docs, encoder, output = (os.path.join(folder, name) for name in (DOCS, ENCODER, VECTORS_FOLDER))
     if not embed.already(docs, encoder, windows, output=output):
         if (share := share_read(docs, windows)) < MUCH:
             split = "--split=sections makes every section a document; " if read.format in WEB else ""
@@ -290,32 +290,47 @@ class SearchTest:
 
     output: str
     settings: Settings
-    docs: str
     trusted: str
     steps: Steps
 
-    def collection(self, name: str) -> dict[str, str]:
-        """The test's queries, judgments and candidates, as paths."""
-        folder = os.path.join(self.output, *(("pages",) if name == ANCHOR_TEST else ("test", name)))
-        paths = {"queries": os.path.join(folder, "queries.tsv"), "qrels": os.path.join(folder, "qrels.txt")}
-        return paths | {"docs": self.docs, "candidates": os.path.join(self.output, "test", name, "runs", POOL)}
+    def folder(self, name: str) -> str:
+        """The folder of a test's runs and report."""
+        return os.path.join(self.output, "test", name)
 
-    def run(
-        self, name: str, rankers: Mapping[str, str] = MappingProxyType({}), background: Mapping[str, Any] = MappingProxyType({})
-    ) -> Tested:  # fmt: skip
-        """The verdict of a test; `rankers`: part → run. If vectors are trusted, anchors do not decide on in-links and rankers."""
-        paths, folder = self.collection(name), os.path.join(self.output, "test", name)
+    def collection(self, name: str) -> dict[str, str]:
+        """The test's documents, queries, judgments and candidates, as paths."""
+        queries = os.path.join(self.output, "pages") if name == ANCHOR_TEST else self.folder(name)
+        return {
+            "docs": os.path.join(self.output, DOCS),
+            "queries": os.path.join(queries, "queries.tsv"),
+            "qrels": os.path.join(queries, "qrels.txt"),
+            "candidates": os.path.join(self.folder(name), "runs", POOL),
+        }
+
+    def rankers(self, name: str) -> dict[str, str]:
+        """Ranker → its run of the test's candidates, if there is one."""
+        runs = {RANKER: os.path.join(self.folder(name), "ranker.trec")}
+        runs |= {LABELLED: os.path.join(self.output, "training", "labels.trec")} if name == LABEL_TEST else {}
+        return {part: run for part, run in runs.items() if os.path.exists(run)}
+
+    def report(self, name: str) -> str:
+        """The report of a test, whose name says which rankers it has."""
+        return os.path.join(self.folder(name), f"report{'_with_ranker' if self.rankers(name) else ''}.html")
+
+    def run(self, name: str) -> Tested:
+        """The verdict of a test. If vectors are trusted, anchors do not decide on in-links and rankers."""
+        paths, rankers = self.collection(name), self.rankers(name)
         # A query's source page contains its words.
         exclude = os.path.join(self.output, "pages", "sources.tsv") if name == ANCHOR_TEST else ""
-        runs = os.path.join(folder, "runs")
-        title = f"Search for the {name}"
-        parts = self.steps(title, score_parts, self.output, self.settings, paths["queries"], exclude, output=runs)
-        given = {part: os.path.join(runs, FILES[part]) for part in parts} | dict(rankers)
+        given, runs = (self.output, self.settings, paths["queries"], exclude), os.path.join(self.folder(name), "runs")
+        parts = self.steps(f"Search for the {name}", score_parts, *given, output=runs)
+        found = {part: os.path.join(runs, FILES[part]) for part in parts} | rankers
         measured = (INLINKS, *rankers) if self.trusted and name == ANCHOR_TEST else ()
-        report = os.path.join(folder, f"report{'_with_ranker' if rankers else ''}.html")
-        return judge(
-            given, paths["queries"], paths["qrels"], self.trusted, measured, self.docs, background, output=report
-        )
+        training = {"curves": {"training": "ranker"}, "pairs": {"the site": "pairs"}} if rankers else {}
+        made = {kind: {title: os.path.join(self.output, "training", place) for title, place in each.items()}
+                for kind, each in training.items()}  # fmt: skip
+        judging = (found, paths["queries"], paths["qrels"], self.trusted, measured, paths["docs"], made)
+        return judge(*judging, output=self.report(name))
 
 
 def take_labels(labels: str, output: str) -> None:
@@ -333,39 +348,32 @@ def take_labels(labels: str, output: str) -> None:
         shutil.rmtree(f"{folder}.new")
 
 
-def add_ranker(
-    options: SiteOptions, training: Training, encoder: str, trusted: bool, test: SearchTest, tested: dict[str, Tested]
-) -> str:
-    """Trains a ranker (fine-tuned on labels, if given), tests and exports it; returns its folder, or "" if there are too few pairs.
+def add_ranker(options: SiteOptions, training: Training, trusted: bool, name: str, test: SearchTest) -> str:
+    """Trains a ranker, fine-tunes it on labels if they are tested (`name`), ranks the test's candidates and exports it.
 
-    Replaces the last of `tested`. A ranker of earlier pages with the same options is kept.
+    Returns what it lacks, or "". A ranker of earlier pages with the same options is kept.
     """
-    folder, steps, name = os.path.join(test.output, "training"), test.steps, [*tested][-1]
-    exported = {part: os.path.join(test.output, place) for part, place in FOLDERS.items()}
-    found = Trained(os.path.join(folder, "ranker"), os.path.join(folder, "pairs"))
-    if not publish.already(training, encoder, name, "", "", RANKER, output=exported[RANKER]):
-        found = train_ranker(options.source, training, encoder, trusted, folder, steps)
-    if found.shortage:
-        print(f"No ranker: {found.shortage}.", flush=True)
-        return ""
-    paths, windows = test.collection(name), options.windows
-    ranked = os.path.join(test.output, "test", name, "ranker.trec")
-    texts = (paths["docs"], paths["queries"], paths["candidates"])
+    place, steps, paths = partial(os.path.join, test.output, "training"), test.steps, test.collection(name)
+    encoder = os.path.join(test.output, ENCODER) if test.settings.encoder else ""
+    exports = {part: os.path.join(test.output, folder) for part, folder in FOLDERS.items()}
+    kept = publish.already(training, encoder, "", "", RANKER, output=exports[RANKER])
+    lacking = "" if kept else train_ranker(options.source, training, encoder, trusted, place(), steps)
+    if lacking:
+        return lacking
+    workdirs, ranked = {RANKER: place("ranker")}, os.path.join(test.folder(name), "ranker.trec")
     if not os.path.exists(ranked):
-        given = Reranking(FIELDS, windows=windows, max_length=training.max_length)
-        steps("Rank with the ranker", rerank_files, found.workdir, *texts, ranked, given)
-    rankers = {RANKER: ranked}
-    workdirs = {RANKER: found.workdir}
-    if options.labels:
-        workdirs[LABELLED], rankers[LABELLED] = os.path.join(folder, "labels"), os.path.join(folder, "labels.trec")
-        if not publish.already(training, encoder, name, "", "", LABELLED, output=exported[LABELLED]):
-            fine_tuned(found.workdir, paths, training, windows, folder, steps)
-    background = {"curves": {"training": found.workdir}, "pairs": {"the site": found.pairs}}
-    tested[name] = result = test.run(name, rankers, background)
+        how = Reranking(FIELDS, windows=options.windows, max_length=training.max_length)
+        texts = (paths["docs"], paths["queries"], paths["candidates"])
+        steps("Rank with the ranker", rerank_files, workdirs[RANKER], *texts, ranked, how)
+    if name == LABEL_TEST:
+        workdirs[LABELLED] = place("labels")
+        if not publish.already(training, encoder, "", "", LABELLED, output=exports[LABELLED]):
+            fine_tuned(workdirs[RANKER], paths, training, options.windows, place(), steps)
+    test.run(name)
+    results = os.path.splitext(test.report(name))[0] + ".tsv"
     for part, workdir in workdirs.items():
-        title, results = f"Export the {part}", os.path.splitext(result.report)[0] + ".tsv"
-        steps(title, publish, training, encoder, name, workdir, results, part, output=exported[part])
-    return exported[LABELLED if LABELLED in result.verdict.weights else RANKER]
+        steps(f"Export the {part}", publish, training, encoder, workdir, results, part, output=exports[part])
+    return ""
 
 
 def next_step(options: SiteOptions, output: str, advice: str, verdict: Verdict) -> str:

@@ -38,11 +38,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Tested:
-    """The verdict, its table, and the path of its report."""
+    """The verdict, and its table."""
 
     verdict: Verdict
     rows: tuple[Row, ...]
-    report: str
 
     def table(self) -> str:
         """The rows as text: system, score, change, certain."""
@@ -123,4 +122,4 @@ def judge(
         Row(name, table.mean[name][MEASURE], *((c.difference, c.significant) if (c := compared[name]) else ()))
         for name in rows
     )
-    return Tested(verdict, numbers, output)
+    return Tested(verdict, numbers)

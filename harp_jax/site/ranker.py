@@ -10,7 +10,6 @@ import math
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -23,7 +22,7 @@ from harp_jax.base.steps import Steps
 from harp_jax.config import read_config
 from harp_jax.corpus.query_sets import fold_queries
 from harp_jax.corpus.trec import Run, read_run, write_run
-from harp_jax.input.records import Manifest, read_manifest, split_name
+from harp_jax.input.records import read_manifest, split_name
 from harp_jax.ranking.rerank import Reranking, rerank_files
 from harp_jax.site.options import FIELDS, MAX_LENGTH, Source, Training
 
@@ -35,22 +34,17 @@ MAX_EPOCHS = 10  # more would repeat the pairs without dropout
 FEW_PAIRS = 10_000
 
 
-@dataclass(frozen=True)
-class Trained:
-    """The workdir of the training, its pairs, and what they lack ("" if nothing)."""
+def train_ranker(source: Source, training: Training, encoder: str, teacher: bool, folder: str, steps: Steps) -> str:
+    """Trains a ranker in FOLDER/ranker from the links of pages, and if the encoder is a `teacher`, from its scores of the pairs.
 
-    workdir: str
-    pairs: str
-    shortage: str = ""
-
-
-def train_ranker(source: Source, training: Training, encoder: str, teacher: bool, folder: str, steps: Steps) -> Trained:
-    """Trains a ranker in `folder` from the links of pages, and if the encoder is a `teacher`, from its scores of the pairs."""
+    Returns "", or why there are too few pairs.
+    """
     place = partial(os.path.join, folder)
     # The encoder to start from: given, shortened, or from scratch with a vocabulary of the site.
     start = training.start or encoder
     if start and training.layers:
-        start = steps("Keep the first layers", first_layers, start, training.layers, output=place("start"))
+        steps("Keep the first layers", first_layers, start, training.layers, output=place("start"))
+        start = place("start")
     job = source.config()
     tokenizer = start
     if not start:
@@ -66,9 +60,7 @@ def train_ranker(source: Source, training: Training, encoder: str, teacher: bool
     tasks = usable_tasks(pairs, config.tasks)
     if not tasks:
         counts = ", ".join(f"{task} {records(pairs, task, 'train'):,}" for task in config.tasks)
-        return Trained("", pairs, f"too few training pairs ({counts}; {MIN_PAIRS} needed)")
-    for sentence in predictor_sentences(read_manifest(pairs)):
-        print(sentence, flush=True)
+        return f"too few training pairs ({counts}; {MIN_PAIRS} needed)"
     if (count := sum(records(pairs, task, "train") for task in tasks)) < FEW_PAIRS:
         print(f"{count:,} training pairs are few: do not expect the ranker to improve the search.", flush=True)
     data = pairs
@@ -85,7 +77,8 @@ def train_ranker(source: Source, training: Training, encoder: str, teacher: bool
     )
     with config.unlocked():
         config.steps = number
-    return Trained(steps("Train the ranker", pretrain, config, output=place("ranker")), pairs)
+    steps("Train the ranker", pretrain, config, output=place("ranker"))
+    return ""
 
 
 def training_config(
@@ -104,11 +97,10 @@ def training_config(
 
 
 @once
-def first_layers(encoder: InputPath, layers: int, output: str) -> str:
+def first_layers(encoder: InputPath, layers: int, output: str) -> None:
     from harp_jax.checkpoints.export import write_first_layers
 
     write_first_layers(encoder, layers, output)
-    return output
 
 
 def named_inputs(arguments: Mapping[str, Any]) -> dict[str, str]:
@@ -138,19 +130,18 @@ def measure_rate(config: ConfigDict, output: str) -> float:
 
 
 @once(inputs=named_inputs)
-def pretrain(config: ConfigDict, output: str) -> str:
+def pretrain(config: ConfigDict, output: str) -> None:
     """Trains in the workdir `output`, also for fine-tuning."""
     from harp_jax.training.train import train
 
     if "interrupted" in train(config, output):
         raise Terminated("terminated; run the same command again to resume")
-    return output
 
 
 @once(changed=KEPT)
 def publish(
-    training: Training, encoder: InputPath, test: str, workdir: Speed[str], results: Speed[str], system: str, output: str,
-) -> str:  # fmt: skip
+    training: Training, encoder: InputPath, workdir: Speed[str], results: Speed[str], system: str, output: str
+) -> None:  # fmt: skip
     """Exports a workdir; the model card has the figures of `system` and BM25 in the file `results`."""
     from harp_jax.checkpoints.export import export_model
     from harp_jax.checkpoints.model_card import About, read_figures
@@ -165,7 +156,6 @@ def publish(
     )
     shutil.rmtree(output, ignore_errors=True)
     export_model(workdir, output, ranker=True, about=about)
-    return output
 
 
 def fine_tuned(
@@ -186,7 +176,8 @@ def fine_tuned(
         half = config.copy_and_resolve_references()
         with half.unlocked():
             half.folds, half.train_folds = folds, (other,)
-        model = steps(f"Fine-tune on half {other}", pretrain, half, output=os.path.join(folder, f"labels_{other}"))
+        model = os.path.join(folder, f"labels_{other}")
+        steps(f"Fine-tune on half {other}", pretrain, half, output=model)
         run = os.path.join(folder, f"labels_{fold}.trec")
         options = Reranking(FIELDS, folds=folds, fold=fold, windows=windows, max_length=training.max_length)
         steps(f"Rank half {fold}", rerank_files, model, *texts, run, options)
@@ -220,21 +211,3 @@ def steps_within(minutes: float, seconds_per_step: float, pairs: int, batch_pair
             f"allows {steps} steps; at least {MIN_STEPS} are needed"
         )
     return steps
-
-
-def predictor_sentences(manifest: Manifest) -> list[str]:
-    """A sentence on each task whose held-out pairs a trivial predictor tells apart, by its accuracy."""
-    found = []
-    for task, entry in manifest["tasks"].items():
-        n = entry.get("predictor_pairs", 0)
-        for name, accuracy in entry.get("predictors", {}).items():
-            best, margin = max(accuracy, 1 - accuracy), 1 / math.sqrt(max(1, n))  # two standard errors
-            if best <= 0.5 + margin:
-                continue
-            if name in ("overlap", "idf"):
-                more = "positives" if accuracy > 0.5 else "negatives"
-                said = f"{more} share more words with the query"
-            else:
-                said = "this alone predicts them"
-            found.append(f"{task} pairs, {name.replace('_', ' ')}: {best:.2f} of {n:,} correct; {said}")
-    return found

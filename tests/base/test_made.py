@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from harp_jax.base.errors import InputError, Terminated
-from harp_jax.base.made import InputPath, InputPaths, Made, NamedInputs, Speed, digest, forget, once
+from harp_jax.base.made import AGAIN, KEPT, InputPath, InputPaths, Made, NamedInputs, Speed, digest, forget, once
 from harp_jax.base.processes import in_process
 from harp_jax.base.steps import Steps
 from tests.support import ROOT
@@ -100,6 +100,29 @@ def test_another_content_of_an_input_is_refused(tmp_path, docs):
     Path(docs).write_text("e f g h")
     with pytest.raises(InputError, match=f"from another content of docs \\({docs}\\)"):
         count(docs, Options(), output=output)
+
+
+@dataclass(frozen=True)
+class Read:
+    first: Counted | None
+    size: float | None = None
+
+
+def read_first(docs: InputPath, k: int, output: str) -> Read:
+    words = Path(docs).read_text().split()
+    Path(output).write_text(" ".join(words))
+    return Read(Counted(len(words), tuple(words[:k])))
+
+
+@pytest.mark.parametrize(("changed", "expected"), [(AGAIN, "e"), (KEPT, "a")])
+def test_what_changed_content_of_an_input_means_is_a_choice(tmp_path, docs, changed, expected):
+    function, output = once(changed=changed)(read_first), str(tmp_path / "out")
+    assert function(docs, 1, output) == function(docs, 1, output) == Read(Counted(4, ("a",)))
+    Path(docs).write_text("e f")
+    assert (function.already(docs, 1, output) is None) == (changed == AGAIN)
+    assert function(docs, 1, output).first.kept == (expected,) and Path(output).read_text()[0] == expected
+    with pytest.raises(InputError, match="out was made with k=1, now 2"):
+        function(docs, 2, output)
 
 
 def test_another_function_and_a_changed_output_are_refused(tmp_path, docs):
