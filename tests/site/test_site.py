@@ -86,16 +86,15 @@ def test_pages_are_searched_tested_and_updated_and_the_folder_may_be_copied(tmp_
             build(replace(options, **change), output)
 
     # One page changed, one new, one gone: only new texts are embedded, and the verdict is kept.
-    (folder / "p3.html").write_text(
-        "<!doctype html><title>Page 3</title><body><h1>Page 3</h1><p>Of new red words.</p></body>"
-    )
-    (folder / "new.html").write_text("<!doctype html><title>New</title><body><h1>New</h1><p>A blue cat ran.</p></body>")
+    page = "<!doctype html><title>{0}</title><body><h1>{0}</h1><p>{1}, with more of the words that a page needs.</p></body>"
+    (folder / "p3.html").write_text(page.format("Page 3", "Of new red gates and of old ones"))
+    (folder / "new.html").write_text(page.format("New", "A blue cat ran over the old bridge"))
     (folder / "p149.html").unlink()
     before = os.path.getsize(f"{output}/vectors/vectors.float16")
     assert build(options, output).verdict == verdict
     assert "1 pages are new, 1 changed, 1 gone" in capsys.readouterr().out
     assert os.path.getsize(f"{output}/vectors/vectors.float16") == before + 2 * 2 * CONFIG.hidden
-    assert CombinedSearch(output).search("new red words", k=1)[0][0] == "https://x.org/p3.html"
+    assert CombinedSearch(output).search("new red gates", k=1)[0][0] == "https://x.org/p3.html"
 
     # Copied elsewhere, without the encoder and the pages.
     found = CombinedSearch(output).search("water gate")
