@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Set
 from dataclasses import fields
+from typing import Any
 
 from harp_jax.base.cli import ConfigParser, Parser, count, keep_compiled, positive
 from harp_jax.base.errors import InputError
@@ -15,119 +16,58 @@ from harp_jax.commands.options import QUERIES, names
 from harp_jax.corpus.documents import FIELDS, Documents
 from harp_jax.site.options import SiteOptions, Source, Training
 
-REPEATABLE = {"action": "append", "default": []}
+CHOICES = {"split": ("auto", "pages", "sections"), "vocabulary": ("auto", "wordpiece", "unigram")}
+FROM_ZERO = ("context_words", "layers", "seed")  # numbers that may be 0
+FILES = ("redirects", "labels")
 
 
 def arguments_parser() -> Parser:
     parser = Parser(
         prog="harp site",
-        description="Make a search of your own pages: BM25 with anchor texts, and vectors of a sentence encoder, tested without "
-        "labels: anchor texts of held-out pages are queries, the pages they link to are relevant. --train also trains a re-ranker "
-        "on the links. If interrupted, or if pages have changed, repeat the command.",
+        description="Make a search of your own pages: BM25 with anchor texts, and vectors of a sentence encoder. Test it without\n"
+        "labels: anchor texts of held-out pages are queries, the pages they link to are relevant. --train also trains a\n"
+        "re-ranker on the links. If interrupted, or if pages have changed, repeat the command.",
         example="harp site build/html --base_url=https://docs.example.org/ --encoder=all-MiniLM-L6-v2 --output=x",
     )
-    add, default = parser.add_argument, SiteOptions
-    parser.add_input(
-        "pages",
-        nargs="+",
-        help="folder of HTML, WARC file, MediaWiki dump or linked JSONL; one or more of the same kind",
-    )
+    what = "folder of HTML, WARC file, MediaWiki dump or linked JSONL; one or more of the same kind"
+    parser.add_input("pages", nargs="+", help=what)
     parser.add_output("--output", required=True, help="folder for everything that the search needs")
-    add("--format", default="", help="format of the pages, if it is not detected correctly")
-    add("--base_url", default="", help="URL at which a folder of HTML is served")
-    add(
-        "--language",
-        default="",
-        help="language of the pages, such as de (default: declared, else detected; en for JSONL)",
-    )
-    parser.add_input("--redirects", **REPEATABLE, help="file of alias<TAB>address lines; repeatable")
-    add("--exclude", **REPEATABLE, help="pages to skip, by address, such as '*/news/*'; repeatable")
-    add(
-        "--split",
-        default=Source.split,
-        choices=("auto", "pages", "sections"),
-        help="whether HTML pages or their sections are the documents; auto: sections if most links lead to one (auto)",
-    )
-    add(
-        "--encoder",
-        "--vectors",
-        default=default.encoder,
-        help="folder of a sentence encoder; none: no vectors (--start; else all-MiniLM-L6-v2, if it was downloaded from the Hub)",
-    )
-    parser.add_input(
-        "--labels", default="", help="file of query<TAB>docid<TAB>level lines to decide by, for at least 20 queries"
-    )
-    add(
-        "--max_queries", type=positive, default=default.max_queries, help="maximum number of test queries (%(default)s)"
-    )
-    add(
-        "--context_words",
-        type=count,
-        default=default.context_words,
-        help="words of its sentence to add to an anchor (%(default)s)",
-    )
-    add(
-        "--depth", type=positive, default=default.depth, help="candidates per query from each first stage (%(default)s)"
-    )
-    add(
-        "--windows",
-        type=positive,
-        default=default.windows,
-        help="maximum windows to read of a long document; the best one counts (%(default)s)",
-    )
-    add("--force", action="store_true", help="make everything again, with these options")
-    add("--train", action="store_true", help="also train a re-ranker on the links; with --labels, fine-tune it on them")
-    training = parser.add_argument_group("with --train")
-    training.add_argument(
-        "--start",
-        default=Training.start,
-        help="Hugging Face encoder to start from (--encoder; without one, a small one from scratch)",
-    )
-    training.add_argument(
-        "--layers", type=count, default=Training.layers, help="keep only the first LAYERS layers of it (all)"
-    )
-    training.add_argument(
-        "--vocabulary",
-        default=Training.vocabulary,
-        choices=("auto", "wordpiece", "unigram"),
-        help="vocabulary to train from scratch (auto: unigram for languages without spaces between words, else wordpiece)",
-    )
-    training.add_argument(
-        "--minutes",
-        type=float,
-        default=Training.minutes,
-        help="minutes of training; the other steps take extra time (%(default)g)",
-    )
-    training.add_argument(
-        "--max_length",
-        type=positive,
-        default=Training.max_length,
-        help="maximum tokens of query and document together that the ranker reads (%(default)s)",
-    )
-    training.add_argument(
-        "--seed", type=count, default=Training.seed, help="random seed for pairs and training (%(default)s)"
-    )
-    add("--dry_run", action="store_true", help="check the options and say how much there is to read")
+    for kind in (Source, SiteOptions):
+        add_options(parser, kind)
+    parser.add_argument("--force", action="store_true", help="make everything again, with these options")
+    parser.add_argument("--dry_run", action="store_true", help="check the options and say how much there is to read")
+    parser.add_argument("--train", action="store_true", help="also train a re-ranker on the links; its options:")
+    add_options(parser, Training)
     return parser
+
+
+def add_options(parser: Parser, kind: type) -> None:
+    """An option for each field of a dataclass of options, with the meaning that its docstring gives."""
+    meanings = dict(re.findall(r"^ +(\w+): (.+)$", kind.__doc__ or "", re.MULTILINE))
+    for field in fields(kind):
+        name, default = field.name, field.default
+        if name in ("pages", "source", "training"):
+            continue
+        given: dict[str, Any] = {"help": meanings[name].replace("%", "%%"), "default": default}
+        if isinstance(default, tuple):
+            given |= {"action": "append", "default": [], "help": f"{given['help']}; repeatable"}
+        elif isinstance(default, int | float):
+            number = count if name in FROM_ZERO else positive
+            given |= {"type": float if isinstance(default, float) else number, "help": f"{given['help']} ({default:g})"}
+        names = ["--encoder", "--vectors"] if name == "encoder" else [f"--{name}"]
+        (parser.add_input if name in FILES else parser.add_argument)(*names, choices=CHOICES.get(name), **given)
 
 
 def options_of(a: argparse.Namespace) -> SiteOptions:
     """The options of `harp site`. Raises InputError for options of training without --train."""
-    training = Training(a.start, a.layers, a.vocabulary, a.minutes, a.max_length, a.seed)
-    source = Source(tuple(a.pages), a.format, a.base_url, a.language, tuple(a.redirects), tuple(a.exclude), a.split)
-    changed = [field.name for field in fields(Training) if getattr(training, field.name) != field.default]
-    if not a.train and (own := [name for name in changed if name != "start"]):
-        raise InputError(f"--{own[0]} is only for training; add --train, or leave it out")
-    return SiteOptions(
-        source,
-        a.encoder or a.start,
-        a.labels,
-        a.max_queries,
-        a.context_words,
-        a.depth,
-        a.windows,
-        training if a.train else None,
-    )
+    values = {name: tuple(value) if isinstance(value, list) else value for name, value in vars(a).items()}
+    source, training = (kind(**{f.name: values[f.name] for f in fields(kind)}) for kind in (Source, Training))
+    changed = [f.name for f in fields(Training) if getattr(training, f.name) != f.default and f.name != "start"]
+    if changed and not a.train:
+        raise InputError(f"--{changed[0]} is only for training; add --train, or leave it out")
+    own = {f.name: values[f.name] for f in fields(SiteOptions) if f.name in values}
+    own |= {"encoder": a.encoder or a.start}
+    return SiteOptions(source=source, training=training if a.train else None, **own)
 
 
 def main(a: argparse.Namespace) -> None:

@@ -18,12 +18,12 @@ class Source:
     """Pages and how to read them.
 
     pages: folders of HTML, WARC files, MediaWiki dumps or linked JSONL, of one format
-    format: format of the pages; "": detected
+    format: format of the pages, if it is not detected correctly
     base_url: URL at which a folder of HTML is served
-    language: language of sentences, stopwords and stems; "": that of the pages
-    redirects: files of alias<TAB>address lines
-    exclude: patterns of addresses of pages to skip
-    split: whether documents are pages or sections; auto: sections if most links lead to one
+    language: language of the pages, such as de (declared, else detected; en for JSONL)
+    redirects: file of alias<TAB>address lines
+    exclude: pages to skip, by address, such as '*/news/*'
+    split: whether HTML pages or their sections are the documents; auto: sections if most links lead to one
     """
 
     pages: InputPaths
@@ -47,7 +47,7 @@ class Source:
 class Training:
     """How the ranker is trained.
 
-    start: Hugging Face encoder to start from; "": the site's encoder, or, without one, a small encoder from scratch
+    start: Hugging Face encoder to start from (the site's encoder; without one, a small one from scratch)
     layers: keep only this many first layers of it; 0: all
     vocabulary: kind for an encoder from scratch: wordpiece, unigram, or auto: unigram for languages without spaces
     minutes: of training; the other steps take extra time
@@ -71,7 +71,7 @@ class Training:
 class SiteOptions:
     """What `harp site` reads, how it searches and tests, and whether it trains.
 
-    encoder: Hugging Face directory of a sentence encoder; "": all-MiniLM-L6-v2 if it was downloaded from the Hub; none: no vectors
+    encoder: folder of a sentence encoder (all-MiniLM-L6-v2, if it was downloaded from the Hub); none: no vectors
     labels: file of query<TAB>docid<TAB>level lines to decide by (and to fine-tune on)
     max_queries: maximum number of test queries, which are anchors of held-out pages
     context_words: words of an anchor's sentence to add to its query
