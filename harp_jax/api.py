@@ -410,10 +410,11 @@ def to_run(given: RunData) -> Run:
     if isinstance(given, str | os.PathLike):
         return trec.read_run(os.fspath(given))
     if isinstance(given, Mapping) and given and all(isinstance(found, Ranking) for found in given.values()):
-        for qid, ranking in given.items():
+        run = cast(Run, given)
+        for qid, ranking in run.items():
             for docid, score in zip(ranking.docids, ranking.scores):
                 number(score, qid, docid)
-        return cast(Run, given)
+        return run
     return {qid: Ranking.of([*found], [*found.values()]) for qid, found in _by_query(given, SCORE, number).items()}
 
 

@@ -89,7 +89,7 @@ def test_every_dependency_has_a_version_in_the_constraints():
         ("ir_measures", "ir_measures", "eval", lambda: parse_measures("RR@10")),
         ("matplotlib", "matplotlib", "plots", lambda: as_svg([], "RR@10")),
         ("Stemmer", "PyStemmer", "bm25", lambda: InvertedIndex([("d", "text")])),
-        ("pyterrier", "python-terrier", "pyterrier", lambda: transformer(None)),
+        ("pyterrier", "pyterrier", "pyterrier", lambda: transformer(None)),
         ("tensorflow", "tensorflow", "data", lambda: RecordReader(("d",), ("rqp",), "train", 1, 64, "all", 0, BARE)),
     ],
 )

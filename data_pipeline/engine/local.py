@@ -148,17 +148,18 @@ class LocalEngine:
         if partitioned:
             target, columns = temporary, columns + ", bucket"
             options += ", PARTITION_BY (bucket), OVERWRITE_OR_IGNORE"
-        with self._connection(inputs) as connection, self._memory(output.name):
+        with self._connection(inputs) as connection, self.explained(output.name):
             connection.execute(f"COPY (SELECT {columns} FROM ({sql})) TO '{_quoted(target)}' ({options})")
         finish_join(temporary, folder)
 
     def query(self, sql: str, inputs: Iterable[Table]) -> list[tuple]:
         """The rows of a small result, in memory."""
-        with self._connection(inputs) as connection, self._memory("query"):
+        with self._connection(inputs) as connection, self.explained("query"):
             return connection.execute(sql).fetchall()
 
     @contextlib.contextmanager
-    def _memory(self, stage: str) -> Iterator[None]:
+    def explained(self, stage: str) -> Iterator[None]:
+        """Raises InputError if DuckDB runs out of memory in the block, and KeyboardInterrupt for Ctrl-C."""
         import duckdb
 
         try:

@@ -25,7 +25,7 @@ END = "done\n"
 LIST = "files"  # in the directory of a join's table: the names of its files
 LOCK = "lock"  # in the work directory
 DAMAGED = "remove {work} and run the command again: the job starts from the beginning"
-_verified: set[str] = set()  # files whose content this process has compared with their names
+verified: set[str] = set()  # files whose content this process has compared with their names
 
 
 def read(job: Job, table: Table, bucket: int | None = None, columns: list[str] | None = None) -> pa.Table:
@@ -76,12 +76,12 @@ def write(job: Job, table: Table, bucket: int, stage: str, part: int, rows: Rows
 
 def verify(job: Job, path: str) -> None:
     """Raises InputError unless the content of a table's file has the digest in its name; once per file and process."""
-    if path in _verified:
+    if path in verified:
         return
     named = NAMED.fullmatch(path)
     if not named or sha256_file(path)[:16] != named[1]:
         raise InputError(f"{path} is damaged; {DAMAGED.format(work=job.work)}")
-    _verified.add(path)
+    verified.add(path)
 
 
 def table_files(job: Job, table: Table) -> list[str]:

@@ -4,6 +4,7 @@ The SQL uses only what DuckDB and Spark SQL compute identically: equi-joins, int
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -49,6 +50,7 @@ def tabulate(c: Config, home: int, numbered: Iterable[tuple[int, LinkedDocument]
         if document.redirect is not None:
             redirects.append({"address": document.address, "target": document.redirect, "priority": doc})
             continue
+        document = replace(document, lead_end=destination_end(document, c["destination_text"]))
         problem = _problem(document, c)
         addresses.append(
             dict(
@@ -70,8 +72,15 @@ def tabulate(c: Config, home: int, numbered: Iterable[tuple[int, LinkedDocument]
     }
 
 
+def destination_end(document: LinkedDocument, shown: str) -> int:
+    """The end of the text that represents a document as a destination: its first section, or that section's first paragraph."""
+    lead = document.text[: document.lead_end]
+    first = lead.find("\n", len(lead) - len(lead.lstrip()))
+    return document.lead_end if shown == "first_section" or first < 0 else first
+
+
 def _identity(doc: int, document: LinkedDocument, page_identity: str) -> int:
-    """Equal for documents that are one page: the number, or a hash of the first section in lower case."""
+    """Equal for documents that are one page: the number, or a hash of the destination's text in lower case."""
     return doc if page_identity == "id" else signed64("page", document.text[: document.lead_end].lower())
 
 

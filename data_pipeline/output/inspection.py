@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from data_pipeline.tasks.table import TABLE_1
 from harp_jax.base.errors import InputError
 from harp_jax.base.progress import progress
 from harp_jax.input.records import (
@@ -91,6 +92,8 @@ def as_text(inspection: Inspection) -> str:
     lines.append(f"{'task':6}" + "".join(f"{name:>22}" for name in COLUMNS))
     for task, entry in found["tasks"].items():
         lines.append(f"{task:6}" + "".join(f"{_number(entry.get(name)):>22}" for name in COLUMNS))
+        if paper := TABLE_1.get(task):
+            lines.append(f"{'paper':>6}" + "".join(f"{_number(paper.get(name)):>22}" for name in COLUMNS))
     lines += ["", "Trivial predictors: accuracy on n held-out pairs"]
     for task, entry in found["tasks"].items():
         if entry.get("predictors"):

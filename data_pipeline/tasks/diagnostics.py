@@ -21,7 +21,7 @@ from data_pipeline.engine.tables import unpack
 from data_pipeline.tasks.maps import weighed_sentences
 from data_pipeline.tasks.sampling import NoPair, Weighted
 from data_pipeline.tasks.task import Setup, anchor_words, setup_of
-from data_pipeline.text.terms import Terms, load_terms, unpack_words
+from data_pipeline.text.terms import Terms, terms_of, unpack_words
 from data_pipeline.weights.artefact import FREQUENCY, DocumentFrequency
 from data_pipeline.weights.tokenised import from_bytes
 from harp_jax.base.files import replacing
@@ -54,7 +54,7 @@ def log_odds(positive: np.ndarray, negative: np.ndarray) -> np.ndarray:
 def predict(job: Job, number: int, payload: None) -> Outputs:
     """Map over `validation`: per task and predictor 2 · wins + ties, and the number of pairs."""
     c, arrays = job.config, dict(np.load(os.path.join(job.work, "predictors.npz")))
-    terms = load_terms(c["tokenizer"], c["stopwords"], c["unit"], c["language"])
+    terms = terms_of(c)
     frequency = DocumentFrequency(os.path.join(job.work, FREQUENCY))
     points: dict[tuple[str, str], list[int]] = {}
     for row in read(job, tables.VALIDATION, number).to_pylist():
@@ -122,7 +122,7 @@ def _sentences(job: Job, number: int, setup: Setup) -> Iterator[float]:
             anchor = anchor_words(sentence, sentence.anchors[0], setup.terms)
         except NoPair:
             continue
-        _, p = sampler.distribution(Weighted(sentence.words, sentence.by_anchor[0]), sampler.outside(anchor))
+        _, p = sampler.distribution(Weighted(sentence.words, sentence.by_anchor[0]), sampler.excluded(anchor))
         if len(p):
             yield bits_from_uniform(p)
 

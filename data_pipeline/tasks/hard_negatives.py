@@ -15,7 +15,7 @@ from data_pipeline.engine.job import Engine, Job, Outputs
 from data_pipeline.engine.store import buckets, read
 from data_pipeline.engine.tables import pack, unpack
 from data_pipeline.tasks.sampling import without_replacement
-from data_pipeline.text.terms import Terms, load_terms, pack_words, unpack_words
+from data_pipeline.text.terms import Terms, pack_words, terms_of, unpack_words
 from harp_jax.base.randomness import generator
 from harp_jax.config import Field
 from harp_jax.ranking import lexical
@@ -91,7 +91,7 @@ def mine(job: Job, number: int, payload: tuple[str, bool]) -> Outputs:
     rows = [row for row in read(job, tables.REQUESTS, number, columns).to_pylist() if row["task"] == task]
     if not rows:
         return {tables.MINED: []}
-    terms = load_terms(c["tokenizer"], c["stopwords"], c["unit"], c["language"])
+    terms = terms_of(c)
     spelled = SPELLED[c["negative_search"]]
     pages, count = _slice(job, number, SLICE, popular, terms), c["hard_negatives"]
     sources = {row["id"]: row["doc"] for row in read(job, tables.PAGES, number, ["doc", "id"]).to_pylist()}

@@ -15,7 +15,7 @@ from data_pipeline.engine.store import read
 from data_pipeline.engine.tables import DropCounts, Row, Table, pack, unpack
 from data_pipeline.tasks.sampling import NoPair, Weighted
 from data_pipeline.tasks.table import TASKS, chosen
-from data_pipeline.tasks.task import Anchor, Passages, Request, Sentence, Sides, setup_of
+from data_pipeline.tasks.task import Anchor, PairTokens, Passages, Request, Sentence, setup_of
 from data_pipeline.text.terms import pack_words, unpack_words
 from data_pipeline.weights.tokenised import from_bytes
 from harp_jax.base.randomness import hash64
@@ -176,7 +176,7 @@ def _passages(row: Row) -> Passages:
     return Passages(positive, negative, words, page, sentences, more)
 
 
-def pair_record(task: str, key: str, page: str, sides: Sides, query_limit: int, doc_limit: int) -> PairRecord:
+def pair_record(task: str, key: str, page: str, sides: PairTokens, query_limit: int, doc_limit: int) -> PairRecord:
     """The record of two sides, truncated to the limits; NoPair if both sides are then equal, or one is empty."""
     pos_query, pos_doc = list(sides.pos_query)[:query_limit], list(sides.pos_doc)[:doc_limit]
     neg_query, neg_doc = list(sides.neg_query)[:query_limit], list(sides.neg_doc)[:doc_limit]
@@ -203,7 +203,7 @@ class Examples:
         self.dropped = DropCounts()
 
     def add_pair(
-        self, task: str, key: str, page: str, sides: Sides, pos_in_links: int, neg_in_links: int | None
+        self, task: str, key: str, page: str, sides: PairTokens, pos_in_links: int, neg_in_links: int | None
     ) -> None:
         """Adds a pair; in-links are those of the documents' pages. NoPair if its sides are equal or empty."""
         record = pair_record(task, key, page, sides, self.c["max_query_tokens"], self.c["max_doc_tokens"])

@@ -10,7 +10,7 @@ workers map into memory: no process holds more than one range.
 import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import IO, Protocol
+from typing import IO
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,7 @@ from data_pipeline.engine.job import ALL_PAGES, ALL_WEIGHTS, LINKS, Config, Engi
 from data_pipeline.engine.store import bucket_parts, buckets, read
 from data_pipeline.engine.tables import unpack
 from data_pipeline.tasks.sampling import NoPair, probabilities, shuffled, without_replacement
-from data_pipeline.tasks.task import PagePair, Setup, Sides, Task, setup_of
+from data_pipeline.tasks.task import PagePair, PairTokens, Setup, Task, setup_of
 from data_pipeline.text.terms import Terms, Word, unpack_words
 from data_pipeline.weights.tokenised import from_bytes, in_links
 from harp_jax.base.files import replacing
@@ -49,18 +49,10 @@ TERM_TOTALS_SQL = """
 """
 
 
-class Collection(Protocol):
-    """p(w|C), the share of a word in the collection (B-PROP: its mean share of a page's attention)."""
-
-    def share(self, word: Word) -> float: ...
-
-    def draw(self, rng: np.random.Generator) -> Word: ...
-
-
 class Smoothed:
     """The Dirichlet-smoothed language model of a page: p(w|D) = (c(w; D) + μ p(w|C)) / (|D| + μ); μ is the mean |D|."""
 
-    def __init__(self, counts: Mapping[Word, int], collection: Collection, mu: float) -> None:
+    def __init__(self, counts: Mapping[Word, int], collection: "TermCollection", mu: float) -> None:
         self.counts, self.collection, self.mu = counts, collection, mu
         self.words = list(counts)
         self.length = sum(counts.values())
@@ -95,10 +87,10 @@ class Contrastive:
     pages; words are drawn from softmax(γ), and a set scores Σ γ_w.
     """
 
-    def __init__(self, shares: Mapping[Word, float], collection: Collection) -> None:
+    def __init__(self, shares: Mapping[Word, float], collection: "TermCollection") -> None:
         self.gamma = {word: -p * float(np.log2(collection.share(word))) for word, p in shares.items()}
         self.words = list(shares)
-        self._p = probabilities(np.fromiter(self.gamma.values(), np.float64, len(self.words)), "softmax", 1.0)
+        self._p = probabilities(np.fromiter(self.gamma.values(), np.float64, len(self.words)), "softmax")
 
     def sample(self, rng: np.random.Generator, count: int) -> list[Word]:
         """`count` distinct words of the page; NoPair if it has fewer."""
@@ -111,7 +103,7 @@ class Contrastive:
         return float(sum(self.gamma[word] for word in words))
 
 
-def sides(model: Smoothed | Contrastive, document: Sequence[int], setup: Setup, rng: np.random.Generator) -> Sides:
+def sides(model: Smoothed | Contrastive, document: Sequence[int], setup: Setup, rng: np.random.Generator) -> PairTokens:
     """(S⁺, D) against (S⁻, D): two sets of l words (l as in HARP Eq. 4), the more likely one first; words in random order.
 
     NoPair("no-contrast") if they are equally likely.
@@ -123,7 +115,7 @@ def sides(model: Smoothed | Contrastive, document: Sequence[int], setup: Setup, 
     if one == two:
         raise NoPair("no-contrast")
     better, worse = sets if one > two else sets[::-1]
-    return Sides(setup.terms.ids(shuffled(rng, better)), document, setup.terms.ids(shuffled(rng, worse)), ())
+    return PairTokens(setup.terms.ids(shuffled(rng, better)), document, setup.terms.ids(shuffled(rng, worse)), ())
 
 
 def contrastive(c: Config) -> bool:
@@ -205,7 +197,7 @@ def _lengths(rows: pa.Table) -> np.ndarray:
 
 
 class TermCollection:
-    """p(w|C) over the terms of all passages, from the files of `save`."""
+    """p(w|C), the share of each term in all passages (B-PROP: its mean share of a page's attention), from the files of `save`."""
 
     def __init__(self, folder: str, shares: bool) -> None:
         def load(name: str) -> np.ndarray:

@@ -8,7 +8,7 @@ import numpy as np
 from data_pipeline.engine import tables
 from data_pipeline.engine.job import LINKS, OCCURRENCES, SENTENCES, Config
 from data_pipeline.tasks.rqp import context_query
-from data_pipeline.tasks.task import Anchor, Attempt, Draw, Passages, Request, Sentence, Setup, Sides, Task
+from data_pipeline.tasks.task import Anchor, Attempt, Draw, PairTokens, Passages, Request, Sentence, Setup, Task
 from harp_jax.base.randomness import generator
 from harp_jax.config import Field
 
@@ -65,9 +65,9 @@ def request(sentence: Sentence, index: int, setup: Setup, rng: np.random.Generat
     return [Request(TASK.name, key, sentence.page, anchor.destination, setup.terms.ids(query), draws=[draw])]
 
 
-def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Generator) -> Sides:
+def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Generator) -> PairTokens:
     """(S1, P) against (S1, P̃)."""
-    return Sides(request.query, passages.positive, (), passages.negative)
+    return PairTokens(request.query, passages.positive, (), passages.negative)
 
 
 def needs(c: Config) -> set[str]:

@@ -10,7 +10,7 @@ from data_pipeline.engine.job import ALL_PAGES, LINKS, SENTENCE_ENDS, Engine
 from data_pipeline.engine.tables import Row
 from data_pipeline.links.link_graph import LINKED_SQL
 from data_pipeline.tasks.sampling import NoPair
-from data_pipeline.tasks.task import Attempt, Draw, Passages, Request, Setup, Sides, Task
+from data_pipeline.tasks.task import Attempt, Draw, PairTokens, Passages, Request, Setup, Task
 
 DRAWS = 8  # candidates for a negative; the first that does not link to the query's page is used
 
@@ -60,7 +60,7 @@ def request(
     return [Request(TASK.name, key, page, b, words_of=a, draws=drawn)]
 
 
-def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Generator) -> Sides:
+def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Generator) -> PairTokens:
     """(s, B) against (s, C): s is a random sentence of A's first section; B links to A, C does not."""
     if not passages.negative:
         raise NoPair("candidates-all-link-to-the-page")
@@ -69,7 +69,7 @@ def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Gen
         raise NoPair("page-without-sentences")
     at = int(rng.integers(len(ends)))
     sentence = list(passages.page[ends[at - 1] if at else 0 : ends[at]])
-    return Sides(sentence, passages.positive, (), passages.negative)
+    return PairTokens(sentence, passages.positive, (), passages.negative)
 
 
 TASK = Task(

@@ -16,7 +16,7 @@ from data_pipeline.engine import tables
 from data_pipeline.engine.job import ALL_WEIGHTS, EncoderContent, Engine, Inputs, Job, Outputs
 from data_pipeline.engine.store import bucket_parts, read
 from data_pipeline.engine.tables import Row, unpack
-from data_pipeline.text.terms import Span, load_terms, unpack_words
+from data_pipeline.text.terms import Span, terms_of, unpack_words
 from data_pipeline.weights import attention_weights
 from data_pipeline.weights.tokenised import is_weighed, to_bytes
 from harp_jax.base.errors import InputError
@@ -79,7 +79,7 @@ def verify(folder: str, belongs_to: str, encoder: EncoderContent | None = None) 
 
 # The fields that determine the sentences and passages.
 WEIGHTED_BY = (
-    "min_article_words", "exclude_destinations", "drop_anchors", "document_title", "max_doc_tokens",
+    "min_article_words", "exclude_destinations", "drop_anchors", "destination_text", "document_title", "max_doc_tokens",
     "language", "source.format", "source.max_page_bytes", "source.base_url", "source.exclude", "source.split", "page_identity",
     "unit", "anchor_row",
 )  # fmt: skip
@@ -147,7 +147,7 @@ def _weigher(job: Job) -> Callable[[Span], np.ndarray]:
     if job.config["encoder"] == "uniform":
         return lambda span: span.lengths / max(1, len(span.tokens))
     c = job.config
-    terms = load_terms(c["tokenizer"], c["stopwords"], c["unit"], c["language"])
+    terms = terms_of(c)
     frequency = DocumentFrequency(os.path.join(job.work, FREQUENCY))
 
     def idf(span: Span) -> np.ndarray:

@@ -10,7 +10,7 @@ from data_pipeline.engine.job import ALL_WEIGHTS, SENTENCE_ENDS, Job, Outputs
 from data_pipeline.engine.store import read
 from data_pipeline.engine.tables import DropCounts, Row, pack
 from data_pipeline.text.sentences import sentences
-from data_pipeline.text.terms import Span, Terms, load_terms, pack_words
+from data_pipeline.text.terms import Span, pack_words, terms_of
 from harp_jax.text.tokenizer import Tokenizer
 
 LONGEST = 512  # see `longest`
@@ -25,14 +25,9 @@ def longest(config: Mapping[str, Any], tokenizer: Tokenizer) -> int:
     return max(LONGEST, config["max_doc_tokens"] + tokenizer.template.around_text)
 
 
-def _terms(job: Job) -> Terms:
-    c = job.config
-    return load_terms(c["tokenizer"], c["stopwords"], c["unit"], c["language"])
-
-
 def tokenise_sentences(job: Job, number: int, payload: None) -> Outputs:
     """Map over the buckets of `ranked`: each sentence with links, as words, and its anchors as spans of words."""
-    terms, counts = _terms(job), DropCounts()
+    terms, counts = terms_of(job.config), DropCounts()
     order = [("doc", "ascending"), ("link_start", "ascending")]
     links = read(job, tables.RANKED, number).sort_by(order).to_pylist()
     texts = _texts(job, number, {link["doc"] for link in links})
@@ -88,7 +83,7 @@ def tokenise_passages(job: Job, number: int, payload: None) -> Outputs:
     S2 is sampled from the truncated text: the model does not read later words. Also returns its sentence ends, and
     the number of passages that contain each word (hashed).
     """
-    terms = _terms(job)
+    terms = terms_of(job.config)
     shown = min(job.window, job.config["max_doc_tokens"])
     with_sentences, language = SENTENCE_ENDS in job.needs, job.config["language"]
     in_links = {row["doc"]: row["in_links"] for row in read(job, tables.CANDIDATES, number).to_pylist()}
@@ -126,7 +121,7 @@ def _sentence_ends(text: str, span: Span, starts: np.ndarray, language: str) -> 
 
 def running_text(job: Job, number: int) -> Iterator[tuple[str, list[list[int]]]]:
     """(page id, token ids of its sentences) of a bucket's documents; of documents with the same address only the first."""
-    terms = _terms(job)
+    terms = terms_of(job.config)
     kept = set(read(job, tables.PAGES, number).column("doc").to_pylist())
     for batch in read(job, tables.DOCUMENTS, number).select(["doc", "id", "text"]).to_batches(max_chunksize=64):
         for document in batch.to_pylist():

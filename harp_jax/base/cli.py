@@ -60,7 +60,7 @@ class Parser(argparse.ArgumentParser):
         self._outputs.append(self.add_argument(*names, **options))
 
     def add_force(self) -> None:
-        """--force: removes what the same command made at its outputs with other options or inputs (`made.forget`)."""
+        """--force, which removes an --output that has a record (`run`)."""
         self.add_argument(
             "--force", action="store_true", help="replace what other options or inputs have made at --output"
         )
@@ -123,8 +123,6 @@ class Parser(argparse.ArgumentParser):
             if not os.path.isdir(output):
                 output_path(output, inputs)
             written.add(target)
-            if getattr(arguments, "force", False):
-                forget(output)
 
 
 def paths_in(given: Any) -> list[str]:

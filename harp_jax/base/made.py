@@ -232,15 +232,10 @@ def digest(path: str, known: Digest | None = None, without: str = "") -> Digest:
     `known`: an earlier digest, returned if the stamp is the same; `without`: a file in the folder that does not count, an output.
     Raises OSError for a missing path.
     """
-    files = (
-        {"": path}
-        if not os.path.isdir(path)
-        else {
-            os.path.relpath(inner, path): inner
-            for inner in _files(path)
-            if os.path.abspath(inner) != os.path.abspath(without or os.sep)
-        }
-    )
+    is_folder = os.path.isdir(path)
+    files = {os.path.relpath(inner, path): inner for inner in _files(path)} if is_folder else {"": path}
+    if is_folder and without:
+        files.pop(os.path.relpath(without, path), None)
     stamp = hashlib.sha256()
     for name, file in files.items():
         about = os.stat(file)
@@ -251,7 +246,7 @@ def digest(path: str, known: Digest | None = None, without: str = "") -> Digest:
     if (own := Made.read(path)) and own.output.stamp == stamp.hexdigest():
         return own.output
     place = os.path.abspath(path), stamp.hexdigest()
-    if place not in _hashed and not os.path.isdir(path):
+    if place not in _hashed and not is_folder:
         _hashed[place] = sha256_file(path)
     elif place not in _hashed:
         content = hashlib.sha256()

@@ -4,9 +4,9 @@ from harp_jax.base.cli import Parser, positive
 from harp_jax.corpus.documents import FIELDS
 from harp_jax.text.languages import ENGLISH
 
-DOCUMENTS = "documents: MS MARCO docs.tsv, JSONL, or a folder of either"
-QUERIES = "queries: qid<TAB>text, or JSONL"
-RUN = "candidates: a TREC run, or MS MARCO's three-column format"
+DOCUMENTS = "documents: MS MARCO docs.tsv, JSONL, TREC SGML, or a folder of one of them"
+QUERIES = "queries: qid<TAB>text, JSONL, or TREC topics"
+RUN = "candidates: a TREC run (ours, Anserini's, Pyserini's), or MS MARCO's three-column format"
 
 
 def names(text: str) -> tuple[str, ...]:

@@ -72,7 +72,7 @@ def fuse_parser() -> Parser:
     )
     parser.add_input("--verdict", default="", help="weights: use those of harp verdict on these runs, in its order")
     parser.add_input("--qrels", default="", help="weights: judgments")
-    parser.add_input("--folds", default="", help="weights: qid<TAB>fold; fit for each fold on the others")
+    parser.add_input("--folds", default="", help="weights: qid<TAB>fold file for cross-fitting")
     parser.add_argument("--measure", default="nDCG@10", help="weights: measure to fit for (nDCG@10)")
     add_output(parser)
     return parser

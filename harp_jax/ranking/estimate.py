@@ -1,18 +1,19 @@
 """What a first stage will cost, in hours and memory, measured on a sample of its documents and queries."""
 
 import itertools
+import statistics
 import time
 import tracemalloc
-from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from harp_jax.base.progress import duration
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import read_queries
 from harp_jax.ranking.first_stage import Candidates, indexed, read_anchors
-from harp_jax.ranking.lexical import make, search
+from harp_jax.ranking.lexical import InvertedIndex, make, search
 
-DOCUMENTS, QUERIES = 5000, 20  # measured; the memory on a fifth of the documents, because tracing is slow
+SIZES, QUERIES = (1000, 4000), 20  # documents of two indexes, from whose difference is extrapolated; queries measured
 
 
 @dataclass(frozen=True)
@@ -39,31 +40,56 @@ class Estimate:
         )
 
 
+class _Measured(NamedTuple):
+    documents: int
+    index_seconds: float
+    index_bytes: float
+    query_seconds: float
+
+
 def estimate(candidates: Candidates, queries: str, model: str = "bm25", settings: int = 1, sample: int = 0) -> Estimate:
     """Measures `model` on evenly spaced documents. `settings`: of tuning on `sample` queries (0: all). InputError: bad input."""
     docs, texts = Documents.open(candidates.docs, candidates.fields), read_queries(queries)
     anchors = read_anchors(candidates.anchors) if candidates.anchors else None
-    step = max(1, len(docs) // DOCUMENTS)
-
-    def chosen(step: int) -> Iterator[tuple[str, str]]:
-        return ((docid, docs[docid]) for docid in itertools.islice(docs.ids(), 0, None, step))
-
-    began = time.perf_counter()
-    index = indexed(chosen(step), model, candidates.language, anchors)
-    ranker = make(model, index, {})
-    scale = len(docs) / len(index)
-    index_seconds = (time.perf_counter() - began) * scale
     asked = list(itertools.islice(texts.values(), QUERIES))
-    began = time.perf_counter()
-    for query in asked:
-        search(ranker, index, query, candidates.k or 100)
-    query_seconds = (time.perf_counter() - began) / max(len(asked), 1) * scale
-    tracemalloc.start()
-    try:
-        traced = indexed(chosen(5 * step), model, candidates.language, anchors)
-        make(model, traced, {})
-        index_bytes = tracemalloc.get_traced_memory()[1] * len(docs) / len(traced)
-    finally:
-        tracemalloc.stop()
+
+    def index_of(size: int) -> InvertedIndex:
+        step = max(1, len(docs) // size)
+        chosen = ((docid, docs[docid]) for docid in itertools.islice(docs.ids(), 0, None, step))
+        index = indexed(chosen, model, candidates.language, anchors)
+        make(model, index, {})
+        return index
+
+    def measured(size: int) -> _Measured:
+        began = time.perf_counter()
+        index = index_of(size)
+        indexing, ranker, seconds = time.perf_counter() - began, make(model, index, {}), []
+        for query in asked:
+            began = time.perf_counter()
+            search(ranker, index, query, candidates.k or 100)
+            seconds.append(time.perf_counter() - began)
+        del index, ranker
+        tracemalloc.start()
+        try:
+            count = len(index_of(size))
+            return _Measured(count, indexing, tracemalloc.get_traced_memory()[1], statistics.median(seconds or [0.0]))
+        finally:
+            tracemalloc.stop()
+
+    index_of(10)  # imports
+    small, large = map(measured, SIZES)
+
+    def extrapolated(name: str) -> float:
+        first, second = getattr(small, name), getattr(large, name)
+        slope = max(second - first, 0.0) / max(large.documents - small.documents, 1)
+        return second + slope * (len(docs) - large.documents)
+
     count = min(sample, len(texts)) if sample else len(texts)
-    return Estimate(len(docs), count, settings, index_seconds, index_bytes, query_seconds)
+    return Estimate(
+        len(docs),
+        count,
+        settings,
+        extrapolated("index_seconds"),
+        extrapolated("index_bytes"),
+        extrapolated("query_seconds"),
+    )

@@ -298,7 +298,7 @@ def recorded_length(tokenizer: Tokenizer, config: EncoderShape) -> int:
     return recorded if SHORTEST <= recorded <= config.max_positions else config.max_positions
 
 
-def slots(batch_tokens: int | None) -> int:
+def token_budget(batch_tokens: int | None) -> int:
     """Tokens per batch: small batches suit a CPU's caches, large ones keep an accelerator busy."""
     return batch_tokens or (4096 if jax.default_backend() == "cpu" else 65536)
 
@@ -320,7 +320,7 @@ class CrossEncoderScorer(PairTexts):
     ) -> None:
         check_heads(params)
         super().__init__(config, tokenizer, max_length, marks)
-        self.batch_tokens = slots(batch_tokens)
+        self.batch_tokens = token_budget(batch_tokens)
         self.use(jax.device_put({name: params[name] for name in PARTS}))
         self._score = jax.jit(partial(_score_rows, config))
 
@@ -405,7 +405,7 @@ class BiEncoderScorer(EncoderTexts):
         # Without a prompt's final space, which the tokenizer may attach to the text's first word.
         self.prompts = [np.asarray(tokenizer.encode(text.rstrip()), np.int32) for text in made.prompts]
         super().__init__(config, tokenizer, max_length, SHORTEST_TEXT + max(map(len, self.prompts)))
-        self.batch_tokens = slots(batch_tokens)
+        self.batch_tokens = token_budget(batch_tokens)
         self.size = len(made.dense[-1]["bias"]) if made.dense else config.hidden
         self._dense = jax.device_put(made.dense)
         self.use(jax.device_put({"encoder": params["encoder"]}))

@@ -76,7 +76,7 @@ def at_the_edge(axes: Axes, chosen: Sequence[Mapping[str, float]]) -> list[str]:
 
 
 def wider(axes: Axes, chosen: Sequence[Mapping[str, float]], fixed: Container[str]) -> dict[str, tuple[float, ...]]:
-    """`axes`, extended by the next value of LADDERS where the best value is at the edge."""
+    """Extends the axes whose optimum is on the boundary by the next value of LADDERS."""
     grown = dict(axes)
     for field in at_the_edge(axes, chosen):
         if field not in fixed:

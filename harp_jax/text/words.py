@@ -25,7 +25,16 @@ from harp_jax.base.made import InputPath, once
 from harp_jax.base.progress import progress
 from harp_jax.base.randomness import generator
 from harp_jax.corpus.documents import FIELDS, Documents
-from harp_jax.text.languages import ENGLISH, HAN_KANA, SOUTH_EAST, UNSPACED_LETTER, lexical_stopwords, splitter
+from harp_jax.text.languages import (
+    ENGLISH,
+    HAN_KANA,
+    INQUERY,
+    INQUERY_PATH,
+    SOUTH_EAST,
+    UNSPACED_LETTER,
+    lexical_stopwords,
+    splitter,
+)
 
 # A run of a script without spaces, or a word.
 WORD = re.compile(f"[{HAN_KANA}{SOUTH_EAST}]+|[^\\W_{HAN_KANA}{SOUTH_EAST}]+")
@@ -124,13 +133,14 @@ class WordVocabulary:
 
 
 def read_stopwords(name: str) -> tuple[str, ...]:
-    """Stopwords, sorted: of a file with one per line, "english" (those of our BM25), or "" for none."""
+    """Stopwords, sorted: of a file with one per line, "english" (those of our BM25), "inquery", or "" for none."""
     if not name:
         return ()
     if name == "english":
         return tuple(lexical_stopwords(ENGLISH))
+    path = INQUERY_PATH if name == INQUERY else name
     # Texts split "don't" into two words, so the lines are split too.
-    return tuple(sorted({word for _, line in lines(name) for word in _split(line)}))
+    return tuple(sorted({word for _, line in lines(path) for word in _split(line.partition("#")[0])}))
 
 
 def count_words(

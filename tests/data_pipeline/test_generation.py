@@ -158,9 +158,10 @@ def test_choices_that_make_no_sense_are_refused_before_the_job(tmp_path, fields,
 
 def test_the_official_preset_runs(tmp_path):
     folder = corpus.write(tmp_path / "corpus")
-    config = corpus.config(folder, "official", encoder="idf", workers=1, keep_work=True)
+    config = corpus.config(folder, "official", encoder="idf", stopwords="inquery", workers=1, keep_work=True)
     manifest = generate(config, tmp_path / "out", SerialEngine)
-    assert manifest["config"] == manifest["config"] | PRESETS["official"]
+    given = {"stopwords": manifest["config"]["stopwords"]}  # the preset has none
+    assert manifest["config"] == manifest["config"] | PRESETS["official"] | given
     assert all(entry["pairs"] > 10 for entry in manifest["tasks"].values())
     requests = table(tmp_path / "out", tables.REQUESTS)
     vocabulary = load_tokenizer(str(folder / "vocab.txt")).vocab

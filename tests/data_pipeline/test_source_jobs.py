@@ -8,6 +8,7 @@ from data_pipeline.engine import tables
 from data_pipeline.engine.local import SerialEngine
 from data_pipeline.pipeline import generate
 from data_pipeline.sources import formats
+from harp_jax.base.errors import InputError
 from harp_jax.input.records import read_manifest
 from tests.support import corpus, source_reading
 from tests.support.corpus_site import write_site
@@ -115,4 +116,8 @@ def test_configs_are_valid_with_every_preset(name):
         c = importlib.import_module(f"configs.data.{name}").get_config(preset)
         c.tokenizer, c.encoder = c.tokenizer or "t", c.encoder or "uniform"
         c.language = "en"  # otherwise read from the source files
+        if preset == "official":
+            with pytest.raises(InputError, match="1,321 words"):
+                plain(c)
+            c.stopwords = "inquery"
         assert plain(c)["source"]["format"] in formats.FORMATS and (c.unit == "tokens") == (preset == "official")

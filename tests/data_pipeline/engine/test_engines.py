@@ -34,7 +34,7 @@ def run(tmp_path) -> Job:
 def begun(tmp_path) -> list[Path]:
     """The files of a map and a join, as if another process had written them."""
     work = run(tmp_path).work
-    store._verified.clear()
+    store.verified.clear()
     return sorted(Path(work).rglob("*.parquet"))
 
 
@@ -49,7 +49,7 @@ def test_a_changed_or_missing_stage_file_is_named(tmp_path):
     for path in files:
         content = path.read_bytes()
         for place in np.linspace(0, len(content) - 1, 8).astype(int):
-            store._verified.clear()
+            store.verified.clear()
             path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
             with pytest.raises(InputError, match=rf"{path.name} is damaged; remove .*\.work and run the command again"):
                 resume(tmp_path)
@@ -78,9 +78,9 @@ def test_directories_with_odd_names(tmp_path, name):
 
 
 def test_an_interrupt_that_duckdb_reports_as_an_error_is_one(tmp_path):
-    with pytest.raises(KeyboardInterrupt), engine(tmp_path)._memory("join"):
+    with pytest.raises(KeyboardInterrupt), engine(tmp_path).explained("join"):
         raise RuntimeError("Query interrupted")
-    with pytest.raises(RuntimeError, match="another"), engine(tmp_path)._memory("join"):
+    with pytest.raises(RuntimeError, match="another"), engine(tmp_path).explained("join"):
         raise RuntimeError("another")
 
 

@@ -16,6 +16,8 @@ from data_pipeline.links.link_graph import in_sentences
 from data_pipeline.links.parsing import parse_documents
 from data_pipeline.sources.document import LinkedDocument
 from data_pipeline.sources.wikitext import Site
+from tests.support import corpus
+from tests.support.generation_job import linked_documents
 from tests.support.source_files import HEAD, TAIL, page
 from tests.support.steps import check_linear
 
@@ -214,3 +216,21 @@ def test_sentences_of_many_links_take_linear_steps():
 
     check_linear(read_page, most=2.1)
     assert len(read_page(60_000)) == 60_000  # would take minutes if each join read all links before it
+
+
+@pytest.mark.parametrize(
+    ("text", "lead_end", "shown"),
+    [("A b.\nC d.\nE", 9, "A b."), ("A b.\nC", 4, "A b."), ("\n A b.\nC", 8, "\n A b."), ("A b.", 4, "A b.")],
+)
+def test_the_first_paragraph_of_the_first_section_ends_at_the_first_line_break_after_text(text, lead_end, shown):
+    document = LinkedDocument("a", "a", "", text, (), lead_end)
+    assert text[: link_graph.destination_end(document, "first_paragraph")] == shown
+    assert link_graph.destination_end(document, "first_section") == lead_end
+
+
+def test_destinations_are_first_paragraphs_by_choice(tmp_path):
+    folder = corpus.write(tmp_path / "corpus", files=0)
+    (folder / "pages-0.jsonl").write_text('{"id": "p0", "title": "", "text": "See gates.\\nA wall.", "links": []}\n')
+    for choice, shown in (("first_section", "See gates.\nA wall."), ("first_paragraph", "See gates.")):
+        found = linked_documents(corpus.config(folder, destination_text=choice, workers=1), tmp_path / choice)
+        assert found["p0"]["text"][: found["p0"]["lead_end"]] == shown and len(found["p0"]["text"]) == 18

@@ -12,7 +12,7 @@ from data_pipeline.pipeline import generate
 from data_pipeline.tasks.diagnostics import NAMES
 from data_pipeline.tasks.sampling import NoPair
 from data_pipeline.tasks.table import TASKS
-from data_pipeline.tasks.task import Field, Request, Sides, Task
+from data_pipeline.tasks.task import Field, PairTokens, Request, Task
 from harp_jax import config as configs
 from harp_jax.training.train import train
 from tests.support import corpus
@@ -30,7 +30,7 @@ def request(sentence, apart, rng):
 
 
 def sides(request, passages, setup, rng):
-    return Sides(request.query, passages.positive, (), passages.negative)
+    return PairTokens(request.query, passages.positive, (), passages.negative)
 
 
 def test_a_task_of_one_file_is_made_and_trained_on(tmp_path, monkeypatch):
