@@ -14,7 +14,7 @@ from tests.support import ROOT
 ROOMS = {
     "harp_jax": (
         "base", "corpus", "text", "model", "objectives", "input", "checkpoints", "evaluation", "baselines.neural_ir", "ranking",
-        "training", "baselines.linklearn", "experiments", "look", "commands", "baselines",
+        "training", "site", "baselines.linklearn", "experiments", "look", "commands", "baselines",
     ),
     "data_pipeline": (
         "engine", "text", "sources", "sample", "links", "weights", "tasks", "config", "output", "commands",

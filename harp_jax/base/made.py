@@ -43,6 +43,7 @@ NamedInputs = Annotated[Mapping[str, Any], INPUT]  # such as {"BM25": "bm25.trec
 Speed = Annotated[T, SPEED]
 
 RECORD = "made.json"
+REFUSED, AGAIN, KEPT = "refused", "again", "kept"  # what `once` does about inputs whose content has changed
 NOTHING: tuple[Any, ...] = (None, "", [])  # options without a value
 _hashed: dict[tuple[str, str], str] = {}  # path and stamp → SHA-256, of what this process has read
 _replacing: list[bool] = []  # not empty: see `replace_outputs`
@@ -111,6 +112,7 @@ class _Call:
     options: dict[str, Any]
     inputs: dict[str, str]
     output: str
+    changed: str
 
     def digests(self, known: Mapping[str, Digest]) -> dict[str, Digest]:
         return {name: digest(path, known.get(name), self.output) for name, path in self.inputs.items()}
@@ -123,12 +125,19 @@ class _Call:
         made = Made.read(self.output)
         if made is None or not os.path.exists(self.output):
             return None
-        if difference := self._difference(made):
+        difference = self._difference(made)
+        if not difference and (content := self._changed_input(made)):
+            if self.changed == AGAIN:
+                return None
+            difference = content if self.changed == REFUSED else ""
+        if difference:
             wrong = f"was made {difference}; choose another output, or --force to replace this one"
         elif digest(self.output, made.output).sha256 != made.output.sha256:
             wrong = f"was changed after {made.function} made it; move it away, or --force to make it again"
         else:
             return made
+        if not difference and self.changed == AGAIN:
+            return None
         if not _replacing:
             raise InputError(f"{self.output} {wrong}")
         forget(self.output)
@@ -146,6 +155,10 @@ class _Call:
         for name in [*self.inputs, *made.inputs]:
             if (name in self.inputs) != (name in made.inputs):
                 return f"{'without' if name in self.inputs else 'with'} {name}"
+        return ""
+
+    def _changed_input(self, made: Made) -> str:
+        """The first input whose content is not the recorded one, in words; "" if there is none."""
         changed = (n for n, found in self.digests(made.inputs).items() if found.sha256 != made.inputs[n].sha256)
         return next((f"from another content of {name} ({self.inputs[name]})" for name in changed), "")
 
@@ -155,16 +168,18 @@ def once(
     *,
     inputs: Callable[[Mapping[str, Any]], Mapping[str, Any] | Iterable[str]] | None = None,
     speed: Sequence[str] = (),
+    changed: str = REFUSED,
 ) -> Any:
     """Decorates a function with a parameter `output`: what has been made is not made again (see the top of the file).
 
     Its options must be JSON values, dataclasses of these, or ConfigDicts; its result too, for it is stored. `inputs` returns more
     inputs from the call's arguments: paths, or {"config.init": path} for options that count by the content of the path; `speed`
-    names more options that are not recorded, such as "config.workers". The decorated function has `already(…)`: the `Made` of a
-    finished call, else None.
+    names more options that are not recorded, such as "config.workers". If only the content of inputs has changed since, the call is
+    REFUSED, made AGAIN (the function may reuse its earlier output), or the earlier output is KEPT. The decorated function has
+    `already(…)`: the `Made` of a finished call, else None.
     """
     if function is None:
-        return functools.partial(once, inputs=inputs, speed=speed)
+        return functools.partial(once, inputs=inputs, speed=speed, changed=changed)
     made_by: Callable[P, T] = function
     signature = inspect.signature(made_by)
 
@@ -184,7 +199,7 @@ def once(
         read = {*paths, *(name for name, path in named.items() if any(_matching(name, path)))}
         options = flat({name: _plain(value, hints().get(name)) for name, value in given.items()})
         kept = {name: value for name, value in options.items() if name not in read and name not in speed}
-        return _Call(made_by.__qualname__, kept, paths | more, output)
+        return _Call(made_by.__qualname__, kept, paths | more, output, changed)
 
     def already(*args: Any, **kwargs: Any) -> Made | None:
         made = described(*args, **kwargs).finished()

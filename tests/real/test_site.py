@@ -8,9 +8,9 @@ import time
 from pathlib import Path
 
 import pytest
+from harp_jax.experiments.site_plan import LABELLED_ROW
 
 import harp_jax as hj
-from harp_jax.experiments.site_plan import LABELLED_ROW
 from tests.support import site_pages
 from tests.support.commands import python
 
