@@ -124,7 +124,7 @@ MAY_SAY_BERT = (
     "model/encoders/bert.py", "model/encoders/distilbert.py",
     "model/encoders/roberta.py", "model/encoders/modernbert.py", "model/encoders/table.py",
     "text/tokenizer.py", "config.py", "checkpoints/export.py",
-    "output/vocabulary.py", "commands/site.py", "experiments/steps.py", "experiments/pretraining.py",
+    "output/vocabulary.py", "commands/site.py", "experiments/pretraining.py",
     "experiments/coarse_tuning.py",
 )  # fmt: skip
 

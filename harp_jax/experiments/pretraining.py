@@ -49,7 +49,7 @@ class Pretraining:
     """A corpus, and how systems are pre-trained on it.
 
     pairs: finished output of harp generate with the tasks of all systems; empty: generated from `source`
-    source: files of linked documents
+    source: files of linked documents; empty: those of `source_config`
     source_config: generation config
     generation: more fields for the generation config, as in source.redirects=('redirects.tsv',)
     encoder: Hugging Face encoder (or workdir) that weights the terms of the pairs; or uniform, idf
@@ -84,16 +84,12 @@ class Pretraining:
         if not pretrained or self.pairs:
             return [self.pairs, self.init, self.tokenizer]
         encoder = "" if self.encoder in ("uniform", "idf") else self.encoder
-        return [*self.source, encoder, self.init, self.tokenizer]
+        return [*self.job(TASKS).source.paths, encoder, self.init, self.tokenizer]
 
     def job(self, tasks: Sequence[str]) -> Any:
         """The config of the generation job, or of another command that reads the pages."""
-        fields = {
-            "source.paths": self.source,
-            "tokenizer": self.vocabulary,
-            "encoder": self.encoder,
-            "tasks": tuple(tasks),
-        }
+        fields: dict[str, Any] = {"tokenizer": self.vocabulary, "encoder": self.encoder, "tasks": tuple(tasks)}
+        fields |= {"source.paths": self.source} if self.source else {}
         return configured(self.source_config, fields, self.generation)
 
     def generated(self, steps: Steps, tasks: Sequence[str], output: str) -> str:
@@ -157,5 +153,4 @@ class Pretraining:
 
 
 PRETRAINING = Pretraining()
-PAPER = replace(PRETRAINING, source=("enwiki-*-pages-articles-multistream*.xml*.bz2",), source_config="data/enwiki:paper",
-                init="bert-base-uncased", scale="full")  # fmt: skip
+PAPER = replace(PRETRAINING, source=(), source_config="data/enwiki:paper", init="bert-base-uncased", scale="full")

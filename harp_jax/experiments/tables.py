@@ -32,7 +32,7 @@ from harp_jax.base.errors import InputError
 from harp_jax.base.steps import Steps
 from harp_jax.experiments.benchmark import BENCHMARK, FOLDED, NEURAL, Benchmark, Prepared, Runs
 from harp_jax.experiments.experiment import check_known
-from harp_jax.experiments.pretraining import NONE, NOT_PRETRAINED, PRETRAINING, SYSTEMS, Pretraining
+from harp_jax.experiments.pretraining import NONE, NOT_PRETRAINED, PRETRAINING, SYSTEMS, TASKS, Pretraining
 from harp_jax.ranking.first_stage import prior_files
 
 LEXICAL = ("bm25", "ql", "bm25f", "expanded", "inlinks", "length")
@@ -111,7 +111,7 @@ def compare(
         transformers = (*transformers, TARGET)
     anchors = f"{steps.output}/anchors.tsv"
     if not {"bm25f", "expanded", "inlinks"}.isdisjoint(lexical):
-        steps("Read anchor texts", write_anchors, pretraining.job(()), anchors)
+        steps("Read anchor texts", write_anchors, pretraining.job(TASKS), anchors)
     if neural_rankers:
         on.words()
 

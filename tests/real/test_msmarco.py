@@ -35,7 +35,7 @@ def official(folder: Path) -> None:
         run = [
             f"{q} Q0 D{d} {rank} {100 - rank} IndriQueryLikelihood"
             for q in asked
-            for rank, d in enumerate([(7 * q + 13 * j) % 1000 for j in range(1, 20)] + [q], 1)
+            for rank, d in enumerate([*(500 + (7 * q + 13 * j) % 500 for j in range(1, 20)), q], 1)
         ]
         write(folder / f"msmarco-{name}-queries.tsv", [f"{q}\t{' '.join(rng.choice(documents[q], 3))}" for q in asked])
         write(folder / f"msmarco-{name.replace('test', 'doctest')}-top100", run)
