@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import json_fields, read_json, typed
+from harp_jax.base.files import read_json
 from harp_jax.base.progress import progress
 from harp_jax.corpus.documents import FIELDS, Documents
 from harp_jax.corpus.labels import tidy
