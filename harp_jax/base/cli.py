@@ -9,10 +9,8 @@ import contextlib
 import io
 import os
 import re
-import signal
 import sys
 import textwrap
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
@@ -22,7 +20,6 @@ from harp_jax.base.made import forget
 
 INTERRUPTED = 130  # the shell's status of a command ended by Ctrl-C
 TERMINATED = 143  # the shell's status of a command ended by SIGTERM
-FOLLOW = "HARP_JAX_FOLLOW"  # environment variable: file descriptor of a pipe whose other end a plan holds
 # Out-of-memory messages of XLA, the dynamic linker and the kernel.
 SHORT_OF_MEMORY = (
     "RESOURCE_EXHAUSTED: Out of memory", "failed to map segment", "Cannot allocate memory", "cannot allocate memory",
@@ -244,7 +241,6 @@ def run(
     main: Callable[[argparse.Namespace], None], parser: Parser, argv: list[str] | None = None
 ) -> argparse.Namespace:
     """Parse the arguments, call `main` and return them; argparse itself exits with status 2 on wrong usage."""
-    follow()
     with ending_well():
         arguments = parser.parse_args(argv)
         parser.check_paths(arguments)
@@ -263,19 +259,6 @@ def child_environment() -> dict[str, str]:
     """This process's environment, with PYTHONPATH set so that a child finds this package even if not installed."""
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))}
-
-
-def follow() -> None:
-    """Ends this process with SIGTERM when the plan that started it ends, even if the plan was killed."""
-    descriptor = os.environ.pop(FOLLOW, "")
-    if descriptor.isdecimal():
-        threading.Thread(target=_end_after, args=(int(descriptor),), daemon=True).start()
-
-
-def _end_after(descriptor: int) -> None:
-    with contextlib.suppress(OSError):
-        os.read(descriptor, 1)  # nothing is ever written: it returns when the other end is closed
-        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def keep_compiled() -> None:

@@ -24,6 +24,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import UnionType
 from typing import Annotated, Any, NamedTuple, ParamSpec, TypeVar, get_args, get_origin, get_type_hints, overload
 
 from harp_jax.base.errors import InputError
@@ -43,8 +44,15 @@ NamedInputs = Annotated[Mapping[str, Any], INPUT]  # such as {"BM25": "bm25.trec
 Speed = Annotated[T, SPEED]
 
 RECORD = "made.json"
+REFUSED, AGAIN, KEPT = "refused", "again", "kept"  # what `once` does about inputs whose content has changed
 NOTHING: tuple[Any, ...] = (None, "", [])  # options without a value
-_hashed: dict[tuple[str, str], str] = {}  # (path, stamp) → SHA-256 of what this process has read
+_hashed: dict[tuple[str, str], str] = {}  # path and stamp → SHA-256, of what this process has read
+_replacing: list[bool] = []  # not empty: see `replace_outputs`
+
+
+def replace_outputs() -> None:
+    """From now on, what other options or inputs made is made again instead of refused, in this process (`harp plan --force`)."""
+    _replacing.append(True)
 
 
 class Digest(NamedTuple):
@@ -105,6 +113,7 @@ class _Call:
     options: dict[str, Any]
     inputs: dict[str, str]
     output: str
+    changed: str
 
     def digests(self, known: Mapping[str, Digest]) -> dict[str, Digest]:
         return {name: digest(path, known.get(name), self.output) for name, path in self.inputs.items()}
@@ -117,15 +126,23 @@ class _Call:
         made = Made.read(self.output)
         if made is None or not os.path.exists(self.output):
             return None
-        if difference := self._difference(made):
-            raise InputError(
-                f"{self.output} was made {difference}; choose another output, or --force to replace this one"
-            )
-        if digest(self.output, made.output).sha256 != made.output.sha256:
-            raise InputError(
-                f"{self.output} was changed after {made.function} made it; move it away, or --force to make it again"
-            )
-        return made
+        difference = self._difference(made)
+        if not difference and (content := self._changed_input(made)):
+            if self.changed == AGAIN:
+                return None
+            difference = content if self.changed == REFUSED else ""
+        if difference:
+            wrong = f"was made {difference}; choose another output, or --force to replace this one"
+        elif digest(self.output, made.output).sha256 != made.output.sha256:
+            wrong = f"was changed after {made.function} made it; move it away, or --force to make it again"
+        else:
+            return made
+        if not difference and self.changed == AGAIN:
+            return None
+        if not _replacing:
+            raise InputError(f"{self.output} {wrong}")
+        forget(self.output)
+        return None
 
     def _difference(self, made: Made) -> str:
         """What distinguishes this call from the recorded one, in words; "" if nothing does."""
@@ -139,6 +156,10 @@ class _Call:
         for name in [*self.inputs, *made.inputs]:
             if (name in self.inputs) != (name in made.inputs):
                 return f"{'without' if name in self.inputs else 'with'} {name}"
+        return ""
+
+    def _changed_input(self, made: Made) -> str:
+        """The first input whose content is not the recorded one, in words; "" if there is none."""
         changed = (n for n, found in self.digests(made.inputs).items() if found.sha256 != made.inputs[n].sha256)
         return next((f"from another content of {name} ({self.inputs[name]})" for name in changed), "")
 
@@ -156,18 +177,20 @@ def once(
 def once(
     function: Callable[P, T] | None = None,
     *,
-    inputs: Callable[[Mapping[str, Any]], Iterable[str] | Mapping[str, str]] | None = None,
+    inputs: Callable[[Mapping[str, Any]], Mapping[str, Any] | Iterable[str]] | None = None,
     speed: Sequence[str] = (),
+    changed: str = REFUSED,
 ) -> Any:
     """Decorates a function with a parameter `output`: what has been made is not made again (see the top of the file).
 
     Its options must be JSON values, dataclasses of these, or ConfigDicts; its result too, for it is stored. `inputs` returns more
-    paths to digest from the call's arguments, such as those that a config names, or {option: path} for options that count by
-    the content of the path, such as "config.tokenizer"; `speed` names more options that are not recorded,
-    such as "config.workers". The decorated function has `already(…)`: the `Made` of a finished call, else None.
+    inputs from the call's arguments: paths, or {"config.init": path} for options that count by the content of the path; `speed`
+    names more options that are not recorded, such as "config.workers". If only the content of inputs has changed since, the call is
+    REFUSED, made AGAIN (the function may reuse its earlier output), or the earlier output is KEPT. The decorated function has
+    `already(…)`: the `Made` of a finished call, else None.
     """
     if function is None:
-        return functools.partial(once, inputs=inputs, speed=speed)
+        return functools.partial(once, inputs=inputs, speed=speed, changed=changed)
     made_by: Callable[P, T] = function
     signature = inspect.signature(made_by)
 
@@ -181,14 +204,13 @@ def once(
         output = os.fspath(bound.arguments["output"])
         given = {name: value for name, value in bound.arguments.items() if name != "output"}
         paths = dict(_inputs({name: hints().get(name) for name in given}, given))
-        found = inputs(bound.arguments) if inputs else {}
-        named = found if isinstance(found, Mapping) else {path: path for path in found}
-        matching = {name: dict(_matching(name, path)) for name, path in named.items()}
-        more = {name: path for each in matching.values() for name, path in each.items()}
-        read = {*paths, *(name for name, each in matching.items() if each)}
+        found = _plain(inputs(bound.arguments)) if inputs else {}
+        named = flat(found if isinstance(found, dict) else {path: path for path in found})
+        more = dict(pair for name, path in named.items() for pair in _matching(name, path))
+        read = {*paths, *(name for name, path in named.items() if any(_matching(name, path)))}
         options = flat({name: _plain(value, hints().get(name)) for name, value in given.items()})
         kept = {name: value for name, value in options.items() if name not in read and name not in speed}
-        return _Call(made_by.__qualname__, kept, paths | more, output)
+        return _Call(made_by.__qualname__, kept, paths | more, output, changed)
 
     def already(*args: Any, **kwargs: Any) -> Made | None:
         made = described(*args, **kwargs).finished()
@@ -295,6 +317,8 @@ def _plain(value: Any, hint: Any = None) -> Any:
 
 def _restored(value: Any, hint: Any) -> Any:
     """A stored result as the type that the function returns: dataclasses and tuples are rebuilt."""
+    if isinstance(hint, UnionType) and value is not None:  # X | None
+        return _restored(value, next(kind for kind in get_args(hint) if kind is not type(None)))
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         hints = get_type_hints(hint)
         return hint(**{name: _restored(inner, hints[name]) for name, inner in value.items()})

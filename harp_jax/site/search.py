@@ -1,13 +1,13 @@
-"""Search with the weighted sum that `harp site` recommends: BM25, anchor texts, in-links, vectors, and a ranker.
+"""Search in the folder that `harp site` writes: the weighted sum of BM25, BM25F, in-links, vectors and a ranker.
 
 Each first stage contributes its best candidates, and every part scores all of them. A document's score is the weighted sum of
-its parts, each scaled to 0…1 per query. The folder's `search.json` lists the parts (`Settings`).
+its parts, each scaled to 0…1 per query. `search.json` lists the parts (`Settings`); everything else has fixed names in the folder.
 """
 
 import json
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ import numpy as np
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import read_json_as, replacing, within
 from harp_jax.base.progress import progress
+from harp_jax.base.randomness import hash64
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import ordered
 from harp_jax.ranking.first_stage import anchor_rows, candidates, indexed, read_anchors
@@ -23,25 +24,24 @@ from harp_jax.ranking.fuse import ANCHORS, BM25, INLINKS, VECTORS, normalised, r
 from harp_jax.ranking.lexical import make, rescore
 from harp_jax.ranking.rerank import load_scorer
 from harp_jax.ranking.scorers import BiEncoderScorer, PairTexts, Scorer, Windows, best_windows
-from harp_jax.ranking.vectors import VectorIndex
+from harp_jax.site.options import FIELDS
+from harp_jax.site.vectors import NO_IDS, SiteVectors
 from harp_jax.text.languages import ENGLISH
 from harp_jax.text.tokenizer import Tokenizer
 
 NAME = "search.json"
-NO_IDS = np.zeros(0, np.int32)
+DOCS, ANCHOR_TEXTS = os.path.join("pages", "docs.jsonl"), os.path.join("pages", "anchors.tsv")
+VECTORS_FOLDER, ENCODER = "vectors", "encoder"
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Paths are relative to the folder of `search.json`. `weights`: part → weight in the sum; `models`: part → ranker.
+    """How a site is searched. `weights`: part → weight in the sum; `models`: part → folder of its ranker.
 
-    `parameters`: of bm25 and bm25f; `depth`: candidates per first stage. A ranker reads at most `windows` windows of
-    `max_length` tokens of a document, the `encoder` at most `passages`.
+    `parameters`: of bm25 and bm25f; `depth`: candidates per first stage; `encoder`: name of the encoder in the folder "encoder", ""
+    for none. The encoder and a ranker read at most `windows` windows of a document; a ranker's have `max_length` tokens.
     """
 
-    docs: str
-    fields: tuple[str, ...]
-    anchors: str
     parameters: dict[str, dict[str, float]]
     weights: dict[str, float]
     language: str = ENGLISH
@@ -49,7 +49,6 @@ class Settings:
     models: dict[str, str] = field(default_factory=dict)
     depth: int = 20
     windows: int = 1
-    passages: int = 1
     max_length: int | None = None
 
     @property
@@ -63,7 +62,7 @@ class Settings:
 
     @classmethod
     def load(cls, folder: str) -> "Settings":
-        """Raises InputError for a folder in which `harp site` did not finish."""
+        """Raises InputError for a folder in which `harp site` did not finish, and for models outside of it."""
         path = os.path.join(folder, NAME)
         if not os.path.exists(path):
             raise InputError(f"{folder} has no {NAME}; let `harp site` finish, or name another folder")
@@ -71,18 +70,19 @@ class Settings:
         wrong = next((f"no parameters of {model}" for model in ("bm25", "bm25f") if model not in found.parameters), "")
         if unknown := found.weights.keys() - set(found.everything):
             wrong = f"the weight of {min(unknown)!r}, which is not among its parts"
-        for name in ("depth", "windows", "passages"):
+        for name in ("depth", "windows"):
             if getattr(found, name) < 1:
                 wrong = f"{name} is {getattr(found, name)}; use 1 or more"
         if wrong:
             raise InputError(f"{path}: {wrong}; let `harp site` write it again")
-        # The encoder may be elsewhere; what `harp site` writes is in the folder.
-        for name in (found.docs, found.anchors, *found.models.values()):
+        for name in found.models.values():
             within(folder, name, path)
         return found
 
-    def documents(self, folder: str) -> Documents:
-        return Documents.open(os.path.join(folder, self.docs), self.fields)
+
+def documents(folder: str) -> Documents:
+    """The documents of a site."""
+    return Documents.open(os.path.join(folder, DOCS), FIELDS)
 
 
 class Scores(NamedTuple):
@@ -104,34 +104,42 @@ class Scores(NamedTuple):
 
 
 class CombinedSearch:
-    """Loads what a folder's settings name. `only`: the parts to load (default: those with a weight).
+    """Loads a folder of `harp site`. `only`: the parts to load (default: those with a weight); `settings` instead of the folder's.
 
     BM25 and BM25F are always loaded, because they supply candidates, as in the verdict's test.
     """
 
-    def __init__(self, folder: str, only: Sequence[str] = (), backend: str = "jax") -> None:
-        self.settings = s = Settings.load(folder)
+    def __init__(
+        self, folder: str, only: Sequence[str] = (), backend: str = "jax", settings: Settings | None = None
+    ) -> None:
+        self.settings = s = settings or Settings.load(folder)
         self.names = [part for part in s.everything if part in (only or s.weights) or part in (BM25, ANCHORS)]
-        self.docs = s.documents(folder)
-        anchors = os.path.join(folder, s.anchors)
-        self.lexical = {}
-        for part, model in ((BM25, "bm25"), (ANCHORS, "bm25f")):
-            texts = progress(self.docs.texts(), total=len(self.docs), unit="documents", desc=f"index {model}")
-            found = indexed(texts, model, s.language, read_anchors(anchors) if model == "bm25f" else None)
-            self.lexical[part] = make(model, found, s.parameters[model]), found
+        self.docs, anchors = documents(folder), os.path.join(folder, ANCHOR_TEXTS)
+        hashes: list[int] = []
+
+        def texts() -> Iterator[tuple[str, str]]:
+            for docid, text in progress(self.docs.texts(), total=len(self.docs), unit="documents", desc="index"):
+                hashes.append(hash64(text))
+                yield docid, text
+
+        # BM25 reads the texts of the same index.
+        self.collection = indexed(texts(), "bm25f", s.language, read_anchors(anchors))
+        self.ids = self.collection.docids
+        self.lexical = {
+            part: make(model, self.collection, s.parameters[model])
+            for part, model in ((BM25, "bm25"), (ANCHORS, "bm25f"))
+        }
         self.inlinks: Counter[str] = Counter()
         for docid, _, count in anchor_rows(anchors) if INLINKS in self.names else ():
             self.inlinks[docid] += count
-        self.vectors: VectorIndex | None = None
+        self.vectors: SiteVectors | None = None
         self.scorers: dict[str, tuple[Scorer, Windows]] = {}
         if VECTORS in self.names:
-            encoder = BiEncoderScorer.load(os.path.join(folder, s.encoder))
-            self.vectors = VectorIndex(os.path.join(folder, s.encoder), self.docs, encoder, s.passages)
-            self.ids = list(self.docs.ids())  # in memory, like the lexical index
-            self.number = {docid: number for number, docid in enumerate(self.ids)}
-        for part, model_path in s.models.items():
+            encoder = BiEncoderScorer.load(os.path.join(folder, ENCODER))
+            self.vectors = SiteVectors(os.path.join(folder, VECTORS_FOLDER), encoder, s.windows, hashes)
+        for part, model in s.models.items():
             if part in self.names:
-                ranker = load_scorer(os.path.join(folder, model_path), max_length=s.max_length, backend=backend)
+                ranker = load_scorer(os.path.join(folder, model), max_length=s.max_length, backend=backend)
                 self.scorers[part] = ranker, Windows(s.windows)
 
     def search(self, query: str, k: int = 10) -> list[tuple[str, float]]:
@@ -143,7 +151,7 @@ class CombinedSearch:
     def scores(self, query: str, barred: Set[str] = frozenset()) -> Scores:
         """The candidates of a query, without `barred` documents, in order of reciprocal rank fusion."""
         depth = self.settings.depth
-        runs = [candidates(model, found, query, depth, barred) for model, found in self.lexical.values()]
+        runs = [candidates(model, self.collection, query, depth, barred) for model in self.lexical.values()]
         if self.vectors:
             cosines, nearest = self.vectors.cosines(query)
             near = np.argsort(-cosines, kind="stable")[: depth + len(barred)].tolist()
@@ -156,12 +164,11 @@ class CombinedSearch:
         best: dict[str, np.ndarray] = {}
         for part in self.names if docids else ():
             if part in self.lexical:
-                model, collection = self.lexical[part]
-                parts[part] = np.asarray(rescore(model, collection, query, docids), np.float64)
+                parts[part] = np.asarray(rescore(self.lexical[part], self.collection, query, docids), np.float64)
             elif part == INLINKS:
                 parts[part] = np.log1p([self.inlinks[docid] for docid in docids])
             elif part == VECTORS and self.vectors:
-                numbers = [self.number[docid] for docid in docids]
+                numbers = self.collection.numbers(docids)
                 parts[part], best[part] = cosines[numbers].astype(np.float64), nearest[numbers]
             else:
                 parts[part], best[part] = self._model_scores(part, query, docids)
@@ -175,7 +182,7 @@ class CombinedSearch:
             assert isinstance(ranker, PairTexts)
             return passage_of(ranker, query, text, windows, window)
         assert self.vectors is not None
-        encoder, windows = self.vectors.scorer, self.vectors.windows
+        encoder, windows = self.vectors.encoder, self.vectors.windows
         room, prompt = encoder.room(NO_IDS), len(encoder.prompts[1])
         return _window(
             encoder.tokenizer, encoder.prompt_texts[1] + text, prompt, room, windows.reach(room), windows, window

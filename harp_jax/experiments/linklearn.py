@@ -1,13 +1,13 @@
 """LinkLearn trained on Wikipedia's links, applied unchanged to Cranfield, compared with Okapi BM25 tuned twice, and QL.
 
-harp plan linklearn --output=linklearn --jobs=2 --set data=../shared/data
+harp plan linklearn --output=linklearn --set data=../shared/data
 
 Systems: LinkLearn, also with negatives in proportion to their links, with RankNet's loss, and with table rows as further linked
 documents; Okapi with K and B tuned on the same artificial task (other queries, as in the paper); BM25 and QL tuned on Cranfield's
 own training folds, on which LinkLearn is not trained. The queries' own source documents are not candidates.
 
-Hardware: 2 CPU cores, --jobs=2, four minutes per seed with 3,000 steps (1.4 million constraints). Rprec is the break-even point.
-Measured with seed 0: P@10 / Rprec / AP on Cranfield, and AP on held-out linked documents:
+Hardware: 2 CPU cores, two at a time, four minutes per seed with 3,000 steps (1.4 million constraints). Rprec is the break-even
+point. Measured with seed 0: P@10 / Rprec / AP on Cranfield, and AP on held-out linked documents:
   LinkLearn .206 / .249 / .283, .692; with RankNet's loss .217 / .268 / .300, .694; negatives by links .168 / .204 / .239, .672
   Okapi, K .1 and B .75 chosen on the same links .193 / .278 / .284, .608
   with rows LinkLearn .245 / .328 / .354, .843; Okapi, K 1.6 and B .9 chosen there .247 / .343 / .365, .796
@@ -21,14 +21,20 @@ and both do nearly as well as the models tuned on Cranfield.
 import os
 
 from harp_jax.base.errors import InputError
-from harp_jax.experiments.plan import Command
-from harp_jax.experiments.steps import Collection, comparison, output_of, tuned_first_stage
+from harp_jax.base.steps import Steps
+from harp_jax.baselines.linklearn.rank import rank_linklearn
+from harp_jax.experiments.benchmark import Benchmark, Runs
+from harp_jax.experiments.calls import configured, train_linklearn
 
-GRIDS = {"bm25": ["--k1=0.6,0.9,1.2,1.6,2,3,4,6"], "ql": []}  # in short abstracts every repetition counts
-CONFIG = "configs/baselines/linklearn.py"
+GRIDS = {
+    "bm25": {"k1": (0.6, 0.9, 1.2, 1.6, 2.0, 3.0, 4.0, 6.0)},
+    "ql": {},
+}  # in short abstracts every repetition counts
+CONFIG, DEPTH = "baselines/linklearn", 1000
 
 
-def get_plan(
+def linklearn(
+    output: str,
     data: str = os.path.join("..", "shared", "data"),
     seeds: tuple[int, ...] = (0,),
     steps: int = 0,
@@ -39,8 +45,8 @@ def get_plan(
     queries: str = "",
     qrels: str = "",
     exclude: str = "",
-) -> list[Command]:
-    """Options:
+) -> None:
+    """LinkLearn trained on Wikipedia's links, applied to Cranfield, compared with Okapi, BM25 and QL.
 
     data: folder with wiki/ and cranfield/, the corpus and the collection, which the other options replace
     seeds: random seeds of LinkLearn
@@ -56,45 +62,44 @@ def get_plan(
     if bool(docs) != bool(queries) or bool(docs) != bool(qrels) or (exclude and not docs):
         raise InputError("docs, queries and qrels go together, and exclude needs them; give all or none")
     if not docs:
-        docs, queries, qrels, exclude = (
-            os.path.join(data, "cranfield", name)
-            for name in ("docs.tsv", "queries.tsv", "qrels.txt", "source_documents.tsv")
-        )
+        names = ("docs.tsv", "queries.tsv", "qrels.txt", "source_documents.tsv")
+        docs, queries, qrels, exclude = (os.path.join(data, "cranfield", name) for name in names)
     if (rows or redirects) and not linked:
         raise InputError("rows and redirects need linked; give it, or none of them")
     if not linked:
         linked = tuple(os.path.join(data, "wiki", f"{name}.jsonl.xz") for name in ("linked_pages", "collection"))
         rows = (os.path.join(data, "wiki", "linked_table_rows.jsonl.xz"),)
         redirects = os.path.join(data, "wiki", "redirects.tsv")
-    collection = Collection(docs, queries, qrels, ("title", "body"))
-    options = [*([f"--exclude={exclude}"] if exclude else []), "--k=1000"]
-    commands = [Command("folds", "queries", ["folds", f"--queries={queries}", "--output={out}"], suffix=".tsv")]
-    for model, grids in GRIDS.items():
-        commands += tuned_first_stage(model, collection, folds="{folds}", measure="AP", options=options, grids=grids)
+    benchmark = Benchmark(docs, queries, qrels, ("title", "body"), measures="P@10 Rprec AP nDCG@10", tune_for="AP")
+    benchmark.check(exclude, *linked, *rows, redirects)
+    run = Steps(output)
+    on = benchmark.divided(run, grouped=False)
+
+    # BM25 and QL are tuned on the collection's own folds.
+    found: dict[str, list[Runs]] = {}
+    for model, grid in GRIDS.items():
+        found[model.upper()] = [on.lexical(model, model, k=DEPTH, exclude=exclude, grid=grid)]
+
+    # LinkLearn, and Okapi tuned on the same links, have not met the collection.
     systems = {
-        "linklearn": ["--config.ranking_svm_constraints=20000"],
-        "linked_negatives": ["--config.negatives_from=linked"],
-        "ranknet": ["--config.pair_loss=logistic"],
-        **({"rows": [f"--config.docs={(linked[0], *rows, *linked[1:])!r}"]} if rows else {}),
+        "linklearn": {"ranking_svm_constraints": 20_000},
+        "linked_negatives": {"negatives_from": "linked"},
+        "ranknet": {"pair_loss": "logistic"},
+        **({"rows": {"docs": (linked[0], *rows, *linked[1:])}} if rows else {}),
     }
-    runs: dict[str, list[str]] = {"BM25": ["{bm25}"], "QL": ["{ql}"], "okapi": []}
-    for name, settings in systems.items():
-        runs[name] = []
+    for name, fields in systems.items():
         for seed in seeds:
-            given = [f"--config.docs={linked!r}", *settings]
-            given += [f"--config.redirects=('{redirects}',)"] if redirects else []
-            given += [f"--config.steps={steps}"] if steps else []
-            model, run = f"{name}_s{seed}", f"run_{name}_s{seed}"
-            arguments = [f"--config={CONFIG}", "--workdir={out}", *given, f"--config.seed={seed}"]
-            commands.append(Command(model, "linklearn-train", arguments))
-            ranking = ["--model={" + model + "}", *collection.options, *options, "--output={out}"]
-            commands.append(Command(run, "linklearn-rank", ranking, suffix=".trec"))
-            runs[name] += output_of(run)
-            if name == "linklearn":
-                okapi = f"okapi_s{seed}"
-                commands.append(Command(okapi, "linklearn-rank", [*ranking, "--okapi"], suffix=".trec"))
-                runs["okapi"] += output_of(okapi)
-    table = comparison(
-        "evaluate", runs, qrels=qrels, measures="P@10 Rprec AP nDCG@10", baseline="okapi", chance="okapi"
-    )
-    return [*commands, table]
+            given = {"docs": linked, "redirects": (redirects,) if redirects else (), "seed": seed} | fields
+            model = f"{output}/{name}_s{seed}"
+            run(
+                f"Train {name}, seed {seed}",
+                train_linklearn,
+                configured(CONFIG, given | ({"steps": steps} if steps else {})),
+                model,
+            )
+            for okapi in (False, True)[: 1 + (name == "linklearn")]:
+                label = "okapi" if okapi else name
+                ranked = f"{output}/{label}_s{seed}.trec"
+                rank_linklearn(model, docs, queries, ranked, benchmark.fields, exclude=exclude, k=DEPTH, okapi=okapi)
+                found.setdefault(label, []).append({"": ranked})
+    on.table("table", found, "okapi", chance="okapi")

@@ -2,48 +2,42 @@
 
 harp plan recipe --output=recipe --set docs=collection.jsonl --set fields=title,body --set queries=one.tsv,two.tsv \\
     --set qrels=one.qrels,two.qrels --set candidates=ONE=one.trec,TWO=two.trec --set init=start --set scale=small \\
-    --set source_config=data/linked_jsonl:recommended --set encoder=idf --set rows=links,titles,k7 --set seeds=0,1,2
+    --set encoder=idf --set rows=links,titles,k7 --set seeds=0,1,2
 
 Every row starts from the same encoder (`init`) and gets the same updates and real tokens; rows differ in their pairs, generated
 once for all rows that share them, or in their training. The model's own score head ranks the candidates of each query set. Each
 table has the candidates, chance, the start's cosine, the rows, and the first row with its queries blanked. How the recipe
 `recommended` was chosen: docs/experiments/recipe.md.
 
-Hardware: any; `--dry_run` prints the cost.
+Hardware: any.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from harp_jax.base.errors import InputError
-from harp_jax.experiments.plan import Command
-from harp_jax.experiments.steps import (
-    PRETRAINING,
-    Collection,
-    Pretraining,
-    blanked,
-    check_known,
-    comparison,
-    identifier,
-    labelled,
-    output_of,
-)
+from harp_jax.base.steps import Steps
+from harp_jax.evaluation.from_files import Evaluation
+from harp_jax.experiments.benchmark import labelled, need_files, show, with_options
+from harp_jax.experiments.experiment import check_known
+from harp_jax.experiments.pretraining import PRETRAINING, RECOMMENDED, Pretraining
+from harp_jax.ranking.rerank import Reranking, rerank_files
 
 
 class Row(NamedTuple):
     """A row's tasks, and further fields of its generation job and training (added to configs/baselines/harp.py:recommended).
 
-    teacher: where the pairs' scores come from: VECTORS of the plan's teacher, or a row, averaged over its rankers of all seeds
-    teach: further options of `harp teach`
-    whole: starts from all layers of the plan's teacher, not from its `init`
+    teacher: where the pairs' scores come from: VECTORS of the option `teacher`, or a row, averaged over its rankers of all seeds
+    teach: further `TeachOptions`
+    whole: starts from all layers of the option `teacher`, not from `init`
     """
 
     tasks: tuple[str, ...] = ("adp",)
     pairs: tuple[str, ...] = ()
     training: tuple[str, ...] = ()
     teacher: str = ""
-    teach: tuple[str, ...] = ()
+    teach: tuple[tuple[str, int], ...] = ()
     whole: bool = False
 
 
@@ -64,7 +58,7 @@ ROWS: dict[str, Row] = {
     **{f"k{k}": Row(pairs=SEVEN, training=(f"negatives={k}", "pair_loss=lce")) for k in (1, 3, 7)},
     **{f"k{k}_hinge": Row(pairs=SEVEN, training=(f"negatives={k}",)) for k in (1, 3, 7)},
     # A second round: seven negatives by whole words; the first round's rankers drop those that they rank above the positive.
-    "second": Row(("adp",), SEVEN, ("negatives=3", "pair_loss=lce"), "taught", ("--drop_above", "--hardest=3")),
+    "second": Row(("adp",), SEVEN, ("negatives=3", "pair_loss=lce"), "taught", (("drop_above", True), ("hardest", 3))),
     # The rankers of all seeds distilled into one.
     "distilled": Row(training=("negatives=3", "pair_loss=lce_kl"), teacher="taught"),
     # The order of an encoder's vectors as a teacher, with the links and alone.
@@ -95,8 +89,12 @@ ROWS: dict[str, Row] = {
 UNTAUGHT = tuple(name for name, row in ROWS.items() if not row.teacher)
 
 
-def get_plan(
-    pretraining: Pretraining = PRETRAINING,
+RECIPE = replace(PRETRAINING, source_config="data/linked_jsonl:recommended", config=f"baselines/harp:{RECOMMENDED}")
+
+
+def recipe(
+    output: str,
+    pretraining: Pretraining = RECIPE,
     docs: str = "docs.tsv",
     fields: tuple[str, ...] = ("title", "url", "body"),
     queries: tuple[str, ...] = ("queries.tsv",),
@@ -108,8 +106,8 @@ def get_plan(
     rows: tuple[str, ...] = UNTAUGHT,
     seeds: tuple[int, ...] = (0,),
     teacher: str = "",
-) -> list[Command]:
-    """Options:
+) -> None:
+    """What links alone teach: a re-ranker after each recipe of pre-training, without a labelled query.
 
     docs: documents
     fields: document fields to read
@@ -125,69 +123,76 @@ def get_plan(
     """
     check_known("rows", rows, tuple(ROWS))
     only = only or ("",) * len(queries)
-    if not rows or not pretraining.init or not len(queries) == len(qrels) == len(candidates) == len(only):
+    start, sets = pretraining.init, labelled(candidates)
+    if not rows or not start or not len(queries) == len(qrels) == len(sets) == len(only):
         raise InputError("give rows, their encoder (init), and the same number of queries, qrels, candidates and only")
     if not teacher and any(ROWS[row].teacher for row in rows):
         raise InputError("give the encoder that teaches (teacher), or leave out the rows taught…, second and distilled")
     if pretraining.pairs and (made := [row for row in rows if ROWS[row].pairs or ROWS[row].teacher]):
         raise InputError(f"the rows {', '.join(made)} have pairs of their own: leave out pairs, or these rows")
-    commands, models = trained(pretraining, rows, seeds, teacher)
-    for asked, judged, (name, run), chosen in zip(queries, qrels, labelled(candidates).items(), only):
-        some = [f"--only={chosen}"] if chosen else []
-        ranking = [*Collection(docs, asked, judged, fields).options, f"--run={run}", *some]
-        ranking += [*(f"--{option}" for option in rerank), "--output={out}"]
-        commands += ranked(identifier(name), ranking, pretraining.init, models)
-        systems = {name: [run], "cosine": output_of(f"cosine_{identifier(name)}")}
-        systems |= {row: output_of(*(f"{model}_{identifier(name)}" for model in models[row])) for row in rows}
-        blank = f"blank_{identifier(name)}"
-        commands.append(
-            comparison(
-                f"table_{identifier(name)}",
-                {**systems, "blank": output_of(blank)},
-                qrels=judged,
-                measures=measures,
-                baseline=name,
-                chance="cosine",  # the candidates that are re-ranked; the run may have more
-                blank={rows[0]: "blank"},
-                options=[f"--queries={chosen or asked}", f"--confirm={measures.split()[0]}"],
-            )
-        )
-    return commands
+    need_files(docs, *queries, *qrels, *sets.values(), *only, start, teacher, pretraining.pairs)
+    options = with_options(Reranking(fields=fields), rerank, "rerank")
+    steps = Steps(output)
+    models = trained(steps, pretraining, rows, seeds, teacher)
+
+    for asked, judged, (name, run), chosen in zip(queries, qrels, sets.items(), only):
+        folder = f"{output}/{name.lower()}"
+        systems: dict[str, list[str]] = {name: [run]}
+        rankings = [("cosine", start, "cosine", {"cosine": True})]
+        rankings += [(row, model, f"{row}_s{seed}", {}) for row in rows for seed, model in zip(seeds, models[row])]
+        rankings.append(("blank", models[rows[0]][0], f"{rows[0]}_blank", {"blank_query": True}))
+        for row, model, label, more in rankings:
+            systems.setdefault(row, []).append(f"{folder}/{label}.trec")
+            given = replace(options, only=chosen, **more)
+            steps(f"Rank {name} with {label}", rerank_files, model, docs, asked, run, systems[row][-1], given)
+        table = Evaluation(
+            judged, systems, queries=chosen or asked, measures=measures, baseline=name, confirm=measures.split()[0],
+            chance="cosine",  # the candidates that are re-ranked; the run may have more
+            blank={rows[0]: "blank"},
+        )  # fmt: skip
+        show(table, f"{output}/table_{name.lower()}", f"Recipes without labels, {name}")
 
 
 def trained(
-    pretraining: Pretraining, rows: Sequence[str], seeds: Sequence[int], teacher: str
-) -> tuple[list[Command], dict[str, list[str]]]:
-    """The steps that generate pairs (unless they are given) and train, ROW_sSEED; and row → their names."""
-    commands: list[Command] = []
+    steps: Steps, pretraining: Pretraining, rows: Sequence[str], seeds: Sequence[int], teacher: str
+) -> dict[str, list[str]]:
+    """Row → its rankers, ROW_sSEED. Pairs that several rows share are generated, and taught, once."""
+    from data_pipeline.output.teacher import TeachOptions, teach
+    from data_pipeline.pipeline import generate
+
     made: dict[Row, str] = {}
     models: dict[str, list[str]] = {}
-    teachers = [] if pretraining.pairs else [ROWS[name].teacher for name in rows if ROWS[name].teacher in ROWS]
+    teachers = [ROWS[name].teacher for name in rows if ROWS[name].teacher in ROWS]
     for name in dict.fromkeys([*teachers, *rows]):
-        row, data = ROWS[name], pretraining
-        if not pretraining.pairs:
+        row, pairs = ROWS[name], pretraining.pairs
+        if not pairs:
             plain, taught = Row(row.tasks, row.pairs), row._replace(training=(), whole=False)
             if plain not in made:
-                made[plain] = f"pairs_{name}"
-                (step,) = replace(data, generation=(*data.generation, *row.pairs)).generated(row.tasks)
-                commands.append(replace(step, name=made[plain]))
+                made[plain] = f"{steps.output}/pairs_{name}"
+                job = replace(pretraining, generation=(*pretraining.generation, *row.pairs)).job(row.tasks)
+                steps(f"Generate pairs of {name}", generate, job, made[plain])
             if taught not in made:
-                vectors = row.teacher == VECTORS
-                scoring = ["--cosine", "--model", teacher] if vectors else ["--model", *output_of(*models[row.teacher])]
-                made[taught] = f"taught_pairs_{name}"
-                arguments = ["{" + made[plain] + "}", *scoring, *row.teach, "--output={out}"]
-                commands.append(Command(made[taught], "teach", arguments))
-            data = replace(data, pairs="{" + made[taught] + "}")
-        for seed in seeds:
-            settings = [f"tasks={row.tasks!r}", *([f"init={teacher}"] if row.whole else []), *row.training]
-            commands.append(data.trained(f"{name}_s{seed}", "recommended", seed, settings))
-            models.setdefault(name, []).append(commands[-1].name)
-    return commands, {name: models[name] for name in rows}
-
-
-def ranked(name: str, ranking: list[str], start: str, models: Mapping[str, Sequence[str]]) -> list[Command]:
-    """The rankings of one query set: cosine_NAME by the start's embeddings, ROW_sSEED_NAME, blank_NAME by the first of these."""
-    steps = [Command(f"cosine_{name}", "rerank", [f"--model={start}", "--cosine", *ranking], suffix=".trec")]
-    for model in (each for row in models.values() for each in row):
-        steps.append(Command(f"{model}_{name}", "rerank", ["--model={" + model + "}", *ranking], suffix=".trec"))
-    return [*steps, blanked(steps[1], f"blank_{name}")]
+                cosine = row.teacher == VECTORS
+                by = (teacher,) if cosine else tuple(models[row.teacher])
+                made[taught] = f"{steps.output}/taught_pairs_{name}"
+                steps(
+                    f"Teach the pairs of {name}",
+                    teach,
+                    TeachOptions(made[plain], by, cosine, **dict(row.teach)),
+                    made[taught],
+                )
+            pairs = made[taught]
+        changes = {"tasks": row.tasks} | ({"init": teacher} if row.whole else {})
+        models[name] = [
+            pretraining.trained(
+                steps,
+                f"Train {name}, seed {seed}",
+                pairs,
+                seed,
+                changes,
+                f"{steps.output}/{name}_s{seed}",
+                texts=row.training,
+            )
+            for seed in seeds
+        ]
+    return models
