@@ -40,13 +40,18 @@ def arguments_parser() -> Parser:
 
 def main(arguments: argparse.Namespace) -> None:
     from harp_jax.base.allocator import keep_pages
-    from harp_jax.ranking.rerank import rerank_files
+    from harp_jax.ranking.rerank import is_neural, load_scorer, rerank_files
     from harp_jax.ranking.scorers import Windows
 
     keep_pages()
     keep_compiled()
     windows = Windows(arguments.windows) if arguments.windows else None
-    queries = rerank_files(**vars(arguments) | {"windows": windows})
+    load = load_scorer
+    if is_neural(arguments.model):
+        from harp_jax.baselines.neural_ir.scorer import load_neural
+
+        load = load_neural
+    queries = rerank_files(**vars(arguments) | {"windows": windows, "load": load})
     print(f"{arguments.output}: {queries} queries re-ranked by {os.path.normpath(arguments.model)}")
 
 
@@ -104,7 +109,7 @@ def query_probe_parser() -> Parser:
 
 
 def query_probe(arguments: argparse.Namespace) -> None:
-    from harp_jax.ranking.query_probe import probe_files
+    from harp_jax.baselines.query_probe import probe_files
 
     summary = probe_files(**vars(arguments))
     for name, number in summary.items():

@@ -6,7 +6,7 @@ import re
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
 
@@ -25,7 +25,6 @@ from harp_jax.ranking.runtimes import RuntimeScorer, chosen_backend
 from harp_jax.ranking.scorers import (
     BiEncoderScorer,
     CrossEncoderScorer,
-    NeuralScorer,
     ProgressBar,
     Scorer,
     Windows,
@@ -49,20 +48,17 @@ def load_scorer(
 ) -> Scorer:
     """Loads an export, any Hugging Face directory with a one-label classifier, or a training workdir.
 
-    `cosine` scores with the encoder alone, as a bi-encoder. Cross-encoders run on `backend` jax, openvino, onnx, or auto
-    (`runtimes`). Bi-encoders and neural rankers run on JAX only, neural rankers in float32 only. Raises InputError for other
-    combinations, or if there is nothing to load.
+    `cosine` scores with the encoder alone, as a bi-encoder, on JAX only. Cross-encoders run on `backend` jax, openvino, onnx, or
+    auto (`runtimes`). Raises InputError for other combinations, and if there is no encoder to load.
     """
-    neural = is_neural(directory)
-    if cosine or neural:
-        what = "--cosine" if cosine else f"the neural ranker {directory}"
+    if is_neural(directory):
+        raise InputError(f"{directory} is a neural ranker; only harp rerank and Reranker.from_pretrained read it")
+    if cosine:
         if backend not in ("jax", "auto"):
-            raise InputError(f"--backend={backend}: {what} only runs with JAX; leave the option out")
-        if dtype == "int8" or (neural and not cosine and dtype != "float32"):
-            raise InputError(f"--dtype={dtype}: {what} does not support it; leave the option out")
-        if cosine:
-            return BiEncoderScorer.load(directory, dtype, max_length, batch_tokens)
-        return NeuralScorer.load(directory, max_length, batch_tokens)
+            raise InputError(f"--backend={backend}: --cosine only runs with JAX; leave the option out")
+        if dtype == "int8":
+            raise InputError(f"--dtype={dtype}: --cosine does not support it; leave the option out")
+        return BiEncoderScorer.load(directory, dtype, max_length, batch_tokens)
     backend = chosen_backend(backend, dtype, directory)
     if backend == "jax":
         return CrossEncoderScorer.load(directory, dtype, max_length, batch_tokens)
@@ -183,13 +179,15 @@ def rerank_files(
     dtype: str = "float32",
     cosine: bool = False,
     backend: str = "jax",
+    load: Callable[..., Scorer] = load_scorer,
 ) -> int:
     """Re-ranks the TREC run `run` to `output` and returns the number of queries; notes go to stderr.
 
     Re-ranks only queries with a text in `queries`, and of these only the ids in the file `only`, or those of `fold` in
-    `folds`. `blank_query` scores documents with an empty query; `cosine` and `backend` as in `load_scorer`. A repeated call
-    resumes a killed one: finished chunks stay in OUTPUT.parts until the run is complete. OUTPUT.truncated.json counts
-    the pairs whose document was only partly read, if any. Raises InputError for bad input before scoring.
+    `folds`. `blank_query` scores documents with an empty query; `cosine` and `backend` as in `load_scorer`, which `load` may
+    replace. A repeated call resumes a killed one: finished chunks stay in OUTPUT.parts until the run is complete.
+    OUTPUT.truncated.json counts the pairs whose document was only partly read, if any. Raises InputError for bad input before
+    scoring.
     """
     inputs = [] if is_irds(docs) else document_files(docs)
     inputs += [queries if is_irds(queries) else query_file(queries), run, only, folds]
@@ -198,7 +196,7 @@ def rerank_files(
     wanted = chosen_queries(only, folds, [fold] if fold else [])
     candidates, left_out = with_texts(read_run(run, wanted), texts, queries)
     documents = Documents.open(docs, fields)
-    scorer = load_scorer(model, dtype, max_length, batch_tokens, cosine, backend)
+    scorer = load(model, dtype, max_length, batch_tokens, cosine, backend)
     scored = dict.fromkeys(texts, "") if blank_query else texts
     chunks = chunks_of(candidates, documents, k)
     for text in (left_out, *notes_before(scorer, chunks, texts, documents, blank_query)):
