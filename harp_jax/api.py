@@ -13,6 +13,7 @@ import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeVar, cast
 
 import numpy as np
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
     from ml_collections import ConfigDict
 
     from harp_jax.evaluation.results import Table
-    from harp_jax.experiments.site import Site
     from harp_jax.ranking.scorers import Scorer, Windows
+    from harp_jax.site.pages import Site
 
 
 class Frame(Protocol):
@@ -318,18 +319,20 @@ class Reranker:
         """Trains a ranker on the links of a site for `minutes`, starting from the Hugging Face encoder `start` or from scratch.
 
         Same as `harp site`: writes its results, including verdict.json, to `output`; a repeated call resumes. `options` are
-        those of `harp site` and of `experiments.site_plan`. If the verdict leaves the ranker out, it is still returned, with a
+        fields of `site.options.SiteOptions` and `Training`. If the verdict leaves the ranker out, it is still returned, with a
         warning. Raises InputError if there are too few links.
         """
-        from harp_jax.experiments.site import REJECTED, SiteRun, ranker_of
+        from harp_jax.site.build import RANKER, build
+        from harp_jax.site.options import SiteOptions, Training
 
-        found = SiteRun({**site.options, "start": start, **options}, output, minutes).run()
-        if "untested" in found:
-            raise InputError(f"no ranker. {found['words']}")
-        directory = ranker_of(output)
-        if os.path.basename(directory) == REJECTED:
-            warnings.warn(f"the verdict leaves this ranker out. {found['words']}", stacklevel=2)
-        return cls.from_pretrained(directory)
+        training = {field.name: options.pop(field.name) for field in fields(Training) if field.name in options}
+        training |= {"start": start, "minutes": minutes}
+        found = build(SiteOptions(site.source, training=Training(**training), **options), output)
+        if not found.ranker:
+            raise InputError(f"no ranker: the links of these pages are too few. {found.verdict.words()}")
+        if not any(part.startswith(RANKER) for part in found.verdict.weights):
+            warnings.warn(f"the verdict leaves this ranker out. {found.verdict.words()}", stacklevel=2)
+        return cls.from_pretrained(found.ranker)
 
     def fit(
         self,

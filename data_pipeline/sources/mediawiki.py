@@ -1,8 +1,8 @@
 """MediaWiki XML dumps (.xml, .xml.bz2, .gz, .xz): the main namespace's articles and redirects, as one stream or block by block.
 
 The parent splits the stream between pages without parsing; workers parse whole pages. Characters that XML forbids are replaced
-and counted; broken elements mean a damaged file and are an InputError. A dump must end with </mediawiki>: Python's bz2 can stop
-silently at a damaged stream boundary. If a page has several revisions, the last one is used.
+and counted; broken elements mean a damaged file and are an InputError. A dump must end with </mediawiki>. If a page has several
+revisions, the last one is used.
 
 A multistream dump with its index is decompressed by the workers: it has blocks of about 100 pages, each a bz2 stream, and the index
 lists at which byte a block begins and which pages it contains. An index beside its dump is found by its name; others are named in
@@ -211,15 +211,22 @@ def _split_pages(
 
 
 def _read_blocks(path: str) -> Iterator[bytes]:
-    """The bytes of a dump, decompressed, at most 1 MiB at a time. Raises InputError if they are damaged."""
-    size = 0
+    """The bytes of a dump, decompressed, 1 MiB at a time. Raises InputError for damage, after the bytes before it."""
+    total, block = 0, bytearray()
     with files.open_bytes(path) as file:
         try:
-            while block := file.read(_BLOCK):
-                yield block
-                size += len(block)
+            while data := file.read1(_BLOCK - len(block)):  # type: ignore[attr-defined]
+                block += data
+                total += len(data)
+                if len(block) == _BLOCK:
+                    yield bytes(block)
+                    block.clear()
         except _DAMAGE as error:
-            raise InputError(f"{path} is damaged after {size:,} bytes: {error}; download it again") from error
+            if block:
+                yield bytes(block)
+            raise InputError(f"{path} is damaged after {total:,} bytes: {error}; download it again") from error
+    if block:
+        yield bytes(block)
 
 
 def _title(pages: bytes, start: int = 0) -> str:

@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 
+from data_pipeline.engine import tables
 from data_pipeline.engine.job import ALL_PAGES, LINKS, SENTENCES, Config, Engine
 from data_pipeline.links.link_graph import COLINKED_SQL
 from data_pipeline.tasks.sampling import NoPair
@@ -61,7 +62,7 @@ NEGATIVES_SQL = {
 
 
 def prepare(engine: Engine) -> None:
-    engine.join("colinked", COLINKED_SQL, ["ranked"])
+    engine.join(tables.COLINKED, COLINKED_SQL, [tables.RANKED])
 
 
 def requests(sentence: Sentence, setup: Setup) -> Iterator[Attempt]:
@@ -134,9 +135,9 @@ def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Gen
     for length in [request.length, *([sampler.length(rng)] if anew else [])]:
         context = sampler.sample(rng, passages.words, sampler.excluded(anchor), length, "page")
         queries.append(setup.terms.ids(sampler.query(rng, context, anchor)))
-    texts = queries[0], passages.positive, queries[1] if anew else (), passages.negative
     limit = setup.c["acm_max_tokens"] or None
-    return PairTokens(*(text[:limit] for text in texts))
+    positive = queries[0][:limit], passages.positive[:limit]
+    return PairTokens(*positive, queries[1][:limit] if anew else (), passages.negative[:limit])
 
 
 def needs(c: Config) -> set[str]:
@@ -144,6 +145,7 @@ def needs(c: Config) -> set[str]:
 
 
 TASK = Task(
-    "acm", reads="sentences", needs=needs, fields=FIELDS, requests=requests, prepare=prepare,
-    negatives=lambda c: NEGATIVES_SQL[c["acm_exclude_colinked"]], drawn_from=("draws", "candidates", "colinked"), sides=sides,
+    "acm", reads=tables.SENTENCES, needs=needs, fields=FIELDS, requests=requests, prepare=prepare,
+    negatives=lambda c: NEGATIVES_SQL[c["acm_exclude_colinked"]],
+    drawn_from=(tables.DRAWS, tables.CANDIDATES, tables.COLINKED), sides=sides,
 )  # fmt: skip

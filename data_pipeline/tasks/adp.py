@@ -9,6 +9,7 @@ from functools import partial
 
 import numpy as np
 
+from data_pipeline.engine import tables
 from data_pipeline.engine.job import LINKS, SENTENCES
 from data_pipeline.tasks import hard_negatives
 from data_pipeline.tasks.rqp import context_query, each_link
@@ -80,6 +81,6 @@ def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Gen
 
 
 TASK = Task(
-    "adp", reads="sentences", needs=lambda c: {LINKS, SENTENCES}, fields=FIELDS, requests=partial(each_link, request),
+    "adp", reads=tables.SENTENCES, needs=lambda c: {LINKS, SENTENCES}, fields=FIELDS, requests=partial(each_link, request),
     prepare=partial(hard_negatives.prepare, task="adp", popular=True), sides=sides,
 )  # fmt: skip

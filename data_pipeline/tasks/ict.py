@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from data_pipeline.engine import tables
 from data_pipeline.engine.job import LINKS, Job
 from data_pipeline.tasks.sampling import NoPair
 from data_pipeline.tasks.task import PagePair, PairTokens, Task
@@ -75,7 +76,7 @@ def sides(passage: Passage, passages: Sequence[Passage], but: int, keep: float, 
 
 def records(job: Job, number: int) -> Iterator[PagePair]:
     """A pair for each passage of at least two sentences in a bucket's articles."""
-    c = job["config"]
+    c = job.config
     counts = {row["id"]: row["in_links"] for row in in_links(job, number)}
     wanted = {page for page, n in counts.items() if n or c["text_pages"] == "all"}
     for page, sentences in running_text(job, number):
@@ -90,4 +91,4 @@ def records(job: Job, number: int) -> Iterator[PagePair]:
             yield PagePair(key, page, made, counts[page], counts[page])
 
 
-TASK = Task("ict", reads="documents", needs=lambda c: {LINKS}, records=records)
+TASK = Task("ict", reads=tables.DOCUMENTS, needs=lambda c: {LINKS}, records=records)

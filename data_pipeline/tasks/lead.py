@@ -8,8 +8,9 @@ from functools import partial
 
 import numpy as np
 
+from data_pipeline.engine import tables
 from data_pipeline.engine.job import LINKS, SENTENCE_ENDS
-from data_pipeline.engine.stage_tables import Row, unpack
+from data_pipeline.engine.tables import Row, unpack
 from data_pipeline.tasks import hard_negatives, title
 from data_pipeline.tasks.adp import context_length
 from data_pipeline.tasks.sampling import NoPair
@@ -55,6 +56,6 @@ def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Gen
 
 
 TASK = Task(
-    "lead", reads="passages", needs=lambda c: title.needs(c) | {SENTENCE_ENDS, LINKS}, fields=hard_negatives.FIELDS,
+    "lead", reads=tables.PASSAGES, needs=lambda c: title.needs(c) | {SENTENCE_ENDS, LINKS}, fields=hard_negatives.FIELDS,
     requests=partial(title.each_page, request), prepare=partial(hard_negatives.prepare, task="lead", popular=False), sides=sides,
 )  # fmt: skip

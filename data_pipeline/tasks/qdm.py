@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 
+from data_pipeline.engine import tables
 from data_pipeline.engine.job import LINKS, OCCURRENCES, SENTENCES, Config
 from data_pipeline.tasks.rqp import context_query
 from data_pipeline.tasks.task import Anchor, Attempt, Draw, PairTokens, Passages, Request, Sentence, Setup, Task
@@ -74,6 +75,6 @@ def needs(c: Config) -> set[str]:
 
 
 TASK = Task(
-    "qdm", reads="sentences", needs=needs, fields=FIELDS, requests=requests,
-    negatives=lambda c: NEGATIVES_SQL, drawn_from=("draws", "anchor_destination"), sides=sides,
+    "qdm", reads=tables.SENTENCES, needs=needs, fields=FIELDS, requests=requests,
+    negatives=lambda c: NEGATIVES_SQL, drawn_from=(tables.DRAWS, tables.ANCHOR_DESTINATION), sides=sides,
 )  # fmt: skip

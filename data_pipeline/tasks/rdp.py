@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 
+from data_pipeline.engine import tables
 from data_pipeline.engine.job import LINKS, SENTENCES
 from data_pipeline.tasks.sampling import NoPair, Sampler, probabilities
 from data_pipeline.tasks.task import Attempt, PairTokens, Passages, Request, Sentence, Setup, Task
@@ -103,4 +104,6 @@ def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Gen
     return PairTokens(request.query, passages.positive, (), passages.negative)
 
 
-TASK = Task("rdp", reads="sentences", needs=lambda c: {LINKS, SENTENCES}, fields=FIELDS, requests=requests, sides=sides)
+TASK = Task(
+    "rdp", reads=tables.SENTENCES, needs=lambda c: {LINKS, SENTENCES}, fields=FIELDS, requests=requests, sides=sides
+)

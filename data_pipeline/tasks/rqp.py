@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 
+from data_pipeline.engine import tables
 from data_pipeline.engine.job import LINKS, SENTENCES
 from data_pipeline.tasks.sampling import Weighted
 from data_pipeline.tasks.task import Attempt, PairTokens, Passages, Request, Sentence, Setup, Task, anchor_words
@@ -81,5 +82,6 @@ FIELDS = {
     ),
 }
 TASK = Task(
-    "rqp", reads="sentences", needs=lambda c: {LINKS, SENTENCES}, fields=FIELDS, requests=partial(each_link, request), sides=sides
+    "rqp", reads=tables.SENTENCES, needs=lambda c: {LINKS, SENTENCES}, fields=FIELDS,
+    requests=partial(each_link, request), sides=sides,
 )  # fmt: skip

@@ -5,8 +5,9 @@ from functools import partial
 
 import numpy as np
 
+from data_pipeline.engine import tables
 from data_pipeline.engine.job import ALL_PAGES, LINKS, SENTENCE_ENDS, Engine
-from data_pipeline.engine.stage_tables import Row
+from data_pipeline.engine.tables import Row
 from data_pipeline.links.link_graph import LINKED_SQL
 from data_pipeline.tasks.sampling import NoPair
 from data_pipeline.tasks.task import Attempt, Draw, PairTokens, Passages, Request, Setup, Task
@@ -24,7 +25,7 @@ NEGATIVES_SQL = """
 
 
 def prepare(engine: Engine) -> None:
-    engine.join("linked", LINKED_SQL, ["ranked"])
+    engine.join(tables.LINKED, LINKED_SQL, [tables.RANKED])
 
 
 def requests(links: Sequence[Row], setup: Setup) -> Iterator[Attempt]:
@@ -72,6 +73,6 @@ def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Gen
 
 
 TASK = Task(
-    "wlp", reads="ranked", needs=lambda c: {LINKS, ALL_PAGES, SENTENCE_ENDS}, requests=requests, prepare=prepare,
-    negatives=lambda c: NEGATIVES_SQL, drawn_from=("draws", "linked"), sides=sides,
+    "wlp", reads=tables.RANKED, needs=lambda c: {LINKS, ALL_PAGES, SENTENCE_ENDS}, requests=requests, prepare=prepare,
+    negatives=lambda c: NEGATIVES_SQL, drawn_from=(tables.DRAWS, tables.LINKED), sides=sides,
 )  # fmt: skip

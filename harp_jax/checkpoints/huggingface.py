@@ -16,7 +16,7 @@ from harp_jax.base.version import __version__
 from harp_jax.checkpoints.modular import WEIGHTS, check_not_pickled, modular_head
 from harp_jax.model.encoders.encoder import WORDS, EncoderShape
 from harp_jax.model.encoders.table import ENCODERS, encoder_of
-from harp_jax.text.hugging_face import check_no_custom_code, read_config
+from harp_jax.text.auto_classes import check_no_custom_code, read_config
 from harp_jax.text.tokenizer import MARKS, NO_MARKS, Marks, Tokenizer
 
 CONFIG = "config.json"

@@ -1,7 +1,6 @@
 """`harp evaluate`, `harp report`, `harp verdict`: evaluate runs as a table, as a page and as a decision."""
 
 import argparse
-import json
 import os
 import sys
 from dataclasses import replace
@@ -14,7 +13,7 @@ from harp_jax.corpus.trec import abbreviate, read_folds, read_qrels, read_run, s
 from harp_jax.evaluation.evaluate import MEASURES
 from harp_jax.evaluation.from_files import Evaluation, Page, report_files
 from harp_jax.evaluation.significance import ONE_RUN, ROUNDS
-from harp_jax.experiments.verdict import decide
+from harp_jax.site.verdict import decide
 
 
 def arguments_parser() -> Parser:
@@ -222,7 +221,6 @@ def verdict(arguments: argparse.Namespace) -> None:
                 f"note: {name}: {len(missing)} queries are missing and count as zero: {abbreviate(missing)}",
                 file=sys.stderr,
             )
-    found = decide(judged, folds, parts, a.measure, a.instead, a.double, a.reported)
-    with replacing(a.output) as file:
-        json.dump(found.as_dict(), file, indent=1)
+    found, _ = decide(judged, folds, parts, a.measure, a.instead, a.double, a.reported)
+    found.save(a.output)
     print(found.words())

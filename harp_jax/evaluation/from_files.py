@@ -82,12 +82,15 @@ class Page:
     query_texts: str = ""
 
 
-def report_files(given: Evaluation, page: Page, output: str, markdown: str = "", text: str = "") -> str:
-    """Writes a report as the HTML page `output`, and on request its table as `markdown` and as `text`, which is returned.
+def report_files(
+    given: Evaluation, page: Page, output: str, markdown: str = "", text: str = "", values: str = ""
+) -> str:
+    """Writes a report as the HTML page `output`, and on request its table as `markdown` and as `text`, which is returned, and the
+    values per query as `values`.
 
     Raises InputError for bad input.
     """
-    for path in filter(None, (output, markdown, text)):
+    for path in filter(None, (output, markdown, text, values)):
         output_path(path)
     given.check()
     if page.focus and page.focus not in given.runs:
@@ -102,7 +105,9 @@ def report_files(given: Evaluation, page: Page, output: str, markdown: str = "",
     shown = (table.one_run, table.seeds_in_words)  # at the end of the table
     remarks = [remark for remark in found.remarks if remark not in shown]
     printed = "\n".join([str(table), *found.facts[:1], *remarks, *summary(table, focus)])
-    for path, content in ((output, as_html(found)), (markdown, as_markdown(found)), (text, printed + "\n")):
+    per_query = "".join(f"{line}\n" for line in table.per_query_lines())
+    written = {output: as_html(found), markdown: as_markdown(found), text: printed + "\n", values: per_query}
+    for path, content in written.items():
         if path:
             with replacing(path) as file:
                 file.write(content)

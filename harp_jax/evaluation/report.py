@@ -275,7 +275,7 @@ def snippet(docid: str, docs: Texts | None) -> str:
 
 def training_data(name: str, directory: str) -> TrainingData:
     """The tables of a finished generation job. InputError for an unfinished one."""
-    return TrainingData(name, [_row(task, entry) for task, entry in read_manifest(directory)["tasks"].items()])
+    return TrainingData(name, [_row(task, dict(entry)) for task, entry in read_manifest(directory)["tasks"].items()])
 
 
 def _row(task: str, entry: dict[str, Any]) -> dict[str, str]:

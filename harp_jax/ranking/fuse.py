@@ -198,8 +198,8 @@ def fuse_files(
 def _weights_of(verdict: str) -> list[float]:
     """The weights of a verdict's parts, in its order; 0 for parts that it leaves out."""
     decided = read_json(verdict)
-    if "first" not in decided:
+    if decided.get("untested"):
         raise InputError(f"{verdict} has no weights, because nothing was tested; use --weights")
     with json_fields(verdict):
-        parts = (decided["first"], *(rung["part"] for rung in decided["rungs"]))
+        parts = (decided["first"], *(component["part"] for component in decided["components"]))
         return [float(decided["weights"].get(part, 0.0)) for part in parts]

@@ -430,6 +430,10 @@ class BiEncoderScorer(EncoderTexts):
     def use(self, params: Mapping[str, Any]) -> None:
         """See `JaxScorer.use`."""
         self._params = {"encoder": params["encoder"], "dense": self._dense}
+        self.forget()
+
+    def forget(self) -> None:
+        """Drops the cached vectors, so that the next scores depend on their own batch alone."""
         self._known: dict[bytes, np.ndarray] = {}  # vectors of texts by their ids
 
     def encode_queries(self, texts: list[str]) -> list[np.ndarray]:

@@ -1,6 +1,6 @@
 """Text to token ids with a Hugging Face tokenizer, without torch and offline.
 
-`transformers` decides how a directory of others is read (hugging_face.py). A `Tokenizer` then holds its tokenizer.json as text,
+`transformers` decides how a directory of others is read (auto_classes.py). A `Tokenizer` then holds its tokenizer.json as text,
 which the package `tokenizers` loads in 20 ms: encoding, worker processes and directories of harp_jax need no `transformers`.
 """
 
@@ -31,7 +31,7 @@ from harp_jax.base.files import (
     sha256_file,
 )
 from harp_jax.base.version import __version__
-from harp_jax.text.hugging_face import ADVICE, check_no_custom_code, read_tokenizer
+from harp_jax.text.auto_classes import ADVICE, check_no_custom_code, read_tokenizer
 from harp_jax.text.languages import UNSPACED_LETTER
 
 if TYPE_CHECKING:
@@ -345,10 +345,11 @@ def load_tokenizer(path: str) -> Tokenizer:
     copy = _cached(path, names)
     if copy and intact(copy):
         return load_tokenizer(copy)
-    found = _read_by_transformers(path, names)
-    with contextlib.suppress(InputError, OSError):  # no place, or no special tokens around a text
-        found.save(copy)
-    return found
+    tokenizer = _read_by_transformers(path, names)
+    with contextlib.suppress(InputError, OSError):  # no place to write to
+        if not intact(copy):  # another process may have been faster
+            tokenizer.save(copy)
+    return tokenizer
 
 
 def _cached(path: str, names: list[str]) -> str:
@@ -364,12 +365,12 @@ def _cached(path: str, names: list[str]) -> str:
 
 def _read_by_transformers(path: str, names: list[str]) -> Tokenizer:
     """The tokenizer of a directory with the files `names`, which others wrote."""
-    place = os.path.join(path, CONFIG)
-    check_no_custom_code(read_json(place, ADVICE) if CONFIG in names else {}, place)
+    config = os.path.join(path, CONFIG)
+    check_no_custom_code(read_json(config, ADVICE) if CONFIG in names else {}, config)
     text = _definition(os.path.join(path, DEFINITION)) if DEFINITION in names else ""
     theirs = read_tokenizer(path, json.loads(text)["model"]["type"] if text else "")
     if theirs.split_special_tokens:
-        raise InputError(f"{place}: split_special_tokens is not supported; use another model")
+        raise InputError(f"{config}: split_special_tokens is not supported; use another model")
     read = _definition(path, theirs.backend_tokenizer.to_str())
     text = text if text and _same_ids(text, read) else read
     return _checked(path, text, lambda name: getattr(theirs, name, None))
@@ -384,8 +385,8 @@ def _checked(path: str, text: str, option: Callable[[str], Any]) -> Tokenizer:
     # transformers writes 10^30 for an unknown length, other tools null.
     limit = int(min(limit, UNLIMITED)) if isinstance(limit, int | float) and limit > 0 else UNLIMITED
     roles = {role: token for role in ROLES if isinstance(token := option(f"{role}_token"), str)}
-    found = Tokenizer(text, tuple(roles.items()), limit, TOKEN_TYPES in (option("model_input_names") or ()))
-    vocab = found.vocab
+    tokenizer = Tokenizer(text, tuple(roles.items()), limit, TOKEN_TYPES in (option("model_input_names") or ()))
+    vocab = tokenizer.vocab
     for wrong, message in (
         (len(vocab) <= len(SPECIAL_TOKENS), f"its vocabulary has {len(vocab)} tokens"),
         (
@@ -400,7 +401,7 @@ def _checked(path: str, text: str, option: Callable[[str], Any]) -> Tokenizer:
     ):
         if wrong:
             raise InputError(f"{path}: {message}; {ADVICE}")
-    return found
+    return tokenizer
 
 
 def _definition(path: str, text: str = "") -> str:

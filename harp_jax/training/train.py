@@ -84,7 +84,9 @@ def check_inputs(config: ConfigDict) -> None:
     for name in (*required, *(name for name in OPTIONAL if config.get(name))):
         paths = [config[name]] if isinstance(config[name], str) else list(config[name])
         absent = [
-            path for path in paths if path and not os.path.exists(as_stored(path)) and not is_irds(path) and "://" not in path
+            path
+            for path in paths
+            if path and not os.path.exists(as_stored(path)) and not is_irds(path) and "://" not in path
         ]
         if not any(paths):
             missing[name] = "is not set"

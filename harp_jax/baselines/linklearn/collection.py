@@ -10,7 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from harp_jax.ranking.lexical import InvertedIndex, Field, Word
+from harp_jax.ranking.lexical import Field, InvertedIndex, Word
 
 
 @dataclass(frozen=True)

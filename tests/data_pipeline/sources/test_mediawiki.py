@@ -114,7 +114,7 @@ def test_damaged_compression_is_an_input_error(tmp_path):
     whole, second = b"".join(streams), len(streams[0])
     assert len(read(write(tmp_path / "a.xml.bz2", whole))[0]) == 3
     for harmed, message in (
-        (flipped(whole, second), "truncated .*Diskussion:Öbel"),  # a stream's header: Python's bz2 ends there silently
+        (flipped(whole, second), "damaged"),  # a stream's header
         (flipped(whole, second + 40), "(damaged|truncated)"),
         (whole[:-20], "damaged"),
     ):

@@ -12,6 +12,7 @@ import pytest
 from scipy import stats
 
 from data_pipeline.config import generation, plain
+from data_pipeline.engine.job import Job
 from data_pipeline.tasks import acm, rqp
 from data_pipeline.tasks.sampling import Weighted
 from data_pipeline.tasks.task import Anchor, Passages, Sentence, setup_of
@@ -41,7 +42,7 @@ def setup(vocabulary, preset="paper", **fields):
     config = generation(preset)
     config.source.paths, config.source.format = ("pages.jsonl",), "linked_jsonl"
     config.update({"tokenizer": vocabulary, "encoder": "uniform", "language": "en", **fields})
-    return setup_of({"config": plain(config), "candidates": 40, "unlinked": 30})
+    return setup_of(Job(plain(config), ""), candidates=40, unlinked=30)
 
 
 def sentence(*anchors):
