@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -88,19 +89,33 @@ class Selection:
                 shutil.rmtree(os.path.join(self.directory, other), ignore_errors=True)
 
 
-def selecting(config: ConfigDict, tokenizer: Tokenizer, held_out: Judged) -> Callable[[EncoderShape, str], Selection]:
-    """The selection of a cross-encoder, from its shape and the workdir. InputError for a config that never evaluates."""
+def selecting(
+    config: ConfigDict,
+    held_out: Judged,
+    scorer: Callable[[EncoderShape, Any], JaxScorer],
+    save: Callable[[str, EncoderShape, Any], None],
+) -> Callable[[EncoderShape, str], Selection]:
+    """A `Stage.select`: the selection for an encoder's shape and a workdir. InputError for a config that never evaluates.
+
+    `scorer(shape, params)` scores with the first parameters; `save(directory, shape, params)` writes parameters (numpy).
+    """
     if not config.eval_every:
         raise InputError(f"select={config.select!r} needs evaluations; set --config.eval_every to a number of steps")
+    return lambda shape, workdir: Selection(
+        config, held_out, workdir, partial(scorer, shape), lambda d, p: save(d, shape, p)
+    )
+
+
+def selecting_ranker(
+    config: ConfigDict, tokenizer: Tokenizer, held_out: Judged
+) -> Callable[[EncoderShape, str], Selection]:
+    """`selecting` for cross-encoders, saved as Hugging Face directories."""
     marks = marks_of(tokenizer, config.get("marks", ()))
 
-    def make(shape: EncoderShape, workdir: str) -> Selection:
-        def scorer(params: Any) -> JaxScorer:
-            return CrossEncoderScorer(shape, params, tokenizer, config.row_length, marks=marks)
+    def scorer(shape: EncoderShape, params: Any) -> JaxScorer:
+        return CrossEncoderScorer(shape, params, tokenizer, config.row_length, marks=marks)
 
-        def save(directory: str, params: Any) -> None:
-            save_hf(directory, shape, {name: params[name] for name in PARTS}, tokenizer, "", marks)
+    def save(directory: str, shape: EncoderShape, params: Any) -> None:
+        save_hf(directory, shape, {name: params[name] for name in PARTS}, tokenizer, "", marks)
 
-        return Selection(config, held_out, workdir, scorer, save)
-
-    return make
+    return selecting(config, held_out, scorer, save)

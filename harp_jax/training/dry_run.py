@@ -68,7 +68,7 @@ def compile_step(config: ConfigDict, devices: list[jax.Device], rows: int | None
         layout = dataclasses.replace(layout, rows=math.ceil(rows / config.lanes))
         stage = dataclasses.replace(stage, source=dataclasses.replace(stage.source, layout=layout))
     shape = padded(stage.encoder)
-    optimizer = make_optimizer(config, max(stage.steps, 1))
+    optimizer = make_optimizer(config, max(stage.steps, 1), stage.model.frozen)
     state = abstract_state(stage, shape, optimizer, mesh)
     shardings = jax.tree.map(lambda x: x.sharding, state)
     split = sharding.batch_sharding(mesh, layout.microbatches)

@@ -86,7 +86,7 @@ def train(
         upload()
 
         # Optimizer and state. The state is described before it exists, so that it is created, or restored, already sharded.
-        optimizer = make_optimizer(config, stage.steps)
+        optimizer = make_optimizer(config, stage.steps, stage.model.frozen)
         described = abstract_state(stage, encoder, optimizer, mesh)
         shardings = jax.tree.map(lambda x: x.sharding, described)
 
@@ -170,13 +170,16 @@ def decayed(params: dict) -> dict:
     return walk(params, "")  # type: ignore[return-value]
 
 
-def make_optimizer(config: ConfigDict, steps: int) -> optax.GradientTransformation:
-    """Clipping by global norm, Adam (with decoupled weight decay if configured), and the schedule."""
+def make_optimizer(config: ConfigDict, steps: int, frozen: Sequence[str] = ()) -> optax.GradientTransformation:
+    """Clipping by global norm, Adam (with decoupled weight decay if configured), and the schedule; not for `frozen` subtrees."""
     chain = [optax.clip_by_global_norm(CLIP_NORM), optax.scale_by_adam(b1=0.9, b2=0.999, eps=1e-6)]
     if config.weight_decay:
         chain.append(optax.add_decayed_weights(config.weight_decay, mask=decayed))
     chain.append(optax.scale_by_learning_rate(schedule(config, steps)))
-    return optax.chain(*chain)
+    trained = optax.chain(*chain)
+    if not frozen:
+        return trained
+    return optax.masked(trained, lambda params: {name: name not in frozen for name in params})
 
 
 def abstract_state(stage: Stage, encoder: EncoderShape, optimizer: optax.GradientTransformation, mesh: Mesh) -> State:

@@ -80,12 +80,12 @@ def test_only_the_training_folds_or_queries_are_seen_and_an_epoch_has_every_unit
     assert stage.steps == 10 and finetune_stage(ranking_config(collection, steps=0)).steps == 8
     (tmp_path / "few").write_text("q3\nq8\tits text\nq7\n")
     few = str(tmp_path / "few")
-    assert finetune_stage(ranking_config(collection, train_folds=(), train_queries=few)).reader.sizes == {"rank": 3}
-    assert finetune_stage(ranking_config(collection, train_queries=few)).reader.sizes == {"rank": 1}
+    assert finetune_stage(ranking_config(collection, train_folds=(), train_queries=few)).source.reader.sizes == {"rank": 3}
+    assert finetune_stage(ranking_config(collection, train_queries=few)).source.reader.sizes == {"rank": 1}
 
 
 def test_every_group_fits_a_batch_whatever_lengths_the_sample_lacks(collection):
-    layout = finetune_stage(ranking_config(collection, batch_pairs=2)).layout
+    layout = finetune_stage(ranking_config(collection, batch_pairs=2)).source.layout
     longest = [(layout.row_length,) * layout.group_size]
     assert len(list(plan(longest, layout))) == 1
 

@@ -48,10 +48,10 @@ def finetune_stage(config: ConfigDict, with_data: bool = True, judged: Judged | 
     if with_data:
         judged = judged or Judged.read(config)
         if config.select:
-            from harp_jax.ranking.selection import selecting
+            from harp_jax.ranking.selection import selecting_ranker
 
             judged, selected_on = held_out(config, judged)
-            select = selecting(config, tokenizer, selected_on)
+            select = selecting_ranker(config, tokenizer, selected_on)
         reader = RankingReader(config, RankingData(config, tokenizer, judged, marks), tokenizer.template)
 
     # The number of groups per step is measured (`layout`): it varies with packing and with groups of fewer negatives.

@@ -43,9 +43,9 @@ def pretrain_stage(config: ConfigDict, with_data: bool = True) -> Stage:
         held_out = _reader(config, tokenizer, "validation") if config.eval_every else None
         if config.select:
             from harp_jax.input.ranking_groups import Judged
-            from harp_jax.ranking.selection import selecting
+            from harp_jax.ranking.selection import selecting_ranker
 
-            select = selecting(config, tokenizer, Judged.read(config))
+            select = selecting_ranker(config, tokenizer, Judged.read(config))
 
     shares = mixture(reader.sizes, config.task_sampling)
     group = 1 + config.negatives
