@@ -1,6 +1,6 @@
 """HARP's Figure 4 as two pictures: few training queries (a), and large numbers of them (b).
 
-harp plan figure4 --output=paper --set folder=msmarco --set seeds=0,1,2 --set source=enwiki-20210101.xml.bz2
+harp plan figure4 --output=paper --set folder=msmarco --set seeds=0,1,2
 harp plan figure4 --output=few --set docs=docs.tsv --set queries=queries.tsv --set qrels=qrels.txt --set source=pages.jsonl \\
     --set source_config=data/linked_jsonl:paper --set encoder=minilm/ --set init=minilm/ --set scale=small --set large=25%,50%,100%
 

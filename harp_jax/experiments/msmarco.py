@@ -1,12 +1,14 @@
 """MS MARCO's document ranking from the files as they are distributed, and HARP's Tables 2, 3 and 4 on it.
 
-harp plan msmarco --output=paper --set folder=msmarco --set source=enwiki-20210101-pages-articles-multistream.xml.bz2
+harp plan msmarco --output=paper --set folder=msmarco
 harp plan table2 --output=paper … --set candidates=ANCE=train.trec --set test_candidates=dev=dev.trec,dl2019=dl.trec
 
 One fine-tuning on the training queries is tested on dev, TREC DL 2019 and 2020. The folder has the files named below, compressed
 (.gz) or not; all missing ones are listed before anything starts. The candidates are the official top 100 (`bm25=given`), those of
 BM25 tuned here on training queries (`bm25=tuned`), or the runs that `candidates` and `test_candidates` name, such as ANCE's. Every
 difference to HARP is tested on every measure, as in the paper. Experiments with the same output share pairs and trained systems.
+
+The pairs come from the dump that configs/data/enwiki.py names, in the current folder (`source`), or are given (`pairs`).
 
 Hardware: configs/tpu_v3.py has the hours of a pre-training (table2: five, table3: three, table4: six),
 configs/finetune_msmarco_doc.py those of a fine-tuning. Figures: not run yet; the paper's HARP has MRR@100 .4472 on dev with ANCE's

@@ -94,7 +94,7 @@ def neural_ir(
 ) -> None:
     """DRMM, DUET, KNRM and Conv-KNRM in five folds, compared with BM25 and QL.
 
-    data: folder with cranfield/, wiki/ and vocab/
+    data: folder with cranfield/ and wiki/
     collection: cranfield or wiki
     models: systems to train
     seeds: random seeds for training
@@ -104,12 +104,11 @@ def neural_ir(
     setup, folder = COLLECTIONS[collection], os.path.join(data, collection)
     docs, queries, qrels = (os.path.join(folder, name) for name in (setup.docs, setup.queries, setup.qrels))
     folds, exclude = (os.path.join(folder, name) if name else "" for name in (setup.folds, setup.exclude))
-    stopwords = os.path.join(data, "vocab", "inquery_stopwords.txt")
     benchmark = Benchmark(docs, queries, qrels, ("title", "body"), folds, measures=setup.measures, tune_for="AP")
-    benchmark.check(exclude, stopwords)
+    benchmark.check(exclude)
     steps = Steps(output)
     on = benchmark.divided(steps, grouped=False)
-    on.words(stopwords=stopwords, **setup.words)
+    on.words(stopwords="inquery", **setup.words)
 
     # The candidates, and what to beat.
     bm25, ql = (
