@@ -108,6 +108,8 @@ def build(options: SiteOptions, output: str, force: bool = False) -> SiteResult:
         # A copy of the encoder, and a vector of each text that has none.
         encoder, advice, trusted = choose_encoder(options, read, place(ENCODER))
         if encoder:
+            if not os.path.exists(place(ENCODER)):  # a test without vectors is superseded
+                shutil.rmtree(place("test"), ignore_errors=True)
             copy_encoder(encoder, output=place(ENCODER))
             embed_documents(options.windows, read, output, steps)
 
@@ -207,7 +209,7 @@ def choose_encoder(options: SiteOptions, read: Read, copied: str) -> tuple[str, 
         folder = os.path.basename(DEFAULT_ENCODER)
         fetch = f"hf download {DEFAULT_ENCODER} --local-dir {folder}"
         return "", f"search by meaning too: {fetch}, and repeat with --encoder={folder}", False
-    tested = options.labels or not read.shortage
+    tested = given and (options.labels or not read.shortage)
     use = "used only if they rank better in the test" if tested else "left out"
     if not is_embedder(encoder):
         print(f"{encoder} is not a sentence encoder (it has no 1_Pooling): its vectors are {use}.", flush=True)
@@ -220,7 +222,7 @@ def choose_encoder(options: SiteOptions, read: Read, copied: str) -> tuple[str, 
         flush=True,
     )
     known = f"name an encoder that knows {read.language} with --encoder, such as multilingual-e5-small"
-    return encoder if tested and given else "", known, False
+    return encoder if tested else "", known, False
 
 
 def downloaded(name: str) -> str:
