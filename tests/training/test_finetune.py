@@ -80,7 +80,9 @@ def test_only_the_training_folds_or_queries_are_seen_and_an_epoch_has_every_unit
     assert stage.steps == 10 and finetune_stage(ranking_config(collection, steps=0)).steps == 8
     (tmp_path / "few").write_text("q3\nq8\tits text\nq7\n")
     few = str(tmp_path / "few")
-    assert finetune_stage(ranking_config(collection, train_folds=(), train_queries=few)).source.reader.sizes == {"rank": 3}
+    assert finetune_stage(ranking_config(collection, train_folds=(), train_queries=few)).source.reader.sizes == {
+        "rank": 3
+    }
     assert finetune_stage(ranking_config(collection, train_queries=few)).source.reader.sizes == {"rank": 1}
 
 
