@@ -108,9 +108,8 @@ def raw_lines(path: str) -> Iterator[tuple[int, bytes]]:
         with open_bytes(path) as file:
             for number, line in enumerate(iter(partial(file.readline, LONGEST_LINE + 1), b""), 1):
                 if len(line) > LONGEST_LINE:
-                    raise InputError(
-                        f"{path}, line {number}: longer than {LONGEST_LINE >> 20} MiB; split the line, or check the file"
-                    )
+                    wrong = f"longer than {LONGEST_LINE >> 20} MiB; split the line, or check the file"
+                    raise InputError(f"{path}, line {number}: {wrong}")
                 yield number, line
     except (EOFError, lzma.LZMAError, zlib.error, OSError) as error:
         if isinstance(error, OSError) and error.filename is not None:
@@ -124,16 +123,15 @@ def lines(path: str) -> Iterator[tuple[int, str]]:
     InputError as `raw_lines`, and for a carriage return within a line: a file with old Mac line ends would be one line.
     """
     for number, data in raw_lines(path):
+        wrong = ""
         try:
             line = data.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
         except UnicodeDecodeError as error:
-            raise InputError(
-                f"{path}, line {number}: not UTF-8 ({error.reason}); convert the file (UTF-16?)"
-            ) from error
+            line, wrong = "", f"not UTF-8 ({error.reason}); convert the file (UTF-16?)"
         if "\r" in line:
-            raise InputError(
-                f"{path}, line {number}: a carriage return within the line; convert the line ends (tr '\\r' '\\n')"
-            )
+            wrong = "a carriage return within the line; convert the line ends (tr '\\r' '\\n')"
+        if wrong:
+            raise InputError(f"{path}, line {number}: {wrong}")
         yield number, line
 
 
@@ -302,23 +300,6 @@ def check_outside(output: str, inputs: Iterable[str]) -> None:
             raise InputError(f"cannot write to {output}: it is inside the input {path}; choose an --output outside")
 
 
-def check_links(names: Iterable[str]) -> None:
-    """Raises InputError if `link` would replace anything but a link."""
-    for name in names:
-        if os.path.lexists(name) and not os.path.islink(name):
-            raise InputError(
-                f"{name} is not a link from an earlier run and would be lost; move it, or choose another --output"
-            )
-
-
-def link(place: str, name: str) -> None:
-    """Makes `name` a relative symbolic link to `place`; an earlier link is replaced. Raises InputError as `check_links`."""
-    check_links([name])
-    temporary = beside(name)
-    os.symlink(os.path.relpath(place, os.path.dirname(name)), temporary)
-    os.replace(temporary, name)
-
-
 def beside(path: str) -> str:
     """A random name next to `path`, for the file that replaces it. Not the PID: two containers may have the same."""
     return f"{path}.tmp.{secrets.token_hex(4)}"
@@ -326,8 +307,7 @@ def beside(path: str) -> str:
 
 def disk_full(error: BaseException) -> str:
     """The reason if an exception reports a full disk or quota, else "". Reads its text: libraries raise their own classes."""
-    found = (os.strerror(code) for code in DISK_FULL)
-    return next((what for what in found if what in str(error)), "")
+    return next((what for what in map(os.strerror, DISK_FULL) if what in str(error)), "")
 
 
 @contextlib.contextmanager
@@ -470,10 +450,9 @@ def check_sums(directory: str, names: Iterable[str] | None = None) -> None:
         file = os.path.join(directory, name)
         missing = not os.path.isfile(file)
         if missing or sha256_file(file) != listed[name]:
-            raise InputError(
-                f"{file} {'is missing' if missing else 'was changed since it was written'} (see {SUMS}); copy or write the folder "
-                f"again, or remove {SUMS} if that was intended"
-            )
+            what = "is missing" if missing else "was changed since it was written"
+            advice = f"copy or write the folder again, or remove {SUMS} if that was intended"
+            raise InputError(f"{file} {what} (see {SUMS}); {advice}")
 
 
 def intact(directory: str) -> bool:
@@ -492,12 +471,10 @@ def check_replaceable(directory: str) -> None:
         wrong = "it is not a directory; choose another --output or remove it"
     if not wrong:
         listed = listed_sums(directory)
-        theirs = (
-            name for name in files_below(directory)
-            if name != SUMS and listed.get(name) != sha256_file(os.path.join(directory, name))
-        )  # fmt: skip
-        lost = f"it holds {{}}, which was changed or was not written by harp_jax (see {SUMS}) and would be lost; "
-        wrong = next((lost.format(name) + "move it away or choose another --output" for name in theirs), "")
+        for name in files_below(directory):
+            if not wrong and name != SUMS and listed.get(name) != sha256_file(os.path.join(directory, name)):
+                wrong = f"it holds {name}, which was changed or was not written by harp_jax (see {SUMS}) and would be lost; "
+                wrong += "move it away or choose another --output"
     if wrong:
         raise InputError(f"cannot write {directory}: {wrong}")
 

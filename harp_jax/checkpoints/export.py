@@ -28,20 +28,9 @@ from harp_jax.text.tokenizer import Marks, Tokenizer, load_tokenizer, marks_of
 NAME = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)  # of a repository on the Hub
 # The files to download; parameters in one format only.
 PARTS = [
-    "config.json",
-    "*/config.json",  # of modules
-    "*.safetensors",
-    "*.safetensors.index.json",
-    "tokenizer*",
-    "vocab.txt",
-    "vocab.json",
-    "merges.txt",
-    "sentencepiece.bpe.model",
-    "added_tokens.json",
-    "special_tokens_map.json",
-    "*sentence_*.json",
-    "modules.json",
-]
+    "config.json", "*/config.json", "modules.json", "*sentence_*.json", "*.safetensors", "*.safetensors.index.json", "tokenizer*",
+    "vocab.txt", "vocab.json", "merges.txt", "sentencepiece.bpe.model", "added_tokens.json", "special_tokens_map.json",
+]  # fmt: skip
 PAIRS = 300  # maximum number of texts to calibrate int8 on
 PACKAGES = {"onnx": ("onnx", "torch", "onnxruntime"), "openvino": ("openvino", "torch", "nncf")}  # the last for int8
 
@@ -159,6 +148,5 @@ def fetched(name: str) -> str:
         return huggingface_hub.snapshot_download(name, allow_patterns=PARTS)
     except failures as error:
         said = " ".join(str(error).strip().splitlines()[:1])
-        raise InputError(
-            f"{name} is not a directory, and the Hub does not serve it ({said}){how_to_fetch(name)}"
-        ) from error
+        wrong = f"is not a directory, and the Hub does not serve it ({said}){how_to_fetch(name)}"
+        raise InputError(f"{name} {wrong}") from error

@@ -76,17 +76,13 @@ def embedding(directory: str, hidden: int) -> Embedding:
     size, dense = hidden, []
     for step, (kind, _, tensors) in zip(steps, modules[1:]):
         if step not in STEPS:
-            raise InputError(
-                f"{path}: its module {kind} ({step}) is not supported; only Normalize, and Dense with Identity or Tanh, "
-                "may follow the pooling; use another encoder"
-            )
+            allowed = "only Normalize, and Dense with Identity or Tanh, may follow the pooling"
+            raise InputError(f"{path}: its module {kind} ({step}) is not supported; {allowed}; use another encoder")
         if step != "Normalize":
             weight = tensors.get("linear.weight", np.zeros(0, np.float32))
             if weight.shape[1:] != (size,):
-                raise InputError(
-                    f"{path}: its module {kind} has a weight of shape {weight.shape} in {WEIGHTS}, not [any, {size}]; "
-                    "fetch the model again"
-                )
+                wrong = f"has a weight of shape {weight.shape} in {WEIGHTS}, not [any, {size}]"
+                raise InputError(f"{path}: its module {kind} {wrong}; fetch the model again")
             size = len(weight)
             dense.append({"kernel": weight.T, "bias": tensors.get("linear.bias", np.zeros(size, np.float32))})
     return Embedding(first, tuple(steps), tuple(dense), prompts, _length(os.path.join(directory, LENGTH)))
@@ -160,16 +156,11 @@ def check_not_pickled(directory: str) -> None:
 
 def _name(kind: str, fields: dict[str, Any]) -> str:
     """A module's name: its pooling, the activation of a dense layer, or its class."""
-    if kind == "Pooling":
-        return pooling_mode(fields)
     if kind == "Dense" and not fields.get("use_residual"):
         return str(fields.get("activation_function")).rpartition(".")[2]
-    return kind
-
-
-def pooling_mode(fields: dict[str, Any]) -> str:
-    """The pooling mode in the config.json of a Pooling module, also if written before sentence-transformers 5.4."""
-    if "pooling_mode" in fields:
+    if kind != "Pooling":
+        return kind
+    if "pooling_mode" in fields:  # since sentence-transformers 5.4
         return str(fields["pooling_mode"])
     modes = [name for name, on in fields.items() if name.startswith("pooling_mode_") and on]
     short = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean"}

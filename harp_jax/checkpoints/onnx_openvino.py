@@ -142,15 +142,10 @@ def write_onnx(directory: str, config: EncoderShape, params: dict[str, Any], int
     names = inputs(config)
     axes = {name: {0: "rows", 1: "length"} for name in names}
     torch.onnx.export(
-        module,
-        example_inputs(config),
-        path,
-        input_names=list(names),
-        output_names=[OUTPUT],
-        dynamic_axes={**axes, OUTPUT: {0: "rows"}},
-        opset_version=OPSET,
+        module, example_inputs(config), path, input_names=list(names), output_names=[OUTPUT],
+        dynamic_axes={**axes, OUTPUT: {0: "rows"}}, opset_version=OPSET,
         dynamo=False,  # the other exporter needs a further package
-    )
+    )  # fmt: skip
     if int8:
         from onnxruntime.quantization import QuantType, quantize_dynamic
 

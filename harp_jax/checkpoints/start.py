@@ -57,9 +57,8 @@ def load_encoder(path: str) -> tuple[EncoderShape, dict]:
     From a workdir: the selected parameters, or else its newest checkpoint's, without an MLM head that was never trained.
     """
     if not os.path.isdir(path):
-        raise InputError(
-            f"{path} is not a directory; use a Hugging Face directory or a training workdir{how_to_fetch(path)}"
-        )
+        hint = f"use a Hugging Face directory or a training workdir{how_to_fetch(path)}"
+        raise InputError(f"{path} is not a directory; {hint}")
     if is_workdir(path):
         params, config, _ = load_params(path)
         # The run's attention may be a kernel that does not run on this device.

@@ -21,7 +21,6 @@ import subprocess
 import sys
 import zlib
 
-from harp_jax.base.cli import child, child_environment
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import SUFFIXES, as_stored, beside, cache_directory, open_bytes, walk
 from harp_jax.base.version import __version__
@@ -76,11 +75,9 @@ def document_files(path: str) -> list[str]:
 
 def query_file(path: str) -> str:
     """The query file of `path`."""
-    return (
-        _one(path, _among(path, ("queries.jsonl", "queries.tsv")), "queries")
-        if os.path.isdir(path)
-        else as_stored(path)
-    )
+    if not os.path.isdir(path):
+        return as_stored(path)
+    return _one(path, _among(path, ("queries.jsonl", "queries.tsv")), "queries")
 
 
 def qrels_file(path: str) -> str:
@@ -137,9 +134,12 @@ def documents_of_pages(path: str) -> str:
     os.makedirs(os.path.dirname(target), exist_ok=True)
     print(f"{path} has pages: writing their documents to {target} (only once)", file=sys.stderr)
     temporary = beside(target)
-    command = child("documents", path, f"--output={temporary}")
+    # -P: a duckdb.py in the working folder is not imported. PYTHONPATH: the child finds this package even if not installed.
+    command = [sys.executable, "-P", "-m", "harp_jax", "documents", path, f"--output={temporary}"]
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))}
     # umask: the pages may be private.
-    done = subprocess.run(command, stdout=subprocess.PIPE, env=child_environment(), umask=0o077, text=True, check=False)
+    done = subprocess.run(command, stdout=subprocess.PIPE, env=env, umask=0o077, text=True, check=False)
     print(done.stdout.replace(temporary, target), end="", file=sys.stderr)  # standard output belongs to the caller
     if done.returncode:
         raise InputError(f"cannot read the pages of {path}; `harp documents {path} --output=docs.jsonl` says why")

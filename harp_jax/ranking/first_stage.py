@@ -280,13 +280,6 @@ def anchor_rows(path: str) -> Iterator[tuple[str, str, int]]:
         yield docid, text, int(count)
 
 
-def prior_run(run: Run, values: Mapping[str, float]) -> Iterator[ScoredQuery]:
-    """The run's candidates scored by log(1 + value), natural logarithm; ties in the order of the run."""
-    for qid, ranking in run.items():
-        docids = ranking.ranked()
-        yield qid, docids, np.array([math.log1p(values.get(docid, 0.0)) for docid in docids])
-
-
 @dataclass(frozen=True)
 class Prior:
     """The number of documents in a run, and how many have a value."""
@@ -305,7 +298,8 @@ def prior_files(
     docs: InputPath = "",
     fields: tuple[str, ...] = FIELDS,
 ) -> Prior:
-    """Writes a run's candidates scored by a feature: inlinks (needs `anchors`) or length (needs `docs`).
+    """Writes a run's candidates scored by log(1 + feature), ties in the order of the run: inlinks (needs `anchors`) or length
+    (needs `docs`).
 
     Raises InputError for bad input.
     """
@@ -318,12 +312,14 @@ def prior_files(
         count: Counter[str] = Counter()
         for docid, _, n in anchor_rows(anchors):
             count[docid] += n if docid in wanted else 0
-        values = {docid: n for docid, n in count.items() if n}
+        values = dict(+count)
     else:
         texts = Documents.open(docs, fields)
         if absent := [docid for docid in sorted(wanted) if docid not in texts]:
             raise InputError(f"candidate {absent[0]} is not among the documents; correct --run or --docs")
         bar = progress(sorted(wanted), unit="documents", desc="length")
         values = {docid: len(texts[docid].split()) for docid in bar}
-    write_run(output, prior_run(candidates, values), tag=feature)
+    ranked = ((qid, ranking.ranked()) for qid, ranking in candidates.items())
+    scored = ((qid, docids, np.array([math.log1p(values.get(d, 0)) for d in docids])) for qid, docids in ranked)
+    write_run(output, scored, tag=feature)
     return Prior(len(wanted), len(values))

@@ -152,17 +152,6 @@ def rerank_chunk(
         start += len(docids)
 
 
-def notes_before(
-    scorer: Scorer, chunks: list[Chunk], queries: Mapping[str, str], docs: Texts, blank: bool
-) -> list[str]:
-    """Notes of `Scorer.check` on the run's texts; a resumed run repeats them."""
-    texts = (queries[qid] for chunk in chunks for qid, _ in chunk)
-    # The first candidate of every query, then the second, …: the candidates of one query are too similar.
-    ranks = zip_longest(*(docids for chunk in chunks for _, docids in chunk))
-    documents = (docs[docid] for rank in ranks for docid in rank if docid is not None)
-    return scorer.check(texts, documents, blank)
-
-
 @dataclass(frozen=True)
 class Reranking:
     """How to re-rank. `fields` of the documents; the best `k` candidates (None: all); only the query ids in the file `only`, or
@@ -224,7 +213,11 @@ def rerank_with(
     scorer = load(model, o.dtype, o.max_length, o.batch_tokens, o.cosine, o.backend)
     scored = dict.fromkeys(texts, "") if o.blank_query else texts
     chunks = chunks_of(candidates, documents, o.k)
-    for text in (left_out, *notes_before(scorer, chunks, texts, documents, o.blank_query)):
+    # The first candidate of every query, then the second, …: the candidates of one query are too similar.
+    ranks = zip_longest(*(docids for chunk in chunks for _, docids in chunk))
+    checked = (documents[docid] for rank in ranks for docid in rank if docid is not None)
+    asked = (texts[qid] for chunk in chunks for qid, _ in chunk)
+    for text in (left_out, *scorer.check(asked, checked, o.blank_query)):
         _note(text)
     settings = {
         "files": [model, docs, queries, run],

@@ -200,7 +200,7 @@ def best_windows(scorer: Scorer, texts: Sequence[Pair], windows: Windows) -> tup
 def _finite(scores: np.ndarray) -> np.ndarray:
     if not np.isfinite(scores).all():
         raise InputError(
-            "the model gives scores that are not finite numbers: its weights are damaged; restore or train it again"
+            "the model's scores are not finite numbers: its weights are damaged; restore or train it again"
         )
     return scores
 
@@ -220,9 +220,8 @@ class EncoderTexts:
         self.config, self.tokenizer = config, tokenizer
         self.max_length = max_length or recorded_length(tokenizer, config)
         if not shortest <= self.max_length <= config.max_positions:
-            raise InputError(
-                f"max_length={self.max_length}: the model reads {shortest} to {config.max_positions} tokens"
-            )
+            wrong = f"the model reads {shortest} to {config.max_positions} tokens"
+            raise InputError(f"max_length={self.max_length}: {wrong}")
         on_cpu = jax.default_backend() == "cpu"
         steps = range(CPU_STEP, self.max_length, CPU_STEP) if on_cpu else LENGTHS
         self.lengths = (*itertools.takewhile(lambda n: n < self.max_length, steps), self.max_length)

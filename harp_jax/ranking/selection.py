@@ -81,9 +81,8 @@ class Selection:
                 "value": value,
                 "queries": len(self.held_out),
                 "model": name,
-                "config_sha256": config_digest(self.workdir),
             }
-            json.dump(record, file)
+            json.dump(record | {"config_sha256": config_digest(self.workdir)}, file)
         for other in os.listdir(self.directory):
             if other not in (name, RECORD):
                 shutil.rmtree(os.path.join(self.directory, other), ignore_errors=True)

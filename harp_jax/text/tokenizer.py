@@ -41,20 +41,12 @@ VOCABULARY, DEFINITION, CONFIG = FILES = ("vocab.txt", "tokenizer.json", "tokeni
 # Files that hold a vocabulary; with none of them transformers would make a tokenizer of five tokens.
 VOCABULARIES = (DEFINITION, VOCABULARY, "vocab.json", "sentencepiece.bpe.model")
 # All files that transformers reads for a tokenizer.
-READ = (
-    *VOCABULARIES,
-    CONFIG,
-    "config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "merges.txt",
-    "tokenizer.model",
-)
+_MORE = ("config.json", "special_tokens_map.json", "added_tokens.json", "merges.txt", "tokenizer.model")
+READ = (*VOCABULARIES, CONFIG, *_MORE)
 # Byte-level BPE's letter for each byte: printable Latin-1 bytes are unchanged, the others become U+0100 and following.
 _SAME = (*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100))
-BYTE_LETTERS = {chr(i): i for i in _SAME} | {
-    chr(0x100 + n): i for n, i in enumerate(i for i in range(256) if i not in _SAME)
-}
+_OTHERS = [i for i in range(256) if i not in _SAME]
+BYTE_LETTERS = {chr(i): i for i in _SAME} | {chr(0x100 + n): i for n, i in enumerate(_OTHERS)}
 BYTE = re.compile("<0x([0-9A-F]{2})>")  # SentencePiece's token for a byte of a character without a token
 UNLIMITED = 1 << 20  # max_length if none is recorded
 SHORTEST = 8  # smallest max_length: room for part of a query and of a document
@@ -63,11 +55,8 @@ SHORTEST = 8  # smallest max_length: room for part of a query and of a document
 # architectures have a vocab.txt too, and generation jobs read it without JAX.
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 ROLES = dict(zip(("pad", "unk", "cls", "sep", "mask"), SPECIAL_TOKENS))
-OPTIONS = (
-    "do_lower_case",
-    "strip_accents",
-    "tokenize_chinese_chars",
-)  # in tokenizer_config.json; NORMALISER: in tokenizer.json
+# In tokenizer_config.json; NORMALISER: in tokenizer.json.
+OPTIONS = ("do_lower_case", "strip_accents", "tokenize_chinese_chars")
 NORMALISER = ("lowercase", "strip_accents", "handle_chinese_chars")
 TOKEN_TYPES = "token_type_ids"
 # What turns text into ids: all parts of tokenizer.json but the template and the decoder.
@@ -91,23 +80,14 @@ def definition(
     if lacking or len(ids) < len(tokens):
         wrong = f"lacks {', '.join(lacking)}, so it is not one of BERT's" if lacking else "has the same token twice"
         raise InputError(f"the vocabulary {wrong}; {ADVICE}")
-    made = BertWordPieceTokenizer(
-        ids,
-        lowercase=bool(do_lower_case),
-        strip_accents=strip_accents,
-        handle_chinese_chars=bool(tokenize_chinese_chars),
-    )
+    lower, chinese = bool(do_lower_case), bool(tokenize_chinese_chars)
+    made = BertWordPieceTokenizer(ids, lowercase=lower, strip_accents=strip_accents, handle_chinese_chars=chinese)
     made.post_processor = TemplateProcessing(
         single="[CLS] $A [SEP]",
         pair="[CLS] $A [SEP] $B:1 [SEP]:1",
         special_tokens=[(token, ids[token]) for token in ("[CLS]", "[SEP]")],
     )
     return made.to_str()
-
-
-def _prefix(text: str, characters: int) -> str:
-    """The text up to the last space within `characters`; the whole text if there is none."""
-    return text if len(text) <= characters else text[: text.rfind(" ", 0, characters) + 1].rstrip() or text
 
 
 @dataclass(frozen=True)
@@ -280,7 +260,11 @@ class Tokenizer:
 
         Words are tokenised independently, so truncating a text before white space keeps its first ids.
         """
-        prefixes = [_prefix(text, CHARACTERS_PER_TOKEN * limit) for text in texts]
+        most = CHARACTERS_PER_TOKEN * limit
+        # Up to the last space within `most`; the whole text if there is none.
+        prefixes = [
+            text if len(text) <= most else text[: text.rfind(" ", 0, most) + 1].rstrip() or text for text in texts
+        ]
         ids = [encoding.ids[:limit] for encoding in self.encode_batch(prefixes)]
         short = [i for i, text in enumerate(texts) if len(ids[i]) < limit and len(prefixes[i]) < len(text)]
         for i, encoding in zip(short, self.encode_batch([texts[i] for i in short])):
@@ -304,9 +288,8 @@ class Tokenizer:
         with replacing(os.path.join(directory, DEFINITION)) as file:
             file.write(self._encoder.to_str(pretty=True))
         normalizer, plain = parts["normalizer"] or {}, self.roles == tuple(ROLES.items())
-        options = (
-            dict(zip(OPTIONS, map(normalizer.get, NORMALISER))) if normalizer.get("type") == "BertNormalizer" else {}
-        )
+        is_bert = normalizer.get("type") == "BertNormalizer"
+        options = dict(zip(OPTIONS, map(normalizer.get, NORMALISER))) if is_bert else {}
         plain = plain and bool(options) and _same_ids(self.definition, definition(self.tokens, **options))
         # The general class reads all of tokenizer.json, but passes token types only if they are listed.
         types = [TOKEN_TYPES] if self.token_types else []
@@ -471,9 +454,8 @@ def marks_of(tokenizer: Tokenizer, tokens: Sequence[str]) -> Marks:
     unknown = [token for token in tokens if token and (not isinstance(token, str) or token not in tokenizer.vocab)]
     if unknown or len(tokens) not in (0, 2):
         wrong = f"the vocabulary has no token {unknown[0]!r}" if unknown else "queries and documents need one each"
-        raise InputError(
-            f"marks={tuple(tokens)!r}: {wrong}; name two of the vocabulary's [unused…] tokens, or none: ()"
-        )
+        advice = "name two of the vocabulary's [unused…] tokens, or none: ()"
+        raise InputError(f"marks={tuple(tokens)!r}: {wrong}; {advice}")
     return Marks(*(tokenizer.vocab[token] if token else -1 for token in tokens))
 
 

@@ -15,7 +15,7 @@ from harp_jax.api import load_config
 from harp_jax.base.errors import InputError
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import read_qrels, read_queries, read_run
-from harp_jax.training.train import check_inputs
+from harp_jax.training.stages.stage import check_inputs
 from tests.support.commands import command, python
 
 RECORDS = [
