@@ -8,9 +8,8 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Mapping
-from functools import partial
-from typing import IO, Any
+from collections.abc import Callable, Mapping
+from typing import IO, Any, ParamSpec, TypeVar
 
 from data_pipeline.engine.job import Config, EncoderContent, Inputs
 from data_pipeline.weights import artefact, attention_weights
@@ -19,6 +18,9 @@ from harp_jax.base.files import expand, json_fields, links_within, locked, read_
 from harp_jax.base.made import digest, once
 from harp_jax.base.progress import progress
 from harp_jax.input.records import AGAIN, MANIFEST, check_sizes, read_manifest
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 WORK = ".work"
 # Fields that do not change the bytes of the output.
@@ -39,8 +41,9 @@ def config_files(arguments: Mapping[str, Any]) -> dict[str, str]:
     return found | {f"config.{name}": config[name] for name in names if config[name] not in artefact.WITHOUT_ENCODER}
 
 
-# For functions with a generation config: its files count by content, and how fast it runs does not count.
-once_for_config = partial(once, inputs=config_files, speed=[f"config.{name}" for name in NOT_IDENTITY])
+def once_for_config(function: Callable[P, T]) -> Callable[P, T]:
+    """`made.once` for a function of a generation config: its files count by content, and how fast it runs does not count."""
+    return once(inputs=config_files, speed=[f"config.{name}" for name in NOT_IDENTITY])(function)
 
 
 def fingerprint(c: Config, tokenizer_sha256: str) -> Inputs:

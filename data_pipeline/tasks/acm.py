@@ -135,10 +135,9 @@ def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Gen
     for length in [request.length, *([sampler.length(rng)] if anew else [])]:
         context = sampler.sample(rng, passages.words, sampler.excluded(anchor), length, "page")
         queries.append(setup.terms.ids(sampler.query(rng, context, anchor)))
-    texts = queries[0], passages.positive, queries[1] if anew else (), passages.negative
     limit = setup.c["acm_max_tokens"] or None
-    pos_query, pos_doc, neg_query, neg_doc = (text[:limit] for text in texts)
-    return PairTokens(pos_query, pos_doc, neg_query, neg_doc)
+    positive = queries[0][:limit], passages.positive[:limit]
+    return PairTokens(*positive, queries[1][:limit] if anew else (), passages.negative[:limit])
 
 
 def needs(c: Config) -> set[str]:

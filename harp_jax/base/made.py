@@ -25,7 +25,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import UnionType
-from typing import Annotated, Any, NamedTuple, ParamSpec, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, NamedTuple, ParamSpec, TypeVar, get_args, get_origin, get_type_hints, overload
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import as_stored, json_fields, read_json, replacing, sha256_file
@@ -162,6 +162,16 @@ class _Call:
         """The first input whose content is not the recorded one, in words; "" if there is none."""
         changed = (n for n, found in self.digests(made.inputs).items() if found.sha256 != made.inputs[n].sha256)
         return next((f"from another content of {name} ({self.inputs[name]})" for name in changed), "")
+
+
+@overload
+def once(function: Callable[P, T]) -> Callable[P, T]: ...
+
+
+@overload
+def once(
+    *, inputs: Callable[[Mapping[str, Any]], Iterable[str] | Mapping[str, str]] | None = None, speed: Sequence[str] = ()
+) -> Callable[[Callable[P, T]], Callable[P, T]]: ...
 
 
 def once(

@@ -212,7 +212,11 @@ class Prepared:
         `fields` and `texts` are for its config. Returns its runs, and with `blank` those with blank queries. `only` restricts
         the training queries to those in a file.
         """
-        b, steps = self.given, self.steps
+        b, steps, rerank = self.given, self.steps, rerank_files
+        if config.startswith("baselines/neural"):
+            from harp_jax.baselines.neural_ir.scorer import rerank_files as rerank_neural
+
+            rerank = rerank_neural
         collection: dict[str, Any] = {"docs": b.docs, "queries": b.queries, "qrels": b.qrels, "fields": b.fields}
         collection |= {"candidates": candidates} | ({"train_queries": only} if only else {})
         parts: dict[tuple[str, bool], list[str]] = {}
@@ -228,7 +232,7 @@ class Prepared:
                     options = replace(b.ranking, blank_query=blanked, folds=self.folds, fold=fold)
                     output = f"{workdir}{f'_{test}' if test else ''}{'_blank' if blanked else ''}.trec"
                     title = f"Rank {test or 'queries'} with {label}" + ", blank queries" * blanked
-                    steps(title, rerank_files, workdir, b.docs, one.queries, one.run or candidates, output, options)
+                    steps(title, rerank, workdir, b.docs, one.queries, one.run or candidates, output, options)
                     parts.setdefault((test, blanked), []).append(output)
         return self._joined(name, parts, False), self._joined(name, parts, True)
 

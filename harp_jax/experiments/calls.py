@@ -46,13 +46,14 @@ def recorded(function: Any) -> Any:
 @recorded
 def train(config: ConfigDict, output: str) -> dict[str, float]:
     """Trains a stage in the workdir `output`, or resumes it; returns the last metrics."""
-    from harp_jax.training.train import train as run_training
+    from harp_jax.baselines.neural_ir.train import train as train_neural
+    from harp_jax.training.train import train as train_encoder
 
     _log()
-    last = run_training(config, output)
-    if "interrupted" in last:
+    done = train_neural(config, output) if config.stage == "neural_ir" else train_encoder(config, output)
+    if done.interrupted:
         raise Terminated(f"{output}: terminated; run the same command again to resume")
-    return last
+    return done.metrics
 
 
 @once
