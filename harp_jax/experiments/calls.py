@@ -76,7 +76,7 @@ def train_linklearn(config: ConfigDict, output: str) -> dict[str, float]:
 @once
 def probe_queries(model: InputPath, clicks: InputPath, docs: InputPath, documents: int, output: str) -> dict[str, int]:
     """Counts what a model's MLM head predicts in the place of documents' queries."""
-    from harp_jax.ranking.query_probe import probe_files
+    from harp_jax.baselines.query_probe import probe_files
 
     return dict(probe_files(model=model, clicks=clicks, docs=docs, documents=documents, output=output))
 
