@@ -19,7 +19,10 @@ from harp_jax.base.version import __version__
 from harp_jax.checkpoints.recorded import best, read_command, read_metrics
 
 ROUNDS = 10_000  # of the bootstrap
-TAGS = ["harp_jax", "cross-encoder", "reranker"]
+TAGS, VECTOR_TAGS = (
+    ["harp_jax", "cross-encoder", "reranker"],
+    ["harp_jax", "sentence-transformers", "feature-extraction"],
+)
 PACKAGES = ("jax", "flax", "optax", "numpy")
 PER_QUERY = "run\tmeasure\tqid\tvalue\tgroup"  # first line of the file written by harp evaluate --per_query
 # Metrics of the machine, not of the model.
@@ -107,15 +110,15 @@ def _figure(measure: str, values: np.ndarray, groups: np.ndarray) -> Figure:
     return Figure(measure, float(values.mean()), float(low), float(high), len(values))
 
 
-def metadata(name: str, about: About, tags: list[str]) -> str:
-    """The YAML block at the top of a card, including its two lines of dashes."""
+def metadata(name: str, about: About, tags: list[str], vectors: bool = False) -> str:
+    """The YAML block at the top of a card, including its two lines of dashes; `vectors`: of a bi-encoder."""
     from huggingface_hub import EvalResult, ModelCardData
 
     where = about.evaluated_on or "held-out queries"
     results = [
         EvalResult(
             task_type="text-ranking",
-            task_name="Re-ranking",
+            task_name="Ranking" if vectors else "Re-ranking",
             dataset_type=where,
             dataset_name=where,
             metric_type=figure.measure.lower(),
@@ -127,8 +130,8 @@ def metadata(name: str, about: About, tags: list[str]) -> str:
     ]
     data = ModelCardData(
         library_name="sentence-transformers",
-        pipeline_tag="text-ranking",
-        tags=[*TAGS, *tags],
+        pipeline_tag="sentence-similarity" if vectors else "text-ranking",
+        tags=[*(VECTOR_TAGS if vectors else TAGS), *tags],
         license=about.license or None,
         language=about.language or None,
         base_model=about.base_model or None,
@@ -190,7 +193,7 @@ def model_card(
     stage = {"pretrain": "pre-trained", "finetune": "fine-tuned", "coarse_tune": "coarse-tuned"}.get(
         config.get("stage", ""), "trained"
     )
-    quoted = json.dumps(name)
+    quoted, vectors = json.dumps(name), config.get("stage") == "retriever"
     shape = config["encoder"]
     config = _portable(dict(config))
     made = list(about.command) or ["harp", "export", f"--workdir={workdir}", f"--output={output}"]
@@ -198,20 +201,13 @@ def model_card(
     commands = [shlex.join(_portable(words)) for words in (read_command(workdir), made) if words]
     return "\n".join(
         [
-            metadata(name, about, [shape["model_type"], *(() if ranker else ("pre-training",))]),
+            metadata(name, about, [shape["model_type"], *(() if ranker else ("pre-training",))], vectors),
             "",
             f"# {_plain(name)}",
             "",
-            f"A cross-encoder ({shape['model_type']}, {shape['layers']} layers, hidden size {shape['hidden']}), {stage} with",
-            "harp_jax. It reads a query and a document together; the score is a raw logit, larger is more relevant.",
-            "",
-            "```python",
-            "from sentence_transformers import CrossEncoder",
-            f"scores = CrossEncoder({quoted}).predict([(query, document)])",
-            "",
-            "import harp_jax  # without torch",
-            f"scores = harp_jax.Reranker.from_pretrained({quoted}).predict([(query, document)])",
-            "```",
+            f"A {'bi' if vectors else 'cross'}-encoder ({shape['model_type']}, {shape['layers']} layers, hidden size "
+            f"{shape['hidden']}), {stage} with",
+            *(_vector_use(config, quoted) if vectors else _ranker_use(quoted)),
             "",
             "## Data",
             "",
@@ -238,6 +234,39 @@ def model_card(
             "",
         ]
     )
+
+
+def _ranker_use(name: str) -> list[str]:
+    return [
+        "harp_jax. It reads a query and a document together; the score is a raw logit, larger is more relevant.",
+        "",
+        "```python",
+        "from sentence_transformers import CrossEncoder",
+        f"scores = CrossEncoder({name}).predict([(query, document)])",
+        "",
+        "import harp_jax  # without torch",
+        f"scores = harp_jax.Reranker.from_pretrained({name}).predict([(query, document)])",
+        "```",
+    ]
+
+
+def _vector_use(config: Mapping[str, Any], name: str) -> list[str]:
+    prompts = (
+        "without prompts" if not any(config["prompts"]) else "with a prompt before queries and one before documents"
+    )
+    return [
+        f"harp_jax. It embeds queries and documents separately ({config['pooling']} of the hidden states, {prompts}); their cosine "
+        f"is the score. The softmax of the training divided cosines by {config['temperature']:g}.",
+        "",
+        "```python",
+        "from sentence_transformers import SentenceTransformer",
+        f"model = SentenceTransformer({name})",
+        "scores = model.similarity(model.encode_query(query), model.encode_document(documents))",
+        "",
+        "import harp_jax  # without torch",
+        f"run = harp_jax.Retriever.from_pretrained({name}).search({{'q1': query}}, {{'d1': document}}, k=10)",
+        "```",
+    ]
 
 
 def _portable(value: Any) -> Any:

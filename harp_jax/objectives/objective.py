@@ -44,7 +44,7 @@ def fill(batch: Batch) -> Metrics:
 
 
 def summarise(sums: Mapping[str, float], tasks: tuple[str, ...]) -> dict[str, float]:
-    """Means from metric sums: loss and pair accuracy by task, MLM loss and accuracy, fraction of slots filled."""
+    """Means from metric sums: loss and pair accuracy by task, MLM loss and accuracy, fraction of slots filled, each "mean/NAME"."""
     steps = max(sums["steps"], 1.0)
     out = {
         "loss": sums["loss"] / steps,
@@ -56,6 +56,7 @@ def summarise(sums: Mapping[str, float], tasks: tuple[str, ...]) -> dict[str, fl
         out["mlm_accuracy"] = sums["mlm_hits"] / sums["mlm_tokens"]
     if "right" in sums and sums["pairs"]:
         out["pair_accuracy"] = sums["right"] / sums["pairs"]
+    out |= {name.removeprefix("mean/"): value / steps for name, value in sums.items() if name.startswith("mean/")}
     for task in tasks:
         if sums.get(f"pairs/{task}"):
             out[f"{task}_loss"] = sums[f"loss/{task}"] / sums[f"pairs/{task}"]

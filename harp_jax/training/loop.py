@@ -159,6 +159,8 @@ class Loop:
             out["mfu"] = self.flops * len(pending) * out["fill"] / elapsed / self.peak
         out["skipped"] = float(jax.device_get(state["skipped"]))
         self.metrics.write(step, out)
+        if self.stage.check is not None:
+            self.stage.check(step, out)
         if out["skipped"] > MAX_SKIPPED:
             raise InputError(
                 f"{out['skipped']:.0f} updates up to step {step} were skipped because of Inf, NaN or a loss spike. Start in "

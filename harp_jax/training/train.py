@@ -21,6 +21,7 @@ from harp_jax.config import check_training
 from harp_jax.corpus.paths import is_irds
 from harp_jax.input.lanes import Batches
 from harp_jax.model import sharding
+from harp_jax.objectives.contrastive import START
 from harp_jax.objectives.objective import Objective, summarise
 from harp_jax.training.loop import Loop, add
 from harp_jax.training.machine import batch_flops, peak_flops
@@ -28,6 +29,7 @@ from harp_jax.training.stages import pretrain
 from harp_jax.training.stages.coarse_tune import coarse_tune_stage
 from harp_jax.training.stages.finetune import finetune_stage
 from harp_jax.training.stages.neural_ir import neural_ir_stage
+from harp_jax.training.stages.retriever import retriever_stage
 from harp_jax.training.stages.stage import Family, Shape, Stage
 from harp_jax.training.step import State, initial, make_eval, make_step
 from harp_jax.training.workdir import MetricsLog, claim_workdir, disk_full_as_input_error
@@ -39,9 +41,16 @@ STAGES: dict[str, Callable[..., Stage]] = {
     "finetune": finetune_stage,
     "coarse_tune": coarse_tune_stage,
     "neural_ir": neural_ir_stage,
+    "retriever": retriever_stage,
 }
 JUDGED = ("docs", "queries", "qrels", "candidates")
-REQUIRED = {"pretrain": ("data",), "finetune": JUDGED, "coarse_tune": ("docs", "clicks"), "neural_ir": JUDGED}
+REQUIRED = {
+    "pretrain": ("data",),
+    "retriever": ("data",),
+    "finetune": JUDGED,
+    "coarse_tune": ("docs", "clicks"),
+    "neural_ir": JUDGED,
+}
 OPTIONAL = ("init", "tokenizer", "vectors", "folds", "train_queries", "teacher")  # checked if set
 CLIP_NORM = 1.0
 # Compute matrix products with cuBLASLt: it adds the bias in the same kernel and needs no minute of autotuning. On an H200, kernels
@@ -79,7 +88,7 @@ def train(
 def check_inputs(config: ConfigDict) -> None:
     """Raises InputError with all inputs that are not set or do not exist."""
     missing, hint = {}, ""
-    required = REQUIRED[config.stage] + (JUDGED if config.stage == "pretrain" and config.select else ())
+    required = REQUIRED[config.stage] + (JUDGED if "data" in config and config.select else ())
     for name in (*required, *(name for name in OPTIONAL if config.get(name))):
         paths = [config[name]] if isinstance(config[name], str) else list(config[name])
         absent = [
@@ -268,6 +277,8 @@ def make_optimizer(config: ConfigDict, steps: int) -> optax.GradientTransformati
     if config.weight_decay:
         chain.append(optax.add_decayed_weights(config.weight_decay, mask=decayed))
     chain.append(optax.scale_by_learning_rate(schedule(config, steps)))
+    if config.get("kl_weight"):
+        return optax.masked(optax.chain(*chain), lambda params: {name: name != START for name in params})
     return optax.chain(*chain)
 
 

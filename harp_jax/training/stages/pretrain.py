@@ -10,6 +10,7 @@ from harp_jax.base import bucket
 from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.start import encoder_and_tokenizer, load_encoder, starting_params
 from harp_jax.config import TAUGHT_PAIRS
+from harp_jax.input.contrastive_groups import SeparateTexts
 from harp_jax.input.lanes import mixture
 from harp_jax.input.packing import Reader, make_layout
 from harp_jax.input.ranking_groups import Judged
@@ -33,7 +34,7 @@ def pretrain_stage(config: ConfigDict, with_data: bool = True) -> Stage[EncoderS
     held_out: Reader | None = None
     selection: Callable[[EncoderShape, str], Selection] | None = None
     if with_data:
-        reader, held_out = _read_data(config, tokenizer)
+        reader, held_out = read_pairs(config, tokenizer)
         if config.select:
             selection = selecting(config, CROSS_ENCODER, tokenizer, Judged.read(config))
     shares = mixture(reader.sizes, config.task_sampling)
@@ -83,12 +84,14 @@ def _trivial(directories: Sequence[str], tasks: Sequence[str]) -> dict[str, tupl
     return found
 
 
-def _read_data(config: ConfigDict, tokenizer: Tokenizer) -> tuple[Reader, Reader | None]:
-    """The pairs to train on, and held-out pairs if `config.eval_every` is set."""
+def read_pairs(
+    config: ConfigDict, tokenizer: Tokenizer, separate: SeparateTexts | None = None
+) -> tuple[Reader, Reader | None]:
+    """The pairs to train on, and held-out pairs if `config.eval_every` is set; `separate`: with queries and pages apart."""
     from harp_jax.input.records import read_manifest
     from harp_jax.input.tfrecords import RecordReader
 
-    taught = config.pair_loss in TAUGHT_PAIRS
+    taught = config.get("pair_loss", "") in TAUGHT_PAIRS
     for directory in config.data:
         manifest = read_manifest(directory)
         if taught and "teacher" not in manifest:
@@ -102,11 +105,12 @@ def _read_data(config: ConfigDict, tokenizer: Tokenizer) -> tuple[Reader, Reader
     common = (
         config.lanes,
         config.row_length,
-        config.mlm_side,
+        config.get("mlm_side", "document"),
         config.seed,
         tokenizer.template,
         config.negatives,
         taught,
+        separate,
     )
     reader = RecordReader(tuple(config.data), tuple(config.tasks), "train", *common)
     if not config.eval_every:

@@ -107,6 +107,9 @@ class Stage(Generic[Shape]):
     untrained: tuple[str, ...] = ()  # heads that the checkpoint of `config.init` lacks
     spike: float = 8.0  # skip an update whose loss is this many standard deviations above the running mean; 0: never
     window: int = 0  # groups per window of a lane; 0: config.window
+    check: Callable[[int, Mapping[str, float]], None] | None = (
+        None  # InputError for metrics at which training should stop
+    )
 
 
 class NoReader:
