@@ -78,12 +78,13 @@ def export_model(
     if chosen:
         step = chosen["step"]
         _, params = load_hf(chosen["model"])
-    if config.get("stage") == STAGE:
-        if formats:
-            raise InputError("--format is for rankers; vectors are exported for sentence-transformers and AutoModel")
-        save_vectors(output, shape, params, load_tokenizer(os.path.join(workdir, "tokenizer")), config,
-                     model_card(workdir, config.to_dict(), output, step, about))  # fmt: skip
-        return
+    vectors = config.get("stage") == STAGE
+    if vectors:
+        if calibration:
+            raise InputError(
+                "vectors in int8 are exported for --format=onnx only; leave out --format=openvino or --int8"
+            )
+        params = {"encoder": params["encoder"]}
     if ranker or config.get("stage") == "finetune" or config.get("mlm_weight") == 0:
         params = {name: tree for name, tree in params.items() if name not in ("mlm", DECODER)}
     # An export truncates where training did, so that it ranks like the model that was selected.
@@ -97,7 +98,10 @@ def export_model(
         if "openvino" in formats:
             write_openvino(directory, shape, params, tokenizer, truncated(calibration, tokenizer, marks))
 
-    save_hf(output, shape, params, tokenizer, card, marks, more)
+    if vectors:
+        save_vectors(output, shape, params, tokenizer, config, card, more)
+    else:
+        save_hf(output, shape, params, tokenizer, card, marks, more)
 
 
 def check_formats(formats: Sequence[str], int8: bool, calibration: Sequence[tuple[str, str]]) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Callable
 from typing import Any
 
 from ml_collections import ConfigDict
@@ -47,19 +48,27 @@ def layout(shape: EncoderShape, prompts: tuple[str, ...], max_length: int, tempe
 
 
 def save_vectors(
-    directory: str, shape: EncoderShape, params: dict[str, Any], tokenizer: Tokenizer, config: ConfigDict, card: str
+    directory: str,
+    shape: EncoderShape,
+    params: dict[str, Any],
+    tokenizer: Tokenizer,
+    config: ConfigDict,
+    card: str,
+    more: Callable[[str], None] | None = None,
 ) -> None:
-    """Writes a trained bi-encoder (`config` of its training); AutoModel loads it, too. See `huggingface.save_hf`."""
+    """Writes a trained bi-encoder (`config` of its training); AutoModel loads it, too. `more`: as in `huggingface.save_hf`."""
 
-    def more(folder: str) -> None:
+    def write_layout(folder: str) -> None:
         os.makedirs(os.path.join(folder, "2_Normalize"))
         for name, content in layout(shape, config.prompts, config.row_length, config.temperature).items():
             path = os.path.join(folder, name)
             os.makedirs(os.path.dirname(path), exist_ok=True)
             with open(path, "w", encoding="utf-8") as file:
                 json.dump(content, file, indent=2)
+        if more is not None:
+            more(folder)
 
-    save_hf(directory, shape, {"encoder": params["encoder"]}, tokenizer, card, more=more)
+    save_hf(directory, shape, {"encoder": params["encoder"]}, tokenizer, card, more=write_layout)
 
 
 def embedding_of(config: ConfigDict) -> Embedding:

@@ -17,11 +17,13 @@ from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
 from harp_jax.checkpoints.checkpoint import load_params
 from harp_jax.checkpoints.huggingface import load_hf
+from harp_jax.checkpoints.onnx_openvino import FILES, feed
 from harp_jax.checkpoints.recorded import read_metrics
 from harp_jax.config import check_training
 from harp_jax.input.contrastive_groups import SeparateTexts
 from harp_jax.input.packing import Group, make_layout
 from harp_jax.model.encoders.table import ENCODERS
+from harp_jax.ranking.runtimes import onnx_runtime, openvino_runtime
 from harp_jax.training.stages.retriever import check_vectors, retriever_stage, with_identities
 from harp_jax.training.train import train
 from tests.support.commands import command
@@ -101,6 +103,23 @@ def test_a_mesh_has_the_losses_of_one_device(pairs, exported, tmp_path):
         train(config, str(tmp_path / name), devices=jax.devices()[:devices])
     one, eight = losses(str(tmp_path / "one")), losses(str(tmp_path / "eight"))
     np.testing.assert_allclose(eight, one, rtol=2e-5)
+
+
+@pytest.mark.parametrize("name", ["onnx", "openvino"])
+def test_other_formats_have_the_hidden_states_of_the_vectors(workdir, name, tmp_path):
+    pytest.importorskip({"onnx": "onnxruntime"}.get(name, name))
+    hj.export_model(workdir, str(tmp_path / "out"), formats=[name])
+    path = str(tmp_path / "out" / FILES[name, False])
+    runtime = onnx_runtime(path) if name == "onnx" else openvino_runtime(path, "float32")
+    ids = [[tokenizer().cls, *tokenizer().encode(f"w3 {text}")[:46], tokenizer().sep] for text in TEXTS]
+    tokens = np.zeros((len(ids), 48), np.int32)
+    for row, line in zip(tokens, ids):
+        row[: len(line)] = line
+    end = np.array(list(map(len, ids)))
+    ((_, hidden),) = runtime([(np.arange(4), feed(load_hf(str(tmp_path / "out"))[0], tokens, end, end))])
+    means = np.stack([states[:n].mean(0) for states, n in zip(hidden, end)])
+    expected = hj.Retriever.from_pretrained(tmp_path / "out").encode(TEXTS)
+    assert ((means * expected).sum(1) / np.linalg.norm(means, axis=1)).min() > 0.9999
 
 
 @pytest.mark.parametrize("kind", ENCODERS)
