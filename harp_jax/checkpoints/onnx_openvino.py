@@ -1,4 +1,4 @@
-"""Writes rankers and trained vectors for ONNX Runtime and OpenVINO, under the names that transformers, sentence-transformers and TEI look for.
+"""Writes rankers and encoders of vectors for ONNX Runtime and OpenVINO, under the names that transformers and TEI look for.
 
 `onnx/model.onnx` and `openvino/openvino_model.xml`; in int8 `onnx/model_quantized.onnx` and
 `openvino/openvino_model_qint8_quantized.xml`.
@@ -94,9 +94,9 @@ def output_of(params: dict[str, Any]) -> str:
 def torch_model(config: EncoderShape, params: dict[str, Any]) -> "torch.nn.Module":
     """Hugging Face's classifier, or encoder, as a torch module from `inputs` to `output_of`, float32, for the exporters to trace.
 
-    If the encoder of a classifier names the module before the last layer's MLP, that MLP is computed for the first token only, which is all that
-    the score reads: with 3 layers of 384, 16 x 128 tokens take 18 % less time (OpenVINO, float32), with 6 layers 9 %. InputError
-    without torch.
+    If the encoder names the module before the last layer's MLP, a classifier computes that MLP for the first token only, which is
+    all that the score reads: with 3 layers of 384, 16 x 128 tokens take 18 % less time (OpenVINO, float32), with 6 layers 9 %.
+    InputError without torch.
     """
     with needs("conversion to ONNX and OpenVINO", "torch", "onnx"):
         import torch
