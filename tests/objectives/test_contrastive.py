@@ -7,9 +7,9 @@ from functools import partial
 import jax
 import numpy as np
 import pytest
-from jax.sharding import PartitionSpec as P
 
 from harp_jax.base.randomness import generator
+from harp_jax.config import retriever
 from harp_jax.input.contrastive_groups import SeparateTexts, signature
 from harp_jax.input.packing import Group, PackedLayout, fill, plan
 from harp_jax.model import sharding
@@ -146,8 +146,8 @@ def test_gradient_caching_is_exact(pooling):
 
 @pytest.mark.parametrize("mesh", [(8, 1, 1), (2, 2, 2)])
 def test_a_mesh_computes_the_same(mesh):
-    data, fsdp, model = mesh
-    config = type("Config", (), {"mesh": {"data": data, "fsdp": fsdp, "model": model}, "lanes": 8})
+    config = retriever()
+    config.update_from_flattened_dict(dict(zip(("mesh.data", "mesh.fsdp", "mesh.model"), mesh)))
     objective, params = Contrastive(SHAPE, 0.1, 0.5, both=True), two_encoders()
     batch = batch_of(24, 2)
     batch = {name: np.concatenate([x, x], axis=1) for name, x in batch.items()}  # 8 lanes; all pages occur twice
@@ -158,4 +158,3 @@ def test_a_mesh_computes_the_same(mesh):
     sharded, many = jax.jit(compute)(placed, sharding.put(batch, devices))
     np.testing.assert_allclose(many["loss"], one["loss"], rtol=1e-6)
     jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-6), sharded, single)
-    assert P(*many["loss"].sharding.spec) == P()
