@@ -18,6 +18,11 @@ class SeparateTexts:
     template: Template
     prompts: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())  # token ids before every query and before every page
 
+    @property
+    def room(self) -> int:
+        """Tokens of a text that fit after the longer prompt."""
+        return self.length - self.template.around_text - max(map(len, self.prompts))
+
     def group(self, task: int, source: str, query: np.ndarray, pages: Sequence[np.ndarray], negatives: int) -> Group:
         """Query, its page (the first of `pages`) and up to `negatives` others; texts are token ids, an empty page is skipped.
 

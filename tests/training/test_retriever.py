@@ -18,7 +18,7 @@ from harp_jax.base.randomness import generator
 from harp_jax.checkpoints.checkpoint import load_params
 from harp_jax.checkpoints.huggingface import load_hf
 from harp_jax.checkpoints.onnx_openvino import FILES, feed
-from harp_jax.checkpoints.recorded import read_metrics
+from harp_jax.checkpoints.recorded import best, read_metrics
 from harp_jax.config import check_training
 from harp_jax.input.contrastive_groups import SeparateTexts
 from harp_jax.input.packing import Group, make_layout
@@ -153,6 +153,27 @@ def test_an_export_has_the_same_vectors_in_sentence_transformers(kind, pairs, tm
     assert alone @ ours.encode(TEXTS[:1])[0] / np.linalg.norm(alone) > 0.9999
 
 
+def test_the_vectors_that_rank_best_are_kept(pairs, tmp_path):
+    docs = {f"d{i}": f"w{i} w{i + 1} w{i + 2}" for i in range(5, 30)}
+    files = {
+        "docs": "".join(f"{name}\t\t\t{text}\n" for name, text in docs.items()),
+        "queries": "".join(f"q{i}\tw{i}\n" for i in range(5, 25)),
+        "qrels": "".join(f"q{i} 0 d{i} 1\n" for i in range(5, 25)),
+        "candidates": "".join(f"q{i} Q0 d{i + j} {j + 1} {5 - j} x\n" for i in range(5, 25) for j in range(5)),
+    }
+    for name, text in files.items():
+        (tmp_path / name).with_suffix(".tsv").write_text(text)
+    given = {name: str(tmp_path / f"{name}.tsv") for name in files}
+    config = settings(tmp_path, data=(pairs,), select="RR@10", eval_every=3, eval_batches=1, **given)
+    train(config, str(tmp_path / "run"), devices=jax.devices()[:1])
+    kept = best(str(tmp_path / "run"))
+    values = [row["RR@10"] for row in read_metrics(str(tmp_path / "run")) if row["split"] == "validation"]
+    assert kept["value"] == pytest.approx(max(values), rel=1e-5) and len(values) == 3
+    hj.export_model(str(tmp_path / "run"), str(tmp_path / "out"))
+    selected, out = (load_hf(path)[1]["encoder"] for path in (kept["model"], str(tmp_path / "out")))
+    jax.tree.map(np.testing.assert_array_equal, selected, out)
+
+
 def test_search_ranks_by_the_best_passage_and_the_command_reads_the_export(exported, tmp_path):
     model = hj.Retriever.from_pretrained(exported)
     docs = {f"d{i}": text for i, text in enumerate(TEXTS)}
@@ -253,6 +274,7 @@ def test_bad_configs_and_encoders_are_refused_in_one_line(exported, pairs, tmp_p
         ({"kl_weight": 0.5}, "kl_weight keeps the similarities of `init`"),
         ({"batch_pairs": 1, "negatives": 0}, "a batch of one page has nothing to compare"),
         ({"prompts": ("w1",)}, "name two texts"),
+        ({"prompts": ("w1", " ".join(TEXTS))}, "no room for a text after its prompt"),
         ({"temperature": 0.0}, "temperature=0.0 is not allowed"),
     ):
         config = settings(tmp_path, data=(pairs,), **{"kl_weight": 0.0, **changes})

@@ -42,10 +42,14 @@ def retriever_stage(config: ConfigDict, with_data: bool = True) -> Stage[Encoder
     """
     encoder, tokenizer, loaded = encoder_and_tokenizer(config)
     with config.unlocked():
-        config.pooling, config.prompts = pooling_and_prompts(config, encoder.hidden) if with_data else ("mean", ())
+        if with_data:
+            config.pooling, config.prompts = pooling_and_prompts(config, encoder.hidden)
+        config.pooling = config.pooling or "mean"  # in a dry run, which may lack `init`
     encoder = replace(encoder, pooling=config.pooling)
     query, page = (tuple(tokenizer.encode(text.rstrip())) for text in config.prompts or ("", ""))
     texts = SeparateTexts(config.row_length, tokenizer.template, (query, page))
+    if texts.room < 1:
+        raise InputError(f"row_length={config.row_length} leaves no room for a text after its prompt; raise it")
 
     tasks, size = tuple(config.tasks), 2 + config.negatives
     reader: Reader = NoReader(tasks)
