@@ -24,6 +24,7 @@ from harp_jax.input.contrastive_groups import SeparateTexts
 from harp_jax.input.packing import Group, make_layout
 from harp_jax.model.encoders.table import ENCODERS
 from harp_jax.ranking.runtimes import onnx_runtime, openvino_runtime
+from harp_jax.training.dry_run import dry_run
 from harp_jax.training.stages.retriever import check_vectors, retriever_stage, with_identities
 from harp_jax.training.train import train
 from tests.support.commands import command
@@ -237,6 +238,12 @@ def test_learns_which_words_belong_together(tmp_path):
     train(config, str(tmp_path / "run"), planted(config), jax.devices()[:1])
     before, after = (row for row in read_metrics(str(tmp_path / "run")) if row["split"] == "validation")
     assert before["pair_accuracy"] < 0.2 and after["pair_accuracy"] > 0.9
+
+
+def test_a_dry_run_needs_no_files(tmp_path):
+    changes = {"mesh.data": 2, "mesh.fsdp": 2, "mesh.model": 2, "lanes": 4, "accumulate": 2}
+    report = dry_run(settings(tmp_path, init="absent", pooling="", kl_weight=0.5, **changes))
+    assert "in 2 microbatches" in report and "  all-gather" in report and "FLOPs per step" in report
 
 
 def test_pages_without_negatives_end_the_training_in_one_line(tmp_path):
