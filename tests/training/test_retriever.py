@@ -33,7 +33,7 @@ from tests.support.synthetic import tokenizer
 from tests.support.tiny_bert import save_encoder
 from tests.support.training_processes import losses, same_parameters
 
-PROMPTS = ("w1 w2", "w3")
+PROMPTS = ("w1 w2 ", "w3 ")
 TEXTS = ["w7 w8 w9", "w40", " ".join(f"w{i}" for i in range(60)), "w9 w8 w7 w7"]
 
 
@@ -293,5 +293,5 @@ def test_bad_configs_and_encoders_are_refused_in_one_line(exported, pairs, tmp_p
         config = settings(tmp_path, data=(pairs,), init=exported, pooling="", temperature=0.1, kl_weight=0.5)
         retriever_stage(config)
     assert (config.pooling, tuple(config.prompts)) == ("mean", PROMPTS)
-    assert "queries begin with 'w1 w2', pages with 'w3'" in caplog.text
+    assert "queries begin with 'w1 w2 ', pages with 'w3 '" in caplog.text
     assert "was trained with temperature 0.05; this training uses 0.1" in caplog.text
