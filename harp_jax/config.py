@@ -176,6 +176,10 @@ OWN: Mapping[str, Fields] = {
             "document", "where to mask; masking one of four query words hurts the pair", ("document", "query", "both")
         ),
         "mlm_whole_words": Field(False, "mask all tokens of a word or none"),
+        "mlm_shared_mask": Field(
+            True,
+            "mask the same tokens of a text that both sides of a pair have; the authors' code masks each side by itself",
+        ),
         "batch_pairs": Field(128, "average number of pairs per batch; it varies with packing", COUNT),
         "batch_tokens": Field(
             0,
@@ -306,11 +310,12 @@ PRESETS: dict[str, dict[str, Any]] = {
     "recommended": RECOMMENDED,
     # For pairs with a teacher's scores (`harp teach`): docs/experiments/recipe.md.
     "taught": RECOMMENDED | {"negatives": 3, "pair_loss": "lce_kl"},
-    "paper": {"mlm_side": "both", "pair_reduction": "sum"},
+    "paper": {"mlm_side": "both", "mlm_shared_mask": False, "pair_reduction": "sum"},
     "official": {
         "pair_loss": "softmax_margin",
         "task_sampling": "proportional",
         "mlm_whole_words": True,
+        "mlm_shared_mask": False,
         "model.attention": "xla",
         "model.attention_dropout": 0.1,
     },

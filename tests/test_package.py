@@ -18,7 +18,7 @@ from harp_jax.evaluation.measures import parse_measures
 from harp_jax.experiments.curve import as_svg
 from harp_jax.input.tfrecords import RecordReader
 from harp_jax.ranking.adapters import transformer
-from harp_jax.ranking.lexical import Collection
+from harp_jax.ranking.lexical import InvertedIndex
 from harp_jax.text.tokenizer import BARE
 from tests.support import ROOT
 from tests.support.commands import python
@@ -88,8 +88,8 @@ def test_every_dependency_has_a_version_in_the_constraints():
     [
         ("ir_measures", "ir_measures", "eval", lambda: parse_measures("RR@10")),
         ("matplotlib", "matplotlib", "plots", lambda: as_svg([], "RR@10")),
-        ("Stemmer", "PyStemmer", "bm25", lambda: Collection([("d", "text")])),
-        ("pyterrier", "python-terrier", "pyterrier", lambda: transformer(None)),
+        ("Stemmer", "PyStemmer", "bm25", lambda: InvertedIndex([("d", "text")])),
+        ("pyterrier", "pyterrier", "pyterrier", lambda: transformer(None)),
         ("tensorflow", "tensorflow", "data", lambda: RecordReader(("d",), ("rqp",), "train", 1, 64, "all", 0, BARE)),
     ],
 )

@@ -37,6 +37,12 @@ def slots(row_length: int, rate: float = MLM_RATE) -> int:
     return max(1, round(rate * row_length))
 
 
+def ids_of_slots(mask_ids: jax.Array) -> jax.Array:
+    """`mask_ids` with an id for each slot of the batch, so that the sides of a pair mask a text that they share independently."""
+    rows, columns = (jax.lax.broadcasted_iota(jnp.int32, mask_ids.shape, axis) for axis in (0, 1))
+    return jnp.where(mask_ids >= 0, rows * mask_ids.shape[1] + columns, -1)
+
+
 def word_ids(tokens: jax.Array, mask_ids: jax.Array, continues: jax.Array) -> jax.Array:
     """`mask_ids` with the id of each word's first token for all its tokens, so that whole words are masked.
 

@@ -175,10 +175,13 @@ class Windows:
 def best_of(
     scorer: Scorer, texts: Sequence[Pair], windows: Windows | None, bar: ProgressBar | None = None
 ) -> np.ndarray:
-    """Scores [texts] float32 of untruncated (query ids, document ids): of the first tokens, or of the best window."""
+    """Scores [texts] float32 of untruncated (query ids, document ids): of the first tokens, or of the best window.
+
+    Raises InputError for scores that are not finite.
+    """
     if windows is None:
         _count_truncated(scorer, texts, Windows(1))
-        return scorer.score([scorer.pair(query, document) for query, document in texts], bar)
+        return _finite(scorer.score([scorer.pair(query, document) for query, document in texts], bar))
     found, _ = best_windows(scorer, texts, windows)
     if bar is not None:
         bar.update(len(texts))
@@ -186,7 +189,10 @@ def best_of(
 
 
 def best_windows(scorer: Scorer, texts: Sequence[Pair], windows: Windows) -> tuple[np.ndarray, np.ndarray]:
-    """Scores [texts] float32 of untruncated (query ids, document ids), and the indices [texts] int64 of their windows."""
+    """Scores [texts] float32 of untruncated (query ids, document ids), and the indices [texts] int64 of their windows.
+
+    Raises InputError for scores that are not finite.
+    """
     _count_truncated(scorer, texts, windows)
     rows: list[Pair] = []
     starts: list[int] = []
@@ -195,8 +201,16 @@ def best_windows(scorer: Scorer, texts: Sequence[Pair], windows: Windows) -> tup
         rows.extend(scorer.pair(query, window) for window in windows.of(document, scorer.room(query)))
     if not rows:
         return np.zeros(0, np.float32), np.zeros(0, np.int64)
-    by_text = np.split(scorer.score(rows), starts[1:])
+    by_text = np.split(_finite(scorer.score(rows)), starts[1:])
     return np.array([each.max() for each in by_text]), np.array([each.argmax() for each in by_text])
+
+
+def _finite(scores: np.ndarray) -> np.ndarray:
+    if not np.isfinite(scores).all():
+        raise InputError(
+            "the model gives scores that are not finite numbers: its weights are damaged; restore or train it again"
+        )
+    return scores
 
 
 def _count_truncated(scorer: Scorer, texts: Sequence[Pair], windows: Windows) -> None:
@@ -285,7 +299,7 @@ def recorded_length(tokenizer: Tokenizer, config: EncoderShape) -> int:
     return recorded if SHORTEST <= recorded <= config.max_positions else config.max_positions
 
 
-def slots(batch_tokens: int | None) -> int:
+def token_budget(batch_tokens: int | None) -> int:
     """Tokens per batch: small batches suit a CPU's caches, large ones keep an accelerator busy."""
     return batch_tokens or (4096 if jax.default_backend() == "cpu" else 65536)
 
@@ -307,7 +321,7 @@ class CrossEncoderScorer(PairTexts):
     ) -> None:
         check_heads(params)
         super().__init__(config, tokenizer, max_length, marks)
-        self.batch_tokens = slots(batch_tokens)
+        self.batch_tokens = token_budget(batch_tokens)
         self.use(jax.device_put({name: params[name] for name in PARTS}))
         self._score = jax.jit(partial(_score_rows, config))
 
@@ -349,13 +363,13 @@ def check_heads(params: Mapping[str, Any]) -> None:
 def _score_rows(config: EncoderShape, params: dict, tokens: jax.Array, second: jax.Array, end: jax.Array) -> jax.Array:
     """Scores [rows] of one sequence per row."""
     batch = {**_batch(tokens, second, end), "cls_offset": jax.numpy.zeros((tokens.shape[0], 1), jax.numpy.int32)}
-    with exact(config.dtype):
+    with full_precision_matmul(config.dtype):
         found: Any = Ranker(config).apply({"params": params}, batch, method="scored")
     return found[0][:, 0]
 
 
-def exact(dtype: str) -> contextlib.AbstractContextManager:
-    """Computes float32 products in full. By default a GPU multiplies 11 bits (TF32) and a TPU 8 (bfloat16), and scores tie."""
+def full_precision_matmul(dtype: str) -> contextlib.AbstractContextManager:
+    """For float32, disables TF32 (GPU) and bfloat16 (TPU) in matmuls, which make scores tie."""
     return jax.default_matmul_precision("highest") if dtype == "float32" else contextlib.nullcontext()
 
 
@@ -392,7 +406,7 @@ class BiEncoderScorer(EncoderTexts):
         # Without a prompt's final space, which the tokenizer may attach to the text's first word.
         self.prompts = [np.asarray(tokenizer.encode(text.rstrip()), np.int32) for text in made.prompts]
         super().__init__(config, tokenizer, max_length, SHORTEST_TEXT + max(map(len, self.prompts)))
-        self.batch_tokens = slots(batch_tokens)
+        self.batch_tokens = token_budget(batch_tokens)
         self.size = len(made.dense[-1]["bias"]) if made.dense else config.hidden
         self._dense = jax.device_put(made.dense)
         self.use(jax.device_put({"encoder": params["encoder"]}))
@@ -417,6 +431,10 @@ class BiEncoderScorer(EncoderTexts):
     def use(self, params: Mapping[str, Any]) -> None:
         """See `JaxScorer.use`."""
         self._params = {"encoder": params["encoder"], "dense": self._dense}
+        self.forget()
+
+    def forget(self) -> None:
+        """Drops the cached vectors, so that the next scores depend on their own batch alone."""
         self._known: dict[bytes, np.ndarray] = {}  # vectors of texts by their ids
 
     def encode_queries(self, texts: list[str]) -> list[np.ndarray]:
@@ -484,7 +502,7 @@ def _embed_rows(
     jnp = jax.numpy
     batch = _batch(tokens, end, end)
     dense = iter(params["dense"])
-    with exact(config.dtype):
+    with full_precision_matmul(config.dtype):
         hidden: Any = Ranker(config).apply({"params": {"encoder": params["encoder"]}}, batch, True, method="encode")
         hidden = hidden.astype(jnp.float32)
         mean = (hidden * batch["segment_ids"][..., None]).sum(1) / jnp.maximum(end, 1)[:, None]
@@ -526,7 +544,7 @@ class NeuralScorer:
         self.use(jax.device_put(params))
 
         def score(p: Mapping[str, Any], query: jax.Array, document: jax.Array) -> Any:
-            with exact("float32"):
+            with full_precision_matmul("float32"):
                 return module.apply({"params": p}, query, document, tables)
 
         self._score = jax.jit(score)

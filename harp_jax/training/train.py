@@ -15,6 +15,7 @@ from ml_collections import ConfigDict
 from harp_jax.base import bucket
 from harp_jax.base.cli import keep_compiled
 from harp_jax.base.errors import InputError, how_to_fetch
+from harp_jax.base.files import as_stored
 from harp_jax.checkpoints.checkpoint import Checkpoints
 from harp_jax.checkpoints.recorded import read_metrics
 from harp_jax.config import check_training
@@ -92,7 +93,9 @@ def check_inputs(config: ConfigDict) -> None:
     for name in (*required, *(name for name in OPTIONAL if config.get(name))):
         paths = [config[name]] if isinstance(config[name], str) else list(config[name])
         absent = [
-            path for path in paths if path and not os.path.exists(path) and not is_irds(path) and "://" not in path
+            path
+            for path in paths
+            if path and not os.path.exists(as_stored(path)) and not is_irds(path) and "://" not in path
         ]
         if not any(paths):
             missing[name] = "is not set"

@@ -18,11 +18,11 @@ from harp_jax.baselines.linklearn import model as f
 from harp_jax.baselines.linklearn.collection import Index, count
 from harp_jax.baselines.linklearn.links import Side, read_graph, shared_terms, split
 from harp_jax.baselines.linklearn.model import Okapi
+from harp_jax.baselines.linklearn.rank import rank_linklearn
 from harp_jax.baselines.linklearn.train import Task, Trainer, train
 from harp_jax.checkpoints.recorded import read_metrics
 from harp_jax.corpus.trec import read_run
-from harp_jax.ranking.lexical import Collection
-from tests.support.commands import command
+from harp_jax.ranking.lexical import InvertedIndex
 
 TOPICS, PAGES = 30, 120
 
@@ -59,7 +59,7 @@ TEXTS = [["red", "fox", "fox", "den"], ["fox", "owl"], ["owl", "owl", "owl", "re
 
 
 def small():
-    collection = Collection(((f"d{i}", " ".join(text)) for i, text in enumerate(TEXTS)), "")
+    collection = InvertedIndex(((f"d{i}", " ".join(text)) for i, text in enumerate(TEXTS)), "")
     return collection, count(collection)
 
 
@@ -287,10 +287,10 @@ def test_learns_what_links_mean_and_carries_it_to_other_words(wiki, tmp_path, lo
         queries += f"{topic}\t{words[0]} {words[1]} vide1 vide2\n"
     (tmp_path / "docs.tsv").write_text(docs)
     (tmp_path / "queries.tsv").write_text(queries)
-    given = {"docs": tmp_path / "docs.tsv", "queries": tmp_path / "queries.tsv", "output": tmp_path / "run.trec"}
-    for extra in ([], ["--okapi"]):
-        command("linklearn-rank", *extra, model=tmp_path, **given)
-        run = read_run(str(tmp_path / "run.trec"))
+    given = [str(tmp_path), str(tmp_path / "docs.tsv"), str(tmp_path / "queries.tsv")]
+    for okapi in (False, True):
+        rank_linklearn(*given, output=str(tmp_path / f"run_{okapi}.trec"), okapi=okapi)
+        run = read_run(str(tmp_path / f"run_{okapi}.trec"))
         assert len(run) == 20 and all(ranking.ranked()[0] == qid for qid, ranking in run.items())
 
 

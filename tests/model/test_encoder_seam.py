@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from data_pipeline.engine import tables
 from data_pipeline.engine.local import SerialEngine
 from data_pipeline.pipeline import generate
 from data_pipeline.text.terms import STOPWORDS, load_terms
@@ -255,7 +256,7 @@ def test_pairs_are_of_whole_words(trained, tmp_path):
     output, terms = tmp_path / "out", load_terms(trained[1], "")
     generate(corpus.config(corpus.write(tmp_path), **fields, keep_work=True), str(output), SerialEngine)
     words = set(re.findall(r"\w+", " ".join(corpus.page(i)["text"].lower() for i in range(corpus.PAGES))))
-    requests = {(row["task"], row["key"]): row for row in table(output, "requests")}
+    requests = {(row["task"], row["key"]): row for row in table(output, tables.REQUESTS)}
     seen = dict.fromkeys(("rqp", "qdm", "acm", "adp"), 0)
     for row in records(output):
         task = row["task"].decode()

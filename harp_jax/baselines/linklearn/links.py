@@ -20,7 +20,7 @@ from harp_jax.base.files import expand, lines
 from harp_jax.base.randomness import hash64
 from harp_jax.baselines.linklearn.collection import Counts, count
 from harp_jax.corpus.text_files import checked_text, parse_object
-from harp_jax.ranking.lexical import Collection
+from harp_jax.ranking.lexical import InvertedIndex
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ def read_graph(paths: tuple[str, ...], redirects: tuple[str, ...] = (), language
             source.append(number)
             yield docid, f"{title} {text}"
 
-    counts = count(Collection(texts(), language))
+    counts = count(InvertedIndex(texts(), language))
     if len(docids) > len(numbers):
         log.warning("%d documents have the id of an earlier one; links lead to the first", len(docids) - len(numbers))
     pairs = [(d, numbers.get(aliases.get(target, target), d)) for d, target in links]

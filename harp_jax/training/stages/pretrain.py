@@ -52,6 +52,7 @@ def pretrain_stage(config: ConfigDict, with_data: bool = True) -> Stage[EncoderS
             mask_token=tokenizer.mask,
             vocab_size=tokenizer.size,
             continues=tokenizer.continues if config.mlm_whole_words else None,
+            shared_mask=config.mlm_shared_mask,
         )
 
     return Stage(
