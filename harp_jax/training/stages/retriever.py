@@ -23,7 +23,6 @@ from harp_jax.input.packing import PackedLayout, Reader, make_layout
 from harp_jax.input.ranking_groups import Judged
 from harp_jax.model import bi_encoder
 from harp_jax.model.encoders.encoder import EncoderShape
-from harp_jax.model.encoders.table import ENCODERS
 from harp_jax.objectives.contrastive import START, Contrastive
 from harp_jax.ranking.scorers import BiEncoderScorer
 from harp_jax.text.tokenizer import Tokenizer
@@ -136,7 +135,7 @@ def bi_encoder_family(starts: bool) -> Family[EncoderShape]:
 
     return replace(
         CROSS_ENCODER,
-        rules=lambda shape: ENCODERS[shape.model_type].rules,
+        rules=bi_encoder.rules,
         init_params=init_params,
         flops=bi_encoder.step_flops,
         scorer=scorer,
