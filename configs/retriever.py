@@ -5,6 +5,8 @@ harp export --workdir=runs/vectors --output=vectors
 harp first-stage --model=vectors --encoder=vectors --docs=docs.tsv --queries=queries.tsv --output=vectors.trec
 
 Its pairs are those of the generation preset "recommended" (`harp generate --config=data/linked_jsonl:recommended`).
+
+Hardware: any; two CPU cores suffice for six layers of 384. Time and figure: not run yet.
 """
 
 from harp_jax.config import retriever
