@@ -35,7 +35,6 @@ Runs = dict[str, str]  # test set → run
 class TestSet:
     """Queries to rank, their judgments, and their candidates (empty: those of the first stage)."""
 
-    __test__ = False  # for pytest
     queries: str
     qrels: str
     run: str = ""
@@ -214,13 +213,8 @@ class Prepared:
         the training queries to those in a file.
         """
         b, steps = self.given, self.steps
-        collection = {
-            "docs": b.docs,
-            "queries": b.queries,
-            "qrels": b.qrels,
-            "fields": b.fields,
-            "candidates": candidates,
-        }
+        collection: dict[str, Any] = {"docs": b.docs, "queries": b.queries, "qrels": b.qrels, "fields": b.fields}
+        collection |= {"candidates": candidates} | ({"train_queries": only} if only else {})
         parts: dict[tuple[str, bool], list[str]] = {}
         for fold in self.tested:
             workdir, label = f"{steps.output}/{name}", name.replace("/", ": ")
@@ -228,8 +222,7 @@ class Prepared:
                 workdir, label = f"{workdir}_f{fold}", f"{label}, fold {fold}"
                 others = tuple(other for other in self.fold_names if other != fold)
                 collection |= {"folds": self.folds, "train_folds": others}
-            subset = {"train_queries": only} if only else {}
-            steps(f"Train {label}", train, configured(config, collection | subset | fields, texts), workdir)
+            steps(f"Train {label}", train, configured(config, collection | fields, texts), workdir)
             for test, one in self.tests.items():
                 for blanked in (False, True)[: 1 + blank]:
                     options = replace(b.ranking, blank_query=blanked, folds=self.folds, fold=fold)
@@ -298,7 +291,7 @@ class Prepared:
             chosen = {"folds": self.folds, "fold": b.tested} if b.tested else {}
             show(
                 Evaluation(
-                    one.qrels, {row: [run[test] for run in runs] for row, runs in rows.items()}, **chosen, measures=b.measures, 
+                    one.qrels, {row: [run[test] for run in runs] for row, runs in rows.items()}, **chosen, measures=b.measures,
                     baseline=baseline, confirm=b.confirm or b.measures, chance=chance, blank=blank or {},
                 ),
                 place, f"{name}{f', {test}' if test else ''}", remarks,

@@ -96,14 +96,6 @@ class PackedLayout:
         """The same layout with one microbatch."""
         return replace(self, microbatches=1)
 
-    def plan(self, lengths: list[tuple[int, ...]]) -> Iterator[list["Placement"]]:
-        """See `plan`."""
-        return plan(lengths, self)
-
-    def fill(self, groups: list[Group], placements: list["Placement"], lane: int) -> dict[str, np.ndarray]:
-        """See `fill`."""
-        return fill(groups, placements, self, lane)
-
 
 def fit(query: np.ndarray, document: np.ndarray, length: int, template: Template) -> tuple[np.ndarray, np.ndarray]:
     """Truncate a pair to `length` tokens including its special tokens: the longer of the two, or both to half of the row.

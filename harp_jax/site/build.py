@@ -27,7 +27,7 @@ from harp_jax.base.errors import InputError, how_to_fetch, missing
 from harp_jax.base.files import check_outside, expand, replacing, walk
 from harp_jax.base.made import InputPath, forget, once
 from harp_jax.base.steps import Steps
-from harp_jax.corpus.labels import read_labels
+from harp_jax.corpus.labels import read_labels, relevant_only
 from harp_jax.corpus.query_sets import labelled_queries
 from harp_jax.corpus.trec import components
 from harp_jax.ranking.fuse import ANCHORS, BM25, INLINKS, VECTORS
@@ -86,7 +86,7 @@ class SiteResult:
 def build(options: SiteOptions, output: str, force: bool = False) -> SiteResult:
     """Makes or updates the folder `output`, and returns the verdict. `force`: makes everything again.
 
-    Raises InputError for bad input, for other options than those that made the folder, and for a ranker from too few links.
+    Raises InputError for bad input, and for other options than those that made the folder.
     """
     check(options, output)
     place = partial(os.path.join, output)
@@ -108,6 +108,8 @@ def build(options: SiteOptions, output: str, force: bool = False) -> SiteResult:
         # A copy of the encoder, and a vector of each text that has none.
         encoder, advice, trusted = choose_encoder(options, read, place(ENCODER))
         if encoder:
+            if not os.path.exists(place(ENCODER)):  # a test without vectors is superseded
+                shutil.rmtree(place("test"), ignore_errors=True)
             copy_encoder(encoder, output=place(ENCODER))
             embed_documents(options.windows, read, output, steps)
 
@@ -142,15 +144,13 @@ def build(options: SiteOptions, output: str, force: bool = False) -> SiteResult:
             print(f"No ranker: {read.shortage}.", flush=True)
 
         # The verdict, and the search that it recommends.
-        for name, found in tested.items():
-            found.verdict.save(place(f"{name}_verdict.json"))
-            shutil.copyfile(test.report(name), place(f"{name}_report.html"))
         verdict = tested[decides].verdict if decides else Verdict(settings.weights, BM25, untested=read.shortage)
         verdict = replace(verdict, next=next_step(options, output, advice, verdict))
+        for name, found in tested.items():
+            shutil.copyfile(test.report(name), place("report.html" if name == decides else f"{name}_report.html"))
+            if name != decides:
+                found.verdict.save(place(f"{name}_verdict.json"))
         verdict.save(place("verdict.json"))
-        if decides:
-            os.replace(place(f"{decides}_report.html"), place("report.html"))
-            os.remove(place(f"{decides}_verdict.json"))
         rankers = {part: name for part, name in FOLDERS.items() if os.path.exists(place(name))}
         replace(settings, weights=verdict.weights, models=rankers).save(output)
         write_readme(output, verdict)
@@ -168,8 +168,7 @@ def check(options: SiteOptions, output: str) -> None:
     check_outside(output, (*options.source.pages, *inputs))
     if options.labels:
         _, qrels = read_labels(options.labels)
-        relevant = {qid: judged for qid, judged in qrels.items() if max(judged.values()) > 0}
-        if (groups := len(components(relevant))) < MIN_LABELLED:
+        if (groups := len(components(relevant_only(qrels)))) < MIN_LABELLED:
             raise InputError(
                 f"--labels={options.labels}: only {groups} queries that share no relevant document, {MIN_LABELLED} needed to "
                 "decide; label more, or evaluate these with harp search --qrels"
@@ -187,11 +186,13 @@ def check(options: SiteOptions, output: str) -> None:
 def opening(options: SiteOptions) -> str:
     """What is about to be read, and how long that takes."""
     files = [file for path in expand(options.source.pages) for file in (walk(path) if os.path.isdir(path) else [path])]
-    megabytes = sum(map(os.path.getsize, files)) / 1e6
+    read = [file for file in files if ".htm" in file] or files  # a folder of HTML has images too
+    megabytes = sum(map(os.path.getsize, read)) / 1e6
     seconds = 5 + READ_SECONDS_PER_MB * megabytes
+    more = f"Training adds {options.training.minutes:g} min, and pairs and ranking. " if options.training else ""
     return (
-        f"Reads {megabytes:.1f} MB, about {duration(seconds)}; then says how long the rest takes. If interrupted, repeat the "
-        "command to resume."
+        f"Reads {megabytes:.1f} MB, about {duration(seconds)}; then says how long the rest takes. {more}If interrupted, repeat "
+        "the command to resume."
     )
 
 
@@ -208,7 +209,7 @@ def choose_encoder(options: SiteOptions, read: Read, copied: str) -> tuple[str, 
         folder = os.path.basename(DEFAULT_ENCODER)
         fetch = f"hf download {DEFAULT_ENCODER} --local-dir {folder}"
         return "", f"search by meaning too: {fetch}, and repeat with --encoder={folder}", False
-    tested = options.labels or not read.shortage
+    tested = given and (options.labels or not read.shortage)
     use = "used only if they rank better in the test" if tested else "left out"
     if not is_embedder(encoder):
         print(f"{encoder} is not a sentence encoder (it has no 1_Pooling): its vectors are {use}.", flush=True)
@@ -221,7 +222,7 @@ def choose_encoder(options: SiteOptions, read: Read, copied: str) -> tuple[str, 
         flush=True,
     )
     known = f"name an encoder that knows {read.language} with --encoder, such as multilingual-e5-small"
-    return encoder if tested and given else "", known, False
+    return encoder if tested else "", known, False
 
 
 def downloaded(name: str) -> str:
@@ -322,7 +323,8 @@ class SearchTest:
         paths, rankers = self.collection(name), self.rankers(name)
         # A query's source page contains its words.
         exclude = os.path.join(self.output, "pages", "sources.tsv") if name == ANCHOR_TEST else ""
-        given, runs = (self.output, self.settings, paths["queries"], exclude), os.path.join(self.folder(name), "runs")
+        settings, runs = replace(self.settings, weights={}), os.path.join(self.folder(name), "runs")
+        given = (self.output, settings, paths["queries"], exclude)
         parts = self.steps(f"Search for the {name}", score_parts, *given, output=runs)
         found = {part: os.path.join(runs, FILES[part]) for part in parts} | rankers
         measured = (INLINKS, *rankers) if self.trusted and name == ANCHOR_TEST else ()

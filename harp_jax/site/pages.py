@@ -4,6 +4,7 @@ import importlib
 import json
 import math
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -25,6 +26,14 @@ from harp_jax.site.options import FIELDS, Source
 PARAMETERS = {"bm25": {"k1": 4.0, "b": 0.4}, "bm25f": {"k1": 4.0, "b": 0.4, "anchor_weight": 10.0}}
 MIN_QUERIES = 50  # the 95 % interval of RR@10 is then about ±.1
 MIN_LINKS = 500  # fewer were never tried
+# What the reader of pages drops, in words; docs/fields.md has the rarer reasons.
+REASONS = {
+    "link-unresolved": "links to other sites and missing pages", "link-outside-content": "links in menus and footers",
+    "text-outside-content": "text in menus and footers", "link-in-heading": "links in headings",
+    "link-on-index-page": "links on index pages", "link-boilerplate": "links that many pages repeat",
+    "link-to-itself": "links of a page to itself", "link-to-short-page": "links to short pages",
+    "link-empty": "links without text", "page-too-short": "short pages", "page-index": "index pages",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -63,7 +72,9 @@ def read_pages(source: Source, max_queries: int, context_words: int, output: str
         queries=found["queries"],
         shortage=shortage(found),
         change=difference(before, after) if before else "",
-        text=found["text"],
+        text=re.sub(
+            r"^  ([\w-]+)", lambda reason: f"  {REASONS.get(reason[1], reason[1])}", found["text"], flags=re.MULTILINE
+        ),
     )
 
 
@@ -95,7 +106,7 @@ def shortage(survey: Mapping[str, Any]) -> str:
         enough = f"; that takes about {estimate:,} links like these {links:,}" if queries else ""
         needed = f"too few links ({queries} test queries, {MIN_QUERIES} needed{enough})"
     reasons = sorted(survey["losses"].items(), key=lambda item: -item[1]["count"])[:3]
-    lost = ", ".join(f"{reason} {entry['count']:,}" for reason, entry in reasons)
+    lost = ", ".join(f"{REASONS.get(reason, reason)} {entry['count']:,}" for reason, entry in reasons)
     return f"{needed}. Dropped most: {lost}" if needed and lost else needed
 
 

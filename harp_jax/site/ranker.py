@@ -103,17 +103,10 @@ def first_layers(encoder: InputPath, layers: int, output: str) -> None:
     write_first_layers(encoder, layers, output)
 
 
-def named_inputs(arguments: Mapping[str, Any]) -> dict[str, str]:
+def named_inputs(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The files that a training config names, by option."""
-    config, found = arguments["config"], dict[str, str]()
-    for name in ("init", "tokenizer", "data", "docs", "queries", "qrels", "candidates", "folds"):
-        value = config.get(name) or ()
-        found |= (
-            {f"config.{name}": value}
-            if isinstance(value, str)
-            else {f"config.{name}.{n}": v for n, v in enumerate(value)}
-        )
-    return found
+    names = ("init", "tokenizer", "data", "docs", "queries", "qrels", "candidates", "folds")
+    return {f"config.{name}": arguments["config"][name] for name in names if arguments["config"].get(name)}
 
 
 @once(inputs=named_inputs)

@@ -142,14 +142,15 @@ def test_too_few_links_leave_an_untested_search(tmp_path, capsys, monkeypatch, e
             reranked(shelf, asked)
 
 
-def test_labels_decide_and_other_labels_are_tested_again(tmp_path, embedder):
+def test_labels_decide_and_other_labels_or_a_first_encoder_are_tested_again(tmp_path, embedder):
     folder, output = site_pages.write(tmp_path / "pages", pages=40), str(tmp_path / "x")
     source = Source((str(folder),), base_url="https://x.org/")
     labels = [f"{' '.join(site_pages.own_words(n)[:2])}\thttps://x.org/p{n}.html\t1\n" for n in range(24)]
-    for count in (22, 24):
+    for count, encoder, parts in ((22, "none", 2), (24, "none", 2), (24, embedder, 3)):
         (tmp_path / "labels.tsv").write_text("".join(labels[:count]))
-        result = build(SiteOptions(source, embedder, str(tmp_path / "labels.tsv"), depth=3), output)
+        result = build(SiteOptions(source, encoder, str(tmp_path / "labels.tsv"), depth=3), output)
         assert result.verdict.queries == count and result.verdict.measured == ()
+        assert len(result.verdict.components) == parts
 
 
 def test_an_encoder_knows_english_by_its_function_words(tmp_path):

@@ -226,10 +226,11 @@ class HiddenMap:
 def planted(config: ConfigDict, same_page: bool = False):
     """The config's stage on pairs of the hidden map."""
     stage = retriever_stage(config, with_data=False)
-    texts = SeparateTexts(config.row_length, stage.vocabulary.template)
+    texts = SeparateTexts(config.row_length, stage.tokenizer.template)
     reader, held_out = (HiddenMap(texts, split, same_page) for split in ("train", "held out"))
-    layout = make_layout(config, stage.vocabulary, reader, stage.shares, 3, 3 * config.batch_pairs)
-    return dataclasses.replace(stage, reader=reader, held_out=held_out, layout=with_identities(layout, config))
+    layout = make_layout(config, stage.tokenizer, reader, stage.source.shares, 3, 3 * config.batch_pairs)
+    source = dataclasses.replace(stage.source, reader=reader, layout=with_identities(layout, config))
+    return dataclasses.replace(stage, source=source, held_out=held_out)
 
 
 def test_learns_which_words_belong_together(tmp_path):

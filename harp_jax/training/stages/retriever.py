@@ -1,7 +1,7 @@
 """Training of vectors on pair records: an encoder that embeds queries and pages separately (a bi-encoder)."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -18,27 +18,28 @@ from harp_jax.checkpoints.sentence_transformers import (
 )
 from harp_jax.checkpoints.start import encoder_and_tokenizer, starting_params
 from harp_jax.input.contrastive_groups import SeparateTexts
-from harp_jax.input.lanes import mixture
+from harp_jax.input.lanes import Source, mixture
 from harp_jax.input.packing import PackedLayout, Reader, make_layout
-from harp_jax.input.ranking_groups import Judged
 from harp_jax.model import bi_encoder
+from harp_jax.model.cross_encoder import init_params
 from harp_jax.model.encoders.encoder import EncoderShape
 from harp_jax.objectives.contrastive import START, Contrastive
-from harp_jax.ranking.scorers import BiEncoderScorer
 from harp_jax.text.tokenizer import Tokenizer
-from harp_jax.training.stages.pretrain import read_pairs
-from harp_jax.training.stages.stage import CROSS_ENCODER, Family, NoReader, Stage, selecting
+from harp_jax.training.stages.pretrain import JUDGED, check_data
+from harp_jax.training.stages.stage import Evaluate, ModelSpec, NoReader, Stage, Start, check_inputs
 
 COLLAPSED = 1e-3  # standard deviation of a batch's cosines; MiniLM's on Wikipedia is .17
 FULL = 1.25  # maximum groups of a batch, relative to the average: memory for cosines grows with its square
 log = logging.getLogger(__name__)
 
 
-def retriever_stage(config: ConfigDict, with_data: bool = True) -> Stage[EncoderShape]:
+def retriever_stage(config: ConfigDict, with_data: bool = True) -> Stage:
     """Vectors from pairs, near those of `config.init`. Records its pooling and prompts in the config, for the export.
 
     Raises InputError for bad config or data, and for an encoder whose pooling is not known.
     """
+    if with_data:
+        check_inputs(config, "data", *(JUDGED if config.select else ()))
     encoder, tokenizer, loaded = encoder_and_tokenizer(config)
     with config.unlocked():
         if with_data:
@@ -50,41 +51,67 @@ def retriever_stage(config: ConfigDict, with_data: bool = True) -> Stage[Encoder
     if texts.room < 1:
         raise InputError(f"row_length={config.row_length} leaves no room for a text after its prompt; raise it")
 
-    tasks, size = tuple(config.tasks), 2 + config.negatives
-    reader: Reader = NoReader(tasks)
-    held_out: Reader | None = None
+    reader: Reader = NoReader(tuple(config.tasks))
+    held_out = select = None
     if with_data:
-        reader, held_out = read_pairs(config, tokenizer, separate=texts)
+        check_data(config, tokenizer)
+        reader = pairs(config, texts, "train")
+        held_out = pairs(config, texts, "validation") if config.eval_every else None
+        if config.select:
+            select = selecting_vectors(config, tokenizer)
     shares = mixture(reader.sizes, config.task_sampling)
+    size = 2 + config.negatives
     layout = make_layout(config, tokenizer, reader, shares, size, size * config.batch_pairs)
-    family = bi_encoder_family(bool(config.kl_weight))
-    judged = Judged.read(config) if with_data and config.select else None
 
     def objective(shape: EncoderShape) -> Contrastive:
         return Contrastive(shape, config.temperature, config.kl_weight, config.both_directions)
 
-    def start(shape: EncoderShape, key: jax.Array) -> dict[str, Any]:
-        given = {"encoder": loaded["encoder"]} if loaded else None
-        params = {
-            "encoder": starting_params(given, (), tokenizer.size, config.model.initialisation)(shape, key)["encoder"]
-        }
-        return {**params, START: params} if config.kl_weight else params
+    def with_start(drawn: Start) -> Start:
+        """The encoder alone, and, if the loss keeps to its similarities, a frozen copy."""
 
+        def params(shape: EncoderShape, key: jax.Array) -> dict[str, Any]:
+            encoder = {"encoder": drawn(shape, key)["encoder"]}
+            return {**encoder, START: encoder} if config.kl_weight else encoder
+
+        return params
+
+    given = {"encoder": loaded["encoder"]} if loaded else None
     return Stage(
-        family=family,
-        shape=encoder,
-        vocabulary=tokenizer,
-        tasks=(),
+        encoder=encoder,
+        tokenizer=tokenizer,
+        model=ModelSpec(with_start(init_params), bi_encoder.rules, bi_encoder.step_flops, frozen=(START,)),
+        start=with_start(starting_params(given, (), tokenizer.size, config.model.initialisation)),
         objective=objective,
-        reader=reader,
-        held_out=held_out,
-        selection=selecting(config, family, tokenizer, judged) if judged else None,
-        layout=with_identities(layout, config),
-        shares=shares,
+        source=Source(reader, with_identities(layout, config), shares, config.window, config.seed),
         steps=config.steps,
-        start=start,
+        held_out=held_out,
+        select=select,
         check=partial(check_vectors, config),
     )
+
+
+def pairs(config: ConfigDict, texts: SeparateTexts, split: str) -> Reader:
+    """The pair records of a split, queries and pages apart."""
+    from harp_jax.input.tfrecords import RecordReader
+
+    directories, tasks = tuple(config.data), tuple(config.tasks)
+    common = config.lanes, config.row_length, "document", config.seed, texts.template, config.negatives
+    return RecordReader(directories, tasks, split, *common, separate=texts)
+
+
+def selecting_vectors(config: ConfigDict, tokenizer: Tokenizer) -> Callable[[EncoderShape, str], Evaluate]:
+    """Selection of the vectors that rank the candidates of `config.queries` best."""
+    from harp_jax.input.ranking_groups import Judged
+    from harp_jax.ranking.scorers import BiEncoderScorer
+    from harp_jax.ranking.selection import selecting
+
+    def scorer(shape: EncoderShape, params: Any) -> BiEncoderScorer:
+        return BiEncoderScorer(shape, params, tokenizer, config.row_length, made=embedding_of(config))
+
+    def save(directory: str, shape: EncoderShape, params: Any) -> None:
+        save_vectors(directory, shape, params, tokenizer, config, "")
+
+    return selecting(config, Judged.read(config), scorer, save)
 
 
 def pooling_and_prompts(config: ConfigDict, hidden: int) -> tuple[str, tuple[str, ...]]:
@@ -115,32 +142,6 @@ def with_identities(layout: PackedLayout, config: ConfigDict) -> PackedLayout:
     """The layout with what identifies its texts, and at most FULL times as many groups as a batch has on average."""
     average = config.batch_pairs / (config.lanes * layout.microbatches)
     return replace(layout, identities=2 + 2 * (1 + config.negatives), density=FULL * average / layout.rows)
-
-
-def bi_encoder_family(starts: bool) -> Family[EncoderShape]:
-    """An encoder without heads; `starts`: and its frozen start."""
-
-    def init_params(shape: EncoderShape, key: jax.Array) -> dict[str, Any]:
-        params = {"encoder": CROSS_ENCODER.init_params(shape, key)["encoder"]}
-        return {**params, START: params} if starts else params
-
-    def scorer(shape: EncoderShape, params: Mapping, tokenizer: Tokenizer, config: ConfigDict) -> BiEncoderScorer:
-        made = embedding_of(config)
-        return BiEncoderScorer(shape, dict(params), tokenizer, config.row_length, made=made)
-
-    def save(
-        directory: str, shape: EncoderShape, params: dict[str, Any], tokenizer: Tokenizer, config: ConfigDict
-    ) -> None:
-        save_vectors(directory, shape, params, tokenizer, config, "")
-
-    return replace(
-        CROSS_ENCODER,
-        rules=bi_encoder.rules,
-        init_params=init_params,
-        flops=bi_encoder.step_flops,
-        scorer=scorer,
-        save=save,
-    )
 
 
 def check_vectors(config: ConfigDict, step: int, metrics: Mapping[str, float]) -> None:
