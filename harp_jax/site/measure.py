@@ -69,7 +69,7 @@ def score_parts(
         for qid, text in progress(read_queries(queries).items(), unit="queries", desc="search")
     }
     os.makedirs(output, exist_ok=True)
-    pool = ((qid, each.docids, range(len(each.docids), 0, -1)) for qid, each in found.items() if each.docids)
+    pool = ((qid, each.docids, np.arange(len(each.docids), 0, -1)) for qid, each in found.items() if each.docids)
     write_run(os.path.join(output, POOL), pool)
     for part in search.names:
         run = ((qid, each.docids, each.parts[part]) for qid, each in found.items() if each.docids)
