@@ -25,7 +25,18 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import UnionType
-from typing import Annotated, Any, NamedTuple, ParamSpec, Protocol, TypeVar, get_args, get_origin, get_type_hints, overload
+from typing import (
+    Annotated,
+    Any,
+    NamedTuple,
+    ParamSpec,
+    Protocol,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+    overload,
+)
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import as_stored, json_fields, read_json, replacing, sha256_file
@@ -248,6 +259,11 @@ def once(
 
     call.already = already  # type: ignore[attr-defined]
     return call
+
+
+def finished(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Made | None:
+    """The record of a call of a decorated function that has finished, else None. Raises InputError as the call does."""
+    return function.already(*args, **kwargs)  # type: ignore[attr-defined]
 
 
 def digest(path: str, known: Digest | None = None, without: str = "") -> Digest:

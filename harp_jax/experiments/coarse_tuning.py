@@ -111,7 +111,9 @@ def coarse_tuning(
         "coarse_fine": {"init": f"{output}/coarse", "marks": MARKS},
     }
     for system, begin in begins.items():
-        rows[system] = [on.transformer(f"{system}_t{trial}", bm25, trial, {**begin, **recipe})[0] for trial in range(trials)]
+        rows[system] = [
+            on.transformer(f"{system}_t{trial}", bm25, trial, {**begin, **recipe})[0] for trial in range(trials)
+        ]
 
     # Which words the models expect in a query; fine-tuning leaves the MLM head unchanged.
     for name in ("pretrained", "continual", "coarse", "fine_tuned_t0_f0", "coarse_fine_t0_f0") if probe else ():

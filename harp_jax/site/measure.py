@@ -7,6 +7,8 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from harp_jax.base.files import replacing
 from harp_jax.base.made import KEPT, InputPath, NamedInputs, Speed, once
 from harp_jax.base.progress import progress
