@@ -26,6 +26,8 @@ from harp_jax.experiments.experiment import check_known
 from harp_jax.experiments.pretraining import NONE, NOT_PRETRAINED, PAPER, SYSTEMS, Pretraining
 from harp_jax.experiments.tables import TRANSFORMERS, compare
 
+WITHOUT_A_LOSS = tuple(system for system in SYSTEMS if system.startswith("no_"))
+
 DOCS = "msmarco-docs.tsv"
 # Queries, judgments, top 100.
 TRAIN = ("msmarco-doctrain-queries.tsv", "msmarco-doctrain-qrels.tsv", "msmarco-doctrain-top100")
@@ -104,7 +106,7 @@ def table4(
     pretraining: Pretraining = PAPER,
     benchmark: Benchmark = RECIPROCAL,
     folder: str = ".",
-    transformers: tuple[str, ...] = (NONE, *(name for name in SYSTEMS if name.startswith("no_")), "harp"),
+    transformers: tuple[str, ...] = (NONE, *WITHOUT_A_LOSS, "harp"),
 ) -> None:
     """HARP's Table 4: each pre-training loss left out once, on MS MARCO dev.
 

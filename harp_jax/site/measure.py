@@ -6,6 +6,7 @@ The queries are anchor texts of held-out pages, or labelled ones.
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -87,7 +88,7 @@ def judge(
     trusted: str,
     measured: tuple[str, ...],
     docs: InputPath,
-    background: Speed[Mapping[str, Mapping[str, str]]],
+    background: Speed[Mapping[str, Any]],
     output: str,
 ) -> Tested:
     """The verdict on the runs of `parts`. Writes the report `output`, and beside it the values per query as .tsv.
