@@ -58,9 +58,7 @@ class Parser(argparse.ArgumentParser):
 
     def add_force(self) -> None:
         """--force, which removes an --output that has a record (`run`)."""
-        self.add_argument(
-            "--force", action="store_true", help="replace what other options or inputs have made at --output"
-        )
+        self.add_argument("--force", action="store_true", help="replace what other options or inputs made at --output")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         given = sys.argv[1:] if args is None else list(args)
@@ -155,9 +153,8 @@ class ConfigParser(Parser):
         super().__init__(prog=prog, description=description, example=example)
         what = "config file with get_config(), or the name of one in configs/; append :PRESET to choose a preset"
         self.add_argument("--config", required=True, metavar="FILE[:PRESET]", help=what)
-        self.add_argument(
-            "--config.FIELD", dest="_", metavar="VALUE", help="override a config field; quote tuples: \"('a',)\""
-        )
+        what = "override a config field; quote tuples: \"('a',)\""
+        self.add_argument("--config.FIELD", dest="_", metavar="VALUE", help=what)
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         arguments, rest = self.parse_known_args(args, namespace)

@@ -109,9 +109,8 @@ def read_figures(path: str, system: str = "") -> tuple[Figure, ...]:
                 raise ValueError
             by_query[qid] = float(value), int(group)
         except ValueError as error:
-            raise InputError(
-                f"{path}, line {number}: not {PER_QUERY!r}, each query once; write it with harp evaluate --per_query={path}"
-            ) from error
+            wrong = f"not {PER_QUERY!r}, each query once; write it with harp evaluate --per_query={path}"
+            raise InputError(f"{path}, line {number}: {wrong}") from error
     system = system or (next(iter(found)) if len(found) == 1 else "")
     if system not in found:
         raise InputError(f"{path} has no system {system!r}; name one of {', '.join(sorted(found))}")

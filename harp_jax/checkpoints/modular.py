@@ -71,9 +71,8 @@ def embedding(directory: str, hidden: int) -> Embedding:
     first, *steps = [_name(kind, fields) for kind, fields, _ in modules] or ["mean"]
     prompts = _prompts(os.path.join(directory, PROMPTS))
     if first not in ("mean", "cls") or (any(prompts) and modules and not modules[0][1].get("include_prompt", True)):
-        raise InputError(
-            f"{path}: pooling {first!r} is not supported; use an encoder that pools by mean or cls, including its prompt"
-        )
+        advice = "use an encoder that pools by mean or cls, including its prompt"
+        raise InputError(f"{path}: pooling {first!r} is not supported; {advice}")
     size, dense = hidden, []
     for step, (kind, _, tensors) in zip(steps, modules[1:]):
         if step not in STEPS:
@@ -136,9 +135,8 @@ def _modules(directory: str, path: str) -> list[tuple[str, dict[str, Any], Tenso
     except (SafetensorError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"{path} or a module that it lists is damaged ({error}); fetch the model again") from error
     if custom := [kind for kind in kinds if not kind.startswith(OWN)]:
-        raise InputError(
-            f"{path}: its module {custom[0]} is custom code, which is not executed here; use another model"
-        )
+        wrong = "is custom code, which is not executed here; use another model"
+        raise InputError(f"{path}: its module {custom[0]} {wrong}")
     if first != "Transformer":
         raise InputError(f"{path}: its first module is {first}, not Transformer; use another model")
     return found

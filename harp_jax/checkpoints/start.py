@@ -45,9 +45,8 @@ def encoder_and_tokenizer(config: ConfigDict) -> tuple[EncoderShape, Tokenizer, 
         if shape.type_vocab:  # RoBERTa has one by default
             shape = replace(shape, type_vocab=max(shape.type_vocab, tokenizer.template.second_type + 1))
     if config.row_length > shape.max_positions:
-        raise InputError(
-            f"row_length={config.row_length} exceeds the encoder's {shape.max_positions} positions; lower it"
-        )
+        limit = f"the encoder's {shape.max_positions} positions"
+        raise InputError(f"row_length={config.row_length} exceeds {limit}; lower it")
     dtype = fastest_dtype(jax.default_backend()) if config.dtype == "auto" else config.dtype
     return replace(shape, dtype=dtype, **chosen), tokenizer, params
 

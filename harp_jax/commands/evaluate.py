@@ -32,9 +32,7 @@ def arguments_parser() -> Parser:
     what = f"randomisation and bootstrap rounds ({ROUNDS})"
     parser.add_argument("--rounds", type=positive, default=ROUNDS, help=what)
     parser.add_argument("--seed", type=count, default=0, help="random seed for randomisation and bootstrap (0)")
-    what = (
-        "SVG file to write: the first measure against the number of training queries, for runs SYSTEM@SIZE=RUN[,RUN…]"
-    )
+    what = "SVG file to write: the first measure by number of training queries, for runs SYSTEM@SIZE=RUN[,RUN…]"
     parser.add_output("--curve", default="", help=what)
     return parser
 

@@ -28,9 +28,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "teach": Entry("data_pipeline.commands.teach", "add a ranker's scores to pairs, to teach and pick negatives"),
         "parquet": Entry("data_pipeline.commands.parquet", "write pairs as Parquet, for PyTorch"),
         "anchors": Entry("data_pipeline.commands.anchors", "write what other pages call each page, for first-stage"),
-        "documents": Entry(
-            "data_pipeline.commands.documents", "write the documents of HTML, a crawl or a dump as JSONL"
-        ),
+        "documents": Entry("data_pipeline.commands.documents", "write the documents of pages or a dump as JSONL"),
         "survey": Entry("data_pipeline.commands.survey", "read a site's links; make queries of held-out pages"),
         "vocabulary": Entry("data_pipeline.commands.vocabulary", "train a WordPiece or Unigram vocabulary on pages"),
         "sample-wiki": Entry("data_pipeline.commands.sample_wiki", "write a small artificial wiki with questions"),

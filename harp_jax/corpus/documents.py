@@ -110,10 +110,9 @@ class Documents:
             raise self._damaged(error) from error
         record = _parse(self.files[number], line, data)
         if record["id"] != docid:
-            raise InputError(
-                f"{self.files[number]}, line {line}: document {record['id']!r}, but {docid!r} when the file was indexed; "
-                "do not change the documents while a command reads them, and run it again"
-            )
+            where, wrong = f"{self.files[number]}, line {line}", f"{docid!r} when the file was indexed"
+            advice = "do not change the documents while a command reads them, and run it again"
+            raise InputError(f"{where}: document {record['id']!r}, but {wrong}; {advice}")
         return _text(record, self.fields)
 
     def __contains__(self, docid: str) -> bool:
@@ -138,9 +137,8 @@ class Documents:
 
     def _damaged(self, error: Exception) -> InputError:
         if isinstance(error, OSError) or getattr(error, "sqlite_errorcode", 0) & 0xFF in LACKS:
-            return InputError(
-                f"cannot read {self.path} by the index {self.index}: {error}; free files, memory or the disk, and try again"
-            )
+            wrong = f"cannot read {self.path} by the index {self.index}: {error}"
+            return InputError(f"{wrong}; free files, memory or the disk, and try again")
         with contextlib.suppress(OSError):
             os.remove(self.index)
         return InputError(f"the index {self.index} was damaged ({error}) and has been removed; run the command again")
@@ -200,10 +198,8 @@ def _parse(path: str, line: int, data: bytes, columns: tuple[int, ...] = (2, 4))
         return _json_record(where, text)
     parts = text.split("\t")
     if len(parts) not in columns:
-        raise InputError(
-            f"{where}: {len(parts)} columns, not {' or '.join(map(str, columns))}; write 'docid<TAB>url<TAB>title<TAB>body', or "
-            "'docid<TAB>text', without tabs in the texts"
-        )
+        advice = "write 'docid<TAB>url<TAB>title<TAB>body', or 'docid<TAB>text', without tabs in the texts"
+        raise InputError(f"{where}: {len(parts)} columns, not {' or '.join(map(str, columns))}; {advice}")
     url, title = parts[1:-1] or ("", "")
     return {"id": checked_id(where, parts[0].strip(), "document"), "title": title, "url": url, "body": parts[-1]}
 
@@ -268,9 +264,8 @@ def _fill(path: str, connection: sqlite3.Connection) -> None:
             " JOIN document AS a ON a.number = first JOIN document AS b ON b.number = last"
         ).fetchone()
         earlier = f"line {first}" if before == where else f"{files[before]}, line {first}"
-        raise InputError(
-            f"{files[where]}, line {again}: document {docid} is listed again (first in {earlier}); remove one"
-        ) from None
+        wrong = f"document {docid} is listed again (first in {earlier}); remove one"
+        raise InputError(f"{files[where]}, line {again}: {wrong}") from None
 
 
 def _rows(files: list[str]) -> Iterator[Row]:
@@ -280,9 +275,8 @@ def _rows(files: list[str]) -> Iterator[Row]:
         columns: tuple[int, ...] = (2, 4)
         for line, start, data in _records(path):
             docid = _parse(path, line, data, columns)["id"]
-            if not data.startswith(
-                (b"{", b"<")
-            ):  # two tabs in a passage would turn its beginning into a URL and a title
+            # All lines alike: two tabs in a passage would turn its beginning into a URL and a title.
+            if not data.startswith((b"{", b"<")):
                 columns = (data.count(b"\t") + 1,)
             yield (docid, number, line, None, zlib.compress(data, 1)) if stored else (docid, number, line, start, None)
 

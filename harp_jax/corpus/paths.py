@@ -66,10 +66,8 @@ def document_files(path: str) -> list[str]:
     if not found and (marked := [name for name in walk(path) if is_sgml(name)]):
         return marked
     if not found or len(kinds) > 1:
-        held = (
-            f"has {', '.join(found)}: which are the documents?" if found else "has no .jsonl, .tsv, SGML or page file."
-        )
-        raise InputError(f"{path} {held} Name their file, or move them to a separate folder")
+        held = f"{', '.join(found)}: which are the documents?" if found else "no .jsonl, .tsv, SGML or page file."
+        raise InputError(f"{path} has {held} Name their file, or move them to a separate folder")
     return [os.path.join(path, name) for name in found]
 
 

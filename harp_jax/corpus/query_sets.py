@@ -58,8 +58,9 @@ def judged_queries(queries: InputPath, qrels: InputPath, output: str) -> Written
     texts, judged = read_queries(queries), read_qrels(qrels)
     found = {qid: " ".join(text.split()) for qid, text in texts.items() if qid in judged}
     if not found:
+        example = next(iter(judged))
         raise InputError(
-            f"{queries} has no text for any of the {len(judged)} judged queries, such as {next(iter(judged))}; check both"
+            f"{queries} has no text for any of {len(judged)} judged queries, such as {example}; check both"
         )
     count = _write(output, found, judged, [query_file(queries), qrels_file(qrels)])
     return Written(len(found), count, len(texts), len(judged) - len(found))
@@ -156,9 +157,8 @@ def make_folds(groups: Iterable[list[str]], count: int = 5, seed: int = 0) -> di
     """
     groups = list(groups)
     if not 2 <= count <= len(groups):
-        raise InputError(
-            f"{len(groups)} groups of queries cannot fill {count} folds; use another --count, or leave --qrels out"
-        )
+        wrong = f"{len(groups)} groups of queries cannot fill {count} folds"
+        raise InputError(f"{wrong}; use another --count, or leave --qrels out")
     order = sorted(groups, key=lambda group: (-len(group), hash64(seed, "fold", min(group)), min(group)))
     sizes = [0] * count
     folds: dict[str, int] = {}

@@ -83,10 +83,8 @@ def read_run(path: str, queries: Container[str] | None = None) -> Run:
         wrong = ""
         qid, docid, score = (parts[0], parts[2], parts[4]) if len(parts) == 6 else parts
         if len(parts) == 6 and _shifted(parts):
-            wrong = (
-                f"rank {parts[3]!r}, score {score!r}, tag {parts[5][:40]!r} are shifted, as by an id with a space; write "
-                "'qid Q0 docid rank score tag'"
-            )
+            wrong = f"rank {parts[3]!r}, score {score!r}, tag {parts[5][:40]!r} are shifted, as by an id with a space; "
+            wrong += "write 'qid Q0 docid rank score tag'"
         elif queries is not None and qid not in queries:
             continue
         if qid != current:
@@ -230,10 +228,8 @@ def ordered(rankings: Iterable[ScoredQuery]) -> Iterator[tuple[str, Ranking]]:
         values = np.asarray(scores, np.float64)
         if (bad := ~(np.abs(values) <= LARGEST)).any():
             first = int(np.argmax(bad))
-            raise InputError(
-                f"query {qid}, document {docids[first]}: the score {values[first]:g} is not a number within ±{LARGEST:g}; "
-                "scale the scores, or check the model"
-            )
+            wrong = f"the score {values[first]:g} is not a number within ±{LARGEST:g}"
+            raise InputError(f"query {qid}, document {docids[first]}: {wrong}; scale the scores, or check the model")
         order = np.argsort(-values, kind="stable")
         yield qid, Ranking.of([docids[i] for i in order], strictly_decreasing(values[order]))
 
@@ -278,8 +274,7 @@ def outside(folds: Mapping[str, str], fold: str, queries: Iterable[str]) -> list
 def in_folds(folds: dict[str, str], wanted: Iterable[int | str], where: str = "folds") -> set[str]:
     """The queries in the wanted folds; InputError for a fold without queries. `where` names the file in messages."""
     names = {str(fold) for fold in wanted}
-    unknown = names - set(folds.values())
-    if unknown:
+    if unknown := names - set(folds.values()):
         raise InputError(f"{where} has no fold {min(unknown)}; its folds are {', '.join(sorted(set(folds.values())))}")
     return {qid for qid, fold in folds.items() if fold in names}
 
@@ -305,11 +300,9 @@ def read_subset(qrels: Qrels, listed: str = "", folds: str = "", wanted: Collect
     """
     if listed:
         ids = read_ids(listed)
-        unjudged = [qid for qid in ids if qid not in qrels]
-        if unjudged:
-            raise InputError(
-                f"{listed}: {len(unjudged)} queries have no judgments, such as {unjudged[0]}; correct the list or the qrels"
-            )
+        if unjudged := [qid for qid in ids if qid not in qrels]:
+            wrong = f"{len(unjudged)} queries have no judgments, such as {unjudged[0]}"
+            raise InputError(f"{listed}: {wrong}; correct the list or the qrels")
         qrels = {qid: qrels[qid] for qid in ids}
     return select(qrels, in_folds(read_folds(folds), wanted, folds)) if wanted else qrels
 
@@ -329,12 +322,8 @@ def with_texts(run: Run, queries: Mapping[str, str], where: str) -> tuple[Run, s
     if not known:
         first = f", such as {without[0]}" if without else ""
         raise InputError(f"{where} has no text for any of the {len(run)} queries of the run{first}; check both")
-    if not without:
-        return known, ""
-    return (
-        known,
-        f"{len(without)} of {len(run)} queries of the run are not in {where} and are left out: {abbreviate(without)}",
-    )
+    note = f"{len(without)} of {len(run)} queries of the run are not in {where} and are left out: {abbreviate(without)}"
+    return known, note if without else ""
 
 
 def abbreviate(names: Sequence[str]) -> str:

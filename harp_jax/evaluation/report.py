@@ -178,10 +178,8 @@ def report(
     measure = table.judged_by or table.measures[0]
     said, figures, tone = headline(table, focus)
     rows = {name: read_metrics(path) for name, path in known.curves.items()}
-    if absent := [name for name, run in rows.items() if not run]:
-        raise InputError(
-            f"the curves of {absent[0]}: {known.curves[absent[0]]} has no metrics; name a training workdir"
-        )
+    for name in (name for name, run in rows.items() if not run):
+        raise InputError(f"the curves of {name}: {known.curves[name]} has no metrics; name a training workdir")
     first = {name: run if isinstance(run, Mapping) else run[0] for name, run in runs.items()}
     found = Report(
         title=title,

@@ -67,9 +67,8 @@ def rerank(
             try:
                 yield qid, docids, rescore(model, collection, queries[qid], docids)
             except KeyError as error:
-                raise InputError(
-                    f"candidate {error.args[0]} of query {qid} is not among the documents; correct --run or --docs"
-                ) from error
+                wrong = f"candidate {error.args[0]} of query {qid} is not among the documents"
+                raise InputError(f"{wrong}; correct --run or --docs") from error
 
 
 def candidates(
@@ -196,9 +195,8 @@ def indexed(
     """
     if anchors is None or model == "bm25f":
         return InvertedIndex(texts, language, anchors)
-    return InvertedIndex(
-        ((docid, " ".join([text, "\n".join(anchors.get(docid, ()))])) for docid, text in texts), language
-    )
+    longer = ((docid, " ".join([text, "\n".join(anchors.get(docid, ()))])) for docid, text in texts)
+    return InvertedIndex(longer, language)
 
 
 @dataclass(frozen=True)

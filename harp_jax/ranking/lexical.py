@@ -81,9 +81,8 @@ class InvertedIndex:
             from bm25s.tokenization import Tokenizer
 
         self.docids: list[str] = []
-        self._tokenizer = Tokenizer(
-            stemmer=stemmer(language), stopwords=lexical_stopwords(language), splitter=splitter(language)
-        )
+        left_out = lexical_stopwords(language)
+        self._tokenizer = Tokenizer(stemmer=stemmer(language), stopwords=left_out, splitter=splitter(language))
         self.language = language
         # As in bm25s, a document without words gets the empty word.
         stems = self._tokenizer.streaming_tokenize(self._noting_ids(texts))

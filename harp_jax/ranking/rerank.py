@@ -25,14 +25,7 @@ from harp_jax.corpus.documents import FIELDS, Documents, Texts
 from harp_jax.corpus.paths import document_files, is_irds, query_file
 from harp_jax.corpus.trec import Run, ScoredQuery, chosen_queries, read_queries, read_run, run_lines, with_texts
 from harp_jax.ranking.runtimes import RuntimeScorer, chosen_backend
-from harp_jax.ranking.scorers import (
-    BiEncoderScorer,
-    CrossEncoderScorer,
-    ProgressBar,
-    Scorer,
-    Windows,
-    best_of,
-)
+from harp_jax.ranking.scorers import BiEncoderScorer, CrossEncoderScorer, ProgressBar, Scorer, Windows, best_of
 
 KEY = "key"
 LOCK = "lock"
@@ -116,9 +109,8 @@ def chunks_of(run: Run, docs: Texts, k: int | None) -> list[Chunk]:
     candidates = {qid: ranking.ranked()[:k] for qid, ranking in run.items()}
     named = dict.fromkeys(docid for docids in candidates.values() for docid in docids)
     if absent := [docid for docid in named if docid not in docs]:
-        raise InputError(
-            f"the run names {len(absent)} documents that {docs.path} lacks, such as {absent[0]}; correct one of them"
-        )
+        wrong = f"the run names {len(absent)} documents that {docs.path} lacks, such as {absent[0]}"
+        raise InputError(f"{wrong}; correct one of them")
     chunks: list[Chunk] = []
     enough = pairs = pairs_at_once()
     for qid, docids in candidates.items():

@@ -200,9 +200,8 @@ def best_windows(scorer: Scorer, texts: Sequence[Pair], windows: Windows) -> tup
 
 def _finite(scores: np.ndarray) -> np.ndarray:
     if not np.isfinite(scores).all():
-        raise InputError(
-            "the model's scores are not finite numbers: its weights are damaged; restore or train it again"
-        )
+        wrong = "the model gives scores that are not finite numbers: its weights are damaged"
+        raise InputError(f"{wrong}; restore or train it again")
     return scores
 
 

@@ -304,9 +304,8 @@ def _vector_lines(path: str) -> Iterator[tuple[str, str, list[str]]]:
         found += 1
         yield where, " ".join(word), numbers
     if found < promised:
-        raise InputError(
-            f"{path} has {found} vectors, but the header says {promised}; fetch or write the file again, or correct its header"
-        )
+        wrong = f"{path} has {found} vectors, but the header says {promised}"
+        raise InputError(f"{wrong}; fetch or write the file again, or correct its header")
 
 
 def _is_number(text: str) -> bool:
