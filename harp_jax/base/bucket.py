@@ -110,10 +110,8 @@ class Mirror:
         self._sent = self._states()
 
     def send(self) -> None:
-        """Uploads changed files to the bucket, and deletes removed ones there.
-
-        RECORDS refer to other files, so they are uploaded last: they never name a missing file.
-        """
+        """Uploads changed files to the bucket, and deletes removed ones there. RECORDS refer to other files, so they are uploaded
+        last: they never name a missing file."""
         found = self._states()
         changed = [name for name, state in found.items() if self._sent.get(name) != state]
         for name in sorted(changed, key=lambda name: (os.path.basename(name) in RECORDS, name)):

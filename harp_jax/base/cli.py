@@ -144,10 +144,8 @@ def count(text: str, least: int = 0) -> int:
 
 
 class ConfigParser(Parser):
-    """A parser with `--config=FILE.py[:PRESET]` and `--config.FIELD=VALUE`, parsed by ml_collections.
-
-    `arguments.config` is a locked ConfigDict. FILE.py may be a name below configs/, such as tpu_v3 or data/html.
-    """
+    """A parser with `--config=FILE.py[:PRESET]` and `--config.FIELD=VALUE`, parsed by ml_collections. `arguments.config` is a
+    locked ConfigDict. FILE.py may be a name below configs/, such as tpu_v3 or data/html."""
 
     def __init__(self, *, prog: str, description: str, example: str) -> None:
         super().__init__(prog=prog, description=description, example=example)

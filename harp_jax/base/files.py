@@ -40,9 +40,7 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # no space, over the quot
 
 def check_readable(path: str, pipes: bool = False) -> None:
     """Raises InputError for a path that is neither a file nor a directory: reading may never end. OSError if it is missing.
-
-    `pipes`: also allows the shell's `<(command)`, but not a named pipe, which blocks until something writes to it.
-    """
+    `pipes`: also allows the shell's `<(command)`, but not a named pipe, which blocks until something writes to it."""
     mode = os.stat(path).st_mode
     unnamed_pipe = stat.S_ISFIFO(mode) and not os.path.exists(os.path.realpath(path))
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or (pipes and unnamed_pipe)):
@@ -118,10 +116,8 @@ def raw_lines(path: str) -> Iterator[tuple[int, bytes]]:
 
 
 def lines(path: str) -> Iterator[tuple[int, str]]:
-    """Yield (line number from 1, line without its end) of a UTF-8 text file; a byte order mark is dropped.
-
-    InputError as `raw_lines`, and for a carriage return within a line: a file with old Mac line ends would be one line.
-    """
+    """Yield (line number from 1, line without its end) of a UTF-8 text file; a byte order mark is dropped. InputError as
+    `raw_lines`, and for a carriage return within a line: a file with old Mac line ends would be one line."""
     for number, data in raw_lines(path):
         wrong = ""
         try:
@@ -136,10 +132,8 @@ def lines(path: str) -> Iterator[tuple[int, str]]:
 
 
 def read_json(path: str, advice: str = "restore or write it again") -> dict[str, Any]:
-    """The object in a JSON file. Raises InputError, with the line, for a file that is not a JSON object.
-
-    `advice` says what to do about a damaged file.
-    """
+    """The object in a JSON file. Raises InputError, with the line, for a file that is not a JSON object. `advice` says what to do
+    about a damaged file."""
     check_readable(path)
     try:
         with open(path, "rb") as file:
@@ -226,19 +220,14 @@ def expand(paths: tuple[str, ...]) -> list[str]:
 
 
 def walk(folder: str) -> Iterator[str]:
-    """Every file below the folder, each directory sorted by name; hidden files and directories are skipped.
-
-    Symbolic links out of the folder are followed, each directory once; links within it are not, since their targets are
-    walked under their own names.
-    """
+    """Every file below the folder, each directory sorted by name; hidden files and directories are skipped. Symbolic links out of
+    the folder are followed, each directory once; links within it are not, since their targets are walked under their own names."""
     return (path for path, within in _walk(folder, os.path.realpath(folder), set()) if not within)
 
 
 def links_within(folder: str) -> Iterator[tuple[str, str]]:
-    """Yield (link, target) for the symbolic links whose targets `walk` finds under their own names.
-
-    The target is a path that begins with `folder` as passed.
-    """
+    """Yield (link, target) for the symbolic links whose targets `walk` finds under their own names. The target is a path that
+    begins with `folder` as passed."""
     root = os.path.realpath(folder)
     for path, within in _walk(folder, root, set()):
         if within:
@@ -366,10 +355,8 @@ def _remove_left(target: str) -> None:
 
 
 def locked(path: str, busy: str) -> IO[str]:
-    """A lock file, locked while it is open; the kernel releases it even if the process is killed.
-
-    Creates the directory. Raises InputError with the message `busy` while another process holds the lock.
-    """
+    """A lock file, locked while it is open; the kernel releases it even if the process is killed. Creates the directory. Raises
+    InputError with the message `busy` while another process holds the lock."""
     while True:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         try:
@@ -440,10 +427,8 @@ def listed_sums(directory: str) -> dict[str, str]:
 
 
 def check_sums(directory: str, names: Iterable[str] | None = None) -> None:
-    """InputError for the first file that is missing or was changed since `write_sums`.
-
-    `names`: the listed files to check; None: all but the card and files in subfolders, which only some readers need.
-    """
+    """InputError for the first file that is missing or was changed since `write_sums`. `names`: the listed files to check; None:
+    all but the card and files in subfolders, which only some readers need."""
     listed = listed_sums(directory)
     chosen = [name for name in listed if "/" not in name and name != CARD] if names is None else set(names)
     for name in listed.keys() & chosen:

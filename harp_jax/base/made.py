@@ -131,10 +131,8 @@ class _Call:
         return {name: digest(path, known.get(name), self.output) for name, path in self.inputs.items()}
 
     def finished(self) -> "Made | None":
-        """The record if this very call has finished and its output is unchanged; None if it has to run.
-
-        Raises InputError if other options or inputs made the output, or if it was changed since.
-        """
+        """The record if this very call has finished and its output is unchanged; None if it has to run. Raises InputError if other
+        options or inputs made the output, or if it was changed since."""
         made = Made.read(self.output)
         if made is None or not os.path.exists(self.output):
             return None

@@ -107,10 +107,8 @@ def _end_with_parent() -> None:
 
 @contextlib.contextmanager
 def _passing_on_sigterm(process: BaseProcess) -> Iterator[None]:
-    """Within the block SIGTERM ends the process instead of this one, and Terminated is raised at the end.
-
-    Only the main thread can handle signals; in another thread the block changes nothing.
-    """
+    """Within the block SIGTERM ends the process instead of this one, and Terminated is raised at the end. Only the main thread can
+    handle signals; in another thread the block changes nothing."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

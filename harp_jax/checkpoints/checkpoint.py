@@ -41,11 +41,8 @@ _MULTIPLIERS = (0x9E3779B1, 0x85EBCA77)  # odd, from the golden ratio and from x
 
 
 def leaf_digest(x: jax.Array) -> jax.Array:
-    """Two words of Σ bits(xᵢ)·odd(i) mod 2³²: [2] uint32.
-
-    A modular sum does not depend on the order of its terms, so the digest does not depend on the mesh, and no device needs
-    another's values. Any change of one element changes both words.
-    """
+    """Two words of Σ bits(xᵢ)·odd(i) mod 2³²: [2] uint32. A modular sum does not depend on the order of its terms, so the digest
+    does not depend on the mesh, and no device needs another's values. Any change of one element changes both words."""
     bits = jax.lax.bitcast_convert_type(x, {1: jnp.uint8, 2: jnp.uint16, 4: jnp.uint32}[x.dtype.itemsize])
     bits = bits.astype(jnp.uint32)
     index = jnp.zeros(x.shape, jnp.uint32)
@@ -119,10 +116,8 @@ class Checkpoints:
         return sorted(self._manager.all_steps())
 
     def save(self, step: int, state: Any, meta: Mapping[str, Any]) -> None:
-        """Starts saving `state` (a tree of arrays) with `meta` (JSON: cursors, config).
-
-        Raises InputError if this save cannot start or an earlier one failed.
-        """
+        """Starts saving `state` (a tree of arrays) with `meta` (JSON: cursors, config). Raises InputError if this save cannot start
+        or an earlier one failed."""
         all_of_it = {**meta, "step": step, "config_sha256": self._config, "digests": _named(digests(state))}
         text = json.dumps(all_of_it, sort_keys=True)
         sealed = {"content": text, "sha256": hashlib.sha256(text.encode()).hexdigest()}

@@ -132,10 +132,8 @@ def truncated(
 
 
 def write_first_layers(encoder: str, layers: int, output: str, sha256: str = "") -> None:
-    """Writes the embeddings and first `layers` layers of a Hugging Face encoder, without heads, which need the last layer.
-
-    Raises InputError if the encoder has fewer layers, or if its `model.safetensors` does not have the given `sha256`.
-    """
+    """Writes the embeddings and first `layers` layers of a Hugging Face encoder, without heads, which need the last layer. Raises
+    InputError if the encoder has fewer layers, or if its `model.safetensors` does not have the given `sha256`."""
     path = os.path.join(encoder, "model.safetensors")
     if sha256 and (found := sha256_file(path)) != sha256:
         raise InputError(f"{path} has sha256 {found}, not {sha256}; it is another model or damaged: fetch it again")
@@ -146,10 +144,8 @@ def write_first_layers(encoder: str, layers: int, output: str, sha256: str = "")
 
 
 def fetched(name: str) -> str:
-    """The directory of a model: `name` if it exists, else the Hub's model USER/NAME in the local cache, downloaded once.
-
-    Raises InputError if the Hub does not serve it.
-    """
+    """The directory of a model: `name` if it exists, else the Hub's model USER/NAME in the local cache, downloaded once. Raises
+    InputError if the Hub does not serve it."""
     if os.path.exists(name) or not NAME.fullmatch(name):
         return name  # loading it reports what is missing
     import huggingface_hub

@@ -93,11 +93,8 @@ NOTHING = About()
 
 
 def read_figures(path: str, system: str = "") -> tuple[Figure, ...]:
-    """The figures of a system from the file of `harp evaluate --per_query`; `system` may be omitted if there is only one.
-
-    Intervals resample groups of queries that share relevant documents (seed 0). InputError for a malformed line and for an
-    unknown system.
-    """
+    """The figures of a system from the file of `harp evaluate --per_query`; `system` may be omitted if there is only one. Intervals
+    resample groups of queries that share relevant documents (seed 0). InputError for a malformed line and for an unknown system."""
     found: dict[str, dict[str, dict[str, tuple[float, int]]]] = {}
     for number, line in lines(path):
         if number == 1 and line == PER_QUERY:

@@ -25,10 +25,8 @@ class Head(NamedTuple):
 
 
 def modular_head(directory: str, encoder: Encoder, shape: EncoderShape) -> Head | None:
-    """The head, as the encoder's own pooler and score; None if modules.json lists no score, as for a sentence encoder.
-
-    InputError for a head that the encoder does not have.
-    """
+    """The head, as the encoder's own pooler and score; None if modules.json lists no score, as for a sentence encoder. InputError
+    for a head that the encoder does not have."""
     path = os.path.join(directory, MODULES)
     if not os.path.exists(path):
         return None
@@ -57,10 +55,8 @@ class Embedding(NamedTuple):
 
 
 def embedding(directory: str, hidden: int) -> Embedding:
-    """How sentence-transformers' files define a text's vector; without them, it is the mean of hidden states.
-
-    For a cross-encoder only the pooling counts. InputError for a module that is not supported.
-    """
+    """How sentence-transformers' files define a text's vector; without them, it is the mean of hidden states. For a cross-encoder
+    only the pooling counts. InputError for a module that is not supported."""
     path, pooling = os.path.join(directory, MODULES), os.path.join(directory, "1_Pooling", "config.json")
     if os.path.exists(path):
         modules = _modules(directory, path)

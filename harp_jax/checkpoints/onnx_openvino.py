@@ -136,10 +136,8 @@ def example_inputs(config: EncoderShape) -> tuple["torch.Tensor", ...]:
 
 
 def write_onnx(directory: str, config: EncoderShape, params: dict[str, Any], int8: bool = False) -> None:
-    """Adds onnx/model.onnx (float32) and, with `int8`, onnx/model_quantized.onnx to a directory.
-
-    int8: weights and, at run time, the inputs of the matrix products; no texts are needed. InputError without the packages.
-    """
+    """Adds onnx/model.onnx (float32) and, with `int8`, onnx/model_quantized.onnx to a directory. int8: weights and, at run time,
+    the inputs of the matrix products; no texts are needed. InputError without the packages."""
     needed("onnx", "onnx")
     module, output = torch_model(config, params), output_of(params)
     import torch

@@ -94,10 +94,8 @@ def named(values: list[str], option: str, what: str = "PATH") -> dict[str, str]:
 
 
 def name_runs(arguments: list[str]) -> dict[str, list[str]]:
-    """Name → paths, from NAME=PATH,PATH,… or from a path alone.
-
-    A path's name is the file's without its suffix, or the whole path if that is not unique.
-    """
+    """Name → paths, from NAME=PATH,PATH,… or from a path alone. A path's name is the file's without its suffix, or the whole path
+    if that is not unique."""
     alone = [a for a in arguments if os.path.exists(a) or "=" not in a]
     short = [os.path.basename(path).removesuffix(".gz").rsplit(".", 1)[0] for path in alone]
     name_of = {path: path if short.count(name) > 1 else name for name, path in zip(short, alone)}

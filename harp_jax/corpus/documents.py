@@ -48,10 +48,8 @@ class Texts(Protocol):
 
 
 class Documents:
-    """A read-only mapping docid → text, for any number of threads and processes (each opens its own connection).
-
-    The text is the record's `fields` in that order, joined by spaces; empty fields are skipped.
-    """
+    """A read-only mapping docid → text, for any number of threads and processes (each opens its own connection). The text is the
+    record's `fields` in that order, joined by spaces; empty fields are skipped."""
 
     def __init__(self, path: str, index: str, fields: tuple[str, ...]):
         self.path, self.index, self.fields = path, index, fields
@@ -62,10 +60,8 @@ class Documents:
     def open(
         cls, path: str | os.PathLike[str], fields: tuple[str, ...] = FIELDS, cache_dir: str | None = None
     ) -> "Documents":
-        """Opens `path`; builds its index in `cache_dir` (default: the user's cache) if necessary.
-
-        Raises InputError, with the line, for unreadable records and duplicate document ids.
-        """
+        """Opens `path`; builds its index in `cache_dir` (default: the user's cache) if necessary. Raises InputError, with the line,
+        for unreadable records and duplicate document ids."""
         path = os.fspath(path)
         unknown = [field for field in fields if field not in FIELDS]
         if unknown or not fields:
@@ -156,10 +152,8 @@ def _quoted(path: str) -> str:
 
 
 def _fingerprint(path: str) -> str:
-    """Name of the index: the collection's name and a hash of its files' state, and of the first megabyte of a single file.
-
-    Of a folder, which may have thousands of files, only their state is hashed.
-    """
+    """Name of the index: the collection's name and a hash of its files' state, and of the first megabyte of a single file. Of a
+    folder, which may have thousands of files, only their state is hashed."""
     state = hashlib.blake2b(digest_size=12)
     for name in document_files(path):
         check_readable(name)

@@ -55,10 +55,8 @@ def relevant_only(qrels: Qrels) -> Qrels:
 
 
 class LabelFile:
-    """A file of labels, rewritten atomically with every change. Safe for threads and processes.
-
-    Keeps other lines and comments unchanged. Raises InputError for malformed lines.
-    """
+    """A file of labels, rewritten atomically with every change. Safe for threads and processes. Keeps other lines and comments
+    unchanged. Raises InputError for malformed lines."""
 
     def __init__(self, path: str) -> None:
         self.path = path

@@ -122,10 +122,8 @@ def are_pages(path: str) -> bool:
 
 
 def documents_of_pages(path: str) -> str:
-    """The JSONL file with the documents of `path`, written into the cache on first use.
-
-    Raises InputError if the pages cannot be read; the command has printed the reason.
-    """
+    """The JSONL file with the documents of `path`, written into the cache on first use. Raises InputError if the pages cannot be
+    read; the command has printed the reason."""
     target = os.path.join(cache_directory("pages"), _identity(path) + ".jsonl")
     if os.path.exists(target):
         return target
@@ -154,10 +152,8 @@ def _identity(path: str) -> str:
 
 
 def state_of(path: str) -> bytes:
-    """A file's path, size, mtime and ctime, for names of files in the cache; X may name X.gz.
-
-    The ctime is included because tools that restore modification times (rsync, tar, touch) cannot set it.
-    """
+    """A file's path, size, mtime and ctime, for names of files in the cache; X may name X.gz. The ctime is included because tools
+    that restore modification times (rsync, tar, touch) cannot set it."""
     about = os.stat(path := as_stored(path))
     state = f"{os.path.realpath(path)} {about.st_size} {about.st_mtime_ns} {about.st_ctime_ns}\n"
     return state.encode("utf-8", "surrogateescape")

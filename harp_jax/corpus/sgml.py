@@ -67,10 +67,8 @@ def documents(path: str) -> Iterator[tuple[int, bytes]]:
 
 
 def parse(where: str, data: bytes) -> dict[str, str]:
-    """A document's "id", "title", "url" (empty) and "body": the text of its <TEXT> and lead paragraphs, without markup.
-
-    Without these, all its text counts. Texts that are not UTF-8 are read as Latin-1. Raises InputError without a DOCNO.
-    """
+    """A document's "id", "title", "url" (empty) and "body": the text of its <TEXT> and lead paragraphs, without markup. Without
+    these, all its text counts. Texts that are not UTF-8 are read as Latin-1. Raises InputError without a DOCNO."""
     try:
         text = data.decode()
     except UnicodeDecodeError:

@@ -22,11 +22,8 @@ from harp_jax.input.records import MANIFEST
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Judgments, runs and how to compare them. `runs`: system → its run files, one per training seed.
-
-    Only the queries listed in the file `queries`, and those of the folds `fold` in the file `folds`, count. The other options as in
-    `evaluate`.
-    """
+    """Judgments, runs and how to compare them. `runs`: system → its run files, one per training seed. Only the queries listed in
+    the file `queries`, and those of the folds `fold` in the file `folds`, count. The other options as in `evaluate`."""
 
     qrels: str
     runs: Mapping[str, Sequence[str]]
@@ -88,10 +85,7 @@ def report_files(
     given: Evaluation, page: Page, output: str, markdown: str = "", text: str = "", values: str = ""
 ) -> str:
     """Writes a report as the HTML page `output`, and on request its table as `markdown` and as `text`, which is returned, and the
-    values per query as `values`.
-
-    Raises InputError for bad input.
-    """
+    values per query as `values`. Raises InputError for bad input."""
     for path in filter(None, (output, markdown, text, values)):
         output_path(path)
     given.check()

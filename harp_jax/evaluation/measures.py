@@ -17,10 +17,8 @@ DEEPEST = 10**6  # maximum cutoff, deeper than any run
 
 
 def parse_measures(measures: str | list[str]) -> "list[Measure]":
-    """Parses names of measures (a list, or a string separated by spaces), without duplicates.
-
-    Computes each once on a toy run, because some names parse but cannot be computed. InputError for unknown names.
-    """
+    """Parses names of measures (a list, or a string separated by spaces), without duplicates. Computes each once on a toy run,
+    because some names parse but cannot be computed. InputError for unknown names."""
     names = measures.split() if isinstance(measures, str) else list(measures)
     parsed: list[Measure] = []
     for measure in map(_parse, names or [""]):

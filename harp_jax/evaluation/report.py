@@ -53,10 +53,8 @@ class Panel:
 
 @dataclass(frozen=True)
 class System:
-    """A row of the table: means, the interval of the mean by the deciding measure, the comparison with the baseline.
-
-    `tone` is "good", "bad", "unsure" or "plain" (no verdict).
-    """
+    """A row of the table: means, the interval of the mean by the deciding measure, the comparison with the baseline. `tone` is
+    "good", "bad", "unsure" or "plain" (no verdict)."""
 
     name: str
     means: list[float]
@@ -129,11 +127,8 @@ class Report:
 
 @dataclass(frozen=True)
 class Background:
-    """Optional information about the runs.
-
-    pairs: name → directory of a generation job; curves: name → training workdir; docs, fields, queries: texts for wins and
-    losses; cost: the steps that made the runs.
-    """
+    """Optional information about the runs. pairs: name → directory of a generation job; curves: name → training workdir; docs,
+    fields, queries: texts for wins and losses; cost: the steps that made the runs."""
 
     pairs: Mapping[str, str] = field(default_factory=dict)
     curves: Mapping[str, str] = field(default_factory=dict)
@@ -247,10 +242,8 @@ def changes(
     queries: Mapping[str, str],
     docs: Texts | None,
 ) -> tuple[list[Change], list[Change], tuple[int, int, int]]:
-    """(wins, losses, (queries better, worse, unchanged)), largest changes first.
-
-    `before` and `after` are qid → measure; `runs` are both systems' rankings; unknown texts are left empty.
-    """
+    """(wins, losses, (queries better, worse, unchanged)), largest changes first. `before` and `after` are qid → measure; `runs` are
+    both systems' rankings; unknown texts are left empty."""
     moved = sorted(before, key=lambda qid: before[qid] - after[qid])
     better = [qid for qid in moved if after[qid] > before[qid]]
     worse = [qid for qid in reversed(moved) if after[qid] < before[qid]]
@@ -354,10 +347,8 @@ def _between(interval: tuple[float, float] | None, sign: str = "") -> str:
 
 
 def panels_of(rows: Rows) -> list[Panel]:
-    """One panel per metric of the first MOST_LINES runs, pair accuracies first.
-
-    All panels share the step axis; accuracy panels share their value axis, and so do the MLM losses.
-    """
+    """One panel per metric of the first MOST_LINES runs, pair accuracies first. All panels share the step axis; accuracy panels
+    share their value axis, and so do the MLM losses."""
     rows = dict(list(rows.items())[:MOST_LINES])
     names = {name for run in rows.values() for row in run if row["split"] == "validation" for name in row}
     tasks = sorted(name for name in names if name.endswith("_accuracy") and not name.startswith("mlm"))

@@ -70,10 +70,8 @@ def texts_of(run: str) -> tuple[str, tuple[str, ...], str]:
 
 
 def truncated_remark(paths: Mapping[str, Sequence[str]]) -> list[str]:
-    """A sentence on the systems (name → its runs) whose re-ranking truncated documents; [] for none.
-
-    Ignores records of runs that were rewritten later, and does not look up the runs behind a fused one.
-    """
+    """A sentence on the systems (name → its runs) whose re-ranking truncated documents; [] for none. Ignores records of runs that
+    were rewritten later, and does not look up the runs behind a fused one."""
     said = []
     for name, runs in paths.items():
         records = [(run, made) for run in runs if (made := Made.read(run)) and made.function == RERANKED]

@@ -17,10 +17,8 @@ SIZES, QUERIES = (1000, 4000), 20  # documents of two indexes, from whose differ
 
 
 def estimate(candidates: Candidates, queries: str, model: str = "bm25", settings: int = 1, sample: int = 0) -> str:
-    """The cost of `model` in words, from evenly spaced documents. `settings`: of tuning on `sample` queries (0: all).
-
-    Raises InputError for bad input.
-    """
+    """The cost of `model` in words, from evenly spaced documents. `settings`: of tuning on `sample` queries (0: all). Raises
+    InputError for bad input."""
     docs, texts = Documents.open(candidates.docs, candidates.fields), read_queries(queries)
     anchors = read_anchors(candidates.anchors) if candidates.anchors else None
     asked = list(itertools.islice(texts.values(), QUERIES))

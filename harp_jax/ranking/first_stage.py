@@ -55,10 +55,8 @@ def rerank(
     k: int | None = None,
     excluded: Excluded | None = None,
 ) -> Iterator[ScoredQuery]:
-    """(qid, docids, scores) of a run's best `k` candidates (default: all), in the order of the run.
-
-    Raises InputError for a candidate that the collection lacks.
-    """
+    """(qid, docids, scores) of a run's best `k` candidates (default: all), in the order of the run. Raises InputError for a
+    candidate that the collection lacks."""
     for parameters, queries in settings:
         model = make(name, collection, parameters)
         for qid in progress([qid for qid in run if qid in queries], unit="queries", desc=name):
@@ -94,10 +92,8 @@ def excluded_of(path: str) -> Excluded:
 
 @dataclass(frozen=True)
 class Tuned:
-    """The parameters of a lexical `model` that `harp tune-first-stage` chose by `measure`: for all queries, or by fold.
-
-    Chosen on `queries` of the `of` judged ones; `grid`: every setting with its mean.
-    """
+    """The parameters of a lexical `model` that `harp tune-first-stage` chose by `measure`: for all queries, or by fold. Chosen on
+    `queries` of the `of` judged ones; `grid`: every setting with its mean."""
 
     model: str
     parameters: dict[str, float] | None = None
@@ -121,10 +117,8 @@ class Tuned:
 
 
 def settings_of(name: str, given: Mapping[str, float], tuned: str, folds: str, queries: Mapping[str, str]) -> Settings:
-    """Assigns parameters to queries: the same for all, or those tuned without each query's fold.
-
-    `given` are parameters by name, `tuned` is a file written by `harp tune-first-stage`, `folds` the file it was tuned with.
-    """
+    """Assigns parameters to queries: the same for all, or those tuned without each query's fold. `given` are parameters by name,
+    `tuned` is a file written by `harp tune-first-stage`, `folds` the file it was tuned with."""
     found = Tuned.load(tuned) if tuned else None
     if folds and (found is None or found.folds is None):
         raise InputError("--folds is only for --parameters written by harp tune-first-stage --folds; leave it out")
@@ -162,10 +156,8 @@ class Candidates:
         return excluded_of(self.exclude)
 
     def indexed(self, model: str) -> InvertedIndex:
-        """The documents, tokenised for a model: anchor texts are a field of bm25f and are appended for other models.
-
-        Checks `exclude` and `anchors` before indexing. Raises InputError for bad lines, and if no document has an anchor text.
-        """
+        """The documents, tokenised for a model: anchor texts are a field of bm25f and are appended for other models. Checks
+        `exclude` and `anchors` before indexing. Raises InputError for bad lines, and if no document has an anchor text."""
         _ = self.excluded
         anchors = read_anchors(self.anchors) if self.anchors else None
         docs = Documents.open(self.docs, self.fields)
@@ -189,10 +181,8 @@ class Candidates:
 def indexed(
     texts: Iterable[tuple[str, str]], model: str, language: str, anchors: Anchors | None = None
 ) -> InvertedIndex:
-    """(docid, text) pairs, tokenised for a model.
-
-    Anchor texts are a field of bm25f, where they count once for every link; for other models distinct ones follow the text.
-    """
+    """(docid, text) pairs, tokenised for a model. Anchor texts are a field of bm25f, where they count once for every link; for
+    other models distinct ones follow the text."""
     if anchors is None or model == "bm25f":
         return InvertedIndex(texts, language, anchors)
     longer = ((docid, " ".join([text, "\n".join(anchors.get(docid, ()))])) for docid, text in texts)
@@ -297,10 +287,7 @@ def prior_files(
     fields: tuple[str, ...] = FIELDS,
 ) -> Prior:
     """Writes a run's candidates scored by log(1 + feature), ties in the order of the run: inlinks (needs `anchors`) or length
-    (needs `docs`).
-
-    Raises InputError for bad input.
-    """
+    (needs `docs`). Raises InputError for bad input."""
     if (feature == "inlinks") != bool(anchors) or (feature == "length") != bool(docs):
         raise InputError("--feature=inlinks needs --anchors, --feature=length needs --docs; give no other source")
     candidates = read_run(run)

@@ -89,11 +89,8 @@ def rankings(
     k: int | None = None,
     windows: Windows | None = None,
 ) -> Iterator[ScoredQuery]:
-    """(qid, docids, scores float32) of the best `k` candidates of each query (default: all), in the order of the run.
-
-    `queries` has the text of every query in the run (`with_texts`). Raises InputError before scoring if `docs` lacks a
-    document.
-    """
+    """(qid, docids, scores float32) of the best `k` candidates of each query (default: all), in the order of the run. `queries` has
+    the text of every query in the run (`with_texts`). Raises InputError before scoring if `docs` lacks a document."""
     chunks = chunks_of(run, docs, k)
     with progress(total=sum(map(size, chunks)), unit="pairs", desc="rerank") as bar:
         for chunk in chunks:
@@ -180,11 +177,8 @@ class Reranked:
 def rerank_files(
     model: InputPath, docs: InputPath, queries: InputPath, run: InputPath, output: str, options: Reranking = DEFAULTS
 ) -> Reranked:
-    """Re-ranks the TREC run `run` to `output`, for queries with a text in `queries`; notes go to stderr.
-
-    A repeated call resumes a killed one: finished chunks stay in OUTPUT.parts until the run is complete. Raises InputError for bad
-    input before scoring.
-    """
+    """Re-ranks the TREC run `run` to `output`, for queries with a text in `queries`; notes go to stderr. A repeated call resumes a
+    killed one: finished chunks stay in OUTPUT.parts until the run is complete. Raises InputError for bad input before scoring."""
     return rerank_with(load_scorer, model, docs, queries, run, output, options)
 
 
@@ -328,11 +322,8 @@ class Parts:
 
 
 def fingerprint(settings: Mapping[str, object], model: str, inputs: Iterable[str]) -> str:
-    """Hash of everything that scores depend on: settings, and the size, mtime and ctime of each file.
-
-    Tools that restore modification times cannot set the ctime. `model` is a directory, `inputs` are files; missing ones are
-    skipped.
-    """
+    """Hash of everything that scores depend on: settings, and the size, mtime and ctime of each file. Tools that restore
+    modification times cannot set the ctime. `model` is a directory, `inputs` are files; missing ones are skipped."""
     weights = [os.path.join(folder, name) for folder, _, names in sorted(os.walk(model)) for name in sorted(names)]
     found = [os.stat(path) for path in (*weights, *inputs) if os.path.exists(path)]
     state = [dict(settings), [(about.st_size, about.st_mtime_ns, about.st_ctime_ns) for about in found]]

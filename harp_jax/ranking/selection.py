@@ -95,9 +95,7 @@ def selecting(
     save: Callable[[str, EncoderShape, Any], None],
 ) -> Callable[[EncoderShape, str], Selection]:
     """A `Stage.select`: the selection for an encoder's shape and a workdir. InputError for a config that never evaluates.
-
-    `scorer(shape, params)` scores with the first parameters; `save(directory, shape, params)` writes parameters (numpy).
-    """
+    `scorer(shape, params)` scores with the first parameters; `save(directory, shape, params)` writes parameters (numpy)."""
     if not config.eval_every:
         raise InputError(f"select={config.select!r} needs evaluations; set --config.eval_every to a number of steps")
     return lambda shape, workdir: Selection(

@@ -92,10 +92,8 @@ def definition(
 
 @dataclass(frozen=True)
 class Template:
-    """The special tokens around one or two texts: `start` query `between` document `end`, or `start` text `alone`.
-
-    `second_type` is the token type of document and `end`; everything else has type 0.
-    """
+    """The special tokens around one or two texts: `start` query `between` document `end`, or `start` text `alone`. `second_type` is
+    the token type of document and `end`; everything else has type 0."""
 
     start: tuple[int, ...]
     between: tuple[int, ...]
@@ -120,9 +118,7 @@ BARE = Template((), (), (), (), 0)  # for whole words: no special tokens
 @dataclass(frozen=True)
 class Tokenizer:
     """A tokenizer.json (without truncation and padding), its special tokens by role, and the model's maximum length in tokens.
-
-    Encodings have no special tokens and are not truncated; offsets are in code points.
-    """
+    Encodings have no special tokens and are not truncated; offsets are in code points."""
 
     definition: str
     roles: tuple[tuple[str, str], ...]  # "pad", "unk", "cls", "sep", "mask" → token
@@ -187,10 +183,8 @@ class Tokenizer:
 
     @cached_property
     def template(self) -> Template:
-        """The special tokens that the tokenizer puts around a probe text and a probe pair.
-
-        InputError unless a sequence begins with a special token, which the score is computed from.
-        """
+        """The special tokens that the tokenizer puts around a probe text and a probe pair. InputError unless a sequence begins with
+        a special token, which the score is computed from."""
         single, pair = self._encoder.encode("a"), self._encoder.encode("a", "a")
         # The query is probed by the first and last place of text 0, the document by those of text 1.
         query = [i for i, text in enumerate(pair.sequence_ids) if text == 0] or [0]
@@ -256,10 +250,8 @@ class Tokenizer:
         return self._encoder.encode_batch(texts, add_special_tokens=False)
 
     def encode_prefixes(self, texts: list[str], limit: int) -> list[list[int]]:
-        """The first `limit` ids of each text, without tokenising the rest of long texts.
-
-        Words are tokenised independently, so truncating a text before white space keeps its first ids.
-        """
+        """The first `limit` ids of each text, without tokenising the rest of long texts. Words are tokenised independently, so
+        truncating a text before white space keeps its first ids."""
         most = CHARACTERS_PER_TOKEN * limit
         # Up to the last space within `most`; the whole text if there is none.
         prefixes = [
@@ -360,10 +352,8 @@ def _read_by_transformers(path: str, names: list[str]) -> Tokenizer:
 
 
 def _checked(path: str, text: str, option: Callable[[str], Any]) -> Tokenizer:
-    """The tokenizer with the tokenizer.json `text` and the options of tokenizer_config.json.
-
-    InputError for what transformers accepts and a model here cannot use.
-    """
+    """The tokenizer with the tokenizer.json `text` and the options of tokenizer_config.json. InputError for what transformers
+    accepts and a model here cannot use."""
     limit = option("model_max_length")
     # transformers writes 10^30 for an unknown length, other tools null.
     limit = int(min(limit, UNLIMITED)) if isinstance(limit, int | float) and limit > 0 else UNLIMITED
@@ -402,10 +392,8 @@ def _definition(path: str, text: str = "") -> str:
 
 
 def _same_ids(ours: str, theirs: str) -> bool:
-    """Whether the tokenizer.json of a directory encodes like that of transformers' backend, if only their spelling differs.
-
-    The directory's is then used, since manifests of existing data record its hash.
-    """
+    """Whether the tokenizer.json of a directory encodes like that of transformers' backend, if only their spelling differs. The
+    directory's is then used, since manifests of existing data record its hash."""
     from tokenizers import Tokenizer as Encoder
 
     parts = [json.loads(text) for text in (ours, theirs)]
@@ -424,10 +412,8 @@ def _same_ids(ours: str, theirs: str) -> bool:
 
 @dataclass(frozen=True)
 class Marks:
-    """Token ids before every query and every document, such as [Q] and [D] in coarse-tuning; -1: none.
-
-    They are unused tokens of the vocabulary. A model trained with marks needs them at inference: configs and exports record them.
-    """
+    """Token ids before every query and every document, such as [Q] and [D] in coarse-tuning; -1: none. They are unused tokens of
+    the vocabulary. A model trained with marks needs them at inference: configs and exports record them."""
 
     query: int = -1
     document: int = -1

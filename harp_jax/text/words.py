@@ -150,9 +150,7 @@ def count_words(
     stopwords: tuple[str, ...] = (),
 ) -> WordVocabulary:
     """The vocabulary of (docid, text) pairs: words in at least `min_documents` documents, the `max_words` most frequent.
-
-    `max_words` 0 keeps all. InputError if no word is left.
-    """
+    `max_words` 0 keeps all. InputError if no word is left."""
     analyser = Analyser(stemmer, stopwords)
     total: Counter[str] = Counter()
     frequency: Counter[str] = Counter()
