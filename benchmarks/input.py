@@ -59,7 +59,7 @@ def write_job(directory: str, documents: list[np.ndarray], tokenizer_sha256: str
 def rate(stage, config, workers: int, seconds: float) -> float:
     """Real tokens per second after the first batch, over at least `seconds`."""
     lanes = range(config.lanes)
-    stream = iter(Batches(stage.reader, stage.layout, lanes, stage.shares, config.window, 0, workers=workers))
+    stream = iter(Batches(stage.source, lanes, workers=workers))
     next(stream)
     start, tokens = time.perf_counter(), 0
     while time.perf_counter() - start < seconds:
@@ -89,8 +89,8 @@ def main() -> None:
         for _ in range(args.rounds):
             for number in numbers:
                 rates[number].append(rate(pretrain_stage(c), c, number, args.seconds))
-    slots = stage.layout.rows * c.lanes * c.row_length
-    flops = batch_flops(c, stage, stage.shape, stage.objective(stage.shape)) / slots
+    slots = stage.source.layout.rows * c.lanes * c.row_length
+    flops = batch_flops(c, stage, stage.encoder, stage.objective(stage.encoder)) / slots
     print(f"{os.cpu_count()} cores; a token costs {flops / 1e6:.0f} MFLOP; devices fed at half of their peak:")
     for number, found in rates.items():
         middle = statistics.median(found)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from harp_jax.evaluation.results import Table
     from harp_jax.ranking.scorers import Scorer, Windows
     from harp_jax.site.pages import Site
+    from harp_jax.training.loop import TrainResult
 
 
 class Frame(Protocol):
@@ -204,21 +205,22 @@ def load_config(path: Path, **changes: Any) -> "ConfigDict":
     return config
 
 
-def train(config: "ConfigDict | Path", workdir: Path) -> dict[str, float]:
-    """Trains a model and returns the last logged metrics. A repeated call resumes, or does nothing if training has finished.
+def train(config: "ConfigDict | Path", workdir: Path) -> "TrainResult":
+    """Trains a model; the result has the last logged `metrics`. A repeated call resumes, or does nothing if training has finished.
 
-    On SIGTERM the run saves its state and returns {"interrupted": 1.0}. The workdir holds the config, checkpoints and metrics.
+    On SIGTERM the run saves its state, and the result says `interrupted`. The workdir holds the config, checkpoints and metrics.
     Raises InputError for a bad config or bad data, and if the workdir belongs to another config.
 
     >>> import harp_jax as hj
     >>> data = dict(docs="docs.tsv", queries="queries.tsv", qrels="qrels.txt", candidates="bm25.trec", tokenizer="vocabulary")
     >>> config = hj.load_config("finetune_bert_tiny", **data, init_head="fresh", steps=2, negatives=3, batch_pairs=8, window=16)
-    >>> hj.train(config, "runs/two_steps")["loss"] > 0
+    >>> hj.train(config, "runs/two_steps").metrics["loss"] > 0
     True
     """
-    from harp_jax.training.train import train as run_training
+    from harp_jax.main import trainer_of
 
-    return run_training(load_config(config) if isinstance(config, str | os.PathLike) else config, _directory(workdir))
+    given = load_config(config) if isinstance(config, str | os.PathLike) else config
+    return trainer_of(given)(given, _directory(workdir))
 
 
 def generate(config: "ConfigDict | Path", output: Path) -> dict[str, Any]:
@@ -275,8 +277,12 @@ class Reranker:
         jax. `backend` is jax, openvino, onnx, or auto: the fastest one installed. `batch_tokens` is the size of a batch
         (default: 4096 on CPU, 65536 on accelerators). Raises InputError if there is no model to load.
         """
-        from harp_jax.ranking.rerank import load_scorer
+        from harp_jax.ranking.rerank import is_neural, load_scorer
 
+        if is_neural(directory):
+            from harp_jax.baselines.neural_ir.scorer import load_neural
+
+            return cls(load_neural(directory, dtype, max_length, batch_tokens, backend=backend), directory)
         return cls(load_scorer(directory, dtype, max_length, batch_tokens, backend=backend), directory)
 
     def predict(self, pairs: Sequence[tuple[str, str]], windows: "Windows | None" = None) -> np.ndarray:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from harp_jax.base.cli import Parser, positive
 from harp_jax.base.errors import InputError, how_to_fetch
 from harp_jax.base.files import as_stored, check_outside
-from harp_jax.base.made import forget
+from harp_jax.base.made import replace_outputs
 from harp_jax.checkpoints.export import fetched
 from harp_jax.commands.options import add_backend, add_language, names
 from harp_jax.corpus.documents import FIELDS
@@ -81,8 +81,8 @@ def main(a: argparse.Namespace) -> None:
     if a.dry_run:
         print(compared.expected())
         return
-    for name in os.listdir(a.output) if a.force and os.path.isdir(a.output) else ():
-        forget(os.path.join(a.output, name))
+    if a.force:
+        replace_outputs()
     print(compare(replace(compared, models=models), a.output))
     print(f"report: {os.path.join(a.output, 'report.html')}")
 

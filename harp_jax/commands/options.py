@@ -48,7 +48,7 @@ def add_language(parser: Parser) -> None:
 def add_output(parser: Parser, what: str = "the TREC run to write") -> None:
     """--output of a function with `made.once`, and --force (`cli.run`)."""
     parser.add_output("--output", required=True, help=what)
-    parser.add_argument("--force", action="store_true", help="replace an output that other options or inputs made")
+    parser.add_force()
 
 
 def add_backend(parser: Parser) -> None:

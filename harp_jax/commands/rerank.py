@@ -40,12 +40,15 @@ def arguments_parser() -> Parser:
 
 
 def main(a: argparse.Namespace) -> None:
-    from harp_jax.ranking.rerank import Reranking, rerank_files
+    from harp_jax.ranking.rerank import Reranking, is_neural, rerank_files
 
     options = Reranking(
         a.fields, a.k, a.only, a.folds, a.fold, a.windows, a.blank_query, a.max_length, a.batch_tokens, a.dtype, a.cosine, a.backend
     )  # fmt: skip
-    queries = rerank_files(a.model, a.docs, a.queries, a.run, a.output, options).queries
+    rerank = rerank_files
+    if is_neural(a.model):
+        from harp_jax.baselines.neural_ir.scorer import rerank_files as rerank
+    queries = rerank(a.model, a.docs, a.queries, a.run, a.output, options).queries
     print(f"{a.output}: {queries} queries re-ranked by {os.path.normpath(a.model)}")
 
 
@@ -107,7 +110,7 @@ def query_probe_parser() -> Parser:
 
 
 def query_probe(a: argparse.Namespace) -> None:
-    from harp_jax.ranking.query_probe import probe_files
+    from harp_jax.baselines.query_probe import probe_files
 
     summary = probe_files(
         model=a.model, docs=a.docs, output=a.output, clicks=a.clicks, documents=a.documents, masks=a.masks,

@@ -23,8 +23,10 @@ from harp_jax.base.errors import InputError
 from harp_jax.base.steps import Steps
 from harp_jax.experiments.benchmark import NEURAL, Benchmark
 from harp_jax.experiments.experiment import check_known
-from harp_jax.experiments.pretraining import HARP_TASKS, NONE, NOT_PRETRAINED, PAPER, Pretraining
+from harp_jax.experiments.pretraining import NONE, NOT_PRETRAINED, PAPER, SYSTEMS, Pretraining
 from harp_jax.experiments.tables import TRANSFORMERS, compare
+
+WITHOUT_A_LOSS = tuple(system for system in SYSTEMS if system.startswith("no_"))
 
 DOCS = "msmarco-docs.tsv"
 # Queries, judgments, top 100.
@@ -50,6 +52,7 @@ def msmarco(
     folder: str = ".",
     tests: tuple[str, ...] = tuple(TESTS),
     bm25: str = "given",
+    lexical: tuple[str, ...] = ("bm25", "ql"),
     transformers: tuple[str, ...] = (NONE, "mlm", "harp"),
     blank: tuple[str, ...] = ("harp",),
 ) -> None:
@@ -58,12 +61,13 @@ def msmarco(
     folder: folder of the official files
     tests: dev, dl2019, dl2020
     bm25: given: re-rank the official top 100; tuned: BM25's top `depth`, tuned on training queries
+    lexical: rows without neural networks, which hold an index of all documents in memory
     transformers: rows of transformers, see `harp plan tables --help`
     blank: transformers that also rank blank queries
     """
     check_known("bm25", [bm25], ("given", "tuned"))
     found = official(folder, benchmark, tests, pretraining, transformers, given=bm25 == "given")
-    compare(Steps(output), "msmarco", pretraining, found, ("bm25", "ql"), (), transformers, blank=blank)
+    compare(Steps(output), "msmarco", pretraining, found, lexical, (), transformers, blank=blank)
 
 
 def table2(
@@ -71,6 +75,7 @@ def table2(
     pretraining: Pretraining = PAPER,
     benchmark: Benchmark = MSMARCO,
     folder: str = ".",
+    lexical: tuple[str, ...] = ("bm25", "ql"),
     neural_rankers: tuple[str, ...] = NEURAL,
     transformers: tuple[str, ...] = TRANSFORMERS,
     target_pairs: str = "",
@@ -78,12 +83,12 @@ def table2(
     """HARP's Table 2: all systems on MS MARCO dev and TREC DL 2019.
 
     folder: folder of the official files
+    lexical: rows without neural networks, which hold an index of all documents in memory
     neural_rankers: rows of neural rankers
     transformers: rows of transformers, see `harp plan tables --help`
     target_pairs: finished PROP pairs from MS MARCO's documents, for PROP (MARCO)
     """
     found = official(folder, benchmark, ("dev", "dl2019"), pretraining, transformers)
-    lexical = ("bm25", "ql")
     compare(Steps(output), "table2", pretraining, found, lexical, neural_rankers, transformers, target_pairs, ("harp",))
 
 
@@ -101,7 +106,7 @@ def table4(
     pretraining: Pretraining = PAPER,
     benchmark: Benchmark = RECIPROCAL,
     folder: str = ".",
-    transformers: tuple[str, ...] = (NONE, "no_mlm", *(f"no_{task}" for task in HARP_TASKS), "harp"),
+    transformers: tuple[str, ...] = (NONE, *WITHOUT_A_LOSS, "harp"),
 ) -> None:
     """HARP's Table 4: each pre-training loss left out once, on MS MARCO dev.
 

@@ -149,9 +149,6 @@ class InvertedIndex:
         return np.array([self._numbers[docid] for docid in docids], np.int64)
 
 
-Collection = InvertedIndex  # its name in branches that are not merged yet
-
-
 class Model(Protocol):
     """A lexical model of a collection."""
 

@@ -6,7 +6,7 @@ import re
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -28,7 +28,6 @@ from harp_jax.ranking.runtimes import RuntimeScorer, chosen_backend
 from harp_jax.ranking.scorers import (
     BiEncoderScorer,
     CrossEncoderScorer,
-    NeuralScorer,
     ProgressBar,
     Scorer,
     Windows,
@@ -52,20 +51,17 @@ def load_scorer(
 ) -> Scorer:
     """Loads an export, any Hugging Face directory with a one-label classifier, or a training workdir.
 
-    `cosine` scores with the encoder alone, as a bi-encoder. Cross-encoders run on `backend` jax, openvino, onnx, or auto
-    (`runtimes`). Bi-encoders and neural rankers run on JAX only, neural rankers in float32 only. Raises InputError for other
-    combinations, or if there is nothing to load.
+    `cosine` scores with the encoder alone, as a bi-encoder, on JAX only. Cross-encoders run on `backend` jax, openvino, onnx, or
+    auto (`runtimes`). Raises InputError for other combinations, and if there is no encoder to load.
     """
-    neural = is_neural(directory)
-    if cosine or neural:
-        what = "--cosine" if cosine else f"the neural ranker {directory}"
+    if is_neural(directory):
+        raise InputError(f"{directory} is a neural ranker; only harp rerank and Reranker.from_pretrained read it")
+    if cosine:
         if backend not in ("jax", "auto"):
-            raise InputError(f"--backend={backend}: {what} only runs with JAX; leave the option out")
-        if dtype == "int8" or (neural and not cosine and dtype != "float32"):
-            raise InputError(f"--dtype={dtype}: {what} does not support it; leave the option out")
-        if cosine:
-            return BiEncoderScorer.load(directory, dtype, max_length, batch_tokens)
-        return NeuralScorer.load(directory, max_length, batch_tokens)
+            raise InputError(f"--backend={backend}: --cosine only runs with JAX; leave the option out")
+        if dtype == "int8":
+            raise InputError(f"--dtype={dtype}: --cosine does not support it; leave the option out")
+        return BiEncoderScorer.load(directory, dtype, max_length, batch_tokens)
     backend = chosen_backend(backend, dtype, directory)
     if backend == "jax":
         return CrossEncoderScorer.load(directory, dtype, max_length, batch_tokens)
@@ -208,6 +204,13 @@ def rerank_files(
     A repeated call resumes a killed one: finished chunks stay in OUTPUT.parts until the run is complete. Raises InputError for bad
     input before scoring.
     """
+    return rerank_with(load_scorer, model, docs, queries, run, output, options)
+
+
+def rerank_with(
+    load: Callable[..., Scorer], model: str, docs: str, queries: str, run: str, output: str, options: Reranking
+) -> Reranked:
+    """`rerank_files` by a model that `load` opens, with the arguments of `load_scorer`."""
     keep_pages()
     keep_compiled()
     o, windows = options, Windows(options.windows) if options.windows else None
@@ -218,7 +221,7 @@ def rerank_files(
     wanted = chosen_queries(o.only, o.folds, [o.fold] if o.fold else [])
     candidates, left_out = with_texts(read_run(run, wanted), texts, queries)
     documents = Documents.open(docs, o.fields)
-    scorer = load_scorer(model, o.dtype, o.max_length, o.batch_tokens, o.cosine, o.backend)
+    scorer = load(model, o.dtype, o.max_length, o.batch_tokens, o.cosine, o.backend)
     scored = dict.fromkeys(texts, "") if o.blank_query else texts
     chunks = chunks_of(candidates, documents, o.k)
     for text in (left_out, *notes_before(scorer, chunks, texts, documents, o.blank_query)):

@@ -16,7 +16,7 @@ from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
 from harp_jax.baselines.linklearn import model as f
 from harp_jax.baselines.linklearn.collection import Index, count
-from harp_jax.baselines.linklearn.links import Side, read_graph, shared_terms, split
+from harp_jax.baselines.linklearn.links import GraphSplit, read_graph, shared_terms, split
 from harp_jax.baselines.linklearn.model import Okapi
 from harp_jax.baselines.linklearn.rank import rank_linklearn
 from harp_jax.baselines.linklearn.train import Task, Trainer, train
@@ -142,14 +142,14 @@ def test_an_article_keeps_to_one_side_and_is_no_negative_of_itself(tmp_path):
 def test_another_document_is_drawn_for_one_that_is_linked_with_all(tmp_path):
     links = {"hub": [f"d{i}" for i in range(20)]} | {f"d{i}": [f"d{i - i % 2}"] for i in range(20)}
     graph = read_graph((linked_documents(tmp_path / "docs.jsonl", *links.items()),), (), "")
-    side = Side(graph, np.arange(21))
+    side = GraphSplit(graph, np.arange(21))
     d, positive, negative = side.draw(generator("hub"), 300, 3, "linked")
     assert set(d) == set(range(1, 21)) and 0 in positive
     assert all(p in side.linked(q) and not set(n) & {q, *side.linked(q)} for q, p, n in zip(d, positive, negative))
     everyone = [(f"d{i}", [f"d{n}" for n in range(6)]) for i in range(6)]
     full = read_graph((linked_documents(tmp_path / "full.jsonl", *everyone),), (), "")
     with pytest.raises(InputError, match="each is linked with nearly all others, such as d"):
-        Side(full, np.arange(6)).draw(generator("full"), 4, 2)
+        GraphSplit(full, np.arange(6)).draw(generator("full"), 4, 2)
 
 
 def test_average_precision_of_the_task_equals_ir_measures(graph):

@@ -13,7 +13,7 @@ import pytest
 from huggingface_hub.utils import filter_repo_objects
 from safetensors.numpy import load_file, save_file
 
-from data_pipeline.commands.vocabulary import train_unigram
+from data_pipeline.output.vocabulary import train_unigram
 from harp_jax.api import Reranker
 from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.export import PARTS
@@ -21,6 +21,7 @@ from harp_jax.checkpoints.huggingface import load_hf, save_hf
 from harp_jax.checkpoints.onnx_openvino import write_onnx
 from harp_jax.config import finetune, pretrain
 from harp_jax.ranking.rerank import predict
+from harp_jax.ranking.scorers import CrossEncoderScorer
 from harp_jax.text.tokenizer import load_tokenizer
 from harp_jax.training.stages.finetune import finetune_stage
 from harp_jax.training.stages.pretrain import pretrain_stage
@@ -65,8 +66,9 @@ def test_a_cross_encoder_of_transformers_scores_as_there(kind, tokenizers, tmp_p
     for config in (tuned, first):
         config.init, config.dtype = str(directory), "float32"
     for stage in (finetune_stage(tuned, with_data=False), pretrain_stage(first, with_data=False)):
-        start = stage.start(stage.shape, jax.random.key(9))
-        found.append(predict(stage.family.scorer(stage.shape, start, stage.vocabulary, tuned), PAIRS))
+        start = stage.start(stage.encoder, jax.random.key(9))
+        scorer = CrossEncoderScorer(stage.encoder, start, stage.tokenizer, tuned.row_length)
+        found.append(predict(scorer, PAIRS))
     for ours in found:
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5 * np.abs(theirs).max())
 

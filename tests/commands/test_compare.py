@@ -19,7 +19,7 @@ def beir(tmp_path):
     site = write_site(tmp_path / "site")
     folder = tmp_path / "beir"
     (folder / "qrels").mkdir(parents=True)
-    (folder / "corpus.jsonl").write_text((site / "survey" / "docs.jsonl").read_text())
+    (folder / "corpus.jsonl").write_text((site / "pages" / "docs.jsonl").read_text())
     lines = [f'{{"_id": "{n}", "text": "red {word} \\n mat"}}\n' for n, word in enumerate(("cat", "dog", "sat", "ran"))]
     (folder / "queries.jsonl").write_text("".join(lines))
     head = "query-id\tcorpus-id\tscore\n"

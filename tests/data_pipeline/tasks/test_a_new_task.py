@@ -5,6 +5,7 @@ The toy task: a sentence matches the page of its first link, not the page of its
 
 from functools import partial
 
+from data_pipeline.engine import tables
 from data_pipeline.engine.job import LINKS, SENTENCES
 from data_pipeline.engine.local import SerialEngine
 from data_pipeline.output.inspection import as_text, inspect
@@ -35,7 +36,7 @@ def sides(request, passages, setup, rng):
 
 def test_a_task_of_one_file_is_made_and_trained_on(tmp_path, monkeypatch):
     fields = {"toy_apart": Field(True, "only sentences that link to two pages")}
-    task = Task("toy", "sentences", lambda c: {LINKS, SENTENCES}, fields, requests, sides=sides)
+    task = Task("toy", tables.SENTENCES, lambda c: {LINKS, SENTENCES}, fields, requests, sides=sides)
     monkeypatch.setitem(TASKS, "toy", task)
     folder = corpus.write(tmp_path / "corpus")
     manifest = generate(corpus.config(folder, tasks=("toy",), workers=1), tmp_path / "out", SerialEngine)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+from data_pipeline.engine import tables
 from data_pipeline.engine.local import SerialEngine
 from data_pipeline.engine.tables import unpack
 from data_pipeline.pipeline import generate
@@ -165,7 +166,7 @@ def test_encoder_of_few_positions_reads_that_far(encoder_dir, tmp_path):
     output = tmp_path / "out"
     fields = dict(tokenizer=str(short), encoder=str(short), keep_work=True, tasks=("rqp",))
     generate(job(folder, **fields), str(output), SerialEngine)
-    sizes = [len(unpack(row["tokens"])) for name in ("sentences", "passages") for row in table(output, name)]
+    sizes = [len(unpack(row["tokens"])) for each in (tables.SENTENCES, tables.PASSAGES) for row in table(output, each)]
     assert 14 <= max(sizes) <= 18
     assert read_manifest(str(output))["losses"]["anchor-outside-window"]["count"] > 10
     assert read_meta(str(output / "term_weights"))["encoder"]["positions"] == 20

@@ -1,27 +1,29 @@
-"""Neural rankers in the shared loop: each learns the signal that it is designed for, tested on held-out queries."""
+"""Training of neural rankers: each learns the signal that it is designed for, tested on held-out queries; epochs, resume, files."""
 
-import os
-import shutil
+import signal
+from itertools import islice
+from pathlib import Path
 
 import jax
 import numpy as np
 import pytest
 
 from harp_jax import config as configs
+from harp_jax.api import Reranker
 from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
-from harp_jax.checkpoints.checkpoint import load_params
+from harp_jax.baselines.neural_ir.groups import GroupBatches
+from harp_jax.baselines.neural_ir.models import NeuralConfig, build, init_params, word_tables
+from harp_jax.baselines.neural_ir.scorer import load_neural, load_ranker, read_state
+from harp_jax.baselines.neural_ir.train import group_loss, train
+from harp_jax.checkpoints.recorded import best, read_metrics
 from harp_jax.checkpoints.start import load_encoder
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import read_queries, read_run
-from harp_jax.input.lanes import Batches
+from harp_jax.input.ranking_groups import Judged, RankingData
 from harp_jax.ranking.rerank import load_scorer, rankings
-from harp_jax.text.words import count_words, load_words
-from harp_jax.training.stages.neural_ir import neural_ir_stage
-from harp_jax.training.train import train
+from harp_jax.text.words import count_words
 from tests.support.commands import command
-from tests.support.objective import loss_of
-from tests.support.training_processes import same_parameters
 
 NEGATIVES, LENGTH, TRAINED, HELD_OUT = 4, 12, 400, 60
 SIZES = {
@@ -36,7 +38,7 @@ LETTERS = np.array(list("bcdfghklmnprstvz"))
 @pytest.fixture(scope="module", autouse=True)
 def small_models():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("harp_jax.training.stages.neural_ir.SIZES", SIZES)
+        patch.setattr("harp_jax.baselines.neural_ir.train.SIZES", SIZES)
         yield
 
 
@@ -98,7 +100,7 @@ def neural_config(path, name, **changes):
     c.docs, c.queries, c.qrels = (str(path / n) for n in ("docs.tsv", "queries.tsv", "qrels.txt"))
     c.candidates = str(path / "train.trec")
     c.model.name, c.model.query_length = name, 4
-    c.row_length, c.batch_pairs, c.window, c.log_every, c.epochs = 16, 64, 64, 100, 10.0
+    c.row_length, c.batch_pairs, c.log_every, c.epochs = 16, 64, 100, 10.0
     c.model.update(changes.pop("model", {}))
     c.update(changes)
     return c
@@ -108,7 +110,7 @@ def pair_accuracy(workdir, path) -> float:
     """The fraction of (relevant, other) pairs of the held-out queries that are ranked correctly."""
     run, queries = read_run(str(path / "test.trec")), read_queries(str(path / "queries.tsv"))
     docs = Documents.open(str(path / "docs.tsv"), cache_dir=str(path / "cache"))
-    scored = [scores for _, _, scores in rankings(load_scorer(workdir), run, queries, docs)]
+    scored = [scores for _, _, scores in rankings(load_neural(workdir), run, queries, docs)]
     assert len(scored) == HELD_OUT
     return float(np.mean([scores[0] > scores[1:] for scores in scored]))
 
@@ -133,45 +135,42 @@ def planted(tmp_path_factory):
 def test_learns_the_signal_it_is_designed_for(name, make, options, tmp_path):
     write_collection(tmp_path, make)
     workdir = str(tmp_path / "run")
-    train(neural_config(tmp_path, name, **options), workdir, devices=jax.devices()[:1])
+    train(neural_config(tmp_path, name, **options), workdir)
     assert pair_accuracy(workdir, tmp_path) >= 0.99
 
 
+def batches_of(config, groups: int) -> GroupBatches:
+    words = count_words(Documents.open(config.docs, tuple(config.fields)).texts())
+    return GroupBatches(RankingData(config, words, Judged.read(config)), groups, 4, 16, config.seed)
+
+
 @pytest.mark.parametrize("loss", ["hinge", "lce"])
-def test_batches_that_are_not_full_give_the_loss_of_their_groups(planted, loss):
-    config = neural_config(planted, "knrm", rank_loss=loss, window=24, negatives=4, batch_pairs=48)
-    stage = neural_ir_stage(config)
-    params = stage.start(stage.shape, jax.random.key(0))
-    batches = Batches(stage.reader, stage.layout, range(1), stage.shares, 20, 0)
-    full, rest = batches.make()[0], batches.make()[0]
-    assert full["present"].any(1).sum() == 12 and rest["present"].any(1).sum() == 8
-    objective = stage.objective(stage.shape)
-    compute = jax.jit(jax.value_and_grad(lambda p, b: loss_of(objective, p, b, jax.random.key(0))[0]))
-    real = {name: array[: 8 * len(array) // 12] for name, array in rest.items()}
-    (found, gradient), (expected, same) = compute(params, rest), compute(params, real)
+def test_a_batch_that_is_not_full_has_the_loss_of_its_groups(planted, loss):
+    batches = batches_of(neural_config(planted, "knrm"), 12)
+    shape = NeuralConfig("knrm", batches.data.tokenizer.size, dimension=32)
+    tables = word_tables(shape, batches.data.tokenizer)
+    params = init_params(shape, jax.random.key(0))
+    compute = jax.jit(jax.value_and_grad(lambda p, b: group_loss(build(shape), tables, loss, p, b)[0]))
+    rest = batches.batch([batches.data.unit(0, number) for number in range(8)])
+    assert rest["present"].shape == (12, 1 + NEGATIVES) and rest["present"].any(1).sum() == 8
+    (found, gradient), (expected, same) = compute(params, rest), compute(params, {k: x[:8] for k, x in rest.items()})
     assert float(found) == pytest.approx(float(expected), rel=1e-6)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), gradient, same)
 
 
-@pytest.mark.parametrize("negatives, accumulate, good", [(1, 1, 4096), (4, 1, 1024), (4, 2, 1024), (7, 1, 585)])
-def test_windows_hold_whole_batches(planted, negatives, accumulate, good):
-    config = neural_config(planted, "knrm", batch_pairs=4096, window=256, negatives=negatives, accumulate=accumulate)
-    with pytest.raises(InputError, match=f"a step has {good} groups per lane .* set --config.window={good}$"):
-        neural_ir_stage(config)
-    config.window, config.epochs = good, 20.0
-    stage = neural_ir_stage(config)
-    assert stage.steps == -(-20 * TRAINED // good)
-    batches = Batches(stage.reader, stage.layout, range(1), stage.shares, config.window, 0)
-    for _ in range(2):
-        present = batches.make()[0]["present"]
-        assert present[..., 0].all() and present[..., 0].size == good
+def test_an_epoch_has_every_query_once_and_batches_are_found_by_their_number(planted):
+    batches = batches_of(neural_config(planted, "knrm"), 150)
+    epochs = list(islice(batches.after(0), 6))
+    for start in (0, 3):
+        queries = [query.tobytes() for batch in epochs[start : start + 3] for query in batch["query"] if query.any()]
+        assert len(queries) == TRAINED == len(set(queries))
+    jax.tree.map(np.testing.assert_array_equal, epochs[4:], list(islice(batches.after(4), 2)))
 
 
 @pytest.fixture(scope="module")
 def trained(planted, tmp_path_factory):
-    """A DRMM after 8 steps on one device, with a checkpoint after 4."""
     workdir = str(tmp_path_factory.mktemp("trained") / "run")
-    train(neural_config(planted, "drmm", lanes=2, steps=8, checkpoint_every=4), workdir, devices=jax.devices()[:1])
+    train(neural_config(planted, "knrm", steps=2), workdir)
     return workdir
 
 
@@ -182,42 +181,66 @@ def reranked(workdir, planted, output, *more, **changed):
     return read_run(str(output))
 
 
-def test_a_resumed_run_ends_with_the_same_bits(planted, trained, tmp_path):
-    halved = str(tmp_path / "run")
-    shutil.copytree(trained, halved)
-    shutil.rmtree(os.path.join(halved, "checkpoints", "8"))
-    train(neural_config(planted, "drmm", lanes=2, steps=8, checkpoint_every=4), halved, devices=jax.devices()[:1])
-    assert same_parameters(trained, halved)
+def test_a_run_ended_by_sigterm_resumes_with_the_same_bits(planted, tmp_path, monkeypatch):
+    """DUET has dropout, too."""
+    config = neural_config(planted, "duet", steps=8, checkpoint_every=3)
+    workdir, whole = str(tmp_path / "run"), str(tmp_path / "whole")
+    train(config, whole)
+    after = GroupBatches.after
+
+    def ended(self, start):
+        for number, batch in enumerate(after(self, start), start):
+            if number == 4:
+                signal.raise_signal(signal.SIGTERM)
+            yield batch
+
+    with monkeypatch.context() as patch:
+        patch.setattr(GroupBatches, "after", ended)
+        assert train(config, workdir).interrupted
+    assert read_state(workdir)["step"] == 5
+    done = train(config, workdir)
+    assert not done.interrupted and train(config, workdir).metrics["loss"] == pytest.approx(done.metrics["loss"], 1e-5)
+    jax.tree.map(np.testing.assert_array_equal, read_state(workdir), read_state(whole))
+    assert [row["step"] for row in read_metrics(workdir)] == [8]
+    content = bytearray(Path(workdir, "state.npz").read_bytes())
+    content[len(content) // 2] ^= 1
+    Path(workdir, "state.npz").write_bytes(content)
+    with pytest.raises(InputError, match=r"state\.npz is damaged .* remove it to train again"):
+        train(config, workdir)
 
 
-def test_two_devices_and_microbatches_train_as_one_and_the_command_reranks(planted, trained, tmp_path):
-    # Windows of 64 are 8 batches of 8 groups: two microbatches of 4 are the same groups.
-    config = neural_config(planted, "drmm", lanes=2, steps=8, accumulate=2)
-    train(config, str(tmp_path / "run"), devices=jax.devices()[:2])
-    one = reranked(trained, planted, tmp_path / "one.trec")
-    two = reranked(str(tmp_path / "run"), planted, tmp_path / "two.trec")
-    assert len(one) == HELD_OUT
-    for qid, ranking in one.items():
-        assert set(ranking.docids) == set(two[qid].docids)
-        np.testing.assert_allclose(sorted(ranking.scores), sorted(two[qid].scores), atol=1e-5)
+def test_the_best_parameters_on_held_out_queries_are_kept(planted, tmp_path):
+    workdir = str(tmp_path / "run")
+    config = neural_config(planted, "drmm", select="RR@10", eval_every=4, steps=10, learning_rate=0.3)
+    train(config, workdir)
+    rows = [row for row in read_metrics(workdir) if row["split"] == "validation"]
+    found = best(workdir)
+    assert [row["step"] for row in rows] == [0, 4, 8, 10] and found["queries"] == TRAINED // 10
+    assert found["value"] == pytest.approx(max(row["RR@10"] for row in rows), rel=1e-5)
+    _, params, _ = load_ranker(workdir)
+    last = read_state(workdir)["params/network_in/kernel"]
+    assert np.array_equal(params["network_in"]["kernel"], last) == (found["step"] == 10)
 
 
 def test_frozen_vectors_do_not_change(planted, tmp_path):
     (tmp_path / "vectors.txt").write_text("".join(f"{word(i)} {i} 1 {-i}\n" for i in range(0, 200, 2)))
     config = neural_config(planted, "knrm", model={"train_vectors": False}, vectors=str(tmp_path / "vectors.txt"))
     config.steps = 3
-    train(config, str(tmp_path / "run"), devices=jax.devices()[:1])
-    params = load_params(str(tmp_path / "run"))[0]
-    ids = load_words(str(tmp_path / "run" / "tokenizer")).ids
+    train(config, str(tmp_path / "run"))
+    _, params, words = load_ranker(str(tmp_path / "run"))
+    ids = words.ids
     for number in (0, 8, 120):
         np.testing.assert_array_equal(params["vectors"][ids[word(number)]], [number, 1, -number])
 
 
 def test_a_neural_ranker_is_no_encoder_and_has_its_own_length_and_dtype(trained):
     with pytest.raises(InputError, match="the model reads 16 words"):
-        load_scorer(trained, max_length=40)
+        load_neural(trained, max_length=40)
     with pytest.raises(InputError, match="--dtype=bfloat16: the neural ranker .* does not support it"):
-        load_scorer(trained, "bfloat16")
+        load_neural(trained, "bfloat16")
+    with pytest.raises(InputError, match="is a neural ranker; only harp rerank and Reranker.from_pretrained"):
+        load_scorer(trained)
+    assert len(Reranker.from_pretrained(trained).predict([("ab", "cd"), ("ab", "ab")])) == 2
     with pytest.raises(InputError, match="its model_type is None"):
         load_encoder(trained)
 
@@ -225,11 +248,11 @@ def test_a_neural_ranker_is_no_encoder_and_has_its_own_length_and_dtype(trained)
 def test_a_vocabulary_of_other_texts_is_refused(planted, trained, tmp_path):
     count_words([("x", "alpha beta")]).save(str(tmp_path / "foreign"))
     with pytest.raises(InputError, match=r"^0\.0% of the words of the training queries are .* vocabulary \(2 words"):
-        neural_ir_stage(neural_config(planted, "knrm", tokenizer=str(tmp_path / "foreign")))
+        train(neural_config(planted, "knrm", tokenizer=str(tmp_path / "foreign")), str(tmp_path / "run"))
     text = (planted / "docs.tsv").read_text().splitlines()
     (tmp_path / "docs.tsv").write_text("".join(line.split("\t")[0] + "\tzeta eta\n" for line in text))
     with pytest.raises(InputError, match=r"^0\.0% of the words of the documents .* re-rank the collection that"):
         reranked(trained, planted, tmp_path / "out.trec", docs=tmp_path / "docs.tsv")
-    with pytest.raises(InputError, match="--blank_query: drmm scores only matches"):
+    with pytest.raises(InputError, match="--blank_query: knrm scores only matches"):
         reranked(trained, planted, tmp_path / "out.trec", "--blank_query")
     assert not (tmp_path / "out.trec").exists()
