@@ -170,7 +170,10 @@ def once(function: Callable[P, T]) -> Callable[P, T]: ...
 
 @overload
 def once(
-    *, inputs: Callable[[Mapping[str, Any]], Iterable[str] | Mapping[str, str]] | None = None, speed: Sequence[str] = ()
+    *,
+    inputs: Callable[[Mapping[str, Any]], Mapping[str, Any] | Iterable[str]] | None = None,
+    speed: Sequence[str] = (),
+    changed: str = REFUSED,
 ) -> Callable[[Callable[P, T]], Callable[P, T]]: ...
 
 
@@ -234,6 +237,11 @@ def once(
 
     call.already = already  # type: ignore[attr-defined]
     return call
+
+
+def finished(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Made | None:
+    """The record of a call of a decorated function that has finished, else None. Raises InputError as the call does."""
+    return function.already(*args, **kwargs)  # type: ignore[attr-defined]
 
 
 def digest(path: str, known: Digest | None = None, without: str = "") -> Digest:
