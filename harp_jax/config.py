@@ -1,7 +1,7 @@
 """Every field of a training config, declared once: default, meaning, and the values that it may have.
 
-A config file starts from the function of its stage (`pretrain`, `finetune`, `coarse_tune`, `neural_ir`, `linklearn`) and sets
-fields. A value that no shipped config, experiment or paper changes is a constant where it is used.
+A config file starts from the function of its stage (`pretrain`, `retriever`, `finetune`, `coarse_tune`, `neural_ir`, `linklearn`)
+and sets fields. A value that no shipped config, experiment or paper changes is a constant where it is used.
 """
 
 import difflib
@@ -192,6 +192,37 @@ OWN: Mapping[str, Fields] = {
         **SELECT,
         "steps": Field(100_000, "number of updates of the whole run", (1, 1 << 40)),
     },
+    "retriever": {
+        **ENCODER,
+        "model.dropout": ENCODER["model.dropout"]._replace(default=0.0),
+        "pooling": Field(
+            "",
+            'vector of a text: mean of its hidden states, or the first, "cls"; empty: as `init` records',
+            ("", "mean", "cls"),
+        ),
+        "prompts": Field((), "texts before every query and before every page; empty: those that `init` records"),
+        "data": Field((), "output directories of harp generate"),
+        "tasks": Field(("adp",), "tasks of the data to train on"),
+        "task_sampling": Field(
+            "uniform", "uniform over the tasks, or by their record counts", ("uniform", "proportional")
+        ),
+        "negatives": Field(
+            1,
+            "negative pages per query, the first ones of its record, besides the pages of the other queries",
+            (0, 10_000),
+        ),
+        "temperature": Field(0.05, "divisor of the cosines in the softmax", (1e-3, 10)),
+        "both_directions": Field(False, "also rank the batch's queries by each page"),
+        "kl_weight": Field(0.5, "weight of the divergence from the similarities of `init`; 0: off", WEIGHT),
+        "batch_pairs": Field(128, "average number of queries per batch, all compared with each other", COUNT),
+        "row_length": Field(128, "tokens per packed row; also the maximum length of a query or page", (8, 1 << 20)),
+        "learning_rate": LOOP["learning_rate"]._replace(default=3e-5),
+        "eval_batches": Field(16, "batches of held-out data per evaluation", COUNT),
+        **TEXT,
+        **{name: JUDGED[name] for name in ("queries", "qrels", "candidates")},
+        **SELECT,
+        "steps": Field(1000, "number of updates of the whole run", (1, 1 << 40)),
+    },
     "finetune": {
         **ENCODER,
         **JUDGED,
@@ -316,6 +347,11 @@ def with_preset(config: ConfigDict, preset: str, presets: Mapping[str, dict[str,
     return config.lock()
 
 
+def retriever() -> ConfigDict:
+    """Defaults of training an encoder's vectors on pairs of a query and a page."""
+    return defaults(FIELDS["retriever"], "retriever").lock()
+
+
 def finetune() -> ConfigDict:
     """Defaults of fine-tuning a re-ranker on judged queries (paper section 4.3.3 where it specifies a value)."""
     return defaults(FIELDS["finetune"], "finetune").lock()
@@ -403,7 +439,19 @@ def check_training(config: ConfigDict) -> None:
             f"eval_every={config.eval_every}: queries are held out only for `select`; "
             "set --config.select=RR@10, or eval_every to 0",
         ),
-        (stage == "pretrain" and not config.tasks, "tasks=(): name at least one task"),
+        ("data" in config and not config.tasks, "tasks=(): name at least one task"),
+        (
+            stage == "retriever" and config.kl_weight and not config.init,
+            "kl_weight keeps the similarities of `init`: set --config.init, or kl_weight to 0",
+        ),
+        (
+            stage == "retriever" and config.batch_pairs == 1 and not config.negatives,
+            "batch_pairs=1 and negatives=0: a batch of one page has nothing to compare; raise one of them",
+        ),
+        (
+            stage == "retriever" and len(config.prompts) not in (0, 2),
+            "prompts: name two texts, for queries and for pages",
+        ),
         (
             not config.get("init", "") and shape.get("hidden", 0) % shape.get("heads", 1),
             f"model.hidden={shape.get('hidden')} must be a multiple of model.heads={shape.get('heads')}",

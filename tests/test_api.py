@@ -9,10 +9,12 @@ import pytest
 
 import harp_jax as hj
 from harp_jax.corpus.trec import Ranking
+from harp_jax.text.tokenizer import load_tokenizer
 from harp_jax.training.train import train
 from tests.support import ROOT, corpus
 from tests.support.commands import python
 from tests.support.ranking_collection import ranking_config, write_collection
+from tests.support.tiny_bert import save_encoder
 
 HEAVY = ("jax", "numpy", "flax", "optax", "orbax", "transformers", "tokenizers", "tensorflow", "pyarrow", "pandas")
 
@@ -26,6 +28,7 @@ def place(tmp_path_factory):
     config = ranking_config(path, steps=3, candidates=str(path / "bm25.trec"), tokenizer=str(path / "vocabulary"))
     train(config, str(path / "runs" / "ranker"), devices=jax.devices()[:1])
     hj.export_model(str(path / "runs" / "ranker"), str(path / "ranker"))
+    save_encoder(str(path / "sentence-encoder"), load_tokenizer(str(path / "vocabulary")), 64)
     corpus.write(path / "wiki", files=1)
     (path / "wiki" / "pages-0.jsonl").rename(path / "pages.jsonl")
     (path / "wiki" / "vocab.txt").rename(path / "wordpieces.txt")

@@ -19,7 +19,10 @@ from harp_jax.base.version import __version__
 from harp_jax.checkpoints.recorded import best, read_command, read_metrics
 
 ROUNDS = 10_000  # of the bootstrap
-TAGS = ["harp_jax", "cross-encoder", "reranker"]
+TAGS, VECTOR_TAGS = (
+    ["harp_jax", "cross-encoder", "reranker"],
+    ["harp_jax", "sentence-transformers", "feature-extraction"],
+)
 PACKAGES = ("jax", "flax", "optax", "numpy")
 PER_QUERY = "run\tmeasure\tqid\tvalue\tgroup"  # first line of the file written by harp evaluate --per_query
 # Metrics of the machine, not of the model.
@@ -35,6 +38,29 @@ PRIVATE = re.compile(
     r"""|(?<![^\s,:='"(\[])(?:file:/+|~[^/,'"]*/|(?:(?:\./)*\.\./)+|(?<!:)/+|/(?!/))(?:(?:[^/,'"]|,(?=\s)|\b'\b)*/)*(?=[^/,'"])""",
     re.DOTALL,
 )
+
+RANKER_USE = """harp_jax. It reads a query and a document together; the score is a raw logit, larger is more relevant.
+
+```python
+from sentence_transformers import CrossEncoder
+scores = CrossEncoder({name}).predict([(query, document)])
+
+import harp_jax  # without torch
+scores = harp_jax.Reranker.from_pretrained({name}).predict([(query, document)])
+```
+"""
+VECTOR_USE = """harp_jax. It embeds queries and documents separately (pooling: {pooling}, prompts: {prompts}); the score is the
+cosine. In training, the softmax divided cosines by {temperature}.
+
+```python
+from sentence_transformers import SentenceTransformer
+model = SentenceTransformer({name})
+scores = model.similarity(model.encode_query(query), model.encode_document(documents))
+
+import harp_jax  # without torch
+run = harp_jax.Retriever.from_pretrained({name}).search({{"q1": query}}, {{"d1": document}}, k=10)
+```
+"""
 
 
 @dataclass(frozen=True)
@@ -107,15 +133,15 @@ def _figure(measure: str, values: np.ndarray, groups: np.ndarray) -> Figure:
     return Figure(measure, float(values.mean()), float(low), float(high), len(values))
 
 
-def metadata(name: str, about: About, tags: list[str]) -> str:
-    """The YAML block at the top of a card, including its two lines of dashes."""
+def metadata(name: str, about: About, tags: list[str], vectors: bool = False) -> str:
+    """The YAML block at the top of a card, including its two lines of dashes; `vectors`: of a bi-encoder."""
     from huggingface_hub import EvalResult, ModelCardData
 
     where = about.evaluated_on or "held-out queries"
     results = [
         EvalResult(
             task_type="text-ranking",
-            task_name="Re-ranking",
+            task_name="Ranking" if vectors else "Re-ranking",
             dataset_type=where,
             dataset_name=where,
             metric_type=figure.measure.lower(),
@@ -127,8 +153,8 @@ def metadata(name: str, about: About, tags: list[str]) -> str:
     ]
     data = ModelCardData(
         library_name="sentence-transformers",
-        pipeline_tag="text-ranking",
-        tags=[*TAGS, *tags],
+        pipeline_tag="sentence-similarity" if vectors else "text-ranking",
+        tags=[*(VECTOR_TAGS if vectors else TAGS), *tags],
         license=about.license or None,
         language=about.language or None,
         base_model=about.base_model or None,
@@ -194,27 +220,18 @@ def model_card(
     """
     name = os.path.basename(os.path.abspath(output))
     stages = {"pretrain": "pre-trained", "finetune": "fine-tuned", "coarse_tune": "coarse-tuned"}
-    quoted, shape = json.dumps(name), config["encoder"]
+    quoted, shape, vectors = json.dumps(name), config["encoder"], config.get("stage") == "retriever"
     config = _portable(dict(config))
     made = list(about.command) or ["harp", "export", f"--workdir={workdir}", f"--output={output}"]
     software = [f"harp_jax {__version__}", f"Python {sys.version.split()[0]}", *(f"{p} {version(p)}" for p in PACKAGES)]
     commands = "\n".join(shlex.join(_portable(words)) for words in (read_command(workdir), made) if words)
-    return f"""{metadata(name, about, [shape["model_type"], *(() if ranker else ("pre-training",))])}
+    return f"""{metadata(name, about, [shape["model_type"], *(() if ranker else ("pre-training",))], vectors)}
 
 # {_plain(name)}
 
-A cross-encoder ({shape["model_type"]}, {shape["layers"]} layers, hidden size {shape["hidden"]}), \
+A {"bi" if vectors else "cross"}-encoder ({shape["model_type"]}, {shape["layers"]} layers, hidden size {shape["hidden"]}), \
 {stages.get(config.get("stage", ""), "trained")} with
-harp_jax. It reads a query and a document together; the score is a raw logit, larger is more relevant.
-
-```python
-from sentence_transformers import CrossEncoder
-scores = CrossEncoder({quoted}).predict([(query, document)])
-
-import harp_jax  # without torch
-scores = harp_jax.Reranker.from_pretrained({quoted}).predict([(query, document)])
-```
-
+{(VECTOR_USE if vectors else RANKER_USE).format(name=quoted, **config)}
 ## Data
 
 {data_list(config)}

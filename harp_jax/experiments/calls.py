@@ -40,7 +40,7 @@ def _files(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def recorded(function: Any) -> Any:
     """`once` for a function of (config, output)."""
-    return once(function, inputs=_files, speed=[f"config.{name}" for name in FREE])
+    return once(inputs=_files, speed=[f"config.{name}" for name in FREE])(function)
 
 
 @recorded

@@ -24,7 +24,8 @@ DATASET = "harp"
 TEXT_TASK = "mlm"  # the name under which running text is stored; every other task has pairs
 SPLITS = ("train", "validation")
 
-BYTES_FEATURES = ("task", "key", "page")
+SOURCE = "page"  # the page that a record comes from
+BYTES_FEATURES = ("task", "key", SOURCE)
 PAIR_FEATURES = ("pos_query", "pos_doc", "neg_query", "neg_doc")
 MORE_FEATURES = ("more_docs", "more_lengths")  # further negative documents, concatenated, and their lengths
 TEACHER = "teacher"  # float32 scores of the positive and of each negative (`harp teach`)

@@ -18,7 +18,8 @@ import numpy as np
 
 from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.huggingface import check_vocabulary
-from harp_jax.checkpoints.modular import Embedding, embedding
+from harp_jax.checkpoints.modular import Embedding
+from harp_jax.checkpoints.sentence_transformers import recorded_embedding
 from harp_jax.checkpoints.start import load_encoder, load_ranker, tokenizer_of
 from harp_jax.input.packing import fit, pair_rows
 from harp_jax.model.cross_encoder import Ranker
@@ -412,7 +413,7 @@ class BiEncoderScorer(EncoderTexts):
         config, params = load_encoder(directory)
         tokenizer = load_tokenizer(tokenizer_of(directory))
         check_vocabulary(tokenizer, config, directory)
-        made = embedding(directory, config.hidden)
+        made = recorded_embedding(directory, config.hidden)
         if any(made.prompts):
             query, document = made.prompts
             print(f"note: {directory} puts {query!r} before queries and {document!r} before documents", file=sys.stderr)

@@ -78,19 +78,9 @@ class VectorIndex:
                 if os.path.exists(path):
                     bar.skip(len(part))
                     continue
-                blocks = [part[start : start + BLOCK] for start in range(0, len(part), BLOCK)]
-                vectors, counts = zip(*(self._passages(block, bar) for block in blocks))
-                starts = np.cumsum([0, *np.concatenate(counts)[:-1]])
+                vectors, starts = passage_vectors(self.scorer, part, self.windows, bar)
                 with replacing(path, "wb") as file:
-                    np.savez(file, vectors=np.concatenate(vectors).astype(np.float16), starts=starts)
-
-    def _passages(self, texts: list[str], bar: ProgressBar) -> tuple[np.ndarray, list[int]]:
-        """Unit vectors [passages, size] float32, and the number of passages of each text."""
-        room = self.scorer.room(np.zeros(0, np.int32))
-        windows = [self.windows.of(ids, room) for ids in self.scorer.encode_documents(texts, self.windows.reach(room))]
-        vectors = self.scorer.vectors([self.scorer.as_document(window) for each in windows for window in each])
-        bar.update(len(texts))
-        return vectors, [len(each) for each in windows]
+                    np.savez(file, vectors=vectors.astype(np.float16), starts=starts)
 
     def embedded(self, queries: Mapping[str, str]) -> np.ndarray:
         """Unit vectors [queries, size] float32 of queries, truncated to the encoder's length."""
@@ -159,6 +149,21 @@ class VectorIndex:
             for first in range(0, len(queries), QUERIES):
                 rows = slice(first, first + QUERIES)
                 yield rows, number * PART, np.maximum.reduceat(queries[rows] @ vectors.T, starts, axis=1)
+
+
+def passage_vectors(
+    scorer: BiEncoderScorer, texts: Sequence[str], windows: Windows, bar: ProgressBar | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Unit vectors [passages, size] float32 of the windows of all texts, and each text's first passage [texts] int64."""
+    room, found, counts = scorer.room(np.zeros(0, np.int32)), [], [0]
+    for start in range(0, len(texts), BLOCK):
+        block = list(texts[start : start + BLOCK])
+        passages = [windows.of(ids, room) for ids in scorer.encode_documents(block, windows.reach(room))]
+        found.append(scorer.vectors([scorer.as_document(window) for each in passages for window in each]))
+        counts += map(len, passages)
+        if bar is not None:
+            bar.update(len(block))
+    return np.concatenate(found), np.cumsum(counts[:-1])
 
 
 def _contents(model: str, files: Iterable[str]) -> list[str]:

@@ -68,6 +68,7 @@ class Loop:
     flops: float
     peak: float
     before_save: Callable[[], None]
+    check: Callable[[int, Mapping[str, float]], None] | None = None  # see `Stage.check`
 
     def run(self, state: State, start: int, batches: Batches) -> TrainResult:
         """Run steps `start + 1` … `steps`, or save and end after the current step when SIGTERM arrives.
@@ -159,6 +160,8 @@ class Loop:
         out["mfu"] = self.flops * len(pending) * out["fill"] / elapsed / self.peak
         out["skipped"] = float(jax.device_get(state["skipped"]))
         self.metrics.write(step, out)
+        if self.check is not None:
+            self.check(step, out)
         if out["skipped"] > MAX_SKIPPED:
             raise InputError(
                 f"{out['skipped']:.0f} updates up to step {step} were skipped because of Inf, NaN or a loss spike. Start in "

@@ -122,7 +122,9 @@ def train(
         flops = batch_flops(config, stage, encoder, objective)
         peak = peak_flops(list(mesh.devices.flat), encoder.dtype)
         rate = schedule(config, stage.steps)
-        loop = Loop(config, stage.steps, mesh, step, rate, evaluate, checkpoints, metrics, flops, peak, upload)
+        loop = Loop(
+            config, stage.steps, mesh, step, rate, evaluate, checkpoints, metrics, flops, peak, upload, stage.check
+        )
         done = loop.run(state, start, batches)
         return done if done.metrics or done.interrupted else TrainResult(last_logged(workdir))
 
@@ -133,6 +135,10 @@ def stage_of(config: ConfigDict, with_data: bool = True) -> Stage:
         from harp_jax.training.stages.pretrain import pretrain_stage
 
         return pretrain_stage(config, with_data)
+    if config.stage == "retriever":
+        from harp_jax.training.stages.retriever import retriever_stage
+
+        return retriever_stage(config, with_data)
     if config.stage == "finetune":
         from harp_jax.training.stages.finetune import finetune_stage
 

@@ -2,5 +2,5 @@
 
 In: a config. Out: a `Stage`, which the training loop runs without knowing its kind.
 Imports: corpus, text, model, input, objectives, checkpoints, ranking (for selection on held-out queries).
-Files: stage (the `Stage` record); pretrain, finetune, coarse_tune (one stage each).
+Files: stage (the `Stage` record); pretrain, retriever, finetune, coarse_tune (one stage each).
 """

@@ -87,7 +87,7 @@ def check_data(config: ConfigDict, tokenizer: Tokenizer) -> None:
 
     for directory in config.data:
         manifest = read_manifest(directory)
-        if config.pair_loss in TAUGHT_PAIRS and "teacher" not in manifest:
+        if config.get("pair_loss") in TAUGHT_PAIRS and "teacher" not in manifest:
             raise InputError(f"{directory}: pair_loss={config.pair_loss} needs scored pairs; make them with harp teach")
         found = manifest["tokenizer_sha256"]
         if found != tokenizer.sha256:

@@ -57,6 +57,7 @@ class Stage:
         None  # from shape and workdir: keeps the best parameters there
     )
     spike: float = 8.0  # skip an update whose loss is this many standard deviations above the running mean; 0: never
+    check: Callable[[int, Mapping[str, float]], None] | None = None  # of (step, metrics): InputError ends the run
     before: "Callable[[Stage], Preparation] | None" = None  # a run that must come first
 
 
