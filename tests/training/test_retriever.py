@@ -215,7 +215,7 @@ class HiddenMap:
         asked, told, filler = np.split(generator("map").permutation(np.arange(5, 205, dtype=np.int32)), (60, 120))
         groups = []
         for number in range(start, start + count):
-            rng = generator("hidden map", self.split, lane, 0 if self.same_page else number)
+            rng = generator("hidden map", self.split, *(() if self.same_page else (lane, number)))
             chosen, other = rng.permutation(60)[:6].reshape(2, 3)
             query = asked[chosen] if not self.same_page else generator(number).choice(asked, 3)
             pages = [rng.permutation(np.concatenate([told[three], rng.choice(filler, 5)])) for three in (chosen, other)]
