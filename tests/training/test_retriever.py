@@ -130,14 +130,16 @@ def test_an_export_has_the_same_vectors_in_sentence_transformers(kind, pairs, tm
     from sentence_transformers import SentenceTransformer
 
     pooling = {"bert": "mean", "modernbert": "mean"}.get(kind, "cls")
-    config = settings(tmp_path, data=(pairs,), steps=1, pooling=pooling, prompts=PROMPTS, **{"model.model_type": kind})
+    # Large updates, since first hidden states are all alike at the start.
+    changes = {"steps": 4, "learning_rate": 0.05, "warmup": 1.0, "model.model_type": kind}
+    config = settings(tmp_path, data=(pairs,), pooling=pooling, prompts=PROMPTS, **changes)
     train(config, str(tmp_path / "run"), devices=jax.devices()[:1])
     hj.export_model(str(tmp_path / "run"), str(tmp_path / "out"))
     ours, theirs = (
         hj.Retriever.from_pretrained(tmp_path / "out"),
         SentenceTransformer(str(tmp_path / "out"), device="cpu"),
     )
-    assert theirs.max_seq_length == 48
+    assert theirs.max_seq_length == 48 and ours.encode(TEXTS).std(0).max() > 0.01
     for vectors, expected in (
         (ours.encode(TEXTS), theirs.encode_document(TEXTS)),
         (ours.encode(TEXTS, as_queries=True), theirs.encode_query(TEXTS)),
