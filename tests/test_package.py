@@ -61,12 +61,12 @@ def test_the_wheel_runs_outside_the_repository(wheel, tmp_path):
         from harp_jax.config import shipped_file
         configs = ("tpu_v3", "finetune", "baselines/neural", "data/html")
         assert all(hj.load_config(name) for name in configs)
-        command.main(["plan", "demo", "--output=demo", "--dry_run"])
+        command.main(["plan"])
         print(json.dumps([hj.__file__, shipped_file("tpu_v3.py")]))
     """
     *plan, files = python("-c", code, cwd=empty, PYTHONPATH=str(folder)).stdout.splitlines()
     assert all(Path(file).is_relative_to(folder) for file in json.loads(files))
-    assert any("harp_jax train --config=" in line and "configs/demo.py" in line for line in plan), plan
+    assert any(line.startswith("demo ") for line in plan), plan
     version = python(folder / "bin" / "harp", "--version", cwd=empty, PYTHONPATH=str(folder)).stdout
     assert version == f"harp_jax {__version__}\n"
     assert not list(empty.iterdir())

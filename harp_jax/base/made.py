@@ -25,7 +25,18 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import UnionType
-from typing import Annotated, Any, NamedTuple, ParamSpec, TypeVar, get_args, get_origin, get_type_hints, overload
+from typing import (
+    Annotated,
+    Any,
+    NamedTuple,
+    ParamSpec,
+    Protocol,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+    overload,
+)
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import as_stored, json_fields, read_json, replacing, sha256_file
@@ -34,6 +45,7 @@ from harp_jax.base.version import __version__
 
 P = ParamSpec("P")
 T = TypeVar("T")
+R = TypeVar("R", covariant=True)
 
 INPUT, SPEED = "input", "speed"
 # Types of parameters, and of the fields of option dataclasses. The contents of inputs are part of the record; "" is no input.
@@ -164,14 +176,27 @@ class _Call:
         return next((f"from another content of {name} ({self.inputs[name]})" for name in changed), "")
 
 
+class OnceFunction(Protocol[P, R]):
+    """A function decorated with `once`."""
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Runs the function, or returns the result of the same finished call."""
+
+    def already(self, *args: P.args, **kwargs: P.kwargs) -> Made | None:
+        """The record of the same finished call, with its result; else None. InputError as a call would raise it."""
+
+
 @overload
-def once(function: Callable[P, T]) -> Callable[P, T]: ...
+def once(function: Callable[P, T]) -> OnceFunction[P, T]: ...
 
 
 @overload
 def once(
-    *, inputs: Callable[[Mapping[str, Any]], Iterable[str] | Mapping[str, str]] | None = None, speed: Sequence[str] = ()
-) -> Callable[[Callable[P, T]], Callable[P, T]]: ...
+    *,
+    inputs: Callable[[Mapping[str, Any]], Iterable[str] | Mapping[str, str]] | None = None,
+    speed: Sequence[str] = (),
+    changed: str = REFUSED,
+) -> Callable[[Callable[P, T]], OnceFunction[P, T]]: ...
 
 
 def once(
@@ -234,6 +259,11 @@ def once(
 
     call.already = already  # type: ignore[attr-defined]
     return call
+
+
+def finished(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Made | None:
+    """The record of a call of a decorated function that has finished, else None. Raises InputError as the call does."""
+    return function.already(*args, **kwargs)  # type: ignore[attr-defined]
 
 
 def digest(path: str, known: Digest | None = None, without: str = "") -> Digest:

@@ -60,8 +60,11 @@ def add_options(parser: Parser, kind: type) -> None:
 
 def options_of(a: argparse.Namespace) -> SiteOptions:
     """The options of `harp site`. Raises InputError for options of training without --train."""
-    values = {name: tuple(value) if isinstance(value, list) else value for name, value in vars(a).items()}
-    source, training = (kind(**{f.name: values[f.name] for f in fields(kind)}) for kind in (Source, Training))
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in vars(a).items()
+    }
+    source = Source(**{f.name: values[f.name] for f in fields(Source)})
+    training = Training(**{f.name: values[f.name] for f in fields(Training)})
     changed = [f.name for f in fields(Training) if getattr(training, f.name) != f.default and f.name != "start"]
     if changed and not a.train:
         raise InputError(f"--{changed[0]} is only for training; add --train, or leave it out")

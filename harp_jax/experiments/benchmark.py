@@ -119,7 +119,8 @@ class Benchmark:
 
     def divided(self, steps: Steps, grouped: bool = True) -> "Prepared":
         """The training folds and test sets; makes folds if there are none, `grouped` by relevant documents."""
-        folds, tests, names = self.folds, self.tests, ("",)
+        folds, tests = self.folds, self.tests
+        names: tuple[str, ...] = ("",)
         if not tests:
             if not folds:
                 folds = f"{steps.output}/folds.tsv"
@@ -212,7 +213,11 @@ class Prepared:
         `fields` and `texts` are for its config. Returns its runs, and with `blank` those with blank queries. `only` restricts
         the training queries to those in a file.
         """
-        b, steps = self.given, self.steps
+        b, steps, rerank = self.given, self.steps, rerank_files
+        if config.startswith("baselines/neural"):
+            from harp_jax.baselines.neural_ir.scorer import rerank_files as rerank_neural
+
+            rerank = rerank_neural
         collection: dict[str, Any] = {"docs": b.docs, "queries": b.queries, "qrels": b.qrels, "fields": b.fields}
         collection |= {"candidates": candidates} | ({"train_queries": only} if only else {})
         parts: dict[tuple[str, bool], list[str]] = {}
@@ -222,13 +227,13 @@ class Prepared:
                 workdir, label = f"{workdir}_f{fold}", f"{label}, fold {fold}"
                 others = tuple(other for other in self.fold_names if other != fold)
                 collection |= {"folds": self.folds, "train_folds": others}
-            steps(f"Train {label}", train, configured(config, collection | fields, texts), workdir)
+            steps(f"Train {label}", train, configured(config, {**collection, **fields}, texts), workdir)
             for test, one in self.tests.items():
                 for blanked in (False, True)[: 1 + blank]:
                     options = replace(b.ranking, blank_query=blanked, folds=self.folds, fold=fold)
                     output = f"{workdir}{f'_{test}' if test else ''}{'_blank' if blanked else ''}.trec"
                     title = f"Rank {test or 'queries'} with {label}" + ", blank queries" * blanked
-                    steps(title, rerank_files, workdir, b.docs, one.queries, one.run or candidates, output, options)
+                    steps(title, rerank, workdir, b.docs, one.queries, one.run or candidates, output, options)
                     parts.setdefault((test, blanked), []).append(output)
         return self._joined(name, parts, False), self._joined(name, parts, True)
 
@@ -288,7 +293,7 @@ class Prepared:
         b = self.given
         for test, one in self.tests.items():
             place = f"{self.steps.output}/{name}" + (f"_{test}" if test else "")
-            chosen = {"folds": self.folds, "fold": b.tested} if b.tested else {}
+            chosen: dict[str, Any] = {"folds": self.folds, "fold": b.tested} if b.tested else {}
             show(
                 Evaluation(
                     one.qrels, {row: [run[test] for run in runs] for row, runs in rows.items()}, **chosen, measures=b.measures,
@@ -335,8 +340,9 @@ def with_options(options: Reranking, texts: Sequence[str], option: str) -> Reran
     known = {each.name: getattr(options, each.name) for each in fields(options)}
     try:
         pairs = [text.partition("=") for text in texts]
-        return replace(
-            options, **{name: parsed(text, 0 if known[name] is None else known[name]) for name, _, text in pairs}
-        )
+        values: dict[str, Any] = {
+            name: parsed(text, 0 if known[name] is None else known[name]) for name, _, text in pairs
+        }
+        return replace(options, **values)
     except (KeyError, ValueError) as error:
         raise InputError(f"{option}={','.join(texts)}: {error}; options are {', '.join(known)}") from error

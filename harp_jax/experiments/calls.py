@@ -40,19 +40,20 @@ def _files(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def recorded(function: Any) -> Any:
     """`once` for a function of (config, output)."""
-    return once(function, inputs=_files, speed=[f"config.{name}" for name in FREE])
+    return once(inputs=_files, speed=[f"config.{name}" for name in FREE])(function)
 
 
 @recorded
 def train(config: ConfigDict, output: str) -> dict[str, float]:
     """Trains a stage in the workdir `output`, or resumes it; returns the last metrics."""
-    from harp_jax.training.train import train as run_training
+    from harp_jax.baselines.neural_ir.train import train as train_neural
+    from harp_jax.training.train import train as train_encoder
 
     _log()
-    last = run_training(config, output)
-    if "interrupted" in last:
+    done = train_neural(config, output) if config.stage == "neural_ir" else train_encoder(config, output)
+    if done.interrupted:
         raise Terminated(f"{output}: terminated; run the same command again to resume")
-    return last
+    return done.metrics
 
 
 @once
@@ -75,7 +76,7 @@ def train_linklearn(config: ConfigDict, output: str) -> dict[str, float]:
 @once
 def probe_queries(model: InputPath, clicks: InputPath, docs: InputPath, documents: int, output: str) -> dict[str, int]:
     """Counts what a model's MLM head predicts in the place of documents' queries."""
-    from harp_jax.ranking.query_probe import probe_files
+    from harp_jax.baselines.query_probe import probe_files
 
     return dict(probe_files(model=model, clicks=clicks, docs=docs, documents=documents, output=output))
 

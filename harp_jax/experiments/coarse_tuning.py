@@ -105,13 +105,15 @@ def coarse_tuning(
         "learning_rate": 1e-3,
         "init_head": "pretrained",
     }
-    begins = {
+    begins: dict[str, dict[str, object]] = {
         "fine_tuned": {"init": bert},
         "cont_pre_fine": {"init": f"{output}/continual"},
         "coarse_fine": {"init": f"{output}/coarse", "marks": MARKS},
     }
     for system, begin in begins.items():
-        rows[system] = [on.transformer(f"{system}_t{trial}", bm25, trial, begin | recipe)[0] for trial in range(trials)]
+        rows[system] = [
+            on.transformer(f"{system}_t{trial}", bm25, trial, {**begin, **recipe})[0] for trial in range(trials)
+        ]
 
     # Which words the models expect in a query; fine-tuning leaves the MLM head unchanged.
     for name in ("pretrained", "continual", "coarse", "fine_tuned_t0_f0", "coarse_fine_t0_f0") if probe else ():

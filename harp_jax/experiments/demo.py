@@ -12,6 +12,7 @@ say nothing, and must not win.
 """
 
 import os
+from typing import Any
 
 from harp_jax.base.steps import Steps
 from harp_jax.evaluation.from_files import Evaluation, Page, report_files
@@ -77,7 +78,7 @@ def demo(
     first_stage_files(Candidates(docs, FIELDS, k=12), queries=test, output=bm25)
     rankings = {"BM25": bm25}
 
-    def ranked(row: str, name: str, title: str, model: str, **options: bool) -> None:
+    def ranked(row: str, name: str, title: str, model: str, **options: Any) -> None:
         rankings[row] = f"{output}/{name}.trec"
         run(title, rerank_files, model, docs, test, bm25, rankings[row], Reranking(fields=FIELDS, **options))
 

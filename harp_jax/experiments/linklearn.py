@@ -81,7 +81,7 @@ def linklearn(
         found[model.upper()] = [on.lexical(model, model, k=DEPTH, exclude=exclude, grid=grid)]
 
     # LinkLearn, and Okapi tuned on the same links, have not met the collection.
-    systems = {
+    systems: dict[str, dict[str, object]] = {
         "linklearn": {"ranking_svm_constraints": 20_000},
         "linked_negatives": {"negatives_from": "linked"},
         "ranknet": {"pair_loss": "logistic"},
@@ -89,7 +89,7 @@ def linklearn(
     }
     for name, fields in systems.items():
         for seed in seeds:
-            given = {"docs": linked, "redirects": (redirects,) if redirects else (), "seed": seed} | fields
+            given = {"docs": linked, "redirects": (redirects,) if redirects else (), "seed": seed, **fields}
             model = f"{output}/{name}_s{seed}"
             run(
                 f"Train {name}, seed {seed}",

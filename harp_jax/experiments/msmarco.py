@@ -23,8 +23,10 @@ from harp_jax.base.errors import InputError
 from harp_jax.base.steps import Steps
 from harp_jax.experiments.benchmark import NEURAL, Benchmark
 from harp_jax.experiments.experiment import check_known
-from harp_jax.experiments.pretraining import HARP_TASKS, NONE, NOT_PRETRAINED, PAPER, Pretraining
+from harp_jax.experiments.pretraining import NONE, NOT_PRETRAINED, PAPER, SYSTEMS, Pretraining
 from harp_jax.experiments.tables import TRANSFORMERS, compare
+
+WITHOUT_A_LOSS = tuple(system for system in SYSTEMS if system.startswith("no_"))
 
 DOCS = "msmarco-docs.tsv"
 # Queries, judgments, top 100.
@@ -104,7 +106,7 @@ def table4(
     pretraining: Pretraining = PAPER,
     benchmark: Benchmark = RECIPROCAL,
     folder: str = ".",
-    transformers: tuple[str, ...] = (NONE, "no_mlm", *(f"no_{task}" for task in HARP_TASKS), "harp"),
+    transformers: tuple[str, ...] = (NONE, *WITHOUT_A_LOSS, "harp"),
 ) -> None:
     """HARP's Table 4: each pre-training loss left out once, on MS MARCO dev.
 

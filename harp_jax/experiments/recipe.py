@@ -14,7 +14,7 @@ Hardware: any.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.steps import Steps
@@ -37,7 +37,7 @@ class Row(NamedTuple):
     pairs: tuple[str, ...] = ()
     training: tuple[str, ...] = ()
     teacher: str = ""
-    teach: tuple[tuple[str, int], ...] = ()
+    teach: tuple[tuple[str, Any], ...] = ()
     whole: bool = False
 
 
@@ -138,7 +138,7 @@ def recipe(
     for asked, judged, (name, run), chosen in zip(queries, qrels, sets.items(), only):
         folder = f"{output}/{name.lower()}"
         systems: dict[str, list[str]] = {name: [run]}
-        rankings = [("cosine", start, "cosine", {"cosine": True})]
+        rankings: list[tuple[str, str, str, dict[str, Any]]] = [("cosine", start, "cosine", {"cosine": True})]
         rankings += [(row, model, f"{row}_s{seed}", {}) for row in rows for seed, model in zip(seeds, models[row])]
         rankings.append(("blank", models[rows[0]][0], f"{rows[0]}_blank", {"blank_query": True}))
         for row, model, label, more in rankings:

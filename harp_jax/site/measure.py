@@ -6,6 +6,9 @@ The queries are anchor texts of held-out pages, or labelled ones.
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
 
 from harp_jax.base.files import replacing
 from harp_jax.base.made import KEPT, InputPath, NamedInputs, Speed, once
@@ -69,7 +72,7 @@ def score_parts(
         for qid, text in progress(read_queries(queries).items(), unit="queries", desc="search")
     }
     os.makedirs(output, exist_ok=True)
-    pool = ((qid, each.docids, range(len(each.docids), 0, -1)) for qid, each in found.items() if each.docids)
+    pool = ((qid, each.docids, np.arange(len(each.docids), 0, -1)) for qid, each in found.items() if each.docids)
     write_run(os.path.join(output, POOL), pool)
     for part in search.names:
         run = ((qid, each.docids, each.parts[part]) for qid, each in found.items() if each.docids)
@@ -85,7 +88,7 @@ def judge(
     trusted: str,
     measured: tuple[str, ...],
     docs: InputPath,
-    background: Speed[Mapping[str, Mapping[str, str]]],
+    background: Speed[Mapping[str, Any]],
     output: str,
 ) -> Tested:
     """The verdict on the runs of `parts`. Writes the report `output`, and beside it the values per query as .tsv.

@@ -127,7 +127,7 @@ def pretrain(config: ConfigDict, output: str) -> None:
     """Trains in the workdir `output`, also for fine-tuning."""
     from harp_jax.training.train import train
 
-    if "interrupted" in train(config, output):
+    if train(config, output).interrupted:
         raise Terminated("terminated; run the same command again to resume")
 
 

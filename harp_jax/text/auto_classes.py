@@ -34,7 +34,7 @@ def read_tokenizer(directory: str, model: str = "") -> "PreTrainedTokenizerFast"
         found = AutoTokenizer.from_pretrained(directory, local_files_only=True, trust_remote_code=False)
         if found.is_fast and model and type(found.backend_tokenizer.model).__name__ != model:
             found = PreTrainedTokenizerFast.from_pretrained(directory, local_files_only=True)
-    if not found.is_fast:
+    if not isinstance(found, PreTrainedTokenizerFast):
         raise InputError(f"{directory}: a {type(found).__name__} has no fast version; use another model")
     return found
 

@@ -15,7 +15,7 @@ from harp_jax.api import load_config
 from harp_jax.base.errors import InputError
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import read_qrels, read_queries, read_run
-from harp_jax.training.train import check_inputs
+from harp_jax.training.stages.stage import check_inputs
 from tests.support.commands import command, python
 
 RECORDS = [
@@ -329,9 +329,8 @@ def test_a_file_is_found_under_its_name_without_gz(tmp_path):
     inputs = {"docs": "docs.tsv", "queries": "queries.tsv", "qrels": "qrels.tsv", "candidates": "run.trec"}
     paths = {name: str(tmp_path / file) for name, file in inputs.items()}
     with pytest.raises(InputError, match="missing inputs: candidates does not exist"):
-        check_inputs(
-            load_config("finetune_bert_tiny", **paths | {"candidates": "absent.trec"}, tokenizer=str(tmp_path))
-        )
+        config = load_config("finetune_bert_tiny", **paths | {"candidates": "absent.trec"}, tokenizer=str(tmp_path))
+        check_inputs(config, *inputs)
     given = {"docs": tmp_path / "docs.tsv", "queries": tmp_path / "queries.tsv", "output": tmp_path / "out.trec"}
     python("-m", "harp_jax", "first-stage", *(f"--{name}={path}" for name, path in given.items()))
 

@@ -8,11 +8,15 @@ import pytest
 
 from harp_jax.base import steps
 from harp_jax.base.errors import InputError
+from harp_jax.checkpoints.huggingface import save_hf
 from harp_jax.commands.plan import main as plan
 from harp_jax.corpus.trec import read_run
 from harp_jax.experiments.experiment import find
+from harp_jax.model.encoders.bert import BertShape
+from harp_jax.text.tokenizer import load_tokenizer
 from tests.support import corpus
 from tests.support.ranking_collection import write_collection
+from tests.support.tiny_bert import random_params
 
 SIZE = "mesh.data=-1,model.layers=1,model.hidden=32,model.heads=2,model.max_positions=64,row_length=64,lanes=1"
 
@@ -167,6 +171,50 @@ def test_statistics_of_the_pairs(folder, capsys):
     run("table1", [one for one in pages(folder) if one.partition("=")[0] in experiment.defaults])
     printed = capsys.readouterr().out
     assert "rqp" in printed and "90.48" in printed and printed.endswith(Path("out/table1.txt").read_text())
+
+
+@pytest.mark.real
+def test_recipes_of_one_encoder(folder, capsys):
+    settings = pages(folder)
+    words = load_tokenizer("corpus/vocab.txt")
+    shape = BertShape(words.size, layers=1, hidden=32, heads=2, intermediate=64, max_positions=64)
+    save_hf("start", shape, random_params(shape), words, "")
+    given = [
+        "docs=docs.tsv",
+        "fields=body",
+        "candidates=BM25=run.trec",
+        "init=start",
+        "teacher=start",
+        "rows=links,taught",
+    ]
+    given += [settings[0], "encoder=idf", "scale=small", "rerank=max_length=64", "tokenizer="]
+    given += [one for one in settings if one.startswith("generation")]
+    given.append("pretrain=steps=3,batch_tokens=600,eval_every=0,window=64,row_length=64,lanes=1,dtype=float32")
+    run("recipe", given)
+    assert {name for name, _ in rows("out/table_bm25.tsv")} == {"BM25", "cosine", "links", "taught", "blank", "chance"}
+    assert "against BM25" in capsys.readouterr().out and os.path.isdir("out/taught_pairs_taught")
+
+
+@pytest.mark.real
+def test_linklearn_from_pages_to_a_collection(folder):
+    pages(folder)
+    run("linklearn", ["linked=pages.jsonl", "docs=docs.tsv", "queries=queries.tsv", "qrels=qrels.txt", "steps=20"])
+    systems = {"BM25", "QL", "okapi", "linklearn", "linked_negatives", "ranknet", "chance"}
+    assert {name for name, _ in rows("out/table.tsv")} == systems
+
+
+@pytest.mark.real
+def test_neural_rankers_alone_and_with_bm25(folder):
+    (data := folder / "data" / "cranfield").mkdir(parents=True)
+    for name in ("docs.tsv", "queries.tsv", "qrels.txt"):
+        (folder / name).rename(data / name)
+    (data / "source_documents.tsv").write_text("q0\td1\n")
+    run("neural_ir", ["data=data", "models=duet"])
+    found = rows("out/table.tsv")
+    assert {name for name, _ in found} == {"BM25", "QL", "duet", "duet+BM25", "chance"} and len(
+        found["duet", "AP"]
+    ) == 40
+    assert "d1" not in read_run("out/bm25.trec")["q0"].docids
 
 
 def test_plan_prints_the_experiments(capsys):
