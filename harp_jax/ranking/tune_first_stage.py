@@ -68,11 +68,8 @@ def choose(
 
 def at_the_edge(axes: Axes, chosen: Sequence[Mapping[str, float]]) -> list[str]:
     """Parameters whose best value is the smallest or largest of several tried: better ones may lie beyond."""
-    return [
-        field
-        for field, tried in axes.items()
-        if len(tried) > 1 and any(point[field] in (min(tried), max(tried)) for point in chosen)
-    ]
+    several = [(field, (min(tried), max(tried))) for field, tried in axes.items() if len(tried) > 1]
+    return [field for field, ends in several if any(point[field] in ends for point in chosen)]
 
 
 def wider(axes: Axes, chosen: Sequence[Mapping[str, float]], fixed: Container[str]) -> dict[str, tuple[float, ...]]:
