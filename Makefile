@@ -103,7 +103,7 @@ check: lint audit
 # Used only by the slow tests: a driver for Debian's chromium (if installed), a client for `POST /v1/rerank`, SentencePiece's character
 # table, mkdocs.
 .venv/real: .venv/test
-	$(PIP) install --quiet --constraint constraints.txt --editable '.[docs]' selenium cohere sentencepiece
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[docs,pyterrier]' selenium cohere sentencepiece
 	touch $@
 
 real: .venv/real .venv/libtpu .venv/cuda | $(MINILM)

@@ -63,12 +63,12 @@ def stage_of(c: Any, small: bool, data: str = "") -> Any:
     if data:
         from input import TASKS, write_job
 
-        write_job(data, documents, stage.vocabulary.sha256, 50 if small else 500)
+        write_job(data, documents, stage.tokenizer.sha256, 50 if small else 500)
         c.data, c.tasks = (data,), TASKS
         return pretrain_stage(c)
-    reader = CollectionReader(documents, c.row_length, stage.vocabulary.template)
-    layout = make_layout(c, stage.vocabulary, reader, stage.shares, 2, 2 * c.batch_pairs)
-    return dataclasses.replace(stage, reader=reader, layout=layout)
+    reader = CollectionReader(documents, c.row_length, stage.tokenizer.template)
+    layout = make_layout(c, stage.tokenizer, reader, stage.source.shares, 2, 2 * c.batch_pairs)
+    return dataclasses.replace(stage, source=dataclasses.replace(stage.source, reader=reader, layout=layout))
 
 
 def attention(small: bool, folder: str) -> None:
@@ -93,8 +93,8 @@ def implementations(c: Any, small: bool, what: str) -> None:
     from harp_jax.training.step import gradients
 
     stage = stage_of(c, small)
-    batch = Batches(stage.reader, stage.layout, range(c.lanes), stage.shares, c.window, 0).make()[0]
-    params, expected = stage.start(stage.shape, jax.random.key(0)), None
+    batch = Batches(stage.source, range(c.lanes)).make()[0]
+    params, expected = stage.start(stage.encoder, jax.random.key(0)), None
     for dtype in ("float32", "bfloat16"):
         for name in ("xla", "cudnn", "splash"):
             try:
@@ -103,7 +103,7 @@ def implementations(c: Any, small: bool, what: str) -> None:
                 continue
             if name == "cudnn" and dtype == "float32":
                 continue
-            objective = stage.objective(replace(stage.shape, attention=name, dtype=dtype))
+            objective = stage.objective(replace(stage.encoder, attention=name, dtype=dtype))
             compute = jax.jit(lambda p, b, o=objective: gradients(o, p, b, jax.random.key(1), None))
             with jax.default_matmul_precision("highest" if dtype == "float32" else "default"):
                 grads, metrics = jax.device_get(compute(params, batch))
@@ -171,10 +171,10 @@ def prepare(small: bool, folder: str) -> None:
     Tokenizer.stand_in(30522).save(f"{folder}/tokenizer")
     c = settings(small, f"{folder}/tokenizer")
     stage = pretrain_stage(c, with_data=False)
-    params = jax.device_get(init_params(stage.shape, jax.random.key(0)))
+    params = jax.device_get(init_params(stage.encoder, jax.random.key(0)))
     kept = {name: params[name] for name in ("encoder", "pooler", "score")}
     kept["score"]["kernel"] = kept["score"]["kernel"] * 50  # scores of random parameters hardly differ
-    save_hf(f"{folder}/model", stage.shape, kept, stage.vocabulary, "")
+    save_hf(f"{folder}/model", stage.encoder, kept, stage.tokenizer, "")
     words = [" ".join(f"word{i}" for i in ids) for ids in random_documents(SIZES[small][-1], c.row_length - 8)]
     with open(f"{folder}/docs.tsv", "w") as file:
         file.writelines(f"d{i}\t\t\t{text}\n" for i, text in enumerate(words))

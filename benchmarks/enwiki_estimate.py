@@ -28,6 +28,7 @@ from dump import repeat
 from pairs import prepare
 
 from data_pipeline.config import generation
+from data_pipeline.engine import tables
 from data_pipeline.engine.job import Job
 from data_pipeline.engine.store import buckets, read
 from data_pipeline.output.claim import WORK
@@ -56,10 +57,8 @@ UNIT_OF = {name: unit for unit, names in TABLES.items() for name in names.split(
 
 def job_of(output: str) -> Job:
     """The job of a finished directory, to read its tables."""
-    elsewhere = {name: os.path.join(output, "term_weights", name) for name in artefact.TABLES}
     work, config = os.path.join(output, WORK), read_manifest(output)["config"]
-    about = {"config": config, "work": work, "output": output, "per_bucket": 1, "elsewhere": elsewhere}
-    return {**about, "needs": needs(config)}
+    return Job(config, work, output, os.path.join(output, artefact.FOLDER), needs=tuple(needs(config)))
 
 
 def rows(folder: str) -> int:
@@ -75,24 +74,24 @@ def size(folder: str) -> int:
     )
 
 
-def tokens(job: Job, name: str) -> float:
-    parts = (read(job, name, bucket).column("tokens").to_pylist() for bucket in buckets(job, name))
+def tokens(job: Job, table: tables.Table) -> float:
+    parts = (read(job, table, bucket).column("tokens").to_pylist() for bucket in buckets(job, table))
     return sum(len(data) for part in parts for data in part) / 4
 
 
 def of_wiki(output: str) -> tuple[dict[str, float], dict[str, float], dict[str, float]]:
     """Seconds by stage, bytes by table and amounts of the job on real links."""
     job = job_of(output)
-    with open(os.path.join(job["work"], "seconds.json")) as file:
+    with open(os.path.join(job.work, "seconds.json")) as file:
         seconds = json.load(file)
-    disk: dict[str, float] = {name: size(os.path.join(job["work"], name)) for name in os.listdir(job["work"])}
-    disk |= {name: size(path) for name, path in job["elsewhere"].items()}
+    disk: dict[str, float] = {name: size(os.path.join(job.work, name)) for name in os.listdir(job.work)}
+    disk |= {table.name: size(os.path.join(job.weights, table.name)) for table in artefact.TABLES}
     disk["shards"] = sum(os.path.getsize(path) for path in glob.glob(os.path.join(output, "harp-*")))
-    passages, sentences = tokens(job, "passages"), tokens(job, "sentences")
+    passages, sentences = tokens(job, tables.PASSAGES), tokens(job, tables.SENTENCES)
     amounts = {
-        "links": rows(os.path.join(job["work"], "links")),
-        "pages": rows(os.path.join(job["work"], "passages")),
-        "pairs": rows(os.path.join(job["work"], "records")),
+        "links": rows(os.path.join(job.work, "links")),
+        "pages": rows(os.path.join(job.work, "passages")),
+        "pairs": rows(os.path.join(job.work, "records")),
         "tokens": passages + sentences,
         "passage tokens": passages,
         "sentence tokens": sentences,
@@ -133,7 +132,7 @@ def worker_memory(output: str) -> float:
     """GiB of a worker for a bucket with 1/512 of English Wikipedia's pairs."""
     job = job_of(output)
     sizes: dict[int, int] = {
-        b: rows(os.path.join(job["work"], "assembled", f"bucket={b}")) for b in buckets(job, "assembled")
+        b: rows(os.path.join(job.work, "assembled", f"bucket={b}")) for b in buckets(job, tables.ASSEMBLED)
     }
     largest = max(sizes, key=sizes.__getitem__)
     with multiprocessing.get_context("spawn").Pool(1) as pool:

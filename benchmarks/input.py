@@ -17,13 +17,13 @@ import time
 import numpy as np
 from step import load_documents
 
-from data_pipeline.output.manifest import shard_path, write_tfds_metadata
+from data_pipeline.output.manifest import write_tfds_metadata
 from data_pipeline.tasks.maps import serialise
 from harp_jax import config as configs
 from harp_jax.base.files import sha256_file
 from harp_jax.base.randomness import generator
 from harp_jax.input.lanes import Batches
-from harp_jax.input.records import PAIR_FEATURES, split_name
+from harp_jax.input.records import PAIR_FEATURES, shard_name, split_name
 from harp_jax.input.tfrecords import tensorflow
 from harp_jax.text.tokenizer import load_tokenizer
 from harp_jax.training.machine import PEAKS, batch_flops
@@ -39,7 +39,7 @@ def write_job(directory: str, documents: list[np.ndarray], tokenizer_sha256: str
     for task in TASKS:
         shards = []
         for number in range(SHARDS):
-            path = shard_path(directory, split_name(task, "train"), number, SHARDS)
+            path = os.path.join(directory, shard_name(split_name(task, "train"), number, SHARDS))
             rng = generator("bench", task, number)
             with tensorflow().io.TFRecordWriter(path) as writer:
                 for key in range(records):
@@ -59,7 +59,7 @@ def write_job(directory: str, documents: list[np.ndarray], tokenizer_sha256: str
 def rate(stage, config, workers: int, seconds: float) -> float:
     """Real tokens per second after the first batch, over at least `seconds`."""
     lanes = range(config.lanes)
-    stream = iter(Batches(stage.reader, stage.layout, lanes, stage.shares, config.window, 0, workers=workers))
+    stream = iter(Batches(stage.source, lanes, workers=workers))
     next(stream)
     start, tokens = time.perf_counter(), 0
     while time.perf_counter() - start < seconds:
@@ -89,8 +89,8 @@ def main() -> None:
         for _ in range(args.rounds):
             for number in numbers:
                 rates[number].append(rate(pretrain_stage(c), c, number, args.seconds))
-    slots = stage.layout.rows * c.lanes * c.row_length
-    flops = batch_flops(c, stage, stage.shape, stage.objective(stage.shape)) / slots
+    slots = stage.source.layout.rows * c.lanes * c.row_length
+    flops = batch_flops(c, stage, stage.encoder, stage.objective(stage.encoder)) / slots
     print(f"{os.cpu_count()} cores; a token costs {flops / 1e6:.0f} MFLOP; devices fed at half of their peak:")
     for number, found in rates.items():
         middle = statistics.median(found)

@@ -18,7 +18,7 @@ from harp_jax.baselines.linklearn.collection import Index, count
 from harp_jax.baselines.linklearn.model import load
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import read_queries
-from harp_jax.ranking.lexical import Bm25, Collection, Model, search
+from harp_jax.ranking.lexical import Bm25, InvertedIndex, Model, search
 
 
 def untrained() -> f.LinkLearn:
@@ -26,7 +26,7 @@ def untrained() -> f.LinkLearn:
     return f.LinkLearn(params, {"tf": [1.0, 0.4], "idf": [5.0, 2.0], "length": [4.0, 1.0]})
 
 
-def rate(model: Model, collection: Collection, queries: list[str], k: int) -> float:
+def rate(model: Model, collection: InvertedIndex, queries: list[str], k: int) -> float:
     start = time.perf_counter()
     for query in queries:
         search(model, collection, query, k)
@@ -44,7 +44,7 @@ def main() -> None:
 
     docs = Documents.open(args.docs)
     queries = list(read_queries(args.queries).values())
-    collection = Collection(docs.texts())
+    collection = InvertedIndex(docs.texts())
     start = time.perf_counter()
     index = Index(count(collection)).weigh(load(args.model) if args.model else untrained())
     indexed = time.perf_counter() - start

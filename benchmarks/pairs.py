@@ -24,11 +24,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import pyarrow as pa
-
 from data_pipeline import pipeline
 from data_pipeline.config import generation
-from data_pipeline.engine.job import Job
+from data_pipeline.engine import tables
+from data_pipeline.engine.job import Job, Outputs
 from data_pipeline.engine.local import LocalEngine
 from data_pipeline.engine.store import bucket_parts, read
 from data_pipeline.output.claim import WORK
@@ -80,10 +79,10 @@ def thin(args: argparse.Namespace, name: str) -> str:
     return path
 
 
-def clock(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
+def clock(job: Job, number: int, _: None) -> Outputs:
     """A map that imports TensorFlow in its worker and writes the CPU time that the worker has used."""
     tensorflow()
-    with open(os.path.join(job["work"], f"cpu-{number}"), "w") as file:
+    with open(os.path.join(job.work, f"cpu-{number}"), "w") as file:
         file.write(repr(time.process_time()))
     return {}
 
@@ -96,8 +95,7 @@ def measure(output: str) -> tuple[int, dict[str, tuple[float, float]]]:
         *(f"{stage}.marks" for stage in ("requests of sentences", "pairs", *map(clock_of, range(len(STAGES) + 1)))),
     ]:
         shutil.rmtree(os.path.join(work, name), ignore_errors=True)
-    job: Job = {"config": config, "work": work, "output": output, "per_bucket": 1, "needs": needs(config)}
-    job["elsewhere"] = {name: os.path.join(output, "term_weights", name) for name in artefact.TABLES}
+    job = Job(config, work, output, os.path.join(output, artefact.FOLDER), needs=tuple(needs(config)))
     engine = LocalEngine(job, 1, config["memory_limit"])
 
     def cpu(number: int) -> float:
@@ -116,7 +114,7 @@ def measure(output: str) -> tuple[int, dict[str, tuple[float, float]]]:
             before = after
     finally:
         engine.close()
-    return read(job, "records", None, ["size"]).num_rows, spent
+    return read(job, tables.RECORDS, None, ["size"]).num_rows, spent
 
 
 def clock_of(number: int) -> str:
@@ -126,7 +124,7 @@ def clock_of(number: int) -> str:
 STAGES: dict[str, Callable[[LocalEngine], None]] = {
     "requests": pipeline.make_pair_requests,  # and the join of the negatives
     "assembled": pipeline.assemble,
-    "pairs": lambda engine: engine.map("pairs", make_pairs, bucket_parts(engine.job, "assembled")),
+    "pairs": lambda engine: engine.map("pairs", make_pairs, bucket_parts(engine.job, tables.ASSEMBLED)),
 }
 
 

@@ -30,7 +30,7 @@ from harp_jax.text.tokenizer import Template, Tokenizer
 from harp_jax.training.machine import batch_flops, peak_flops
 from harp_jax.training.stages.pretrain import pretrain_stage
 from harp_jax.training.step import initial, make_step
-from harp_jax.training.train import abstract_state, make_optimizer, place
+from harp_jax.training.train import abstract_state, make_optimizer, shard_params
 
 
 class CollectionReader:
@@ -98,17 +98,19 @@ def main() -> None:
     c.model.attention, c.dtype, c.lanes = args.attention, args.dtype, args.lanes
     stage = pretrain_stage(c, with_data=False)
     reader = CollectionReader(
-        load_documents(args.documents, stage.vocabulary, 2000), args.row_length, stage.vocabulary.template
+        load_documents(args.documents, stage.tokenizer, 2000), args.row_length, stage.tokenizer.template
     )
-    layout = make_layout(c, stage.vocabulary, reader, stage.shares, 2, 2 * c.batch_pairs)
-    stage = dataclasses.replace(stage, reader=reader, layout=layout)
+    layout = make_layout(c, stage.tokenizer, reader, stage.source.shares, 2, 2 * c.batch_pairs)
+    stage = dataclasses.replace(stage, source=dataclasses.replace(stage.source, reader=reader, layout=layout))
     mesh = sharding.make_mesh(c)
     optimizer = make_optimizer(c, 1000)
-    shardings = jax.tree.map(lambda x: x.sharding, abstract_state(stage.family, stage.shape, optimizer, mesh)["params"])
-    state = jax.jit(lambda p: initial(p, optimizer))(place(stage.start(stage.shape, jax.random.key(0)), shardings))
-    objective = stage.objective(stage.shape)
+    shardings = jax.tree.map(lambda x: x.sharding, abstract_state(stage, stage.encoder, optimizer, mesh)["params"])
+    state = jax.jit(lambda p: initial(p, optimizer))(
+        shard_params(stage.start(stage.encoder, jax.random.key(0)), shardings)
+    )
+    objective = stage.objective(stage.encoder)
     step = jax.jit(make_step(objective, optimizer, 0, c.prng, args.dropout > 0), donate_argnums=0)
-    stream = iter(Batches(reader, layout, range(c.lanes), stage.shares, c.window, 0))
+    stream = iter(Batches(stage.source, range(c.lanes)))
     rates, times, tokens, slots = [], [], 0, 0
     clock = getattr(time, args.clock)
     for number in range(args.steps + 3):
@@ -129,7 +131,7 @@ def main() -> None:
     )
     # Before the peak rate is measured, which needs memory too.
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    computed = batch_flops(c, stage, stage.shape, objective) / statistics.median(times)
+    computed = batch_flops(c, stage, stage.encoder, objective) / statistics.median(times)
     peak = peak_flops(jax.devices(), c.dtype)
     print(
         f"{computed / 1e9:.0f} of {peak / 1e9:.0f} GFLOP/s of {c.dtype} products ({computed / peak:.0%}); {memory:.2f} GiB at most"

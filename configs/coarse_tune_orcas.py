@@ -11,7 +11,7 @@ The control, MLM on the clicked documents only, for 40 epochs: --config.document
 
 Hardware: any GPU. Time: 20 hours in the paper, on an RTX 3060 without packing. Figure: not run yet, for lack of ORCAS; the paper
 reports MRR .597 on Robust04 after fine-tuning, compared with .548 without coarse-tuning and .549 for the control.
-harp_jax/experiments/plans/coarse_tuning.py runs all six systems.
+harp_jax/experiments/coarse_tuning.py runs all six systems.
 """
 
 from harp_jax.config import coarse_tune

@@ -2,7 +2,7 @@
 
 harp train --config=configs/demo.py --workdir=runs/demo --config.init=start --config.data="('pairs',)"
 
-Hardware: 2 CPU cores, about one step per second. Used by harp_jax/experiments/plans/demo.py, which prints the figures.
+Hardware: 2 CPU cores, about one step per second. Used by harp_jax/experiments/demo.py, which prints the figures.
 """
 
 from harp_jax.config import pretrain

@@ -5,7 +5,7 @@ harp train --config=configs/finetune.py --workdir=runs/ranker --config.init=runs
 
 `init` is a pre-training workdir or a Hugging Face directory. The negatives of each positive are drawn from the
 candidates, a TREC run of BM25 or of a stronger first stage, 1:7; relevant documents that it missed are not positives
-(`missed_positives`). Hardware: any. Time and figure depend on the collection.
+(`missed_positives`), and the last parameters are kept (`select`). Hardware: any. Time and figure depend on the collection.
 """
 
 from harp_jax.config import finetune

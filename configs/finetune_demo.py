@@ -2,7 +2,7 @@
 
 harp train --config=configs/finetune_demo.py --workdir=runs/ranker --config.init=runs/demo --config.docs=docs.tsv …
 
-Hardware: 2 CPU cores. Time: a minute. Used by harp_jax/experiments/plans/demo.py, which prints the figures.
+Hardware: 2 CPU cores. Time: a minute. Used by harp_jax/experiments/demo.py, which prints the figures.
 """
 
 from harp_jax.config import finetune

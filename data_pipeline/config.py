@@ -10,7 +10,8 @@ python -m data_pipeline.main --config=configs/data/enwiki.py:official --config.r
 Where the paper's equations cannot be used as printed, "paper" corrects them: lengths are Poisson with the factorial that Eq. 4
 lacks, conditioned on at least 1; the softmax of Eq. 3 runs over the words of the text (over a whole vocabulary, nearly all mass
 falls on absent words); Eq. 5 excludes the anchor's words (with a weight of 0 the softmax would still sample them); two anchors
-with one destination or equal weights make no pair. Neither preset makes pairs whose two sides are equal.
+with one destination or equal weights make no pair. Neither preset makes pairs whose two sides are equal. docs/equations.md lists
+what "paper" leaves open or does otherwise.
 
 "recommended" is for small encoders and short training: one task (adding QDM does not rank better), queries with the words and word
 order of their sentence, and negatives as popular as the positives. Its settings for other tasks apply if you add them.
@@ -18,24 +19,30 @@ docs/experiments/recommended.md has the measurements. Use it with the training p
 """
 
 import json
+from glob import glob
 from typing import Any
 
 from ml_collections import ConfigDict
 
 from data_pipeline.engine.job import ALL_WEIGHTS, SENTENCES, Config
 from data_pipeline.sources.formats import FORMATS, Language, format_of_content, language_of
+from data_pipeline.sources.mediawiki import index_beside
 from data_pipeline.tasks.table import HARP, TASKS, needs
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import expand
 from harp_jax.config import Field, Fields, check_values, defaults, with_preset
-from harp_jax.text.languages import primary
+from harp_jax.text.languages import INQUERY, INQUERY_PATH, primary
+
+AUTHORS = "authors"  # of `stopwords`: refused, with the place of their file
 
 SPLITS = ("auto", "pages", "sections")
 SOURCE: Fields = {
     "source.format": Field("mediawiki", 'format of the pages; "": detected from the content', ("", *FORMATS)),
     "source.paths": Field((), "files or globs to read; also folders for html, wikiextractor and JSONL"),
     "source.index": Field(
-        (), "mediawiki: indices of multistream dumps, one per dump; the workers then decompress in parallel"
+        (),
+        "mediawiki: indices of multistream dumps, one per dump; the workers then decompress in parallel; "
+        "empty: those beside the dumps, if all have one",
     ),
     "source.base_url": Field(
         "", "html: URL of the folder, to recognise links written as absolute URLs; relative links do not need it"
@@ -75,17 +82,25 @@ FIELDS: Fields = {
     "drop_anchors": Field(
         True, "drop anchors that are numbers, dates or navigation, and links in menus (links/anchors.py)"
     ),
-    "document_title": Field(False, "put the title before the destination's first section (it would leak RQP)"),
+    "destination_text": Field(
+        "first_section",
+        'text that represents a page as a destination; "first_paragraph": of the first section, about a third on Wikipedia',
+        ("first_section", "first_paragraph"),
+    ),
+    "document_title": Field(False, "put the title before the destination's text (it would leak RQP)"),
     "page_identity": Field(
         "id",
-        'what identifies a page; "text": pages whose first sections are equal in lower case are one page',
+        'what identifies a page; "text": pages whose texts as destinations are equal in lower case are one page',
         ("id", "text"),
     ),
     "language": Field(
         "",
         "language of the pages, such as de, for sentences and stopwords; empty: from <html lang>, the dump or the text, else en",
     ),
-    "stopwords": Field("", "file with one word per line; empty: the function words of the language"),
+    "stopwords": Field(
+        "",
+        'file with one word per line, or "inquery": the 418 words of the paper; empty: the function words of the language',
+    ),
     "unit": Field("words", 'unit to sample; with "tokens", parts of words are never stopwords', ("words", "tokens")),
     "query_length": Field(3.0, "λ of the Poisson distribution, truncated to at least 1 (Eq. 4)", (1e-3, 1000)),
     "anchor_row": Field(
@@ -99,7 +114,6 @@ FIELDS: Fields = {
     "weighting": Field(
         "softmax", '"softmax" over the words of the text (Eq. 3), or "normalised": β/Σβ', ("softmax", "normalised")
     ),
-    "temperature": Field(1.0, 'temperature of "normalised": weights^(1/temperature); below 1 sharpens', (1e-3, 1e3)),
     "sampling": Field(
         "paper",
         'sample by the equations ("paper") or as the authors\' code ("official"): lengths are int(N(λ, 1)); words are drawn with '
@@ -141,20 +155,28 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
     "paper": {
         "drop_anchors": False,
+        "destination_text": "first_paragraph",  # Table 1 has 74 to 90 tokens a document; first sections have 292 on average
+        "stopwords": INQUERY,
+        "anchor_in_context": True,
         "qdm_positives": 0,
         "qdm_negative": "occurrence",
         "rdp_direction": "to_cls",
+        "acm_pairs": "sampled",
         "acm_negative": "corpus",
         "acm_exclude_colinked": False,
     },
     "official": {
         "drop_anchors": False,
+        "destination_text": "first_paragraph",  # the documents of the authors' demo have 85 tokens
         "page_identity": "text",
+        "stopwords": AUTHORS,
         "unit": "tokens",
         "anchor_row": "first_token",
         "attention_scale": 12.0,
         "sampling": "official",
         "rdp_pairs": "all",
+        "acm_pairs": "all",
+        "acm_max_tokens": 250,
         "acm_exclude_colinked": False,
     },
 }
@@ -176,6 +198,8 @@ def plain(config: ConfigDict) -> Config:
         raise InputError("this config has no `source`, so it is not a generation config; use one of configs/data/")
     c = json.loads(config.to_json_best_effort())
     check_values(c, fields())
+    if c["stopwords"] == INQUERY:
+        c["stopwords"] = INQUERY_PATH
     named = bool(c["tasks"]) and set(c["tasks"]) <= set(TASKS)
     unweighed = named and not c["encoder"] and not c["term_weights"] and weighed(c)
     _refuse(
@@ -187,6 +211,10 @@ def plain(config: ConfigDict) -> Config:
         else "",
         'config.encoder is not set; name a Hugging Face directory, a training workdir, "uniform" or "idf"'
         if unweighed
+        else "",
+        "config.stopwords: the authors' code filters with its own 1,321 words; name their file, data/corpus/stopwords.txt of "
+        "https://github.com/zhengyima/anchors"
+        if c["stopwords"] == AUTHORS
         else "",
         "config.context_in_page draws without replacement; unset it, or config.sampling"
         if c["context_in_page"] and c["sampling"] == "official"
@@ -208,6 +236,10 @@ def plain_source(config: ConfigDict) -> dict[str, Any]:
     check_values({"source": source}, SOURCE)
     _refuse(*_source_problems(source))
     source["format"] = source["format"] or format_of_content(expand(tuple(source["paths"]))[0])
+    if source["format"] == "mediawiki" and not source["index"]:
+        found = [path for pattern in source["paths"] for path in (sorted(glob(pattern)) or [pattern])]
+        indices = [index_beside(path) for path in found]
+        source["index"] = indices if all(indices) else []
     return source
 
 

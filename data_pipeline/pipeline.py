@@ -1,4 +1,4 @@
-"""The generation job, stage by stage: every stage is a map over Parquet parts or a join in SQL.
+"""The generation job, from top to bottom; every stage is a map over Parquet parts or a join in SQL.
 
 documents → links → link graph → sentences, passages → term weights → requests → assembled → records → shards → manifest
 """
@@ -7,31 +7,32 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable
-from functools import partial
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from ml_collections import ConfigDict
 
-from data_pipeline.config import plain
-from data_pipeline.engine.job import ALL_WEIGHTS, LINKS, SENTENCES, Config, Engine, EngineFactory, Inputs, Job
+from data_pipeline.config import plain, weighed
+from data_pipeline.engine import tables
+from data_pipeline.engine.job import LINKS, SENTENCES, Config, Engine, EngineFactory, Inputs, Job
 from data_pipeline.engine.local import LocalEngine, mebibytes
-from data_pipeline.engine.stage_tables import table
 from data_pipeline.engine.store import bucket_parts, buckets, read, write
+from data_pipeline.engine.tables import Table
 from data_pipeline.links import link_graph
 from data_pipeline.links.parsing import parse_documents
-from data_pipeline.output.claim import WORK, claim, fingerprint
-from data_pipeline.output.manifest import SHARDED_SQL, Manifest, plan, remove_unfinished, write_manifest, write_shard
+from data_pipeline.output.claim import WORK, claim, fingerprint, once_for_config
+from data_pipeline.output.manifest import SHARDED_SQL, plan, write_manifest, write_shard
 from data_pipeline.sources.document import CHUNK_BYTES
 from data_pipeline.tasks import diagnostics
-from data_pipeline.tasks.maps import make_pairs, make_records, make_requests
+from data_pipeline.tasks.maps import RequestPart, make_pairs, make_records, make_requests
 from data_pipeline.tasks.table import chosen, needs
 from data_pipeline.tasks.task import Task
 from data_pipeline.weights import artefact, tokenised
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import replacing
+from harp_jax.base.files import full_disk_refused, json_fields, read_json, replacing
+from harp_jax.base.made import Speed
 from harp_jax.base.progress import STAGES, Progress, progress, say, stage
-from harp_jax.input.records import read_manifest
+from harp_jax.input.records import Manifest, read_manifest
 from harp_jax.input.tfrecords import require_tensorflow
 from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
 
@@ -53,7 +54,10 @@ ASSEMBLED_SQL = """
 """
 
 
-def generate(config: ConfigDict, output: str | os.PathLike[str], engine: EngineFactory = LocalEngine) -> Manifest:
+@once_for_config
+def generate(
+    config: ConfigDict, output: str | os.PathLike[str], engine: Speed[EngineFactory] = LocalEngine
+) -> Manifest:
     """Runs the job of a config into the directory `output` and returns its manifest (the content of manifest.json).
 
         from data_pipeline.config import generation
@@ -71,119 +75,150 @@ def generate(config: ConfigDict, output: str | os.PathLike[str], engine: EngineF
     Raises InputError for bad input and for an output directory that belongs to another job.
     """
     require_tensorflow()
-    with progress(unit=STAGES) as bar:
-        return _generate(plain(config), os.fspath(output), engine, bar)
+    directory, c = os.fspath(output), plain(config)
+    with progress(unit=STAGES) as bar, full_disk_refused(directory):
+        mebibytes(c["memory_limit"])  # a wrong value is reported before the work starts
+        tokenizer = load_tokenizer(c["tokenizer"])
+        stage("fingerprint")
+        inputs = fingerprint(c, tokenizer.sha256)
+        lock = claim(directory, c, inputs)
+        if lock is None:
+            say(f"{directory} is complete: nothing to do")
+            return read_manifest(directory)
+        job = job_of(c, inputs, directory, tokenizer)
+        wanted = ", ".join(task.name for task in chosen(c))
+        megabytes = sum(file["size"] for file in inputs["source"]) / 1e6
+        say(f"pairs of {wanted} from {megabytes:.1f} MB of pages; if interrupted, run the command again to resume")
+        running = engine(job, c["workers"], c["memory_limit"])
+        with lock:
+            try:
+                run(running, inputs, tokenizer, bar)
+            finally:
+                running.close()
+            if not c["keep_work"]:
+                shutil.rmtree(job.work, ignore_errors=True)
+    return read_manifest(directory)
 
 
-def _generate(c: Config, output: str, engine: EngineFactory, bar: Progress) -> Manifest:
-    mebibytes(c["memory_limit"])  # a wrong value is reported before the work starts
-    tokenizer = load_tokenizer(c["tokenizer"])
-    stage("fingerprint")
-    inputs = fingerprint(c, tokenizer.sha256)
-    lock = claim(output, c, inputs)
-    if lock is None:
-        say(f"{output} is complete: nothing to do")
-        return read_manifest(output)
-    work = os.path.join(os.path.abspath(output), WORK)
+def job_of(c: Config, inputs: Inputs, output: str, tokenizer: Tokenizer) -> Job:
+    """The job of a config: where its tables are, how many buckets they have, how many tokens the encoder reads."""
+    directory = os.path.abspath(output)
     size = sum(file["size"] for file in inputs["source"])
     longest = tokenised.longest(c, tokenizer)
     longest = min(longest, inputs["encoder_content"].get("positions", longest))
-    per_bucket = max(1, size // (CHUNK_BYTES * BUCKETS))
-    job: Job = {
-        "config": c, "work": work, "output": os.path.abspath(output), "per_bucket": per_bucket,
-        "window": longest - tokenizer.template.around_text,
-        "needs": needs(c),
-    }  # fmt: skip
-    remove_unfinished(output)
-    wanted, megabytes = ", ".join(task.name for task in chosen(c)), size / 1e6
-    say(f"pairs of {wanted} from {megabytes:.1f} MB of pages; if interrupted, run the command again to resume")
-    running = engine(job, c["workers"], c["memory_limit"])
-    with lock:
-        try:
-            _run(running, inputs, tokenizer, bar)
-        finally:
-            running.close()
-        if not c["keep_work"]:
-            shutil.rmtree(work, ignore_errors=True)
-    return read_manifest(output)
+    return Job(
+        config=c,
+        work=os.path.join(directory, WORK),
+        output=directory,
+        weights=os.path.abspath(c["term_weights"] or os.path.join(directory, artefact.FOLDER)),
+        per_bucket=max(1, size // (CHUNK_BYTES * BUCKETS)),
+        window=longest - tokenizer.template.around_text,
+        needs=tuple(needs(c)),
+    )
 
 
-def _run(engine: Engine, inputs: Inputs, tokenizer: Tokenizer, bar: Progress) -> None:
-    job, tasks = engine.job, chosen(engine.job["config"])
-    stages: dict[str, Callable[[], Any]] = {"documents": lambda: parse_documents(engine)}
-    if LINKS in job["needs"]:
-        stages["links"] = lambda: engine.map("links", link_graph.extract_links, bucket_parts(job, "documents"))
-        stages["link graph"] = lambda: link_graph.build(engine)
-        stages["tokenised"] = lambda: _tokenise(engine)
-        if {SENTENCES, ALL_WEIGHTS} & set(job["needs"]):
-            stages["term weights"] = lambda: artefact.provide(engine, inputs)
+def run(engine: Engine, inputs: Inputs, tokenizer: Tokenizer, bar: Progress) -> None:
+    """All stages in order, up to manifest.json."""
+    job, tasks = engine.job, chosen(engine.job.config)
+    linked, weights = LINKS in job.needs, weighed(job.config)
+    from_requests, from_pages = [task for task in tasks if task.requests], [task for task in tasks if task.records]
+    bar.total = 4 + (3 if linked else 1) + weights + 3 * bool(from_requests) + len(from_pages)  # with the fingerprint
+    clock, weights_sha256 = _Clock(os.path.join(job.work, "seconds.json")), None
+
+    # Pages as text with links, then links with the pages that they lead to.
+    with clock("documents"):
+        parse_documents(engine)
+    if linked:
+        with clock("links"):
+            engine.map("links", link_graph.extract_links, bucket_parts(job, tables.DOCUMENTS))
+        with clock("link graph"):
+            link_graph.build(engine)
+        # Words and tokens of sentences and passages, and a weight for each word.
+        with clock("tokenised"):
+            tokenise(engine)
     else:
-        stages["pages"] = lambda: link_graph.index(engine)
-    if any(task.requests for task in tasks):
-        stages["requests"] = lambda: make_pair_requests(engine)
-        stages["assembled"] = lambda: assemble(engine)
-        stages["pairs"] = lambda: engine.map("pairs", make_pairs, bucket_parts(job, "assembled"))
-    stages |= {task.name: partial(_make_records, engine, task) for task in tasks if task.records}
-    stages["shards"] = lambda: _shards(engine)
-    stages["predictors"] = lambda: _predict(engine, tokenizer.size)
-    bar.total = 1 + len(stages)  # and the fingerprint
-    timed = _Clock(os.path.join(job["work"], "seconds.json"))
-    made = {name: timed(name, run) for name, run in stages.items()}
-    write_manifest(engine, inputs, made.get("term weights"), tokenizer)
-    timed.report()
+        with clock("pages"):
+            link_graph.index(engine)
+    if weights:
+        with clock("term weights"):
+            weights_sha256 = artefact.provide(engine, inputs)
+
+    # Tasks that need other pages: what they need, a join that reads it, the pairs. Then the tasks that need no other page.
+    if from_requests:
+        with clock("requests"):
+            make_pair_requests(engine)
+        with clock("assembled"):
+            assemble(engine)
+        with clock("pairs"):
+            engine.map("pairs", make_pairs, bucket_parts(job, tables.ASSEMBLED))
+    for task in from_pages:
+        with clock(task.name):
+            make_page_records(engine, task)
+
+    with clock("shards"):
+        write_shards(engine)
+    with clock("predictors"):
+        predict(engine, tokenizer.size)
+    write_manifest(engine, inputs, weights_sha256, tokenizer)
+    clock.report()
 
 
-def _tokenise(engine: Engine) -> None:
-    if SENTENCES in engine.job["needs"]:
-        engine.map("sentences", tokenised.tokenise_sentences, bucket_parts(engine.job, "ranked"))
-    engine.map("passages", tokenised.tokenise_passages, bucket_parts(engine.job, "candidates"))
-    path = os.path.join(engine.job["work"], artefact.FREQUENCY)
+def tokenise(engine: Engine) -> None:
+    """From `ranked` and `candidates` to `sentences` and `passages`; the document frequencies of words, as a file."""
+    job = engine.job
+    if SENTENCES in job.needs:
+        engine.map("sentences", tokenised.tokenise_sentences, bucket_parts(job, tables.RANKED))
+    engine.map("passages", tokenised.tokenise_passages, bucket_parts(job, tables.CANDIDATES))
+    path = os.path.join(job.work, artefact.FREQUENCY)
     if not os.path.exists(path):
-        engine.join(
-            "word_totals", "SELECT word, CAST(SUM(n) AS BIGINT) AS n FROM word_counts GROUP BY word", ["word_counts"]
-        )
-        totals = read(engine.job, "word_totals")
+        sql = "SELECT word, CAST(SUM(n) AS BIGINT) AS n FROM word_counts GROUP BY word"
+        engine.join(tables.WORD_TOTALS, sql, [tables.WORD_COUNTS])
+        totals = read(job, tables.WORD_TOTALS)
         columns = {name: totals.column(name).to_numpy() for name in ("word", "n")}
-        artefact.save_frequency(path, columns, _count(engine, "passages"))
+        artefact.save_frequency(path, columns, _count(engine, tables.PASSAGES))
 
 
 def make_pair_requests(engine: Engine) -> None:
-    """Makes the requests of the tasks that have them, and their negatives."""
-    job, c = engine.job, engine.job["config"]
+    """From `sentences`, `ranked` and `passages` to `requests` and `negatives`: which pages the pairs need."""
+    job, c = engine.job, engine.job.config
     tasks = [task for task in chosen(c) if task.requests]
-    job["candidates"] = _count(engine, "candidates")
-    job["unlinked"] = engine.query("SELECT COUNT(*) FROM candidates WHERE in_links = 0", ["candidates"])[0][0]
+    unlinked = engine.query("SELECT COUNT(*) FROM candidates WHERE in_links = 0", [tables.CANDIDATES])[0][0]
     for reads in dict.fromkeys(task.reads for task in tasks):
-        engine.map(f"requests of {reads}", make_requests, [(bucket, reads) for bucket in buckets(job, reads)])
-    if SENTENCES in job["needs"]:
-        engine.map("sharpness", diagnostics.measure_sharpness, bucket_parts(job, "sentences"))
+        part = RequestPart(reads, _count(engine, tables.CANDIDATES), unlinked)
+        engine.map(f"requests of {reads.name}", make_requests, [(bucket, part) for bucket in buckets(job, reads)])
+    if SENTENCES in job.needs:
+        engine.map("sharpness", diagnostics.measure_sharpness, bucket_parts(job, tables.SENTENCES))
     for task in tasks:
         if task.prepare:
             task.prepare(engine)
     if drawn := [task.negatives(c) for task in tasks if task.negatives]:
         sql = " UNION ALL ".join(f"SELECT task, key, destination FROM ({part})" for part in drawn)
-        engine.join("negatives", sql, sorted({name for task in tasks for name in task.drawn_from}))
+        engine.join(tables.NEGATIVES, sql, dict.fromkeys(table for task in tasks for table in task.drawn_from))
 
 
 def assemble(engine: Engine) -> None:
-    inputs = ["requests", "negatives", "mined", "passages", "passage_weights"]
-    engine.join("assembled", ASSEMBLED_SQL, inputs, partitioned=True)
+    """From `requests` to `assembled`: requests with the passages that they need."""
+    inputs = [tables.REQUESTS, tables.NEGATIVES, tables.MINED, tables.PASSAGES, tables.PASSAGE_WEIGHTS]
+    engine.join(tables.ASSEMBLED, ASSEMBLED_SQL, inputs, partitioned=True)
 
 
-def _make_records(engine: Engine, task: Task) -> None:
+def make_page_records(engine: Engine, task: Task) -> None:
+    """From the table that a task reads to its `records`."""
     if task.prepare:
         task.prepare(engine)
     engine.map(f"{task.name} records", make_records, [(n, task.name) for n in buckets(engine.job, task.reads)])
 
 
-def _shards(engine: Engine) -> None:
-    job = engine.job
-    sizes = engine.query("SELECT task, split, CAST(SUM(size) AS BIGINT) FROM records GROUP BY task, split", ["records"])
+def write_shards(engine: Engine) -> None:
+    """From `records` to the shards, listed in `shard_files`."""
+    sizes = engine.query(
+        "SELECT task, split, CAST(SUM(size) AS BIGINT) FROM records GROUP BY task, split", [tables.RECORDS]
+    )
     if not sizes:
         raise InputError("the input produced no pairs and no text; check config.source and config.min_article_words")
     splits = plan(sizes)
-    write(job, "splits", 0, "plan", 0, table("splits", splits))
-    engine.join("sharded", SHARDED_SQL, ["records", "splits"], partitioned=True)
+    write(engine.job, tables.SPLITS, 0, "plan", 0, splits)
+    engine.join(tables.SHARDED, SHARDED_SQL, [tables.RECORDS, tables.SPLITS], partitioned=True)
     parts = [
         (row["first"] + shard, (row["task"], row["split"], shard, row["shards"]))
         for row in splits
@@ -192,17 +227,17 @@ def _shards(engine: Engine) -> None:
     engine.map("shards", write_shard, parts)
 
 
-def _predict(engine: Engine, vocab_size: int) -> None:
-    path = os.path.join(engine.job["work"], "predictors.npz")
+def predict(engine: Engine, vocab_size: int) -> None:
+    """From `validation` and `token_counts` to `predictions`: the accuracies of trivial predictors."""
+    path = os.path.join(engine.job.work, "predictors.npz")
     if not os.path.exists(path):
         sql = "SELECT task, side, token, CAST(SUM(n) AS BIGINT) FROM token_counts GROUP BY task, side, token"
-        counts = engine.query(sql, ["token_counts"])
-        diagnostics.save_tables(path, vocab_size, counts)
-    engine.map("predictors", diagnostics.predict, bucket_parts(engine.job, "validation"))
+        diagnostics.save_tables(path, vocab_size, engine.query(sql, [tables.TOKEN_COUNTS]))
+    engine.map("predictors", diagnostics.predict, bucket_parts(engine.job, tables.VALIDATION))
 
 
-def _count(engine: Engine, name: str) -> int:
-    return engine.query(f"SELECT COUNT(*) FROM {name}", [name])[0][0]
+def _count(engine: Engine, table: Table) -> int:
+    return engine.query(f"SELECT COUNT(*) FROM {table.name}", [table])[0][0]
 
 
 class _Clock:
@@ -210,19 +245,19 @@ class _Clock:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.seconds: dict[str, float] = {}
-        if os.path.exists(path):
-            with open(path) as file:
-                self.seconds = json.load(file)
+        advice = "remove it; it holds only the seconds of earlier runs"
+        with json_fields(path, advice):
+            found = read_json(path, advice) if os.path.exists(path) else {}
+            self.seconds = {name: float(seconds) for name, seconds in found.items()}
 
-    def __call__(self, name: str, run: Callable[[], Any]) -> Any:
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
         stage(name)
         start = time.monotonic()
-        result = run()
+        yield
         self.seconds[name] = round(self.seconds.get(name, 0.0) + time.monotonic() - start, 2)
         with replacing(self.path) as file:
             json.dump(self.seconds, file)
-        return result
 
     def report(self) -> None:
         say("seconds: " + ", ".join(f"{name} {seconds:.1f}" for name, seconds in self.seconds.items()))

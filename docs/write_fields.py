@@ -18,6 +18,7 @@ anything is read. `harp_jax.load_config(name, **fields)` does the same in Python
 """
 STAGES = {
     "pretrain": 'Pre-training (`stage = "pretrain"`: `tpu_v3`, `gpu`, `demo`, `baselines/…`)',
+    "retriever": "Vectors (`retriever`)",
     "finetune": "Fine-tuning (`finetune`, `finetune_msmarco_doc`, …)",
     "coarse_tune": "Coarse-tuning on clicks (`coarse_tune_orcas`)",
     "neural_ir": "Neural rankers (`baselines/neural:knrm`, `conv_knrm`, `drmm`, `duet`)",

@@ -30,16 +30,18 @@ if TYPE_CHECKING:
     from harp_jax.corpus.documents import Documents as Documents
     from harp_jax.corpus.trec import read_qrels as read_qrels
     from harp_jax.corpus.trec import read_queries as read_queries
-    from harp_jax.experiments.site import Site as Site
-    from harp_jax.ranking.combined import CombinedSearch as CombinedSearch
+    from harp_jax.ranking.retriever import Retriever as Retriever
     from harp_jax.ranking.scorers import Windows as Windows
+    from harp_jax.site.pages import Site as Site
+    from harp_jax.site.search import CombinedSearch as CombinedSearch
 
 _MODULES = {
-    "CombinedSearch": "harp_jax.ranking.combined",
+    "CombinedSearch": "harp_jax.site.search",
     "Documents": "harp_jax.corpus.documents",
     "InputError": "harp_jax.base.errors",
     "Reranker": "harp_jax.api",
-    "Site": "harp_jax.experiments.site",
+    "Retriever": "harp_jax.ranking.retriever",
+    "Site": "harp_jax.site.pages",
     "Windows": "harp_jax.ranking.scorers",
     "evaluate": "harp_jax.api",
     "export_model": "harp_jax.checkpoints.export",

@@ -6,13 +6,13 @@ import difflib
 import os
 import sys
 
-from harp_jax.base.cli import FOLLOW, ending_well, fail, run
+from harp_jax.base.cli import ending_well, fail, run
 from harp_jax.base.version import __version__
 from harp_jax.commands.table import COMMANDS, GROUPS, TYPED, load, next_command, opening
 
 
 def overview(every: bool = False) -> str:
-    """The text of `harp --help`: the commands that people type; with --all every command, including the steps of plans."""
+    """The text of `harp --help`: the commands that people type; with --all every command."""
     groups = GROUPS if every else {"commands": {name: COMMANDS[name] for name in TYPED}}
     width = max(len(name) for entries in groups.values() for name in entries)
     lines = [
@@ -44,7 +44,7 @@ def main(argv: list[str] | None = None) -> None:
             command, parser = load(words[0])
         parser.prog = f"harp {words[0]}"  # three are also started as python -m MODULE
         sys.argv = [parser.prog, *words[1:]]  # commands record their command line from here
-        by_hand = sys.stderr.isatty() and FOLLOW not in os.environ  # not as a step of a plan
+        by_hand = sys.stderr.isatty()
 
         def announced(arguments: argparse.Namespace) -> None:
             if by_hand and (text := opening(words[0], arguments)):

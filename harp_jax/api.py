@@ -6,11 +6,14 @@ path to a file, or a pandas frame with the columns of PyTerrier (qid, docno, sco
 """
 
 import importlib
+import math
 import numbers
 import os
 import tempfile
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeVar, cast
 
 import numpy as np
@@ -26,8 +29,9 @@ if TYPE_CHECKING:
     from ml_collections import ConfigDict
 
     from harp_jax.evaluation.results import Table
-    from harp_jax.experiments.site import Site
     from harp_jax.ranking.scorers import Scorer, Windows
+    from harp_jax.site.pages import Site
+    from harp_jax.training.loop import TrainResult
 
 
 class Frame(Protocol):
@@ -57,14 +61,15 @@ def first_stage(
     k: int = 100,
     model: str = "bm25",
     language: str = "en",
-    anchors: Mapping[str, str] | Path | None = None,
+    anchors: Mapping[str, str] | Mapping[str, Mapping[str, int]] | Path | None = None,
     **parameters: float,
 ) -> Scores:
     """The best `k` documents of each query by BM25 (`k1`, `b`), BM25F (model="bm25f": `k1`, `b`, `anchor_weight`, `anchor_b`) or
     query likelihood (model="ql": `mu`).
 
-    `anchors` are anchor texts by document, or a file written by `harp anchors`. BM25F needs them and indexes them as a second
-    field; other models append them to the documents.
+    `anchors` are anchor texts by document, {docid: {text: number of links}} or {docid: text}, or a file written by `harp anchors`.
+    BM25F needs them and indexes them as a second field, where a text counts once for every link; other models append each distinct
+    text to its document.
 
     Queries that match no document are absent from the result. Documents are indexed in memory. Raises InputError for unknown
     models and languages, and for parameters that are unknown or out of range.
@@ -77,9 +82,9 @@ def first_stage(
 
     at_least_one("k", k)
     if isinstance(anchors, str | os.PathLike):
-        texts: Mapping[str, str] | None = read_anchors(os.fspath(anchors))
+        texts: dict[str, dict[str, int]] | None = read_anchors(os.fspath(anchors))
     else:
-        texts = anchors if anchors is None else dict(texts_of(anchors, "anchors of document"))
+        texts = None if anchors is None else to_anchors(anchors)
     collection = indexed(to_documents(docs).texts(), model, language, texts)
     found = retrieve(model, collection, [(parameters, to_queries(queries))], k)
     return _plain(dict(trec.ordered((qid, docids, scores) for qid, docids, scores in found if docids)))
@@ -96,21 +101,23 @@ def rerank_run(
     """The best `k` candidates of each query in a run (default: all), re-ranked by a model, best first.
 
     A long document is scored by its first tokens, or by the best of its `windows` (MaxP). Queries without a text are left out
-    with a warning. Raises InputError for a candidate without a text, and if no query has one.
+    with a warning; another warning counts the queries whose scores are all equal. Raises InputError for a candidate without a text,
+    if no query has one, and for scores that are not finite.
 
     >>> import harp_jax as hj
     >>> model = hj.Reranker.from_pretrained("ranker")
     >>> hj.rerank_run(model, {"q1": {"d1": 2.0, "d2": 1.0}}, {"q1": "cats"}, {"d1": "a red cat", "d2": "a blue dog"}, k=1)
     {'q1': {'d1': ...}}
     """
-    from harp_jax.ranking.rerank import rankings
+    from harp_jax.ranking.rerank import all_equal, note_on_ties, rankings
 
     at_least_one("k", k)
     texts = to_queries(queries)
-    candidates, note = trec.with_texts(to_run(run), texts, "queries")
-    if note:
+    candidates, left_out = trec.with_texts(to_run(run), texts, "queries")
+    found = list(rankings(model.scorer, candidates, texts, to_documents(docs), k, windows))
+    for note in filter(None, (left_out, note_on_ties(Counter(all_equal(found))))):
         warnings.warn(note, stacklevel=2)
-    return _plain(dict(trec.ordered(rankings(model.scorer, candidates, texts, to_documents(docs), k, windows))))
+    return _plain(dict(trec.ordered(found)))
 
 
 def evaluate(
@@ -138,6 +145,8 @@ def evaluate(
     from harp_jax.evaluation.evaluate import evaluate as measured
 
     names = measures if isinstance(measures, str) else [str(measure) for measure in measures]
+    if not isinstance(runs, Mapping):
+        raise InputError(f"runs: {type(runs).__name__} given; use a name for each, as in {{'BM25': 'bm25.trec'}}")
     given = {
         name: [to_run(one) for one in (some if isinstance(some, list | tuple) else [some])]
         for name, some in runs.items()
@@ -172,7 +181,7 @@ def write_run(path: Path, run: RunData, tag: str = trec.TAG) -> None:
     """
     from harp_jax.ranking.fuse import joined
 
-    if not tag or tag.split() != [tag]:
+    if str(tag).split() != [tag]:
         raise InputError(f"the tag {tag!r} has white space or is empty; use one word")
     trec.write_run(os.fspath(path), joined([to_run(run)]), tag)
 
@@ -189,25 +198,29 @@ def load_config(path: Path, **changes: Any) -> "ConfigDict":
     """
     config = read_config(os.fspath(path))
     check_names(config, changes, os.fspath(path))
-    config.update_from_flattened_dict(changes)
+    try:
+        config.update_from_flattened_dict(changes)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{os.fspath(path)}: {error}") from error
     return config
 
 
-def train(config: "ConfigDict | Path", workdir: Path) -> dict[str, float]:
-    """Trains a model and returns the last logged metrics. A repeated call resumes, or does nothing if training has finished.
+def train(config: "ConfigDict | Path", workdir: Path) -> "TrainResult":
+    """Trains a model; the result has the last logged `metrics`. A repeated call resumes, or does nothing if training has finished.
 
-    On SIGTERM the run saves its state and returns {"interrupted": 1.0}. The workdir holds the config, checkpoints and metrics.
+    On SIGTERM the run saves its state, and the result says `interrupted`. The workdir holds the config, checkpoints and metrics.
     Raises InputError for a bad config or bad data, and if the workdir belongs to another config.
 
     >>> import harp_jax as hj
     >>> data = dict(docs="docs.tsv", queries="queries.tsv", qrels="qrels.txt", candidates="bm25.trec", tokenizer="vocabulary")
     >>> config = hj.load_config("finetune_bert_tiny", **data, init_head="fresh", steps=2, negatives=3, batch_pairs=8, window=16)
-    >>> hj.train(config, "runs/two_steps")["loss"] > 0
+    >>> hj.train(config, "runs/two_steps").metrics["loss"] > 0
     True
     """
-    from harp_jax.training.train import train as run_training
+    from harp_jax.main import trainer_of
 
-    return run_training(load_config(config) if isinstance(config, str | os.PathLike) else config, _directory(workdir))
+    given = load_config(config) if isinstance(config, str | os.PathLike) else config
+    return trainer_of(given)(given, _directory(workdir))
 
 
 def generate(config: "ConfigDict | Path", output: Path) -> dict[str, Any]:
@@ -264,8 +277,12 @@ class Reranker:
         jax. `backend` is jax, openvino, onnx, or auto: the fastest one installed. `batch_tokens` is the size of a batch
         (default: 4096 on CPU, 65536 on accelerators). Raises InputError if there is no model to load.
         """
-        from harp_jax.ranking.rerank import load_scorer
+        from harp_jax.ranking.rerank import is_neural, load_scorer
 
+        if is_neural(directory):
+            from harp_jax.baselines.neural_ir.scorer import load_neural
+
+            return cls(load_neural(directory, dtype, max_length, batch_tokens, backend=backend), directory)
         return cls(load_scorer(directory, dtype, max_length, batch_tokens, backend=backend), directory)
 
     def predict(self, pairs: Sequence[tuple[str, str]], windows: "Windows | None" = None) -> np.ndarray:
@@ -291,6 +308,8 @@ class Reranker:
         """
         at_least_one("top_k", top_k)
         scores = self.rerank(query, documents, windows)
+        if len(set(documents)) > 1 and np.ptp(scores) == 0:
+            warnings.warn("all scores are equal; the documents keep their order", stacklevel=2)
         order = np.argsort(-scores, kind="stable")[:top_k].tolist()
         hits: list[dict[str, Any]] = [{"corpus_id": i, "score": float(scores[i])} for i in order]
         return [{**hit, "text": documents[hit["corpus_id"]]} for hit in hits] if return_documents else hits
@@ -306,18 +325,20 @@ class Reranker:
         """Trains a ranker on the links of a site for `minutes`, starting from the Hugging Face encoder `start` or from scratch.
 
         Same as `harp site`: writes its results, including verdict.json, to `output`; a repeated call resumes. `options` are
-        those of `harp site` and of `experiments.site_plan`. If the verdict leaves the ranker out, it is still returned, with a
+        fields of `site.options.SiteOptions` and `Training`. If the verdict leaves the ranker out, it is still returned, with a
         warning. Raises InputError if there are too few links.
         """
-        from harp_jax.experiments.site import REJECTED, SiteRun, ranker_of
+        from harp_jax.site.build import RANKER, build
+        from harp_jax.site.options import SiteOptions, Training
 
-        found = SiteRun({**site.options, "start": start, **options}, output, minutes).run()
-        if "untested" in found:
-            raise InputError(f"no ranker. {found['words']}")
-        directory = ranker_of(output)
-        if os.path.basename(directory) == REJECTED:
-            warnings.warn(f"the verdict leaves this ranker out. {found['words']}", stacklevel=2)
-        return cls.from_pretrained(directory)
+        training = {field.name: options.pop(field.name) for field in fields(Training) if field.name in options}
+        training |= {"start": start, "minutes": minutes}
+        found = build(SiteOptions(site.source, training=Training(**training), **options), output)
+        if not found.ranker:
+            raise InputError(f"no ranker: the links of these pages are too few. {found.verdict.words()}")
+        if not any(part.startswith(RANKER) for part in found.verdict.weights):
+            warnings.warn(f"the verdict leaves this ranker out. {found.verdict.words()}", stacklevel=2)
+        return cls.from_pretrained(found.ranker)
 
     def fit(
         self,
@@ -354,9 +375,9 @@ class Reranker:
 
 
 def at_least_one(name: str, number: int | None) -> None:
-    """Raises InputError for a number below 1; None means all."""
-    if number is not None and number < 1:
-        raise InputError(f"{name}={number}: use 1 or more")
+    """Raises InputError for a number that is not whole or below 1; None means all."""
+    if number is not None and (not isinstance(number, int | np.integer) or number < 1):
+        raise InputError(f"{name}={number!r}: use 1 or more, a whole number")
 
 
 def _directory(path: Path) -> str:
@@ -395,7 +416,11 @@ def to_run(given: RunData) -> Run:
     if isinstance(given, str | os.PathLike):
         return trec.read_run(os.fspath(given))
     if isinstance(given, Mapping) and given and all(isinstance(found, Ranking) for found in given.values()):
-        return cast(Run, given)
+        run = cast(Run, given)
+        for qid, ranking in run.items():
+            for docid, score in zip(ranking.docids, ranking.scores):
+                number(score, qid, docid)
+        return run
     return {qid: Ranking.of([*found], [*found.values()]) for qid, found in _by_query(given, SCORE, number).items()}
 
 
@@ -413,6 +438,8 @@ def _by_query(
     found: dict[str, dict[str, Value]] = {}
     if isinstance(given, Mapping):
         for qid, row in given.items():
+            if not isinstance(row, Mapping):
+                raise InputError(f"query {qid!r}: {type(row).__name__} given; use {{docid: number}}")
             check_ids((qid, *row))
             found[qid] = {docid: value_of(value, qid, docid) for docid, value in row.items()}
         return found
@@ -430,7 +457,10 @@ def check_ids(ids: Iterable[Any]) -> None:
 
 def number(score: Any, qid: str, docid: str, whole: bool = False) -> float:
     """The score as a float. Raises InputError unless it is finite, and for a fraction if it should be `whole`."""
-    value = float(score)
+    try:
+        value = float(score)
+    except (TypeError, ValueError, OverflowError):
+        value = math.nan
     if not abs(value) <= LARGEST or (whole and value != int(value)):
         kind = "whole" if whole else "finite"
         raise InputError(f"query {qid!r}, document {docid!r}: {score!r} is not a {kind} number up to {LARGEST:g}")
@@ -475,6 +505,22 @@ def frame_texts(frame: Frame, ids: tuple[str, ...], texts: tuple[str, ...]) -> d
     return found
 
 
+def to_anchors(given: Mapping[str, Any]) -> dict[str, dict[str, int]]:
+    """Anchor texts from {docid: text} or {docid: {text: number of links}}. Raises InputError for other types."""
+    found: dict[str, dict[str, int]] = {}
+    if not isinstance(given, Mapping):
+        raise InputError(f"anchors: {type(given).__name__} given; use {{docid: {{text: number of links}}}}, or a path")
+    for docid, some in given.items():
+        counts = some if isinstance(some, Mapping) else {some: 1}
+        for links in counts.values():
+            if isinstance(links, bool) or not isinstance(links, numbers.Integral) or not 0 < int(links) <= 10**9:
+                raise InputError(f"anchors of {docid!r}: {links!r} links; use a whole number from 1 to 10^9")
+        texts = [text for _, text in texts_of({f"{docid} ({n})": text for n, text in enumerate(counts)}, "anchor")]
+        found[docid] = dict(zip(texts, map(int, counts.values())))
+    check_ids(found)
+    return found
+
+
 def id_of(given: Any) -> str:
     """A frame's id, text or integer, as a string. InputError for missing ids and for floats: 7.0 is not the id "7"."""
     if isinstance(given, str):
@@ -493,6 +539,8 @@ def once(found: dict[str, Value], key: str, value: Value, where: str) -> None:
 
 def columns(frame: Frame, *names: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:
     """Rows of the given columns of a frame; each column may have several names. InputError unless there is one of each."""
+    if not hasattr(frame, "columns"):
+        raise InputError(f"{type(frame).__name__} given; use a dict, a path, or a frame with the columns {names}")
     held = [str(name) for name in frame.columns]
     chosen = [next((name for name in some if name in held), some[0]) for some in names]
     for name, some in zip(chosen, names):

@@ -1,7 +1,7 @@
 """Every field of a training config, declared once: default, meaning, and the values that it may have.
 
-A config file starts from the function of its stage (`pretrain`, `finetune`, `coarse_tune`, `neural_ir`, `linklearn`) and sets
-fields. A value that no shipped config, experiment or paper changes is a constant where it is used.
+A config file starts from the function of its stage (`pretrain`, `retriever`, `finetune`, `coarse_tune`, `neural_ir`, `linklearn`)
+and sets fields. A value that no shipped config, experiment or paper changes is a constant where it is used.
 """
 
 import difflib
@@ -30,32 +30,10 @@ Fields = Mapping[str, Field]
 COUNT, WEIGHT, SHARE, STEPS = (1, 1 << 24), (0, 1e6), (0, 1), (0, 1 << 40)
 
 LOOP: Fields = {
-    "accumulate": Field(1, "microbatches per batch, computed one after the other to save memory", (1, 1 << 16)),
-    "lanes": Field(8, "independent input streams; a multiple of the number of devices along data × fsdp", (1, 1 << 12)),
-    "window": Field(
-        1024,
-        "groups of a lane that are shuffled and packed together; at most an epoch, if `epochs` sets the length",
-        COUNT,
-    ),
-    "workers": Field(
-        0,
-        "processes that read and pack, each for some of the lanes, without changing the batches; 0: a thread of the training",
-        (0, 1 << 10),
-    ),
     "learning_rate": Field(1e-4, "maximum learning rate, after warmup", SHARE),
     "schedule": Field("linear", "learning rate after warmup: linearly to 0, or constant", ("linear", "constant")),
     "warmup": Field(0.1, "warmup steps, as a fraction of all steps", SHARE),
     "weight_decay": Field(0.0, "weight decay, not applied to biases and layer norms", SHARE),
-    "mesh.data": Field(
-        -1, "devices that share the lanes; -1: all remaining ones among which the lanes divide evenly", (-1, 1 << 20)
-    ),
-    "mesh.fsdp": Field(1, "devices that share parameters and optimizer state", (1, 1 << 20)),
-    "mesh.model": Field(1, "devices that share each layer's heads and hidden units", (1, 1 << 20)),
-    "prng": Field(
-        "threefry",
-        'random generator; "rbg": faster dropout on TPU, but its bits depend on the sharding',
-        ("threefry", "rbg"),
-    ),
     "seed": Field(0, "random seed of parameters, order, masks and dropout", (0, (1 << 63) - 2)),
     "log_every": Field(50, "steps between lines of metrics", (1, 1 << 40)),
     "checkpoint_every": Field(1000, "steps between checkpoints; the two newest are kept", (1, 1 << 40)),
@@ -97,6 +75,28 @@ ENCODER: Fields = {
         'precision of the computation; parameters stay float32. "auto": bfloat16 on TPU, GPU and CPUs with AMX or '
         "AMD's AVX512-BF16, else float32",
         ("auto", "float32", "bfloat16", "float16"),
+    ),
+    "accumulate": Field(1, "microbatches per batch, computed one after the other to save memory", (1, 1 << 16)),
+    "lanes": Field(8, "independent input streams; a multiple of the number of devices along data × fsdp", (1, 1 << 12)),
+    "window": Field(
+        1024,
+        "groups of a lane that are shuffled and packed together; at most an epoch, if `epochs` sets the length",
+        COUNT,
+    ),
+    "workers": Field(
+        0,
+        "processes that read and pack, each for some of the lanes, without changing the batches; 0: a thread of the training",
+        (0, 1 << 10),
+    ),
+    "mesh.data": Field(
+        -1, "devices that share the lanes; -1: all remaining ones among which the lanes divide evenly", (-1, 1 << 20)
+    ),
+    "mesh.fsdp": Field(1, "devices that share parameters and optimizer state", (1, 1 << 20)),
+    "mesh.model": Field(1, "devices that share each layer's heads and hidden units", (1, 1 << 20)),
+    "prng": Field(
+        "threefry",
+        'random generator; "rbg": faster dropout on TPU, but its bits depend on the sharding',
+        ("threefry", "rbg"),
     ),
 }
 
@@ -176,6 +176,10 @@ OWN: Mapping[str, Fields] = {
             "document", "where to mask; masking one of four query words hurts the pair", ("document", "query", "both")
         ),
         "mlm_whole_words": Field(False, "mask all tokens of a word or none"),
+        "mlm_shared_mask": Field(
+            True,
+            "mask the same tokens of a text that both sides of a pair have; the authors' code masks each side by itself",
+        ),
         "batch_pairs": Field(128, "average number of pairs per batch; it varies with packing", COUNT),
         "batch_tokens": Field(
             0,
@@ -187,6 +191,37 @@ OWN: Mapping[str, Fields] = {
         **{name: JUDGED[name] for name in ("queries", "qrels", "candidates")},
         **SELECT,
         "steps": Field(100_000, "number of updates of the whole run", (1, 1 << 40)),
+    },
+    "retriever": {
+        **ENCODER,
+        "model.dropout": ENCODER["model.dropout"]._replace(default=0.0),
+        "pooling": Field(
+            "",
+            'vector of a text: mean of its hidden states, or the first, "cls"; empty: as `init` records',
+            ("", "mean", "cls"),
+        ),
+        "prompts": Field((), "texts before every query and before every page; empty: those that `init` records"),
+        "data": Field((), "output directories of harp generate"),
+        "tasks": Field(("adp",), "tasks of the data to train on"),
+        "task_sampling": Field(
+            "uniform", "uniform over the tasks, or by their record counts", ("uniform", "proportional")
+        ),
+        "negatives": Field(
+            1,
+            "negative pages per query, the first ones of its record, besides the pages of the other queries",
+            (0, 10_000),
+        ),
+        "temperature": Field(0.05, "divisor of the cosines in the softmax", (1e-3, 10)),
+        "both_directions": Field(False, "also rank the batch's queries by each page"),
+        "kl_weight": Field(0.5, "weight of the divergence from the similarities of `init`; 0: off", WEIGHT),
+        "batch_pairs": Field(128, "average number of queries per batch, all compared with each other", COUNT),
+        "row_length": Field(128, "tokens per packed row; also the maximum length of a query or page", (8, 1 << 20)),
+        "learning_rate": LOOP["learning_rate"]._replace(default=3e-5),
+        "eval_batches": Field(16, "batches of held-out data per evaluation", COUNT),
+        **TEXT,
+        **{name: JUDGED[name] for name in ("queries", "qrels", "candidates")},
+        **SELECT,
+        "steps": Field(1000, "number of updates of the whole run", (1, 1 << 40)),
     },
     "finetune": {
         **ENCODER,
@@ -238,10 +273,8 @@ OWN: Mapping[str, Fields] = {
         "row_length": Field(300, "words per document; longer ones are truncated", (8, 1 << 20)),
         "negatives": Field(4, "negatives per positive, drawn anew from the candidates in every epoch", NEGATIVES),
         "rank_loss": Field("hinge", "ranking loss, pairwise or over the group", RANK_LOSSES),
-        "batch_pairs": Field(64, "(query, positive, negative) triples per batch", COUNT),
+        "batch_pairs": Field(64, "(query, relevant document, negative) triples per batch", COUNT),
         "learning_rate": LOOP["learning_rate"]._replace(default=1e-3),
-        "lanes": LOOP["lanes"]._replace(default=1),
-        "window": LOOP["window"]._replace(default=256),
         "epochs": Field(10.0, "passes over the training positives", WEIGHT),
         "checkpoint_every": LOOP["checkpoint_every"]._replace(default=10_000),
     },
@@ -275,11 +308,12 @@ PRESETS: dict[str, dict[str, Any]] = {
     "recommended": RECOMMENDED,
     # For pairs with a teacher's scores (`harp teach`): docs/experiments/recipe.md.
     "taught": RECOMMENDED | {"negatives": 3, "pair_loss": "lce_kl"},
-    "paper": {"mlm_side": "both", "pair_reduction": "sum"},
+    "paper": {"mlm_side": "both", "mlm_shared_mask": False, "pair_reduction": "sum"},
     "official": {
         "pair_loss": "softmax_margin",
         "task_sampling": "proportional",
         "mlm_whole_words": True,
+        "mlm_shared_mask": False,
         "model.attention": "xla",
         "model.attention_dropout": 0.1,
     },
@@ -311,6 +345,11 @@ def with_preset(config: ConfigDict, preset: str, presets: Mapping[str, dict[str,
         raise InputError(f"unknown preset {preset!r}; use one of {', '.join(presets)}, or none")
     config.update_from_flattened_dict(presets.get(preset, {}))
     return config.lock()
+
+
+def retriever() -> ConfigDict:
+    """Defaults of training an encoder's vectors on pairs of a query and a page."""
+    return defaults(FIELDS["retriever"], "retriever").lock()
 
 
 def finetune() -> ConfigDict:
@@ -385,7 +424,7 @@ def check_training(config: ConfigDict) -> None:
     away = [f"{name}={value}" for name, value in config.items() if isinstance(value, str) and "://" in value]
     for wrong, message in (
         (away, f"{', '.join(away)}: only `data` and the workdir may be in a bucket; copy it to this machine"),
-        (config.mesh.data == 0, "mesh.data=0: use a number of devices, or -1 for all that remain"),
+        (config.get("mesh", {}).get("data") == 0, "mesh.data=0: use a number of devices, or -1 for all that remain"),
         (
             stage == "finetune" and (config.rank_loss in TAUGHT) != bool(config.teacher),
             "teacher is a run that rank_loss=margin_mse and kl learn from: set both or neither",
@@ -400,7 +439,19 @@ def check_training(config: ConfigDict) -> None:
             f"eval_every={config.eval_every}: queries are held out only for `select`; "
             "set --config.select=RR@10, or eval_every to 0",
         ),
-        (stage == "pretrain" and not config.tasks, "tasks=(): name at least one task"),
+        ("data" in config and not config.tasks, "tasks=(): name at least one task"),
+        (
+            stage == "retriever" and config.kl_weight and not config.init,
+            "kl_weight keeps the similarities of `init`: set --config.init, or kl_weight to 0",
+        ),
+        (
+            stage == "retriever" and config.batch_pairs == 1 and not config.negatives,
+            "batch_pairs=1 and negatives=0: a batch of one page has nothing to compare; raise one of them",
+        ),
+        (
+            stage == "retriever" and len(config.prompts) not in (0, 2),
+            "prompts: name two texts, for queries and for pages",
+        ),
         (
             not config.get("init", "") and shape.get("hidden", 0) % shape.get("heads", 1),
             f"model.hidden={shape.get('hidden')} must be a multiple of model.heads={shape.get('heads')}",

@@ -9,12 +9,18 @@ import logging
 import os
 import shlex
 import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from harp_jax.base import bucket
 from harp_jax.base.allocator import keep_pages
 from harp_jax.base.cli import TERMINATED, ConfigParser, count, positive, run
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import replacing
+
+if TYPE_CHECKING:
+    from ml_collections import ConfigDict
+
+    from harp_jax.training.loop import TrainResult
 
 
 def arguments_parser() -> ConfigParser:
@@ -67,13 +73,22 @@ def main(args: argparse.Namespace) -> None:
         raise InputError("no --workdir; name a directory for checkpoints and metrics")
     keep_pages()
     start_processes(args)
-    from harp_jax.training.train import train
-
-    last = train(args.config, args.workdir)
-    if "interrupted" in last:
+    done = trainer_of(args.config)(args.config, args.workdir)
+    if done.interrupted:
         sys.exit(TERMINATED)
     note_command(args.workdir)
-    print(f"done: {args.workdir} " + " ".join(f"{k}={v:.4g}" for k, v in last.items()))
+    print(f"done: {args.workdir} " + " ".join(f"{k}={v:.4g}" for k, v in done.metrics.items()))
+
+
+def trainer_of(config: "ConfigDict") -> "Callable[[ConfigDict, str], TrainResult]":
+    """The function that trains a config's stage: rankers from before BERT have their own."""
+    if config.get("stage") == "neural_ir":
+        from harp_jax.baselines.neural_ir.train import train as train_neural
+
+        return train_neural
+    from harp_jax.training.train import train
+
+    return train
 
 
 def note_command(workdir: str) -> None:
@@ -82,7 +97,9 @@ def note_command(workdir: str) -> None:
 
     if jax.process_index() == 0:
         path, line = os.path.join(workdir, "command.txt"), shlex.join(["python", "-m", "harp_jax.main", *sys.argv[1:]])
-        if bucket.is_bucket(workdir):
+        if "://" in workdir:
+            from harp_jax.base import bucket
+
             bucket.write(path, f"{line}\n".encode())
             return
         with replacing(path) as file:

@@ -8,10 +8,13 @@ import pandas
 import pytest
 
 import harp_jax as hj
+from harp_jax.corpus.trec import Ranking
+from harp_jax.text.tokenizer import load_tokenizer
 from harp_jax.training.train import train
 from tests.support import ROOT, corpus
 from tests.support.commands import python
 from tests.support.ranking_collection import ranking_config, write_collection
+from tests.support.tiny_bert import save_encoder
 
 HEAVY = ("jax", "numpy", "flax", "optax", "orbax", "transformers", "tokenizers", "tensorflow", "pyarrow", "pandas")
 
@@ -25,6 +28,7 @@ def place(tmp_path_factory):
     config = ranking_config(path, steps=3, candidates=str(path / "bm25.trec"), tokenizer=str(path / "vocabulary"))
     train(config, str(path / "runs" / "ranker"), devices=jax.devices()[:1])
     hj.export_model(str(path / "runs" / "ranker"), str(path / "ranker"))
+    save_encoder(str(path / "sentence-encoder"), load_tokenizer(str(path / "vocabulary")), 64)
     corpus.write(path / "wiki", files=1)
     (path / "wiki" / "pages-0.jsonl").rename(path / "pages.jsonl")
     (path / "wiki" / "vocab.txt").rename(path / "wordpieces.txt")
@@ -139,7 +143,25 @@ def frame(columns, *rows):
         (lambda: hj.evaluate({"q": {3: 1}}, RUNS), "the id 3 is not a string"),
         (lambda: hj.first_stage({"d": "a cat"}, {"q": "cat"}, k=0), "k=0: use 1 or more"),
         (lambda: hj.first_stage({"d": "x"}, frame(("qid", "query"), ("q", None))), "query 'q': NoneType given"),
-        (lambda: hj.first_stage({"d": "x"}, {"q": "x"}, anchors={"d": 5}), "anchors of document 'd': int given"),
+        (
+            lambda: hj.first_stage({"d": "x"}, {"q": "x"}, anchors={"d": 5}),
+            "anchors of 'd': int given|anchor 'd .0.': int given",
+        ),
+        (
+            lambda: hj.first_stage(["a cat"], {"q": "cat"}),
+            "list given; use a dict, a path, or a frame with the columns",
+        ),
+        (lambda: hj.first_stage({"d": "a cat"}, {"q": "cat"}, k=2.5), "k=2.5: use 1 or more, a whole number"),
+        (lambda: hj.first_stage({"d": "a cat"}, {"q": "cat"}, k1="2"), "k1='2': use k1"),
+        (lambda: hj.evaluate({"q": {"d": 1}}, [RUNS]), "runs: list given"),
+        (lambda: hj.evaluate({"q": ["d"]}, RUNS), "query 'q': list given; use {docid: number}"),
+        (lambda: hj.evaluate({"q": {"d": "x"}}, RUNS), "'x' is not a whole number"),
+        (
+            lambda: hj.evaluate({"q": {"d": 1}}, {"a": {"q": Ranking.of(["d"], [math.nan])}}),
+            "nan is not a finite number",
+        ),
+        (lambda: hj.evaluate({"q": {"d": 0}}, RUNS), "none of the 1 judged queries has a relevant document"),
+        (lambda: hj.load_config("tpu_v3", steps="many"), "tpu_v3: .*steps"),
         (lambda: hj.write_run("run.trec", {"q": {"d": 1.0}}, "a b"), "the tag 'a b' has white space"),
         (lambda: hj.train("finetune", ""), "the directory's path is empty"),
         (lambda: hj.Site.from_pages([]), "no pages"),

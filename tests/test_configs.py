@@ -8,7 +8,6 @@ from harp_jax.configs.baselines import harp
 from data_pipeline.config import generation
 from data_pipeline.tasks.table import TASKS
 from harp_jax import config as configs
-from harp_jax.training.train import STAGES
 from tests.support import ROOT
 
 PATHS = [path for path in sorted((ROOT / "configs").glob("*.py")) if path.name != "__init__.py"]
@@ -16,7 +15,7 @@ PATHS = [path for path in sorted((ROOT / "configs").glob("*.py")) if path.name !
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.name)
 def test_configs_load_and_start_with_their_command(path):
-    assert runpy.run_path(str(path))["get_config"]().stage in STAGES
+    assert runpy.run_path(str(path))["get_config"]().stage in configs.OWN
     assert f"--config=configs/{path.name}" in path.read_text().split('"""')[1]
 
 

@@ -1,7 +1,11 @@
 """Files: no input is lost, nothing hangs, every error is one line."""
 
+import bz2
+import dataclasses
 import fcntl
 import gzip
+import json
+import lzma
 import os
 import signal
 import subprocess
@@ -12,7 +16,7 @@ import pytest
 
 from harp_jax.base import files
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import SUMS, cache_directory, lines, output_folder, read_json, replacing
+from harp_jax.base.files import SUMS, cache_directory, lines, output_folder, read_json, read_json_as, replacing, within
 from tests.support.commands import python
 
 
@@ -81,6 +85,72 @@ def test_inputs_that_never_end_or_are_damaged_are_named(tmp_path, monkeypatch, r
         (tmp_path / name).write_bytes(content)
     found = refusal(str(tmp_path / name), call=read)
     assert str(tmp_path / name) in found and said in found
+
+
+@pytest.mark.parametrize("suffix, pack", [(".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress)])
+def test_all_streams_of_a_compressed_file_are_read_or_the_damage_is_named(tmp_path, suffix, pack):
+    """Python's bz2 and lzma end in silence at a damaged header of a later stream, and lose what follows."""
+    parts = [pack(f"line {n}\n".encode() * 1000) for n in range(3)]
+    path = tmp_path / f"run{suffix}"
+    path.write_bytes(b"".join(parts))
+    whole = list(lines(str(path)))
+    assert len(whole) == 3000 and whole[-1] == (3000, "line 2") and list(lines(str(tmp_path / "run"))) == whole
+    damaged = bytearray(path.read_bytes())
+    damaged[len(parts[0])] ^= 0xFF
+    for data in (bytes(damaged), b"".join(parts) + b"rest", b"".join(parts)[:-1]):
+        path.write_bytes(data)
+        with pytest.raises(InputError, match=f"run{suffix} is damaged after line"):
+            list(lines(str(path)))
+    if suffix == ".xz":
+        path.write_bytes((b"\0" * 8).join(parts) + b"\0" * 4)  # padding that the format allows
+        assert list(lines(str(path))) == whole
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    name: str
+    weights: dict[str, float]
+    fields: tuple[str, ...] = ()
+    length: int | None = None
+
+
+def test_json_is_checked_when_it_is_read(tmp_path):
+    path, good = tmp_path / "search.json", {"name": "x", "weights": {"a": 1}, "fields": ["b"], "length": None}
+    path.write_text(json.dumps(good))
+    assert read_json_as(Settings, str(path)) == Settings("x", {"a": 1.0}, ("b",))
+    for change, said in (
+        ({"name": 3}, "name is '3', not of the type str"),
+        ({"weights": {"a": "1"}}, "weights.a is '1', not of the type float"),
+        ({"weights": {"a": float("nan")}}, "weights.a is 'nan'"),
+        ({"weights": [1]}, r"weights is '\[1\]'"),
+        ({"fields": "b"}, "fields is 'b'"),
+        ({"fields": ["b", 1]}, r"fields\[1\] is '1'"),
+        ({"length": True}, "length is 'True'"),
+        ({"depth": 1}, "it has the unknown field depth"),
+    ):
+        path.write_text(json.dumps(good | change))
+        with pytest.raises(InputError, match=f"search.json is damaged: {said}.*; restore or write it again"):
+            read_json_as(Settings, str(path))
+    path.write_text('{"name": "x"}')
+    with pytest.raises(InputError, match="it has no field weights"):
+        read_json_as(Settings, str(path))
+    assert within("site", "survey/docs.jsonl", "x") == "site/survey/docs.jsonl"
+    for name in ("/etc/passwd", "../other", "a/../../b", ""):
+        with pytest.raises(InputError, match="is not below site"):
+            within("site", name, "site/search.json")
+
+
+def test_temporary_files_of_a_killed_process_are_removed_by_the_next_one(tmp_path):
+    code = (
+        "import os, signal, sys\nfrom harp_jax.base.files import replacing\n"
+        "with replacing(sys.argv[1]) as file:\n    file.write('half')\n    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    python("-c", code, tmp_path / "words", status=-signal.SIGKILL)
+    assert [path.name[:10] for path in tmp_path.iterdir()] == ["words.tmp."]
+    with replacing(str(tmp_path / "words")) as first:
+        write(tmp_path / "words", "second")  # leaves the file of a process that is alive
+        first.write("first")
+    assert os.listdir(tmp_path) == ["words"] and (tmp_path / "words").read_text() == "first"
 
 
 def test_the_output_of_another_command_is_read():

@@ -124,10 +124,10 @@ def test_mutated_inputs_are_read_or_refused(name, tmp_path):
     ("name", "file", "old", "new", "message"),
     [
         ("documents.gz", "docs.jsonl.gz", gzip.compress(b"")[:4], b"\x1f\x8b\x08\x00\x00\x00", "is damaged after line"),
-        ("vocabulary", "tokenizer_config.json", b'"strip_accents": null', b'"strip_accents": 1', "true, false or null"),
+        ("vocabulary", "tokenizer_config.json", b'"strip_accents": null', b'"strip_accents": 1', "not an instance of 'bool'"),
         ("tokenizer.json", "tokenizer.json", b'"cat"', b'"\\ud800"', "is not a tokenizer"),
         ("labels", "labels.tsv", b"\t1\n", "\t²\n".encode(), "line 2: level '²' is not a small integer"),
-        ("config.json", "config.json", b'"vocab_size": 46', b'"vocab_size": "a"', "vocab_size is 'a', not a whole number"),
+        ("config.json", "config.json", b'"vocab_size": 46', b'"vocab_size": "a"', "'vocab_size' expected int, got str"),
         ("config.json", "config.json", b'"num_hidden_layers": 1', b'"num_hidden_layers": 1000000000', "from 1 to 1000"),
         ("config.json", "config.json", b'"layer_norm_eps": 1e-12', b'"layer_norm_eps": NaN', "not a number from 0.0 to 1.0"),
         ("config.json", "config.json", b'"model_type": "bert"', b'"model_type": []', "model_type"),

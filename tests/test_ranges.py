@@ -42,7 +42,7 @@ def test_fields_that_need_others(config, field, value, message):
 
 
 @pytest.mark.parametrize(
-    ("field", "value"), [("query_length", float("inf")), ("temperature", float("nan")), ("workers", 0)]
+    ("field", "value"), [("query_length", float("inf")), ("validation_fraction", float("nan")), ("workers", 0)]
 )
 def test_generation_fields_out_of_range(field, value):
     config = generation()

@@ -13,14 +13,16 @@ from tests.support import ROOT
 # In order of dependency: a room may import `base`, the config and every room before it.
 ROOMS = {
     "harp_jax": (
-        "base", "corpus", "text", "model", "objectives", "input", "checkpoints", "evaluation", "baselines.neural_ir", "ranking",
-        "training", "baselines.linklearn", "experiments", "look", "commands", "baselines",
+        "base", "corpus", "text", "model", "objectives", "input", "checkpoints", "evaluation", "ranking", "training", "site",
+        "baselines",  # the other papers: nothing of the core imports them
+        "experiments", "look", "commands",
     ),
     "data_pipeline": (
-        "engine", "text", "sources", "links", "weights", "tasks", "config", "output", "commands",
+        "engine", "text", "sources", "sample", "links", "weights", "tasks", "config", "output", "commands",
     ),
 }  # fmt: skip
 GROUND = {"harp_jax": ("config",), "data_pipeline": ()}
+CALLERS = ("experiments",)  # rooms of harp_jax that call the generation job, inside functions
 # Rooms of harp_jax that the generation job may import: files on disk, text, encoder and parameters, rankers (hard negatives).
 SHARED = ("base", "corpus", "text", "model", "input", "checkpoints", "ranking")
 
@@ -71,7 +73,7 @@ def test_rooms_import_only_what_stands_above_them(package: str) -> None:
             if name.startswith("_") and not name.startswith("__"):
                 wrong.append(f"{place}.{name}, which is private")
             if origin != package:
-                if package == "harp_jax" or there not in ("", *SHARED):
+                if here not in CALLERS if package == "harp_jax" else there not in ("", *SHARED):
                     wrong.append(f"{place}, which is no shared room")
             elif here is not None and there is None:
                 wrong.append(f"{place} from the top")
@@ -123,7 +125,8 @@ MAY_SAY_BERT = (
     "model/encoders/bert.py", "model/encoders/distilbert.py",
     "model/encoders/roberta.py", "model/encoders/modernbert.py", "model/encoders/table.py",
     "text/tokenizer.py", "config.py", "checkpoints/export.py",
-    "commands/vocabulary.py", "commands/site.py", "experiments/steps.py", "experiments/plans/coarse_tuning.py",
+    "output/vocabulary.py", "commands/site.py", "experiments/pretraining.py",
+    "experiments/coarse_tuning.py",
 )  # fmt: skip
 
 

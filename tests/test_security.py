@@ -69,19 +69,20 @@ def test_a_model_card_shows_names_of_data_as_text(tmp_path):
 
 
 PAGE = "<html><body><main><h1>Fish</h1><p>Red <a href=b.html>cat</a>.</p></main></body></html>"
-PLAN = """from harp_jax.experiments.plan import Command
-def get_plan(): return [Command("words", "words", ["--docs=docs.tsv", "--output={out}"])]
+PLAN = """from harp_jax.base.steps import Steps
+from harp_jax.text.words import write_words
+def plan(output): Steps(output)("words", write_words, "docs.tsv", f"{output}/words", epochs=0)
 """
 
 
 # SMALL = 0: pools start for any size. Only `main` sets the environment, so the others test -P.
 START = """import sys
-import data_pipeline.commands.documents
+import data_pipeline.output.collection
 from harp_jax.__main__ import main
 from harp_jax.base.cli import run
 from harp_jax.commands.table import load
 if __name__ == "__main__":
-    data_pipeline.commands.documents.SMALL = 0
+    data_pipeline.output.collection.SMALL = 0
     main() if sys.argv[1] == "documents" else run(*load(sys.argv.pop(1)))
 """
 

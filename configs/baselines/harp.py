@@ -1,5 +1,7 @@
 """HARP and its controls with the same budget: configs/tpu_v3.py with a fixed number of real tokens per batch.
 
+The paper's tables (`harp plan table2`) train configs/tpu_v3.py:paper instead, whose batches are 128 pairs, whatever their lengths.
+
 harp train --config=configs/baselines/harp.py --workdir=runs/harp --config.init=bert-base-uncased/
 harp generate --config=configs/data/enwiki.py --config.tasks="('ict',)" --output=enwiki_ict
 harp train --config=configs/baselines/harp.py:ict --workdir=runs/ict --config.init=bert-base-uncased/
@@ -10,7 +12,7 @@ ict: Transformer-ICT, which predicts the passage that a sentence was taken from.
 prop: PROP, which predicts the likelier of two word sets of a page; B-PROP with --config.prop_distribution=contrastive.
 wlp: Transformer-WLP, which distinguishes a page that links to the page of a sentence from one that does not.
 recommended: HARP as we recommend it for small encoders and short trainings: ADP, no MLM, no dropout. The pairs are those of the
-generation preset of the same name. Figures: docs/experiments/recommended.md. With `scale=small` in a plan: minutes on a CPU.
+generation preset of the same name. Figures: docs/experiments/recommended.md. `harp plan recipe` trains it in minutes on a CPU.
 taught: the same, with the order of a sentence encoder's vectors as a teacher: pairs from `harp teach`. Figures:
 docs/experiments/recipe.md.
 

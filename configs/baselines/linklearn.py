@@ -5,7 +5,7 @@ harp linklearn-train --config=configs/baselines/linklearn.py --workdir=runs/link
 harp linklearn-rank --model=runs/linklearn --docs=docs.tsv --queries=queries.tsv --output=linklearn.trec
 
 Hardware: 2 CPU cores. Time: about two minutes for 1.4 million constraints (steps=3000), after a minute of reading. Figures:
-harp_jax/experiments/plans/linklearn.py.
+harp_jax/experiments/linklearn.py.
 """
 
 from harp_jax.config import linklearn

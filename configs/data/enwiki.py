@@ -1,13 +1,16 @@
-"""HARP's pairs from English Wikipedia (paper section 4.1.1): about 38 M pairs by its Table 1.
+"""HARP's pairs from English Wikipedia (paper section 4.1.1): about 38 M pairs by its Table 1, printed by `harp inspect`.
 
-python -m data_pipeline.main --config=configs/data/enwiki.py --output=DIR \
-    --config.source.paths="('enwiki-20210101-pages-articles-multistream.xml.bz2',)" \
-    --config.source.index="('enwiki-20210101-pages-articles-multistream-index.txt.bz2',)" \
+python -m data_pipeline.main --config=configs/data/enwiki.py:paper --output=DIR \
     --config.encoder=bert-base-uncased --config.tokenizer=bert-base-uncased
 
+reads the dump of 1 January 2021, as in the paper, in this folder: enwiki-20210101-pages-articles-multistream.xml.bz2, its index
+enwiki-20210101-pages-articles-multistream-index.txt.bz2, and enwiki-20210101-sha1sums.txt, with which the dump is compared.
+dumps.wikimedia.org/enwiki/DATE/ has these three files of the last months; older dumps are on mirrors and at archive.org. Another
+date, or the parts of a dump: --config.source.paths="('enwiki-DATE-pages-articles-multistream*.xml*.bz2',)".
+
 `encoder` is the checkpoint that pre-training starts from, as a local Hugging Face directory; its attention weighs the terms.
-With the multistream index the workers decompress in parallel, and a damaged block loses only its own pages (counted in the
-manifest as `page-in-damaged-block`); without it one process decompresses everything.
+With the index the workers decompress in parallel, and a damaged block loses only its own pages (counted in the manifest as
+`page-in-damaged-block`); without it one process decompresses everything.
 The term weights need an accelerator; all other stages run on the CPU. Not run at full size yet.
 """
 
@@ -19,7 +22,7 @@ from data_pipeline.config import generation
 def get_config(preset: str = "") -> ConfigDict:
     config = generation(preset)
     config.source.format = "mediawiki"
-    config.source.paths = ("enwiki-*-pages-articles-multistream*.xml*.bz2",)
+    config.source.paths = ("enwiki-20210101-pages-articles-multistream.xml.bz2",)
     config.tokenizer = config.encoder = "bert-base-uncased"
     config.encoder_dtype = "bfloat16"
     config.workers = 32

@@ -5,62 +5,69 @@ rerunning a killed job resumes it, and the output has the same bytes.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, NotRequired, Protocol, TypedDict
+from dataclasses import dataclass
+from typing import Any, Protocol, Required, TypedDict, TypeVar
 
-import pyarrow as pa
+from data_pipeline.engine.tables import Rows, Table
 
 Config = dict[str, Any]  # a generation config as plain JSON values: what `config.plain` returns
 
-# What tasks may need from a job: the link graph; an anchor text's destinations ranked once per link, not once each; sentences with
-# links, and term weights; passages of pages without in-links too, or weights for them; the sentence ends of passages.
+# What tasks may need from a job: the link graph; an anchor text's destinations ranked per occurrence, not per distinct page;
+# sentences with links and term weights; passages of pages without in-links, or weights for them; the sentence ends of passages.
 LINKS, OCCURRENCES, SENTENCES = "links", "occurrences", "sentences"
 ALL_PAGES, ALL_WEIGHTS, SENTENCE_ENDS = "all pages", "all weights", "sentence ends"
 
 
-class Job(TypedDict):
-    """Plain values that every part of a map receives.
+@dataclass(frozen=True)
+class Job:
+    """What every part of a map knows.
 
-    per_bucket: chunks of the input in one bucket; window: tokens that the encoder reads; needs: which of the names above the tasks
-    need; elsewhere: directories of tables outside the work directory; candidates: number of pages that negatives are drawn from;
-    unlinked: how many of these have no in-links.
+    work: directory of the tables; output: of the shards; weights: of the tables of the term weights. per_bucket: chunks of the
+    input in one bucket; window: tokens that the encoder reads; needs: which of the names above the tasks need.
     """
 
     config: Config
     work: str
-    output: str
-    per_bucket: int
-    window: NotRequired[int]
-    needs: NotRequired[list[str]]
-    elsewhere: NotRequired[dict[str, str]]
-    candidates: NotRequired[int]
-    unlinked: NotRequired[int]
+    output: str = ""
+    weights: str = ""
+    per_bucket: int = 1
+    window: int = 0
+    needs: tuple[str, ...] = ()
+
+
+class EncoderContent(TypedDict, total=False):
+    """What made term weights: an encoder's sha256 (or "uniform", "idf"), its positions, the precision of its products."""
+
+    sha256: Required[str]
+    positions: int
+    dtype: str
+    term_weights_sha256: str
 
 
 class Inputs(TypedDict):
-    """The input of a job, identified by content; part of its manifest.
-
-    source: name, size and sha256 of every file; encoder_content: sha256 and number of positions, or the name of a method.
-    """
+    """The input of a job, identified by content; part of its manifest. source: name, size and sha256 of every file."""
 
     source: list[dict[str, Any]]
     tokenizer_sha256: str
-    encoder_content: dict[str, Any]
+    encoder_content: EncoderContent
 
 
-Part = tuple[int, Any]  # number of the part, which is the bucket of its output, and its payload
-MapFunction = Callable[[Job, int, Any], dict[str, pa.Table]]
+P = TypeVar("P")  # what a part is about: a chunk of the input, a table, None if its bucket says all
+Part = tuple[int, P]  # number of the part, which is the bucket of its output, and its payload
+Outputs = dict[Table, Rows]
+MapFunction = Callable[[Job, int, P], Outputs]
 
 
 class Engine(Protocol):
-    """Runs the stages of one job; `job["work"]` is the directory of its tables."""
+    """Runs the stages of one job."""
 
     job: Job
 
-    def map(self, stage: str, function: MapFunction, parts: Iterable[Part], per_bucket: int = 1) -> None: ...
+    def map(self, stage: str, function: MapFunction[P], parts: Iterable[Part[P]], per_bucket: int = 1) -> None: ...
 
-    def join(self, output: str, sql: str, inputs: Iterable[str], partitioned: bool = False) -> None: ...
+    def join(self, output: Table, sql: str, inputs: Iterable[Table], partitioned: bool = False) -> None: ...
 
-    def query(self, sql: str, inputs: Iterable[str]) -> list[tuple]: ...
+    def query(self, sql: str, inputs: Iterable[Table]) -> list[tuple]: ...
 
     def close(self) -> None: ...
 

@@ -11,13 +11,13 @@ import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from data_pipeline.engine.job import Job, MapFunction, Part
-from data_pipeline.engine.stage_tables import SCHEMAS
+from data_pipeline.engine.job import Job, MapFunction, P, Part
 from data_pipeline.engine.store import (
     complete,
     finish,
@@ -25,11 +25,12 @@ from data_pipeline.engine.store import (
     finished,
     mark_path,
     marked,
-    place,
     run_part,
+    table_dir,
     table_files,
     verify,
 )
+from data_pipeline.engine.tables import Table
 from harp_jax.base.errors import InputError, needs
 from harp_jax.base.progress import progress
 
@@ -72,11 +73,11 @@ class LocalEngine:
 
     def __init__(self, job: Job, workers: int, memory_limit: str) -> None:
         self.job, self.workers, self.memory_limit = job, workers, memory_limit
-        if any("\ud800" <= character <= "\udfff" for character in job["work"]):
-            raise InputError(f"{job['work']}: DuckDB opens only files whose names are UTF-8; choose another --output")
+        if any("\ud800" <= character <= "\udfff" for character in job.work):
+            raise InputError(f"{job.work}: DuckDB opens only files whose names are UTF-8; choose another --output")
         self._pool: ProcessPoolExecutor | None = None
 
-    def map(self, stage: str, function: MapFunction, parts: Iterable[Part], per_bucket: int = 1) -> None:
+    def map(self, stage: str, function: MapFunction[P], parts: Iterable[Part[P]], per_bucket: int = 1) -> None:
         """Runs `function(job, number, payload) -> {table: rows}` for every part, in any order, in the workers.
 
         Part `number` writes to bucket `number // per_bucket`. `parts` may be a stream: only a few are in flight at a time.
@@ -103,9 +104,9 @@ class LocalEngine:
                     if marked(self.job, mark):
                         bar.skip()
                         continue
-                    job = (stage, function, self.job, number, number // per_bucket, payload, mark)
+                    run = partial(run_part, stage, function, self.job, number, number // per_bucket, payload, mark)
                     with _uninterrupted():
-                        running.add(self.pool.submit(run_part, *job))
+                        running.add(self.pool.submit(run))
                     collect(2 * self.workers)
                 collect(0)
             except BrokenProcessPool as error:
@@ -130,34 +131,35 @@ class LocalEngine:
             self._pool = ProcessPoolExecutor(self.workers, mp_context=context, initializer=_follow_parent)
         return self._pool
 
-    def join(self, output: str, sql: str, inputs: Iterable[str], partitioned: bool = False) -> None:
+    def join(self, output: Table, sql: str, inputs: Iterable[Table], partitioned: bool = False) -> None:
         """Runs `sql` over the named tables and writes its rows as table `output`.
 
         With `partitioned` the result has a column `bucket`, the bucket of each row; otherwise all rows are in bucket 0.
         The order of rows within a bucket is undefined: readers must sort.
         """
-        folder = place(self.job, output)
+        folder = table_dir(self.job, output)
         if complete(self.job, output):
             return
         temporary = folder + ".tmp"
         shutil.rmtree(temporary, ignore_errors=True)
         os.makedirs(f"{temporary}/bucket=0" if not partitioned else temporary)
-        columns = ", ".join(f'"{name}"' for name in SCHEMAS[output].names)
+        columns = ", ".join(f'"{name}"' for name in output.schema.names)
         target, options = f"{temporary}/bucket=0/part.parquet", "FORMAT PARQUET, COMPRESSION zstd"
         if partitioned:
             target, columns = temporary, columns + ", bucket"
             options += ", PARTITION_BY (bucket), OVERWRITE_OR_IGNORE"
-        with self._connection(inputs) as connection, self._memory(output):
+        with self._connection(inputs) as connection, self.explained(output.name):
             connection.execute(f"COPY (SELECT {columns} FROM ({sql})) TO '{_quoted(target)}' ({options})")
         finish_join(temporary, folder)
 
-    def query(self, sql: str, inputs: Iterable[str]) -> list[tuple]:
+    def query(self, sql: str, inputs: Iterable[Table]) -> list[tuple]:
         """The rows of a small result, in memory."""
-        with self._connection(inputs) as connection, self._memory("query"):
+        with self._connection(inputs) as connection, self.explained("query"):
             return connection.execute(sql).fetchall()
 
     @contextlib.contextmanager
-    def _memory(self, stage: str) -> Iterator[None]:
+    def explained(self, stage: str) -> Iterator[None]:
+        """Raises InputError if DuckDB runs out of memory in the block, and KeyboardInterrupt for Ctrl-C."""
         import duckdb
 
         try:
@@ -172,29 +174,29 @@ class LocalEngine:
                 "again: it resumes"
             ) from error
 
-    def _connection(self, inputs: Iterable[str]) -> "duckdb.DuckDBPyConnection":
+    def _connection(self, inputs: Iterable[Table]) -> "duckdb.DuckDBPyConnection":
         with needs("joining tables", "duckdb", "data"):
             import duckdb
 
         connection = duckdb.connect()
         connection.execute(f"SET memory_limit='{_quoted(self.memory_limit)}'")
-        connection.execute(f"SET temp_directory='{_quoted(os.path.join(self.job['work'], 'spill'))}'")
+        connection.execute(f"SET temp_directory='{_quoted(os.path.join(self.job.work, 'spill'))}'")
         threads = max(1, min(self.workers, mebibytes(self.memory_limit) // JOIN_THREAD_MIB))
         connection.execute(f"SET threads={threads}")
         connection.execute("SET preserve_insertion_order=false")
-        for name in inputs:
-            pattern = os.path.join(glob.escape(place(self.job, name)), "*", "*.parquet")
-            files = table_files(self.job, name)
+        for table in inputs:
+            pattern = os.path.join(glob.escape(table_dir(self.job, table)), "*", "*.parquet")
+            files = table_files(self.job, table)
             with ThreadPoolExecutor(self.workers) as hashing:
                 list(hashing.map(lambda path: verify(self.job, path), files))
             if files:
                 source = (
                     f"read_parquet('{_quoted(pattern)}', hive_partitioning=true, hive_types={{'bucket': 'INTEGER'}})"
                 )
-                connection.execute(f"CREATE VIEW {name} AS SELECT * FROM {source}")
+                connection.execute(f"CREATE VIEW {table.name} AS SELECT * FROM {source}")
             else:
-                schema = SCHEMAS[name].append(pa.field("bucket", pa.int32()))
-                connection.register(name, schema.empty_table())
+                schema = table.schema.append(pa.field("bucket", pa.int32()))
+                connection.register(table.name, schema.empty_table())
         return connection
 
     def close(self) -> None:

@@ -15,21 +15,21 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
-from data_pipeline.engine.job import Job, MapFunction, Part
+from data_pipeline.engine.job import Job, MapFunction, P, Part
 from data_pipeline.engine.local import mebibytes
-from data_pipeline.engine.stage_tables import SCHEMAS
 from data_pipeline.engine.store import (
     complete,
     finish,
     finish_join,
     finished,
     mark_path,
-    place,
     run_part,
+    table_dir,
     table_files,
     unfinished,
     verify,
 )
+from data_pipeline.engine.tables import Table
 from harp_jax.base.errors import InputError, needs
 from harp_jax.base.files import beside
 from harp_jax.base.progress import progress
@@ -44,7 +44,7 @@ TYPES = {pa.int32(): "INT", pa.int64(): "BIGINT", pa.float64(): "DOUBLE", pa.str
 
 
 def sql_type(kind: pa.DataType) -> str:
-    """Spark's name for a column type of `stage_tables.SCHEMAS`."""
+    """Spark's name for a column type of a table."""
     if pa.types.is_list(kind):
         return f"ARRAY<{sql_type(kind.value_type)}>"
     if pa.types.is_struct(kind):
@@ -97,7 +97,7 @@ class SparkEngine:
         }
         # A cluster spills to its local disks; the work directory is on a shared one.
         if self.master.startswith("local"):
-            options["spark.local.dir"] = os.path.join(self.job["work"], "spill")
+            options["spark.local.dir"] = os.path.join(self.job.work, "spill")
             os.makedirs(options["spark.local.dir"], exist_ok=True)
         builder = SparkSession.builder
         for name, value in options.items():
@@ -112,7 +112,7 @@ class SparkEngine:
         session.sparkContext.setLogLevel("ERROR")
         return session
 
-    def map(self, stage: str, function: MapFunction, parts: Iterable[Part], per_bucket: int = 1) -> None:
+    def map(self, stage: str, function: MapFunction[P], parts: Iterable[Part[P]], per_bucket: int = 1) -> None:
         """As `LocalEngine.map`: each part is a Spark task that reads and writes whole files."""
         if finished(self.job, stage):
             return
@@ -128,10 +128,10 @@ class SparkEngine:
                 bar.update(len(todo))
         finish(self.job, stage)
 
-    def _run(self, stage: str, function: MapFunction, parts: list[Part], per_bucket: int) -> None:
+    def _run(self, stage: str, function: MapFunction[P], parts: list[Part[P]], per_bucket: int) -> None:
         job, folder = self.job, os.getcwd()
 
-        def run(part: Part) -> tuple[int, str]:
+        def run(part: Part[P]) -> tuple[int, str]:
             os.chdir(folder)  # relative paths of the config are relative to the driver's directory
             os.environ["TOKENIZERS_PARALLELISM"], os.environ["CUDA_VISIBLE_DEVICES"] = "false", ""
             number, payload = part
@@ -148,9 +148,9 @@ class SparkEngine:
             if problem:
                 raise InputError(problem)
 
-    def join(self, output: str, sql: str, inputs: Iterable[str], partitioned: bool = False) -> None:
+    def join(self, output: Table, sql: str, inputs: Iterable[Table], partitioned: bool = False) -> None:
         """As `LocalEngine.join`. A bucket may have several files: rebalancing splits large ones among tasks."""
-        target = place(self.job, output)
+        target = table_dir(self.job, output)
         if complete(self.job, output):
             return
         # A new name, since executors of a killed job may still be writing to its directory.
@@ -158,31 +158,31 @@ class SparkEngine:
             shutil.rmtree(left, ignore_errors=True)
         temporary = beside(target)
         self._views(inputs)
-        columns = [f"CAST(`{field.name}` AS {sql_type(field.type)}) AS `{field.name}`" for field in SCHEMAS[output]]
+        columns = [f"CAST(`{field.name}` AS {sql_type(field.type)}) AS `{field.name}`" for field in output.schema]
         frame = self.spark.sql(sql)
         if partitioned:
             frame = frame.selectExpr(*columns, "CAST(bucket AS INT) AS bucket").hint("rebalance", "bucket")
-            self._try(lambda: frame.write.partitionBy("bucket").parquet(_uri(temporary)), output)
+            self._try(lambda: frame.write.partitionBy("bucket").parquet(_uri(temporary)), output.name)
         else:
             frame = frame.selectExpr(*columns)
-            self._try(lambda: frame.write.parquet(_uri(f"{temporary}/bucket=0")), output)
+            self._try(lambda: frame.write.parquet(_uri(f"{temporary}/bucket=0")), output.name)
         finish_join(temporary, target)
 
-    def query(self, sql: str, inputs: Iterable[str]) -> list[tuple]:
+    def query(self, sql: str, inputs: Iterable[Table]) -> list[tuple]:
         """The rows of a small result."""
         self._views(inputs)
         return [tuple(row) for row in self._try(self.spark.sql(sql).collect, "query")]
 
-    def _views(self, inputs: Iterable[str]) -> None:
+    def _views(self, inputs: Iterable[Table]) -> None:
         # Enough join tasks so that each holds about one bucket; adaptive execution merges small ones.
-        folders = glob.glob(os.path.join(glob.escape(self.job["work"]), "*", "bucket=*"))
+        folders = glob.glob(os.path.join(glob.escape(self.job.work), "*", "bucket=*"))
         self.spark.conf.set(
             "spark.sql.shuffle.partitions", str(max(4, 2 * len({os.path.basename(f) for f in folders})))
         )
-        for name in inputs:
-            folder = place(self.job, name)
-            schema = ", ".join(f"`{field.name}` {sql_type(field.type)}" for field in SCHEMAS[name]) + ", bucket INT"
-            files = table_files(self.job, name)
+        for table in inputs:
+            folder = table_dir(self.job, table)
+            schema = ", ".join(f"`{field.name}` {sql_type(field.type)}" for field in table.schema) + ", bucket INT"
+            files = table_files(self.job, table)
             self._verify(files)
             if files:
                 # Ignore temporary files of a killed job.
@@ -190,7 +190,7 @@ class SparkEngine:
                 frame = reader.option("basePath", _uri(folder)).parquet(_uri(folder))
             else:
                 frame = self.spark.createDataFrame([], schema)
-            frame.createOrReplaceTempView(name)
+            frame.createOrReplaceTempView(table.name)
 
     def _verify(self, files: list[str]) -> None:
         """As `store.verify`, in parallel on the cluster; once per file."""

@@ -11,12 +11,12 @@ import os
 import re
 import shutil
 from collections.abc import Iterable, Iterator
-from typing import IO, Any
+from typing import IO
 
 import pyarrow as pa
 
-from data_pipeline.engine.job import Job, MapFunction, Part
-from data_pipeline.engine.stage_tables import SCHEMAS
+from data_pipeline.engine.job import Job, MapFunction, P, Part
+from data_pipeline.engine.tables import Rows, Table
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import locked, replacing, sha256_file
 
@@ -25,78 +25,78 @@ END = "done\n"
 LIST = "files"  # in the directory of a join's table: the names of its files
 LOCK = "lock"  # in the work directory
 DAMAGED = "remove {work} and run the command again: the job starts from the beginning"
-_verified: set[str] = set()  # files whose content this process has compared with their names
+verified: set[str] = set()  # files whose content this process has compared with their names
 
 
-def read(job: Job, name: str, bucket: int | None = None, columns: list[str] | None = None) -> pa.Table:
+def read(job: Job, table: Table, bucket: int | None = None, columns: list[str] | None = None) -> pa.Table:
     """A bucket of a table (default: all of it), files in the order of their names; an empty table if there are none."""
     import pyarrow.parquet as pq
 
     folder = "*" if bucket is None else f"bucket={bucket}"
-    paths = sorted(glob.glob(os.path.join(glob.escape(place(job, name)), folder, "*.parquet")))
+    paths = sorted(glob.glob(os.path.join(glob.escape(table_dir(job, table)), folder, "*.parquet")))
     for path in paths:
         verify(job, path)
     # Files are read one by one: as a data set, the folder names would become a column.
-    tables = [pq.ParquetFile(path).read(columns) for path in paths]
-    return pa.concat_tables(tables) if tables else SCHEMAS[name].empty_table().select(columns or SCHEMAS[name].names)
+    parts = [pq.ParquetFile(path).read(columns) for path in paths]
+    return pa.concat_tables(parts) if parts else table.schema.empty_table().select(columns or table.schema.names)
 
 
-def buckets(job: Job, name: str) -> list[int]:
+def buckets(job: Job, table: Table) -> list[int]:
     """The numbers of a table's buckets."""
-    folders = glob.glob(os.path.join(glob.escape(place(job, name)), "bucket=*"))
+    folders = glob.glob(os.path.join(glob.escape(table_dir(job, table)), "bucket=*"))
     return sorted(int(folder.rsplit("=", 1)[1]) for folder in folders)
 
 
-def bucket_parts(job: Job, name: str) -> list[Part]:
+def bucket_parts(job: Job, table: Table) -> list[Part[None]]:
     """One part for each bucket of a table."""
-    return [(bucket, None) for bucket in buckets(job, name)]
+    return [(bucket, None) for bucket in buckets(job, table)]
 
 
-def write(job: Job, name: str, bucket: int, stage: str, part: int, rows: pa.Table) -> list[str]:
-    """Writes a file of a table, complete or not at all, and returns its name below the directory of the tables.
+def write(job: Job, table: Table, bucket: int, stage: str, part: int, rows: Rows) -> tuple[list[str], int]:
+    """Writes a file of a table, complete or not at all; returns its name below the directory of the tables, and its rows.
 
     Several stages may write to one table. Writes no file for zero rows.
     """
     import pyarrow.parquet as pq
 
-    start = os.path.join(place(job, name), f"bucket={bucket}", f"{stage}-{part:07d}.")
-    sink = pa.BufferOutputStream()
-    pq.write_table(rows.cast(SCHEMAS[name]), sink, compression="zstd", row_group_size=16384)
+    start = os.path.join(table_dir(job, table), f"bucket={bucket}", f"{stage}-{part:07d}.")
+    made, sink = table.of(rows), pa.BufferOutputStream()
+    pq.write_table(made, sink, compression="zstd", row_group_size=16384)
     content = sink.getvalue()
-    path = f"{start}{hashlib.sha256(content).hexdigest()[:16]}.parquet" if rows.num_rows else ""
+    path = f"{start}{hashlib.sha256(content).hexdigest()[:16]}.parquet" if made.num_rows else ""
     for earlier in glob.glob(glob.escape(start) + "*parquet"):
         if earlier != path:
             os.remove(earlier)  # left by a killed part, with another version of a library
     if not path:
-        return []
+        return [], 0
     with replacing(path, "wb", durable=False) as file:  # the digest in its name shows whether it is complete
         file.write(content)
-    return [os.path.join(name, f"bucket={bucket}", os.path.basename(path))]
+    return [os.path.join(table.name, f"bucket={bucket}", os.path.basename(path))], made.num_rows
 
 
 def verify(job: Job, path: str) -> None:
     """Raises InputError unless the content of a table's file has the digest in its name; once per file and process."""
-    if path in _verified:
+    if path in verified:
         return
     named = NAMED.fullmatch(path)
     if not named or sha256_file(path)[:16] != named[1]:
-        raise InputError(f"{path} is damaged; {DAMAGED.format(work=job['work'])}")
-    _verified.add(path)
+        raise InputError(f"{path} is damaged; {DAMAGED.format(work=job.work)}")
+    verified.add(path)
 
 
-def table_files(job: Job, name: str) -> list[str]:
+def table_files(job: Job, table: Table) -> list[str]:
     """The files of a table."""
-    return sorted(glob.glob(os.path.join(glob.escape(place(job, name)), "*", "*.parquet")))
+    return sorted(glob.glob(os.path.join(glob.escape(table_dir(job, table)), "*", "*.parquet")))
 
 
-def complete(job: Job, name: str) -> bool:
+def complete(job: Job, table: Table) -> bool:
     """Whether the table of a join is finished. Raises InputError if one of its files is missing."""
-    folder = place(job, name)
+    folder = table_dir(job, table)
     names = _read_list(os.path.join(folder, LIST))
     if names is None:
         shutil.rmtree(folder, ignore_errors=True)
         return False
-    _check_present(job, (os.path.join(name, file) for file in names))
+    _check_present(job, (os.path.join(table.name, file) for file in names))
     return True
 
 
@@ -130,32 +130,31 @@ def _read_list(path: str) -> list[str] | None:
 def _check_present(job: Job, names: Iterable[str]) -> None:
     """Raises InputError for a file of a finished part or join that is missing; `names` begin with the table's."""
     for name in names:
-        table, _, file = name.partition(os.sep)
-        path = os.path.join(place(job, table), file)
-        if file and not os.path.exists(path):
-            raise InputError(f"{path}, which a finished stage wrote, is missing; {DAMAGED.format(work=job['work'])}")
+        if not any(os.path.exists(os.path.join(folder, name)) for folder in (job.work, job.weights) if folder):
+            path = os.path.join(job.work, name)
+            raise InputError(f"{path}, which a finished stage wrote, is missing; {DAMAGED.format(work=job.work)}")
 
 
-def place(job: Job, name: str) -> str:
+def table_dir(job: Job, table: Table) -> str:
     """The directory of a table."""
-    return job.get("elsewhere", {}).get(name) or os.path.join(job["work"], name)
+    return os.path.join(job.weights if table.kept else job.work, table.name)
 
 
-def run_part(stage: str, function: MapFunction, job: Job, number: int, bucket: int, payload: Any, mark: str) -> int:
+def run_part(stage: str, function: MapFunction[P], job: Job, number: int, bucket: int, payload: P, mark: str) -> int:
     """Runs a part, writes its tables and its mark; returns the number of rows."""
     outputs = function(job, number, payload)
-    written = [file for name, rows in outputs.items() for file in write(job, name, bucket, stage, number, rows)]
-    _write_list(mark, written)
-    return sum(rows.num_rows for rows in outputs.values())
+    written = [write(job, table, bucket, stage, number, rows) for table, rows in outputs.items()]
+    _write_list(mark, (file for files, _ in written for file in files))
+    return sum(rows for _, rows in written)
 
 
 def mark_path(job: Job, stage: str, part: int | str) -> str:
     """The file that marks a part as finished; part "all": the stage."""
     name = part if isinstance(part, str) else f"{part:07d}"
-    return os.path.join(job["work"], f"{stage}.marks", name)
+    return os.path.join(job.work, f"{stage}.marks", name)
 
 
-def unfinished(job: Job, stage: str, parts: Iterable[Part]) -> Iterator[Part]:
+def unfinished(job: Job, stage: str, parts: Iterable[Part[P]]) -> Iterator[Part[P]]:
     """The parts that have no mark yet. Raises InputError for a marked one whose files are missing."""
     return (part for part in parts if not marked(job, mark_path(job, stage, part[0])))
 

@@ -11,11 +11,10 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-import pyarrow as pa
-
-from data_pipeline.engine.job import Config, Job
-from data_pipeline.engine.stage_tables import Row, table
+from data_pipeline.engine import tables
+from data_pipeline.engine.job import Config, Job, Outputs
 from data_pipeline.engine.store import read
+from data_pipeline.engine.tables import Row
 from data_pipeline.text.terms import count_words
 
 # Navigation phrases without a topic.
@@ -78,9 +77,9 @@ def entropy(counts: Iterable[int]) -> float:
     return math.fsum(-n / total * math.log2(n / total) for n in given) + 0.0
 
 
-def statistics(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
+def statistics(job: Job, number: int, payload: None) -> Outputs:
     """Map over the buckets of `link_counts`, each with all rows of its anchors: one row per anchor text."""
-    counted = read(job, "link_counts", number)
+    counted = read(job, tables.LINK_COUNTS, number)
     destinations: dict[str, list[int]] = {}
     for anchor, n, problem in zip(*(counted.column(name).to_pylist() for name in ("anchor", "n", "problem"))):
         if not problem:
@@ -97,7 +96,7 @@ def statistics(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
         bits=math.fsum(row["n"] * row["entropy"] for row in rows),
         most_ambiguous=json.dumps(_most_ambiguous(rows)),
     )
-    return {"anchors": table("anchors", rows), "anchor_summaries": table("anchor_summaries", [summary])}
+    return {tables.ANCHORS: rows, tables.ANCHOR_SUMMARIES: [summary]}
 
 
 def summarise(summaries: list[Row]) -> dict[str, Any]:

@@ -4,13 +4,14 @@ The SQL uses only what DuckDB and Spark SQL compute identically: equi-joins, int
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
-import pyarrow as pa
-
-from data_pipeline.engine.job import ALL_PAGES, OCCURRENCES, Config, Engine, Job
-from data_pipeline.engine.stage_tables import DOCS_PER_CHUNK, EXAMPLES, DropCounts, Row, table
+from data_pipeline.engine import tables
+from data_pipeline.engine.job import ALL_PAGES, OCCURRENCES, Config, Engine, Job, Outputs
 from data_pipeline.engine.store import bucket_parts, read
+from data_pipeline.engine.tables import DOCS_PER_CHUNK, EXAMPLES, DropCounts, Row
 from data_pipeline.links import anchors
 from data_pipeline.sources import formats
 from data_pipeline.sources.document import Chunk, Dropped, LinkedDocument
@@ -19,22 +20,20 @@ from data_pipeline.text.terms import count_words, normalise_anchor
 from harp_jax.base.randomness import signed64
 from harp_jax.text.languages import ENGLISH
 
-# Chains of up to 2⁴ redirects are followed; MediaWiki follows one.
-DOUBLINGS = 4
 SECTION_WORDS = 5  # minimum words of a section that is a document, unless `min_article_words` is lower
 
 
-def parse_chunk(job: Job, number: int, chunk: Chunk) -> dict[str, pa.Table]:
+def parse_chunk(job: Job, number: int, chunk: Chunk) -> Outputs:
     """Map over chunks: documents, their addresses, redirects among them, and what was dropped.
 
     A document with a `problem` keeps its address, so that links to it are counted under that problem.
     """
-    c = job["config"]
+    c = job.config
     documents, dropped = formats.parse(chunk, c["source"])
     counts = DropCounts()
     count(dropped, counts)
     numbered = ((number * DOCS_PER_CHUNK + position, document) for position, document in enumerate(documents))
-    return tabulate(c, number // job["per_bucket"], numbered, counts)
+    return tabulate(c, number // job.per_bucket, numbered, counts)
 
 
 def count(dropped: Iterable[Dropped], counts: DropCounts) -> None:
@@ -42,9 +41,7 @@ def count(dropped: Iterable[Dropped], counts: DropCounts) -> None:
         counts.add(item.reason, item.where, item.example, item.times)
 
 
-def tabulate(
-    c: Config, home: int, numbered: Iterable[tuple[int, LinkedDocument]], counts: DropCounts
-) -> dict[str, pa.Table]:
+def tabulate(c: Config, home: int, numbered: Iterable[tuple[int, LinkedDocument]], counts: DropCounts) -> Outputs:
     """The tables of numbered documents; `home` is their bucket."""
     rows: list[Row] = []
     addresses: list[Row] = []
@@ -53,6 +50,7 @@ def tabulate(
         if document.redirect is not None:
             redirects.append({"address": document.address, "target": document.redirect, "priority": doc})
             continue
+        document = replace(document, lead_end=destination_end(document, c["destination_text"]))
         problem = _problem(document, c)
         addresses.append(
             dict(
@@ -67,15 +65,22 @@ def tabulate(
         row = dict(doc=doc, id=document.id, title=document.title, text=document.text, lead_end=document.lead_end)
         rows.append(row | dict(links=links))
     return {
-        "documents": table("documents", rows),
-        "addresses": table("addresses", addresses),
-        "redirects": table("redirects", redirects),
-        "losses": counts.table(),
+        tables.DOCUMENTS: rows,
+        tables.ADDRESSES: addresses,
+        tables.REDIRECTS: redirects,
+        tables.LOSSES: counts.rows(),
     }
 
 
+def destination_end(document: LinkedDocument, shown: str) -> int:
+    """The end of the text that represents a document as a destination: its first section, or that section's first paragraph."""
+    lead = document.text[: document.lead_end]
+    first = lead.find("\n", len(lead) - len(lead.lstrip()))
+    return document.lead_end if shown == "first_section" or first < 0 else first
+
+
 def _identity(doc: int, document: LinkedDocument, page_identity: str) -> int:
-    """Equal for documents that are one page: the number, or a hash of the first section in lower case."""
+    """Equal for documents that are one page: the number, or a hash of the destination's text in lower case."""
     return doc if page_identity == "id" else signed64("page", document.text[: document.lead_end].lower())
 
 
@@ -92,16 +97,18 @@ def _problem(document: LinkedDocument, c: Config) -> str:
     return ""
 
 
-def extract_links(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
+def extract_links(job: Job, number: int, payload: None) -> Outputs:
     """Map over documents: every link with its sentence. Only paragraphs with links are split into sentences."""
     rows: list[Row] = []
     counts = DropCounts()
-    for batch in read(job, "documents", number).select(["doc", "id", "text", "links"]).to_batches(max_chunksize=256):
+    for batch in (
+        read(job, tables.DOCUMENTS, number).select(["doc", "id", "text", "links"]).to_batches(max_chunksize=256)
+    ):
         for document in batch.to_pylist():
-            for link, sentence in in_sentences(document["text"], document["links"], job["config"]["language"]):
+            for link, sentence in in_sentences(document["text"], document["links"], job.config["language"]):
                 shown = document["text"][link["start"] : link["end"]]
                 anchor = normalise_anchor(shown)
-                reason = anchors.reason_to_drop(anchor, job["config"]) if sentence else "anchor-across-paragraphs"
+                reason = anchors.reason_to_drop(anchor, job.config) if sentence else "anchor-across-paragraphs"
                 if reason:
                     counts.add(reason, document["id"], f"{shown} -> {link['target']}")
                     continue
@@ -111,7 +118,7 @@ def extract_links(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
                         sentence_end=sentence[1], anchor=anchor, target=link["target"],
                     )
                 )  # fmt: skip
-    return {"links": table("links", rows), "losses": counts.table()}
+    return {tables.LINKS: rows, tables.LOSSES: counts.rows()}
 
 
 def in_sentences(text: str, links: list[Row], language: str = ENGLISH) -> list[tuple[Row, list[int]]]:
@@ -284,40 +291,39 @@ LINKED_SQL = "SELECT DISTINCT doc AS one, destination AS other FROM ranked"
 
 def index(engine: Engine) -> None:
     """`pages`, one for each address and id, and `aliases`, with chains of redirects followed to their end."""
-    engine.join("places", PLACES_SQL, ["addresses"], partitioned=True)
-    engine.join("aliases_0", ALIASES_SQL, ["redirects", "places"])
-    for step in range(DOUBLINGS):
-        name = "aliases" if step == DOUBLINGS - 1 else f"aliases_{step + 1}"
-        engine.join(name, FOLLOW_SQL.format(f"aliases_{step}"), [f"aliases_{step}"])
-    sql = PAGES_SQL.format(SAME_SQL[engine.job["config"]["page_identity"]])
-    engine.join("pages", sql, ["places", "excluded", "aliases"], partitioned=True)
+    engine.join(tables.PLACES, PLACES_SQL, [tables.ADDRESSES], partitioned=True)
+    engine.join(tables.ALIASES_STEPS[0], ALIASES_SQL, [tables.REDIRECTS, tables.PLACES])
+    for shorter, longer in pairwise((*tables.ALIASES_STEPS, tables.ALIASES)):
+        engine.join(longer, FOLLOW_SQL.format(shorter.name), [shorter])
+    sql = PAGES_SQL.format(SAME_SQL[engine.job.config["page_identity"]])
+    engine.join(tables.PAGES, sql, [tables.PLACES, tables.EXCLUDED, tables.ALIASES], partitioned=True)
 
 
 def resolve(engine: Engine) -> None:
     """From `addresses`, `redirects` and `links` to `link_counts` and `resolved`: links with destinations, or why they have none."""
-    c = engine.job["config"]
+    c = engine.job.config
     index(engine)
-    engine.join("targets", TARGETS_SQL, ["links", "pages", "aliases"], partitioned=True)
-    engine.join("link_pages", LINK_PAGES_SQL, ["targets", "pages"])
-    (with_links,) = engine.query("SELECT COUNT(DISTINCT doc) FROM targets", ["targets"])[0]
+    engine.join(tables.TARGETS, TARGETS_SQL, [tables.LINKS, tables.PAGES, tables.ALIASES], partitioned=True)
+    engine.join(tables.LINK_PAGES, LINK_PAGES_SQL, [tables.TARGETS, tables.PAGES])
+    (with_links,) = engine.query("SELECT COUNT(DISTINCT doc) FROM targets", [tables.TARGETS])[0]
     limits = anchors.limits(c, with_links)
-    engine.join("link_counts", LINK_COUNTS_SQL.format(*limits), ["link_pages"], partitioned=True)
-    engine.join("resolved", RESOLVED_SQL, ["targets", "link_counts"], partitioned=True)
+    engine.join(tables.LINK_COUNTS, LINK_COUNTS_SQL.format(*limits), [tables.LINK_PAGES], partitioned=True)
+    engine.join(tables.RESOLVED, RESOLVED_SQL, [tables.TARGETS, tables.LINK_COUNTS], partitioned=True)
 
 
 def build(engine: Engine) -> None:
     """From `addresses`, `redirects` and `links` to `ranked`, `candidates`, `anchor_destination`, `anchors`."""
     resolve(engine)
-    engine.map("anchors", anchors.statistics, bucket_parts(engine.job, "link_counts"))
-    needs = engine.job["needs"]
-    engine.join("anchor_destination", ANCHOR_DESTINATION_SQL[OCCURRENCES in needs], ["resolved"])
+    engine.map("anchors", anchors.statistics, bucket_parts(engine.job, tables.LINK_COUNTS))
+    needs = engine.job.needs
+    engine.join(tables.ANCHOR_DESTINATION, ANCHOR_DESTINATION_SQL[OCCURRENCES in needs], [tables.RESOLVED])
     join = "LEFT" if ALL_PAGES in needs else ""
-    engine.join("candidates", CANDIDATES_SQL.format(join), ["pages", "resolved"], partitioned=True)
-    inputs = ["resolved", "pages", "candidates", "anchor_destination"]
-    engine.join("ranked", RANKED_SQL, inputs, partitioned=True)
+    engine.join(tables.CANDIDATES, CANDIDATES_SQL.format(join), [tables.PAGES, tables.RESOLVED], partitioned=True)
+    inputs = [tables.RESOLVED, tables.PAGES, tables.CANDIDATES, tables.ANCHOR_DESTINATION]
+    engine.join(tables.RANKED, RANKED_SQL, inputs, partitioned=True)
 
 
-# Statistics of the graph, and what maps (`DropCounts` in engine/stage_tables.py) and its joins dropped: counts, and the first
+# Statistics of the graph, and what maps (`DropCounts` in engine/tables.py) and its joins dropped: counts, and the first
 # examples in a total order.
 # (reason, count, location, example) of what was dropped; the count is in the first row of a reason, the others have 0.
 _EXAMPLES = f"""
@@ -357,13 +363,17 @@ def dropped(engine: Engine, with_links: bool) -> list[tuple[str, int, str, str]]
     """(reason, count, location, example) of what the maps dropped, and of the pages, redirects, exclusions and links that the
     joins dropped.
     """
-    rows = engine.query(_EXAMPLES.format(_DROPPED_BY_MAPS, "CAST(SUM(n) AS BIGINT)"), ["losses"])
-    rows += engine.query(_EXAMPLES.format(_DROPPED_PAGES, "COUNT(*)"), ["addresses", "places"])
-    rows += engine.query(_EXAMPLES.format(_DROPPED_REDIRECTS, "COUNT(*)"), ["aliases", "places"])
-    rows += engine.query(_EXAMPLES.format(_REDIRECT_DUPLICATES, "COUNT(*)"), ["redirects", "aliases_0"])
-    rows += engine.query(_EXAMPLES.format(_DROPPED_EXCLUSIONS, "COUNT(*)"), ["excluded", "places", "aliases"])
+    rows = engine.query(_EXAMPLES.format(_DROPPED_BY_MAPS, "CAST(SUM(n) AS BIGINT)"), [tables.LOSSES])
+    rows += engine.query(_EXAMPLES.format(_DROPPED_PAGES, "COUNT(*)"), [tables.ADDRESSES, tables.PLACES])
+    rows += engine.query(_EXAMPLES.format(_DROPPED_REDIRECTS, "COUNT(*)"), [tables.ALIASES, tables.PLACES])
+    rows += engine.query(
+        _EXAMPLES.format(_REDIRECT_DUPLICATES, "COUNT(*)"), [tables.REDIRECTS, tables.ALIASES_STEPS[0]]
+    )
+    rows += engine.query(
+        _EXAMPLES.format(_DROPPED_EXCLUSIONS, "COUNT(*)"), [tables.EXCLUDED, tables.PLACES, tables.ALIASES]
+    )
     if with_links:
-        rows += engine.query(_EXAMPLES.format(_DROPPED_LINKS, "COUNT(*)"), ["resolved", "pages"])
+        rows += engine.query(_EXAMPLES.format(_DROPPED_LINKS, "COUNT(*)"), [tables.RESOLVED, tables.PAGES])
     return rows
 
 
@@ -378,8 +388,8 @@ def dropped_counts(engine: Engine, with_links: bool) -> dict[str, int]:
 def graph_summary(engine: Engine, with_links: bool) -> dict[str, Any]:
     """The manifest's `link_graph`: counts of pages, redirects, links and anchor texts."""
     sql = "SELECT COUNT(*), COUNT(CASE WHEN problem = '' THEN 1 END), CAST(COALESCE(SUM(disambiguation), 0) AS BIGINT) FROM pages"
-    pages, destinations, disambiguation = engine.query(sql, ["pages"])[0]
-    redirects = engine.query("SELECT COUNT(*) FROM redirects", ["redirects"])[0][0]
+    pages, destinations, disambiguation = engine.query(sql, [tables.PAGES])[0]
+    redirects = engine.query("SELECT COUNT(*) FROM redirects", [tables.REDIRECTS])[0][0]
     found = {
         "pages": pages,
         "destinations": destinations,
@@ -387,7 +397,9 @@ def graph_summary(engine: Engine, with_links: bool) -> dict[str, Any]:
         "redirects": redirects,
     }
     if with_links:
-        links = engine.query("SELECT COUNT(*), COUNT(CASE WHEN problem = '' THEN 1 END) FROM resolved", ["resolved"])[0]
+        links = engine.query(
+            "SELECT COUNT(*), COUNT(CASE WHEN problem = '' THEN 1 END) FROM resolved", [tables.RESOLVED]
+        )[0]
         found |= {"links": links[0], "links_kept": links[1]}
-        found["anchors"] = anchors.summarise(read(engine.job, "anchor_summaries").to_pylist())
+        found["anchors"] = anchors.summarise(read(engine.job, tables.ANCHOR_SUMMARIES).to_pylist())
     return found

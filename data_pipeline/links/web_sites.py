@@ -19,11 +19,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
-import pyarrow as pa
-
-from data_pipeline.engine.job import Engine, Job
-from data_pipeline.engine.stage_tables import DOCS_PER_CHUNK, DropCounts, Row, table
+from data_pipeline.engine import tables
+from data_pipeline.engine.job import Engine, Job, Outputs
 from data_pipeline.engine.store import read
+from data_pipeline.engine.tables import DOCS_PER_CHUNK, DropCounts, Row
 from data_pipeline.links import link_graph
 from data_pipeline.sources import formats, urls
 from data_pipeline.sources.document import Chunk, Dropped, Link, LinkedDocument, Outline, Section, Source, redirect
@@ -63,9 +62,9 @@ SECTION_TARGETS_SQL = """
 Key = tuple[str, str]  # target, anchor text
 
 
-def parse_chunk(job: Job, number: int, chunk: Chunk) -> dict[str, pa.Table]:
+def parse_chunk(job: Job, number: int, chunk: Chunk) -> Outputs:
     """Map over chunks: the unchanged pages, redirects, anchors, and per site the number of pages, links, and each link."""
-    documents, dropped = formats.parse(chunk, job["config"]["source"])
+    documents, dropped = formats.parse(chunk, job.config["source"])
     counts = DropCounts()
     link_graph.count(dropped, counts)
     rows: list[Row] = []
@@ -95,16 +94,15 @@ def parse_chunk(job: Job, number: int, chunk: Chunk) -> dict[str, pa.Table]:
             )
         )  # fmt: skip
     return {
-        "crawled": table("crawled", rows),
-        "redirects": table("redirects", redirects),
-        "fragments": table("fragments", fragments),
-        "canonical_sites": table("canonical_sites", [dict(site=site) for site in sorted(hosts)]),
-        "site_pages": table(
-            "site_pages",
-            [dict(site=site, n=n, links=all_, to_sections=some) for site, (n, all_, some) in pages.items()],
-        ),
-        "site_links": table("site_links", [_link_row(*key, n) for key, n in links.items()]),
-        "losses": counts.table(),
+        tables.CRAWLED: rows,
+        tables.REDIRECTS: redirects,
+        tables.FRAGMENTS: fragments,
+        tables.CANONICAL_SITES: [dict(site=site) for site in sorted(hosts)],
+        tables.SITE_PAGES: [
+            dict(site=site, n=n, links=all_, to_sections=some) for site, (n, all_, some) in pages.items()
+        ],
+        tables.SITE_LINKS: [_link_row(*key, n) for key, n in links.items()],
+        tables.LOSSES: counts.rows(),
     }
 
 
@@ -116,40 +114,40 @@ def _link_row(site: str, target: str, anchor: str, n: int) -> Row:
 def find(engine: Engine) -> None:
     """Joins the counts into the tables `boilerplate`, `sites`, `crawled_sites` and `section_targets`."""
     engine.join(
-        "boilerplate",
+        tables.BOILERPLATE,
         BOILERPLATE_SQL.format(MIN_PAGES, round(1000 * BOILERPLATE_SHARE)),
-        ["site_links", "site_pages"],
+        [tables.SITE_LINKS, tables.SITE_PAGES],
         partitioned=True,
     )
-    engine.join("sites", SITES_SQL, ["site_pages"], partitioned=True)
-    engine.join("crawled_sites", CRAWLED_SITES_SQL, ["canonical_sites", "site_pages"], partitioned=True)
-    inputs = ["site_links", "fragments", "redirects"]
-    engine.join("section_targets", SECTION_TARGETS_SQL, inputs, partitioned=True)
+    engine.join(tables.SITES, SITES_SQL, [tables.SITE_PAGES], partitioned=True)
+    engine.join(tables.CRAWLED_SITES, CRAWLED_SITES_SQL, [tables.CANONICAL_SITES, tables.SITE_PAGES], partitioned=True)
+    inputs = [tables.SITE_LINKS, tables.FRAGMENTS, tables.REDIRECTS]
+    engine.join(tables.SECTION_TARGETS, SECTION_TARGETS_SQL, inputs, partitioned=True)
 
 
-def drop(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
+def drop(job: Job, number: int, payload: None) -> Outputs:
     """Map over `crawled`: pages or their sections, without boilerplate; counts what was removed."""
-    source = job["config"]["source"]
+    source = job.config["source"]
     split = {
         row["site"]: is_split(source, row["links"], row["to_sections"])
-        for row in read(job, "sites", number).to_pylist()
+        for row in read(job, tables.SITES, number).to_pylist()
     }
-    places = {row["target"]: row["section"] for row in read(job, "section_targets", number).to_pylist()}
-    hosts = {row["site"] for row in read(job, "crawled_sites", number).to_pylist()}
+    places = {row["target"]: row["section"] for row in read(job, tables.SECTION_TARGETS, number).to_pylist()}
+    hosts = {row["site"] for row in read(job, tables.CRAWLED_SITES, number).to_pylist()}
 
     def place_of(target: str, sections_too: bool) -> str:
         page = target.partition("#")[0]
         return places.get(target, page) if sections_too else page
 
     known: dict[str, set[Key]] = {}
-    for row in read(job, "boilerplate", number).to_pylist():
+    for row in read(job, tables.BOILERPLATE, number).to_pylist():
         target = place_of(row["target"], split[row["site"]])
         known.setdefault(row["site"], set()).add((target, row["anchor"]))
     dropped: list[Dropped] = []
     counts = DropCounts()
     documents: list[tuple[int, LinkedDocument]] = []
     last = -1
-    for batch in read(job, "crawled", number).to_batches(max_chunksize=256):
+    for batch in read(job, tables.CRAWLED, number).to_batches(max_chunksize=256):
         for row in batch.to_pylist():
             document = _document(row)
             site = urls.site(document.address)
@@ -162,7 +160,7 @@ def drop(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
                 boilerplate = known.get(site) if each.redirect is None else None
                 documents.append((doc, _without(each, boilerplate, counts) if boilerplate else each))
     link_graph.count(dropped, counts)
-    return link_graph.tabulate(job["config"], number, documents, counts)
+    return link_graph.tabulate(job.config, number, documents, counts)
 
 
 def _document(row: Row) -> LinkedDocument:

@@ -8,18 +8,42 @@ import hashlib
 import json
 import os
 import shutil
-from typing import IO, Any
+from collections.abc import Callable, Mapping
+from typing import IO, Any, ParamSpec, TypeVar
 
-from data_pipeline.engine.job import Config, Inputs
+from data_pipeline.engine.job import Config, EncoderContent, Inputs
 from data_pipeline.weights import artefact, attention_weights
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import expand, json_fields, links_within, locked, read_json, replacing, sha256_file, walk
+from harp_jax.base.made import digest, once
 from harp_jax.base.progress import progress
 from harp_jax.input.records import AGAIN, MANIFEST, check_sizes, read_manifest
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 WORK = ".work"
 # Fields that do not change the bytes of the output.
 NOT_IDENTITY = ("workers", "memory_limit", "keep_work", "language_from")
+
+
+def config_files(arguments: Mapping[str, Any]) -> dict[str, str]:
+    """Option → path of the files and folders that the argument `config` names."""
+    config = arguments["config"]
+    if "source" not in config:
+        return {}  # a config of another command, which `config.plain` refuses
+    found = {
+        f"config.source.{name}.{number}": path
+        for name in ("paths", "redirects", "index")
+        for number, path in enumerate(config.source[name])
+    }
+    names = ("tokenizer", "encoder", "term_weights", "exclude_destinations", "stopwords")
+    return found | {f"config.{name}": config[name] for name in names if config[name] not in artefact.WITHOUT_ENCODER}
+
+
+def once_for_config(function: Callable[P, T]) -> Callable[P, T]:
+    """`made.once` for a function of a generation config: its files count by content, and how fast it runs does not count."""
+    return once(inputs=config_files, speed=[f"config.{name}" for name in NOT_IDENTITY])(function)
 
 
 def fingerprint(c: Config, tokenizer_sha256: str) -> Inputs:
@@ -35,19 +59,19 @@ def fingerprint(c: Config, tokenizer_sha256: str) -> Inputs:
 def _file(path: str) -> dict[str, Any]:
     """Name, size and sha256; a folder has one digest over the names and digests of its files."""
     if not os.path.isdir(path):
-        return {"name": os.path.basename(path), "size": os.path.getsize(path), "sha256": sha256_file(path)}
-    digest, size, inside = hashlib.sha256(), 0, 0
+        return {"name": os.path.basename(path), "size": os.path.getsize(path), "sha256": digest(path).sha256}
+    state, size, inside = hashlib.sha256(), 0, 0
     for inner in walk(path):
         inside += 1
         size += os.path.getsize(inner)
-        digest.update(f"{os.path.relpath(inner, path)}\0{sha256_file(inner)}\n".encode(errors="surrogateescape"))
+        state.update(f"{os.path.relpath(inner, path)}\0{sha256_file(inner)}\n".encode(errors="surrogateescape"))
     for link, target in links_within(path):
         shown = f"{os.path.relpath(link, path)}\0-> {os.path.relpath(target, path)}\n"
-        digest.update(shown.encode(errors="surrogateescape"))
-    return {"name": os.path.basename(path.rstrip("/")), "files": inside, "size": size, "sha256": digest.hexdigest()}
+        state.update(shown.encode(errors="surrogateescape"))
+    return {"name": os.path.basename(path.rstrip("/")), "files": inside, "size": size, "sha256": state.hexdigest()}
 
 
-def _encoder(c: Config) -> dict[str, Any]:
+def _encoder(c: Config) -> EncoderContent:
     """The source of the term weights by content; "positions" limits the length of its input."""
     encoder = c["encoder"]
     if c["term_weights"]:
@@ -100,7 +124,7 @@ def claim(output: str, c: Config, inputs: Inputs) -> IO[str] | None:
     return lock
 
 
-def _compare(theirs: dict[str, Any], mine: dict[str, Any], output: str) -> None:
+def _compare(theirs: Mapping[str, Any], mine: Mapping[str, Any], output: str) -> None:
     fields = ("source", "tokenizer_sha256", "encoder_content")
     old = _identity(theirs["config"]) | {name: theirs[name] for name in fields}
     new = _identity(mine["config"]) | {name: mine[name] for name in fields}

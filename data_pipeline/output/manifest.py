@@ -4,16 +4,16 @@ job is complete.
 
 import json
 import os
-import re
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
-import pyarrow as pa
 
-from data_pipeline.engine.job import LINKS, Engine, Inputs, Job
-from data_pipeline.engine.stage_tables import Row, summary_of_dropped, table
+from data_pipeline.engine import tables
+from data_pipeline.engine.job import LINKS, Engine, Inputs, Job, Outputs
 from data_pipeline.engine.store import read
+from data_pipeline.engine.tables import Row, summary_of_dropped
 from data_pipeline.links import link_graph
 from data_pipeline.tasks import diagnostics
 from harp_jax.base.files import replacing, sha256_file
@@ -27,13 +27,16 @@ from harp_jax.input.records import (
     TEACHER,
     TEXT_FEATURES,
     TEXT_TASK,
+    LinkGraph,
+    Manifest,
+    SplitEntry,
+    TaskEntry,
+    shard_name,
     split_name,
 )
 from harp_jax.input.tfrecords import tensorflow
 from harp_jax.text.tokenizer import Template, Tokenizer
 
-FORMAT = 1
-Manifest = dict[str, Any]  # the content of manifest.json; its fields are those of `write_manifest`
 SHARD_BYTES = 64 << 20  # at most
 FILL = 0.85  # planned, since hashing does not fill shards evenly
 
@@ -53,33 +56,21 @@ def plan(sizes: list[tuple[str, str, int]]) -> list[Row]:
     return rows
 
 
-def shard_path(directory: str, split: str, shard: int, shards: int) -> str:
-    """The path of a shard, named as TFDS expects."""
-    return os.path.join(directory, f"{DATASET}-{split}.tfrecord-{shard:05d}-of-{shards:05d}")
-
-
-def write_shard(job: Job, number: int, payload: tuple[str, str, int, int]) -> dict[str, pa.Table]:
+def write_shard(job: Job, number: int, payload: tuple[str, str, int, int]) -> Outputs:
     """Map over all shards, empty ones too: writes records by (hash, key). payload: task, split, shard, number of shards."""
     task, split, shard, shards = payload
-    path = shard_path(job["output"], split_name(task, split), shard, shards)
-    rows = read(job, "sharded", number).sort_by([("shuffle", "ascending"), ("key", "ascending")])
+    path = os.path.join(job.output, shard_name(split_name(task, split), shard, shards))
+    rows = read(job, tables.SHARDED, number).sort_by([("shuffle", "ascending"), ("key", "ascending")])
     with replacing(path, "wb") as file, tensorflow().io.TFRecordWriter(file.name) as writer:
         for example in rows.column("example"):
             writer.write(example.as_py())
     size = os.path.getsize(path)
     name = os.path.basename(path)
     files = dict(file=name, records=rows.num_rows, bytes=size, sha256=sha256_file(path))
-    return {"shard_files": table("shard_files", [files])}
+    return {tables.SHARD_FILES: [files]}
 
 
-def remove_unfinished(directory: str) -> None:
-    """Removes temporary files of a killed job."""
-    for name in os.listdir(directory):
-        if re.fullmatch(rf"({DATASET}-.*\.tfrecord-.*|manifest\.json)\.tmp\.\w+", name):
-            os.remove(os.path.join(directory, name))
-
-
-def write_tfds_metadata(directory: str, splits: dict[str, Any], description: str) -> None:
+def write_tfds_metadata(directory: str, splits: Mapping[str, SplitEntry], description: str) -> None:
     """features.json and dataset_info.json, so that `tfds.builder_from_directory(directory)` works.
 
     DatasetInfo is built directly: a builder class would have to live in an importable package.
@@ -121,14 +112,13 @@ STATISTICS_SQL = """
 
 def write_manifest(engine: Engine, inputs: Inputs, weights_sha256: str | None, tokenizer: Tokenizer) -> None:
     """Writes TFDS's metadata, then manifest.json, the last file of the job."""
-    job, c = engine.job, engine.job["config"]
+    job, c = engine.job, engine.job.config
     splits = _splits(engine)
-    losses = summary_of_dropped(link_graph.dropped(engine, with_links=LINKS in job["needs"]))
+    losses = summary_of_dropped(link_graph.dropped(engine, with_links=LINKS in job.needs))
     if unmatched := losses.get("exclusion-of-no-page"):
         shown = ", ".join(repr(line) for line, _ in unmatched["examples"])
         say(f"exclude_destinations: {unmatched['count']} line(s) match no page, for example {shown}")
     manifest: Manifest = {
-        "format": FORMAT,
         "software": _software(),
         "config": c,
         "config_sha256": _sha256(c),
@@ -136,16 +126,18 @@ def write_manifest(engine: Engine, inputs: Inputs, weights_sha256: str | None, t
         "vocab_size": tokenizer.size,
         "term_weights_sha256": weights_sha256,
         # Relative to the output: valid in any working directory, and after both are moved together.
-        "tokenizer": os.path.relpath(c["tokenizer"], job["output"]),
-        **inputs,
+        "tokenizer": os.path.relpath(c["tokenizer"], job.output),
+        "source": inputs["source"],
+        "tokenizer_sha256": inputs["tokenizer_sha256"],
+        "encoder_content": dict(inputs["encoder_content"]),
         "tasks": _tasks(engine, tokenizer.template),
         "bits_from_uniform": _sharpness(engine),
         "splits": splits,
-        "link_graph": link_graph.graph_summary(engine, with_links=LINKS in job["needs"]),
+        "link_graph": cast(LinkGraph, link_graph.graph_summary(engine, with_links=LINKS in job.needs)),
         "losses": losses,
     }
-    write_tfds_metadata(job["output"], splits, "Pre-training pairs from hyperlinks and anchor texts (HARP).")
-    with replacing(os.path.join(job["output"], MANIFEST)) as file:
+    write_tfds_metadata(job.output, splits, "Pre-training pairs from hyperlinks and anchor texts (HARP).")
+    with replacing(os.path.join(job.output, MANIFEST)) as file:
         json.dump(manifest, file, indent=1)
         file.write("\n")
 
@@ -163,30 +155,27 @@ def _sha256(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
-def _splits(engine: Engine) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    files = {row["file"]: row for row in read(engine.job, "shard_files").to_pylist()}
-    for row in read(engine.job, "splits").to_pylist():
+def _splits(engine: Engine) -> dict[str, SplitEntry]:
+    found: dict[str, SplitEntry] = {}
+    files: dict[str, Any] = {row["file"]: row for row in read(engine.job, tables.SHARD_FILES).to_pylist()}
+    for row in read(engine.job, tables.SPLITS).to_pylist():
         name = split_name(row["task"], row["split"])
-        mine = sorted(file for file in files if file.startswith(f"harp-{name}.tfrecord-"))
-        shards = [files[file] for file in mine]
-        if len(shards) != row["shards"]:
-            raise RuntimeError(f"split {name} has {len(shards)} shards instead of {row['shards']}")
+        shards = [files[shard_name(name, number, row["shards"])] for number in range(row["shards"])]
         found[name] = {"records": sum(shard["records"] for shard in shards), "shards": shards}
     return found
 
 
-def _tasks(engine: Engine, template: Template) -> dict[str, Any]:
+def _tasks(engine: Engine, template: Template) -> dict[str, TaskEntry]:
     """The columns of the paper's Table 1 over both sides of all pairs, the trivial predictors' accuracies, and the share of the
     negatives found by BM25 that have a content word of the anchor."""
     points: dict[str, dict[str, tuple[int, int]]] = {}
     sql = "SELECT task, predictor, CAST(SUM(points) AS BIGINT), CAST(SUM(n) AS BIGINT) FROM predictions GROUP BY task, predictor"
-    for task, predictor, won, n in engine.query(sql, ["predictions"]):
+    for task, predictor, won, n in engine.query(sql, [tables.PREDICTIONS]):
         points.setdefault(task, {})[predictor] = (won, n)
-    shared = dict(engine.query("SELECT task, AVG(shared) FROM mined GROUP BY task", ["mined"]))
-    found: dict[str, Any] = {}
-    for task, records, queries, docs, sequences in engine.query(STATISTICS_SQL, ["records"]):
-        entry = {"pairs": records, "tokens": queries + docs}
+    shared = dict(engine.query("SELECT task, AVG(shared) FROM mined GROUP BY task", [tables.MINED]))
+    found: dict[str, TaskEntry] = {}
+    for task, records, queries, docs, sequences in engine.query(STATISTICS_SQL, [tables.RECORDS]):
+        entry: TaskEntry = {"pairs": records, "tokens": queries + docs}
         if task == TEXT_TASK:
             found[task] = entry | {"mean_sequence_tokens": docs / sequences + template.around_text}
             continue
@@ -208,4 +197,6 @@ def _tasks(engine: Engine, template: Template) -> dict[str, Any]:
 def _sharpness(engine: Engine) -> dict[str, float]:
     """Divergence of the sampling of words from a uniform draw, for sentences and pages."""
     sql = "SELECT source, CAST(SUM(units) AS BIGINT), CAST(SUM(n) AS BIGINT) FROM sharpness GROUP BY source ORDER BY source"
-    return {source: round(units / diagnostics.UNIT / n, 6) for source, units, n in engine.query(sql, ["sharpness"])}
+    return {
+        source: round(units / diagnostics.UNIT / n, 6) for source, units, n in engine.query(sql, [tables.SHARPNESS])
+    }

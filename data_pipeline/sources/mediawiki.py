@@ -1,19 +1,22 @@
 """MediaWiki XML dumps (.xml, .xml.bz2, .gz, .xz): the main namespace's articles and redirects, as one stream or block by block.
 
 The parent splits the stream between pages without parsing; workers parse whole pages. Characters that XML forbids are replaced
-and counted; broken elements mean a damaged file and are an InputError. A dump must end with </mediawiki>: Python's bz2 can stop
-silently at a damaged stream boundary. If a page has several revisions, the last one is used.
+and counted; broken elements mean a damaged file and are an InputError. A dump must end with </mediawiki>. If a page has several
+revisions, the last one is used.
 
-A multistream dump with its index (`source.index`, one file for each of `source.paths`, in their order) is decompressed by the
-workers: it has blocks of about 100 pages, each a bz2 stream, and the index lists at which byte a block begins and which pages it
-contains. A damaged block loses only its own pages, which are counted as `page-in-damaged-block` with the byte where it begins. A
-truncated dump and the index of another dump are InputErrors.
+A multistream dump with its index is decompressed by the workers: it has blocks of about 100 pages, each a bz2 stream, and the index
+lists at which byte a block begins and which pages it contains. An index beside its dump is found by its name; others are named in
+`source.index`, one for each of `source.paths`, in their order. A damaged block loses only its own pages, which are counted as
+`page-in-damaged-block` with the byte where it begins. A truncated dump and the index of another dump are InputErrors. Downloads
+are compared with Wikimedia's checksums (`check_download`).
 """
 
 import bz2
+import hashlib
 import html
 import itertools
 import lzma
+import os
 import re
 import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -34,6 +37,7 @@ from data_pipeline.sources.document import (
 from data_pipeline.sources.wikitext import Site, plain_text
 from harp_jax.base import files
 from harp_jax.base.errors import InputError
+from harp_jax.base.progress import say
 
 _BLOCK = 1 << 20
 _DAMAGE = (OSError, EOFError, lzma.LZMAError, zlib.error)
@@ -42,6 +46,8 @@ _PAGE_END = b"</page>"
 _ROOT = re.compile(rb"<mediawiki(?=[\s>])(?:[^<>]*?\bxml:lang=[\"']([\w-]+)[\"'])?[^<>]*>")
 _DATABASE = re.compile(rb"<dbname>([a-z]{2,3})(?:_[a-z_]+)?wik")
 _TITLE = re.compile(rb"<title>([^<]*)</title>")
+_MULTISTREAM = re.compile(r"(.+-multistream)([0-9]*)\.xml(-p[0-9]+p[0-9]+)?\.bz2")
+_DATED = re.compile(r"([a-z_]+)-([0-9]{8}|latest)-")
 _END = re.compile(rb"\s*</mediawiki>\s*")
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]|&#(?:[xX][0-9a-fA-F]+|[0-9]+);")
 _WIKIMEDIA = re.compile(
@@ -80,12 +86,50 @@ class Block(NamedTuple):
 
 def chunks(source: Source) -> Iterator[Chunk]:
     """Payload: `PageBytes`, or a list of `Block`. Raises InputError for a file that is missing, damaged or not a dump."""
+    paths = files.expand(tuple(source["paths"]))
+    for path in paths:
+        check_download(path)
     if source.get("index"):
         yield from _block_chunks(source)
         return
-    for file_number, path in enumerate(files.expand(tuple(source["paths"]))):
+    for file_number, path in enumerate(paths):
         for number, payload in enumerate(_payloads(path, int(source["max_page_bytes"]))):
             yield Chunk(chunk_name(file_number, path, number), payload)
+
+
+def index_beside(path: str) -> str:
+    """The index that lies beside a multistream dump, both with Wikimedia's names; empty if there is none."""
+    folder, name = os.path.split(path)
+    match = _MULTISTREAM.fullmatch(name)
+    index = os.path.join(folder, f"{match[1]}-index{match[2]}.txt{match[3] or ''}.bz2") if match else ""
+    return index if os.path.isfile(index) else ""
+
+
+def check_download(path: str) -> None:
+    """Compares a dump `enwiki-DATE-…` with enwiki-DATE-sha1sums.txt or -md5sums.txt in its folder.
+
+    Without these lists, prints where they are. InputError if the dump is not the listed file.
+    """
+    folder, name = os.path.split(path)
+    match = _DATED.match(name)
+    if not match:
+        return
+    for algorithm in ("sha1", "md5"):
+        sums = os.path.join(folder, f"{match[0]}{algorithm}sums.txt")
+        if not os.path.isfile(sums):
+            continue
+        rows = (line.split() for _, line in files.lines(sums))
+        # The lists of the "latest" dump name its files by their date.
+        listed = {_DATED.sub("", row[1]): row[0].lower() for row in rows if len(row) == 2}
+        if wanted := listed.get(_DATED.sub("", name)):
+            with open(path, "rb") as file:
+                found = hashlib.file_digest(file, algorithm).hexdigest()
+            if found != wanted:
+                raise InputError(f"{path} has {algorithm} {found}, but {sums} lists {wanted}; download it again")
+            say(f"{path}: {algorithm} as listed in {sums}")
+            return
+    url = f"https://dumps.wikimedia.org/{match[1]}/{match[2]}/{match[0]}sha1sums.txt"
+    say(f"{path}: not compared with its published checksum; put {url} beside it")
 
 
 def language(path: str) -> str:
@@ -167,15 +211,22 @@ def _split_pages(
 
 
 def _read_blocks(path: str) -> Iterator[bytes]:
-    """The bytes of a dump, decompressed, at most 1 MiB at a time. Raises InputError if they are damaged."""
-    size = 0
+    """The bytes of a dump, decompressed, 1 MiB at a time. Raises InputError for damage, after the bytes before it."""
+    total, block = 0, bytearray()
     with files.open_bytes(path) as file:
         try:
-            while block := file.read(_BLOCK):
-                yield block
-                size += len(block)
+            while data := file.read1(_BLOCK - len(block)):  # type: ignore[attr-defined]
+                block += data
+                total += len(data)
+                if len(block) == _BLOCK:
+                    yield bytes(block)
+                    block.clear()
         except _DAMAGE as error:
-            raise InputError(f"{path} is damaged after {size:,} bytes: {error}; download it again") from error
+            if block:
+                yield bytes(block)
+            raise InputError(f"{path} is damaged after {total:,} bytes: {error}; download it again") from error
+    if block:
+        yield bytes(block)
 
 
 def _title(pages: bytes, start: int = 0) -> str:

@@ -1,14 +1,16 @@
 """WARC files of web crawls (.warc, .warc.gz): pages that a server delivered as HTML, and its redirects.
 
-The parent scans the records and checks that each is complete; workers read theirs with fastwarc, which decodes transfer
-and content encodings. In .warc.gz every record must be a separate gzip member, as the standard requires. Records other than
-responses (requests, metadata) are skipped; responses that are not pages (images, errors, revisits) are counted as dropped.
+The parent scans the records and checks that each is complete; workers read theirs with fastwarc. Crawlers store bodies with or
+without the encodings that the headers declare, so these are decoded if the bytes have them. In .warc.gz every record must be a
+separate gzip member, as the standard requires. Records other than responses (requests, metadata) are skipped; responses that are
+not pages (images, errors, revisits) are counted as dropped.
 """
 
+import contextlib
 import io
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 from data_pipeline.sources import urls
@@ -28,6 +30,7 @@ _HEAD = re.compile(
 _PAGE_TYPE = re.compile(rb"^WARC-Type:[ \t]*(?:response|resource|revisit)[ \t]*\r?$", re.I | re.M)
 _HTML = ("text/html", "application/xhtml+xml")
 _REDIRECTS = (301, 302, 303, 307, 308)
+_CHUNK = re.compile(rb"([0-9a-fA-F]{1,8})[ \t]*(?:;[^\r\n]*)?\r?\n")  # its length, and extensions
 
 
 class Record(NamedTuple):
@@ -81,24 +84,74 @@ def _pages(record: "WarcRecord", url: str, where: str, source: Source, dropped: 
         return []
     try:
         if record.is_http:
-            record.parse_http(auto_decode="all")
+            record.parse_http(auto_decode="none")
             status = record.http_headers.status_code
             if status in _REDIRECTS:
                 return _redirect(url, record.http_headers.get("Location") or "", where, dropped)
             if status != 200:
                 dropped.append(Dropped(where, "page-status", str(status)))
                 return []
-            kind, charset = record.http_content_type, record.http_charset
+            kind, charset = (record.http_content_type or "").lower(), record.http_charset
+            headers = {name.lower(): value.lower() for name, value in record.http_headers.items()}
         else:
             kind, charset = (record.headers.get("Content-Type") or "").partition(";")[0].strip().lower(), None
+            headers = {}
         if kind not in _HTML:
             dropped.append(Dropped(where, "page-type", str(kind)))
             return []
-        data = record.reader.read(int(source["max_page_bytes"]) + 1)
-    except (OSError, ValueError, AttributeError) as error:  # AttributeError: no HTTP headers
+        data = decoded(record.reader.read(), headers, int(source["max_page_bytes"]) + 1)
+    except (OSError, ValueError, AttributeError, zlib.error) as error:  # AttributeError: no HTTP headers
         dropped.append(Dropped(where, "page-http", str(error)))
         return []
     return read_page(data, url, where, source, dropped, charset)
+
+
+def decoded(body: bytes, headers: Mapping[str, str], limit: int) -> bytes:
+    """At most `limit` bytes of a body without the transfer and content encodings that its headers (in lower case) declare.
+
+    An encoding that the bytes do not have is skipped. Raises ValueError or zlib.error for compressed data that are damaged.
+    """
+    if "chunked" in headers.get("transfer-encoding", ""):
+        body = _dechunked(body)
+    for name in reversed(headers.get("content-encoding", "").replace(" ", "").split(",")):
+        if name in ("gzip", "x-gzip") and body[:2] == b"\x1f\x8b":
+            body = _inflated(body, 31, limit)
+        elif name == "deflate":
+            with contextlib.suppress(zlib.error):  # HTTP's deflate has zlib's header; some servers leave it out
+                body = _inflated(body, 15 if _has_zlib_header(body) else -15, limit)
+        elif name == "br":
+            import brotli  # of fastwarc
+
+            with contextlib.suppress(brotli.error):
+                body = brotli.Decompressor().process(body, output_buffer_limit=limit)
+    return body[:limit]
+
+
+def _has_zlib_header(body: bytes) -> bool:
+    return len(body) > 1 and body[0] & 15 == 8 and (body[0] << 8 | body[1]) % 31 == 0
+
+
+def _inflated(body: bytes, window: int, limit: int) -> bytes:
+    stream = zlib.decompressobj(window)
+    text = stream.decompress(body, limit)
+    if not stream.eof and len(text) < limit:
+        raise ValueError("the compressed page is truncated")
+    return text
+
+
+def _dechunked(body: bytes) -> bytes:
+    """The content of a chunked body, also of one that ends early; the body itself if it is not chunked."""
+    parts: list[bytes] = []
+    start = 0
+    while match := _CHUNK.match(body, start):
+        end = match.end() + int(match[1], 16)
+        if end == match.end():
+            return b"".join(parts)
+        if end < len(body) and body[end] not in b"\r\n":
+            break  # a word such as "add" at the beginning of a line
+        parts.append(body[match.end() : end])
+        start = body.find(b"\n", end) + 1 or len(body)
+    return b"".join(parts) or body
 
 
 def _redirect(url: str, location: str, where: str, dropped: list[Dropped]) -> list[LinkedDocument]:
@@ -134,6 +187,9 @@ def _plain(file: IO[bytes]) -> Iterator[Record]:
         if (rest := file.read(4)) not in (b"\r\n\r\n", b"\n\n") and not rest.startswith(b"\n\nWA"):
             raise ValueError("the record does not end where its Content-Length says")
         end += 4 if rest == b"\r\n\r\n" else 2
+        file.seek(end)
+        while file.read(2) == b"\r\n":  # some crawlers write more blank lines than two
+            end += 2
         yield Record(start, end, len(head) + length, bool(_PAGE_TYPE.search(head)))
         start = end
 

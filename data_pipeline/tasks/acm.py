@@ -1,10 +1,12 @@
 """Anchor Co-occurrence Modeling (HARP 3.2.4): words of a page match another page linked in the same sentence."""
 
+import itertools
 from collections.abc import Iterator, Sequence
 from functools import partial
 
 import numpy as np
 
+from data_pipeline.engine import tables
 from data_pipeline.engine.job import ALL_PAGES, LINKS, SENTENCES, Config, Engine
 from data_pipeline.links.link_graph import COLINKED_SQL
 from data_pipeline.tasks.sampling import NoPair
@@ -12,17 +14,26 @@ from data_pipeline.tasks.task import (
     Anchor,
     Attempt,
     Draw,
+    PairTokens,
     Passages,
     Request,
     Sentence,
     Setup,
-    Sides,
     Task,
     anchor_words,
 )
 from harp_jax.config import Field
 
 FIELDS = {
+    "acm_pairs": Field(
+        "both",
+        'pairs of a sentence: two random anchors with different pages, in "both" directions or in one ("sampled", the paper); or '
+        '"all" pairs, the earlier anchor giving the query, also of links to one page (the authors\' code)',
+        ("both", "sampled", "all"),
+    ),
+    "acm_max_tokens": Field(
+        0, "maximum tokens of ACM's queries and documents; 0: as in the other tasks (authors' code: 250)", (0, 1 << 20)
+    ),
     "acm_negative": Field(
         "linked",
         'negatives: any link destination, one of similar "in_links", or any page of the "corpus"',
@@ -51,14 +62,18 @@ NEGATIVES_SQL = {
 
 
 def prepare(engine: Engine) -> None:
-    engine.join("colinked", COLINKED_SQL, ["ranked"])
+    engine.join(tables.COLINKED, COLINKED_SQL, [tables.RANKED])
 
 
 def requests(sentence: Sentence, setup: Setup) -> Iterator[Attempt]:
-    """Two anchors of the sentence; each provides the query once, as the counts in Table 1 suggest."""
+    """Pairs of anchors; the first provides the query. "both" makes twice as many pairs as RDP, as the paper's Table 1 has."""
+    if setup.c["acm_pairs"] == "all":
+        for one, two in itertools.combinations(range(len(sentence.anchors)), 2):
+            yield f"{sentence.key}+{one}+{two}", partial(request, sentence, (one, two), setup)
+        return
     pair = choose(sentence.anchors, setup.rng("acm-pair", sentence.key, "request"))
     if pair is not None:
-        for direction in (pair, pair[::-1]):
+        for direction in (pair, pair[::-1])[: 1 if setup.c["acm_pairs"] == "sampled" else 2]:
             yield f"{sentence.key}+{direction[0]}", partial(request, sentence, direction, setup)
 
 
@@ -103,7 +118,7 @@ def request(sentence: Sentence, pair: tuple[int, int], setup: Setup, rng: np.ran
     ]
 
 
-def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Generator) -> Sides:
+def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Generator) -> PairTokens:
     """S1 = a1 ∪ l words of P1 sampled by the attention of [CLS] (Eq. 13): (S1, P2) against (S1, P̃).
 
     In the authors' code the words of the negative side are drawn independently.
@@ -118,9 +133,11 @@ def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Gen
     anchor = list(request.anchor)
     queries: list[list[int]] = []
     for length in [request.length, *([sampler.length(rng)] if anew else [])]:
-        context = sampler.sample(rng, passages.words, sampler.outside(anchor), length, "page")
+        context = sampler.sample(rng, passages.words, sampler.excluded(anchor), length, "page")
         queries.append(setup.terms.ids(sampler.query(rng, context, anchor)))
-    return Sides(queries[0], passages.positive, queries[1] if anew else (), passages.negative)
+    limit = setup.c["acm_max_tokens"] or None
+    positive = queries[0][:limit], passages.positive[:limit]
+    return PairTokens(*positive, queries[1][:limit] if anew else (), passages.negative[:limit])
 
 
 def needs(c: Config) -> set[str]:
@@ -128,6 +145,7 @@ def needs(c: Config) -> set[str]:
 
 
 TASK = Task(
-    "acm", reads="sentences", needs=needs, fields=FIELDS, requests=requests, prepare=prepare,
-    negatives=lambda c: NEGATIVES_SQL[c["acm_exclude_colinked"]], drawn_from=("draws", "candidates", "colinked"), sides=sides,
+    "acm", reads=tables.SENTENCES, needs=needs, fields=FIELDS, requests=requests, prepare=prepare,
+    negatives=lambda c: NEGATIVES_SQL[c["acm_exclude_colinked"]],
+    drawn_from=(tables.DRAWS, tables.CANDIDATES, tables.COLINKED), sides=sides,
 )  # fmt: skip

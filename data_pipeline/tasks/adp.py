@@ -5,16 +5,16 @@ negatives are pages that BM25 returns for the anchor text (hard_negatives.py), a
 a re-ranker.
 """
 
-from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
 
+from data_pipeline.engine import tables
 from data_pipeline.engine.job import LINKS, SENTENCES
 from data_pipeline.tasks import hard_negatives
-from data_pipeline.tasks.rqp import context_query
+from data_pipeline.tasks.rqp import context_query, each_link
 from data_pipeline.tasks.sampling import NoPair
-from data_pipeline.tasks.task import Anchor, Attempt, Passages, Request, Sentence, Setup, Sides, Task, anchor_words
+from data_pipeline.tasks.task import Anchor, PairTokens, Passages, Request, Sentence, Setup, Task, anchor_words
 from data_pipeline.text.terms import Terms, Word
 from harp_jax.config import Field
 
@@ -29,12 +29,6 @@ FIELDS = {
     **hard_negatives.FIELDS,
 }
 WINDOW, SENTENCE = 6.0, 30  # words around the anchor: on average, and at most
-
-
-def requests(sentence: Sentence, setup: Setup) -> Iterator[Attempt]:
-    """A request for each link."""
-    for index, anchor in enumerate(sentence.anchors):
-        yield sentence.anchor_key(anchor), partial(request, sentence, index, setup)
 
 
 def request(sentence: Sentence, index: int, setup: Setup, rng: np.random.Generator) -> list[Request]:
@@ -79,14 +73,14 @@ def window(sentence: Sentence, anchor: Anchor, terms: Terms, length: int, rng: n
     return [*before[len(before) - left :], *within, *after[:right]]
 
 
-def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Generator) -> Sides:
+def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Generator) -> PairTokens:
     """(S1, P) against (S1, P̃), and more P̃."""
     if not passages.negative:
         raise NoPair("no-page-shares-a-word-of-the-query")
-    return Sides(request.query, passages.positive, (), passages.negative, passages.more)
+    return PairTokens(request.query, passages.positive, (), passages.negative, passages.more)
 
 
 TASK = Task(
-    "adp", reads="sentences", needs=lambda c: {LINKS, SENTENCES}, fields=FIELDS, requests=requests,
+    "adp", reads=tables.SENTENCES, needs=lambda c: {LINKS, SENTENCES}, fields=FIELDS, requests=partial(each_link, request),
     prepare=partial(hard_negatives.prepare, task="adp", popular=True), sides=sides,
 )  # fmt: skip

@@ -13,15 +13,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from data_pipeline.engine.job import Job
-from data_pipeline.engine.stage_tables import table, unpack
+from data_pipeline.engine import tables
+from data_pipeline.engine.job import Job, Outputs
 from data_pipeline.engine.store import read
+from data_pipeline.engine.tables import unpack
 from data_pipeline.tasks.maps import weighed_sentences
 from data_pipeline.tasks.sampling import NoPair, Weighted
 from data_pipeline.tasks.task import Setup, anchor_words, setup_of
-from data_pipeline.text.terms import Terms, load_terms, unpack_words
+from data_pipeline.text.terms import Terms, terms_of, unpack_words
 from data_pipeline.weights.artefact import FREQUENCY, DocumentFrequency
 from data_pipeline.weights.tokenised import from_bytes
 from harp_jax.base.files import replacing
@@ -51,13 +51,13 @@ def log_odds(positive: np.ndarray, negative: np.ndarray) -> np.ndarray:
     return np.log((positive + 1) / (positive + 1).sum()) - np.log((negative + 1) / (negative + 1).sum())
 
 
-def predict(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
+def predict(job: Job, number: int, payload: None) -> Outputs:
     """Map over `validation`: per task and predictor 2 · wins + ties, and the number of pairs."""
-    c, arrays = job["config"], dict(np.load(os.path.join(job["work"], "predictors.npz")))
-    terms = load_terms(c["tokenizer"], c["stopwords"], c["unit"], c["language"])
-    frequency = DocumentFrequency(os.path.join(job["work"], FREQUENCY))
+    c, arrays = job.config, dict(np.load(os.path.join(job.work, "predictors.npz")))
+    terms = terms_of(c)
+    frequency = DocumentFrequency(os.path.join(job.work, FREQUENCY))
     points: dict[tuple[str, str], list[int]] = {}
-    for row in read(job, "validation", number).to_pylist():
+    for row in read(job, tables.VALIDATION, number).to_pylist():
         positive, negative = (
             scores(row["task"], unpack(row[f"{side}_query"]), unpack(row[f"{side}_doc"]), arrays, terms, frequency)
             | {"in_links": float(row[f"{side}_in_links"])}
@@ -68,7 +68,7 @@ def predict(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
             entry[0] += 2 if positive[name] > negative[name] else int(positive[name] == negative[name])
             entry[1] += 1
     rows = [dict(task=task, predictor=name, points=p, n=n) for (task, name), (p, n) in points.items()]
-    return {"predictions": table("predictions", rows)}
+    return {tables.PREDICTIONS: rows}
 
 
 def scores(
@@ -100,12 +100,12 @@ def _total(weights: np.ndarray | None, tokens: np.ndarray) -> float:
     return 0.0 if weights is None else float(weights[np.sort(tokens)].sum())
 
 
-def measure_sharpness(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
+def measure_sharpness(job: Job, number: int, payload: None) -> Outputs:
     """Map over the buckets of `sentences`: summed bits and number of distributions, for some sentences and pages."""
     setup = setup_of(job)
     found = {"sentence": list(_sentences(job, number, setup)), "page": list(_pages(job, number, setup))}
     rows = [dict(source=source, units=round(sum(bits) * UNIT), n=len(bits)) for source, bits in found.items()]
-    return {"sharpness": table("sharpness", [row for row in rows if row["n"]])}
+    return {tables.SHARPNESS: [row for row in rows if row["n"]]}
 
 
 def bits_from_uniform(p: np.ndarray) -> float:
@@ -122,14 +122,16 @@ def _sentences(job: Job, number: int, setup: Setup) -> Iterator[float]:
             anchor = anchor_words(sentence, sentence.anchors[0], setup.terms)
         except NoPair:
             continue
-        _, p = sampler.distribution(Weighted(sentence.words, sentence.by_anchor[0]), sampler.outside(anchor))
+        _, p = sampler.distribution(Weighted(sentence.words, sentence.by_anchor[0]), sampler.excluded(anchor))
         if len(p):
             yield bits_from_uniform(p)
 
 
 def _pages(job: Job, number: int, setup: Setup) -> Iterator[float]:
-    weights = {row["doc"]: row["weights"] for row in read(job, "passage_weights", number).slice(0, ROWS).to_pylist()}
-    for row in read(job, "passages", number, ["doc", "words"]).slice(0, 2 * ROWS).to_pylist():
+    weights = {
+        row["doc"]: row["weights"] for row in read(job, tables.PASSAGE_WEIGHTS, number).slice(0, ROWS).to_pylist()
+    }
+    for row in read(job, tables.PASSAGES, number, ["doc", "words"]).slice(0, 2 * ROWS).to_pylist():
         if row["doc"] in weights:
             words = unpack_words(row["words"])
             _, p = setup.sampler.distribution(Weighted(words, from_bytes(weights[row["doc"]])), set())

@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 
-from data_pipeline.engine.job import Engine, Job
-from data_pipeline.engine.stage_tables import pack, table, unpack
+from data_pipeline.engine import tables
+from data_pipeline.engine.job import Engine, Job, Outputs
 from data_pipeline.engine.store import buckets, read
+from data_pipeline.engine.tables import pack, unpack
 from data_pipeline.tasks.sampling import without_replacement
-from data_pipeline.text.terms import Terms, load_terms, pack_words, unpack_words
+from data_pipeline.text.terms import Terms, pack_words, terms_of, unpack_words
 from harp_jax.base.randomness import generator
 from harp_jax.config import Field
 from harp_jax.ranking import lexical
@@ -46,7 +46,7 @@ class Slice:
     in_links: np.ndarray
     tokens: list[bytes]
     content: list[str]
-    words: lexical.Collection
+    words: lexical.InvertedIndex
     model: lexical.Bm25
 
     @classmethod
@@ -59,7 +59,7 @@ class Slice:
         spell: Callable[[str], str],
         language: str,
     ) -> "Slice":
-        words = lexical.Collection((("", spell(each)) for each in content), language)
+        words = lexical.InvertedIndex((("", spell(each)) for each in content), language)
         numbers, counts = (np.fromiter(values, np.int64) for values in (docs, in_links))
         return cls(numbers, counts, tokens, content, words, lexical.Bm25(words))
 
@@ -75,26 +75,26 @@ class Slice:
 
 def prepare(engine: Engine, task: str, popular: bool) -> None:
     """Makes the table `mined` of a task; draws in proportion to in-links if `popular`, as link destinations are, else uniformly."""
-    parts = [(bucket, (task, popular)) for bucket in buckets(engine.job, "requests")]
+    parts = [(bucket, (task, popular)) for bucket in buckets(engine.job, tables.REQUESTS)]
     engine.map(f"{task} negatives", mine, parts)
 
 
-def mine(job: Job, number: int, payload: tuple[str, bool]) -> dict[str, pa.Table]:
+def mine(job: Job, number: int, payload: tuple[str, bool]) -> Outputs:
     """Map over the buckets of `requests`: the negatives of each request of a task, if BM25 finds a page.
 
     BM25 searches for the anchor, not the query: the context often names another page of the sentence, which would become the
     negative of a query that describes it as well. Only if no page has a word of the anchor, BM25 searches for the query. The page
     that the query comes from is never a negative: it has all words of the query.
     """
-    (task, popular), c = payload, job["config"]
+    (task, popular), c = payload, job.config
     columns = ["task", "key", "page", "query", "anchor", "positive"]
-    rows = [row for row in read(job, "requests", number, columns).to_pylist() if row["task"] == task]
+    rows = [row for row in read(job, tables.REQUESTS, number, columns).to_pylist() if row["task"] == task]
     if not rows:
-        return {"mined": table("mined", [])}
-    terms = load_terms(c["tokenizer"], c["stopwords"], c["unit"], c["language"])
+        return {tables.MINED: []}
+    terms = terms_of(c)
     spelled = SPELLED[c["negative_search"]]
     pages, count = _slice(job, number, SLICE, popular, terms), c["hard_negatives"]
-    sources = {row["id"]: row["doc"] for row in read(job, "pages", number, ["doc", "id"]).to_pylist()}
+    sources = {row["id"]: row["doc"] for row in read(job, tables.PAGES, number, ["doc", "id"]).to_pylist()}
     found = []
     for row in rows:
         ids = unpack(row["query"]).tolist()
@@ -120,7 +120,7 @@ def mine(job: Job, number: int, payload: tuple[str, bool]) -> dict[str, pa.Table
                 more_lengths=pack([len(unpack(each)) for each in tokens]), shared=int(shared),
             )
         )  # fmt: skip
-    return {"mined": table("mined", found)}
+    return {tables.MINED: found}
 
 
 def _as_words(packed: str, terms: Terms) -> str:
@@ -141,7 +141,7 @@ def _slice(job: Job, number: int, count: int, popular: bool, terms: Terms) -> Sl
     With `popular` only linked pages: positives are then link destinations, so an unlinked page (which has a passage if another
     task reads it) would be recognisable as a negative by that alone.
     """
-    c, every = job["config"], buckets(job, "passages")
+    c, every = job.config, buckets(job, tables.PASSAGES)
     spelled, language = SPELLED[c["negative_search"]], c["language"] if c["negative_search"] == "words" else ENGLISH
     first = next((i for i, bucket in enumerate(every) if bucket >= number), 0)
     docs: list[int] = []
@@ -149,7 +149,7 @@ def _slice(job: Job, number: int, count: int, popular: bool, terms: Terms) -> Sl
     tokens: list[bytes] = []
     content: list[str] = []
     for bucket in every[first:] + every[:first]:
-        for row in read(job, "passages", bucket, ["doc", "in_links", "tokens", "words"]).to_pylist():
+        for row in read(job, tables.PASSAGES, bucket, ["doc", "in_links", "tokens", "words"]).to_pylist():
             if (row["in_links"] > 0 or not popular) and len(docs) < count:
                 docs.append(row["doc"])
                 links.append(row["in_links"])

@@ -8,9 +8,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from data_pipeline.engine import tables
 from data_pipeline.engine.job import LINKS, Job
 from data_pipeline.tasks.sampling import NoPair
-from data_pipeline.tasks.task import PagePair, Sides, Task
+from data_pipeline.tasks.task import PagePair, PairTokens, Task
 from data_pipeline.weights.tokenised import in_links, running_text
 from harp_jax.base.randomness import generator
 
@@ -64,25 +65,25 @@ def _joined(passage: Passage, but: int | None) -> list[int]:
     return [token for i, sentence in enumerate(passage) if i != but for token in sentence]
 
 
-def sides(passage: Passage, passages: Sequence[Passage], but: int, keep: float, rng: np.random.Generator) -> Sides:
+def sides(passage: Passage, passages: Sequence[Passage], but: int, keep: float, rng: np.random.Generator) -> PairTokens:
     """(s, P \\ s) against (s, P' \\ s'), or (s, P) against (s, P').
 
     P' is another passage of the article; P is number `but`.
     """
     query, document, kept = cloze(passage, keep, rng)
-    return Sides(query, document, (), negative(passages, but, kept, rng))
+    return PairTokens(query, document, (), negative(passages, but, kept, rng))
 
 
 def records(job: Job, number: int) -> Iterator[PagePair]:
     """A pair for each passage of at least two sentences in a bucket's articles."""
-    c = job["config"]
+    c = job.config
     counts = {row["id"]: row["in_links"] for row in in_links(job, number)}
     wanted = {page for page, n in counts.items() if n or c["text_pages"] == "all"}
     for page, sentences in running_text(job, number):
         found = passages(sentences, PASSAGE_TOKENS) if page in wanted else []
         for at, passage in enumerate(found):
             key = f"{page}#{at}"
-            made: Sides | NoPair
+            made: PairTokens | NoPair
             try:
                 made = sides(passage, found, at, KEEP, generator(c["seed"], TASK.name, key))
             except NoPair as reason:
@@ -90,4 +91,4 @@ def records(job: Job, number: int) -> Iterator[PagePair]:
             yield PagePair(key, page, made, counts[page], counts[page])
 
 
-TASK = Task("ict", reads="documents", needs=lambda c: {LINKS}, records=records)
+TASK = Task("ict", reads=tables.DOCUMENTS, needs=lambda c: {LINKS}, records=records)

@@ -8,12 +8,13 @@ from functools import partial
 
 import numpy as np
 
+from data_pipeline.engine import tables
 from data_pipeline.engine.job import LINKS, SENTENCE_ENDS
-from data_pipeline.engine.stage_tables import Row, unpack
+from data_pipeline.engine.tables import Row, unpack
 from data_pipeline.tasks import hard_negatives, title
 from data_pipeline.tasks.adp import context_length
 from data_pipeline.tasks.sampling import NoPair
-from data_pipeline.tasks.task import Passages, Request, Setup, Sides, Task
+from data_pipeline.tasks.task import PairTokens, Passages, Request, Setup, Task
 from data_pipeline.text.terms import unpack_words
 
 ANCHOR = 2  # words used as ADP's anchor
@@ -42,7 +43,7 @@ def request(page: Row, setup: Setup, rng: np.random.Generator) -> list[Request]:
     return [Request(TASK.name, page["id"], page["id"], doc, ids, anchor, at, words_of=doc)]
 
 
-def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Generator) -> Sides:
+def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Generator) -> PairTokens:
     """(q, P without the sentence) against (q, P̃)."""
     if not passages.negative:
         raise NoPair("no-page-shares-a-word-of-the-query")
@@ -51,10 +52,10 @@ def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Gen
     first, *more = (
         tokens[: max(len(tokens) // 2, len(tokens) - (end - start))] for tokens in (passages.negative, *passages.more)
     )
-    return Sides(request.query, positive, (), first, more)
+    return PairTokens(request.query, positive, (), first, more)
 
 
 TASK = Task(
-    "lead", reads="passages", needs=lambda c: title.needs(c) | {SENTENCE_ENDS, LINKS}, fields=hard_negatives.FIELDS,
+    "lead", reads=tables.PASSAGES, needs=lambda c: title.needs(c) | {SENTENCE_ENDS, LINKS}, fields=hard_negatives.FIELDS,
     requests=partial(title.each_page, request), prepare=partial(hard_negatives.prepare, task="lead", popular=False), sides=sides,
 )  # fmt: skip

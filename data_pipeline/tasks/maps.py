@@ -3,19 +3,19 @@ passages, or from pages, to serialized records and statistics.
 """
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
-from data_pipeline.engine.job import Config, Job
-from data_pipeline.engine.stage_tables import DropCounts, Row, pack, table, unpack
+from data_pipeline.engine import tables
+from data_pipeline.engine.job import Config, Job, Outputs
 from data_pipeline.engine.store import read
+from data_pipeline.engine.tables import DropCounts, Row, Table, pack, unpack
 from data_pipeline.tasks.sampling import NoPair, Weighted
 from data_pipeline.tasks.table import TASKS, chosen
-from data_pipeline.tasks.task import Anchor, Passages, Request, Sentence, Sides, setup_of
+from data_pipeline.tasks.task import Anchor, PairTokens, Passages, Request, Sentence, setup_of
 from data_pipeline.text.terms import pack_words, unpack_words
 from data_pipeline.weights.tokenised import from_bytes
 from harp_jax.base.randomness import hash64
@@ -26,13 +26,21 @@ from harp_jax.input.tfrecords import tensorflow
 FRAME_BYTES = 16
 
 
-def make_requests(job: Job, number: int, reads: str) -> dict[str, pa.Table]:
-    """Map over the buckets of the table `reads`: requests, and draws of negatives. Each key has its own generator."""
-    setup, dropped = setup_of(job), DropCounts()
-    tasks = [task for task in chosen(job["config"]) if task.reads == reads and task.requests]
+class RequestPart(NamedTuple):
+    """The table that tasks read, and how many pages negatives are drawn from; the first `unlinked` of these have no in-links."""
+
+    reads: Table
+    candidates: int
+    unlinked: int
+
+
+def make_requests(job: Job, number: int, part: RequestPart) -> Outputs:
+    """Map over the buckets of the table `part.reads`: requests, and draws of negatives. Each key has its own generator."""
+    setup, dropped = setup_of(job, part.candidates, part.unlinked), DropCounts()
+    tasks = [task for task in chosen(job.config) if task.reads == part.reads and task.requests]
     rows: list[Row] = []
     draws: list[Row] = []
-    for item in ITEMS[reads](job, number):
+    for item in ITEMS[part.reads](job, number):
         for task in tasks:
             assert task.requests is not None
             for key, build in task.requests(item, setup):
@@ -44,7 +52,7 @@ def make_requests(job: Job, number: int, reads: str) -> dict[str, pa.Table]:
                 for request in requests:
                     rows.append(_request_row(request))
                     draws += ({"task": task.name, **draw._asdict()} for draw in request.draws)
-    return {"requests": table("requests", rows), "draws": table("draws", draws), "losses": dropped.table()}
+    return {tables.REQUESTS: rows, tables.DRAWS: draws, tables.LOSSES: dropped.rows()}
 
 
 def _request_row(request: Request) -> Row:
@@ -57,7 +65,9 @@ def _request_row(request: Request) -> Row:
 
 def weighed_sentences(job: Job, number: int, first: int | None = None) -> Iterator[Sentence]:
     """The sentences of a bucket with their weights: all, or the `first` ones."""
-    sentences, weights = (read(job, name, number).slice(0, first) for name in ("sentences", "sentence_weights"))
+    sentences, weights = (
+        read(job, table, number).slice(0, first) for table in (tables.SENTENCES, tables.SENTENCE_WEIGHTS)
+    )
     for at in range(0, sentences.num_rows, 1024):
         rows = sentences.slice(at, 1024).to_pylist()
         found = weights.slice(at, 1024).to_pylist()
@@ -74,7 +84,7 @@ def _sentence(row: Row, weight: Row) -> Sentence:
 
 def links_of_pages(job: Job, number: int) -> Iterator[list[Row]]:
     """The links of each page of a bucket of `ranked`, in order."""
-    links = read(job, "ranked", number).select(["doc", "link_start", "destination", "id"])
+    links = read(job, tables.RANKED, number).select(["doc", "link_start", "destination", "id"])
     rows = links.sort_by([("doc", "ascending"), ("link_start", "ascending")]).to_pylist()
     for _, group in itertools.groupby(rows, key=itemgetter("doc")):
         yield list(group)
@@ -83,12 +93,16 @@ def links_of_pages(job: Job, number: int) -> Iterator[list[Row]]:
 def shown_pages(job: Job, number: int) -> Iterator[Row]:
     """The passages of a bucket with the ids and titles of their pages."""
     columns = ["doc", "id", "title"]
-    named = {row["doc"]: row for row in read(job, "documents", number, columns).to_pylist()}
-    for row in read(job, "passages", number).to_pylist():
+    named = {row["doc"]: row for row in read(job, tables.DOCUMENTS, number, columns).to_pylist()}
+    for row in read(job, tables.PASSAGES, number).to_pylist():
         yield row | named[row["doc"]]
 
 
-ITEMS: dict[str, Any] = {"sentences": weighed_sentences, "ranked": links_of_pages, "passages": shown_pages}
+ITEMS: dict[Table, Callable[[Job, int], Iterator[Any]]] = {
+    tables.SENTENCES: weighed_sentences,
+    tables.RANKED: links_of_pages,
+    tables.PASSAGES: shown_pages,
+}
 
 
 def split_of(page: str, fraction: float) -> str:
@@ -101,11 +115,11 @@ def shuffle_key(task: str, key: str) -> int:
     return hash64("shard", task, key) >> 1
 
 
-def make_pairs(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
+def make_pairs(job: Job, number: int, payload: None) -> Outputs:
     """Map over the buckets of `assembled`: records, held-out pairs for the trivial predictors, token counts, dropped pairs."""
     setup = setup_of(job)
     out = Examples(setup.c, setup.terms.tokenizer.size)
-    rows = read(job, "assembled", number).sort_by([("task", "ascending"), ("key", "ascending")])
+    rows = read(job, tables.ASSEMBLED, number).sort_by([("task", "ascending"), ("key", "ascending")])
     for batch in rows.to_batches(max_chunksize=512):
         for row in batch.to_pylist():
             task, key = TASKS[row["task"]], row["key"]
@@ -115,10 +129,10 @@ def make_pairs(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
                 out.add_pair(task.name, key, row["page"], sides, row["positive_in_links"], row["negative_in_links"])
             except NoPair as reason:
                 out.dropped.add(f"{task.name}-{reason}", key)
-    return out.tables()
+    return out.outputs()
 
 
-def make_records(job: Job, number: int, task: str) -> dict[str, pa.Table]:
+def make_records(job: Job, number: int, task: str) -> Outputs:
     """Map over the buckets of the table that a task without requests reads; same output as `make_pairs`."""
     setup, make = setup_of(job), TASKS[task].records
     assert make is not None
@@ -133,7 +147,7 @@ def make_records(job: Job, number: int, task: str) -> dict[str, pa.Table]:
             out.add_pair(task, made.key, made.page, made.sides, made.positive_in_links, made.negative_in_links)
         except NoPair as reason:
             out.dropped.add(f"{task}-{reason}", made.key)
-    return out.tables()
+    return out.outputs()
 
 
 def _request(row: Row) -> Request:
@@ -162,7 +176,7 @@ def _passages(row: Row) -> Passages:
     return Passages(positive, negative, words, page, sentences, more)
 
 
-def pair_record(task: str, key: str, page: str, sides: Sides, query_limit: int, doc_limit: int) -> PairRecord:
+def pair_record(task: str, key: str, page: str, sides: PairTokens, query_limit: int, doc_limit: int) -> PairRecord:
     """The record of two sides, truncated to the limits; NoPair if both sides are then equal, or one is empty."""
     pos_query, pos_doc = list(sides.pos_query)[:query_limit], list(sides.pos_doc)[:doc_limit]
     neg_query, neg_doc = list(sides.neg_query)[:query_limit], list(sides.neg_doc)[:doc_limit]
@@ -189,7 +203,7 @@ class Examples:
         self.dropped = DropCounts()
 
     def add_pair(
-        self, task: str, key: str, page: str, sides: Sides, pos_in_links: int, neg_in_links: int | None
+        self, task: str, key: str, page: str, sides: PairTokens, pos_in_links: int, neg_in_links: int | None
     ) -> None:
         """Adds a pair; in-links are those of the documents' pages. NoPair if its sides are equal or empty."""
         record = pair_record(task, key, page, sides, self.c["max_query_tokens"], self.c["max_doc_tokens"])
@@ -246,7 +260,7 @@ class Examples:
         )  # fmt: skip
         return split
 
-    def tables(self) -> dict[str, pa.Table]:
+    def outputs(self) -> Outputs:
         """The part's output: `records`, `validation`, `token_counts`, `losses`."""
         counts = [
             dict(task=task, side=side, token=int(token), n=int(count[token]))
@@ -254,10 +268,10 @@ class Examples:
             for token in np.flatnonzero(count)
         ]
         return {
-            "records": table("records", self.records),
-            "validation": table("validation", self.validation),
-            "token_counts": table("token_counts", counts),
-            "losses": self.dropped.table(),
+            tables.RECORDS: self.records,
+            tables.VALIDATION: self.validation,
+            tables.TOKEN_COUNTS: counts,
+            tables.LOSSES: self.dropped.rows(),
         }
 
 

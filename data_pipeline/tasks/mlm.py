@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from data_pipeline.engine import tables
 from data_pipeline.engine.job import Job
 from data_pipeline.tasks.task import Task
-from data_pipeline.text.terms import load_terms
+from data_pipeline.text.terms import terms_of
 from data_pipeline.weights.tokenised import longest, running_text
 from harp_jax.input.records import TEXT_TASK, TextRecord
 
@@ -25,11 +26,11 @@ def pieces(page: str, sentences: Iterable[Sequence[int]], limit: int) -> Iterato
 
 
 def records(job: Job, number: int) -> Iterator[TextRecord]:
-    c = job["config"]
-    tokenizer = load_terms(c["tokenizer"], c["stopwords"], c["unit"], c["language"]).tokenizer
+    c = job.config
+    tokenizer = terms_of(c).tokenizer
     limit = longest(c, tokenizer) - tokenizer.template.around_text
     for page, sentences in running_text(job, number):
         yield from pieces(page, sentences, limit)
 
 
-TASK = Task(TEXT_TASK, reads="documents", needs=lambda c: set(), records=records)
+TASK = Task(TEXT_TASK, reads=tables.DOCUMENTS, needs=lambda c: set(), records=records)

@@ -10,17 +10,18 @@ workers map into memory: no process holds more than one range.
 import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import IO, Protocol
+from typing import IO
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import DTypeLike
 
-from data_pipeline.engine.job import ALL_PAGES, ALL_WEIGHTS, LINKS, Config, Engine, Job
-from data_pipeline.engine.stage_tables import table, unpack
+from data_pipeline.engine import tables
+from data_pipeline.engine.job import ALL_PAGES, ALL_WEIGHTS, LINKS, Config, Engine, Job, Outputs
 from data_pipeline.engine.store import bucket_parts, buckets, read
+from data_pipeline.engine.tables import unpack
 from data_pipeline.tasks.sampling import NoPair, probabilities, shuffled, without_replacement
-from data_pipeline.tasks.task import PagePair, Setup, Sides, Task, setup_of
+from data_pipeline.tasks.task import PagePair, PairTokens, Setup, Task, setup_of
 from data_pipeline.text.terms import Terms, Word, unpack_words
 from data_pipeline.weights.tokenised import from_bytes, in_links
 from harp_jax.base.files import replacing
@@ -48,18 +49,10 @@ TERM_TOTALS_SQL = """
 """
 
 
-class Collection(Protocol):
-    """p(w|C), the share of a word in the collection (B-PROP: its mean share of a page's attention)."""
-
-    def share(self, word: Word) -> float: ...
-
-    def draw(self, rng: np.random.Generator) -> Word: ...
-
-
 class Smoothed:
     """The Dirichlet-smoothed language model of a page: p(w|D) = (c(w; D) + μ p(w|C)) / (|D| + μ); μ is the mean |D|."""
 
-    def __init__(self, counts: Mapping[Word, int], collection: Collection, mu: float) -> None:
+    def __init__(self, counts: Mapping[Word, int], collection: "TermCollection", mu: float) -> None:
         self.counts, self.collection, self.mu = counts, collection, mu
         self.words = list(counts)
         self.length = sum(counts.values())
@@ -94,10 +87,10 @@ class Contrastive:
     pages; words are drawn from softmax(γ), and a set scores Σ γ_w.
     """
 
-    def __init__(self, shares: Mapping[Word, float], collection: Collection) -> None:
+    def __init__(self, shares: Mapping[Word, float], collection: "TermCollection") -> None:
         self.gamma = {word: -p * float(np.log2(collection.share(word))) for word, p in shares.items()}
         self.words = list(shares)
-        self._p = probabilities(np.fromiter(self.gamma.values(), np.float64, len(self.words)), "softmax", 1.0)
+        self._p = probabilities(np.fromiter(self.gamma.values(), np.float64, len(self.words)), "softmax")
 
     def sample(self, rng: np.random.Generator, count: int) -> list[Word]:
         """`count` distinct words of the page; NoPair if it has fewer."""
@@ -110,7 +103,7 @@ class Contrastive:
         return float(sum(self.gamma[word] for word in words))
 
 
-def sides(model: Smoothed | Contrastive, document: Sequence[int], setup: Setup, rng: np.random.Generator) -> Sides:
+def sides(model: Smoothed | Contrastive, document: Sequence[int], setup: Setup, rng: np.random.Generator) -> PairTokens:
     """(S⁺, D) against (S⁻, D): two sets of l words (l as in HARP Eq. 4), the more likely one first; words in random order.
 
     NoPair("no-contrast") if they are equally likely.
@@ -122,7 +115,7 @@ def sides(model: Smoothed | Contrastive, document: Sequence[int], setup: Setup, 
     if one == two:
         raise NoPair("no-contrast")
     better, worse = sets if one > two else sets[::-1]
-    return Sides(setup.terms.ids(shuffled(rng, better)), document, setup.terms.ids(shuffled(rng, worse)), ())
+    return PairTokens(setup.terms.ids(shuffled(rng, better)), document, setup.terms.ids(shuffled(rng, worse)), ())
 
 
 def contrastive(c: Config) -> bool:
@@ -132,32 +125,31 @@ def contrastive(c: Config) -> bool:
 def prepare(engine: Engine) -> None:
     """Counts the terms of the collection."""
     job = engine.job
-    engine.map("term counts", count_terms, bucket_parts(job, "passages"))
-    engine.join("term_totals", TERM_TOTALS_SQL, ["term_counts"], partitioned=True)
-    folder = os.path.join(job["work"], "collection")
+    engine.map("term counts", count_terms, bucket_parts(job, tables.PASSAGES))
+    engine.join(tables.TERM_TOTALS, TERM_TOTALS_SQL, [tables.TERM_COUNTS], partitioned=True)
+    folder = os.path.join(job.work, "collection")
     if not os.path.exists(os.path.join(folder, "complete")):
-        save(job, folder, engine.query("SELECT COUNT(*) FROM passages", ["passages"])[0][0])
+        save(job, folder, engine.query("SELECT COUNT(*) FROM passages", [tables.PASSAGES])[0][0])
 
 
-def count_terms(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
+def count_terms(job: Job, number: int, payload: None) -> Outputs:
     """Map over the buckets of `passages`: how often each term occurs, or its shares of attention in units of 2⁻³²."""
-    c, counts = job["config"], dict[Word, int]()
+    c, counts = job.config, dict[Word, int]()
     for _, _, amounts in _pages(job, number, setup_of(job).terms):
         for word, amount in amounts.items():
             counts[word] = counts.get(word, 0) + (round(amount * UNIT) if contrastive(c) else int(amount))
-    return {"term_counts": counted(counts)}
+    return {tables.TERM_COUNTS: counted(counts)}
 
 
-def counted(counts: dict[Word, int]) -> pa.Table:
-    """Rows of `term_counts`. `part` is the range of the word's hash; ranges are ordered like the hashes."""
+def counted(counts: dict[Word, int]) -> dict[str, list]:
+    """The columns of `term_counts`. `part` is the range of the word's hash; ranges are ordered like the hashes."""
     hashes = [signed64("word", word) for word in counts]
-    columns = {
+    return {
         "word": hashes,
         "text": list(counts),
         "n": list(counts.values()),
         "part": [(hashed >> (64 - RANGE_BITS)) + (1 << (RANGE_BITS - 1)) for hashed in hashes],
     }
-    return table("term_counts", columns)
 
 
 def save(job: Job, folder: str, pages: int) -> None:
@@ -166,10 +158,10 @@ def save(job: Job, folder: str, pages: int) -> None:
     words [terms] int64: hashes; ends [terms] int64: cumulated n; texts [Σ] uint8: all words in UTF-8; offsets [terms + 1] int64:
     where each word begins.
     """
-    ranges = buckets(job, "term_totals")
+    ranges = buckets(job, tables.TERM_TOTALS)
     terms = total = ended = began = 0
     for part in ranges:
-        lengths = _lengths(read(job, "term_totals", part, ["text"]))
+        lengths = _lengths(read(job, tables.TERM_TOTALS, part, ["text"]))
         terms, total = terms + len(lengths), total + int(lengths.sum())
     with contextlib.ExitStack() as stack:
 
@@ -183,7 +175,7 @@ def save(job: Job, folder: str, pages: int) -> None:
         offsets, texts = begin("offsets", terms + 1), begin("texts", total, np.uint8)
         offsets.write(np.zeros(1, np.int64).tobytes())
         for part in ranges:
-            rows = read(job, "term_totals", part).sort_by("word")
+            rows = read(job, tables.TERM_TOTALS, part).sort_by("word")
             cumulated = ended + np.cumsum(rows.column("n").to_numpy())
             starts = began + np.cumsum(_lengths(rows))
             words.write(rows.column("word").to_numpy().tobytes())
@@ -205,7 +197,7 @@ def _lengths(rows: pa.Table) -> np.ndarray:
 
 
 class TermCollection:
-    """p(w|C) over the terms of all passages, from the files of `save`."""
+    """p(w|C), the share of each term in all passages (B-PROP: its mean share of a page's attention), from the files of `save`."""
 
     def __init__(self, folder: str, shares: bool) -> None:
         def load(name: str) -> np.ndarray:
@@ -229,8 +221,8 @@ class TermCollection:
 
 def records(job: Job, number: int) -> Iterator[PagePair]:
     """`PAIRS` pairs of word sets for each page of a bucket."""
-    setup, c = setup_of(job), job["config"]
-    collection = TermCollection(os.path.join(job["work"], "collection"), contrastive(c))
+    setup, c = setup_of(job), job.config
+    collection = TermCollection(os.path.join(job.work, "collection"), contrastive(c))
     pages = {row["doc"]: row for row in in_links(job, number)}
     for doc, tokens, amounts in _pages(job, number, setup.terms):
         page = pages[doc]
@@ -257,9 +249,9 @@ def records(job: Job, number: int) -> Iterator[PagePair]:
 def _pages(job: Job, number: int, terms: Terms) -> Iterator[tuple[int, list[int], dict[Word, float]]]:
     """(doc, tokens, amounts) of each passage: the counts of its terms, or their shares of the attention from [CLS]."""
     weights: dict[int, bytes] = {}
-    if contrastive(job["config"]):
-        weights = {row["doc"]: row["weights"] for row in read(job, "passage_weights", number).to_pylist()}
-    for batch in read(job, "passages", number).to_batches(max_chunksize=512):
+    if contrastive(job.config):
+        weights = {row["doc"]: row["weights"] for row in read(job, tables.PASSAGE_WEIGHTS, number).to_pylist()}
+    for batch in read(job, tables.PASSAGES, number).to_batches(max_chunksize=512):
         for row in batch.to_pylist():
             words = unpack_words(row["words"])
             # float16 stores tiny weights as 0; such a word keeps a small probability.
@@ -280,4 +272,4 @@ def needs(c: Config) -> set[str]:
     return {LINKS, ALL_PAGES, *([ALL_WEIGHTS] if contrastive(c) else [])}
 
 
-TASK = Task("prop", reads="passages", needs=needs, fields=FIELDS, records=records, prepare=prepare)
+TASK = Task("prop", reads=tables.PASSAGES, needs=needs, fields=FIELDS, records=records, prepare=prepare)

@@ -5,9 +5,10 @@ from functools import partial
 
 import numpy as np
 
+from data_pipeline.engine import tables
 from data_pipeline.engine.job import LINKS, OCCURRENCES, SENTENCES, Config
 from data_pipeline.tasks.rqp import context_query
-from data_pipeline.tasks.task import Anchor, Attempt, Draw, Passages, Request, Sentence, Setup, Sides, Task
+from data_pipeline.tasks.task import Anchor, Attempt, Draw, PairTokens, Passages, Request, Sentence, Setup, Task
 from harp_jax.base.randomness import generator
 from harp_jax.config import Field
 
@@ -64,9 +65,9 @@ def request(sentence: Sentence, index: int, setup: Setup, rng: np.random.Generat
     return [Request(TASK.name, key, sentence.page, anchor.destination, setup.terms.ids(query), draws=[draw])]
 
 
-def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Generator) -> Sides:
+def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Generator) -> PairTokens:
     """(S1, P) against (S1, P̃)."""
-    return Sides(request.query, passages.positive, (), passages.negative)
+    return PairTokens(request.query, passages.positive, (), passages.negative)
 
 
 def needs(c: Config) -> set[str]:
@@ -74,6 +75,6 @@ def needs(c: Config) -> set[str]:
 
 
 TASK = Task(
-    "qdm", reads="sentences", needs=needs, fields=FIELDS, requests=requests,
-    negatives=lambda c: NEGATIVES_SQL, drawn_from=("draws", "anchor_destination"), sides=sides,
+    "qdm", reads=tables.SENTENCES, needs=needs, fields=FIELDS, requests=requests,
+    negatives=lambda c: NEGATIVES_SQL, drawn_from=(tables.DRAWS, tables.ANCHOR_DESTINATION), sides=sides,
 )  # fmt: skip

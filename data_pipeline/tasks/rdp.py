@@ -6,9 +6,10 @@ from functools import partial
 
 import numpy as np
 
+from data_pipeline.engine import tables
 from data_pipeline.engine.job import LINKS, SENTENCES
 from data_pipeline.tasks.sampling import NoPair, Sampler, probabilities
-from data_pipeline.tasks.task import Attempt, Passages, Request, Sentence, Setup, Sides, Task
+from data_pipeline.tasks.task import Attempt, PairTokens, Passages, Request, Sentence, Setup, Task
 from harp_jax.config import Field
 
 FIELDS = {
@@ -54,7 +55,7 @@ def choose(eta: np.ndarray, destinations: list[int], sampler: Sampler, rng: np.r
     Both are sampled by p(a) of Eq. 11 without replacement, the second only among anchors with another page and another weight.
     NoPair("no-contrast") if there is none.
     """
-    p = probabilities(sampler.attention_scale * eta, sampler.weighting, sampler.temperature)
+    p = probabilities(sampler.attention_scale * eta, sampler.weighting)
     one = int(rng.choice(len(p), p=p))
     allowed = np.arange(len(p)) != one
     allowed &= np.abs(eta - eta[one]) > RESOLUTION * np.maximum(eta, eta[one])
@@ -98,9 +99,11 @@ def request(sentence: Sentence, setup: Setup, rng: np.random.Generator) -> list[
     ]
 
 
-def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Generator) -> Sides:
+def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Generator) -> PairTokens:
     """(S, P1) against (S, P2)."""
-    return Sides(request.query, passages.positive, (), passages.negative)
+    return PairTokens(request.query, passages.positive, (), passages.negative)
 
 
-TASK = Task("rdp", reads="sentences", needs=lambda c: {LINKS, SENTENCES}, fields=FIELDS, requests=requests, sides=sides)
+TASK = Task(
+    "rdp", reads=tables.SENTENCES, needs=lambda c: {LINKS, SENTENCES}, fields=FIELDS, requests=requests, sides=sides
+)

@@ -1,19 +1,22 @@
 """Representative Query Prediction (HARP 3.2.1): S1, an anchor with context words, is a better query for the page than S2."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
 
+from data_pipeline.engine import tables
 from data_pipeline.engine.job import LINKS, SENTENCES
 from data_pipeline.tasks.sampling import Weighted
-from data_pipeline.tasks.task import Attempt, Passages, Request, Sentence, Setup, Sides, Task, anchor_words
+from data_pipeline.tasks.task import Attempt, PairTokens, Passages, Request, Sentence, Setup, Task, anchor_words
 from data_pipeline.text.terms import Word
 from harp_jax.config import Field
 
 
-def requests(sentence: Sentence, setup: Setup) -> Iterator[Attempt]:
-    """A request for each link."""
+def each_link(
+    request: Callable[[Sentence, int, Setup, np.random.Generator], list[Request]], sentence: Sentence, setup: Setup
+) -> Iterator[Attempt]:
+    """A `request` for each link."""
     for index, anchor in enumerate(sentence.anchors):
         yield sentence.anchor_key(anchor), partial(request, sentence, index, setup)
 
@@ -24,12 +27,12 @@ def context_query(
     """S1 in random order, the anchor's words, and l.
 
     S1 = anchor ∪ l words sampled from the sentence by the attention of the anchor's own span (Eq. 1 to 4); l is the
-    number of sampled words. The anchor's words are excluded (`Sampler.outside`).
+    number of sampled words. `Sampler.excluded` decides about the anchor's words.
     """
     sampler, anchor = setup.sampler, anchor_words(sentence, sentence.anchors[index], setup.terms)
     length = sampler.length(rng)
     text = Weighted(sentence.words, sentence.by_anchor[index])
-    context = sampler.sample(rng, text, sampler.outside(anchor), length, "sentence")
+    context = sampler.sample(rng, text, sampler.excluded(anchor), length, "sentence")
     return sampler.query(rng, context, anchor), anchor, length
 
 
@@ -43,14 +46,14 @@ def request(sentence: Sentence, index: int, setup: Setup, rng: np.random.Generat
     context: list[Word] = []
     if sampler.context_in_page:
         words, length = anchor_words(sentence, anchor, setup.terms), sampler.length(rng)
-        context = sampler.ranking(rng, Weighted(sentence.words, sentence.by_anchor[index]), sampler.outside(words))
+        context = sampler.ranking(rng, Weighted(sentence.words, sentence.by_anchor[index]), sampler.excluded(words))
     else:
         query, words, length = context_query(sentence, index, setup, rng)
     key, page = sentence.anchor_key(anchor), anchor.destination
     return [Request(TASK.name, key, sentence.page, page, setup.terms.ids(query), words, length, context, words_of=page)]
 
 
-def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Generator) -> Sides:
+def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Generator) -> PairTokens:
     """(S1, P) against (S2, P). S2: as many words as S1, sampled from P by the attention of [CLS], without the anchor's (Eq. 5).
 
     In the authors' code its length is drawn independently.
@@ -65,13 +68,20 @@ def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Gen
         length = len(context)
         query = setup.terms.ids(sampler.query(rng, context, anchor))
     count = sampler.length(rng) if sampler.official else length + len(anchor)
-    negative = sampler.query(rng, sampler.sample(rng, passages.words, sampler.outside(anchor), count, "page"), [])
-    return Sides(query, passages.positive, setup.terms.ids(negative), ())
+    excluded = sampler.excluded(anchor, negative=True)
+    negative = sampler.query(rng, sampler.sample(rng, passages.words, excluded, count, "page"), [])
+    return PairTokens(query, passages.positive, setup.terms.ids(negative), ())
 
 
 FIELDS = {
     "context_in_page": Field(
         False, "RQP: sample S1's context only from words of P; otherwise a word absent from P identifies S1"
     ),
+    "anchor_in_context": Field(
+        False, "S1 and ACM's query may draw the anchor's words again, which the paper excludes only from S2 (Eq. 5)"
+    ),
 }
-TASK = Task("rqp", reads="sentences", needs=lambda c: {LINKS, SENTENCES}, fields=FIELDS, requests=requests, sides=sides)
+TASK = Task(
+    "rqp", reads=tables.SENTENCES, needs=lambda c: {LINKS, SENTENCES}, fields=FIELDS,
+    requests=partial(each_link, request), sides=sides,
+)  # fmt: skip

@@ -1,8 +1,8 @@
 """Sampling words by their weights: HARP Eq. 2 to 5.
 
-Weights are attention shares below 1, so the softmax of Eq. 3 is close to uniform (`weighting="normalised"` with a temperature is
-sharper). Eq. 3 as printed runs over the whole vocabulary, where nearly all mass would fall on words that do not occur; here it
-runs over the words of the text.
+Weights are attention shares below 1, so the softmax of Eq. 3 is close to uniform (`weighting="normalised"` is sharper). Eq. 3 as
+printed runs over the whole vocabulary, where nearly all mass would fall on words that do not occur; here it runs over the words of
+the text.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -32,8 +32,8 @@ class Sampler:
     is_term: Callable[[Word], bool]
     query_length: float = 3.0
     weighting: str = "softmax"
-    temperature: float = 1.0
     context_in_page: bool = False
+    anchor_in_context: bool = False
     attention_scale: float = 1.0
     sampling: str = "paper"
 
@@ -55,7 +55,7 @@ class Sampler:
     def distribution(self, text: Weighted, excluded: Collection[Word]) -> tuple[list[Word], np.ndarray]:
         """The distinct terms of a text in order of first occurrence, and p over them (Eq. 2 and 3).
 
-        β_w = Σ α over the occurrences of w; p = softmax(β), or ∝ (β/Σβ)^(1/temperature). Excluded words (the
+        β_w = Σ α over the occurrences of w; p = softmax(β), or β/Σβ. Excluded words (the
         anchor's, Eq. 5) are removed before normalising: with a weight of 0 the softmax would still sample them.
         """
         beta: dict[Word, float] = {}
@@ -65,7 +65,7 @@ class Sampler:
             elif word not in excluded and self.is_term(word):
                 beta[word] = alpha
         weights = self.attention_scale * np.fromiter(beta.values(), np.float64, len(beta))
-        return list(beta), probabilities(weights, self.weighting, self.temperature)
+        return list(beta), probabilities(weights, self.weighting)
 
     def sample(
         self, rng: np.random.Generator, text: Weighted, excluded: Collection[Word], count: int, source: str
@@ -85,9 +85,13 @@ class Sampler:
         """
         return context + anchor if self.official else shuffled(rng, anchor + context)
 
-    def outside(self, anchor: Collection[Word]) -> set[Word]:
-        """The words excluded from the context of an anchor, and from S2 (Eq. 5): the anchor's, or none in the authors' code."""
-        return set() if self.official else set(anchor)
+    def excluded(self, anchor: Collection[Word], negative: bool = False) -> set[Word]:
+        """The words that are not drawn beside an anchor, or for the `negative` S2: the anchor's.
+
+        The paper excludes them from S2 alone (Eq. 5), the authors' code from nothing.
+        """
+        drawn = self.official or (self.anchor_in_context and not negative)
+        return set() if drawn else set(anchor)
 
     def ranking(self, rng: np.random.Generator, text: Weighted, excluded: Collection[Word]) -> list[Word]:
         """All terms in the order they are drawn; the first ones that belong to a set are a sample from that set."""
@@ -95,7 +99,7 @@ class Sampler:
         return [words[i] for i in without_replacement(rng, p, len(words))]
 
 
-def probabilities(beta: np.ndarray, weighting: str, temperature: float) -> np.ndarray:
+def probabilities(beta: np.ndarray, weighting: str) -> np.ndarray:
     """p over distinct words from their weights β (Eq. 3)."""
     if not len(beta):
         return beta
@@ -104,7 +108,7 @@ def probabilities(beta: np.ndarray, weighting: str, temperature: float) -> np.nd
     else:
         # float16 stores tiny weights as 0; such a word keeps a small probability.
         share = np.maximum(beta, 2.0**-25)
-        p = (share / share.max()) ** (1.0 / temperature)
+        p = share / share.max()  # in two divisions, so that jobs keep their bytes
     return p / p.sum()
 
 

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from data_pipeline.engine.job import Config, Engine, Job
+from data_pipeline.engine.tables import Table
 from data_pipeline.tasks.sampling import NoPair, Sampler, Weighted
-from data_pipeline.text.terms import Terms, Word, load_terms
+from data_pipeline.text.terms import Terms, Word, terms_of
 from harp_jax.base.randomness import generator
 from harp_jax.config import Field
 from harp_jax.input.records import TextRecord
@@ -125,8 +126,8 @@ class Passages:
     more: Sequence[Sequence[int]] = ()
 
 
-class Sides(NamedTuple):
-    """Token ids of a pair's two sides; an empty text on the negative side means the positive's, up to the packed batch.
+class PairTokens(NamedTuple):
+    """Token ids of a pair's two sides; an empty text on the negative side reuses the positive's; expanded at packing.
 
     more_docs: further negative documents of the positive query.
     """
@@ -143,7 +144,7 @@ class PagePair(NamedTuple):
 
     key: str
     page: str
-    sides: Sides | NoPair
+    sides: PairTokens | NoPair
     positive_in_links: int = 0
     negative_in_links: int | None = None
 
@@ -168,12 +169,12 @@ class Setup:
 SAMPLER_FIELDS = [each.name for each in fields(Sampler) if each.name != "is_term"]
 
 
-def setup_of(job: Job) -> Setup:
+def setup_of(job: Job, candidates: int = 0, unlinked: int = 0) -> Setup:
     """The setup of a job; the sampler takes its fields from the config's fields of the same names."""
-    c = job["config"]
-    terms = load_terms(c["tokenizer"], c["stopwords"], c["unit"], c["language"])
+    c = job.config
+    terms = terms_of(c)
     sampler = Sampler(terms.is_term, **{name: c[name] for name in SAMPLER_FIELDS})
-    return Setup(c, terms, sampler, job.get("candidates", 0), job.get("unlinked", 0))
+    return Setup(c, terms, sampler, candidates, unlinked)
 
 
 # A key, and a function that makes the requests of that key with the key's generator.
@@ -193,12 +194,12 @@ class Task:
     """
 
     name: str
-    reads: str
+    reads: Table
     needs: Callable[[Config], set[str]]
     fields: Mapping[str, Field] = field(default_factory=dict)
     requests: Callable[[Any, Setup], Iterator[Attempt]] | None = None
     negatives: Callable[[Config], str] | None = None
-    drawn_from: Sequence[str] = ()
-    sides: Callable[[Request, Passages, Setup, np.random.Generator], Sides] | None = None
+    drawn_from: Sequence[Table] = ()
+    sides: Callable[[Request, Passages, Setup, np.random.Generator], PairTokens] | None = None
     records: Callable[[Job, int], Iterator[PagePair | TextRecord]] | None = None
     prepare: Callable[[Engine], None] | None = None

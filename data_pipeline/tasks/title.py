@@ -5,8 +5,9 @@ from functools import partial
 
 import numpy as np
 
+from data_pipeline.engine import tables
 from data_pipeline.engine.job import ALL_PAGES, LINKS, Config
-from data_pipeline.engine.stage_tables import Row
+from data_pipeline.engine.tables import Row
 from data_pipeline.tasks import hard_negatives
 from data_pipeline.tasks.adp import sides
 from data_pipeline.tasks.sampling import NoPair
@@ -35,6 +36,6 @@ def needs(c: Config) -> set[str]:
 
 
 TASK = Task(
-    "title", reads="passages", needs=needs, fields=hard_negatives.FIELDS, requests=partial(each_page, request),
+    "title", reads=tables.PASSAGES, needs=needs, fields=hard_negatives.FIELDS, requests=partial(each_page, request),
     prepare=partial(hard_negatives.prepare, task="title", popular=False), sides=sides,
 )  # fmt: skip

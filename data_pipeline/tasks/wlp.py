@@ -5,11 +5,12 @@ from functools import partial
 
 import numpy as np
 
+from data_pipeline.engine import tables
 from data_pipeline.engine.job import ALL_PAGES, LINKS, SENTENCE_ENDS, Engine
-from data_pipeline.engine.stage_tables import Row
+from data_pipeline.engine.tables import Row
 from data_pipeline.links.link_graph import LINKED_SQL
 from data_pipeline.tasks.sampling import NoPair
-from data_pipeline.tasks.task import Attempt, Draw, Passages, Request, Setup, Sides, Task
+from data_pipeline.tasks.task import Attempt, Draw, PairTokens, Passages, Request, Setup, Task
 
 DRAWS = 8  # candidates for a negative; the first that does not link to the query's page is used
 
@@ -24,7 +25,7 @@ NEGATIVES_SQL = """
 
 
 def prepare(engine: Engine) -> None:
-    engine.join("linked", LINKED_SQL, ["ranked"])
+    engine.join(tables.LINKED, LINKED_SQL, [tables.RANKED])
 
 
 def requests(links: Sequence[Row], setup: Setup) -> Iterator[Attempt]:
@@ -59,7 +60,7 @@ def request(
     return [Request(TASK.name, key, page, b, words_of=a, draws=drawn)]
 
 
-def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Generator) -> Sides:
+def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Generator) -> PairTokens:
     """(s, B) against (s, C): s is a random sentence of A's first section; B links to A, C does not."""
     if not passages.negative:
         raise NoPair("candidates-all-link-to-the-page")
@@ -68,10 +69,10 @@ def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Gen
         raise NoPair("page-without-sentences")
     at = int(rng.integers(len(ends)))
     sentence = list(passages.page[ends[at - 1] if at else 0 : ends[at]])
-    return Sides(sentence, passages.positive, (), passages.negative)
+    return PairTokens(sentence, passages.positive, (), passages.negative)
 
 
 TASK = Task(
-    "wlp", reads="ranked", needs=lambda c: {LINKS, ALL_PAGES, SENTENCE_ENDS}, requests=requests, prepare=prepare,
-    negatives=lambda c: NEGATIVES_SQL, drawn_from=("draws", "linked"), sides=sides,
+    "wlp", reads=tables.RANKED, needs=lambda c: {LINKS, ALL_PAGES, SENTENCE_ENDS}, requests=requests, prepare=prepare,
+    negatives=lambda c: NEGATIVES_SQL, drawn_from=(tables.DRAWS, tables.LINKED), sides=sides,
 )  # fmt: skip

@@ -9,10 +9,10 @@ stopword, not punctuation, and known to the vocabulary.
 import re
 import string
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -132,7 +132,7 @@ class Terms:
 
     @cached_property
     def hashed(self) -> Callable[[Word], int]:
-        """A hash of a word; one for all words that are unknown to the vocabulary."""
+        """A hash of a word; out-of-vocabulary words share one."""
         return lru_cache(CACHED)(lambda word: signed64("word", word if self._known(word) else ""))
 
     @cached_property
@@ -207,13 +207,18 @@ def normalise_anchor(text: str) -> str:
 
 
 def read_stopwords(path: str, language: str = ENGLISH) -> frozenset[str]:
-    """The words of a file (one per line); for an empty path, the stopwords of the language (`STOPWORDS`, text/languages.py).
+    """The words of a file, one per line, without comments (#); for an empty path, those of the language.
 
     Raises InputError for a file that cannot be read.
     """
     if not path:
         return STOPWORDS if primary(language) == ENGLISH else languages.stopwords(language)
-    return frozenset(line.strip().lower() for _, line in lines(path) if line.strip())
+    return frozenset(line.strip().lower() for _, line in lines(path) if line.partition("#")[0].strip())
+
+
+def terms_of(c: Mapping[str, Any]) -> Terms:
+    """The terms of a generation config."""
+    return load_terms(c["tokenizer"], c["stopwords"], c["unit"], c["language"])
 
 
 @lru_cache(maxsize=2)

@@ -8,22 +8,22 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
-import pyarrow as pa
 
-from data_pipeline.engine.job import ALL_WEIGHTS, Engine, Inputs, Job
-from data_pipeline.engine.stage_tables import Row, table, unpack
+from data_pipeline.engine import tables
+from data_pipeline.engine.job import ALL_WEIGHTS, EncoderContent, Engine, Inputs, Job, Outputs
 from data_pipeline.engine.store import bucket_parts, read
-from data_pipeline.text.terms import Span, load_terms, unpack_words
+from data_pipeline.engine.tables import Row, unpack
+from data_pipeline.text.terms import Span, terms_of, unpack_words
 from data_pipeline.weights import attention_weights
 from data_pipeline.weights.tokenised import is_weighed, to_bytes
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import read_json, replacing, sha256_file
+from harp_jax.base.files import read_json_as, replacing, sha256_file
 
 WITHOUT_ENCODER = ("uniform", "idf")  # values of config.encoder that need no encoder
-TABLES = ("sentence_weights", "passage_weights")
+TABLES = (tables.SENTENCE_WEIGHTS, tables.PASSAGE_WEIGHTS)
 FOLDER, META = "term_weights", "meta.json"
 FREQUENCY = "document_frequency.npz"  # in the work directory
 
@@ -31,8 +31,8 @@ FREQUENCY = "document_frequency.npz"  # in the work directory
 def digest(folder: str) -> str:
     """sha256 over the names and contents of an artefact's files."""
     state = hashlib.sha256()
-    for name in TABLES:
-        for parent, _, files in sorted(os.walk(os.path.join(folder, name))):
+    for table in TABLES:
+        for parent, _, files in sorted(os.walk(os.path.join(folder, table.name))):
             # Ignore temporary files of a killed job.
             for file in sorted(name for name in files if name.endswith(".parquet")):
                 path = os.path.join(parent, file)
@@ -40,25 +40,30 @@ def digest(folder: str) -> str:
     return state.hexdigest()
 
 
-def read_meta(folder: str) -> dict[str, Any]:
-    """meta.json of finished term weights: encoder (its content), belongs_to (a digest of the input), sha256."""
+class Meta(TypedDict):
+    """meta.json of finished term weights; belongs_to: a digest of the input."""
+
+    encoder: EncoderContent
+    belongs_to: str
+    sha256: str
+
+
+def read_meta(folder: str) -> Meta:
+    """meta.json of finished term weights. Raises InputError for unfinished weights, or a damaged file."""
     path = os.path.join(folder, META)
-    meta = read_json(path, "make the term weights again") if os.path.isfile(path) else {}
-    if not {"encoder", "belongs_to", "sha256"} <= meta.keys():
-        raise InputError(
-            f"{folder} holds no finished term weights (no {META}, or a damaged one); check config.term_weights"
-        )
-    return meta
+    if not os.path.isfile(path):
+        raise InputError(f"{folder} holds no finished term weights (no {META}); check config.term_weights")
+    return read_json_as(Meta, path, "make the term weights again")
 
 
-def write_meta(folder: str, belongs_to: str, encoder: Mapping[str, Any]) -> None:
+def write_meta(folder: str, belongs_to: str, encoder: EncoderContent) -> None:
     """Writes meta.json, which marks the term weights as finished."""
     with replacing(os.path.join(folder, META)) as file:
-        fields = {"encoder": encoder, "belongs_to": belongs_to, "sha256": digest(folder)}
+        fields: Meta = {"encoder": encoder, "belongs_to": belongs_to, "sha256": digest(folder)}
         json.dump(fields, file, indent=1)
 
 
-def verify(folder: str, belongs_to: str, encoder: Mapping[str, Any] | None = None) -> str:
+def verify(folder: str, belongs_to: str, encoder: EncoderContent | None = None) -> str:
     """The sha256 of finished term weights; InputError if they are incomplete, damaged, or of another input or encoder."""
     meta = read_meta(folder)
     problems = (
@@ -74,46 +79,42 @@ def verify(folder: str, belongs_to: str, encoder: Mapping[str, Any] | None = Non
 
 # The fields that determine the sentences and passages.
 WEIGHTED_BY = (
-    "min_article_words", "exclude_destinations", "drop_anchors", "document_title", "max_doc_tokens",
+    "min_article_words", "exclude_destinations", "drop_anchors", "destination_text", "document_title", "max_doc_tokens",
     "language", "source.format", "source.max_page_bytes", "source.base_url", "source.exclude", "source.split", "page_identity",
     "unit", "anchor_row",
 )  # fmt: skip
 
 
 def provide(engine: Engine, inputs: Inputs) -> str:
-    """Computes the term weights of a job, or uses those of config.term_weights; returns their sha256.
+    """Computes the term weights of a job in `job.weights`, or uses those of config.term_weights; returns their sha256.
 
-    Sets `job["elsewhere"]` to the directories of their tables. Raises InputError for weights of another input or encoder.
+    Raises InputError for weights of another input or encoder.
     """
-    job, c = engine.job, engine.job["config"]
+    job, c = engine.job, engine.job.config
     given = c | {f"source.{key}": value for key, value in c["source"].items()}
     decides = {key: given[key] for key in WEIGHTED_BY}
     decides["exclude_destinations"] = os.path.basename(c["exclude_destinations"])  # its content is in `inputs`
-    decides["passages"] = "all" if ALL_WEIGHTS in job["needs"] else "linked"
+    decides["passages"] = "all" if ALL_WEIGHTS in job.needs else "linked"
     content = json.dumps([decides, inputs["source"], inputs["tokenizer_sha256"]])
     belongs_to = hashlib.sha256(content.encode()).hexdigest()
     if c["term_weights"]:
-        sha256 = verify(c["term_weights"], belongs_to)
-        job["elsewhere"] = {name: os.path.join(os.path.abspath(c["term_weights"]), name) for name in TABLES}
-        return sha256
-    encoder = inputs["encoder_content"] | {"dtype": c["encoder_dtype"]}
-    folder = os.path.join(job["output"], FOLDER)
-    job["elsewhere"] = {name: os.path.join(folder, name) for name in TABLES}
-    if not os.path.exists(os.path.join(folder, META)):
+        return verify(c["term_weights"], belongs_to)
+    encoder: EncoderContent = {**inputs["encoder_content"], "dtype": c["encoder_dtype"]}
+    if not os.path.exists(os.path.join(job.weights, META)):
         if c["encoder"] in WITHOUT_ENCODER:
-            engine.map("weigh sentences", weigh_sentences, bucket_parts(job, "sentences"))
-            engine.map("weigh passages", weigh_passages, bucket_parts(job, "passages"))
+            engine.map("weigh sentences", weigh_sentences, bucket_parts(job, tables.SENTENCES))
+            engine.map("weigh passages", weigh_passages, bucket_parts(job, tables.PASSAGES))
         else:
             attention_weights.compute(job)
-        write_meta(folder, belongs_to, encoder)
-    return verify(folder, belongs_to, encoder)
+        write_meta(job.weights, belongs_to, encoder)
+    return verify(job.weights, belongs_to, encoder)
 
 
-def weigh_sentences(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
+def weigh_sentences(job: Job, number: int, payload: None) -> Outputs:
     """Map over `sentences`: "uniform" or "idf" weights; every anchor has the weights of [CLS]."""
     weigh = _weigher(job)
     rows = []
-    for sentence in read(job, "sentences", number).to_pylist():
+    for sentence in read(job, tables.SENTENCES, number).to_pylist():
         span = _span(sentence)
         alpha, found = weigh(span), sentence["anchors"]
         # Without attention to [CLS], both directions of Eq. 10 are the mean over the anchor's tokens.
@@ -124,18 +125,18 @@ def weigh_sentences(job: Job, number: int, payload: None) -> dict[str, pa.Table]
                 anchors=to_bytes(np.tile(alpha, len(found))), to_cls=to_bytes(np.array(to_cls)),
             )
         )  # fmt: skip
-    return {"sentence_weights": table("sentence_weights", rows)}
+    return {tables.SENTENCE_WEIGHTS: rows}
 
 
-def weigh_passages(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
+def weigh_passages(job: Job, number: int, payload: None) -> Outputs:
     """Map over `passages`: "uniform" or "idf" weights."""
     weigh = _weigher(job)
     rows = []
-    for passage in read(job, "passages", number).to_pylist():
+    for passage in read(job, tables.PASSAGES, number).to_pylist():
         if is_weighed(passage, job):
             alpha = weigh(_span(passage))
             rows.append(dict(doc=passage["doc"], weights=to_bytes(alpha)))
-    return {"passage_weights": table("passage_weights", rows)}
+    return {tables.PASSAGE_WEIGHTS: rows}
 
 
 def _span(row: Row) -> Span:
@@ -143,11 +144,11 @@ def _span(row: Row) -> Span:
 
 
 def _weigher(job: Job) -> Callable[[Span], np.ndarray]:
-    if job["config"]["encoder"] == "uniform":
+    if job.config["encoder"] == "uniform":
         return lambda span: span.lengths / max(1, len(span.tokens))
-    c = job["config"]
-    terms = load_terms(c["tokenizer"], c["stopwords"], c["unit"], c["language"])
-    frequency = DocumentFrequency(os.path.join(job["work"], FREQUENCY))
+    c = job.config
+    terms = terms_of(c)
+    frequency = DocumentFrequency(os.path.join(job.work, FREQUENCY))
 
     def idf(span: Span) -> np.ndarray:
         alpha = frequency.idf(np.array([terms.hashed(word) for word in span.words], np.int64))

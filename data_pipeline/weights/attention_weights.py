@@ -15,11 +15,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
-from data_pipeline.engine.job import Job
-from data_pipeline.engine.stage_tables import Row, table, unpack
+from data_pipeline.engine import tables
+from data_pipeline.engine.job import EncoderContent, Job, Outputs
 from data_pipeline.engine.store import buckets, mark_path, marked, read, run_part
+from data_pipeline.engine.tables import Row, Table, unpack
 from data_pipeline.weights.tokenised import is_weighed, to_bytes
 from harp_jax.base.allocator import keep_pages
 from harp_jax.base.errors import InputError
@@ -201,7 +201,7 @@ def _unpacked(
         yield i, stacked[:, 1:], stacked[:, 0]
 
 
-def identify(path: str) -> dict[str, Any]:
+def identify(path: str) -> EncoderContent:
     """Identifies an encoder by content: {"sha256" over its shape and parameters, "positions": its number of positions}.
 
     A training workdir is read at its newest checkpoint that verifies, and has the same sha256 as its export.
@@ -222,9 +222,9 @@ def identify(path: str) -> dict[str, Any]:
 
 def compute(job: Job) -> None:
     """Computes the weights of all sentences, and of the passages that need them, bucket by bucket; skips finished buckets."""
-    c = job["config"]
-    found = [(name, bucket) for name in ("sentences", "passages") for bucket in buckets(job, name)]
-    marks = {part: mark_path(job, "term_weights", f"{part[0]}-{part[1]}") for part in found}
+    c = job.config
+    found = [(table, bucket) for table in (tables.SENTENCES, tables.PASSAGES) for bucket in buckets(job, table)]
+    marks = {part: mark_path(job, "term_weights", f"{part[0].name}-{part[1]}") for part in found}
     done = {part for part in found if marked(job, marks[part])}
     todo = [part for part in found if part not in done]
     if not todo:
@@ -234,24 +234,24 @@ def compute(job: Job) -> None:
     counts = {part: _count(job, *part) for part in found}
     already = sum(counts[part] for part in done)
     with progress(total=sum(counts.values()), initial=already, unit="sequences", desc="term_weights") as bar:
-        for name, bucket in todo:
-            weigh = _weigh_sentences if name == "sentences" else _weigh_passages
-            run_part("attention", weigh, job, bucket, bucket, (encoder, bar), marks[name, bucket])
+        for table, bucket in todo:
+            weigh = _weigh_sentences if table == tables.SENTENCES else _weigh_passages
+            run_part("attention", weigh, job, bucket, bucket, (encoder, bar), marks[table, bucket])
 
 
-def _count(job: Job, name: str, bucket: int) -> int:
+def _count(job: Job, table: Table, bucket: int) -> int:
     """Number of sequences of a bucket to compute."""
-    if name == "sentences":
-        return read(job, name, bucket, ["doc"]).num_rows
-    rows = read(job, name, bucket, ["in_links"]).to_pylist()
+    if table == tables.SENTENCES:
+        return read(job, table, bucket, ["doc"]).num_rows
+    rows = read(job, table, bucket, ["in_links"]).to_pylist()
     return sum(is_weighed(row, job) for row in rows)
 
 
-def _weigh_sentences(job: Job, bucket: int, payload: "tuple[Encoder, Progress]") -> dict[str, pa.Table]:
+def _weigh_sentences(job: Job, bucket: int, payload: "tuple[Encoder, Progress]") -> Outputs:
     encoder, bar = payload
-    rows = read(job, "sentences", bucket).to_pylist()
+    rows = read(job, tables.SENTENCES, bucket).to_pylist()
     lengths = [unpack(row["lengths"]) for row in rows]
-    tokens, anchor_row = [unpack(row["tokens"]) for row in rows], job["config"]["anchor_row"]
+    tokens, anchor_row = [unpack(row["tokens"]) for row in rows], job.config["anchor_row"]
     sequences = [
         Sequence(ids, attending(ids, n, row["anchors"], anchor_row)) for ids, n, row in zip(tokens, lengths, rows)
     ]
@@ -263,15 +263,15 @@ def _weigh_sentences(job: Job, bucket: int, payload: "tuple[Encoder, Progress]")
             to_cls=to_bytes(to_cls[1:]),
         )  # fmt: skip
         bar.update()
-    return {"sentence_weights": table("sentence_weights", [row for row in found if row])}
+    return {tables.SENTENCE_WEIGHTS: [row for row in found if row]}
 
 
-def _weigh_passages(job: Job, bucket: int, payload: "tuple[Encoder, Progress]") -> dict[str, pa.Table]:
+def _weigh_passages(job: Job, bucket: int, payload: "tuple[Encoder, Progress]") -> Outputs:
     encoder, bar = payload
-    rows = [row for row in read(job, "passages", bucket).to_pylist() if is_weighed(row, job)]
+    rows = [row for row in read(job, tables.PASSAGES, bucket).to_pylist() if is_weighed(row, job)]
     lengths = [unpack(row["lengths"]) for row in rows]
     found: list[Row | None] = [None] * len(rows)
     for i, attention, _ in encoder.rows([Sequence(unpack(row["tokens"]), []) for row in rows]):
         found[i] = dict(doc=rows[i]["doc"], weights=to_bytes(word_sums(attention, lengths[i])[0]))
         bar.update()
-    return {"passage_weights": table("passage_weights", [row for row in found if row])}
+    return {tables.PASSAGE_WEIGHTS: [row for row in found if row]}

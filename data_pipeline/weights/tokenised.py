@@ -4,13 +4,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from data_pipeline.engine.job import ALL_WEIGHTS, SENTENCE_ENDS, Job
-from data_pipeline.engine.stage_tables import DropCounts, Row, pack, table
+from data_pipeline.engine import tables
+from data_pipeline.engine.job import ALL_WEIGHTS, SENTENCE_ENDS, Job, Outputs
 from data_pipeline.engine.store import read
+from data_pipeline.engine.tables import DropCounts, Row, pack
 from data_pipeline.text.sentences import sentences
-from data_pipeline.text.terms import Span, Terms, load_terms, pack_words
+from data_pipeline.text.terms import Span, pack_words, terms_of
 from harp_jax.text.tokenizer import Tokenizer
 
 LONGEST = 512  # see `longest`
@@ -25,16 +25,11 @@ def longest(config: Mapping[str, Any], tokenizer: Tokenizer) -> int:
     return max(LONGEST, config["max_doc_tokens"] + tokenizer.template.around_text)
 
 
-def _terms(job: Job) -> Terms:
-    c = job["config"]
-    return load_terms(c["tokenizer"], c["stopwords"], c["unit"], c["language"])
-
-
-def tokenise_sentences(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
+def tokenise_sentences(job: Job, number: int, payload: None) -> Outputs:
     """Map over the buckets of `ranked`: each sentence with links, as words, and its anchors as spans of words."""
-    terms, counts = _terms(job), DropCounts()
+    terms, counts = terms_of(job.config), DropCounts()
     order = [("doc", "ascending"), ("link_start", "ascending")]
-    links = read(job, "ranked", number).sort_by(order).to_pylist()
+    links = read(job, tables.RANKED, number).sort_by(order).to_pylist()
     texts = _texts(job, number, {link["doc"] for link in links})
     groups: list[list[Row]] = []
     for link in links:
@@ -46,7 +41,7 @@ def tokenise_sentences(job: Job, number: int, payload: None) -> dict[str, pa.Tab
     for at in range(0, len(groups), BATCH):
         batch = groups[at : at + BATCH]
         found = [texts[g[0]["doc"]][g[0]["sentence_start"] : g[0]["sentence_end"]] for g in batch]
-        for group, (span, starts, ends) in zip(batch, terms.split(found, job["window"])):
+        for group, (span, starts, ends) in zip(batch, terms.split(found, job.window)):
             anchors = [_anchor(link, starts, ends, counts) for link in group]
             if kept := [anchor for anchor in anchors if anchor]:
                 first = group[0]
@@ -56,7 +51,7 @@ def tokenise_sentences(job: Job, number: int, payload: None) -> dict[str, pa.Tab
                         words=pack_words(span.words), tokens=pack(span.tokens), lengths=pack(span.lengths), anchors=kept,
                     )
                 )  # fmt: skip
-    return {"sentences": table("sentences", rows), "losses": counts.table()}
+    return {tables.SENTENCES: rows, tables.LOSSES: counts.rows()}
 
 
 def _anchor(link: Row, starts: np.ndarray, ends: np.ndarray, counts: DropCounts) -> Row | None:
@@ -74,7 +69,7 @@ def _anchor(link: Row, starts: np.ndarray, ends: np.ndarray, counts: DropCounts)
 
 def _texts(job: Job, number: int, wanted: set[int]) -> dict[int, str]:
     found = {}
-    for batch in read(job, "documents", number).select(["doc", "text"]).to_batches(max_chunksize=1024):
+    for batch in read(job, tables.DOCUMENTS, number).select(["doc", "text"]).to_batches(max_chunksize=1024):
         docs = batch.column("doc").to_pylist()
         for i, doc in enumerate(docs):
             if doc in wanted:
@@ -82,23 +77,23 @@ def _texts(job: Job, number: int, wanted: set[int]) -> dict[int, str]:
     return found
 
 
-def tokenise_passages(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
+def tokenise_passages(job: Job, number: int, payload: None) -> Outputs:
     """Map over the buckets of `candidates`: the first section of each, truncated as in the records, as words.
 
     S2 is sampled from the truncated text: the model does not read later words. Also returns its sentence ends, and
     the number of passages that contain each word (hashed).
     """
-    terms = _terms(job)
-    shown = min(job["window"], job["config"]["max_doc_tokens"])
-    with_sentences, language = SENTENCE_ENDS in job["needs"], job["config"]["language"]
-    in_links = {row["doc"]: row["in_links"] for row in read(job, "candidates", number).to_pylist()}
+    terms = terms_of(job.config)
+    shown = min(job.window, job.config["max_doc_tokens"])
+    with_sentences, language = SENTENCE_ENDS in job.needs, job.config["language"]
+    in_links = {row["doc"]: row["in_links"] for row in read(job, tables.CANDIDATES, number).to_pylist()}
     words: dict[int, int] = {}
     rows: list[Row] = []
     columns = ["doc", "title", "text", "lead_end"]
-    for batch in read(job, "documents", number).select(columns).to_batches(max_chunksize=BATCH):
+    for batch in read(job, tables.DOCUMENTS, number).select(columns).to_batches(max_chunksize=BATCH):
         documents = [document for document in batch.to_pylist() if document["doc"] in in_links]
         leads = [document["text"][: document["lead_end"]] for document in documents]
-        if job["config"]["document_title"]:
+        if job.config["document_title"]:
             leads = [f"{document['title']}\n{lead}" for document, lead in zip(documents, leads)]
         for document, lead, (span, starts, _) in zip(documents, leads, terms.split(leads, shown)):
             doc = document["doc"]
@@ -112,8 +107,8 @@ def tokenise_passages(job: Job, number: int, payload: None) -> dict[str, pa.Tabl
             for key in set(map(terms.hashed, span.words)):
                 words[key] = words.get(key, 0) + 1
     return {
-        "passages": table("passages", rows),
-        "word_counts": table("word_counts", {"word": list(words), "n": list(words.values())}),
+        tables.PASSAGES: rows,
+        tables.WORD_COUNTS: {"word": list(words), "n": list(words.values())},
     }
 
 
@@ -126,27 +121,27 @@ def _sentence_ends(text: str, span: Span, starts: np.ndarray, language: str) -> 
 
 def running_text(job: Job, number: int) -> Iterator[tuple[str, list[list[int]]]]:
     """(page id, token ids of its sentences) of a bucket's documents; of documents with the same address only the first."""
-    terms = _terms(job)
-    kept = set(read(job, "pages", number).column("doc").to_pylist())
-    for batch in read(job, "documents", number).select(["doc", "id", "text"]).to_batches(max_chunksize=64):
+    terms = terms_of(job.config)
+    kept = set(read(job, tables.PAGES, number).column("doc").to_pylist())
+    for batch in read(job, tables.DOCUMENTS, number).select(["doc", "id", "text"]).to_batches(max_chunksize=64):
         for document in batch.to_pylist():
             if document["doc"] in kept:
                 text = document["text"]
-                found = [text[start:end] for start, end in sentences(text, job["config"]["language"])]
+                found = [text[start:end] for start, end in sentences(text, job.config["language"])]
                 yield document["id"], [encoding.ids for encoding in terms.tokenizer.encode_batch(found)]
 
 
 def in_links(job: Job, number: int) -> Iterator[Row]:
     """Rows {doc, id, in_links} of a bucket's pages that may be documents of pairs."""
-    counts = {row["doc"]: row["in_links"] for row in read(job, "candidates", number).to_pylist()}
-    for row in read(job, "pages", number).select(["doc", "id", "problem"]).to_pylist():
+    counts = {row["doc"]: row["in_links"] for row in read(job, tables.CANDIDATES, number).to_pylist()}
+    for row in read(job, tables.PAGES, number).select(["doc", "id", "problem"]).to_pylist():
         if not row["problem"]:
             yield row | {"in_links": counts.get(row["doc"], 0)}
 
 
 def is_weighed(passage: Mapping[str, Any], job: Job) -> bool:
     """Whether a passage needs weights: link destinations do; for some tasks all passages do."""
-    return passage["in_links"] > 0 or ALL_WEIGHTS in job["needs"]
+    return passage["in_links"] > 0 or ALL_WEIGHTS in job.needs
 
 
 def to_bytes(weights: np.ndarray) -> bytes:

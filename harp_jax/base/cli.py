@@ -9,19 +9,17 @@ import contextlib
 import io
 import os
 import re
-import signal
 import sys
 import textwrap
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 from harp_jax.base.errors import InputError, Terminated, how_to_fetch
-from harp_jax.base.files import DISK_FULL, cache_directory, disk_full, expand_home, output_path
+from harp_jax.base.files import DISK_FULL, as_stored, cache_directory, disk_full, expand_home, output_path
+from harp_jax.base.made import forget
 
 INTERRUPTED = 130  # the shell's status of a command ended by Ctrl-C
 TERMINATED = 143  # the shell's status of a command ended by SIGTERM
-FOLLOW = "HARP_JAX_FOLLOW"  # environment variable: file descriptor of a pipe whose other end a plan holds
 # Out-of-memory messages of XLA, the dynamic linker and the kernel.
 SHORT_OF_MEMORY = (
     "RESOURCE_EXHAUSTED: Out of memory", "failed to map segment", "Cannot allocate memory", "cannot allocate memory",
@@ -57,6 +55,12 @@ class Parser(argparse.ArgumentParser):
     def add_output(self, *names: str, **options: Any) -> None:
         """An option that names a file or folder to write."""
         self._outputs.append(self.add_argument(*names, **options))
+
+    def add_force(self) -> None:
+        """--force, which removes an --output that has a record (`run`)."""
+        self.add_argument(
+            "--force", action="store_true", help="replace what other options or inputs have made at --output"
+        )
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         given = sys.argv[1:] if args is None else list(args)
@@ -96,7 +100,7 @@ class Parser(argparse.ArgumentParser):
     def check_paths(self, arguments: argparse.Namespace) -> None:
         """Raises InputError that lists all missing inputs, or for an output that would replace an input."""
         read = [(action, path) for action in self._inputs for path in paths_in(getattr(arguments, action.dest))]
-        missing = [(action, path) for action, path in read if not (os.path.exists(path) or NO_FILE.search(path))]
+        missing = [(a, path) for a, path in read if not (os.path.exists(as_stored(path)) or NO_FILE.search(path))]
         if missing:
             said = ", ".join(f"--{action.dest}={path}" if action.option_strings else path for action, path in missing)
             hint = next((how_to_fetch(path) for action, path in missing if action in self._models), "")
@@ -237,10 +241,11 @@ def run(
     main: Callable[[argparse.Namespace], None], parser: Parser, argv: list[str] | None = None
 ) -> argparse.Namespace:
     """Parse the arguments, call `main` and return them; argparse itself exits with status 2 on wrong usage."""
-    follow()
     with ending_well():
         arguments = parser.parse_args(argv)
         parser.check_paths(arguments)
+        if getattr(arguments, "force", False):
+            forget(arguments.output)
         main(arguments)
     return arguments
 
@@ -254,19 +259,6 @@ def child_environment() -> dict[str, str]:
     """This process's environment, with PYTHONPATH set so that a child finds this package even if not installed."""
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))}
-
-
-def follow() -> None:
-    """Ends this process with SIGTERM when the plan that started it ends, even if the plan was killed."""
-    descriptor = os.environ.pop(FOLLOW, "")
-    if descriptor.isdecimal():
-        threading.Thread(target=_end_after, args=(int(descriptor),), daemon=True).start()
-
-
-def _end_after(descriptor: int) -> None:
-    with contextlib.suppress(OSError):
-        os.read(descriptor, 1)  # nothing is ever written: it returns when the other end is closed
-        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def keep_compiled() -> None:

@@ -5,13 +5,16 @@ A path that cannot be opened raises Python's OSError, which commands print as on
 
 import bz2
 import contextlib
+import dataclasses
 import errno
 import fcntl
 import glob
 import gzip
 import hashlib
+import io
 import json
 import lzma
+import math
 import os
 import secrets
 import shutil
@@ -19,16 +22,18 @@ import stat
 import zlib
 from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import IO, Any
+from types import UnionType
+from typing import IO, Any, TypeVar, get_args, get_origin, get_type_hints, is_typeddict
 
 from harp_jax.base.errors import InputError
 
-_OPENERS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-SUFFIXES = tuple(_OPENERS)
+SUFFIXES = (".gz", ".bz2", ".xz")
 _UNREAD = (".zst", ".zip", ".7z", ".lz4", ".br")  # else reported as text that is not UTF-8
 # Bytes or characters: a few compressed kilobytes may decompress to one line of gigabytes.
 LONGEST_LINE = 1 << 27
+_BLOCK = 1 << 17  # bytes read from a compressed file at once
 SUMS = "SHA256SUMS"
+T = TypeVar("T")
 CARD = "README.md"  # listed in SHA256SUMS, but people may edit it
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # no space, over the quota, over the file size limit
 
@@ -44,13 +49,56 @@ def check_readable(path: str, pipes: bool = False) -> None:
         raise InputError(f"cannot read {path}: it is a device, a pipe or a socket; write its content to a file first")
 
 
+def as_stored(path: str) -> str:
+    """The name of a file on disk: the path, or PATH.gz, PATH.bz2 or PATH.xz if only that exists."""
+    if os.path.exists(path):
+        return path
+    return next((path + suffix for suffix in SUFFIXES if os.path.isfile(path + suffix)), path)
+
+
 def open_bytes(path: str) -> IO[bytes]:
-    """Open a plain, .gz, .bz2 or .xz file for reading bytes."""
+    """Opens a plain, .gz, .bz2 or .xz file for reading bytes; compressed ones cannot seek backwards. X may name X.gz."""
+    path = as_stored(path)
     check_readable(path, pipes=True)
     suffix = os.path.splitext(path)[1]
     if suffix in _UNREAD:
         raise InputError(f"cannot read {path}: {suffix} is not supported; decompress it, or write .gz, .bz2 or .xz")
-    return _OPENERS.get(suffix, open)(path, "rb")  # type: ignore[operator, return-value]
+    if suffix == ".gz":
+        return gzip.open(path, "rb")  # type: ignore[return-value]
+    return io.BufferedReader(_Streams(path, suffix), _BLOCK) if suffix in SUFFIXES else open(path, "rb")
+
+
+class _Streams(io.RawIOBase):
+    """Decompresses a file of one or more .bz2 or .xz streams. Python's own readers end in silence at bytes that begin no stream,
+    so one damaged byte in a later header would lose the rest. Raises OSError, lzma.LZMAError or EOFError for damage."""
+
+    def __init__(self, path: str, suffix: str) -> None:
+        self._new = bz2.BZ2Decompressor if suffix == ".bz2" else partial(lzma.LZMADecompressor, lzma.FORMAT_XZ)
+        self._padding = b"\0" if suffix == ".xz" else b""  # xz allows zeros after a stream
+        self._stream: Any = self._new()
+        self._file = open(path, "rb")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while True:
+            data = b""
+            if self._stream.eof:
+                data = self._stream.unused_data
+                while not (data := data.lstrip(self._padding) if self._padding else data):
+                    if not (data := self._file.read(_BLOCK)):
+                        return 0
+                self._stream = self._new()
+            elif self._stream.needs_input and not (data := self._file.read(_BLOCK)):
+                raise EOFError("compressed file ended before its last stream did")
+            if text := self._stream.decompress(data, len(buffer)):
+                buffer[: len(text)] = text
+                return len(text)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
 
 
 def raw_lines(path: str) -> Iterator[tuple[int, bytes]]:
@@ -114,6 +162,58 @@ def json_fields(path: str, advice: str = "restore or write it again") -> Iterato
         raise InputError(f"{path} has no field {error}; {advice}") from error
     except (AttributeError, TypeError, ValueError) as error:
         raise InputError(f"{path} has a malformed field ({error}); {advice}") from error
+
+
+def read_json_as(kind: type[T], path: str, advice: str = "restore or write it again") -> T:
+    """The JSON object in a file as `kind` (see `typed`). InputError, with the field, unless its types are those of `kind`."""
+    found = read_json(path, advice)
+    try:
+        return typed(found, kind, "it")
+    except ValueError as error:
+        raise InputError(f"{path} is damaged: {error}; {advice}") from error
+
+
+def typed(value: Any, kind: Any, name: str) -> Any:
+    """A JSON value as `kind`: str, bool, int, float, X | None, list[X], tuple[X, ...], dict[str, X], Any, or a dataclass or
+    TypedDict of these.
+
+    Raises ValueError, which names the field, for a value of another type, a number that is not finite, and a field that is
+    missing or that the dataclass lacks; a TypedDict may have more fields.
+    """
+    shape, inner = get_origin(kind), get_args(kind)
+    if kind is Any:
+        return value
+    if is_typeddict(kind) and isinstance(value, dict):
+        if missing := kind.__required_keys__ - value.keys():
+            raise ValueError(f"{name} has no field {min(missing)}")
+        hints = get_type_hints(kind)
+        return {field: typed(each, hints.get(field, Any), field) for field, each in value.items()}
+    if shape is UnionType:
+        return None if value is None else typed(value, inner[0], name)
+    if dataclasses.is_dataclass(kind) and isinstance(value, dict):
+        hints, fields = get_type_hints(kind), {field.name: field for field in dataclasses.fields(kind)}
+        for field in fields.values():
+            if field.name not in value and field.default is field.default_factory is dataclasses.MISSING:
+                raise ValueError(f"{name} has no field {field.name}")
+        if unknown := value.keys() - fields:
+            raise ValueError(f"{name} has the unknown field {min(unknown)}")
+        return kind(**{field: typed(each, hints[field], field) for field, each in value.items()})  # type: ignore[operator]
+    if shape is dict and isinstance(value, dict):
+        return {key: typed(each, inner[1], f"{name}.{key}") for key, each in value.items()}
+    if shape in (list, tuple) and isinstance(value, list):
+        return shape(typed(each, inner[0], f"{name}[{number}]") for number, each in enumerate(value))
+    if kind is float and type(value) in (int, float) and math.isfinite(value):
+        return float(value)
+    if kind is not float and type(value) is kind:
+        return value
+    raise ValueError(f"{name} is {str(value)[:60]!r}, not of the type {getattr(kind, '__name__', kind)}")
+
+
+def within(folder: str, name: str, path: str) -> str:
+    """The path of a file that `path`, in the same folder, names. InputError for a name that leads out of the folder."""
+    if not name or os.path.isabs(name) or ".." in name.split("/"):
+        raise InputError(f"{path} names {name!r}, which is not below {folder}; restore it or write it again")
+    return os.path.join(folder, name)
 
 
 def expand(paths: tuple[str, ...]) -> list[str]:
@@ -246,12 +346,13 @@ def replacing(path: str, mode: str = "w", durable: bool = True) -> Iterator[IO]:
     """Open a file for writing that replaces `path` only if the block ends without an exception.
 
     The content is flushed to disk before the rename, so that a power failure leaves no empty file; `durable=False` skips that,
-    and saves a few milliseconds, where readers detect an empty file. A replaced file keeps its permissions. InputError as
-    `output_path`, and when the disk is full.
+    and saves a few milliseconds, where readers detect an empty file. A replaced file keeps its permissions. Temporary files of
+    killed processes with the same target are removed. InputError as `output_path`, and when the disk is full.
     """
     target = output_path(path, packed="b" in mode)
     temporary = beside(target)
     os.makedirs(os.path.dirname(target), exist_ok=True)
+    _remove_left(target)
     file = open(
         temporary,
         mode.replace("w", "x"),
@@ -262,6 +363,8 @@ def replacing(path: str, mode: str = "w", durable: bool = True) -> Iterator[IO]:
     )
     try:
         with full_disk_refused(path), file:
+            with contextlib.suppress(OSError):  # some network file systems have no locks
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield file
             if durable:
                 file.flush()
@@ -272,6 +375,14 @@ def replacing(path: str, mode: str = "w", durable: bool = True) -> Iterator[IO]:
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.remove(temporary)
+
+
+def _remove_left(target: str) -> None:
+    """Removes the temporary files that killed processes left beside `target`: those that no process has locked."""
+    for path in glob.glob(f"{glob.escape(target)}.tmp.{'[0-9a-f]' * 8}"):
+        with contextlib.suppress(OSError), open(path, "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.remove(path)
 
 
 def locked(path: str, busy: str) -> IO[str]:

@@ -24,15 +24,28 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple, ParamSpec, TypeVar, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import (
+    Annotated,
+    Any,
+    NamedTuple,
+    ParamSpec,
+    Protocol,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+    overload,
+)
 
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import json_fields, read_json, replacing, sha256_file
+from harp_jax.base.files import as_stored, json_fields, read_json, replacing, sha256_file
 from harp_jax.base.progress import say
 from harp_jax.base.version import __version__
 
 P = ParamSpec("P")
 T = TypeVar("T")
+R = TypeVar("R", covariant=True)
 
 INPUT, SPEED = "input", "speed"
 # Types of parameters, and of the fields of option dataclasses. The contents of inputs are part of the record; "" is no input.
@@ -43,14 +56,24 @@ NamedInputs = Annotated[Mapping[str, Any], INPUT]  # such as {"BM25": "bm25.trec
 Speed = Annotated[T, SPEED]
 
 RECORD = "made.json"
+REFUSED, AGAIN, KEPT = "refused", "again", "kept"  # what `once` does about inputs whose content has changed
 NOTHING: tuple[Any, ...] = (None, "", [])  # options without a value
+_hashed: dict[tuple[str, str], str] = {}  # path and stamp → SHA-256, of what this process has read
+_replacing: list[bool] = []  # not empty: see `replace_outputs`
+
+
+def replace_outputs() -> None:
+    """From now on, what other options or inputs made is made again instead of refused, in this process (`harp plan --force`)."""
+    _replacing.append(True)
 
 
 class Digest(NamedTuple):
-    """A file's or folder's SHA-256, and the stamp (sizes and times of its files) under which it was computed."""
+    """A file's or folder's SHA-256, and the stamp (sizes and times of its files) under which it was computed. `path`: where an
+    input was, for those who follow the records; it does not count."""
 
     sha256: str
     stamp: str
+    path: str = ""
 
 
 @dataclass(frozen=True)
@@ -102,9 +125,10 @@ class _Call:
     options: dict[str, Any]
     inputs: dict[str, str]
     output: str
+    changed: str
 
     def digests(self, known: Mapping[str, Digest]) -> dict[str, Digest]:
-        return {name: digest(path, known.get(name)) for name, path in self.inputs.items()}
+        return {name: digest(path, known.get(name), self.output) for name, path in self.inputs.items()}
 
     def finished(self) -> "Made | None":
         """The record if this very call has finished and its output is unchanged; None if it has to run.
@@ -114,15 +138,23 @@ class _Call:
         made = Made.read(self.output)
         if made is None or not os.path.exists(self.output):
             return None
-        if difference := self._difference(made):
-            raise InputError(
-                f"{self.output} was made {difference}; choose another output, or --force to replace this one"
-            )
-        if digest(self.output, made.output).sha256 != made.output.sha256:
-            raise InputError(
-                f"{self.output} was changed after {made.function} made it; move it away, or --force to make it again"
-            )
-        return made
+        difference = self._difference(made)
+        if not difference and (content := self._changed_input(made)):
+            if self.changed == AGAIN:
+                return None
+            difference = content if self.changed == REFUSED else ""
+        if difference:
+            wrong = f"was made {difference}; choose another output, or --force to replace this one"
+        elif digest(self.output, made.output).sha256 != made.output.sha256:
+            wrong = f"was changed after {made.function} made it; move it away, or --force to make it again"
+        else:
+            return made
+        if not difference and self.changed == AGAIN:
+            return None
+        if not _replacing:
+            raise InputError(f"{self.output} {wrong}")
+        forget(self.output)
+        return None
 
     def _difference(self, made: Made) -> str:
         """What distinguishes this call from the recorded one, in words; "" if nothing does."""
@@ -136,24 +168,54 @@ class _Call:
         for name in [*self.inputs, *made.inputs]:
             if (name in self.inputs) != (name in made.inputs):
                 return f"{'without' if name in self.inputs else 'with'} {name}"
+        return ""
+
+    def _changed_input(self, made: Made) -> str:
+        """The first input whose content is not the recorded one, in words; "" if there is none."""
         changed = (n for n, found in self.digests(made.inputs).items() if found.sha256 != made.inputs[n].sha256)
         return next((f"from another content of {name} ({self.inputs[name]})" for name in changed), "")
+
+
+class OnceFunction(Protocol[P, R]):
+    """A function decorated with `once`."""
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Runs the function, or returns the result of the same finished call."""
+
+    def already(self, *args: P.args, **kwargs: P.kwargs) -> Made | None:
+        """The record of the same finished call, with its result; else None. InputError as a call would raise it."""
+
+
+@overload
+def once(function: Callable[P, T]) -> OnceFunction[P, T]: ...
+
+
+@overload
+def once(
+    *,
+    inputs: Callable[[Mapping[str, Any]], Iterable[str] | Mapping[str, str]] | None = None,
+    speed: Sequence[str] = (),
+    changed: str = REFUSED,
+) -> Callable[[Callable[P, T]], OnceFunction[P, T]]: ...
 
 
 def once(
     function: Callable[P, T] | None = None,
     *,
-    inputs: Callable[[Mapping[str, Any]], Iterable[str]] | None = None,
+    inputs: Callable[[Mapping[str, Any]], Mapping[str, Any] | Iterable[str]] | None = None,
     speed: Sequence[str] = (),
+    changed: str = REFUSED,
 ) -> Any:
     """Decorates a function with a parameter `output`: what has been made is not made again (see the top of the file).
 
     Its options must be JSON values, dataclasses of these, or ConfigDicts; its result too, for it is stored. `inputs` returns more
-    paths to digest from the call's arguments, such as those that a config names; `speed` names more options that are not recorded,
-    such as "config.workers". The decorated function has `already(…)`: the `Made` of a finished call, else None.
+    inputs from the call's arguments: paths, or {"config.init": path} for options that count by the content of the path; `speed`
+    names more options that are not recorded, such as "config.workers". If only the content of inputs has changed since, the call is
+    REFUSED, made AGAIN (the function may reuse its earlier output), or the earlier output is KEPT. The decorated function has
+    `already(…)`: the `Made` of a finished call, else None.
     """
     if function is None:
-        return functools.partial(once, inputs=inputs, speed=speed)
+        return functools.partial(once, inputs=inputs, speed=speed, changed=changed)
     made_by: Callable[P, T] = function
     signature = inspect.signature(made_by)
 
@@ -167,10 +229,13 @@ def once(
         output = os.fspath(bound.arguments["output"])
         given = {name: value for name, value in bound.arguments.items() if name != "output"}
         paths = dict(_inputs({name: hints().get(name) for name in given}, given))
-        more = {path: path for path in (inputs(bound.arguments) if inputs else ())}
+        found = _plain(inputs(bound.arguments)) if inputs else {}
+        named = flat(found if isinstance(found, dict) else {path: path for path in found})
+        more = dict(pair for name, path in named.items() for pair in _matching(name, path))
+        read = {*paths, *(name for name, path in named.items() if any(_matching(name, path)))}
         options = flat({name: _plain(value, hints().get(name)) for name, value in given.items()})
-        kept = {name: value for name, value in options.items() if name not in (*paths, *speed)}
-        return _Call(made_by.__qualname__, kept, paths | more, output)
+        kept = {name: value for name, value in options.items() if name not in read and name not in speed}
+        return _Call(made_by.__qualname__, kept, paths | more, output, changed)
 
     def already(*args: Any, **kwargs: Any) -> Made | None:
         made = described(*args, **kwargs).finished()
@@ -186,6 +251,7 @@ def once(
         found, began = this.digests({}), time.monotonic()
         result = made_by(*args, **kwargs)
         seconds = round(time.monotonic() - began, 2)
+        found = {name: each._replace(path=os.path.abspath(this.inputs[name])) for name, each in found.items()}
         record = Made(this.function, this.options, found, digest(this.output), seconds, __version__, _plain(result))
         with replacing(record_path(this.output)) as file:
             json.dump({field.name: getattr(record, field.name) for field in dataclasses.fields(Made)}, file, indent=1)
@@ -195,12 +261,21 @@ def once(
     return call
 
 
-def digest(path: str, known: Digest | None = None) -> Digest:
+def finished(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Made | None:
+    """The record of a call of a decorated function that has finished, else None. Raises InputError as the call does."""
+    return function.already(*args, **kwargs)  # type: ignore[attr-defined]
+
+
+def digest(path: str, known: Digest | None = None, without: str = "") -> Digest:
     """The digest of a file, or of the names and contents of a folder's files; hidden files and records do not count.
 
-    `known`: an earlier digest, returned if the stamp is the same. Raises OSError for a missing path.
+    `known`: an earlier digest, returned if the stamp is the same; `without`: a file in the folder that does not count, an output.
+    Raises OSError for a missing path.
     """
-    files = {"": path} if not os.path.isdir(path) else {os.path.relpath(inner, path): inner for inner in _files(path)}
+    is_folder = os.path.isdir(path)
+    files = {os.path.relpath(inner, path): inner for inner in _files(path)} if is_folder else {"": path}
+    if is_folder and without:
+        files.pop(os.path.relpath(without, path), None)
     stamp = hashlib.sha256()
     for name, file in files.items():
         about = os.stat(file)
@@ -210,12 +285,15 @@ def digest(path: str, known: Digest | None = None) -> Digest:
     # The maker of an input has just hashed it.
     if (own := Made.read(path)) and own.output.stamp == stamp.hexdigest():
         return own.output
-    if not os.path.isdir(path):
-        return Digest(sha256_file(path), stamp.hexdigest())
-    content = hashlib.sha256()
-    for name, file in files.items():
-        content.update(f"{name}\0{sha256_file(file)}\n".encode(errors="surrogateescape"))
-    return Digest(content.hexdigest(), stamp.hexdigest())
+    place = os.path.abspath(path), stamp.hexdigest()
+    if place not in _hashed and not is_folder:
+        _hashed[place] = sha256_file(path)
+    elif place not in _hashed:
+        content = hashlib.sha256()
+        for name, file in files.items():
+            content.update(f"{name}\0{sha256_file(file)}\n".encode(errors="surrogateescape"))
+        _hashed[place] = content.hexdigest()
+    return Digest(_hashed[place], stamp.hexdigest())
 
 
 def _files(folder: str) -> Iterator[str]:
@@ -244,6 +322,7 @@ def _inputs(hints: Mapping[str, Any], values: Mapping[str, Any], prefix: str = "
 
 def _matching(name: str, path: str) -> Iterator[tuple[str, str]]:
     """(name, path), or one such for every file that a pattern matches."""
+    path = as_stored(path) if path else path
     if not path or os.path.exists(path):
         yield from [(name, path)] if path else []
     elif glob.has_magic(path):
@@ -268,6 +347,8 @@ def _plain(value: Any, hint: Any = None) -> Any:
 
 def _restored(value: Any, hint: Any) -> Any:
     """A stored result as the type that the function returns: dataclasses and tuples are rebuilt."""
+    if isinstance(hint, UnionType) and value is not None:  # X | None
+        return _restored(value, next(kind for kind in get_args(hint) if kind is not type(None)))
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         hints = get_type_hints(hint)
         return hint(**{name: _restored(inner, hints[name]) for name, inner in value.items()})

@@ -19,6 +19,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from harp_jax.base.errors import InputError, Terminated
 
+SAFE_PATH = "PYTHONSAFEPATH"
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -39,7 +40,8 @@ def in_process(function: Callable[P, T], log: str = "") -> Callable[P, T]:
         receiver, sender = context.Pipe(duplex=False)
         process = context.Process(target=_run, args=(sender, log, function, args, kwargs))
         with _passing_on_sigterm(process):
-            process.start()
+            with _safe_path():
+                process.start()
             sender.close()
             try:
                 done, found = receiver.recv()
@@ -51,6 +53,20 @@ def in_process(function: Callable[P, T], log: str = "") -> Callable[P, T]:
         raise found or InputError(_ended(function.__name__, process.exitcode or 0, log))
 
     return call
+
+
+@contextlib.contextmanager
+def _safe_path() -> Iterator[None]:
+    """Processes that start within the block import nothing from the working folder."""
+    before = os.environ.get(SAFE_PATH)
+    os.environ[SAFE_PATH] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[SAFE_PATH]
+        else:
+            os.environ[SAFE_PATH] = before
 
 
 def _run(sender: Connection, log: str, function: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> None:

@@ -20,6 +20,7 @@ from harp_jax.checkpoints.huggingface import load_hf, save_hf
 from harp_jax.checkpoints.model_card import NOTHING, About, model_card
 from harp_jax.checkpoints.onnx_openvino import needed, write_onnx, write_openvino
 from harp_jax.checkpoints.recorded import best
+from harp_jax.checkpoints.sentence_transformers import STAGE, save_vectors
 from harp_jax.input.packing import fit
 from harp_jax.model.encoders.table import recorded_shape
 from harp_jax.objectives.finetune import DECODER
@@ -34,6 +35,9 @@ PARTS = [
     "*.safetensors.index.json",
     "tokenizer*",
     "vocab.txt",
+    "vocab.json",
+    "merges.txt",
+    "sentencepiece.bpe.model",
     "added_tokens.json",
     "special_tokens_map.json",
     "*sentence_*.json",
@@ -62,6 +66,8 @@ def export_model(
     The directory appears complete or not at all. Raises InputError if no checkpoint of a cross-encoder verifies, if `output` is
     not replaceable, and if a package that a format needs is not installed.
 
+    Trained vectors (stage retriever) become a sentence-transformers directory with their pooling and prompts.
+
     >>> import harp_jax as hj
     >>> hj.export_model("runs/ranker", "exported")
     >>> hj.Reranker.from_pretrained("exported").predict([("red cat", "the red cat sat")]).shape
@@ -75,6 +81,13 @@ def export_model(
     if chosen:
         step = chosen["step"]
         _, params = load_hf(chosen["model"])
+    vectors = config.get("stage") == STAGE
+    if vectors:
+        if calibration:
+            raise InputError(
+                "vectors in int8 are exported for --format=onnx only; leave out --format=openvino or --int8"
+            )
+        params = {"encoder": params["encoder"]}
     if ranker or config.get("stage") == "finetune" or config.get("mlm_weight") == 0:
         params = {name: tree for name, tree in params.items() if name not in ("mlm", DECODER)}
     # An export truncates where training did, so that it ranks like the model that was selected.
@@ -88,7 +101,10 @@ def export_model(
         if "openvino" in formats:
             write_openvino(directory, shape, params, tokenizer, truncated(calibration, tokenizer, marks))
 
-    save_hf(output, shape, params, tokenizer, card, marks, more)
+    if vectors:
+        save_vectors(output, shape, params, tokenizer, config, card, more)
+    else:
+        save_hf(output, shape, params, tokenizer, card, marks, more)
 
 
 def check_formats(formats: Sequence[str], int8: bool, calibration: Sequence[tuple[str, str]]) -> None:

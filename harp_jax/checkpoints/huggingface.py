@@ -11,13 +11,15 @@ from typing import Any
 import numpy as np
 
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import check_sums, output_folder, read_json
+from harp_jax.base.files import check_sums, listed_sums, output_folder, read_json
 from harp_jax.base.version import __version__
 from harp_jax.checkpoints.modular import WEIGHTS, check_not_pickled, modular_head
 from harp_jax.model.encoders.encoder import WORDS, EncoderShape
 from harp_jax.model.encoders.table import ENCODERS, encoder_of
+from harp_jax.text.auto_classes import check_no_custom_code, read_config
 from harp_jax.text.tokenizer import MARKS, NO_MARKS, Marks, Tokenizer
 
+CONFIG = "config.json"
 INDEX = "model.safetensors.index.json"
 IDENTITY = "torch.nn.modules.linear.Identity"  # the score is a raw logit; CrossEncoder's default would be a sigmoid
 MARK = "harp_jax_version"  # field of config.json in exports of `save_hf`
@@ -52,14 +54,12 @@ def load_hf(directory: str) -> tuple[EncoderShape, dict[str, Any]]:
     is missing or has another shape, and for files that were changed since they were exported (SHA256SUMS).
     """
     check_sums(directory)
-    path = os.path.join(directory, "config.json")
+    path = os.path.join(directory, CONFIG)
     fields = read_json(path, "write or fetch it again")
-    if fields.get("auto_map"):
-        raise InputError(
-            f"{path}: the model needs custom code (auto_map), which is not executed here; use one without auto_map whose "
-            f"model_type is one of {', '.join(ENCODERS)}"
-        )
+    check_no_custom_code(fields, path)
     encoder = encoder_of(fields.get("model_type"), path)
+    if CONFIG not in listed_sums(directory):  # else harp_jax wrote it, with all fields
+        fields = read_config(directory)
     shape = encoder.from_config(fields, path)
     state = encoder.read(_read_tensors(directory), directory)
     if head := modular_head(directory, encoder, shape):
@@ -164,7 +164,8 @@ def save_hf(
         save_file(hf_tensors(config, params), os.path.join(folder, WEIGHTS), metadata={"format": "pt"})
         # safetensors writes 0600
         shutil.copymode(os.path.join(folder, "config.json"), os.path.join(folder, WEIGHTS))
-        replace(tokenizer, max_length=max_length).write(folder)
+        types = tokenizer.token_types and config.type_vocab > 1
+        replace(tokenizer, max_length=max_length, token_types=types).write(folder)
         with open(os.path.join(folder, "README.md"), "w", encoding="utf-8") as file:
             file.write(model_card)
         if more is not None:

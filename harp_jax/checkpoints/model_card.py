@@ -19,7 +19,10 @@ from harp_jax.base.version import __version__
 from harp_jax.checkpoints.recorded import best, read_command, read_metrics
 
 ROUNDS = 10_000  # of the bootstrap
-TAGS = ["harp_jax", "cross-encoder", "reranker"]
+TAGS, VECTOR_TAGS = (
+    ["harp_jax", "cross-encoder", "reranker"],
+    ["harp_jax", "sentence-transformers", "feature-extraction"],
+)
 PACKAGES = ("jax", "flax", "optax", "numpy")
 PER_QUERY = "run\tmeasure\tqid\tvalue\tgroup"  # first line of the file written by harp evaluate --per_query
 # Metrics of the machine, not of the model.
@@ -35,6 +38,29 @@ PRIVATE = re.compile(
     r"""|(?<![^\s,:='"(\[])(?:file:/+|~[^/,'"]*/|(?:(?:\./)*\.\./)+|(?<!:)/+|/(?!/))(?:(?:[^/,'"]|,(?=\s)|\b'\b)*/)*(?=[^/,'"])""",
     re.DOTALL,
 )
+
+RANKER_USE = """harp_jax. It reads a query and a document together; the score is a raw logit, larger is more relevant.
+
+```python
+from sentence_transformers import CrossEncoder
+scores = CrossEncoder({name}).predict([(query, document)])
+
+import harp_jax  # without torch
+scores = harp_jax.Reranker.from_pretrained({name}).predict([(query, document)])
+```
+"""
+VECTOR_USE = """harp_jax. It embeds queries and documents separately (pooling: {pooling}, prompts: {prompts}); the score is the
+cosine. In training, the softmax divided cosines by {temperature}.
+
+```python
+from sentence_transformers import SentenceTransformer
+model = SentenceTransformer({name})
+scores = model.similarity(model.encode_query(query), model.encode_document(documents))
+
+import harp_jax  # without torch
+run = harp_jax.Retriever.from_pretrained({name}).search({{"q1": query}}, {{"d1": document}}, k=10)
+```
+"""
 
 
 @dataclass(frozen=True)
@@ -107,15 +133,15 @@ def _figure(measure: str, values: np.ndarray, groups: np.ndarray) -> Figure:
     return Figure(measure, float(values.mean()), float(low), float(high), len(values))
 
 
-def metadata(name: str, about: About, tags: list[str]) -> str:
-    """The YAML block at the top of a card, including its two lines of dashes."""
+def metadata(name: str, about: About, tags: list[str], vectors: bool = False) -> str:
+    """The YAML block at the top of a card, including its two lines of dashes; `vectors`: of a bi-encoder."""
     from huggingface_hub import EvalResult, ModelCardData
 
     where = about.evaluated_on or "held-out queries"
     results = [
         EvalResult(
             task_type="text-ranking",
-            task_name="Re-ranking",
+            task_name="Ranking" if vectors else "Re-ranking",
             dataset_type=where,
             dataset_name=where,
             metric_type=figure.measure.lower(),
@@ -127,8 +153,8 @@ def metadata(name: str, about: About, tags: list[str]) -> str:
     ]
     data = ModelCardData(
         library_name="sentence-transformers",
-        pipeline_tag="text-ranking",
-        tags=[*TAGS, *tags],
+        pipeline_tag="sentence-similarity" if vectors else "text-ranking",
+        tags=[*(VECTOR_TAGS if vectors else TAGS), *tags],
         license=about.license or None,
         language=about.language or None,
         base_model=about.base_model or None,
@@ -139,43 +165,47 @@ def metadata(name: str, about: About, tags: list[str]) -> str:
     return f"---\n{data.to_yaml()}\n---"
 
 
-def figure_lines(about: About) -> list[str]:
-    """The figures as a Markdown table, then those of the baseline."""
-    rows = [
-        f"| {system} | {f.measure} | {f.value:.4f} | [{f.low:.4f}, {f.high:.4f}] | {f.queries} |"
+def figures_table(about: About) -> str:
+    """The figures of the model and of the baseline as a Markdown table; "" without figures."""
+    if not about.figures:
+        return ""
+    rows = "".join(
+        f"| {system} | {f.measure} | {f.value:.4f} | [{f.low:.4f}, {f.high:.4f}] | {f.queries} |\n"
         for system, figures in (("this model", about.figures), (_plain(about.baseline), about.baseline_figures))
         for f in figures
-    ]
-    head = [f"On {about.evaluated_on}:", ""] if about.evaluated_on else []
-    table = ["| system | measure | value | 95 % interval | queries |", "|---|---|---|---|---|", *rows]
-    return [
-        *head,
-        *table,
-        "",
-        "The intervals cover the choice of queries, for one training run; another seed's figures may be outside them.",
-        "",
-    ]
+    )
+    where = f"On {about.evaluated_on}:\n\n" if about.evaluated_on else ""
+    return f"""## Ranking quality
+
+{where}| system | measure | value | 95 % interval | queries |
+|---|---|---|---|---|
+{rows}
+The intervals cover the choice of queries, for one training run; another seed's figures may be outside them.
+
+"""
 
 
-def data_lines(config: Mapping[str, Any]) -> list[str]:
+def data_list(config: Mapping[str, Any]) -> str:
     """What the model was trained on, as a Markdown list."""
     data = [f"- {field}: {_plain(config[field])}" for field in DATA_FIELDS if config.get(field)]
-    marks = config.get("marks", ())
-    if any(marks):
-        data.append(
-            f"- marks before query and document: {marks[0] or 'none'}, {marks[1] or 'none'} (harp_jax adds them)"
-        )
-    return data or ["- not recorded"]
+    if any(config.get("marks", ())):
+        query, document = (token or "none" for token in config["marks"])
+        data.append(f"- marks before query and document: {query}, {document} (harp_jax adds them)")
+    return "\n".join(data or ["- not recorded"])
 
 
-def measured_lines(workdir: str, step: int) -> list[str]:
+def measured_tables(workdir: str, step: int) -> str:
     """How the exported parameters were selected, and a table of each split's last metrics up to `step`."""
     last = {row["split"]: row for row in read_metrics(workdir) if row["step"] <= step}
-    measured = [line for split in sorted(last) for line in _metrics(split, last[split])]
+    tables = []
     if chosen := best(workdir):
-        picked = f"Selected: step {chosen['step']}, by {chosen['measure']} {chosen['value']:.4f} on {chosen['queries']} held-out"
-        measured = [f"{picked} training queries.", "", *measured]
-    return measured or ["Nothing was recorded."]
+        picked = f"Selected: step {chosen['step']}, by {chosen['measure']} {chosen['value']:.4f}"
+        tables.append(f"{picked} on {chosen['queries']} held-out training queries.\n")
+    for split, row in sorted(last.items()):
+        metrics = {name: value for name, value in row.items() if name not in ("step", "split", *SPEED)}
+        rows = "".join(f"| {_plain(name)} | {value:.6g} |\n" for name, value in metrics.items())
+        tables.append(f"Step {row['step']}, {_plain(split)}:\n\n| metric | value |\n|---|---|\n{rows}")
+    return "\n".join(tables or ["Nothing was recorded.\n"])
 
 
 def model_card(
@@ -185,59 +215,44 @@ def model_card(
 
     `step`: the step of the exported parameters; later metrics are left out. `about`: what the run does not record.
     `ranker`: whether the export has no pre-training heads. Folders of this machine are left out.
+
+    Plain text and not huggingface_hub's template, most of which would be "[More Information Needed]" and which needs Jinja.
     """
     name = os.path.basename(os.path.abspath(output))
-    stage = {"pretrain": "pre-trained", "finetune": "fine-tuned", "coarse_tune": "coarse-tuned"}.get(
-        config.get("stage", ""), "trained"
-    )
-    quoted = json.dumps(name)
-    shape = config["encoder"]
+    stages = {"pretrain": "pre-trained", "finetune": "fine-tuned", "coarse_tune": "coarse-tuned"}
+    quoted, shape, vectors = json.dumps(name), config["encoder"], config.get("stage") == "retriever"
     config = _portable(dict(config))
     made = list(about.command) or ["harp", "export", f"--workdir={workdir}", f"--output={output}"]
     software = [f"harp_jax {__version__}", f"Python {sys.version.split()[0]}", *(f"{p} {version(p)}" for p in PACKAGES)]
-    commands = [shlex.join(_portable(words)) for words in (read_command(workdir), made) if words]
-    return "\n".join(
-        [
-            metadata(name, about, [shape["model_type"], *(() if ranker else ("pre-training",))]),
-            "",
-            f"# {_plain(name)}",
-            "",
-            f"A cross-encoder ({shape['model_type']}, {shape['layers']} layers, hidden size {shape['hidden']}), {stage} with",
-            "harp_jax. It reads a query and a document together; the score is a raw logit, larger is more relevant.",
-            "",
-            "```python",
-            "from sentence_transformers import CrossEncoder",
-            f"scores = CrossEncoder({quoted}).predict([(query, document)])",
-            "",
-            "import harp_jax  # without torch",
-            f"scores = harp_jax.Reranker.from_pretrained({quoted}).predict([(query, document)])",
-            "```",
-            "",
-            "## Data",
-            "",
-            *data_lines(config),
-            "",
-            *(["## Ranking quality", "", *figure_lines(about)] if about.figures else []),
-            "## Measured in training",
-            "",
-            f"These are the parameters of step {step}.",
-            "",
-            *measured_lines(workdir, step),
-            "",
-            "## How it was made",
-            "",
-            *_fenced("", *commands),
-            "",
-            f"Software: {', '.join(software)}.",
-            "",
-            "<details><summary>Config</summary>",
-            "",
-            *_fenced("json", json.dumps(config, indent=1, sort_keys=True, default=str)),
-            "",
-            "</details>",
-            "",
-        ]
-    )
+    commands = "\n".join(shlex.join(_portable(words)) for words in (read_command(workdir), made) if words)
+    return f"""{metadata(name, about, [shape["model_type"], *(() if ranker else ("pre-training",))], vectors)}
+
+# {_plain(name)}
+
+A {"bi" if vectors else "cross"}-encoder ({shape["model_type"]}, {shape["layers"]} layers, hidden size {shape["hidden"]}), \
+{stages.get(config.get("stage", ""), "trained")} with
+{(VECTOR_USE if vectors else RANKER_USE).format(name=quoted, **config)}
+## Data
+
+{data_list(config)}
+
+{figures_table(about)}## Measured in training
+
+These are the parameters of step {step}.
+
+{measured_tables(workdir, step)}
+## How it was made
+
+{_fenced("", commands)}
+
+Software: {", ".join(software)}.
+
+<details><summary>Config</summary>
+
+{_fenced("json", json.dumps(config, indent=1, sort_keys=True, default=str))}
+
+</details>
+"""
 
 
 def _portable(value: Any) -> Any:
@@ -257,14 +272,7 @@ def _plain(value: Any) -> str:
     return re.sub(r"(?<=\w)\\([_~])(?=\w)", r"\1", MARKUP.sub(r"\\\g<0>", text))
 
 
-def _fenced(language: str, *lines: str) -> list[str]:
-    """A code block, with fences longer than any run of backticks in the lines."""
-    longest = max((len(found) for line in lines for found in re.findall("`+", line)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return [fence + language, *lines, fence]
-
-
-def _metrics(split: str, row: Mapping[str, Any]) -> list[str]:
-    names = [name for name in row if name not in ("step", "split", *SPEED)]
-    head = [f"Step {row['step']}, {_plain(split)}:", "", "| metric | value |", "|---|---|"]
-    return [*head, *(f"| {_plain(name)} | {row[name]:.6g} |" for name in names), ""]
+def _fenced(language: str, text: str) -> str:
+    """A code block, with fences longer than any run of backticks in the text."""
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
+    return f"{fence}{language}\n{text}\n{fence}"

@@ -53,6 +53,7 @@ class Embedding(NamedTuple):
     dense: tuple[Tensors, ...] = ()  # "kernel" [in, out] and "bias" [out] of each dense layer
     prompts: tuple[str, str] = ("", "")  # before every query and every document
     max_length: int | None = None  # tokens to read per text; None: the encoder's maximum
+    recorded: bool = False  # whether the files name the pooling
 
 
 def embedding(directory: str, hidden: int) -> Embedding:
@@ -89,7 +90,8 @@ def embedding(directory: str, hidden: int) -> Embedding:
                 )
             size = len(weight)
             dense.append({"kernel": weight.T, "bias": tensors.get("linear.bias", np.zeros(size, np.float32))})
-    return Embedding(first, tuple(steps), tuple(dense), prompts, _length(os.path.join(directory, LENGTH)))
+    length = _length(os.path.join(directory, LENGTH))
+    return Embedding(first, tuple(steps), tuple(dense), prompts, length, recorded=bool(modules))
 
 
 def _length(path: str) -> int | None:

@@ -1,4 +1,4 @@
-"""Writes rankers for ONNX Runtime and OpenVINO, under the names that transformers, sentence-transformers and TEI look for.
+"""Writes rankers and encoders of vectors for ONNX Runtime and OpenVINO, under the names that transformers and TEI look for.
 
 `onnx/model.onnx` and `openvino/openvino_model.xml`; in int8 `onnx/model_quantized.onnx` and
 `openvino/openvino_model_qint8_quantized.xml`.
@@ -32,6 +32,7 @@ FILES = {
 }
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")  # [rows, length] int64 each; see `inputs`
 OUTPUT = "logits"  # [rows, 1] float32
+HIDDEN = "last_hidden_state"  # [rows, length, hidden] float32, the output of an encoder without a score head
 OPSET = 17
 TELEMETRY = "openvino_telemetry"
 
@@ -86,25 +87,31 @@ def readable(path: str) -> Iterator[None]:
         raise InputError(f"{path} cannot be read ({said}); write it again with harp export") from error
 
 
-def torch_ranker(config: EncoderShape, params: dict[str, Any]) -> "torch.nn.Module":
-    """Hugging Face's classifier as a torch module from `inputs` to OUTPUT, float32, for the exporters to trace.
+def output_of(params: dict[str, Any]) -> str:
+    return OUTPUT if "score" in params else HIDDEN
 
-    If the encoder names the module before the last layer's MLP, that MLP is computed for the first token only, which is all that
-    the score reads: with 3 layers of 384, 16 x 128 tokens take 18 % less time (OpenVINO, float32), with 6 layers 9 %. InputError
-    without torch or without a score head.
+
+def torch_model(config: EncoderShape, params: dict[str, Any]) -> "torch.nn.Module":
+    """Hugging Face's classifier, or encoder, as a torch module from `inputs` to `output_of`, float32, for the exporters to trace.
+
+    If the encoder names the module before the last layer's MLP, a classifier computes that MLP for the first token only, which is
+    all that the score reads: with 3 layers of 384, 16 x 128 tokens take 18 % less time (OpenVINO, float32), with 6 layers 9 %.
+    InputError without torch.
     """
     with needs("conversion to ONNX and OpenVINO", "torch", "onnx"):
         import torch
-    if "score" not in params:
-        raise InputError("the model has no score head; convert a fine-tuned or pre-trained ranker")
     import transformers
 
-    encoder = ENCODERS[config.model_type]
+    encoder, output = ENCODERS[config.model_type], output_of(params)
+    scores = output == OUTPUT
     fields = transformers.AutoConfig.for_model(**encoder.to_config(config), num_labels=1)
-    model = transformers.AutoModelForSequenceClassification.from_config(fields, attn_implementation="sdpa")
+    auto = transformers.AutoModelForSequenceClassification if scores else transformers.AutoModel
+    model = auto.from_config(fields, attn_implementation="sdpa")
     tensors = hf_tensors(config, {name: tree for name, tree in params.items() if name != "mlm"})
-    model.load_state_dict({name: torch.tensor(tensor) for name, tensor in tensors.items()})
-    if encoder.last_attention:
+    root = "" if scores else f"{model.base_model_prefix}."  # AutoModel's names lack it; its pooler is not computed
+    state = {name.removeprefix(root): torch.tensor(tensor) for name, tensor in tensors.items()}
+    model.load_state_dict({name: state.get(name, 0 * tensor) for name, tensor in model.state_dict().items()})
+    if scores and encoder.last_attention:
         last = model.get_submodule(encoder.last_attention.format(config.layers - 1))
         last.register_forward_hook(lambda _module, _inputs, output: (output[0][:, :1], *output[1:]))
 
@@ -114,7 +121,7 @@ def torch_ranker(config: EncoderShape, params: dict[str, Any]) -> "torch.nn.Modu
             self.model = model
 
         def forward(self, *given: "torch.Tensor") -> "torch.Tensor":
-            return self.model(**dict(zip(inputs(config), given))).logits
+            return self.model(**dict(zip(inputs(config), given)))[output]
 
     return Ranker().eval()
 
@@ -134,7 +141,7 @@ def write_onnx(directory: str, config: EncoderShape, params: dict[str, Any], int
     int8: weights and, at run time, the inputs of the matrix products; no texts are needed. InputError without the packages.
     """
     needed("onnx", "onnx")
-    module = torch_ranker(config, params)
+    module, output = torch_model(config, params), output_of(params)
     import torch
 
     os.makedirs(os.path.join(directory, "onnx"), exist_ok=True)
@@ -146,8 +153,8 @@ def write_onnx(directory: str, config: EncoderShape, params: dict[str, Any], int
         example_inputs(config),
         path,
         input_names=list(names),
-        output_names=[OUTPUT],
-        dynamic_axes={**axes, OUTPUT: {0: "rows"}},
+        output_names=[output],
+        dynamic_axes={**axes, output: {0: "rows"} if output == OUTPUT else {0: "rows", 1: "length"}},
         opset_version=OPSET,
         dynamo=False,  # the other exporter needs a further package
     )
@@ -171,8 +178,8 @@ def write_openvino(
     openvino = needed("openvino", "openvino")
     os.makedirs(os.path.join(directory, "openvino"), exist_ok=True)
     with without_telemetry(), without_tensorflow():  # the first call imports more modules
-        model = openvino.convert_model(torch_ranker(config, params), example_input=example_inputs(config))
-    model.outputs[0].get_tensor().set_names({OUTPUT})
+        model = openvino.convert_model(torch_model(config, params), example_input=example_inputs(config))
+    model.outputs[0].get_tensor().set_names({output_of(params)})
     for given, name in zip(model.inputs, inputs(config)):
         given.get_tensor().set_names({name})
     model.reshape({name: openvino.PartialShape([-1, -1]) for name in inputs(config)})

@@ -8,7 +8,7 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import check_sums, listed_sums, read_json, sha256_file
+from harp_jax.base.files import check_sums, json_fields, listed_sums, read_json, sha256_file, typed, within
 
 CONFIG = "config.json"
 METRICS = "metrics.jsonl"
@@ -64,7 +64,10 @@ def best(workdir: str) -> dict[str, Any]:
     record = read_json(path, advice)
     if record.get("config_sha256") != config_digest(workdir):
         raise InputError(f"{path} belongs to another run; {advice}")
-    return record | {"model": os.path.join(workdir, SELECTED, record["model"])}
+    with json_fields(path, advice):
+        for name, kind in (("step", int), ("measure", str), ("value", float), ("queries", int), ("model", str)):
+            typed(record[name], kind, name)
+    return record | {"model": within(os.path.join(workdir, SELECTED), record["model"], path)}
 
 
 def read_command(workdir: str) -> list[str]:
@@ -73,4 +76,7 @@ def read_command(workdir: str) -> list[str]:
     if not os.path.exists(path):
         return []
     with open(path, encoding="utf-8", errors="backslashreplace") as file:
-        return shlex.split(file.read())
+        try:
+            return shlex.split(file.read())
+        except ValueError as error:
+            raise InputError(f"{path} is not a command line ({error}); remove it") from error

@@ -17,6 +17,7 @@ from harp_jax.model.cross_encoder import init_params
 from harp_jax.model.encoders.encoder import WORDS, EncoderShape
 from harp_jax.model.encoders.table import encoder_of, recorded_shape
 from harp_jax.model.products import fastest_dtype
+from harp_jax.objectives.contrastive import START
 from harp_jax.objectives.finetune import DECODER
 from harp_jax.text.tokenizer import Marks, Tokenizer, load_tokenizer, recorded_marks
 
@@ -64,9 +65,10 @@ def load_encoder(path: str) -> tuple[EncoderShape, dict]:
         params, config, _ = load_params(path)
         # The run's attention may be a kernel that does not run on this device.
         shape = replace(recorded_shape(config, path), attention="auto")
-        params.pop(DECODER, None)  # only used in the training that made it
+        for name in (DECODER, START):
+            params.pop(name, None)  # only used in the training that made it
         params = _resize_vocab(params, shape.vocab_size)
-        if not params["mlm"]["bias"].any():
+        if "mlm" in params and not params["mlm"]["bias"].any():
             del params["mlm"]  # never trained: `init` had none, and no tokens were predicted
         if chosen := best(path):
             params |= load_hf(chosen["model"])[1]

@@ -2,21 +2,11 @@
 
 import argparse
 import logging
-import os
-import sys
-from collections.abc import Iterator
 
 from harp_jax.base.cli import ConfigParser, Parser, count, positive
-from harp_jax.base.progress import progress
-from harp_jax.baselines.linklearn.collection import Index
-from harp_jax.baselines.linklearn.collection import count as counted
-from harp_jax.baselines.linklearn.model import load
-from harp_jax.commands.options import add_documents, add_lexical, add_run_output
-from harp_jax.corpus.documents import Documents
-from harp_jax.corpus.trec import ScoredQuery, read_queries, write_run
-from harp_jax.ranking.first_stage import candidates, excluded_of
-from harp_jax.ranking.lexical import Collection
-from harp_jax.text.words import count_words, read_stopwords, train_vectors
+from harp_jax.baselines.linklearn.rank import rank_linklearn
+from harp_jax.commands.options import add_documents, add_lexical, add_output
+from harp_jax.text.words import VECTORS, write_words
 
 
 def words_parser() -> Parser:
@@ -38,20 +28,21 @@ def words_parser() -> Parser:
 
 
 def words(arguments: argparse.Namespace) -> None:
-    docs = Documents.open(arguments.docs, arguments.fields)
-    found = count_words(
-        progress(docs.texts(), total=len(docs), unit="documents", desc="words"),
-        arguments.stemmer,
-        arguments.min_documents,
-        arguments.max_words,
-        read_stopwords(arguments.stopwords),
+    a = arguments
+    found = write_words(
+        a.docs,
+        a.output,
+        a.fields,
+        a.stemmer,
+        a.stopwords,
+        a.min_documents,
+        a.max_words,
+        a.dimension,
+        a.epochs * a.vectors,
     )
-    found.save(arguments.output)
-    print(f"{arguments.output}: {len(found.words)} words of {found.documents} documents")
-    if arguments.vectors:
-        output = os.path.join(arguments.output, "vectors.txt")
-        number = train_vectors(docs, found, output, dimension=arguments.dimension, epochs=arguments.epochs)
-        print(f"{output}: {number} vectors of {arguments.dimension} numbers")
+    print(f"{a.output}: {found.words} words of {found.documents} documents")
+    if found.vectors:
+        print(f"{a.output}/{VECTORS}: {found.vectors} vectors of {a.dimension} numbers")
 
 
 def linklearn_train_parser() -> ConfigParser:
@@ -85,30 +76,12 @@ def linklearn_rank_parser() -> Parser:
     parser.add_input("--model", model=True, required=True, help="workdir of harp linklearn-train")
     parser.add_argument("--okapi", action="store_true", help="rank with Okapi BM25, tuned on the same links, instead")
     add_lexical(parser)
-    add_run_output(parser)
+    add_output(parser)
     parser.add_argument("--k", type=positive, default=1000, help="documents per query (1000)")
     return parser
 
 
 def linklearn_rank(arguments: argparse.Namespace) -> None:
-    name = "okapi" if arguments.okapi else "linklearn"
-    # A missing model is reported before the documents are read.
-    weighting = load(arguments.model, arguments.okapi)
-    queries = read_queries(arguments.queries)
-    excluded = excluded_of(arguments.exclude)
-    docs = Documents.open(arguments.docs, arguments.fields)
-    collection = Collection(progress(docs.texts(), total=len(docs), unit="documents", desc="index"), arguments.language)
-    model = Index(counted(collection)).weigh(weighting)
-    unmatched: list[str] = []
-
-    def noted() -> Iterator[ScoredQuery]:
-        for qid, query in progress(queries.items(), total=len(queries), unit="queries", desc=name):
-            docids, scores = candidates(model, collection, query, arguments.k, excluded.get(qid, set()))
-            if not docids:
-                unmatched.append(qid)
-            yield qid, docids, scores
-
-    write_run(arguments.output, noted(), tag=name)
-    if unmatched:
-        print(f"note: {len(unmatched)} of {len(queries)} queries match no document: {unmatched[:5]}", file=sys.stderr)
-    print(f"{arguments.output}: {len(queries) - len(unmatched)} queries ranked by {name}")
+    a = arguments
+    found = rank_linklearn(a.model, a.docs, a.queries, a.output, a.fields, a.language, a.exclude, a.k, a.okapi)
+    print(f"{a.output}: {found.matched} queries ranked by {'okapi' if a.okapi else 'linklearn'}")

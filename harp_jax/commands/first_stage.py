@@ -3,12 +3,13 @@
 import argparse
 from typing import Any
 
-from harp_jax.base.cli import Parser, positive
+from harp_jax.base.cli import Parser, count, positive
 from harp_jax.base.errors import InputError
-from harp_jax.commands.options import RUN, add_documents, add_lexical, add_run_output, numbers
+from harp_jax.commands.options import RUN, add_documents, add_lexical, add_output, numbers
+from harp_jax.ranking.estimate import estimate
 from harp_jax.ranking.first_stage import FEATURES, Candidates, first_stage_files, prior_files
 from harp_jax.ranking.lexical import MODELS
-from harp_jax.ranking.tune_first_stage import GRIDS, tune_files
+from harp_jax.ranking.tune_first_stage import GRIDS, SAMPLE, grid_of, tune_files
 
 VECTORS = "vectors"
 PASSAGES = 4  # as in `ranking.vectors`, which loads JAX
@@ -30,7 +31,8 @@ def arguments_parser() -> Parser:
         "--passages", type=positive, default=PASSAGES, help=f"vectors: maximum passages per document ({PASSAGES})"
     )
     parser.add_argument("--max_length", type=positive, help="vectors: maximum tokens per passage (the encoder's limit)")
-    add_run_output(parser)
+    add_output(parser)
+    _add_dry_run(parser)
     parser.add_argument("--k1", type=float, help="bm25, bm25f: saturation of term frequency (0.9)")
     parser.add_argument("--b", type=float, help="bm25, bm25f: length normalisation (0.4)")
     parser.add_argument("--anchor_weight", type=float, help="bm25f: how many times a word of an anchor text counts (1)")
@@ -51,12 +53,22 @@ def _add_model(parser: Parser, *more: str) -> None:
         + " (bm25)",
     )
     add_lexical(parser)
-    parser.add_input("--run", default="", help="candidates to re-rank, instead of retrieving from the collection")
+    parser.add_input(
+        "--run", default="", help="candidates to re-rank instead of retrieving: a TREC run, such as Anserini's"
+    )
     parser.add_argument("--k", type=positive, help="candidates per query (100; with --run all)")
     parser.add_input(
         "--anchors",
         default="",
         help="docid<TAB>anchor text<TAB>count (harp anchors): a field for bm25f, otherwise added to the documents",
+    )
+
+
+def _add_dry_run(parser: Parser) -> None:
+    parser.add_argument(
+        "--dry_run",
+        action="store_true",
+        help="print about how long it takes and its memory, from a sample; rank nothing",
     )
 
 
@@ -83,7 +95,10 @@ def main(arguments: argparse.Namespace) -> None:
     if arguments.encoder or arguments.max_length:
         raise InputError(f"--encoder and --max_length are only for --model={VECTORS}")
     given = parameters_of(arguments)
-    ranked, documents = first_stage_files(
+    if arguments.dry_run:
+        print(estimate(_candidates(arguments), arguments.queries, arguments.model))
+        return
+    found = first_stage_files(
         _candidates(arguments),
         queries=arguments.queries,
         output=arguments.output,
@@ -93,7 +108,7 @@ def main(arguments: argparse.Namespace) -> None:
         tuned=arguments.parameters,
         folds=arguments.folds,
     )
-    print(f"{arguments.output}: {arguments.model} for {ranked} queries over {documents} documents")
+    print(f"{arguments.output}: {arguments.model} for {found.queries} queries over {found.documents} documents")
 
 
 def by_vectors(a: argparse.Namespace) -> None:
@@ -101,7 +116,7 @@ def by_vectors(a: argparse.Namespace) -> None:
 
     if not a.encoder or any(getattr(a, name) for name in (*AXES, "parameters", "folds", "anchors")):
         raise InputError(f"--model={VECTORS} needs --encoder, and no lexical options")
-    ranked, documents = vector_files(
+    found = vector_files(
         _candidates(a),
         model=a.encoder,
         queries=a.queries,
@@ -110,7 +125,7 @@ def by_vectors(a: argparse.Namespace) -> None:
         passages=a.passages,
         max_length=a.max_length,
     )
-    print(f"{a.output}: the nearest of {documents} documents for {ranked} queries")
+    print(f"{a.output}: the nearest of {found.documents} documents for {found.queries} queries")
 
 
 def tune_parser() -> Parser:
@@ -126,25 +141,27 @@ def tune_parser() -> Parser:
     for field, model in AXES.items():
         values = ",".join(f"{value:g}" for value in GRIDS[model][field])
         parser.add_argument(f"--{field}", type=numbers, help=f"values to try ({model}: {values}, and beyond)")
-    parser.add_output("--output", required=True, help="JSON file to write, for harp first-stage --parameters")
+    parser.add_argument(
+        "--sample", type=count, default=SAMPLE, help=f"judged queries to tune on, drawn by hash; 0: all ({SAMPLE})"
+    )
+    add_output(parser, "JSON file to write, for harp first-stage --parameters")
+    _add_dry_run(parser)
     return parser
 
 
-def tune(arguments: argparse.Namespace) -> None:
+def tune(a: argparse.Namespace) -> None:
+    axes = parameters_of(a)
+    if a.dry_run:
+        settings = len(grid_of({**GRIDS[a.model], **axes}))
+        print(estimate(_candidates(a), a.queries, a.model, settings, a.sample))
+        return
     found = tune_files(
-        _candidates(arguments),
-        queries=arguments.queries,
-        qrels=arguments.qrels,
-        output=arguments.output,
-        model=arguments.model,
-        measure=arguments.measure,
-        axes=parameters_of(arguments),
-        run=arguments.run,
-        folds=arguments.folds,
-    )
-    best = found.get("parameters") or found["folds"]
-    settings, queries = len(found["grid"]), found["queries"]
-    print(f"{arguments.output}: best {found['measure']} over {settings} settings and {queries} queries: {best}")
+        _candidates(a), queries=a.queries, qrels=a.qrels, output=a.output, model=a.model, measure=a.measure, axes=axes, run=a.run,
+        folds=a.folds, sample=a.sample,
+    )  # fmt: skip
+    queries = f"{found.queries} of {found.of} queries" if found.queries < found.of else f"{found.queries} queries"
+    best = found.parameters or found.folds
+    print(f"{a.output}: best {found.measure} over {len(found.grid)} settings and {queries}: {best}")
 
 
 def priors_parser() -> Parser:
@@ -157,10 +174,10 @@ def priors_parser() -> Parser:
     parser.add_argument("--feature", required=True, choices=FEATURES, help="rank by in-links or by length")
     parser.add_input("--anchors", default="", help="inlinks: counts written by harp anchors")
     add_documents(parser, required=False, what="length: the documents")
-    add_run_output(parser)
+    add_output(parser)
     return parser
 
 
 def priors(a: argparse.Namespace) -> None:
-    documents, known = prior_files(**vars(a))
-    print(f"{a.output}: log(1 + {a.feature}) of {documents} documents, {known} of them known")
+    found = prior_files(run=a.run, feature=a.feature, output=a.output, anchors=a.anchors, docs=a.docs, fields=a.fields)
+    print(f"{a.output}: log(1 + {a.feature}) of {found.documents} documents, {found.known} of them known")

@@ -1,14 +1,12 @@
 """Options that several commands share: one spelling, one type and one help text each."""
 
 from harp_jax.base.cli import Parser, positive
-from harp_jax.base.errors import InputError
 from harp_jax.corpus.documents import FIELDS
-from harp_jax.corpus.trec import Qrels, read_qrels, read_subset
 from harp_jax.text.languages import ENGLISH
 
-DOCUMENTS = "documents: MS MARCO docs.tsv, JSONL, or a folder of either"
-QUERIES = "queries: qid<TAB>text, or JSONL"
-RUN = "candidates: a TREC run, or MS MARCO's three-column format"
+DOCUMENTS = "documents: MS MARCO docs.tsv, JSONL, TREC SGML, or a folder of one of them"
+QUERIES = "queries: qid<TAB>text, JSONL, or TREC topics"
+RUN = "candidates: a TREC run (ours, Anserini's, Pyserini's), or MS MARCO's three-column format"
 
 
 def names(text: str) -> tuple[str, ...]:
@@ -47,8 +45,10 @@ def add_language(parser: Parser) -> None:
     )
 
 
-def add_run_output(parser: Parser) -> None:
-    parser.add_output("--output", required=True, help="the TREC run to write")
+def add_output(parser: Parser, what: str = "the TREC run to write") -> None:
+    """--output of a function with `made.once`, and --force (`cli.run`)."""
+    parser.add_output("--output", required=True, help=what)
+    parser.add_force()
 
 
 def add_backend(parser: Parser) -> None:
@@ -69,12 +69,12 @@ def add_backend(parser: Parser) -> None:
     )
 
 
-def add_table(parser: Parser, qrels: bool = False) -> None:
+def add_table(parser: Parser) -> None:
     """Options of a table of runs: judgments, the queries that count, measures, and rows that a ranker has to beat."""
-    parser.add_input("--qrels", required=qrels, default="", help="judgments: qid 0 docid level")
+    parser.add_input("--qrels", required=True, help="judgments: qid 0 docid level")
     parser.add_input("--queries", default="", help="a file whose lines begin with the query ids to evaluate (all)")
     parser.add_input("--folds", default="", help="file of qid<TAB>fold lines, from which --fold selects queries")
-    parser.add_argument("--fold", default="", help="folds to evaluate, separated by commas")
+    parser.add_argument("--fold", type=names, default=(), help="folds to evaluate, separated by commas")
     parser.add_argument(
         "--runs_per_draw",
         type=positive,
@@ -98,10 +98,3 @@ def add_table(parser: Parser, qrels: bool = False) -> None:
         metavar="NAME=ROW",
         help="ROW is the run of system NAME with blank queries (harp rerank --blank_query); repeatable",
     )
-
-
-def judgments(qrels: str, queries: str, folds: str, wanted: str) -> Qrels:
-    """The judgments of the queries that count: listed in the file `queries`, and in the `wanted` folds of the file `folds`."""
-    if bool(folds) != bool(wanted):
-        raise InputError("--folds and the names of some of its folds go together; give both or neither")
-    return read_subset(read_qrels(qrels), queries, folds, wanted.split(",") if wanted else [])

@@ -2,9 +2,10 @@
 
 import argparse
 import os
+import sys
 
-from harp_jax.base.cli import Parser, keep_compiled, positive
-from harp_jax.commands.options import RUN, add_backend, add_collection, add_documents, add_run_output, numbers
+from harp_jax.base.cli import Parser, positive
+from harp_jax.commands.options import RUN, add_backend, add_collection, add_documents, add_output, numbers
 from harp_jax.ranking.fuse import METHODS, NORMALISE, fuse_files
 
 
@@ -19,7 +20,7 @@ def arguments_parser() -> Parser:
     )
     add_collection(parser)
     parser.add_input("--run", required=True, help=RUN)
-    add_run_output(parser)
+    add_output(parser)
     parser.add_argument("--k", type=positive, help="re-rank and keep the best k candidates of each query (all)")
     parser.add_input("--only", default="", help="a file whose lines begin with the query ids to re-rank (all)")
     parser.add_input("--folds", default="", help="file of qid<TAB>fold lines, from which --fold selects queries")
@@ -38,16 +39,17 @@ def arguments_parser() -> Parser:
     return parser
 
 
-def main(arguments: argparse.Namespace) -> None:
-    from harp_jax.base.allocator import keep_pages
-    from harp_jax.ranking.rerank import rerank_files
-    from harp_jax.ranking.scorers import Windows
+def main(a: argparse.Namespace) -> None:
+    from harp_jax.ranking.rerank import Reranking, is_neural, rerank_files
 
-    keep_pages()
-    keep_compiled()
-    windows = Windows(arguments.windows) if arguments.windows else None
-    queries = rerank_files(**vars(arguments) | {"windows": windows})
-    print(f"{arguments.output}: {queries} queries re-ranked by {os.path.normpath(arguments.model)}")
+    options = Reranking(
+        a.fields, a.k, a.only, a.folds, a.fold, a.windows, a.blank_query, a.max_length, a.batch_tokens, a.dtype, a.cosine, a.backend
+    )  # fmt: skip
+    rerank = rerank_files
+    if is_neural(a.model):
+        from harp_jax.baselines.neural_ir.scorer import rerank_files as rerank
+    queries = rerank(a.model, a.docs, a.queries, a.run, a.output, options).queries
+    print(f"{a.output}: {queries} queries re-ranked by {os.path.normpath(a.model)}")
 
 
 def fuse_parser() -> Parser:
@@ -73,16 +75,20 @@ def fuse_parser() -> Parser:
     )
     parser.add_input("--verdict", default="", help="weights: use those of harp verdict on these runs, in its order")
     parser.add_input("--qrels", default="", help="weights: judgments")
-    parser.add_input("--folds", default="", help="weights: qid<TAB>fold; fit for each fold on the others")
+    parser.add_input("--folds", default="", help="weights: qid<TAB>fold file for cross-fitting")
     parser.add_argument("--measure", default="nDCG@10", help="weights: measure to fit for (nDCG@10)")
-    add_run_output(parser)
+    add_output(parser)
     return parser
 
 
-def fuse(arguments: argparse.Namespace) -> None:
-    given = dict(vars(arguments))
-    fuse_files(given.pop("runs"), **given)
-    print(f"{arguments.output}: {len(arguments.runs)} runs, {arguments.method}")
+def fuse(a: argparse.Namespace) -> None:
+    found = fuse_files(
+        tuple(a.runs), a.output, a.method, normalise=a.normalise, qrels=a.qrels, folds=a.folds, measure=a.measure,
+        weights=a.weights, verdict=a.verdict,
+    )  # fmt: skip
+    for fold, weights in found.weights.items() if a.folds else ():
+        print(f"fold {fold}: weights {', '.join(f'{weight:g}' for weight in weights)}", file=sys.stderr)
+    print(f"{a.output}: {len(a.runs)} runs, {a.method}")
 
 
 def query_probe_parser() -> Parser:
@@ -103,10 +109,13 @@ def query_probe_parser() -> Parser:
     return parser
 
 
-def query_probe(arguments: argparse.Namespace) -> None:
-    from harp_jax.ranking.query_probe import probe_files
+def query_probe(a: argparse.Namespace) -> None:
+    from harp_jax.baselines.query_probe import probe_files
 
-    summary = probe_files(**vars(arguments))
+    summary = probe_files(
+        model=a.model, docs=a.docs, output=a.output, clicks=a.clicks, documents=a.documents, masks=a.masks,
+        max_length=a.max_length, fields=a.fields,
+    )  # fmt: skip
     for name, number in summary.items():
         of = summary["with known queries" if "known query" in name else "documents"]
         print(f"{name}: {number}" + (f" ({number / of:.1%})" if name != "documents" else ""))

@@ -20,7 +20,7 @@ class Entry(NamedTuple):
 
 GROUPS: dict[str, dict[str, Entry]] = {
     "everything in one command": {
-        "site": Entry("harp_jax.commands.site", "train a re-ranker on your own pages' links, tested without labels")
+        "site": Entry("harp_jax.commands.site", "make a tested search of your own pages; with --train, a re-ranker")
     },
     "pairs from links": {
         "generate": Entry("data_pipeline.main", "turn linked pages into TFRecord shards of pre-training pairs"),
@@ -72,11 +72,11 @@ GROUPS: dict[str, dict[str, Entry]] = {
         ),
     },
     "experiments": {
-        "plan": Entry("harp_jax.commands.plan", "run an experiment: its commands in order, each once"),
+        "plan": Entry("harp_jax.commands.plan", "run an experiment: its steps in order, each once"),
         "queries": Entry("harp_jax.commands.queries", "write judged queries, labels, folds or subsets as files"),
     },
 }
-# Commands that people type, which `harp --help` lists; the others are steps of plans.
+# Commands that people type, which `harp --help` lists; the others are for papers and special cases.
 TYPED = (
     "site", "search", "look", "generate", "inspect", "anchors", "train", "export", "first-stage", "rerank", "fuse", "evaluate",
     "compare", "report", "plan",
@@ -93,9 +93,8 @@ OPENING = {
     "tune-first-stage": "Indexes {docs}, then ranks the judged queries with 30 or more settings: a second or two each for 100,000 "
     "documents.",
     "search": "Loads everything that harp site tested in {site}, then ranks each query with all of it: two to three seconds per "
-    "query with a ranker. Documents without vectors are embedded first.",
-    "look": "Indexes the documents and loads the models (seconds for a few thousand pages), then prints the address of the page. "
-    "Documents without vectors are embedded first.",
+    "query with a ranker.",
+    "look": "Indexes the documents and loads the models (seconds for a few thousand pages), then prints the address of the page.",
     "export": "Writes a Hugging Face directory in seconds; --format converts the ranker too, which takes longer.",
 }
 # The next command, printed on a terminal: {output} is an option of the finished command; the reader fills in CAPITALS.

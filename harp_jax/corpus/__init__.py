@@ -5,6 +5,6 @@ Out: texts by document id with random access, queries (qid → text), judgments 
 files), folds, clicked pairs.
 Imports: base.
 Files: `text_files` (checked lines, ids and texts), `paths` (finds a collection's files), `irds` (ir_datasets), `documents` (random
-access through an SQLite index), `trec` (runs, judgments, queries and their subsets), `labels` (query, document, level), `clicks` (a
-click log as pairs).
+access through an SQLite index), `sgml` (TREC's documents and topics), `trec` (runs, judgments, queries and their subsets), `labels`
+(query, document, level), `query_sets` (judged queries, folds, few-shot subsets), `clicks` (a click log as pairs).
 """

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterator
 
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import cache_directory, check_readable
+from harp_jax.base.files import as_stored, cache_directory, check_readable
 from harp_jax.base.progress import progress
 from harp_jax.base.randomness import hash64
 from harp_jax.corpus.documents import Documents, batches, build_index
@@ -68,7 +68,7 @@ class Clicks:
 
 
 def _name(path: str, docs: Documents, sample: float, seed: int) -> str:
-    check_readable(path)
+    check_readable(as_stored(path))
     about_docs = getattr(docs, "index", docs.path)
     what = state_of(path) + f" {about_docs} {sample} {seed}".encode("utf-8", "surrogateescape")
     digest = hashlib.blake2b(what, digest_size=12).hexdigest()

@@ -1,9 +1,9 @@
 """Random access to documents by id, through an SQLite index that is built once in the user's cache.
 
 Formats: MS MARCO's `docid, url, title, body` (tabs), `docid, text` (tabs), and JSONL with `id` or `_id`, `title`, `url`
-and `text`, `body` or `contents`. For plain files the index stores byte offsets into the file; compressed files (.gz, .bz2,
-.xz) have no random access, so the index stores their records (zlib). A folder of such files (BEIR's, or any) is one
-collection; "irds:ID" is a dataset of ir_datasets (`irds.py`).
+and `text`, `body` or `contents`, and TREC's SGML (`sgml.py`). For plain files the index stores byte offsets into the file;
+compressed files (.gz, .bz2, .xz) and SGML have no random access, so the index stores their records (zlib). A folder of such
+files (BEIR's, or any) is one collection; "irds:ID" is a dataset of ir_datasets (`irds.py`).
 """
 
 import contextlib
@@ -21,6 +21,7 @@ from typing import Any, Protocol, TypeVar, cast
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import SUFFIXES, beside, cache_directory, check_readable, open_bytes, raw_lines
 from harp_jax.base.progress import progress
+from harp_jax.corpus import sgml
 from harp_jax.corpus.irds import IrdsDocuments
 from harp_jax.corpus.paths import document_files, is_irds, safe_name, state_of
 from harp_jax.corpus.text_files import checked_id, checked_text, parse_object
@@ -172,7 +173,10 @@ def _fingerprint(path: str) -> str:
 
 
 def _records(path: str) -> Iterator[tuple[int, int, bytes]]:
-    """(line from 1, byte offset, bytes) of every non-blank line, without byte order mark and newline."""
+    """(line from 1, byte offset, bytes) of every non-blank line, without byte order mark and newline; of SGML every document."""
+    if sgml.is_sgml(path):
+        yield from ((line, 0, data) for line, data in sgml.documents(path))
+        return
     start = 0
     for line, data in raw_lines(path):
         mark = 3 if line == 1 and data.startswith(b"\xef\xbb\xbf") else 0
@@ -185,6 +189,9 @@ def _records(path: str) -> Iterator[tuple[int, int, bytes]]:
 def _parse(path: str, line: int, data: bytes, columns: tuple[int, ...] = (2, 4)) -> dict[str, str]:
     """A record's "id", "title", "url" and "body". `columns`: the allowed numbers of tab-separated columns."""
     where = f"{path}, line {line}"
+    if data[: len(sgml.START)].upper() == sgml.START:
+        found = sgml.parse(where, data)
+        return found | {"id": checked_id(where, found["id"], "document")}
     try:
         text = data.decode().rstrip("\r\n")
     except UnicodeDecodeError as error:
@@ -250,7 +257,7 @@ def _fill(path: str, connection: sqlite3.Connection) -> None:
             count += len(rows)
             bar.update(len(rows))
     if not count:
-        raise InputError(f"{path} has no documents; use MS MARCO's docs.tsv or JSONL")
+        raise InputError(f"{path} has no documents; use MS MARCO's docs.tsv, JSONL or TREC's SGML")
     connection.execute("INSERT INTO total VALUES (?)", (count,))
     try:
         connection.execute("CREATE UNIQUE INDEX by_id ON document (id)")
@@ -269,11 +276,13 @@ def _fill(path: str, connection: sqlite3.Connection) -> None:
 def _rows(files: list[str]) -> Iterator[Row]:
     """(id, file number, line, byte offset, record): plain files have the offset, compressed ones the record."""
     for number, path in enumerate(files):
-        stored = path.endswith(SUFFIXES)
+        stored = path.endswith(SUFFIXES) or sgml.is_sgml(path)
         columns: tuple[int, ...] = (2, 4)
         for line, start, data in _records(path):
             docid = _parse(path, line, data, columns)["id"]
-            if not data.startswith(b"{"):  # two tabs in a passage would turn its beginning into a URL and a title
+            if not data.startswith(
+                (b"{", b"<")
+            ):  # two tabs in a passage would turn its beginning into a URL and a title
                 columns = (data.count(b"\t") + 1,)
             yield (docid, number, line, None, zlib.compress(data, 1)) if stored else (docid, number, line, start, None)
 

@@ -8,11 +8,11 @@ import re
 import threading
 
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import alone_in, lines, output_path, replacing
+from harp_jax.base.files import alone_in, lines, replacing
 from harp_jax.corpus.trec import LARGEST_LEVEL, Qrels
 
 LEVELS = (0, 1)  # on the page of `harp look`: not relevant, relevant
-_LEVEL = re.compile(r"-?\d{1,9}")
+_LEVEL = re.compile("-?[0-9]{1,9}")
 
 
 def read_labels(path: str) -> tuple[dict[str, str], Qrels]:
@@ -24,7 +24,7 @@ def read_labels(path: str) -> tuple[dict[str, str], Qrels]:
             query, docid, level = label
             qid = ids.setdefault(query, f"l{len(ids) + 1}")
             qrels.setdefault(qid, {})[docid] = level
-    if not any(level > 0 for judged in qrels.values() for level in judged.values()):
+    if not relevant_only(qrels):
         raise InputError(f"{path} labels no document as relevant; write lines of query<TAB>docid<TAB>1")
     return {qid: query for query, qid in ids.items()}, qrels
 
@@ -54,18 +54,9 @@ def tidy(query: str) -> str:
     return " ".join(query.split())
 
 
-def write_collection(path: str, folder: str) -> tuple[int, int]:
-    """Writes queries.tsv and qrels.txt for the queries with a relevant document; returns (queries, labels)."""
-    queries, qrels = read_labels(path)
-    kept = {qid: judged for qid, judged in qrels.items() if any(level > 0 for level in judged.values())}
-    os.makedirs(folder, exist_ok=True)
-    for name in ("queries.tsv", "qrels.txt"):
-        output_path(os.path.join(folder, name), [path])
-    with replacing(os.path.join(folder, "queries.tsv")) as file:
-        file.writelines(f"{qid}\t{queries[qid]}\n" for qid in kept)
-    with replacing(os.path.join(folder, "qrels.txt")) as file:
-        file.writelines(f"{qid} 0 {docid} {n}\n" for qid, judged in kept.items() for docid, n in judged.items())
-    return len(kept), sum(map(len, kept.values()))
+def relevant_only(qrels: Qrels) -> Qrels:
+    """The judgments of the queries with a relevant document."""
+    return {qid: judged for qid, judged in qrels.items() if any(level > 0 for level in judged.values())}
 
 
 class LabelFile:

@@ -2,8 +2,11 @@
 
 DIR/corpus.jsonl, DIR/queries.jsonl, DIR/qrels/SPLIT.tsv      BEIR: DIR is accepted for each of them
 DIR/*.jsonl, DIR/*.json, DIR/*.tsv (also compressed)          documents in several files
+DIR/**/* that begin with <DOC>, DIR/**/*.z                     TREC's SGML
 DIR/**/*.html, a WARC, a MediaWiki dump                        pages: their documents are extracted once
 DIR/docs.tsv with DIR/queries.tsv, DIR/folds.tsv, …           documents by name: docs, corpus, collection
+
+A file X may be named where only X.gz, X.bz2 or X.xz exists, as MS MARCO distributes docs.tsv.gz (`files.as_stored`).
 
 For pages, a `harp documents` process (this package never imports data_pipeline) writes their documents to the user's cache,
 and again when a page file changes. Ids are those of `harp documents` without --base_url; for ids with the URL of your site, or
@@ -20,8 +23,9 @@ import zlib
 
 from harp_jax.base.cli import child, child_environment
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import SUFFIXES, beside, cache_directory, open_bytes, walk
+from harp_jax.base.files import SUFFIXES, as_stored, beside, cache_directory, open_bytes, walk
 from harp_jax.base.version import __version__
+from harp_jax.corpus.sgml import is_sgml
 
 IRDS = "irds:"
 DOCUMENTS = (".jsonl", ".json", ".tsv")
@@ -41,8 +45,10 @@ def document_files(path: str) -> list[str]:
     """The document files of `path`.
 
     For pages: the file of their extracted documents. In a folder: corpus.jsonl, else the files named docs, corpus, collection or
-    similar, else all files not named queries, topics, folds or qrels. InputError if there are none, or the choice is ambiguous.
+    similar, else all files not named queries, topics, folds or qrels, else TREC's SGML. InputError if there are none, or the choice
+    is ambiguous.
     """
+    path = as_stored(path)
     if not os.path.isdir(path):
         return [documents_of_pages(path) if are_pages(path) else path]
     corpus = _among(path, ("corpus.jsonl",))
@@ -58,21 +64,29 @@ def document_files(path: str) -> list[str]:
     else:
         # Files of one kind differ only in numbers; in a folder with nothing but documents, any names are fine.
         kinds = {re.sub(r"\d+", "", _plain(name)) for name in found} if len(found) < len(candidates) else {""}
+    if not found and (marked := [name for name in walk(path) if is_sgml(name)]):
+        return marked
     if not found or len(kinds) > 1:
-        held = f"has {', '.join(found)}: which are the documents?" if found else "has no .jsonl, .tsv or page file."
+        held = (
+            f"has {', '.join(found)}: which are the documents?" if found else "has no .jsonl, .tsv, SGML or page file."
+        )
         raise InputError(f"{path} {held} Name their file, or move them to a separate folder")
     return [os.path.join(path, name) for name in found]
 
 
 def query_file(path: str) -> str:
     """The query file of `path`."""
-    return _one(path, _among(path, ("queries.jsonl", "queries.tsv")), "queries") if os.path.isdir(path) else path
+    return (
+        _one(path, _among(path, ("queries.jsonl", "queries.tsv")), "queries")
+        if os.path.isdir(path)
+        else as_stored(path)
+    )
 
 
 def qrels_file(path: str) -> str:
     """The judgments file of `path`: in a BEIR folder the only split, in other folders the only file named qrels…"""
     if not os.path.isdir(path):
-        return path
+        return as_stored(path)
     folder = os.path.join(path, "qrels")
     named = [] if os.path.isdir(folder) else [name for name in sorted(os.listdir(path)) if QRELS.match(name)]
     if len(named) == 1:
@@ -142,11 +156,11 @@ def _identity(path: str) -> str:
 
 
 def state_of(path: str) -> bytes:
-    """A file's path, size, mtime and ctime, for names of files in the cache.
+    """A file's path, size, mtime and ctime, for names of files in the cache; X may name X.gz.
 
     The ctime is included because tools that restore modification times (rsync, tar, touch) cannot set it.
     """
-    about = os.stat(path)
+    about = os.stat(path := as_stored(path))
     state = f"{os.path.realpath(path)} {about.st_size} {about.st_mtime_ns} {about.st_ctime_ns}\n"
     return state.encode("utf-8", "surrogateescape")
 

@@ -18,6 +18,7 @@ from harp_jax.base.files import replacing
 from harp_jax.base.randomness import hash64
 from harp_jax.corpus import irds
 from harp_jax.corpus.paths import is_irds, qrels_file, query_file
+from harp_jax.corpus.sgml import topics
 from harp_jax.corpus.text_files import checked_id, checked_text, columns, parse_object, records
 
 TAG = "harp_jax"
@@ -115,9 +116,9 @@ def _shifted(parts: list[str]) -> bool:
 
 
 def _number(text: str, kind: type[int] | type[float] = float) -> float:
-    """The text as a number, or NaN if it is not one."""
+    """The text as a number, or NaN if it is not one. Python also accepts 1_0 and digits of other scripts."""
     try:
-        return float(kind(text))
+        return float(kind(text)) if text.isascii() and "_" not in text else math.nan
     except (ValueError, OverflowError):
         return math.nan
 
@@ -159,7 +160,7 @@ def read_qrels(path: str | os.PathLike[str]) -> Qrels:
 
 
 def read_queries(path: str | os.PathLike[str]) -> dict[str, str]:
-    """qid → text, from "qid<TAB>text" lines or from JSONL with "_id" (or "id") and "text".
+    """qid → text, from "qid<TAB>text" lines, from JSONL with "_id" (or "id") and "text", or the titles of TREC topics.
 
     A BEIR folder is read as its queries.jsonl, "irds:ID" as an ir_datasets dataset.
     """
@@ -168,8 +169,11 @@ def read_queries(path: str | os.PathLike[str]) -> dict[str, str]:
         return irds.queries(path)
     path = query_file(path)
     queries: dict[str, str] = {}
-    for number, line in records(path, "queries, 'qid<TAB>text' a line"):
+    rows = records(path, "queries, 'qid<TAB>text' a line")
+    for number, line in rows:
         where, wrong = f"{path}, line {number}", ""
+        if not queries and line.lstrip().lower().startswith("<top>"):
+            return _topics(path, "\n".join([line, *(rest for _, rest in rows)]))
         if line.startswith("{"):
             record = parse_object(where, line)
             given, text = record.get("_id", record.get("id")), checked_text(where, record.get("text"), "text")
@@ -183,6 +187,16 @@ def read_queries(path: str | os.PathLike[str]) -> dict[str, str]:
         if wrong:
             raise InputError(f"{where}: {wrong}")
         queries[qid] = text.strip()
+    return queries
+
+
+def _topics(path: str, text: str) -> dict[str, str]:
+    """qid → title of TREC topics. Raises InputError for a topic that is listed twice."""
+    queries: dict[str, str] = {}
+    for number, title in topics(path, text):
+        if (qid := checked_id(path, number, "query")) in queries:
+            raise InputError(f"{path}: topic {qid} is listed twice; remove one")
+        queries[qid] = title
     return queries
 
 
@@ -317,10 +331,13 @@ def with_texts(run: Run, queries: Mapping[str, str], where: str) -> tuple[Run, s
         raise InputError(f"{where} has no text for any of the {len(run)} queries of the run{first}; check both")
     if not without:
         return known, ""
-    return known, f"{len(without)} of {len(run)} queries of the run are not in {where} and are left out: {few(without)}"
+    return (
+        known,
+        f"{len(without)} of {len(run)} queries of the run are not in {where} and are left out: {abbreviate(without)}",
+    )
 
 
-def few(names: Sequence[str]) -> str:
+def abbreviate(names: Sequence[str]) -> str:
     return ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
 
 

@@ -69,6 +69,8 @@ def evaluate(
     Raises InputError for unknown measures and runs, numbers out of range and empty qrels.
     """
     blank = blank or {}
+    if not isinstance(blank, Mapping):
+        raise InputError(f"blank={blank!r}: use {{system: its run of blank queries}}")
     check_names(runs, baseline, chance, blank, oracle)
     _check_values(qrels, runs, rounds, runs_per_draw)
     parsed = parse_measures(measures)
@@ -164,6 +166,8 @@ def _check_values(qrels: Qrels, runs: Mapping[str, Any], rounds: int, runs_per_d
         wrong = "the qrels have no query to evaluate; check the files"
     elif odd:
         wrong = f"query {odd[0]}, document {odd[1]}: relevance {odd[2]!r} is not an integer within ±{LARGEST_LEVEL}; correct it"
+    elif not any(level > 0 for judged in qrels.values() for level in judged.values()):
+        wrong = f"none of the {len(qrels)} judged queries has a relevant document (level 1 or more); check the qrels"
     elif not isinstance(rounds, int) or not FEWEST_ROUNDS <= rounds <= MOST_ROUNDS:
         wrong = f"rounds={rounds!r}: use a whole number of {FEWEST_ROUNDS} to {MOST_ROUNDS}"
     elif runs_per_draw < 1:

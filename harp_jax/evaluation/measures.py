@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from ir_measures import Measure
 
 Values = dict[str, float]  # qid → value
-# More of these is not better: counts (NumRet, NumRel, …), summed over queries, and the share of judged documents.
+# Measures where higher is not better: counts (NumRet, NumRel, …), summed over queries, and the share of judged documents.
 DESCRIPTIVE = ("Num", "Judged")
 GDEVAL_LEVEL = 4  # maximum relevance level
 DEEPEST = 10**6  # maximum cutoff, deeper than any run

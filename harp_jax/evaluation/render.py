@@ -64,7 +64,7 @@ def environment() -> "Environment":
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    templates.filters |= {"signed": signed, "seconds": duration, "bytes": size, "count": lambda value: f"{value:,.0f}"}
+    templates.filters |= {"signed": signed, "seconds": duration, "count": lambda value: f"{value:,.0f}"}
     return templates
 
 
@@ -94,11 +94,6 @@ def markdown(text: object) -> str:
 def signed(value: float) -> str:
     """A difference with its sign."""
     return f"{value:+.3f}".replace("-", "−")
-
-
-def size(value: float) -> str:
-    """A memory size: "640 MB", "3.2 GB"."""
-    return f"{value / 1e9:.1f} GB" if value >= 1e9 else f"{value / 1e6:.0f} MB"
 
 
 def x_of(panel: Panel, step: float) -> float:

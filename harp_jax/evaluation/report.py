@@ -11,9 +11,9 @@ from harp_jax.corpus.documents import FIELDS, Documents, Texts
 from harp_jax.corpus.trec import Qrels, Ranking, Run, read_queries
 from harp_jax.evaluation.evaluate import CHANCE, MEASURES, NOT_ABOVE_BLANK, NOT_ABOVE_CHANCE, ORACLE, evaluate
 from harp_jax.evaluation.measures import is_tested, parse_measures
-from harp_jax.evaluation.provenance import Step
 from harp_jax.evaluation.results import Table
 from harp_jax.evaluation.significance import Comparison
+from harp_jax.evaluation.upstream import Step
 from harp_jax.input.records import read_manifest
 
 SHOWN = 5  # wins, and losses
@@ -132,7 +132,7 @@ class Background:
     """Optional information about the runs.
 
     pairs: name → directory of a generation job; curves: name → training workdir; docs, fields, queries: texts for wins and
-    losses; cost: steps of a plan.
+    losses; cost: the steps that made the runs.
     """
 
     pairs: Mapping[str, str] = field(default_factory=dict)
@@ -210,7 +210,7 @@ def _notes(table: Table, qrels: Qrels, candidates: Run) -> list[str]:
     """Remarks on the figures: notes of the table, queries without a relevant candidate, systems with a single run."""
     lost = unreachable(qrels, candidates)
     missed = f"{lost} of {table.queries} queries have no relevant document among the candidates: retrieve more"
-    return [*table.notes(), *([missed] if lost else []), *filter(None, [table.one_run])]
+    return [*table.notes(), *([missed] if lost else []), *filter(None, [table.seeds_in_words, table.one_run])]
 
 
 def _facts(table: Table, focus: str, baseline: str) -> list[str]:
@@ -275,7 +275,7 @@ def snippet(docid: str, docs: Texts | None) -> str:
 
 def training_data(name: str, directory: str) -> TrainingData:
     """The tables of a finished generation job. InputError for an unfinished one."""
-    return TrainingData(name, [_row(task, entry) for task, entry in read_manifest(directory)["tasks"].items()])
+    return TrainingData(name, [_row(task, dict(entry)) for task, entry in read_manifest(directory)["tasks"].items()])
 
 
 def _row(task: str, entry: dict[str, Any]) -> dict[str, str]:

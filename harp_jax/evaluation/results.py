@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from harp_jax.checkpoints.model_card import PER_QUERY
-from harp_jax.corpus.trec import few
+from harp_jax.corpus.trec import abbreviate
 from harp_jax.evaluation.significance import LEVEL, ONE_RUN, Comparison
 
 if TYPE_CHECKING:
@@ -51,6 +51,16 @@ class Table:
         names = [*self.intervals, *(c.run for c in self.comparisons)]
         names = [name for name in dict.fromkeys(names) if self.seeds.get(name, 1) == 1]
         return f"one run of {', '.join(names)}: the intervals {ONE_RUN}" if names else ""
+
+    @property
+    def seeds_in_words(self) -> str:
+        """How much training seeds change the differences, compared with queries; "" if no system has several runs."""
+        said = [f"{c.run} {c.seed_ratio:.1f} ({c.measure})" for c in self.comparisons if c.seed_ratio is not None]
+        return (
+            f"spread of training seeds, as a multiple of the standard error over queries: {', '.join(said)}"
+            if said
+            else ""
+        )
 
     @property
     def too_few(self) -> str:
@@ -99,7 +109,7 @@ class Table:
         head = ["measure", "Δ", "95 % interval", "p t", "Holm", "p rand.", "Holm", "verdict"]
         legend = f"{MARK} differs from {self.baseline}: p < {LEVEL} in both tests after Holm's correction\n"
         against = _aligned([f"against {self.baseline}", *head], compared)
-        return "\n".join([text, legend if marked else "", against, *filter(None, [self.one_run])])
+        return "\n".join([text, legend if marked else "", against, *filter(None, [self.seeds_in_words, self.one_run])])
 
     def to_frame(self) -> "pandas.DataFrame":
         """A pandas frame of the means: one row per run, one column per measure."""
@@ -133,7 +143,7 @@ class Table:
                 (self.unknown[name], "are not in the qrels and are left out"),
             ):
                 if qids:
-                    found.append(f"{name}: {len(qids)} queries {what}: {few(qids)}")
+                    found.append(f"{name}: {len(qids)} queries {what}: {abbreviate(qids)}")
         for name, count in self.other_candidates.items():
             found.append(
                 f"{name}: the candidates of {count} of {self.queries} queries differ from those of the row of random orders, "

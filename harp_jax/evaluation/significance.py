@@ -17,8 +17,7 @@ from harp_jax.base.randomness import generator
 ROUNDS = 10_000  # of randomisation and bootstrap
 CHUNK = 250  # rounds computed together; memory is CHUNK × queries
 LEVEL = 0.05  # of significance
-# Coverage where the standard deviation between seeds is 1 to .5 times the standard error over queries.
-ONE_RUN = "do not include training seeds (over seeds and queries, intervals from one run cover .83 to .92, not .95)"
+ONE_RUN = "do not include training seeds"  # said of the intervals of a system with one run
 
 
 @dataclass(frozen=True)
@@ -28,7 +27,8 @@ class Comparison:
     `interval` is the 95 % bootstrap interval of the difference of means, resampling groups of queries that share relevant
     documents, and each system's seeds. The p-values are two-sided and use the same groups; `…_holm` are corrected for
     all comparisons of the table. They cover queries, not training seeds; with one run per system, the interval does not cover
-    seeds either.
+    seeds either. `seed_ratio`: the standard deviation of a single run's difference over training seeds, relative to its standard
+    error over queries; None if neither system has several runs.
     """
 
     run: str
@@ -39,6 +39,7 @@ class Comparison:
     t_test_holm: float
     randomisation: float
     randomisation_holm: float
+    seed_ratio: float | None = None
 
     @property
     def p(self) -> float:
@@ -64,12 +65,25 @@ def clustered_t(differences: np.ndarray, groups: Sequence[int]) -> float:
     from scipy import stats
 
     mean, count = differences.mean() if len(differences) else 0.0, len(set(groups))
-    deviations = np.bincount(groups, differences - mean)
-    variance = count / max(count - 1, 1) * (deviations**2).sum() / max(len(differences), 1) ** 2
+    variance = clustered_variance(differences, groups)
     if count < 2 or not variance or not np.ptp(differences):
         # No variance: the t statistic is undefined. The groups' differences are 0, or all are the same.
         return 1.0 if count < 2 or not mean else 0.0
     return float(2 * stats.t.sf(abs(mean) / math.sqrt(variance), count - 1))
+
+
+def clustered_variance(differences: np.ndarray, groups: Sequence[int]) -> float:
+    """The cluster-robust variance of the mean of differences [queries]: its square root is the standard error over queries."""
+    mean, count = differences.mean() if len(differences) else 0.0, len(set(groups))
+    deviations = np.bincount(groups, differences - mean)
+    return float(count / max(count - 1, 1) * (deviations**2).sum() / max(len(differences), 1) ** 2)
+
+
+def seed_ratio(first: np.ndarray, second: np.ndarray, groups: Sequence[int]) -> float | None:
+    """`Comparison.seed_ratio` of two systems' values [seeds, queries]."""
+    several = [side.mean(1) for side in (first, second) if len(side) > 1]
+    error = math.sqrt(clustered_variance(first.mean(0) - second.mean(0), groups))
+    return math.sqrt(sum(means.var(ddof=1) for means in several)) / error if several and error else None
 
 
 def randomisation(differences: np.ndarray, draw: np.random.Generator, rounds: int = ROUNDS) -> float:
@@ -155,6 +169,7 @@ def compare(
             key = generator(seed, "bootstrap", run, measure)
             interval = bootstrap(first, second, groups, key, rounds, runs_per_draw)
             difference = math.fsum(differences) / len(differences)
-            found.append((run, measure, difference, interval, clustered_t(differences, groups), p))
+            ratio = seed_ratio(first, second, groups)
+            found.append((run, measure, difference, interval, clustered_t(differences, groups), p, ratio))
     t_holm, r_holm = holm([row[4] for row in found]), holm([row[5] for row in found])
-    return [Comparison(*row[:5], t, row[5], r) for row, t, r in zip(found, t_holm, r_holm)]
+    return [Comparison(*row[:5], t, row[5], r, row[6]) for row, t, r in zip(found, t_holm, r_holm)]

@@ -1,9 +1,10 @@
-"""Experiments: lists of commands, each run once per set of inputs, and resumed after a kill.
+"""Experiments: the demo, and the papers' tables and figures, each a function that calls the other rooms in order.
 
-In: a plan (a list of `Command`), from a plan file with options or from the builders below.
-Out: a directory with the output of every step, each named after a hash of what it reads; tables.
-Imports: every room above, for what plans compare.
-Files: `plan` (commands, steps and the hashes of their inputs; plan files with options), `execution` (runs steps, estimates
-their cost), `steps` (building blocks of plans), `curve` (plots few-shot results), `verdict` (decides which scores to add up),
-`site_plan` and `site` (`harp site`: its plan, and the run); `plans/` (the shipped plans).
+In: options (`harp plan NAME --set OPTION=VALUE`); pages, collections, encoders.
+Out: a folder with the output of every step, made once (`base/made.py`), and tables.
+Imports: every room above; inside functions also the generation job.
+Files: `experiment` (finds an experiment, reads its options), `calls` (steps without a record of their own), `pretraining` (a
+corpus and the systems pre-trained on it), `benchmark` (a judged collection: training, ranking, tables), `curve` (plots few-shot
+results); `demo`; of HARP `table1`, `tables`, `msmarco` (Tables 2 to 4) and `figure4`; `recipe` (what links alone teach),
+`neural_ir`, `linklearn`, `coarse_tuning`.
 """

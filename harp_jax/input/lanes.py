@@ -11,12 +11,12 @@ import queue
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from harp_jax.base.randomness import generator
-from harp_jax.input.packing import Group, Placement, Reader
+from harp_jax.input.packing import Group, PackedLayout, Placement, Reader, fill, plan
 from harp_jax.input.workers import receive, working
 
 Item = tuple[dict[str, np.ndarray], dict[str, Any]]  # a batch, and the cursors after it
@@ -24,21 +24,15 @@ Item = tuple[dict[str, np.ndarray], dict[str, Any]]  # a batch, and the cursors 
 AHEAD_BYTES = 128 << 20  # maximum size of the batches made ahead
 
 
-class Layout(Protocol):
-    """The conversion of a window's groups to batches of static shapes: packed rows, or padded pairs."""
+@dataclass(frozen=True)
+class Source:
+    """What the lanes read, and how: together with a lane's number it determines all of the lane's batches."""
 
-    @property
-    def microbatches(self) -> int:
-        """Number of microbatches of each lane that a step accumulates."""
-
-    def single(self) -> "Layout":
-        """The same layout with one microbatch, for evaluation."""
-
-    def plan(self, lengths: list[tuple[int, ...]]) -> Iterator[list[Placement]]:
-        """Assign a window's groups, given the lengths of their sequences, to batches."""
-
-    def fill(self, groups: list[Group], placements: list[Placement], lane: int) -> dict[str, np.ndarray]:
-        """The arrays of one lane's batch; lanes are concatenated along the first axis."""
+    reader: Reader
+    layout: PackedLayout
+    shares: Mapping[str, float]  # fraction of each of the reader's tasks in the stream
+    window: int  # groups of a lane that are shuffled and packed together
+    seed: int
 
 
 @dataclass
@@ -64,61 +58,49 @@ def mixture(sizes: Mapping[str, int], sampling: str) -> dict[str, float]:
     return {task: weight / total for task, weight in weights.items()}
 
 
-def epoch_window(window: int, size: int, lanes: int, whole: int = 1) -> int:
-    """Window size for training by epochs: the smaller of `window` and a lane's share of the `size` units, the latter rounded
-    down to a multiple of `whole` (at least one).
+def epoch_window(window: int, size: int, lanes: int) -> int:
+    """Window size for training by epochs: the smaller of `window` and a lane's share of the `size` units.
 
     A longer window would shuffle several epochs together: a run that ends within it would have trained on some units
     several times and on others never.
     """
-    share = size // lanes if size >= lanes else size
-    return min(window, max(whole, share - share % whole))
+    return min(window, size // lanes if size >= lanes else size)
 
 
 class Lane:
     """One lane's stream of packed batches."""
 
-    def __init__(
-        self,
-        reader: Reader,
-        index: int,
-        layout: Layout,
-        shares: Mapping[str, float],
-        window: int,
-        seed: int,
-        cursor: Cursor,
-    ) -> None:
-        self.reader, self.index, self.layout, self.shares = reader, index, layout, dict(shares)
-        self.window, self.seed, self.cursor = window, seed, cursor
+    def __init__(self, source: Source, index: int, cursor: Cursor) -> None:
+        self.source, self.index, self.cursor = source, index, cursor
         self._loaded = -1
-        self._groups: list[Group] = []
+        self.groups: list[Group] = []
         self.plans: list[list[Placement]] = []  # of the current window, one per (micro)batch
 
     def counts(self, window: int) -> dict[str, int]:
         """Number of records of each task in a window."""
-        draw = generator(self.seed, "mixture", self.index, window).multinomial(self.window, list(self.shares.values()))
-        return {task: int(n) for task, n in zip(self.shares, draw)}
+        shares = self.source.shares
+        rng = generator(self.source.seed, "mixture", self.index, window)
+        return {task: int(n) for task, n in zip(shares, rng.multinomial(self.source.window, list(shares.values())))}
 
     def _load(self) -> None:
-        cursor = self.cursor
+        cursor, source = self.cursor, self.source
         groups: list[Group] = []
         for task, count in self.counts(cursor.window).items():
-            groups.extend(self.reader.read(self.index, task, cursor.consumed.get(task, 0), count))
-        order = generator(self.seed, "window", self.index, cursor.window).permutation(len(groups))
-        self._groups = [groups[i] for i in order]
-        lengths = [tuple(len(s) for s in group.sequences) for group in self._groups]
-        self.plans = list(self.layout.plan(lengths))
+            groups.extend(source.reader.read(self.index, task, cursor.consumed.get(task, 0), count))
+        order = generator(source.seed, "window", self.index, cursor.window).permutation(len(groups))
+        self.groups = [groups[i] for i in order]
+        self.plans = list(plan([tuple(len(s) for s in group.sequences) for group in self.groups], source.layout))
         self._loaded = cursor.window
 
     def next(self, microbatch: int = 0) -> dict[str, np.ndarray]:
-        """Return the lane's next (micro)batch (`Layout.fill`) and advance the cursor.
+        """Return the lane's next (micro)batch (`packing.fill`) and advance the cursor.
 
         Each microbatch numbers its texts differently, so that their masks are independent.
         """
         if self._loaded != self.cursor.window:
             self._load()
-        number = self.index * self.layout.microbatches + microbatch
-        batch = self.layout.fill(self._groups, self.plans[self.cursor.batch], number)
+        number = self.index * self.source.layout.microbatches + microbatch
+        batch = fill(self.groups, self.plans[self.cursor.batch], self.source.layout, number)
         self.cursor.batch += 1
         if self.cursor.batch == len(self.plans):
             for task, count in self.counts(self.cursor.window).items():
@@ -136,22 +118,11 @@ class Batches:
     """
 
     def __init__(
-        self,
-        reader: Reader,
-        layout: Layout,
-        lanes: Sequence[int],
-        shares: Mapping[str, float],
-        window: int,
-        seed: int,
-        cursors: Mapping[str, Any] | None = None,
-        workers: int = 0,
+        self, source: Source, lanes: Sequence[int], cursors: Mapping[str, Any] | None = None, workers: int = 0
     ) -> None:
-        cursors = cursors or {}
-        self._lanes = [
-            Lane(reader, i, layout, shares, window, seed, Cursor.from_json(cursors[str(i)]) if cursors else Cursor())
-            for i in lanes
-        ]
-        self._microbatches = layout.microbatches
+        start = {i: Cursor.from_json(cursors[str(i)]) if cursors else Cursor() for i in lanes}
+        self._lanes = [Lane(source, i, cursor) for i, cursor in start.items()]
+        self._microbatches = source.layout.microbatches
         self._workers = min(workers, len(lanes))
 
     def make(self) -> Item:

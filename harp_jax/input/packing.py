@@ -50,11 +50,15 @@ class Sequence(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Sequences that one loss compares, the positive first; `task` indexes the run's tasks; `teacher` has a score for each."""
+    """Sequences that one loss compares, the positive first; `task` indexes the run's tasks; `teacher` has a score for each.
+
+    `identities`: int32 numbers by which a loss recognises equal texts of other groups (`contrastive_groups`).
+    """
 
     task: int
     sequences: tuple[Sequence, ...]
     teacher: tuple[float, ...] = ()
+    identities: tuple[int, ...] = ()
 
 
 class Reader(Protocol):
@@ -77,25 +81,20 @@ class PackedLayout:
     pad: int  # the id that fills the rows
     microbatches: int = 1  # of each lane that a step accumulates
     teacher: bool = False  # batches have the scores of a teacher
+    identities: int = 0  # of a group; 0: batches have none
+    density: float = 0.0  # maximum groups per row; 0: as many as have room for their sequences
     tokens: float = 0.0  # end batches at this many real tokens, ± half a group; 0: when the rows are full
     step_groups: float = 0.0  # groups per step over all lanes and microbatches, estimated from a sample; 0: unknown
 
     @property
     def groups(self) -> int:
         """Maximum groups in a lane's batch."""
-        return max(1, self.rows * self.sequences // self.group_size)
+        most = math.ceil(self.rows * self.density) or self.rows * self.sequences // self.group_size
+        return max(1, most)
 
     def single(self) -> "PackedLayout":
         """The same layout with one microbatch."""
         return replace(self, microbatches=1)
-
-    def plan(self, lengths: list[tuple[int, ...]]) -> Iterator[list["Placement"]]:
-        """See `plan`."""
-        return plan(lengths, self)
-
-    def fill(self, groups: list[Group], placements: list["Placement"], lane: int) -> dict[str, np.ndarray]:
-        """See `fill`."""
-        return fill(groups, placements, self, lane)
 
 
 def fit(query: np.ndarray, document: np.ndarray, length: int, template: Template) -> tuple[np.ndarray, np.ndarray]:
@@ -235,6 +234,7 @@ def fill(groups: list[Group], placements: list[Placement], layout: PackedLayout,
     group_task: [1, groups] int32
     group_valid: [1, groups] bool, whether the group has sequences to compare
     teacher: [1, groups, group_size] float32, with `layout.teacher`: its scores, 0 for absent members
+    identities: [1, groups, layout.identities] int32, if there are any
     """
     shapes = batch_shapes(layout.single(), 1)
     batch: dict[str, np.ndarray] = {name: np.zeros(shape, dtype) for name, (shape, dtype) in shapes.items()}
@@ -282,6 +282,8 @@ def fill(groups: list[Group], placements: list[Placement], layout: PackedLayout,
         valid[0, number] = len(group.sequences) > 1
         if layout.teacher:
             batch["teacher"][0, number, : len(group.teacher)] = group.teacher
+        if layout.identities:
+            batch["identities"][0, number, : len(group.identities)] = group.identities
     return batch
 
 
@@ -302,6 +304,8 @@ def batch_shapes(layout: PackedLayout, lanes: int) -> dict[str, tuple[tuple[int,
     shapes["group_valid"] = (groups, np.bool_)
     if layout.teacher:
         shapes["teacher"] = shapes["members"][0], np.float32
+    if layout.identities:
+        shapes["identities"] = ((*groups, layout.identities), np.int32)
     return shapes
 
 

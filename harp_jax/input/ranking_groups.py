@@ -1,4 +1,4 @@
-"""Judgments and clicks to groups: a relevant document and negatives from the first stage's candidates, or a clicked document.
+"""Judgments to groups: a relevant document and negatives from the first stage's candidates.
 
 A *unit* is a (query, relevant document) pair; its negatives in an epoch are a pure function of (seed, epoch, query,
 document). Negatives are candidates that are not judged relevant. Relevant documents that the first stage missed are left
@@ -10,27 +10,24 @@ the first stage prefers the positive is logged at the start (`Preference`).
 import logging
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 from ml_collections import ConfigDict
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
-from harp_jax.corpus.clicks import Clicks
 from harp_jax.corpus.documents import Documents, Texts
-from harp_jax.corpus.trec import Qrels, Run, read_qrels, read_queries, read_run, read_subset, select
-from harp_jax.input.packing import Group, Sequence, fit, text_sequence
-from harp_jax.text.tokenizer import BARE, NO_MARKS, Marks, Template, Tokenizer, marks_of
-from harp_jax.text.words import WordVocabulary
+from harp_jax.corpus.trec import Qrels, Run, read_qrels, read_queries, read_run, read_subset, select, split_queries
+from harp_jax.input.packing import Group, Sequence, fit
+from harp_jax.text.tokenizer import NO_MARKS, Marks, Template
 
 log = logging.getLogger(__name__)
 
+HELD_OUT = 0.1  # share of the training queries that are held out for `select`; at most `config.select_queries`
 CACHED_DOCUMENTS = 65_536  # maximum number of documents whose token ids are cached, 4 bytes per token
-STREAM = "clicks"
-REPLACED = 0.5  # fraction of the pairs whose document is replaced by another (NotPair)
 UNTAUGHT = "no teacher score"
-DRAWS = 20  # tries to draw a replacement that the query never clicked
 
 
 @dataclass(frozen=True)
@@ -79,8 +76,28 @@ class Judged:
         return cls(docs, read_queries(config.queries), qrels, read_run(config.candidates, queries=qrels))
 
 
+def held_out(config: ConfigDict, judged: Judged) -> tuple[Judged, Judged]:
+    """Splits into (training, selection) queries without a common relevant document; InputError if impossible."""
+    queries = len(judged.qrels)
+    fraction = min(HELD_OUT, config.select_queries / max(queries, 1))
+    train, kept_back = split_queries(judged.qrels, fraction, config.seed)
+    if not kept_back:
+        raise InputError(
+            f"no group of the {queries} training queries is small enough to be held out ({fraction:.2f} of them); "
+            "set --config.select=''"
+        )
+    return replace(judged, qrels=train), replace(judged, qrels=kept_back)
+
+
+class TextEncoder(Protocol):
+    """Text to ids: a `Tokenizer`, or a vocabulary of words."""
+
+    def encode_prefixes(self, texts: list[str], limit: int, /) -> list[list[int]]:
+        """The first `limit` ids of each text, without special tokens."""
+
+
 class RankingData:
-    """The units of the judged queries, and their texts as token ids; `config` is for fine-tuning or `neural_ir`.
+    """The units of the judged queries, and their texts as token ids; `config` is for fine-tuning or a neural ranker.
 
     `report` counts what is left out: queries without text, relevant document or candidates, relevant documents that `docs`
     lacks or (without `missed_positives`) that were not retrieved. `preference` is also logged, with a warning if the run
@@ -89,12 +106,11 @@ class RankingData:
     Raises InputError if no unit is left, and for candidates that `docs` lacks.
     """
 
-    def __init__(self, config: ConfigDict, tokenizer: Tokenizer | WordVocabulary, judged: Judged) -> None:
+    def __init__(self, config: ConfigDict, tokenizer: TextEncoder, judged: Judged, marks: Marks = NO_MARKS) -> None:
         self.docs, self.queries = judged.docs, judged.queries
         self.qrels, self.candidates = judged.qrels, judged.candidates
-        self.tokenizer, self.max_length, self.seed = tokenizer, config.row_length, config.seed
+        self.tokenizer, self.max_length, self.seed, self.marks = tokenizer, config.row_length, config.seed, marks
         self.negatives, self.missed_positives = config.negatives, config.missed_positives
-        self.marks = NO_MARKS if isinstance(tokenizer, WordVocabulary) else marks_of(tokenizer, config.marks)
         self.teacher = teacher = read_run(config.teacher, queries=judged.qrels) if config.get("teacher", "") else None
         self.without = "no candidates" if teacher is None else "no candidates with a teacher score"
         of_queries = ("judged, not among the queries", "no relevant document", self.without)
@@ -268,70 +284,21 @@ class RankingReader:
     With masked query prediction, the second sequence of a group is the positive again, with a query that may be masked.
     """
 
-    def __init__(self, config: ConfigDict, data: RankingData, template: Template = BARE) -> None:
+    def __init__(self, config: ConfigDict, data: RankingData, template: Template) -> None:
         self.data, self.template = data, template
-        self.length, self.predicting = config.row_length, config.get("mqp_weight", 0.0) > 0
+        self.length, self.predicting = config.row_length, config.mqp_weight > 0
         self.sizes: Mapping[str, int] = {"rank": len(self.data)}
         self.epochs = Epochs(config, "units", len(self.data))
-
-    def truncate(self, query: np.ndarray, document: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Query and document truncated to the lengths of a sequence."""
-        return fit(query, document, self.length, self.template)
 
     def read(self, lane: int, task: str, start: int, count: int) -> list[Group]:
         """See `packing.Reader`."""
         groups = []
         for epoch, number in self.epochs.units(lane, start, count):
-            pairs = [self.truncate(q, d) for q, d in self.data.unit(epoch, number)]
+            pairs = [fit(q, d, self.length, self.template) for q, d in self.data.unit(epoch, number)]
             sequences = [Sequence(query, document, -1, -1, self.template) for query, document in pairs]
             teacher = self.data.taught(epoch, number)
             if self.predicting:
                 sequences.insert(1, Sequence(*pairs[0], 0, -1, self.template))
                 teacher = (*teacher[:1], *teacher)
             groups.append(Group(0, tuple(sequences), teacher))
-        return groups
-
-
-class ClickReader:
-    """Groups of one clicked or replaced pair, a `packing.Reader`; a group's task is its label (0 clicked, 1 replaced)."""
-
-    def __init__(self, config: ConfigDict, tokenizer: Tokenizer, docs: Documents, clicks: Clicks, marks: Marks) -> None:
-        self.tokenizer, self.docs, self.clicks, self.marks = tokenizer, docs, clicks, marks
-        self.template = tokenizer.template
-        self.length, self.seed = config.row_length, config.seed
-        self.documents_only = config.documents_only
-        size = clicks.documents if self.documents_only else len(clicks)
-        self.sizes: Mapping[str, int] = {STREAM: size}
-        self.epochs = Epochs(config, STREAM, size)
-
-    def labelled(self, epoch: int, number: int) -> tuple[int, str, str]:
-        """(label, query, docid) of pair `number` in an epoch.
-
-        A replaced pair draws a document that the query never clicked, if one is found in DRAWS tries.
-        """
-        qid, query, docid = self.clicks.pair(number)
-        draw = generator(self.seed, "replaced", epoch, number)
-        if draw.random() < REPLACED:
-            clicked = self.clicks.clicked(qid)
-            for _ in range(DRAWS):
-                _, _, other = self.clicks.pair(int(draw.integers(len(self.clicks))))
-                if other not in clicked:
-                    return 1, query, other
-        return 0, query, docid
-
-    def read(self, lane: int, task: str, start: int, count: int) -> list[Group]:
-        """See `packing.Reader`."""
-        rows = [
-            (0, "", self.clicks.document(number)) if self.documents_only else self.labelled(epoch, number)
-            for epoch, number in self.epochs.units(lane, start, count)
-        ]
-        texts = [self.docs[docid] for _, _, docid in rows]
-        documents = [np.asarray(ids, np.int32) for ids in self.tokenizer.encode_prefixes(texts, self.length)]
-        if self.documents_only:
-            return [Group(0, (text_sequence(document, self.length, self.template),)) for document in documents]
-        queries = [np.asarray(e.ids, np.int32) for e in self.tokenizer.encode_batch([query for _, query, _ in rows])]
-        groups = []
-        for (label, _, _), query, document in zip(rows, queries, documents):
-            fitted = fit(self.marks.on_query(query), self.marks.on_document(document), self.length, self.template)
-            groups.append(Group(label, (Sequence(*fitted, 0, 1, self.template),)))
         return groups

@@ -11,20 +11,21 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Required, TypedDict
 
 import numpy as np
 
 from harp_jax.base import bucket
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import sha256_file
+from harp_jax.base.files import sha256_file, typed
 from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
 
 DATASET = "harp"
 TEXT_TASK = "mlm"  # the name under which running text is stored; every other task has pairs
 SPLITS = ("train", "validation")
 
-BYTES_FEATURES = ("task", "key", "page")
+SOURCE = "page"  # the page that a record comes from
+BYTES_FEATURES = ("task", "key", SOURCE)
 PAIR_FEATURES = ("pos_query", "pos_doc", "neg_query", "neg_doc")
 MORE_FEATURES = ("more_docs", "more_lengths")  # further negative documents, concatenated, and their lengths
 TEACHER = "teacher"  # float32 scores of the positive and of each negative (`harp teach`)
@@ -111,17 +112,100 @@ class Shard:
             )
 
 
-def read_manifest(directory: str) -> dict[str, Any]:
+class ShardEntry(TypedDict):
+    file: str
+    records: int
+    bytes: int
+    sha256: str
+
+
+class SplitEntry(TypedDict):
+    records: int
+    shards: list[ShardEntry]
+
+
+class TaskEntry(TypedDict, total=False):
+    """A row of the paper's Table 1; the accuracies of trivial predictors on held-out pairs."""
+
+    pairs: Required[int]
+    tokens: int
+    mean_query_tokens: float
+    mean_doc_tokens: float
+    mean_sequence_tokens: float
+    predictors: dict[str, float]
+    predictor_pairs: int
+    negatives_share_word: float
+
+
+class AmbiguousAnchor(TypedDict):
+    anchor: str
+    n: int
+    destinations: int
+    entropy: float
+
+
+class AnchorStatistics(TypedDict):
+    texts: int
+    ambiguous: int
+    mean_entropy_bits: float
+    most_ambiguous: list[AmbiguousAnchor]
+
+
+class LinkGraph(TypedDict, total=False):
+    pages: int
+    destinations: int
+    disambiguation_pages: int
+    redirects: int
+    links: int
+    links_kept: int
+    anchors: AnchorStatistics
+
+
+class Loss(TypedDict):
+    """What was dropped for one reason; examples are (location, text)."""
+
+    count: int
+    examples: list[list[str]]
+
+
+class Manifest(TypedDict, total=False):
+    """The content of manifest.json. Training needs only the required fields; `tokenizer` is relative to the directory."""
+
+    splits: Required[dict[str, SplitEntry]]
+    tokenizer_sha256: Required[str]
+    tokenizer: str
+    vocab_size: int
+    config: dict[str, Any]
+    config_sha256: str
+    seed: int
+    software: str
+    source: list[dict[str, Any]]
+    encoder_content: dict[str, Any]
+    term_weights_sha256: str | None
+    tasks: dict[str, TaskEntry]
+    bits_from_uniform: dict[str, float]
+    link_graph: LinkGraph
+    losses: dict[str, Loss]
+    teacher: dict[str, Any]  # the options of `harp teach`
+
+
+def read_manifest(directory: str) -> Manifest:
     """The manifest of a finished generation job, in a local directory or a bucket.
 
-    Raises InputError if the job has not finished, or if the file is damaged.
+    Raises InputError if the job has not finished, or if the file is damaged: a field has the wrong type, or a split lists files
+    that are not its shards.
     """
     path = os.path.join(directory, MANIFEST)
     try:
-        manifest = json.loads((bucket.read(path) if bucket.is_bucket(path) else Path(path).read_bytes()).decode())
-        _, splits = manifest["tokenizer_sha256"], manifest["splits"]
-        for split in splits.values():
-            shards_of(directory, split)
+        text = bucket.read(path) if bucket.is_bucket(path) else Path(path).read_bytes()
+        manifest: Manifest = typed(json.loads(text.decode()), Manifest, "it")
+        for name, split in manifest["splits"].items():
+            shards = split["shards"]
+            for number, shard in enumerate(shards):
+                if shard["file"] != shard_name(name, number, len(shards)):
+                    raise ValueError(f"{shard['file'][:80]!r} is not shard {number} of the {len(shards)} of {name}")
+            if min((shard[size] for shard in shards for size in ("records", "bytes")), default=0) < 0:
+                raise ValueError(f"{name} has a shard of a negative size")
     except FileNotFoundError as error:
         there = bucket.is_bucket(directory) or os.path.exists(directory)
         raise InputError(
@@ -129,12 +213,17 @@ def read_manifest(directory: str) -> dict[str, Any]:
             if there
             else f"no folder {directory}; name the --output of harp generate"
         ) from error
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise InputError(f"{path} is not the manifest of a generation job ({error!r}); {AGAIN}") from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"{path} is not the manifest of a generation job ({error}); {AGAIN}") from error
     return manifest
 
 
-def shards_of(directory: str, split: dict[str, Any]) -> list[Shard]:
+def shard_name(split: str, shard: int, shards: int) -> str:
+    """The file name of a shard, as TFDS expects it."""
+    return f"{DATASET}-{split}.tfrecord-{shard:05d}-of-{shards:05d}"
+
+
+def shards_of(directory: str, split: SplitEntry) -> list[Shard]:
     """The shards of a split, which is an entry of the manifest's `splits`."""
     return [
         Shard(os.path.join(directory, shard["file"]), shard["records"], shard["bytes"], shard["sha256"])
@@ -142,14 +231,14 @@ def shards_of(directory: str, split: dict[str, Any]) -> list[Shard]:
     ]
 
 
-def check_sizes(directory: str, manifest: dict[str, Any]) -> None:
+def check_sizes(directory: str, manifest: Manifest) -> None:
     """Raises InputError for the first shard of a manifest that is missing or has another size."""
     for split in manifest["splits"].values():
         for shard in shards_of(directory, split):
             shard.check_size()
 
 
-def job_tokenizer(directory: str, manifest: dict[str, Any], given: str = "") -> Tokenizer:
+def job_tokenizer(directory: str, manifest: Manifest, given: str = "") -> Tokenizer:
     """The tokenizer of a generation job: `given`, or the manifest's, relative to the directory or to the working directory.
 
     InputError unless it is the one that the data were made with.

@@ -17,11 +17,13 @@ import numpy as np
 
 from harp_jax.base.errors import InputError, needs
 from harp_jax.base.randomness import generator
+from harp_jax.input.contrastive_groups import SeparateTexts
 from harp_jax.input.packing import Group, pair_sequences, text_sequences
 from harp_jax.input.records import (
     AGAIN,
     MORE_FEATURES,
     PAIR_FEATURES,
+    SOURCE,
     TEACHER,
     TEXT_FEATURES,
     TEXT_TASK,
@@ -84,12 +86,13 @@ class RecordReader:
         template: Template,
         negatives: int = 1,
         taught: bool = False,
+        separate: SeparateTexts | None = None,
         cache_bytes: int = CACHE_BYTES,
     ) -> None:
         require_tensorflow()
         self.tasks, self.split, self.lanes, self.seed = tuple(tasks), split, lanes, seed
         self.length, self.mask_side, self.template, self.negatives = length, mask_side, template, negatives
-        self.taught = taught
+        self.taught, self.separate = taught, separate  # `separate`: queries and pages are sequences of their own
         self.shards = {task: [s for d in directories for s in find_shards(d, task, split)] for task in tasks}
         self.sizes: Mapping[str, int] = {task: sum(s.records for s in shards) for task, shards in self.shards.items()}
         if empty := [task for task, size in self.sizes.items() if not size]:
@@ -167,9 +170,11 @@ class RecordReader:
             return []
         tf = tensorflow()
         names = TEXT_FEATURES if task == TEXT_TASK else (*PAIR_FEATURES, *MORE_FEATURES)
-        features = {name: tf.io.RaggedFeature(tf.int64) for name in names}
+        features: dict[str, Any] = {name: tf.io.RaggedFeature(tf.int64) for name in names}
         if self.taught and task != TEXT_TASK:
             features[TEACHER] = tf.io.RaggedFeature(tf.float32)
+        if self.separate is not None:
+            features[SOURCE] = tf.io.FixedLenFeature((), tf.string)
         parsed = tf.io.parse_example(tf.constant(rows), features)
         columns = []
         for name in names:
@@ -180,6 +185,13 @@ class RecordReader:
         if task == TEXT_TASK:
             texts = (text_sequences(text, self.length, self.template) for text in columns[0])
             return [Group(number, (sequence,)) for pieces in texts for sequence in pieces]
+        if self.separate is not None:
+            sources = parsed[SOURCE].numpy().tolist()
+            pairs = zip(sources, *columns)
+            return [
+                self.separate.group(number, source.decode(), pq, (pd, nd, *parts(more, lengths)), self.negatives)
+                for source, pq, pd, _, nd, more, lengths in pairs
+            ]
         teacher = parsed[TEACHER].to_list() if self.taught else [()] * len(rows)
         groups = []
         for pq, pd, nq, nd, more, lengths, scores in zip(*columns, teacher):

@@ -8,13 +8,14 @@ as JSON and only from this page. Errors are a status and {"error": "a sentence"}
     {"model": "any", "query": "…", "documents": ["…", {"text": "…"}], "top_n": 2, "return_documents": false}
     {"model": "ranker", "results": [{"index": 1, "relevance_score": 0.98}, {"index": 0, "relevance_score": 0.02}]}
 
-Scores are sigmoids of the model's logits, best first, ties in the order of the documents. Long documents are truncated.
-Unknown fields are ignored.
+Scores are sigmoids of a ranker's logits, or an encoder's cosines, best first, ties in the order of the documents. Long documents
+are truncated. Unknown fields are ignored.
 """
 
 import asyncio
 import json
-import os
+import logging
+import signal
 import socket
 from dataclasses import dataclass
 from importlib import resources
@@ -26,6 +27,7 @@ from harp_jax.base.errors import InputError, needs
 from harp_jax.corpus.labels import LEVELS, LabelFile, tidy
 from harp_jax.look.shelf import Shelf
 from harp_jax.ranking.fuse import sum_in_words
+from harp_jax.ranking.scorers import BiEncoderScorer
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -154,7 +156,7 @@ def described(shelf: Shelf, labels: LabelFile) -> dict[str, Any]:
     """The answer to GET /about."""
     return {
         "documents": len(shelf.collection),
-        "model": sum_in_words(shelf.combined.settings.weights) if shelf.combined else model_name(shelf),
+        "model": sum_in_words(shelf.combined.settings.weights) if shelf.combined else shelf.name,
         "weight": shelf.sources.weight,
         "verdict": shelf.sources.verdict,
         "queries": shelf.proposed,
@@ -193,23 +195,16 @@ def reranked(shelf: Shelf, found: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(with_documents, bool | None):
         raise RequestError(422, "`return_documents` must be true or false")
     if shelf.scorer is None:
-        raise RequestError(
-            404, "this site's search has no ranker: too few links to train one, or it did not rank better"
-        )
-    logits = shelf.scores(query, texts).astype(np.float64)
-    scores = 0.5 * (1.0 + np.tanh(0.5 * logits))  # the sigmoid, without overflow
+        raise RequestError(404, "this search has no model that scores texts; harp site --encoder or --train adds one")
+    found_scores = shelf.scores(query, texts).astype(np.float64)
+    cosines = isinstance(shelf.scorer, BiEncoderScorer)
+    # The sigmoid of logits, without overflow.
+    scores = np.clip(found_scores, 0.0, 1.0) if cosines else 0.5 * (1.0 + np.tanh(0.5 * found_scores))
     results: list[dict[str, Any]] = [
         {"index": i, "relevance_score": float(scores[i])} | ({"document": {"text": texts[i]}} if with_documents else {})
-        for i in np.argsort(-logits, kind="stable")[:top].tolist()
+        for i in np.argsort(-found_scores, kind="stable")[:top].tolist()
     ]
-    return {"model": model_name(shelf), "results": results}
-
-
-def model_name(shelf: Shelf) -> str:
-    """The last part of the model's path; for a site without a ranker, the parts of its sum."""
-    if shelf.scorer is None and shelf.combined:
-        return sum_in_words(shelf.combined.settings.weights)
-    return os.path.basename(os.path.normpath(shelf.sources.model))
+    return {"model": shelf.name, "results": results}
 
 
 def listen(port: int) -> socket.socket:
@@ -230,6 +225,16 @@ def serve(app: "Starlette", listening: socket.socket) -> None:
     with needs("the page", "uvicorn", "look"):
         import uvicorn
     config = uvicorn.Config(
-        app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=END
+        app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=END, lifespan="off"
     )
-    uvicorn.Server(config).run(sockets=[listening])
+    # Requests that are dropped at the end are no errors.
+    logging.getLogger("uvicorn.error").addFilter(
+        lambda record: not (record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError))
+    )
+    try:
+        uvicorn.Server(config).run(sockets=[listening])
+    except KeyboardInterrupt:
+        signal.signal(
+            signal.SIGINT, signal.SIG_IGN
+        )  # another Ctrl-C, while the last search ends, would print a traceback
+        raise

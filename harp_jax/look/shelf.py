@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Collection as Container
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -18,12 +18,13 @@ from harp_jax.base.progress import progress
 from harp_jax.corpus.documents import FIELDS, Documents
 from harp_jax.corpus.labels import tidy
 from harp_jax.corpus.trec import read_queries
-from harp_jax.ranking import combined
 from harp_jax.ranking.first_stage import anchor_rows, candidates, excluded_of, indexed, settings_of
 from harp_jax.ranking.fuse import ANCHORS, BM25, INLINKS, normalised
 from harp_jax.ranking.lexical import make
 from harp_jax.ranking.rerank import load_scorer
-from harp_jax.ranking.scorers import PairTexts, Windows
+from harp_jax.ranking.scorers import PairTexts, Scorer, Windows, best_of
+from harp_jax.site.options import FIELDS as SITE_FIELDS
+from harp_jax.site.search import ANCHOR_TEXTS, DOCS, CombinedSearch, Settings, passage_of
 from harp_jax.text.languages import ENGLISH, function_words, lone_letters, pieces, stemmer
 
 SHOWN = 10  # results of each ranking
@@ -33,7 +34,6 @@ READ = 20_000  # characters searched for a snippet
 WINDOW = 36  # words of a snippet
 LABELS = "labels.tsv"
 ADDRESS = re.compile(r"https?://\S+", re.IGNORECASE)  # addresses that the page links to, not files or scripts
-SITE_FIELDS = ("title", "body")  # used by `harp site`
 ALONE = "re-ranker"  # name of the only model if there is no site
 
 Segments = list[tuple[str, bool]]  # (text, whether it matches the query)
@@ -45,7 +45,7 @@ class Sources:
     from `harp tune-first-stage`.
 
     `weight` is the ranker's weight in the sum with BM25 (both scaled to 0…1); `language` is for stemming and stopwords. `site` is
-    an output of `harp site`, whose recommended sum ranks; `verdict` is its verdict in words.
+    an output of `harp site`, whose recommended sum ranks; `verdict` is its verdict as one line.
     """
 
     model: str = ""
@@ -71,35 +71,26 @@ class Sources:
             raise InputError(wrong)
 
 
-def of_site(folder: str, given: Sources) -> Sources:
-    """The sources in the output of `harp site`, overridden by `given`. Raises InputError for an unfinished output."""
-    survey = os.path.join(folder, "survey")
-    parts = {
-        "model": os.path.join(folder, "ranker"),
-        "docs": os.path.join(survey, "docs.jsonl"),
-        "anchors": os.path.join(survey, "anchors.tsv"),
-        "queries": os.path.join(survey, "queries.tsv"),
-        "exclude": os.path.join(survey, "sources.tsv"),
-        "parameters": os.path.join(folder, "bm25.json"),
-    }
-    own = not (given.model or given.docs or given.parameters)
-    site = folder if own and os.path.exists(os.path.join(folder, combined.NAME)) else ""
-    # A site's sum may do without a ranker, for example if there are too few links to train one.
-    for name in ("docs",) if site else ("model", "docs"):
-        if not getattr(given, name) and not os.path.exists(parts[name]):
-            absent = os.path.relpath(parts[name], folder)
-            raise InputError(f"{folder} has no {absent}; let `harp site` finish, or give --{name}")
-    found = {name: getattr(given, name) or (path if os.path.exists(path) else "") for name, path in parts.items()}
-    if given.queries and not given.exclude:
-        found["exclude"] = ""  # it refers to the site's own queries
-    labels = given.labels or os.path.join(folder, LABELS)
-    sources = replace(given, **found, labels=labels)  # type: ignore[arg-type]
-    surveyed = os.path.join(survey, "survey.json")
-    if not given.language and os.path.exists(surveyed):
-        sources = replace(sources, language=read_json(surveyed).get("language", ""))
+def of_site(folder: str, labels: str = "", queries: str = "") -> Sources:
+    """The sources in the output of `harp site`. Raises InputError for an unfinished one.
+
+    `queries` replaces the suggested ones, which are the test queries.
+    """
+    language = Settings.load(folder).language
     verdict = os.path.join(folder, "verdict.json")
-    words = str(read_json(verdict).get("words", "")) if site and os.path.exists(verdict) else ""
-    return replace(sources, site=site, verdict=words)
+    own = [os.path.join(folder, "pages", name) for name in ("queries.tsv", "sources.tsv")]
+    asked, exclude = (path if os.path.exists(path) and not queries else "" for path in own)
+    return Sources(
+        docs=os.path.join(folder, DOCS),
+        fields=SITE_FIELDS,
+        anchors=os.path.join(folder, ANCHOR_TEXTS),
+        queries=queries or asked,
+        exclude=exclude,
+        labels=labels or os.path.join(folder, LABELS),
+        language=language,
+        verdict=str(read_json(verdict).get("line", "")) if os.path.exists(verdict) else "",
+        site=folder,
+    )
 
 
 class Shelf:
@@ -110,18 +101,18 @@ class Shelf:
 
     def __init__(self, sources: Sources, depth: int = 20, backend: str = "jax") -> None:
         self.sources, self.depth, self.language = sources, depth, sources.language or ENGLISH
-        ((parameters, _),) = settings_of("bm25", {}, sources.parameters, "", {})
         self.docs = Documents.open(sources.docs, sources.fields)
         titled = "title" in sources.fields and len(sources.fields) > 1
         self.titles = Documents.open(sources.docs, ("title",)) if titled else None
         addressed = "url" in sources.fields and len(sources.fields) > 1
         self.urls = Documents.open(sources.docs, ("url",)) if addressed else None
-        self.combined = combined.CombinedSearch(sources.site, backend=backend) if sources.site else None
+        self.combined = CombinedSearch(sources.site, backend=backend) if sources.site else None
         if self.combined:
-            self.model, self.collection = self.combined.lexical[BM25]
+            self.collection = self.combined.collection
         else:
             texts = progress(self.docs.texts(), total=len(self.docs), unit="documents", desc="index")
             self.collection = indexed(texts, "bm25", self.language)
+            ((parameters, _),) = settings_of("bm25", {}, sources.parameters, "", {})
             self.model = make("bm25", self.collection, parameters)
         called: dict[str, list[tuple[str, int]]] = {}
         for docid, text, count in anchor_rows(sources.anchors) if sources.anchors else ():
@@ -134,10 +125,14 @@ class Shelf:
         for qid, docids in excluded_of(sources.exclude).items():
             if qid in asked:
                 self.excluded.setdefault(tidy(asked[qid]), set()).update(docids)
-        loaded = [ranker for ranker, _ in self.combined.scorers.values()] if self.combined else []
-        if not loaded and sources.model:
-            loaded = [load_scorer(sources.model, backend=backend)]
-        self.scorer = loaded[-1] if loaded else None  # the one trained on labels, if a site has both
+        self.scorer: Scorer | None = None
+        self.name = os.path.basename(os.path.normpath(sources.model))  # of what answers /v1/rerank
+        if not self.combined:
+            self.scorer = load_scorer(sources.model, backend=backend)
+        elif self.combined.scorers:  # the one trained on labels, if a site has both
+            self.name, (self.scorer, _) = [*self.combined.scorers.items()][-1]
+        elif self.combined.vectors:
+            self.name, self.scorer = self.combined.settings.encoder, self.combined.vectors.encoder
         self.lock = threading.Lock()
         if self.scorer:
             first = next(iter(self.docs.ids()))
@@ -149,10 +144,7 @@ class Shelf:
         with self.lock:
             (asked,) = self.scorer.encode_queries([query])
             documents = self.scorer.encode_documents(list(texts))
-            found = self.scorer.score([self.scorer.pair(asked, document) for document in documents])
-        if not np.isfinite(found).all():
-            raise InputError(f"{self.sources.model} gives {query!r} non-finite scores; its weights are damaged")
-        return found
+            return best_of(self.scorer, [(asked, document) for document in documents], None)
 
     def search(self, query: str) -> dict[str, Any]:
         """The rankings of a query, and the documents to display.
@@ -219,7 +211,7 @@ class Shelf:
         if self.combined:
             scored = {part: self.combined.passage(part, query, docid, n) for part, n in best.items()}
         elif isinstance(ranker := self.scorer, PairTexts):
-            scored = {part: combined.passage_of(ranker, query, text, Windows(1), n) for part, n in best.items()}
+            scored = {part: passage_of(ranker, query, text, Windows(1), n) for part, n in best.items()}
         else:
             scored = {}
         addresses = (self.urls[docid] if self.urls else "", docid)

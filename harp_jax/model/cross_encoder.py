@@ -88,7 +88,7 @@ class Ranker(nn.Module):
             pooled, hidden = hidden[:, : starts.shape[1]], hidden[:, starts.shape[1] :]
         else:
             hidden = self.encoder(batch, deterministic)
-            pooled = segment_means(hidden, batch["segment_ids"], starts)
+            pooled = segment_means(hidden, batch["segment_ids"], starts).astype(hidden.dtype)
             hidden = jnp.take_along_axis(hidden, positions[:, :, None], axis=1)
         return self.score(self.drop(self.pooler(pooled), deterministic))[..., 0], hidden
 
@@ -125,7 +125,7 @@ def segment_means(hidden: jax.Array, segments: jax.Array, starts: jax.Array) -> 
     wide = jnp.promote_types(hidden.dtype, jnp.float32)
     own = jnp.take_along_axis(segments, starts, axis=1)[:, :, None] == segments[:, None, :]
     sums = jnp.einsum("rkt,rth->rkh", own.astype(hidden.dtype), hidden, preferred_element_type=wide)
-    return (sums / own.sum(-1, dtype=wide)[..., None]).astype(hidden.dtype)
+    return sums / own.sum(-1, dtype=wide)[..., None]
 
 
 HEAD_RULES = (

@@ -130,7 +130,7 @@ def replicated(mesh: Mesh) -> NamedSharding:
     return NamedSharding(mesh, P())
 
 
-def meet(mesh: Mesh) -> None:
+def barrier(mesh: Mesh) -> None:
     """Wait for the processes of a mesh and connect their devices, with a sum over all of them. Call it before any work.
 
     On CPU a process waits only 30 s for the others when they first exchange data. If that were the first step, the run would fail

@@ -42,8 +42,8 @@ def by_group(scores: jax.Array, members: jax.Array) -> jax.Array:
     """
     lanes, groups, size = members.shape
     by_lane = scores.reshape(lanes, -1)
-    picked = jnp.take_along_axis(by_lane, jnp.maximum(members, 0).reshape(lanes, -1), axis=1)
-    return picked.reshape(lanes, groups, size)
+    gathered = jnp.take_along_axis(by_lane, jnp.maximum(members, 0).reshape(lanes, -1), axis=1)
+    return gathered.reshape(lanes, groups, size)
 
 
 def masked_language_model(ranker: Ranker, found: Forward, masked: Batch) -> Metrics:

@@ -28,13 +28,19 @@ def token_bits(key: jax.Array, ids: jax.Array, stream: int) -> tuple[jax.Array, 
     return first, second
 
 
-def slots(row_length: int, rate: float = MLM_RATE) -> int:
+def max_predictions(row_length: int, rate: float = MLM_RATE) -> int:
     """M, the maximum number of predictions per row: `rate` times the row length.
 
     Special tokens, padding and usually queries are never masked, so the mean is below M; tokens drawn beyond M (about 1 % on
     real data) stay unmasked.
     """
     return max(1, round(rate * row_length))
+
+
+def ids_of_slots(mask_ids: jax.Array) -> jax.Array:
+    """`mask_ids` with an id for each slot of the batch, so that the sides of a pair mask a text that they share independently."""
+    rows, columns = (jax.lax.broadcasted_iota(jnp.int32, mask_ids.shape, axis) for axis in (0, 1))
+    return jnp.where(mask_ids >= 0, rows * mask_ids.shape[1] + columns, -1)
 
 
 def word_ids(tokens: jax.Array, mask_ids: jax.Array, continues: jax.Array) -> jax.Array:
@@ -55,12 +61,12 @@ def without_marks(batch: Batch, marks: tuple[int, ...]) -> jax.Array:
 
 
 def mask_tokens(
-    key: jax.Array, batch: Batch, mask_ids: jax.Array, rate: float, slots: int, mask_token: int, vocab_size: int
+    key: jax.Array, batch: Batch, mask_ids: jax.Array, rate: float, predictions: int, mask_token: int, vocab_size: int
 ) -> Batch:
     """The batch with tokens of each row masked, and the arrays PREDICTED (HARP Eq. 15 and section 4.3.2).
 
     `mask_ids` [rows, T] int32 identifies the token (tokens with the same id are masked the same way), -1 excludes it. `key` is this
-    step's threefry key. M is `slots`.
+    step's threefry key. M is `predictions`.
     """
     tokens = batch["tokens"]
     choice, _ = token_bits(key, mask_ids, 0)
@@ -70,7 +76,7 @@ def mask_tokens(
     # partitioner cannot shard, so every device would gather all rows.
     draw = jnp.where(chosen, choice, jnp.uint32(0xFFFFFFFF))
     columns = jax.lax.broadcasted_iota(jnp.int32, tokens.shape, 1)
-    lowest, positions = (x[:, :slots] for x in jax.lax.sort((draw, columns), num_keys=1))
+    lowest, positions = (x[:, :predictions] for x in jax.lax.sort((draw, columns), num_keys=1))
     weights = (lowest != jnp.uint32(0xFFFFFFFF)).astype(jnp.float32)
     targets = jnp.take_along_axis(tokens, positions, axis=1)
     hidden = chosen & (draw <= lowest[:, -1:])

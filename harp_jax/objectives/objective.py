@@ -43,8 +43,9 @@ def fill(batch: Batch) -> Metrics:
     return {"tokens": (segments > 0).sum().astype(jnp.float32), "slots": jnp.asarray(segments.size, jnp.float32)}
 
 
-def summarise(sums: Mapping[str, float], tasks: tuple[str, ...]) -> dict[str, float]:
-    """Means from metric sums: loss and pair accuracy by task, MLM loss and accuracy, fraction of slots filled."""
+def summarise(sums: Mapping[str, float]) -> dict[str, float]:
+    """Means from metric sums: loss and pair accuracy, also by task (sums named "…/TASK"), MLM loss and accuracy, fraction of slots
+    filled; each "mean/NAME"."""
     steps = max(sums["steps"], 1.0)
     out = {
         "loss": sums["loss"] / steps,
@@ -56,8 +57,9 @@ def summarise(sums: Mapping[str, float], tasks: tuple[str, ...]) -> dict[str, fl
         out["mlm_accuracy"] = sums["mlm_hits"] / sums["mlm_tokens"]
     if "right" in sums and sums["pairs"]:
         out["pair_accuracy"] = sums["right"] / sums["pairs"]
-    for task in tasks:
-        if sums.get(f"pairs/{task}"):
+    out |= {name.removeprefix("mean/"): value / steps for name, value in sums.items() if name.startswith("mean/")}
+    for task in (name.removeprefix("pairs/") for name in sums if name.startswith("pairs/")):
+        if sums[f"pairs/{task}"]:
             out[f"{task}_loss"] = sums[f"loss/{task}"] / sums[f"pairs/{task}"]
             out[f"{task}_accuracy"] = sums[f"right/{task}"] / sums[f"pairs/{task}"]
     return out

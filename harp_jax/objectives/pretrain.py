@@ -17,7 +17,7 @@ from harp_jax.objectives.losses import (
     masked_language_model,
     over_negatives,
 )
-from harp_jax.objectives.masking import MLM_RATE, WEIGHTS, mask_tokens, word_ids
+from harp_jax.objectives.masking import MLM_RATE, WEIGHTS, ids_of_slots, mask_tokens, word_ids
 from harp_jax.objectives.objective import Batch, Metrics, fill
 
 
@@ -42,6 +42,7 @@ class Pretrain:
     continues: np.ndarray | None = field(default=None, compare=False)  # [vocab] bool: for masking whole words
     frozen: bool = False  # train the MLM head only
     mlm_rate: float = MLM_RATE
+    shared_mask: bool = True  # of a text that both sides of a pair have
 
     def head_alone(self) -> "Pretrain":
         """MLM that trains only its head, on the same masked batches."""
@@ -50,7 +51,7 @@ class Pretrain:
     def mask(self, batch: Batch, key: jax.Array) -> Batch:
         if not self.predictions:
             return batch
-        ids = batch["mask_ids"]
+        ids = batch["mask_ids"] if self.shared_mask else ids_of_slots(batch["mask_ids"])
         if self.continues is not None:
             ids = word_ids(batch["tokens"], ids, jnp.asarray(self.continues))
         return mask_tokens(key, batch, ids, self.mlm_rate, self.predictions, self.mask_token, self.vocab_size)

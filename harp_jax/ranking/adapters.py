@@ -29,7 +29,7 @@ def transformer(reranker: "Predicts", text: str = "text", windows: Windows | Non
     >>> from harp_jax.ranking.adapters import transformer
     >>> pipeline = bm25 >> transformer(Reranker.from_pretrained("ranker"))  # doctest: +SKIP
     """
-    with needs("a PyTerrier transformer", "python-terrier", "pyterrier"):
+    with needs("a PyTerrier transformer", "pyterrier", "pyterrier"):
         import pyterrier
 
     class HarpReranker(pyterrier.Transformer):

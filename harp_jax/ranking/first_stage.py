@@ -8,34 +8,36 @@ on other folds (`harp fuse --method=weights --normalise=none`), this is the base
 trained model's own prior.
 """
 
+import json
 import math
 import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 
 import numpy as np
 
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import json_fields, lines, output_path, read_json
+from harp_jax.base.files import lines, output_path, read_json_as, replacing
+from harp_jax.base.made import InputPath, once
 from harp_jax.base.progress import STAGES, progress, say, stage
 from harp_jax.corpus.documents import FIELDS, Documents
 from harp_jax.corpus.text_files import checked_id
-from harp_jax.corpus.trec import Run, ScoredQuery, few, read_folds, read_queries, read_run, with_texts, write_run
-from harp_jax.ranking.lexical import Collection, Model, make, rescore, search
+from harp_jax.corpus.trec import Run, ScoredQuery, abbreviate, read_folds, read_queries, read_run, with_texts, write_run
+from harp_jax.ranking.lexical import Anchors, InvertedIndex, Model, make, rescore, search
 from harp_jax.text.languages import ENGLISH
 
 FEATURES = ("inlinks", "length")  # for priors
-COUNT = re.compile("0*[1-9][0-9]{0,17}")
+COUNT = re.compile("0*[1-9][0-9]{0,8}")
 
 Excluded = dict[str, set[str]]  # qid → documents to exclude, such as the query's own source
 Settings = list[tuple[Mapping[str, float], Mapping[str, str]]]  # (parameters, the queries scored with them)
 
 
 def retrieve(
-    name: str, collection: Collection, settings: Settings, k: int, excluded: Excluded | None = None
+    name: str, collection: InvertedIndex, settings: Settings, k: int, excluded: Excluded | None = None
 ) -> Iterator[ScoredQuery]:
     """(qid, docids, scores) of the best `k` documents of every query; empty lists where nothing matches."""
     barred = excluded or {}
@@ -47,7 +49,7 @@ def retrieve(
 
 def rerank(
     name: str,
-    collection: Collection,
+    collection: InvertedIndex,
     settings: Settings,
     run: Run,
     k: int | None = None,
@@ -71,7 +73,7 @@ def rerank(
 
 
 def candidates(
-    model: Model, collection: Collection, query: str, k: int, barred: Set[str]
+    model: Model, collection: InvertedIndex, query: str, k: int, barred: Set[str]
 ) -> tuple[list[str], np.ndarray]:
     """(docids, scores [n]) of the best `k` documents of a query that are not `barred`."""
     docids, scores = search(model, collection, query, k + len(barred))
@@ -91,26 +93,51 @@ def excluded_of(path: str) -> Excluded:
     return excluded
 
 
+@dataclass(frozen=True)
+class Tuned:
+    """The parameters of a lexical `model` that `harp tune-first-stage` chose by `measure`: for all queries, or by fold.
+
+    Chosen on `queries` of the `of` judged ones; `grid`: every setting with its mean.
+    """
+
+    model: str
+    parameters: dict[str, float] | None = None
+    folds: dict[str, dict[str, float]] | None = None
+    measure: str = ""
+    queries: int = 0
+    of: int = 0
+    grid: list[dict[str, float]] = field(default_factory=list)
+
+    @classmethod
+    def load(cls, path: str) -> "Tuned":
+        """Raises InputError for a damaged file."""
+        found = read_json_as(cls, path, "tune again")
+        if (found.parameters is None) == (found.folds is None):
+            raise InputError(f"{path} has neither parameters nor folds, or both; tune again")
+        return found
+
+    def save(self, path: str) -> None:
+        with replacing(path) as file:
+            json.dump({name: value for name, value in asdict(self).items() if value is not None}, file, indent=1)
+
+
 def settings_of(name: str, given: Mapping[str, float], tuned: str, folds: str, queries: Mapping[str, str]) -> Settings:
     """Assigns parameters to queries: the same for all, or those tuned without each query's fold.
 
     `given` are parameters by name, `tuned` is a file written by `harp tune-first-stage`, `folds` the file it was tuned with.
     """
-    found = read_json(tuned, "tune again") if tuned else {}
-    if folds and "folds" not in found:
+    found = Tuned.load(tuned) if tuned else None
+    if folds and (found is None or found.folds is None):
         raise InputError("--folds is only for --parameters written by harp tune-first-stage --folds; leave it out")
-    if not tuned:
+    if found is None:
         return [(given, queries)]
     if given:
         raise InputError(f"--{next(iter(given))} and --parameters contradict each other; use one of them")
-    if found.get("model") != name:
-        raise InputError(f"{tuned} holds parameters for {found.get('model')}, not {name}; tune --model={name}")
-    with json_fields(tuned, "tune again"):
-        by_fold = found["folds"] if "folds" in found else {"": found["parameters"]}
-        chosen = {fold: {name: float(value) for name, value in each.items()} for fold, each in by_fold.items()}
-    if "folds" not in found:
-        return [(chosen[""], queries)]
-    fold_of = read_folds(folds)
+    if found.model != name:
+        raise InputError(f"{tuned} holds parameters for {found.model}, not {name}; tune --model={name}")
+    if found.folds is None:
+        return [(found.parameters or {}, queries)]
+    chosen, fold_of = found.folds, read_folds(folds)
     lost = [qid for qid in queries if fold_of.get(qid) not in chosen]
     if lost:
         raise InputError(f"query {lost[0]} is in no fold that {tuned} was tuned for; correct --folds")
@@ -124,18 +151,18 @@ def settings_of(name: str, given: Mapping[str, float], tuned: str, folds: str, q
 class Candidates:
     """Settings of the index: documents, fields, language, excluded pairs, number of candidates, file of anchor texts."""
 
-    docs: str
+    docs: InputPath
     fields: tuple[str, ...] = FIELDS
     language: str = ENGLISH
-    exclude: str = ""
+    exclude: InputPath = ""
     k: int | None = None
-    anchors: str = ""
+    anchors: InputPath = ""
 
     @cached_property
     def excluded(self) -> Excluded:
         return excluded_of(self.exclude)
 
-    def indexed(self, model: str) -> Collection:
+    def indexed(self, model: str) -> InvertedIndex:
         """The documents, tokenised for a model: anchor texts are a field of bm25f and are appended for other models.
 
         Checks `exclude` and `anchors` before indexing. Raises InputError for bad lines, and if no document has an anchor text.
@@ -151,7 +178,9 @@ class Candidates:
         texts = progress(docs.texts(), total=len(docs), unit="documents", desc="index")
         return indexed(texts, model, self.language, anchors)
 
-    def ranked(self, name: str, collection: Collection, settings: Settings, run: Run | None) -> Iterator[ScoredQuery]:
+    def ranked(
+        self, name: str, collection: InvertedIndex, settings: Settings, run: Run | None
+    ) -> Iterator[ScoredQuery]:
         """The collection's best `k` documents (default: 100), or the best `k` candidates of `run` (default: all)."""
         if run is None:
             return retrieve(name, collection, settings, self.k or 100, self.excluded)
@@ -159,26 +188,40 @@ class Candidates:
 
 
 def indexed(
-    texts: Iterable[tuple[str, str]], model: str, language: str, anchors: Mapping[str, str] | None = None
-) -> Collection:
-    """(docid, text) pairs, tokenised for a model: anchor texts (docid → text) are a field of bm25f, else appended to the text."""
+    texts: Iterable[tuple[str, str]], model: str, language: str, anchors: Anchors | None = None
+) -> InvertedIndex:
+    """(docid, text) pairs, tokenised for a model.
+
+    Anchor texts are a field of bm25f, where they count once for every link; for other models distinct ones follow the text.
+    """
     if anchors is None or model == "bm25f":
-        return Collection(texts, language, anchors)
-    return Collection(((docid, f"{text} {anchors.get(docid, '')}") for docid, text in texts), language)
+        return InvertedIndex(texts, language, anchors)
+    return InvertedIndex(
+        ((docid, " ".join([text, "\n".join(anchors.get(docid, ()))])) for docid, text in texts), language
+    )
 
 
+@dataclass(frozen=True)
+class Retrieved:
+    """The number of queries that have candidates, and of the documents that were searched."""
+
+    queries: int
+    documents: int
+
+
+@once
 def first_stage_files(
     candidates: Candidates,
     *,
-    queries: str,
+    queries: InputPath,
     output: str,
     model: str = "bm25",
-    run: str = "",
+    run: InputPath = "",
     parameters: Mapping[str, float] | None = None,
-    tuned: str = "",
-    folds: str = "",
-) -> tuple[int, int]:
-    """Writes a TREC run of new candidates, or of `run` re-ranked. Returns (queries with candidates, documents).
+    tuned: InputPath = "",
+    folds: InputPath = "",
+) -> Retrieved:
+    """Writes a TREC run of new candidates, or of `run` re-ranked lexically: ours, Anserini's, Pyserini's or Lucene's.
 
     `model` is one of MODELS; its `parameters` have defaults, or come from `tuned` (see `settings_of`). Reports queries without
     candidates on stderr. Raises InputError for bad input.
@@ -203,8 +246,8 @@ def first_stage_files(
     without = [qid for qid in texts if qid not in ranked]
     if without:
         why = "match no document" if given is None else "have no candidates in the run"
-        print(f"note: {len(without)} of {len(texts)} queries {why}: {few(without)}", file=sys.stderr)
-    return len(ranked), len(collection)
+        print(f"note: {len(without)} of {len(texts)} queries {why}: {abbreviate(without)}", file=sys.stderr)
+    return Retrieved(len(ranked), len(collection))
 
 
 def read_given(path: str, queries: Mapping[str, str]) -> Run:
@@ -215,12 +258,13 @@ def read_given(path: str, queries: Mapping[str, str]) -> Run:
     return run
 
 
-def read_anchors(path: str) -> dict[str, str]:
-    """docid → its distinct anchor texts, joined by newlines."""
-    found: dict[str, dict[str, None]] = {}
-    for docid, text, _ in anchor_rows(path):
-        found.setdefault(docid, {})[text] = None
-    return {docid: "\n".join(texts) for docid, texts in found.items()}
+def read_anchors(path: str) -> dict[str, dict[str, int]]:
+    """docid → anchor text → number of links that carry it."""
+    found: dict[str, dict[str, int]] = {}
+    for docid, text, links in anchor_rows(path):
+        texts = found.setdefault(docid, {})
+        texts[text] = texts.get(text, 0) + links
+    return found
 
 
 def anchor_rows(path: str) -> Iterator[tuple[str, str, int]]:
@@ -231,7 +275,7 @@ def anchor_rows(path: str) -> Iterator[tuple[str, str, int]]:
             continue
         where = f"{path}, line {number}"
         if len(parts) != 3 or not parts[1] or not COUNT.fullmatch(parts[2]):
-            raise InputError(f"{where}: write 'docid<TAB>anchor text<TAB>count' with a count from 1 to 10^18")
+            raise InputError(f"{where}: write 'docid<TAB>anchor text<TAB>count' with a count from 1 to 10^9")
         docid, text, count = checked_id(where, parts[0], "document"), *parts[1:]
         yield docid, text, int(count)
 
@@ -243,12 +287,27 @@ def prior_run(run: Run, values: Mapping[str, float]) -> Iterator[ScoredQuery]:
         yield qid, docids, np.array([math.log1p(values.get(docid, 0.0)) for docid in docids])
 
 
+@dataclass(frozen=True)
+class Prior:
+    """The number of documents in a run, and how many have a value."""
+
+    documents: int
+    known: int
+
+
+@once
 def prior_files(
-    *, run: str, feature: str, output: str, anchors: str = "", docs: str = "", fields: tuple[str, ...] = FIELDS
-) -> tuple[int, int]:
+    *,
+    run: InputPath,
+    feature: str,
+    output: str,
+    anchors: InputPath = "",
+    docs: InputPath = "",
+    fields: tuple[str, ...] = FIELDS,
+) -> Prior:
     """Writes a run's candidates scored by a feature: inlinks (needs `anchors`) or length (needs `docs`).
 
-    Returns the number of documents in the run, and how many have a value. Raises InputError for bad input.
+    Raises InputError for bad input.
     """
     if (feature == "inlinks") != bool(anchors) or (feature == "length") != bool(docs):
         raise InputError("--feature=inlinks needs --anchors, --feature=length needs --docs; give no other source")
@@ -267,4 +326,4 @@ def prior_files(
         bar = progress(sorted(wanted), unit="documents", desc="length")
         values = {docid: len(texts[docid].split()) for docid in bar}
     write_run(output, prior_run(candidates, values), tag=feature)
-    return len(wanted), len(values)
+    return Prior(len(wanted), len(values))

@@ -4,13 +4,14 @@ A document missing from a run gets the run's lowest normalised score for that qu
 The first run's weight is 1. Each fold's weights are fitted on the other folds.
 """
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import json_fields, read_json
+from harp_jax.base.made import InputPath, InputPaths, once
 from harp_jax.corpus.trec import (
     SMALLEST_STEP,
     Qrels,
@@ -142,30 +143,33 @@ def joined(runs: Sequence[Run]) -> Iterator[ScoredQuery]:
             yield qid, [ranking.docids[i] for i in order], np.asarray(ranking.scores, np.float32)[order]
 
 
+@dataclass(frozen=True)
+class Fused:
+    """The weights of the runs, by fold if they were fitted (else ""); empty for methods without weights."""
+
+    weights: dict[str, list[float]]
+
+
+@once
 def fuse_files(
-    paths: Sequence[str],
+    paths: InputPaths,
     output: str,
     method: str,
     *,
     normalise: str = "minmax",
-    qrels: str = "",
-    folds: str = "",
+    qrels: InputPath = "",
+    folds: InputPath = "",
     measure: str = "nDCG@10",
     weights: Sequence[float] = (),
-    verdict: str = "",
-) -> None:
-    """Fuses TREC runs by one of METHODS and prints fitted weights to stderr.
+    verdict: InputPath = "",
+) -> Fused:
+    """Fuses TREC runs by one of METHODS.
 
     "weights" needs one number per run in `weights`, a `verdict` (JSON of `harp verdict`) on the runs in this order, or `qrels`
     and `folds` to fit them. Raises InputError for bad input.
     """
     if verdict:
-        decided = read_json(verdict)
-        if "first" not in decided:
-            raise InputError(f"{verdict} has no weights, because nothing was tested; use --weights")
-        with json_fields(verdict):
-            parts = (decided["first"], *(rung["part"] for rung in decided["rungs"]))
-            weights = [float(decided["weights"].get(part, 0.0)) for part in parts]
+        weights = _weights_of(verdict)
     fitting = method == "weights" and not weights
     if fitting != bool(qrels) or fitting != bool(folds):
         raise InputError("--qrels and --folds are only for --method=weights, which needs them, --weights or --verdict")
@@ -173,6 +177,7 @@ def fuse_files(
         name = "--verdict" if verdict else "--weights"
         raise InputError(f"{name} is only for --method=weights, with one number for each of the {len(paths)} runs")
     runs = [read_run(path) for path in paths]
+    chosen: dict[str, list[float]] = {"": list(weights)} if weights else {}
     found: Iterator[ScoredQuery]
     if method == "join":
         found = joined(runs)
@@ -184,7 +189,17 @@ def fuse_files(
         found = weighted(pooled(runs, normalise), weights)
     else:
         fold_of = read_folds(folds)
-        chosen, found = fitted(runs, select(read_qrels(qrels), fold_of), fold_of, measure, normalise)
-        for fold, values in chosen.items():
-            print(f"fold {fold}: weights {', '.join(f'{value:g}' for value in values)}", file=sys.stderr)
+        by_fold, found = fitted(runs, select(read_qrels(qrels), fold_of), fold_of, measure, normalise)
+        chosen = {fold: list(values) for fold, values in by_fold.items()}
     write_run(output, found, tag=method)
+    return Fused(chosen)
+
+
+def _weights_of(verdict: str) -> list[float]:
+    """The weights of a verdict's parts, in its order; 0 for parts that it leaves out."""
+    decided = read_json(verdict)
+    if decided.get("untested"):
+        raise InputError(f"{verdict} has no weights, because nothing was tested; use --weights")
+    with json_fields(verdict):
+        parts = (decided["first"], *(component["part"] for component in decided["components"]))
+        return [float(decided["weights"].get(part, 0.0)) for part in parts]

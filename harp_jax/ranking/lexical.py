@@ -1,8 +1,9 @@
 """Lexical ranking over a collection in memory: BM25, BM25F with a field of anchor texts, and query likelihood.
 
-A `Collection` is tokenised and sorted into postings once. Models score postings at query time, so another parameter value
+An `InvertedIndex` is tokenised and sorted into postings once. Models score postings at query time, so another parameter value
 only costs scoring the queries again; bm25s precomputes all scores, which takes 11 s per value on 170,000 documents. Memory:
-4 bytes per token, 8 per posting and about 100 per document (22 M words: .3 GB).
+4 bytes per token, 8 per posting and about 100 per document (22 M words: .3 GB); `estimate` measures both for a collection. What
+does not fit is left to Lucene (Anserini, Pyserini), whose runs every command reads.
 """
 
 import math
@@ -26,29 +27,32 @@ MODELS = {  # default parameters
     "bm25f": {"k1": 0.9, "b": 0.4, "anchor_weight": 1.0, "anchor_b": 0.4},
     "ql": {"mu": 1000.0},
 }
+Anchors = Mapping[str, Mapping[str, int]]  # docid → anchor text → number of links that carry it
 Word = int | tuple[int, ...]  # in a query: a stem, or several stems counted as one
 
 
 @dataclass(frozen=True)
 class Field:
-    """A field of all documents: word counts [documents, words] int32, stored by word, and lengths [documents] int64."""
+    """A field of all documents: word counts [documents, words] integer, stored by word, and lengths [documents] int64."""
 
     counts: "sparse.csc_array"
     lengths: np.ndarray
 
     @classmethod
-    def of(cls, tokens: list[array], words: int) -> "Field":
-        """Builds a field from each document's word ids, all below `words`."""
+    def of(cls, tokens: list[array], words: int, times: list[array] | None = None) -> "Field":
+        """Builds a field from each document's word ids, all below `words`; `times`: how often each counts (default: once)."""
         from scipy import sparse
 
-        lengths = np.fromiter(map(len, tokens), np.int64, len(tokens))
-        starts = np.concatenate([[0], np.cumsum(lengths)])
-        ids = np.empty(starts[-1], np.int32)
+        sizes = np.fromiter(map(len, tokens), np.int64, len(tokens))
+        starts = np.concatenate([[0], np.cumsum(sizes)])
+        ids, number_of = np.empty(starts[-1], np.int32), np.ones(starts[-1], np.int64 if times else np.int32)
         for number, document in enumerate(tokens):
             ids[starts[number] : starts[number + 1]] = document
-        counts = sparse.csr_array((np.ones(len(ids), np.int32), ids, starts), (len(tokens), words))
+            if times:
+                number_of[starts[number] : starts[number + 1]] = times[number]
+        counts = sparse.csr_array((number_of, ids, starts), (len(tokens), words))
         counts.sum_duplicates()
-        return cls(counts.tocsc(), lengths)
+        return cls(counts.tocsc(), np.asarray(counts.sum(axis=1)) if times else sizes)
 
     def postings(self, word: Word) -> tuple[np.ndarray, np.ndarray]:
         """Documents with the word, ascending [n] int32, and its count in each [n] int32."""
@@ -63,15 +67,15 @@ class Field:
         return 1 - b + b * self.lengths / max(self.lengths.mean(), 1e-9)
 
 
-class Collection:
+class InvertedIndex:
     """(docid, text) pairs as stems: lower-cased words of at least two characters, without stopwords (text/languages.py).
 
-    `language` is a tag such as "de", or "" for whole words and no stopwords. `anchors` (docid → anchor texts) are a separate field
-    for BM25F. Raises InputError for an empty collection.
+    `language` is a tag such as "de", or "" for whole words and no stopwords. `anchors` are a separate field for BM25F, in which an
+    anchor text counts once for every link that carries it. Raises InputError for an empty collection.
     """
 
     def __init__(
-        self, texts: Iterable[tuple[str, str]], language: str = ENGLISH, anchors: Mapping[str, str] | None = None
+        self, texts: Iterable[tuple[str, str]], language: str = ENGLISH, anchors: Anchors | None = None
     ) -> None:
         with needs("lexical ranking", "bm25s", "bm25"):
             from bm25s.tokenization import Tokenizer
@@ -86,11 +90,14 @@ class Collection:
         self.tokens = [array("i", ids) for ids in stems]  # half the memory of lists
         if not self.tokens:
             raise InputError("the collection holds no documents; check --docs")
-        self.anchors: list[array] | None = None
-        if anchors is not None:
-            field = (anchors.get(docid, "") for docid in self.docids)
-            found = self._tokenizer.streaming_tokenize(field, allow_empty=False)
-            self.anchors = [array("i", ids) for ids in found]
+        self.anchors = None if anchors is None else [array("i") for _ in self.docids]
+        self.links = None if anchors is None else [array("q") for _ in self.docids]  # how often each token counts
+        if anchors is not None and self.anchors is not None and self.links is not None:
+            rows = [(n, text, links) for n, d in enumerate(self.docids) for text, links in anchors.get(d, {}).items()]
+            stems = self._tokenizer.streaming_tokenize((text for _, text, _ in rows), allow_empty=False)
+            for (number, _, links), ids in zip(rows, stems):
+                self.anchors[number].extend(ids)
+                self.links[number].extend([links] * len(ids))
         self.vocabulary: dict[str, int] = self._tokenizer.get_vocab_dict()
         self._numbers: dict[str, int] = {}
 
@@ -116,7 +123,7 @@ class Collection:
         """Postings of the anchor texts. Raises InputError if there are none."""
         if self.anchors is None:
             raise InputError("bm25f ranks by text and anchor texts; set --anchors to their file (`harp anchors`)")
-        return Field.of(self.anchors, self._words)
+        return Field.of(self.anchors, self._words, self.links)
 
     @cached_property
     def documents_with(self) -> np.ndarray:
@@ -157,7 +164,7 @@ def idf(documents: int, having: np.ndarray | int) -> np.ndarray | float:
 class Bm25:
     """Lucene's BM25: Σ_w idf(w) · c(w,d) / (c(w,d) + k1 · (1 - b + b · |d| / mean length))."""
 
-    def __init__(self, collection: Collection, k1: float = 0.9, b: float = 0.4) -> None:
+    def __init__(self, collection: InvertedIndex, k1: float = 0.9, b: float = 0.4) -> None:
         self._text, self._norms = collection.text, k1 * collection.text.norms(b)
 
     def scores(self, query: Sequence[Word]) -> tuple[np.ndarray, np.ndarray]:
@@ -179,7 +186,12 @@ class Bm25f:
     """
 
     def __init__(
-        self, collection: Collection, k1: float = 0.9, b: float = 0.4, anchor_weight: float = 1.0, anchor_b: float = 0.4
+        self,
+        collection: InvertedIndex,
+        k1: float = 0.9,
+        b: float = 0.4,
+        anchor_weight: float = 1.0,
+        anchor_b: float = 0.4,
     ) -> None:
         text, anchors = collection.text, collection.anchor_texts
         self._fields = ((text, 1.0, text.norms(b)), (anchors, anchor_weight, anchors.norms(anchor_b)))
@@ -211,7 +223,7 @@ class QueryLikelihood:
     that occur in the collection.
     """
 
-    def __init__(self, collection: Collection, mu: float = 1000.0) -> None:
+    def __init__(self, collection: InvertedIndex, mu: float = 1000.0) -> None:
         self._text, lengths = collection.text, collection.text.lengths
         in_collection = np.asarray(self._text.counts.sum(axis=0), np.float64).ravel()
         nothing = collection.vocabulary.get("", -1)
@@ -230,7 +242,7 @@ class QueryLikelihood:
         return gain + len(query) * self._penalty, gain > 0
 
 
-def make(name: str, collection: Collection, parameters: Mapping[str, float]) -> Model:
+def make(name: str, collection: InvertedIndex, parameters: Mapping[str, float]) -> Model:
     """The model `name` of MODELS. Raises InputError for unknown or out-of-range parameters."""
     unknown = sorted(parameters.keys() - MODELS.get(name, {}).keys())
     if name not in MODELS or unknown:
@@ -239,13 +251,17 @@ def make(name: str, collection: Collection, parameters: Mapping[str, float]) -> 
     given = {**MODELS[name], **parameters}
     for field, value in given.items():
         lowest = 0.0 if field != "mu" else 1e-9
-        if not lowest <= value < math.inf or (field in ("b", "anchor_b") and value > 1):
-            raise InputError(f"{field}={value}: use k1 ≥ 0, b and anchor_b in 0…1, anchor_weight ≥ 0, mu > 0")
+        if (
+            not isinstance(value, int | float | np.number)
+            or not lowest <= value < math.inf
+            or (field in ("b", "anchor_b") and value > 1)
+        ):
+            raise InputError(f"{field}={value!r}: use k1 ≥ 0, b and anchor_b in 0…1, anchor_weight ≥ 0, mu > 0")
     found: dict[str, Callable[..., Model]] = {"bm25": Bm25, "bm25f": Bm25f, "ql": QueryLikelihood}
     return found[name](collection, **given)
 
 
-def search(model: Model, collection: Collection, query: str, k: int) -> tuple[list[str], np.ndarray]:
+def search(model: Model, collection: InvertedIndex, query: str, k: int) -> tuple[list[str], np.ndarray]:
     """The best `k` documents that share a word with the query, and their scores; ties in the collection's order."""
     words = collection.words(query)
     if not words:
@@ -255,7 +271,7 @@ def search(model: Model, collection: Collection, query: str, k: int) -> tuple[li
     return [collection.docids[i] for i in best], scores[best]
 
 
-def rescore(model: Model, collection: Collection, query: str, docids: list[str]) -> np.ndarray:
+def rescore(model: Model, collection: InvertedIndex, query: str, docids: list[str]) -> np.ndarray:
     """Scores [n] of the given documents, whether or not they share a word with the query."""
     words = collection.words(query)
     if not words:

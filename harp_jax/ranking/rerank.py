@@ -6,26 +6,28 @@ import re
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from itertools import zip_longest
 from pathlib import Path
 
 import jax
 import numpy as np
 
+from harp_jax.base.allocator import keep_pages
+from harp_jax.base.cli import keep_compiled
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import locked, output_path, replacing
+from harp_jax.base.files import as_stored, locked, output_path, replacing
+from harp_jax.base.made import InputPath, once
 from harp_jax.base.progress import progress
 from harp_jax.base.randomness import hash64
 from harp_jax.corpus.documents import FIELDS, Documents, Texts
 from harp_jax.corpus.paths import document_files, is_irds, query_file
 from harp_jax.corpus.trec import Run, ScoredQuery, chosen_queries, read_queries, read_run, run_lines, with_texts
-from harp_jax.evaluation.provenance import record_truncated
 from harp_jax.ranking.runtimes import RuntimeScorer, chosen_backend
 from harp_jax.ranking.scorers import (
     BiEncoderScorer,
     CrossEncoderScorer,
-    NeuralScorer,
     ProgressBar,
     Scorer,
     Windows,
@@ -49,20 +51,17 @@ def load_scorer(
 ) -> Scorer:
     """Loads an export, any Hugging Face directory with a one-label classifier, or a training workdir.
 
-    `cosine` scores with the encoder alone, as a bi-encoder. Cross-encoders run on `backend` jax, openvino, onnx, or auto
-    (`runtimes`). Bi-encoders and neural rankers run on JAX only, neural rankers in float32 only. Raises InputError for other
-    combinations, or if there is nothing to load.
+    `cosine` scores with the encoder alone, as a bi-encoder, on JAX only. Cross-encoders run on `backend` jax, openvino, onnx, or
+    auto (`runtimes`). Raises InputError for other combinations, and if there is no encoder to load.
     """
-    neural = is_neural(directory)
-    if cosine or neural:
-        what = "--cosine" if cosine else f"the neural ranker {directory}"
+    if is_neural(directory):
+        raise InputError(f"{directory} is a neural ranker; only harp rerank and Reranker.from_pretrained read it")
+    if cosine:
         if backend not in ("jax", "auto"):
-            raise InputError(f"--backend={backend}: {what} only runs with JAX; leave the option out")
-        if dtype == "int8" or (neural and not cosine and dtype != "float32"):
-            raise InputError(f"--dtype={dtype}: {what} does not support it; leave the option out")
-        if cosine:
-            return BiEncoderScorer.load(directory, dtype, max_length, batch_tokens)
-        return NeuralScorer.load(directory, max_length, batch_tokens)
+            raise InputError(f"--backend={backend}: --cosine only runs with JAX; leave the option out")
+        if dtype == "int8":
+            raise InputError(f"--dtype={dtype}: --cosine does not support it; leave the option out")
+        return BiEncoderScorer.load(directory, dtype, max_length, batch_tokens)
     backend = chosen_backend(backend, dtype, directory)
     if backend == "jax":
         return CrossEncoderScorer.load(directory, dtype, max_length, batch_tokens)
@@ -164,49 +163,73 @@ def notes_before(
     return scorer.check(texts, documents, blank)
 
 
-def rerank_files(
-    *,
-    model: str,
-    docs: str,
-    queries: str,
-    run: str,
-    output: str,
-    fields: tuple[str, ...] = FIELDS,
-    k: int | None = None,
-    only: str = "",
-    folds: str = "",
-    fold: str = "",
-    windows: Windows | None = None,
-    blank_query: bool = False,
-    max_length: int | None = None,
-    batch_tokens: int | None = None,
-    dtype: str = "float32",
-    cosine: bool = False,
-    backend: str = "jax",
-) -> int:
-    """Re-ranks the TREC run `run` to `output` and returns the number of queries; notes go to stderr.
+@dataclass(frozen=True)
+class Reranking:
+    """How to re-rank. `fields` of the documents; the best `k` candidates (None: all); only the query ids in the file `only`, or
+    those of `fold` in the file `folds`; `windows` of a document to score (None: its beginning). `blank_query` scores documents with
+    an empty query. The other options as in `load_scorer`."""
 
-    Re-ranks only queries with a text in `queries`, and of these only the ids in the file `only`, or those of `fold` in
-    `folds`. `blank_query` scores documents with an empty query; `cosine` and `backend` as in `load_scorer`. A repeated call
-    resumes a killed one: finished chunks stay in OUTPUT.parts until the run is complete. OUTPUT.truncated.json counts
-    the pairs whose document was only partly read, if any. Raises InputError for bad input before scoring.
+    fields: tuple[str, ...] = FIELDS
+    k: int | None = None
+    only: InputPath = ""
+    folds: InputPath = ""
+    fold: str = ""
+    windows: int | None = None
+    blank_query: bool = False
+    max_length: int | None = None
+    batch_tokens: int | None = None
+    dtype: str = "float32"
+    cosine: bool = False
+    backend: str = "jax"
+
+
+DEFAULTS = Reranking()
+
+
+@dataclass(frozen=True)
+class Reranked:
+    """The numbers of queries and pairs, and of the pairs of which only the beginning of the document was read."""
+
+    queries: int
+    pairs: int
+    truncated: int
+
+
+@once
+def rerank_files(
+    model: InputPath, docs: InputPath, queries: InputPath, run: InputPath, output: str, options: Reranking = DEFAULTS
+) -> Reranked:
+    """Re-ranks the TREC run `run` to `output`, for queries with a text in `queries`; notes go to stderr.
+
+    A repeated call resumes a killed one: finished chunks stay in OUTPUT.parts until the run is complete. Raises InputError for bad
+    input before scoring.
     """
+    return rerank_with(load_scorer, model, docs, queries, run, output, options)
+
+
+def rerank_with(
+    load: Callable[..., Scorer], model: str, docs: str, queries: str, run: str, output: str, options: Reranking
+) -> Reranked:
+    """`rerank_files` by a model that `load` opens, with the arguments of `load_scorer`."""
+    keep_pages()
+    keep_compiled()
+    o, windows = options, Windows(options.windows) if options.windows else None
     inputs = [] if is_irds(docs) else document_files(docs)
-    inputs += [queries if is_irds(queries) else query_file(queries), run, only, folds]
+    inputs += [queries if is_irds(queries) else query_file(queries), *map(as_stored, (run, o.only, o.folds))]
     output_path(output, inputs)
     texts = read_queries(queries)
-    wanted = chosen_queries(only, folds, [fold] if fold else [])
+    wanted = chosen_queries(o.only, o.folds, [o.fold] if o.fold else [])
     candidates, left_out = with_texts(read_run(run, wanted), texts, queries)
-    documents = Documents.open(docs, fields)
-    scorer = load_scorer(model, dtype, max_length, batch_tokens, cosine, backend)
-    scored = dict.fromkeys(texts, "") if blank_query else texts
-    chunks = chunks_of(candidates, documents, k)
-    for text in (left_out, *notes_before(scorer, chunks, texts, documents, blank_query)):
+    documents = Documents.open(docs, o.fields)
+    scorer = load(model, o.dtype, o.max_length, o.batch_tokens, o.cosine, o.backend)
+    scored = dict.fromkeys(texts, "") if o.blank_query else texts
+    chunks = chunks_of(candidates, documents, o.k)
+    for text in (left_out, *notes_before(scorer, chunks, texts, documents, o.blank_query)):
         _note(text)
     settings = {
-        "files": [model, docs, queries, run, only, folds],
-        "chosen": [fields, k, fold, windows, blank_query],
-        "computed": [type(scorer).__name__, backend, dtype, cosine, max_length, batch_tokens, jax.default_backend()],
+        "files": [model, docs, queries, run],
+        "chosen": asdict(o),
+        "computed": [type(scorer).__name__, jax.default_backend()],
         "parts": "counts, lines",  # what a part holds
     }
     parts = Parts(output, fingerprint(settings, model, inputs), len(chunks))
@@ -217,15 +240,14 @@ def rerank_files(
         _note(f"{len(expected) - len(candidates)} of {len(expected)} queries have no candidates in the run")
     if scorer.truncated_queries:
         _note(f"the query was truncated in {scorer.truncated_queries} pairs; {scorer.remedy}")
+    total = sum(map(size, chunks))
     if scorer.truncated_documents:
-        total = sum(map(size, chunks))
-        record_truncated(output, scorer.truncated_documents, total)
         _note(
             f"only the beginning of the document was read in {scorer.truncated_documents} of {total} pairs; "
             "--windows reads more, or a longer --max_length if the model was trained with it"
         )
     _note(ties)
-    return len(candidates)
+    return Reranked(len(candidates), total, scorer.truncated_documents)
 
 
 def _score(
@@ -236,18 +258,28 @@ def _score(
     docs: Texts,
     windows: Windows | None,
 ) -> str:
-    """Scores the remaining chunks into `parts`; returns a note on queries whose scores are all equal ("" if none)."""
+    """Scores the remaining chunks into `parts`; returns `note_on_ties` on their queries."""
     total, done = sum(map(size, chunks)), sum(map(size, chunks[: parts.done]))
     _note(f"resuming after {done} of {total} pairs, found in {parts.directory}" if done else "")
     scorer.truncated_queries, scorer.truncated_documents = parts.truncated
-    equal: Counter[bool] = Counter()  # queries with several candidates, by whether all their scores are equal
+    equal: Counter[bool] = Counter()
     with progress(total=total, initial=done, unit="pairs", desc="rerank") as bar:
         for chunk in chunks[parts.done :]:
             found = list(rerank_chunk(scorer, chunk, queries, docs, windows, bar))
-            equal.update(bool(np.ptp(scores) == 0) for _, docids, scores in found if len(docids) > 1)
+            equal.update(all_equal(found))
             parts.add(found, (scorer.truncated_queries, scorer.truncated_documents))
+    return note_on_ties(equal)
+
+
+def all_equal(rankings: Iterable[ScoredQuery]) -> Iterator[bool]:
+    """For each query with several candidates, whether all their scores are equal."""
+    return (bool(np.ptp(scores) == 0) for _, docids, scores in rankings if len(docids) > 1)
+
+
+def note_on_ties(equal: Counter[bool]) -> str:
+    """A note on the queries whose scores are all equal, from the counts of `all_equal`; "" if there are none."""
     said = f"all scores are equal for {equal[True]} of the {equal.total()} scored queries with several candidates"
-    return f"{said}; they keep the order of the run" if equal[True] else ""
+    return f"{said}; they keep the order of the candidates" if equal[True] else ""
 
 
 def _note(text: str) -> None:

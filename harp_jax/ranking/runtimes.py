@@ -27,7 +27,7 @@ from harp_jax.text.tokenizer import NO_MARKS, Marks, Tokenizer
 OFFERED = {"openvino": ("float32", "bfloat16", "int8"), "onnx": ("float32", "int8"), "jax": ("float32", "bfloat16")}
 PACKAGES = {"openvino": "openvino", "onnx": "onnxruntime"}
 BATCH_TOKENS = 1024  # two or three long rows, whose activations fit in a core's cache
-CONVERSION = "3"  # version of `torch_ranker`; raise it to convert again
+CONVERSION = "3"  # version of `torch_model`; raise it to convert again
 
 Batch = tuple[np.ndarray, dict[str, np.ndarray]]  # indices of the items, and the model's inputs [rows, length]
 Result = tuple[np.ndarray, np.ndarray]  # the same indices, and logits [rows, 1] float32

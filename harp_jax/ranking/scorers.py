@@ -1,4 +1,4 @@
-"""Rankers: the `Scorer` interface, and its JAX versions: cross-encoders, bi-encoders (cosines), pre-BERT neural rankers.
+"""Rankers: the `Scorer` interface, and its JAX versions: cross-encoders and bi-encoders (cosines).
 
 Encoder texts are tokenized and truncated here, as in training; `runtimes` scores the same pairs without JAX. Pairs are scored
 in batches of few shapes (`score_by_length`). A long document is scored by its first tokens (FirstP), or by the best of several
@@ -17,17 +17,14 @@ import jax
 import numpy as np
 
 from harp_jax.base.errors import InputError
-from harp_jax.baselines.neural_ir import ranker as neural
-from harp_jax.baselines.neural_ir.groups import known_words
-from harp_jax.baselines.neural_ir.models import NeuralConfig, build, word_tables
 from harp_jax.checkpoints.huggingface import check_vocabulary
-from harp_jax.checkpoints.modular import Embedding, embedding
+from harp_jax.checkpoints.modular import Embedding
+from harp_jax.checkpoints.sentence_transformers import recorded_embedding
 from harp_jax.checkpoints.start import load_encoder, load_ranker, tokenizer_of
 from harp_jax.input.packing import fit, pair_rows
 from harp_jax.model.cross_encoder import Ranker
 from harp_jax.model.encoders.encoder import EncoderShape
 from harp_jax.text.tokenizer import NO_MARKS, Marks, Tokenizer, load_tokenizer
-from harp_jax.text.words import WordVocabulary
 
 Pair = tuple[np.ndarray, np.ndarray]  # token or word ids of query and document, int32, truncated to the model's lengths
 
@@ -35,9 +32,6 @@ Pair = tuple[np.ndarray, np.ndarray]  # token or word ids of query and document,
 # Accelerators, where compiling costs more, use larger steps (85 %).
 CPU_STEP = 16
 LENGTHS = (*range(32, 192, 32), *range(192, 1 << 20, 64))  # on accelerators
-
-# For neural rankers, in words.
-WORD_LENGTHS = (32, 64, 128, 192, 256, 384, 512, 1024)
 
 SHORTEST = 8  # tokens of a row: room for part of a query and of a document
 SHORTEST_TEXT = 3  # tokens of a row: one of the text, and the special tokens
@@ -56,7 +50,7 @@ class ProgressBar(Protocol):
 class Scorer(Protocol):
     """A trained ranker: texts to ids, ids to pairs that fit the model, pairs to scores.
 
-    Implemented by `CrossEncoderScorer`, `RuntimeScorer`, `BiEncoderScorer` and `NeuralScorer`.
+    Implemented by `CrossEncoderScorer`, `RuntimeScorer`, `BiEncoderScorer` and the `NeuralScorer` of `baselines/neural_ir`.
     """
 
     max_length: int  # tokens of a row (cross-encoder), or words of a document (neural rankers)
@@ -174,10 +168,13 @@ class Windows:
 def best_of(
     scorer: Scorer, texts: Sequence[Pair], windows: Windows | None, bar: ProgressBar | None = None
 ) -> np.ndarray:
-    """Scores [texts] float32 of untruncated (query ids, document ids): of the first tokens, or of the best window."""
+    """Scores [texts] float32 of untruncated (query ids, document ids): of the first tokens, or of the best window.
+
+    Raises InputError for scores that are not finite.
+    """
     if windows is None:
         _count_truncated(scorer, texts, Windows(1))
-        return scorer.score([scorer.pair(query, document) for query, document in texts], bar)
+        return _finite(scorer.score([scorer.pair(query, document) for query, document in texts], bar))
     found, _ = best_windows(scorer, texts, windows)
     if bar is not None:
         bar.update(len(texts))
@@ -185,7 +182,10 @@ def best_of(
 
 
 def best_windows(scorer: Scorer, texts: Sequence[Pair], windows: Windows) -> tuple[np.ndarray, np.ndarray]:
-    """Scores [texts] float32 of untruncated (query ids, document ids), and the indices [texts] int64 of their windows."""
+    """Scores [texts] float32 of untruncated (query ids, document ids), and the indices [texts] int64 of their windows.
+
+    Raises InputError for scores that are not finite.
+    """
     _count_truncated(scorer, texts, windows)
     rows: list[Pair] = []
     starts: list[int] = []
@@ -194,8 +194,16 @@ def best_windows(scorer: Scorer, texts: Sequence[Pair], windows: Windows) -> tup
         rows.extend(scorer.pair(query, window) for window in windows.of(document, scorer.room(query)))
     if not rows:
         return np.zeros(0, np.float32), np.zeros(0, np.int64)
-    by_text = np.split(scorer.score(rows), starts[1:])
+    by_text = np.split(_finite(scorer.score(rows)), starts[1:])
     return np.array([each.max() for each in by_text]), np.array([each.argmax() for each in by_text])
+
+
+def _finite(scores: np.ndarray) -> np.ndarray:
+    if not np.isfinite(scores).all():
+        raise InputError(
+            "the model gives scores that are not finite numbers: its weights are damaged; restore or train it again"
+        )
+    return scores
 
 
 def _count_truncated(scorer: Scorer, texts: Sequence[Pair], windows: Windows) -> None:
@@ -284,7 +292,7 @@ def recorded_length(tokenizer: Tokenizer, config: EncoderShape) -> int:
     return recorded if SHORTEST <= recorded <= config.max_positions else config.max_positions
 
 
-def slots(batch_tokens: int | None) -> int:
+def token_budget(batch_tokens: int | None) -> int:
     """Tokens per batch: small batches suit a CPU's caches, large ones keep an accelerator busy."""
     return batch_tokens or (4096 if jax.default_backend() == "cpu" else 65536)
 
@@ -306,7 +314,7 @@ class CrossEncoderScorer(PairTexts):
     ) -> None:
         check_heads(params)
         super().__init__(config, tokenizer, max_length, marks)
-        self.batch_tokens = slots(batch_tokens)
+        self.batch_tokens = token_budget(batch_tokens)
         self.use(jax.device_put({name: params[name] for name in PARTS}))
         self._score = jax.jit(partial(_score_rows, config))
 
@@ -348,13 +356,13 @@ def check_heads(params: Mapping[str, Any]) -> None:
 def _score_rows(config: EncoderShape, params: dict, tokens: jax.Array, second: jax.Array, end: jax.Array) -> jax.Array:
     """Scores [rows] of one sequence per row."""
     batch = {**_batch(tokens, second, end), "cls_offset": jax.numpy.zeros((tokens.shape[0], 1), jax.numpy.int32)}
-    with exact(config.dtype):
+    with full_precision_matmul(config.dtype):
         found: Any = Ranker(config).apply({"params": params}, batch, method="scored")
     return found[0][:, 0]
 
 
-def exact(dtype: str) -> contextlib.AbstractContextManager:
-    """Computes float32 products in full. By default a GPU multiplies 11 bits (TF32) and a TPU 8 (bfloat16), and scores tie."""
+def full_precision_matmul(dtype: str) -> contextlib.AbstractContextManager:
+    """For float32, disables TF32 (GPU) and bfloat16 (TPU) in matmuls, which make scores tie."""
     return jax.default_matmul_precision("highest") if dtype == "float32" else contextlib.nullcontext()
 
 
@@ -391,7 +399,7 @@ class BiEncoderScorer(EncoderTexts):
         # Without a prompt's final space, which the tokenizer may attach to the text's first word.
         self.prompts = [np.asarray(tokenizer.encode(text.rstrip()), np.int32) for text in made.prompts]
         super().__init__(config, tokenizer, max_length, SHORTEST_TEXT + max(map(len, self.prompts)))
-        self.batch_tokens = slots(batch_tokens)
+        self.batch_tokens = token_budget(batch_tokens)
         self.size = len(made.dense[-1]["bias"]) if made.dense else config.hidden
         self._dense = jax.device_put(made.dense)
         self.use(jax.device_put({"encoder": params["encoder"]}))
@@ -405,7 +413,7 @@ class BiEncoderScorer(EncoderTexts):
         config, params = load_encoder(directory)
         tokenizer = load_tokenizer(tokenizer_of(directory))
         check_vocabulary(tokenizer, config, directory)
-        made = embedding(directory, config.hidden)
+        made = recorded_embedding(directory, config.hidden)
         if any(made.prompts):
             query, document = made.prompts
             print(f"note: {directory} puts {query!r} before queries and {document!r} before documents", file=sys.stderr)
@@ -416,6 +424,10 @@ class BiEncoderScorer(EncoderTexts):
     def use(self, params: Mapping[str, Any]) -> None:
         """See `JaxScorer.use`."""
         self._params = {"encoder": params["encoder"], "dense": self._dense}
+        self.forget()
+
+    def forget(self) -> None:
+        """Drops the cached vectors, so that the next scores depend on their own batch alone."""
         self._known: dict[bytes, np.ndarray] = {}  # vectors of texts by their ids
 
     def encode_queries(self, texts: list[str]) -> list[np.ndarray]:
@@ -483,7 +495,7 @@ def _embed_rows(
     jnp = jax.numpy
     batch = _batch(tokens, end, end)
     dense = iter(params["dense"])
-    with exact(config.dtype):
+    with full_precision_matmul(config.dtype):
         hidden: Any = Ranker(config).apply({"params": {"encoder": params["encoder"]}}, batch, True, method="encode")
         hidden = hidden.astype(jnp.float32)
         mean = (hidden * batch["segment_ids"][..., None]).sum(1) / jnp.maximum(end, 1)[:, None]
@@ -496,91 +508,3 @@ def _embed_rows(
             vector = vector @ layer["kernel"] + layer["bias"]
             vector = jnp.tanh(vector) if step == "Tanh" else vector
     return vector
-
-
-class NeuralScorer:
-    """A pre-BERT neural ranker (`neural_ir/`): scores (query words, document words).
-
-    `max_length` is in document words, at most the model's. A batch has `batch_tokens` words.
-    """
-
-    remedy = "train with a larger --config.model.query_length"
-
-    def __init__(
-        self,
-        config: NeuralConfig,
-        params: Mapping[str, Any],
-        words: WordVocabulary,
-        max_length: int | None = None,
-        batch_tokens: int | None = None,
-    ) -> None:
-        if max_length is not None and max_length > config.document_length:
-            raise InputError(f"max_length={max_length}: the model reads {config.document_length} words of a document")
-        self.config, self.words = config, words
-        self.max_length = max_length or config.document_length
-        self.batch_tokens = batch_tokens or (16_384 if jax.default_backend() == "cpu" else 262_144)
-        self.lengths = (*(n for n in WORD_LENGTHS if n < self.max_length), self.max_length)
-        self.truncated_queries = self.truncated_documents = 0
-        module, tables = build(config), word_tables(config, words)
-        self.use(jax.device_put(params))
-
-        def score(p: Mapping[str, Any], query: jax.Array, document: jax.Array) -> Any:
-            with exact("float32"):
-                return module.apply({"params": p}, query, document, tables)
-
-        self._score = jax.jit(score)
-
-    @classmethod
-    def load(cls, workdir: str, max_length: int | None = None, batch_tokens: int | None = None) -> "NeuralScorer":
-        """Loads the parameters selected in training (`recorded.best`), or else the newest checkpoint's."""
-        return cls(*neural.load_ranker(workdir), max_length, batch_tokens)
-
-    def use(self, params: Mapping[str, Any]) -> None:
-        """See `JaxScorer.use`."""
-        self._params = params
-
-    def encode_queries(self, texts: list[str]) -> list[np.ndarray]:
-        """All word ids of each text, int32."""
-        return [np.asarray(self.words.encode(text), np.int32) for text in texts]
-
-    def encode_documents(self, texts: list[str], limit: int | None = None) -> list[np.ndarray]:
-        """The first `limit` word ids of each text, int32 (default: as many as the model reads)."""
-        return [np.asarray(ids, np.int32) for ids in self.words.encode_prefixes(texts, limit or self.max_length)]
-
-    def room(self, query: np.ndarray) -> int:
-        """Maximum document words, for any query."""
-        return self.max_length
-
-    def pair(self, query: np.ndarray, document: np.ndarray) -> Pair:
-        """Truncates both to the model's lengths."""
-        self.truncated_queries += len(query) > self.config.query_length
-        return query[: self.config.query_length], document[: self.max_length]
-
-    def score(self, pairs: Sequence[Pair], bar: ProgressBar | None = None) -> np.ndarray:
-        """Scores [pairs] float32, larger is more relevant."""
-        sizes = np.array([len(document) for _, document in pairs], np.int64)
-        return score_by_length(self._score_batch, pairs, sizes, self.lengths, self.batch_tokens, bar)
-
-    def check(self, queries: Iterable[str], documents: Iterable[str], blank: bool) -> list[str]:
-        """Notes on texts with few words in the vocabulary.
-
-        Raises InputError if all scores would tie: no known word, or blank queries. Only DUET scores documents without
-        matching them to the query, so it accepts blank queries.
-        """
-        if blank and self.config.name != "duet":
-            raise InputError(
-                f"--blank_query: {self.config.name} scores only matches, so without a query all documents score the same; "
-                "leave the option out (`harp priors` writes runs of document priors)"
-            )
-        texts = {"documents": documents} if blank else {"queries": queries, "documents": documents}
-        remedy = "re-rank the collection that the model was trained on, or train on this one"
-        return known_words(self.words, texts, self.max_length, 0.0, remedy)
-
-    def _score_batch(self, pairs: list[Pair], rows: int, length: int) -> jax.Array:
-        """Scores [rows] of pairs, documents padded to `length` words; unused rows are empty."""
-        query = np.zeros((rows, self.config.query_length), np.int32)
-        document = np.zeros((rows, length), np.int32)
-        for row, (q, d) in enumerate(pairs):
-            query[row, : len(q)] = q
-            document[row, : len(d)] = d
-        return self._score(self._params, query, document)

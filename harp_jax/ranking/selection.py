@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -17,28 +17,16 @@ from ml_collections import ConfigDict
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import replacing
+from harp_jax.checkpoints.huggingface import save_hf
 from harp_jax.checkpoints.recorded import RECORD, SELECTED, best, config_digest
-from harp_jax.corpus.trec import ordered, split_queries
+from harp_jax.corpus.trec import ordered
 from harp_jax.evaluation.evaluate import evaluate
 from harp_jax.evaluation.measures import one_measure
 from harp_jax.input.ranking_groups import Judged
+from harp_jax.model.encoders.encoder import EncoderShape
 from harp_jax.ranking.rerank import rankings
-from harp_jax.ranking.scorers import JaxScorer
-
-HELD_OUT = 0.1  # share of the training queries; at most `config.select_queries`
-
-
-def held_out(config: ConfigDict, judged: Judged) -> tuple[Judged, Judged]:
-    """Splits into (training, selection) queries without a common relevant document; InputError if impossible."""
-    queries = len(judged.qrels)
-    fraction = min(HELD_OUT, config.select_queries / max(queries, 1))
-    train, kept_back = split_queries(judged.qrels, fraction, config.seed)
-    if not kept_back:
-        raise InputError(
-            f"no group of the {queries} training queries is small enough to be held out ({fraction:.2f} of them); "
-            "set --config.select=''"
-        )
-    return replace(judged, qrels=train), replace(judged, qrels=kept_back)
+from harp_jax.ranking.scorers import PARTS, CrossEncoderScorer, JaxScorer
+from harp_jax.text.tokenizer import Tokenizer, marks_of
 
 
 class Selection:
@@ -99,3 +87,35 @@ class Selection:
         for other in os.listdir(self.directory):
             if other not in (name, RECORD):
                 shutil.rmtree(os.path.join(self.directory, other), ignore_errors=True)
+
+
+def selecting(
+    config: ConfigDict,
+    held_out: Judged,
+    scorer: Callable[[EncoderShape, Any], JaxScorer],
+    save: Callable[[str, EncoderShape, Any], None],
+) -> Callable[[EncoderShape, str], Selection]:
+    """A `Stage.select`: the selection for an encoder's shape and a workdir. InputError for a config that never evaluates.
+
+    `scorer(shape, params)` scores with the first parameters; `save(directory, shape, params)` writes parameters (numpy).
+    """
+    if not config.eval_every:
+        raise InputError(f"select={config.select!r} needs evaluations; set --config.eval_every to a number of steps")
+    return lambda shape, workdir: Selection(
+        config, held_out, workdir, partial(scorer, shape), lambda d, p: save(d, shape, p)
+    )
+
+
+def selecting_ranker(
+    config: ConfigDict, tokenizer: Tokenizer, held_out: Judged
+) -> Callable[[EncoderShape, str], Selection]:
+    """`selecting` for cross-encoders, saved as Hugging Face directories."""
+    marks = marks_of(tokenizer, config.get("marks", ()))
+
+    def scorer(shape: EncoderShape, params: Any) -> JaxScorer:
+        return CrossEncoderScorer(shape, params, tokenizer, config.row_length, marks=marks)
+
+    def save(directory: str, shape: EncoderShape, params: Any) -> None:
+        save_hf(directory, shape, {name: params[name] for name in PARTS}, tokenizer, "", marks)
+
+    return selecting(config, held_out, scorer, save)

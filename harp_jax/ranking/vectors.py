@@ -7,6 +7,8 @@ memory does not. A million passages of 384 numbers take .8 GB; beyond tens of mi
 
 import json
 import os
+import zipfile
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
@@ -14,11 +16,12 @@ import numpy as np
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import cache_directory, replacing, sha256_file
-from harp_jax.base.progress import STAGES, progress, stage
+from harp_jax.base.made import InputPath, once
+from harp_jax.base.progress import STAGES, progress, say, stage
 from harp_jax.base.randomness import hash64
 from harp_jax.corpus.documents import Documents, document_files, is_irds
 from harp_jax.corpus.trec import ScoredQuery, read_queries, write_run
-from harp_jax.ranking.first_stage import Candidates, read_given
+from harp_jax.ranking.first_stage import Candidates, Retrieved, read_given
 from harp_jax.ranking.scorers import BiEncoderScorer, ProgressBar, Windows
 
 PART, BLOCK = 1024, 64  # documents per file, and per update of the progress bar
@@ -46,8 +49,26 @@ class VectorIndex:
         self.directory = directory or os.path.join(cache_directory("vectors"), key)
         os.makedirs(self.directory, mode=0o700, exist_ok=True)  # as private as the documents
         self.parts = [os.path.join(self.directory, f"{n:06d}.npz") for n in range(-(-len(docs) // PART))]
+        for number, path in enumerate(self.parts):
+            if os.path.exists(path) and not self._valid(path, min(PART, len(docs) - number * PART)):
+                say(f"note: the vectors {os.path.basename(path)} are damaged and are computed again ({self.directory})")
+                os.remove(path)
         if not all(map(os.path.exists, self.parts)):
             self._embed()
+
+    def _valid(self, path: str, documents: int) -> bool:
+        """Whether a part holds vectors of this encoder for so many documents."""
+        try:
+            vectors, starts = _stored(path)
+            return (
+                vectors.shape[1:] == (self.scorer.size,)
+                and bool(np.isfinite(vectors).all())
+                and len(starts) == documents
+                and starts[0] == 0
+                and bool((np.diff(np.append(starts, len(vectors))) > 0).all())
+            )
+        except (OSError, ValueError, KeyError, EOFError, IndexError, AttributeError, zipfile.BadZipFile, zlib.error):
+            return False
 
     def _embed(self) -> None:
         texts = iter(self.docs.texts())
@@ -57,19 +78,9 @@ class VectorIndex:
                 if os.path.exists(path):
                     bar.skip(len(part))
                     continue
-                blocks = [part[start : start + BLOCK] for start in range(0, len(part), BLOCK)]
-                vectors, counts = zip(*(self._passages(block, bar) for block in blocks))
-                starts = np.cumsum([0, *np.concatenate(counts)[:-1]])
+                vectors, starts = passage_vectors(self.scorer, part, self.windows, bar)
                 with replacing(path, "wb") as file:
-                    np.savez(file, vectors=np.concatenate(vectors).astype(np.float16), starts=starts)
-
-    def _passages(self, texts: list[str], bar: ProgressBar) -> tuple[np.ndarray, list[int]]:
-        """Unit vectors [passages, size] float32, and the number of passages of each text."""
-        room = self.scorer.room(np.zeros(0, np.int32))
-        windows = [self.windows.of(ids, room) for ids in self.scorer.encode_documents(texts, self.windows.reach(room))]
-        vectors = self.scorer.vectors([self.scorer.as_document(window) for each in windows for window in each])
-        bar.update(len(texts))
-        return vectors, [len(each) for each in windows]
+                    np.savez(file, vectors=vectors.astype(np.float16), starts=starts)
 
     def embedded(self, queries: Mapping[str, str]) -> np.ndarray:
         """Unit vectors [queries, size] float32 of queries, truncated to the encoder's length."""
@@ -88,6 +99,7 @@ class VectorIndex:
 
     def nearest(self, queries: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Cosines [queries, k] float32 of the nearest documents, best first, and their numbers in file order (-1: no more)."""
+        k = min(k, len(self.docs))
         scores = np.full((len(queries), k), -np.inf, np.float32)
         numbers = np.full((len(queries), k), -1, np.int64)
         for rows, first, found in self._cosines(queries, progress(self.parts, unit="parts", desc="search")):
@@ -139,6 +151,21 @@ class VectorIndex:
                 yield rows, number * PART, np.maximum.reduceat(queries[rows] @ vectors.T, starts, axis=1)
 
 
+def passage_vectors(
+    scorer: BiEncoderScorer, texts: Sequence[str], windows: Windows, bar: ProgressBar | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Unit vectors [passages, size] float32 of the windows of all texts, and each text's first passage [texts] int64."""
+    room, found, counts = scorer.room(np.zeros(0, np.int32)), [], [0]
+    for start in range(0, len(texts), BLOCK):
+        block = list(texts[start : start + BLOCK])
+        passages = [windows.of(ids, room) for ids in scorer.encode_documents(block, windows.reach(room))]
+        found.append(scorer.vectors([scorer.as_document(window) for each in passages for window in each]))
+        counts += map(len, passages)
+        if bar is not None:
+            bar.update(len(block))
+    return np.concatenate(found), np.cumsum(counts[:-1])
+
+
 def _contents(model: str, files: Iterable[str]) -> list[str]:
     """SHA-256 of each file in the model's directory, by name, and of the documents: a second `harp site` on the same pages, or a
     newly downloaded encoder, finds the same vectors. Hashing is far faster than embedding."""
@@ -153,20 +180,20 @@ def _stored(path: str) -> tuple[np.ndarray, np.ndarray]:
         return stored["vectors"].astype(np.float32), stored["starts"]
 
 
+@once
 def vector_files(
     candidates: Candidates,
     *,
-    model: str,
-    queries: str,
+    model: InputPath,
+    queries: InputPath,
     output: str,
-    run: str = "",
+    run: InputPath = "",
     passages: int = PASSAGES,
     max_length: int | None = None,
-) -> tuple[int, int]:
+) -> Retrieved:
     """Writes a TREC run of each query's nearest documents by the encoder `model`, or re-ranks the candidates of `run` by it.
 
-    A passage has `max_length` tokens (None: the model's default). Returns the numbers of queries and documents.
-    Raises InputError for bad input.
+    A passage has `max_length` tokens (None: the model's default). Raises InputError for bad input.
     """
     texts, barred = read_queries(queries), candidates.excluded
     given = read_given(run, texts) if run else None
@@ -185,4 +212,4 @@ def vector_files(
             texts = {qid: texts[qid] for qid in kept}
             found = index.rescore(texts, kept)
         write_run(output, found, tag="vectors")
-    return len(texts), len(docs)
+    return Retrieved(len(texts), len(docs))

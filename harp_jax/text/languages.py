@@ -13,11 +13,14 @@ import unicodedata
 from collections.abc import Callable
 from functools import lru_cache
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from harp_jax.base.errors import InputError, needs
 
 ENGLISH = "en"
+INQUERY = "inquery"  # the name of INQUERY's 418 English stopwords, which HARP's paper and others filter with
+INQUERY_PATH = str(Path(__file__).with_name("inquery.txt"))  # its licence is in the file
 # Letters of scripts without spaces between words: Chinese and Japanese, then Thai, Lao, Burmese, Khmer.
 HAN_KANA = "\u3005\u3041-\u309f\u30a1-\u30fa\u30fc-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
 SOUTH_EAST = (

@@ -1,30 +1,55 @@
-"""Text to token ids with the tokenizer.json of a Hugging Face directory, without torch and offline.
+"""Text to token ids with a Hugging Face tokenizer, without torch and offline.
 
-Uses the package `tokenizers`, which imports in 20 ms (`transformers.AutoTokenizer` takes 2 s). Rejects files that
-transformers would read differently.
+`transformers` decides how a directory of others is read (auto_classes.py). A `Tokenizer` then holds its tokenizer.json as text,
+which the package `tokenizers` loads in 20 ms: encoding, worker processes and directories of harp_jax need no `transformers`.
 """
 
+import contextlib
 import hashlib
 import json
 import os
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from harp_jax.base.errors import InputError, how_to_fetch
-from harp_jax.base.files import check_sums, lines, output_folder, read_json, replacing
+from harp_jax.base.files import (
+    cache_directory,
+    check_sums,
+    intact,
+    lines,
+    listed_sums,
+    output_folder,
+    read_json,
+    replacing,
+    sha256_file,
+)
+from harp_jax.base.version import __version__
+from harp_jax.text.auto_classes import ADVICE, check_no_custom_code, read_tokenizer
 from harp_jax.text.languages import UNSPACED_LETTER
 
 if TYPE_CHECKING:
     import tokenizers
 
 VOCABULARY, DEFINITION, CONFIG = FILES = ("vocab.txt", "tokenizer.json", "tokenizer_config.json")  # of a directory
-ROLES_FILE = "special_tokens_map.json"
+# Files that hold a vocabulary; with none of them transformers would make a tokenizer of five tokens.
+VOCABULARIES = (DEFINITION, VOCABULARY, "vocab.json", "sentencepiece.bpe.model")
+# All files that transformers reads for a tokenizer.
+READ = (
+    *VOCABULARIES,
+    CONFIG,
+    "config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "merges.txt",
+    "tokenizer.model",
+)
 # Byte-level BPE's letter for each byte: printable Latin-1 bytes are unchanged, the others become U+0100 and following.
 _SAME = (*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100))
 BYTE_LETTERS = {chr(i): i for i in _SAME} | {
@@ -32,17 +57,21 @@ BYTE_LETTERS = {chr(i): i for i in _SAME} | {
 }
 BYTE = re.compile("<0x([0-9A-F]{2})>")  # SentencePiece's token for a byte of a character without a token
 UNLIMITED = 1 << 20  # max_length if none is recorded
+SHORTEST = 8  # smallest max_length: room for part of a query and of a document
 
-ADVICE = "write or download it again"
-# BERT's tokenizer (WordPiece): special tokens, their roles, transformers' classes, and options with their defaults. Not in
-# `model/encoders`: other architectures have a vocab.txt too, and generation jobs read it without JAX.
+# BERT's tokenizer (WordPiece): special tokens, their roles, and options. Not in `model/encoders`: other
+# architectures have a vocab.txt too, and generation jobs read it without JAX.
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 ROLES = dict(zip(("pad", "unk", "cls", "sep", "mask"), SPECIAL_TOKENS))
-CLASSES = ("BertTokenizer", "BertTokenizerFast", "DistilBertTokenizer", "DistilBertTokenizerFast")
-# Classes that transformers rebuilds from the vocabulary of tokenizer.json, and normalisers that it keeps or that have no effect.
-REBUILT = {"XLMRobertaTokenizer": {"Precompiled", "Replace", "Strip"}, "RobertaTokenizer": set()}
-NORMALISER = ("lowercase", "strip_accents", "handle_chinese_chars")  # in tokenizer.json, in the order of OPTIONS
-OPTIONS: dict[str, bool | None] = {"do_lower_case": True, "strip_accents": None, "tokenize_chinese_chars": True}
+OPTIONS = (
+    "do_lower_case",
+    "strip_accents",
+    "tokenize_chinese_chars",
+)  # in tokenizer_config.json; NORMALISER: in tokenizer.json
+NORMALISER = ("lowercase", "strip_accents", "handle_chinese_chars")
+TOKEN_TYPES = "token_type_ids"
+# What turns text into ids: all parts of tokenizer.json but the template and the decoder.
+PARTS = ("added_tokens", "normalizer", "pre_tokenizer", "model")
 
 CHARACTERS_PER_TOKEN = 8  # English prose has 4 to 5; a text with more than 8 is tokenised again in full
 
@@ -55,12 +84,23 @@ def definition(
 ) -> str:
     """The tokenizer.json of BERT's tokenizer for a vocabulary, as text. strip_accents None: same as do_lower_case."""
     from tokenizers import BertWordPieceTokenizer
+    from tokenizers.processors import TemplateProcessing
 
+    ids = {token: i for i, token in enumerate(tokens)}
+    lacking = [token for token in SPECIAL_TOKENS if token not in ids]
+    if lacking or len(ids) < len(tokens):
+        wrong = f"lacks {', '.join(lacking)}, so it is not one of BERT's" if lacking else "has the same token twice"
+        raise InputError(f"the vocabulary {wrong}; {ADVICE}")
     made = BertWordPieceTokenizer(
-        {token: i for i, token in enumerate(tokens)},
+        ids,
         lowercase=bool(do_lower_case),
         strip_accents=strip_accents,
         handle_chinese_chars=bool(tokenize_chinese_chars),
+    )
+    made.post_processor = TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[(token, ids[token]) for token in ("[CLS]", "[SEP]")],
     )
     return made.to_str()
 
@@ -107,6 +147,7 @@ class Tokenizer:
     definition: str
     roles: tuple[tuple[str, str], ...]  # "pad", "unk", "cls", "sep", "mask" → token
     max_length: int = UNLIMITED
+    token_types: bool = True  # False: the model reads type 0 for all tokens, whatever the template says
 
     @classmethod
     def of_words(cls, tokens: Sequence[str], max_length: int = UNLIMITED, **options: bool | None) -> "Tokenizer":
@@ -137,9 +178,6 @@ class Tokenizer:
     def size(self) -> int:
         return len(self.vocab)
 
-    def _other(self, role: str, token: str) -> bool:
-        return dict(self.roles).get(role, token) != token
-
     def _role(self, name: str) -> int:
         token = dict(self.roles).get(name)
         if token is None:
@@ -167,40 +205,30 @@ class Tokenizer:
         """-1 for byte-level vocabularies, which cover any text."""
         return self._role("unk") if "unk" in dict(self.roles) else -1
 
-    @property
-    def added(self) -> dict[str, str]:
-        """Token → id of the tokens that are never split."""
-        return {token.content: str(i) for i, token in self._encoder.get_added_tokens_decoder().items()}
-
-    @cached_property
-    def special(self) -> frozenset[int]:
-        """The ids of all special tokens."""
-        added = self._encoder.get_added_tokens_decoder()
-        return frozenset(i for i, token in added.items() if token.special)
-
     @cached_property
     def template(self) -> Template:
-        """InputError unless a sequence begins with exactly one special token, its cls_token, which the score is computed from."""
-        alone, pair = self._encoder.encode("a"), self._encoder.encode("a", "a")
-        text, sides, types = alone.sequence_ids, pair.sequence_ids, pair.type_ids
-        begins = [ids.index(0) if 0 in ids else 0 for ids in (text, sides)] == [1, 1]
-        document = sides.index(1) if 1 in sides else 0
-        if not (begins and document) or any(types[:document]) or len(set(types[document:])) > 1:
+        """The special tokens that the tokenizer puts around a probe text and a probe pair.
+
+        InputError unless a sequence begins with a special token, which the score is computed from.
+        """
+        single, pair = self._encoder.encode("a"), self._encoder.encode("a", "a")
+        # The query is probed by the first and last place of text 0, the document by those of text 1.
+        query = [i for i, text in enumerate(pair.sequence_ids) if text == 0] or [0]
+        document = [i for i, text in enumerate(pair.sequence_ids) if text == 1] or [0]
+        alone = [i for i, text in enumerate(single.sequence_ids) if text == 0] or [0]
+        types = pair.type_ids if self.token_types else [0] * len(pair)
+        first, second = types[: document[0]], types[document[0] :]
+        if not 0 < alone[0] == query[0] < document[0] or any(first) or len(set(second)) > 1:
             raise InputError(
-                "the tokenizer must begin a sequence with one special token (cls_token), and only the document of a pair may have "
+                "the tokenizer must begin a sequence with a special token (cls_token), and only the document of a pair may have "
                 "another token type than 0; use another model"
             )
-        if wrong := [role for role, place in (("cls", 0), ("sep", -1)) if self._other(role, pair.tokens[place])]:
-            raise InputError(
-                f"the template of {DEFINITION} does not have the {wrong[0]}_token of {CONFIG} in its place; {ADVICE}"
-            )
-        between = next(i for i in range(1, document) if sides[i] is None)
         return Template(
-            start=tuple(pair.ids[:1]),
-            between=tuple(pair.ids[between:document]),
-            end=tuple(pair.ids[len(sides) - sides[::-1].index(1) :]),
-            alone=tuple(alone.ids[len(text) - text[::-1].index(0) :]),
-            second_type=types[document],
+            start=tuple(pair.ids[: query[0]]),
+            between=tuple(pair.ids[query[-1] + 1 : document[0]]),
+            end=tuple(pair.ids[document[-1] + 1 :]),
+            alone=tuple(single.ids[alone[-1] + 1 :]),
+            second_type=second[0],
         )
 
     @cached_property
@@ -230,9 +258,9 @@ class Tokenizer:
 
     @cached_property
     def sha256(self) -> str:
-        """Hash of everything that turns text into ids: all but the template and the decoder."""
+        """Hash of everything that turns text into ids (PARTS)."""
         parts = json.loads(self.definition)
-        made_of = [parts[name] for name in ("added_tokens", "normalizer", "pre_tokenizer", "model")]
+        made_of = [parts[name] for name in PARTS]
         return hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()
 
     def normalise(self, text: str) -> str:
@@ -268,78 +296,121 @@ class Tokenizer:
             self.write(folder)
 
     def write(self, directory: str) -> None:
-        """Writes tokenizer.json and tokenizer_config.json to a folder, and vocab.txt for BERT's WordPiece."""
+        """Writes tokenizer.json and tokenizer_config.json to a folder, and vocab.txt for a WordPiece."""
         parts = json.loads(self.definition)
-        words = parts["model"]["type"] == "WordPiece" and (parts["normalizer"] or {}).get("type") == "BertNormalizer"
-        if words:
+        if parts["model"]["type"] == "WordPiece":
             with replacing(os.path.join(directory, VOCABULARY)) as file:
                 file.write("".join(f"{token}\n" for token in self.tokens))
         with replacing(os.path.join(directory, DEFINITION)) as file:
             file.write(self._encoder.to_str(pretty=True))
-        config: dict[str, Any] = {"tokenizer_class": CLASSES[0] if words else "PreTrainedTokenizerFast"}
+        normalizer, plain = parts["normalizer"] or {}, self.roles == tuple(ROLES.items())
+        options = (
+            dict(zip(OPTIONS, map(normalizer.get, NORMALISER))) if normalizer.get("type") == "BertNormalizer" else {}
+        )
+        plain = plain and bool(options) and _same_ids(self.definition, definition(self.tokens, **options))
+        # The general class reads all of tokenizer.json, but passes token types only if they are listed.
+        types = [TOKEN_TYPES] if self.token_types else []
+        config: dict[str, Any] = {"tokenizer_class": "BertTokenizer" if plain else "PreTrainedTokenizerFast", **options}
+        config["model_input_names"] = ["input_ids", *types, "attention_mask"]
         if self.max_length < UNLIMITED:
             # Without it transformers assumes inputs of 10^30 tokens and never truncates.
             config["model_max_length"] = self.max_length
         config |= {f"{role}_token": token for role, token in self.roles}
-        config |= dict(zip(OPTIONS, (parts["normalizer"][name] for name in NORMALISER))) if words else {}
         with replacing(os.path.join(directory, CONFIG)) as file:
             json.dump(config, file, indent=2)
 
 
 def load_tokenizer(path: str) -> Tokenizer:
-    """Loads a Hugging Face directory (tokenizer.json or vocab.txt), or a vocab.txt file.
+    """Loads a Hugging Face directory as AutoTokenizer does, or a vocab.txt file (as uncased BERT's).
 
-    InputError if there is none, if its files contradict each other, or if they changed since they were written (SHA256SUMS).
+    A copy of what transformers read is kept in the cache: the next process, such as a worker, need not import it. InputError if
+    there is no tokenizer, if it is of a kind that cannot be used here, or if its files were changed (SHA256SUMS).
     """
-    if os.path.isfile(path):
-        paths = {VOCABULARY: path}
-    else:
-        paths = {name: place for name in FILES if os.path.isfile(place := os.path.join(path, name))}
-    if not paths.keys() & {VOCABULARY, DEFINITION}:
+    folder, file = os.path.split(path) if os.path.isfile(path) else (path, "")
+    check_sums(folder, [file] if file else FILES)
+    names = [name for name in READ if os.path.isfile(os.path.join(folder, name))]
+    if file or names == [VOCABULARY]:
+        path = os.path.join(folder, file or VOCABULARY)
+        try:
+            return Tokenizer.of_words([line for _, line in lines(path)])
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from None
+    if not {*names} & {*VOCABULARIES}:
         hint = "" if os.path.exists(path) else how_to_fetch(path)
         raise InputError(f"no tokenizer at {path!r}; set `tokenizer` to a Hugging Face directory or a vocab.txt{hint}")
-    if os.path.isfile(path):
-        check_sums(os.path.dirname(path), [os.path.basename(path)])
-    else:
-        check_sums(path, FILES)
-    config = read_json(paths[CONFIG], ADVICE) if CONFIG in paths else {}
-    text = _definition(paths[DEFINITION]) if DEFINITION in paths else ""
-    words = [line for _, line in lines(paths[VOCABULARY])] if VOCABULARY in paths else []
-    kind = str(config.get("tokenizer_class", CLASSES[0]))
-    found, wrong = None, _contradiction(kind, config, text, words)
-    if not wrong:
-        added = {_content(token): str(i) for i, token in (config.get("added_tokens_decoder") or {}).items()}
-        if os.path.isfile(place := os.path.join(path, "added_tokens.json")):
-            added |= {token: str(i) for token, i in read_json(place, ADVICE).items()}
-        added |= {_content(token): "" for token in config.get("additional_special_tokens") or ()}
-        roles = {role: name for role in ROLES if (name := _named(config, role, kind))}
-        recorded = config.get("model_max_length")
-        # transformers writes 10^30 for an unknown length, other tools null.
-        limit = int(min(recorded, UNLIMITED)) if isinstance(recorded, int | float) and recorded > 0 else UNLIMITED
-        text = text or definition(words, **_options(config))
-        found = Tokenizer(text, tuple(roles.items()), limit)
-        place = os.path.join(path, ROLES_FILE)
-        theirs = read_json(place, ADVICE) if os.path.isfile(place) else {}
-        wrong = _unusable(found, added) or next(
-            (
-                f"{ROLES_FILE} and {CONFIG} name different {role}_tokens"
-                for role, token in found.roles
-                if _content(theirs.get(f"{role}_token") or token) != token
-            ),
-            "",
-        )
-    if wrong or found is None:
-        raise InputError(f"{path}: {wrong}; {ADVICE}")
-    return found
+    if DEFINITION in listed_sums(path):  # harp_jax wrote it, so that transformers reads the same
+        config = read_json(os.path.join(path, CONFIG), ADVICE)
+        options = {"model_input_names": [TOKEN_TYPES], **config}
+        return _checked(path, _definition(os.path.join(path, DEFINITION)), options.get)
+    copy = _cached(path, names)
+    if copy and intact(copy):
+        return load_tokenizer(copy)
+    tokenizer = _read_by_transformers(path, names)
+    with contextlib.suppress(InputError, OSError):  # no place to write to
+        if not intact(copy):  # another process may have been faster
+            tokenizer.save(copy)
+    return tokenizer
 
 
-def _definition(path: str) -> str:
-    """A tokenizer.json as `tokenizers` writes it, without truncation and padding."""
+def _cached(path: str, names: list[str]) -> str:
+    """Where the cache keeps a copy of the tokenizer of a directory with the files `names`; "" without a home directory."""
+    versions = [__version__, *(version(package) for package in ("transformers", "tokenizers"))]
+    digests = [sha256_file(os.path.join(path, name)) for name in names]
+    key = hashlib.sha256(json.dumps([versions, names, digests]).encode()).hexdigest()
+    try:
+        return os.path.join(cache_directory("tokenizers"), key)
+    except InputError:
+        return ""
+
+
+def _read_by_transformers(path: str, names: list[str]) -> Tokenizer:
+    """The tokenizer of a directory with the files `names`, which others wrote."""
+    config = os.path.join(path, CONFIG)
+    check_no_custom_code(read_json(config, ADVICE) if CONFIG in names else {}, config)
+    text = _definition(os.path.join(path, DEFINITION)) if DEFINITION in names else ""
+    theirs = read_tokenizer(path, json.loads(text)["model"]["type"] if text else "")
+    if theirs.split_special_tokens:
+        raise InputError(f"{config}: split_special_tokens is not supported; use another model")
+    read = _definition(path, theirs.backend_tokenizer.to_str())
+    text = text if text and _same_ids(text, read) else read
+    return _checked(path, text, lambda name: getattr(theirs, name, None))
+
+
+def _checked(path: str, text: str, option: Callable[[str], Any]) -> Tokenizer:
+    """The tokenizer with the tokenizer.json `text` and the options of tokenizer_config.json.
+
+    InputError for what transformers accepts and a model here cannot use.
+    """
+    limit = option("model_max_length")
+    # transformers writes 10^30 for an unknown length, other tools null.
+    limit = int(min(limit, UNLIMITED)) if isinstance(limit, int | float) and limit > 0 else UNLIMITED
+    roles = {role: token for role in ROLES if isinstance(token := option(f"{role}_token"), str)}
+    tokenizer = Tokenizer(text, tuple(roles.items()), limit, TOKEN_TYPES in (option("model_input_names") or ()))
+    vocab = tokenizer.vocab
+    for wrong, message in (
+        (len(vocab) <= len(SPECIAL_TOKENS), f"its vocabulary has {len(vocab)} tokens"),
+        (
+            sorted(vocab.values()) != [*range(len(vocab))],
+            f"the ids of its {len(vocab)} tokens are not 0 to {len(vocab) - 1}",
+        ),
+        (limit < SHORTEST, f"model_max_length in {CONFIG} is {limit}, but a pair needs {SHORTEST} tokens"),
+        (
+            {option("truncation_side"), option("padding_side")} - {"right", None},
+            f"truncation_side and padding_side in {CONFIG} must be 'right': texts are truncated at their end",
+        ),
+    ):
+        if wrong:
+            raise InputError(f"{path}: {message}; {ADVICE}")
+    return tokenizer
+
+
+def _definition(path: str, text: str = "") -> str:
+    """A tokenizer.json as `tokenizers` writes it, without truncation and padding; `text` instead of the file's, if given."""
     from tokenizers import Tokenizer as Encoder
 
-    parts = read_json(path, ADVICE)
+    text = text or json.dumps(read_json(path, ADVICE))
     try:
-        encoder = Encoder.from_str(json.dumps(parts))
+        encoder = Encoder.from_str(text)
         encoder.no_truncation()
         encoder.no_padding()
         return encoder.to_str()
@@ -347,69 +418,25 @@ def _definition(path: str) -> str:
         raise InputError(f"{path} is not a tokenizer ({str(error)[:200]}); {ADVICE}") from error
 
 
-def _contradiction(kind: str, config: dict[str, Any], text: str, words: list[str]) -> str:
-    """Why transformers would read tokenizer_config.json, tokenizer.json (`text`) and vocab.txt (`words`) differently; or "".
+def _same_ids(ours: str, theirs: str) -> bool:
+    """Whether the tokenizer.json of a directory encodes like that of transformers' backend, if only their spelling differs.
 
-    Its BertTokenizer reads only the vocabulary of tokenizer.json: the rest must match the options of the config.
+    The directory's is then used, since manifests of existing data record its hash.
     """
-    ids = {word: i for i, word in enumerate(words)}
-    theirs = json.loads(text) if text else {}
-    vocab = theirs["model"]["vocab"] if text else ids
-    if len(ids) != len(words):
-        return f"{VOCABULARY} has the same token twice, so ids are ambiguous"
-    if words and vocab != ids:
-        return f"{VOCABULARY} and {DEFINITION} hold different vocabularies; remove the wrong one"
-    if not isinstance(config.get("added_tokens_decoder") or {}, dict):
-        return f"added_tokens_decoder in {CONFIG} must map ids to tokens"
-    if config.get("auto_map"):
-        return f"it needs custom code (auto_map in {CONFIG}), which is not executed here"
-    if config.get("truncation_side", "right") != "right":
-        return f"truncation_side in {CONFIG} is not 'right'; texts are truncated at their end"
-    if kind not in CLASSES:
-        part = theirs.get("normalizer") or {"normalizers": []}
-        types = {each["type"] for each in part.get("normalizers", [part])}
-        if dropped := sorted(types - REBUILT.get(kind.removesuffix("Fast"), types)):
-            return (
-                f"transformers' {kind} drops {dropped[0]} of the normalizer; name PreTrainedTokenizerFast in {CONFIG}"
-            )
-        return "" if text else f"a {kind} needs {DEFINITION}"
-    if lacking := [token for token in SPECIAL_TOKENS if token not in vocab]:
-        return f"the vocabulary lacks {', '.join(lacking)}; it is not one of BERT's"
-    if not all(value is None or isinstance(value, bool) for value in _options(config).values()):
-        return f"{', '.join(OPTIONS)} in {CONFIG} must be true, false or null"
-    wrong = ["model"] if text else []
-    if text and theirs["model"]["type"] == "WordPiece":
-        made = json.loads(definition(sorted(vocab, key=vocab.__getitem__), **_options(config)))
-        wrong = [part for part in ("normalizer", "pre_tokenizer", "model") if made[part] != theirs[part]]
-    return f"the {wrong[0]} of {DEFINITION} differs from that of a {kind} with the options of {CONFIG}" if wrong else ""
+    from tokenizers import Tokenizer as Encoder
 
-
-def _unusable(tokenizer: Tokenizer, added: dict[str, str]) -> str:
-    """Gaps in the ids, missing special tokens, or `added` tokens (token → id, or "") missing or under another id; or ""."""
-    try:
-        vocab, marked = tokenizer.vocab, tokenizer.added
-    except Exception as error:  # tokenizers raises nothing more specific
-        return f"it is not a tokenizer ({str(error)[:200]})"
-    if sorted(vocab.values()) != list(range(len(vocab))):
-        return f"the ids of its {len(vocab)} tokens are not 0 to {len(vocab) - 1}"
-    for role, token in tokenizer.roles:
-        if token not in vocab:
-            return f"its {role}_token {token!r} is not in the vocabulary"
-    wrong = next((token for token, i in added.items() if token not in marked or i not in ("", marked[token])), None)
-    return "" if wrong is None else f"it adds {wrong!r} as {added[wrong] or 'a token'}, which is not in {DEFINITION}"
-
-
-def _options(config: dict[str, Any]) -> dict[str, Any]:
-    return {name: config.get(name, default) for name, default in OPTIONS.items()}
-
-
-def _content(token: Any) -> str:
-    return token.get("content", "") if isinstance(token, dict) else str(token)
-
-
-def _named(config: dict[str, Any], role: str, kind: str) -> str:
-    """The token for a role, or ""."""
-    return _content(config.get(f"{role}_token") or (ROLES[role] if kind in CLASSES else ""))
+    parts = [json.loads(text) for text in (ours, theirs)]
+    for each in parts:  # a missing prefix is null or ""
+        each["model"] = {name: None if value == "" else value for name, value in each["model"].items()}
+    if any(parts[0][name] != parts[1][name] for name in ("model", "added_tokens")):
+        return False
+    added = " ".join(token["content"] for token in parts[0]["added_tokens"])
+    probes = ["", "  the  Cat,sat ", "it's  3.14\t\nTHE end\r\n\n", f"the {added}", "x" * 300]
+    if any(parts[0][name] != parts[1][name] for name in ("normalizer", "pre_tokenizer")):
+        letters = [chr(i) for i in (*range(0x20, 0xD800), *range(0xE000, 0x10000))]  # of 16 bits, without surrogates
+        probes += ["  ".join(f"a{x}B {x}" for x in letters[i : i + 99]) for i in range(0, len(letters), 99)]
+    found, expected = (Encoder.from_str(text).encode_batch(list(zip(probes, probes))) for text in (ours, theirs))
+    return all((a.ids, a.offsets, a.type_ids) == (b.ids, b.offsets, b.type_ids) for a, b in zip(found, expected))
 
 
 @dataclass(frozen=True)

@@ -21,13 +21,25 @@ import numpy as np
 
 from harp_jax.base.errors import InputError, needs
 from harp_jax.base.files import check_sums, lines, read_json, replacing, write_sums
+from harp_jax.base.made import InputPath, once
+from harp_jax.base.progress import progress
 from harp_jax.base.randomness import generator
-from harp_jax.corpus.documents import Documents
-from harp_jax.text.languages import ENGLISH, HAN_KANA, SOUTH_EAST, UNSPACED_LETTER, lexical_stopwords, splitter
+from harp_jax.corpus.documents import FIELDS, Documents
+from harp_jax.text.languages import (
+    ENGLISH,
+    HAN_KANA,
+    INQUERY,
+    INQUERY_PATH,
+    SOUTH_EAST,
+    UNSPACED_LETTER,
+    lexical_stopwords,
+    splitter,
+)
 
 # A run of a script without spaces, or a word.
 WORD = re.compile(f"[{HAN_KANA}{SOUTH_EAST}]+|[^\\W_{HAN_KANA}{SOUTH_EAST}]+")
 FILES = ("words.tsv", "words.json")  # of a vocabulary
+VECTORS = "vectors.txt"
 
 
 def stemmer_of(name: str) -> Any:
@@ -121,13 +133,14 @@ class WordVocabulary:
 
 
 def read_stopwords(name: str) -> tuple[str, ...]:
-    """Stopwords, sorted: of a file with one per line, "english" (those of our BM25), or "" for none."""
+    """Stopwords, sorted: of a file with one per line, "english" (those of our BM25), "inquery", or "" for none."""
     if not name:
         return ()
     if name == "english":
         return tuple(lexical_stopwords(ENGLISH))
+    path = INQUERY_PATH if name == INQUERY else name
     # Texts split "don't" into two words, so the lines are split too.
-    return tuple(sorted({word for _, line in lines(name) for word in _split(line)}))
+    return tuple(sorted({word for _, line in lines(path) for word in _split(line.partition("#")[0])}))
 
 
 def count_words(
@@ -220,6 +233,37 @@ def train_vectors(
         for word in model.wv.index_to_key:
             file.write(" ".join([word, *(f"{x:.6g}" for x in model.wv[word])]) + "\n")
     return len(model.wv)
+
+
+@dataclass(frozen=True)
+class Counted:
+    """The numbers of words, of documents, and of vectors (0: none were trained)."""
+
+    words: int
+    documents: int
+    vectors: int
+
+
+@once
+def write_words(
+    docs: InputPath,
+    output: str,
+    fields: tuple[str, ...] = FIELDS,
+    stemmer: str = "english",
+    stopwords: InputPath = "english",
+    min_documents: int = 1,
+    max_words: int = 0,
+    dimension: int = 100,
+    epochs: int = 5,
+) -> Counted:
+    """Writes the vocabulary of documents (`count_words`), and `OUTPUT/vectors.txt`, trained on them for `epochs` (0: none)."""
+    texts = Documents.open(docs, fields)
+    bar = progress(texts.texts(), total=len(texts), unit="documents", desc="words")
+    words = count_words(bar, stemmer, min_documents, max_words, read_stopwords(stopwords))
+    words.save(output)
+    path = os.path.join(output, VECTORS)
+    vectors = train_vectors(texts, words, path, dimension=dimension, epochs=epochs) if epochs else 0
+    return Counted(len(words.words), words.documents, vectors)
 
 
 def read_vectors(path: str, words: WordVocabulary, seed: int = 0) -> tuple[np.ndarray, int]:

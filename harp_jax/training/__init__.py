@@ -1,9 +1,8 @@
-"""The training loop of all stages: state, fused step, checkpoints, metrics, resume.
+"""Training of all encoder stages: state, fused step, checkpoints, metrics, resume.
 
 In: a config and a workdir. Out: checkpoints and metrics in the workdir; rerunning resumes.
-Imports: corpus, text, model, input, objectives, checkpoints, ranking, baselines.
-Files: train (the table of contents: mesh, stage, workdir, state, step, batches, loop; the stages by name, optimizer and shardings);
-step (the fused step); loop; workdir (one run at a time, one config; metrics to JSON lines and TensorBoard); machine
-(FLOPs of steps and devices, memory checks); topologies (devices that are not attached); program (contents of a compiled step);
-dry_run (memory, collectives and time before a run); `stages/` (what differs between stages).
+Imports: corpus, text, model, input, objectives, checkpoints, ranking (to select parameters).
+Files: train (the story from mesh to loop); step (the fused step); loop; workdir (one run at a time, one config; metrics to JSON
+lines and TensorBoard); machine (FLOPs of steps and devices, memory checks); topologies (devices that are not attached); program
+(contents of a compiled step); dry_run (memory, collectives and time before a run); `stages/` (what differs between stages).
 """

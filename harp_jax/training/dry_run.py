@@ -27,7 +27,7 @@ from harp_jax.training.machine import batch_flops, data_sheet, gib, peak_flops, 
 from harp_jax.training.program import Contents, collectives, contents
 from harp_jax.training.step import State
 from harp_jax.training.topologies import HOST, compiler_options, topology_devices
-from harp_jax.training.train import STAGES, abstract_state, jit_step, make_optimizer, padded, train
+from harp_jax.training.train import abstract_state, jit_step, make_optimizer, padded, stage_of, train
 
 log = logging.getLogger(__name__)
 
@@ -62,15 +62,14 @@ def compile_step(config: ConfigDict, devices: list[jax.Device], rows: int | None
         plain = without_files(config, stand_in)
         if plain.dtype == "auto":
             plain.dtype = fastest_dtype(devices[0].platform)  # of the target, not of this machine
-        stage = STAGES[config.stage](plain, with_data=False)
-    assert isinstance(stage.layout, PackedLayout)
-    mesh, layout = sharding.make_mesh(config, devices), stage.layout
+        stage = stage_of(plain, with_data=False)
+    mesh, layout = sharding.make_mesh(config, devices), stage.source.layout
     if rows is not None:
         layout = dataclasses.replace(layout, rows=math.ceil(rows / config.lanes))
-        stage = dataclasses.replace(stage, layout=layout)
-    shape = padded(stage.shape)
-    optimizer = make_optimizer(config, max(stage.steps, 1))
-    state = abstract_state(stage.family, shape, optimizer, mesh)
+        stage = dataclasses.replace(stage, source=dataclasses.replace(stage.source, layout=layout))
+    shape = padded(stage.encoder)
+    optimizer = make_optimizer(config, max(stage.steps, 1), stage.model.frozen)
+    state = abstract_state(stage, shape, optimizer, mesh)
     shardings = jax.tree.map(lambda x: x.sharding, state)
     split = sharding.batch_sharding(mesh, layout.microbatches)
     batch = {
@@ -78,7 +77,7 @@ def compile_step(config: ConfigDict, devices: list[jax.Device], rows: int | None
         for name, (shape_, dtype) in batch_shapes(layout, config.lanes).items()
     }
     objective = stage.objective(shape)
-    step = jit_step(config, stage, objective, shape.drops, optimizer, shardings, mesh)
+    step = jit_step(config, stage, shape, optimizer, shardings, mesh)
     program = step.lower(state, batch).compile(compiler_options(devices[0]))
     return Compiled(program, state, shape, layout, mesh, config.lanes, batch_flops(config, stage, shape, objective))
 
@@ -136,7 +135,7 @@ def dry_run(config: ConfigDict, topology: str = "") -> str:
 
 
 def contents_report(inside: Contents) -> list[str]:
-    """Lines on one GPU's compiled step: its products and kernels, and the largest float32 products, transposes and copies."""
+    """Lines on one GPU's compiled step: its matrix products by type and library, and its attention kernels."""
     total = inside.flops()
     makers: dict[str, float] = {}
     for product in inside.products:
@@ -144,16 +143,10 @@ def contents_report(inside: Contents) -> list[str]:
     lines = [
         f"products           {total:.3e} FLOPs per device, {inside.flops('bf16', 'f16') / total:.2%} with 16-bit factors",
         f"  computed by      {', '.join(f'{by} {flops / total:.2%}' for by, flops in sorted(makers.items()))}",
-        f"kernels            {inside.kernels:,}, which read and write at most {inside.traffic / 1e9:.1f} GB",
     ]
     if any(inside.attention):
         lines.append("cuDNN attention    {} calls forward, {} backward".format(*inside.attention))
-    wide = [product for product in inside.products if product.dtype == "f32"]
-    for product in sorted(wide, key=lambda p: -p.flops)[:4]:
-        lines.append(f"  float32 product  {product.flops / total:.3%}  {product.source}")
-    moved = sum(size for size, _ in inside.moves)
-    lines.append(f"data movement      {len(inside.moves)} transposes and copies of over 1 MiB, {_mib(moved)} in total")
-    return lines + [f"  {_mib(size):<17}{source}" for size, source in inside.moves[:4]]
+    return lines
 
 
 def memory_analysis(program: jax.stages.Compiled) -> Any:
@@ -296,7 +289,7 @@ def seconds_per_step(config: ConfigDict, directory: str = "", steps: int = MEASU
             trial.select = ""
     with tempfile.TemporaryDirectory(prefix=".rate.", dir=directory or None) as place:
         workdir = os.path.join(place, "trial")
-        if "interrupted" in train(trial, workdir):
+        if train(trial, workdir).interrupted:
             return None
         return statistics.median(row["seconds_per_step"] for row in read_metrics(workdir) if row["split"] == "train")
 

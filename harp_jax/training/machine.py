@@ -19,20 +19,18 @@ import jax.numpy as jnp
 from ml_collections import ConfigDict
 
 from harp_jax.base.errors import InputError
-from harp_jax.input.packing import PackedLayout
+from harp_jax.model.encoders.encoder import EncoderShape
 from harp_jax.objectives.objective import Objective
-from harp_jax.training.stages.stage import Shape, Stage
+from harp_jax.training.stages.stage import Stage
 
 log = logging.getLogger(__name__)
 
 
-def batch_flops(config: ConfigDict, stage: Stage, shape: Shape, objective: Objective) -> float:
-    """FLOPs of a step with full rows, over all microbatches and devices; 0 for models whose FLOPs are not counted."""
-    layout = stage.layout
-    if stage.family.flops is None or not isinstance(layout, PackedLayout):
-        return 0.0
+def batch_flops(config: ConfigDict, stage: Stage, encoder: EncoderShape, objective: Objective) -> float:
+    """FLOPs of a step with full rows, over all microbatches and devices."""
+    layout = stage.source.layout
     rows = layout.rows * config.lanes * layout.microbatches
-    return stage.family.flops(shape, rows, config.row_length, layout.sequences, objective.predictions)
+    return stage.model.flops(encoder, rows, config.row_length, layout.sequences, objective.predictions)
 
 
 class Peak(NamedTuple):

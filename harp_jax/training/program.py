@@ -1,4 +1,4 @@
-"""Contents of a compiled step, parsed from XLA's text: matrix products by type, kernels, collectives, data movement.
+"""Contents of a compiled step, parsed from XLA's text: matrix products by type and library, memory traffic, collectives.
 
 Sizes and counts are for one device. The body of a loop over microbatches appears once in the text and is counted `loops` times.
 """
@@ -11,9 +11,6 @@ from typing import NamedTuple
 COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
 FREE = {"parameter", "constant", "get-tuple-element", "tuple", "bitcast", "after-all", "partition-id"}  # no kernel
 CALLS = {"while", "call", "conditional"}  # run other computations
-MOVES = {"copy", "transpose"}
-HARMLESS = FREE | {"reshape", "convert", "broadcast", "slice"}  # allowed in a fusion that only moves data
-LARGE = 1 << 20  # bytes; smaller transposes and copies are not reported
 _BYTES = {"64": 8, "32": 4, "16": 2, "8": 1}
 
 
@@ -36,23 +33,12 @@ class Instruction(NamedTuple):
         branches = re.search(r"branch_computations=\{([^}]*)\}", self.rest)
         return named + (re.findall(r"%([\w.-]+)", branches[1]) if branches else [])
 
-    @property
-    def source(self) -> str:
-        """Its place in the model, such as layer_0/mlp/up/dot_general."""
-        found = re.search(r'op_name="([^"]*)"', self.rest)
-        return (
-            re.sub(r"jit\(\w+\)/|transpose\((.*?)\)/|jvp\([\w.]*\)+/|Ranker\.\w+/", "", found[1])
-            if found
-            else self.name
-        )
-
 
 class Product(NamedTuple):
-    """A matrix product or attention kernel: its FLOPs, the widest type of its factors, its place in the model, its library."""
+    """A matrix product or attention kernel: its FLOPs, the widest type of its factors, its library."""
 
     flops: float
     dtype: str
-    source: str
     by: str = "XLA"  # or cuBLASLt, cuDNN, Triton
 
 
@@ -60,9 +46,7 @@ class Contents(NamedTuple):
     """What one device executes in a step."""
 
     products: list[Product]
-    kernels: int
     traffic: int  # bytes that the kernels read and write; an upper bound, since a gather counts its whole table
-    moves: list[tuple[int, str]]  # bytes and source of transposes and copies of at least LARGE, largest first
     attention: tuple[int, int]  # calls of cuDNN, forward and backward
 
     def flops(self, *dtypes: str) -> float:
@@ -73,26 +57,23 @@ class Contents(NamedTuple):
 def contents(hlo: str, loops: int = 1) -> Contents:
     """The contents of a compiled GPU program: its ENTRY computation and the loops that this calls."""
     computations = _parse(hlo)
-    products, moves, kernels, traffic, attention = [], [], 0, 0, [0, 0]
+    products, traffic, attention = [], 0, [0, 0]
     for name, times in _executed(computations, loops):
         lines = computations[name]
         shapes = {line.name: line.shape for line in lines}
         for line in lines:
             if line.op in FREE | CALLS or line.op.endswith("-done"):
                 continue
-            kernels += times
             traffic += times * (size(line.shape) + sum(size(shapes.get(operand, "")) for operand in line.operands))
             inner = [computations.get(called, []) for called in line.called] if line.op == "fusion" else [[line]]
             for body in inner:
                 around = shapes if body == [line] else {part.name: part.shape for part in body}
-                found = [product for part in body if (product := _product(part, around))]
+                here = [product for part in body if (product := _product(part, around))]
                 triton = '"kind":"__triton' in line.rest
-                products += [product._replace(by="Triton") if triton else product for product in found] * times
-            if _only_moves(line, inner) and size(line.shape) >= LARGE:
-                moves += [(size(line.shape), line.source)] * times
+                products += [product._replace(by="Triton") if triton else product for product in here] * times
             if "__cudnn$fmha" in line.rest:
                 attention["Backward" in line.rest] += times
-    return Contents(products, kernels, traffic, sorted(moves, reverse=True), (attention[0], attention[1]))
+    return Contents(products, traffic, (attention[0], attention[1]))
 
 
 def collectives(hlo: str, loops: int = 1) -> list[tuple[str, int]]:
@@ -153,15 +134,13 @@ def _product(line: Instruction, shapes: dict[str, str]) -> Product | None:
     if "__cudnn$fmha" in line.rest:
         rows, queries, heads, width = _dimensions(first)
         products = 5 if "Backward" in line.rest else 2
-        return Product(
-            products * 2.0 * rows * heads * queries * _dimensions(second)[1] * width, dtype, line.source, "cuDNN"
-        )
+        return Product(products * 2.0 * rows * heads * queries * _dimensions(second)[1] * width, dtype, "cuDNN")
     contracted = re.search(r'lhs_contracting_dim(?:s=\{|ensions":\[)([\d",]*)', line.rest)
     if (line.op == "dot" or "__cublas" in line.rest) and contracted:
         whole = _dimensions(first)
         depth = math.prod(whole[i] for i in _numbers(contracted[1]))
         by = "cuBLASLt" if "__cublas" in line.rest else "XLA"
-        return Product(2.0 * math.prod(_dimensions(line.shape)) * depth, dtype, line.source, by)
+        return Product(2.0 * math.prod(_dimensions(line.shape)) * depth, dtype, by)
     return None
 
 
@@ -169,9 +148,3 @@ def _dimensions(shape: str) -> list[int]:
     """The dimensions of an array, or of the first array in a tuple."""
     found = re.search(r"\[([\d,]*)\]", shape)
     return _numbers(found[1]) if found else []
-
-
-def _only_moves(line: Instruction, inner: list[list[Instruction]]) -> bool:
-    """Whether an instruction or a fusion transposes or copies and computes nothing."""
-    ops = {part.op for body in inner for part in body}
-    return bool(ops & MOVES) and ops <= HARMLESS | MOVES

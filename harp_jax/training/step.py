@@ -1,7 +1,7 @@
 """The fused step: mask, encode, score, losses, gradients, update, as one function to jit with the state donated."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypedDict
 
 import jax
 import jax.numpy as jnp
@@ -9,8 +9,24 @@ import optax
 
 from harp_jax.objectives.objective import Batch, Metrics, Objective
 
-# params, opt_state, step (int32), skipped (int32), loss: running {mean, variance, seen: number of steps}.
-State = dict[str, Any]
+
+class RunningLoss(TypedDict):
+    """Mean and variance (float32) of the loss over the last steps, and the number of steps (int32)."""
+
+    mean: jax.Array
+    variance: jax.Array
+    seen: jax.Array
+
+
+class State(TypedDict):
+    """What a checkpoint holds, under these names."""
+
+    params: dict[str, Any]
+    opt_state: optax.OptState
+    step: jax.Array  # int32: steps done
+    skipped: jax.Array  # int32: steps whose update was skipped
+    loss: RunningLoss
+
 
 # Steps in the running mean of the loss; there is no spike test before this many.
 LOSS_WINDOW = 200
@@ -19,7 +35,7 @@ LOSS_WINDOW = 200
 def initial(params: dict, optimizer: optax.GradientTransformation) -> State:
     """The state before the first step."""
     zero, zero_float = jnp.zeros((), jnp.int32), jnp.zeros((), jnp.float32)
-    loss = {"mean": zero_float, "variance": zero_float, "seen": zero}
+    loss = RunningLoss(mean=zero_float, variance=zero_float, seen=zero)
     return {"params": params, "opt_state": optimizer.init(params), "step": zero, "skipped": zero, "loss": loss}
 
 
@@ -66,10 +82,11 @@ def gradients(
 ) -> tuple[dict, Metrics]:
     """Gradients of the batch's loss, and its metric sums. The microbatches of [microbatches, rows, T] are processed in turn.
 
-    Losses divide by the counts of the whole batch, so the gradients of the microbatches add up to that of the batch.
+    Losses divide by the counts of the whole batch, so the gradients of the microbatches add up to that of the batch. An objective
+    that compares texts of different microbatches receives them all (`Contrastive.whole_batch`).
     """
     compute = jax.value_and_grad(objective.loss, has_aux=True)
-    if batch["tokens"].ndim == 2:
+    if batch["tokens"].ndim == 2 or getattr(objective, "whole_batch", False):
         masked = objective.mask(batch, mask_key)
         (_, metrics), grads = compute(params, masked, dropout_key, objective.counts(masked))
         return grads, metrics
@@ -89,7 +106,7 @@ def gradients(
     return sums
 
 
-def spikes(loss: jax.Array, running: dict[str, jax.Array], deviations: float) -> jax.Array:
+def spikes(loss: jax.Array, running: RunningLoss, deviations: float) -> jax.Array:
     """Whether a loss is more than `deviations` standard deviations above the running mean; always false for 0.
 
     A loss below 1 (a hinge loss before training) is not a spike: once most batches have zero loss, a single wrong pair is many
@@ -101,7 +118,7 @@ def spikes(loss: jax.Array, running: dict[str, jax.Array], deviations: float) ->
     return (running["seen"] >= LOSS_WINDOW) & (loss > limit)
 
 
-def update_running_loss(loss: jax.Array, running: dict[str, jax.Array]) -> dict[str, jax.Array]:
+def update_running_loss(loss: jax.Array, running: RunningLoss) -> RunningLoss:
     """Adds a loss to the running mean and variance: over all steps at first, then exponential over LOSS_WINDOW steps."""
     weight = 1.0 / jnp.minimum(running["seen"] + 1, LOSS_WINDOW)
     delta = loss - running["mean"]

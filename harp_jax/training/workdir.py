@@ -4,14 +4,13 @@ Metrics are JSON lines, which are authoritative (one object per line, `step` fir
 """
 
 import contextlib
-import dataclasses
 import hashlib
 import json
 import os
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 import jax
 from ml_collections import ConfigDict
@@ -23,7 +22,6 @@ from harp_jax.checkpoints.checkpoint import Checkpoints, remove_unfinished
 from harp_jax.checkpoints.recorded import CONFIG, METRICS, read_config, read_metrics
 from harp_jax.config import flattened
 from harp_jax.input.records import MANIFEST
-from harp_jax.training.stages.stage import Stage
 
 WHOLE, END = 256 << 20, 1 << 20  # bytes: for files above WHOLE, only the size and END bytes at both ends are compared
 INPUTS = "inputs"  # in config.json: what `inputs_of` returned, and the tokenizer's digest
@@ -31,17 +29,29 @@ INPUTS = "inputs"  # in config.json: what `inputs_of` returned, and the tokenize
 FREE_TO_CHANGE = {"log_every", "checkpoint_every", "eval_every", "eval_batches", "mesh", "workers"}
 
 
-def claim_workdir(workdir: str, config: ConfigDict, stage: Stage) -> IO | None:
+class Vocabulary(Protocol):
+    """A tokenizer, or the words of a neural ranker."""
+
+    @property
+    def sha256(self) -> str:
+        """The digest of its content."""
+
+    def save(self, directory: str, /) -> None:
+        """Write its files."""
+
+
+def claim_workdir(workdir: str, config: ConfigDict, model: Mapping[str, Any], tokenizer: Vocabulary) -> IO | None:
     """Write config.json and the tokenizer to a new workdir; raises InputError for a workdir of another config or in use.
 
-    Returns an open lock (on the first process): two runs in one workdir would overwrite each other's checkpoints.
+    `model`: what config.json says of the model besides the config, {"encoder": its shape}. Returns an open lock (on the first
+    process): two runs in one workdir would overwrite each other's checkpoints.
     """
     lock = None
     if jax.process_index() == 0:
         busy = f"another run is using {workdir}; wait for it, or choose another --workdir"
         lock = files.locked(os.path.join(workdir, "lock"), busy)
-    own = json.loads(config.to_json_best_effort()) | {stage.family.name: dataclasses.asdict(stage.shape)}
-    own[INPUTS] = [*inputs_of(config), ["tokenizer", stage.vocabulary.sha256]]
+    own = json.loads(config.to_json_best_effort()) | dict(model)
+    own[INPUTS] = [*inputs_of(config), ["tokenizer", tokenizer.sha256]]
     path = os.path.join(workdir, CONFIG)
     if os.path.exists(path):
         other = read_config(workdir).to_dict()
@@ -65,7 +75,7 @@ def claim_workdir(workdir: str, config: ConfigDict, stage: Stage) -> IO | None:
         if lock is not None:
             remove_unfinished(workdir)
     elif lock is not None:
-        stage.vocabulary.save(os.path.join(workdir, "tokenizer"))
+        tokenizer.save(os.path.join(workdir, "tokenizer"))
         with replacing(path) as file:
             json.dump(own, file, indent=2)
     if lock is not None and not listed_sums(workdir):  # a new run, or one that was killed before this line

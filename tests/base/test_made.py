@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from harp_jax.base.errors import InputError, Terminated
-from harp_jax.base.made import InputPath, InputPaths, Made, NamedInputs, Speed, digest, forget, once
+from harp_jax.base.made import AGAIN, KEPT, InputPath, InputPaths, Made, NamedInputs, Speed, digest, forget, once
 from harp_jax.base.processes import in_process
 from harp_jax.base.steps import Steps
 from tests.support import ROOT
@@ -41,7 +41,7 @@ def count(docs: InputPath, options: Options, more: InputPaths = (), output: str 
     return Counted(len(text.split()), kept)
 
 
-@once(inputs=lambda given: given["config"]["data"], speed=("config.workers",))
+@once(inputs=lambda given: {"config.data": given["config"]["data"]}, speed=("config.workers",))
 def folder(config: dict, runs: NamedInputs, output: str) -> None:
     os.makedirs(output, exist_ok=True)
     Path(output, "shard").write_text(str(config["seed"]))
@@ -102,6 +102,29 @@ def test_another_content_of_an_input_is_refused(tmp_path, docs):
         count(docs, Options(), output=output)
 
 
+@dataclass(frozen=True)
+class Read:
+    first: Counted | None
+    size: float | None = None
+
+
+def read_first(docs: InputPath, k: int, output: str) -> Read:
+    words = Path(docs).read_text().split()
+    Path(output).write_text(" ".join(words))
+    return Read(Counted(len(words), tuple(words[:k])))
+
+
+@pytest.mark.parametrize(("changed", "expected"), [(AGAIN, "e"), (KEPT, "a")])
+def test_what_changed_content_of_an_input_means_is_a_choice(tmp_path, docs, changed, expected):
+    function, output = once(changed=changed)(read_first), str(tmp_path / "out")
+    assert function(docs, 1, output) == function(docs, 1, output) == Read(Counted(4, ("a",)))
+    Path(docs).write_text("e f")
+    assert (function.already(docs, 1, output) is None) == (changed == AGAIN)
+    assert function(docs, 1, output).first.kept == (expected,) and Path(output).read_text()[0] == expected
+    with pytest.raises(InputError, match="out was made with k=1, now 2"):
+        function(docs, 2, output)
+
+
 def test_another_function_and_a_changed_output_are_refused(tmp_path, docs):
     output = str(tmp_path / "out")
     count(docs, Options(), output=output)
@@ -128,7 +151,7 @@ def test_folders_and_what_a_config_names_are_inputs(tmp_path, docs):
     output, given = str(tmp_path / "out"), {"data": (docs,), "seed": 1, "workers": 2}
     folder(given, {"BM25": docs, "ours": (docs, docs)}, output=output)
     folder(given | {"workers": 4}, {"BM25": docs, "ours": (docs, docs)}, output=output)
-    assert set(Made.read(output).inputs) == {docs, "runs.BM25", "runs.ours.0", "runs.ours.1"}
+    assert set(Made.read(output).inputs) == {"config.data.0", "runs.BM25", "runs.ours.0", "runs.ours.1"}
     made = digest(output)
     assert count(f"{output}/shard", Options(), output=str(tmp_path / "x")).words == 1 and digest(output) == made
     Path(docs).write_text("changed")

@@ -16,13 +16,13 @@ from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
 from harp_jax.baselines.linklearn import model as f
 from harp_jax.baselines.linklearn.collection import Index, count
-from harp_jax.baselines.linklearn.links import Side, read_graph, shared_terms, split
+from harp_jax.baselines.linklearn.links import GraphSplit, read_graph, shared_terms, split
 from harp_jax.baselines.linklearn.model import Okapi
+from harp_jax.baselines.linklearn.rank import rank_linklearn
 from harp_jax.baselines.linklearn.train import Task, Trainer, train
 from harp_jax.checkpoints.recorded import read_metrics
 from harp_jax.corpus.trec import read_run
-from harp_jax.ranking.lexical import Collection
-from tests.support.commands import command
+from harp_jax.ranking.lexical import InvertedIndex
 
 TOPICS, PAGES = 30, 120
 
@@ -59,7 +59,7 @@ TEXTS = [["red", "fox", "fox", "den"], ["fox", "owl"], ["owl", "owl", "owl", "re
 
 
 def small():
-    collection = Collection(((f"d{i}", " ".join(text)) for i, text in enumerate(TEXTS)), "")
+    collection = InvertedIndex(((f"d{i}", " ".join(text)) for i, text in enumerate(TEXTS)), "")
     return collection, count(collection)
 
 
@@ -142,14 +142,14 @@ def test_an_article_keeps_to_one_side_and_is_no_negative_of_itself(tmp_path):
 def test_another_document_is_drawn_for_one_that_is_linked_with_all(tmp_path):
     links = {"hub": [f"d{i}" for i in range(20)]} | {f"d{i}": [f"d{i - i % 2}"] for i in range(20)}
     graph = read_graph((linked_documents(tmp_path / "docs.jsonl", *links.items()),), (), "")
-    side = Side(graph, np.arange(21))
+    side = GraphSplit(graph, np.arange(21))
     d, positive, negative = side.draw(generator("hub"), 300, 3, "linked")
     assert set(d) == set(range(1, 21)) and 0 in positive
     assert all(p in side.linked(q) and not set(n) & {q, *side.linked(q)} for q, p, n in zip(d, positive, negative))
     everyone = [(f"d{i}", [f"d{n}" for n in range(6)]) for i in range(6)]
     full = read_graph((linked_documents(tmp_path / "full.jsonl", *everyone),), (), "")
     with pytest.raises(InputError, match="each is linked with nearly all others, such as d"):
-        Side(full, np.arange(6)).draw(generator("full"), 4, 2)
+        GraphSplit(full, np.arange(6)).draw(generator("full"), 4, 2)
 
 
 def test_average_precision_of_the_task_equals_ir_measures(graph):
@@ -287,10 +287,10 @@ def test_learns_what_links_mean_and_carries_it_to_other_words(wiki, tmp_path, lo
         queries += f"{topic}\t{words[0]} {words[1]} vide1 vide2\n"
     (tmp_path / "docs.tsv").write_text(docs)
     (tmp_path / "queries.tsv").write_text(queries)
-    given = {"docs": tmp_path / "docs.tsv", "queries": tmp_path / "queries.tsv", "output": tmp_path / "run.trec"}
-    for extra in ([], ["--okapi"]):
-        command("linklearn-rank", *extra, model=tmp_path, **given)
-        run = read_run(str(tmp_path / "run.trec"))
+    given = [str(tmp_path), str(tmp_path / "docs.tsv"), str(tmp_path / "queries.tsv")]
+    for okapi in (False, True):
+        rank_linklearn(*given, output=str(tmp_path / f"run_{okapi}.trec"), okapi=okapi)
+        run = read_run(str(tmp_path / f"run_{okapi}.trec"))
         assert len(run) == 20 and all(ranking.ranked()[0] == qid for qid, ranking in run.items())
 
 

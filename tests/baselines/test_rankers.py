@@ -8,7 +8,7 @@ import pytest
 from harp_jax.base.randomness import generator
 from harp_jax.baselines.neural_ir import models
 from harp_jax.baselines.neural_ir.models import NeuralConfig, WordTables, build, graph_table, init_params
-from harp_jax.ranking.scorers import NeuralScorer
+from harp_jax.baselines.neural_ir.scorer import NeuralScorer
 from harp_jax.text.words import WordVocabulary
 from tests.support import slow_neural_ir as slow
 

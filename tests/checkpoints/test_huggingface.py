@@ -76,6 +76,8 @@ def test_a_ranker_has_the_tensors_and_keys_that_servers_read(kind, types, tmp_pa
     assert config["architectures"] == [type(module).__name__]
     # Text Embeddings Inference: one label makes a re-ranker.
     assert len(config["id2label"]) == len(config["label2id"]) == 1 and isinstance(config["pad_token_id"], int)
+    passed = transformers.AutoTokenizer.from_pretrained(directory).model_input_names
+    assert ("token_type_ids" in passed) == (types > 1)  # DistilBERT's class has no such input
     layout = json.loads((directory / "sentence_bert_config.json").read_text())
     assert layout["max_seq_length"] == 36  # TEI's parser requires it in this file
     # vLLM accepts only activations of torch.nn.modules; Infinity loads through CrossEncoder.
@@ -175,7 +177,8 @@ WORDS = "bert.embeddings.word_embeddings.weight"
     [
         ({"model_type": "electra"}, "its model_type is 'electra'"),
         ({"hidden_act": "gelu_new"}, "hidden_act is 'gelu_new'"),
-        ({"hidden_size": None}, "hidden_size is None, not a whole number from 1 to"),
+        ({"hidden_size": None}, "transformers cannot read .* Field 'hidden_size' expected int, got NoneType"),
+        ({"hidden_size": 0}, "hidden_size is 0, not a whole number from 1 to"),
         ({"vocab_size": 47}, "word_embeddings.weight has shape"),
         ({"num_hidden_layers": 3}, r"layer.2.attention.self.query.weight is missing \(and 15 more"),
         ({"num_hidden_layers": 1}, r"bert\.encoder\.layer\.1\.\S+ has no place in config\.json"),

@@ -47,7 +47,6 @@ def test_a_wrong_command_is_one_line_with_the_nearest_name():
     ("command", "said"),
     [
         ("rerank --k=0", "argument --k: "),
-        ("plan --jobs=x", "argument --jobs: "),
         # As from `--output=$UNSET`: the export would replace the current folder.
         ("export --workdir=x --output=", "is empty (unset variable?)"),
     ],

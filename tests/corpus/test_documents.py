@@ -11,10 +11,12 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import pytest
 
+from harp_jax.api import load_config
 from harp_jax.base.errors import InputError
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import read_qrels, read_queries, read_run
-from tests.support.commands import command
+from harp_jax.training.stages.stage import check_inputs
+from tests.support.commands import command, python
 
 RECORDS = [
     {"id": "D1", "url": "http://a.org/1", "title": "One", "body": "the first  body"},
@@ -214,6 +216,123 @@ def test_a_folder_of_documents_and_other_files(tmp_path, names, documents):
     refused = pytest.raises(InputError, match=documents) if documents.startswith("has") else contextlib.nullcontext()
     with refused:
         assert list(Documents.open(str(tmp_path)).ids()) == documents.split()
+
+
+FT = """<DOC>
+<DOCNO>FT911-3</DOCNO>
+<PROFILE>_AN-BEOA7AAIFT</PROFILE>
+<DATE>910514
+</DATE>
+<HEADLINE>
+FT  14 MAY 91 / International Company News: Contigas plans DM900m east German
+project
+</HEADLINE>
+<BYLINE>
+   By DAVID GOODHART
+</BYLINE>
+<TEXT>
+CONTIGAS, the German gas group 81 per cent owned by the utility
+Bayernwerk, said yesterday &amp; <b>today</b>.
+</TEXT>
+<PUB>The Financial Times
+</PUB>
+</DOC>
+"""
+FR = """
+<DOC>
+<DOCNO> FR940104-0-00001 </DOCNO>
+<PARENT> FR940104-0-00001 </PARENT>
+<TEXT>
+ 
+<!-- PJG FTAG 4700 -->
+
+<!-- PJG ITAG l=90 g=1 f=1 -->
+
+Federal Register
+&blank;/&blank;Vol. 59, café
+</TEXT>
+</DOC>
+
+<DOC>
+<DOCNO> FR940104-0-00002 </DOCNO>
+only text
+</DOC>
+"""
+TOPICS = """
+
+<top>
+
+<num> Number: 301 
+<title> International Organized Crime 
+
+<desc> Description: 
+Identify organizations that participate in international criminal
+activity.
+
+<narr> Narrative: 
+A relevant document must as a minimum identify the organization.
+
+</top>
+
+<top>
+
+<num> Number: 302 
+<title> Poliomyelitis and Post-Polio
+
+<desc> Description: 
+Is the disease of Poliomyelitis (polio) under control?
+</top>
+"""
+
+
+def test_robust04_is_read_as_trec_distributes_it(tmp_path):
+    """Folders of SGML, packed by Unix compress or gzip or not, next to notes and topics."""
+    (tmp_path / "ft" / "ft911").mkdir(parents=True)
+    (tmp_path / "fr94").mkdir()
+    (tmp_path / "ft" / "ft911" / "ft911_1").write_text(FT)
+    (tmp_path / "ft" / "readmeft").write_text("notes")
+    # gzip -dc unpacks .z of compress and of gzip alike; compress itself is seldom installed.
+    (tmp_path / "fr94" / "fr940104.0z").write_bytes(gzip.compress(FR.encode("latin-1")))
+    (tmp_path / "04.testset").write_text(TOPICS)
+    docs = Documents.open(str(tmp_path), cache_dir=str(tmp_path / ".cache"))
+    assert sorted(docs.ids()) == ["FR940104-0-00001", "FR940104-0-00002", "FT911-3"]
+    title = "FT 14 MAY 91 / International Company News: Contigas plans DM900m east German project"
+    body = "CONTIGAS, the German gas group 81 per cent owned by the utility Bayernwerk, said yesterday & today ."
+    assert docs["FT911-3"] == f"{title} {body}" == dict(docs.texts())["FT911-3"]
+    assert "café" in docs["FR940104-0-00001"] and "PJG" not in docs["FR940104-0-00001"]
+    assert docs["FR940104-0-00002"] == "only text"
+    assert read_queries(str(tmp_path / "04.testset")) == {
+        "301": "International Organized Crime", "302": "Poliomyelitis and Post-Polio"
+    }  # fmt: skip
+    for name, text, read, said in (
+        ("cut", FT[:-9], Documents.open, r"cut, line 1: <DOC> without </DOC>; the file is truncated"),
+        ("none", FT.replace("DOCNO", "NO"), Documents.open, "line 1: a document without <DOCNO>"),
+        ("two", FT + FT, Documents.open, r"line 2\d: document FT911-3 is listed again"),
+        ("damaged.z", "text", Documents.open, "damaged.z is damaged: gzip -dc cannot unpack it"),
+        ("topics", TOPICS.replace("<title> Polio", "Polio"), read_queries, "topics, topic 2: no <num> or no <title>"),
+        ("topics", TOPICS + TOPICS, read_queries, "topics: topic 301 is listed twice"),
+    ):
+        (tmp_path / name).write_text(text)
+        with pytest.raises(InputError, match=said):
+            read(str(tmp_path / name))
+
+
+def test_a_file_is_found_under_its_name_without_gz(tmp_path):
+    """MS MARCO distributes msmarco-docs.tsv.gz, and its guides name msmarco-docs.tsv."""
+    for name, data in (("docs.tsv", TSV), ("queries.tsv", b"q1\ttext\n"), ("qrels.tsv", b"q1 0 D1 1\n")):
+        (tmp_path / f"{name}.gz").write_bytes(gzip.compress(data, mtime=0))
+    (tmp_path / "run.trec.bz2").write_bytes(bz2.compress(b"q1 Q0 D1 1 2.5 x\n"))
+    check(Documents.open(str(tmp_path / "docs.tsv"), cache_dir=str(tmp_path / CACHE)))
+    assert read_queries(str(tmp_path / "queries.tsv")) == {"q1": "text"}
+    assert read_qrels(str(tmp_path / "qrels.tsv")) == {"q1": {"D1": 1}}
+    assert read_run(str(tmp_path / "run.trec"))["q1"].docids == ["D1"]
+    inputs = {"docs": "docs.tsv", "queries": "queries.tsv", "qrels": "qrels.tsv", "candidates": "run.trec"}
+    paths = {name: str(tmp_path / file) for name, file in inputs.items()}
+    with pytest.raises(InputError, match="missing inputs: candidates does not exist"):
+        config = load_config("finetune_bert_tiny", **paths | {"candidates": "absent.trec"}, tokenizer=str(tmp_path))
+        check_inputs(config, *inputs)
+    given = {"docs": tmp_path / "docs.tsv", "queries": tmp_path / "queries.tsv", "output": tmp_path / "out.trec"}
+    python("-m", "harp_jax", "first-stage", *(f"--{name}={path}" for name, path in given.items()))
 
 
 @pytest.fixture

@@ -4,13 +4,15 @@ import json
 import os
 import shutil
 
+import duckdb
 import pytest
 
-from data_pipeline.commands.inspect import report
 from data_pipeline.config import PRESETS, generation
+from data_pipeline.engine import tables
 from data_pipeline.engine.local import SerialEngine
 from data_pipeline.links import parsing
 from data_pipeline.output import manifest as manifest_file
+from data_pipeline.output.inspection import inspect
 from data_pipeline.pipeline import generate
 from harp_jax.base.errors import InputError
 from harp_jax.input.records import read_manifest
@@ -43,9 +45,9 @@ def test_splits_go_by_page(made):
 
 
 def test_acm_negatives_are_never_linked_beside_the_anchor_page(made):
-    together = {(row["one"], row["other"]) for row in table(made[1], "colinked")}
-    source = {row["key"]: row["words_of"] for row in table(made[1], "requests") if row["task"] == "acm"}
-    negatives = [row for row in table(made[1], "negatives") if row["task"] == "acm"]
+    together = {(row["one"], row["other"]) for row in table(made[1], tables.COLINKED)}
+    source = {row["key"]: row["words_of"] for row in table(made[1], tables.REQUESTS) if row["task"] == "acm"}
+    negatives = [row for row in table(made[1], tables.NEGATIVES) if row["task"] == "acm"]
     assert len(negatives) > 20
     assert not any((source[row["key"]], row["destination"]) in together for row in negatives)
 
@@ -63,15 +65,18 @@ def test_finished_job_is_left_alone_and_another_config_is_refused(made, capfd, t
     folder, output = made
     before = {path: path.stat().st_mtime_ns for path in output.glob("*") if path.is_file()}
     manifest = generate(corpus.config(folder, encoder="idf", workers=1), output)
-    assert "nothing to do" in capfd.readouterr().err and manifest == read_manifest(str(output))
+    assert "already made" in capfd.readouterr().err and manifest == read_manifest(str(output))
     assert before == {path: path.stat().st_mtime_ns for path in output.glob("*") if path.is_file()}
-    # The next run removes a work directory left by a kill after the manifest, unless keep_work is set.
-    copy = shutil.copytree(output, tmp_path / "copy")
+    with pytest.raises(InputError, match=r"was made with config.query_length=3.0, now 4.0"):
+        generate(corpus.config(folder, encoder="idf", seed=5, query_length=4.0), str(output))
+    # After a kill between the manifest and the record of the call, only the manifest says what made the directory. The next run
+    # removes the work directory, unless keep_work is set.
+    copy = shutil.copytree(output, tmp_path / "copy", ignore=shutil.ignore_patterns("made.json"))
+    with pytest.raises(InputError, match=r"another config; differing keys: query_length \(3.0 there, 4.0 here\); seed"):
+        generate(corpus.config(folder, encoder="idf", seed=5, query_length=4.0), str(copy))
     (copy / "manifest.json").write_text(json.dumps(manifest | {"config": manifest["config"] | {"keep_work": False}}))
     generate(corpus.config(folder, encoder="idf", workers=1), str(copy))
     assert (output / ".work").exists() and not (copy / ".work").exists()
-    with pytest.raises(InputError, match=r"another config; differing keys: query_length \(3.0 there, 4.0 here\); seed"):
-        generate(corpus.config(folder, encoder="idf", seed=5, query_length=4.0), str(output))
 
 
 def test_a_bad_record_ends_the_job_and_another_config_cannot_resume_it(tmp_path):
@@ -97,26 +102,27 @@ def test_an_unfinished_job_resumes_after_its_inputs_were_moved(tmp_path, capfd, 
     assert "1 line(s) match no page, for example 'p4711'" in capfd.readouterr().err
     assert len(manifest["splits"]["rqp_train"]["shards"]) > 1
     assert all(shard["bytes"] <= 20_000 for split in manifest["splits"].values() for shard in split["shards"])
-    (tmp_path / "out" / "manifest.json").unlink()
+    for name in ("manifest.json", "made.json"):
+        (tmp_path / "out" / name).unlink()
     moved = folder.rename(tmp_path / "moved")
     options |= {name: str(moved / "judged.txt") for name in ("exclude_destinations", "stopwords")}
     again = generate(corpus.config(moved, **options), tmp_path / "out", SerialEngine)
     assert again["splits"] == manifest["splits"]
-    with pytest.raises(InputError, match="differing keys: exclude_destinations .*; source"):
+    with pytest.raises(InputError, match="was made with config.exclude_destinations"):
         generate(corpus.config(moved, **options | {"exclude_destinations": ""}), tmp_path / "out")
 
 
 def test_inspect_reports_and_finds_damage(made, tmp_path):
     copy = shutil.copytree(made[1], tmp_path / "copy", ignore=shutil.ignore_patterns(".work", "term_weights"))
-    assert all(len(examples) == 5 for examples in report(str(copy), 5)["examples"].values())
+    assert all(len(examples) == 5 for examples in inspect(str(copy), 5).examples.values())
     (copy / "harp-qdm_train.tfrecord-00000-of-00002").touch()
     with pytest.raises(InputError, match="00000-of-00002 is not in the manifest"):
-        report(str(copy), 5)
+        inspect(str(copy), 5)
     shard = copy / "harp-qdm_train.tfrecord-00000-of-00001"
     content = shard.read_bytes()
     shard.write_bytes(content[:100] + bytes([content[100] ^ 1]) + content[101:])
     with pytest.raises(InputError, match="harp-qdm_train.*sha256"):
-        report(str(copy), 5)
+        inspect(str(copy), 5)
 
 
 def test_a_relative_tokenizer_is_found_from_other_folders_and_after_a_move(tmp_path, monkeypatch):
@@ -125,9 +131,9 @@ def test_a_relative_tokenizer_is_found_from_other_folders_and_after_a_move(tmp_p
     generate(corpus.config(folder, tokenizer="vocab.txt", tasks=("mlm",), workers=1), "../pairs", SerialEngine)
     monkeypatch.chdir(tmp_path)
     os.rename("work", "moved")
-    assert all(isinstance(record["text"], str) for record in report("moved/pairs", 3)["examples"]["mlm"])
+    assert all(isinstance(record["text"], str) for record in inspect("moved/pairs", 3).examples["mlm"])
     os.rename("moved/corpus", "corpus")
-    assert all(isinstance(record["text"], list) for record in report("moved/pairs", 3)["examples"]["mlm"])
+    assert all(isinstance(record["text"], list) for record in inspect("moved/pairs", 3).examples["mlm"])
 
 
 @pytest.mark.parametrize(
@@ -152,11 +158,12 @@ def test_choices_that_make_no_sense_are_refused_before_the_job(tmp_path, fields,
 
 def test_the_official_preset_runs(tmp_path):
     folder = corpus.write(tmp_path / "corpus")
-    config = corpus.config(folder, "official", encoder="idf", workers=1, keep_work=True)
+    config = corpus.config(folder, "official", encoder="idf", stopwords="inquery", workers=1, keep_work=True)
     manifest = generate(config, tmp_path / "out", SerialEngine)
-    assert manifest["config"] == manifest["config"] | PRESETS["official"]
+    given = {"stopwords": manifest["config"]["stopwords"]}  # the preset has none
+    assert manifest["config"] == manifest["config"] | PRESETS["official"] | given
     assert all(entry["pairs"] > 10 for entry in manifest["tasks"].values())
-    requests = table(tmp_path / "out", "requests")
+    requests = table(tmp_path / "out", tables.REQUESTS)
     vocabulary = load_tokenizer(str(folder / "vocab.txt")).vocab
     assert all(word in vocabulary for row in requests for word in row["anchor"].split())
 
@@ -168,9 +175,30 @@ def test_pages_of_one_text_are_one_page_by_choice(tmp_path):
     pages = [json.dumps({"id": i, "title": "", "text": text, "links": links}) + "\n" for i, text, links in texts]
     (folder / "pages-0.jsonl").write_text("".join(pages))
     linked_documents(corpus.config(folder, page_identity="text", workers=1), output)
-    numbers = {row["id"]: row["doc"] for row in table(output, "pages")}
-    assert [row["destination"] for row in table(output, "resolved")] == [numbers["p1"]]
-    assert numbers["p2"] not in {row["doc"] for row in table(output, "candidates")}
+    numbers = {row["id"]: row["doc"] for row in table(output, tables.PAGES)}
+    assert [row["destination"] for row in table(output, tables.RESOLVED)] == [numbers["p1"]]
+    assert numbers["p2"] not in {row["doc"] for row in table(output, tables.CANDIDATES)}
+
+
+class Full(SerialEngine):
+    """A disk that is full when the first join writes: DuckDB's error names no file of the user's."""
+
+    def join(self, output, sql, inputs, partitioned=False):
+        raise duckdb.IOException("IO Error: Could not write to file: No space left on device")
+
+
+def test_a_full_disk_names_the_output(tmp_path):
+    folder = corpus.write(tmp_path / "corpus")
+    with pytest.raises(InputError, match=r"cannot write \S+/out: No space left on device; free space and run the same"):
+        generate(corpus.config(folder, tasks=("mlm",), workers=1), str(tmp_path / "out"), Full)
+
+
+def test_edited_seconds_of_an_unfinished_job_are_named(tmp_path):
+    folder, work = corpus.write(tmp_path / "corpus"), tmp_path / "out" / ".work"
+    work.mkdir(parents=True)
+    (work / "seconds.json").write_text('{"documents": "long"}')
+    with pytest.raises(InputError, match=r"seconds.json has a malformed field .*; remove it"):
+        generate(corpus.config(folder, tasks=("mlm",), workers=1), str(tmp_path / "out"), SerialEngine)
 
 
 @pytest.mark.faults

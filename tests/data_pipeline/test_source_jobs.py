@@ -4,9 +4,11 @@ import json
 import pytest
 
 from data_pipeline.config import PRESETS, plain
+from data_pipeline.engine import tables
 from data_pipeline.engine.local import SerialEngine
 from data_pipeline.pipeline import generate
 from data_pipeline.sources import formats
+from harp_jax.base.errors import InputError
 from harp_jax.input.records import read_manifest
 from tests.support import corpus, source_reading
 from tests.support.corpus_site import write_site
@@ -41,7 +43,7 @@ def test_a_folder_of_html_becomes_shards(site):
     assert dropped["paragraph-boilerplate"]["count"] == 3 * corpus.PAGES
     assert dropped["link-outside-content"]["count"] == corpus.PAGES == dropped["link-unresolved"]["count"]
     assert all(entry["pairs"] > 10 for entry in manifest["tasks"].values()) and set(manifest["tasks"]) > {"rqp", "acm"}
-    documents = {row["id"]: row for row in table(site, "documents")}
+    documents = {row["id"]: row for row in table(site, tables.DOCUMENTS)}
     for number in (0, 17):
         page, row = corpus.page(number), documents[f"https://x.org/p{number}"]
         lead_end, heading = page["lead_end"], "\nmore"
@@ -50,7 +52,7 @@ def test_a_folder_of_html_becomes_shards(site):
         for side in ("start", "end"):
             expected = [link[side] + len(heading) * (link["start"] > lead_end) for link in page["links"]]
             assert [link[side] for link in row["links"]] == expected
-    assert all(link["problem"] in ("", "link-to-itself", "link-unresolved") for link in table(site, "resolved"))
+    assert all(link["problem"] in ("", "link-to-itself", "link-unresolved") for link in table(site, tables.RESOLVED))
 
 
 GERMAN = HEAD.replace(' xml:lang="de"', "").replace("<case>", "<dbname>dewiki</dbname><case>")
@@ -62,7 +64,7 @@ def test_a_german_dump_is_read_by_the_rules_of_german(folder):
     (folder / "dewiki.xml").write_text(GERMAN + pages + TAIL)
     c = config(folder, "mediawiki", (str(folder / "dewiki.xml"),), language="")
     texts = {row["doc"]: row["text"] for row in linked_documents(c, folder / "german", SerialEngine).values()}
-    (link,) = table(folder / "german", "ranked")
+    (link,) = table(folder / "german", tables.RANKED)
     assert link["anchor"] == "große städten"  # the tokenizer lowercases, but keeps ß
     sentence = texts[link["doc"]][link["sentence_start"] : link["sentence_end"]].strip()
     assert sentence == "Er fließt z. B. nach große Städten, sagte Dr. Müller am 3. Mai."
@@ -114,4 +116,8 @@ def test_configs_are_valid_with_every_preset(name):
         c = importlib.import_module(f"configs.data.{name}").get_config(preset)
         c.tokenizer, c.encoder = c.tokenizer or "t", c.encoder or "uniform"
         c.language = "en"  # otherwise read from the source files
+        if preset == "official":
+            with pytest.raises(InputError, match="1,321 words"):
+                plain(c)
+            c.stopwords = "inquery"
         assert plain(c)["source"]["format"] in formats.FORMATS and (c.unit == "tokens") == (preset == "official")

@@ -182,6 +182,13 @@ def test_queries_whose_levels_are_all_negative_count_as_zero():
     assert table.mean["x"] == {"AP": 0.5}
 
 
+@pytest.mark.parametrize("qrels", [{"q1": {"a": 0}}, {"q1": {"a": -1}, "q2": {"b": 0}}, {"q1": {}}])
+def test_judgments_without_a_relevant_document_measure_nothing(qrels):
+    """Every measure would be .0000, as if the run were bad."""
+    with pytest.raises(InputError, match="none of the . judged queries has a relevant document"):
+        evaluate(qrels, {"x": {"q1": {"a": 1.0}}}, "AP")
+
+
 OUTSIDE = "query 1, document b: relevance .* is not an integer within ±10000"
 
 

@@ -4,13 +4,17 @@ import json
 import math
 import os
 import re
+import shutil
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
 from harp_jax.base.errors import InputError
-from harp_jax.evaluation.provenance import behind
-from tests.support.commands import command
+from harp_jax.base.made import InputPath, once
+from harp_jax.evaluation.from_files import Evaluation, report_files
+from harp_jax.evaluation.from_files import Page as PageOptions
+from harp_jax.evaluation.upstream import truncated_remark, upstream
 
 QUERIES = 20
 HOSTILE = "</style><script>alert(1)</script> & <b>|`*_#"
@@ -66,26 +70,29 @@ def workdir(folder):
     return folder
 
 
-def written(folder, *options):
+def evaluation(folder, *names, **options) -> Evaluation:
+    """The fixture's runs by name, or as (name, file)."""
+    files = dict((name, name) if isinstance(name, str) else name for name in names)
+    runs = {name: [f"{folder}/{file}.trec"] for name, file in files.items()}
+    return Evaluation(f"{folder}/qrels.txt", runs, measures="RR@10 nDCG@10", **options)
+
+
+def written(folder, given: Evaluation, page: PageOptions | None = None) -> tuple[str, str]:
     """(HTML, Markdown) of a report of the fixture's runs."""
-    page, text = folder / "report.html", folder / "report.md"
-    given = {"qrels": folder / "qrels.txt", "measures": "RR@10 nDCG@10", "output": page, "markdown": text}
-    command("report", *options, **given)
-    return page.read_text(), text.read_text()
-
-
-def run(folder, name, file=""):
-    return f"--run={name}={folder}/{file or name}.trec"
+    html, text = folder / "report.html", folder / "report.md"
+    report_files(given, page or PageOptions(), str(html), str(text))
+    return html.read_text(), text.read_text()
 
 
 def test_the_page_says_everything_and_fetches_nothing(runs):
     job = runs / "job"
     job.mkdir()
     (job / "manifest.json").write_text(json.dumps(MANIFEST))
-    texts = [f"--docs={runs}/docs.tsv", "--fields=body", f"--query_texts={runs}/queries.tsv"]
-    options = [run(runs, "bm25"), run(runs, "<A & B>", "good")]
-    options += [f"--curves=mine={workdir(runs / 'w')}", f"--pairs=job={job}"]
-    html, markdown = written(runs, *options, *texts, "--chance=bm25", "--remark=as measured", f"--title={HOSTILE}")
+    options = PageOptions(
+        HOSTILE, "", ("as measured",), {"mine": str(workdir(runs / "w"))}, {"job": str(job)}, f"{runs}/docs.tsv", ("body",),
+        f"{runs}/queries.tsv",
+    )  # fmt: skip
+    html, markdown = written(runs, evaluation(runs, "bm25", ("<A & B>", "good"), chance="bm25"), options)
     page = Page(html)
     for part in ("<A & B> ranks better than bm25.", "0.7500", "0.3333", "1,200", "in links 0.70", "text of 0a"):
         assert part in page.text
@@ -101,63 +108,61 @@ def test_the_page_says_everything_and_fetches_nothing(runs):
 
 
 def test_verdicts_worse_undecided_and_blank(runs):
-    worse, _ = written(runs, run(runs, "bm25"), run(runs, "bad"))
+    worse, _ = written(runs, evaluation(runs, "bm25", "bad"))
     assert "bad ranks worse than bm25." in Page(worse).text
-    undecided, _ = written(runs, run(runs, "bm25"), run(runs, "luck"))
+    undecided, _ = written(runs, evaluation(runs, "bm25", "luck"))
     assert f"{QUERIES} queries do not decide whether luck ranks better than bm25." in Page(undecided).text
-    blank, _ = written(runs, run(runs, "bm25"), run(runs, "good"), run(runs, "blanked", "good"), "--blank=good=blanked")
+    blank, _ = written(runs, evaluation(runs, "bm25", "good", ("blanked", "good"), blank={"good": "blanked"}))
     assert "good does not read the query: it ranks no better than with the query blanked." in Page(blank).text
     assert "documents scored without the query" in Page(blank).text
-    beside, markdown = written(runs, run(runs, "bm25"), run(runs, "luck"), run(runs, "good"), "--chance=bm25")
+    beside, markdown = written(runs, evaluation(runs, "bm25", "luck", "good", chance="bm25"))
     for text in (Page(beside).text.split("Systems by")[0], markdown):
         assert "luck is at chance level: it orders its candidates no better than a random order. RR@10" in text
 
 
 def test_wrong_options_are_named(runs, tmp_path):
-    one = run(runs, "bm25")
-    for options, said in (
-        ([one, "--focus=absent"], "no run is named 'absent' for --focus; the runs are bm25"),
-        ([one, f"--curves=mine={tmp_path}/absent"], "the curves of mine: .* has no metrics; name a training workdir"),
-        ([], "nothing to report: give --qrels and --run"),
+    one = evaluation(runs, "bm25")
+    for page, said in (
+        (PageOptions(focus="absent"), "no run is named 'absent' for --focus; the runs are bm25"),
+        (PageOptions(curves={"mine": f"{tmp_path}/absent"}), "the curves of mine: .* has no metrics; name a training"),
     ):
         with pytest.raises(InputError, match=said):
-            written(runs, *options)
-    with pytest.raises(InputError, match="is not the output of `harp plan`"):
-        command("report", runs, output=runs / "x.html")
+            written(runs, one, page)
 
 
-@pytest.fixture
-def plan(runs):
-    """The output of a plan that generated, trained, re-ranked and evaluated, with its records."""
-    output = runs / "plan"
-    (output / ".plan").mkdir(parents=True)
-    os.rename(workdir(output / "w"), output / "harp-1")
-    (output / "pairs-1").mkdir()
-    (output / "pairs-1" / "manifest.json").write_text(json.dumps(MANIFEST))
-    os.rename(runs / "good.trec", output / "good-1.trec")
-    (output / "table-1.tsv").write_text("")
-    texts = f"--docs={runs}/docs.tsv --fields=body --queries={runs}/queries.tsv"
-    commands = {
-        "pairs": f"generate --config=x --output={output}/pairs-1",
-        "harp": f"train --config.data=\"('{output}/pairs-1',)\" --workdir={output}/harp-1",
-        "good": f"rerank --model={output}/harp-1 {texts} --output={output}/good-1.trec",
-        "other": f"rerank --output={output}/other-1.trec",
-        "table": f"evaluate bm25={runs}/bm25.trec good={output}/good-1.trec --qrels={runs}/qrels.txt --baseline=bm25 "
-        f"--measures=RR@10 --chance=bm25 --per_query={output}/table-1.tsv",
-    }
-    for name, words in commands.items():
-        record = {"name": name, "command": f"python -m harp_jax {words}", "seconds": 60.0, "memory_bytes": 3 * 10**9}
-        (output / ".plan" / f"{name}-1.json").write_text(json.dumps(record))
-    return output
+@once
+def generate(output: str) -> None:
+    os.makedirs(output)
+    with open(f"{output}/manifest.json", "w") as file:
+        json.dump(MANIFEST, file)
 
 
-def test_a_finished_plan_is_reported_by_its_directory(plan):
-    command("report", plan, output=plan / "report.html")
-    text = Page((plan / "report.html").read_text()).text
-    assert "good ranks better than bm25." in text and "plan: table" in text and "text of 0a" in text
-    # Only the records of steps that it depends on count, not the plan's other run.
-    assert [record.name for record in behind([str(plan / "good-1.trec")])] == ["pairs", "harp", "good"]
-    assert "3 min in 3 steps; 150 tokens trained on; 3.0 GB of memory in the largest process." in text
-    assert "Trained on: pairs" in text and "RQP accuracy" in text and "question 0" in text
-    with pytest.raises(InputError, match="has no finished table absent; it has table"):
-        command("report", plan, step="absent", output=plan / "report.html")
+@once
+def train(data: InputPath, output: str) -> None:
+    workdir(Path(output))
+
+
+@once
+def rerank_files(
+    model: InputPath, docs: InputPath, queries: InputPath, run: str, output: str, fields: tuple[str, ...] = ("body",)
+) -> dict[str, int]:
+    shutil.copy(run, output)
+    return {"queries": QUERIES, "pairs": 100, "truncated": 7}
+
+
+def test_a_report_follows_the_records_of_its_runs(runs):
+    """Which data and training made a run, what they took, and the texts; other outputs beside it do not count."""
+    generate(f"{runs}/pairs")
+    train(f"{runs}/pairs", f"{runs}/harp")
+    rerank_files(f"{runs}/harp", f"{runs}/docs.tsv", f"{runs}/queries.tsv", f"{runs}/good.trec", f"{runs}/mine.trec")
+    rerank_files(f"{runs}/bad.trec", f"{runs}/docs.tsv", f"{runs}/queries.tsv", f"{runs}/bad.trec", f"{runs}/x.trec")
+    text = Page(written(runs, evaluation(runs, "bm25", "mine", chance="bm25"))[0]).text
+    assert "mine ranks better than bm25." in text and "text of 0a" in text and "question 0" in text
+    assert [os.path.basename(place) for place in upstream([f"{runs}/mine.trec"])] == ["pairs", "harp", "mine.trec"]
+    assert "0.0 s in 3 steps; 150 tokens trained on." in text and "harp, docs.tsv, queries.tsv" in text
+    assert "Trained on: pairs" in text and "RQP accuracy" in text
+    assert truncated_remark({"HARP": [f"{runs}/mine.trec"] * 2, "BM25": [f"{runs}/bm25.trec"]}) == [
+        "only the beginning of the document was read: HARP in 14 of 200 pairs; --windows reads more"
+    ]
+    shutil.copy(runs / "bad.trec", runs / "mine.trec")
+    assert not truncated_remark({"HARP": [f"{runs}/mine.trec"]})  # the record is of another run

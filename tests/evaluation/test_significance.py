@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from harp_jax.base.randomness import generator
-from harp_jax.evaluation.significance import bootstrap, clustered_t, compare, holm, randomisation, resampled
+from harp_jax.evaluation.significance import bootstrap, clustered_t, compare, holm, randomisation, resampled, seed_ratio
 
 RNG = np.random.default_rng(5)
 
@@ -80,6 +80,20 @@ def test_bootstrap_is_the_slow_one():
     first, second = RNG.random((3, 12)) + 0.3, RNG.random((2, 12))
     found = bootstrap(first, second, groups, generator("boot"), 20_000)
     np.testing.assert_allclose(found, slow_bootstrap(first, second, groups, RNG, 8_000), atol=0.02)
+
+
+def test_the_spread_of_seeds_is_compared_with_that_of_queries():
+    queries = np.repeat([0.1, -0.1], 12)
+    first = queries + np.array([[-0.03], [0.0], [0.03]]) + 0.5
+    second = np.full((1, 24), 0.4)
+    error = (first.mean(0) - second[0]).std(ddof=1) / np.sqrt(24)
+    assert seed_ratio(first, second, range(24)) == pytest.approx(0.03 / error)
+    assert seed_ratio(first[:1], second, range(24)) is None
+    pairs = [n // 2 for n in range(24)]  # pairs of queries that share documents count as one
+    assert seed_ratio(first, second, pairs) < seed_ratio(first, second, range(24))
+    values = {"mine": {"AP": first}, "one": {"AP": first[:1]}, "base": {"AP": second}}
+    mine, one = compare(values, range(24), "base", ["AP"], rounds=100)
+    assert mine.seed_ratio == pytest.approx(0.03 / error) and one.seed_ratio is None
 
 
 def test_intervals_of_draws_with_several_seeds_cover_as_often_as_they_say():

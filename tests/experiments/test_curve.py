@@ -5,56 +5,48 @@ import pytest
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
-from harp_jax.commands.queries import draw_subsets, make_folds
-from harp_jax.corpus.trec import read_folds, write_run
-from tests.support.commands import command
+from harp_jax.corpus.query_sets import draw_subsets, fold_queries, make_folds, subset_queries
+from harp_jax.corpus.trec import Ranking, read_folds
+from harp_jax.experiments.curve import as_svg, as_text, points
 from tests.support.ranking_collection import QRELS
 
 QUERIES = 40
+JUDGED = {f"q{i}": {f"d{i}": 1} for i in range(QUERIES)}
 
 
-@pytest.fixture
-def files(tmp_path):
-    """Runs that find the relevant document at a random rank of 1 to N, for N in the name."""
-    (tmp_path / "qrels").write_text("".join(f"q{i} 0 d{i} 1\n" for i in range(QUERIES)))
-    for worst in (1, 2, 4):
-        for draw in range(4):
-            rows = []
-            for i in range(QUERIES):
-                docids = [f"x{j}" for j in range(5)]
-                docids.insert(int(generator("rank", worst, draw, i).integers(worst)), f"d{i}")
-                rows.append((f"q{i}", docids, np.arange(6.0)[::-1]))
-            write_run(str(tmp_path / f"{worst}-{draw}.trec"), rows)
-    return tmp_path
+def rank(worst: int, draw: int, query: int) -> int:
+    return int(generator("rank", worst, draw, query).integers(worst))
 
 
-def run(files, *rows, **more):
-    command("evaluate", *rows, qrels=files / "qrels", measures="RR@10", curve=files / "curve.svg", **more)
+def runs(worst: int, draws=range(4)) -> list[dict[str, Ranking]]:
+    """Runs that find the relevant document at a random rank of 1 to `worst`."""
+    found = []
+    for draw in draws:
+        ids = [[f"x{j}" for j in range(5)] for _ in range(QUERIES)]
+        for i, docids in enumerate(ids):
+            docids.insert(rank(worst, draw, i), f"d{i}")
+        found.append({f"q{i}": Ranking.of(docids, np.arange(6.0)[::-1]) for i, docids in enumerate(ids)})
+    return found
 
 
-def row(files, name, worst, draws=range(4)):
-    return f"{name}=" + ",".join(str(files / f"{worst}-{draw}.trec") for draw in draws)
-
-
-def test_a_point_is_the_mean_of_its_runs_with_an_interval(files, capsys):
-    rows = [row(files, "first", 2, [0]), row(files, "HARP@10", 4), row(files, "HARP@100", 1)]
-    rows += [row(files, "MLM@10", 4, [0, 1])]
-    run(files, *rows, runs_per_draw=2)
-    lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
-    found = {tuple(line[:2]): line[2:] for line in lines if len(line) == 6}
-    ranks = [[int(generator("rank", 4, draw, i).integers(4)) + 1 for i in range(QUERIES)] for draw in range(4)]
-    assert found["HARP", "10"][:2] == ["4", f"{np.mean(1 / np.array(ranks)):.4f}"]
-    assert found["HARP", "100"] == ["4", "1.0000", "1.0000", "1.0000"] and found["first", "-"][0] == "1"
-    mean, low, high = map(float, found["MLM", "10"][1:])
-    assert low < mean < high and 0.05 < high - low < 0.5
-    assert (files / "curve.svg").read_text().startswith("<?xml")
+def test_a_point_is_the_mean_of_its_runs_with_an_interval():
+    systems = {
+        ("first", ""): runs(2, [0]),
+        ("HARP", "10"): runs(4),
+        ("HARP", "100"): runs(1),
+        ("MLM", "10"): runs(4, [0, 1]),
+    }
+    first, ten, hundred, mlm = points(
+        JUDGED, {k: v if k[0] != "first" else v * 2 for k, v in systems.items()}, "RR@10", 2
+    )
+    ranks = [[rank(4, draw, i) + 1 for i in range(QUERIES)] for draw in range(4)]
+    assert (ten.runs, f"{ten.value:.4f}") == (4, f"{np.mean(1 / np.array(ranks)):.4f}")
+    assert (hundred.runs, hundred.value, hundred.interval) == (4, 1.0, (1.0, 1.0)) and first.size == ""
+    assert mlm.interval[0] < mlm.value < mlm.interval[1] and 0.05 < mlm.interval[1] - mlm.interval[0] < 0.5
+    assert as_text([hundred], "RR@10").splitlines()[1] == "HARP\t100\t4\t1.0000\t1.0000\t1.0000"
+    assert as_svg([first, ten, hundred], "RR@10").startswith("<?xml")
     with pytest.raises(InputError, match="all sizes numbers of queries, or all shares"):
-        run(files, row(files, "HARP@10", 4), row(files, "HARP@25%", 1))
-
-
-def folds_of(path, *more):
-    command("queries", "folds", *more, queries=path / "queries.tsv", output=path / "folds.tsv")
-    return read_folds(str(path / "folds.tsv"))
+        as_svg(points(JUDGED, {("HARP", "10"): runs(4), ("HARP", "25%"): runs(1)}, "RR@10"), "RR@10")
 
 
 def test_folds_are_even_and_keep_groups_together(tmp_path):
@@ -62,11 +54,16 @@ def test_folds_are_even_and_keep_groups_together(tmp_path):
     # q0, q1 and q2 share d0 and d1; q3 … q20 have one document each; q21 and q22 are not judged.
     rows = ["q0 0 d0 1", "q1 0 d0 1", "q1 0 d1 2", "q2 0 d1 1", "q2 0 d3 0", *(f"q{i} 0 d{i} 1" for i in range(3, 21))]
     (tmp_path / "qrels.txt").write_text("\n".join(rows) + "\n")
-    folds = folds_of(tmp_path, f"--qrels={tmp_path}/qrels.txt")
+
+    def folds_of(name: str, qrels: str = "", seed: int = 0) -> dict[str, str]:
+        fold_queries(str(tmp_path / "queries.tsv"), str(tmp_path / name), qrels=qrels, seed=seed)
+        return read_folds(str(tmp_path / name))
+
+    folds = folds_of("grouped", str(tmp_path / "qrels.txt"))
     assert folds["q0"] == folds["q1"] == folds["q2"]
     sizes = [list(folds.values()).count(str(n)) for n in range(5)]
     assert sum(sizes) == 23 and max(sizes) - min(sizes) <= 1
-    assert folds_of(tmp_path, "--seed=1") != folds_of(tmp_path)
+    assert folds_of("one", seed=1) != folds_of("zero")
     with pytest.raises(InputError, match="2 groups of queries cannot fill 1000000000000 folds"):  # immediately
         make_folds([["a"], ["b"]], 10**12, 0)
 
@@ -83,13 +80,13 @@ def test_draws_are_nested_and_their_own():
         draw_subsets(QRELS, [41], 1, 0)
 
 
-def test_the_command_writes_lists_of_the_training_folds(tmp_path):
+def test_lists_are_of_the_training_folds(tmp_path):
     judged = [f"{q} 0 {d} {level}\n" for q, levels in QRELS.items() for d, level in levels.items()]
     (tmp_path / "qrels").write_text("".join(judged))
     (tmp_path / "run").write_text("".join(f"q{i} d{i} 1\n" for i in range(40)))
     (tmp_path / "folds").write_text("".join(f"q{i}\t{'abc'[i % 3]}\n" for i in range(40)))
-    given = {name: tmp_path / name for name in ("qrels", "run", "folds")}
-    command("queries", "subsets", "--sizes=2,50%", "--draws=2", **given, train_folds="a,b", output=tmp_path / "out")
+    given = {name: str(tmp_path / name) for name in ("qrels", "run", "folds")}
+    subset_queries(**given, output=str(tmp_path / "out"), sizes=("2", "50%"), draws=2, train_folds=("a", "b"))
     two, half = ((tmp_path / "out" / "draw-00" / f"{size}.txt").read_text().split() for size in ("2", "50%"))
     assert two == half[:2] and len(half) == 14 and all(int(q[1:]) % 3 < 2 for q in half)
     assert (tmp_path / "out" / "draw-01" / "50%.txt").exists()

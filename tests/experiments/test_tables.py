@@ -1,75 +1,117 @@
 """The papers' tables end to end: one neural ranker here, the transformers in `make real`."""
 
 import json
+import os
+from pathlib import Path
 
 import pytest
 
-from harp_jax.__main__ import main as harp
-from harp_jax.experiments.execution import Children, execute
-from harp_jax.experiments.plan import load_plan, resolve
+from harp_jax.base import steps
+from harp_jax.base.errors import InputError
+from harp_jax.checkpoints.huggingface import save_hf
+from harp_jax.commands.plan import main as plan
+from harp_jax.corpus.trec import read_run
+from harp_jax.experiments.experiment import find
+from harp_jax.model.encoders.bert import BertShape
+from harp_jax.text.tokenizer import load_tokenizer
 from tests.support import corpus
-from tests.support.commands import python
 from tests.support.ranking_collection import write_collection
+from tests.support.tiny_bert import random_params
 
 SIZE = "mesh.data=-1,model.layers=1,model.hidden=32,model.heads=2,model.max_positions=64,row_length=64,lanes=1"
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
+    """A collection, whose experiments run in this process: in separate ones, each step would import JAX for seconds."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(steps, "in_process", lambda function, log: function)
     return write_collection(tmp_path)
 
 
-@pytest.fixture
-def in_process(monkeypatch):
-    """Runs all commands in this process: in separate ones, each would import JAX for seconds."""
-
-    def here(_children: Children, argv: list[str], **_options: object) -> tuple[int, int]:
-        harp(argv[argv.index("harp_jax") + 1 :])
-        return 0, 0
-
-    monkeypatch.setattr(Children, "run", here)
+def run(name: str, options: list[str], output: str = "out") -> None:
+    experiment = find(name)
+    experiment.function(output, **experiment.arguments(options))
 
 
 def rows(path: str) -> dict[tuple[str, str], list[float]]:
     found: dict[tuple[str, str], list[float]] = {}
-    with open(path) as file:
-        for line in file.readlines()[1:]:
-            system, measure, _, value, _ = line.split("\t")
-            found.setdefault((system, measure), []).append(float(value))
+    for line in Path(path).read_text().splitlines()[1:]:
+        system, measure, _, value, _ = line.split("\t")
+        found.setdefault((system, measure), []).append(float(value))
     return found
 
 
-def test_table_2_of_a_neural_ranker(folder, in_process, capsys):
-    options = ["transformers=", "neural_rankers=knrm", "lexical=bm25,ql,length", "blank=", "tested=0"]
-    options += ["fields=body", "depth=10", "measures=RR@10 AP", "folds=folds.tsv"]
-    options.append("neural=lanes=1,steps=4,batch_pairs=32,window=16")
-    steps = resolve(load_plan("tables").commands(options), "out")
-    execute(steps, "out")
-    found = rows(steps[-1].place)
-    assert steps[-1].command.name == "table_bm25"
-    assert {system for system, _ in found} == {"BM25", "ql", "length", "knrm", "chance"}
+NEURAL = [
+    "transformers=", "neural_rankers=knrm", "lexical=bm25,ql", "blank=", "tested=0", "fields=body", "depth=10",
+    "measures=RR@10 AP", "folds=folds.tsv", "neural=lanes=1,steps=4,batch_pairs=32,window=16",
+]  # fmt: skip
+
+
+def test_a_table_of_a_neural_ranker_and_what_a_second_run_does(folder, capsys):
+    run("tables", NEURAL)
+    found = rows("out/table_bm25.tsv")
+    assert {system for system, _ in found} == {"BM25", "ql", "knrm", "chance"}
     assert all(len(values) == 10 for values in found.values())  # the queries of fold 0
     assert sum(found["BM25", "RR@10"]) / 10 > 0.9  # a query is three of the twelve words of its document
     printed = capsys.readouterr().out
-    assert "against BM25" in printed and "chance (mean of 300)" in printed
-    execute(resolve(load_plan("tables").commands(options), "out"), "out")
-    assert "already done" in capsys.readouterr().out
+    assert (
+        "against BM25" in printed and "chance (mean of 300)" in printed and "Train bm25: knrm_s0, fold 0\n" in printed
+    )
+    run("tables", NEURAL)
+    assert "Train bm25: knrm_s0, fold 0 · already done" in capsys.readouterr().out
+    with pytest.raises(InputError, match="out/bm25/knrm_s0_f0 was made with config.steps=4, now 5; .*--force"):
+        run("tables", [*NEURAL[:-1], NEURAL[-1].replace("steps=4", "steps=5")])
 
 
-@pytest.mark.real
+def test_two_test_sets_are_ranked_by_one_training(folder, capsys):
+    half = [f"q{i}" for i in range(20)]
+    (folder / "dev.tsv").write_text(
+        "".join(f"{line}\n" for line in (folder / "queries.tsv").read_text().splitlines()[:20])
+    )
+    (folder / "dev.txt").write_text("".join(f"{qid} 0 d{qid[1:]} 1\n" for qid in half))
+    options = [one for one in NEURAL if not one.startswith(("folds", "tested"))]
+    options += ["test_queries=dev=dev.tsv,all=queries.tsv", "test_qrels=dev=dev.txt,all=qrels.txt"]
+    run("tables", options)
+    assert set(read_run("out/bm25/knrm_s0_dev.trec")) == set(half)
+    assert (
+        len(rows("out/table_bm25_dev.tsv")["knrm", "AP"]) == 20
+        and len(rows("out/table_bm25_all.tsv")["ql", "AP"]) == 40
+    )
+    assert [
+        path for path in os.listdir("out/bm25") if path.startswith("knrm") and os.path.isdir(f"out/bm25/{path}")
+    ] == ["knrm_s0"]
+
+
 @pytest.mark.parametrize(
-    "options",
+    ("options", "message"),
     [
-        ["transformers=none,mlm,harp", "neural_rankers=", "lexical=ql,bm25f,expanded,inlinks", "tested=0,1"],
-        ["transformers=none,harp", "seeds=0,1", "tested=0,1", "lexical=", "neural_rankers=", "ensembles=true"],
-        ["transformers=harp,no_mlm,no_qdm", "tested=0", "lexical=", "neural_rankers="],
-        ["transformers=none,harp", "sizes=4,8", "draws=2", "steps=3", "shares=50,100"],
+        (["docs=absent.tsv", "folds=none.tsv"], "missing: absent.tsv, none.tsv; nothing was started"),
+        (["tested=9"], "tested=9 is not a fold; the folds of folds.tsv are 0, 1, 2, 3"),
+        (["transformers=bert"], "transformers=bert is unknown; choose from none, sjtf, harp"),
+        (["tested=0", "ensembles=true"], "fit weights on other tested folds"),
+        (["test_queries=dev=queries.tsv", "folds="], "name different test sets"),
+        (["rerank=max_lenght=3", "transformers=none"], "rerank=max_lenght=3: .*options are fields, k, "),
+        (["candidates=A=run.trec,a=run.trec"], "a=run.trec: write NAME=PATH, and every name once"),
     ],
 )
-def test_every_table_of_transformers(folder, options):
-    """Links, pairs, pre-training, fine-tuning and the table, with one layer and a few updates: tests only the wiring."""
-    plan, last = ("figure4", "large") if "sizes=4,8" in options else ("tables", "table_bm25")
+def test_wrong_options_end_before_anything_is_trained(folder, options, message):
+    given = [
+        "fields=body",
+        "folds=folds.tsv",
+        "lexical=",
+        "neural_rankers=",
+        "transformers=none",
+        "tokenizer=tokenizer",
+    ]
+    given.append("candidates=A=run.trec")
+    with pytest.raises(InputError, match=message):
+        run("tables", [*given, *options])
+    assert not list(folder.glob("out/**/metrics.jsonl"))
+
+
+def pages(folder) -> list[str]:
+    """Linked pages about the collection's documents, and options of tiny trainings on them."""
     corpus.write(folder / "corpus")
     lines = [line for path in sorted((folder / "corpus").glob("*.jsonl")) for line in path.read_text().splitlines()]
     words = [row.split("\t")[3] for row in (folder / "docs.tsv").read_text().splitlines()]
@@ -81,14 +123,102 @@ def test_every_table_of_transformers(folder, options):
             for link in page["links"]:
                 link["target"] = link["target"].replace("alias-", "p").replace("p", "d", 1)
             file.write(json.dumps(page) + "\n")
-    settings = ["source=pages.jsonl", "encoder=idf", "tokenizer=corpus/vocab.txt"]
+    settings = [
+        "source=pages.jsonl",
+        "source_config=data/linked_jsonl:paper",
+        "encoder=idf",
+        "tokenizer=corpus/vocab.txt",
+        "init=",
+    ]
     settings.append("generation=validation_fraction=0.2,workers=1,memory_limit=500MB")
-    settings.append(f"pretrain=steps=3,batch_tokens=600,eval_every=0,window=64,{SIZE}")
-    settings += ["fields=body", "depth=10", "folds=folds.tsv", "rerank=max_length=64"]
-    settings.append(f"settings=epochs=1.0,negatives=3,batch_pairs=16,window=16,{SIZE}")
-    settings += options
-    done = python("-m", "harp_jax", "plan", plan, "--output=out", *(f"--set={s}" for s in settings), cwd=folder)
-    steps = {step.command.name: step for step in resolve(load_plan(plan).commands(settings), "out")}
-    assert steps[last].done and all(step.done for step in steps.values())
-    if last == "table_bm25":
-        assert ("harp", "RR@10") in rows(steps[last].place) and "chance" in done.stdout
+    settings.append(f"pretrain=steps=3,batch_tokens=600,eval_every=0,window=64,prng=threefry,dtype=float32,{SIZE}")
+    settings += ["scale=tiny", "fields=body", "depth=10", "rerank=max_length=64"]
+    settings.append(f"settings=epochs=1.0,negatives=3,batch_pairs=16,window=16,dtype=float32,{SIZE}")
+    return settings
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["transformers=none,mlm,harp", "neural_rankers=", "lexical=ql,bm25f,expanded,inlinks", "tested=0,1"],
+        ["transformers=none,harp", "seeds=0,1", "tested=0,1", "lexical=", "neural_rankers=", "ensembles=true"],
+        ["transformers=harp,no_mlm,no_qdm", "tested=0", "lexical=", "neural_rankers="],
+    ],
+)
+def test_every_table_of_transformers(folder, options, capsys):
+    """Links, pairs, pre-training, fine-tuning and the table, with one layer and a few updates: tests only the wiring."""
+    run("tables", [*pages(folder), "folds=folds.tsv", *options])
+    assert ("harp", "RR@10") in rows("out/table_bm25.tsv")
+    printed = capsys.readouterr().out
+    assert "chance" in printed and f"against {'harp+BM25' if 'ensembles=true' in options else 'harp'}" in printed
+
+
+@pytest.mark.real
+def test_the_figure_of_few_and_many_queries(folder, capsys):
+    options = ["transformers=none,harp", "few=4,8", "draws=2", "steps=3", "large=50%,100%", "folds=folds.tsv"]
+    run("figure4", [*pages(folder), *options])
+    assert Path("out/few.svg").read_text().startswith("<?xml")
+    few = [line.split("\t")[:3] for line in Path("out/few.txt").read_text().splitlines()[1:]]
+    assert few == [["BM25", "-", "1"], *([name, size, "2"] for name in ("none", "harp") for size in ("4", "8"))]
+    four, eight = (Path(f"out/few_queries/draw-01/{size}.txt").read_text().split() for size in (4, 8))
+    assert four == eight[:4]
+
+
+@pytest.mark.real
+def test_statistics_of_the_pairs(folder, capsys):
+    experiment = find("table1")
+    run("table1", [one for one in pages(folder) if one.partition("=")[0] in experiment.defaults])
+    printed = capsys.readouterr().out
+    assert "rqp" in printed and "90.48" in printed and printed.endswith(Path("out/table1.txt").read_text())
+
+
+@pytest.mark.real
+def test_recipes_of_one_encoder(folder, capsys):
+    settings = pages(folder)
+    words = load_tokenizer("corpus/vocab.txt")
+    shape = BertShape(words.size, layers=1, hidden=32, heads=2, intermediate=64, max_positions=64)
+    save_hf("start", shape, random_params(shape), words, "")
+    given = [
+        "docs=docs.tsv",
+        "fields=body",
+        "candidates=BM25=run.trec",
+        "init=start",
+        "teacher=start",
+        "rows=links,taught",
+    ]
+    given += [settings[0], "encoder=idf", "scale=small", "rerank=max_length=64", "tokenizer="]
+    given += [one for one in settings if one.startswith("generation")]
+    given.append("pretrain=steps=3,batch_tokens=600,eval_every=0,window=64,row_length=64,lanes=1,dtype=float32")
+    run("recipe", given)
+    assert {name for name, _ in rows("out/table_bm25.tsv")} == {"BM25", "cosine", "links", "taught", "blank", "chance"}
+    assert "against BM25" in capsys.readouterr().out and os.path.isdir("out/taught_pairs_taught")
+
+
+@pytest.mark.real
+def test_linklearn_from_pages_to_a_collection(folder):
+    pages(folder)
+    run("linklearn", ["linked=pages.jsonl", "docs=docs.tsv", "queries=queries.tsv", "qrels=qrels.txt", "steps=20"])
+    systems = {"BM25", "QL", "okapi", "linklearn", "linked_negatives", "ranknet", "chance"}
+    assert {name for name, _ in rows("out/table.tsv")} == systems
+
+
+@pytest.mark.real
+def test_neural_rankers_alone_and_with_bm25(folder):
+    (data := folder / "data" / "cranfield").mkdir(parents=True)
+    for name in ("docs.tsv", "queries.tsv", "qrels.txt"):
+        (folder / name).rename(data / name)
+    (data / "source_documents.tsv").write_text("q0\td1\n")
+    run("neural_ir", ["data=data", "models=duet"])
+    found = rows("out/table.tsv")
+    assert {name for name, _ in found} == {"BM25", "QL", "duet", "duet+BM25", "chance"} and len(
+        found["duet", "AP"]
+    ) == 40
+    assert "d1" not in read_run("out/bm25.trec")["q0"].docids
+
+
+def test_plan_prints_the_experiments(capsys):
+    from harp_jax.commands.plan import arguments_parser
+
+    plan(arguments_parser().parse_args([]))
+    assert "demo           Hyperlinks make a ranker" in capsys.readouterr().out

@@ -6,13 +6,14 @@ import os
 import signal
 import subprocess
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from harp_jax.base.errors import InputError
-from harp_jax.input.lanes import Batches, Cursor, Lane, mixture
+from harp_jax.input.lanes import Batches, Cursor, Lane, Source, mixture
 from harp_jax.input.packing import PackedLayout
 from harp_jax.training.stages.finetune import finetune_stage
 from tests.support.ranking_collection import ranking_config, write_collection
@@ -20,11 +21,11 @@ from tests.support.synthetic import DamagedReader, SyntheticReader
 
 LAYOUT = PackedLayout(rows=2, row_length=128, sequences=8, group_size=2, pad=0)
 READER = SyntheticReader()
-SHARES = mixture(READER.sizes, "uniform")
+SOURCE = Source(READER, LAYOUT, mixture(READER.sizes, "uniform"), window=32, seed=1)
 
 
 def stream(lanes: range, count: int, cursors=None) -> list:
-    batches = Batches(READER, LAYOUT, lanes, SHARES, 32, seed=1, cursors=cursors)
+    batches = Batches(SOURCE, lanes, cursors)
     return [batches.make() for _ in range(count)]
 
 
@@ -56,7 +57,7 @@ def test_the_mixture_is_uniform_or_proportional():
     sizes = {"rqp": 900, "qdm": 100}
     for sampling, expected in (("uniform", [0.5, 0.5]), ("proportional", [0.9, 0.1])):
         shares = mixture(sizes, sampling)
-        lane = Lane(READER, 0, LAYOUT, shares, 1024, 0, Cursor())
+        lane = Lane(replace(SOURCE, shares=shares, window=1024, seed=0), 0, Cursor())
         totals = np.sum([list(lane.counts(window).values()) for window in range(50)], axis=0)
         assert stats.chisquare(totals, totals.sum() * np.array(expected)).pvalue > 0.001
         while lane.cursor.window < 3:
@@ -67,8 +68,8 @@ def test_the_mixture_is_uniform_or_proportional():
 @pytest.mark.parametrize("microbatches", [1, 2])
 @pytest.mark.parametrize("workers", [0, 1, 2, 3, 9])
 def test_a_thread_and_processes_make_the_same_batches_also_when_resumed(workers, microbatches):
-    layout = replace(LAYOUT, microbatches=microbatches)
-    make = lambda cursors, workers: Batches(READER, layout, range(4), SHARES, 32, 1, cursors, workers)  # noqa: E731
+    source = replace(SOURCE, layout=replace(LAYOUT, microbatches=microbatches))
+    make = partial(Batches, source, range(4))
     alone = make(None, 0)
     whole = [alone.make() for _ in range(12)]
     for start, cursors in ((0, None), (5, whole[4][1])):
@@ -80,7 +81,7 @@ def test_processes_import_nothing_from_the_working_folder(tmp_path, monkeypatch)
     (tmp_path / "numpy.py").write_text("open('ran', 'w'); raise SystemExit(7)")
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
-    with contextlib.closing(iter(Batches(READER, LAYOUT, range(2), SHARES, 32, 1, workers=1))) as stream:
+    with contextlib.closing(iter(Batches(SOURCE, range(2), workers=1))) as stream:
         next(stream)
     assert not (tmp_path / "ran").exists()
 
@@ -88,8 +89,8 @@ def test_processes_import_nothing_from_the_working_folder(tmp_path, monkeypatch)
 def test_errors_of_a_thread_or_process_are_raised_and_a_killed_one_is_one_line():
     for workers in (0, 2):
         with pytest.raises(InputError, match="shard 7 is damaged"):
-            next(iter(Batches(DamagedReader(), LAYOUT, range(2), SHARES, 32, 1, workers=workers)))
-    with contextlib.closing(iter(Batches(READER, LAYOUT, range(2), SHARES, 32, 1, workers=2))) as stream:
+            next(iter(Batches(replace(SOURCE, reader=DamagedReader()), range(2), workers=workers)))
+    with contextlib.closing(iter(Batches(SOURCE, range(2), workers=2))) as stream:
         next(stream)
         ours = ["pgrep", "-P", str(os.getpid()), "-f", "harp_jax.input.workers"]  # not other tests' children
         os.kill(int(subprocess.run(ours, capture_output=True, text=True).stdout.split()[-1]), signal.SIGKILL)
@@ -99,6 +100,6 @@ def test_errors_of_a_thread_or_process_are_raised_and_a_killed_one_is_one_line()
 
 def test_judgments_and_documents_are_read_in_processes_too(tmp_path):
     stage = finetune_stage(ranking_config(write_collection(tmp_path)))
-    alone, several = (Batches(stage.reader, stage.layout, range(2), stage.shares, 16, 0, workers=n) for n in (0, 2))
+    alone, several = (Batches(stage.source, range(2), workers=n) for n in (0, 2))
     with contextlib.closing(iter(several)) as stream:
         assert_same([alone.make() for _ in range(3)], stream)

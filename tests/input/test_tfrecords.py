@@ -138,7 +138,7 @@ def test_missing_data_are_named(directory, tmp_path):
 
 def test_data_of_another_vocabulary_are_rejected(directory, tmp_path):
     stage = pretrain_stage(tiny_config(str(tmp_path), data=(directory,)))
-    assert stage.reader.sizes == {"rqp": 63, "qdm": 102} and np.isclose(sum(stage.shares.values()), 1)
+    assert stage.source.reader.sizes == {"rqp": 63, "qdm": 102} and np.isclose(sum(stage.source.shares.values()), 1)
     write_job(str(tmp_path / "other"), {"rqp": [9], "qdm": [9]})
     manifest = tmp_path / "other" / "manifest.json"
     manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "tokenizer_sha256": "0" * 64}))

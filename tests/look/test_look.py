@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 import urllib.request
 from concurrent.futures import ProcessPoolExecutor
 from copy import copy
@@ -21,10 +22,10 @@ from harp_jax.base.errors import InputError
 from harp_jax.corpus.labels import LabelFile
 from harp_jax.look.server import LARGEST_BODY, MOST_DOCUMENTS, listen, make_app
 from harp_jax.look.shelf import Shelf, Sources, of_site
-from harp_jax.ranking.combined import Settings
-from harp_jax.ranking.lexical import Bm25, Collection, search
+from harp_jax.ranking.lexical import Bm25, InvertedIndex, search
+from harp_jax.site.search import Settings
 from tests.support.commands import command
-from tests.support.look_site import DOCS, HOSTILE, QUERIES, TUNED, write_site
+from tests.support.look_site import DOCS, HOSTILE, QUERIES, TUNED, add_vectors, write_site
 
 pytest.importorskip("starlette")
 pytest.importorskip("httpx2")
@@ -33,7 +34,7 @@ pytest.importorskip("httpx2")
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     site = write_site(tmp_path_factory.mktemp("look") / "site")
-    return site, Shelf(of_site(str(site), Sources(fields=("title", "body"))))
+    return site, Shelf(of_site(str(site)))
 
 
 def test_bm25_has_the_parameters_that_the_site_was_tested_with(place):
@@ -89,7 +90,7 @@ def test_a_title_leads_where_a_browser_can_open_it(place, tmp_path):
 
 def test_stopwords_are_not_marked(place):
     shelf = copy(place[1])
-    shelf.collection = Collection([("a", "stop the test of a page, how do you find it")], "en")
+    shelf.collection = InvertedIndex([("a", "stop the test of a page, how do you find it")], "en")
     assert shelf.stems("how do you stop the test of my pages") == {"stop", "test", "page"}
 
 
@@ -97,13 +98,14 @@ def test_each_column_shows_the_passage_that_its_part_read(tmp_path):
     """The sum shows the passage of its last ranker."""
     site = write_site(tmp_path / "site")
     text = " ".join(["two dogs ran after the blue cat and sat on the green mat"] * 3)
-    with open(site / "survey" / "docs.jsonl", "a") as docs:
+    with open(site / "pages" / "docs.jsonl", "a") as docs:
         docs.write(json.dumps({"id": "d5", "title": "Long", "text": text}) + "\n")
     weights = {"BM25": 1.0, "vectors": 2.0, "ranker": 1.0, "fine-tuned ranker": 1.0}
     models = dict.fromkeys(("ranker", "fine-tuned ranker"), "ranker")
-    settings = replace(Settings.load(str(site)), weights=weights, models=models, encoder="ranker")
-    replace(settings, windows=3, passages=2, max_length=10).save(str(site))
-    found = Shelf(of_site(str(site), Sources(fields=("title", "body")))).search("red cat")
+    settings = replace(Settings.load(str(site)), weights=weights, models=models, encoder="encoder")
+    replace(settings, windows=3, max_length=10).save(str(site))
+    add_vectors(site, 3)
+    found = Shelf(of_site(str(site))).search("red cat")
     assert {ranking["name"]: ranking["passage"] for ranking in found["rankings"]} == {
         "BM25": "", "Vectors": "vectors", "Ranker": "ranker", "Fine-tuned ranker": "fine-tuned ranker",
         "Recommended": "fine-tuned ranker",
@@ -125,7 +127,7 @@ def test_the_page_is_whole_loads_nothing_from_elsewhere_and_is_served_to_this_ho
         assert "default-src 'none'" in answer.headers["content-security-policy"]
     page, script = client.get("/").text, client.get("/look.js").text
     assert "innerHTML" not in script
-    assert page.index('<details id="verdict" open') < page.index('id="rankings"')  # on top, and open
+    assert page.index('id="verdict"') < page.index('id="rankings"')  # on top
     about = client.get("/about").json()
     assert about["queries"] == [*QUERIES] and about["verdict"].startswith("The sum is better")
     assert client.get("/about", headers={"Host": "x.example"}).status_code == 400
@@ -134,7 +136,7 @@ def test_the_page_is_whole_loads_nothing_from_elsewhere_and_is_served_to_this_ho
 
 
 def test_labels_are_kept_changed_and_removed(client, place, tmp_path):
-    files = [of_site(str(place[0]), Sources(labels=given)).labels for given in ("", "own.tsv")]
+    files = [of_site(str(place[0]), labels=given).labels for given in ("", "own.tsv")]
     assert files == [f"{place[0]}/labels.tsv", "own.tsv"]
 
     def label(query, docid, level):
@@ -224,11 +226,11 @@ def test_bad_requests_are_refused_in_words(client, body, status, said):
 def test_a_model_that_scores_no_numbers_is_refused_when_it_is_loaded_and_never_answers(client, place, monkeypatch):
     site, shelf = place
     monkeypatch.setattr(type(shelf.scorer), "score", lambda self, pairs, bar=None: np.full(len(pairs), np.nan))
-    with pytest.raises(InputError, match=r"ranker gives 'warm up' non-finite scores; its weights are damaged"):
-        Shelf(of_site(str(site), Sources()))
+    with pytest.raises(InputError, match="the model gives scores that are not finite numbers: its weights are damaged"):
+        Shelf(of_site(str(site)))
     body = {"query": "red cat", "documents": ["a"]}
     for answer in (client.post("/v1/rerank", json=body), client.get("/search", params={"q": "red cat"})):
-        assert answer.status_code == 500 and "non-finite scores" in answer.json()["error"]
+        assert answer.status_code == 500 and "not finite numbers" in answer.json()["error"]
 
 
 def test_lack_of_file_descriptors_keeps_the_index_of_the_documents(place, client):
@@ -265,10 +267,34 @@ def test_a_client_with_an_unfinished_body_does_not_delay_the_end(place):
             process.kill()
 
 
+def test_ctrl_c_again_ends_without_a_traceback():
+    """Also while a search is running, whose thread outlives the server."""
+    code = (
+        "import time\nfrom harp_jax.base.cli import ending_well\nfrom harp_jax.look.server import listen, serve\n"
+        "from starlette.applications import Starlette\nfrom starlette.concurrency import run_in_threadpool\n"
+        "from starlette.responses import Response\nfrom starlette.routing import Route\n"
+        "async def slow(_):\n    print('began', flush=True)\n    await run_in_threadpool(time.sleep, 3)\n    return Response()\n"
+        "with ending_well():\n    listening = listen(0)\n    print(listening.getsockname()[1], flush=True)\n"
+        "    serve(Starlette(routes=[Route('/', slow)]), listening)\n"
+    )
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        port = int(process.stdout.readline())
+        with socket.create_connection(("127.0.0.1", port), timeout=300) as connection:
+            connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert process.stdout.readline() == "began\n"
+            for _ in range(3):
+                process.send_signal(signal.SIGINT)
+                time.sleep(0.3)
+            error = process.communicate(timeout=300)[1]
+    assert process.returncode == 130 and "Traceback" not in error and "interrupted" in error
+
+
 def test_wrong_options_are_named(place, tmp_path):
     for options, said in (
         ([], "no --model and no --docs; give both, or the output directory of `harp site`"),
-        ([tmp_path], "has no ranker; let `harp site` finish, or give --model"),
+        ([tmp_path], "has no search.json; let `harp site` finish"),
+        ([place[0], "--model=ranker"], "--model is recorded in"),
         ([place[0], "--language=de"], "--language is recorded in .*; leave it out, or give --model and --docs"),
     ):
         with pytest.raises(InputError, match=said):

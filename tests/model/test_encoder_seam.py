@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from data_pipeline.engine import tables
 from data_pipeline.engine.local import SerialEngine
 from data_pipeline.pipeline import generate
 from data_pipeline.text.terms import STOPWORDS, load_terms
@@ -27,6 +28,7 @@ from harp_jax.corpus.trec import read_run, write_run
 from harp_jax.input.packing import Group, make_layout, pair_sequences, text_sequence
 from harp_jax.model.encoders.table import ENCODERS
 from harp_jax.ranking.rerank import predict
+from harp_jax.ranking.scorers import CrossEncoderScorer
 from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
 from harp_jax.training.dry_run import dry_run
 from harp_jax.training.stages.finetune import finetune_stage
@@ -112,9 +114,9 @@ def trained(model, known, tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
     config = small_config(model, known)
     stage = pretrain_stage(config, with_data=False)
-    reader = PairReader(stage.vocabulary, config.row_length)
-    layout = make_layout(config, stage.vocabulary, reader, stage.shares, 2, 2 * config.batch_pairs)
-    stage = dataclasses.replace(stage, reader=reader, layout=layout)
+    reader = PairReader(stage.tokenizer, config.row_length)
+    layout = make_layout(config, stage.tokenizer, reader, stage.source.shares, 2, 2 * config.batch_pairs)
+    stage = dataclasses.replace(stage, source=dataclasses.replace(stage.source, reader=reader, layout=layout))
     workdir, output = str(folder / "run"), str(folder / "export")
     train(config, workdir, stage, jax.devices()[:1])
     export_model(workdir, output)
@@ -203,7 +205,8 @@ def test_trainings_from_the_export_keep_its_heads_and_resume(trained, tmp_path):
     shared |= {"log_every": 1, "checkpoint_every": 1}
     config = ranking_config(tmp_path, init_head="pretrained", folds="", train_folds=(), **shared)
     stage = finetune_stage(config)
-    start = stage.family.scorer(stage.shape, stage.start(stage.shape, jax.random.key(9)), stage.vocabulary, config)
+    params = stage.start(stage.encoder, jax.random.key(9))
+    start = CrossEncoderScorer(stage.encoder, params, stage.tokenizer, config.row_length)
     pairs = list(zip(queries[::-1], docs))
     np.testing.assert_array_equal(predict(start, pairs), Reranker.from_pretrained(output).predict(pairs))
     whole, cut = tmp_path / "whole", tmp_path / "cut"
@@ -255,7 +258,7 @@ def test_pairs_are_of_whole_words(trained, tmp_path):
     output, terms = tmp_path / "out", load_terms(trained[1], "")
     generate(corpus.config(corpus.write(tmp_path), **fields, keep_work=True), str(output), SerialEngine)
     words = set(re.findall(r"\w+", " ".join(corpus.page(i)["text"].lower() for i in range(corpus.PAGES))))
-    requests = {(row["task"], row["key"]): row for row in table(output, "requests")}
+    requests = {(row["task"], row["key"]): row for row in table(output, tables.REQUESTS)}
     seen = dict.fromkeys(("rqp", "qdm", "acm", "adp"), 0)
     for row in records(output):
         task = row["task"].decode()

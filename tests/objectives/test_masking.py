@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import stats
 
-from harp_jax.objectives.masking import POSITIONS, TARGETS, WEIGHTS, mask_tokens, slots, token_bits, word_ids
+from harp_jax.objectives.masking import POSITIONS, TARGETS, WEIGHTS, mask_tokens, max_predictions, token_bits, word_ids
 
 KEY = jax.random.key(7, impl="threefry2x32")
 VOCAB, MASK = 1000, 4
@@ -20,7 +20,7 @@ def tokens_and_ids(rows: int = 64, length: int = 512) -> tuple[jax.Array, jax.Ar
 
 def masked(rate: float = 0.15, key: jax.Array = KEY):
     tokens, ids = tokens_and_ids()
-    out = mask_tokens(key, {"tokens": tokens}, ids, rate, slots(512, rate), MASK, VOCAB)
+    out = mask_tokens(key, {"tokens": tokens}, ids, rate, max_predictions(512, rate), MASK, VOCAB)
     return np.asarray(tokens), np.asarray(ids), jax.tree.map(np.asarray, out)
 
 
@@ -43,7 +43,7 @@ def test_rates_are_15_percent_and_80_10_10():
     for candidates in np.asarray((ids >= 0).sum(axis=1)):
         support = np.arange(candidates + 1)
         probability = stats.binom.pmf(support, candidates, 0.15)
-        capped = np.minimum(support, slots(512, 0.15))
+        capped = np.minimum(support, max_predictions(512, 0.15))
         expected += (capped * probability).sum()
         variance += (capped**2 * probability).sum() - (capped * probability).sum() ** 2
     assert abs(chosen - expected) < 3 * variance**0.5
@@ -77,12 +77,12 @@ def test_wordpieces_of_a_word_are_masked_together():
             word = word if continues[token] else own
             expected.append(word if word >= 0 else own)  # pieces without a beginning of a word are words
         assert named[row].tolist() == expected
-    out = mask_tokens(KEY, {"tokens": tokens}, jnp.asarray(named), 0.15, slots(512, 0.15), MASK, VOCAB)
+    out = mask_tokens(KEY, {"tokens": tokens}, jnp.asarray(named), 0.15, max_predictions(512, 0.15), MASK, VOCAB)
     positions, weights = np.asarray(out[POSITIONS]), np.asarray(out[WEIGHTS])
     whole = split = 0
     for row in range(len(positions)):
         chosen = set(positions[row][weights[row] > 0].tolist())
-        if len(chosen) < slots(512, 0.15):  # a row without free slots may split its last word
+        if len(chosen) < max_predictions(512, 0.15):  # a row without free slots may split its last word
             for name in set(named[row][list(chosen)].tolist()):
                 pieces = set(np.flatnonzero(named[row] == name).tolist())
                 whole, split = whole + (pieces <= chosen), split + (not pieces <= chosen)

@@ -9,7 +9,7 @@ import pytest
 
 from harp_jax.base.errors import InputError
 from harp_jax.config import pretrain
-from harp_jax.input.lanes import Batches
+from harp_jax.input.lanes import Batches, Cursor, Lane
 from harp_jax.input.packing import Group, fill, pair_sequences, plan
 from harp_jax.model import sharding
 from harp_jax.objectives.losses import forward
@@ -27,22 +27,23 @@ KEY = jax.random.key(0, impl="threefry2x32")
 def setting(tmp_path_factory):
     config = tiny_config(str(tmp_path_factory.mktemp("objective")), pair_weight=0.7, mlm_weight=0.0)
     stage = tiny_stage(config)
-    params = stage.start(stage.shape, jax.random.key(1))
+    params = stage.start(stage.encoder, jax.random.key(1))
     params["score"]["kernel"] = params["score"]["kernel"] * 2e4  # otherwise all pairs are at the margin
     return config, stage, params
 
 
 def batch_of(config, stage, layout=None) -> dict[str, np.ndarray]:
-    return Batches(stage.reader, layout or stage.layout, range(config.lanes), stage.shares, 64, 0).make()[0]
+    source = dataclasses.replace(stage.source, layout=layout or stage.source.layout)
+    return Batches(source, range(config.lanes)).make()[0]
 
 
 def test_packed_pair_losses_equal_a_loop_over_single_sequences(setting):
     config, stage, params = setting
-    objective = dataclasses.replace(stage.objective(stage.shape), mlm_rate=0.0)
+    objective = dataclasses.replace(stage.objective(stage.encoder), mlm_rate=0.0)
     batch = batch_of(config, stage)
     loss, sums = jax.jit(lambda p, b: loss_of(objective, p, b, KEY))(params, batch)
 
-    single = dataclasses.replace(stage.layout, rows=1, group_size=1)
+    single = dataclasses.replace(stage.source.layout, rows=1, group_size=1)
     hinges: dict[int, list[float]] = {0: [], 1: []}  # by task
 
     @jax.jit
@@ -50,11 +51,10 @@ def test_packed_pair_losses_equal_a_loop_over_single_sequences(setting):
         return objective.ranker.apply({"params": params}, one, method="scored")[0][0, 0]
 
     for lane in range(config.lanes):
-        lane_batches = Batches(stage.reader, stage.layout, range(lane, lane + 1), stage.shares, 64, 0)
-        lane_batches.make()
-        owner = lane_batches._lanes[0]
+        owner = Lane(stage.source, lane, Cursor())
+        owner.next()
         for placement in owner.plans[0]:
-            group = owner._groups[placement.group]
+            group = owner.groups[placement.group]
             scores = []
             for sequence in group.sequences:
                 alone = group._replace(sequences=(sequence,))
@@ -78,8 +78,8 @@ def scores(ranker, params, batch):
 def test_losses_of_several_negatives_equal_a_loop_and_have_gradients(setting, name):
     """Groups of one, two and three negatives, and empty places, as in batches."""
     config, stage, params = setting
-    objective = dataclasses.replace(stage.objective(stage.shape), pair_loss=name)
-    layout = dataclasses.replace(stage.layout, group_size=4, rows=6, teacher="kl" in name)
+    objective = dataclasses.replace(stage.objective(stage.encoder), pair_loss=name)
+    layout = dataclasses.replace(stage.source.layout, group_size=4, rows=6, teacher="kl" in name)
     rng = np.random.default_rng(0)
     teacher = [tuple(np.random.default_rng(1).normal(0, 2, size)) for size in (2, 3, 4, 4, 2)]
     text = lambda: rng.integers(5, VOCAB, int(rng.integers(4, 30))).astype(np.int32)  # noqa: E731
@@ -115,9 +115,9 @@ def test_losses_of_several_negatives_equal_a_loop_and_have_gradients(setting, na
 def test_four_microbatches_give_the_gradients_of_one_batch(setting):
     config, stage, params = setting
     objective = dataclasses.replace(
-        stage.objective(stage.shape.computing_in("float64")), mlm_weight=1.0, predictions=19, pair_reduction="sum"
+        stage.objective(stage.encoder.computing_in("float64")), mlm_weight=1.0, predictions=19, pair_reduction="sum"
     )
-    layout = dataclasses.replace(stage.layout, microbatches=4)
+    layout = dataclasses.replace(stage.source.layout, microbatches=4)
     parts = batch_of(config, stage, layout)
     whole = {name: x.reshape(-1, *x.shape[2:]) for name, x in parts.items()}
     with jax.enable_x64(True):  # otherwise rounding of these large scores would hide a difference
@@ -137,7 +137,7 @@ def test_a_loss_spike_changes_nothing_but_the_count(setting):
     larger = {**params, "score": jax.tree.map(lambda x: 1000 * x, params["score"])}  # a loss below 1 is not a spike
     state = jax.jit(lambda p: initial(p, optimizer))(larger)
     batch = batch_of(config, stage)
-    step = jax.jit(make_step(stage.objective(stage.shape), optimizer, 0, "threefry", False, spike=8.0))
+    step = jax.jit(make_step(stage.objective(stage.encoder), optimizer, 0, "threefry", False, spike=8.0))
     running = {"mean": np.float32(0.2), "variance": np.float32(1e-4), "seen": np.int32(LOSS_WINDOW)}
     after, sums = step({**state, "loss": running}, batch)
     assert sums["loss"] > 1 and after["skipped"] == 1 and after["step"] == 1

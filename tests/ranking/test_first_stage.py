@@ -9,11 +9,12 @@ import pytest
 
 import harp_jax as hj
 from harp_jax.base.errors import InputError
+from harp_jax.base.made import forget
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import Ranking, read_qrels, read_queries, read_run
 from harp_jax.evaluation.evaluate import evaluate
 from harp_jax.ranking import first_stage
-from harp_jax.ranking.lexical import Bm25, Bm25f, Collection, QueryLikelihood, rescore, search
+from harp_jax.ranking.lexical import Bm25, Bm25f, InvertedIndex, QueryLikelihood, rescore, search
 from harp_jax.ranking.tune_first_stage import GRIDS, LADDERS
 from tests.support.commands import command
 from tests.support.shared_data import shared
@@ -25,13 +26,14 @@ DOCS = {
     "D4": "",
     "D5": "heat transfer in a boundary layer with heat sources",
 }
-ANCHORS = {"D1": "wing theory lift", "D3": "drag drag", "D4": "heat"}
+ANCHORS = {"D1": {"wing theory": 2, "lift": 1}, "D3": {"drag": 1, "drag drag": 3}, "D4": {"heat": 1}}  # text → links
 
 
 def slow_bm25f(query: str, k1: float, b: float, anchor_weight: float, anchor_b: float) -> dict[str, float]:
-    """Weighted sum of normalised frequencies in text and anchors, then BM25's saturation; an empty text counts as one word."""
+    """Weighted sum of normalised frequencies in text and anchors, then BM25's saturation; an empty text counts as one word, an
+    anchor text once for every link."""
     fields = [{d: re.findall(r"\w\w+", t) or [""] for d, t in DOCS.items()}]
-    fields.append({d: ANCHORS.get(d, "").split() for d in DOCS})
+    fields.append({d: [w for text, links in ANCHORS.get(d, {}).items() for w in text.split() * links] for d in DOCS})
     scores = dict.fromkeys(DOCS, 0.0)
     for term in query.split():
         df = sum(any(term in field[d] for field in fields) for d in DOCS)
@@ -58,7 +60,7 @@ def slow_ql(query: str, mu: float) -> dict[str, float]:
 
 @pytest.fixture(scope="module")
 def collection():
-    return Collection(DOCS.items(), "")
+    return InvertedIndex(DOCS.items(), "")
 
 
 def test_bm25_ranks_as_bm25s_does():
@@ -67,7 +69,7 @@ def test_bm25_ranks_as_bm25s_does():
 
     rng = np.random.default_rng(0)
     texts = [" ".join(f"word{n}" for n in rng.zipf(1.3, size) if n < 5000) for size in rng.integers(0, 60, 400)]
-    documents = Collection([(f"D{i}", text) for i, text in enumerate(texts)], "")
+    documents = InvertedIndex([(f"D{i}", text) for i, text in enumerate(texts)], "")
     peer = bm25s.BM25(k1=1.2, b=0.75, method="lucene")
     peer.index((documents.tokens, documents.vocabulary), show_progress=False)
     ours = Bm25(documents, 1.2, 0.75)
@@ -83,7 +85,7 @@ def test_bm25_ranks_as_bm25s_does():
     "given", [(0.9, 0.4, 1.0, 0.4), (1.2, 0.75, 3.0, 1.0), (0.6, 0.2, 0.5, 0.0), (1.2, 0.75, 0.0, 0.4)]
 )
 def test_bm25f_is_its_formula(given):
-    fielded = Collection(DOCS.items(), "", ANCHORS)
+    fielded = InvertedIndex(DOCS.items(), "", ANCHORS)
     for query in ("wing drag", "theory heat", "wing wing lift", "unheard heat"):
         scores = rescore(Bm25f(fielded, *given), fielded, query, list(DOCS))
         expected = slow_bm25f(query, *given)
@@ -121,7 +123,7 @@ def test_query_likelihood_is_its_formula(collection, mu):
 )  # fmt: skip
 def test_a_word_is_found_in_its_language(language, text, found, absent):
     """Inside a sentence without spaces, with vowel signs, or by its stem; stopwords do not count."""
-    documents = Collection([("other", "0815 4711"), ("text", text)], language)
+    documents = InvertedIndex([("other", "0815 4711"), ("text", text)], language)
     for query in found + absent:
         assert search(Bm25(documents), documents, query, 10)[0] == (["text"] if query in found else []), query
 
@@ -129,7 +131,7 @@ def test_a_word_is_found_in_its_language(language, text, found, absent):
 def test_a_letter_alone_counts_as_one_word():
     """It scores like a stem that occurs wherever a bigram with the letter does."""
     texts = {"a": "木は木と木の", "b": "大木や木々", "c": "林の中の家、犬と猫", "d": "海と山"}
-    documents = Collection(texts.items(), "ja")
+    documents = InvertedIndex(texts.items(), "ja")
     docids, scores = search(Bm25(documents), documents, "木", 10)
     assert list(docids) == ["a", "b"] and len(documents.words("木 海と")) == 2
     counts, norms = np.array([5, 4]), documents.text.norms(0.4)[:2]  # 木は, は木, 木と, …; 大木, 木や, …
@@ -148,6 +150,7 @@ def options(files, **more):
 
 
 def run_of(files, **more):
+    forget(str(files / "bm25.trec"))
     command("first-stage", **options(files, **more))
     return {qid: ranking.ranked() for qid, ranking in read_run(str(files / "bm25.trec")).items()}
 
@@ -198,8 +201,12 @@ def test_anchor_texts_are_a_field_or_more_words(files):
     assert run_of(files) == {"q2": ["D2"]}
     for model in ("bm25", "bm25f", "ql"):
         assert run_of(files, model=model, anchors=files / "anchors") == {"q1": ["D1", "D2"], "q2": ["D2"]}, model
-    for anchors in (files / "anchors", {"D1": "sustentation"}):
-        assert "D1" in hj.first_stage(DOCS, {"q": "sustentation"}, model="bm25f", anchors=anchors)["q"]
+    for anchors in (files / "anchors", {"D1": {"sustentation": 3}, "D2": {"sustentation": 1}}, {"D1": "sustentation"}):
+        found = hj.first_stage(DOCS, {"q": "sustentation"}, model="bm25f", anchors=anchors)["q"]
+        assert next(iter(found)) == "D1"
+    for wrong in ({"D1": {"lift": 0}}, {"D1": {"lift": "2"}}, {"D1": 3}, {3: "lift"}):
+        with pytest.raises(InputError):
+            hj.first_stage(DOCS, {"q": "lift"}, model="bm25f", anchors=wrong)
     for rows, said in (
         *((f"D2\ttail\t1\n{line}\n", "anchors, line 2: ") for line in ("D1\twing", "D1\twing\tmany", "\twing\t1")),
         ("E1\ttail\t1\n", "has no anchor text for any document in --docs"),
@@ -223,6 +230,7 @@ def judged(files):
 
 def tune(files, **more):
     given = {"qrels": files / "qrels", "output": files / "best.json", "measure": "AP"}
+    forget(str(files / "best.json"))
     command("tune-first-stage", **options(files, **given | more))
     return json.loads((files / "best.json").read_text())
 
@@ -267,6 +275,23 @@ def test_a_grid_grows_until_its_best_value_is_not_the_last_tried(judged, monkeyp
     assert max(point["mean"] for point in found["grid"]) == 1.0 and "note: the best b" not in capsys.readouterr().err
 
 
+def test_tuning_uses_a_sample_of_many_queries_and_says_so(judged, capsys):
+    found = tune(judged, k1="1.2", b="0.4,0.75", sample=3)
+    assert (found["queries"], found["of"], len(found["grid"])) == (3, 4, 2)
+    said = capsys.readouterr()
+    assert "3 of 4 judged queries, drawn by hash; --sample=0 uses all" in said.err and "3 of 4 queries" in said.out
+    assert tune(judged, k1="1.2", b="0.4", sample=0)["queries"] == 4
+
+
+def test_a_dry_run_tells_hours_and_memory_and_ranks_nothing(judged, capsys):
+    given = {"docs": judged / "docs.tsv", "queries": judged / "queries.tsv", "output": judged / "none"}
+    command("first-stage", "--dry_run", **given)
+    command("tune-first-stage", "--dry_run", qrels=judged / "qrels", **given)
+    first, second = capsys.readouterr().out.splitlines()
+    assert "index of 7 documents: about 0.0 s and 0.0 GB of memory; 4 queries: about 0.0 s" in first
+    assert "4 queries with 25 settings" in second and not (judged / "none").exists()
+
+
 def test_tuning_refuses_what_it_cannot_use(judged):
     (judged / "folds").write_text("a0\ta\na1\ta\nb0\ta\nb1\ta\n")
     for given, message in (
@@ -291,7 +316,7 @@ def test_cranfield(tmp_path):
     qrels, queries = read_qrels(shared("cranfield", "qrels.txt")), read_queries(shared("cranfield", "queries.tsv"))
     assert sum(level > 0 for judged in qrels.values() for level in judged.values()) == 1612
     excluded = first_stage.excluded_of(shared("cranfield", "source_documents.tsv"))
-    collection, runs = Collection(docs.texts()), {}
+    collection, runs = InvertedIndex(docs.texts()), {}
     for model, parameters in (("bm25", {"k1": 1.2, "b": 0.75}), ("ql", {"mu": 250.0})):
         found = first_stage.retrieve(model, collection, [(parameters, queries)], 1000, excluded)
         runs[model] = {qid: Ranking.of(docids, scores) for qid, docids, scores in found}

@@ -12,12 +12,14 @@ import numpy as np
 import pandas
 import pytest
 
+import harp_jax as hj
 from harp_jax.api import Reranker
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import SUMS
+from harp_jax.base.made import forget
 from harp_jax.checkpoints.huggingface import save_hf
 from harp_jax.corpus.trec import read_run, write_run
-from harp_jax.evaluation.provenance import truncated_remark
+from harp_jax.evaluation.upstream import truncated_remark
 from harp_jax.model.encoders.modernbert import ModernBertShape
 from harp_jax.ranking import rerank as ranking_rerank
 from harp_jax.ranking.adapters import transformer
@@ -57,6 +59,7 @@ def files(tmp_path):
 
 def reranked(files, model, *flags, **more) -> str:
     named = {"docs": files / "docs.tsv", "queries": files / "queries.tsv", "run": files / "bm25.trec"}
+    forget(str(files / "out.trec"))
     command("rerank", *flags, **named | {"model": model, "output": files / "out.trec", **more})
     return (files / "out.trec").read_text()
 
@@ -128,7 +131,7 @@ def test_bad_input_is_refused_before_scoring(files, model, run, length, message)
     assert not (files / "out.trec").exists()
 
 
-@pytest.mark.parametrize("recorded, expected", [(24, 24), (41, 40), (1e30, 40), (None, 40), (3, 40), ("absent", 40)])
+@pytest.mark.parametrize("recorded, expected", [(24, 24), (41, 40), (1e30, 40), (None, 40), ("absent", 40)])
 def test_the_default_length_is_the_recorded_one(model, tmp_path, recorded, expected):
     directory = tmp_path / "foreign"
     shutil.copytree(model, directory)
@@ -235,6 +238,35 @@ def test_options_of_the_command(files, model, capsys):
         reranked(files, model, **chosen)
         assert list(read_run(str(files / "out.trec"))) == ["q1", "q2"]
     assert "no candidates" not in capsys.readouterr().err
+
+
+def test_equal_scores_and_scores_that_are_no_numbers_are_told_by_every_function(files, model, monkeypatch, capsys):
+    ours, queries, docs = (
+        Reranker.from_pretrained(model),
+        {"q": "the cat"},
+        {"a": "red dog", "b": "one mat", "c": "sat"},
+    )
+    run = {"q": {"a": 3.0, "b": 2.0, "c": 1.0}}
+
+    def scoring(value: float) -> None:
+        monkeypatch.setattr(CrossEncoderScorer, "score", lambda self, pairs, bar=None: np.full(len(pairs), value))
+
+    scoring(0.0)
+    with pytest.warns(UserWarning, match="all scores are equal for 1 of the 1 scored queries with several candidates"):
+        assert [*hj.rerank_run(ours, run, queries, docs)["q"]] == ["a", "b", "c"]
+    with pytest.warns(UserWarning, match="all scores are equal; the documents keep their order"):
+        ours.rank("the cat", [*docs.values()])
+    reranked(files, model)
+    assert "all scores are equal for 4 of the 4 scored queries" in capsys.readouterr().err
+    scoring(np.nan)
+    for call in (
+        lambda: hj.rerank_run(ours, run, queries, docs),
+        lambda: ours.rank("the cat", [*docs.values()]),
+        lambda: ours.rank("the cat", [*docs.values()], windows=Windows(2)),
+        lambda: reranked(files, model),
+    ):
+        with pytest.raises(InputError, match="the model gives scores that are not finite numbers"):
+            call()
 
 
 def test_marks_travel_with_the_model(tmp_path):

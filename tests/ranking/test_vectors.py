@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from harp_jax.base.errors import InputError
+from harp_jax.base.made import forget
 from harp_jax.checkpoints.modular import Embedding
 from harp_jax.corpus.trec import read_run
 from harp_jax.model.encoders.bert import BertShape
@@ -44,6 +45,7 @@ def files(tmp_path, monkeypatch):  # a separate cache, whose folders are counted
 
 def searched(files, encoder, *flags):
     named = {"docs": files / "docs.tsv", "queries": files / "queries.tsv", "output": files / "v.trec"}
+    forget(str(files / "v.trec"))
     command("first-stage", "--model=vectors", *flags, encoder=encoder, **named)
     return read_run(str(files / "v.trec"))
 
@@ -121,6 +123,26 @@ def test_vectors_are_computed_once_per_content_and_a_killed_command_goes_on(file
     (again / "1_Pooling" / "config.json").write_text(CLS)
     searched(files, str(again))
     assert len(seen) == 17
+
+
+@pytest.mark.parametrize("damage", [b"", b"not an archive", "cut", "flipped", "fewer"])
+def test_damaged_vectors_are_computed_again_and_said(files, encoder, damage, capsys):
+    first = searched(files, encoder)
+    (folder,) = (files / "cache" / "harp_jax" / "vectors").iterdir()
+    path = folder / "000001.npz"
+    data = path.read_bytes()
+    if damage == "fewer":  # of another collection
+        shutil.copy(folder / "000003.npz", path)
+    else:
+        changed = data[:-40] if damage == "cut" else data[:300] + bytes([data[300] ^ 1]) + data[301:]
+        path.write_bytes(damage if isinstance(damage, bytes) else changed)
+    assert searched(files, encoder) == first and path.read_bytes() == data
+    assert "note: the vectors 000001.npz are damaged and are computed again" in capsys.readouterr().err
+
+
+def test_a_depth_beyond_the_collection_takes_no_more_memory(files, encoder):
+    found = searched(files, encoder, "--k=1000000000000")
+    assert all(len(ranking.docids) == len(DOCS) for ranking in found.values())
 
 
 def sentence_encoder(encoder, directory, *steps, pooling="mean", **fields):

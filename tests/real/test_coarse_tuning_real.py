@@ -1,6 +1,6 @@
 """The six systems of coarse-tuning end to end on an invented collection: clicks on half of the documents for each query.
 
-One trial of one epoch, so the figures mean nothing. Tests that the plan's commands read each other's outputs and respect folds,
+One trial of one epoch, so the figures mean nothing. Tests that the steps read each other's outputs and respect folds,
 and that the table compares all six systems.
 """
 
@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from harp_jax.checkpoints.huggingface import save_hf
-from harp_jax.experiments.execution import execute
-from harp_jax.experiments.plan import load_plan, resolve
+from harp_jax.experiments.coarse_tuning import coarse_tuning
 from harp_jax.model.encoders.bert import BertShape
 from harp_jax.text.tokenizer import Tokenizer
 from tests.support import ROOT
@@ -41,9 +40,8 @@ def test_six_systems(tmp_path, monkeypatch):
     save_hf(str(tmp_path / "bert-tiny"), shape, random_params(shape), marked, "")
     os.symlink(ROOT / "configs", tmp_path / "configs")
     monkeypatch.chdir(tmp_path)
-    steps = resolve(load_plan("coarse_tuning").commands(["collection=dl", "trials=1", "epochs=1.0"]), "out")
-    execute(steps, "out")
-    rows = [line.split("\t") for line in Path(steps[-1].place).read_text().splitlines()[1:]]
+    coarse_tuning("out", collection="dl", trials=1, epochs=1.0)
+    rows = [line.split("\t") for line in Path("out/table.tsv").read_text().splitlines()[1:]]
     assert {system for system, *_ in rows} == SYSTEMS
     assert {measure for _, measure, *_ in rows} == {"RR", "nDCG@5", "nDCG@15", "nDCG@30", "AP"}
     assert len(rows) == len(SYSTEMS) * 5 * 40

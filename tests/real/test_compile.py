@@ -124,3 +124,13 @@ def test_the_step_for_one_and_eight_gpus(config, changes, layers, most, topology
     calls = layers - 1  # the last layer has few queries
     assert re.search(rf"^cuDNN attention +{calls} calls forward, {calls} backward$", report, re.M)
     assert mib(report, "total") < 0.75 * 79 * 1024
+
+
+@pytest.mark.parametrize("topology", ["v3:2x2", "h100:8"])
+def test_vectors_of_8192_pairs_fit_with_gradient_caching(topology):
+    """Cosines of each device's queries with all pages; what it sends grows with the vectors, not with the cosines."""
+    changes = ("batch_pairs=8192", "accumulate=64", "lanes=8", "dtype=bfloat16", "mesh.data=8", "init=MiniLM")
+    shape = ("model.layers=6", "model.hidden=384", "model.heads=12")
+    report = dry_run("retriever", topology, *(f"--config.{field}" for field in (*changes, *shape)))
+    assert mib(report, "total") < (V3_CORE if topology == "v3:2x2" else 60 * 1024)
+    assert set(kinds(report)) <= {"all-reduce", "all-gather", "reduce-scatter"}

@@ -1,4 +1,4 @@
-"""Every extra resolves with our constraints, on every supported Python that is installed here."""
+"""Every extra resolves with our constraints on every supported Python that is installed here; the adapter in real PyTerrier."""
 
 import json
 import shutil
@@ -6,6 +6,7 @@ import subprocess
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.support import ROOT
@@ -32,3 +33,27 @@ def test_all_extras_together_resolve_with_our_constraints(version, tmp_path):
     assert done.returncode == 0, done.stderr[-2000:]
     found = {each["metadata"]["name"].lower() for each in json.loads(report.read_text())["install"]}
     assert {"jax", "jax-cuda13-plugin", "jax-cuda12-plugin", "libtpu"} <= found
+
+
+def test_the_ranker_in_a_pipeline_of_pyterrier():
+    pt = pytest.importorskip("pyterrier")
+    import pandas
+
+    from harp_jax.ranking.adapters import transformer
+
+    class SharedWords:
+        def predict(self, pairs, windows=None):
+            return np.asarray([len({*query.split()} & {*text.split()}) for query, text in pairs], np.float32)
+
+    found = pandas.DataFrame(
+        {
+            "qid": ["1", "1", "2"],
+            "query": ["red cat", "red cat", "dog"],
+            "docno": ["a", "b", "a"],
+            "text": ["a dog", "a red cat", "a dog"],
+        }
+    )
+    ranked = (pt.Transformer.from_df(found) >> transformer(SharedWords()))(found[["qid", "query"]].drop_duplicates())
+    assert [(row.qid, row.docno, row.rank) for row in ranked.sort_values(["qid", "rank"]).itertuples()] == [
+        ("1", "b", 0), ("1", "a", 1), ("2", "a", 0)
+    ]  # fmt: skip

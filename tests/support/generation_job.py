@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from data_pipeline.config import plain
+from data_pipeline.engine import tables
+from data_pipeline.engine.job import Job
 from data_pipeline.engine.local import LocalEngine
 from data_pipeline.engine.store import bucket_parts, read
 from data_pipeline.links import link_graph
@@ -17,15 +19,15 @@ from tests.support import ROOT
 
 def linked_documents(c, output, engine_class=LocalEngine) -> dict[str, dict]:
     """Runs the job up to the link graph, without TensorFlow and shards; returns documents by id."""
-    job = {"config": plain(c), "work": str(output / ".work"), "output": str(output), "per_bucket": 1, "needs": []}
+    job = Job(plain(c), str(output / ".work"), str(output))
     engine = engine_class(job, c.workers, c.memory_limit)
     try:
         parse_documents(engine)
-        engine.map("links", link_graph.extract_links, bucket_parts(job, "documents"))
+        engine.map("links", link_graph.extract_links, bucket_parts(job, tables.DOCUMENTS))
         link_graph.build(engine)
     finally:
         engine.close()
-    return {row["id"]: row for row in table(output, "documents")}
+    return {row["id"]: row for row in table(output, tables.DOCUMENTS)}
 
 
 def start(config: Path, output: Path, *flags: str, **options: Any) -> subprocess.Popen:
@@ -41,8 +43,8 @@ def hashes(directory: Path, pattern: str = "harp-*") -> dict[str, str]:
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(directory.glob(pattern))}
 
 
-def table(output: Path, name: str) -> list[dict]:
-    return read({"work": str(output / ".work")}, name).to_pylist()
+def table(output: Path, which: tables.Table) -> list[dict]:
+    return read(Job({}, str(output / ".work"), weights=str(output / "term_weights")), which).to_pylist()
 
 
 def records(output: Path) -> list[dict]:

@@ -135,13 +135,14 @@ def trained(config: ConfigDict, directory: str, pairs: Pairs) -> str:
     """Trains in `directory`, with evaluations on held-out pairs if the config says so; returns the workdir."""
     stage = pretrain_stage(config, with_data=False)
     sizes = dict.fromkeys(config.tasks, 100_000)
-    mask, template = stage.vocabulary.mask, stage.vocabulary.template
+    mask, template = stage.tokenizer.mask, stage.tokenizer.template
     readers = {
         split: PlantedReader(pairs, split, config.row_length, mask, sizes, template) for split in ("train", "held out")
     }
-    layout = make_layout(config, stage.vocabulary, readers["train"], stage.shares, 2, 2 * config.batch_pairs)
+    layout = make_layout(config, stage.tokenizer, readers["train"], stage.source.shares, 2, 2 * config.batch_pairs)
     held_out = readers["held out"] if config.eval_every else None
-    stage = dataclasses.replace(stage, reader=readers["train"], held_out=held_out, layout=layout)
+    source = dataclasses.replace(stage.source, reader=readers["train"], layout=layout)
+    stage = dataclasses.replace(stage, source=source, held_out=held_out)
     workdir = os.path.join(directory, "run")
     train(config, workdir, stage, jax.devices()[:1])
     return workdir

@@ -1,9 +1,9 @@
 """A collection of 40 documents with a query of three words each, and the config that fine-tunes on it."""
 
 from collections import Counter
+from dataclasses import replace
 
 import jax
-import numpy as np
 
 from harp_jax import config as configs
 from harp_jax.base.randomness import generator
@@ -11,6 +11,7 @@ from harp_jax.input.lanes import Batches
 from tests.support.synthetic import tokenizer
 
 WORDS = [f"w{i}" for i in range(200)]
+NAMES = ("tokens", "segment_ids", "token_type_ids")
 # For plans: forty judged queries with one relevant document each, and one without.
 QRELS = {f"q{i}": {f"d{i}": 1} for i in range(40)} | {"none": {"d1": 0}}
 
@@ -44,23 +45,22 @@ def ranking_config(path, **changes):
 
 def scored_batch(stage, rows: int):
     """Initial parameters whose scores differ, and the first batch."""
-    params = stage.start(stage.shape, jax.random.key(0))
+    params = stage.start(stage.encoder, jax.random.key(0))
     params["score"]["kernel"] = params["score"]["kernel"] * 2e3
-    return params, Batches(stage.reader, stage.layout, range(2), stage.shares, rows, 0).make()[0]
+    return params, Batches(replace(stage.source, window=rows), range(2)).make()[0]
 
 
 def units_seen(stage) -> Counter:
     """How often a whole run trains on each query, counted in the training loop's batches."""
     seen: Counter = Counter()
 
-    class CountingLayout:
-        microbatches, plan = stage.layout.microbatches, stage.layout.plan
-
-        def fill(self, groups, placements, lane):
-            seen.update(groups[placement.group].sequences[0].query.tobytes() for placement in placements)
-            return {"nothing": np.zeros(1)}
-
-    batches = Batches(stage.reader, CountingLayout(), range(stage.reader.epochs.lanes), stage.shares, stage.window, 0)
+    layout = stage.source.layout
+    batches = Batches(stage.source, range(stage.source.reader.epochs.lanes))
     for _ in range(stage.steps):
-        batches.make()
+        batch, _ = batches.make()
+        by_lane = {name: batch[name].reshape(len(batch["members"]), -1, batch[name].shape[-1]) for name in NAMES}
+        for lane, groups in enumerate(batch["members"]):
+            tokens, segments, types = (by_lane[name][lane] for name in NAMES)
+            for row, seat in (divmod(members[0], layout.sequences) for members in groups if members[0] >= 0):
+                seen[tokens[row][(segments[row] == seat + 1) & (types[row] == 0)].tobytes()] += 1
     return seen

@@ -5,10 +5,10 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from data_pipeline.output.manifest import shard_path, write_tfds_metadata
+from data_pipeline.output.manifest import write_tfds_metadata
 from data_pipeline.tasks.maps import serialise
 from harp_jax.base.files import sha256_file
-from harp_jax.input.records import PAIR_FEATURES, split_name
+from harp_jax.input.records import PAIR_FEATURES, shard_name, split_name
 from harp_jax.input.tfrecords import tensorflow
 from tests.support.synthetic import pair, tokenizer
 
@@ -25,7 +25,7 @@ def write_job(
     for task, split, counts in both:
         shards = []
         for number, count in enumerate(counts):
-            path = shard_path(directory, split_name(task, split), number, len(counts))
+            path = os.path.join(directory, shard_name(split_name(task, split), number, len(counts)))
             with tensorflow().io.TFRecordWriter(path) as writer:
                 for key in range(1000 * number, 1000 * number + count):
                     values = [ids.tolist() for ids in pair(key, task)]

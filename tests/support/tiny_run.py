@@ -45,9 +45,10 @@ def tiny_stage(config: ConfigDict) -> Stage:
     """The stage of `tiny_config` with synthetic pairs instead of files."""
     stage = pretrain_stage(config, with_data=False)
     reader = SyntheticReader(tuple(config.tasks), lanes=config.lanes, length=config.row_length)
-    layout = make_layout(config, stage.vocabulary, reader, stage.shares, 2, 2 * config.batch_pairs)
+    layout = make_layout(config, stage.tokenizer, reader, stage.source.shares, 2, 2 * config.batch_pairs)
     held_out = SyntheticReader(tuple(config.tasks), lanes=config.lanes, length=config.row_length)
-    return dataclasses.replace(stage, reader=reader, held_out=held_out if config.eval_every else None, layout=layout)
+    source = dataclasses.replace(stage.source, reader=reader, layout=layout)
+    return dataclasses.replace(stage, source=source, held_out=held_out if config.eval_every else None)
 
 
 def run_tiny(directory, devices: int = 1, change=lambda stage: stage, **changes) -> str:

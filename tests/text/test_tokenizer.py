@@ -1,11 +1,15 @@
 import json
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import transformers
 
 from harp_jax.base.errors import InputError
+from harp_jax.base.files import write_sums
 from harp_jax.base.randomness import generator
-from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer, load_tokenizer
+from harp_jax.text.tokenizer import ROLES, SPECIAL_TOKENS, Tokenizer, load_tokenizer
+from tests.support.commands import python
 from tests.support.tiny_bert import small_tokenizer
 from tests.support.tokenizers import save_trained
 
@@ -27,20 +31,17 @@ def test_round_trip(tmp_path):
         (tmp_path / "elsewhere").rename(tmp_path / name)
 
 
-@pytest.mark.parametrize("options", [{"strip_accents": False}, {"tokenize_chinese_chars": False}])
-def test_other_normalisers_are_those_of_transformers(tmp_path, options):
-    tokens = (*SPECIAL_TOKENS, "cafe", "café", "世", "界", "世界")
-    (tmp_path / "vocab.txt").write_text("".join(f"{token}\n" for token in tokens))
-    transformers.BertTokenizer(vocab=str(tmp_path / "vocab.txt"), **options).save_pretrained(tmp_path / "theirs")
-    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "theirs")
-    ours = load_tokenizer(str(tmp_path / "theirs"))
-    ours.save(str(tmp_path / "ours"))
-    again = load_tokenizer(str(tmp_path / "ours"))
-    assert again == ours and again.sha256 == ours.sha256 != load_tokenizer(str(tmp_path / "vocab.txt")).sha256
-    for text in ("café", "世界 cafe"):
-        expected = theirs(text, add_special_tokens=False)["input_ids"]
-        assert ours.encode(text) == expected == again.encode(text)
-        assert transformers.AutoTokenizer.from_pretrained(tmp_path / "ours").encode(text)[1:-1] == expected
+def test_a_directory_of_an_earlier_version_keeps_its_token_types(tmp_path):
+    """It does not list the model's inputs, so that transformers would pass no types; the model was trained with them."""
+    made = replace(load_tokenizer(save_trained("gemma", str(tmp_path / "trained"), SENTENCES, 500)), token_types=True)
+    made.save(str(tmp_path / "ours"))
+    settings = json.loads((tmp_path / "ours" / SETTINGS).read_text())
+    del settings["model_input_names"]
+    (tmp_path / "ours" / SETTINGS).write_text(json.dumps(settings))
+    write_sums(str(tmp_path / "ours"))
+    assert load_tokenizer(str(tmp_path / "ours")) == made
+    (tmp_path / "ours" / "SHA256SUMS").unlink()
+    assert not load_tokenizer(str(tmp_path / "ours")).token_types
 
 
 @pytest.mark.parametrize("limit", [1, 3, 7, 40, 1000])
@@ -76,59 +77,108 @@ def changed(path, name: str, **changes) -> str:
 
 ADDED = dict(id=46, content="[Q]", special=True, single_word=False, lstrip=False, rstrip=False, normalized=False)
 TOKENIZER, SETTINGS = "tokenizer.json", "tokenizer_config.json"
+VOCAB = small_tokenizer().vocab
 WORD = small_tokenizer().tokens[9]
+
+
+def check_as_transformers(directory: str) -> Tokenizer:
+    """Ids, offsets, special tokens and token types are AutoTokenizer's, also after it was saved; returns the tokenizer."""
+    theirs, ours = transformers.AutoTokenizer.from_pretrained(directory), load_tokenizer(directory)
+    ours.save(f"{directory}-again")
+    saved = transformers.AutoTokenizer.from_pretrained(f"{directory}-again")
+    (Path(f"{directory}-again") / "SHA256SUMS").unlink()
+    again = load_tokenizer(f"{directory}-again")
+    assert ours.size == len(theirs) and ours.sha256 == again.sha256
+    assert dict(ours.roles) == {role: token for role in ROLES if (token := getattr(theirs, f"{role}_token"))}
+    documents = [*TEXTS, *lines_of_scripts(30), " ".join(theirs.all_special_tokens)]
+    queries = documents[::-1]
+    expected = theirs(queries, documents, return_offsets_mapping=True)
+    assert expected == saved(queries, documents, return_offsets_mapping=True)
+    words = theirs(documents, add_special_tokens=False, return_offsets_mapping=True)
+    for tokenizer in (ours, again):
+        t, alone = tokenizer.template, tokenizer.encode_batch(documents)
+        assert [(each.ids, each.offsets) for each in alone] == [*zip(words["input_ids"], words["offset_mapping"])]
+        assert [[*t.start, *each.ids, *t.alone] for each in alone] == theirs(documents)["input_ids"]
+        for i, (a, b) in enumerate(zip(alone[::-1], alone)):
+            first, second = [*t.start, *a.ids, *t.between], [*b.ids, *t.end]
+            types = [0] * len(first) + [t.second_type] * len(second)
+            assert expected["input_ids"][i] == first + second
+            assert expected.get("token_type_ids", {i: [0] * len(types)})[i] == types
+    return ours
+
+
+@pytest.mark.parametrize(
+    "name, changes",
+    [
+        # transformers' BertTokenizer reads the vocabulary of tokenizer.json and the options of tokenizer_config.json.
+        (TOKENIZER, {"normalizer__lowercase": False}),
+        (SETTINGS, {"do_lower_case": False}),
+        (TOKENIZER, {"pre_tokenizer": {"type": "Whitespace"}}),
+        (TOKENIZER, {"model__continuing_subword_prefix": "@@"}),
+        (SETTINGS, {"cls_token": "[SEP]", "sep_token": "[CLS]"}),
+        (SETTINGS, {"model_input_names": ["input_ids", "attention_mask"]}),
+        # A word of the vocabulary that is never split.
+        (SETTINGS, {"additional_special_tokens": [WORD]}),
+        (SETTINGS, {"added_tokens_decoder": {"9": {"content": WORD}}}),
+        (SETTINGS, {"cls_token": "[X]"}),
+        ("special_tokens_map.json", {"mask_token": "[UNK]"}),
+        ("added_tokens.json", {"[D]": 46}),  # as written by older transformers
+        (TOKENIZER, {"added_tokens": [*json.loads(small_tokenizer().definition)["added_tokens"], ADDED]}),
+    ],
+)
+def test_edited_files_are_read_as_by_transformers(tmp_path, name, changes):
+    check_as_transformers(changed(tmp_path / "bert", name, **changes))
+
+
+@pytest.mark.parametrize("kind, part", [("xlm-roberta", "Lowercase"), ("roberta", "NFC")])
+def test_a_normaliser_that_transformers_drops_is_dropped(tmp_path, kind, part):
+    path = Path(save_trained(kind, str(tmp_path / kind), SENTENCES, 500))
+    (path / TOKENIZER).write_text(
+        json.dumps({**json.loads((path / TOKENIZER).read_text()), "normalizer": {"type": part}})
+    )
+    assert check_as_transformers(str(path)).normalise("E\u0301") == "E\u0301"
 
 
 @pytest.mark.parametrize(
     "name, changes, message",
     [
-        # transformers' BertTokenizer reads the casing from tokenizer_config.json and ignores tokenizer.json.
-        (TOKENIZER, {"normalizer__lowercase": False}, "the normalizer of tokenizer.json differs from that"),
-        (SETTINGS, {"do_lower_case": False}, "the normalizer of tokenizer.json differs from that"),
-        (TOKENIZER, {"pre_tokenizer": {"type": "Whitespace"}}, "the pre_tokenizer of tokenizer.json"),
-        (TOKENIZER, {"model__continuing_subword_prefix": "@@"}, "the model of tokenizer.json"),
-        (TOKENIZER, {"model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}}, "hold different vocabularies"),
-        (SETTINGS, {"cls_token": "[X]"}, r"its cls_token '\[X\]' is not in the vocabulary"),
-        # A word of the vocabulary that only transformers never splits.
-        (SETTINGS, {"added_tokens_decoder": {"9": {"content": WORD}}}, f"adds '{WORD}' as 9, which is not in"),
-        (SETTINGS, {"additional_special_tokens": [WORD]}, f"adds '{WORD}' as a token"),
-        (SETTINGS, {"added_tokens_decoder": ["[Q]"]}, "must map ids to tokens"),
-        (SETTINGS, {"truncation_side": "left"}, "truncation_side"),
-        ("special_tokens_map.json", {"mask_token": {"content": "[UNK]"}}, "name different mask_tokens"),
-        # As written by older transformers.
-        ("added_tokens.json", {"[D]": 46}, r"adds '\[D\]' as 46, which is not in tokenizer\.json"),
+        (SETTINGS, {"added_tokens_decoder": ["[Q]"]}, "transformers cannot read .*list"),
+        (SETTINGS, {"truncation_side": "left"}, "truncation_side and padding_side in tokenizer_config.json must be 'right'"),
+        (SETTINGS, {"model_max_length": 4}, "model_max_length in tokenizer_config.json is 4, but a pair needs 8 tokens"),
+        (SETTINGS, {"split_special_tokens": True}, "split_special_tokens is not supported"),
+        (SETTINGS, {"auto_map": {"AutoTokenizer": ["code.X", None]}}, "needs custom code .auto_map., which is not executed here"),
+        (SETTINGS, {"tokenizer_class": "BertJapaneseTokenizer"}, "transformers cannot read|no fast version"),
+        (TOKENIZER, {"model__vocab": {token: i for i, token in enumerate(SPECIAL_TOKENS)}}, "its vocabulary has 5 tokens"),
+        (TOKENIZER, {"model__vocab": {**VOCAB, "another": 99}}, "the ids of its 47 tokens are not 0 to 46"),
     ],
-)
-def test_what_transformers_would_read_otherwise_is_refused(tmp_path, name, changes, message):
-    with pytest.raises(InputError, match=message):
+)  # fmt: skip
+def test_what_a_model_here_cannot_use_is_refused(tmp_path, name, changes, message):
+    with pytest.raises(InputError, match=message) as found:
         load_tokenizer(changed(tmp_path, name, **changes))
+    assert "\n" not in str(found.value)
 
 
-@pytest.mark.parametrize(("kind", "part"), [("xlm-roberta", "Lowercase"), ("roberta", "NFC")])
-def test_a_normaliser_that_transformers_drops_is_refused(tmp_path, kind, part):
-    path = save_trained(kind, str(tmp_path), ["The cat"], 300)
-    parts, settings = (json.loads((tmp_path / name).read_text()) for name in (TOKENIZER, SETTINGS))
-    (tmp_path / TOKENIZER).write_text(json.dumps({**parts, "normalizer": {"type": part}}))
-    assert transformers.AutoTokenizer.from_pretrained(path).backend_tokenizer.normalizer is None
-    with pytest.raises(InputError, match=f"transformers' .*RobertaTokenizer drops {part} of the normalizer"):
-        load_tokenizer(path)
-    settings["tokenizer_class"] = "PreTrainedTokenizerFast"
-    (tmp_path / SETTINGS).write_text(json.dumps(settings))
-    assert load_tokenizer(path).normalise("E\u0301") == ("e\u0301" if part == "Lowercase" else "É")
+def test_a_folder_without_a_vocabulary_is_no_tokenizer(tmp_path):
+    """transformers would make a BERT tokenizer of five tokens."""
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    with pytest.raises(InputError, match="no tokenizer at"):
+        load_tokenizer(str(tmp_path))
 
 
-def test_special_tokens_have_the_places_of_the_template(tmp_path):
-    directory = changed(tmp_path, SETTINGS, cls_token="[SEP]", sep_token="[CLS]")
-    with pytest.raises(InputError, match="does not have the cls_token of tokenizer_config.json in its place"):
-        _ = load_tokenizer(directory).template
-
-
-def test_added_tokens_are_tokens(tmp_path):
-    added = json.loads(small_tokenizer().definition)["added_tokens"]
-    directory = changed(tmp_path, TOKENIZER, added_tokens=[*added, ADDED])
-    ours, theirs = load_tokenizer(directory), transformers.AutoTokenizer.from_pretrained(directory)
-    assert ours.size == len(theirs) == 47 and 46 in ours.special
-    assert ours.encode("[Q] the cat") == theirs.encode("[Q] the cat", add_special_tokens=False)
+@pytest.mark.parametrize(
+    "kind, model_type", [(kind, each) for kind in ("xlm-roberta-nfkc", "gemma") for each in ("", "bert")]
+)
+def test_unigram_and_byte_fallback_without_a_class_have_the_ids_of_tokenizer_json(tmp_path, kind, model_type):
+    """transformers 5 would make WordPiece of a vocabulary next to a BERT's config.json, in which nearly all words are unknown."""
+    path = Path(save_trained(kind, str(tmp_path), SENTENCES, 500))
+    settings = json.loads((path / SETTINGS).read_text())
+    del settings["tokenizer_class"]
+    (path / SETTINGS).write_text(json.dumps(settings))
+    if model_type:
+        (path / "config.json").write_text(json.dumps({"model_type": model_type}))
+    ours, texts = load_tokenizer(str(path)), [*TEXTS, *lines_of_scripts(60)]
+    theirs = transformers.PreTrainedTokenizerFast(tokenizer_file=str(path / TOKENIZER))
+    assert [each.ids for each in ours.encode_batch(texts)] == theirs(texts, add_special_tokens=False)["input_ids"]
 
 
 def test_truncation_and_padding_of_the_file_are_not_used(tmp_path):
@@ -210,3 +260,55 @@ def test_ids_and_offsets_of_ten_scripts_are_those_of_transformers(kind, count, t
     ours = load_tokenizer(str(tmp_path))
     for line, mine, ids, offsets in zip(lines, ours.encode_batch(lines), theirs["input_ids"], theirs["offset_mapping"]):
         assert mine.ids == ours.encode(line) == ids and mine.offsets == offsets, line
+
+
+LOADED = """
+import sys
+from harp_jax.text.tokenizer import load_tokenizer
+print(load_tokenizer(sys.argv[1]).encode("the cat"), "transformers" in sys.modules)
+"""
+
+
+def test_the_next_process_loads_it_without_transformers_or_network(tmp_path):
+    path = save_trained("roberta", str(tmp_path), SENTENCES, 300)
+    offline = "import socket; socket.socket.connect = socket.getaddrinfo = None"  # a connection would be a TypeError
+    found = [
+        python("-c", offline + LOADED, path, XDG_CACHE_HOME=str(tmp_path / "cache")).stdout.split() for _ in range(2)
+    ]
+    assert found[0][:-1] == found[1][:-1] and [each[-1] for each in found] == ["True", "False"]
+
+
+@pytest.mark.parametrize("model_type", ["bert", "roberta", "modernbert"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_tokenizer_next_to_every_model(kind, model_type, tmp_path):
+    path = Path(save_trained(kind, str(tmp_path / "ours"), SENTENCES, 500))
+    (path / "SHA256SUMS").unlink(missing_ok=True)
+    (path / "config.json").write_text(json.dumps({"model_type": model_type}))
+    check_as_transformers(str(path))
+
+
+TYPED = ["input_ids", "token_type_ids", "attention_mask"]
+
+
+@pytest.mark.parametrize(
+    "name, kind, options",
+    [
+        ("BertTokenizer", "bert", {"model_input_names": TYPED[::2], "strip_accents": False}),
+        ("BertTokenizer", "bert", {"tokenize_chinese_chars": False}),
+        ("RobertaTokenizer", "roberta", {"add_prefix_space": True, "trim_offsets": False}),
+        ("XLMRobertaTokenizer", "xlm-roberta", {"add_prefix_space": False}),
+        ("PreTrainedTokenizerFast", "gemma", {"model_input_names": TYPED}),
+    ],
+)
+def test_what_the_classes_of_transformers_save(name, kind, options, tmp_path):
+    path = save_trained(kind, str(tmp_path / "trained"), SENTENCES, 500)
+    model = json.loads((tmp_path / "trained" / TOKENIZER).read_text())["model"]
+    roles = {f"{role}_token": token for role, token in load_tokenizer(path).roles}
+    vocab = [tuple(piece) for piece in model["vocab"]] if kind == "xlm-roberta" else model["vocab"]
+    given = {"vocab": vocab, "merges": [tuple(pair) for pair in model.get("merges", ())]}
+    if name == "PreTrainedTokenizerFast":
+        given = {"tokenizer_file": f"{path}/{TOKENIZER}"}
+    getattr(transformers, name)(**given, **roles, **options).save_pretrained(tmp_path / "theirs")
+    ours = check_as_transformers(str(tmp_path / "theirs"))
+    assert ours.size == len(model["vocab"])
+    assert ours.token_types == ("token_type_ids" in options.get("model_input_names", TYPED if kind == "bert" else ()))

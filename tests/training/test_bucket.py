@@ -84,9 +84,10 @@ def test_an_interrupted_training_goes_on_in_a_bucket_with_the_same_bits(store, t
                 called.append(handler(signal.SIGTERM, None))
             return super().read(*place)
 
-    reader = Interrupting(stage.reader.tasks, lanes=config.lanes, length=config.row_length)
+    reader = Interrupting(stage.source.reader.tasks, lanes=config.lanes, length=config.row_length)
+    interrupting = dataclasses.replace(stage, source=dataclasses.replace(stage.source, reader=reader))
     place, whole = f"{BUCKET}/run", str(tmp_path / "whole")
-    assert train(config, place, dataclasses.replace(stage, reader=reader), jax.devices()[:1]) == {"interrupted": 1.0}
+    assert train(config, place, interrupting, jax.devices()[:1]).interrupted
     for workdir in (place, whole):
         train(config, workdir, stage, jax.devices()[:1])
     with bucket.fetched(place) as local:

@@ -11,14 +11,14 @@ from scipy.stats import binomtest, chisquare
 
 from harp_jax import config as configs
 from harp_jax.base.errors import InputError
+from harp_jax.baselines.query_probe import Probe
 from harp_jax.checkpoints.export import export_model
 from harp_jax.checkpoints.start import load_encoder
 from harp_jax.corpus.clicks import Clicks
 from harp_jax.corpus.documents import Documents
-from harp_jax.input.ranking_groups import STREAM
+from harp_jax.input.click_groups import STREAM
 from harp_jax.model.cross_encoder import Ranker
 from harp_jax.objectives.masking import POSITIONS, TARGETS, WEIGHTS
-from harp_jax.ranking.query_probe import Probe
 from harp_jax.ranking.scorers import CrossEncoderScorer
 from harp_jax.text.tokenizer import Tokenizer
 from harp_jax.training.stages.coarse_tune import coarse_tune_stage
@@ -85,7 +85,7 @@ def test_a_pair_of_the_log_counts_once_and_bad_logs_are_refused(clicked, tmp_pat
 
 
 def test_half_of_the_pairs_get_another_document_drawn_by_clicks(clicked):
-    reader = coarse_tune_stage(coarse_config(clicked)).reader
+    reader = coarse_tune_stage(coarse_config(clicked)).source.reader
     rows = [(number, *reader.labelled(epoch, number)) for epoch in range(60) for number in range(80)]
     assert binomtest(sum(label for _, label, _, _ in rows), len(rows), 0.5).pvalue > 0.01
     for number, label, _, docid in rows:
@@ -93,18 +93,18 @@ def test_half_of_the_pairs_get_another_document_drawn_by_clicks(clicked):
         assert (docid not in reader.clicks.clicked(qid)) if label else docid == own
     counts = np.bincount([int(docid[1:]) for _, label, _, docid in rows if label], minlength=40)
     assert chisquare(counts).pvalue > 0.001  # every document has two clicks
-    assert reader.labelled(3, 7) == coarse_tune_stage(coarse_config(clicked)).reader.labelled(3, 7)
+    assert reader.labelled(3, 7) == coarse_tune_stage(coarse_config(clicked)).source.reader.labelled(3, 7)
 
 
 def test_an_epoch_has_every_pair_or_document_once(clicked, monkeypatch):
-    monkeypatch.setattr("harp_jax.input.ranking_groups.REPLACED", 0.0)
-    reader = coarse_tune_stage(coarse_config(clicked)).reader
+    monkeypatch.setattr("harp_jax.input.click_groups.REPLACED", 0.0)
+    reader = coarse_tune_stage(coarse_config(clicked)).source.reader
     groups = [g for lane in range(2) for g in reader.read(lane, STREAM, 0, 40)]
     unused = [reader.tokenizer.vocab[f"[unused{i}]"] for i in range(2)]
     assert len({(tuple(g.sequences[0].query), tuple(g.sequences[0].document)) for g in groups}) == 80
     assert all(g.task == 0 and g.sequences[0].query[0] == unused[0] for g in groups)
     assert all(g.sequences[0].document[0] == unused[1] for g in groups)
-    alone = coarse_tune_stage(coarse_config(clicked, documents_only=True)).reader
+    alone = coarse_tune_stage(coarse_config(clicked, documents_only=True)).source.reader
     texts = [tuple(g.sequences[0].query) for lane in range(2) for g in alone.read(lane, STREAM, 0, 20)]
     assert len(set(texts)) == 40 and not set(unused) & {i for text in texts for i in text}
 
@@ -112,12 +112,12 @@ def test_an_epoch_has_every_pair_or_document_once(clicked, monkeypatch):
 def test_the_loss_is_that_of_a_loop(clicked):
     stage = coarse_tune_stage(coarse_config(clicked))
     params, batch = scored_batch(stage, 32)
-    objective = stage.objective(stage.shape)
+    objective = stage.objective(stage.encoder)
     key = jax.random.key(1, impl="threefry2x32")
     loss, sums = jax.jit(lambda p, b: loss_of(objective, p, b, key))(params, batch)
     masked = objective.mask(batch, key)
     changed = np.asarray(masked["tokens"]) != batch["tokens"]
-    unused = [stage.vocabulary.vocab[f"[unused{i}]"] for i in range(2)]
+    unused = [stage.tokenizer.vocab[f"[unused{i}]"] for i in range(2)]
     assert not np.isin(batch["tokens"][changed], unused).any()
     assert (changed & (batch["token_type_ids"] == 0)).any() and (changed & (batch["token_type_ids"] == 1)).any()
 
@@ -155,13 +155,13 @@ def test_fine_tuning_goes_on_from_it_with_the_same_marks(clicked, trained, tmp_p
     marks = ("[unused0]", "[unused1]")
     changes = {"init": str(trained), "init_head": "pretrained", "marks": marks}
     stage = finetune_stage(ranking_config(clicked, tokenizer="", **changes))
-    (group,) = stage.reader.read(0, "rank", 0, 1)
-    ids = [stage.vocabulary.vocab[mark] for mark in marks]
+    (group,) = stage.source.reader.read(0, "rank", 0, 1)
+    ids = [stage.tokenizer.vocab[mark] for mark in marks]
     assert all([int(s.query[0]), int(s.document[0])] == ids for s in group.sequences)
-    coarse, params = load_encoder(str(trained))[1], stage.start(stage.shape, jax.random.key(0))
+    coarse, params = load_encoder(str(trained))[1], stage.start(stage.encoder, jax.random.key(0))
     np.testing.assert_array_equal(params["score"]["kernel"], coarse["score"]["kernel"])
     fresh = finetune_stage(ranking_config(clicked, tokenizer="", **changes | {"init_head": "fresh"}))
-    assert (fresh.start(fresh.shape, jax.random.key(0))["score"]["kernel"] != coarse["score"]["kernel"]).any()
+    assert (fresh.start(fresh.encoder, jax.random.key(0))["score"]["kernel"] != coarse["score"]["kernel"]).any()
     export_model(str(trained), str(tmp_path / "model"))
     scorer = CrossEncoderScorer.load(str(tmp_path / "model"))
     assert [scorer.tokenizer.tokens[i] for i in scorer.marks.ids] == list(marks)

@@ -7,6 +7,7 @@ from harp_jax.base.cli import TERMINATED
 from harp_jax.commands import site
 from harp_jax.training import dry_run
 from harp_jax.training.dry_run import Bytes, search_rows
+from harp_jax.training.loop import TrainResult
 
 
 @pytest.mark.parametrize("most", [0, 1, 5, 7, 8, 9, 64, 500])
@@ -30,7 +31,7 @@ def test_finds_the_largest_batch_to_a_sixteenth_in_few_trials(most, saved):
 
 def test_an_interrupted_measurement_writes_nothing(tmp_path, monkeypatch):
     """Else two steps, one with compilation, would be recorded as 103 s per step."""
-    monkeypatch.setattr(dry_run, "train", lambda config, workdir: {"interrupted": 1.0})
+    monkeypatch.setattr(dry_run, "train", lambda config, workdir: TrainResult({}, interrupted=True))
     assert dry_run.seconds_per_step(configs.pretrain(), str(tmp_path)) is None
     arguments = site.rate_parser().parse_args(["--config=site", f"--output={tmp_path / 'rate.json'}"])
     with pytest.raises(SystemExit) as stopped:

@@ -58,7 +58,7 @@ def teacher(tmp_path):
 def test_each_loss_equals_a_loop_over_its_groups(collection, name):
     stage = finetune_stage(ranking_config(collection, rank_loss=name))
     params, batch = scored_batch(stage, 16)
-    objective = stage.objective(stage.shape)
+    objective = stage.objective(stage.encoder)
     loss, sums = jax.jit(lambda p, b: loss_of(objective, p, b, jax.random.key(0)))(params, batch)
     scores = np.asarray(jax.jit(lambda p, b: packed_scores(objective.ranker, p, b))(params, batch))
     expected = []
@@ -73,26 +73,28 @@ def test_each_loss_equals_a_loop_over_its_groups(collection, name):
 
 def test_only_the_training_folds_or_queries_are_seen_and_an_epoch_has_every_unit_once(collection, tmp_path):
     stage = finetune_stage(ranking_config(collection))
-    assert stage.reader.sizes == {"rank": 30}
-    groups = [g for lane in range(2) for g in stage.reader.read(lane, "rank", 0, 15)]
+    assert stage.source.reader.sizes == {"rank": 30}
+    groups = [g for lane in range(2) for g in stage.source.reader.read(lane, "rank", 0, 15)]
     assert len({tuple(g.sequences[0].query) for g in groups}) == 30
     assert all(len(g.sequences) == 4 for g in groups)
     assert stage.steps == 10 and finetune_stage(ranking_config(collection, steps=0)).steps == 8
     (tmp_path / "few").write_text("q3\nq8\tits text\nq7\n")
     few = str(tmp_path / "few")
-    assert finetune_stage(ranking_config(collection, train_folds=(), train_queries=few)).reader.sizes == {"rank": 3}
-    assert finetune_stage(ranking_config(collection, train_queries=few)).reader.sizes == {"rank": 1}
+    assert finetune_stage(ranking_config(collection, train_folds=(), train_queries=few)).source.reader.sizes == {
+        "rank": 3
+    }
+    assert finetune_stage(ranking_config(collection, train_queries=few)).source.reader.sizes == {"rank": 1}
 
 
 def test_every_group_fits_a_batch_whatever_lengths_the_sample_lacks(collection):
-    layout = finetune_stage(ranking_config(collection, batch_pairs=2)).layout
+    layout = finetune_stage(ranking_config(collection, batch_pairs=2)).source.layout
     longest = [(layout.row_length,) * layout.group_size]
     assert len(list(plan(longest, layout))) == 1
 
 
 def test_learns_to_rank_what_it_has_seen(collection, tmp_path):
     config = ranking_config(collection, steps=120, log_every=20, learning_rate=5e-3)
-    last = train(config, str(tmp_path / "run"), devices=jax.devices()[:1])
+    last = train(config, str(tmp_path / "run"), devices=jax.devices()[:1]).metrics
     first = read_metrics(str(tmp_path / "run"))[0]
     assert last["loss"] < first["loss"] - 0.05 and last["pair_accuracy"] > 0.7
 
@@ -117,7 +119,7 @@ def test_a_student_ranks_the_candidates_of_other_queries_as_its_teacher_does(col
 def test_what_the_teacher_does_not_score_is_left_out_also_beside_masked_queries(collection, teacher, caplog):
     config = ranking_config(collection, rank_loss="kl", teacher=teacher, mqp_weight=0.5)
     stage = finetune_stage(config)
-    data = stage.reader.data
+    data = stage.source.reader.data
     assert ("q8", "d8") not in data.units and len(data.units) == 29 and data.report["no teacher score"] == 1
     assert "candidates are left out of training: the teacher has no score for them" in caplog.text
     _, batch = scored_batch(stage, 16)
@@ -129,7 +131,7 @@ def test_what_the_teacher_does_not_score_is_left_out_also_beside_masked_queries(
 
 
 def test_selection_keeps_the_best_of_all_evaluations(collection, tmp_path, monkeypatch):
-    monkeypatch.setattr("harp_jax.ranking.selection.HELD_OUT", 0.3)
+    monkeypatch.setattr("harp_jax.input.ranking_groups.HELD_OUT", 0.3)
     config = ranking_config(collection, select="RR@10", eval_every=10, steps=25, learning_rate=5e-3)
     workdir = str(tmp_path / "run")
     train(config, workdir, devices=jax.devices()[:1])
@@ -141,8 +143,10 @@ def test_selection_keeps_the_best_of_all_evaluations(collection, tmp_path, monke
     assert len(os.listdir(os.path.join(workdir, "selected"))) == 2 and found["queries"] == 9
     export_model(workdir, str(tmp_path / "model"))
     stage = finetune_stage(config)
-    selection = stage.selection(stage.shape, str(tmp_path / "again"))
-    assert not {d for judged in selection.held_out.values() for d in judged} & {d for _, d in stage.reader.data.units}
+    selection = stage.select(stage.encoder, str(tmp_path / "again"))
+    assert not {d for judged in selection.held_out.values() for d in judged} & {
+        d for _, d in stage.source.reader.data.units
+    }
     scorer = Reranker.from_pretrained(str(tmp_path / "model")).scorer
     run = {q: Ranking.of(d, s) for q, d, s in rankings(scorer, selection.run, selection.queries, selection.docs)}
     again = evaluate(selection.held_out, {"": run}, "RR@10").mean[""]["RR@10"]
@@ -189,7 +193,7 @@ def test_epochs_are_counted_by_what_batches_hold(
     (tmp_path / "run.trec").write_text("".join(line for line in run if int(line.split()[3]) <= candidates))
     changes = {"lanes": lanes, "batch_pairs": batch_pairs, "negatives": negatives, "steps": 0, "epochs": 4.0}
     stage = finetune_stage(ranking_config(collection, candidates=str(tmp_path / "run.trec"), **changes))
-    assert sum(units_seen(stage).values()) == pytest.approx(4 * stage.reader.sizes["rank"], rel=0.15)
+    assert sum(units_seen(stage).values()) == pytest.approx(4 * stage.source.reader.sizes["rank"], rel=0.15)
     assert ("lower `lanes`" in caplog.text) == (batch_pairs < 32)
 
 
@@ -204,7 +208,7 @@ def test_two_epochs_see_each_query_about_twice(collection, lanes):
 def test_masked_query_prediction_hides_one_query_token_of_the_positive(collection):
     """Never its mark: [Q] precedes every query, so predicting it teaches nothing."""
     stage = finetune_stage(ranking_config(collection, mqp_weight=0.5, marks=("w205", "")))
-    padded = dataclasses.replace(stage.shape, vocab_size=stage.vocabulary.size + 3)
+    padded = dataclasses.replace(stage.encoder, vocab_size=stage.tokenizer.size + 3)
     params = stage.start(padded, jax.random.key(0))
     params["score"]["kernel"] = params["score"]["kernel"] * 2e3
     batch = scored_batch(stage, 16)[1]
@@ -221,7 +225,7 @@ def test_masked_query_prediction_hides_one_query_token_of_the_positive(collectio
     assert (np.asarray(masked["tokens"])[rows[0], at] == 4).all()
     for number in range(20):
         other = objective.mask(batch, jax.random.key(number, impl="threefry2x32"))
-        assert stage.vocabulary.vocab["w205"] not in np.asarray(other[TARGETS])[np.asarray(other[WEIGHTS]) > 0]
+        assert stage.tokenizer.vocab["w205"] not in np.asarray(other[TARGETS])[np.asarray(other[WEIGHTS]) > 0]
 
     loss, sums = jax.jit(lambda p, b: loss_of(objective, p, b, key))(params, batch)
     # Expected ranking loss: from the same batch without copies. Prediction loss: from hidden states and the decoder.
@@ -234,12 +238,12 @@ def test_masked_query_prediction_hides_one_query_token_of_the_positive(collectio
                 ranking += slow_loss("bce", [float(scores[lane][m]) for m in np.delete(group, 1) if m >= 0])
     hidden = jax.jit(lambda p, b: objective.ranker.apply({"params": p}, b, method="encode"))(params, shown)
     decoder = params["decoder"]
-    assert len(decoder["bias"]) > stage.vocabulary.size and (decoder["bias"][stage.vocabulary.size :] < -1e8).all()
+    assert len(decoder["bias"]) > stage.tokenizer.size and (decoder["bias"][stage.tokenizer.size :] < -1e8).all()
     logits = np.asarray(hidden)[rows[0], at] @ decoder["embedding"].T + decoder["bias"]
     expected = np.mean([np.log(np.exp(x).sum()) - x[t] for x, t in zip(logits, np.asarray(masked[TARGETS])[rows])])
     assert float(sums["mlm"] / sums["mlm_tokens"]) == pytest.approx(expected, rel=1e-4)
     assert float(loss) == pytest.approx(np.mean(ranking) + 0.5 * expected, rel=1e-4)
-    assert stage.layout.group_size == 1 + 3 + 1  # the copy, too
+    assert stage.source.layout.group_size == 1 + 3 + 1  # the copy, too
 
 
 def test_the_hidden_query_token_is_uniform():

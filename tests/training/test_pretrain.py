@@ -14,7 +14,7 @@ from harp_jax.checkpoints.checkpoint import load_params
 from harp_jax.checkpoints.huggingface import load_hf, save_hf
 from harp_jax.checkpoints.recorded import best, read_metrics
 from harp_jax.checkpoints.start import load_encoder, starting_params
-from harp_jax.training.stages.pretrain import head_is_due, pretrain_stage
+from harp_jax.training.stages.pretrain import pretrain_stage
 from harp_jax.training.train import train
 from tests.support.planted_pairs import TASK, exact_match, from_scratch, held_out_accuracy
 from tests.support.ranking_collection import write_collection
@@ -27,7 +27,12 @@ from tests.support.training_processes import same_parameters, two_processes
 
 def few(records: int):
     """Changes a stage so that it repeats few pairs, which a tiny model can learn by heart."""
-    return lambda stage: dataclasses.replace(stage, reader=dataclasses.replace(stage.reader, records=records))
+
+    def change(stage):
+        reader = dataclasses.replace(stage.source.reader, records=records)
+        return dataclasses.replace(stage, source=dataclasses.replace(stage.source, reader=reader))
+
+    return change
 
 
 def test_heads_are_drawn_alike_with_and_without_an_encoder():
@@ -76,7 +81,8 @@ def test_the_head_is_trained_alone_once_and_where_it_is_new(headless, tmp_path):
         (untrained, {}),
     ):
         config = tiny_config(str(tmp_path), init=init, **changes)
-        assert head_is_due(config, pretrain_stage(config, with_data=False)) == (init != workdir and not changes)
+        before = pretrain_stage(config, with_data=False).before
+        assert (before is not None) == (init != workdir and not changes)
     head = Path(workdir) / "mlm_head"
     written = {path.name: path.stat().st_mtime_ns for path in head.glob("*.json*")}
     run(tmp_path, headless, mlm_head_steps=1)

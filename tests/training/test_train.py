@@ -17,7 +17,8 @@ from harp_jax.checkpoints.checkpoint import Checkpoints
 from harp_jax.checkpoints.recorded import read_metrics
 from harp_jax.main import arguments_parser, main
 from harp_jax.model.sharding import padded_vocab
-from harp_jax.text.tokenizer import Tokenizer
+from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
+from harp_jax.training.loop import TrainResult
 from harp_jax.training.train import decayed, train
 from harp_jax.training.workdir import claim_workdir, cut_after
 from tests.support.synthetic import tokenizer
@@ -140,6 +141,10 @@ def test_lines_after_the_restored_step_are_removed(tmp_path):
     assert [row["step"] for row in read_metrics(str(tmp_path))] == [1, 2, 3]
 
 
+def claim(workdir, config):
+    return claim_workdir(workdir, config, {}, load_tokenizer(config.tokenizer))
+
+
 def test_a_run_on_other_data_or_in_a_workdir_in_use_is_refused(tmp_path, monkeypatch):
     """Large files, such as these documents, are compared by their sizes and ends."""
     monkeypatch.setattr("harp_jax.training.workdir.WHOLE", 10)
@@ -150,25 +155,25 @@ def test_a_run_on_other_data_or_in_a_workdir_in_use_is_refused(tmp_path, monkeyp
     docs.write_text("d1\tone two three\n")
     config = tiny_config(str(tmp_path), data=(str(manifest.parent),), docs=str(docs))
     for _ in range(2):
-        lock = claim_workdir(workdir, config, tiny_stage(config))
+        lock = claim(workdir, config)
         with pytest.raises(InputError, match="another run is using"):
-            claim_workdir(workdir, config, tiny_stage(config))
+            claim(workdir, config)
         lock.close()
     for text in ("d2\tone two three\n", "d1\tone two forty\n", "d1\tone, two, three\n"):
         docs.write_text(text)
         with pytest.raises(InputError, match=r"started on other data: \S+docs\.tsv changed since"):
-            claim_workdir(workdir, config, tiny_stage(config))
+            claim(workdir, config)
     manifest.write_text('{"shards": [2, 1]}')
     *tokens, one, other = tokenizer().tokens
     Tokenizer.of_words((*tokens, other, one)).save(config.tokenizer)
     with pytest.raises(
         InputError, match=r"started on other data: .*manifest\.json, .*docs\.tsv, tokenizer changed since"
     ):
-        claim_workdir(workdir, config, tiny_stage(config))
+        claim(workdir, config)
 
 
 def test_sigterm_ends_the_command_with_the_status_of_a_terminated_process(tmp_path, monkeypatch):
-    monkeypatch.setattr("harp_jax.training.train.train", lambda *_: {"interrupted": 1.0})
+    monkeypatch.setattr("harp_jax.training.train.train", lambda *_: TrainResult({}, interrupted=True))
     given = arguments_parser().parse_args([f"--workdir={tmp_path}", "--config=bert_tiny"])
     given.config = tiny_config(str(tmp_path))
     with pytest.raises(SystemExit) as ended:

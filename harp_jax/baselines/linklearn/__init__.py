@@ -6,5 +6,5 @@ In: linked documents (JSONL) for training; documents and queries for ranking.
 Out: model.json and metrics in a workdir; rankings of a collection.
 Imports: base, corpus, objectives, ranking (lexical), training (its metrics log).
 Files: `collection` (word counts and the index), `links` (constraints from hyperlinks), `model` (f, Okapi, Ranking SVM's metric),
-`train` (minimises the cost, Eq. 6).
+`train` (minimises the cost, Eq. 6), `rank` (ranks a collection).
 """

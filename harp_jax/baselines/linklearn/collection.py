@@ -10,7 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from harp_jax.ranking.lexical import Collection, Field, Word
+from harp_jax.ranking.lexical import Field, InvertedIndex, Word
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def idf(counts: Counts, documents: np.ndarray) -> np.ndarray:
     return np.where(df > 0, np.log(len(documents) / np.maximum(df, 1)), 0.0).astype(np.float32)
 
 
-def count(collection: Collection) -> Counts:
+def count(collection: InvertedIndex) -> Counts:
     """The counts of a tokenised collection, without the empty word of empty documents."""
     vocabulary = max(collection.vocabulary.values()) + 1
     matrix = Field.of(collection.tokens, vocabulary).counts.tocsr()  # not `collection.text`, which would stay in memory

@@ -20,7 +20,7 @@ from harp_jax.base.files import expand, lines
 from harp_jax.base.randomness import hash64
 from harp_jax.baselines.linklearn.collection import Counts, count
 from harp_jax.corpus.text_files import checked_text, parse_object
-from harp_jax.ranking.lexical import Collection
+from harp_jax.ranking.lexical import InvertedIndex
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ def read_graph(paths: tuple[str, ...], redirects: tuple[str, ...] = (), language
             source.append(number)
             yield docid, f"{title} {text}"
 
-    counts = count(Collection(texts(), language))
+    counts = count(InvertedIndex(texts(), language))
     if len(docids) > len(numbers):
         log.warning("%d documents have the id of an earlier one; links lead to the first", len(docids) - len(numbers))
     pairs = [(d, numbers.get(aliases.get(target, target), d)) for d, target in links]
@@ -122,7 +122,7 @@ def _document(line: str, where: str) -> tuple[str, str, str, list[str]]:
     return docid, title.strip(), checked_text(where, text, "text"), targets
 
 
-class Side:
+class GraphSplit:
     """The training or the validation documents, with the links among them."""
 
     def __init__(self, graph: Graph, documents: np.ndarray) -> None:
@@ -207,11 +207,11 @@ class Side:
         return negative, np.any(wrong, axis=1)
 
 
-def split(graph: Graph, fraction: float, seed: int) -> tuple[Side, Side]:
+def split(graph: Graph, fraction: float, seed: int) -> tuple[GraphSplit, GraphSplit]:
     """(training, validation): disjoint articles, by hash; links between the two are dropped. InputError if a side has no links."""
     draws = [hash64(seed, "linklearn side", name) / 2**64 for name in graph.articles]
     chosen = (np.array(draws) < fraction)[graph.article]
-    sides = Side(graph, np.flatnonzero(chosen)), Side(graph, np.flatnonzero(~chosen))
+    sides = GraphSplit(graph, np.flatnonzero(chosen)), GraphSplit(graph, np.flatnonzero(~chosen))
     for side, name in zip(sides, ("training", "validation")):
         if not len(side.edges):
             raise InputError(f"no link stays within the {name} documents; add documents, or change train_fraction")

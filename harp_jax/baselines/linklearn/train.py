@@ -27,7 +27,7 @@ from harp_jax.base.progress import progress
 from harp_jax.base.randomness import generator
 from harp_jax.baselines.linklearn import model as f
 from harp_jax.baselines.linklearn.collection import Index, Weighting, idf
-from harp_jax.baselines.linklearn.links import Graph, Side, read_graph, shared_terms, split
+from harp_jax.baselines.linklearn.links import Graph, GraphSplit, read_graph, shared_terms, split
 from harp_jax.baselines.linklearn.model import at_the_edge, tuned
 from harp_jax.config import FIELDS, check_values
 from harp_jax.objectives.losses import PAIRWISE
@@ -44,18 +44,18 @@ EVAL_DOCUMENTS = 20_000  # maximum number of held-out documents to rank
 
 
 class Task:
-    """The artificial retrieval task on one side: documents as queries, their linked documents relevant.
+    """The artificial retrieval task on one part of the graph: documents as queries, their linked documents relevant.
 
     Queries and distractors are sampled; a query's candidates are the documents from the same sources as its relevant ones, except
     those of its own article.
     """
 
-    def __init__(self, side: Side, queries: int, documents: int, seed: int) -> None:
+    def __init__(self, data: GraphSplit, queries: int, documents: int, seed: int) -> None:
         rng = generator(seed, "linklearn task")
-        self.side, self.counts = side, side.graph.counts
-        self.queries = rng.permutation(side.queries)[:queries]
-        relevant = np.unique(np.concatenate([side.linked(d) for d in self.queries]))
-        others = rng.permutation(np.setdiff1d(side.documents, relevant))[: max(0, documents - len(relevant))]
+        self.data, self.counts = data, data.graph.counts
+        self.queries = rng.permutation(data.queries)[:queries]
+        relevant = np.unique(np.concatenate([data.linked(d) for d in self.queries]))
+        others = rng.permutation(np.setdiff1d(data.documents, relevant))[: max(0, documents - len(relevant))]
         self.index = Index(self.counts, np.sort(np.concatenate([relevant, others])))
 
     def average_precision(self, weighting: Weighting) -> float:
@@ -68,8 +68,8 @@ class Task:
 
     def precision(self, d: int, scores: np.ndarray) -> float:
         """Average precision of scores [documents of the index] for query d; ties in the order of the collection."""
-        source, linked = self.side.graph.source, self.side.linked(d)
-        article = self.side.graph.article
+        source, linked = self.data.graph.source, self.data.linked(d)
+        article = self.data.graph.article
         candidate = np.isin(source[self.index.rows], source[linked]) & (article[self.index.rows] != article[d])
         at = np.searchsorted(self.index.rows, linked)
         order = np.argsort(-np.where(candidate, scores, -np.inf), kind="stable")
@@ -83,14 +83,14 @@ class Task:
 class Trainer:
     """Minimises the cost of sampled constraints. `pair_loss` is "hinge" (Eq. 7) or "logistic" (RankNet, Eq. 9, p = 1)."""
 
-    side: Side
+    data: GraphSplit
     config: ConfigDict
 
     def __post_init__(self) -> None:
-        c, counts = self.config, self.side.graph.counts
-        self.idf = Index(counts, self.side.documents).idf
-        places, _ = counts.rows(self.side.documents)
-        scale = f.scales(counts.tf[places], self.idf[counts.terms[places]], counts.lengths[self.side.documents])
+        c, counts = self.config, self.data.graph.counts
+        self.idf = Index(counts, self.data.documents).idf
+        places, _ = counts.rows(self.data.documents)
+        scale = f.scales(counts.tf[places], self.idf[counts.terms[places]], counts.lengths[self.data.documents])
         self.params = f.init_params(c.seed, HIDDEN)
         self.scale = scale
         self.optimizer = optax.adam(c.learning_rate)
@@ -111,8 +111,8 @@ class Trainer:
 
     def batch(self) -> dict[str, np.ndarray]:
         """The input of `model.similarities`: for each drawn d the pair with l⁺, then the pairs with its negatives."""
-        c, counts = self.config, self.side.graph.counts
-        d, positive, negative = self.side.draw(self.rng, BATCH, c.negatives, c.negatives_from)
+        c, counts = self.config, self.data.graph.counts
+        d, positive, negative = self.data.draw(self.rng, BATCH, c.negatives, c.negatives_from)
         a = np.repeat(d, 1 + c.negatives)
         b = np.concatenate([positive[:, None], negative], axis=1).reshape(-1)
         shared = shared_terms(counts, a, b)
@@ -222,7 +222,7 @@ def descend(trainer: Trainer, task: Task, config: ConfigDict, metrics: MetricsLo
     return best | {"constraints": number * constraints}
 
 
-def ranking_svm(graph: Graph, training: Side, task: Task, config: ConfigDict) -> float:
+def ranking_svm(graph: Graph, training: GraphSplit, task: Task, config: ConfigDict) -> float:
     """Average precision of Ranking SVM's metric on the task, learned from the same links."""
     vectors = f.unit_vectors(graph.counts, idf(graph.counts, training.documents))
     rng = generator(config.seed, "ranking svm")

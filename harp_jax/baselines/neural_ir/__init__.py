@@ -1,8 +1,8 @@
 """Neural rankers from before BERT on word ids: DRMM, KNRM, Conv-KNRM, DUET.
 
-In: word ids of queries and documents (`text.words`).
-Out: scores, and the loss that trains them.
-Imports: corpus, text, input (groups to train on), objectives (the ranking losses), checkpoints.
+In: judged queries, a vocabulary of words (`text.words`).
+Out: a workdir with the parameters; scores.
+Imports: corpus, text, input (negatives of judged queries), objectives (the ranking losses), ranking, training (optimizer, workdir).
 Files: `models` (KNRM, Conv-KNRM, DRMM, DUET; the module of a shape), `groups` (batches; checks that the texts fit
-the vocabulary), `ranker` (the loss, the files).
+the vocabulary), `train` (words to the trained parameters), `scorer` (files of a trained ranker, re-ranking).
 """

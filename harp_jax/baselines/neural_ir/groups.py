@@ -1,71 +1,67 @@
 """Batches of padded groups (a query, its relevant document, negatives) as word ids; checks that texts fit the vocabulary."""
 
-import dataclasses
 import logging
+import math
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
+from dataclasses import dataclass
+from itertools import count, islice
 
 import numpy as np
-from ml_collections import ConfigDict
 
 from harp_jax.base.errors import InputError
-from harp_jax.input.packing import Group, Placement
-from harp_jax.input.ranking_groups import Judged, RankingData, RankingReader
+from harp_jax.base.randomness import generator
+from harp_jax.input.ranking_groups import RankingData
 from harp_jax.text.words import WordVocabulary
 
 log = logging.getLogger(__name__)
 
 SAMPLE = 500  # texts of each kind to check
-FEW, HALF = 0.05, 0.5  # shares of known words: below FEW training stops, below HALF there is a note
+ALMOST_NONE, HALF = 0.05, 0.5  # shares of known words: below ALMOST_NONE training stops, below HALF there is a note
 
 
-@dataclasses.dataclass(frozen=True)
-class GroupLayout:
-    """A lane's batch: a fixed number of groups, their texts padded with 0 (a `lanes.Layout`)."""
+@dataclass(frozen=True)
+class GroupBatches:
+    """Epochs of permuted (query, relevant document) pairs; the last batch of an epoch has fewer groups than the others.
 
-    groups: int  # per lane and microbatch
-    group_size: int
+    Query and documents are truncated to `query_length` and `document_length` words. Batch number n is a pure function of
+    (seed, n), so that a run resumes with its number of steps as cursor.
+    """
+
+    data: RankingData
+    groups: int  # per batch
     query_length: int
     document_length: int
-    microbatches: int = 1  # per lane and step, accumulated
+    seed: int
 
-    def single(self) -> "GroupLayout":
-        """The same without microbatches."""
-        return dataclasses.replace(self, microbatches=1)
+    @property
+    def per_epoch(self) -> int:
+        return math.ceil(len(self.data) / self.groups)
 
-    def plan(self, lengths: list[tuple[int, ...]]) -> Iterator[list[Placement]]:
-        """`groups` groups per batch, in order; the last batch of a window may have fewer."""
-        for start in range(0, len(lengths), self.groups):
-            yield [Placement(i, ()) for i in range(start, min(start + self.groups, len(lengths)))]
+    def after(self, start: int) -> Iterator[dict[str, np.ndarray]]:
+        """Batches number `start`, `start + 1`, …, endlessly."""
+        epoch, order = -1, np.zeros(0, np.int64)
+        for number in count(start):
+            if number // self.per_epoch != epoch:
+                epoch = number // self.per_epoch
+                order = generator(self.seed, "units", epoch).permutation(len(self.data))
+            first = number % self.per_epoch * self.groups
+            yield self.batch([self.data.unit(epoch, int(unit)) for unit in order[first : first + self.groups]])
 
-    def fill(self, groups: list[Group], placements: list[Placement], lane: int) -> dict[str, np.ndarray]:
-        """query [groups, Lq], tokens [groups·size, Ld] int32: documents, the relevant one first; present [groups, size] bool.
-
-        With several microbatches, they are the first axis of all arrays (`lanes.Batches` stacks them).
-        """
+    def batch(self, units: list[list[tuple[np.ndarray, np.ndarray]]]) -> dict[str, np.ndarray]:
+        """query [groups, Lq], documents [groups, size, Ld] int32, padded with 0, the relevant document first; present
+        [groups, size] bool. `units`: (query, document) of each member of a group."""
+        size = 1 + self.data.negatives
         query = np.zeros((self.groups, self.query_length), np.int32)
-        documents = np.zeros((self.groups, self.group_size, self.document_length), np.int32)
-        present = np.zeros((self.groups, self.group_size), bool)
-        for row, placement in enumerate(placements):
-            for member, sequence in enumerate(groups[placement.group].sequences):
-                assert sequence.document is not None
-                query[row, : len(sequence.query)] = sequence.query
-                documents[row, member, : len(sequence.document)] = sequence.document
+        documents = np.zeros((self.groups, size, self.document_length), np.int32)
+        present = np.zeros((self.groups, size), bool)
+        for row, members in enumerate(units):
+            words = members[0][0][: self.query_length]
+            query[row, : len(words)] = words
+            for member, (_, document) in enumerate(members):
+                words = document[: self.document_length]
+                documents[row, member, : len(words)] = words
                 present[row, member] = True
-        return {"query": query, "tokens": documents.reshape(-1, self.document_length), "present": present}
-
-
-class GroupReader(RankingReader):
-    """Groups of a relevant document and negatives, queries and documents truncated to the model's lengths."""
-
-    def __init__(self, config: ConfigDict, words: WordVocabulary, judged: Judged) -> None:
-        data = RankingData(config, words, judged)
-        check_words(words, data, config.row_length)
-        super().__init__(config, data)
-        self.query_length = config.model.query_length
-
-    def truncate(self, query: np.ndarray, document: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return query[: self.query_length], document[: self.length]
+        return {"query": query, "documents": documents, "present": present}
 
 
 def check_words(words: WordVocabulary, data: RankingData, length: int) -> None:
@@ -78,7 +74,7 @@ def check_words(words: WordVocabulary, data: RankingData, length: int) -> None:
         "documents to train on": (data.docs[docid] for docid in docids),
     }
     remedy = "make one of these documents (harp words), or leave --config.tokenizer out"
-    for note in known_words(words, texts, length, FEW, remedy):
+    for note in known_words(words, texts, length, ALMOST_NONE, remedy):
         log.warning(note)
 
 

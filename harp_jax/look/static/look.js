@@ -184,7 +184,7 @@ async function start() {
     queries = about.queries;
     propose();
     showCounts(about);
-    $("verdict").querySelector("p").textContent = about.verdict;
+    $("verdict").textContent = about.verdict;
     $("verdict").hidden = !about.verdict;
   } catch (error) {
     say(error.message, true);

@@ -51,18 +51,18 @@ class BertShape(EncoderShape):
 
 FIELDS: dict[str, Field] = {
     **SIZES,
-    "max_position_embeddings": ("max_positions", 512, 1, 1 << 20),
-    "type_vocab_size": ("type_vocab", 2, 1, 1 << 10),
-    "layer_norm_eps": ("layer_norm_eps", 1e-12, 0.0, 1.0),
-    "hidden_dropout_prob": ("dropout", 0.1, 0.0, 1.0),
-    "attention_probs_dropout_prob": ("attention_dropout", 0.0, 0.0, 1.0),
+    "max_position_embeddings": ("max_positions", 1, 1 << 20),
+    "type_vocab_size": ("type_vocab", 1, 1 << 10),
+    "layer_norm_eps": ("layer_norm_eps", 0.0, 1.0),
+    "hidden_dropout_prob": ("dropout", 0.0, 1.0),
+    "attention_probs_dropout_prob": ("attention_dropout", 0.0, 1.0),
 }
 FIXED = {"hidden_act": "gelu", "position_embedding_type": "absolute"}  # the only values that this file computes
 DECODER = {"is_decoder": False}
 
 
 def from_config(config: Mapping[str, Any], where: str) -> BertShape:
-    """The encoder's shape from a Hugging Face config; InputError for one that this file does not compute.
+    """The encoder's shape from a config as transformers reads it; InputError for one that this file does not compute.
 
     Attention dropout is off here unless a training config turns it on.
     """
@@ -205,7 +205,18 @@ class Bert(nn.Module):
         return getattr(self, f"layer_{self.config.layers - 1}").attention.rows(x, batch["segment_ids"], positions)
 
     def _embedded(self, batch: Mapping[str, jax.Array], deterministic: bool) -> jax.Array:
-        return self.embeddings(batch["tokens"], batch["position_ids"], batch["token_type_ids"], deterministic)
+        tokens, positions = batch["tokens"], batch["position_ids"]
+        if self.config.first_position:
+            positions = without_padding_tokens(tokens, positions, self.config.pad)
+        return self.embeddings(tokens, positions, batch["token_type_ids"], deterministic)
+
+
+def without_padding_tokens(tokens: jax.Array, positions: jax.Array, pad: int) -> jax.Array:
+    """Positions [rows, T] as RoBERTa counts them: a padding token, as `<pad>` in a text, has -1 and is not counted."""
+    padding = (tokens == pad).astype(jnp.int32)
+    before = jnp.cumsum(padding, axis=1) - padding
+    starts = jnp.arange(tokens.shape[1]) - positions  # of each token's sequence in the row
+    return jnp.where(padding == 1, -1, positions - before + jnp.take_along_axis(before, starts, axis=1))
 
 
 class Pooler(nn.Dense):

@@ -87,7 +87,7 @@ class Encoder:
     """An architecture. Its word embeddings are at WORDS in the tree "encoder", its layers are called layer_0, layer_1, …"""
 
     shape: type[EncoderShape]  # a workdir's config.json records its fields
-    # From config.json and its path; InputError for another architecture.
+    # From config.json as `auto_classes.read_config` returns it, and its path; InputError for another architecture.
     from_config: Callable[[Mapping[str, Any], str], EncoderShape]
     to_config: Callable[[Any], dict[str, Any]]  # the inverse
     # A Linen module: `__call__(batch, deterministic, positions)` returns hidden states [rows, T, hidden], or only those at
@@ -138,15 +138,15 @@ def tied(state: Tensors, decoder: str, words: str, bias: str, where: str) -> Ten
     return state
 
 
-# A field of config.json: our name, default (None: required), range; an integer if the lower bound is one.
-Field = tuple[str, Any, int | float, int | float]
+# A field of config.json: our name and its range; an integer if the lower bound is one.
+Field = tuple[str, int | float, int | float]
 SIZES: dict[str, Field] = {
-    "vocab_size": ("vocab_size", None, 1, 1 << 24),
-    "num_hidden_layers": ("layers", None, 1, 1000),
-    "hidden_size": ("hidden", None, 1, 1 << 16),
-    "num_attention_heads": ("heads", None, 1, 1024),
-    "intermediate_size": ("intermediate", None, 1, 1 << 20),
-    "initializer_range": ("initializer_range", 0.02, 0.0, 100.0),
+    "vocab_size": ("vocab_size", 1, 1 << 24),
+    "num_hidden_layers": ("layers", 1, 1000),
+    "hidden_size": ("hidden", 1, 1 << 16),
+    "num_attention_heads": ("heads", 1, 1024),
+    "intermediate_size": ("intermediate", 1, 1 << 20),
+    "initializer_range": ("initializer_range", 0.0, 100.0),
 }
 
 
@@ -158,8 +158,8 @@ def read_fields(
         if config.get(field, value) != value:
             raise InputError(f"{where}: {field} is {config[field]!r}; only {value!r} is supported; use another model")
     shape: dict[str, Any] = {}
-    for field, (ours, default, low, high) in fields.items():
-        value, kind = config.get(field, default), int if isinstance(low, int) else int | float
+    for field, (ours, low, high) in fields.items():
+        value, kind = config.get(field), int if isinstance(low, int) else int | float
         if isinstance(value, bool) or not isinstance(value, kind) or not low <= value <= high:
             noun = "whole number" if kind is int else "number"
             said = repr(value)[:60]

@@ -70,14 +70,14 @@ class ModernBertShape(EncoderShape):
 
 FIELDS: dict[str, Field] = {
     **SIZES,
-    "max_position_embeddings": ("max_positions", 8192, 1, 1 << 20),
-    "norm_eps": ("layer_norm_eps", 1e-5, 0.0, 1.0),
-    "mlp_dropout": ("dropout", 0.0, 0.0, 1.0),
-    "pad_token_id": ("pad", 0, 0, 1 << 24),
-    "local_attention": ("window", 128, 2, 1 << 20),
-    "global_attn_every_n_layers": ("global_every", 3, 1, 1000),
-    "global_rope_theta": ("global_theta", 160_000.0, 1.0, 1e12),
-    "local_rope_theta": ("local_theta", 10_000.0, 1.0, 1e12),
+    "max_position_embeddings": ("max_positions", 1, 1 << 20),
+    "norm_eps": ("layer_norm_eps", 0.0, 1.0),
+    "mlp_dropout": ("dropout", 0.0, 1.0),
+    "pad_token_id": ("pad", 0, 1 << 24),
+    "local_attention": ("window", 2, 1 << 20),
+    "global_attn_every_n_layers": ("global_every", 1, 1000),
+    "global_rope_theta": ("global_theta", 1.0, 1e12),
+    "local_rope_theta": ("local_theta", 1.0, 1e12),
 }
 # The only values that this file computes.
 FIXED = {
@@ -85,31 +85,23 @@ FIXED = {
     "norm_bias": False, "classifier_bias": False, "decoder_bias": True, "rope_scaling": None,
 }  # fmt: skip
 POOLINGS = ("cls", "mean")
-KINDS = {"global": "full_attention", "local": "sliding_attention"}  # of layers, in transformers 5
+KINDS = {"global": "full_attention", "local": "sliding_attention"}  # of layers
 
 
 def from_config(config: Mapping[str, Any], where: str) -> ModernBertShape:
-    """The shape from a config.json of transformers 4 or 5; InputError for one that this file does not compute."""
-    older = dict(config)
+    """See `bert.from_config`."""
+    kinds, fields = config["layer_types"], dict(config)
+    later = [i for i, kind in enumerate(kinds) if kind == KINDS["global"] and i]
+    fields["global_attn_every_n_layers"] = later[0] if later else max(len(kinds), 2)
     for ours, theirs in KINDS.items():
-        rope = config.get("rope_parameters") or {}
-        rope = isinstance(rope, dict) and (rope.get(theirs) or {})
-        if not isinstance(rope, dict):
-            raise InputError(f"{where}: rope_parameters must have an object for each kind of layer; fetch it again")
-        if rope.get("rope_type", "default") != "default":
+        rope = config["rope_parameters"][theirs]
+        if rope["rope_type"] != "default":
             raise InputError(
                 f"{where}: rope_type is {rope['rope_type']!r}; only 'default' is supported; use another model"
             )
-        if "rope_theta" in rope:
-            older[f"{ours}_rope_theta"] = rope["rope_theta"]
-    kinds = config.get("layer_types")
-    if isinstance(kinds, list):
-        later = [i for i, kind in enumerate(kinds) if kind == KINDS["global"] and i]
-        older["global_attn_every_n_layers"] = later[0] if later else max(len(kinds), 2)
-    if config.get("classifier_pooling", "cls") not in POOLINGS:
-        raise InputError(f"{where}: classifier_pooling is {config['classifier_pooling']!r}, not one of {POOLINGS}")
-    shape = ModernBertShape(**read_fields(older, FIELDS, FIXED, where), pooling=config.get("classifier_pooling", "cls"))
-    if kinds and kinds != layer_types(shape):
+        fields[f"{ours}_rope_theta"] = rope["rope_theta"]
+    shape = ModernBertShape(**read_fields(fields, FIELDS, FIXED, where), pooling=config["classifier_pooling"])
+    if kinds != layer_types(shape):
         raise InputError(
             f"{where}: layer_types does not repeat one full_attention and then sliding_attention; use another model"
         )

@@ -29,12 +29,7 @@ class XlmRobertaShape(RobertaShape):
     model_type: str = "xlm-roberta"
 
 
-FIELDS = {
-    **bert.FIELDS,
-    "type_vocab_size": ("type_vocab", 2, 1, 1 << 10),  # transformers' defaults; published models have 1 and 1e-5
-    "layer_norm_eps": ("layer_norm_eps", 1e-12, 0.0, 1.0),
-    "pad_token_id": ("pad", 1, 0, 1 << 24),
-}
+FIELDS = {**bert.FIELDS, "pad_token_id": ("pad", 0, 1 << 24)}
 
 
 def from_config(kind: type[RobertaShape], config: Mapping[str, Any], where: str) -> RobertaShape:

@@ -1,112 +1,74 @@
-"""What differs between stages: the `Stage` record, and the two families of models.
+"""What a stage passes to the training loop, and what several stages share.
 
-Mesh, state, step, loop and checkpoints belong to `training/` and are the same for every stage.
+A stage is one file: a function `NAME_stage(config, with_data)` that returns a `Stage`, its fields in `harp_jax/config.py`, and an
+objective (`objectives/objective.py`) if no other stage has it. Mesh, optimizer, step, loop and checkpoints are the same for all.
 """
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
 
 import jax
 from jax.sharding import PartitionSpec as P
 from ml_collections import ConfigDict
 
-from harp_jax.base.errors import InputError
-from harp_jax.baselines.neural_ir import models, ranker
-from harp_jax.baselines.neural_ir.models import NeuralConfig
-from harp_jax.input.lanes import Layout
+from harp_jax.base.errors import InputError, how_to_fetch
+from harp_jax.base.files import as_stored
+from harp_jax.input.lanes import Source
 from harp_jax.input.packing import Group, Reader
-from harp_jax.input.ranking_groups import Judged
 from harp_jax.model import cross_encoder
 from harp_jax.model.encoders.encoder import EncoderShape
 from harp_jax.objectives.objective import Objective
-from harp_jax.ranking.scorers import JaxScorer
-from harp_jax.ranking.selection import Selection
-from harp_jax.text.tokenizer import Tokenizer, marks_of
-from harp_jax.text.words import WordVocabulary
+from harp_jax.text.tokenizer import Tokenizer
 
-Shape = TypeVar("Shape", EncoderShape, NeuralConfig)
-Vocabulary = Tokenizer | WordVocabulary
+Start = Callable[[EncoderShape, jax.Array], dict]  # parameters from a shape and a key
+Evaluate = Callable[[dict, int], dict[str, float]]  # parameters, step → held-out metrics
 
 
-@dataclass(frozen=True, kw_only=True)
-class Family(Generic[Shape]):
-    """Sharding rules, initialisation, FLOPs, and scoring and saving for selection.
+@dataclass(frozen=True)
+class ModelSpec:
+    """What the loop must know of a model besides its objective; the default is the cross-encoder with its heads.
 
-    `init_params(shape, key)` returns a new float32 tree. `scorer(shape, params, vocabulary, config)` returns a `JaxScorer`.
-    `save(directory, shape, params, vocabulary, config)` writes the selected parameters (numpy).
+    `init_params` draws a new float32 tree, whose shapes are those of the state; `rules` shard it; `flops` is called as
+    `cross_encoder.step_flops`. The optimizer leaves out the subtrees in `frozen`, which the objective must not differentiate.
     """
 
-    name: str  # key of the shape in config.json
-    rules: Callable[[Shape], tuple[tuple[str, P], ...]]
-    init_params: Callable[[Shape, jax.Array], dict]
-    flops: Callable[[Shape, int, int, int, int], float] | None  # see `cross_encoder.step_flops`; None: not counted
-    scorer: Callable[[Shape, dict, Any, ConfigDict], JaxScorer]
-    save: Callable[[str, Shape, dict[str, Any], Any, ConfigDict], None]
-
-
-def _cross_encoder(shape: EncoderShape, params: dict, tokenizer: Tokenizer, config: ConfigDict) -> JaxScorer:
-    from harp_jax.ranking.scorers import CrossEncoderScorer
-
-    marks = marks_of(tokenizer, config.get("marks", ()))
-    return CrossEncoderScorer(shape, params, tokenizer, config.row_length, marks=marks)
-
-
-def _save_cross_encoder(
-    directory: str, shape: EncoderShape, params: dict[str, Any], tokenizer: Tokenizer, config: ConfigDict
-) -> None:
-    from harp_jax.checkpoints.huggingface import save_hf
-    from harp_jax.ranking.scorers import PARTS
-
-    marks = marks_of(tokenizer, config.get("marks", ()))
-    save_hf(directory, shape, {name: params[name] for name in PARTS}, tokenizer, "", marks)
-
-
-def _neural_ranker(shape: NeuralConfig, params: dict, words: WordVocabulary, config: ConfigDict) -> JaxScorer:
-    from harp_jax.ranking.scorers import NeuralScorer
-
-    return NeuralScorer(shape, params, words)
-
-
-CROSS_ENCODER: Family[EncoderShape] = Family(
-    name="encoder",
-    rules=cross_encoder.rules,
-    init_params=cross_encoder.init_params,
-    flops=cross_encoder.step_flops,
-    scorer=_cross_encoder,
-    save=_save_cross_encoder,
-)
-NEURAL_IR: Family[NeuralConfig] = Family(
-    name="neural_ir",
-    rules=lambda shape: ((r".", P()),),  # small, therefore replicated
-    init_params=models.init_params,
-    flops=None,
-    scorer=_neural_ranker,
-    save=lambda directory, shape, params, words, config: ranker.save_selected(directory, params),
-)
+    init_params: Start = cross_encoder.init_params
+    rules: Callable[[EncoderShape], tuple[tuple[str, P], ...]] = cross_encoder.rules
+    flops: Callable[[EncoderShape, int, int, int, int], float] = cross_encoder.step_flops
+    frozen: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stage(Generic[Shape]):
-    """A stage: its model, objective, data and schedule."""
+class Stage:
+    """What differs between kinds of training. Functions get the encoder's shape with its vocabulary padded for the mesh."""
 
-    family: Family[Shape]
-    shape: Shape  # of the model, with the vocabulary's size
-    vocabulary: Vocabulary
-    tasks: tuple[str, ...]
-    objective: Callable[[Shape], Objective]  # from a shape whose vocabulary is padded for the mesh
-    reader: Reader
-    held_out: Reader | None = None
-    layout: Layout
-    shares: Mapping[str, float]  # fraction of each of the reader's tasks in the stream
+    encoder: EncoderShape
+    tokenizer: Tokenizer
+    model: ModelSpec = field(default_factory=ModelSpec)
+    start: Start  # the initial parameters (numpy)
+    objective: Callable[[EncoderShape], Objective]
+    source: Source  # what to train on
     steps: int
-    start: Callable[[Shape, jax.Array], dict]  # initial parameters (numpy) from a padded shape and a key
-    selection: Callable[[Shape, str], Selection] | None = None  # from padded shape and workdir
-    # Task → (best trivial predictor, its accuracy), see `objectives/objective.py`; empty if unknown.
+    held_out: Reader | None = None  # groups to evaluate the objective on
+    # Task → (best trivial predictor, its accuracy), to compare with on `held_out`; empty if unknown.
     trivial: Mapping[str, tuple[str, float]] = field(default_factory=dict)
-    untrained: tuple[str, ...] = ()  # heads that the checkpoint of `config.init` lacks
+    select: Callable[[EncoderShape, str], Evaluate] | None = (
+        None  # from shape and workdir: keeps the best parameters there
+    )
     spike: float = 8.0  # skip an update whose loss is this many standard deviations above the running mean; 0: never
-    window: int = 0  # groups per window of a lane; 0: config.window
+    check: Callable[[int, Mapping[str, float]], None] | None = None  # of (step, metrics): InputError ends the run
+    before: "Callable[[Stage], Preparation] | None" = None  # a run that must come first
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """A shorter run, in WORKDIR/`directory`, from whose parameters a stage starts."""
+
+    why: str
+    directory: str
+    config: ConfigDict
+    stage: Stage
 
 
 class NoReader:
@@ -119,20 +81,30 @@ class NoReader:
         return []
 
 
-def selecting(
-    config: ConfigDict, family: Family[Shape], vocabulary: Vocabulary, held_out: Judged
-) -> Callable[[Shape, str], Selection]:
-    """A `Stage.selection` that evaluates on the judgments `held_out`; InputError for a config that never evaluates."""
-    if not config.eval_every:
-        raise InputError(f"select={config.select!r} needs evaluations; set --config.eval_every to a number of steps")
+OPTIONAL = ("init", "tokenizer", "vectors", "folds", "train_queries", "teacher")  # checked if set
 
-    def make(shape: Shape, workdir: str) -> Selection:
-        return Selection(
-            config,
-            held_out,
-            workdir,
-            lambda params: family.scorer(shape, params, vocabulary, config),
-            lambda directory, params: family.save(directory, shape, params, vocabulary, config),
+
+def check_inputs(config: ConfigDict, *required: str) -> None:
+    """Raises InputError with all inputs, of the `required` and the optional fields, that are not set or do not exist."""
+    from harp_jax.corpus.paths import is_irds
+
+    missing, hint = {}, ""
+    for name in (*required, *(name for name in OPTIONAL if config.get(name))):
+        paths = [config[name]] if isinstance(config[name], str) else list(config[name])
+        absent = [
+            path
+            for path in paths
+            if path and not os.path.exists(as_stored(path)) and not is_irds(path) and "://" not in path
+        ]
+        if not any(paths):
+            missing[name] = "is not set"
+        elif absent:
+            missing[name] = f"does not exist ({', '.join(absent)})"
+            hint = hint or (how_to_fetch(absent[0]) if name in ("init", "tokenizer") else "")
+    if "init" in config and not config.init and not config.tokenizer:
+        missing["init"] = "and tokenizer are not set"
+    if missing:
+        raise InputError(
+            f"missing inputs: {', '.join(f'{name} {what}' for name, what in missing.items())}; "
+            f"set each as --config.FIELD=PATH{hint}"
         )
-
-    return make

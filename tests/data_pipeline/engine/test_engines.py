@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from data_pipeline.engine import store
+from data_pipeline.engine import store, tables
+from data_pipeline.engine.job import Job
 from data_pipeline.engine.local import SerialEngine
-from data_pipeline.engine.stage_tables import table
 from harp_jax.base.errors import InputError
 from tests.support import corpus
 from tests.support.commands import python
@@ -17,30 +17,30 @@ SQL = "SELECT word, CAST(SUM(n) AS BIGINT) AS n FROM word_counts GROUP BY word"
 
 
 def count(job, number, payload):
-    return {"word_counts": table("word_counts", [dict(word=number * 100 + i, n=i) for i in range(payload)])}
+    return {tables.WORD_COUNTS: [dict(word=number * 100 + i, n=i) for i in range(payload)]}
 
 
 def engine(tmp_path) -> SerialEngine:
-    return SerialEngine({"config": {}, "work": str(tmp_path / ".work"), "per_bucket": 1}, 1, "1GB")
+    return SerialEngine(Job({}, str(tmp_path / ".work")), 1, "1GB")
 
 
-def run(tmp_path) -> dict:
+def run(tmp_path) -> Job:
     running = engine(tmp_path)
     running.map("count", count, [(0, 50), (1, 60), (2, 0)])
-    running.join("word_totals", SQL, ["word_counts"])
+    running.join(tables.WORD_TOTALS, SQL, [tables.WORD_COUNTS])
     return running.job
 
 
 def begun(tmp_path) -> list[Path]:
     """The files of a map and a join, as if another process had written them."""
-    work = run(tmp_path)["work"]
-    store._verified.clear()
+    work = run(tmp_path).work
+    store.verified.clear()
     return sorted(Path(work).rglob("*.parquet"))
 
 
 def resume(tmp_path) -> int:
     job = run(tmp_path)
-    return store.read(job, "word_totals").num_rows + store.read(job, "word_counts", 0).num_rows
+    return store.read(job, tables.WORD_TOTALS).num_rows + store.read(job, tables.WORD_COUNTS, 0).num_rows
 
 
 def test_a_changed_or_missing_stage_file_is_named(tmp_path):
@@ -49,11 +49,11 @@ def test_a_changed_or_missing_stage_file_is_named(tmp_path):
     for path in files:
         content = path.read_bytes()
         for place in np.linspace(0, len(content) - 1, 8).astype(int):
-            store._verified.clear()
+            store.verified.clear()
             path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
             with pytest.raises(InputError, match=rf"{path.name} is damaged; remove .*\.work and run the command again"):
                 resume(tmp_path)
-                engine(tmp_path).query("SELECT COUNT(*) FROM word_counts", ["word_counts"])
+                engine(tmp_path).query("SELECT COUNT(*) FROM word_counts", [tables.WORD_COUNTS])
         path.unlink()
         with pytest.raises(InputError, match=f"{path.name}, which a finished stage wrote, is missing"):
             resume(tmp_path)
@@ -74,13 +74,13 @@ def test_what_a_power_failure_emptied_is_made_again(tmp_path):
 def test_directories_with_odd_names(tmp_path, name):
     (tmp_path / name).mkdir()
     assert len(begun(tmp_path / name)) == 3 and resume(tmp_path / name) == 160
-    assert engine(tmp_path / name).query("SELECT COUNT(*) FROM word_counts", ["word_counts"]) == [(110,)]
+    assert engine(tmp_path / name).query("SELECT COUNT(*) FROM word_counts", [tables.WORD_COUNTS]) == [(110,)]
 
 
 def test_an_interrupt_that_duckdb_reports_as_an_error_is_one(tmp_path):
-    with pytest.raises(KeyboardInterrupt), engine(tmp_path)._memory("join"):
+    with pytest.raises(KeyboardInterrupt), engine(tmp_path).explained("join"):
         raise RuntimeError("Query interrupted")
-    with pytest.raises(RuntimeError, match="another"), engine(tmp_path)._memory("join"):
+    with pytest.raises(RuntimeError, match="another"), engine(tmp_path).explained("join"):
         raise RuntimeError("another")
 
 

@@ -6,14 +6,18 @@ from collections import Counter, defaultdict
 import pytest
 
 from data_pipeline.config import generation, plain
+from data_pipeline.engine import tables
+from data_pipeline.engine.job import Job
 from data_pipeline.engine.local import LocalEngine
-from data_pipeline.engine.stage_tables import SCHEMAS, DropCounts, summary_of_dropped, table
 from data_pipeline.engine.store import bucket_parts, read, write
+from data_pipeline.engine.tables import DropCounts, summary_of_dropped
 from data_pipeline.links import anchors, link_graph
 from data_pipeline.links.link_graph import in_sentences
 from data_pipeline.links.parsing import parse_documents
 from data_pipeline.sources.document import LinkedDocument
 from data_pipeline.sources.wikitext import Site
+from tests.support import corpus
+from tests.support.generation_job import linked_documents
 from tests.support.source_files import HEAD, TAIL, page
 from tests.support.steps import check_linear
 
@@ -93,10 +97,10 @@ def built(tmp_path_factory):
     (folder / "more.tsv").write_text("old_mill race\tmill_race\n")
     source = {"paths": (str(folder / "wiki.xml"),), "redirects": (str(folder / "more.tsv"),)}
     config = plain_config(source, min_article_words=5, workers=1, exclude_destinations=str(folder / "judged.txt"))
-    engine = LocalEngine({"config": config, "work": str(folder / "work"), "per_bucket": 1, "needs": []}, 1, "500MB")
+    engine = LocalEngine(Job(config, str(folder / "work")), 1, "500MB")
     try:
         parse_documents(engine)
-        engine.map("links", link_graph.extract_links, bucket_parts(engine.job, "documents"))
+        engine.map("links", link_graph.extract_links, bucket_parts(engine.job, tables.DOCUMENTS))
         link_graph.build(engine)
         yield engine, summary_of_dropped(link_graph.dropped(engine, with_links=True))
     finally:
@@ -104,8 +108,8 @@ def built(tmp_path_factory):
 
 
 def resolved(engine):
-    pages = {row["doc"]: row["address"] for row in read(engine.job, "pages").to_pylist()}
-    for row in read(engine.job, "resolved").to_pylist():
+    pages = {row["doc"]: row["address"] for row in read(engine.job, tables.PAGES).to_pylist()}
+    for row in read(engine.job, tables.RESOLVED).to_pylist():
         yield pages[row["doc"]], row["anchor"], row["target"], row["problem"] or pages[row["destination"]]
 
 
@@ -146,9 +150,11 @@ def test_anchor_statistics_and_in_links_against_counting(built):
         if "-" not in end:
             expected[anchor][end] += 1
             in_links[end] += 1
-    addresses = {row["doc"]: row["address"] for row in read(engine.job, "pages").to_pylist()}
-    assert {addresses[row["doc"]]: row["in_links"] for row in read(engine.job, "candidates").to_pylist()} == in_links
-    found = {row["anchor"]: row for row in read(engine.job, "anchors").to_pylist()}
+    addresses = {row["doc"]: row["address"] for row in read(engine.job, tables.PAGES).to_pylist()}
+    assert {
+        addresses[row["doc"]]: row["in_links"] for row in read(engine.job, tables.CANDIDATES).to_pylist()
+    } == in_links
+    found = {row["anchor"]: row for row in read(engine.job, tables.ANCHORS).to_pylist()}
     assert found.keys() == expected.keys()
     for anchor, counts in expected.items():
         n, row = counts.total(), found[anchor]
@@ -163,18 +169,18 @@ def test_anchor_statistics_and_in_links_against_counting(built):
 
 
 def test_sentences_of_very_many_links_make_linearly_many_pairs(tmp_path):
-    engine = LocalEngine({"work": str(tmp_path)}, 1, "500MB")
-    row = dict.fromkeys(SCHEMAS["ranked"].names, 0) | {"anchor": "a", "id": "p"}
+    engine = LocalEngine(Job({}, str(tmp_path)), 1, "500MB")
+    row = dict.fromkeys(tables.RANKED.schema.names, 0) | {"anchor": "a", "id": "p"}
     rows = [row | {"link_start": i, "destination": i} for i in range(2000)]
-    write(engine.job, "ranked", 0, "links", 0, table("ranked", rows))
-    found = engine.query(f"SELECT COUNT(*), MAX(one) FROM ({link_graph.COLINKED_SQL})", ["ranked"])
+    write(engine.job, tables.RANKED, 0, "links", 0, rows)
+    found = engine.query(f"SELECT COUNT(*), MAX(one) FROM ({link_graph.COLINKED_SQL})", [tables.RANKED])
     assert found == [(link_graph.TOGETHER**2, link_graph.TOGETHER - 1)]
 
 
 def test_file_names_that_are_not_utf8_can_be_reported():
     lost = DropCounts()
     lost.add("page-empty", "caf\udce9.html", "\udce9")
-    assert lost.table().column("location").to_pylist() == ["caf\\udce9.html"]
+    assert [row["location"] for row in lost.rows()] == ["caf\\udce9.html"]
 
 
 def test_numbers_are_no_queries():
@@ -210,3 +216,21 @@ def test_sentences_of_many_links_take_linear_steps():
 
     check_linear(read_page, most=2.1)
     assert len(read_page(60_000)) == 60_000  # would take minutes if each join read all links before it
+
+
+@pytest.mark.parametrize(
+    ("text", "lead_end", "shown"),
+    [("A b.\nC d.\nE", 9, "A b."), ("A b.\nC", 4, "A b."), ("\n A b.\nC", 8, "\n A b."), ("A b.", 4, "A b.")],
+)
+def test_the_first_paragraph_of_the_first_section_ends_at_the_first_line_break_after_text(text, lead_end, shown):
+    document = LinkedDocument("a", "a", "", text, (), lead_end)
+    assert text[: link_graph.destination_end(document, "first_paragraph")] == shown
+    assert link_graph.destination_end(document, "first_section") == lead_end
+
+
+def test_destinations_are_first_paragraphs_by_choice(tmp_path):
+    folder = corpus.write(tmp_path / "corpus", files=0)
+    (folder / "pages-0.jsonl").write_text('{"id": "p0", "title": "", "text": "See gates.\\nA wall.", "links": []}\n')
+    for choice, shown in (("first_section", "See gates.\nA wall."), ("first_paragraph", "See gates.")):
+        found = linked_documents(corpus.config(folder, destination_text=choice, workers=1), tmp_path / choice)
+        assert found["p0"]["text"][: found["p0"]["lead_end"]] == shown and len(found["p0"]["text"]) == 18

@@ -1,5 +1,6 @@
 import pytest
 
+from data_pipeline.engine import tables
 from data_pipeline.engine.local import SerialEngine
 from data_pipeline.links import web_sites
 from data_pipeline.sources.html_pages import read_page
@@ -108,8 +109,8 @@ def documents_of(tmp_path, pages, **fields):
     c = corpus.config(tmp_path, encoder="idf", workers=1, min_article_words=2)
     c.source.update(format="html", paths=(str(tmp_path / "site"),), redirects=(), base_url="https://x.org/", **fields)
     documents = linked_documents(c, tmp_path / "out", SerialEngine)
-    ids = {row["doc"]: row["id"].removeprefix("https://x.org/") for row in table(tmp_path / "out", "pages")}
-    return documents, {row["anchor"]: ids.get(row["destination"]) for row in table(tmp_path / "out", "resolved")}
+    ids = {row["doc"]: row["id"].removeprefix("https://x.org/") for row in table(tmp_path / "out", tables.PAGES)}
+    return documents, {row["anchor"]: ids.get(row["destination"]) for row in table(tmp_path / "out", tables.RESOLVED)}
 
 
 DOCS = {

@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from data_pipeline.commands.inspect import report
+from data_pipeline.output.inspection import inspect
 from tests.support import corpus
 from tests.support.generation_job import start
 
@@ -21,4 +21,4 @@ def test_of_two_jobs_started_together_one_writes(tmp_path):
         errors = [line for line in text.splitlines() if "error" in line.lower()]
         assert len(errors) == (job.returncode == 2) and "Traceback" not in text
         assert not errors or "another process is writing" in errors[0]
-    assert report(str(tmp_path / "out"), 1)["examples"]["mlm"]
+    assert inspect(str(tmp_path / "out"), 1).examples["mlm"]

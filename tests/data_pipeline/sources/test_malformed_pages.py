@@ -10,6 +10,7 @@ from collections import Counter
 
 import pytest
 
+from data_pipeline.engine import tables
 from data_pipeline.links import link_graph
 from data_pipeline.pipeline import generate
 from data_pipeline.sources.html_pages import read_page
@@ -37,9 +38,11 @@ def test_the_job_takes_malformed_pages_and_accounts_for_every_one(tmp_path, page
     lost = Counter({reason: entry["count"] for reason, entry in manifest["losses"].items()})
     assert all(entry["pairs"] for entry in manifest["tasks"].values()) and lost["page-too-large"]
     dropped = sum(lost[f"page-{why}"] for why in ("namespace", "too-large", "empty", "model"))
-    redirects = sum(n for reason, n in lost.items() if reason.startswith("redirect-")) + len(table(output, "redirects"))
-    assert len(table(output, "addresses")) + redirects + dropped == pages
-    documents, resolved = table(output, "documents"), table(output, "resolved")
+    redirects = sum(n for reason, n in lost.items() if reason.startswith("redirect-")) + len(
+        table(output, tables.REDIRECTS)
+    )
+    assert len(table(output, tables.ADDRESSES)) + redirects + dropped == pages
+    documents, resolved = table(output, tables.DOCUMENTS), table(output, tables.RESOLVED)
     links = [link for row in documents for link in row["links"]]
     assert len(resolved) + sum(n for reason, n in lost.items() if reason.startswith("anchor-")) == len(links)
     problems = Counter(row["problem"] for row in resolved if row["problem"])

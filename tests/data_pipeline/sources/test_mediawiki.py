@@ -1,9 +1,11 @@
 import bz2
 import gzip
+import hashlib
 import lzma
 
 import pytest
 
+from data_pipeline.config import generation, plain_source
 from data_pipeline.sources import formats, mediawiki
 from data_pipeline.sources.document import Link
 from harp_jax.base.errors import InputError
@@ -112,7 +114,7 @@ def test_damaged_compression_is_an_input_error(tmp_path):
     whole, second = b"".join(streams), len(streams[0])
     assert len(read(write(tmp_path / "a.xml.bz2", whole))[0]) == 3
     for harmed, message in (
-        (flipped(whole, second), "truncated .*Diskussion:Öbel"),  # a stream's header: Python's bz2 ends there silently
+        (flipped(whole, second), "damaged"),  # a stream's header
         (flipped(whole, second + 40), "(damaged|truncated)"),
         (whole[:-20], "damaged"),
     ):
@@ -187,3 +189,37 @@ def test_a_truncated_dump_or_an_index_that_does_not_fit_is_an_input_error(tmp_pa
         write(tmp_path / "broken.txt", "\n".join(broken))
         with pytest.raises(InputError, match=part):
             source_reading.read(where | {"index": (str(tmp_path / "broken.txt"),)})
+
+
+def test_files_of_wikimedia_are_found_by_their_names_and_checked(tmp_path, capsys):
+    """The index beside a dump, whole or in parts, and the checksums; a file that differs from them is refused."""
+    parts = [("", ""), ("27", "-p1p42")]
+    for number, pages in parts:
+        index = tmp_path / f"xwiki-20210101-pages-articles-multistream-index{number}.txt{pages}.bz2"
+        dump = tmp_path / f"xwiki-20210101-pages-articles-multistream{number}.xml{pages}.bz2"
+        assert mediawiki.index_beside(str(dump)) == ""
+        index.touch()
+        assert mediawiki.index_beside(str(dump)) == str(index)
+    multistream(tmp_path)
+    dump = (tmp_path / "a.xml.bz2").rename(tmp_path / "xwiki-20210101-pages-articles-multistream.xml.bz2")
+    (tmp_path / "a-index.txt.bz2").rename(tmp_path / "xwiki-20210101-pages-articles-multistream-index.txt.bz2")
+    config = generation()
+    config.source.paths = (str(dump),)
+    source = plain_source(config)
+    assert source["index"] == [str(tmp_path / "xwiki-20210101-pages-articles-multistream-index.txt.bz2")]
+    assert len(source_reading.read(source)[0]) == 30
+    assert (
+        "put https://dumps.wikimedia.org/xwiki/20210101/xwiki-20210101-sha1sums.txt beside it"
+        in capsys.readouterr().err
+    )
+    for algorithm in (hashlib.sha1, hashlib.md5):
+        sums = tmp_path / f"xwiki-20210101-{algorithm().name}sums.txt"
+        sums.write_text(
+            f"{'0' * 32}  xwiki-20210101-other.gz\n{algorithm(dump.read_bytes()).hexdigest()}  {dump.name}\n"
+        )
+        source_reading.read(source)
+        assert f"{algorithm().name} as listed" in capsys.readouterr().err
+        sums.write_text(f"{'0' * 32}  {dump.name}\n")
+        with pytest.raises(InputError, match=f"has {algorithm().name} .* lists 000.*download it again"):
+            source_reading.read(source)
+        sums.unlink()

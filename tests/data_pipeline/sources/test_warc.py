@@ -1,5 +1,7 @@
 import gzip
+import zlib
 
+import brotli
 import pytest
 
 from data_pipeline.sources import warc
@@ -49,10 +51,11 @@ def test_pages_and_redirects_of_a_crawl(tmp_path, monkeypatch, name, chunk_bytes
         ("https://x.org/b", None, "The page ä b"),
         ("https://x.org/z", None, "much text much text "),
         ("https://x.org/f", None, "a resource"),
+        ("https://x.org/g", None, "no gzip"),
     ]
     assert documents[0].links[0].target == "https://x.org/a" and len(documents[3].text) == 299_999
     assert [each.reason for each in dropped] == [
-        "page-type", "page-status", "page-revisit", "page-http", "page-url", "redirect-invalid", "page-http", "page-too-large",
+        "page-type", "page-status", "page-revisit", "page-url", "redirect-invalid", "page-http", "page-too-large",
     ]  # fmt: skip
     assert all(f"{name} byte " in each.where for each in dropped)
 
@@ -61,6 +64,51 @@ def test_what_inflates_beyond_the_limit_is_counted(tmp_path):
     bomb = record("http://x.org/", gzip.compress(b"x" * (50 << 20)), headers="Content-Encoding: gzip\r\n")
     (tmp_path / "a.warc.gz").write_bytes(gzip.compress(bomb))
     assert [each.reason for each in read(tmp_path / "a.warc.gz")[1]] == ["page-too-large"]
+
+
+HTML = b"<p>Plain \xe4 text, a page of a site."
+
+
+def deflated(window):
+    stream = zlib.compressobj(wbits=window)
+    return stream.compress(HTML) + stream.flush()
+
+
+@pytest.mark.parametrize(
+    ("headers", "body"),
+    [
+        ("Transfer-Encoding: chunked", HTML),  # the crawler has decoded it
+        ("Transfer-Encoding: chunked", b"add\n" + HTML),
+        (
+            "Transfer-Encoding: Chunked",
+            b"5;foo=bar\r\n" + HTML[:5] + b"\r\n%X \r\n" % (len(HTML) - 5) + HTML[5:] + b"\r\n0\r\n\r\n",
+        ),
+        ("Transfer-Encoding: chunked\r\nContent-Encoding: gzip", chunked(gzip.compress(HTML))),
+        ("Content-Encoding: gzip", HTML),
+        ("content-encoding: X-GZIP", gzip.compress(HTML)),
+        ("Content-Encoding: deflate", deflated(15)),
+        ("Content-Encoding: deflate", deflated(-15)),
+        ("Content-Encoding: deflate", HTML),
+        ("Content-Encoding: br", HTML),
+        ("Content-Encoding: br", brotli.compress(HTML)),
+        ("Content-Encoding: deflate, gzip", gzip.compress(deflated(15))),
+        ("Content-Encoding: identity", HTML),
+    ],
+)
+def test_bodies_are_read_as_they_are_whatever_the_headers_say(tmp_path, headers, body):
+    page = record("http://x.org/", body, kind="Text/HTML; charset=latin-1", headers=f"{headers}\r\n")
+    (tmp_path / "a.warc").write_bytes(page + b"\r\n" + record("http://x.org/next", "<p>Next.") + b"\r\n\r\n")
+    documents, dropped = read(tmp_path / "a.warc")
+    texts = [document.text.removeprefix("add ") for document in documents]
+    assert texts == ["Plain ä text, a page of a site.", "Next."] and not dropped
+
+
+def test_a_damaged_gzip_body_is_counted(tmp_path):
+    pages = [gzip.compress(LONG)[:-20], gzip.compress(LONG)[:9] + b"\xff" * 40]
+    records = [record("http://x.org/", page, headers="Content-Encoding: gzip\r\n") for page in pages]
+    (tmp_path / "a.warc").write_bytes(b"".join(records))
+    documents, dropped = read(tmp_path / "a.warc")
+    assert not documents and [each.reason for each in dropped] == ["page-http", "page-http"]
 
 
 @pytest.mark.parametrize("name", ["a.warc", "a.warc.gz"])

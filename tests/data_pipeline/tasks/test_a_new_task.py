@@ -5,14 +5,15 @@ The toy task: a sentence matches the page of its first link, not the page of its
 
 from functools import partial
 
-from data_pipeline.commands.inspect import as_text, report
+from data_pipeline.engine import tables
 from data_pipeline.engine.job import LINKS, SENTENCES
 from data_pipeline.engine.local import SerialEngine
+from data_pipeline.output.inspection import as_text, inspect
 from data_pipeline.pipeline import generate
 from data_pipeline.tasks.diagnostics import NAMES
 from data_pipeline.tasks.sampling import NoPair
 from data_pipeline.tasks.table import TASKS
-from data_pipeline.tasks.task import Field, Request, Sides, Task
+from data_pipeline.tasks.task import Field, PairTokens, Request, Task
 from harp_jax import config as configs
 from harp_jax.training.train import train
 from tests.support import corpus
@@ -30,19 +31,19 @@ def request(sentence, apart, rng):
 
 
 def sides(request, passages, setup, rng):
-    return Sides(request.query, passages.positive, (), passages.negative)
+    return PairTokens(request.query, passages.positive, (), passages.negative)
 
 
 def test_a_task_of_one_file_is_made_and_trained_on(tmp_path, monkeypatch):
     fields = {"toy_apart": Field(True, "only sentences that link to two pages")}
-    task = Task("toy", "sentences", lambda c: {LINKS, SENTENCES}, fields, requests, sides=sides)
+    task = Task("toy", tables.SENTENCES, lambda c: {LINKS, SENTENCES}, fields, requests, sides=sides)
     monkeypatch.setitem(TASKS, "toy", task)
     folder = corpus.write(tmp_path / "corpus")
     manifest = generate(corpus.config(folder, tasks=("toy",), workers=1), tmp_path / "out", SerialEngine)
     made = manifest["tasks"]["toy"]
     assert made["pairs"] > 50 and set(made["predictors"]) == set(NAMES) and manifest["config"]["toy_apart"] is True
     assert made["predictors"]["query_only"] == 0.5  # both sides have the sentence
-    assert "toy " in as_text(report(str(tmp_path / "out"), 1))
+    assert "toy " in as_text(inspect(str(tmp_path / "out"), 1))
     c = configs.pretrain()
     c.data, c.tasks, c.tokenizer = (str(tmp_path / "out"),), ("toy",), str(folder / "vocab.txt")
     c.model.layers, c.model.hidden, c.model.heads, c.model.max_positions = 1, 16, 2, 128

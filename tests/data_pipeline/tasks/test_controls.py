@@ -14,9 +14,11 @@ import pytest
 from scipy import stats
 
 from data_pipeline.config import generation
+from data_pipeline.engine import tables
+from data_pipeline.engine.job import Job
 from data_pipeline.engine.local import LocalEngine, SerialEngine
-from data_pipeline.engine.stage_tables import pack
-from data_pipeline.engine.store import read, write
+from data_pipeline.engine.store import write
+from data_pipeline.engine.tables import pack
 from data_pipeline.pipeline import generate
 from data_pipeline.tasks import ict, lead, prop, wlp
 from data_pipeline.tasks.diagnostics import NAMES
@@ -197,9 +199,9 @@ def test_every_task_reports_every_trivial_predictor_and_reads_no_excluded_page(m
 def test_wlp_positives_link_to_the_querys_page_and_negatives_do_not(made):
     encode = made.terms.tokenizer.encode
     leads = {tuple(encode(p["text"][: p["lead_end"]])): i for i, p in made.pages.items()}
-    linked = {(row["one"], row["other"]) for row in table(made.output, "linked")}
-    numbers = {row["id"]: row["doc"] for row in table(made.output, "pages")}
-    requests = {row["key"]: row for row in table(made.output, "requests") if row["task"] == "wlp"}
+    linked = {(row["one"], row["other"]) for row in table(made.output, tables.LINKED)}
+    numbers = {row["id"]: row["doc"] for row in table(made.output, tables.PAGES)}
+    requests = {row["key"]: row for row in table(made.output, tables.REQUESTS) if row["task"] == "wlp"}
     mine = [row for row in made.rows if row["task"] == b"wlp"]
     assert len(mine) > 100
     for row in mine:
@@ -211,12 +213,17 @@ def test_wlp_positives_link_to_the_querys_page_and_negatives_do_not(made):
 
 
 def test_qdm_negatives_are_what_the_drawn_ranks_lead_to(made):
-    rows = {name: table(made.output, name) for name in ("anchor_destination", "draws", "negatives", "requests")}
-    by_rank = {(row["anchor"], row["rank"]): row["destination"] for row in rows["anchor_destination"]}
-    drawn = {row["key"]: by_rank[row["anchor"], row["rank"]] for row in rows["draws"] if row["task"] == "qdm"}
+    by_rank = {
+        (row["anchor"], row["rank"]): row["destination"] for row in table(made.output, tables.ANCHOR_DESTINATION)
+    }
+    draws, negatives, requests = (
+        [row for row in table(made.output, each) if row["task"] == "qdm"]
+        for each in (tables.DRAWS, tables.NEGATIVES, tables.REQUESTS)
+    )
+    drawn = {row["key"]: by_rank[row["anchor"], row["rank"]] for row in draws}
     assert len(drawn) > 20
-    assert drawn == {row["key"]: row["destination"] for row in rows["negatives"] if row["task"] == "qdm"}
-    positives = {row["key"]: row["positive"] for row in rows["requests"] if row["task"] == "qdm"}
+    assert drawn == {row["key"]: row["destination"] for row in negatives}
+    positives = {row["key"]: row["positive"] for row in requests}
     assert all(positives[key] != negative for key, negative in drawn.items())
 
 
@@ -231,10 +238,9 @@ def test_ict_and_titles_come_from_their_own_pages(made):
 
 
 def test_random_term_distribution_is_the_mean_over_pages(made):
-    place = {"passage_weights": str(made.output / "term_weights" / "passage_weights")}
-    weighed = read({"work": "", "elsewhere": place}, "passage_weights").to_pylist()
+    weighed = table(made.output, tables.PASSAGE_WEIGHTS)
     weights = {row["doc"]: np.frombuffer(row["weights"], np.float16) for row in weighed}
-    passages = table(made.output, "passages")
+    passages = table(made.output, tables.PASSAGES)
     assert set(weights) == {row["doc"] for row in passages}  # also pages without in-links
     mean: Counter = Counter()
     for row in passages:
@@ -269,12 +275,12 @@ def test_plain_collections_without_links_make_ict_and_prop(tmp_path):
 def test_terms_pass_in_ranges_of_their_hashes(tmp_path):
     # Enough words that other allocations of the test process do not matter.
     words = [f"{'é' * (i % 4)}{i}" for i in range(120_000)]
-    job = {"work": str(tmp_path)}
+    job = Job({}, str(tmp_path))
     for bucket in (0, 1):
         counts = {word: bucket + 1 + len(word) for word in words}
-        write(job, "term_counts", bucket, "test", 0, prop.counted(counts))
+        write(job, tables.TERM_COUNTS, bucket, "test", 0, prop.counted(counts))
     engine = LocalEngine(job, 1, "500MB")
-    engine.join("term_totals", prop.TERM_TOTALS_SQL, ["term_counts"], partitioned=True)
+    engine.join(tables.TERM_TOTALS, prop.TERM_TOTALS_SQL, [tables.TERM_COUNTS], partitioned=True)
     pc.binary_length(["warmed up"])
     folder = str(tmp_path / "collection")
     tracemalloc.start()

@@ -3,8 +3,10 @@ import os
 import numpy as np
 import pytest
 
-from data_pipeline.engine.stage_tables import pack, table
+from data_pipeline.engine import tables
+from data_pipeline.engine.job import Job
 from data_pipeline.engine.store import write
+from data_pipeline.engine.tables import pack
 from data_pipeline.tasks.diagnostics import bits_from_uniform, log_odds, predict, save_tables, scores
 from data_pipeline.text.terms import load_terms
 from data_pipeline.weights.artefact import FREQUENCY, DocumentFrequency, save_frequency
@@ -28,14 +30,14 @@ def job(tmp_path):
     counts = [("qdm", "pos_doc", 5, 5), ("qdm", "neg_doc", 6, 5)]
     save_tables(str(tmp_path / "predictors.npz"), tokenizer.size, counts)
     config = {"tokenizer": str(tmp_path / "tokenizer"), "stopwords": "", "unit": "words", "language": "en"}
-    return {"work": str(tmp_path), "config": config}
+    return Job(config, str(tmp_path))
 
 
 def test_scores(job):
     arrays = {"rqp/query": np.array([0] * 5 + [0.5, -1.0, 0.0, 0.0])}
     query, doc = np.array([6, 7, 6, 5]), np.array([6, 6, 8])
-    terms = load_terms(job["config"]["tokenizer"], "")
-    frequency = DocumentFrequency(os.path.join(job["work"], FREQUENCY))
+    terms = load_terms(job.config["tokenizer"], "")
+    frequency = DocumentFrequency(os.path.join(job.work, FREQUENCY))
     expected = {"overlap": 0.5, "length": 7.0, "query_only": -1.5, "document_only": 0.0, "idf": np.log(4 / 1.5)}
     assert scores("rqp", query, doc, arrays, terms, frequency) == expected
 
@@ -46,8 +48,8 @@ def points_of(job, pairs):
     for i, (query, positive, negative, *in_links) in enumerate(pairs):
         sides = dict(pos_query=pack(query), pos_doc=pack(positive), neg_query=pack(query), neg_doc=pack(negative))
         rows.append(dict(task="qdm", key=str(i), **sides, pos_in_links=in_links[0], neg_in_links=in_links[1]))
-    write(job, "validation", 0, "pairs", 0, table("validation", rows))
-    found = predict(job, 0, None)["predictions"].to_pylist()
+    write(job, tables.VALIDATION, 0, "pairs", 0, rows)
+    found = predict(job, 0, None)[tables.PREDICTIONS]
     assert {row["n"] for row in found} == {len(pairs)}
     return {row["predictor"]: row["points"] for row in found}
 
@@ -62,7 +64,7 @@ def test_ties_count_one_half(job):
 @pytest.mark.parametrize(("unit", "points"), [("words", 1), ("tokens", 2)])
 def test_idf_counts_in_the_unit_of_the_job(job, unit, points):
     """No passage has the word "ab", but all have its tokens; none has "c"."""
-    job["config"]["unit"] = unit
+    job.config["unit"] = unit
     assert points_of(job, [([5, 9, 7], [7], [5, 9], 1, 1)])["idf"] == points
 
 

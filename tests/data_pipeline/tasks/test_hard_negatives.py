@@ -6,9 +6,11 @@ import pytest
 from scipy import stats
 
 from data_pipeline.config import plain
+from data_pipeline.engine import tables
+from data_pipeline.engine.job import Job
 from data_pipeline.engine.local import SerialEngine
-from data_pipeline.engine.stage_tables import unpack
 from data_pipeline.engine.store import read
+from data_pipeline.engine.tables import unpack
 from data_pipeline.pipeline import generate
 from data_pipeline.tasks import hard_negatives
 from data_pipeline.tasks.hard_negatives import Slice, drawn
@@ -45,17 +47,17 @@ def made(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(hard_negatives, "SLICE", 20)
         generate(config, str(folder / "out"), SerialEngine)
-        yield {"work": str(folder / "out" / ".work"), "config": plain(config), "output": folder / "out"}
+        yield Job(plain(config), str(folder / "out" / ".work"), str(folder / "out"))
 
 
 def test_negatives_share_a_word_with_the_anchor_or_the_query_and_are_neither_the_positive_nor_the_source(made):
-    ids = {row["doc"]: row["id"] for row in read(made, "pages").to_pylist()}
-    words = {row["doc"]: row["words"].split() for row in read(made, "passages").to_pylist()}
-    requests = {row["key"]: row for row in read(made, "requests").to_pylist()}
-    mined = read(made, "mined").to_pylist()
+    ids = {row["doc"]: row["id"] for row in read(made, tables.PAGES).to_pylist()}
+    words = {row["doc"]: row["words"].split() for row in read(made, tables.PASSAGES).to_pylist()}
+    requests = {row["key"]: row for row in read(made, tables.REQUESTS).to_pylist()}
+    mined = read(made, tables.MINED).to_pylist()
     assert len(mined) > 0.5 * len(requests) > 100
-    decode = load_terms(made["config"]["tokenizer"], "", "words").tokenizer.decode
-    counts = load_terms(*(made["config"][name] for name in ("tokenizer", "stopwords", "unit", "language"))).is_term
+    decode = load_terms(made.config["tokenizer"], "", "words").tokenizer.decode
+    counts = load_terms(*(made.config[name] for name in ("tokenizer", "stopwords", "unit", "language"))).is_term
     of_anchor = 0
     for row in mined:
         request, told = requests[row["key"]], set(words[row["destination"]])
@@ -65,7 +67,7 @@ def test_negatives_share_a_word_with_the_anchor_or_the_query_and_are_neither_the
         assert row["shared"] == shared
         of_anchor += shared
     assert len(mined) > of_anchor > 0.5 * len(mined)
-    manifest = read_manifest(str(made["output"]))
+    manifest = read_manifest(str(made.output))
     assert manifest["tasks"]["adp"]["negatives_share_word"] == pytest.approx(of_anchor / len(mined), abs=1e-4)
 
 
@@ -79,6 +81,6 @@ def test_pages_without_links_are_no_negatives_where_text_tasks_read_them(tmp_pat
     for tasks in (("adp",), ("adp", "prop")):
         out = folder / "-".join(tasks)
         generate(corpus.config(folder, tasks=tasks, workers=1, keep_work=True), str(out), SerialEngine)
-        addresses = {row["doc"]: row["id"] for row in table(out, "pages")}
-        found.append({(row["key"], addresses[row["destination"]]) for row in table(out, "mined")})
+        addresses = {row["doc"]: row["id"] for row in table(out, tables.PAGES)}
+        found.append({(row["key"], addresses[row["destination"]]) for row in table(out, tables.MINED)})
     assert len(found[0]) > 100 and found[0] == found[1]

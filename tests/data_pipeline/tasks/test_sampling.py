@@ -19,18 +19,17 @@ def is_term(word):
     return word != (5,)
 
 
-def slow_distribution(excluded, temperature=None, scale=1.0):
+def slow_distribution(excluded, weighting="softmax", scale=1.0):
     """Term by term, following the text of section 3.2.1."""
     beta = {}
     for w_k in dict.fromkeys(WORDS):
         if is_term(w_k) and w_k not in excluded:
             beta[w_k] = scale * sum(a for w_t, a in zip(WORDS, WEIGHTS) if w_t == w_k)
-    if temperature is None:
+    if weighting == "softmax":
         z = sum(math.exp(b) for b in beta.values())
         return {w: math.exp(b) / z for w, b in beta.items()}
     total = sum(beta.values())
-    powers = {w: (b / total) ** (1 / temperature) for w, b in beta.items()}
-    return {w: p / sum(powers.values()) for w, p in powers.items()}
+    return {w: b / total for w, b in beta.items()}
 
 
 def assert_drawn(drawn, p):
@@ -41,13 +40,12 @@ def assert_drawn(drawn, p):
 
 
 @pytest.mark.parametrize("excluded", [set(), {(2,)}, {(1,), (4, 9)}])
-@pytest.mark.parametrize(("temperature", "scale"), [(None, 1.0), (None, 12.0), (1.0, 1.0), (0.5, 1.0)])
-def test_distribution(excluded, temperature, scale):
+@pytest.mark.parametrize(("weighting", "scale"), [("softmax", 1.0), ("softmax", 12.0), ("normalised", 1.0)])
+def test_distribution(excluded, weighting, scale):
     """`scale`: 12 for attention summed over 12 heads."""
-    softmax, shares = dict(attention_scale=scale), dict(weighting="normalised", temperature=temperature)
-    fields = softmax if temperature is None else shares
-    words, p = Sampler(is_term, **fields).distribution(Weighted(WORDS, WEIGHTS), excluded)
-    expected = slow_distribution(excluded, temperature, scale)
+    sampler = Sampler(is_term, weighting=weighting, attention_scale=scale)
+    words, p = sampler.distribution(Weighted(WORDS, WEIGHTS), excluded)
+    expected = slow_distribution(excluded, weighting, scale)
     assert words == list(expected)
     np.testing.assert_allclose(p, list(expected.values()), rtol=1e-12)
 
@@ -86,10 +84,10 @@ OFFICIAL = Sampler(is_term, weighting="normalised", sampling="official")
          {(a, b): LEFT[a] * LEFT[b] for a in LEFT for b in LEFT}),
         # Eq. 3: the first of two sampled terms
         (lambda rng: Sampler(is_term).sample(rng, TEXT, {(3,)}, 2, "text")[0], slow_distribution({(3,)})),
-        (lambda rng: SHARES.sample(rng, TEXT, {(3,)}, 2, "text")[0], slow_distribution({(3,)}, 1.0)),
+        (lambda rng: SHARES.sample(rng, TEXT, {(3,)}, 2, "text")[0], slow_distribution({(3,)}, "normalised")),
         # the first word of a ranking that is in a set: a sample from the set
         (lambda rng: next(word for word in SHARES.ranking(rng, TEXT, set()) if word in INSIDE),
-         slow_distribution(set(WORDS) - INSIDE, 1.0)),
+         slow_distribution(set(WORDS) - INSIDE, "normalised")),
         (lambda rng: tuple(shuffled(rng, [1, 2, 3])), dict.fromkeys(itertools.permutations([1, 2, 3]), 1 / 6)),
     ],
     ids=["without replacement", "official: with replacement", "softmax", "normalised", "ranking", "order"],
@@ -109,7 +107,7 @@ def test_sampled_words_are_distinct_and_a_short_pool_is_a_loss():
 
 
 def test_weights_of_zero_stay_possible_and_stable():
-    sampler = Sampler(is_term, weighting="normalised", temperature=0.1)
+    sampler = Sampler(is_term, weighting="normalised")
     words, p = sampler.distribution(Weighted([(1,), (2,)], np.zeros(2)), set())
     assert words == [(1,), (2,)]
     np.testing.assert_allclose(p, [0.5, 0.5])

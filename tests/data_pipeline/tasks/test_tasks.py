@@ -11,7 +11,7 @@ from data_pipeline.config import generation
 from data_pipeline.tasks import acm, adp, mlm, qdm, rdp, rqp
 from data_pipeline.tasks.maps import pair_record
 from data_pipeline.tasks.sampling import NoPair, Sampler, Weighted
-from data_pipeline.tasks.task import Anchor, Passages, Request, Sentence, Setup, Sides
+from data_pipeline.tasks.task import Anchor, PairTokens, Passages, Request, Sentence, Setup
 from data_pipeline.text.terms import Terms
 from harp_jax.base.randomness import generator
 from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
@@ -258,9 +258,9 @@ def test_running_text_is_cut_between_sentences():
 
 
 def test_what_was_drawn_twice_and_is_equal_is_stored_once():
-    record = pair_record("acm", "k", "p", Sides([1, 2], [3], [1, 2], [4]), 9, 9)
-    copies = Sides([1], [3], [1], [4], more_docs=[[3], [5], []])  # a copy of the positive page is not a negative
+    record = pair_record("acm", "k", "p", PairTokens([1, 2], [3], [1, 2], [4]), 9, 9)
+    copies = PairTokens([1], [3], [1], [4], more_docs=[[3], [5], []])  # a copy of the positive page is not a negative
     assert pair_record("adp", "k", "p", copies, 9, 9).more_docs == [[5]]
     with pytest.raises(NoPair, match="sides-equal"):
-        pair_record("rdp", "k", "p", Sides([1], [3], [1], [3]), 9, 9)
+        pair_record("rdp", "k", "p", PairTokens([1], [3], [1], [3]), 9, 9)
     assert not record.neg_query and record.neg_doc == [4]

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+from data_pipeline.engine import tables
 from data_pipeline.engine.local import SerialEngine
-from data_pipeline.engine.stage_tables import unpack
+from data_pipeline.engine.tables import unpack
 from data_pipeline.pipeline import generate
 from data_pipeline.weights import attention_weights
 from data_pipeline.weights.artefact import read_meta
@@ -116,9 +117,16 @@ def test_a_job_takes_stored_weights_unless_damaged_or_of_another_tokenizer(encod
     assert hashes(tmp_path / "again") == hashes(weighed) != {}
     with pytest.raises(InputError, match="made for other input"):
         generate(job(folder, encoder="", term_weights=str(artefact), document_title=True), str(tmp_path / "other"))
-    half_done = shutil.copytree(weighed, tmp_path / "half done", ignore=lambda *_: ("manifest.json", "term_weights"))
+    half_done = shutil.copytree(
+        weighed, tmp_path / "half done", ignore=lambda *_: ("manifest.json", "made.json", "term_weights")
+    )
     with pytest.raises(InputError, match=r"attention-\S+, which a finished stage wrote, is missing; remove \S+.* run"):
         generate(job(folder), str(half_done), SerialEngine)
+    meta = (artefact / "meta.json").read_text()
+    (artefact / "meta.json").write_text(meta.replace('"encoder": {', '"encoder": [], "was": {'))
+    with pytest.raises(InputError, match=r"meta.json is damaged: encoder is '\[\]'"):
+        generate(given, str(tmp_path / "damaged"))
+    (artefact / "meta.json").write_text(meta)
     target = next((artefact / "passage_weights").rglob("*.parquet"))
     os.truncate(target, target.stat().st_size - 1)
     with pytest.raises(InputError, match="do not match"):
@@ -158,7 +166,7 @@ def test_encoder_of_few_positions_reads_that_far(encoder_dir, tmp_path):
     output = tmp_path / "out"
     fields = dict(tokenizer=str(short), encoder=str(short), keep_work=True, tasks=("rqp",))
     generate(job(folder, **fields), str(output), SerialEngine)
-    sizes = [len(unpack(row["tokens"])) for name in ("sentences", "passages") for row in table(output, name)]
+    sizes = [len(unpack(row["tokens"])) for each in (tables.SENTENCES, tables.PASSAGES) for row in table(output, each)]
     assert 14 <= max(sizes) <= 18
     assert read_manifest(str(output))["losses"]["anchor-outside-window"]["count"] > 10
     assert read_meta(str(output / "term_weights"))["encoder"]["positions"] == 20
@@ -183,6 +191,6 @@ def test_an_encoder_is_known_by_its_content(encoder_dir, weighed, tmp_path):
     heads = altered(folder / "hf", tmp_path / "heads", {}, num_attention_heads=2)
     assert known not in (identify(str(other)), identify(str(heads)))
 
-    with pytest.raises(InputError, match="differing keys: encoder"):
+    with pytest.raises(InputError, match="from another content of config.encoder"):
         generate(job(folder, encoder=str(other)), str(weighed))
     generate(job(folder, encoder=str(moved)), str(weighed))

@@ -1,0 +1,30 @@
+"""Train an encoder's vectors on links: pages are found by the text around the links to them.
+
+harp train --config=configs/retriever.py --workdir=runs/vectors --config.init=MiniLM-L6-v2/ --config.data="('pairs',)"
+harp export --workdir=runs/vectors --output=vectors
+harp first-stage --model=vectors --encoder=vectors --docs=docs.tsv --queries=queries.tsv --output=vectors.trec
+
+Its pairs are those of the generation preset "recommended" (`harp generate --config=data/linked_jsonl:recommended`).
+
+Hardware: any; two CPU cores suffice for six layers of 384. Time and figure: not run yet.
+"""
+
+from harp_jax.config import retriever
+
+
+def get_config():
+    c = retriever()
+    c.dtype = "auto"
+    c.row_length = 128
+    c.lanes = 2  # in so small a batch, two lanes fill the slots better than eight
+    c.batch_pairs = 24
+    c.window = 512
+    c.steps = 200
+    c.learning_rate = 3e-5
+    c.temperature = 0.05
+    c.kl_weight = 0.5
+    c.log_every = 10
+    c.checkpoint_every = 100
+    c.eval_every = 50
+    c.eval_batches = 8
+    return c

@@ -1,0 +1,209 @@
+"""The tables between the stages: Parquet files under `work/TABLE/bucket=N/`, with their columns.
+
+`doc` numbers the documents in the order of the input (chunk number · 2²⁴ + position), whichever worker reads them. A bucket
+holds the documents of a few chunks; tables about the sentences of a page are in that page's bucket, so that a map can merge
+them without moving the text.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import ArrayLike
+
+Row = dict[str, Any]  # a row of a table: its columns by name
+DOCS_PER_CHUNK = 1 << 24
+_i, _l, _f, _s, _b = pa.int32(), pa.int64(), pa.float64(), pa.string(), pa.binary()
+_link = pa.struct([("start", _i), ("end", _i), ("target", _s)])
+# `number`: code point of the page's text where the anchor starts; `first` to `occurrences`: see tasks/task.py, Anchor.
+_anchor = pa.struct(
+    [
+        *(("number", _i), ("anchor", _s), ("start", _i), ("end", _i), ("destination", _l), ("place", _l)),
+        *(("first", _l), ("own", _l), ("total", _l), ("occurrence", _l), ("occurrences", _l)),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table between the stages, by its name in SQL and on disk. Its uses are the stages that make it and read it.
+
+    kept: it belongs to the term weights, which outlive the work directory.
+    """
+
+    name: str
+    schema: pa.Schema = field(compare=False)
+    kept: bool = False
+
+    def of(self, rows: "Rows") -> pa.Table:
+        """Rows or columns in the types of this table."""
+        make = pa.Table.from_pydict if isinstance(rows, dict) else pa.Table.from_pylist
+        return make(rows, schema=self.schema)
+
+
+Rows = list[Row] | dict[str, Any]  # rows, or columns by name
+
+
+def _table(name: str, kept: bool = False, **columns: pa.DataType) -> Table:
+    return Table(name, pa.schema(list(columns.items())), kept)
+
+
+# From sources to documents (links/parsing.py, links/web_sites.py, links/link_graph.py). `crawled` to `boilerplate`: web pages only.
+CRAWLED = _table(
+    "crawled",
+    doc=_l, address=_s, title=_s, text=_s, lead_end=_i, links=pa.list_(_link), outline=_s, canonical=_s,
+)  # fmt: skip
+SITE_PAGES = _table("site_pages", site=_s, n=_l, links=_l, to_sections=_l)
+SITE_LINKS = _table("site_links", site=_s, target=_s, page=_s, fragment=_s, anchor=_s, n=_l)
+FRAGMENTS = _table("fragments", page=_s, fragment=_s, section=_s)
+CANONICAL_SITES = _table("canonical_sites", site=_s)
+CRAWLED_SITES = _table("crawled_sites", site=_s)
+SITES = _table("sites", site=_s, links=_l, to_sections=_l)
+SECTION_TARGETS = _table("section_targets", target=_s, section=_s)
+BOILERPLATE = _table("boilerplate", site=_s, target=_s, anchor=_s)
+DOCUMENTS = _table("documents", doc=_l, id=_s, title=_s, text=_s, lead_end=_i, links=pa.list_(_link))
+ADDRESSES = _table("addresses", doc=_l, home=_i, address=_s, id=_s, disambiguation=_i, problem=_s, identity=_l)
+REDIRECTS = _table("redirects", address=_s, target=_s, priority=_l)
+EXCLUDED = _table("excluded", address=_s, line=_s)
+LOSSES = _table("losses", reason=_s, n=_l, location=_s, example=_s)
+
+# The link graph (links/link_graph.py, links/anchors.py).
+LINKS = _table("links", doc=_l, link_start=_i, link_end=_i, sentence_start=_i, sentence_end=_i, anchor=_s, target=_s)
+PLACES = _table("places", doc=_l, home=_i, address=_s, id=_s, disambiguation=_i, identity=_l, problem=_s)
+# Each follows chains twice as long as the one before; `aliases` those of up to 2⁴ redirects (MediaWiki follows one).
+ALIASES_STEPS = tuple(_table(f"aliases_{step}", address=_s, target=_s) for step in range(4))
+ALIASES = _table("aliases", address=_s, target=_s)
+PAGES = _table("pages", doc=_l, home=_i, address=_s, id=_s, disambiguation=_i, problem=_s, same=_l)
+TARGETS = _table(
+    "targets",
+    doc=_l, link_start=_i, link_end=_i, sentence_start=_i, sentence_end=_i, anchor=_s, target=_s, destination=_l,
+    problem=_s,
+)  # fmt: skip
+LINK_PAGES = _table("link_pages", anchor=_s, destination=_l, home=_i, n=_l, pages=_l)
+LINK_COUNTS = _table("link_counts", anchor=_s, destination=_l, n=_l, problem=_s)
+RESOLVED = _table(
+    "resolved",
+    doc=_l, link_start=_i, link_end=_i, sentence_start=_i, sentence_end=_i, anchor=_s, target=_s, destination=_l,
+    problem=_s,
+)  # fmt: skip
+ANCHORS = _table("anchors", anchor=_s, n=_l, destinations=_l, entropy=_f)
+ANCHOR_SUMMARIES = _table("anchor_summaries", bucket=_i, anchors=_l, links=_l, ambiguous=_l, bits=_f, most_ambiguous=_s)
+ANCHOR_DESTINATION = _table("anchor_destination", anchor=_s, destination=_l, rank=_l)
+CANDIDATES = _table("candidates", doc=_l, in_links=_l, place=_l)
+RANKED = _table(
+    "ranked",
+    doc=_l, link_start=_i, link_end=_i, sentence_start=_i, sentence_end=_i, anchor=_s, destination=_l, place=_l,
+    first=_l, own=_l, total=_l, occurrence=_l, occurrences=_l, id=_s,
+)  # fmt: skip
+
+# Anchor texts for lexical rankers and held-out queries (links/survey.py).
+ANCHOR_TEXTS = _table("anchor_texts", id=_s, anchor=_s, n=_l)
+SOURCE_PAGES = _table("source_pages", doc=_l, held=_i)
+ANCHOR_USE = _table("anchor_use", anchor=_s, trained=_l)
+HELD_OUT = _table(
+    "held_out",
+    anchor=_s, doc=_l, link_start=_i, link_end=_i, sentence_start=_i, sentence_end=_i, id=_s, title=_s, trained=_l,
+    source=_s,
+)  # fmt: skip
+
+# Sentences and passages as words and tokens, and their weights (weights/).
+SENTENCES = _table("sentences", doc=_l, page=_s, start=_i, words=_s, tokens=_b, lengths=_b, anchors=pa.list_(_anchor))
+PASSAGES = _table("passages", doc=_l, in_links=_l, words=_s, tokens=_b, lengths=_b, sentences=_b)
+WORD_COUNTS = _table("word_counts", word=_l, n=_l)
+WORD_TOTALS = _table("word_totals", word=_l, n=_l)
+SENTENCE_WEIGHTS = _table("sentence_weights", kept=True, doc=_l, start=_i, cls=_b, anchors=_b, to_cls=_b)
+PASSAGE_WEIGHTS = _table("passage_weights", kept=True, doc=_l, weights=_b)
+
+# Pairs (tasks/).
+TERM_COUNTS = _table("term_counts", word=_l, text=_s, n=_l, part=_i)
+TERM_TOTALS = _table("term_totals", word=_l, text=_s, n=_l)
+REQUESTS = _table(
+    "requests",
+    task=_s, key=_s, page=_s, query=_b, anchor=_s, context=_s, length=_i, words_of=_l, positive=_l, negative=_l,
+)  # fmt: skip
+DRAWS = _table("draws", task=_s, key=_s, draw=_i, anchor=_s, rank=_l, one=_l, doc=_l, place=_l)
+COLINKED = _table("colinked", one=_l, other=_l)
+LINKED = _table("linked", one=_l, other=_l)
+MINED = _table("mined", task=_s, key=_s, destination=_l, more=_b, more_lengths=_b, shared=_l)
+NEGATIVES = _table("negatives", task=_s, key=_s, destination=_l)
+SHARPNESS = _table("sharpness", source=_s, units=_l, n=_l)
+ASSEMBLED = _table(
+    "assembled",
+    task=_s, key=_s, page=_s, query=_b, anchor=_s, context=_s, length=_i, positive=_b, positive_in_links=_l,
+    negative=_b, negative_in_links=_l, more=_b, more_lengths=_b, words=_s, tokens=_b, sentences=_b, weights=_b,
+)  # fmt: skip
+
+# Records, shards and the trivial predictors (tasks/, output/manifest.py).
+RECORDS = _table(
+    "records",
+    task=_s, split=_s, shuffle=_l, key=_s, example=_b, size=_l, query_tokens=_l, doc_tokens=_l, sequences=_l,
+)  # fmt: skip
+VALIDATION = _table(
+    "validation",
+    task=_s, key=_s, pos_query=_b, pos_doc=_b, neg_query=_b, neg_doc=_b, pos_in_links=_l, neg_in_links=_l,
+)  # fmt: skip
+TOKEN_COUNTS = _table("token_counts", task=_s, side=_s, token=_l, n=_l)
+SPLITS = _table("splits", task=_s, split=_s, shards=_l, first=_l)
+SHARDED = _table("sharded", task=_s, split=_s, shuffle=_l, key=_s, example=_b)
+SHARD_FILES = _table("shard_files", file=_s, records=_l, bytes=_l, sha256=_s)
+PREDICTIONS = _table("predictions", task=_s, predictor=_s, points=_l, n=_l)
+
+
+def pack(ids: ArrayLike) -> bytes:
+    """Integers that fit int32, such as token ids, as bytes."""
+    return np.asarray(ids, np.int32).tobytes()
+
+
+def unpack(data: bytes) -> np.ndarray:
+    """The int32 array of `pack`, read-only."""
+    return np.frombuffer(data, np.int32)
+
+
+EXAMPLES = 3  # examples kept per reason
+
+
+class DropCounts:
+    """What one part of a map dropped, by reason: a short stable slug. Rows of the table `losses`.
+
+    A reason begins with what was dropped: `page-`, `redirect-`, `link-` (by destination or position), `text-` (blocks of prose),
+    `anchor-` (by text), `exclusion-` (a line of config.exclude_destinations), `characters-`, or the name of a task (a pair that
+    could not be made).
+    """
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+        self._examples: dict[str, list[tuple[str, str]]] = {}
+
+    def add(self, reason: str, location: str, example: str = "", count: int = 1) -> None:
+        self._counts[reason] = self._counts.get(reason, 0) + count
+        examples = self._examples.setdefault(reason, [])
+        if len(examples) < EXAMPLES:
+            # File names that are not UTF-8 contain lone surrogates, which Parquet cannot store.
+            examples.append((_printable(location), _printable(example[:200])))
+
+    def rows(self) -> list[Row]:
+        """The count of a reason is in its first row; its other rows have n = 0 and an example."""
+        return [
+            dict(reason=reason, n=self._counts[reason] if i == 0 else 0, location=location, example=example)
+            for reason, examples in self._examples.items()
+            for i, (location, example) in enumerate(examples)
+        ]
+
+
+def _printable(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def summary_of_dropped(rows: Iterable[tuple[str, int, str, str]]) -> dict[str, Any]:
+    """{reason: {"count", "examples"}} from (reason, n, location, example), independent of the rows' order."""
+    counts: dict[str, int] = {}
+    examples: dict[str, list[list[str]]] = {}
+    for reason, n, location, example in rows:
+        counts[reason] = counts.get(reason, 0) + n
+        kept = examples.setdefault(reason, [])
+        kept.append([location, example])
+        kept.sort()
+        del kept[EXAMPLES:]
+    return {reason: {"count": counts[reason], "examples": examples[reason]} for reason in sorted(counts)}

@@ -1,0 +1,162 @@
+"""The documents of pages, and the anchor texts that lead to them, as a collection to rank.
+
+Documents have the ids, titles and texts of the generation job: main content without menus, sections where pages are split, one
+document for all addresses of a page. A lexical ranker can use anchor texts without training, which makes them the baseline for
+every claim about pre-training on links.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from ml_collections import ConfigDict
+
+from data_pipeline.config import generation, plain
+from data_pipeline.engine import tables
+from data_pipeline.engine.job import Engine, Job
+from data_pipeline.engine.local import SMALL, LocalEngine, SerialEngine
+from data_pipeline.engine.store import bucket_parts, buckets, claim, read, release
+from data_pipeline.links import link_graph
+from data_pipeline.links.parsing import documents_of, parse_documents
+from data_pipeline.output.claim import once_for_config
+from data_pipeline.sources import formats
+from data_pipeline.sources.document import CHUNK_BYTES
+from harp_jax.base import files
+from harp_jax.base.errors import InputError
+from harp_jax.base.made import InputPath, once
+from harp_jax.base.progress import STAGES, progress, stage
+
+BUCKETS = 64  # maximum, estimated from the size on disk: the anchor table of one bucket is sorted in memory
+
+
+@contextmanager
+def linked_pages(config: ConfigDict, output: str, written: Sequence[str], stages: int) -> Iterator[Engine]:
+    """An engine whose job has parsed `config.source`; tasks and encoder of the config are not used.
+
+    The tables are in OUTPUT.work, which is removed at the end. `written`: the files that the command writes. `stages`: number
+    of stages of the command, the first being "documents". Raises InputError for bad input, and for a written file that is an input.
+    """
+    given = config.copy_and_resolve_references()
+    with given.unlocked():
+        given.encoder, given.tasks = "uniform", ("rqp",)
+    c = plain(given)
+    for path in filter(os.path.exists, written):
+        files.output_path(path, formats.files_of(c["source"]))
+    paths = files.expand(tuple(c["source"]["paths"]))
+    size = sum(
+        os.path.getsize(file) for path in paths for file in (files.walk(path) if os.path.isdir(path) else [path])
+    )
+    work = os.path.abspath(output) + ".work"
+    job = Job(c, work, work, per_bucket=max(1, size // (CHUNK_BYTES * BUCKETS)))
+    make = LocalEngine if size > SMALL else SerialEngine
+    with claim(work, output), progress(total=stages, unit=STAGES), files.full_disk_refused(output):
+        running = make(job, c["workers"], c["memory_limit"])
+        try:
+            stage("documents")
+            parse_documents(running)
+            yield running
+        finally:
+            running.close()
+            release(work)
+
+
+def resolved_links(engine: Engine) -> None:
+    """From `documents` to `resolved`: every link with its destination."""
+    stage("links")
+    engine.map("links", link_graph.extract_links, bucket_parts(engine.job, tables.DOCUMENTS))
+    link_graph.resolve(engine)
+
+
+def write_rows(job: Job, output: str) -> tuple[int, int]:
+    """Writes the documents as JSON lines, in input order; returns the numbers of documents and of sections among them."""
+    documents = sections = 0
+    with files.replacing(output) as file:
+        for row in documents_of(job):
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+            documents += 1
+            sections += "#" in row["id"] and formats.FORMATS[job.config["source"]["format"]].has_boilerplate
+        if not documents:
+            raise InputError("the pages have no text; check their path, or name their format")
+    return documents, sections
+
+
+@dataclass(frozen=True)
+class Documents:
+    """Counts of documents written, of sections among them, and of what was dropped, by reason, the largest first."""
+
+    format: str
+    documents: int
+    sections: int
+    dropped: dict[str, int]
+
+
+@once
+def write_documents(pages: InputPath, output: str, format_: str = "", base_url: str = "") -> Documents:
+    """Writes the documents of `pages` to `output`, one {"id", "title", "text"} per line, in the order of the input.
+
+    `pages` is a folder of HTML, a WARC, a MediaWiki dump, or JSON lines, detected unless `format_` names its format. `base_url`:
+    where a folder of HTML is served; without it ids are `file:///` and the path. Works out of core. Raises InputError for bad
+    input.
+    """
+    config = generation()
+    config.source.update(format=format_, paths=(pages,), base_url=base_url)
+    config.min_article_words, config.memory_limit = 0, "2GB"
+    config.workers = max(1, min(os.cpu_count() or 1, 8))
+    with linked_pages(config, output, [output], stages=2) as engine:
+        stage("written")
+        link_graph.index(engine)
+        written = write_rows(engine.job, output)
+        dropped = link_graph.dropped_counts(engine, with_links=False)
+        return Documents(engine.job.config["source"]["format"], *written, dropped)
+
+
+# Arguments: a join and a condition that choose the links.
+ANCHOR_TEXTS_SQL = """
+    SELECT p.id AS id, p.bucket AS bucket, r.anchor AS anchor, COUNT(*) AS n
+    FROM resolved r JOIN pages p ON r.destination = p.doc {}
+    WHERE r.problem = '' {}
+    GROUP BY p.id, p.bucket, r.anchor
+"""
+
+
+@dataclass(frozen=True)
+class Anchors:
+    """Counts of documents with anchors, lines written, links behind them, and of what was dropped, by reason, largest first."""
+
+    documents: int
+    lines: int
+    links: int
+    dropped: dict[str, int]
+
+
+@once_for_config
+def write_anchors(config: ConfigDict, output: str) -> Anchors:
+    """Writes "docid<TAB>anchor text<TAB>count" lines, by document and falling count.
+
+    Anchor texts are normalised as in pre-training (lower case, single spaces). Works out of core. Raises InputError for bad input.
+    """
+    with linked_pages(config, output, [output], stages=3) as running:
+        resolved_links(running)
+        stage("anchor texts")
+        sql = ANCHOR_TEXTS_SQL.format("", "")
+        running.join(tables.ANCHOR_TEXTS, sql, [tables.RESOLVED, tables.PAGES], partitioned=True)
+        documents = written = links = 0
+        with files.replacing(output) as file:
+            previous = None
+            for docid, anchor, n in counted_texts(running.job):
+                file.write(f"{docid}\t{anchor}\t{n}\n")
+                documents += docid != previous
+                previous, written, links = docid, written + 1, links + n
+            if not written:
+                raise InputError("the sources have no links between their pages; check config.source")
+        return Anchors(documents, written, links, link_graph.dropped_counts(running, with_links=True))
+
+
+def counted_texts(job: Job) -> Iterator[tuple[str, str, int]]:
+    """(docid, anchor text, count) from the table `anchor_texts`, by document and falling count."""
+    for bucket in buckets(job, tables.ANCHOR_TEXTS):
+        found = read(job, tables.ANCHOR_TEXTS, bucket)
+        rows = zip(*(found.column(name).to_pylist() for name in ("id", "anchor", "n")))
+        yield from sorted(rows, key=lambda row: (row[0], -row[2], row[1]))

@@ -1,0 +1,312 @@
+"""A small invented wiki with questions, made from a grammar in seconds.
+
+Writes DIR/wiki.xml.bz2 (a MediaWiki export of articles, redirects, disambiguation pages and a talk page), DIR/docs.tsv (docid, url,
+title, body: the articles' leads), DIR/queries.tsv, DIR/qrels.txt, DIR/folds.tsv (5 folds, disjoint in relevant documents) and
+DIR/{train,test}.queries.tsv (folds 0-2 and 3-4). Several pages share a name, so that an anchor or a question needs its context.
+The same seed writes the same bytes.
+
+A fact has three wordings, `page | page | question`, which share only function words. A page uses one of the first two; links to
+it use the other one if there is a question about the page, else the wording for questions. So no question is worded like its page
+or like a link to it: to find the page, a ranker must learn from links to other pages that "passage across the water" belongs to
+"ferrymen" and to "landing stages and flat boats".
+"""
+
+import bz2
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
+from xml.sax.saxutils import escape, quoteattr
+
+import numpy as np
+
+from data_pipeline.sample.words import ENGLISH, LANGUAGES, Words
+from data_pipeline.sources.wikitext import Site, plain_text
+from harp_jax.base import files
+from harp_jax.base.errors import InputError
+from harp_jax.base.made import once
+from harp_jax.base.randomness import generator
+
+FOLDS = 5
+TRAIN_FOLDS = 3
+HOMONYMS = 5  # pages that share a name, on average
+FACTS = 2  # facts per page; a question asks about both
+QUESTION = 2  # index of the wording for questions
+T = TypeVar("T")
+_URL = "https://sample.invalid/wiki/"
+FILES = ("wiki.xml.bz2", "docs.tsv", "queries.tsv", "qrels.txt", "folds.tsv", "train.queries.tsv", "test.queries.tsv")
+
+KINDS = ("town", "river", "person", "guild", "creature", "device")
+
+ONSETS = "b br c d dr f fl g gr h k kl l m n p pr r s sk st t th tr v w".split()  # noqa: SIM905
+VOWELS = "a e i o u ae ei ou".split()  # noqa: SIM905
+CODAS = "l n r s th nd rk ll m st ck".split()  # noqa: SIM905
+GIVEN = "Alvo Berin Cassa Dorrit Edda Gisla Hobart Ilse Jorun Kessa Lothar Mirna Nolo Orsin Petra Runa".split()  # noqa: SIM905
+
+
+class Fact(NamedTuple):
+    """A fact of a page: its number within the kind of page, and its wording in the lead, in links and in questions."""
+
+    number: int
+    lead: str
+    link: str
+    question: str
+
+
+class Page(NamedTuple):
+    """A planned article in the `words` of a language: `alias` is the title of a redirect."""
+
+    id: int
+    kind: str
+    name: str
+    title: str
+    region: str
+    facts: tuple[Fact, ...]
+    alias: str
+    words: Words
+
+
+def world(count: int, seed: int, informative: bool = True, words: Words = ENGLISH) -> list[Page]:
+    """The pages and their facts. Pages with the same name and kind share no fact while there are enough.
+
+    informative=False is the control: links to a page state random facts.
+    """
+    draw = generator("sample_wiki", seed, "world")
+    names = _names(max(4, count // HOMONYMS), draw)
+    pages: list[Page] = []
+    taken: set[str] = set()
+    used: dict[tuple[str, str], set[int]] = {}
+    asked = set(_asked(count, seed).tolist())
+    for number in range(count):
+        kind = KINDS[number % len(KINDS)]
+        name = str(names[int(draw.integers(len(names)))])
+        region = _pick(words.regions, draw)
+        facts = _facts(words, kind, used.setdefault((name, kind), set()), number in asked, informative, draw)
+        noun = words.kinds[kind][0]
+        title = f"{_pick(GIVEN, draw)} {name}" if kind == "person" else f"{name} ({noun})"
+        place = region.removeprefix("the ")
+        candidates = [title, f"{name} ({noun}, {place})", f"{title} ({number})"]
+        title = next(candidate for candidate in candidates if candidate not in taken)
+        alias = _pick(words.aliases, draw).format(title) if number % 3 == 0 else ""
+        alias = "" if alias in taken else alias
+        taken |= {title, alias}
+        pages.append(Page(number + 10, kind, name, title, region, facts, alias, words))
+    return pages
+
+
+def _names(count: int, draw: np.random.Generator) -> list[str]:
+    names: dict[str, None] = {}
+    while len(names) < count:
+        syllables = [_pick(ONSETS, draw) + _pick(VOWELS, draw) for _ in range(int(draw.integers(1, 3)))]
+        names["".join([*syllables, _pick(CODAS, draw)]).capitalize()] = None
+    return [name for name in names if len(name) > 3] or list(names)
+
+
+def _pick(options: Sequence[T], draw: np.random.Generator) -> T:
+    return options[int(draw.integers(len(options)))]
+
+
+def _facts(
+    words: Words, kind: str, used: set[int], asked: bool, informative: bool, draw: np.random.Generator
+) -> tuple[Fact, ...]:
+    """Two facts; those in `used` are avoided while others are left."""
+    table = words.facts[kind]
+    fresh = [number for number in range(len(table)) if number not in used]
+    if len(fresh) < FACTS:
+        fresh = list(range(len(table)))
+    chosen = [fresh[i] for i in draw.permutation(len(fresh))[:FACTS]]
+    used.update(chosen)
+    facts = []
+    for number in chosen:
+        # In the control, a fact of any kind: one of the page's own kind would still reveal the kind.
+        other = table if informative else words.facts[_pick(KINDS, draw)]
+        linked = number if informative else int(draw.integers(len(other)))
+        first, second, question = table[number].split(" | ")
+        swapped = bool(draw.integers(2))
+        lead = second if swapped else first
+        facts.append(Fact(number, lead, other[linked].split(" | ")[QUESTION if not asked else 1 - swapped], question))
+    return tuple(facts)
+
+
+def article(page: Page, pages: list[Page], seed: int) -> str:
+    """The wikitext of a page: infobox, lead, sections with links, a table, references, categories."""
+    draw = generator("sample_wiki", seed, "article", page.id)
+    words, image, category = page.words, *(page.words.space(number) for number in (6, 14))
+    noun, opening, _ = words.kinds[page.kind]
+    lead = f"'''{page.title.partition(' (')[0]}''' {opening.format(region=page.region)}"
+    lead += f"<ref name=a>{{{{cite book|title=Annals of {page.region}|year={_year(draw)}}}}}</ref>"
+    lead += " " + _pick(words.leads, draw).format(*(fact.lead for fact in _order(page.facts, draw)))
+    text = f"{{{{Infobox {noun}\n| name = {page.name}\n| region = [[{page.region}]]\n}}}}\n{lead}\n"
+    headings = draw.permutation(len(words.headings))[: int(draw.integers(2, 5))]
+    for place, heading in enumerate(headings):
+        sentences = [_linking(page, pages, draw) for _ in range(int(draw.integers(2, 5)))]
+        sentences.insert(int(draw.integers(len(sentences) + 1)), _plain(page, draw))
+        text += f"\n== {words.headings[heading]} ==\n"
+        if place == 0:
+            text += f"[[{image}:{page.name}.jpg|thumb|{_linking(page, pages, draw)}]]\n"
+        text += " ".join(sentences) + "<ref name=a />\n"
+    rows = "".join(f"|-\n| {_year(draw)} || {_anchor(_other(page, pages, draw), draw)}\n" for _ in range(3))
+    text += f'\n== {words.see} ==\n<!-- kept short -->\n{{| class="wikitable"\n! Year !! Page\n{rows}|}}\n'
+    return text + f"* {_anchor(_other(page, pages, draw), draw)}\n\n[[{category}:{noun.capitalize()}]]\n"
+
+
+def _year(draw: np.random.Generator) -> int:
+    return int(draw.integers(1300, 1900))
+
+
+def _plain(page: Page, draw: np.random.Generator) -> str:
+    return _pick(page.words.plain, draw).format(year=_year(draw), region=page.region)
+
+
+def _other(page: Page, pages: list[Page], draw: np.random.Generator) -> Page:
+    # The square makes few destinations popular and most of them rare, as in real link graphs.
+    other = pages[int(len(pages) * float(draw.random()) ** 2)]
+    return other if other is not page else pages[(page.id - 10 + 1) % len(pages)]
+
+
+def _order(facts: tuple[Fact, ...], draw: np.random.Generator) -> list[Fact]:
+    return [facts[i] for i in draw.permutation(len(facts))]
+
+
+def _linking(page: Page, pages: list[Page], draw: np.random.Generator) -> str:
+    """A sentence with links, each in a phrase with a fact of its page; both pages are in one region."""
+    frame = _pick(page.words.frames, draw)
+    one = _other(page, pages, draw)
+    near = [other for other in pages if other.region == one.region and other not in (one, page)]
+    phrases = []
+    for other in (one, _pick(near, draw) if near else _other(page, pages, draw)):
+        phrases.append(_pick(page.words.phrases, draw).format(_pick(other.facts, draw).link, x=_anchor(other, draw)))
+    sentence = frame.format(*phrases, year=_year(draw), region=page.region)
+    return sentence[0].upper() + sentence[1:]
+
+
+def _anchor(page: Page, draw: np.random.Generator) -> str:
+    """A link: mostly the name; sometimes through a redirect, with a description, or with the title."""
+    target = page.alias if page.alias and draw.random() < 0.25 else page.title
+    if draw.random() < 0.1:
+        target = (target[0].lower() + target[1:]).replace(" ", "_")
+    style = float(draw.random())
+    article = "" if page.kind in ("town", "person") else page.words.the
+    if style < 0.1:
+        return f"[[{target}|{page.words.kinds[page.kind][2]}]]"
+    if style < 0.15:
+        return f"[[{page.title}]]"
+    if style < 0.3:
+        return f"{article}[[{target}#{page.words.headings[0]}|''{page.name}'']]"
+    return f"{article}[[{target}|{page.name}]]"
+
+
+def dump(pages: list[Page], seed: int) -> Iterator[str]:
+    """The text of a MediaWiki export, in pieces."""
+    words = pages[0].words
+    tag = next(tag for tag, each in LANGUAGES.items() if each is words)
+    yield (
+        '<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.10/" version="0.10" xml:lang="'
+        f'{tag}">\n  <siteinfo>\n'
+        "    <sitename>Sample wiki</sitename>\n    <dbname>samplewiki</dbname>\n    <case>first-letter</case>\n"
+        '    <namespaces>\n      <namespace key="0" case="first-letter" />\n'
+    )
+    for name, number in words.namespaces.items():
+        yield f'      <namespace key="{number}" case="first-letter">{name}</namespace>\n'
+    yield "    </namespaces>\n  </siteinfo>\n"
+    for page in pages:
+        yield _element(page.title, page.id, article(page, pages, seed))
+    number = 10 + len(pages)
+    for page in pages:
+        if page.alias:
+            yield _element(page.alias, number, f"#{words.redirect} [[{page.title}]]", redirect=page.title)
+            number += 1
+    titles = {page.title for page in pages}
+    for name in sorted({page.name for page in pages} - titles):
+        listed = [page for page in pages if page.name == name]
+        if len(listed) > 1:
+            lines = "".join(f"* [[{page.title}]], {words.kinds[page.kind][0]}\n" for page in listed)
+            yield _element(name, number, f"'''{name}''' {words.means}:\n{lines}{{{{disambig}}}}\n")
+        else:
+            yield _element(name, number, f"#{words.redirect} [[{listed[0].title}]]", redirect=listed[0].title)
+        number += 1
+    yield _element(
+        f"{words.space(1)}:{pages[0].title}", number, words.talk + " [[" + pages[1].title + "]]?", namespace=1
+    )
+    yield "</mediawiki>\n"
+
+
+def _element(title: str, number: int, text: str, redirect: str = "", namespace: int = 0) -> str:
+    pointer = f"    <redirect title={quoteattr(redirect)} />\n" if redirect else ""
+    return (
+        f"  <page>\n    <title>{escape(title)}</title>\n    <ns>{namespace}</ns>\n    <id>{number}</id>\n{pointer}"
+        f"    <revision>\n      <id>{number}</id>\n      <timestamp>2020-01-01T00:00:00Z</timestamp>\n"
+        "      <model>wikitext</model>\n      <format>text/x-wiki</format>\n"
+        f'      <text xml:space="preserve">{escape(text)}</text>\n    </revision>\n  </page>\n'
+    )
+
+
+def questions(pages: list[Page], seed: int) -> Iterator[tuple[str, str, Page, int]]:
+    """(qid, question, relevant page, fold) in random order, one question per page.
+
+    A sixth of the pages are asked about in training questions (folds 0 to 2), three eighths in test questions (folds 3 and 4).
+    """
+    draw = generator("sample_wiki", seed, "questions")
+    train = _train(len(pages))
+    for number, place in enumerate(_asked(len(pages), seed)):
+        page = pages[place]
+        asked = [fact.question for fact in _order(page.facts, draw)]
+        fold = number % TRAIN_FOLDS if number < train else TRAIN_FOLDS + number % (FOLDS - TRAIN_FOLDS)
+        yield f"q{number + 1}", _pick(page.words.questions, draw).format(*asked, name=page.name), page, fold
+
+
+def _train(count: int) -> int:
+    """The number of training questions about `count` pages."""
+    return max(TRAIN_FOLDS, count // 6)
+
+
+def _asked(count: int, seed: int) -> np.ndarray:
+    """The places of the pages that are asked about, those of training questions first, in random order."""
+    return generator("sample_wiki", seed, "asked").permutation(count)[: _train(count) + 3 * count // 8]
+
+
+@dataclass(frozen=True)
+class SampleWiki:
+    """What to write: articles, the seed, whether links state facts of their pages (see `world`), the language: en, de or ja."""
+
+    pages: int = 400
+    seed: int = 0
+    informative: bool = True
+    language: str = "en"
+
+
+@once
+def write_sample_wiki(options: SampleWiki, output: str) -> int:
+    """Writes the seven files of a wiki to a directory; returns the number of questions. InputError for too few pages."""
+    count, seed = options.pages, options.seed
+    if count < 2 * FOLDS:
+        raise InputError(f"{count} pages are too few for {FOLDS} folds; use at least {2 * FOLDS} pages")
+    words = LANGUAGES[options.language]
+    pages = world(count, seed, options.informative, words)
+    site = Site(words.namespaces)
+    with files.replacing(os.path.join(output, "docs.tsv")) as file:
+        for page in pages:
+            plain = plain_text(article(page, pages, seed), site)
+            body = plain.text[: plain.lead_end].replace("\n", " ")
+            url = _URL + page.title.replace(" ", "_")
+            file.write(f"{page.id}\t{url}\t{page.title}\t{body}\n")
+    asked = list(questions(pages, seed))
+    for name, line in (
+        ("queries.tsv", "{qid}\t{text}\n"),
+        ("qrels.txt", "{qid} 0 {page.id} 1\n"),
+        ("folds.tsv", "{qid}\t{fold}\n"),
+    ):
+        with files.replacing(os.path.join(output, name)) as file:
+            for qid, text, page, fold in asked:
+                file.write(line.format(qid=qid, text=text, page=page, fold=fold))
+    # The demo trains on the first three folds and is tested on the others.
+    for name, first, last in (("train.queries.tsv", 0, TRAIN_FOLDS), ("test.queries.tsv", TRAIN_FOLDS, FOLDS)):
+        with files.replacing(os.path.join(output, name)) as file:
+            file.writelines(f"{qid}\t{text}\n" for qid, text, _, fold in asked if first <= fold < last)
+    with (
+        files.replacing(os.path.join(output, "wiki.xml.bz2"), "wb") as raw,
+        bz2.open(raw, "wt", encoding="utf-8") as file,
+    ):
+        for piece in dump(pages, seed):
+            file.write(piece)
+    return len(asked)

@@ -1,0 +1,178 @@
+"""A trained neural ranker: its files in a workdir, and the `Scorer` that re-ranks with it."""
+
+import os
+import zipfile
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from flax.traverse_util import flatten_dict, unflatten_dict
+
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import check_sums, replacing, write_sums
+from harp_jax.base.made import InputPath, once
+from harp_jax.baselines.neural_ir.groups import known_words
+from harp_jax.baselines.neural_ir.models import NeuralConfig, build, word_tables
+from harp_jax.checkpoints.recorded import best, read_config
+from harp_jax.ranking.rerank import DEFAULTS, Reranked, Reranking, rerank_with
+from harp_jax.ranking.scorers import Pair, ProgressBar, full_precision_matmul, score_by_length
+from harp_jax.text.words import WordVocabulary, load_words
+
+PARAMETERS, STATE = "parameters.safetensors", "state.npz"  # selected parameters; the newest checkpoint
+WORD_LENGTHS = (32, 64, 128, 192, 256, 384, 512, 1024)  # compiled document lengths
+
+
+def save_parameters(directory: str, params: dict[str, Any]) -> None:
+    """Writes a parameter tree (numpy) as one safetensors file."""
+    from safetensors.numpy import save
+
+    with replacing(os.path.join(directory, PARAMETERS), "wb") as file:
+        file.write(save({name: np.ascontiguousarray(leaf) for name, leaf in flatten_dict(params, sep="/").items()}))
+    write_sums(directory, [PARAMETERS])
+
+
+def read_state(workdir: str) -> dict[str, np.ndarray]:
+    """The arrays of the newest checkpoint by name, such as "params/vectors"; none without one. InputError for a damaged one."""
+    path = os.path.join(workdir, STATE)
+    if not os.path.exists(path):
+        return {}
+    try:
+        with np.load(path) as arrays:
+            return {name: arrays[name] for name in arrays.files}
+    except (zipfile.BadZipFile, ValueError, EOFError) as error:
+        raise InputError(f"{path} is damaged ({error}); remove it to train again from step 0") from error
+
+
+def load_ranker(workdir: str) -> tuple[NeuralConfig, dict[str, Any], WordVocabulary]:
+    """Shape, parameters (numpy float32) and vocabulary of a trained neural ranker.
+
+    The parameters are the ones selected in training (`recorded.best`), or else the newest checkpoint's. Raises InputError if
+    there is nothing to load.
+    """
+    from safetensors.numpy import load_file
+
+    config = read_config(workdir)
+    if "neural_ir" not in config:
+        raise InputError(f"{workdir} holds no neural ranker; check the path")
+    words = load_words(os.path.join(workdir, "tokenizer"))
+    if selected := best(workdir):
+        check_sums(selected["model"])
+        params = unflatten_dict(load_file(os.path.join(selected["model"], PARAMETERS)), sep="/")
+    else:
+        state = read_state(workdir)
+        if not state:
+            raise InputError(f"{workdir} holds no checkpoint yet; train first")
+        flat = {name.removeprefix("params/"): leaf for name, leaf in state.items() if name.startswith("params/")}
+        params = unflatten_dict(flat, sep="/")
+    return NeuralConfig(**config.neural_ir), params, words
+
+
+def load_neural(
+    directory: str,
+    dtype: str = "float32",
+    max_length: int | None = None,
+    batch_tokens: int | None = None,
+    cosine: bool = False,
+    backend: str = "jax",
+) -> "NeuralScorer":
+    """The scorer of a workdir; options as in `ranking.rerank.load_scorer`. InputError for all but scores by JAX in float32."""
+    for option, wrong in (
+        (f"--backend={backend}", backend not in ("jax", "auto")),
+        (f"--dtype={dtype}", dtype != "float32"),
+        ("--cosine", cosine),
+    ):
+        if wrong:
+            raise InputError(f"{option}: the neural ranker {directory} does not support it; leave the option out")
+    return NeuralScorer(*load_ranker(directory), max_length, batch_tokens)
+
+
+@once
+def rerank_files(
+    model: InputPath, docs: InputPath, queries: InputPath, run: InputPath, output: str, options: Reranking = DEFAULTS
+) -> Reranked:
+    """`ranking.rerank.rerank_files` by a neural ranker's workdir."""
+    return rerank_with(load_neural, model, docs, queries, run, output, options)
+
+
+class NeuralScorer:
+    """Scores (query words, document words), a `JaxScorer`.
+
+    `max_length` is in document words, at most the model's. A batch has `batch_tokens` words.
+    """
+
+    remedy = "train with a larger --config.model.query_length"
+
+    def __init__(
+        self,
+        config: NeuralConfig,
+        params: Mapping[str, Any],
+        words: WordVocabulary,
+        max_length: int | None = None,
+        batch_tokens: int | None = None,
+    ) -> None:
+        if max_length is not None and max_length > config.document_length:
+            raise InputError(f"max_length={max_length}: the model reads {config.document_length} words of a document")
+        self.config, self.words = config, words
+        self.max_length = max_length or config.document_length
+        self.batch_tokens = batch_tokens or (16_384 if jax.default_backend() == "cpu" else 262_144)
+        self.lengths = (*(n for n in WORD_LENGTHS if n < self.max_length), self.max_length)
+        self.truncated_queries = self.truncated_documents = 0
+        module, tables = build(config), word_tables(config, words)
+        self.use(jax.device_put(params))
+
+        def score(p: Mapping[str, Any], query: jax.Array, document: jax.Array) -> Any:
+            with full_precision_matmul("float32"):
+                return module.apply({"params": p}, query, document, tables)
+
+        self._score = jax.jit(score)
+
+    def use(self, params: Mapping[str, Any]) -> None:
+        """See `JaxScorer.use`."""
+        self._params = params
+
+    def encode_queries(self, texts: list[str]) -> list[np.ndarray]:
+        """All word ids of each text, int32."""
+        return [np.asarray(self.words.encode(text), np.int32) for text in texts]
+
+    def encode_documents(self, texts: list[str], limit: int | None = None) -> list[np.ndarray]:
+        """The first `limit` word ids of each text, int32 (default: as many as the model reads)."""
+        return [np.asarray(ids, np.int32) for ids in self.words.encode_prefixes(texts, limit or self.max_length)]
+
+    def room(self, query: np.ndarray) -> int:
+        """Maximum document words, for any query."""
+        return self.max_length
+
+    def pair(self, query: np.ndarray, document: np.ndarray) -> Pair:
+        """Truncates both to the model's lengths."""
+        self.truncated_queries += len(query) > self.config.query_length
+        return query[: self.config.query_length], document[: self.max_length]
+
+    def score(self, pairs: Sequence[Pair], bar: ProgressBar | None = None) -> np.ndarray:
+        """Scores [pairs] float32, larger is more relevant."""
+        sizes = np.array([len(document) for _, document in pairs], np.int64)
+        return score_by_length(self._score_batch, pairs, sizes, self.lengths, self.batch_tokens, bar)
+
+    def check(self, queries: Iterable[str], documents: Iterable[str], blank: bool) -> list[str]:
+        """Notes on texts with few words in the vocabulary.
+
+        Raises InputError if all scores would tie: no known word, or blank queries. Only DUET scores documents without
+        matching them to the query, so it accepts blank queries.
+        """
+        if blank and self.config.name != "duet":
+            raise InputError(
+                f"--blank_query: {self.config.name} scores only matches, so without a query all documents score the same; "
+                "leave the option out (`harp priors` writes runs of document priors)"
+            )
+        texts = {"documents": documents} if blank else {"queries": queries, "documents": documents}
+        remedy = "re-rank the collection that the model was trained on, or train on this one"
+        return known_words(self.words, texts, self.max_length, 0.0, remedy)
+
+    def _score_batch(self, pairs: list[Pair], rows: int, length: int) -> jax.Array:
+        """Scores [rows] of pairs, documents padded to `length` words; unused rows are empty."""
+        query = np.zeros((rows, self.config.query_length), np.int32)
+        document = np.zeros((rows, length), np.int32)
+        for row, (q, d) in enumerate(pairs):
+            query[row, : len(q)] = q
+            document[row, : len(d)] = d
+        return self._score(self._params, query, document)

@@ -1,0 +1,184 @@
+"""Queries for an experiment: the judged ones of a collection, folds, and nested random subsets for few-shot curves.
+
+Folds: with judgments, queries that share a relevant document, directly or through others, are in the same fold, so memorised
+documents do not help in testing. If this connects all queries, as in Cranfield, leave the judgments out and report it.
+
+Subsets: a draw is an order of the queries by hash of (seed, draw, query), and a subset its first queries, so adding sizes or draws
+changes no other subset. `config.train_queries` accepts the files.
+"""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import output_folder, output_path, replacing
+from harp_jax.base.made import InputPath, once
+from harp_jax.base.randomness import hash64
+from harp_jax.corpus.documents import Documents
+from harp_jax.corpus.labels import read_labels, relevant_only
+from harp_jax.corpus.paths import qrels_file, query_file
+from harp_jax.corpus.trec import Qrels, components, read_qrels, read_queries, read_run, read_subset, select
+
+QUERIES, QRELS = "queries.tsv", "qrels.txt"  # written to a folder of judged queries
+
+
+@dataclass(frozen=True)
+class Written:
+    """The numbers of queries and judgments written, of the queries read, and of the judged queries without a text."""
+
+    queries: int
+    judgments: int
+    of: int
+    without_text: int = 0
+
+
+@dataclass(frozen=True)
+class Folds:
+    """The number of queries, and the size of the largest group of queries that share relevant documents."""
+
+    queries: int
+    largest_group: int
+
+
+@dataclass(frozen=True)
+class Subsets:
+    """The queries with a relevant document, from which is drawn, and the number of queries of each size."""
+
+    usable: int
+    sizes: dict[str, int]
+
+
+@once
+def judged_queries(queries: InputPath, qrels: InputPath, output: str) -> Written:
+    """Writes the queries that have judgments to OUTPUT/queries.tsv and OUTPUT/qrels.txt; the others need no ranking.
+
+    Raises InputError if no judged query has a text.
+    """
+    texts, judged = read_queries(queries), read_qrels(qrels)
+    found = {qid: " ".join(text.split()) for qid, text in texts.items() if qid in judged}
+    if not found:
+        raise InputError(
+            f"{queries} has no text for any of the {len(judged)} judged queries, such as {next(iter(judged))}; check both"
+        )
+    count = _write(output, found, judged, [query_file(queries), qrels_file(qrels)])
+    return Written(len(found), count, len(texts), len(judged) - len(found))
+
+
+@once
+def labelled_queries(labels: InputPath, output: str) -> Written:
+    """As `judged_queries`, from a file of labels (`labels.read_labels`), for the queries with a relevant document."""
+    queries, qrels = read_labels(labels)
+    kept = relevant_only(qrels)
+    count = _write(output, {qid: queries[qid] for qid in kept}, kept, [labels])
+    return Written(len(kept), count, len(queries))
+
+
+def _write(folder: str, queries: Mapping[str, str], qrels: Qrels, inputs: list[str]) -> int:
+    """Writes the queries and their judgments; returns the number of judgments. InputError if an input would be lost."""
+    os.makedirs(folder, exist_ok=True)
+    paths = [os.path.join(folder, name) for name in (QUERIES, QRELS)]
+    for path in paths:
+        output_path(path, inputs)
+    rows = [f"{qid} 0 {docid} {level}\n" for qid in queries for docid, level in qrels[qid].items()]
+    for path, lines in zip(paths, ([f"{qid}\t{text}\n" for qid, text in queries.items()], rows)):
+        with replacing(path) as file:
+            file.writelines(lines)
+    return len(rows)
+
+
+@once
+def fold_queries(queries: InputPath, output: str, qrels: InputPath = "", count: int = 5, seed: int = 0) -> Folds:
+    """Writes qid<TAB>fold lines; with `qrels` no two folds share a relevant document. Raises InputError as `make_folds`."""
+    qids = list(read_queries(queries))
+    groups = connected(qids, read_qrels(qrels)) if qrels else [[qid] for qid in qids]
+    fold_of = make_folds(groups, count, seed)
+    with replacing(output) as file:
+        file.writelines(f"{qid}\t{fold_of[qid]}\n" for qid in qids)
+    return Folds(len(qids), max(map(len, groups)))
+
+
+@once
+def subset_queries(
+    qrels: InputPath,
+    output: str,
+    sizes: tuple[str, ...] = ("5", "10", "15", "20"),
+    draws: int = 10,
+    seed: int = 0,
+    queries: InputPath = "",
+    folds: InputPath = "",
+    train_folds: tuple[str, ...] = (),
+    run: InputPath = "",
+    docs: InputPath = "",
+) -> Subsets:
+    """Writes nested subsets of training queries: OUTPUT/draw-03/10.txt for size "10" of draw 3, query ids, one per line.
+
+    `sizes` are numbers of queries, or shares such as "25%". Drawn from the queries with a relevant document: only those listed in
+    the file `queries`, in `train_folds` of the file `folds`, with candidates in `run`, and with a relevant document in `docs`.
+    Raises InputError as `draw_subsets`.
+    """
+    judged = read_subset(read_qrels(qrels), queries, folds, train_folds)
+    if docs:
+        known = Documents.open(docs)
+        judged = {q: levels for q, levels in judged.items() if any(n > 0 and d in known for d, n in levels.items())}
+    if run:
+        judged = select(judged, read_run(run, queries=judged))
+    usable = list(relevant_only(judged))
+    wanted = {size: number_of(size, len(usable)) for size in sizes}
+    drawn = draw_subsets(judged, sorted(set(wanted.values())), draws, seed)
+    with output_folder(output) as folder:  # lists of a killed command with other options would not be nested with these
+        for number, draw in enumerate(drawn):
+            for size, count in wanted.items():
+                with replacing(os.path.join(folder, f"draw-{number:02d}", f"{size}.txt")) as file:
+                    file.writelines(f"{qid}\n" for qid in draw[count])
+    return Subsets(len(usable), wanted)
+
+
+def number_of(size: str, usable: int) -> int:
+    """The number of queries for a size such as "10" or "25%" of `usable` queries. Raises InputError for anything else."""
+    digits, share = size.removesuffix("%"), size.endswith("%")
+    if not (digits.isascii() and digits.isdecimal() and 0 < int(digits) <= (100 if share else 10**18)):
+        raise InputError(f"size {size!r}: use a number of queries from 1, or a share from 1% to 100%")
+    return max(1, round(int(digits) / 100 * usable)) if share else int(digits)
+
+
+def connected(queries: Sequence[str], qrels: Qrels) -> list[list[str]]:
+    """Groups of queries that share relevant documents; a query without judgments is a separate group."""
+    groups = components(select(qrels, queries))
+    judged = {qid for group in groups for qid in group}
+    return groups + [[qid] for qid in queries if qid not in judged]
+
+
+def make_folds(groups: Iterable[list[str]], count: int = 5, seed: int = 0) -> dict[str, int]:
+    """qid → fold (0 … count - 1): groups of queries in the order of a hash, largest first, each into the fold with fewest queries.
+
+    Raises InputError for fewer than two folds, and if a fold would be empty.
+    """
+    groups = list(groups)
+    if not 2 <= count <= len(groups):
+        raise InputError(
+            f"{len(groups)} groups of queries cannot fill {count} folds; use another --count, or leave --qrels out"
+        )
+    order = sorted(groups, key=lambda group: (-len(group), hash64(seed, "fold", min(group)), min(group)))
+    sizes = [0] * count
+    folds: dict[str, int] = {}
+    for group in order:
+        smallest = sizes.index(min(sizes))
+        sizes[smallest] += len(group)
+        folds |= dict.fromkeys(group, smallest)
+    return folds
+
+
+def draw_subsets(qrels: Qrels, sizes: Sequence[int], draws: int, seed: int = 0) -> list[dict[int, list[str]]]:
+    """For each draw, size → queries with a relevant document; smaller subsets are prefixes of larger ones.
+
+    Raises InputError if there are fewer queries than the largest size.
+    """
+    usable = list(relevant_only(qrels))
+    if max(sizes) > len(usable):
+        raise InputError(f"only {len(usable)} queries can be trained on, fewer than {max(sizes)}; lower --sizes")
+    found = []
+    for number in range(draws):
+        order = sorted(usable, key=lambda qid: (hash64(seed, "subset", number, qid), qid))
+        found.append({size: order[:size] for size in sizes})
+    return found

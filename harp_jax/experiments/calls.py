@@ -1,0 +1,86 @@
+"""The long steps of experiments that other rooms offer without a record: training, and what baselines need.
+
+Each function writes `output` once (`base/made.py`) and can run in a process of its own (`base/steps.py`). Configs are read by
+`configured`, whose fields come from Python, and from texts such as "steps=2000".
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ml_collections import ConfigDict
+
+from harp_jax.base.errors import Terminated
+from harp_jax.base.made import InputPath, once
+from harp_jax.config import check_names, read_config
+
+# Fields that name files or folders, and fields that change nothing but time.
+FILES = (
+    "data", "init", "tokenizer", "docs", "queries", "qrels", "candidates", "clicks", "vectors", "folds", "train_queries", "teacher",
+    "redirects",
+)  # fmt: skip
+FREE = ("log_every", "checkpoint_every", "workers", "mesh.data", "mesh.fsdp", "mesh.model")
+
+
+def configured(path: str, fields: Mapping[str, Any], texts: Sequence[str] = ()) -> ConfigDict:
+    """The config `path`, such as "baselines/harp:mlm", with fields set: by name, then by texts "name=value", which win."""
+    config = read_config(path, [f"--config.{text}" for text in texts])
+    own = {text.partition("=")[0] for text in texts}
+    changes = {name: value for name, value in fields.items() if name not in own}
+    check_names(config, changes, path)
+    config.update_from_flattened_dict(changes)
+    return config
+
+
+def _files(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The files that a config names, for `once`."""
+    config = given["config"]
+    return {f"config.{name}": config[name] for name in FILES if config.get(name)}
+
+
+def recorded(function: Any) -> Any:
+    """`once` for a function of (config, output)."""
+    return once(inputs=_files, speed=[f"config.{name}" for name in FREE])(function)
+
+
+@recorded
+def train(config: ConfigDict, output: str) -> dict[str, float]:
+    """Trains a stage in the workdir `output`, or resumes it; returns the last metrics."""
+    from harp_jax.baselines.neural_ir.train import train as train_neural
+    from harp_jax.training.train import train as train_encoder
+
+    _log()
+    done = train_neural(config, output) if config.stage == "neural_ir" else train_encoder(config, output)
+    if done.interrupted:
+        raise Terminated(f"{output}: terminated; run the same command again to resume")
+    return done.metrics
+
+
+@once
+def first_layers(encoder: InputPath, layers: int, sha256: str, output: str) -> None:
+    """Writes the first layers of a Hugging Face encoder."""
+    from harp_jax.checkpoints.export import write_first_layers
+
+    write_first_layers(encoder, layers, output, sha256)
+
+
+@recorded
+def train_linklearn(config: ConfigDict, output: str) -> dict[str, float]:
+    """Trains LinkLearn on links; returns average precision on held-out links, by model."""
+    from harp_jax.baselines.linklearn.train import train as run_training
+
+    _log()
+    return run_training(config, output)["held_out"]
+
+
+@once
+def probe_queries(model: InputPath, clicks: InputPath, docs: InputPath, documents: int, output: str) -> dict[str, int]:
+    """Counts what a model's MLM head predicts in the place of documents' queries."""
+    from harp_jax.baselines.query_probe import probe_files
+
+    return dict(probe_files(model=model, clicks=clicks, docs=docs, documents=documents, output=output))
+
+
+def _log() -> None:
+    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    logging.getLogger("harp_jax").setLevel(logging.INFO)

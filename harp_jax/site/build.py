@@ -1,0 +1,401 @@
+"""`harp site` from top to bottom: pages, vectors, a test on anchors of held-out pages, a ranker if asked, the verdict.
+
+The folder that it writes holds all that a search needs, under fixed names, and may be copied to another machine:
+
+    search.json    the recommended sum: weights, parameters        verdict.json   what to use and what it gains
+    pages/         documents, anchor texts, test queries           report.html    every system, with intervals and tests
+    vectors/       of the documents, memory-mapped                 test/          the runs of the test, tables
+    encoder/       a copy of the sentence encoder                  logs/          the output of each step
+    ranker/        with --train: the trained ranker                training/      with --train: pairs, checkpoints
+
+Every step is a function with `made.once`: repeated, it returns at once; after other options it names the difference. Changed pages
+are read again, and only new texts are embedded; the test and the ranker of earlier pages are kept.
+"""
+
+import contextlib
+import filecmp
+import glob
+import importlib
+import importlib.util
+import os
+import shutil
+import time
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+
+from harp_jax.base.errors import InputError, how_to_fetch, missing
+from harp_jax.base.files import check_outside, expand, replacing, walk
+from harp_jax.base.made import InputPath, finished, forget, once
+from harp_jax.base.steps import Steps
+from harp_jax.corpus.labels import read_labels, relevant_only
+from harp_jax.corpus.query_sets import labelled_queries
+from harp_jax.corpus.trec import components
+from harp_jax.ranking.fuse import ANCHORS, BM25, INLINKS, VECTORS
+from harp_jax.ranking.rerank import Reranking, rerank_files
+from harp_jax.site.measure import FILES, POOL, Tested, judge, score_parts
+from harp_jax.site.options import FIELDS, SiteOptions, Training
+from harp_jax.site.pages import PARAMETERS, Read, read_pages
+from harp_jax.site.ranker import fine_tuned, publish, train_ranker
+from harp_jax.site.search import DOCS, ENCODER, VECTORS_FOLDER, Settings
+from harp_jax.site.vectors import SAMPLE, embed, missing_texts, sampled
+from harp_jax.site.verdict import Verdict
+from harp_jax.text.languages import function_words
+from harp_jax.text.tokenizer import load_tokenizer
+
+RANKER, LABELLED = "ranker", "ranker, fine-tuned on labels"  # parts
+FOLDERS = {RANKER: "ranker", LABELLED: "ranker_labelled"}
+ANCHOR_TEST, LABEL_TEST = "anchors", "labels"
+DEFAULT_ENCODER = "sentence-transformers/all-MiniLM-L6-v2"
+NO_ENCODER = "none"
+MIN_LABELLED = 20  # fewer user queries are weaker evidence than the anchors that they would overrule
+# Minimum share of a language's function words in the vocabulary of an encoder that knows it: all-MiniLM-L6-v2 has .84 of
+# English's, .45 of Danish's, .17 of German's, .06 of Chinese's; a multilingual vocabulary of 130,000 has .75 of German's.
+KNOWN = 0.5
+SPACE = "▁"  # SentencePiece's token
+# Packages that the steps need: one for each extra within [demo], and those of [web] by the format of the pages.
+PACKAGES = {"demo": ("ir_measures", "bm25s")}
+TRAINING_PACKAGES = {"data": ("tensorflow",)}
+WEB = {"html": ("selectolax",), "warc": ("fastwarc", "selectolax")}
+READ_SECONDS_PER_MB, QUERIES_PER_SECOND = 0.6, 15.0
+WINDOW_BYTES = 1500  # of text, in a window of 256 tokens
+MUCH = 0.5  # of the documents' text; below it, the windows are mentioned
+CONTENTS = """| | |
+|---|---|
+| `search.json` | the recommended sum: weights, parameters of BM25 and BM25F |
+| `pages/` | the documents, what other pages call them (`anchors.tsv`), test queries |
+| `vectors/` | of the documents: float16, memory-mapped; `texts.tsv` has a hash of each text |
+| `encoder/` | the sentence encoder that made them, and that embeds queries |
+| `ranker/`, `ranker_labelled/` | the trained ranker, if there is one: a Hugging Face directory |
+| `verdict.json`, `report.html` | what to use and what it gains; every system, with intervals and tests |
+| `test/`, `training/`, `logs/` | how it was made; not needed to search |
+
+The folder may be copied to another path or machine. Use it with `harp look`, `harp search`, or in Python
+`hj.CombinedSearch(folder).search(query)`.
+"""
+
+
+@dataclass(frozen=True)
+class SiteResult:
+    """The verdict, its table (None if nothing was tested), and the trained ranker's folder ("" if none)."""
+
+    verdict: Verdict
+    tested: Tested | None = None
+    ranker: str = ""
+
+
+def build(options: SiteOptions, output: str, force: bool = False) -> SiteResult:
+    """Makes or updates the folder `output`, and returns the verdict. `force`: makes everything again.
+
+    Raises InputError for bad input, and for other options than those that made the folder.
+    """
+    check(options, output)
+    place = partial(os.path.join, output)
+    with contextlib.closing(Steps(output)) as steps:
+        if force:
+            for name in ("pages", VECTORS_FOLDER, ENCODER, *FOLDERS.values()):
+                forget(place(name))
+            for name in ("test", "training"):
+                shutil.rmtree(place(name), ignore_errors=True)
+
+        # Pages to documents, anchor texts, and anchors of held-out pages as test queries.
+        reading = (options.source, options.max_queries, options.context_words)
+        if not (known := finished(read_pages, *reading, output=place("pages"))):
+            print(opening(options), flush=True)
+        read = steps("Read the pages", read_pages, *reading, output=place("pages"))
+        if not known:
+            print(read.change or read.text, flush=True)
+
+        # A copy of the encoder, and a vector of each text that has none.
+        encoder, advice, trusted = choose_encoder(options, read, place(ENCODER))
+        if encoder:
+            if not os.path.exists(place(ENCODER)):  # a test without vectors is superseded
+                shutil.rmtree(place("test"), ignore_errors=True)
+            copy_encoder(encoder, output=place(ENCODER))
+            embed_documents(options.windows, read, output, steps)
+
+        # Ready to search, with a common choice of weights until a test decides.
+        settings = Settings(
+            parameters=PARAMETERS,
+            weights={ANCHORS if trusted and read.anchor_texts else BM25: 1.0} | ({VECTORS: 2.0} if trusted else {}),
+            language=read.language,
+            encoder=encoder and ENCODER,
+            depth=options.depth,
+            windows=options.windows,
+        )
+        if not os.path.exists(place("search.json")):
+            settings.save(output)
+
+        # The test: labels decide, else anchors of held-out pages, if there are enough.
+        test = SearchTest(output, settings, VECTORS if trusted else "", steps)
+        tested: dict[str, Tested] = {}
+        if not read.shortage:
+            tested[ANCHOR_TEST] = test.run(ANCHOR_TEST)
+        if options.labels:
+            take_labels(options.labels, output)
+            tested[LABEL_TEST] = test.run(LABEL_TEST)
+        decides = next(reversed(tested), "")
+
+        # The ranker, tested as one more part.
+        if options.training and decides:
+            if lacking := add_ranker(options, options.training, trusted, decides, test):
+                print(f"No ranker: {lacking}.", flush=True)
+            tested[decides] = test.run(decides)
+        elif options.training:
+            print(f"No ranker: {read.shortage}.", flush=True)
+
+        # The verdict, and the search that it recommends.
+        verdict = tested[decides].verdict if decides else Verdict(settings.weights, BM25, untested=read.shortage)
+        verdict = replace(verdict, next=next_step(options, output, advice, verdict))
+        for name, found in tested.items():
+            shutil.copyfile(test.report(name), place("report.html" if name == decides else f"{name}_report.html"))
+            if name != decides:
+                found.verdict.save(place(f"{name}_verdict.json"))
+        verdict.save(place("verdict.json"))
+        rankers = {part: name for part, name in FOLDERS.items() if os.path.exists(place(name))}
+        replace(settings, weights=verdict.weights, models=rankers).save(output)
+        write_readme(output, verdict)
+    best = rankers.get(LABELLED if LABELLED in verdict.weights else RANKER, "")
+    return SiteResult(verdict, tested.get(decides), best and place(best))
+
+
+def check(options: SiteOptions, output: str) -> None:
+    """Raises InputError for what is wrong before anything runs: paths, packages, too few labels."""
+    training = options.training
+    inputs = [path for path in (options.encoder, training.start if training else "") if path and path != NO_ENCODER]
+    for path in inputs:
+        if not os.path.isdir(path):
+            raise InputError(f"{path} is not a directory{how_to_fetch(path)}")
+    check_outside(output, (*options.source.pages, *inputs))
+    if options.labels:
+        _, qrels = read_labels(options.labels)
+        if (groups := len(components(relevant_only(qrels)))) < MIN_LABELLED:
+            raise InputError(
+                f"--labels={options.labels}: only {groups} queries that share no relevant document, {MIN_LABELLED} needed to "
+                "decide; label more, or evaluate these with harp search --qrels"
+            )
+    # Imported by name, on call: harp_jax works without the generation job.
+    detected = importlib.import_module("data_pipeline.sources.formats").format_of_content
+    formats = {options.source.format or detected(path) for path in expand(tuple(options.source.pages))}
+    needed = {"web": tuple(package for name in sorted(formats) for package in WEB.get(name, ()))} | PACKAGES
+    for extra, packages in (needed | (TRAINING_PACKAGES if training else {})).items():
+        for package in packages:
+            if importlib.util.find_spec(package) is None:
+                raise missing("harp site", package, extra)
+
+
+def opening(options: SiteOptions) -> str:
+    """What is about to be read, and how long that takes."""
+    files = [file for path in expand(options.source.pages) for file in (walk(path) if os.path.isdir(path) else [path])]
+    read = [file for file in files if ".htm" in file] or files  # a folder of HTML has images too
+    megabytes = sum(map(os.path.getsize, read)) / 1e6
+    seconds = 5 + READ_SECONDS_PER_MB * megabytes
+    more = f"Training adds {options.training.minutes:g} min, and pairs and ranking. " if options.training else ""
+    return (
+        f"Reads {megabytes:.1f} MB, about {duration(seconds)}; then says how long the rest takes. {more}If interrupted, repeat "
+        "the command to resume."
+    )
+
+
+def choose_encoder(options: SiteOptions, read: Read, copied: str) -> tuple[str, str, bool]:
+    """The encoder ("" for none), advice about it, and whether its vectors are trusted: they are used unless they rank worse.
+
+    Trusted is a sentence encoder that knows the language. Of others the vectors are used only if they rank better in the test.
+    """
+    given = options.encoder or (options.training.start if options.training else "")
+    if given == NO_ENCODER:
+        return "", "", False
+    encoder = given or downloaded(DEFAULT_ENCODER) or (copied if os.path.exists(copied) else "")
+    if not encoder:
+        folder = os.path.basename(DEFAULT_ENCODER)
+        fetch = f"hf download {DEFAULT_ENCODER} --local-dir {folder}"
+        return "", f"search by meaning too: {fetch}, and repeat with --encoder={folder}", False
+    tested = given and (options.labels or not read.shortage)
+    use = "used only if they rank better in the test" if tested else "left out"
+    if not is_embedder(encoder):
+        print(f"{encoder} is not a sentence encoder (it has no 1_Pooling): its vectors are {use}.", flush=True)
+        return encoder if tested else "", "name a sentence encoder with --encoder", False
+    if (share := known_words(encoder, read.language)) >= KNOWN:
+        return encoder, "", True
+    print(
+        f"The vocabulary of {encoder} has {share:.2f} of the function words of {read.language} (at least {KNOWN} if an encoder "
+        f"knows the language): its vectors are {use}.",
+        flush=True,
+    )
+    known = f"name an encoder that knows {read.language} with --encoder, such as multilingual-e5-small"
+    return encoder if tested else "", known, False
+
+
+def downloaded(name: str) -> str:
+    """The folder of a model in the local cache of the Hugging Face Hub; "" if it was not downloaded. Uses no network."""
+    import huggingface_hub
+
+    try:
+        return huggingface_hub.snapshot_download(name, local_files_only=True)
+    except (OSError, ValueError):
+        return ""
+
+
+def is_embedder(encoder: str) -> bool:
+    """Whether an encoder was trained to embed texts: sentence-transformers stores how it pools."""
+    return os.path.isdir(os.path.join(encoder, "1_Pooling"))
+
+
+@lru_cache
+def known_words(encoder: str, language: str) -> float:
+    """The share of a language's function words that are single tokens of an encoder; 0 for a language without a list."""
+    words, tokenizer = sorted(function_words(language)), load_tokenizer(encoder)
+    # SentencePiece keeps the space apart from a script that is written without spaces.
+    space = tokenizer.vocab.get(SPACE)
+    found = [[i for i in ids if i != space] for ids in tokenizer.encode_prefixes([f" {word}" for word in words], 3)]
+    return sum(len(ids) == 1 and ids[0] != tokenizer.unk for ids in found) / max(len(words), 1)
+
+
+@once
+def copy_encoder(encoder: InputPath, output: str) -> None:
+    """Copies an encoder, without parameters in other formats."""
+    ignored = shutil.ignore_patterns("*.bin", "*.onnx", "*.h5", "*.msgpack", "*.ot", "*.pt", "onnx", "openvino", ".*")
+    shutil.rmtree(output, ignore_errors=True)
+    shutil.copytree(encoder, output, ignore=ignored)
+
+
+def embed_documents(windows: int, read: Read, folder: str, steps: Steps) -> None:
+    """Embeds the documents that have no vector; says first how long that and the test take."""
+    docs, encoder, output = (os.path.join(folder, name) for name in (DOCS, ENCODER, VECTORS_FOLDER))
+    if not finished(embed, docs, encoder, windows, output=output):
+        if (share := share_read(docs, windows)) < MUCH:
+            split = "--split=sections makes every section a document; " if read.format in WEB else ""
+            print(
+                f"{windows} windows hold about {share:.0%} of the text for vectors; BM25 reads all. {split}--windows reads more."
+            )
+        if (count := missing_texts(docs, encoder, windows, output)) > SAMPLE:
+            sample = steps("Measure the encoder", sampled, docs, encoder, windows, output)
+            seconds = 20 + sample.seconds_left + (0 if read.shortage else 30 + read.queries / QUERIES_PER_SECOND)
+            at = time.strftime("%H:%M", time.localtime(time.time() + seconds))
+            print(f"Embeds {count:,} texts and tests, about {duration(seconds)}: ready at about {at}.", flush=True)
+    steps("Embed the documents", embed, docs, encoder, windows, output=output)
+
+
+def share_read(docs: str, windows: int) -> float:
+    """The share of the documents' bytes within the windows, which overlap by half."""
+    with open(docs, "rb") as file:
+        sizes = [len(line) for line in file]
+    return sum(min(size, WINDOW_BYTES * (windows + 1) / 2) for size in sizes) / max(1, sum(sizes))
+
+
+@dataclass(frozen=True)
+class SearchTest:
+    """A test of the search in the folder `output`, on the queries in test/NAME (labels) or pages (anchors).
+
+    `trusted`: the part that is used unless it ranks worse, or "".
+    """
+
+    output: str
+    settings: Settings
+    trusted: str
+    steps: Steps
+
+    def folder(self, name: str) -> str:
+        """The folder of a test's runs and report."""
+        return os.path.join(self.output, "test", name)
+
+    def collection(self, name: str) -> dict[str, str]:
+        """The test's documents, queries, judgments and candidates, as paths."""
+        queries = os.path.join(self.output, "pages") if name == ANCHOR_TEST else self.folder(name)
+        return {
+            "docs": os.path.join(self.output, DOCS),
+            "queries": os.path.join(queries, "queries.tsv"),
+            "qrels": os.path.join(queries, "qrels.txt"),
+            "candidates": os.path.join(self.folder(name), "runs", POOL),
+        }
+
+    def rankers(self, name: str) -> dict[str, str]:
+        """Ranker → its run of the test's candidates, if there is one."""
+        runs = {RANKER: os.path.join(self.folder(name), "ranker.trec")}
+        runs |= {LABELLED: os.path.join(self.output, "training", "labels.trec")} if name == LABEL_TEST else {}
+        return {part: run for part, run in runs.items() if os.path.exists(run)}
+
+    def report(self, name: str) -> str:
+        """The report of a test, whose name says which rankers it has."""
+        return os.path.join(self.folder(name), f"report{'_with_ranker' if self.rankers(name) else ''}.html")
+
+    def run(self, name: str) -> Tested:
+        """The verdict of a test. If vectors are trusted, anchors do not decide on in-links and rankers."""
+        paths, rankers = self.collection(name), self.rankers(name)
+        # A query's source page contains its words.
+        exclude = os.path.join(self.output, "pages", "sources.tsv") if name == ANCHOR_TEST else ""
+        settings, runs = replace(self.settings, weights={}), os.path.join(self.folder(name), "runs")
+        given = (self.output, settings, paths["queries"], exclude)
+        parts = self.steps(f"Search for the {name}", score_parts, *given, output=runs)
+        found = {part: os.path.join(runs, FILES[part]) for part in parts} | rankers
+        measured = (INLINKS, *rankers) if self.trusted and name == ANCHOR_TEST else ()
+        training = {"curves": {"training": "ranker"}, "pairs": {"the site": "pairs"}} if rankers else {}
+        made = {kind: {title: os.path.join(self.output, "training", place) for title, place in each.items()}
+                for kind, each in training.items()}  # fmt: skip
+        judging = (found, paths["queries"], paths["qrels"], self.trusted, measured, paths["docs"], made)
+        return judge(*judging, output=self.report(name))
+
+
+def take_labels(labels: str, output: str) -> None:
+    """Writes labels as queries and judgments into test/labels; what was made with other labels is removed."""
+    folder = os.path.join(output, "test", LABEL_TEST)
+    forget(f"{folder}.new")
+    labelled_queries(labels, f"{folder}.new")
+    names = ("queries.tsv", "qrels.txt")
+    if filecmp.cmpfiles(folder, f"{folder}.new", names, shallow=False)[0] != [*names]:
+        for place in (folder, *glob.glob(os.path.join(glob.escape(output), "training", "labels*"))):
+            shutil.rmtree(place) if os.path.isdir(place) else forget(place)
+        forget(os.path.join(output, FOLDERS[LABELLED]))
+        os.rename(f"{folder}.new", folder)
+    else:
+        shutil.rmtree(f"{folder}.new")
+
+
+def add_ranker(options: SiteOptions, training: Training, trusted: bool, name: str, test: SearchTest) -> str:
+    """Trains a ranker, fine-tunes it on labels if they are tested (`name`), ranks the test's candidates and exports it.
+
+    Returns what it lacks, or "". A ranker of earlier pages with the same options is kept.
+    """
+    place, steps, paths = partial(os.path.join, test.output, "training"), test.steps, test.collection(name)
+    encoder = os.path.join(test.output, ENCODER) if test.settings.encoder else ""
+    exports = {part: os.path.join(test.output, folder) for part, folder in FOLDERS.items()}
+    kept = finished(publish, training, encoder, "", "", RANKER, output=exports[RANKER])
+    lacking = "" if kept else train_ranker(options.source, training, encoder, trusted, place(), steps)
+    if lacking:
+        return lacking
+    workdirs, ranked = {RANKER: place("ranker")}, os.path.join(test.folder(name), "ranker.trec")
+    if not os.path.exists(ranked):
+        how = Reranking(FIELDS, windows=options.windows, max_length=training.max_length)
+        texts = (paths["docs"], paths["queries"], paths["candidates"])
+        steps("Rank with the ranker", rerank_files, workdirs[RANKER], *texts, ranked, how)
+    if name == LABEL_TEST:
+        workdirs[LABELLED] = place("labels")
+        if not finished(publish, training, encoder, "", "", LABELLED, output=exports[LABELLED]):
+            fine_tuned(workdirs[RANKER], paths, training, options.windows, place(), steps)
+    test.run(name)
+    results = os.path.splitext(test.report(name))[0] + ".tsv"
+    for part, workdir in workdirs.items():
+        steps(f"Export the {part}", publish, training, encoder, workdir, results, part, output=exports[part])
+    return ""
+
+
+def next_step(options: SiteOptions, output: str, advice: str, verdict: Verdict) -> str:
+    """What to do next, as the third line of the verdict."""
+    labels = f"judge 30 queries of your own in harp look {output}, then repeat with --labels={os.path.join(output, 'labels.tsv')}"
+    if advice:
+        return advice
+    if verdict.untested:
+        return f"add pages that link to these, or {labels}"
+    return f"harp look {output}" if options.labels else labels
+
+
+def write_readme(output: str, verdict: Verdict) -> None:
+    """Says what is what in the folder."""
+    with replacing(os.path.join(output, "README.md")) as file:
+        file.write(f"# A search made by harp site\n\n```\n{verdict.words()}\n```\n\n{CONTENTS}")
+
+
+def duration(seconds: float) -> str:
+    """Seconds in words: "40 s", "12 min", "3.5 h"."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

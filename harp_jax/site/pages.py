@@ -1,0 +1,175 @@
+"""Pages to documents, anchor texts and test queries: the folder `pages` of a site; `Site` has the same as Python objects."""
+
+import importlib
+import json
+import math
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import read_json
+from harp_jax.base.made import AGAIN, once
+from harp_jax.base.randomness import hash64
+from harp_jax.corpus.documents import Documents
+from harp_jax.corpus.trec import Qrels, read_qrels, read_queries
+from harp_jax.ranking.first_stage import anchor_rows, indexed
+from harp_jax.ranking.lexical import InvertedIndex, make, search
+from harp_jax.site.options import FIELDS, Source
+
+# The best for users' queries on five manuals; parameters fitted to held-out anchors were worse (docs/experiments/site.md).
+PARAMETERS = {"bm25": {"k1": 4.0, "b": 0.4}, "bm25f": {"k1": 4.0, "b": 0.4, "anchor_weight": 10.0}}
+MIN_QUERIES = 50  # the 95 % interval of RR@10 is then about ±.1
+MIN_LINKS = 500  # fewer were never tried
+# What the reader of pages drops, in words; docs/fields.md has the rarer reasons.
+REASONS = {
+    "link-unresolved": "links to other sites and missing pages", "link-outside-content": "links in menus and footers",
+    "text-outside-content": "text in menus and footers", "link-in-heading": "links in headings",
+    "link-on-index-page": "links on index pages", "link-boilerplate": "links that many pages repeat",
+    "link-to-itself": "links of a page to itself", "link-to-short-page": "links to short pages",
+    "link-empty": "links without text", "page-too-short": "short pages", "page-index": "index pages",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Read:
+    """What `read_pages` found. `shortage`: why the links are too few for a test, or ""; `change` since the last reading, or "";
+    `text`: all of it in words."""
+
+    documents: int
+    language: str
+    format: str
+    anchor_texts: int
+    queries: int
+    shortage: str
+    change: str
+    text: str
+
+
+@once(changed=AGAIN)
+def read_pages(source: Source, max_queries: int, context_words: int, output: str) -> Read:
+    """Writes docs.jsonl, anchors.tsv, and held-out anchors as queries.tsv, qrels.txt and sources.tsv; replaces an earlier reading.
+
+    `context_words` of its sentence are added to each anchor. Raises InputError for bad input.
+    """
+    survey = importlib.import_module("data_pipeline.output.survey")  # harp_jax works without the generation job
+    fresh, before = f"{output}.new", contents(output)
+    shutil.rmtree(fresh, ignore_errors=True)
+    found = survey.write_survey(source.config(), fresh, max_queries, context_words)
+    after = contents(fresh)
+    shutil.rmtree(output, ignore_errors=True)
+    os.rename(fresh, output)
+    return Read(
+        documents=found["documents"],
+        language=found["language"],
+        format=found["format"],
+        anchor_texts=found["anchor_texts"],
+        queries=found["queries"],
+        shortage=shortage(found),
+        change=difference(before, after) if before else "",
+        text=re.sub(
+            r"^  ([\w-]+)", lambda reason: f"  {REASONS.get(reason[1], reason[1])}", found["text"], flags=re.MULTILINE
+        ),
+    )
+
+
+def contents(folder: str) -> dict[str, int]:
+    """Page → hash of its documents, in a folder of `read_pages`; empty if there is none."""
+    path, found = os.path.join(folder, "docs.jsonl"), dict[str, int]()
+    if os.path.exists(path):
+        with open(path, encoding="utf-8") as file:
+            for line in file:
+                page = json.loads(line)["id"].partition("#")[0]
+                found[page] = hash64(found.get(page, 0), line)
+    return found
+
+
+def difference(before: Mapping[str, int], after: Mapping[str, int]) -> str:
+    """How many pages are new, changed and gone, in words."""
+    changed = sum(before.get(page, hash_) != hash_ for page, hash_ in after.items())
+    new, gone = len(after.keys() - before.keys()), len(before.keys() - after.keys())
+    return f"{new:,} pages are new, {changed:,} changed, {gone:,} gone"
+
+
+def shortage(survey: Mapping[str, Any]) -> str:
+    """Why the links of a survey are too few to test with; empty if there are enough."""
+    links, queries, needed = survey["links_kept"], survey["queries"], ""
+    if links < MIN_LINKS:
+        needed = f"too few links ({links:,} usable, {MIN_LINKS} needed)"
+    elif queries < MIN_QUERIES:
+        estimate = 100 * math.ceil(links * MIN_QUERIES / max(1, queries) / 100)
+        enough = f"; that takes about {estimate:,} links like these {links:,}" if queries else ""
+        needed = f"too few links ({queries} test queries, {MIN_QUERIES} needed{enough})"
+    reasons = sorted(survey["losses"].items(), key=lambda item: -item[1]["count"])[:3]
+    lost = ", ".join(f"{REASONS.get(reason, reason)} {entry['count']:,}" for reason, entry in reasons)
+    return f"{needed}. Dropped most: {lost}" if needed and lost else needed
+
+
+class Site:
+    """The documents and links of pages, read once into the folder `directory` (`read_pages`).
+
+    `source` names the pages; `Reranker.pretrain` trains on them.
+
+    >>> import harp_jax as hj
+    >>> site = hj.Site.from_pages("pages.jsonl")
+    >>> len(site.documents) > 0, len(site.pairs()) > 0
+    (True, True)
+    >>> docid, text = next(iter(site.documents.items()))
+    >>> site.bm25(text, k=1)[0][0] == docid
+    True
+    """
+
+    def __init__(self, directory: str, source: Source, temporary: Any = None) -> None:
+        self.directory, self.source, self._temporary = directory, source, temporary
+
+    @classmethod
+    def from_pages(
+        cls,
+        pages: str | os.PathLike[str] | Sequence[str],
+        format: str = "",
+        base_url: str = "",
+        redirects: Sequence[str] = (),
+        language: str = "",
+        directory: str = "",
+    ) -> "Site":
+        """Reads HTML, a WARC, a MediaWiki dump or linked JSONL; format and language are detected unless given.
+
+        Raises InputError for bad input.
+        """
+        paths = (os.fspath(pages),) if isinstance(pages, str | os.PathLike) else tuple(pages)
+        if not paths:
+            raise InputError("no pages; name a folder of HTML, a WARC, a dump or linked JSONL")
+        source = Source(paths, format, base_url, language, tuple(redirects))
+        temporary = tempfile.TemporaryDirectory(prefix="harp-site-") if not directory else None
+        place = os.path.join(temporary.name, "pages") if temporary else directory
+        read_pages(source, 300, 0, output=place)
+        return cls(place, source, temporary)
+
+    @cached_property
+    def documents(self) -> dict[str, str]:
+        """docid → title and text, all in memory."""
+        return dict(Documents.open(os.path.join(self.directory, "docs.jsonl"), FIELDS).texts())
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """(anchor text, docid) for each anchor text of each document, without held-out pages: positives for any trainer."""
+        return [(text, docid) for docid, text, _ in anchor_rows(os.path.join(self.directory, "anchors.tsv"))]
+
+    def held_out(self) -> tuple[dict[str, str], Qrels]:
+        """(queries, judgments): anchor texts that only held-out pages use, and where they lead."""
+        path = self.directory
+        return read_queries(os.path.join(path, "queries.tsv")), read_qrels(os.path.join(path, "qrels.txt"))
+
+    @cached_property
+    def _index(self) -> InvertedIndex:
+        language = read_json(os.path.join(self.directory, "survey.json"))["language"]
+        return indexed(self.documents.items(), "bm25", language)
+
+    def bm25(self, query: str, k: int = 10) -> list[tuple[str, float]]:
+        """The best `k` documents of a query as (docid, score); fewer if fewer share a word with it."""
+        docids, scores = search(make("bm25", self._index, PARAMETERS["bm25"]), self._index, query, k)
+        return [(docid, float(score)) for docid, score in zip(docids, scores)]

@@ -1,0 +1,206 @@
+"""The ranker of a site (`harp site --train`): pairs from its links, scores of a teacher, pre-training, fine-tuning on labels.
+
+configs/data/site.py, configs/site.py and configs/finetune_site.py alone define the recipe. Every step is a function with
+`made.once`, whose output is in the folder `training` of the site, so that a killed command resumes.
+"""
+
+import importlib
+import json
+import math
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from ml_collections import ConfigDict
+
+from harp_jax.base.errors import InputError, Terminated
+from harp_jax.base.files import replacing
+from harp_jax.base.made import KEPT, InputPath, Speed, once
+from harp_jax.base.steps import Steps
+from harp_jax.config import read_config
+from harp_jax.corpus.query_sets import fold_queries
+from harp_jax.corpus.trec import Run, read_run, write_run
+from harp_jax.input.records import read_manifest, split_name
+from harp_jax.ranking.rerank import Reranking, rerank_files
+from harp_jax.site.options import FIELDS, MAX_LENGTH, Source, Training
+
+PRETRAIN, FINETUNE = "site", "finetune_site"  # configs
+QUERY_LENGTH = 32  # tokens, as in configs/data/site.py
+MIN_STEPS = 20
+MIN_PAIRS = 100  # training pairs of a task; tasks with fewer are left out
+MAX_EPOCHS = 10  # more would repeat the pairs without dropout
+FEW_PAIRS = 10_000
+
+
+def train_ranker(source: Source, training: Training, encoder: str, teacher: bool, folder: str, steps: Steps) -> str:
+    """Trains a ranker in FOLDER/ranker from the links of pages, and if the encoder is a `teacher`, from its scores of the pairs.
+
+    Returns "", or why there are too few pairs.
+    """
+    place = partial(os.path.join, folder)
+    # The encoder to start from: given, shortened, or from scratch with a vocabulary of the site.
+    start = training.start or encoder
+    if start and training.layers:
+        steps("Keep the first layers", first_layers, start, training.layers, output=place("start"))
+        start = place("start")
+    job = source.config()
+    tokenizer = start
+    if not start:
+        function = importlib.import_module("data_pipeline.output.vocabulary").write_vocabulary
+        tokenizer = place("vocabulary")
+        steps("Make a vocabulary", function, job, output=tokenizer, kind=training.vocabulary)
+    # Pairs of anchors and documents.
+    with job.unlocked():
+        job.update(tokenizer=tokenizer, seed=training.seed, max_doc_tokens=training.max_length - QUERY_LENGTH)
+    pairs = place("pairs")
+    steps("Make pairs of the links", importlib.import_module("data_pipeline.pipeline").generate, job, output=pairs)
+    config = read_config(f"{PRETRAIN}:taught" if teacher and start else PRETRAIN)
+    tasks = usable_tasks(pairs, config.tasks)
+    if not tasks:
+        counts = ", ".join(f"{task} {records(pairs, task, 'train'):,}" for task in config.tasks)
+        return f"too few training pairs ({counts}; {MIN_PAIRS} needed)"
+    if (count := sum(records(pairs, task, "train") for task in tasks)) < FEW_PAIRS:
+        print(f"{count:,} training pairs are few: do not expect the ranker to improve the search.", flush=True)
+    data = pairs
+    if teacher and start:
+        teacher_module, data = importlib.import_module("data_pipeline.output.teacher"), place("taught")
+        options = teacher_module.TeachOptions(pairs, (encoder,), cosine=True)
+        steps("Score the pairs with the encoder", teacher_module.teach, options, output=data)
+    # As many steps as fit into the minutes.
+    config = training_config(config, training, start, tokenizer, data, tasks)
+    rate = steps("Measure the rate of training", measure_rate, config, output=place("rate.json"))
+    number = steps_within(training.minutes, rate, count, config.batch_pairs)
+    print(
+        f"{number} steps of training, about {number * rate / 60:.0f} min (--minutes={training.minutes:g})", flush=True
+    )
+    with config.unlocked():
+        config.steps = number
+    steps("Train the ranker", pretrain, config, output=place("ranker"))
+    return ""
+
+
+def training_config(
+    config: ConfigDict, training: Training, start: str, tokenizer: str, data: str, tasks: Sequence[str]
+) -> ConfigDict:
+    """The config of the pre-training, but for its steps."""
+    with config.unlocked():
+        config.update(init=start, data=(data,), seed=training.seed, tasks=tuple(tasks), row_length=training.max_length)
+        if not start:
+            config.tokenizer, config.learning_rate = tokenizer, 1e-3
+            if training.max_length != MAX_LENGTH:
+                config.model.max_positions = training.max_length
+        elif not training.layers:
+            config.learning_rate = 1e-4  # at the rate for a few layers, a whole encoder forgets what it knows
+    return config
+
+
+@once
+def first_layers(encoder: InputPath, layers: int, output: str) -> None:
+    from harp_jax.checkpoints.export import write_first_layers
+
+    write_first_layers(encoder, layers, output)
+
+
+def named_inputs(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The files that a training config names, by option."""
+    names = ("init", "tokenizer", "data", "docs", "queries", "qrels", "candidates", "folds")
+    return {f"config.{name}": arguments["config"][name] for name in names if arguments["config"].get(name)}
+
+
+@once(inputs=named_inputs)
+def measure_rate(config: ConfigDict, output: str) -> float:
+    """Writes the seconds per training step on this machine, and returns them."""
+    from harp_jax.training.dry_run import seconds_per_step
+
+    seconds = seconds_per_step(config, os.path.dirname(os.path.abspath(output)))
+    if seconds is None:
+        raise Terminated("terminated; run the same command again to resume")
+    with replacing(output) as file:
+        json.dump({"seconds_per_step": float(f"{seconds:.4g}")}, file)
+    return float(f"{seconds:.4g}")
+
+
+@once(inputs=named_inputs)
+def pretrain(config: ConfigDict, output: str) -> None:
+    """Trains in the workdir `output`, also for fine-tuning."""
+    from harp_jax.training.train import train
+
+    if train(config, output).interrupted:
+        raise Terminated("terminated; run the same command again to resume")
+
+
+@once(changed=KEPT)
+def publish(
+    training: Training, encoder: InputPath, workdir: Speed[str], results: Speed[str], system: str, output: str
+) -> None:  # fmt: skip
+    """Exports a workdir; the model card has the figures of `system` and BM25 in the file `results`."""
+    from harp_jax.checkpoints.export import export_model
+    from harp_jax.checkpoints.model_card import About, read_figures
+    from harp_jax.ranking.fuse import BM25
+
+    about = About(
+        figures=read_figures(results, system),
+        baseline=BM25,
+        baseline_figures=read_figures(results, BM25),
+        evaluated_on="candidates of BM25, BM25F and vectors re-ranked",
+        command=("harp", "export", f"--workdir={workdir}", "--ranker", f"--baseline={BM25}", f"--output={output}"),
+    )
+    shutil.rmtree(output, ignore_errors=True)
+    export_model(workdir, output, ranker=True, about=about)
+
+
+def fine_tuned(
+    workdir: str, collection: dict[str, str], training: Training, windows: int, folder: str, steps: Steps
+) -> None:
+    """Fine-tunes a ranker on labels, in FOLDER/labels; labels.trec: each half of the queries ranked by a model of the other half.
+
+    `collection` names docs, queries, qrels and candidates.
+    """
+    folds = os.path.join(folder, "labels_folds.tsv")
+    fold_queries(collection["queries"], folds, collection["qrels"], count=2)
+    config = read_config(FINETUNE)
+    with config.unlocked():
+        config.update(**collection, init=workdir, fields=FIELDS, seed=training.seed, row_length=training.max_length)
+    texts = (collection["docs"], collection["queries"], collection["candidates"])
+    joined: Run = {}
+    for fold, other in (("0", "1"), ("1", "0")):
+        half = config.copy_and_resolve_references()
+        with half.unlocked():
+            half.folds, half.train_folds = folds, (other,)
+        model = os.path.join(folder, f"labels_{other}")
+        steps(f"Fine-tune on half {other}", pretrain, half, output=model)
+        run = os.path.join(folder, f"labels_{fold}.trec")
+        options = Reranking(FIELDS, folds=folds, fold=fold, windows=windows, max_length=training.max_length)
+        steps(f"Rank half {fold}", rerank_files, model, *texts, run, options)
+        joined |= read_run(run)
+    write_run(os.path.join(folder, "labels.trec"), ((qid, each.docids, each.scores) for qid, each in joined.items()))
+    steps("Fine-tune on all labels", pretrain, config, output=os.path.join(folder, "labels"))
+
+
+def usable_tasks(pairs: str, tasks: Sequence[str]) -> tuple[str, ...]:
+    """The tasks with at least MIN_PAIRS training pairs, and held-out ones, in the directory `pairs`."""
+    return tuple(
+        task for task in tasks if records(pairs, task, "train") >= MIN_PAIRS and records(pairs, task, "validation")
+    )
+
+
+def records(pairs: str, task: str, split: str) -> int:
+    """Records of a split of a task in a finished generation job; 0 if there is none."""
+    held = read_manifest(pairs)["splits"].get(split_name(task, split))
+    return held["records"] if held else 0
+
+
+def steps_within(minutes: float, seconds_per_step: float, pairs: int, batch_pairs: int) -> int:
+    """Steps that take `minutes`, at most MAX_EPOCHS over the training pairs.
+
+    Raises InputError for a time that is too short for MIN_STEPS.
+    """
+    steps = int(min(60 * minutes / seconds_per_step, math.ceil(MAX_EPOCHS * pairs / batch_pairs)))
+    if steps < MIN_STEPS:
+        raise InputError(
+            f"--minutes={minutes:g}: a step takes {seconds_per_step:.2f} s and there are {pairs:,} training pairs, which "
+            f"allows {steps} steps; at least {MIN_STEPS} are needed"
+        )
+    return steps

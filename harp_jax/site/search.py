@@ -1,0 +1,212 @@
+"""Search in the folder that `harp site` writes: the weighted sum of BM25, BM25F, in-links, vectors and a ranker.
+
+Each first stage contributes its best candidates, and every part scores all of them. A document's score is the weighted sum of
+its parts, each scaled to 0…1 per query. `search.json` lists the parts (`Settings`); everything else has fixed names in the folder.
+"""
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import asdict, dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import read_json_as, replacing, within
+from harp_jax.base.progress import progress
+from harp_jax.base.randomness import hash64
+from harp_jax.corpus.documents import Documents
+from harp_jax.corpus.trec import ordered
+from harp_jax.ranking.first_stage import anchor_rows, candidates, indexed, read_anchors
+from harp_jax.ranking.fuse import ANCHORS, BM25, INLINKS, VECTORS, normalised, reciprocal_ranks
+from harp_jax.ranking.lexical import make, rescore
+from harp_jax.ranking.rerank import load_scorer
+from harp_jax.ranking.scorers import BiEncoderScorer, PairTexts, Scorer, Windows, best_windows
+from harp_jax.site.options import FIELDS
+from harp_jax.site.vectors import NO_IDS, SiteVectors
+from harp_jax.text.languages import ENGLISH
+from harp_jax.text.tokenizer import Tokenizer
+
+NAME = "search.json"
+DOCS, ANCHOR_TEXTS = os.path.join("pages", "docs.jsonl"), os.path.join("pages", "anchors.tsv")
+VECTORS_FOLDER, ENCODER = "vectors", "encoder"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a site is searched. `weights`: part → weight in the sum; `models`: part → folder of its ranker.
+
+    `parameters`: of bm25 and bm25f; `depth`: candidates per first stage; `encoder`: name of the encoder in the folder "encoder", ""
+    for none. The encoder and a ranker read at most `windows` windows of a document; a ranker's have `max_length` tokens.
+    """
+
+    parameters: dict[str, dict[str, float]]
+    weights: dict[str, float]
+    language: str = ENGLISH
+    encoder: str = ""
+    models: dict[str, str] = field(default_factory=dict)
+    depth: int = 20
+    windows: int = 1
+    max_length: int | None = None
+
+    @property
+    def everything(self) -> tuple[str, ...]:
+        """All parts, including those without a weight."""
+        return (BM25, ANCHORS, INLINKS, *([VECTORS] if self.encoder else []), *self.models)
+
+    def save(self, folder: str) -> None:
+        with replacing(os.path.join(folder, NAME)) as file:
+            json.dump(asdict(self), file, indent=1)
+
+    @classmethod
+    def load(cls, folder: str) -> "Settings":
+        """Raises InputError for a folder in which `harp site` did not finish, and for models outside of it."""
+        path = os.path.join(folder, NAME)
+        if not os.path.exists(path):
+            raise InputError(f"{folder} has no {NAME}; let `harp site` finish, or name another folder")
+        found = read_json_as(cls, path, "let `harp site` write it again")
+        wrong = next((f"no parameters of {model}" for model in ("bm25", "bm25f") if model not in found.parameters), "")
+        if unknown := found.weights.keys() - set(found.everything):
+            wrong = f"the weight of {min(unknown)!r}, which is not among its parts"
+        for name in ("depth", "windows"):
+            if getattr(found, name) < 1:
+                wrong = f"{name} is {getattr(found, name)}; use 1 or more"
+        if wrong:
+            raise InputError(f"{path}: {wrong}; let `harp site` write it again")
+        for name in found.models.values():
+            within(folder, name, path)
+        return found
+
+
+def documents(folder: str) -> Documents:
+    """The documents of a site."""
+    return Documents.open(os.path.join(folder, DOCS), FIELDS)
+
+
+class Scores(NamedTuple):
+    """The candidates of a query, and the scores of each part [candidates] float64.
+
+    `windows`: for vectors and each ranker, the index [candidates] int64 of its best window.
+    """
+
+    docids: list[str]
+    parts: dict[str, np.ndarray]
+    windows: dict[str, np.ndarray]
+
+    def total(self, weights: Mapping[str, float]) -> np.ndarray:
+        """Σ weight · score, each part scaled to 0…1."""
+        found = np.zeros(len(self.docids))
+        for part, weight in weights.items() if self.docids else ():
+            found += weight * normalised(self.parts[part], "minmax")
+        return found
+
+
+class CombinedSearch:
+    """Loads a folder of `harp site`. `only`: the parts to load (default: those with a weight); `settings` instead of the folder's.
+
+    BM25 and BM25F are always loaded, because they supply candidates, as in the verdict's test.
+    """
+
+    def __init__(
+        self, folder: str, only: Sequence[str] = (), backend: str = "jax", settings: Settings | None = None
+    ) -> None:
+        self.settings = s = settings or Settings.load(folder)
+        self.names = [part for part in s.everything if part in (only or s.weights) or part in (BM25, ANCHORS)]
+        self.docs, anchors = documents(folder), os.path.join(folder, ANCHOR_TEXTS)
+        hashes: list[int] = []
+
+        def texts() -> Iterator[tuple[str, str]]:
+            for docid, text in progress(self.docs.texts(), total=len(self.docs), unit="documents", desc="index"):
+                hashes.append(hash64(text))
+                yield docid, text
+
+        # BM25 reads the texts of the same index.
+        self.collection = indexed(texts(), "bm25f", s.language, read_anchors(anchors))
+        self.ids = self.collection.docids
+        self.lexical = {
+            part: make(model, self.collection, s.parameters[model])
+            for part, model in ((BM25, "bm25"), (ANCHORS, "bm25f"))
+        }
+        self.inlinks: Counter[str] = Counter()
+        for docid, _, count in anchor_rows(anchors) if INLINKS in self.names else ():
+            self.inlinks[docid] += count
+        self.vectors: SiteVectors | None = None
+        self.scorers: dict[str, tuple[Scorer, Windows]] = {}
+        if VECTORS in self.names:
+            encoder = BiEncoderScorer.load(os.path.join(folder, ENCODER))
+            self.vectors = SiteVectors(os.path.join(folder, VECTORS_FOLDER), encoder, s.windows, hashes)
+        for part, model in s.models.items():
+            if part in self.names:
+                ranker = load_scorer(os.path.join(folder, model), max_length=s.max_length, backend=backend)
+                self.scorers[part] = ranker, Windows(s.windows)
+
+    def search(self, query: str, k: int = 10) -> list[tuple[str, float]]:
+        """(docid, score) of the best `k` documents by the recommended sum, best first, as `harp search` ranks them."""
+        found = self.scores(query)
+        best = dict(ordered([("q", found.docids, found.total(self.settings.weights))] if found.docids else []))
+        return [(best["q"].docids[i], float(best["q"].scores[i])) for i in best["q"].order()[:k]] if best else []
+
+    def scores(self, query: str, barred: Set[str] = frozenset()) -> Scores:
+        """The candidates of a query, without `barred` documents, in order of reciprocal rank fusion."""
+        depth = self.settings.depth
+        runs = [candidates(model, self.collection, query, depth, barred) for model in self.lexical.values()]
+        if self.vectors:
+            cosines, nearest = self.vectors.cosines(query)
+            near = np.argsort(-cosines, kind="stable")[: depth + len(barred)].tolist()
+            kept = [number for number in near if self.ids[number] not in barred][:depth]
+            runs.append(([self.ids[number] for number in kept], cosines[kept]))
+        rankings = [dict(ordered([("q", docids, found)])) for docids, found in runs if docids]
+        pool = dict(ordered(reciprocal_ranks(rankings)))
+        docids = pool["q"].ranked() if pool else []
+        parts: dict[str, np.ndarray] = {}
+        best: dict[str, np.ndarray] = {}
+        for part in self.names if docids else ():
+            if part in self.lexical:
+                parts[part] = np.asarray(rescore(self.lexical[part], self.collection, query, docids), np.float64)
+            elif part == INLINKS:
+                parts[part] = np.log1p([self.inlinks[docid] for docid in docids])
+            elif part == VECTORS and self.vectors:
+                numbers = self.collection.numbers(docids)
+                parts[part], best[part] = cosines[numbers].astype(np.float64), nearest[numbers]
+            else:
+                parts[part], best[part] = self._model_scores(part, query, docids)
+        return Scores(docids, parts or {part: np.zeros(0) for part in self.names}, best)
+
+    def passage(self, part: str, query: str, docid: str, window: int) -> str:
+        """The text of a window in `Scores`; empty if the part reads the whole document."""
+        text = self.docs[docid]
+        if part != VECTORS:
+            ranker, windows = self.scorers[part]
+            assert isinstance(ranker, PairTexts)
+            return passage_of(ranker, query, text, windows, window)
+        assert self.vectors is not None
+        encoder, windows = self.vectors.encoder, self.vectors.windows
+        room, prompt = encoder.room(NO_IDS), len(encoder.prompts[1])
+        return _window(
+            encoder.tokenizer, encoder.prompt_texts[1] + text, prompt, room, windows.reach(room), windows, window
+        )
+
+    def _model_scores(self, part: str, query: str, docids: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        scorer, windows = self.scorers[part]
+        (asked,) = scorer.encode_queries([query])
+        texts = scorer.encode_documents([self.docs[docid] for docid in docids], windows.reach(scorer.max_length))
+        found, numbers = best_windows(scorer, [(asked, text) for text in texts], windows)
+        return found.astype(np.float64), numbers
+
+
+def passage_of(ranker: PairTexts, query: str, text: str, windows: Windows, window: int) -> str:
+    """The text of one window, as the ranker reads it with this query; empty if it reads the whole document."""
+    room = ranker.room(ranker.encode_queries([query])[0])
+    return _window(ranker.tokenizer, text, 0, room, windows.reach(ranker.max_length), windows, window)
+
+
+def _window(tokenizer: Tokenizer, text: str, skip: int, room: int, reach: int, windows: Windows, number: int) -> str:
+    """The text of a window of `room` tokens, among the `reach` tokens after the first `skip`."""
+    (encoding,) = tokenizer.encode_batch([text])
+    offsets = encoding.offsets[skip:][:reach]
+    if len(offsets) <= room:
+        return ""
+    start = windows.start(number, len(offsets), room)
+    return text[offsets[start][0] : offsets[start + room - 1][1]]

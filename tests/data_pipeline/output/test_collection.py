@@ -1,0 +1,143 @@
+"""`harp documents`: pages of every format as a collection, and as `--docs` of the other commands."""
+
+import gzip
+import json
+import os
+import shutil
+import sys
+
+import pytest
+
+from data_pipeline.output.collection import write_documents
+from data_pipeline.sources.formats import format_of_content
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import locked
+from harp_jax.corpus.documents import Documents
+from harp_jax.corpus.paths import are_pages, document_files, documents_of_pages
+from tests.support.commands import command
+from tests.support.source_files import HEAD, TAIL, record
+from tests.support.source_files import page as xml_page
+
+LOCK = "<p>A gate for boats, see <a href='weir.html#w'>the weir</a> and <a href='weir.html#f'>fish</a>."
+PAGES = {
+    "lock.html": f"<!doctype html><title>t</title><h1>Lock</h1>{LOCK}",
+    "weir.html": "<!doctype html><h1>Weir</h1><p>A low dam.<h2 id=w>Water</h2><p>It falls.<h2 id=f>Fish</h2><p>They jump.",
+    "other.html": "<!doctype html><link rel=canonical href=lock.html><p>A gate.",
+}
+
+
+def site(folder):
+    folder.mkdir(parents=True)
+    for name, page in PAGES.items():
+        (folder / name).write_text(page)
+    return str(folder)
+
+
+def rows(path) -> list[tuple[str, str, str]]:
+    return [tuple(json.loads(line).values()) for line in path.read_text().splitlines()]
+
+
+def test_a_folder_of_html(tmp_path, capsys):
+    output = tmp_path / "docs.jsonl"
+    folder = site(tmp_path / "site")
+    command("documents", folder, "--base-url=https://x.org/", output=output)
+    assert rows(output) == [
+        ("https://x.org/lock.html", "Lock", "A gate for boats, see the weir and fish."),
+        ("https://x.org/weir.html", "Weir", "A low dam."),
+        ("https://x.org/weir.html#w", "Weir: Water", "It falls."),
+        ("https://x.org/weir.html#f", "Weir: Fish", "They jump."),
+    ]
+    # Two pages with one address are one document, which the output says.
+    assert "4 documents, 2 of them sections of pages" in (printed := capsys.readouterr().out)
+    assert "left out: page-duplicate 1" in printed
+    assert sorted(os.listdir(tmp_path)) == ["docs.jsonl", "docs.jsonl.made.json", "site"]
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "a.html").write_text("")
+    with pytest.raises(InputError, match="no text"):
+        write_documents(str(tmp_path / "empty"), str(tmp_path / "none"))
+
+
+DUMP = (HEAD + xml_page("Lock", "A gate for [[boat]]s.", 7) + TAIL).encode()
+FILES = {
+    "crawl.warc.gz": ("warc", gzip.compress(record("https://x.org/lock", PAGES["lock.html"]))), "dump.xml": ("mediawiki", DUMP),
+    "dump.xml.gz": ("mediawiki", gzip.compress(DUMP)), "page": ("html", PAGES["lock.html"].encode()),
+    "linked.jsonl": ("linked_jsonl", b'{"id": "a", "title": "Lock", "text": "A gate.", "links": []}\n'),
+    "wiki_00": ("wikiextractor", b'{"id": "1", "title": "Lock", "text": "A &lt;a href=\\"Gate\\"&gt;gate&lt;/a&gt;."}\n'),
+    "harp.json": ("harp_json", b'{"tokenized_sentence": ["a", "gate"], "anchors": []}\n'),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_format_of_a_file_is_told_by_its_content(name, tmp_path):
+    (kind, content), path, output = FILES[name], tmp_path / name, tmp_path / "docs.jsonl"
+    path.write_bytes(content)
+    assert format_of_content(str(path)) == kind
+    assert are_pages(str(path)) == (kind in ("warc", "mediawiki", "html"))
+    if are_pages(str(path)):
+        assert write_documents(str(path), str(output)).format == kind and "gate" in rows(output)[0][2]
+
+
+def test_a_folder_of_pages_is_found_among_other_files(tmp_path):
+    folder = site(tmp_path / "site")
+    (sources := tmp_path / "site" / "_sources").mkdir()  # Sphinx's; CMake's has 1,934 files before the first page
+    for number in range(1001):
+        (sources / f"{number}.txt").write_text("A gate.\n")
+    (tmp_path / "site" / "manifest.json").write_text('{"name": "a web app"}')
+    assert format_of_content(folder) == "html" and document_files(folder) == [documents_of_pages(folder)]
+    (tmp_path / "part.htm").write_text("<p>A gate.")
+    assert format_of_content(str(tmp_path / "part.htm")) == "html"
+    (sources / "draft").write_text("<!-- a note -->\n<p>A gate.")  # in a folder, it would not be read
+    (sources / "x.bin").write_bytes(b"\x00\x01")
+    (tmp_path / "crawls").mkdir()
+    (tmp_path / "crawls" / "a.warc").write_bytes(record("https://x.org/lock", PAGES["lock.html"]))
+    with pytest.raises(InputError, match="crawls is a folder of warc files; name the files"):
+        format_of_content(str(tmp_path / "crawls"))
+    for name in ("draft", "x.bin"):
+        with pytest.raises(InputError):
+            format_of_content(str(sources / name))
+
+
+def test_pages_stand_for_their_documents_wherever_a_collection_is_named(tmp_path, monkeypatch, capsys):
+    folder = site(tmp_path / "site")
+    documents = Documents.open(folder)
+    assert dict(documents.texts())["file:///weir.html#f"] == documents["file:///weir.html#f"] == "Weir: Fish They jump."
+    assert "has pages: writing their documents to" in capsys.readouterr().err
+    with monkeypatch.context() as without:
+        without.setattr(sys, "executable", "/nowhere")
+        assert len(Documents.open(folder)) == 4  # already written, so no command runs
+    (tmp_path / "site" / "lock.html").write_text(PAGES["lock.html"].replace("gate", "door"))
+    assert "door" in Documents.open(folder)["file:///lock.html"]
+
+
+def test_a_kill_while_the_work_directory_is_removed_does_not_stop_the_next_run(tmp_path, monkeypatch):
+    folder, output = site(tmp_path / "site"), str(tmp_path / "docs.jsonl")
+
+    def killed(path, **_):  # the files directly in the folder are already removed, the lock too
+        for entry in filter(os.path.isfile, (os.path.join(path, name) for name in os.listdir(path))):
+            os.remove(entry)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(shutil, "rmtree", killed)
+        write_documents(folder, output)
+    assert write_documents(folder, output).documents == 4 and not os.path.exists(f"{output}.work")
+
+
+def test_an_output_among_the_pages_or_over_other_files_is_refused(tmp_path):
+    folder = site(tmp_path / "site")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "site").iterdir()}
+    with pytest.raises(InputError, match=r"lock\.html: it is the input .*lock\.html, which would be lost"):
+        write_documents(folder, f"{folder}/lock.html")
+    assert {path.name: path.read_bytes() for path in (tmp_path / "site").iterdir()} == before
+    for _ in range(2):
+        assert write_documents(folder, f"{folder}/docs.jsonl").documents == 4  # docs.jsonl is not read as a page
+    output, work = str(tmp_path / "docs.jsonl"), tmp_path / "docs.jsonl.work"
+    work.mkdir()
+    (work / "mine").write_text("x")
+    with pytest.raises(InputError, match=r"docs\.jsonl\.work is needed as a work directory but holds other files"):
+        write_documents(folder, output)
+    assert (work / "mine").read_text() == "x"
+    (work / "lock").write_text("")  # left by a killed command
+    with locked(str(work / "lock"), ""), pytest.raises(InputError, match="another process is writing"):
+        write_documents(folder, output)
+    assert write_documents(folder, output).documents == 4

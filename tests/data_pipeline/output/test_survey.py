@@ -1,0 +1,143 @@
+"""`harp anchors` and `harp survey` against loops over the links; no test query comes from text that training reads."""
+
+import json
+import os
+from collections import Counter
+
+import pytest
+
+from data_pipeline.engine.local import SerialEngine
+from data_pipeline.output.collection import write_anchors
+from data_pipeline.output.survey import WRITTEN, in_context, is_title, write_survey
+from data_pipeline.pipeline import generate
+from data_pipeline.tasks.maps import split_of
+from harp_jax.corpus.trec import read_qrels, read_queries
+from harp_jax.ranking.first_stage import anchor_rows, read_anchors
+from tests.support import corpus
+
+FRACTION, PAGES = 0.4, 40
+
+
+def page(number: int) -> dict:
+    """A page with three links: with a text that no other page uses, one that many use, and the destination's title."""
+    linked = [
+        (f"gate {'abcdefghij'[number % 10]}{number}", (7 * number + 1) % PAGES),
+        (f"weir {number % 5}x", number % 5),
+        (f"Lock  {(11 * number + 3) % PAGES}L", (11 * number + 3) % PAGES),
+    ]
+    text, links = f"Page {number} tells of water and boats.\n", []
+    for anchor, target in linked:
+        text += "Near the old bridge "
+        links.append({"start": len(text), "end": len(text) + len(anchor), "target": f"p{target}"})
+        text += f"{anchor} lets barges pass. "
+    return {"id": f"p{number}", "title": f"lock {number}l", "text": text, "links": links}
+
+
+def config(folder, **fields):
+    c = corpus.config(folder, validation_fraction=FRACTION, workers=1, **fields)
+    c.source.paths, c.source.redirects = (str(folder / "pages.jsonl"),), ()
+    return c
+
+
+def links() -> list[tuple[str, str, str, int]]:
+    """(source page, normalised anchor text, destination, offset) of all links to other pages."""
+    found = []
+    for source in map(page, range(PAGES)):
+        for link in source["links"]:
+            anchor = " ".join(source["text"][link["start"] : link["end"]].lower().split())
+            found.append((source["id"], anchor, link["target"], link["start"]))
+    return [link for link in found if link[0] != link[2]]
+
+
+@pytest.fixture(scope="module")
+def survey(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("site")
+    (folder / "pages.jsonl").write_text("".join(json.dumps(page(number)) + "\n" for number in range(PAGES)))
+    output = folder / "survey"
+    return folder, output, write_survey(config(folder), str(output), queries=1000)
+
+
+def test_queries_are_the_texts_that_only_held_out_pages_use(survey):
+    folder, output, summary = survey
+    # Sections of a page are held out together.
+    assert len({split_of(f"https://x.org/a.html#{name}", 0.5) for name in "abcdefgh"}) == 1
+    held = {f"p{n}" for n in range(PAGES) if split_of(f"p{n}", FRACTION) == "validation"}
+    trained = {anchor for source, anchor, *_ in links() if source not in held}
+    of_held = [(anchor, target) for source, anchor, target, _ in links() if source in held]
+    titled = [anchor for anchor, _ in of_held if anchor.startswith("lock") and anchor not in trained]
+    expected: dict[str, set[str]] = {}
+    for anchor, target in of_held:
+        if anchor not in trained and anchor not in titled:
+            expected.setdefault(anchor, set()).add(target)
+    queries, qrels = read_queries(str(output / "queries.tsv")), read_qrels(str(output / "qrels.txt"))
+    assert len(expected) > 10 and {queries[qid]: set(judged) for qid, judged in qrels.items()} == expected
+    expected_counts = [len(of_held), sum(anchor in trained for anchor, _ in of_held), len(titled)]
+    assert [summary[f"held_out_{name}"] for name in ("links", "trained", "titles")] == expected_counts
+    assert all(expected_counts)
+    found = [line.split("\t") for line in (output / "sources.tsv").read_text().splitlines()]
+    sources = {(anchor, source) for source, anchor, *_ in links() if source in held and anchor in expected}
+    assert {(queries[qid], source) for qid, source in found} == sources
+    assert {text for _, text, _ in anchor_rows(str(output / "anchors.tsv"))} == trained
+    assert len((output / "docs.jsonl").read_text().splitlines()) == PAGES
+    assert sorted(os.listdir(output)) == sorted([*WRITTEN, "made.json"])
+
+
+@pytest.mark.real
+def test_no_training_pair_has_a_tested_text(survey, tmp_path):
+    import tensorflow_datasets as tfds
+
+    folder, output, _ = survey
+    vocabulary = corpus.write(tmp_path / "corpus") / "vocab.txt"
+    job = config(folder, tasks=("adp", "qdm"), encoder="idf", tokenizer=str(vocabulary))
+    generate(job, str(tmp_path / "pairs"), SerialEngine)
+    text_at = {f"{source}@{start}": anchor for source, anchor, _, start in links()}
+    builder = tfds.builder_from_directory(str(tmp_path / "pairs"))
+    train, validation = (
+        {text_at[row["key"].decode()] for row in tfds.as_numpy(builder.as_dataset(split=f"adp_{split}"))}
+        for split in ("train", "validation")
+    )
+    tested = set(read_queries(str(output / "queries.tsv")).values())
+    assert train and not tested & train and tested & validation
+
+
+def test_excluded_pages_are_neither_read_nor_tested(survey, tmp_path):
+    given = config(survey[0])
+    given.source.exclude = ("p1*", "p[23]?")
+    found = write_survey(given, str(tmp_path), queries=1000)
+    left = {f"p{n}" for n in (0, *range(2, 10))}
+    assert {json.loads(line)["id"] for line in (tmp_path / "docs.jsonl").read_text().splitlines()} == left
+    assert found["losses"]["page-excluded"]["count"] == PAGES - len(left)
+    assert {docid for docid, _, _ in anchor_rows(str(tmp_path / "anchors.tsv"))} <= left
+    assert {docid for judged in read_qrels(str(tmp_path / "qrels.txt")).values() for docid in judged} <= left
+
+
+def test_words_of_the_sentence_are_the_nearest_ones():
+    sentence = "The gate, says a lock Keeper, opens the Lock at noon, 12, for boats."
+    at = sentence.index("Lock")
+    assert in_context(sentence, at, at + 4, 4) == "Keeper opens Lock noon boats"
+    japanese = "このカーネルの設定を変更する。"
+    assert in_context(japanese, 7, 9, 3, "ja", {"の", "を"}) == "カーネル 設定 変更 する"
+
+
+def test_titles_are_compared_without_case_and_by_heading():
+    assert is_title("old mill", "Old  Mill") and is_title("water", "Weir: Water") and is_title("weir", "Weir: Water")
+    assert not is_title("mill", "Old Mill") and is_title("große straße", "Große Straße")
+
+
+def test_anchor_texts_are_counted_for_their_destinations(tmp_path):
+    """In the corpus, alias-N leads to pN, "nowhere" to nothing."""
+    expected: Counter = Counter()
+    for source in map(corpus.page, range(corpus.PAGES)):
+        for link in source["links"]:
+            target = link["target"].replace("alias-", "p")
+            if target not in ("nowhere", source["id"]):
+                expected[target, source["text"][link["start"] : link["end"]]] += 1
+    counts = write_anchors(corpus.config(corpus.write(tmp_path / "corpus")), str(tmp_path / "anchors.tsv"))
+    found = {(docid, text): n for docid, text, n in anchor_rows(str(tmp_path / "anchors.tsv"))}
+    assert found == expected
+    assert (counts.documents, counts.lines) == (len({docid for docid, _ in found}), len(found))
+    assert counts.links == sum(found.values())
+    dropped = sum(n for reason, n in counts.dropped.items() if reason.startswith("link-"))
+    assert counts.links + dropped == sum(len(corpus.page(number)["links"]) for number in range(corpus.PAGES))
+    docid, text = next(iter(found))
+    assert text in read_anchors(str(tmp_path / "anchors.tsv"))[docid]

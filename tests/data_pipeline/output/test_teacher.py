@@ -1,0 +1,169 @@
+"""Teacher scores for the pairs of a job: which negatives stay, what training reads, and resuming."""
+
+import numpy as np
+import pytest
+
+from data_pipeline.engine.local import SerialEngine
+from data_pipeline.output.inspection import as_text, inspect
+from data_pipeline.output.teacher import TeachOptions, chosen, score_pairs, teach
+from data_pipeline.pipeline import generate
+from harp_jax.base.errors import InputError
+from harp_jax.input.records import check_sizes, job_tokenizer, parts, read_manifest
+from harp_jax.input.tfrecords import RecordReader
+from harp_jax.ranking.scorers import BiEncoderScorer
+from harp_jax.text.tokenizer import load_tokenizer
+from tests.support import corpus
+from tests.support.architectures import torch_model
+from tests.support.generation_job import hashes, records
+from tests.support.tiny_bert import save_encoder
+from tests.support.tokenizers import save_trained
+
+
+class Overlap:
+    """A `Scorer`: `weight` times the number of document tokens that are in the query."""
+
+    max_length = 512
+
+    def __init__(self, tokenizer, weight=1):
+        self.tokenizer, self.weight, self.pairs, self.truncated_documents = tokenizer, weight, 0, 0
+
+    def encode_queries(self, texts):
+        return [np.array(self.tokenizer.encode(text), np.int32) for text in texts]
+
+    def encode_documents(self, texts, limit=None):
+        return self.encode_queries(texts)
+
+    def room(self, query):
+        return self.max_length
+
+    def pair(self, query, document):
+        return query, document
+
+    def score(self, pairs, bar=None):
+        self.pairs += len(pairs)
+        return np.array([self.weight * np.isin(document, query).sum() for query, document in pairs], np.float32)
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory):
+    folder = corpus.write(tmp_path_factory.mktemp("teach"))
+    config = corpus.config(folder, tasks=("adp", "mlm"), workers=1, hard_negatives=3, validation_fraction=0.2)
+    generate(config, str(folder / "pairs"), SerialEngine)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tokenizer(job):
+    return job_tokenizer(str(job / "pairs"), read_manifest(str(job / "pairs")))
+
+
+def documents(row):
+    return [row["neg_doc"].tolist(), *(each.tolist() for each in parts(row["more_docs"], row["more_lengths"]))]
+
+
+def adp_records(directory):
+    return [row for row in records(directory) if row["task"] == b"adp"]
+
+
+def options(job, **given) -> TeachOptions:
+    return TeachOptions(str(job / "pairs"), ("overlap",), temperature=2.0, **given)
+
+
+def test_every_pair_keeps_its_documents_and_has_their_scores(job, tokenizer):
+    scorers = [Overlap(tokenizer), Overlap(tokenizer, weight=3)]  # the mean: 2
+    score_pairs(options(job), scorers, str(job / "taught"))
+    check_sizes(str(job / "taught"), read_manifest(str(job / "taught")))
+    before, after = ({row["key"]: row for row in adp_records(job / name)} for name in ("pairs", "taught"))
+    assert before.keys() == after.keys() and len(after) > 100
+    for key, row in after.items():
+        assert documents(row) == documents(before[key])
+        shared = [np.isin(each, row["pos_query"]).sum() for each in (row["pos_doc"], *documents(row))]
+        assert row["teacher"].tolist() == shared
+    given = (("adp", "mlm"), "train", 1, 128, "document", 0, tokenizer.template, 2)
+    reader = RecordReader((str(job / "taught"),), *given, taught=True)
+    for group in reader.read(0, "adp", 0, 50):
+        (query,) = {tuple(each.query) for each in group.sequences}
+        assert list(group.teacher) == [np.isin(each.document, query).sum() for each in group.sequences]
+        assert len(group.teacher) <= 3
+    assert all(group.teacher == () for group in reader.read(0, "mlm", 0, 5))
+
+
+class Killed(Overlap):
+    """Ends the command in the middle of the second shard."""
+
+    def score(self, pairs, bar=None):
+        if self.pairs:
+            raise KeyboardInterrupt
+        return super().score(pairs, bar)
+
+
+def test_a_resumed_command_makes_the_missing_and_damaged_shards_and_refuses_other_options(job, tokenizer):
+    output = job / "resumed"
+    with pytest.raises(KeyboardInterrupt):
+        score_pairs(options(job), [Killed(tokenizer)], str(output))
+    with pytest.raises(InputError, match="was begun with hardest=0, now 1"):
+        score_pairs(options(job, hardest=1), [Overlap(tokenizer)], str(output))
+    (shard,) = output.glob("harp-adp_*")  # the first of the two was finished
+    content = shard.read_bytes()
+    shard.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    score_pairs(options(job), [Overlap(tokenizer)], str(output))
+    score_pairs(options(job), [Overlap(tokenizer)], str(job / "whole"))
+    assert hashes(output) == hashes(job / "whole") and inspect(str(output))
+    assert not [path for path in output.iterdir() if path.name.startswith(".")]
+
+
+def test_a_resumed_command_writes_the_cosines_of_a_whole_run(job, tokenizer, tmp_path, monkeypatch):
+    """The last bits of a vector depend on its batch, so vectors of the shards before must not be reused."""
+    given = TeachOptions(str(job / "pairs"), (save_encoder(str(tmp_path / "encoder"), tokenizer, 128),), cosine=True)
+    teach(given, str(tmp_path / "whole"))
+    calls, score = [], BiEncoderScorer.score
+
+    def killed(self, pairs, bar=None):
+        calls.append(pairs)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return score(self, pairs, bar)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(BiEncoderScorer, "score", killed)
+        teach(given, str(tmp_path / "resumed"))
+    teach(given, str(tmp_path / "resumed"))
+    assert hashes(tmp_path / "whole") == hashes(tmp_path / "resumed")
+
+
+def test_negatives_above_the_positive_go_and_the_hardest_of_the_others_stay(job, tokenizer):
+    assert chosen(2.0, [3.0, 1.0, 1.5, 2.0], True, 0) == [1, 2]
+    assert chosen(2.0, [3.0, 1.0, 1.5], False, 2) == [0, 2]
+    assert chosen(0.0, [1.0, 2.0], True, 1) == []
+    found = score_pairs(options(job, drop_above=True, hardest=1), [Overlap(tokenizer)], str(job / "hardest"))
+    pairs, manifest = adp_records(job / "hardest"), read_manifest(str(job / "hardest"))
+    assert (
+        0 < len(pairs) == sum(split["records"] for name, split in manifest["splits"].items() if name.startswith("adp"))
+    )
+    before = read_manifest(str(job / "pairs"))
+    assert found.left_out == before["tasks"]["adp"]["pairs"] - len(pairs) > 0
+    assert manifest["tasks"] == {"adp": {"pairs": len(pairs)}, "mlm": before["tasks"]["mlm"]}
+    assert f"{len(pairs):,}" in as_text(inspect(str(job / "hardest"), 1))
+    assert all(len(row["teacher"]) == 2 and row["teacher"][0] > row["teacher"][1] for row in pairs)
+
+
+def test_a_public_cross_encoder_teaches_with_the_scores_it_has_elsewhere(job, tokenizer, tmp_path):
+    """A transformers directory whose tokenizer differs from the job's. Another model at its path is another teacher."""
+    import torch
+    from sentence_transformers import CrossEncoder
+
+    model, taught = str(tmp_path / "model"), job / "public"
+    texts = [corpus.page(number)["text"] for number in range(20)]
+    size = load_tokenizer(save_trained("xlm-roberta", model, texts)).size
+    torch_model("xlm-roberta", "SequenceClassification", {"vocab_size": size}).save_pretrained(model)
+    given = TeachOptions(str(job / "pairs"), (model,))
+    made = teach(given, str(taught))
+    rows, words = adp_records(taught)[:5], tokenizer.decode
+    pairs = [(words(row["pos_query"]), words(each)) for row in rows for each in (row["pos_doc"], *documents(row))]
+    theirs = CrossEncoder(model, device="cpu").predict(pairs, activation_fn=torch.nn.Identity())
+    found = np.concatenate([row["teacher"] for row in rows])
+    np.testing.assert_allclose(found, theirs, rtol=0, atol=1e-5 * np.abs(theirs).max())
+    assert teach(given, str(taught)) == made
+    torch_model("xlm-roberta", "SequenceClassification", {"vocab_size": size}, seed=1).save_pretrained(model)
+    with pytest.raises(InputError, match="from another content of options.models.0"):
+        teach(given, str(taught))

@@ -1,0 +1,159 @@
+"""`:paper` against the paper: S1, S2, ACM and the masks, drawn many times and compared with the probabilities of its text.
+
+Expected values are written from sections 3.2.1, 3.2.4 and 4.3.2 in numpy, without the code of the tasks.
+"""
+
+from collections import Counter
+from dataclasses import replace
+
+import jax
+import numpy as np
+import pytest
+from scipy import stats
+
+from data_pipeline.config import generation, plain
+from data_pipeline.engine.job import Job
+from data_pipeline.tasks import acm, rqp
+from data_pipeline.tasks.sampling import Weighted
+from data_pipeline.tasks.task import Anchor, Passages, Sentence, setup_of
+from harp_jax.base.randomness import generator
+from harp_jax.config import pretrain
+from harp_jax.input.packing import Group, PackedLayout, Placement, fill, pair_sequences
+from harp_jax.text.tokenizer import SPECIAL_TOKENS, load_tokenizer
+from harp_jax.training.stages.pretrain import pretrain_stage
+
+# INQUERY's list has "thy" and "nowadays", our own does not.
+WORDS = ["harbour", "old", "thy", "harbour", "light", "nowadays", "keeper", "tower"]
+ALPHA = np.array([0.05, 0.3, 0.9, 0.25, 0.4, 0.9, 0.1, 0.6])
+ANCHOR = ["harbour", "old"]
+STOPPED = {"thy", "nowadays"}
+DRAWS = 4_000
+
+
+@pytest.fixture(scope="module")
+def vocabulary(tmp_path_factory):
+    path = tmp_path_factory.mktemp("paper") / "vocab.txt"
+    path.write_text("\n".join([*SPECIAL_TOKENS, *sorted(set(WORDS)), *(f"w{i}" for i in range(200))]) + "\n")
+    return str(path)
+
+
+def setup(vocabulary, preset="paper", **fields):
+    """What the tasks share in a job of the preset. Near 0, `query_length` makes l = 1."""
+    config = generation(preset)
+    config.source.paths, config.source.format = ("pages.jsonl",), "linked_jsonl"
+    config.update({"tokenizer": vocabulary, "encoder": "uniform", "language": "en", **fields})
+    return setup_of(Job(plain(config), ""), candidates=40, unlinked=30)
+
+
+def sentence(*anchors):
+    """Anchors: (start, end, destination)."""
+    found = [
+        Anchor(100 + start, " ".join(WORDS[start:end]), start, end, page, 0, 0, 1, 1) for start, end, page in anchors
+    ]
+    return Sentence("page", 0, WORDS, [], ALPHA, np.stack([ALPHA] * len(found)), found, lengths=np.ones(len(WORDS)))
+
+
+def softmax_of_sums(excluded=()):
+    """Eq. 2 and 3 over the words of the text that are no stopwords."""
+    terms = [w for w in dict.fromkeys(WORDS) if w not in STOPPED and w not in excluded]
+    beta = np.array([sum(a for w, a in zip(WORDS, ALPHA) if w == term) for term in terms])
+    return dict(zip(terms, np.exp(beta) / np.exp(beta).sum()))
+
+
+def assert_drawn(drawn, p):
+    assert set(drawn) == set(p)
+    total = sum(drawn.values())
+    assert stats.chisquare([drawn[each] for each in p], [total * q for q in p.values()]).pvalue > 0.01
+
+
+def spelled(tokens, made):
+    return [made.terms.tokenizer.tokens[token] for token in tokens]
+
+
+def beside(words, anchor):
+    """The words of a query without one copy of each of the anchor's."""
+    rest = Counter(words)
+    rest.subtract(anchor)
+    assert min(rest.values()) >= 0
+    return list(rest.elements())
+
+
+def test_s1_draws_from_the_whole_sentence_and_s2_not_the_anchor(vocabulary):
+    made, first, second = setup(vocabulary, query_length=1e-3), Counter(), Counter()
+    page = Passages([9], [], Weighted(WORDS, ALPHA))
+    for seed in range(DRAWS):
+        (request,) = rqp.request(sentence((0, 2, 7)), 0, made, generator("s1", seed))
+        if request.length > 1:  # one in two thousand
+            continue
+        first.update(beside(spelled(request.query, made), ANCHOR))
+        sides = rqp.sides(request, page, made, generator("s2", seed))
+        drawn = spelled(sides.neg_query, made)
+        second[frozenset(drawn)] += 1
+        assert len(drawn) == 3 and sides.pos_query == request.query
+    assert_drawn(first, softmax_of_sums())
+    # Three words of the page (Eq. 5), of which three are neither the anchor's nor stopwords.
+    assert set(second) == {frozenset(softmax_of_sums(ANCHOR))}
+
+
+def test_acm_has_one_pair_a_sentence_whose_query_is_of_the_first_page(vocabulary):
+    made = setup(vocabulary, query_length=1e-3)
+    anchors = [(0, 2, 1), (4, 5, 2), (6, 7, 3), (7, 8, 1)]
+    pairs, words, negatives = Counter(), Counter(), Counter()
+    for seed in range(DRAWS):
+        ((_, build),) = acm.requests(replace(sentence(*anchors), page=f"p{seed}"), made)
+        (request,) = build(generator("acm", seed))
+        pairs[request.words_of, request.positive] += 1
+        negatives.update(draw.place for draw in request.draws[:1])
+        if request.anchor == ANCHOR and request.length == 1:
+            sides = acm.sides(request, Passages([9], [10], Weighted(WORDS, ALPHA)), made, generator("q", seed))
+            assert (sides.pos_doc, sides.neg_doc, list(sides.neg_query)) == ([9], [10], [])
+            words.update(beside(spelled(sides.pos_query, made), ANCHOR))
+    # Any two anchors with different pages: two of the four lead to page 1.
+    ordered = [(a, b) for a in (1, 2, 3, 1) for b in (1, 2, 3, 1) if a != b]
+    assert_drawn(pairs, {pair: n / len(ordered) for pair, n in Counter(ordered).items()})
+    assert_drawn(words, softmax_of_sums())
+    assert_drawn(negatives, dict.fromkeys(range(40), 1 / 40))  # of the whole corpus, linked or not
+
+
+def test_acm_of_the_authors_has_all_pairs_of_earlier_and_later_anchors(vocabulary):
+    made = setup(vocabulary, "official", stopwords="inquery")
+    found = [
+        build(generator("all", key)) for key, build in acm.requests(sentence((0, 2, 1), (4, 5, 2), (6, 7, 1)), made)
+    ]
+    assert [(r.words_of, r.positive, r.key) for (r,) in found] == [
+        (1, 2, "page@100+104"), (1, 1, "page@100+106"), (2, 1, "page@104+106"),
+    ]  # fmt: skip
+    sides = acm.sides(found[0][0], Passages([9] * 400, [10] * 400, Weighted(WORDS, ALPHA)), made, generator("cut"))
+    assert (len(sides.pos_doc), len(sides.neg_doc)) == (250, 250)
+
+
+def masked_twice(vocabulary, preset):
+    """[draws, 2 sides, 2 texts, tokens]: the new tokens of two sides with the same 60-word query and document; the old ones."""
+    config = pretrain(preset)
+    config.tokenizer, config.row_length = vocabulary, 256
+    config.model.update(layers=1, hidden=8, heads=1, max_positions=256)
+    stage = pretrain_stage(config, with_data=False)
+    objective, template = stage.objective(stage.shape), load_tokenizer(vocabulary).template
+    text = np.arange(20, 80, dtype=np.int32)
+    nothing = np.zeros(0, np.int32)
+    group = Group(0, pair_sequences(text, text, nothing, nothing, 256, template, config.mlm_side))
+    layout = PackedLayout(rows=2, row_length=256, sequences=1, group_size=2, pad=0)
+    batch = fill([group], [Placement(0, ((0, 0), (1, 0)))], layout, 0)
+    places = np.flatnonzero(np.isin(batch["tokens"][0], text)).reshape(2, 60)
+    keys = jax.random.split(jax.random.key(3, impl="threefry2x32"), DRAWS)
+    new = jax.jit(jax.vmap(lambda key: objective.mask(batch, key)["tokens"]))(keys)
+    return np.asarray(new)[:, :, places], text, objective.mask_token
+
+
+def test_masks_are_those_of_bert_and_each_side_has_its_own(vocabulary):
+    new, old, mask = masked_twice(vocabulary, "paper")
+    masked = new == mask
+    # 80 % of 15 % become [MASK], 10 % another token or, by chance, the same one.
+    assert masked.mean() == pytest.approx(0.15 * 0.8, rel=0.02)
+    assert ((new != old) & ~masked).mean() == pytest.approx(0.15 * 0.1, rel=0.05)
+    assert masked.mean((0, 1, 3)) == pytest.approx(0.12, rel=0.03)  # of queries as of documents
+    both = (masked[:, 0] & masked[:, 1]).mean()
+    assert both == pytest.approx(0.12**2, rel=0.05)
+    # By default, both sides have one mask.
+    shared = masked_twice(vocabulary, "")[0] == mask
+    assert (shared[:, 0] == shared[:, 1]).all() and not shared[:, :, 0].any()

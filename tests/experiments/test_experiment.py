@@ -1,0 +1,80 @@
+"""Experiments as `harp plan` finds them: options by type, help, files of one's own."""
+
+import pytest
+
+from harp_jax.base.errors import InputError
+from harp_jax.experiments.experiment import NAMES, find, parsed, shipped
+from tests.support.commands import command
+
+OWN = '''"""An experiment for tests."""
+from dataclasses import dataclass
+
+@dataclass(frozen=True)
+class Group:
+    """Shared options.
+
+    folder: to read
+    """
+    folder: str = "here"
+
+def own(output, group=Group(), seeds=(0, 1), steps=600, rate=0.1, fast=False):
+    """Options:
+
+    seeds: of every training
+    """
+    with open(output, "w") as file:
+        file.write(repr((group.folder, seeds, steps, rate, fast)))
+'''
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.py").write_text(OWN)
+    return tmp_path
+
+
+def test_options_of_a_file_are_parsed_by_the_type_of_their_defaults(own, capsys):
+    command("plan", "own.py", output="out")
+    assert (own / "out").read_text() == "('here', (0, 1), 600, 0.1, False)"
+    sets = ["folder=there", "seeds=3", "steps=5", "rate=1", "fast=true"]
+    command("plan", "own.py", *(f"--set={one}" for one in sets), output="out")
+    assert (own / "out").read_text() == "('there', (3,), 5, 1.0, True)"
+    assert parsed("epochs=1.0,fields=('title','body')", ("",)) == ("epochs=1.0", "fields=('title','body')")
+    assert parsed("", (0,)) == () and parsed("a, b", ()) == ("a", "b")
+    assert (
+        "folder  to read (here)" in find("own.py").help() and "seeds   of every training (0,1)" in find("own.py").help()
+    )
+
+
+@pytest.mark.parametrize("wrong", ["speed=1", "steps", "seeds=0,x", "fast=perhaps"])
+def test_wrong_options_are_refused_with_the_list_of_options(own, wrong):
+    with pytest.raises(
+        InputError, match=r"--set .*options of own\.py: seeds \(0,1\), steps \(600\), .* folder \(here\)"
+    ):
+        find("own.py").arguments([wrong])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("def wrong(:", "line 1: invalid syntax; correct the file"),
+        ("import sys; sys.exit(3)", "line 1: SystemExit: 3"),
+        ("def wrong(output, steps): pass", "the option steps has no default"),
+        ("def other(output): pass", r"wrong\.py has no function wrong\(output, …\)"),
+        ("", r"no experiment 'wrong\.py'; name a Python file, or one of demo, "),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_one_line(tmp_path, monkeypatch, text, message):
+    monkeypatch.chdir(tmp_path)
+    if text:
+        (tmp_path / "wrong.py").write_text(text)
+    with pytest.raises(InputError, match=message):
+        command("plan", "wrong.py", output="out")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_option_of_ours_is_explained(name):
+    found = find(name)
+    assert found.meanings.keys() == found.defaults.keys()
+    assert dict(shipped())[name] and found.arguments().keys() == found.groups.keys()

@@ -1,0 +1,160 @@
+"""The contrastive loss of packed texts against loops over queries and pages; masks; gradient caching; meshes."""
+
+import dataclasses
+import math
+from functools import partial
+
+import jax
+import numpy as np
+import pytest
+
+from harp_jax.base.randomness import generator
+from harp_jax.config import retriever
+from harp_jax.input.contrastive_groups import SeparateTexts, signature
+from harp_jax.input.packing import Group, PackedLayout, fill, plan
+from harp_jax.model import sharding
+from harp_jax.model.bi_encoder import rules, text_vectors
+from harp_jax.model.encoders.bert import BertShape
+from harp_jax.model.encoders.encoder import EncoderShape
+from harp_jax.objectives.contrastive import Contrastive
+from harp_jax.training.step import gradients
+from tests.support.synthetic import TEMPLATE, VOCAB
+from tests.support.tiny_bert import random_params
+
+LENGTH, NEGATIVES, LANES = 40, 2, 4
+SHAPE = BertShape(vocab_size=VOCAB, layers=2, hidden=32, heads=4, intermediate=64, max_positions=LENGTH, dropout=0.0)
+TEXTS = SeparateTexts(LENGTH, TEMPLATE)
+KEY = jax.random.key(0, impl="threefry2x32")
+
+
+def text(*seed: int | str) -> np.ndarray:
+    rng = generator(*seed)
+    return rng.integers(5, VOCAB, rng.integers(6, 30)).astype(np.int32)
+
+
+def groups(count: int) -> list[Group]:
+    """Groups of up to NEGATIVES negatives. Group 1 has group 0's source, 3 has group 2's query, 5 nearly group 4's page, and the
+    first negative of 6 is its page."""
+    found = []
+    for i in range(count):
+        query, pages = text("query", i), [text("page", i, j) for j in range(1 + i % (NEGATIVES + 1))]
+        if i == 3:
+            query = text("query", 2)
+        if i == 5:
+            pages[0] = np.append(text("page", 4, 0), 7)
+        if i == 6:
+            pages = [pages[0], pages[0], text("page", 6, 9)]
+        found.append(TEXTS.group(0, f"source {max(i, 1)}", query, pages, NEGATIVES))
+    return found
+
+
+def batch_of(count: int, microbatches: int = 1) -> dict[str, np.ndarray]:
+    """`count` groups, in equal parts over lanes and microbatches: the lane's first microbatch first."""
+    parts = np.array_split(np.arange(count), LANES * microbatches)
+    size = 2 + NEGATIVES
+    most = max(len(part) for part in parts)
+    layout = PackedLayout(3 * most, LENGTH, 4, size, 0, identities=2 * size, density=1 / 3)
+    every, made = groups(count), []
+    for part in parts:
+        mine = [every[i] for i in part]
+        (placed,) = plan([tuple(map(len, group.sequences)) for group in mine], layout)
+        made.append(fill(mine, placed, layout, 0))
+    stacked = [made[i::microbatches] for i in range(microbatches)]
+    arrays = [{name: np.concatenate([part[name] for part in some]) for name in some[0]} for some in stacked]
+    return arrays[0] if microbatches == 1 else {name: np.stack([a[name] for a in arrays]) for name in arrays[0]}
+
+
+def two_encoders(shape: EncoderShape = SHAPE) -> dict:
+    return {"encoder": random_params(shape, 1)["encoder"], "start": {"encoder": random_params(shape, 2)["encoder"]}}
+
+
+def vector(shape: EncoderShape, encoder: dict, ids: np.ndarray) -> np.ndarray:
+    """The unit vector of one text alone in a row."""
+    line = np.array([[*TEMPLATE.start, *ids, *TEMPLATE.alone]], np.int32)
+    batch = {
+        "tokens": line,
+        "position_ids": np.arange(line.size, dtype=np.int32)[None],
+        "cls_offset": np.zeros((1, 1), np.int32),
+    }
+    batch |= {"segment_ids": np.ones_like(line), "token_type_ids": np.zeros_like(line)}
+    return np.asarray(text_vectors(shape, encoder, batch)[0, 0], np.float64)
+
+
+def slow_loss(params: dict, count: int, temperature: float, weight: float, both: bool) -> float:
+    """The docstring's equation, by dictionaries; which texts are equal is decided by hand, as `groups` makes them."""
+    every = groups(count)
+    pages = {(i, j): s.query for i, g in enumerate(every) for j, s in enumerate(g.sequences[1:])}
+    excluded = {
+        *((a, (b, 0)) for a, b in ((0, 1), (1, 0), (2, 3), (3, 2), (4, 5), (5, 4)) if max(a, b) < count), (6, (6, 1)),
+    }  # fmt: skip
+    queries = {i: vector(SHAPE, params["encoder"], g.sequences[0].query) for i, g in enumerate(every)}
+    documents = {at: vector(SHAPE, params["encoder"], ids) for at, ids in pages.items()}
+    start_queries = {i: vector(SHAPE, params["start"]["encoder"], g.sequences[0].query) for i, g in enumerate(every)}
+    start_documents = {at: vector(SHAPE, params["start"]["encoder"], ids) for at, ids in pages.items()}
+    total = 0.0
+    for i in range(count):
+        allowed = [at for at in pages if (i, at) not in excluded]
+        now = {at: math.exp(queries[i] @ documents[at] / temperature) for at in allowed}
+        before = {at: math.exp(start_queries[i] @ start_documents[at] / temperature) for at in allowed}
+        p, p0 = ({at: x / sum(each.values()) for at, x in each.items()} for each in (now, before))
+        one = -math.log(p[i, 0])
+        if both:
+            asked = [b for b in range(count) if (b, (i, 0)) not in excluded]
+            back = {b: math.exp(queries[b] @ documents[i, 0] / temperature) for b in asked}
+            one = (one - math.log(back[i] / sum(back.values()))) / 2
+        total += one + weight * sum(p0[at] * math.log(p0[at] / p[at]) for at in allowed)
+    return total / count
+
+
+@pytest.mark.parametrize("weight, both", [(0.0, False), (0.5, True)])
+def test_equals_loops_over_single_texts(weight, both):
+    count, params = 11, two_encoders()
+    objective = Contrastive(SHAPE, 0.1, weight, both)
+    loss, metrics = jax.jit(lambda p, b: objective.loss(p, b, None, {}))(params, batch_of(count))
+    np.testing.assert_allclose(loss, slow_loss(params, count, 0.1, weight, both), rtol=2e-5)
+    assert metrics["pairs"] == count and 0.01 < metrics["mean/cosine_spread"] < 1
+
+
+def test_near_equal_texts_have_near_signatures():
+    ids = np.arange(100, 200, dtype=np.int32)
+
+    def off(other: np.ndarray) -> int:
+        return sum(((a ^ b) & 0xFFFFFFFF).bit_count() for a, b in zip(signature(ids), signature(other), strict=True))
+
+    assert off(ids[::-1]) == 0
+    assert max(off(np.append(ids[k : k + 97], 7)) for k in (0, 1, 2)) <= 8
+    assert min(off(np.concatenate([ids[:k], np.arange(300, 400)])) for k in (10, 20, 40)) > 8
+
+
+def microbatched(count: int, microbatches: int) -> tuple[dict, dict]:
+    return batch_of(count), batch_of(count, microbatches)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls"])
+def test_gradient_caching_is_exact(pooling):
+    """Three microbatches have the gradient of one batch with the same texts, to float32's rounding."""
+    shape = dataclasses.replace(SHAPE, pooling=pooling)
+    objective, params = Contrastive(shape, 0.1, 0.5, both=True), two_encoders(shape)
+    compute = jax.jit(lambda p, b: gradients(objective, p, b, KEY, None))
+    (direct, sums), (cached, again) = (compute(params, batch) for batch in microbatched(24, 3))
+    np.testing.assert_allclose(sums["loss"], again["loss"], rtol=1e-6)
+    assert not any(np.any(x) for x in jax.tree.leaves(cached["start"]))
+    norm = math.sqrt(sum(float(np.square(x, dtype=np.float64).sum()) for x in jax.tree.leaves(direct)))
+    off = jax.tree.map(lambda a, b: float(np.square(np.subtract(a, b, dtype=np.float64)).sum()), direct, cached)
+    assert norm > 0.1 and math.sqrt(sum(jax.tree.leaves(off))) <= 1e-6 * norm
+
+
+@pytest.mark.parametrize("mesh", [(8, 1, 1), (2, 2, 2)])
+def test_a_mesh_computes_the_same(mesh):
+    config = retriever()
+    config.update_from_flattened_dict(dict(zip(("mesh.data", "mesh.fsdp", "mesh.model"), mesh)))
+    objective, params = Contrastive(SHAPE, 0.1, 0.5, both=True), two_encoders()
+    batch = batch_of(24, 2)
+    batch = {name: np.concatenate([x, x], axis=1) for name, x in batch.items()}  # 8 lanes; all pages occur twice
+    compute = partial(gradients, objective, mask_key=KEY, dropout_key=None)
+    single, one = jax.jit(compute)(params, batch)
+    devices = sharding.make_mesh(config, jax.devices()[:8])
+    placed = jax.device_put(params, sharding.param_shardings(devices, params, rules(SHAPE)))
+    sharded, many = jax.jit(compute)(placed, sharding.put(batch, devices))
+    np.testing.assert_allclose(many["loss"], one["loss"], rtol=1e-6)
+    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-6), sharded, single)

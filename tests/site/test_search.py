@@ -1,0 +1,159 @@
+"""The sum that `harp site` recommends, against each part alone; vectors are made once for each text."""
+
+import dataclasses
+import json
+import os
+import shutil
+
+import numpy as np
+import pytest
+
+from harp_jax.base.errors import InputError
+from harp_jax.base.randomness import hash64
+from harp_jax.ranking.rerank import load_scorer, predict
+from harp_jax.site import vectors
+from harp_jax.site.search import CombinedSearch, Settings
+from harp_jax.site.vectors import Embedded, SiteVectors, add_texts, read_texts, sampled
+from tests.support.commands import command
+from tests.support.look_site import DOCS, QUERIES, add_vectors, write_site
+from tests.support.tiny_bert import WORDS
+
+WEIGHTS = {"BM25": 1.0, "anchor texts (BM25F)": 2.0, "in-links": 0.5, "vectors": 0.7, "ranker": 0.3}
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    found = write_site(tmp_path_factory.mktemp("combined") / "site")
+    settings = Settings.load(str(found))
+    dataclasses.replace(settings, weights=WEIGHTS, encoder="encoder", depth=2).save(str(found))
+    add_vectors(found)
+    return found
+
+
+def test_every_part_scores_the_candidates_of_all_first_stages(site):
+    combined = CombinedSearch(str(site))
+    docids, parts, _ = found = combined.scores("the dog")
+    assert {"d1", "d2"} <= {*docids} and len(docids) > 2  # BM25 finds "dog" in two documents; vectors find more
+    texts = [("the dog", " ".join(DOCS[docid]).strip()) for docid in docids]
+    for part, cosine in (("vectors", True), ("ranker", False)):
+        expected = predict(load_scorer(str(site / "ranker"), cosine=cosine), texts)
+        np.testing.assert_allclose(parts[part], expected, atol=1e-3 if cosine else 1e-5)  # stored in 16 bits
+    np.testing.assert_allclose(parts["in-links"], np.log1p([{"d1": 4, "d2": 2}.get(docid, 0) for docid in docids]))
+    anchored, text = (dict(zip(docids, parts[part])) for part in ("anchor texts (BM25F)", "BM25"))
+    assert anchored["d2"] > text["d2"] > 0  # another page's anchor text for it is "the dog"
+    assert all((score > 0) == ("dog" in " ".join(DOCS[docid]).lower()) for docid, score in text.items())
+    scaled = [weight * (x - x.min()) / (np.ptp(x) or 1) for weight, x in zip(WEIGHTS.values(), parts.values())]
+    np.testing.assert_allclose(found.total(WEIGHTS), np.sum(scaled, 0))
+    total = dict(zip(docids, np.sum(scaled, 0)))
+    best = combined.search("the dog", k=2)
+    assert [docid for docid, _ in best] == sorted(total, key=total.get, reverse=True)[:2]
+    assert [score for _, score in best] == pytest.approx(sorted(total.values(), reverse=True)[:2])
+
+
+@pytest.mark.parametrize("part", ["ranker", "vectors"])
+def test_the_passage_that_a_model_scored_best_is_named(site, tmp_path, part):
+    shutil.copytree(site, tmp_path / "site")
+    words, rng = WORDS.replace("##", "").split(), np.random.default_rng(0)
+    texts = {f"long{n}": " ".join(rng.choice(words, 120)) for n in range(4)}
+    with open(tmp_path / "site" / "pages" / "docs.jsonl", "a") as docs:
+        docs.writelines(json.dumps({"id": docid, "text": text}) + "\n" for docid, text in texts.items())
+    changes = {"weights": {"BM25": 1.0, part: 1.0}, "windows": 9, "depth": 9}
+    dataclasses.replace(Settings.load(str(site)), **changes).save(str(tmp_path / "site"))
+    if part == "vectors":
+        with pytest.raises(InputError, match="lacks the vectors of some documents; run harp site again"):
+            CombinedSearch(str(tmp_path / "site"))
+    add_vectors(tmp_path / "site", 9)
+    combined = CombinedSearch(str(tmp_path / "site"))
+    docids, parts, windows = combined.scores("red cat")
+    best = dict(zip(docids, windows[part].tolist()))
+    passages = {docid: combined.passage(part, "red cat", docid, window) for docid, window in best.items()}
+    assert passages["d1"] == "" and max(best.values()) > 0  # d1 is read whole
+    assert all(passages[docid] in text for docid, text in texts.items())
+    scorer = load_scorer(str(site / "ranker"), cosine=part == "vectors")
+    expected = predict(scorer, [("red cat", passages[docid]) for docid in texts])
+    found = [parts[part][docids.index(docid)] for docid in texts]
+    assert found == pytest.approx(expected, abs=1e-3 if part == "vectors" else 1e-5)  # vectors are stored in 16 bits
+
+
+def test_what_is_barred_is_no_candidate_and_a_query_of_unknown_words_has_vectors(site):
+    combined, lexical = CombinedSearch(str(site)), CombinedSearch(str(site), ["BM25"])
+    assert "d2" not in combined.scores("the dog", {"d2"}).docids
+    assert len(combined.scores("of unknownword").docids) == 2
+    assert lexical.scores("unknownword").docids == lexical.search("unknownword") == []
+    # "pet" is only in an anchor text: BM25F finds candidates even if its weight is 0.
+    assert "d1" in lexical.scores("pet").docids
+
+
+def test_own_queries_are_ranked_by_each_part_and_by_the_sum(site, tmp_path, capsys):
+    (tmp_path / "queries.tsv").write_text("".join(f"q{n}\t{query}\n" for n, query in enumerate(QUERIES)))
+    (tmp_path / "qrels.txt").write_text("q0 0 d1 1\nq1 0 d3 1\n")
+    given = {"queries": tmp_path / "queries.tsv", "qrels": tmp_path / "qrels.txt", "output": tmp_path / "runs"}
+    command("search", site, **given)
+    names = {"bm25", "anchor_texts_bm25f", "in_links", "vectors", "ranker", "recommended"}
+    assert {path.stem for path in (tmp_path / "runs").iterdir()} == names
+    counted = {path.stem: len(path.read_text().splitlines()) for path in (tmp_path / "runs").iterdir()}
+    assert len({*counted.values()}) == 1  # the same candidates
+    (tmp_path / "qrels.txt").write_text("q0 0 d1 1\nq1 0 /d3.html 1\n")
+    command("search", site, **given)
+    assert "note: 1 of 2 judged documents are not in the site, such as /d3.html" in capsys.readouterr().out
+    for judged, said in (
+        ("q0 0 /d1.html 1\nq1 0 /d3.html 1\n", "none of its 2 judged documents is in the site, such as /d1.html"),
+        ("1 0 d1 1\n", r"qrels.txt judges none of the 6 queries of .*queries.tsv; check"),
+    ):
+        (tmp_path / "qrels.txt").write_text(judged)
+        with pytest.raises(InputError, match=said):
+            command("search", site, **given)
+
+
+@pytest.mark.parametrize(
+    "change, said",
+    [
+        ({"models": {"ranker": "../../model"}}, "names '../../model', which is not below"),
+        ({"weights": ["BM25"]}, "weights is .* not of the type dict"),
+        ({"weights": {"BM25": None}}, "weights.BM25 is 'None', not of the type float"),
+        ({"weights": {"magic": 1.0}}, "the weight of 'magic', which is not among its parts"),
+        ({"parameters": {"bm25": {}}}, "parameters of bm25f"),
+        ({"parameters": {"bm25": {"k1": "high"}, "bm25f": {}}}, "parameters.bm25.k1 is 'high'"),
+        ({"depth": 0}, "depth is 0; .* 1 or more"), ({"depth": "20"}, "depth is '20', not of the type int"),
+        ({"windows": -1}, "windows is -1"), ({"language": None}, "language is 'None'"),
+    ],
+)  # fmt: skip
+def test_edited_settings_are_refused_when_they_are_read(site, tmp_path, change, said):
+    path = tmp_path / "search.json"
+    path.write_text(json.dumps(json.loads((site / "search.json").read_text()) | change))
+    with pytest.raises(InputError, match=said):
+        Settings.load(str(tmp_path))
+
+
+def test_only_new_texts_are_embedded_and_a_killed_run_resumes(site, tmp_path, monkeypatch):
+    shutil.copytree(site, tmp_path / "site")
+    docs, encoder, folder = (str(tmp_path / "site" / name) for name in ("pages/docs.jsonl", "encoder", "vectors"))
+    assert add_texts(docs, encoder, 1, folder) == Embedded(0, 4)
+    with open(docs) as file:
+        records = [json.loads(line) for line in file]
+    records[0]["text"] = "a new red text"
+    copies = [{**record, "id": f"copy-{record['id']}"} for record in records]  # of the same texts
+    write(docs, records + copies)
+    assert add_texts(docs, encoder, 1, folder) == Embedded(1, 4)
+    search = CombinedSearch(str(tmp_path / "site"))
+    best, _ = search.vectors.cosines("red cat")
+    assert best[:4].tolist() == best[4:].tolist()
+    # Killed after half a line, in a block after a sample.
+    monkeypatch.setattr(vectors, "BLOCK", 2)
+    other = str(tmp_path / "other")
+    assert sampled(docs, encoder, 1, other).new == 4
+    texts = os.path.join(other, "texts.tsv")
+    os.truncate(texts, os.path.getsize(texts) - 30)
+    assert add_texts(docs, encoder, 1, other) == Embedded(2, 4)
+    hashes = [hash64(text) for _, text in search.docs.texts()]
+    stored = [SiteVectors(place, search.vectors.encoder, 1, hashes).cosines("red cat")[0] for place in (folder, other)]
+    np.testing.assert_allclose(*stored, atol=2e-3)
+    # Other windows, and texts that are mostly gone, start anew.
+    assert add_texts(docs, encoder, 2, other) == Embedded(4, 4)
+    write(docs, records[:1])
+    assert add_texts(docs, encoder, 2, other) == Embedded(1, 1) and len(read_texts(other)) == 1
+
+
+def write(path, records):
+    with open(path, "w") as file:
+        file.writelines(json.dumps(record) + "\n" for record in records)

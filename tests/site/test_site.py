@@ -1,0 +1,275 @@
+"""`harp site`: reads, embeds and tests; updates what changed; too little input ends with advice; the budget of training."""
+
+import importlib.util
+import json
+import os
+import shutil
+from dataclasses import replace
+
+import pytest
+
+import harp_jax as hj
+from harp_jax.base import steps
+from harp_jax.base.errors import InputError
+from harp_jax.checkpoints.huggingface import save_hf
+from harp_jax.commands.site import arguments_parser, options_of
+from harp_jax.config import read_config
+from harp_jax.look.server import RequestError, reranked
+from harp_jax.look.shelf import Shelf, of_site
+from harp_jax.site import build as site
+from harp_jax.site import pages as reading
+from harp_jax.site import ranker
+from harp_jax.site.build import SiteResult, build, known_words
+from harp_jax.site.options import SiteOptions, Source, Training
+from harp_jax.site.search import CombinedSearch, Settings
+from harp_jax.site.verdict import Verdict
+from harp_jax.text.languages import function_words
+from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
+from tests.support import site_pages
+from tests.support.commands import command
+from tests.support.tiny_bert import CONFIG, random_params, small_tokenizer
+
+
+@pytest.fixture(autouse=True)
+def in_this_process(monkeypatch):
+    """Steps run here: the processes are tested in tests/base, and end to end in tests/real."""
+    monkeypatch.setattr(steps, "in_process", lambda function, log="": function)
+
+
+@pytest.fixture
+def embedder(tmp_path, monkeypatch):
+    """A small sentence encoder that knows English."""
+    monkeypatch.setattr(site, "known_words", lambda encoder, language: float(language == "en"))
+    folder = tmp_path / "embedder"
+    save_hf(str(folder), CONFIG, random_params(CONFIG), small_tokenizer(), "")
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode_mean_tokens": true}')
+    return str(folder)
+
+
+@pytest.fixture
+def pages(tmp_path):
+    (tmp_path / "pages.jsonl").write_text('{"id": "a", "title": "Lock", "text": "A gate.", "links": []}\n')
+    labels = [f"gate {n}\td{n}\t1\n" for n in range(20)]
+    (tmp_path / "connected.tsv").write_text("".join([*labels[:19], "lock\td0\t1\n", "weir\td20\t0\n"]))
+    (tmp_path / "malformed.tsv").write_text("gate\ta\t1\nlock\n")
+    return tmp_path
+
+
+def test_pages_are_searched_tested_and_updated_and_the_folder_may_be_copied(tmp_path, embedder, capsys, monkeypatch):
+    monkeypatch.setattr(site, "SAMPLE", 4)
+    folder, output = site_pages.write(tmp_path / "pages", pages=150), str(tmp_path / "x")
+    options = SiteOptions(Source((str(folder),), base_url="https://x.org/"), embedder, depth=5, max_queries=80)
+    result, said = build(options, output), capsys.readouterr().out
+    assert "150 documents (html)" in said and "Embeds 150 texts and tests, about " in said and "ready at about" in said
+    verdict = result.verdict
+    assert verdict.queries >= 50 and verdict.trusted == "vectors" and verdict.measured == ("in-links",)
+    # The table, the verdict and the report have the same comparison.
+    rows = {row.system: row for row in result.tested.rows}
+    assert [*rows] == ["BM25", "anchor texts (BM25F)", "in-links", "vectors", "recommended"]
+    expected = verdict.expected
+    assert rows["recommended"].change == expected.difference and rows["BM25"].change is None
+    assert rows["recommended"].certain == (expected.verdict != "not decided") and "ranker" not in verdict.words()
+    assert f"{expected.difference:+.3f}" in (tmp_path / "x" / "report.html").read_text()
+    saved = json.loads((tmp_path / "x" / "verdict.json").read_text())
+    assert saved["words"] == verdict.words() and saved["weights"] == verdict.weights and saved["line"] == verdict.line()
+    assert (
+        verdict.next.startswith("judge 30 queries of your own in harp look")
+        and "Use: " in open(f"{output}/README.md").read()
+    )
+
+    # Repeated: at once, the same. With other options: the difference is named.
+    assert build(options, output) == result
+    assert "Embed the documents · already done" in capsys.readouterr().out
+    for change, named in (({"windows": 2}, "windows=4, now 2"), ({"max_queries": 70}, "max_queries=80, now 70")):
+        with pytest.raises(InputError, match=f"was made with {named}; .*--force"):
+            build(replace(options, **change), output)
+
+    # One page changed, one new, one gone: only new texts are embedded, and the verdict is kept.
+    page = "<!doctype html><title>{0}</title><body><h1>{0}</h1><p>{1}, with more of the words that a page needs.</p></body>"
+    (folder / "p3.html").write_text(page.format("Page 3", "Of new red gates and of old ones"))
+    (folder / "new.html").write_text(page.format("New", "A blue cat ran over the old bridge"))
+    (folder / "p149.html").unlink()
+    before = os.path.getsize(f"{output}/vectors/vectors.float16")
+    assert build(options, output).verdict == verdict
+    assert "1 pages are new, 1 changed, 1 gone" in capsys.readouterr().out
+    assert os.path.getsize(f"{output}/vectors/vectors.float16") == before + 2 * 2 * CONFIG.hidden
+    assert CombinedSearch(output).search("new red gates", k=1)[0][0] == "https://x.org/p3.html"
+
+    # Copied elsewhere, without the encoder and the pages.
+    found = CombinedSearch(output).search("water gate")
+    shutil.move(output, tmp_path / "elsewhere")
+    shutil.rmtree(embedder)
+    shutil.rmtree(folder)
+    assert CombinedSearch(str(tmp_path / "elsewhere")).search("water gate") == found
+    assert not any(os.path.islink(path) for path in (tmp_path / "elsewhere").rglob("*"))
+
+
+@pytest.mark.parametrize("start", ["none", "embedder", "start"])
+def test_too_few_links_leave_an_untested_search(tmp_path, capsys, monkeypatch, embedder, start):
+    monkeypatch.setattr(site, "WINDOW_BYTES", 10)
+    pages, output, encoder = site_pages.write(tmp_path / "pages", pages=6), tmp_path / "x", tmp_path / start
+    given = [pages, "--base_url=https://x.org/", "--encoder=none" if start == "none" else f"--start={encoder}"]
+    weights = {"BM25": 1.0}
+    if start == "start":  # no sentence encoder
+        save_hf(str(encoder), CONFIG, random_params(CONFIG), small_tokenizer(), "")
+    elif start == "embedder":
+        weights = {"anchor texts (BM25F)": 1.0, "vectors": 2.0}
+    command("site", *given, output=output)
+    said, verdict = capsys.readouterr().out, json.loads((output / "verdict.json").read_text())
+    use = "anchor texts (BM25F) + 2 × vectors" if start == "embedder" else "BM25"
+    assert verdict["use"] == use and verdict["weights"] == weights
+    assert f"Use: {use}\nGain: not measured: too few links (" in verdict["words"] and verdict["words"] in said
+    assert ("4 windows hold about" in said) == (start == "embedder")
+    assert ("is not a sentence encoder" in said) == (start == "start")
+    assert json.loads((output / "search.json").read_text())["parameters"] == reading.PARAMETERS
+    assert not (output / "report.html").exists()
+    command("site", *given, "--language=de", output=tmp_path / "german")
+    assert ("has 0.00 of the function words of de" in capsys.readouterr().out) == (start == "embedder")
+    assert json.loads((tmp_path / "german" / "verdict.json").read_text())["use"] == "BM25"
+    (tmp_path / "queries.tsv").write_text(f"q\t{' '.join(site_pages.own_words(3))}\n")
+    command("search", output, queries=tmp_path / "queries.tsv", output=tmp_path / "runs")
+    assert (tmp_path / "runs" / "bm25.trec").read_text().split()[2] == "https://x.org/p3.html"
+    assert (tmp_path / "runs" / "vectors.trec").exists() == (start == "embedder")
+    shelf = Shelf(of_site(str(output)))
+    names = [ranking["name"] for ranking in shelf.search("water gate")["rankings"]]
+    assert names == ["BM25", "Recommended", *(["Vectors"] if "vectors" in weights else [])]
+    asked = {"query": "a", "documents": ["b", "a cat"]}
+    if start == "embedder":  # by its cosines
+        assert all(0 <= hit["relevance_score"] <= 1 for hit in reranked(shelf, asked)["results"])
+    else:
+        with pytest.raises(RequestError, match="this search has no model"):
+            reranked(shelf, asked)
+
+
+def test_labels_decide_and_other_labels_or_a_first_encoder_are_tested_again(tmp_path, embedder):
+    folder, output = site_pages.write(tmp_path / "pages", pages=40), str(tmp_path / "x")
+    source = Source((str(folder),), base_url="https://x.org/")
+    labels = [f"{' '.join(site_pages.own_words(n)[:2])}\thttps://x.org/p{n}.html\t1\n" for n in range(24)]
+    for count, encoder, parts in ((22, "none", 2), (24, "none", 2), (24, embedder, 3)):
+        (tmp_path / "labels.tsv").write_text("".join(labels[:count]))
+        result = build(SiteOptions(source, encoder, str(tmp_path / "labels.tsv"), depth=3), output)
+        assert result.verdict.queries == count and result.verdict.measured == ()
+        assert len(result.verdict.components) == parts
+
+
+def test_an_encoder_knows_english_by_its_function_words(tmp_path):
+    words = sorted(function_words("en"))
+    known = [word for word in words if word.isalpha()][::2]
+    Tokenizer.of_words((*SPECIAL_TOKENS, *known)).save(str(tmp_path))
+    assert known_words(str(tmp_path), "en") == len(known) / len(words) > 0.4
+    assert known_words(str(tmp_path), "de") < 0.1 and known_words(str(tmp_path), "xx") == 0.0
+
+
+PLACES = ["Köln", "Bonn", "Jena", "Gera", "Trier", "Mainz"]
+
+
+@pytest.mark.parametrize(
+    ("language", "sentence", "places", "queries"),
+    [
+        ("de", "In {0} steht ein Haus. Bäume wachsen in {0} am Fluss. Viele Wege führen nach {0}.", PLACES, ("häuser JENA",)),
+        ("ja", "街の{0}門には古い庭が残る。春には{0}門の池に鳥が来る。地図では{0}門は北にある。", "木水火土金石", ("火", "火門")),
+    ],
+)  # fmt: skip
+def test_a_site_in_another_language(tmp_path, capfd, language, sentence, places, queries):
+    """Queries: a stem, and words inside a sentence without spaces, one of a single letter."""
+    (tmp_path / "pages").mkdir()
+    for number, place in enumerate(places):
+        text = f"<h1>{number}</h1><p>{sentence.format(place)}</p><p><a href='p0.html'>{places[0]}</a></p>"
+        page = f"<!doctype html><html lang={language}><title>{number}</title><body>{text}</body></html>"
+        (tmp_path / "pages" / f"p{number}.html").write_text(page)
+    command("site", tmp_path / "pages", "--base_url=https://x.org/", "--encoder=none", output=tmp_path / "x")
+    said = capfd.readouterr().out
+    assert "too few links (" in said and f"language {language} (by <html lang>" in said
+    for query in queries:
+        found = CombinedSearch(str(tmp_path / "x")).scores(query)
+        hits = [docid for docid, score in zip(found.docids, found.parts["BM25"]) if score]
+        assert hits[0] == "https://x.org/p2.html" and (language == "de" or len(hits) == 1)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["{pages}", "--train", "--minutes=0"], "--minutes=0: use a positive number"),
+        (["{pages}", "--layers=3"], "--layers is only for training; add --train"),
+        (["{pages}", "--encoder=no/such"], "no/such is not a directory; .*hf download no/such"),
+        (["{pages}", "--labels={folder}/connected.tsv"], "only 19 queries that share no relevant document, 20 needed"),
+        (["{pages}", "--labels={folder}/malformed.tsv"], "malformed.tsv, line 2: "),
+        (["{folder}", "--format=html", "--dry_run"], "it is inside the input .*; choose an --output outside"),
+    ],
+)
+def test_what_is_wrong_is_said_before_anything_runs(pages, words, message):
+    given = [word.format(pages=pages / "pages.jsonl", folder=pages) for word in words]
+    with pytest.raises(InputError, match=message):
+        command("site", *given, output=pages / "x")
+    assert not (pages / "x").exists()
+
+
+@pytest.mark.parametrize(
+    ("package", "extra", "pages", "content"),
+    [("ir_measures", "demo", "a.jsonl", '{"id": "a", "text": "A gate."}'), ("fastwarc", "web", "a.warc", "WARC/1.0")],
+)
+def test_a_missing_extra_is_said_by_the_dry_run(tmp_path, monkeypatch, package, extra, pages, content):
+    (tmp_path / pages).write_text(content)
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *a: None if name == package else found(name, *a))
+    with pytest.raises(InputError, match=rf"needs the package {package}; .*pip install '\.\[{extra}\]'"):
+        command("site", tmp_path / pages, "--dry_run", output=tmp_path / "x")
+
+
+def test_the_command_line_has_the_defaults_of_the_options():
+    parser = arguments_parser()
+    plain = options_of(parser.parse_args(["a", "--output=x"]))
+    assert plain == SiteOptions(Source(("a",)))
+    trained = options_of(
+        parser.parse_args(["a", "--output=x", "--train", "--start=s", "--layers=3", "--exclude=*/b/*"])
+    )
+    assert trained == SiteOptions(Source(("a",), exclude=("*/b/*",)), "s", training=Training("s", 3))
+
+
+def test_the_recipe_is_one_of_equal_lengths():
+    """Pairs, training and ranking read the same number of tokens."""
+    data, train, tune = (read_config(name) for name in ("data/site", "site", "finetune_site"))
+    assert data.max_query_tokens + data.max_doc_tokens == train.row_length == tune.row_length == Training.max_length
+    assert data.max_query_tokens == ranker.QUERY_LENGTH and set(train.tasks) <= set(data.tasks)
+    longer = ranker.training_config(read_config("site"), Training(max_length=600), "", "v", "pairs", ("adp",))
+    assert longer.row_length == longer.model.max_positions == 600 and longer.learning_rate == 1e-3
+    whole = ranker.training_config(read_config("site:taught"), Training(), "start", "start", "taught", ("adp",))
+    assert whole.learning_rate == 1e-4 and whole.init == "start" and whole.row_length == Training.max_length
+
+
+def write_pairs(folder, **records):
+    """A manifest of a generation job with so many records in each split."""
+    splits = {}
+    for name, count in records.items():
+        shard = {"file": f"harp-{name}.tfrecord-00000-of-00001", "records": count, "bytes": 1, "sha256": "0"}
+        splits[name] = {"records": count, "shards": [shard]}
+    (folder / "manifest.json").write_text(json.dumps({"splits": splits, "tokenizer_sha256": "0"}))
+
+
+def test_steps_are_what_fits_and_what_there_is(tmp_path):
+    write_pairs(tmp_path, adp_train=3000, qdm_train=200, adp_validation=9)
+    assert ranker.usable_tasks(str(tmp_path), ("adp", "qdm")) == ("adp",)  # qdm has no held-out pairs
+    assert ranker.steps_within(10, 2.0, 3200, 32) == 300
+    assert ranker.steps_within(1000, 2.0, 3200, 32) == ranker.MAX_EPOCHS * 100
+    with pytest.raises(InputError, match="--minutes=0.1: a step takes 2.00 s .*at least 20 are needed"):
+        ranker.steps_within(0.1, 2.0, 3200, 32)
+
+
+def test_the_library_warns_of_a_ranker_that_the_verdict_leaves_out(pages, monkeypatch):
+    folder = str(pages / "x" / "ranker")
+    save_hf(folder, CONFIG, random_params(CONFIG), small_tokenizer(), "")
+    found = SiteResult(Verdict({"BM25": 1.0}, "BM25", untested="few"), None, folder)
+    monkeypatch.setattr(site, "build", lambda options, output: found)
+    of_pages = hj.Site("", Source((str(pages / "pages.jsonl"),)))
+    with pytest.warns(UserWarning, match=r"the verdict leaves this ranker out\. Use: BM25"):
+        hj.Reranker.pretrain(of_pages, str(pages / "x"), depth=3, layers=2)
+    monkeypatch.setattr(site, "build", lambda options, output: replace(found, ranker=""))
+    with pytest.raises(InputError, match="no ranker: the links of these pages are too few"):
+        hj.Reranker.pretrain(of_pages, str(pages / "x"))
+
+
+def test_settings_survive_a_round(tmp_path):
+    settings = Settings(reading.PARAMETERS, {"BM25": 1.0}, models={"ranker": "ranker"}, max_length=64)
+    settings.save(str(tmp_path))
+    assert Settings.load(str(tmp_path)) == settings

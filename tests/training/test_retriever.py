@@ -1,0 +1,298 @@
+"""Training of vectors: from pair records to an export with the same vectors, resume, a planted signal, and bad input."""
+
+import dataclasses
+import json
+import logging
+import os
+import shutil
+
+import jax
+import numpy as np
+import pytest
+from ml_collections import ConfigDict
+
+import harp_jax as hj
+from harp_jax import config as configs
+from harp_jax.base.errors import InputError
+from harp_jax.base.randomness import generator
+from harp_jax.checkpoints.checkpoint import load_params
+from harp_jax.checkpoints.huggingface import load_hf
+from harp_jax.checkpoints.onnx_openvino import FILES, feed
+from harp_jax.checkpoints.recorded import best, read_metrics
+from harp_jax.config import check_training
+from harp_jax.input.contrastive_groups import SeparateTexts
+from harp_jax.input.packing import Group, make_layout
+from harp_jax.model.encoders.table import ENCODERS
+from harp_jax.ranking.runtimes import onnx_runtime, openvino_runtime
+from harp_jax.training.dry_run import dry_run
+from harp_jax.training.stages.retriever import check_vectors, retriever_stage, with_identities
+from harp_jax.training.train import train
+from tests.support.commands import command
+from tests.support.shards_fixture import write_job
+from tests.support.synthetic import tokenizer
+from tests.support.tiny_bert import save_encoder
+from tests.support.training_processes import losses, same_parameters
+
+PROMPTS = ("w1 w2 ", "w3 ")
+TEXTS = ["w7 w8 w9", "w40", " ".join(f"w{i}" for i in range(60)), "w9 w8 w7 w7"]
+
+
+def settings(directory, **changes: object) -> ConfigDict:
+    """An encoder of 2 × 32 from scratch on the synthetic vocabulary."""
+    c = configs.retriever()
+    c.tokenizer = os.path.join(directory, "tokenizer")
+    tokenizer().save(c.tokenizer)
+    c.model.layers, c.model.hidden, c.model.heads, c.model.max_positions = 2, 32, 2, 64
+    c.tasks, c.pooling, c.kl_weight = ("qdm",), "mean", 0.0
+    c.row_length, c.batch_pairs, c.window, c.lanes = 48, 16, 64, 2
+    c.steps, c.log_every, c.checkpoint_every, c.learning_rate = 6, 1, 3, 1e-3
+    c.update_from_flattened_dict(changes)
+    return c
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory) -> str:
+    directory = str(tmp_path_factory.mktemp("pairs"))
+    write_job(directory, {"qdm": [70, 50]}, validation=[20])
+    return directory
+
+
+@pytest.fixture(scope="module")
+def workdir(pairs, tmp_path_factory) -> str:
+    """Training in two microbatches of a batch, with evaluation, with prompts."""
+    root = tmp_path_factory.mktemp("run")
+    config = settings(root, data=(pairs,), accumulate=2, eval_every=6, eval_batches=2, prompts=PROMPTS)
+    train(config, str(root / "run"), devices=jax.devices()[:1])
+    return str(root / "run")
+
+
+@pytest.fixture(scope="module")
+def exported(workdir, tmp_path_factory) -> str:
+    output = str(tmp_path_factory.mktemp("exported") / "vectors")
+    hj.export_model(workdir, output)
+    return output
+
+
+def test_it_learns_and_logs_what_its_batches_compare(workdir):
+    rows = read_metrics(workdir)
+    found = [row for row in rows if row["split"] == "train"]
+    assert found[-1]["loss"] < found[0]["loss"] and found[-1]["mfu"] > 0
+    assert all(row["negatives"] > 20 and row["cosine_spread"] > 1e-3 for row in found)
+    assert [row["step"] for row in rows if row["split"] == "validation"] == [0, 6]
+
+
+def test_resumed_from_a_checkpoint_it_ends_with_the_same_bits(pairs, exported, tmp_path):
+    """Also with a frozen start, which keeps its bits."""
+    config = settings(
+        tmp_path, data=(pairs,), init=exported, tokenizer="", kl_weight=0.5, weight_decay=0.1, accumulate=2
+    )
+    whole, again = str(tmp_path / "whole"), str(tmp_path / "again")
+    train(config, whole, devices=jax.devices()[:1])
+    shutil.copytree(whole, again)
+    shutil.rmtree(os.path.join(again, "checkpoints", "6"))
+    train(config, again, devices=jax.devices()[:1])
+    assert losses(again) == losses(whole) and same_parameters(again, whole)
+    start, first = load_params(whole)[0]["start"]["encoder"], load_hf(exported)[1]["encoder"]
+    jax.tree.map(np.testing.assert_array_equal, start["layer_1"], first["layer_1"])
+
+
+def test_a_mesh_has_the_losses_of_one_device(pairs, exported, tmp_path):
+    changes = {"data": (pairs,), "init": exported, "tokenizer": "", "kl_weight": 0.5, "both_directions": True}
+    mesh = {"mesh.data": 2, "mesh.fsdp": 2, "mesh.model": 2}
+    for name, devices, more in (("one", 1, {}), ("eight", 8, mesh)):
+        config = settings(tmp_path, **changes, **more, lanes=4)
+        train(config, str(tmp_path / name), devices=jax.devices()[:devices])
+    one, eight = losses(str(tmp_path / "one")), losses(str(tmp_path / "eight"))
+    np.testing.assert_allclose(eight, one, rtol=2e-5)
+
+
+@pytest.mark.parametrize("name", ["onnx", "openvino"])
+def test_other_formats_have_the_hidden_states_of_the_vectors(workdir, name, tmp_path):
+    pytest.importorskip({"onnx": "onnxruntime"}.get(name, name))
+    hj.export_model(workdir, str(tmp_path / "out"), formats=[name])
+    path = str(tmp_path / "out" / FILES[name, False])
+    runtime = onnx_runtime(path) if name == "onnx" else openvino_runtime(path, "float32")
+    ids = [[tokenizer().cls, *tokenizer().encode(f"w3 {text}")[:46], tokenizer().sep] for text in TEXTS]
+    tokens = np.zeros((len(ids), 48), np.int32)
+    for row, line in zip(tokens, ids):
+        row[: len(line)] = line
+    end = np.array(list(map(len, ids)))
+    ((_, hidden),) = runtime([(np.arange(4), feed(load_hf(str(tmp_path / "out"))[0], tokens, end, end))])
+    means = np.stack([states[:n].mean(0) for states, n in zip(hidden, end)])
+    expected = hj.Retriever.from_pretrained(tmp_path / "out").encode(TEXTS)
+    assert ((means * expected).sum(1) / np.linalg.norm(means, axis=1)).min() > 0.9999
+
+
+@pytest.mark.parametrize("kind", ENCODERS)
+def test_an_export_has_the_same_vectors_in_sentence_transformers(kind, pairs, tmp_path):
+    import torch
+    import transformers
+    from sentence_transformers import SentenceTransformer
+
+    pooling = {"bert": "mean", "modernbert": "mean"}.get(kind, "cls")
+    config = settings(tmp_path, data=(pairs,), steps=1, pooling=pooling, prompts=PROMPTS, **{"model.model_type": kind})
+    train(config, str(tmp_path / "run"), devices=jax.devices()[:1])
+    hj.export_model(str(tmp_path / "run"), str(tmp_path / "out"))
+    ours, theirs = (
+        hj.Retriever.from_pretrained(tmp_path / "out"),
+        SentenceTransformer(str(tmp_path / "out"), device="cpu"),
+    )
+    assert theirs.max_seq_length == 48
+    for vectors, expected in (
+        (ours.encode(TEXTS), theirs.encode_document(TEXTS)),
+        (ours.encode(TEXTS, as_queries=True), theirs.encode_query(TEXTS)),
+        (hj.Retriever.from_pretrained(tmp_path / "run").encode(TEXTS), theirs.encode_document(TEXTS)),
+    ):
+        np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-5)
+        assert (vectors * expected).sum(1).min() > 0.9999
+    model, info = transformers.AutoModel.from_pretrained(tmp_path / "out", output_loading_info=True)
+    assert all("pooler" in name for name in info["missing_keys"]) and not info["unexpected_keys"]
+    with torch.no_grad():
+        ids = torch.tensor([[tokenizer().cls, *tokenizer().encode("w3 " + TEXTS[0]), tokenizer().sep]])
+        hidden = model(ids).last_hidden_state[0]
+    alone = (hidden[0] if pooling == "cls" else hidden.mean(0)).numpy()
+    assert alone @ ours.encode(TEXTS[:1])[0] / np.linalg.norm(alone) > 0.9999
+
+
+def test_the_vectors_that_rank_best_are_kept(pairs, tmp_path):
+    docs = {f"d{i}": f"w{i} w{i + 1} w{i + 2}" for i in range(5, 30)}
+    files = {
+        "docs": "".join(f"{name}\t\t\t{text}\n" for name, text in docs.items()),
+        "queries": "".join(f"q{i}\tw{i}\n" for i in range(5, 25)),
+        "qrels": "".join(f"q{i} 0 d{i} 1\n" for i in range(5, 25)),
+        "candidates": "".join(f"q{i} Q0 d{i + j} {j + 1} {5 - j} x\n" for i in range(5, 25) for j in range(5)),
+    }
+    for name, text in files.items():
+        (tmp_path / name).with_suffix(".tsv").write_text(text)
+    given = {name: str(tmp_path / f"{name}.tsv") for name in files}
+    config = settings(tmp_path, data=(pairs,), select="RR@10", eval_every=3, eval_batches=1, **given)
+    train(config, str(tmp_path / "run"), devices=jax.devices()[:1])
+    kept = best(str(tmp_path / "run"))
+    values = [row["RR@10"] for row in read_metrics(str(tmp_path / "run")) if row["split"] == "validation"]
+    assert kept["value"] == pytest.approx(max(values), rel=1e-5) and len(values) == 3
+    hj.export_model(str(tmp_path / "run"), str(tmp_path / "out"))
+    selected, out = (load_hf(path)[1]["encoder"] for path in (kept["model"], str(tmp_path / "out")))
+    jax.tree.map(np.testing.assert_array_equal, selected, out)
+
+
+def test_search_ranks_by_the_best_passage_and_the_command_reads_the_export(exported, tmp_path):
+    model = hj.Retriever.from_pretrained(exported)
+    docs = {f"d{i}": text for i, text in enumerate(TEXTS)}
+    found = model.search({"q": "w7 w8"}, docs, k=3, passages=1)["q"]
+    cosines = dict(zip(docs, model.encode(TEXTS) @ model.encode(["w7 w8"], as_queries=True)[0]))
+    assert list(found) == sorted(cosines, key=lambda name: -cosines[name])[:3]
+    np.testing.assert_allclose(list(found.values()), [cosines[name] for name in found], rtol=1e-5)
+    (tmp_path / "docs.tsv").write_text("".join(f"{name}\t\t\t{text}\n" for name, text in docs.items()))
+    (tmp_path / "queries.tsv").write_text("q\tw7 w8\n")
+    named = {"docs": tmp_path / "docs.tsv", "queries": tmp_path / "queries.tsv", "output": tmp_path / "run.trec"}
+    command("first-stage", "--model=vectors", encoder=exported, k=3, **named)
+    run, expected = hj.read_run(tmp_path / "run.trec")["q"], model.search({"q": "w7 w8"}, docs, k=3)["q"]
+    assert list(run) == list(expected)
+    np.testing.assert_allclose(list(run.values()), list(expected.values()), atol=1e-3)  # stored in 16 bits
+    assert model.encode([]).shape == (0, 32)
+    for wrong in (
+        lambda: model.encode("w7"),
+        lambda: model.search({"q": "w7"}, {}),
+        lambda: model.search({}, docs, k=0),
+    ):
+        with pytest.raises(InputError):
+            wrong()
+
+
+@dataclasses.dataclass(frozen=True)
+class HiddenMap:
+    """Queries of three words, pages of the three words that belong to them and five others. No word is in both."""
+
+    texts: SeparateTexts
+    split: str
+    same_page: bool = False
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        return {"qdm": 100_000}
+
+    def read(self, lane: int, task: str, start: int, count: int) -> list[Group]:
+        asked, told, filler = np.split(generator("map").permutation(np.arange(5, 205, dtype=np.int32)), (60, 120))
+        groups = []
+        for number in range(start, start + count):
+            rng = generator("hidden map", self.split, lane, 0 if self.same_page else number)
+            chosen, other = rng.permutation(60)[:6].reshape(2, 3)
+            query = asked[chosen] if not self.same_page else generator(number).choice(asked, 3)
+            pages = [rng.permutation(np.concatenate([told[three], rng.choice(filler, 5)])) for three in (chosen, other)]
+            groups.append(self.texts.group(0, "", query, pages[:1] if self.same_page else pages, 1))
+        return groups
+
+
+def planted(config: ConfigDict, same_page: bool = False):
+    """The config's stage on pairs of the hidden map."""
+    stage = retriever_stage(config, with_data=False)
+    texts = SeparateTexts(config.row_length, stage.tokenizer.template)
+    reader, held_out = (HiddenMap(texts, split, same_page) for split in ("train", "held out"))
+    layout = make_layout(config, stage.tokenizer, reader, stage.source.shares, 3, 3 * config.batch_pairs)
+    source = dataclasses.replace(stage.source, reader=reader, layout=with_identities(layout, config))
+    return dataclasses.replace(stage, source=source, held_out=held_out)
+
+
+def test_learns_which_words_belong_together(tmp_path):
+    changes = {"steps": 300, "log_every": 100, "checkpoint_every": 1000, "eval_every": 300, "eval_batches": 4}
+    config = settings(tmp_path, batch_pairs=32, learning_rate=3e-3, **changes)
+    train(config, str(tmp_path / "run"), planted(config), jax.devices()[:1])
+    before, after = (row for row in read_metrics(str(tmp_path / "run")) if row["split"] == "validation")
+    assert before["pair_accuracy"] < 0.2 and after["pair_accuracy"] > 0.9
+
+
+def test_a_dry_run_needs_no_files(tmp_path):
+    changes = {"mesh.data": 2, "mesh.fsdp": 2, "mesh.model": 2, "lanes": 4, "accumulate": 2}
+    report = dry_run(settings(tmp_path, init="absent", pooling="", kl_weight=0.5, **changes))
+    assert "in 2 microbatches" in report and "  all-gather" in report and "FLOPs per step" in report
+
+
+def test_pages_without_negatives_end_the_training_in_one_line(tmp_path):
+    config = settings(tmp_path, negatives=1)
+    with pytest.raises(InputError, match="no query up to step 1 has a negative"):
+        train(config, str(tmp_path / "run"), planted(config, same_page=True), jax.devices()[:1])
+
+
+def test_collapsed_vectors_end_the_training_after_warmup(tmp_path):
+    config = settings(tmp_path, steps=100, warmup=0.1)
+    metrics = {"negatives": 30.0, "cosine_spread": 2e-4}
+    check_vectors(config, 10, metrics)
+    check_vectors(config, 11, metrics | {"cosine_spread": 0.1})
+    with pytest.raises(InputError, match="collapsed up to step 11: .* is 0.0002"):
+        check_vectors(config, 11, metrics)
+
+
+def test_bad_configs_and_encoders_are_refused_in_one_line(exported, pairs, tmp_path, caplog):
+    bare = save_encoder(str(tmp_path / "bare"), tokenizer(), 64)
+    dense = str(tmp_path / "dense")
+    shutil.copytree(exported, dense)
+    os.remove(os.path.join(dense, "SHA256SUMS"))
+    modules = json.loads((tmp_path / "dense" / "modules.json").read_text())
+    modules[2] = {**modules[2], "type": "sentence_transformers.models.Dense", "path": "2_Dense"}
+    (tmp_path / "dense" / "modules.json").write_text(json.dumps(modules))
+    os.mkdir(tmp_path / "dense" / "2_Dense")
+    activation = {"activation_function": "torch.nn.modules.activation.Tanh"}
+    (tmp_path / "dense" / "2_Dense" / "config.json").write_text(json.dumps(activation))
+    from safetensors.numpy import save_file
+
+    save_file({"linear.weight": np.eye(32, dtype=np.float32)}, tmp_path / "dense" / "2_Dense" / "model.safetensors")
+    for changes, said in (
+        ({"init": bare, "pooling": ""}, "does not record how it pools hidden states; set --config.pooling"),
+        ({"init": dense}, "pass through a dense layer"),
+        ({"kl_weight": 0.5}, "kl_weight keeps the similarities of `init`"),
+        ({"batch_pairs": 1, "negatives": 0}, "a batch of one page has nothing to compare"),
+        ({"prompts": ("w1",)}, "name two texts"),
+        ({"prompts": ("w1", " ".join(TEXTS))}, "no room for a text after its prompt"),
+        ({"temperature": 0.0}, "temperature=0.0 is not allowed"),
+    ):
+        config = settings(tmp_path, data=(pairs,), **{"kl_weight": 0.0, **changes})
+        with pytest.raises(InputError, match=said) as caught:
+            check_training(config)
+            retriever_stage(config)
+        assert "\n" not in str(caught.value)
+    with caplog.at_level(logging.INFO):
+        config = settings(tmp_path, data=(pairs,), init=exported, pooling="", temperature=0.1, kl_weight=0.5)
+        retriever_stage(config)
+    assert (config.pooling, tuple(config.prompts)) == ("mean", PROMPTS)
+    assert "queries begin with 'w1 w2 ', pages with 'w3 '" in caplog.text
+    assert "was trained with temperature 0.05; this training uses 0.1" in caplog.text
