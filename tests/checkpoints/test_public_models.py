@@ -13,7 +13,7 @@ import pytest
 from huggingface_hub.utils import filter_repo_objects
 from safetensors.numpy import load_file, save_file
 
-from data_pipeline.commands.vocabulary import train_unigram
+from data_pipeline.output.vocabulary import train_unigram
 from harp_jax.api import Reranker
 from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.export import PARTS

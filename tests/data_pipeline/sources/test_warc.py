@@ -26,7 +26,7 @@ RECORDS = [
     record("http://x.org/a", status="301 Moved Permanently", headers="Location: /b#part\r\n"),
     record("http://x.org/b", chunked(b"<p>The page \xe4 b"), kind="text/html; charset=latin-1",
            headers="Transfer-Encoding: chunked\r\n"),
-    record("http://x.org/z", gzip.compress(LONG), headers="Content-Encoding: gzip\r\n"),
+    record("http://x.org/z", gzip.compress(LONG, mtime=0), headers="Content-Encoding: gzip\r\n"),
     record("http://x.org/c.png", b"\x89PNG", kind="image/png"),
     record("http://x.org/d", "gone", status="404 Not Found"),
     record("http://x.org/e", "", type_="revisit"),
@@ -62,7 +62,7 @@ def test_pages_and_redirects_of_a_crawl(tmp_path, monkeypatch, name, chunk_bytes
 
 def test_what_inflates_beyond_the_limit_is_counted(tmp_path):
     bomb = record("http://x.org/", gzip.compress(b"x" * (50 << 20)), headers="Content-Encoding: gzip\r\n")
-    (tmp_path / "a.warc.gz").write_bytes(gzip.compress(bomb))
+    (tmp_path / "a.warc.gz").write_bytes(gzip.compress(bomb, mtime=0))
     assert [each.reason for each in read(tmp_path / "a.warc.gz")[1]] == ["page-too-large"]
 
 
@@ -83,15 +83,15 @@ def deflated(window):
             "Transfer-Encoding: Chunked",
             b"5;foo=bar\r\n" + HTML[:5] + b"\r\n%X \r\n" % (len(HTML) - 5) + HTML[5:] + b"\r\n0\r\n\r\n",
         ),
-        ("Transfer-Encoding: chunked\r\nContent-Encoding: gzip", chunked(gzip.compress(HTML))),
+        ("Transfer-Encoding: chunked\r\nContent-Encoding: gzip", chunked(gzip.compress(HTML, mtime=0))),
         ("Content-Encoding: gzip", HTML),
-        ("content-encoding: X-GZIP", gzip.compress(HTML)),
+        ("content-encoding: X-GZIP", gzip.compress(HTML, mtime=0)),
         ("Content-Encoding: deflate", deflated(15)),
         ("Content-Encoding: deflate", deflated(-15)),
         ("Content-Encoding: deflate", HTML),
         ("Content-Encoding: br", HTML),
         ("Content-Encoding: br", brotli.compress(HTML)),
-        ("Content-Encoding: deflate, gzip", gzip.compress(deflated(15))),
+        ("Content-Encoding: deflate, gzip", gzip.compress(deflated(15), mtime=0)),
         ("Content-Encoding: identity", HTML),
     ],
 )
@@ -104,7 +104,7 @@ def test_bodies_are_read_as_they_are_whatever_the_headers_say(tmp_path, headers,
 
 
 def test_a_damaged_gzip_body_is_counted(tmp_path):
-    pages = [gzip.compress(LONG)[:-20], gzip.compress(LONG)[:9] + b"\xff" * 40]
+    pages = [gzip.compress(LONG, mtime=0)[:-20], gzip.compress(LONG, mtime=0)[:9] + b"\xff" * 40]
     records = [record("http://x.org/", page, headers="Content-Encoding: gzip\r\n") for page in pages]
     (tmp_path / "a.warc").write_bytes(b"".join(records))
     documents, dropped = read(tmp_path / "a.warc")
@@ -113,7 +113,7 @@ def test_a_damaged_gzip_body_is_counted(tmp_path):
 
 @pytest.mark.parametrize("name", ["a.warc", "a.warc.gz"])
 def test_damage_is_an_input_error_with_its_place(tmp_path, name):
-    parts = [gzip.compress(part) for part in RECORDS] if name.endswith("gz") else RECORDS
+    parts = [gzip.compress(part, mtime=0) for part in RECORDS] if name.endswith("gz") else RECORDS
     first, rest = b"".join(parts[:3]), b"".join(parts[3:])
     replaced, inserted, removed = first + b"\xff\xff\xff" + rest[3:], first + b"junk" + rest, first + rest[1:]
     for harmed in (first + rest[:10], first + rest[:-30], replaced, inserted, removed, b"no crawl at all"):
