@@ -4,7 +4,7 @@ Each query's scores are scaled to 0…1 and added with equal weights: greedy for
 mean of the measure rises. BM25F subsumes BM25 and replaces it: a sum of both would count words twice. Fitted weights favour parts
 that share words with anchors, so no weights are fitted.
 
-Anchors do not rank all parts as users do (docs/experiments/site.md), so `harp site` trusts one part more: vectors, because users'
+Anchors do not rank all parts as users do (docs/lab/site.md), so `harp site` trusts one part more: vectors, because users'
 questions share fewer words with the pages than anchors do. A trusted part, and the part that replaces the first, is used unless the
 sum gets worse; the trusted part counts twice. Other parts may be measured without being used: a ranker trained on the links is far
 better at anchors, which are links, than at questions.
