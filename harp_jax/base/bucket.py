@@ -59,9 +59,9 @@ def _reaching(path: str, *expected: type[Exception]) -> Iterator[None]:
     """InputError if the bucket does not answer; `expected` exceptions pass."""
     try:
         yield
-    except (InputError, *expected):
-        raise
     except Exception as error:
+        if isinstance(error, (InputError, *expected)):
+            raise
         said = (str(error).splitlines() or [type(error).__name__])[0][:200]
         advice = "check the bucket and the credentials, and run the same command again"
         raise InputError(f"cannot reach {path}: {said}; {advice}") from error

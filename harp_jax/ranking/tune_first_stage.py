@@ -1,7 +1,7 @@
 """Grid search over the parameters of BM25, BM25F or query likelihood on judged training queries.
 
 If the best value of a parameter is the smallest or largest tried, the grid grows beyond it: a poorly tuned baseline makes every
-other row look good (docs/experiments/recommended.md has two cases). Values given by the caller are not extended.
+other row look good (docs/lab/links.md has a case). Values given by the caller are not extended.
 
 With folds, each fold gets the parameters that are best on the *other* folds, and `harp first-stage --parameters=… --folds=…`
 scores each query with the parameters of its fold (cross-validation). Without folds, tune on training queries and report others.

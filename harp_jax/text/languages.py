@@ -5,7 +5,7 @@ are those of bm25s, so that its figures stay comparable.
 
 In Chinese, Japanese, Korean, Thai, Lao, Burmese and Khmer, the words of lexical ranking are pairs of adjacent letters, as in
 Lucene's CJKAnalyzer. A query then finds a word inside a sentence without a dictionary; a single letter in a query matches all pairs
-that contain it. docs/experiments/languages.md compares pairs with letters and triples.
+that contain it. docs/lab/languages.md compares pairs with letters and triples.
 """
 
 import re

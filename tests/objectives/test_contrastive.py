@@ -22,7 +22,15 @@ from tests.support.synthetic import TEMPLATE, VOCAB
 from tests.support.tiny_bert import random_params
 
 LENGTH, NEGATIVES, LANES = 40, 2, 4
-SHAPE = BertShape(vocab_size=VOCAB, layers=2, hidden=32, heads=4, intermediate=64, max_positions=LENGTH, dropout=0.0)
+SHAPE = BertShape(
+    vocab_size=sharding.padded_vocab(VOCAB),
+    layers=2,
+    hidden=32,
+    heads=4,
+    intermediate=64,
+    max_positions=LENGTH,
+    dropout=0.0,
+)
 TEXTS = SeparateTexts(LENGTH, TEMPLATE)
 KEY = jax.random.key(0, impl="threefry2x32")
 

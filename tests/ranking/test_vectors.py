@@ -102,9 +102,10 @@ def test_vectors_are_computed_once_per_content_and_a_killed_command_goes_on(file
     (folder,) = (files / "cache" / "harp_jax" / "vectors").iterdir()
     assert len(list(folder.iterdir())) == 4
     (folder / "000002.npz").unlink()
-    seen, index = [], vectors.VectorIndex
-    real = index._passages
-    monkeypatch.setattr(index, "_passages", lambda self, texts, bar: seen.append(texts) or real(self, texts, bar))
+    seen, real = [], vectors.passage_vectors
+    monkeypatch.setattr(
+        vectors, "passage_vectors", lambda scorer, texts, *more: seen.append(texts) or real(scorer, texts, *more)
+    )
     assert searched(files, encoder) == first
     assert seen == [[DOCS["D6"], DOCS["D7"], DOCS["D8"]]]
     path, again = files / "docs.tsv", shutil.copytree(encoder, files / "again")

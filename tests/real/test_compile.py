@@ -128,9 +128,7 @@ def test_the_step_for_one_and_eight_gpus(config, changes, layers, most, topology
 
 @pytest.mark.parametrize("topology", ["v3:2x2", "h100:8"])
 def test_vectors_of_8192_pairs_fit_with_gradient_caching(topology):
-    """Cosines of each device's queries with all pages; what it sends grows with the vectors, not with the cosines."""
     changes = ("batch_pairs=8192", "accumulate=64", "lanes=8", "dtype=bfloat16", "mesh.data=8", "init=MiniLM")
     shape = ("model.layers=6", "model.hidden=384", "model.heads=12")
     report = dry_run("retriever", topology, *(f"--config.{field}" for field in (*changes, *shape)))
-    assert mib(report, "total") < (V3_CORE if topology == "v3:2x2" else 60 * 1024)
-    assert set(kinds(report)) <= {"all-reduce", "all-gather", "reduce-scatter"}
+    assert "in 64 microbatches" in report and mib(report, "total") < V3_CORE / 4
