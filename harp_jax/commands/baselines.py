@@ -26,8 +26,7 @@ def words_parser() -> Parser:
     return parser
 
 
-def words(arguments: argparse.Namespace) -> None:
-    a = arguments
+def words(a: argparse.Namespace) -> None:
     counts = (a.min_documents, a.max_words, a.dimension, a.epochs * a.vectors)
     found = write_words(a.docs, a.output, a.fields, a.stemmer, a.stopwords, *counts)
     print(f"{a.output}: {found.words} words of {found.documents} documents")
@@ -68,7 +67,6 @@ def linklearn_rank_parser() -> Parser:
     return parser
 
 
-def linklearn_rank(arguments: argparse.Namespace) -> None:
-    a = arguments
+def linklearn_rank(a: argparse.Namespace) -> None:
     found = rank_linklearn(a.model, a.docs, a.queries, a.output, a.fields, a.language, a.exclude, a.k, a.okapi)
     print(f"{a.output}: {found.matched} queries ranked by {'okapi' if a.okapi else 'linklearn'}")

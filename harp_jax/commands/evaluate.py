@@ -164,8 +164,7 @@ def verdict_parser() -> Parser:
     return parser
 
 
-def verdict(arguments: argparse.Namespace) -> None:
-    a = arguments
+def verdict(a: argparse.Namespace) -> None:
     folds = read_folds(a.folds)
     judged = select(read_qrels(a.qrels), folds)
     parts = {name: read_run(path) for name, path in named(a.part, "--part", "RUN").items()}
