@@ -56,10 +56,8 @@ def judged_queries(queries: InputPath, qrels: InputPath, output: str) -> Written
     texts, judged = read_queries(queries), read_qrels(qrels)
     found = {qid: " ".join(text.split()) for qid, text in texts.items() if qid in judged}
     if not found:
-        example = next(iter(judged))
-        raise InputError(
-            f"{queries} has no text for any of {len(judged)} judged queries, such as {example}; check both"
-        )
+        wrong = f"has no text for any of the {len(judged)} judged queries, such as {next(iter(judged))}"
+        raise InputError(f"{queries} {wrong}; check both")
     count = _write(output, found, judged, [query_file(queries), qrels_file(qrels)])
     return Written(len(found), count, len(texts), len(judged) - len(found))
 

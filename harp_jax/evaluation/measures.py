@@ -80,7 +80,9 @@ def _check_gdeval(qrels: Qrels, measures: "list[Measure]") -> None:
     for qid, judged in qrels.items() if named else ():
         high = max(judged.values(), default=0) > GDEVAL_LEVEL
         if high or not re.fullmatch("0|[1-9][0-9]*", qid):
-            wrong = f"a level of query {qid} is above {GDEVAL_LEVEL}" if high else f"query id {qid!r} is not a number"
+            wrong = (
+                f"a level of query {qid} is above {GDEVAL_LEVEL}" if high else f"the query id {qid!r} is not a number"
+            )
             raise InputError(f"{named[0]}: {wrong}, which TREC's script for it cannot read; leave {named[0]} out")
 
 
