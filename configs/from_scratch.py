@@ -2,9 +2,9 @@
 
 harp train --config=configs/from_scratch.py --workdir=runs/ranker --config.data="('pairs',)" --config.tokenizer=vocabulary
 
-Its pairs are those of the generation preset "recommended", with `harp vocabulary`'s words or any BERT's (docs/baselines.md).
+Its pairs are those of the generation preset "recommended", with `harp vocabulary`'s words or any BERT's (docs/reproduce.md).
 
-Hardware: one CPU core with AVX512-BF16, nine updates/s, under two minutes. Figures: docs/experiments/recommended.md.
+Hardware: one CPU core with AVX512-BF16, nine updates/s, under two minutes. Figures: docs/lab/links.md.
 """
 
 from harp_jax.config import pretrain

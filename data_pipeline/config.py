@@ -10,12 +10,12 @@ python -m data_pipeline.main --config=configs/data/enwiki.py:official --config.r
 Where the paper's equations cannot be used as printed, "paper" corrects them: lengths are Poisson with the factorial that Eq. 4
 lacks, conditioned on at least 1; the softmax of Eq. 3 runs over the words of the text (over a whole vocabulary, nearly all mass
 falls on absent words); Eq. 5 excludes the anchor's words (with a weight of 0 the softmax would still sample them); two anchors
-with one destination or equal weights make no pair. Neither preset makes pairs whose two sides are equal. docs/equations.md lists
+with one destination or equal weights make no pair. Neither preset makes pairs whose two sides are equal. docs/reproduce.md lists
 what "paper" leaves open or does otherwise.
 
 "recommended" is for small encoders and short training: one task (adding QDM does not rank better), queries with the words and word
 order of their sentence, and negatives as popular as the positives. Its settings for other tasks apply if you add them.
-docs/experiments/recommended.md has the measurements. Use it with the training preset of the same name (harp_jax/config.py).
+docs/lab/links.md has the measurements. Use it with the training preset of the same name (harp_jax/config.py).
 """
 
 import json

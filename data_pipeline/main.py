@@ -21,7 +21,7 @@ def arguments_parser() -> ConfigParser:
     parser = ConfigParser(
         prog="python -m data_pipeline.main",
         description="Generate pre-training pairs: turn hyperlinked pages into TFRecord shards and a manifest.\n"
-        "docs/fields.md lists all fields. `harp generate` and `python -m data_pipeline.main` are the same command.",
+        "docs/formats.md lists all fields. `harp generate` and `python -m data_pipeline.main` are the same command.",
         example="harp generate --config=data/html:recommended --config.source.paths=\"('site',)\" \\\n"
         "    --config.tokenizer=all-MiniLM-L6-v2 --config.encoder=idf --output=pairs",
     )

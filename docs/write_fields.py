@@ -1,4 +1,4 @@
-"""Writes docs/fields.md, the page of all config fields, from their declarations: python docs/write_fields.py"""
+"""Writes the part "Config fields" of docs/formats.md from their declarations: python docs/write_fields.py"""
 
 from pathlib import Path
 
@@ -6,10 +6,10 @@ from data_pipeline import config as generation_config
 from harp_jax.config import ENCODER, FIELDS, JUDGED, LOOP, Fields
 
 MANY = 1 << 24  # larger bounds only catch typos
-PAGE = Path(__file__).with_name("fields.md")
-HEAD = """# Config fields
+PAGE = Path(__file__).with_name("formats.md")
+HEAD = """## Config fields
 
-This page is written from the code by `python docs/write_fields.py`; a test fails where it is not up to date.
+This part is written from the code by `python docs/write_fields.py`; a test fails where it is not up to date.
 
 A config is a Python file with `get_config()`, or the name of a shipped one (`--config=tpu_v3`, `--config=data/html`). Any field is
 set on the command line, `--config.learning_rate=3e-5`, those within others with dots, `--config.model.layers=4`, tuples in quotes,
@@ -27,22 +27,23 @@ STAGES = {
 
 
 def page() -> str:
-    """The whole page as Markdown."""
+    """The whole page as Markdown: what stands before the fields, and the fields."""
     shared = {**LOOP, **ENCODER, **JUDGED}
+    before = PAGE.read_text(encoding="utf-8").partition(HEAD.partition("\n")[0])[0]
     sections = [
-        HEAD,
-        "## Pairs from links (`harp generate`, configs in `data/`)\n",
+        before + HEAD,
+        "### Pairs from links (`harp generate`, configs in `data/`)\n",
         table(generation_config.FIELDS),
-        "## All trainings\n",
+        "### All trainings\n",
         table(LOOP),
-        "## Pre-training, fine-tuning and coarse-tuning of an encoder\n",
+        "### Pre-training, fine-tuning and coarse-tuning of an encoder\n",
         table(ENCODER),
-        "## Fine-tuning and neural rankers: judged queries\n",
+        "### Fine-tuning and neural rankers: judged queries\n",
         table(JUDGED),
     ]
     for stage, title in STAGES.items():
         own = {name: field for name, field in FIELDS[stage].items() if shared.get(name) != field}
-        sections += [f"## {title}\n", table(own)]
+        sections += [f"### {title}\n", table(own)]
     return "\n".join(sections)
 
 

@@ -8,7 +8,7 @@ import sys
 
 from harp_jax.base.cli import ending_well, fail, run
 from harp_jax.base.version import __version__
-from harp_jax.commands.table import COMMANDS, GROUPS, TYPED, load, next_command, opening
+from harp_jax.commands.table import COMMANDS, GROUPS, TYPED, load, next_command
 
 
 def overview(every: bool = False) -> str:
@@ -44,15 +44,8 @@ def main(argv: list[str] | None = None) -> None:
             command, parser = load(words[0])
         parser.prog = f"harp {words[0]}"  # three are also started as python -m MODULE
         sys.argv = [parser.prog, *words[1:]]  # commands record their command line from here
-        by_hand = sys.stderr.isatty()
-
-        def announced(arguments: argparse.Namespace) -> None:
-            if by_hand and (text := opening(words[0], arguments)):
-                print(text, file=sys.stderr, flush=True)
-            command(arguments)
-
-        arguments = run(announced, parser)
-        if by_hand and (following := next_command(words[0], arguments)):
+        arguments = run(command, parser)
+        if sys.stderr.isatty() and (following := next_command(words[0], arguments)):
             print(f"next: {following}", file=sys.stderr)
     else:
         near = difflib.get_close_matches(words[0], COMMANDS, 1)

@@ -147,10 +147,8 @@ def evaluate(
     names = measures if isinstance(measures, str) else [str(measure) for measure in measures]
     if not isinstance(runs, Mapping):
         raise InputError(f"runs: {type(runs).__name__} given; use a name for each, as in {{'BM25': 'bm25.trec'}}")
-    given = {
-        name: [to_run(one) for one in (some if isinstance(some, list | tuple) else [some])]
-        for name, some in runs.items()
-    }
+    lists = {name: some if isinstance(some, list | tuple) else [some] for name, some in runs.items()}
+    given = {name: [to_run(one) for one in some] for name, some in lists.items()}
     if not given or not all(given.values()):
         raise InputError("runs: give one or several runs for each name, as in {'BM25': 'bm25.trec'}")
     table = measured(to_qrels(qrels), given, names, baseline, **options)
@@ -237,9 +235,8 @@ def generate(config: "ConfigDict | Path", output: Path) -> dict[str, Any]:
     """
     # Imported by name: harp_jax works without data_pipeline.
     pipeline = importlib.import_module("data_pipeline.pipeline")
-    return pipeline.generate(
-        load_config(config) if isinstance(config, str | os.PathLike) else config, _directory(output)
-    )
+    given = load_config(config) if isinstance(config, str | os.PathLike) else config
+    return pipeline.generate(given, _directory(output))
 
 
 class Reranker:
@@ -428,7 +425,7 @@ def to_qrels(given: QrelsData) -> Qrels:
     """Judgments from {qid: {docid: level}}, a frame, or a path."""
     if isinstance(given, str | os.PathLike):
         return read_qrels(os.fspath(given))
-    return _by_query(given, LEVEL, level_of)
+    return _by_query(given, LEVEL, lambda level, qid, docid: int(number(level, qid, docid, whole=True)))
 
 
 def _by_query(
@@ -465,11 +462,6 @@ def number(score: Any, qid: str, docid: str, whole: bool = False) -> float:
         kind = "whole" if whole else "finite"
         raise InputError(f"query {qid!r}, document {docid!r}: {score!r} is not a {kind} number up to {LARGEST:g}")
     return value
-
-
-def level_of(level: Any, qid: str, docid: str) -> int:
-    """The level as an int, see `number`."""
-    return int(number(level, qid, docid, whole=True))
 
 
 def texts_of(given: Mapping[str, str], kind: str) -> Iterator[tuple[str, str]]:

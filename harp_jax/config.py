@@ -302,11 +302,11 @@ FIELDS: Mapping[str, Fields] = {**{stage: {**LOOP, **own} for stage, own in OWN.
 
 # Where the paper (losses, masking) and its authors' code differ from our defaults; the generation job has presets of the same
 # names. The authors' code also starts from BERT's next-sentence head; these presets do not.
-# "recommended" is for small encoders and short trainings (docs/experiments/recommended.md): a single link task, no dropout.
+# "recommended" is for small encoders and short trainings (docs/lab/links.md): a single link task, no dropout.
 RECOMMENDED: dict[str, Any] = {"tasks": ("adp",), "mlm_weight": 0.0, "model.dropout": 0.0}
 PRESETS: dict[str, dict[str, Any]] = {
     "recommended": RECOMMENDED,
-    # For pairs with a teacher's scores (`harp teach`): docs/experiments/recipe.md.
+    # For pairs with a teacher's scores (`harp teach`): docs/lab/teacher.md.
     "taught": RECOMMENDED | {"negatives": 3, "pair_loss": "lce_kl"},
     "paper": {"mlm_side": "both", "mlm_shared_mask": False, "pair_reduction": "sum"},
     "official": {

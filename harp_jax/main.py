@@ -27,7 +27,7 @@ def arguments_parser() -> ConfigParser:
     parser = ConfigParser(
         prog="python -m harp_jax.main",
         description="Pre-train, coarse-tune or fine-tune a re-ranker; the config names the stage.\n"
-        "docs/fields.md lists all fields. `harp train` and `python -m harp_jax.main` are the same command.",
+        "docs/formats.md lists all fields. `harp train` and `python -m harp_jax.main` are the same command.",
         example="harp train --config=site --workdir=runs/site --config.init=all-MiniLM-L6-v2 --config.data=\"('pairs',)\"\n"
         "  python -m harp_jax.main --config=configs/tpu_v3.py --workdir=runs/harp --config.init=bert-base-uncased/",
     )

@@ -1,4 +1,4 @@
-"""The documentation: commands parse, links are valid, and docs/fields.md has every config field with its meaning."""
+"""The documentation: commands parse, links are valid, and docs/formats.md has every config field with its meaning."""
 
 import re
 import runpy
@@ -33,7 +33,7 @@ def test_links_lead_to_files(page):
         assert (ROOT / file).exists(), file
 
 
-def test_the_page_of_fields_is_up_to_date_and_explains_each():
+def test_the_fields_are_up_to_date_and_explained():
     page = runpy.run_path(str(ROOT / "docs" / "write_fields.py"))["page"]()
-    assert page == (ROOT / "docs" / "fields.md").read_text(encoding="utf-8"), "run python docs/write_fields.py"
+    assert page == (ROOT / "docs" / "formats.md").read_text(encoding="utf-8"), "run python docs/write_fields.py"
     assert not [line for line in page.splitlines() if line.endswith("|  |")]

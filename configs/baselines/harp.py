@@ -12,9 +12,9 @@ ict: Transformer-ICT, which predicts the passage that a sentence was taken from.
 prop: PROP, which predicts the likelier of two word sets of a page; B-PROP with --config.prop_distribution=contrastive.
 wlp: Transformer-WLP, which distinguishes a page that links to the page of a sentence from one that does not.
 recommended: HARP as we recommend it for small encoders and short trainings: ADP, no MLM, no dropout. The pairs are those of the
-generation preset of the same name. Figures: docs/experiments/recommended.md. `harp plan recipe` trains it in minutes on a CPU.
+generation preset of the same name. Figures: docs/lab/links.md. `harp plan recipe` trains it in minutes on a CPU.
 taught: the same, with the order of a sentence encoder's vectors as a teacher: pairs from `harp teach`. Figures:
-docs/experiments/recipe.md.
+docs/lab/teacher.md.
 
 ict and prop can use the same documents as HARP (--config.text_pages=linked in the generation job), all documents, or any plain
 collection as JSONL; wlp needs links.

@@ -13,7 +13,7 @@ from data_pipeline.config import generation
 
 
 def get_config(preset: str = "") -> ConfigDict:
-    config = generation(preset or "recommended")  # ADP, whose figures are in docs/experiments/recommended.md
+    config = generation(preset or "recommended")  # ADP, whose figures are in docs/lab/links.md
     config.source.format = ""  # detected
     config.source.paths = ("site",)
     config.encoder = "idf"  # term weights without an encoder: a minute instead of many

@@ -3,7 +3,6 @@
 import argparse
 
 from data_pipeline.sample.wiki import SampleWiki, write_sample_wiki
-from data_pipeline.sample.words import LANGUAGES
 from harp_jax.base.cli import Parser, count, positive
 
 
@@ -18,9 +17,6 @@ def arguments_parser() -> Parser:
     parser.add_argument("--pages", type=positive, default=400, help="number of articles (400)")
     parser.add_argument("--seed", type=count, default=0, help="random seed; the same seed writes the same bytes (0)")
     parser.add_argument(
-        "--language", choices=sorted(LANGUAGES), default="en", help="language of pages and questions (en)"
-    )
-    parser.add_argument(
         "--uninformative_links", action="store_true", help="make links state random facts, as a control"
     )
     return parser
@@ -28,5 +24,5 @@ def arguments_parser() -> Parser:
 
 def main(arguments: argparse.Namespace) -> None:
     a = arguments
-    asked = write_sample_wiki(SampleWiki(a.pages, a.seed, not a.uninformative_links, a.language), a.output)
+    asked = write_sample_wiki(SampleWiki(a.pages, a.seed, not a.uninformative_links), a.output)
     print(f"{a.pages} articles and {asked} questions in {a.output}")

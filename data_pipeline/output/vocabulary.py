@@ -33,7 +33,7 @@ ALPHABET = 1000  # characters at most, as in BERT; rarer ones become [UNK]
 MANY_CHARACTERS = UNSPACED | {"ko"}  # languages with more characters than that: at most half of the vocabulary
 MIN_FREQUENCY = 2
 # Characters of a Unigram piece at most. With SentencePiece's 16, whole phrases of a small Japanese wiki became pieces, and a small
-# ranker trained on them was certainly worse (docs/experiments/languages.md).
+# ranker trained on them was certainly worse (docs/lab/languages.md).
 LONGEST = 16
 LONGEST_OF = {"ja": 4, "zh": 4}
 KINDS = ("wordpiece", "unigram")

@@ -20,7 +20,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
 
-from data_pipeline.sample.words import ENGLISH, LANGUAGES, Words
+from data_pipeline.sample import words
 from data_pipeline.sources.wikitext import Site, plain_text
 from harp_jax.base import files
 from harp_jax.base.errors import InputError
@@ -30,18 +30,17 @@ from harp_jax.base.randomness import generator
 FOLDS = 5
 TRAIN_FOLDS = 3
 HOMONYMS = 5  # pages that share a name, on average
-FACTS = 2  # facts per page; a question asks about both
+FACTS_PER_PAGE = 2  # facts per page; a question asks about both
 QUESTION = 2  # index of the wording for questions
+NAMESPACES = {"Talk": 1, "File": 6, "Template": 10, "Category": 14}
 T = TypeVar("T")
 _URL = "https://sample.invalid/wiki/"
-FILES = ("wiki.xml.bz2", "docs.tsv", "queries.tsv", "qrels.txt", "folds.tsv", "train.queries.tsv", "test.queries.tsv")
-
-KINDS = ("town", "river", "person", "guild", "creature", "device")
 
 ONSETS = "b br c d dr f fl g gr h k kl l m n p pr r s sk st t th tr v w".split()  # noqa: SIM905
 VOWELS = "a e i o u ae ei ou".split()  # noqa: SIM905
 CODAS = "l n r s th nd rk ll m st ck".split()  # noqa: SIM905
 GIVEN = "Alvo Berin Cassa Dorrit Edda Gisla Hobart Ilse Jorun Kessa Lothar Mirna Nolo Orsin Petra Runa".split()  # noqa: SIM905
+KINDS = list(words.FACTS)
 
 
 class Fact(NamedTuple):
@@ -54,7 +53,7 @@ class Fact(NamedTuple):
 
 
 class Page(NamedTuple):
-    """A planned article in the `words` of a language: `alias` is the title of a redirect."""
+    """A planned article: `alias` is the title of a redirect."""
 
     id: int
     kind: str
@@ -63,10 +62,9 @@ class Page(NamedTuple):
     region: str
     facts: tuple[Fact, ...]
     alias: str
-    words: Words
 
 
-def world(count: int, seed: int, informative: bool = True, words: Words = ENGLISH) -> list[Page]:
+def world(count: int, seed: int, informative: bool = True) -> list[Page]:
     """The pages and their facts. Pages with the same name and kind share no fact while there are enough.
 
     informative=False is the control: links to a page state random facts.
@@ -80,17 +78,17 @@ def world(count: int, seed: int, informative: bool = True, words: Words = ENGLIS
     for number in range(count):
         kind = KINDS[number % len(KINDS)]
         name = str(names[int(draw.integers(len(names)))])
-        region = _pick(words.regions, draw)
-        facts = _facts(words, kind, used.setdefault((name, kind), set()), number in asked, informative, draw)
-        noun = words.kinds[kind][0]
+        region = _pick(words.REGIONS, draw)
+        facts = _facts(kind, used.setdefault((name, kind), set()), number in asked, informative, draw)
+        noun = words.KINDS[kind][0]
         title = f"{_pick(GIVEN, draw)} {name}" if kind == "person" else f"{name} ({noun})"
         place = region.removeprefix("the ")
         candidates = [title, f"{name} ({noun}, {place})", f"{title} ({number})"]
         title = next(candidate for candidate in candidates if candidate not in taken)
-        alias = _pick(words.aliases, draw).format(title) if number % 3 == 0 else ""
+        alias = _pick(words.ALIASES, draw).format(title) if number % 3 == 0 else ""
         alias = "" if alias in taken else alias
         taken |= {title, alias}
-        pages.append(Page(number + 10, kind, name, title, region, facts, alias, words))
+        pages.append(Page(number + 10, kind, name, title, region, facts, alias))
     return pages
 
 
@@ -106,20 +104,18 @@ def _pick(options: Sequence[T], draw: np.random.Generator) -> T:
     return options[int(draw.integers(len(options)))]
 
 
-def _facts(
-    words: Words, kind: str, used: set[int], asked: bool, informative: bool, draw: np.random.Generator
-) -> tuple[Fact, ...]:
+def _facts(kind: str, used: set[int], asked: bool, informative: bool, draw: np.random.Generator) -> tuple[Fact, ...]:
     """Two facts; those in `used` are avoided while others are left."""
-    table = words.facts[kind]
+    table = words.FACTS[kind]
     fresh = [number for number in range(len(table)) if number not in used]
-    if len(fresh) < FACTS:
+    if len(fresh) < FACTS_PER_PAGE:
         fresh = list(range(len(table)))
-    chosen = [fresh[i] for i in draw.permutation(len(fresh))[:FACTS]]
+    chosen = [fresh[i] for i in draw.permutation(len(fresh))[:FACTS_PER_PAGE]]
     used.update(chosen)
     facts = []
     for number in chosen:
         # In the control, a fact of any kind: one of the page's own kind would still reveal the kind.
-        other = table if informative else words.facts[_pick(KINDS, draw)]
+        other = table if informative else words.FACTS[_pick(KINDS, draw)]
         linked = number if informative else int(draw.integers(len(other)))
         first, second, question = table[number].split(" | ")
         swapped = bool(draw.integers(2))
@@ -131,23 +127,22 @@ def _facts(
 def article(page: Page, pages: list[Page], seed: int) -> str:
     """The wikitext of a page: infobox, lead, sections with links, a table, references, categories."""
     draw = generator("sample_wiki", seed, "article", page.id)
-    words, image, category = page.words, *(page.words.space(number) for number in (6, 14))
-    noun, opening, _ = words.kinds[page.kind]
+    noun, opening, _ = words.KINDS[page.kind]
     lead = f"'''{page.title.partition(' (')[0]}''' {opening.format(region=page.region)}"
     lead += f"<ref name=a>{{{{cite book|title=Annals of {page.region}|year={_year(draw)}}}}}</ref>"
-    lead += " " + _pick(words.leads, draw).format(*(fact.lead for fact in _order(page.facts, draw)))
+    lead += " " + _pick(words.LEADS, draw).format(*(fact.lead for fact in _order(page.facts, draw)))
     text = f"{{{{Infobox {noun}\n| name = {page.name}\n| region = [[{page.region}]]\n}}}}\n{lead}\n"
-    headings = draw.permutation(len(words.headings))[: int(draw.integers(2, 5))]
+    headings = draw.permutation(len(words.HEADINGS))[: int(draw.integers(2, 5))]
     for place, heading in enumerate(headings):
         sentences = [_linking(page, pages, draw) for _ in range(int(draw.integers(2, 5)))]
         sentences.insert(int(draw.integers(len(sentences) + 1)), _plain(page, draw))
-        text += f"\n== {words.headings[heading]} ==\n"
+        text += f"\n== {words.HEADINGS[heading]} ==\n"
         if place == 0:
-            text += f"[[{image}:{page.name}.jpg|thumb|{_linking(page, pages, draw)}]]\n"
+            text += f"[[File:{page.name}.jpg|thumb|{_linking(page, pages, draw)}]]\n"
         text += " ".join(sentences) + "<ref name=a />\n"
     rows = "".join(f"|-\n| {_year(draw)} || {_anchor(_other(page, pages, draw), draw)}\n" for _ in range(3))
-    text += f'\n== {words.see} ==\n<!-- kept short -->\n{{| class="wikitable"\n! Year !! Page\n{rows}|}}\n'
-    return text + f"* {_anchor(_other(page, pages, draw), draw)}\n\n[[{category}:{noun.capitalize()}]]\n"
+    text += f'\n== See also ==\n<!-- kept short -->\n{{| class="wikitable"\n! Year !! Page\n{rows}|}}\n'
+    return text + f"* {_anchor(_other(page, pages, draw), draw)}\n\n[[Category:{noun.capitalize()}]]\n"
 
 
 def _year(draw: np.random.Generator) -> int:
@@ -155,7 +150,7 @@ def _year(draw: np.random.Generator) -> int:
 
 
 def _plain(page: Page, draw: np.random.Generator) -> str:
-    return _pick(page.words.plain, draw).format(year=_year(draw), region=page.region)
+    return _pick(words.PLAIN, draw).format(year=_year(draw), region=page.region)
 
 
 def _other(page: Page, pages: list[Page], draw: np.random.Generator) -> Page:
@@ -170,12 +165,12 @@ def _order(facts: tuple[Fact, ...], draw: np.random.Generator) -> list[Fact]:
 
 def _linking(page: Page, pages: list[Page], draw: np.random.Generator) -> str:
     """A sentence with links, each in a phrase with a fact of its page; both pages are in one region."""
-    frame = _pick(page.words.frames, draw)
+    frame = _pick(words.FRAMES, draw)
     one = _other(page, pages, draw)
     near = [other for other in pages if other.region == one.region and other not in (one, page)]
     phrases = []
     for other in (one, _pick(near, draw) if near else _other(page, pages, draw)):
-        phrases.append(_pick(page.words.phrases, draw).format(_pick(other.facts, draw).link, x=_anchor(other, draw)))
+        phrases.append(_pick(words.PHRASES, draw).format(_pick(other.facts, draw).link, x=_anchor(other, draw)))
     sentence = frame.format(*phrases, year=_year(draw), region=page.region)
     return sentence[0].upper() + sentence[1:]
 
@@ -186,27 +181,25 @@ def _anchor(page: Page, draw: np.random.Generator) -> str:
     if draw.random() < 0.1:
         target = (target[0].lower() + target[1:]).replace(" ", "_")
     style = float(draw.random())
-    article = "" if page.kind in ("town", "person") else page.words.the
+    article = "" if page.kind in ("town", "person") else "the "
     if style < 0.1:
-        return f"[[{target}|{page.words.kinds[page.kind][2]}]]"
+        return f"[[{target}|{words.KINDS[page.kind][2]}]]"
     if style < 0.15:
         return f"[[{page.title}]]"
     if style < 0.3:
-        return f"{article}[[{target}#{page.words.headings[0]}|''{page.name}'']]"
+        return f"{article}[[{target}#{words.HEADINGS[0]}|''{page.name}'']]"
     return f"{article}[[{target}|{page.name}]]"
 
 
 def dump(pages: list[Page], seed: int) -> Iterator[str]:
     """The text of a MediaWiki export, in pieces."""
-    words = pages[0].words
-    tag = next(tag for tag, each in LANGUAGES.items() if each is words)
     yield (
-        '<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.10/" version="0.10" xml:lang="'
-        f'{tag}">\n  <siteinfo>\n'
+        '<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.10/" version="0.10" xml:lang="en">\n'
+        "  <siteinfo>\n"
         "    <sitename>Sample wiki</sitename>\n    <dbname>samplewiki</dbname>\n    <case>first-letter</case>\n"
         '    <namespaces>\n      <namespace key="0" case="first-letter" />\n'
     )
-    for name, number in words.namespaces.items():
+    for name, number in NAMESPACES.items():
         yield f'      <namespace key="{number}" case="first-letter">{name}</namespace>\n'
     yield "    </namespaces>\n  </siteinfo>\n"
     for page in pages:
@@ -214,20 +207,18 @@ def dump(pages: list[Page], seed: int) -> Iterator[str]:
     number = 10 + len(pages)
     for page in pages:
         if page.alias:
-            yield _element(page.alias, number, f"#{words.redirect} [[{page.title}]]", redirect=page.title)
+            yield _element(page.alias, number, f"#REDIRECT [[{page.title}]]", redirect=page.title)
             number += 1
     titles = {page.title for page in pages}
     for name in sorted({page.name for page in pages} - titles):
         listed = [page for page in pages if page.name == name]
         if len(listed) > 1:
-            lines = "".join(f"* [[{page.title}]], {words.kinds[page.kind][0]}\n" for page in listed)
-            yield _element(name, number, f"'''{name}''' {words.means}:\n{lines}{{{{disambig}}}}\n")
+            lines = "".join(f"* [[{page.title}]], {words.KINDS[page.kind][0]}\n" for page in listed)
+            yield _element(name, number, f"'''{name}''' may mean:\n{lines}{{{{disambig}}}}\n")
         else:
-            yield _element(name, number, f"#{words.redirect} [[{listed[0].title}]]", redirect=listed[0].title)
+            yield _element(name, number, f"#REDIRECT [[{listed[0].title}]]", redirect=listed[0].title)
         number += 1
-    yield _element(
-        f"{words.space(1)}:{pages[0].title}", number, words.talk + " [[" + pages[1].title + "]]?", namespace=1
-    )
+    yield _element(f"Talk:{pages[0].title}", number, f"Is this [[{pages[1].title}]]?", namespace=1)
     yield "</mediawiki>\n"
 
 
@@ -252,7 +243,7 @@ def questions(pages: list[Page], seed: int) -> Iterator[tuple[str, str, Page, in
         page = pages[place]
         asked = [fact.question for fact in _order(page.facts, draw)]
         fold = number % TRAIN_FOLDS if number < train else TRAIN_FOLDS + number % (FOLDS - TRAIN_FOLDS)
-        yield f"q{number + 1}", _pick(page.words.questions, draw).format(*asked, name=page.name), page, fold
+        yield f"q{number + 1}", _pick(words.QUESTIONS, draw).format(*asked, name=page.name), page, fold
 
 
 def _train(count: int) -> int:
@@ -267,12 +258,11 @@ def _asked(count: int, seed: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class SampleWiki:
-    """What to write: articles, the seed, whether links state facts of their pages (see `world`), the language: en, de or ja."""
+    """What to write: articles, the seed, whether links state facts of their pages (see `world`)."""
 
     pages: int = 400
     seed: int = 0
     informative: bool = True
-    language: str = "en"
 
 
 @once
@@ -281,9 +271,8 @@ def write_sample_wiki(options: SampleWiki, output: str) -> int:
     count, seed = options.pages, options.seed
     if count < 2 * FOLDS:
         raise InputError(f"{count} pages are too few for {FOLDS} folds; use at least {2 * FOLDS} pages")
-    words = LANGUAGES[options.language]
-    pages = world(count, seed, options.informative, words)
-    site = Site(words.namespaces)
+    pages = world(count, seed, options.informative)
+    site = Site(NAMESPACES)
     with files.replacing(os.path.join(output, "docs.tsv")) as file:
         for page in pages:
             plain = plain_text(article(page, pages, seed), site)

@@ -29,7 +29,7 @@ def keep_pages() -> bool:
     Windows), and does not affect an accelerator's memory.
     """
     try:
-        libc = _libc()
+        libc = ctypes.CDLL(None)
         libc.gnu_get_libc_version  # noqa: B018  musl has a mallopt that does nothing
     except (OSError, AttributeError):
         return False
@@ -66,29 +66,21 @@ class Growth:
         """Does nothing without `keep_pages`: glibc then returns pages itself."""
         if not _kept:
             return
-        pages = resident_pages()
+        with open("/proc/self/statm") as sizes:
+            pages = int(sizes.read().split()[1])  # in physical memory
         self._base = self._base or pages
         if pages > GROWN * self._base:
             return_free_pages()
             self._base = 0
 
 
-def resident_pages() -> int:
-    """Number of this process's pages in physical memory."""
-    with open("/proc/self/statm") as sizes:
-        return int(sizes.read().split()[1])
-
-
-def _libc() -> ctypes.CDLL:
-    libc = ctypes.CDLL(None)
-    libc.malloc.restype = ctypes.c_void_p
-    libc.malloc.argtypes = [ctypes.c_size_t]
-    libc.free.argtypes = [ctypes.c_void_p]
-    return libc
-
-
 def _large_pages(libc: ctypes.CDLL) -> None:
     """Grow the heap once without touching it and request 2 MiB pages for it. If the kernel refuses, only speed is lost."""
+    libc.malloc.restype, libc.malloc.argtypes, libc.free.argtypes = (
+        ctypes.c_void_p,
+        [ctypes.c_size_t],
+        [ctypes.c_void_p],
+    )
     block = libc.malloc(RESERVED)
     if not block:
         return

@@ -44,38 +44,34 @@ def remote(path: str) -> Any:
 
 def read(path: str) -> bytes:
     """The content of an object. FileNotFoundError if there is none, InputError if the bucket does not answer."""
-    try:
+    with _reaching(path, FileNotFoundError):
         return remote(path).read_bytes()
-    except (FileNotFoundError, InputError):
-        raise
-    except Exception as error:
-        raise _unreachable(path, error) from error
 
 
 def write(path: str, content: bytes) -> None:
     """Creates or replaces an object atomically. InputError if the bucket does not answer."""
-    try:
+    with _reaching(path):
         remote(path).write_bytes(content)
-    except InputError:
-        raise
+
+
+@contextlib.contextmanager
+def _reaching(path: str, *expected: type[Exception]) -> Iterator[None]:
+    """InputError if the bucket does not answer; `expected` exceptions pass."""
+    try:
+        yield
     except Exception as error:
-        raise _unreachable(path, error) from error
-
-
-def _unreachable(path: str, error: Exception) -> InputError:
-    said = (str(error).splitlines() or [type(error).__name__])[0][:200]
-    return InputError(
-        f"cannot reach {path}: {said}; check the bucket and the credentials, and run the same command again"
-    )
+        if isinstance(error, (InputError, *expected)):
+            raise
+        said = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        advice = "check the bucket and the credentials, and run the same command again"
+        raise InputError(f"cannot reach {path}: {said}; {advice}") from error
 
 
 def listed(directory: Any, apart: Sequence[str] = (), prefix: str = "") -> Iterator[str]:
     """The paths of all objects below a directory, relative to it; folders whose name is in `apart` are skipped."""
-    try:
+    with _reaching(str(directory)):
         found = sorted(directory.iterdir()) if directory.exists() else []
         folders = [path.is_dir() for path in found]
-    except Exception as error:
-        raise _unreachable(str(directory), error) from error
     for path, is_folder in zip(found, folders):
         if is_folder and path.name not in apart:
             yield from listed(path, apart, f"{prefix}{path.name}/")
@@ -114,10 +110,8 @@ class Mirror:
         self._sent = self._states()
 
     def send(self) -> None:
-        """Uploads changed files to the bucket, and deletes removed ones there.
-
-        RECORDS refer to other files, so they are uploaded last: they never name a missing file.
-        """
+        """Uploads changed files to the bucket, and deletes removed ones there. RECORDS refer to other files, so they are uploaded
+        last: they never name a missing file."""
         found = self._states()
         changed = [name for name, state in found.items() if self._sent.get(name) != state]
         for name in sorted(changed, key=lambda name: (os.path.basename(name) in RECORDS, name)):

@@ -58,13 +58,11 @@ class Parser(argparse.ArgumentParser):
 
     def add_force(self) -> None:
         """--force, which removes an --output that has a record (`run`)."""
-        self.add_argument(
-            "--force", action="store_true", help="replace what other options or inputs have made at --output"
-        )
+        self.add_argument("--force", action="store_true", help="replace what other options or inputs made at --output")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         given = sys.argv[1:] if args is None else list(args)
-        words = [self._with_underscores(with_home(word) if word.startswith("--") else word) for word in given]
+        words = [self._spelled(word) for word in given]
         found, rest = super().parse_known_args(words, namespace)
         for action in self._actions:
             if action.required and getattr(found, action.dest, None) == "":
@@ -86,16 +84,17 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         fail(f"{message}; see {self.prog} --help")
 
-    def _with_underscores(self, word: str) -> str:
-        """The option with underscores; -o is --output."""
+    def _spelled(self, word: str) -> str:
+        """An option with underscores, and with ~ in --NAME=~/PATH expanded, which shells do not do; -o is --output."""
         if word == "-o" and "--output" in self._option_string_actions:
             return "--output"
+        if not word.startswith("--"):
+            return word
         name, equals, value = word.partition("=")
         other = "--" + name[2:].replace("-", "_")
-        known = (
-            name.startswith("--") and name not in self._option_string_actions and other in self._option_string_actions
-        )
-        return other + equals + value if known else word
+        if name not in self._option_string_actions and other in self._option_string_actions:
+            name = other
+        return name + equals + (expand_home(value) if value == "~" or value.startswith("~/") else value)
 
     def check_paths(self, arguments: argparse.Namespace) -> None:
         """Raises InputError that lists all missing inputs, or for an output that would replace an input."""
@@ -144,25 +143,16 @@ def count(text: str, least: int = 0) -> int:
     return number
 
 
-def with_home(word: str) -> str:
-    """--NAME=~/PATH with ~ expanded, which shells do only at the start of a word."""
-    name, equals, value = word.partition("=")
-    return f"{name}={expand_home(value)}" if equals and (value == "~" or value.startswith("~/")) else word
-
-
 class ConfigParser(Parser):
-    """A parser with `--config=FILE.py[:PRESET]` and `--config.FIELD=VALUE`, parsed by ml_collections.
-
-    `arguments.config` is a locked ConfigDict. FILE.py may be a name below configs/, such as tpu_v3 or data/html.
-    """
+    """A parser with `--config=FILE.py[:PRESET]` and `--config.FIELD=VALUE`, parsed by ml_collections. `arguments.config` is a
+    locked ConfigDict. FILE.py may be a name below configs/, such as tpu_v3 or data/html."""
 
     def __init__(self, *, prog: str, description: str, example: str) -> None:
         super().__init__(prog=prog, description=description, example=example)
         what = "config file with get_config(), or the name of one in configs/; append :PRESET to choose a preset"
         self.add_argument("--config", required=True, metavar="FILE[:PRESET]", help=what)
-        self.add_argument(
-            "--config.FIELD", dest="_", metavar="VALUE", help="override a config field; quote tuples: \"('a',)\""
-        )
+        what = "override a config field; quote tuples: \"('a',)\""
+        self.add_argument("--config.FIELD", dest="_", metavar="VALUE", help=what)
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         arguments, rest = self.parse_known_args(args, namespace)
@@ -210,11 +200,11 @@ def ending_well() -> Iterator[None]:
         sys.exit(INTERRUPTED)
     except Exception as error:
         if isinstance(error, OSError) and (error.filename is not None or error.errno in DISK_FULL):
-            where = (
-                f"cannot use {os.fsdecode(error.filename)}" if error.filename is not None else "cannot write the output"
-            )
+            where = "cannot write the output"
             if error.filename is None:
                 _discard_output()
+            else:
+                where = f"cannot use {os.fsdecode(error.filename)}"
             fail(f"{where}: {error.strerror}; check the path, its permissions and the space on the disk")
         if not (said := out_of_memory(error) or disk_full(error)):
             raise
@@ -248,17 +238,6 @@ def run(
             forget(arguments.output)
         main(arguments)
     return arguments
-
-
-def child(*words: str) -> list[str]:
-    """The command line of `harp WORDS` as a child process. -P: a duckdb.py in the working folder is not imported."""
-    return [sys.executable, "-P", "-m", "harp_jax", *words]
-
-
-def child_environment() -> dict[str, str]:
-    """This process's environment, with PYTHONPATH set so that a child finds this package even if not installed."""
-    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))}
 
 
 def keep_compiled() -> None:

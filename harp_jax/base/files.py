@@ -40,9 +40,7 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # no space, over the quot
 
 def check_readable(path: str, pipes: bool = False) -> None:
     """Raises InputError for a path that is neither a file nor a directory: reading may never end. OSError if it is missing.
-
-    `pipes`: also allows the shell's `<(command)`, but not a named pipe, which blocks until something writes to it.
-    """
+    `pipes`: also allows the shell's `<(command)`, but not a named pipe, which blocks until something writes to it."""
     mode = os.stat(path).st_mode
     unnamed_pipe = stat.S_ISFIFO(mode) and not os.path.exists(os.path.realpath(path))
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or (pipes and unnamed_pipe)):
@@ -108,9 +106,8 @@ def raw_lines(path: str) -> Iterator[tuple[int, bytes]]:
         with open_bytes(path) as file:
             for number, line in enumerate(iter(partial(file.readline, LONGEST_LINE + 1), b""), 1):
                 if len(line) > LONGEST_LINE:
-                    raise InputError(
-                        f"{path}, line {number}: longer than {LONGEST_LINE >> 20} MiB; split the line, or check the file"
-                    )
+                    wrong = f"longer than {LONGEST_LINE >> 20} MiB; split the line, or check the file"
+                    raise InputError(f"{path}, line {number}: {wrong}")
                 yield number, line
     except (EOFError, lzma.LZMAError, zlib.error, OSError) as error:
         if isinstance(error, OSError) and error.filename is not None:
@@ -119,29 +116,24 @@ def raw_lines(path: str) -> Iterator[tuple[int, bytes]]:
 
 
 def lines(path: str) -> Iterator[tuple[int, str]]:
-    """Yield (line number from 1, line without its end) of a UTF-8 text file; a byte order mark is dropped.
-
-    InputError as `raw_lines`, and for a carriage return within a line: a file with old Mac line ends would be one line.
-    """
+    """Yield (line number from 1, line without its end) of a UTF-8 text file; a byte order mark is dropped. InputError as
+    `raw_lines`, and for a carriage return within a line: a file with old Mac line ends would be one line."""
     for number, data in raw_lines(path):
+        wrong = ""
         try:
             line = data.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
         except UnicodeDecodeError as error:
-            raise InputError(
-                f"{path}, line {number}: not UTF-8 ({error.reason}); convert the file (UTF-16?)"
-            ) from error
+            line, wrong = "", f"not UTF-8 ({error.reason}); convert the file (UTF-16?)"
         if "\r" in line:
-            raise InputError(
-                f"{path}, line {number}: a carriage return within the line; convert the line ends (tr '\\r' '\\n')"
-            )
+            wrong = "a carriage return within the line; convert the line ends (tr '\\r' '\\n')"
+        if wrong:
+            raise InputError(f"{path}, line {number}: {wrong}")
         yield number, line
 
 
 def read_json(path: str, advice: str = "restore or write it again") -> dict[str, Any]:
-    """The object in a JSON file. Raises InputError, with the line, for a file that is not a JSON object.
-
-    `advice` says what to do about a damaged file.
-    """
+    """The object in a JSON file. Raises InputError, with the line, for a file that is not a JSON object. `advice` says what to do
+    about a damaged file."""
     check_readable(path)
     try:
         with open(path, "rb") as file:
@@ -228,19 +220,14 @@ def expand(paths: tuple[str, ...]) -> list[str]:
 
 
 def walk(folder: str) -> Iterator[str]:
-    """Every file below the folder, each directory sorted by name; hidden files and directories are skipped.
-
-    Symbolic links out of the folder are followed, each directory once; links within it are not, since their targets are
-    walked under their own names.
-    """
+    """Every file below the folder, each directory sorted by name; hidden files and directories are skipped. Symbolic links out of
+    the folder are followed, each directory once; links within it are not, since their targets are walked under their own names."""
     return (path for path, within in _walk(folder, os.path.realpath(folder), set()) if not within)
 
 
 def links_within(folder: str) -> Iterator[tuple[str, str]]:
-    """Yield (link, target) for the symbolic links whose targets `walk` finds under their own names.
-
-    The target is a path that begins with `folder` as passed.
-    """
+    """Yield (link, target) for the symbolic links whose targets `walk` finds under their own names. The target is a path that
+    begins with `folder` as passed."""
     root = os.path.realpath(folder)
     for path, within in _walk(folder, root, set()):
         if within:
@@ -302,23 +289,6 @@ def check_outside(output: str, inputs: Iterable[str]) -> None:
             raise InputError(f"cannot write to {output}: it is inside the input {path}; choose an --output outside")
 
 
-def check_links(names: Iterable[str]) -> None:
-    """Raises InputError if `link` would replace anything but a link."""
-    for name in names:
-        if os.path.lexists(name) and not os.path.islink(name):
-            raise InputError(
-                f"{name} is not a link from an earlier run and would be lost; move it, or choose another --output"
-            )
-
-
-def link(place: str, name: str) -> None:
-    """Makes `name` a relative symbolic link to `place`; an earlier link is replaced. Raises InputError as `check_links`."""
-    check_links([name])
-    temporary = beside(name)
-    os.symlink(os.path.relpath(place, os.path.dirname(name)), temporary)
-    os.replace(temporary, name)
-
-
 def beside(path: str) -> str:
     """A random name next to `path`, for the file that replaces it. Not the PID: two containers may have the same."""
     return f"{path}.tmp.{secrets.token_hex(4)}"
@@ -326,8 +296,7 @@ def beside(path: str) -> str:
 
 def disk_full(error: BaseException) -> str:
     """The reason if an exception reports a full disk or quota, else "". Reads its text: libraries raise their own classes."""
-    found = (os.strerror(code) for code in DISK_FULL)
-    return next((what for what in found if what in str(error)), "")
+    return next((what for what in map(os.strerror, DISK_FULL) if what in str(error)), "")
 
 
 @contextlib.contextmanager
@@ -386,10 +355,8 @@ def _remove_left(target: str) -> None:
 
 
 def locked(path: str, busy: str) -> IO[str]:
-    """A lock file, locked while it is open; the kernel releases it even if the process is killed.
-
-    Creates the directory. Raises InputError with the message `busy` while another process holds the lock.
-    """
+    """A lock file, locked while it is open; the kernel releases it even if the process is killed. Creates the directory. Raises
+    InputError with the message `busy` while another process holds the lock."""
     while True:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         try:
@@ -460,20 +427,17 @@ def listed_sums(directory: str) -> dict[str, str]:
 
 
 def check_sums(directory: str, names: Iterable[str] | None = None) -> None:
-    """InputError for the first file that is missing or was changed since `write_sums`.
-
-    `names`: the listed files to check; None: all but the card and files in subfolders, which only some readers need.
-    """
+    """InputError for the first file that is missing or was changed since `write_sums`. `names`: the listed files to check; None:
+    all but the card and files in subfolders, which only some readers need."""
     listed = listed_sums(directory)
     chosen = [name for name in listed if "/" not in name and name != CARD] if names is None else set(names)
     for name in listed.keys() & chosen:
         file = os.path.join(directory, name)
         missing = not os.path.isfile(file)
         if missing or sha256_file(file) != listed[name]:
-            raise InputError(
-                f"{file} {'is missing' if missing else 'was changed since it was written'} (see {SUMS}); copy or write the folder "
-                f"again, or remove {SUMS} if that was intended"
-            )
+            what = "is missing" if missing else "was changed since it was written"
+            advice = f"copy or write the folder again, or remove {SUMS} if that was intended"
+            raise InputError(f"{file} {what} (see {SUMS}); {advice}")
 
 
 def intact(directory: str) -> bool:
@@ -492,12 +456,10 @@ def check_replaceable(directory: str) -> None:
         wrong = "it is not a directory; choose another --output or remove it"
     if not wrong:
         listed = listed_sums(directory)
-        theirs = (
-            name for name in files_below(directory)
-            if name != SUMS and listed.get(name) != sha256_file(os.path.join(directory, name))
-        )  # fmt: skip
-        lost = f"it holds {{}}, which was changed or was not written by harp_jax (see {SUMS}) and would be lost; "
-        wrong = next((lost.format(name) + "move it away or choose another --output" for name in theirs), "")
+        for name in files_below(directory):
+            if not wrong and name != SUMS and listed.get(name) != sha256_file(os.path.join(directory, name)):
+                wrong = f"it holds {name}, which was changed or was not written by harp_jax (see {SUMS}) and would be lost; "
+                wrong += "move it away or choose another --output"
     if wrong:
         raise InputError(f"cannot write {directory}: {wrong}")
 

@@ -131,18 +131,18 @@ class _Call:
         return {name: digest(path, known.get(name), self.output) for name, path in self.inputs.items()}
 
     def finished(self) -> "Made | None":
-        """The record if this very call has finished and its output is unchanged; None if it has to run.
-
-        Raises InputError if other options or inputs made the output, or if it was changed since.
-        """
+        """The record if this very call has finished and its output is unchanged; None if it has to run. Raises InputError if other
+        options or inputs made the output, or if it was changed since."""
         made = Made.read(self.output)
         if made is None or not os.path.exists(self.output):
             return None
         difference = self._difference(made)
-        if not difference and (content := self._changed_input(made)):
-            if self.changed == AGAIN:
-                return None
-            difference = content if self.changed == REFUSED else ""
+        if not difference:
+            now = self.digests(made.inputs)
+            for name in [name for name, found in now.items() if found.sha256 != made.inputs[name].sha256][:1]:
+                if self.changed == AGAIN:
+                    return None
+                difference = f"from another content of {name} ({self.inputs[name]})" if self.changed == REFUSED else ""
         if difference:
             wrong = f"was made {difference}; choose another output, or --force to replace this one"
         elif digest(self.output, made.output).sha256 != made.output.sha256:
@@ -169,11 +169,6 @@ class _Call:
             if (name in self.inputs) != (name in made.inputs):
                 return f"{'without' if name in self.inputs else 'with'} {name}"
         return ""
-
-    def _changed_input(self, made: Made) -> str:
-        """The first input whose content is not the recorded one, in words; "" if there is none."""
-        changed = (n for n, found in self.digests(made.inputs).items() if found.sha256 != made.inputs[n].sha256)
-        return next((f"from another content of {name} ({self.inputs[name]})" for name in changed), "")
 
 
 class OnceFunction(Protocol[P, R]):

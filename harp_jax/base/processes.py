@@ -50,7 +50,10 @@ def in_process(function: Callable[P, T], log: str = "") -> Callable[P, T]:
             process.join()
         if done:
             return found
-        raise found or InputError(_ended(function.__name__, process.exitcode or 0, log))
+        status = process.exitcode or 0
+        how = "was killed, probably for lack of memory" if status == -signal.SIGKILL else f"ended with status {status}"
+        where = f"; its last lines are in {log}" if log else ""
+        raise found or InputError(f"{function.__name__} {how}{where}; run the same command again to resume")
 
     return call
 
@@ -104,10 +107,8 @@ def _end_with_parent() -> None:
 
 @contextlib.contextmanager
 def _passing_on_sigterm(process: BaseProcess) -> Iterator[None]:
-    """Within the block SIGTERM ends the process instead of this one, and Terminated is raised at the end.
-
-    Only the main thread can handle signals; in another thread the block changes nothing.
-    """
+    """Within the block SIGTERM ends the process instead of this one, and Terminated is raised at the end. Only the main thread can
+    handle signals; in another thread the block changes nothing."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -131,11 +132,3 @@ def _passing_on_sigterm(process: BaseProcess) -> Iterator[None]:
         if terminated:
             process.join()
             raise Terminated("terminated; run the same command again to resume")
-
-
-def _ended(name: str, status: int, log: str) -> str:
-    """Why a process sent nothing, in words."""
-    where = f"; its last lines are in {log}" if log else ""
-    if status == -signal.SIGKILL:
-        return f"{name} was killed, probably for lack of memory{where}; run the same command again to resume"
-    return f"{name} ended with status {status}{where}; run the same command again to resume"

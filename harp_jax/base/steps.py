@@ -28,9 +28,8 @@ class Steps:
 
     def __init__(self, output: str, total: int = 0) -> None:
         self.output, self.total, self.number = output, total, 0
-        self._lock = locked(
-            os.path.join(output, ".lock"), f"another process works in {output}; wait for it, or choose another --output"
-        )
+        busy = f"another process works in {output}; wait for it, or choose another --output"
+        self._lock = locked(os.path.join(output, ".lock"), busy)
 
     def __call__(self, title: str, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         self.number += 1

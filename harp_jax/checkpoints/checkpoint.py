@@ -41,11 +41,8 @@ _MULTIPLIERS = (0x9E3779B1, 0x85EBCA77)  # odd, from the golden ratio and from x
 
 
 def leaf_digest(x: jax.Array) -> jax.Array:
-    """Two words of Σ bits(xᵢ)·odd(i) mod 2³²: [2] uint32.
-
-    A modular sum does not depend on the order of its terms, so the digest does not depend on the mesh, and no device needs
-    another's values. Any change of one element changes both words.
-    """
+    """Two words of Σ bits(xᵢ)·odd(i) mod 2³²: [2] uint32. A modular sum does not depend on the order of its terms, so the digest
+    does not depend on the mesh, and no device needs another's values. Any change of one element changes both words."""
     bits = jax.lax.bitcast_convert_type(x, {1: jnp.uint8, 2: jnp.uint16, 4: jnp.uint32}[x.dtype.itemsize])
     bits = bits.astype(jnp.uint32)
     index = jnp.zeros(x.shape, jnp.uint32)
@@ -77,12 +74,6 @@ def _digest(out: NamedSharding | None) -> Callable[[jax.Array], jax.Array]:
 
 def _named(tree: Any) -> dict[str, list[int]]:
     return {jax.tree_util.keystr(path): np.asarray(x).tolist() for path, x in jax.tree_util.tree_leaves_with_path(tree)}
-
-
-def _sealed(meta: Mapping[str, Any]) -> dict[str, Any]:
-    """`meta` with a digest of its own content."""
-    text = json.dumps(meta, sort_keys=True)
-    return {"content": text, "sha256": hashlib.sha256(text.encode()).hexdigest()}
 
 
 def _opened(sealed: Mapping[str, Any]) -> dict[str, Any]:
@@ -117,22 +108,19 @@ class Checkpoints:
 
     def _open(self) -> None:
         ocp = self._ocp
-        options = ocp.CheckpointManagerOptions(
-            preservation_policy=ocp.checkpoint_managers.LatestN(2),
-            create=True,
-            enable_async_checkpointing=True,
-        )
+        policy = ocp.checkpoint_managers.LatestN(2)
+        options = ocp.CheckpointManagerOptions(preservation_policy=policy, create=True, enable_async_checkpointing=True)
         self._manager = ocp.CheckpointManager(self.directory, options=options)
 
     def steps(self) -> list[int]:
         return sorted(self._manager.all_steps())
 
     def save(self, step: int, state: Any, meta: Mapping[str, Any]) -> None:
-        """Starts saving `state` (a tree of arrays) with `meta` (JSON: cursors, config).
-
-        Raises InputError if this save cannot start or an earlier one failed.
-        """
-        sealed = _sealed({**meta, "step": step, "config_sha256": self._config, "digests": _named(digests(state))})
+        """Starts saving `state` (a tree of arrays) with `meta` (JSON: cursors, config). Raises InputError if this save cannot start
+        or an earlier one failed."""
+        all_of_it = {**meta, "step": step, "config_sha256": self._config, "digests": _named(digests(state))}
+        text = json.dumps(all_of_it, sort_keys=True)
+        sealed = {"content": text, "sha256": hashlib.sha256(text.encode()).hexdigest()}
         args = self._ocp.args
         with self._writing():
             self._manager.save(step, args=args.Composite(state=args.StandardSave(state), meta=args.JsonSave(sealed)))
@@ -176,7 +164,9 @@ class Checkpoints:
         check_run(meta, self._config, f"{self.directory}/{step}")
         state = self._manager.restore(step, args=args.Composite(state=args.StandardRestore(abstract)))["state"]
         # Orbax silently casts to another dtype; other shapes would raise other errors.
-        jax.tree.map(lambda got, want: _same_type(got, want), state, abstract)
+        for got, want in zip(jax.tree.leaves(state), jax.tree.leaves(abstract)):
+            if got.dtype != want.dtype or got.shape != want.shape:
+                raise ValueError(f"a leaf is {got.dtype}{list(got.shape)}, expected {want.dtype}{list(want.shape)}")
         found = _named(digests(state))
         wrong = [name for name, digest in meta["digests"].items() if found.get(name) != digest]
         if wrong or len(found) != len(meta["digests"]):
@@ -238,26 +228,19 @@ def _newest(steps: list[int], read: Callable[[int], T], where: str) -> tuple[int
                 time.sleep(RETRY_SECONDS)
         damaged.append(step)
     if damaged:
-        raise InputError(
-            f"none of the checkpoints {sorted(steps)} in {where} verifies; restore a backup, or train again"
-        )
+        wrong = f"none of the checkpoints {sorted(steps)} in {where} verifies"
+        raise InputError(f"{wrong}; restore a backup, or train again")
     return None
 
 
 def _transient(error: BaseException | None) -> bool:
     """Whether an error, or its cause, is a temporary failure of the storage and not damaged data."""
     while error is not None:
-        if isinstance(error, OSError) and error.errno in _TRANSIENT_ERRNO:
-            return True
-        if any(word in str(error) for word in _TRANSIENT_STATUS):
+        known = isinstance(error, OSError) and error.errno in _TRANSIENT_ERRNO
+        if known or any(word in str(error) for word in _TRANSIENT_STATUS):
             return True
         error = error.__cause__ or error.__context__
     return False
-
-
-def _same_type(got: jax.Array, want: Any) -> None:
-    if got.dtype != want.dtype or got.shape != want.shape:
-        raise ValueError(f"a leaf is {got.dtype}{list(got.shape)}, expected {want.dtype}{list(want.shape)}")
 
 
 def _first_line(error: Exception) -> str:

@@ -29,20 +29,9 @@ from harp_jax.text.tokenizer import Marks, Tokenizer, load_tokenizer, marks_of
 NAME = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)  # of a repository on the Hub
 # The files to download; parameters in one format only.
 PARTS = [
-    "config.json",
-    "*/config.json",  # of modules
-    "*.safetensors",
-    "*.safetensors.index.json",
-    "tokenizer*",
-    "vocab.txt",
-    "vocab.json",
-    "merges.txt",
-    "sentencepiece.bpe.model",
-    "added_tokens.json",
-    "special_tokens_map.json",
-    "*sentence_*.json",
-    "modules.json",
-]
+    "config.json", "*/config.json", "modules.json", "*sentence_*.json", "*.safetensors", "*.safetensors.index.json", "tokenizer*",
+    "vocab.txt", "vocab.json", "merges.txt", "sentencepiece.bpe.model", "added_tokens.json", "special_tokens_map.json",
+]  # fmt: skip
 PAIRS = 300  # maximum number of texts to calibrate int8 on
 PACKAGES = {"onnx": ("onnx", "torch", "onnxruntime"), "openvino": ("openvino", "torch", "nncf")}  # the last for int8
 
@@ -143,10 +132,8 @@ def truncated(
 
 
 def write_first_layers(encoder: str, layers: int, output: str, sha256: str = "") -> None:
-    """Writes the embeddings and first `layers` layers of a Hugging Face encoder, without heads, which need the last layer.
-
-    Raises InputError if the encoder has fewer layers, or if its `model.safetensors` does not have the given `sha256`.
-    """
+    """Writes the embeddings and first `layers` layers of a Hugging Face encoder, without heads, which need the last layer. Raises
+    InputError if the encoder has fewer layers, or if its `model.safetensors` does not have the given `sha256`."""
     path = os.path.join(encoder, "model.safetensors")
     if sha256 and (found := sha256_file(path)) != sha256:
         raise InputError(f"{path} has sha256 {found}, not {sha256}; it is another model or damaged: fetch it again")
@@ -157,10 +144,8 @@ def write_first_layers(encoder: str, layers: int, output: str, sha256: str = "")
 
 
 def fetched(name: str) -> str:
-    """The directory of a model: `name` if it exists, else the Hub's model USER/NAME in the local cache, downloaded once.
-
-    Raises InputError if the Hub does not serve it.
-    """
+    """The directory of a model: `name` if it exists, else the Hub's model USER/NAME in the local cache, downloaded once. Raises
+    InputError if the Hub does not serve it."""
     if os.path.exists(name) or not NAME.fullmatch(name):
         return name  # loading it reports what is missing
     import huggingface_hub
@@ -172,6 +157,5 @@ def fetched(name: str) -> str:
         return huggingface_hub.snapshot_download(name, allow_patterns=PARTS)
     except failures as error:
         said = " ".join(str(error).strip().splitlines()[:1])
-        raise InputError(
-            f"{name} is not a directory, and the Hub does not serve it ({said}){how_to_fetch(name)}"
-        ) from error
+        wrong = f"is not a directory, and the Hub does not serve it ({said}){how_to_fetch(name)}"
+        raise InputError(f"{name} {wrong}") from error

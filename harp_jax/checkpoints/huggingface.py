@@ -30,8 +30,7 @@ MAX_PADDING_ROWS = 127
 
 def check_vocabulary(tokenizer: Tokenizer, config: EncoderShape, where: str) -> None:
     """InputError unless all ids and token types of the tokenizer have embeddings (a few rows of padding are allowed), and, if the
-    encoder counts positions from its padding id, the tokenizer pads with that id.
-    """
+    encoder counts positions from its padding id, the tokenizer pads with that id."""
     types = tokenizer.template.second_type + 1
     fits = 0 <= config.vocab_size - tokenizer.size <= MAX_PADDING_ROWS
     if not fits or 0 < config.type_vocab < types:

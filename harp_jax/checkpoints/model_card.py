@@ -93,11 +93,8 @@ NOTHING = About()
 
 
 def read_figures(path: str, system: str = "") -> tuple[Figure, ...]:
-    """The figures of a system from the file of `harp evaluate --per_query`; `system` may be omitted if there is only one.
-
-    Intervals resample groups of queries that share relevant documents (seed 0). InputError for a malformed line and for an
-    unknown system.
-    """
+    """The figures of a system from the file of `harp evaluate --per_query`; `system` may be omitted if there is only one. Intervals
+    resample groups of queries that share relevant documents (seed 0). InputError for a malformed line and for an unknown system."""
     found: dict[str, dict[str, dict[str, tuple[float, int]]]] = {}
     for number, line in lines(path):
         if number == 1 and line == PER_QUERY:
@@ -109,9 +106,8 @@ def read_figures(path: str, system: str = "") -> tuple[Figure, ...]:
                 raise ValueError
             by_query[qid] = float(value), int(group)
         except ValueError as error:
-            raise InputError(
-                f"{path}, line {number}: not {PER_QUERY!r}, each query once; write it with harp evaluate --per_query={path}"
-            ) from error
+            wrong = f"not {PER_QUERY!r}, each query once; write it with harp evaluate --per_query={path}"
+            raise InputError(f"{path}, line {number}: {wrong}") from error
     system = system or (next(iter(found)) if len(found) == 1 else "")
     if system not in found:
         raise InputError(f"{path} has no system {system!r}; name one of {', '.join(sorted(found))}")

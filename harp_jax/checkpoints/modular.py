@@ -25,10 +25,8 @@ class Head(NamedTuple):
 
 
 def modular_head(directory: str, encoder: Encoder, shape: EncoderShape) -> Head | None:
-    """The head, as the encoder's own pooler and score; None if modules.json lists no score, as for a sentence encoder.
-
-    InputError for a head that the encoder does not have.
-    """
+    """The head, as the encoder's own pooler and score; None if modules.json lists no score, as for a sentence encoder. InputError
+    for a head that the encoder does not have."""
     path = os.path.join(directory, MODULES)
     if not os.path.exists(path):
         return None
@@ -57,10 +55,8 @@ class Embedding(NamedTuple):
 
 
 def embedding(directory: str, hidden: int) -> Embedding:
-    """How sentence-transformers' files define a text's vector; without them, it is the mean of hidden states.
-
-    For a cross-encoder only the pooling counts. InputError for a module that is not supported.
-    """
+    """How sentence-transformers' files define a text's vector; without them, it is the mean of hidden states. For a cross-encoder
+    only the pooling counts. InputError for a module that is not supported."""
     path, pooling = os.path.join(directory, MODULES), os.path.join(directory, "1_Pooling", "config.json")
     if os.path.exists(path):
         modules = _modules(directory, path)
@@ -71,23 +67,18 @@ def embedding(directory: str, hidden: int) -> Embedding:
     first, *steps = [_name(kind, fields) for kind, fields, _ in modules] or ["mean"]
     prompts = _prompts(os.path.join(directory, PROMPTS))
     if first not in ("mean", "cls") or (any(prompts) and modules and not modules[0][1].get("include_prompt", True)):
-        raise InputError(
-            f"{path}: pooling {first!r} is not supported; use an encoder that pools by mean or cls, including its prompt"
-        )
+        advice = "use an encoder that pools by mean or cls, including its prompt"
+        raise InputError(f"{path}: pooling {first!r} is not supported; {advice}")
     size, dense = hidden, []
     for step, (kind, _, tensors) in zip(steps, modules[1:]):
         if step not in STEPS:
-            raise InputError(
-                f"{path}: its module {kind} ({step}) is not supported; only Normalize, and Dense with Identity or Tanh, "
-                "may follow the pooling; use another encoder"
-            )
+            allowed = "only Normalize, and Dense with Identity or Tanh, may follow the pooling"
+            raise InputError(f"{path}: its module {kind} ({step}) is not supported; {allowed}; use another encoder")
         if step != "Normalize":
             weight = tensors.get("linear.weight", np.zeros(0, np.float32))
             if weight.shape[1:] != (size,):
-                raise InputError(
-                    f"{path}: its module {kind} has a weight of shape {weight.shape} in {WEIGHTS}, not [any, {size}]; "
-                    "fetch the model again"
-                )
+                wrong = f"has a weight of shape {weight.shape} in {WEIGHTS}, not [any, {size}]"
+                raise InputError(f"{path}: its module {kind} {wrong}; fetch the model again")
             size = len(weight)
             dense.append({"kernel": weight.T, "bias": tensors.get("linear.bias", np.zeros(size, np.float32))})
     length = _length(os.path.join(directory, LENGTH))
@@ -140,9 +131,8 @@ def _modules(directory: str, path: str) -> list[tuple[str, dict[str, Any], Tenso
     except (SafetensorError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"{path} or a module that it lists is damaged ({error}); fetch the model again") from error
     if custom := [kind for kind in kinds if not kind.startswith(OWN)]:
-        raise InputError(
-            f"{path}: its module {custom[0]} is custom code, which is not executed here; use another model"
-        )
+        wrong = "is custom code, which is not executed here; use another model"
+        raise InputError(f"{path}: its module {custom[0]} {wrong}")
     if first != "Transformer":
         raise InputError(f"{path}: its first module is {first}, not Transformer; use another model")
     return found
@@ -162,16 +152,11 @@ def check_not_pickled(directory: str) -> None:
 
 def _name(kind: str, fields: dict[str, Any]) -> str:
     """A module's name: its pooling, the activation of a dense layer, or its class."""
-    if kind == "Pooling":
-        return pooling_mode(fields)
     if kind == "Dense" and not fields.get("use_residual"):
         return str(fields.get("activation_function")).rpartition(".")[2]
-    return kind
-
-
-def pooling_mode(fields: dict[str, Any]) -> str:
-    """The pooling mode in the config.json of a Pooling module, also if written before sentence-transformers 5.4."""
-    if "pooling_mode" in fields:
+    if kind != "Pooling":
+        return kind
+    if "pooling_mode" in fields:  # since sentence-transformers 5.4
         return str(fields["pooling_mode"])
     modes = [name for name, on in fields.items() if name.startswith("pooling_mode_") and on]
     short = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean"}

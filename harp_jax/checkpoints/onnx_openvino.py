@@ -136,10 +136,8 @@ def example_inputs(config: EncoderShape) -> tuple["torch.Tensor", ...]:
 
 
 def write_onnx(directory: str, config: EncoderShape, params: dict[str, Any], int8: bool = False) -> None:
-    """Adds onnx/model.onnx (float32) and, with `int8`, onnx/model_quantized.onnx to a directory.
-
-    int8: weights and, at run time, the inputs of the matrix products; no texts are needed. InputError without the packages.
-    """
+    """Adds onnx/model.onnx (float32) and, with `int8`, onnx/model_quantized.onnx to a directory. int8: weights and, at run time,
+    the inputs of the matrix products; no texts are needed. InputError without the packages."""
     needed("onnx", "onnx")
     module, output = torch_model(config, params), output_of(params)
     import torch
@@ -149,15 +147,10 @@ def write_onnx(directory: str, config: EncoderShape, params: dict[str, Any], int
     names = inputs(config)
     axes = {name: {0: "rows", 1: "length"} for name in names}
     torch.onnx.export(
-        module,
-        example_inputs(config),
-        path,
-        input_names=list(names),
-        output_names=[output],
-        dynamic_axes={**axes, output: {0: "rows"} if output == OUTPUT else {0: "rows", 1: "length"}},
-        opset_version=OPSET,
+        module, example_inputs(config), path, input_names=list(names), output_names=[output],
+        dynamic_axes={**axes, output: {0: "rows"} if output == OUTPUT else {0: "rows", 1: "length"}}, opset_version=OPSET,
         dynamo=False,  # the other exporter needs a further package
-    )
+    )  # fmt: skip
     if int8:
         from onnxruntime.quantization import QuantType, quantize_dynamic
 

@@ -30,10 +30,8 @@ def read_config(workdir: str) -> ConfigDict:
 
 
 def read_metrics(workdir: str) -> list[dict[str, Any]]:
-    """The metrics of a workdir in order, {"step", "split", name: value}; a last line that a kill truncated is left out.
-
-    Raises InputError for any other line that is damaged.
-    """
+    """The metrics of a workdir in order, {"step", "split", name: value}; a last line that a kill truncated is left out. Raises
+    InputError for any other line that is damaged."""
     path = os.path.join(workdir, METRICS)
     if not os.path.exists(path):
         return []
@@ -54,9 +52,7 @@ def read_metrics(workdir: str) -> list[dict[str, Any]]:
 
 def best(workdir: str) -> dict[str, Any]:
     """The training's selection on held-out queries: step, measure, value, queries, model (a directory); empty if there is none.
-
-    Raises InputError for the record of another run.
-    """
+    Raises InputError for the record of another run."""
     path = os.path.join(workdir, SELECTED, RECORD)
     if not os.path.exists(path):
         return {}

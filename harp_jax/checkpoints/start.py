@@ -23,10 +23,8 @@ from harp_jax.text.tokenizer import Marks, Tokenizer, load_tokenizer, recorded_m
 
 
 def encoder_and_tokenizer(config: ConfigDict) -> tuple[EncoderShape, Tokenizer, dict | None]:
-    """The encoder's shape, the tokenizer, and the parameters of `config.init` (None from scratch).
-
-    Raises InputError if the vocabulary does not match the parameters.
-    """
+    """The encoder's shape, the tokenizer, and the parameters of `config.init` (None from scratch). Raises InputError if the
+    vocabulary does not match the parameters."""
     params: dict | None = None
     m = config.model
     chosen = {"attention": m.attention, "remat": m.remat}
@@ -45,22 +43,18 @@ def encoder_and_tokenizer(config: ConfigDict) -> tuple[EncoderShape, Tokenizer, 
         if shape.type_vocab:  # RoBERTa has one by default
             shape = replace(shape, type_vocab=max(shape.type_vocab, tokenizer.template.second_type + 1))
     if config.row_length > shape.max_positions:
-        raise InputError(
-            f"row_length={config.row_length} exceeds the encoder's {shape.max_positions} positions; lower it"
-        )
+        limit = f"the encoder's {shape.max_positions} positions"
+        raise InputError(f"row_length={config.row_length} exceeds {limit}; lower it")
     dtype = fastest_dtype(jax.default_backend()) if config.dtype == "auto" else config.dtype
     return replace(shape, dtype=dtype, **chosen), tokenizer, params
 
 
 def load_encoder(path: str) -> tuple[EncoderShape, dict]:
-    """Shape and parameters (numpy float32) of a Hugging Face directory or of a training workdir.
-
-    From a workdir: the selected parameters, or else its newest checkpoint's, without an MLM head that was never trained.
-    """
+    """Shape and parameters (numpy float32) of a Hugging Face directory or of a training workdir. From a workdir: the selected
+    parameters, or else its newest checkpoint's, without an MLM head that was never trained."""
     if not os.path.isdir(path):
-        raise InputError(
-            f"{path} is not a directory; use a Hugging Face directory or a training workdir{how_to_fetch(path)}"
-        )
+        hint = f"use a Hugging Face directory or a training workdir{how_to_fetch(path)}"
+        raise InputError(f"{path} is not a directory; {hint}")
     if is_workdir(path):
         params, config, _ = load_params(path)
         # The run's attention may be a kernel that does not run on this device.
@@ -77,11 +71,8 @@ def load_encoder(path: str) -> tuple[EncoderShape, dict]:
 
 
 def load_ranker(path: str) -> tuple[EncoderShape, dict, Tokenizer, Marks]:
-    """`load_encoder` with the tokenizer and the marks of the training.
-
-    The tokenizer's max_length is the row length of the training, so that a workdir scores like its export. Raises InputError if
-    tokenizer and encoder do not match.
-    """
+    """`load_encoder` with the tokenizer and the marks of the training. The tokenizer's max_length is the row length of the
+    training, so that a workdir scores like its export. Raises InputError if tokenizer and encoder do not match."""
     shape, params = load_encoder(path)
     tokenizer = load_tokenizer(tokenizer_of(path))
     if is_workdir(path):
@@ -153,9 +144,7 @@ def starting_params(
     loaded: dict | None, drop: tuple[str, ...], vocab_size: int, initialisation: str = "normal"
 ) -> Callable[[EncoderShape, jax.Array], dict]:
     """A function that returns the initial parameters: fresh ones, replaced by the loaded ones except the heads in `drop`.
-
-    `initialisation` is used from scratch only: "normal", or "matching" (`matching_start`).
-    """
+    `initialisation` is used from scratch only: "normal", or "matching" (`matching_start`)."""
 
     def start(shape: EncoderShape, key: jax.Array) -> dict:
         narrow = replace(shape, vocab_size=vocab_size, dtype="float32")

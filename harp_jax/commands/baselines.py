@@ -29,17 +29,8 @@ def words_parser() -> Parser:
 
 def words(arguments: argparse.Namespace) -> None:
     a = arguments
-    found = write_words(
-        a.docs,
-        a.output,
-        a.fields,
-        a.stemmer,
-        a.stopwords,
-        a.min_documents,
-        a.max_words,
-        a.dimension,
-        a.epochs * a.vectors,
-    )
+    counts = (a.min_documents, a.max_words, a.dimension, a.epochs * a.vectors)
+    found = write_words(a.docs, a.output, a.fields, a.stemmer, a.stopwords, *counts)
     print(f"{a.output}: {found.words} words of {found.documents} documents")
     if found.vectors:
         print(f"{a.output}/{VECTORS}: {found.vectors} vectors of {a.dimension} numbers")
@@ -62,9 +53,8 @@ def linklearn_train(arguments: argparse.Namespace) -> None:
     logging.getLogger("harp_jax").setLevel(logging.INFO)
     done = finished(arguments.config, arguments.workdir) or train(arguments.config, arguments.workdir)
     figures = " ".join(f"{name}={value:.4f}" for name, value in done["held_out"].items())
-    print(
-        f"{arguments.workdir}/model.json: step {done['step']}, {done['constraints']} constraints drawn; held-out AP {figures}"
-    )
+    said = f"step {done['step']}, {done['constraints']} constraints drawn; held-out AP {figures}"
+    print(f"{arguments.workdir}/model.json: {said}")
 
 
 def linklearn_rank_parser() -> Parser:

@@ -23,20 +23,10 @@ def arguments_parser() -> Parser:
         example="harp compare scifact --model=ranker --k=100 --tune --fuse --output=out\n"
         "  harp compare irds:vaswani --model=ours=ranker --model=theirs=cross-encoder/ms-marco-MiniLM-L6-v2 --output=out",
     )
-    parser.add_argument(
-        "collection",
-        metavar="COLLECTION",
-        nargs="?",
-        default="",
-        help="BEIR folder, folder with docs, queries and qrels, or irds:ID",
-    )
-    parser.add_argument(
-        "--model",
-        action="append",
-        required=True,
-        metavar="[NAME=]DIR",
-        help="cross-encoder: export, Hugging Face directory, training workdir, or USER/NAME on the Hub; repeatable",
-    )
+    what = "BEIR folder, folder with docs, queries and qrels, or irds:ID"
+    parser.add_argument("collection", metavar="COLLECTION", nargs="?", default="", help=what)
+    what = "cross-encoder: export, Hugging Face directory, training workdir, or USER/NAME on the Hub; repeatable"
+    parser.add_argument("--model", action="append", required=True, metavar="[NAME=]DIR", help=what)
     parser.add_output("--output", required=True, help="directory for all output")
     parser.add_input("--docs", default="", help="documents to use instead of those of COLLECTION")
     parser.add_input("--queries", default="", help="queries to use instead of those of COLLECTION")
@@ -47,12 +37,9 @@ def arguments_parser() -> Parser:
     add_backend(parser)
     add_language(parser)
     parser.add_argument("--tune", action="store_true", help="fit BM25's k1 and b to the judged queries, cross-fitted")
-    parser.add_argument(
-        "--fuse", action="store_true", help="also rank by the weighted sum of BM25 and each model, cross-fitted"
-    )
-    parser.add_argument(
-        "--measures", default="", help='measures, as named by ir-measures; the first decides ("nDCG@10 RR@10 AP R@100")'
-    )
+    parser.add_argument("--fuse", action="store_true", help="also rank by BM25 plus each model, weights cross-fitted")
+    what = 'measures, as named by ir-measures; the first decides ("nDCG@10 RR@10 AP R@100")'
+    parser.add_argument("--measures", default="", help=what)
     parser.add_argument("--force", action="store_true", help="replace what other options or inputs made in --output")
     parser.add_argument("--dry_run", action="store_true", help="print how many pairs are scored; rank nothing")
     return parser
@@ -65,9 +52,8 @@ def main(a: argparse.Namespace) -> None:
     paths = parts(a.collection, a.docs, a.queries, a.qrels)
     given = named(a.model)
     check_outside(a.output, [*paths.values(), *given.values()])
-    reranking = Reranking(
-        windows=a.windows, max_length=a.max_length, dtype=a.dtype or "float32", backend=a.backend or "jax"
-    )
+    dtype, backend = a.dtype or "float32", a.backend or "jax"
+    reranking = Reranking(windows=a.windows, max_length=a.max_length, dtype=dtype, backend=backend)
     compared = Compared(
         **paths, models=given, run=a.run, fields=a.fields, k=a.k, language=a.language, tune=a.tune, fuse=a.fuse,
         measures=a.measures or MEASURES, reranking=reranking, title=f"Re-ranking of {a.collection or paths['docs']}",

@@ -10,7 +10,6 @@ from harp_jax.base.errors import InputError
 from harp_jax.base.files import replacing
 from harp_jax.commands.options import add_table, names
 from harp_jax.corpus.trec import abbreviate, read_folds, read_qrels, read_run, select
-from harp_jax.evaluation.evaluate import MEASURES
 from harp_jax.evaluation.from_files import Evaluation, Page, report_files
 from harp_jax.evaluation.significance import ONE_RUN, ROUNDS
 from harp_jax.site.verdict import decide
@@ -23,28 +22,18 @@ def arguments_parser() -> Parser:
         example='harp evaluate --qrels=qrels.txt bm25.trec "HARP=s0.trec,s1.trec" --measures="RR@10 AP" --baseline=bm25\n'
         "  harp evaluate --qrels=qrels.txt BM25=bm25.trec HARP@10=d0.trec,d1.trec HARP@50=e0.trec,e1.trec --curve=curve.svg",
     )
-    parser.add_input(
-        "runs",
-        nargs="+",
-        help="TREC runs, or MS MARCO's three-column format; NAME=RUN[,RUN…] names a system and its runs, one per seed",
-    )
-    parser.add_argument("--measures", default=MEASURES, help=f'measures, as named by ir-measures ("{MEASURES}")')
-    parser.add_argument(
-        "--format", default="text", choices=("json", "text"), help="text, or json with the values per query"
-    )
-    parser.add_output(
-        "--per_query", default="", help="file to write per-query values to, with each query's resampling group"
-    )
+    what = "TREC runs, or MS MARCO's three-column format; NAME=RUN[,RUN…] names a system and its runs, one per seed"
+    parser.add_input("runs", nargs="+", help=what)
     add_table(parser)
-    parser.add_argument(
-        "--rounds", type=positive, default=ROUNDS, help=f"randomisation and bootstrap rounds ({ROUNDS})"
-    )
+    what = "text, or json with the values per query"
+    parser.add_argument("--format", default="text", choices=("json", "text"), help=what)
+    what = "file to write per-query values to, with each query's resampling group"
+    parser.add_output("--per_query", default="", help=what)
+    what = f"randomisation and bootstrap rounds ({ROUNDS})"
+    parser.add_argument("--rounds", type=positive, default=ROUNDS, help=what)
     parser.add_argument("--seed", type=count, default=0, help="random seed for randomisation and bootstrap (0)")
-    parser.add_output(
-        "--curve",
-        default="",
-        help="SVG file to write: the first measure against the number of training queries, for runs SYSTEM@SIZE=RUN[,RUN…]",
-    )
+    what = "SVG file to write: the first measure by number of training queries, for runs SYSTEM@SIZE=RUN[,RUN…]"
+    parser.add_output("--curve", default="", help=what)
     return parser
 
 
@@ -105,10 +94,8 @@ def named(values: list[str], option: str, what: str = "PATH") -> dict[str, str]:
 
 
 def name_runs(arguments: list[str]) -> dict[str, list[str]]:
-    """Name → paths, from NAME=PATH,PATH,… or from a path alone.
-
-    A path's name is the file's without its suffix, or the whole path if that is not unique.
-    """
+    """Name → paths, from NAME=PATH,PATH,… or from a path alone. A path's name is the file's without its suffix, or the whole path
+    if that is not unique."""
     alone = [a for a in arguments if os.path.exists(a) or "=" not in a]
     short = [os.path.basename(path).removesuffix(".gz").rsplit(".", 1)[0] for path in alone]
     name_of = {path: path if short.count(name) > 1 else name for name, path in zip(short, alone)}
@@ -130,32 +117,15 @@ def report_parser() -> Parser:
         "--output=report.html",
     )
     add_table(parser)
-    parser.add_argument("--measures", default=MEASURES, help=f'measures, as named by ir-measures ("{MEASURES}")')
-    parser.add_input(
-        "--run",
-        action="append",
-        required=True,
-        help="run with its name, or the runs of several seeds; repeatable",
-        metavar="NAME=RUN[,RUN…]",
-    )
+    what = "run with its name, or the runs of several seeds; repeatable"
+    parser.add_input("--run", action="append", required=True, help=what, metavar="NAME=RUN[,RUN…]")
     parser.add_argument("--focus", default="", metavar="NAME", help="run that the headline is about (the last)")
-    parser.add_input(
-        "--curves",
-        action="append",
-        default=[],
-        help="training workdir with its name; repeatable (those of the runs' records)",
-        metavar="NAME=DIR",
-    )
-    parser.add_argument(
-        "--pairs",
-        action="append",
-        default=[],
-        help="output of harp generate with its name; repeatable (those of the runs' records)",
-        metavar="NAME=DIR",
-    )
-    parser.add_input(
-        "--docs", default="", help="documents, for the texts of wins and losses (those of the runs' records)"
-    )
+    recorded = "(those of the runs' records)"
+    what = f"training workdir with its name; repeatable {recorded}"
+    parser.add_input("--curves", action="append", default=[], help=what, metavar="NAME=DIR")
+    what = f"output of harp generate with its name; repeatable {recorded}"
+    parser.add_argument("--pairs", action="append", default=[], help=what, metavar="NAME=DIR")
+    parser.add_input("--docs", default="", help=f"documents, for the texts of wins and losses {recorded}")
     parser.add_argument("--fields", type=names, default=(), help="document fields to quote (title,url,body)")
     parser.add_argument("--query_texts", default="", help="file with the query texts (--queries, if it has them)")
     parser.add_argument("--remark", action="append", default=[], help="line to print below the table; repeatable")
@@ -183,28 +153,15 @@ def verdict_parser() -> Parser:
         "--output=verdict.json",
     )
     parser.add_input("--qrels", required=True, help="judgments: qid 0 docid level")
-    parser.add_input(
-        "--folds",
-        required=True,
-        help="file of qid<TAB>fold lines (harp queries folds): parts are chosen on the other folds",
-    )
-    parser.add_input(
-        "--part",
-        action="append",
-        default=[],
-        required=True,
-        metavar="NAME=RUN",
-        help="run to consider; repeatable, cheap ones first: each is kept if it improves the sum of those before it",
-    )
+    what = "file of qid<TAB>fold lines (harp queries folds): parts are chosen on the other folds"
+    parser.add_input("--folds", required=True, help=what)
+    what = "run to consider; repeatable, cheap ones first: each is kept if it improves the sum of those before it"
+    parser.add_input("--part", action="append", default=[], required=True, metavar="NAME=RUN", help=what)
     parser.add_argument("--instead", default="", help="part that contains the first (BM25F) and is tried instead")
-    parser.add_argument(
-        "--double",
-        default="",
-        help="part to keep, like that of --instead, unless it makes the sum worse; counts twice in the recommended sum",
-    )
-    parser.add_argument(
-        "--reported", action="append", default=[], metavar="PART", help="part to test and not to add; repeatable"
-    )
+    what = "part to keep, like that of --instead, unless it makes the sum worse; counts twice in the recommended sum"
+    parser.add_argument("--double", default="", help=what)
+    what = "part to test and not to add; repeatable"
+    parser.add_argument("--reported", action="append", default=[], metavar="PART", help=what)
     parser.add_argument("--measure", default="RR@10", help="measure to decide by, as named by ir-measures (RR@10)")
     parser.add_output("--output", required=True, help="the JSON file to write")
     return parser
@@ -217,10 +174,8 @@ def verdict(arguments: argparse.Namespace) -> None:
     parts = {name: read_run(path) for name, path in named(a.part, "--part", "RUN").items()}
     for name, run in parts.items():
         if missing := sorted(judged.keys() - run.keys()):
-            print(
-                f"note: {name}: {len(missing)} queries are missing and count as zero: {abbreviate(missing)}",
-                file=sys.stderr,
-            )
+            said = f"{len(missing)} queries are missing and count as zero: {abbreviate(missing)}"
+            print(f"note: {name}: {said}", file=sys.stderr)
     found, _ = decide(judged, folds, parts, a.measure, a.instead, a.double, a.reported)
     found.save(a.output)
     print(found.words())

@@ -27,12 +27,10 @@ def arguments_parser() -> Parser:
     )
     _add_model(parser, VECTORS)
     parser.add_input("--encoder", model=True, default="", help="vectors: a Hugging Face encoder, or a training workdir")
-    parser.add_argument(
-        "--passages", type=positive, default=PASSAGES, help=f"vectors: maximum passages per document ({PASSAGES})"
-    )
+    what = f"vectors: maximum passages per document ({PASSAGES})"
+    parser.add_argument("--passages", type=positive, default=PASSAGES, help=what)
     parser.add_argument("--max_length", type=positive, help="vectors: maximum tokens per passage (the encoder's limit)")
     add_output(parser)
-    _add_dry_run(parser)
     parser.add_argument("--k1", type=float, help="bm25, bm25f: saturation of term frequency (0.9)")
     parser.add_argument("--b", type=float, help="bm25, bm25f: length normalisation (0.4)")
     parser.add_argument("--anchor_weight", type=float, help="bm25f: how many times a word of an anchor text counts (1)")
@@ -44,32 +42,17 @@ def arguments_parser() -> Parser:
 
 def _add_model(parser: Parser, *more: str) -> None:
     """The options shared by retrieval and tuning; `more`: models besides the lexical ones."""
-    parser.add_argument(
-        "--model",
-        default="bm25",
-        choices=(*sorted(MODELS), *more),
-        help="bm25; bm25f: text and anchor texts; ql: query likelihood"
-        + "; vectors: embeddings by --encoder" * bool(more)
-        + " (bm25)",
-    )
+    what = "; vectors: embeddings by --encoder" if more else ""
+    what = f"bm25; bm25f: text and anchor texts; ql: query likelihood{what} (bm25)"
+    parser.add_argument("--model", default="bm25", choices=(*sorted(MODELS), *more), help=what)
     add_lexical(parser)
-    parser.add_input(
-        "--run", default="", help="candidates to re-rank instead of retrieving: a TREC run, such as Anserini's"
-    )
+    what = "candidates to re-rank instead of retrieving: a TREC run, such as Anserini's"
+    parser.add_input("--run", default="", help=what)
     parser.add_argument("--k", type=positive, help="candidates per query (100; with --run all)")
-    parser.add_input(
-        "--anchors",
-        default="",
-        help="docid<TAB>anchor text<TAB>count (harp anchors): a field for bm25f, otherwise added to the documents",
-    )
-
-
-def _add_dry_run(parser: Parser) -> None:
-    parser.add_argument(
-        "--dry_run",
-        action="store_true",
-        help="print about how long it takes and its memory, from a sample; rank nothing",
-    )
+    what = "docid<TAB>anchor text<TAB>count (harp anchors): a field for bm25f, otherwise added to the documents"
+    parser.add_input("--anchors", default="", help=what)
+    what = "print about how long it takes and its memory, from a sample; rank nothing"
+    parser.add_argument("--dry_run", action="store_true", help=what)
 
 
 def _candidates(a: argparse.Namespace) -> Candidates:
@@ -82,33 +65,26 @@ def parameters_of(a: argparse.Namespace) -> dict[str, Any]:
     """The given parameters of the model. InputError for one of another model."""
     given = {field: value for field in AXES if (value := getattr(a, field)) is not None}
     if other := next((field for field in given if field not in MODELS[a.model]), ""):
-        raise InputError(
-            f"--{other} is not a parameter of --model={a.model}; leave it out, or use --model={AXES[other]}"
-        )
+        advice = f"leave it out, or use --model={AXES[other]}"
+        raise InputError(f"--{other} is not a parameter of --model={a.model}; {advice}")
     return given
 
 
-def main(arguments: argparse.Namespace) -> None:
-    if arguments.model == VECTORS:
-        by_vectors(arguments)
+def main(a: argparse.Namespace) -> None:
+    if a.model == VECTORS:
+        by_vectors(a)
         return
-    if arguments.encoder or arguments.max_length:
+    if a.encoder or a.max_length:
         raise InputError(f"--encoder and --max_length are only for --model={VECTORS}")
-    given = parameters_of(arguments)
-    if arguments.dry_run:
-        print(estimate(_candidates(arguments), arguments.queries, arguments.model))
+    given = parameters_of(a)
+    if a.dry_run:
+        print(estimate(_candidates(a), a.queries, a.model))
         return
     found = first_stage_files(
-        _candidates(arguments),
-        queries=arguments.queries,
-        output=arguments.output,
-        model=arguments.model,
-        run=arguments.run,
-        parameters=given,
-        tuned=arguments.parameters,
-        folds=arguments.folds,
-    )
-    print(f"{arguments.output}: {arguments.model} for {found.queries} queries over {found.documents} documents")
+        _candidates(a), queries=a.queries, output=a.output, model=a.model, run=a.run, parameters=given, tuned=a.parameters,
+        folds=a.folds,
+    )  # fmt: skip
+    print(f"{a.output}: {a.model} for {found.queries} queries over {found.documents} documents")
 
 
 def by_vectors(a: argparse.Namespace) -> None:
@@ -117,14 +93,9 @@ def by_vectors(a: argparse.Namespace) -> None:
     if not a.encoder or any(getattr(a, name) for name in (*AXES, "parameters", "folds", "anchors")):
         raise InputError(f"--model={VECTORS} needs --encoder, and no lexical options")
     found = vector_files(
-        _candidates(a),
-        model=a.encoder,
-        queries=a.queries,
-        output=a.output,
-        run=a.run,
-        passages=a.passages,
+        _candidates(a), model=a.encoder, queries=a.queries, output=a.output, run=a.run, passages=a.passages,
         max_length=a.max_length,
-    )
+    )  # fmt: skip
     print(f"{a.output}: the nearest of {found.documents} documents for {found.queries} queries")
 
 
@@ -141,11 +112,9 @@ def tune_parser() -> Parser:
     for field, model in AXES.items():
         values = ",".join(f"{value:g}" for value in GRIDS[model][field])
         parser.add_argument(f"--{field}", type=numbers, help=f"values to try ({model}: {values}, and beyond)")
-    parser.add_argument(
-        "--sample", type=count, default=SAMPLE, help=f"judged queries to tune on, drawn by hash; 0: all ({SAMPLE})"
-    )
+    what = f"judged queries to tune on, drawn by hash; 0: all ({SAMPLE})"
+    parser.add_argument("--sample", type=count, default=SAMPLE, help=what)
     add_output(parser, "JSON file to write, for harp first-stage --parameters")
-    _add_dry_run(parser)
     return parser
 
 

@@ -2,10 +2,13 @@
 
 from harp_jax.base.cli import Parser, positive
 from harp_jax.corpus.documents import FIELDS
+from harp_jax.evaluation.evaluate import MEASURES
 from harp_jax.text.languages import ENGLISH
 
 DOCUMENTS = "documents: MS MARCO docs.tsv, JSONL, TREC SGML, or a folder of one of them"
 QUERIES = "queries: qid<TAB>text, JSONL, or TREC topics"
+MODEL = "ranker: an export (Hugging Face directory) or training workdir"
+BACKENDS = ("jax", "openvino", "onnx", "auto")
 RUN = "candidates: a TREC run (ours, Anserini's, Pyserini's), or MS MARCO's three-column format"
 
 
@@ -40,9 +43,8 @@ def add_lexical(parser: Parser) -> None:
 
 def add_language(parser: Parser) -> None:
     """The language of BM25."""
-    parser.add_argument(
-        "--language", default=ENGLISH, help="language for stemming and stopwords, such as de; '' for none (en)"
-    )
+    what = "language for stemming and stopwords, such as de; '' for none (en)"
+    parser.add_argument("--language", default=ENGLISH, help=what)
 
 
 def add_output(parser: Parser, what: str = "the TREC run to write") -> None:
@@ -54,19 +56,12 @@ def add_output(parser: Parser, what: str = "the TREC run to write") -> None:
 def add_backend(parser: Parser) -> None:
     """How a cross-encoder is computed."""
     parser.add_argument("--max_length", type=positive, help="maximum tokens of query plus document (as in training)")
-    parser.add_argument(
-        "--windows", type=positive, help="MaxP: score at most this many windows per document, keep the best"
-    )
-    parser.add_argument(
-        "--backend",
-        choices=("jax", "openvino", "onnx", "auto"),
-        help="runtime for cross-encoders on CPU (jax); auto: the fastest one installed",
-    )
-    parser.add_argument(
-        "--dtype",
-        choices=("float32", "bfloat16", "int8"),
-        help="precision of the computation (float32); int8 requires an export with harp export --int8",
-    )
+    what = "MaxP: score at most this many windows per document, keep the best"
+    parser.add_argument("--windows", type=positive, help=what)
+    what = "runtime for cross-encoders on CPU (jax); auto: the fastest one installed"
+    parser.add_argument("--backend", choices=BACKENDS, help=what)
+    what = "precision of the computation (float32); int8 requires an export with harp export --int8"
+    parser.add_argument("--dtype", choices=("float32", "bfloat16", "int8"), help=what)
 
 
 def add_table(parser: Parser) -> None:
@@ -75,26 +70,14 @@ def add_table(parser: Parser) -> None:
     parser.add_input("--queries", default="", help="a file whose lines begin with the query ids to evaluate (all)")
     parser.add_input("--folds", default="", help="file of qid<TAB>fold lines, from which --fold selects queries")
     parser.add_argument("--fold", type=names, default=(), help="folds to evaluate, separated by commas")
-    parser.add_argument(
-        "--runs_per_draw",
-        type=positive,
-        default=1,
-        help="how many consecutive runs of a system share a draw of training queries; intervals resample draws, then runs (1)",
-    )
+    parser.add_argument("--measures", default=MEASURES, help=f'measures, as named by ir-measures ("{MEASURES}")')
+    what = "how many consecutive runs of a system share a draw of training queries; intervals resample draws, then runs (1)"
+    parser.add_argument("--runs_per_draw", type=positive, default=1, help=what)
     parser.add_argument("--baseline", default="", metavar="NAME", help="run to compare others with (report: the first)")
-    parser.add_argument(
-        "--confirm", default="", help="measures to test, chosen in advance (report: the first; else all)"
-    )
-    parser.add_argument(
-        "--chance", default="", metavar="NAME", help="add a row: the candidates of the run NAME in random order"
-    )
-    parser.add_argument(
-        "--oracle", default="", metavar="NAME", help="add a row: the candidates of the run NAME in the best order"
-    )
-    parser.add_argument(
-        "--blank",
-        action="append",
-        default=[],
-        metavar="NAME=ROW",
-        help="ROW is the run of system NAME with blank queries (harp rerank --blank_query); repeatable",
-    )
+    what = "measures to test, chosen in advance (report: the first; else all)"
+    parser.add_argument("--confirm", default="", help=what)
+    for row, order in (("--chance", "random"), ("--oracle", "the best")):
+        what = f"add a row: the candidates of the run NAME in {order} order"
+        parser.add_argument(row, default="", metavar="NAME", help=what)
+    what = "ROW is the run of system NAME with blank queries (harp rerank --blank_query); repeatable"
+    parser.add_argument("--blank", action="append", default=[], metavar="NAME=ROW", help=what)

@@ -34,16 +34,12 @@ def arguments_parser() -> Parser:
         example="harp plan demo --output=demo\n  harp plan tables --help\n"
         "  harp plan tables --output=tables --set seeds=0,1",
     )
-    parser.add_argument(
-        "plan", nargs="?", metavar="NAME", help="experiment, or Python file with a function of its name"
-    )
+    what = "experiment, or Python file with a function of its name"
+    parser.add_argument("plan", nargs="?", metavar="NAME", help=what)
     parser.add_output("--output", help="directory for all output")
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="OPTION=VALUE", help="option of the experiment; repeatable"
-    )
-    parser.add_argument(
-        "--force", action="store_true", help="make again what other options or inputs made, instead of refusing"
-    )
+    what = "option of the experiment; repeatable"
+    parser.add_argument("--set", action="append", default=[], metavar="OPTION=VALUE", help=what)
+    parser.add_argument("--force", action="store_true", help="make again what other options or inputs made")
     return parser
 
 

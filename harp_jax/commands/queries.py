@@ -24,24 +24,17 @@ def arguments_parser() -> Parser:
         "  harp queries subsets --qrels=qrels.txt --sizes=25%,50%,100% --draws=1 --output=subsets",
     )
     parser.add_argument("what", choices=NEEDED, help="what to write")
-    parser.add_input(
-        "--queries", default="", help="qid<TAB>text, JSONL, a BEIR folder, irds:ID; subsets: ids to draw from (all)"
-    )
+    what = "qid<TAB>text, JSONL, a BEIR folder, irds:ID; subsets: ids to draw from (all)"
+    parser.add_input("--queries", default="", help=what)
     parser.add_input("--qrels", default="", help="judgments: qid 0 docid level, a BEIR split, irds:ID")
     parser.add_input("--labels", default="", help="labels: query<TAB>docid<TAB>level; the level is optional (1)")
     parser.add_argument("--count", type=positive, default=5, help="folds: number of folds (5)")
     parser.add_input("--folds", default="", help="subsets: qid<TAB>fold, with --train_folds")
-    parser.add_argument(
-        "--train_folds", type=names, default=(), help="subsets: folds to draw from, separated by commas"
-    )
+    parser.add_argument("--train_folds", type=names, default=(), help="subsets: folds to draw from, with commas")
     parser.add_input("--run", default="", help="subsets: draw only queries that have candidates in this run")
     parser.add_input("--docs", default="", help="subsets: draw only queries with a relevant document among these")
-    parser.add_argument(
-        "--sizes",
-        type=names,
-        default=("5", "10", "15", "20"),
-        help="subsets: numbers of queries, or shares such as 25%% (5,10,15,20)",
-    )
+    what = "subsets: numbers of queries, or shares such as 25%% (5,10,15,20)"
+    parser.add_argument("--sizes", type=names, default=("5", "10", "15", "20"), help=what)
     parser.add_argument("--draws", type=positive, default=10, help="subsets: draws per size (10)")
     parser.add_argument("--seed", type=count, default=0, help="folds, subsets: random seed of the order (0)")
     add_output(parser, "directory to write; for folds, the file")

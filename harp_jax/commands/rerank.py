@@ -5,7 +5,7 @@ import os
 import sys
 
 from harp_jax.base.cli import Parser, positive
-from harp_jax.commands.options import RUN, add_backend, add_collection, add_documents, add_output, numbers
+from harp_jax.commands.options import MODEL, RUN, add_backend, add_collection, add_documents, add_output, numbers
 from harp_jax.ranking.fuse import METHODS, NORMALISE, fuse_files
 
 
@@ -15,9 +15,7 @@ def arguments_parser() -> Parser:
         description="Re-rank the candidates of a run. If interrupted, repeat the command to resume.",
         example="harp rerank --model=ranker --docs=docs.tsv --queries=test.tsv --run=bm25.trec --output=ranker.trec",
     )
-    parser.add_input(
-        "--model", model=True, required=True, help="ranker: an export (Hugging Face directory) or training workdir"
-    )
+    parser.add_input("--model", model=True, required=True, help=MODEL)
     add_collection(parser)
     parser.add_input("--run", required=True, help=RUN)
     add_output(parser)
@@ -26,14 +24,10 @@ def arguments_parser() -> Parser:
     parser.add_input("--folds", default="", help="file of qid<TAB>fold lines, from which --fold selects queries")
     parser.add_argument("--fold", default="", help="fold to re-rank")
     parser.add_argument("--blank_query", action="store_true", help="score documents without the query, as a prior")
-    parser.add_argument(
-        "--cosine",
-        action="store_true",
-        help="score by the cosine of the encoder's vectors, as sentence encoders do: an untrained baseline",
-    )
-    parser.add_argument(
-        "--batch_tokens", type=positive, help="tokens per batch, with padding (4096 on CPU, 65536 on accelerators)"
-    )
+    what = "score by the cosine of the encoder's vectors, as sentence encoders do: an untrained baseline"
+    parser.add_argument("--cosine", action="store_true", help=what)
+    what = "tokens per batch, with padding (4096 on CPU, 65536 on accelerators)"
+    parser.add_argument("--batch_tokens", type=positive, help=what)
     add_backend(parser)
     parser.set_defaults(dtype="float32", backend="jax")
     return parser
@@ -61,18 +55,10 @@ def fuse_parser() -> Parser:
     )
     parser.add_input("runs", nargs="+", help="TREC runs, or runs in MS MARCO's three-column format")
     parser.add_argument("--method", required=True, choices=METHODS, help="how to combine them")
-    parser.add_argument(
-        "--normalise",
-        default="minmax",
-        choices=NORMALISE,
-        help="how to normalise the scores of a query before adding them (minmax)",
-    )
-    parser.add_argument(
-        "--weights",
-        type=numbers,
-        default=(),
-        help="weights: one number per run, as in search.json; or use --verdict, or --qrels and --folds",
-    )
+    what = "how to normalise the scores of a query before adding them (minmax)"
+    parser.add_argument("--normalise", default="minmax", choices=NORMALISE, help=what)
+    what = "weights: one number per run, as in search.json; or use --verdict, or --qrels and --folds"
+    parser.add_argument("--weights", type=numbers, default=(), help=what)
     parser.add_input("--verdict", default="", help="weights: use those of harp verdict on these runs, in its order")
     parser.add_input("--qrels", default="", help="weights: judgments")
     parser.add_input("--folds", default="", help="weights: qid<TAB>fold file for cross-fitting")
@@ -97,9 +83,8 @@ def query_probe_parser() -> Parser:
         description="Let a model's MLM head predict the queries of documents, and count what it predicts.",
         example="harp query-probe --model=runs/coarse --docs=docs.tsv --clicks=orcas.tsv --output=probe.jsonl",
     )
-    parser.add_input(
-        "--model", model=True, required=True, help="training workdir, or Hugging Face directory with an MLM head"
-    )
+    what = "training workdir, or Hugging Face directory with an MLM head"
+    parser.add_input("--model", model=True, required=True, help=what)
     add_documents(parser)
     parser.add_argument("--documents", type=positive, default=1000, help="documents to probe, sampled by hash (1000)")
     parser.add_argument("--masks", type=positive, default=3, help="[MASK] tokens in place of the query (3)")

@@ -12,7 +12,7 @@ from typing import Any
 from harp_jax.base.cli import ConfigParser, Parser, count, keep_compiled, positive
 from harp_jax.base.errors import InputError
 from harp_jax.base.progress import progress
-from harp_jax.commands.options import QUERIES, names
+from harp_jax.commands.options import BACKENDS, MODEL, QUERIES, names
 from harp_jax.corpus.documents import FIELDS, Documents
 from harp_jax.site.options import SiteOptions, Source, Training
 
@@ -87,9 +87,8 @@ def main(a: argparse.Namespace) -> None:
         what = f"labels of {a.labels}" if a.labels else "anchor texts of held-out pages"
         print(f"\n{result.verdict.queries} queries ({what}):\n{result.tested.table()}")
         print(f"report: {os.path.join(a.output, 'report.html')}")
-    print(
-        f"look at it: harp look {a.output}\nyour own queries: harp search {a.output} --queries=queries.tsv --output=runs"
-    )
+    print(f"look at it: harp look {a.output}")
+    print(f"your own queries: harp search {a.output} --queries=queries.tsv --output=runs")
 
 
 def search_parser() -> Parser:
@@ -128,9 +127,8 @@ def search(a: argparse.Namespace) -> None:
     os.makedirs(a.output, exist_ok=True)
     runs = {}
     for part in (*combined.names, RECOMMENDED):
-        scores = {
-            qid: one.total(settings.weights) if part == RECOMMENDED else one.parts[part] for qid, one in found.items()
-        }
+        summed = part == RECOMMENDED
+        scores = {q: one.total(settings.weights) if summed else one.parts[part] for q, one in found.items()}
         path = os.path.join(a.output, f"{part_file(part)}.trec")
         write_run(path, ((qid, found[qid].docids, each) for qid, each in scores.items()), tag=part_file(part))
         runs[part] = read_run(path)
@@ -148,10 +146,8 @@ def check_judged(qrels: str, judged: Set[str], docs: Documents) -> None:
     """Prints how many judged documents the site lacks; InputError if it lacks all."""
     absent = sorted(docid for docid in judged if docid not in docs)
     if len(absent) == len(judged):
-        raise InputError(
-            f"{qrels}: none of its {len(judged)} judged documents is in the site, such as {absent[0]}; ids of the site are like "
-            f"{next(docs.ids())}"
-        )
+        wrong = f"none of its {len(judged)} judged documents is in the site, such as {absent[0]}"
+        raise InputError(f"{qrels}: {wrong}; ids of the site are like {next(docs.ids())}")
     if absent:
         print(f"note: {len(absent)} of {len(judged)} judged documents are not in the site, such as {absent[0]}")
 
@@ -164,30 +160,20 @@ def look_parser() -> Parser:
         "query<TAB>docid<TAB>level (1 relevant, 0 not), as `harp site --labels` reads them.",
         example="harp look site\n  harp look --model=ranker --docs=docs.jsonl --anchors=anchors.tsv",
     )
-    parser.add_argument(
-        "site", nargs="?", default="", metavar="DIR", help="output of harp site, which supplies everything below"
-    )
-    parser.add_input(
-        "--model", model=True, default="", help="ranker: an export (Hugging Face directory) or training workdir"
-    )
+    what = "output of harp site, which supplies everything below"
+    parser.add_argument("site", nargs="?", default="", metavar="DIR", help=what)
+    parser.add_input("--model", model=True, default="", help=MODEL)
     parser.add_input("--docs", default="", help="documents: MS MARCO docs.tsv, JSONL, a folder of either, or pages")
     parser.add_argument("--fields", type=names, help="document fields to read (title,url,body)")
     parser.add_input("--anchors", default="", help="docid<TAB>anchor text<TAB>count: what other pages call a document")
     parser.add_input("--queries", default="", help="queries to suggest: qid<TAB>text, or JSONL")
     parser.add_argument("--labels", default="", help="file to write the labels to (labels.tsv; DIR/labels.tsv)")
-    parser.add_argument(
-        "--weight",
-        type=float,
-        help="weight of the re-ranker in its sum with BM25, scores scaled to 0…1 (1)",
-    )
+    what = "weight of the re-ranker in its sum with BM25, scores scaled to 0…1 (1)"
+    parser.add_argument("--weight", type=float, help=what)
     parser.add_input("--parameters", default="", help="BM25 parameters of harp tune-first-stage (k1=0.9, b=0.4)")
     parser.add_argument("--depth", type=positive, help="BM25 candidates to re-rank (20)")
-    parser.add_argument(
-        "--backend",
-        default="jax",
-        choices=("jax", "openvino", "onnx", "auto"),
-        help="runtime that computes the scores (jax); auto: the fastest one installed",
-    )
+    what = "runtime that computes the scores (jax); auto: the fastest one installed"
+    parser.add_argument("--backend", default="jax", choices=BACKENDS, help=what)
     parser.add_argument("--language", default="", help="language for stemming and stopwords, such as de (en)")
     parser.add_argument("--port", type=count, default=8808, help="port on 127.0.0.1; 0: any free port (8808)")
     return parser

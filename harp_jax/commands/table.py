@@ -27,15 +27,9 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "inspect": Entry("data_pipeline.commands.inspect", "verify the shards of a job; print statistics and examples"),
         "teach": Entry("data_pipeline.commands.teach", "add a ranker's scores to pairs, to teach and pick negatives"),
         "parquet": Entry("data_pipeline.commands.parquet", "write pairs as Parquet, for PyTorch"),
-        "anchors": Entry(
-            "data_pipeline.commands.anchors", "write what other pages call each page, for harp first-stage"
-        ),
-        "documents": Entry(
-            "data_pipeline.commands.documents", "write the documents of HTML pages, a crawl or a dump as JSONL"
-        ),
-        "survey": Entry(
-            "data_pipeline.commands.survey", "read a site's links; make queries of held-out pages' anchors"
-        ),
+        "anchors": Entry("data_pipeline.commands.anchors", "write what other pages call each page, for first-stage"),
+        "documents": Entry("data_pipeline.commands.documents", "write the documents of pages or a dump as JSONL"),
+        "survey": Entry("data_pipeline.commands.survey", "read a site's links; make queries of held-out pages"),
         "vocabulary": Entry("data_pipeline.commands.vocabulary", "train a WordPiece or Unigram vocabulary on pages"),
         "sample-wiki": Entry("data_pipeline.commands.sample_wiki", "write a small artificial wiki with questions"),
     },
@@ -43,20 +37,14 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "train": Entry("harp_jax.main", "pre-train, coarse-tune or fine-tune a config; resumes"),
         "rate": Entry("harp_jax.commands.site:rate", "measure the seconds per training step"),
         "export": Entry("harp_jax.export", "export a checkpoint or an encoder's first layers to Hugging Face"),
-        "words": Entry(
-            "harp_jax.commands.baselines:words", "build a word vocabulary and word2vec vectors for the neural rankers"
-        ),
-        "linklearn-train": Entry(
-            "harp_jax.commands.baselines:linklearn_train", "learn term weights from links (LinkLearn)"
-        ),
+        "words": Entry("harp_jax.commands.baselines:words", "build words and word2vec vectors for neural rankers"),
+        "linklearn-train": Entry("harp_jax.commands.baselines:linklearn_train", "learn term weights from links"),
     },
     "ranking": {
         "first-stage": Entry("harp_jax.commands.first_stage", "retrieve candidates with BM25, BM25F, QL or vectors"),
         "tune-first-stage": Entry("harp_jax.commands.first_stage:tune", "tune BM25, BM25F or QL on training folds"),
         "rerank": Entry("harp_jax.commands.rerank", "re-rank the candidates of a run with a trained ranker"),
-        "linklearn-rank": Entry(
-            "harp_jax.commands.baselines:linklearn_rank", "rank a collection by learned term weights"
-        ),
+        "linklearn-rank": Entry("harp_jax.commands.baselines:linklearn_rank", "rank by learned term weights"),
         "priors": Entry("harp_jax.commands.first_stage:priors", "rank candidates by in-links or length alone"),
         "fuse": Entry("harp_jax.commands.rerank:fuse", "combine runs; weights are fitted on the other folds"),
     },
@@ -67,9 +55,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "compare": Entry("harp_jax.commands.compare", "compare re-rankers with BM25 on a judged collection; a report"),
         "look": Entry("harp_jax.commands.site:look", "serve a local page: compare BM25 and a re-ranker, add labels"),
         "search": Entry("harp_jax.commands.site:search", "rank a site for your own queries with every tested system"),
-        "query-probe": Entry(
-            "harp_jax.commands.rerank:query_probe", "test how a model completes queries (coarse-tuning)"
-        ),
+        "query-probe": Entry("harp_jax.commands.rerank:query_probe", "test how a model completes queries"),
     },
     "experiments": {
         "plan": Entry("harp_jax.commands.plan", "run an experiment: its steps in order, each once"),
@@ -81,22 +67,6 @@ TYPED = (
     "site", "search", "look", "generate", "inspect", "anchors", "train", "export", "first-stage", "rerank", "fuse", "evaluate",
     "compare", "report", "plan",
 )  # fmt: skip
-# What a command is about to do and how long it takes, printed on a terminal if that may be more than seconds and the command does
-# not say so itself. Rates are for one core.
-OPENING = {
-    "anchors": "Reads the pages and follows their links: about half a minute for 170,000 short pages.",
-    "teach": "Scores every text of the pairs: with --cosine and MiniLM about 27 pairs per second, an hour for 100,000.",
-    "rerank": "Loads {model} and scores the candidates of each query: 50 to 100 per second (three layers of MiniLM, 80 tokens). "
-    "If interrupted, repeat the command to resume.",
-    "first-stage": "Indexes {docs}, then ranks it for each query, usually in seconds. With vectors, it first embeds the documents, "
-    "once: about twelve per second with MiniLM. If interrupted, repeat the command to resume.",
-    "tune-first-stage": "Indexes {docs}, then ranks the judged queries with 30 or more settings: a second or two each for 100,000 "
-    "documents.",
-    "search": "Loads everything that harp site tested in {site}, then ranks each query with all of it: two to three seconds per "
-    "query with a ranker.",
-    "look": "Indexes the documents and loads the models (seconds for a few thousand pages), then prints the address of the page.",
-    "export": "Writes a Hugging Face directory in seconds; --format converts the ranker too, which takes longer.",
-}
 # The next command, printed on a terminal: {output} is an option of the finished command; the reader fills in CAPITALS.
 NEXT = {
     "sample-wiki": "harp generate --config=data/demo --config.source.paths=\"('{output}/wiki.xml.bz2',)\" "
@@ -128,11 +98,6 @@ def next_command(name: str, arguments: argparse.Namespace) -> str:
     if getattr(arguments, "dry_run", False) or (name == "export" and not arguments.workdir):
         return ""
     return filled(NEXT.get(name, ""), arguments)
-
-
-def opening(name: str, arguments: argparse.Namespace) -> str:
-    """What the command is about to do; empty if it says so itself or takes no time."""
-    return filled(OPENING.get(name, ""), arguments)
 
 
 def filled(text: str, arguments: argparse.Namespace) -> str:

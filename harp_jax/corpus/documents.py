@@ -48,10 +48,8 @@ class Texts(Protocol):
 
 
 class Documents:
-    """A read-only mapping docid → text, for any number of threads and processes (each opens its own connection).
-
-    The text is the record's `fields` in that order, joined by spaces; empty fields are skipped.
-    """
+    """A read-only mapping docid → text, for any number of threads and processes (each opens its own connection). The text is the
+    record's `fields` in that order, joined by spaces; empty fields are skipped."""
 
     def __init__(self, path: str, index: str, fields: tuple[str, ...]):
         self.path, self.index, self.fields = path, index, fields
@@ -62,10 +60,8 @@ class Documents:
     def open(
         cls, path: str | os.PathLike[str], fields: tuple[str, ...] = FIELDS, cache_dir: str | None = None
     ) -> "Documents":
-        """Opens `path`; builds its index in `cache_dir` (default: the user's cache) if necessary.
-
-        Raises InputError, with the line, for unreadable records and duplicate document ids.
-        """
+        """Opens `path`; builds its index in `cache_dir` (default: the user's cache) if necessary. Raises InputError, with the line,
+        for unreadable records and duplicate document ids."""
         path = os.fspath(path)
         unknown = [field for field in fields if field not in FIELDS]
         if unknown or not fields:
@@ -110,10 +106,9 @@ class Documents:
             raise self._damaged(error) from error
         record = _parse(self.files[number], line, data)
         if record["id"] != docid:
-            raise InputError(
-                f"{self.files[number]}, line {line}: document {record['id']!r}, but {docid!r} when the file was indexed; "
-                "do not change the documents while a command reads them, and run it again"
-            )
+            where, wrong = f"{self.files[number]}, line {line}", f"{docid!r} when the file was indexed"
+            advice = "do not change the documents while a command reads them, and run it again"
+            raise InputError(f"{where}: document {record['id']!r}, but {wrong}; {advice}")
         return _text(record, self.fields)
 
     def __contains__(self, docid: str) -> bool:
@@ -138,9 +133,8 @@ class Documents:
 
     def _damaged(self, error: Exception) -> InputError:
         if isinstance(error, OSError) or getattr(error, "sqlite_errorcode", 0) & 0xFF in LACKS:
-            return InputError(
-                f"cannot read {self.path} by the index {self.index}: {error}; free files, memory or the disk, and try again"
-            )
+            wrong = f"cannot read {self.path} by the index {self.index}: {error}"
+            return InputError(f"{wrong}; free files, memory or the disk, and try again")
         with contextlib.suppress(OSError):
             os.remove(self.index)
         return InputError(f"the index {self.index} was damaged ({error}) and has been removed; run the command again")
@@ -158,10 +152,8 @@ def _quoted(path: str) -> str:
 
 
 def _fingerprint(path: str) -> str:
-    """Name of the index: the collection's name and a hash of its files' state, and of the first megabyte of a single file.
-
-    Of a folder, which may have thousands of files, only their state is hashed.
-    """
+    """Name of the index: the collection's name and a hash of its files' state, and of the first megabyte of a single file. Of a
+    folder, which may have thousands of files, only their state is hashed."""
     state = hashlib.blake2b(digest_size=12)
     for name in document_files(path):
         check_readable(name)
@@ -200,10 +192,8 @@ def _parse(path: str, line: int, data: bytes, columns: tuple[int, ...] = (2, 4))
         return _json_record(where, text)
     parts = text.split("\t")
     if len(parts) not in columns:
-        raise InputError(
-            f"{where}: {len(parts)} columns, not {' or '.join(map(str, columns))}; write 'docid<TAB>url<TAB>title<TAB>body', or "
-            "'docid<TAB>text', without tabs in the texts"
-        )
+        advice = "write 'docid<TAB>url<TAB>title<TAB>body', or 'docid<TAB>text', without tabs in the texts"
+        raise InputError(f"{where}: {len(parts)} columns, not {' or '.join(map(str, columns))}; {advice}")
     url, title = parts[1:-1] or ("", "")
     return {"id": checked_id(where, parts[0].strip(), "document"), "title": title, "url": url, "body": parts[-1]}
 
@@ -268,9 +258,8 @@ def _fill(path: str, connection: sqlite3.Connection) -> None:
             " JOIN document AS a ON a.number = first JOIN document AS b ON b.number = last"
         ).fetchone()
         earlier = f"line {first}" if before == where else f"{files[before]}, line {first}"
-        raise InputError(
-            f"{files[where]}, line {again}: document {docid} is listed again (first in {earlier}); remove one"
-        ) from None
+        wrong = f"document {docid} is listed again (first in {earlier}); remove one"
+        raise InputError(f"{files[where]}, line {again}: {wrong}") from None
 
 
 def _rows(files: list[str]) -> Iterator[Row]:
@@ -280,9 +269,8 @@ def _rows(files: list[str]) -> Iterator[Row]:
         columns: tuple[int, ...] = (2, 4)
         for line, start, data in _records(path):
             docid = _parse(path, line, data, columns)["id"]
-            if not data.startswith(
-                (b"{", b"<")
-            ):  # two tabs in a passage would turn its beginning into a URL and a title
+            # All lines alike: two tabs in a passage would turn its beginning into a URL and a title.
+            if not data.startswith((b"{", b"<")):
                 columns = (data.count(b"\t") + 1,)
             yield (docid, number, line, None, zlib.compress(data, 1)) if stored else (docid, number, line, start, None)
 

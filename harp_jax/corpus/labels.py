@@ -44,11 +44,6 @@ def parse(line: str, path: str, number: int) -> tuple[str, str, int] | None:
     return query, parts[1], int(level)
 
 
-def as_line(query: str, docid: str, level: int) -> str:
-    """The line of a label. A leading space protects a query that begins with #, the mark of comments."""
-    return f"{' ' if query.startswith('#') else ''}{query}\t{docid}\t{level}"
-
-
 def tidy(query: str) -> str:
     """A query on one line, without repeated white space."""
     return " ".join(query.split())
@@ -60,10 +55,8 @@ def relevant_only(qrels: Qrels) -> Qrels:
 
 
 class LabelFile:
-    """A file of labels, rewritten atomically with every change. Safe for threads and processes.
-
-    Keeps other lines and comments unchanged. Raises InputError for malformed lines.
-    """
+    """A file of labels, rewritten atomically with every change. Safe for threads and processes. Keeps other lines and comments
+    unchanged. Raises InputError for malformed lines."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -97,7 +90,8 @@ class LabelFile:
             self._read()  # an editor or another server may have changed it
             kept = [line for label, line in self._lines if not label or label[:2] != pair]
             if level is not None:
-                kept.append(as_line(*pair, level))
+                # A leading space protects a query that begins with #, the mark of comments.
+                kept.append(f"{' ' if pair[0].startswith('#') else ''}{pair[0]}\t{docid}\t{level}")
             with replacing(self.path) as file:
                 file.writelines(line + "\n" for line in kept)
             self._read()

@@ -21,7 +21,6 @@ import subprocess
 import sys
 import zlib
 
-from harp_jax.base.cli import child, child_environment
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import SUFFIXES, as_stored, beside, cache_directory, open_bytes, walk
 from harp_jax.base.version import __version__
@@ -67,20 +66,16 @@ def document_files(path: str) -> list[str]:
     if not found and (marked := [name for name in walk(path) if is_sgml(name)]):
         return marked
     if not found or len(kinds) > 1:
-        held = (
-            f"has {', '.join(found)}: which are the documents?" if found else "has no .jsonl, .tsv, SGML or page file."
-        )
-        raise InputError(f"{path} {held} Name their file, or move them to a separate folder")
+        held = f"{', '.join(found)}: which are the documents?" if found else "no .jsonl, .tsv, SGML or page file."
+        raise InputError(f"{path} has {held} Name their file, or move them to a separate folder")
     return [os.path.join(path, name) for name in found]
 
 
 def query_file(path: str) -> str:
     """The query file of `path`."""
-    return (
-        _one(path, _among(path, ("queries.jsonl", "queries.tsv")), "queries")
-        if os.path.isdir(path)
-        else as_stored(path)
-    )
+    if not os.path.isdir(path):
+        return as_stored(path)
+    return _one(path, _among(path, ("queries.jsonl", "queries.tsv")), "queries")
 
 
 def qrels_file(path: str) -> str:
@@ -127,19 +122,20 @@ def are_pages(path: str) -> bool:
 
 
 def documents_of_pages(path: str) -> str:
-    """The JSONL file with the documents of `path`, written into the cache on first use.
-
-    Raises InputError if the pages cannot be read; the command has printed the reason.
-    """
+    """The JSONL file with the documents of `path`, written into the cache on first use. Raises InputError if the pages cannot be
+    read; the command has printed the reason."""
     target = os.path.join(cache_directory("pages"), _identity(path) + ".jsonl")
     if os.path.exists(target):
         return target
     os.makedirs(os.path.dirname(target), exist_ok=True)
     print(f"{path} has pages: writing their documents to {target} (only once)", file=sys.stderr)
     temporary = beside(target)
-    command = child("documents", path, f"--output={temporary}")
+    # -P: a duckdb.py in the working folder is not imported. PYTHONPATH: the child finds this package even if not installed.
+    command = [sys.executable, "-P", "-m", "harp_jax", "documents", path, f"--output={temporary}"]
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))}
     # umask: the pages may be private.
-    done = subprocess.run(command, stdout=subprocess.PIPE, env=child_environment(), umask=0o077, text=True, check=False)
+    done = subprocess.run(command, stdout=subprocess.PIPE, env=env, umask=0o077, text=True, check=False)
     print(done.stdout.replace(temporary, target), end="", file=sys.stderr)  # standard output belongs to the caller
     if done.returncode:
         raise InputError(f"cannot read the pages of {path}; `harp documents {path} --output=docs.jsonl` says why")
@@ -156,10 +152,8 @@ def _identity(path: str) -> str:
 
 
 def state_of(path: str) -> bytes:
-    """A file's path, size, mtime and ctime, for names of files in the cache; X may name X.gz.
-
-    The ctime is included because tools that restore modification times (rsync, tar, touch) cannot set it.
-    """
+    """A file's path, size, mtime and ctime, for names of files in the cache; X may name X.gz. The ctime is included because tools
+    that restore modification times (rsync, tar, touch) cannot set it."""
     about = os.stat(path := as_stored(path))
     state = f"{os.path.realpath(path)} {about.st_size} {about.st_mtime_ns} {about.st_ctime_ns}\n"
     return state.encode("utf-8", "surrogateescape")

@@ -51,15 +51,14 @@ class Subsets:
 
 @once
 def judged_queries(queries: InputPath, qrels: InputPath, output: str) -> Written:
-    """Writes the queries that have judgments to OUTPUT/queries.tsv and OUTPUT/qrels.txt; the others need no ranking.
-
-    Raises InputError if no judged query has a text.
-    """
+    """Writes the queries that have judgments to OUTPUT/queries.tsv and OUTPUT/qrels.txt; the others need no ranking. Raises
+    InputError if no judged query has a text."""
     texts, judged = read_queries(queries), read_qrels(qrels)
     found = {qid: " ".join(text.split()) for qid, text in texts.items() if qid in judged}
     if not found:
+        example = next(iter(judged))
         raise InputError(
-            f"{queries} has no text for any of the {len(judged)} judged queries, such as {next(iter(judged))}; check both"
+            f"{queries} has no text for any of {len(judged)} judged queries, such as {example}; check both"
         )
     count = _write(output, found, judged, [query_file(queries), qrels_file(qrels)])
     return Written(len(found), count, len(texts), len(judged) - len(found))
@@ -151,14 +150,11 @@ def connected(queries: Sequence[str], qrels: Qrels) -> list[list[str]]:
 
 def make_folds(groups: Iterable[list[str]], count: int = 5, seed: int = 0) -> dict[str, int]:
     """qid → fold (0 … count - 1): groups of queries in the order of a hash, largest first, each into the fold with fewest queries.
-
-    Raises InputError for fewer than two folds, and if a fold would be empty.
-    """
+    Raises InputError for fewer than two folds, and if a fold would be empty."""
     groups = list(groups)
     if not 2 <= count <= len(groups):
-        raise InputError(
-            f"{len(groups)} groups of queries cannot fill {count} folds; use another --count, or leave --qrels out"
-        )
+        wrong = f"{len(groups)} groups of queries cannot fill {count} folds"
+        raise InputError(f"{wrong}; use another --count, or leave --qrels out")
     order = sorted(groups, key=lambda group: (-len(group), hash64(seed, "fold", min(group)), min(group)))
     sizes = [0] * count
     folds: dict[str, int] = {}
@@ -170,10 +166,8 @@ def make_folds(groups: Iterable[list[str]], count: int = 5, seed: int = 0) -> di
 
 
 def draw_subsets(qrels: Qrels, sizes: Sequence[int], draws: int, seed: int = 0) -> list[dict[int, list[str]]]:
-    """For each draw, size → queries with a relevant document; smaller subsets are prefixes of larger ones.
-
-    Raises InputError if there are fewer queries than the largest size.
-    """
+    """For each draw, size → queries with a relevant document; smaller subsets are prefixes of larger ones. Raises InputError if
+    there are fewer queries than the largest size."""
     usable = list(relevant_only(qrels))
     if max(sizes) > len(usable):
         raise InputError(f"only {len(usable)} queries can be trained on, fewer than {max(sizes)}; lower --sizes")

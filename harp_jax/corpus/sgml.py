@@ -67,10 +67,8 @@ def documents(path: str) -> Iterator[tuple[int, bytes]]:
 
 
 def parse(where: str, data: bytes) -> dict[str, str]:
-    """A document's "id", "title", "url" (empty) and "body": the text of its <TEXT> and lead paragraphs, without markup.
-
-    Without these, all its text counts. Texts that are not UTF-8 are read as Latin-1. Raises InputError without a DOCNO.
-    """
+    """A document's "id", "title", "url" (empty) and "body": the text of its <TEXT> and lead paragraphs, without markup. Without
+    these, all its text counts. Texts that are not UTF-8 are read as Latin-1. Raises InputError without a DOCNO."""
     try:
         text = data.decode()
     except UnicodeDecodeError:
@@ -80,12 +78,8 @@ def parse(where: str, data: bytes) -> dict[str, str]:
         raise InputError(f"{where}: a document without <DOCNO>; correct or remove it")
     bodies = [body for _, body in BODIES.findall(text)] or [text[found.end() :]]
     title = TITLES.search(text)
-    return {
-        "id": found[1].strip(),
-        "title": plain(title[2]) if title else "",
-        "url": "",
-        "body": " ".join(map(plain, bodies)),
-    }
+    heading, body = plain(title[2]) if title else "", " ".join(map(plain, bodies))
+    return {"id": found[1].strip(), "title": heading, "url": "", "body": body}
 
 
 def plain(text: str) -> str:
@@ -101,7 +95,6 @@ def topics(path: str, text: str) -> Iterator[tuple[str, str]]:
             for names in (("num", "number"), ("title", "topic"))
         )
         if not (number and number[1] and title and title[1]):
-            raise InputError(
-                f"{path}, topic {order}: no <num> or no <title>; write '<top> <num> Number: 1 <title> text </top>'"
-            )
+            wrong = "no <num> or no <title>; write '<top> <num> Number: 1 <title> text </top>'"
+            raise InputError(f"{path}, topic {order}: {wrong}")
         yield number[1], plain(title[1])

@@ -63,9 +63,8 @@ def checked_id(where: str, value: object, what: str) -> str:
 def checked_text(where: str, value: object, name: str) -> str:
     """The text of the field `name`; lone surrogates, from truncated UTF-16, become U+FFFD."""
     if not isinstance(value, str):
-        raise InputError(
-            f'{where}: {name} is {_quoted(value)}, not a text; correct the record, or write "" for no text'
-        )
+        wrong = f'{name} is {_quoted(value)}, not a text; correct the record, or write "" for no text'
+        raise InputError(f"{where}: {wrong}")
     try:
         value.encode()  # much faster than a search, and nearly all texts pass
     except UnicodeEncodeError:

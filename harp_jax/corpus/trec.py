@@ -47,10 +47,8 @@ class Ranking:
         return len(self.docids)
 
     def order(self) -> list[int]:
-        """Indices by decreasing score, as trec_eval sorts: in single precision, ties by descending id.
-
-        All readers of a run use this order; otherwise fusion alone could change a run's measures through its ties.
-        """
+        """Indices by decreasing score, as trec_eval sorts: in single precision, ties by descending id. All readers of a run use
+        this order; otherwise fusion alone could change a run's measures through its ties."""
         scored = list(zip(np.asarray(self.scores, np.float32).tolist(), self.docids))
         return sorted(range(len(self)), key=scored.__getitem__, reverse=True)
 
@@ -83,10 +81,8 @@ def read_run(path: str, queries: Container[str] | None = None) -> Run:
         wrong = ""
         qid, docid, score = (parts[0], parts[2], parts[4]) if len(parts) == 6 else parts
         if len(parts) == 6 and _shifted(parts):
-            wrong = (
-                f"rank {parts[3]!r}, score {score!r}, tag {parts[5][:40]!r} are shifted, as by an id with a space; write "
-                "'qid Q0 docid rank score tag'"
-            )
+            wrong = f"rank {parts[3]!r}, score {score!r}, tag {parts[5][:40]!r} are shifted, as by an id with a space; "
+            wrong += "write 'qid Q0 docid rank score tag'"
         elif queries is not None and qid not in queries:
             continue
         if qid != current:
@@ -124,10 +120,8 @@ def _number(text: str, kind: type[int] | type[float] = float) -> float:
 
 
 def read_qrels(path: str | os.PathLike[str]) -> Qrels:
-    """Judgments qid → docid → level, from "qid iteration docid level" lines, or with a header such as BEIR's.
-
-    A BEIR folder is read as its only split, "irds:ID" as an ir_datasets dataset.
-    """
+    """Judgments qid → docid → level, from "qid iteration docid level" lines, or with a header such as BEIR's. A BEIR folder is read
+    as its only split, "irds:ID" as an ir_datasets dataset."""
     path = os.fspath(path)
     if is_irds(path):
         return irds.qrels(path)
@@ -160,10 +154,8 @@ def read_qrels(path: str | os.PathLike[str]) -> Qrels:
 
 
 def read_queries(path: str | os.PathLike[str]) -> dict[str, str]:
-    """qid → text, from "qid<TAB>text" lines, from JSONL with "_id" (or "id") and "text", or the titles of TREC topics.
-
-    A BEIR folder is read as its queries.jsonl, "irds:ID" as an ir_datasets dataset.
-    """
+    """qid → text, from "qid<TAB>text" lines, from JSONL with "_id" (or "id") and "text", or the titles of TREC topics. A BEIR
+    folder is read as its queries.jsonl, "irds:ID" as an ir_datasets dataset."""
     path = os.fspath(path)
     if is_irds(path):
         return irds.queries(path)
@@ -206,10 +198,8 @@ def read_ids(path: str) -> list[str]:
 
 
 def strictly_decreasing(scores: Sequence[float] | np.ndarray) -> np.ndarray:
-    """Sorted scores [n] → strictly decreasing float32 [n]; ties keep their order.
-
-    All evaluation tools then read the same ranking, even those that store scores as float32.
-    """
+    """Sorted scores [n] → strictly decreasing float32 [n]; ties keep their order. All evaluation tools then read the same ranking,
+    even those that store scores as float32."""
     out = np.asarray(scores, np.float32).copy()
     for i in range(1, len(out)):
         if not out[i] < out[i - 1]:
@@ -218,10 +208,8 @@ def strictly_decreasing(scores: Sequence[float] | np.ndarray) -> np.ndarray:
 
 
 def ordered(rankings: Iterable[ScoredQuery]) -> Iterator[tuple[str, Ranking]]:
-    """Sorts each query by decreasing score (ties in the given order) and breaks ties, as written to a run file.
-
-    Raises InputError for scores that are not finite or too large for float32, and for ids with white space.
-    """
+    """Sorts each query by decreasing score (ties in the given order) and breaks ties, as written to a run file. Raises InputError
+    for scores that are not finite or too large for float32, and for ids with white space."""
     for qid, docids, scores in rankings:
         checked_id("run", qid, "query")
         if " ".join(docids).split() != list(docids):
@@ -230,19 +218,15 @@ def ordered(rankings: Iterable[ScoredQuery]) -> Iterator[tuple[str, Ranking]]:
         values = np.asarray(scores, np.float64)
         if (bad := ~(np.abs(values) <= LARGEST)).any():
             first = int(np.argmax(bad))
-            raise InputError(
-                f"query {qid}, document {docids[first]}: the score {values[first]:g} is not a number within ±{LARGEST:g}; "
-                "scale the scores, or check the model"
-            )
+            wrong = f"the score {values[first]:g} is not a number within ±{LARGEST:g}"
+            raise InputError(f"query {qid}, document {docids[first]}: {wrong}; scale the scores, or check the model")
         order = np.argsort(-values, kind="stable")
         yield qid, Ranking.of([docids[i] for i in order], strictly_decreasing(values[order]))
 
 
 def write_run(path: str, rankings: Iterable[ScoredQuery], tag: str = TAG) -> None:
-    """Writes (qid, docids, scores) as a TREC run, atomically, sorted by decreasing score with ties in the given order.
-
-    Raises InputError as `ordered` does.
-    """
+    """Writes (qid, docids, scores) as a TREC run, atomically, sorted by decreasing score with ties in the given order. Raises
+    InputError as `ordered` does."""
     with replacing(path) as file:
         file.writelines(run_lines(rankings, tag))
 
@@ -278,17 +262,14 @@ def outside(folds: Mapping[str, str], fold: str, queries: Iterable[str]) -> list
 def in_folds(folds: dict[str, str], wanted: Iterable[int | str], where: str = "folds") -> set[str]:
     """The queries in the wanted folds; InputError for a fold without queries. `where` names the file in messages."""
     names = {str(fold) for fold in wanted}
-    unknown = names - set(folds.values())
-    if unknown:
+    if unknown := names - set(folds.values()):
         raise InputError(f"{where} has no fold {min(unknown)}; its folds are {', '.join(sorted(set(folds.values())))}")
     return {qid for qid, fold in folds.items() if fold in names}
 
 
 def chosen_queries(only: str = "", folds: str = "", wanted: Iterable[int | str] = ()) -> set[str] | None:
-    """Query ids from the first column of the file `only`, or from the `wanted` folds of the file `folds`; None: all queries.
-
-    Raises InputError if both are given, or only one of folds and `wanted`.
-    """
+    """Query ids from the first column of the file `only`, or from the `wanted` folds of the file `folds`; None: all queries. Raises
+    InputError if both are given, or only one of folds and `wanted`."""
     names = [fold for fold in wanted if str(fold)]
     if bool(folds) != bool(names) or (folds and only):
         raise InputError("choose queries with either --only, or --folds and --fold")
@@ -305,11 +286,9 @@ def read_subset(qrels: Qrels, listed: str = "", folds: str = "", wanted: Collect
     """
     if listed:
         ids = read_ids(listed)
-        unjudged = [qid for qid in ids if qid not in qrels]
-        if unjudged:
-            raise InputError(
-                f"{listed}: {len(unjudged)} queries have no judgments, such as {unjudged[0]}; correct the list or the qrels"
-            )
+        if unjudged := [qid for qid in ids if qid not in qrels]:
+            wrong = f"{len(unjudged)} queries have no judgments, such as {unjudged[0]}"
+            raise InputError(f"{listed}: {wrong}; correct the list or the qrels")
         qrels = {qid: qrels[qid] for qid in ids}
     return select(qrels, in_folds(read_folds(folds), wanted, folds)) if wanted else qrels
 
@@ -320,21 +299,15 @@ def select(qrels: Qrels, queries: Collection[str]) -> Qrels:
 
 
 def with_texts(run: Run, queries: Mapping[str, str], where: str) -> tuple[Run, str]:
-    """The queries of a run that have a text, and a note on the others ("" if none).
-
-    Raises InputError if no query of the run has a text; `where` names the queries.
-    """
+    """The queries of a run that have a text, and a note on the others ("" if none). Raises InputError if no query of the run has a
+    text; `where` names the queries."""
     known = {qid: ranking for qid, ranking in run.items() if qid in queries}
     without = [qid for qid in run if qid not in queries]
     if not known:
         first = f", such as {without[0]}" if without else ""
         raise InputError(f"{where} has no text for any of the {len(run)} queries of the run{first}; check both")
-    if not without:
-        return known, ""
-    return (
-        known,
-        f"{len(without)} of {len(run)} queries of the run are not in {where} and are left out: {abbreviate(without)}",
-    )
+    note = f"{len(without)} of {len(run)} queries of the run are not in {where} and are left out: {abbreviate(without)}"
+    return known, note if without else ""
 
 
 def abbreviate(names: Sequence[str]) -> str:

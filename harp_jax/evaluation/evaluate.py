@@ -80,20 +80,31 @@ def evaluate(
     if chance:
         values[CHANCE], orders = chance_values(qrels, systems[chance][0], parsed, seed)
     if oracle:
-        values[ORACLE] = oracle_values(qrels, systems[oracle][0], parsed)
+        values[ORACLE] = _by_seed(qrels, [best_order(qrels, systems[oracle][0])], parsed)
     table = _table(qrels, systems, values, parsed)
     if chance:
-        others = other_candidates({name: systems[name][0] for name in judged}, systems[chance][0], list(qrels))
+        shared = [(name, systems[name][0], systems[chance][0]) for name in judged]
+        counts = {name: sum(_docids(run, q) != _docids(than, q) for q in qrels) for name, run, than in shared}
+        others = {name: count for name, count in counts.items() if count}
         table = replace(table, seeds=table.seeds | {CHANCE: orders}, other_candidates=others)
     if not (baseline or chance or blank or intervals):
         return replace(table, few_groups=0.0)  # nothing is resampled
     chosen, groups = _confirmed(parsed, confirm), table.groups
     if (chance or blank) and chosen:
-        rows = {name: [row for row in (chance and CHANCE, blank.get(name)) if row] for name in judged}
-        beaten_by = verdicts(values, rows, chosen[0], groups, rounds=rounds, seed=seed, runs_per_draw=runs_per_draw)
-        table = replace(table, verdicts=beaten_by, judged_by=chosen[0])
+        # A system fails if the 95 % interval of its difference from the row includes 0 or lies below it.
+        fails: dict[str, list[str]] = {}
+        pairs = [(name, row) for name in judged for row in (chance and CHANCE, blank.get(name)) if row]
+        for name, row in pairs:
+            key = generator(seed, "floor", name, row, chosen[0])
+            sides = values[name][chosen[0]], values[row][chosen[0]]
+            if bootstrap(*sides, groups, key, rounds, runs_per_draw)[0] <= 0:
+                fails.setdefault(name, []).append(NOT_ABOVE_CHANCE if row == CHANCE else NOT_ABOVE_BLANK)
+        table = replace(table, verdicts=fails, judged_by=chosen[0])
     if intervals and chosen:
-        found = _intervals(values, chosen[0], groups, rounds, seed, runs_per_draw)
+        found = {}
+        for name, by_measure in values.items():
+            mine, key = by_measure[chosen[0]], generator(seed, "interval", name, chosen[0])
+            found[name] = bootstrap(mine, np.zeros((1, mine.shape[1])), groups, key, rounds, runs_per_draw)
         table = replace(table, intervals=found, judged_by=chosen[0])
     if baseline:
         compared = {name: values[name] for name in systems if name in judged or name == baseline}
@@ -186,22 +197,15 @@ def _rankings(given: Run | Scores | Sequence[Run | Scores]) -> list[Run]:
     ]
 
 
-def groups_of(qrels: Qrels) -> list[int]:
-    """The group number of each query: queries that share relevant documents are not independent evidence."""
-    number = {qid: i for i, group in enumerate(components(qrels)) for qid in group}
-    return [number[qid] for qid in qrels]
-
-
-def effective_groups(groups: Sequence[int]) -> float:
-    """Effective number of groups: n² / Σ size². A group with most of the queries would dominate every resample."""
-    sizes = np.bincount(groups)
-    return len(groups) ** 2 / float((sizes**2).sum())
-
-
 def groups_to_resample(qrels: Qrels) -> tuple[list[int], float]:
-    """(`groups_of` the queries, 0), or, if those are too few to resample, (one group per query, their effective number)."""
-    groups = groups_of(qrels)
-    effective = effective_groups(groups)
+    """(the group number of each query, 0): queries that share relevant documents are not independent evidence.
+
+    If the groups are too few to resample, (one group per query, the effective number of groups n² / Σ size²): a group with most of
+    the queries would dominate every resample.
+    """
+    number = {qid: i for i, group in enumerate(components(qrels)) for qid in group}
+    groups = [number[qid] for qid in qrels]
+    effective = len(groups) ** 2 / float((np.bincount(groups) ** 2).sum())
     return (groups, 0.0) if effective >= FEWEST_GROUPS else ([*range(len(groups))], effective)
 
 
@@ -213,72 +217,25 @@ def chance_values(
     orders = min(max(least, math.ceil(RANKINGS / len(qrels))), most)
     total = {str(measure): np.zeros(len(qrels)) for measure in measures}
     for number in range(orders):
-        found = calculate(qrels, shuffled(run, generator(seed, "chance", number)), measures)
-        for measure, values in found.items():
-            total[measure] += np.fromiter(values.values(), np.float64, len(values))
+        draw = generator(seed, "chance", number)
+        mixed = {
+            qid: Ranking.of([one.docids[i] for i in draw.permutation(len(one))], range(len(one), 0, -1))
+            for qid, one in run.items()
+        }
+        for measure, (values,) in _by_seed(qrels, [mixed], measures).items():
+            total[measure] += values
     return {measure: (values / orders)[None] for measure, values in total.items()}, orders
 
 
-def oracle_values(qrels: Qrels, run: Run, measures: "list[Measure]") -> dict[str, np.ndarray]:
-    """Measure → value [1, queries] of the run's candidates by decreasing relevance, ties in the order of the run."""
+def best_order(qrels: Qrels, run: Run) -> Run:
+    """The run's candidates by decreasing relevance, ties in the order of the run."""
     best: Run = {}
     for qid, ranking in run.items():
         judged = qrels.get(qid, {})
         docids = sorted(ranking.ranked(), key=lambda docid: -judged.get(docid, 0))
         best[qid] = Ranking.of(docids, range(len(docids), 0, -1))
-    found = calculate(qrels, best, measures)
-    return {measure: np.fromiter(values.values(), np.float64, len(values))[None] for measure, values in found.items()}
+    return best
 
 
-def shuffled(run: Run, draw: np.random.Generator) -> Run:
-    """The candidates of every query in a random order."""
-    return {
-        qid: Ranking.of([ranking.docids[i] for i in draw.permutation(len(ranking))], range(len(ranking), 0, -1))
-        for qid, ranking in run.items()
-    }
-
-
-def verdicts(
-    values: Values,
-    compared_with: Mapping[str, Sequence[str]],
-    measure: str,
-    groups: Sequence[int],
-    *,
-    rounds: int,
-    seed: int = 0,
-    runs_per_draw: int = 1,
-) -> dict[str, list[str]]:
-    """System → rows that it does not beat: the 95 % bootstrap interval of the difference includes 0 or lies below it.
-
-    compared_with: system → rows; groups: [queries], see `bootstrap`.
-    """
-    found: dict[str, list[str]] = {}
-    for system, rows in compared_with.items():
-        for row in rows:
-            first, second = values[system][measure], values[row][measure]
-            key = generator(seed, "floor", system, row, measure)
-            lowest, _ = bootstrap(first, second, groups, key, rounds, runs_per_draw)
-            if lowest <= 0:
-                found.setdefault(system, []).append(NOT_ABOVE_CHANCE if row == CHANCE else NOT_ABOVE_BLANK)
-    return found
-
-
-def _intervals(
-    values: Values, measure: str, groups: Sequence[int], rounds: int, seed: int, runs_per_draw: int
-) -> dict[str, tuple[float, float]]:
-    """Row → 95 % bootstrap interval of its mean."""
-    found = {}
-    for name, by_measure in values.items():
-        mine, key = by_measure[measure], generator(seed, "interval", name, measure)
-        found[name] = bootstrap(mine, np.zeros((1, mine.shape[1])), groups, key, rounds, runs_per_draw)
-    return found
-
-
-def other_candidates(systems: Mapping[str, Run], than: Run, queries: Sequence[str]) -> dict[str, int]:
-    """System → number of queries whose candidates differ from those of the run `than`; systems with none are left out."""
-
-    def of(run: Run, qid: str) -> set[str]:
-        return set(run[qid].docids if qid in run else ())
-
-    counts = {name: sum(of(run, qid) != of(than, qid) for qid in queries) for name, run in systems.items()}
-    return {name: count for name, count in counts.items() if count}
+def _docids(run: Run, qid: str) -> set[str]:
+    return set(run[qid].docids if qid in run else ())

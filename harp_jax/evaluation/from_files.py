@@ -6,25 +6,24 @@ from dataclasses import dataclass, field
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import lines, output_path, replacing
+from harp_jax.checkpoints.recorded import METRICS
 from harp_jax.corpus.documents import FIELDS
 from harp_jax.corpus.paths import is_irds
 from harp_jax.corpus.trec import Qrels, Run, read_qrels, read_run, read_subset
 from harp_jax.evaluation.evaluate import MEASURES, check_names, evaluate
 from harp_jax.evaluation.measures import parse_measures
 from harp_jax.evaluation.render import as_html, as_markdown
-from harp_jax.evaluation.report import Background, report, summary
+from harp_jax.evaluation.report import Background, report
 from harp_jax.evaluation.results import Table
 from harp_jax.evaluation.significance import ROUNDS
-from harp_jax.evaluation.upstream import cost, generation_jobs, texts_of, trainings, truncated_remark, upstream
+from harp_jax.evaluation.upstream import cost, holding, texts_of, truncated_remark, upstream
+from harp_jax.input.records import MANIFEST
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Judgments, runs and how to compare them. `runs`: system → its run files, one per training seed.
-
-    Only the queries listed in the file `queries`, and those of the folds `fold` in the file `folds`, count. The other options as in
-    `evaluate`.
-    """
+    """Judgments, runs and how to compare them. `runs`: system → its run files, one per training seed. Only the queries listed in
+    the file `queries`, and those of the folds `fold` in the file `folds`, count. The other options as in `evaluate`."""
 
     qrels: str
     runs: Mapping[str, Sequence[str]]
@@ -86,10 +85,7 @@ def report_files(
     given: Evaluation, page: Page, output: str, markdown: str = "", text: str = "", values: str = ""
 ) -> str:
     """Writes a report as the HTML page `output`, and on request its table as `markdown` and as `text`, which is returned, and the
-    values per query as `values`.
-
-    Raises InputError for bad input.
-    """
+    values per query as `values`. Raises InputError for bad input."""
     for path in filter(None, (output, markdown, text, values)):
         output_path(path)
     given.check()
@@ -102,9 +98,9 @@ def report_files(
         remarks=[*page.remarks, *truncated_remark(given.runs)], background=_background(given, page, focus),
         runs_per_draw=given.runs_per_draw,
     )  # fmt: skip
-    shown = (table.one_run, table.seeds_in_words)  # at the end of the table
-    remarks = [remark for remark in found.remarks if remark not in shown]
-    printed = "\n".join([str(table), *found.facts[:1], *remarks, *summary(table, focus)])
+    remarks = [remark for remark in found.remarks if remark not in table.about_seeds]  # these end the table
+    said = [f"{found.headline} {found.figures}", *found.warnings]
+    printed = "\n".join([str(table), *found.facts[:1], *remarks, *said])
     per_query = "".join(f"{line}\n" for line in table.per_query_lines())
     written = {output: as_html(found), markdown: as_markdown(found), text: printed + "\n", values: per_query}
     for path, content in written.items():
@@ -121,8 +117,8 @@ def _background(given: Evaluation, page: Page, focus: str) -> Background:
     docs, fields, queries = texts_of(given.runs[focus][0])
     listed = given.queries if _has_texts(given.queries) else ""
     return Background(
-        pairs=page.pairs or generation_jobs(records),
-        curves=page.curves or trainings(records),
+        pairs=page.pairs or holding(MANIFEST, records),
+        curves=page.curves or holding(METRICS, records),
         docs=page.docs or docs,
         fields=page.fields or fields or FIELDS,
         queries=page.query_texts or listed or queries,

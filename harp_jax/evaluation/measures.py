@@ -17,14 +17,11 @@ DEEPEST = 10**6  # maximum cutoff, deeper than any run
 
 
 def parse_measures(measures: str | list[str]) -> "list[Measure]":
-    """Parses names of measures (a list, or a string separated by spaces), without duplicates.
-
-    Computes each once on a toy run, because some names parse but cannot be computed. InputError for unknown names.
-    """
+    """Parses names of measures (a list, or a string separated by spaces), without duplicates. Computes each once on a toy run,
+    because some names parse but cannot be computed. InputError for unknown names."""
     names = measures.split() if isinstance(measures, str) else list(measures)
     parsed: list[Measure] = []
-    for name in names or [""]:
-        measure = _parse(name)
+    for measure in map(_parse, names or [""]):
         if measure not in parsed:
             parsed.append(measure)
     return parsed
@@ -49,9 +46,8 @@ def _parse(name: str) -> "Measure":
         ir_measures.calc_aggregate([measure], {"1": {"d": 1}}, {"1": {"d": 1.0}})
     except Exception as error:  # ir-measures lets any exception of its parser and providers through
         why = f" ({error})" if isinstance(error, ValueError) else ""
-        raise InputError(
-            f"unknown measure {name!r}{why}; use names of ir-measures (RR@10, nDCG@10, AP, P@5, R@100, Rprec)"
-        ) from error
+        advice = "use names of ir-measures (RR@10, nDCG@10, AP, P@5, R@100, Rprec)"
+        raise InputError(f"unknown measure {name!r}{why}; {advice}") from error
     return measure
 
 
@@ -84,9 +80,7 @@ def _check_gdeval(qrels: Qrels, measures: "list[Measure]") -> None:
     for qid, judged in qrels.items() if named else ():
         high = max(judged.values(), default=0) > GDEVAL_LEVEL
         if high or not re.fullmatch("0|[1-9][0-9]*", qid):
-            wrong = (
-                f"a level of query {qid} is above {GDEVAL_LEVEL}" if high else f"the query id {qid!r} is not a number"
-            )
+            wrong = f"a level of query {qid} is above {GDEVAL_LEVEL}" if high else f"query id {qid!r} is not a number"
             raise InputError(f"{named[0]}: {wrong}, which TREC's script for it cannot read; leave {named[0]} out")
 
 

@@ -53,10 +53,8 @@ class Panel:
 
 @dataclass(frozen=True)
 class System:
-    """A row of the table: means, the interval of the mean by the deciding measure, the comparison with the baseline.
-
-    `tone` is "good", "bad", "unsure" or "plain" (no verdict).
-    """
+    """A row of the table: means, the interval of the mean by the deciding measure, the comparison with the baseline. `tone` is
+    "good", "bad", "unsure" or "plain" (no verdict)."""
 
     name: str
     means: list[float]
@@ -129,11 +127,8 @@ class Report:
 
 @dataclass(frozen=True)
 class Background:
-    """Optional information about the runs.
-
-    pairs: name → directory of a generation job; curves: name → training workdir; docs, fields, queries: texts for wins and
-    losses; cost: the steps that made the runs.
-    """
+    """Optional information about the runs. pairs: name → directory of a generation job; curves: name → training workdir; docs,
+    fields, queries: texts for wins and losses; cost: the steps that made the runs."""
 
     pairs: Mapping[str, str] = field(default_factory=dict)
     curves: Mapping[str, str] = field(default_factory=dict)
@@ -177,7 +172,9 @@ def report(
     focus = focus or judged[-1]
     measure = table.judged_by or table.measures[0]
     said, figures, tone = headline(table, focus)
-    rows = read_curves(known.curves)
+    rows = {name: read_metrics(path) for name, path in known.curves.items()}
+    for name in (name for name, run in rows.items() if not run):
+        raise InputError(f"the curves of {name}: {known.curves[name]} has no metrics; name a training workdir")
     first = {name: run if isinstance(run, Mapping) else run[0] for name, run in runs.items()}
     found = Report(
         title=title,
@@ -190,11 +187,19 @@ def report(
         baseline=baseline,
         systems=systems_of(table, blank),
         focus=focus,
-        warnings=warnings(table, focus),
-        remarks=[*remarks, *_notes(table, qrels, first[chance or baseline or focus])],
+        warnings=[" ".join(headline(table, other)[:2]) for other in table.verdicts if other != focus],
+        remarks=[
+            *remarks,
+            *table.notes(),
+            *_unreachable(qrels, first[chance or baseline or focus]),
+            *table.about_seeds,
+        ],
         panels=panels_of(rows),
         panels_left_out=max(0, len(rows) - MOST_LINES),
-        data=[training_data(name, path) for name, path in known.pairs.items()],
+        data=[
+            TrainingData(name, [_row(task, dict(entry)) for task, entry in read_manifest(path)["tasks"].items()])
+            for name, path in known.pairs.items()
+        ],
         cost=list(known.cost),
     )
     if focus != baseline:
@@ -206,11 +211,14 @@ def report(
     return found, table
 
 
-def _notes(table: Table, qrels: Qrels, candidates: Run) -> list[str]:
-    """Remarks on the figures: notes of the table, queries without a relevant candidate, systems with a single run."""
-    lost = unreachable(qrels, candidates)
-    missed = f"{lost} of {table.queries} queries have no relevant document among the candidates: retrieve more"
-    return [*table.notes(), *([missed] if lost else []), *filter(None, [table.seeds_in_words, table.one_run])]
+def _unreachable(qrels: Qrels, run: Run) -> list[str]:
+    """A remark on the queries with relevant documents, but none among the candidates; [] for none."""
+    count = 0
+    for qid, judged in qrels.items():
+        relevant = {docid for docid, level in judged.items() if level > 0}
+        count += bool(relevant) and relevant.isdisjoint(run[qid].docids if qid in run else ())
+    missed = f"{count} of {len(qrels)} queries have no relevant document among the candidates: retrieve more"
+    return [missed] if count else []
 
 
 def _facts(table: Table, focus: str, baseline: str) -> list[str]:
@@ -234,10 +242,8 @@ def changes(
     queries: Mapping[str, str],
     docs: Texts | None,
 ) -> tuple[list[Change], list[Change], tuple[int, int, int]]:
-    """(wins, losses, (queries better, worse, unchanged)), largest changes first.
-
-    `before` and `after` are qid → measure; `runs` are both systems' rankings; unknown texts are left empty.
-    """
+    """(wins, losses, (queries better, worse, unchanged)), largest changes first. `before` and `after` are qid → measure; `runs` are
+    both systems' rankings; unknown texts are left empty."""
     moved = sorted(before, key=lambda qid: before[qid] - after[qid])
     better = [qid for qid in moved if after[qid] > before[qid]]
     worse = [qid for qid in reversed(moved) if after[qid] < before[qid]]
@@ -271,11 +277,6 @@ def snippet(docid: str, docs: Texts | None) -> str:
         return ""
     text = " ".join(docs[docid].split())
     return text if len(text) <= SNIPPET else text[:SNIPPET].rsplit(" ", 1)[0] + " …"
-
-
-def training_data(name: str, directory: str) -> TrainingData:
-    """The tables of a finished generation job. InputError for an unfinished one."""
-    return TrainingData(name, [_row(task, dict(entry)) for task, entry in read_manifest(directory)["tasks"].items()])
 
 
 def _row(task: str, entry: dict[str, Any]) -> dict[str, str]:
@@ -341,48 +342,18 @@ def headline(table: Table, name: str) -> tuple[str, str, str]:
     return f"{name} ranks {found.verdict} than {table.baseline}.", figures, TONES[found.verdict]
 
 
-def summary(table: Table, name: str) -> list[str]:
-    """Sentences for the terminal: about `name`, then the `warnings`."""
-    sentence, figures, _ = headline(table, name)
-    return [f"{sentence} {figures}", *warnings(table, name)]
-
-
-def warnings(table: Table, name: str) -> list[str]:
-    """A sentence about each other system that is at chance level or ignores the query."""
-    said = [headline(table, other) for other in table.verdicts if other != name]
-    return [f"{sentence} {figures}" for sentence, figures, _ in said]
-
-
 def _between(interval: tuple[float, float] | None, sign: str = "") -> str:
     return f" (95 % interval {interval[0]:{sign}.3f} to {interval[1]:{sign}.3f})" if interval else ""
 
 
-def unreachable(qrels: Qrels, run: Run) -> int:
-    """Number of queries with relevant documents, but none among the candidates."""
-    count = 0
-    for qid, judged in qrels.items():
-        relevant = {docid for docid, level in judged.items() if level > 0}
-        count += bool(relevant) and relevant.isdisjoint(run[qid].docids if qid in run else ())
-    return count
-
-
-def read_curves(workdirs: Mapping[str, str]) -> dict[str, list[dict[str, Any]]]:
-    """The metrics of training workdirs (name → directory). Raises InputError for one without metrics."""
-    rows = {name: read_metrics(path) for name, path in workdirs.items()}
-    if absent := [name for name, run in rows.items() if not run]:
-        raise InputError(f"the curves of {absent[0]}: {workdirs[absent[0]]} has no metrics; name a training workdir")
-    return rows
-
-
 def panels_of(rows: Rows) -> list[Panel]:
-    """One panel per metric of the first MOST_LINES runs, pair accuracies first.
-
-    All panels share the step axis; accuracy panels share their value axis, and so do the MLM losses.
-    """
+    """One panel per metric of the first MOST_LINES runs, pair accuracies first. All panels share the step axis; accuracy panels
+    share their value axis, and so do the MLM losses."""
     rows = dict(list(rows.items())[:MOST_LINES])
     names = {name for run in rows.values() for row in run if row["split"] == "validation" for name in row}
     tasks = sorted(name for name in names if name.endswith("_accuracy") and not name.startswith("mlm"))
-    held_out = [("validation", name, f"{_task(name)} accuracy, held-out pairs") for name in tasks]
+    named = {name: name.removesuffix("_accuracy").upper() for name in tasks} | {"pair_accuracy": "Pair"}
+    held_out = [("validation", name, f"{named[name]} accuracy, held-out pairs") for name in tasks]
     found = {
         (split, metric, title): lines for split, metric, title in (*held_out, *FIXED) if (lines := _lines(rows, split, metric))
     }  # fmt: skip
@@ -397,11 +368,6 @@ def panels_of(rows: Rows) -> list[Panel]:
         low, high = (min([*values, 0.4]), 1.0) if chance else (min([*values, 0.0]), max(values))
         panels.append(Panel(title, lines, (0.0, steps), _rounded(low, high), chance))
     return panels
-
-
-def _task(metric: str) -> str:
-    name = metric.removesuffix("_accuracy")
-    return "Pair" if name == "pair" else name.upper()
 
 
 def _kind(metric: str) -> str:

@@ -53,33 +53,22 @@ class Table:
         return f"one run of {', '.join(names)}: the intervals {ONE_RUN}" if names else ""
 
     @property
-    def seeds_in_words(self) -> str:
-        """How much training seeds change the differences, compared with queries; "" if no system has several runs."""
+    def about_seeds(self) -> list[str]:
+        """How much training seeds change the differences, compared with queries, if a system has several runs; then `one_run`."""
         said = [f"{c.run} {c.seed_ratio:.1f} ({c.measure})" for c in self.comparisons if c.seed_ratio is not None]
-        return (
-            f"spread of training seeds, as a multiple of the standard error over queries: {', '.join(said)}"
-            if said
-            else ""
-        )
+        spread = f"spread of training seeds, as a multiple of the standard error over queries: {', '.join(said)}"
+        return [*([spread] if said else []), *filter(None, [self.one_run])]
 
     @property
     def too_few(self) -> str:
         """A sentence if there are too few groups to resample, else ""."""
-        if not self.few_groups:
-            return ""
-        return (
+        said = (
             f"queries that share relevant documents form an effective {self.few_groups:.1f} groups, too few to "
             "resample: intervals and tests treat single queries as independent, and are overconfident"
         )
-
-    def verdict(self, name: str) -> str:
-        """What a system does not beat; "" if it is above chance and its blank row, or neither is known."""
-        return ", ".join(self.verdicts.get(name, ()))
+        return said if self.few_groups else ""
 
     def __str__(self) -> str:
-        return self.text()
-
-    def text(self) -> str:
         """One line per run, four decimal places, followed by the comparisons with the baseline."""
         marked = self.marked
         gap = 1 if marked else 0
@@ -87,29 +76,25 @@ class Table:
             [f"{mean[m]:.4f}" + (MARK if (name, m) in marked else " " * gap) for m in self.measures]
             for name, mean in self.mean.items()
         ]
-        names = [self._with_seeds(name) for name in self.mean]
+        counts = {name: self.seeds.get(name, 1) for name in self.mean}
+        names = [name if n == 1 else f"{name} (mean of {n})" for name, n in counts.items()]
         head = ["run", *(m + " " * gap for m in self.measures)]
         rows = _aligned(head, [[n, *row] for n, row in zip(names, cells)]).split("\n")
         width = max(map(len, rows))
-        said = ["", *(self.verdict(name) for name in self.mean)]
+        said = ["", *(", ".join(self.verdicts.get(name, ())) for name in self.mean)]
         text = "\n".join(f"{row:<{width}}  {words}".rstrip() for row, words in zip(rows, said))
         if not self.comparisons:
             return text
-        compared = [
-            [
-                c.run,
-                c.measure,
-                f"{c.difference:+.4f}",
-                f"[{c.interval[0]:+.4f}, {c.interval[1]:+.4f}]",
-                *(_p(p) for p in (c.t_test, c.t_test_holm, c.randomisation, c.randomisation_holm)),
-                c.verdict,
-            ]
-            for c in self.comparisons
-        ]
+        compared = []
+        for c in self.comparisons:
+            p_values = (c.t_test, c.t_test_holm, c.randomisation, c.randomisation_holm)
+            words = ["<.0001" if p < 0.0001 else f"{p:.4f}" for p in p_values]
+            interval = f"[{c.interval[0]:+.4f}, {c.interval[1]:+.4f}]"
+            compared.append([c.run, c.measure, f"{c.difference:+.4f}", interval, *words, c.verdict])
         head = ["measure", "Δ", "95 % interval", "p t", "Holm", "p rand.", "Holm", "verdict"]
         legend = f"{MARK} differs from {self.baseline}: p < {LEVEL} in both tests after Holm's correction\n"
         against = _aligned([f"against {self.baseline}", *head], compared)
-        return "\n".join([text, legend if marked else "", against, *filter(None, [self.seeds_in_words, self.one_run])])
+        return "\n".join([text, legend if marked else "", against, *self.about_seeds])
 
     def to_frame(self) -> "pandas.DataFrame":
         """A pandas frame of the means: one row per run, one column per measure."""
@@ -119,7 +104,7 @@ class Table:
 
     def _repr_html_(self) -> str:
         """The text, for notebooks."""
-        return f"<pre>{escape(self.text())}</pre>"
+        return f"<pre>{escape(str(self))}</pre>"
 
     def json(self) -> str:
         """All fields of the table, including the values of every query, and `one_run`."""
@@ -136,28 +121,24 @@ class Table:
 
     def notes(self) -> list[str]:
         """Warnings: queries that count as zero or are left out, too few groups of queries."""
-        found = []
-        for name in self.missing:
-            for qids, what in (
-                (self.missing[name], "of the qrels are missing and count as zero"),
-                (self.unknown[name], "are not in the qrels and are left out"),
-            ):
-                if qids:
-                    found.append(f"{name}: {len(qids)} queries {what}: {abbreviate(qids)}")
-        for name, count in self.other_candidates.items():
-            found.append(
-                f"{name}: the candidates of {count} of {self.queries} queries differ from those of the row of random orders, "
-                "so its verdict compares different candidates"
+        found = [
+            f"{name}: {len(by_run[name])} queries {what}: {abbreviate(by_run[name])}"
+            for name in self.missing
+            for by_run, what in (
+                (self.missing, "of the qrels are missing and count as zero"),
+                (self.unknown, "are not in the qrels and are left out"),
             )
-        if self.verdicts:
-            found.append(
-                f"verdicts by {self.judged_by}: the 95 % bootstrap interval of the difference includes 0 or lies below it"
-            )
-        return [*found, *filter(None, [self.too_few])]
-
-    def _with_seeds(self, name: str) -> str:
-        count = self.seeds.get(name, 1)
-        return name if count == 1 else f"{name} (mean of {count})"
+            if by_run[name]
+        ]
+        found += [
+            f"{name}: the candidates of {count} of {self.queries} queries differ from those of the row of random orders, "
+            "so its verdict compares different candidates"
+            for name, count in self.other_candidates.items()
+        ]
+        verdicts = (
+            f"verdicts by {self.judged_by}: the 95 % bootstrap interval of the difference includes 0 or lies below it"
+        )
+        return [*found, *([verdicts] if self.verdicts else []), *filter(None, [self.too_few])]
 
 
 def _aligned(head: list[str], rows: list[list[str]]) -> str:
@@ -167,7 +148,3 @@ def _aligned(head: list[str], rows: list[list[str]]) -> str:
         for row in [head, *rows]
     ]
     return "\n".join(line.rstrip() for line in lines)
-
-
-def _p(value: float) -> str:
-    return "<.0001" if value < 0.0001 else f"{value:.4f}"

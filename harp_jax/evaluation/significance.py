@@ -59,9 +59,7 @@ class Comparison:
 
 def clustered_t(differences: np.ndarray, groups: Sequence[int]) -> float:
     """Two-sided p of the t-test with cluster-robust variance, G - 1 degrees of freedom; the paired t-test if groups are single.
-
-    differences, groups: [queries]. 1 for a difference of 0 and for fewer than two groups.
-    """
+    differences, groups: [queries]. 1 for a difference of 0 and for fewer than two groups."""
     from scipy import stats
 
     mean, count = differences.mean() if len(differences) else 0.0, len(set(groups))
@@ -87,10 +85,8 @@ def seed_ratio(first: np.ndarray, second: np.ndarray, groups: Sequence[int]) -> 
 
 
 def randomisation(differences: np.ndarray, draw: np.random.Generator, rounds: int = ROUNDS) -> float:
-    """Two-sided p of Fisher's randomisation test: how often random signs put the sum as far from 0 as observed.
-
-    differences: [queries], or their sums over groups [groups].
-    """
+    """Two-sided p of Fisher's randomisation test: how often random signs put the sum as far from 0 as observed. differences:
+    [queries], or their sums over groups [groups]."""
     observed = abs(differences.sum())
     as_far = 0
     for start in range(0, rounds, CHUNK):

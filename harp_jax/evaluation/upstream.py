@@ -1,13 +1,14 @@
 """What made a run: its record (`base/made.py`), and the records of everything that it was made from."""
 
+import contextlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.made import Made, digest
-from harp_jax.checkpoints.recorded import METRICS, read_metrics
-from harp_jax.input.records import MANIFEST
+from harp_jax.checkpoints.recorded import read_metrics
 
 RERANKED = "rerank_files"  # the function whose result counts truncated documents
 
@@ -42,33 +43,20 @@ def upstream(paths: Iterable[str]) -> dict[str, Made]:
 
 def cost(records: Mapping[str, Made]) -> list[Step]:
     """The steps, in the order of the records."""
-    return [
-        Step(os.path.basename(place), made.function, _names(made), made.seconds, trained_tokens(place))
-        for place, made in records.items()
-    ]
+    steps = []
+    for place, made in records.items():
+        sources = [os.path.basename(each.path) for each in made.inputs.values() if each.path]
+        rows: list[dict[str, Any]] = []
+        with contextlib.suppress(InputError):
+            rows = read_metrics(place)
+        tokens = float(sum(row.get("tokens", 0.0) for row in rows if row["split"] == "train"))
+        steps.append(Step(os.path.basename(place), made.function, sources, made.seconds, tokens))
+    return steps
 
 
-def _names(made: Made) -> list[str]:
-    return [os.path.basename(each.path) for each in made.inputs.values() if each.path]
-
-
-def trained_tokens(workdir: str) -> float:
-    """Tokens trained on, without padding; 0 if not recorded."""
-    try:
-        rows = [row for row in read_metrics(workdir) if row["split"] == "train"]
-    except InputError:
-        return 0.0
-    return float(sum(row.get("tokens", 0.0) for row in rows))
-
-
-def generation_jobs(records: Mapping[str, Made]) -> dict[str, str]:
-    """Name → folder of each generation job among the records."""
-    return {os.path.basename(place): place for place in records if os.path.exists(os.path.join(place, MANIFEST))}
-
-
-def trainings(records: Mapping[str, Made]) -> dict[str, str]:
-    """Name → workdir of each training among the records."""
-    return {os.path.basename(place): place for place in records if os.path.exists(os.path.join(place, METRICS))}
+def holding(file: str, records: Mapping[str, Made]) -> dict[str, str]:
+    """Name → folder of each record's output with this file: a generation job's manifest, or a training's metrics."""
+    return {os.path.basename(place): place for place in records if os.path.exists(os.path.join(place, file))}
 
 
 def texts_of(run: str) -> tuple[str, tuple[str, ...], str]:
@@ -82,10 +70,8 @@ def texts_of(run: str) -> tuple[str, tuple[str, ...], str]:
 
 
 def truncated_remark(paths: Mapping[str, Sequence[str]]) -> list[str]:
-    """A sentence on the systems (name → its runs) whose re-ranking truncated documents; [] for none.
-
-    Ignores records of runs that were rewritten later, and does not look up the runs behind a fused one.
-    """
+    """A sentence on the systems (name → its runs) whose re-ranking truncated documents; [] for none. Ignores records of runs that
+    were rewritten later, and does not look up the runs behind a fused one."""
     said = []
     for name, runs in paths.items():
         records = [(run, made) for run in runs if (made := Made.read(run)) and made.function == RERANKED]

@@ -26,7 +26,7 @@ from harp_jax.ranking.rerank import Reranking, rerank_files
 from harp_jax.ranking.tune_first_stage import tune_files
 from harp_jax.text.words import VECTORS, write_words
 
-NEURAL = ("drmm", "duet", "knrm", "conv_knrm")
+NEURAL, NEURAL_CONFIG = ("drmm", "duet", "knrm", "conv_knrm"), "baselines/neural"
 FOLDED = ""  # the name of the test set in cross-validation
 Runs = dict[str, str]  # test set → run
 
@@ -107,7 +107,7 @@ class Benchmark:
 
     def check(self, *more: str) -> None:
         """Raises InputError that lists all missing files, `more` too, and for wrong options, before anything starts."""
-        _ = self.ranking, configured(self.finetune, {}, self.settings)
+        _ = self.ranking, configured(self.finetune, {}, self.settings), configured(NEURAL_CONFIG, {}, self.neural)
         tests = [path for test in self.tests.values() for path in (test.queries, test.qrels, test.run)]
         need_files(self.docs, self.queries, self.qrels, self.folds, *self.runs.values(), *tests, *more)
         if tests and (self.folds or self.tested or len(self.runs) > 1):
@@ -214,7 +214,7 @@ class Prepared:
         the training queries to those in a file.
         """
         b, steps, rerank = self.given, self.steps, rerank_files
-        if config.startswith("baselines/neural"):
+        if config.startswith(NEURAL_CONFIG):
             from harp_jax.baselines.neural_ir.scorer import rerank_files as rerank_neural
 
             rerank = rerank_neural
@@ -259,7 +259,7 @@ class Prepared:
         words = f"{self.steps.output}/words"
         vectors = {} if model == "duet" else {"vectors": f"{words}/{VECTORS}"}
         given = {"tokenizer": words, "seed": seed, **vectors, **fields}
-        return self.ranker(name, f"baselines/neural:{model}", candidates, given, texts)[0]
+        return self.ranker(name, f"{NEURAL_CONFIG}:{model}", candidates, given, texts)[0]
 
     def words(self, **options: Any) -> None:
         """What neural rankers need: stems and word vectors of the documents."""

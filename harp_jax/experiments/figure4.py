@@ -11,7 +11,7 @@ the fine-tuning config. Each point is the mean over draws and seeds with a 95 % 
 the dashed line is the run that is re-ranked.
 
 Hardware: configs/tpu_v3.py has the hours of a pre-training, of which this has two per seed. Figures:
-docs/experiments/recommended.md for a small collection. With 300 test queries the standard error of a difference in RR is about
+docs/lab/links.md for a small collection. With 300 test queries the standard error of a difference in RR is about
 .02: read the intervals before the lines.
 """
 

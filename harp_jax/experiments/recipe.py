@@ -7,7 +7,7 @@ harp plan recipe --output=recipe --set docs=collection.jsonl --set fields=title,
 Every row starts from the same encoder (`init`) and gets the same updates and real tokens; rows differ in their pairs, generated
 once for all rows that share them, or in their training. The model's own score head ranks the candidates of each query set. Each
 table has the candidates, chance, the start's cosine, the rows, and the first row with its queries blanked. How the recipe
-`recommended` was chosen: docs/experiments/recipe.md.
+`recommended` was chosen: docs/lab/negatives.md.
 
 Hardware: any.
 """

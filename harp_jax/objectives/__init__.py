@@ -4,5 +4,5 @@ In: parameters, a packed batch (`input/packing.fill`), keys. Out: a scalar loss 
 Imports: model, base.
 Files: objective (the interface, and its metrics); masking; losses (the forward pass, losses of pairs and groups); then one file
 per stage: pretrain, finetune, coarse_tune, contrastive.
-docs/equations.md lists where each equation of HARP is implemented.
+docs/reproduce.md lists where each equation of HARP is implemented.
 """

@@ -35,9 +35,8 @@ def transformer(reranker: "Predicts", text: str = "text", windows: Windows | Non
     class HarpReranker(pyterrier.Transformer):
         def transform(self, results: "pandas.DataFrame") -> "pandas.DataFrame":
             if missing := [name for name in ("qid", "query", "docno", text) if name not in results.columns]:
-                raise InputError(
-                    f"the results have no column {', '.join(missing)}; put pt.text.get_text(index, {text!r}) before the re-ranker"
-                )
+                advice = f"put pt.text.get_text(index, {text!r}) before the re-ranker"
+                raise InputError(f"the results have no column {', '.join(missing)}; {advice}")
             pairs = list(zip(results["query"].astype(str), results[text].fillna("").astype(str)))
             scored = results.drop(columns=["score", "rank"], errors="ignore")
             return pyterrier.model.add_ranks(scored.assign(score=reranker.predict(pairs, windows).astype(float)))

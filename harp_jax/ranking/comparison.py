@@ -70,10 +70,8 @@ class Compared:
 
 
 def compare(given: Compared, output: str) -> str:
-    """Ranks and writes OUTPUT/report.html and OUTPUT/report.md; returns the table as text. A repeated call resumes.
-
-    Raises InputError for bad input, and if other options made what is in `output`.
-    """
+    """Ranks and writes OUTPUT/report.html and OUTPUT/report.md; returns the table as text. A repeated call resumes. Raises
+    InputError for bad input, and if other options made what is in `output`."""
     given.check()
     measure, steps = given.measures.split()[0], Steps(output)
 
@@ -142,10 +140,8 @@ def identifier(name: str) -> str:
 
 
 def fold_count(qrels: Qrels) -> tuple[int, bool]:
-    """(folds, whether they keep queries together that share relevant documents).
-
-    If most queries are connected in this way, folds do not keep them together.
-    """
+    """(folds, whether they keep queries together that share relevant documents). If most queries are connected in this way, folds
+    do not keep them together."""
     groups = components(qrels)
     if max(map(len, groups)) <= CONNECTED * len(qrels):
         return min(FOLDS, len(groups)), True

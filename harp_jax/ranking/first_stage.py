@@ -55,10 +55,8 @@ def rerank(
     k: int | None = None,
     excluded: Excluded | None = None,
 ) -> Iterator[ScoredQuery]:
-    """(qid, docids, scores) of a run's best `k` candidates (default: all), in the order of the run.
-
-    Raises InputError for a candidate that the collection lacks.
-    """
+    """(qid, docids, scores) of a run's best `k` candidates (default: all), in the order of the run. Raises InputError for a
+    candidate that the collection lacks."""
     for parameters, queries in settings:
         model = make(name, collection, parameters)
         for qid in progress([qid for qid in run if qid in queries], unit="queries", desc=name):
@@ -67,9 +65,8 @@ def rerank(
             try:
                 yield qid, docids, rescore(model, collection, queries[qid], docids)
             except KeyError as error:
-                raise InputError(
-                    f"candidate {error.args[0]} of query {qid} is not among the documents; correct --run or --docs"
-                ) from error
+                wrong = f"candidate {error.args[0]} of query {qid} is not among the documents"
+                raise InputError(f"{wrong}; correct --run or --docs") from error
 
 
 def candidates(
@@ -95,10 +92,8 @@ def excluded_of(path: str) -> Excluded:
 
 @dataclass(frozen=True)
 class Tuned:
-    """The parameters of a lexical `model` that `harp tune-first-stage` chose by `measure`: for all queries, or by fold.
-
-    Chosen on `queries` of the `of` judged ones; `grid`: every setting with its mean.
-    """
+    """The parameters of a lexical `model` that `harp tune-first-stage` chose by `measure`: for all queries, or by fold. Chosen on
+    `queries` of the `of` judged ones; `grid`: every setting with its mean."""
 
     model: str
     parameters: dict[str, float] | None = None
@@ -122,10 +117,8 @@ class Tuned:
 
 
 def settings_of(name: str, given: Mapping[str, float], tuned: str, folds: str, queries: Mapping[str, str]) -> Settings:
-    """Assigns parameters to queries: the same for all, or those tuned without each query's fold.
-
-    `given` are parameters by name, `tuned` is a file written by `harp tune-first-stage`, `folds` the file it was tuned with.
-    """
+    """Assigns parameters to queries: the same for all, or those tuned without each query's fold. `given` are parameters by name,
+    `tuned` is a file written by `harp tune-first-stage`, `folds` the file it was tuned with."""
     found = Tuned.load(tuned) if tuned else None
     if folds and (found is None or found.folds is None):
         raise InputError("--folds is only for --parameters written by harp tune-first-stage --folds; leave it out")
@@ -163,10 +156,8 @@ class Candidates:
         return excluded_of(self.exclude)
 
     def indexed(self, model: str) -> InvertedIndex:
-        """The documents, tokenised for a model: anchor texts are a field of bm25f and are appended for other models.
-
-        Checks `exclude` and `anchors` before indexing. Raises InputError for bad lines, and if no document has an anchor text.
-        """
+        """The documents, tokenised for a model: anchor texts are a field of bm25f and are appended for other models. Checks
+        `exclude` and `anchors` before indexing. Raises InputError for bad lines, and if no document has an anchor text."""
         _ = self.excluded
         anchors = read_anchors(self.anchors) if self.anchors else None
         docs = Documents.open(self.docs, self.fields)
@@ -190,15 +181,12 @@ class Candidates:
 def indexed(
     texts: Iterable[tuple[str, str]], model: str, language: str, anchors: Anchors | None = None
 ) -> InvertedIndex:
-    """(docid, text) pairs, tokenised for a model.
-
-    Anchor texts are a field of bm25f, where they count once for every link; for other models distinct ones follow the text.
-    """
+    """(docid, text) pairs, tokenised for a model. Anchor texts are a field of bm25f, where they count once for every link; for
+    other models distinct ones follow the text."""
     if anchors is None or model == "bm25f":
         return InvertedIndex(texts, language, anchors)
-    return InvertedIndex(
-        ((docid, " ".join([text, "\n".join(anchors.get(docid, ()))])) for docid, text in texts), language
-    )
+    longer = ((docid, " ".join([text, "\n".join(anchors.get(docid, ()))])) for docid, text in texts)
+    return InvertedIndex(longer, language)
 
 
 @dataclass(frozen=True)
@@ -280,13 +268,6 @@ def anchor_rows(path: str) -> Iterator[tuple[str, str, int]]:
         yield docid, text, int(count)
 
 
-def prior_run(run: Run, values: Mapping[str, float]) -> Iterator[ScoredQuery]:
-    """The run's candidates scored by log(1 + value), natural logarithm; ties in the order of the run."""
-    for qid, ranking in run.items():
-        docids = ranking.ranked()
-        yield qid, docids, np.array([math.log1p(values.get(docid, 0.0)) for docid in docids])
-
-
 @dataclass(frozen=True)
 class Prior:
     """The number of documents in a run, and how many have a value."""
@@ -305,10 +286,8 @@ def prior_files(
     docs: InputPath = "",
     fields: tuple[str, ...] = FIELDS,
 ) -> Prior:
-    """Writes a run's candidates scored by a feature: inlinks (needs `anchors`) or length (needs `docs`).
-
-    Raises InputError for bad input.
-    """
+    """Writes a run's candidates scored by log(1 + feature), ties in the order of the run: inlinks (needs `anchors`) or length
+    (needs `docs`). Raises InputError for bad input."""
     if (feature == "inlinks") != bool(anchors) or (feature == "length") != bool(docs):
         raise InputError("--feature=inlinks needs --anchors, --feature=length needs --docs; give no other source")
     candidates = read_run(run)
@@ -318,12 +297,14 @@ def prior_files(
         count: Counter[str] = Counter()
         for docid, _, n in anchor_rows(anchors):
             count[docid] += n if docid in wanted else 0
-        values = {docid: n for docid, n in count.items() if n}
+        values = dict(+count)
     else:
         texts = Documents.open(docs, fields)
         if absent := [docid for docid in sorted(wanted) if docid not in texts]:
             raise InputError(f"candidate {absent[0]} is not among the documents; correct --run or --docs")
         bar = progress(sorted(wanted), unit="documents", desc="length")
         values = {docid: len(texts[docid].split()) for docid in bar}
-    write_run(output, prior_run(candidates, values), tag=feature)
+    ranked = ((qid, ranking.ranked()) for qid, ranking in candidates.items())
+    scored = ((qid, docids, np.array([math.log1p(values.get(d, 0)) for d in docids])) for qid, docids in ranked)
+    write_run(output, scored, tag=feature)
     return Prior(len(wanted), len(values))

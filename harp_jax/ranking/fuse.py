@@ -163,11 +163,8 @@ def fuse_files(
     weights: Sequence[float] = (),
     verdict: InputPath = "",
 ) -> Fused:
-    """Fuses TREC runs by one of METHODS.
-
-    "weights" needs one number per run in `weights`, a `verdict` (JSON of `harp verdict`) on the runs in this order, or `qrels`
-    and `folds` to fit them. Raises InputError for bad input.
-    """
+    """Fuses TREC runs by one of METHODS. "weights" needs one number per run in `weights`, a `verdict` (JSON of `harp verdict`) on
+    the runs in this order, or `qrels` and `folds` to fit them. Raises InputError for bad input."""
     if verdict:
         weights = _weights_of(verdict)
     fitting = method == "weights" and not weights

@@ -6,7 +6,7 @@ only costs scoring the queries again; bm25s precomputes all scores, which takes 
 does not fit is left to Lucene (Anserini, Pyserini), whose runs every command reads.
 """
 
-import math
+import sys
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -81,9 +81,8 @@ class InvertedIndex:
             from bm25s.tokenization import Tokenizer
 
         self.docids: list[str] = []
-        self._tokenizer = Tokenizer(
-            stemmer=stemmer(language), stopwords=lexical_stopwords(language), splitter=splitter(language)
-        )
+        left_out = lexical_stopwords(language)
+        self._tokenizer = Tokenizer(stemmer=stemmer(language), stopwords=left_out, splitter=splitter(language))
         self.language = language
         # As in bm25s, a document without words gets the empty word.
         stems = self._tokenizer.streaming_tokenize(self._noting_ids(texts))
@@ -186,13 +185,8 @@ class Bm25f:
     """
 
     def __init__(
-        self,
-        collection: InvertedIndex,
-        k1: float = 0.9,
-        b: float = 0.4,
-        anchor_weight: float = 1.0,
-        anchor_b: float = 0.4,
-    ) -> None:
+        self, collection: InvertedIndex, k1: float = 0.9, b: float = 0.4, anchor_weight: float = 1.0, anchor_b: float = 0.4
+    ) -> None:  # fmt: skip
         text, anchors = collection.text, collection.anchor_texts
         self._fields = ((text, 1.0, text.norms(b)), (anchors, anchor_weight, anchors.norms(anchor_b)))
         self._having, self._k1 = collection.documents_with, k1
@@ -251,11 +245,8 @@ def make(name: str, collection: InvertedIndex, parameters: Mapping[str, float]) 
     given = {**MODELS[name], **parameters}
     for field, value in given.items():
         lowest = 0.0 if field != "mu" else 1e-9
-        if (
-            not isinstance(value, int | float | np.number)
-            or not lowest <= value < math.inf
-            or (field in ("b", "anchor_b") and value > 1)
-        ):
+        highest = 1.0 if field in ("b", "anchor_b") else sys.float_info.max
+        if not isinstance(value, int | float | np.number) or not lowest <= value <= highest:
             raise InputError(f"{field}={value!r}: use k1 ≥ 0, b and anchor_b in 0…1, anchor_weight ≥ 0, mu > 0")
     found: dict[str, Callable[..., Model]] = {"bm25": Bm25, "bm25f": Bm25f, "ql": QueryLikelihood}
     return found[name](collection, **given)

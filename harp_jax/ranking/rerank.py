@@ -25,14 +25,7 @@ from harp_jax.corpus.documents import FIELDS, Documents, Texts
 from harp_jax.corpus.paths import document_files, is_irds, query_file
 from harp_jax.corpus.trec import Run, ScoredQuery, chosen_queries, read_queries, read_run, run_lines, with_texts
 from harp_jax.ranking.runtimes import RuntimeScorer, chosen_backend
-from harp_jax.ranking.scorers import (
-    BiEncoderScorer,
-    CrossEncoderScorer,
-    ProgressBar,
-    Scorer,
-    Windows,
-    best_of,
-)
+from harp_jax.ranking.scorers import BiEncoderScorer, CrossEncoderScorer, ProgressBar, Scorer, Windows, best_of
 
 KEY = "key"
 LOCK = "lock"
@@ -96,11 +89,8 @@ def rankings(
     k: int | None = None,
     windows: Windows | None = None,
 ) -> Iterator[ScoredQuery]:
-    """(qid, docids, scores float32) of the best `k` candidates of each query (default: all), in the order of the run.
-
-    `queries` has the text of every query in the run (`with_texts`). Raises InputError before scoring if `docs` lacks a
-    document.
-    """
+    """(qid, docids, scores float32) of the best `k` candidates of each query (default: all), in the order of the run. `queries` has
+    the text of every query in the run (`with_texts`). Raises InputError before scoring if `docs` lacks a document."""
     chunks = chunks_of(run, docs, k)
     with progress(total=sum(map(size, chunks)), unit="pairs", desc="rerank") as bar:
         for chunk in chunks:
@@ -116,9 +106,8 @@ def chunks_of(run: Run, docs: Texts, k: int | None) -> list[Chunk]:
     candidates = {qid: ranking.ranked()[:k] for qid, ranking in run.items()}
     named = dict.fromkeys(docid for docids in candidates.values() for docid in docids)
     if absent := [docid for docid in named if docid not in docs]:
-        raise InputError(
-            f"the run names {len(absent)} documents that {docs.path} lacks, such as {absent[0]}; correct one of them"
-        )
+        wrong = f"the run names {len(absent)} documents that {docs.path} lacks, such as {absent[0]}"
+        raise InputError(f"{wrong}; correct one of them")
     chunks: list[Chunk] = []
     enough = pairs = pairs_at_once()
     for qid, docids in candidates.items():
@@ -150,17 +139,6 @@ def rerank_chunk(
     for qid, docids in chunk:
         yield qid, docids, scores[start : start + len(docids)]
         start += len(docids)
-
-
-def notes_before(
-    scorer: Scorer, chunks: list[Chunk], queries: Mapping[str, str], docs: Texts, blank: bool
-) -> list[str]:
-    """Notes of `Scorer.check` on the run's texts; a resumed run repeats them."""
-    texts = (queries[qid] for chunk in chunks for qid, _ in chunk)
-    # The first candidate of every query, then the second, …: the candidates of one query are too similar.
-    ranks = zip_longest(*(docids for chunk in chunks for _, docids in chunk))
-    documents = (docs[docid] for rank in ranks for docid in rank if docid is not None)
-    return scorer.check(texts, documents, blank)
 
 
 @dataclass(frozen=True)
@@ -199,11 +177,8 @@ class Reranked:
 def rerank_files(
     model: InputPath, docs: InputPath, queries: InputPath, run: InputPath, output: str, options: Reranking = DEFAULTS
 ) -> Reranked:
-    """Re-ranks the TREC run `run` to `output`, for queries with a text in `queries`; notes go to stderr.
-
-    A repeated call resumes a killed one: finished chunks stay in OUTPUT.parts until the run is complete. Raises InputError for bad
-    input before scoring.
-    """
+    """Re-ranks the TREC run `run` to `output`, for queries with a text in `queries`; notes go to stderr. A repeated call resumes a
+    killed one: finished chunks stay in OUTPUT.parts until the run is complete. Raises InputError for bad input before scoring."""
     return rerank_with(load_scorer, model, docs, queries, run, output, options)
 
 
@@ -224,7 +199,11 @@ def rerank_with(
     scorer = load(model, o.dtype, o.max_length, o.batch_tokens, o.cosine, o.backend)
     scored = dict.fromkeys(texts, "") if o.blank_query else texts
     chunks = chunks_of(candidates, documents, o.k)
-    for text in (left_out, *notes_before(scorer, chunks, texts, documents, o.blank_query)):
+    # The first candidate of every query, then the second, …: the candidates of one query are too similar.
+    ranks = zip_longest(*(docids for chunk in chunks for _, docids in chunk))
+    checked = (documents[docid] for rank in ranks for docid in rank if docid is not None)
+    asked = (texts[qid] for chunk in chunks for qid, _ in chunk)
+    for text in (left_out, *scorer.check(asked, checked, o.blank_query)):
         _note(text)
     settings = {
         "files": [model, docs, queries, run],
@@ -343,11 +322,8 @@ class Parts:
 
 
 def fingerprint(settings: Mapping[str, object], model: str, inputs: Iterable[str]) -> str:
-    """Hash of everything that scores depend on: settings, and the size, mtime and ctime of each file.
-
-    Tools that restore modification times cannot set the ctime. `model` is a directory, `inputs` are files; missing ones are
-    skipped.
-    """
+    """Hash of everything that scores depend on: settings, and the size, mtime and ctime of each file. Tools that restore
+    modification times cannot set the ctime. `model` is a directory, `inputs` are files; missing ones are skipped."""
     weights = [os.path.join(folder, name) for folder, _, names in sorted(os.walk(model)) for name in sorted(names)]
     found = [os.stat(path) for path in (*weights, *inputs) if os.path.exists(path)]
     state = [dict(settings), [(about.st_size, about.st_mtime_ns, about.st_ctime_ns) for about in found]]

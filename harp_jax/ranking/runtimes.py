@@ -35,10 +35,8 @@ Runtime = Callable[[Iterable[Batch]], Iterator[Result]]  # results in any order
 
 
 def chosen_backend(name: str, dtype: str, directory: str) -> str:
-    """Resolves `auto` to the fastest installed backend that computes in `dtype` and has a model; checks other names.
-
-    Raises InputError for a backend that is unknown, does not compute in `dtype`, or is not installed.
-    """
+    """Resolves `auto` to the fastest installed backend that computes in `dtype` and has a model; checks other names. Raises
+    InputError for a backend that is unknown, does not compute in `dtype`, or is not installed."""
     if name != "auto":
         if dtype not in OFFERED.get(name, ()):
             offered = "; ".join(f"{backend}: {', '.join(dtypes)}" for backend, dtypes in OFFERED.items())
@@ -115,10 +113,8 @@ def _identity(config: EncoderShape, params: dict[str, Any]) -> str:
 
 
 def openvino_runtime(path: str, dtype: str) -> Runtime:
-    """Runs an OpenVINO model; OpenVINO chooses the number of parallel batches.
-
-    float32 and bfloat16 set the inference precision; an int8 model computes its remaining layers in the machine's default.
-    """
+    """Runs an OpenVINO model; OpenVINO chooses the number of parallel batches. float32 and bfloat16 set the inference precision; an
+    int8 model computes its remaining layers in the machine's default."""
     openvino = needed("openvino", "openvino")
     precision = {"float32": "f32", "bfloat16": "bf16"}.get(dtype)
     options = {"PERFORMANCE_HINT": "THROUGHPUT", **({"INFERENCE_PRECISION_HINT": precision} if precision else {})}
@@ -177,10 +173,8 @@ class RuntimeScorer(PairTexts):
         max_length: int | None = None,
         batch_tokens: int | None = None,
     ) -> "RuntimeScorer":
-        """As `CrossEncoderScorer.load`, for the backend "openvino" or "onnx".
-
-        Raises InputError if the backend's packages are missing, or if int8 was not exported.
-        """
+        """As `CrossEncoderScorer.load`, for the backend "openvino" or "onnx". Raises InputError if the backend's packages are
+        missing, or if int8 was not exported."""
         config, params, tokenizer, marks = load_ranker(directory)
         check_heads(params)
         path = model_file(backend, dtype, directory, config, params, tokenizer)

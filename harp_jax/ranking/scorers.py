@@ -48,10 +48,8 @@ class ProgressBar(Protocol):
 
 
 class Scorer(Protocol):
-    """A trained ranker: texts to ids, ids to pairs that fit the model, pairs to scores.
-
-    Implemented by `CrossEncoderScorer`, `RuntimeScorer`, `BiEncoderScorer` and the `NeuralScorer` of `baselines/neural_ir`.
-    """
+    """A trained ranker: texts to ids, ids to pairs that fit the model, pairs to scores. Implemented by `CrossEncoderScorer`,
+    `RuntimeScorer`, `BiEncoderScorer` and the `NeuralScorer` of `baselines/neural_ir`."""
 
     max_length: int  # tokens of a row (cross-encoder), or words of a document (neural rankers)
     truncated_queries: int  # pairs so far whose query was truncated
@@ -117,11 +115,8 @@ def score_by_length(
 def batches_by_length(
     sizes: np.ndarray, lengths: Sequence[int], batch_tokens: int
 ) -> Iterator[tuple[np.ndarray, int, int]]:
-    """Batches as (item indices, rows, length), longest items first; arguments as in `score_by_length`.
-
-    Rows are capped at the power of two (at least 8) that holds the remaining items: few items make a small batch, and few
-    shapes are compiled.
-    """
+    """Batches as (item indices, rows, length), longest items first; arguments as in `score_by_length`. Rows are capped at the power
+    of two (at least 8) that holds the remaining items: few items make a small batch, and few shapes are compiled."""
     waiting = np.argsort(-sizes, kind="stable")
     while len(waiting):
         length = next(n for n in lengths if n >= sizes[waiting[0]])
@@ -132,10 +127,8 @@ def batches_by_length(
 
 @dataclass(frozen=True)
 class Windows:
-    """At most `count` windows of a document, each starting half a window after the one before.
-
-    A window is as long as the row without the query. The last one ends with the document, because short texts score differently.
-    """
+    """At most `count` windows of a document, each starting half a window after the one before. A window is as long as the row
+    without the query. The last one ends with the document, because short texts score differently."""
 
     count: int
 
@@ -168,10 +161,8 @@ class Windows:
 def best_of(
     scorer: Scorer, texts: Sequence[Pair], windows: Windows | None, bar: ProgressBar | None = None
 ) -> np.ndarray:
-    """Scores [texts] float32 of untruncated (query ids, document ids): of the first tokens, or of the best window.
-
-    Raises InputError for scores that are not finite.
-    """
+    """Scores [texts] float32 of untruncated (query ids, document ids): of the first tokens, or of the best window. Raises
+    InputError for scores that are not finite."""
     if windows is None:
         _count_truncated(scorer, texts, Windows(1))
         return _finite(scorer.score([scorer.pair(query, document) for query, document in texts], bar))
@@ -182,10 +173,8 @@ def best_of(
 
 
 def best_windows(scorer: Scorer, texts: Sequence[Pair], windows: Windows) -> tuple[np.ndarray, np.ndarray]:
-    """Scores [texts] float32 of untruncated (query ids, document ids), and the indices [texts] int64 of their windows.
-
-    Raises InputError for scores that are not finite.
-    """
+    """Scores [texts] float32 of untruncated (query ids, document ids), and the indices [texts] int64 of their windows. Raises
+    InputError for scores that are not finite."""
     _count_truncated(scorer, texts, windows)
     rows: list[Pair] = []
     starts: list[int] = []
@@ -200,9 +189,8 @@ def best_windows(scorer: Scorer, texts: Sequence[Pair], windows: Windows) -> tup
 
 def _finite(scores: np.ndarray) -> np.ndarray:
     if not np.isfinite(scores).all():
-        raise InputError(
-            "the model gives scores that are not finite numbers: its weights are damaged; restore or train it again"
-        )
+        wrong = "the model gives scores that are not finite numbers: its weights are damaged"
+        raise InputError(f"{wrong}; restore or train it again")
     return scores
 
 
@@ -221,9 +209,8 @@ class EncoderTexts:
         self.config, self.tokenizer = config, tokenizer
         self.max_length = max_length or recorded_length(tokenizer, config)
         if not shortest <= self.max_length <= config.max_positions:
-            raise InputError(
-                f"max_length={self.max_length}: the model reads {shortest} to {config.max_positions} tokens"
-            )
+            wrong = f"the model reads {shortest} to {config.max_positions} tokens"
+            raise InputError(f"max_length={self.max_length}: {wrong}")
         on_cpu = jax.default_backend() == "cpu"
         steps = range(CPU_STEP, self.max_length, CPU_STEP) if on_cpu else LENGTHS
         self.lengths = (*itertools.takewhile(lambda n: n < self.max_length, steps), self.max_length)
@@ -236,11 +223,8 @@ class EncoderTexts:
         return found
 
     def encode_documents(self, texts: list[str], limit: int | None = None) -> list[np.ndarray]:
-        """The first `limit` token ids of each text, int32.
-
-        Default: as many as fit in a row, but at least one more than the longest query so far, because `packing.fit` gives
-        the odd token to the longer text.
-        """
+        """The first `limit` token ids of each text, int32. Default: as many as fit in a row, but at least one more than the longest
+        query so far, because `packing.fit` gives the odd token to the longer text."""
         limit = limit or max(self.max_length, self._longest_query + 1)
         return [np.asarray(ids, np.int32) for ids in self.tokenizer.encode_prefixes(texts, limit)]
 
@@ -298,10 +282,8 @@ def token_budget(batch_tokens: int | None) -> int:
 
 
 class CrossEncoderScorer(PairTexts):
-    """Scores one pair per row.
-
-    `max_length` (default: as in training) includes special tokens; a batch has `batch_tokens` tokens, padding included.
-    """
+    """Scores one pair per row. `max_length` (default: as in training) includes special tokens; a batch has `batch_tokens` tokens,
+    padding included."""
 
     def __init__(
         self,
@@ -322,10 +304,8 @@ class CrossEncoderScorer(PairTexts):
     def load(
         cls, directory: str, dtype: str = "float32", max_length: int | None = None, batch_tokens: int | None = None
     ) -> "CrossEncoderScorer":
-        """Loads a Hugging Face directory with a one-label classifier, such as an export, or a training workdir.
-
-        A workdir scores like its export: with the selected parameters, length and marks.
-        """
+        """Loads a Hugging Face directory with a one-label classifier, such as an export, or a training workdir. A workdir scores
+        like its export: with the selected parameters, length and marks."""
         config, params, tokenizer, marks = load_ranker(directory)
         return cls(config.computing_in(dtype), params, tokenizer, max_length, batch_tokens, marks)
 

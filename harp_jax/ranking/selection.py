@@ -81,9 +81,8 @@ class Selection:
                 "value": value,
                 "queries": len(self.held_out),
                 "model": name,
-                "config_sha256": config_digest(self.workdir),
             }
-            json.dump(record, file)
+            json.dump(record | {"config_sha256": config_digest(self.workdir)}, file)
         for other in os.listdir(self.directory):
             if other not in (name, RECORD):
                 shutil.rmtree(os.path.join(self.directory, other), ignore_errors=True)
@@ -96,9 +95,7 @@ def selecting(
     save: Callable[[str, EncoderShape, Any], None],
 ) -> Callable[[EncoderShape, str], Selection]:
     """A `Stage.select`: the selection for an encoder's shape and a workdir. InputError for a config that never evaluates.
-
-    `scorer(shape, params)` scores with the first parameters; `save(directory, shape, params)` writes parameters (numpy).
-    """
+    `scorer(shape, params)` scores with the first parameters; `save(directory, shape, params)` writes parameters (numpy)."""
     if not config.eval_every:
         raise InputError(f"select={config.select!r} needs evaluations; set --config.eval_every to a number of steps")
     return lambda shape, workdir: Selection(

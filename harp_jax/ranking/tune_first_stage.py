@@ -1,7 +1,7 @@
 """Grid search over the parameters of BM25, BM25F or query likelihood on judged training queries.
 
 If the best value of a parameter is the smallest or largest tried, the grid grows beyond it: a poorly tuned baseline makes every
-other row look good (docs/experiments/recommended.md has two cases). Values given by the caller are not extended.
+other row look good (docs/lab/links.md has a case). Values given by the caller are not extended.
 
 With folds, each fold gets the parameters that are best on the *other* folds, and `harp first-stage --parameters=… --folds=…`
 scores each query with the parameters of its fold (cross-validation). Without folds, tune on training queries and report others.
@@ -68,11 +68,8 @@ def choose(
 
 def at_the_edge(axes: Axes, chosen: Sequence[Mapping[str, float]]) -> list[str]:
     """Parameters whose best value is the smallest or largest of several tried: better ones may lie beyond."""
-    return [
-        field
-        for field, tried in axes.items()
-        if len(tried) > 1 and any(point[field] in (min(tried), max(tried)) for point in chosen)
-    ]
+    several = [(field, (min(tried), max(tried))) for field, tried in axes.items() if len(tried) > 1]
+    return [field for field, ends in several if any(point[field] in ends for point in chosen)]
 
 
 def wider(axes: Axes, chosen: Sequence[Mapping[str, float]], fixed: Container[str]) -> dict[str, tuple[float, ...]]:

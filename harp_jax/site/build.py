@@ -328,11 +328,13 @@ class SearchTest:
         parts = self.steps(f"Search for the {name}", score_parts, *given, output=runs)
         found = {part: os.path.join(runs, FILES[part]) for part in parts} | rankers
         measured = (INLINKS, *rankers) if self.trusted and name == ANCHOR_TEST else ()
-        training = {"curves": {"training": "ranker"}, "pairs": {"the site": "pairs"}} if rankers else {}
-        made = {kind: {title: os.path.join(self.output, "training", place) for title, place in each.items()}
-                for kind, each in training.items()}  # fmt: skip
-        judging = (found, paths["queries"], paths["qrels"], self.trusted, measured, paths["docs"], made)
-        return judge(*judging, output=self.report(name))
+        training = partial(os.path.join, self.output, "training")
+        made_by = (
+            {"curves": {"training": training("ranker")}, "pairs": {"the site": training("pairs")}} if rankers else {}
+        )
+        judging = (found, paths["queries"], paths["qrels"], self.trusted, measured, paths["docs"], made_by)
+        made = finished(judge, *judging, output=self.report(name))
+        return made.result if made else judge(*judging, output=self.report(name))
 
 
 def take_labels(labels: str, output: str) -> None:

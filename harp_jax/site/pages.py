@@ -22,11 +22,11 @@ from harp_jax.ranking.first_stage import anchor_rows, indexed
 from harp_jax.ranking.lexical import InvertedIndex, make, search
 from harp_jax.site.options import FIELDS, Source
 
-# The best for users' queries on five manuals; parameters fitted to held-out anchors were worse (docs/experiments/site.md).
+# The best for users' queries on five manuals; parameters fitted to held-out anchors were worse (docs/lab/site.md).
 PARAMETERS = {"bm25": {"k1": 4.0, "b": 0.4}, "bm25f": {"k1": 4.0, "b": 0.4, "anchor_weight": 10.0}}
 MIN_QUERIES = 50  # the 95 % interval of RR@10 is then about ±.1
 MIN_LINKS = 500  # fewer were never tried
-# What the reader of pages drops, in words; docs/fields.md has the rarer reasons.
+# What the reader of pages drops, in words; docs/formats.md has the rarer reasons.
 REASONS = {
     "link-unresolved": "links to other sites and missing pages", "link-outside-content": "links in menus and footers",
     "text-outside-content": "text in menus and footers", "link-in-heading": "links in headings",

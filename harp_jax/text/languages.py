@@ -5,7 +5,7 @@ are those of bm25s, so that its figures stay comparable.
 
 In Chinese, Japanese, Korean, Thai, Lao, Burmese and Khmer, the words of lexical ranking are pairs of adjacent letters, as in
 Lucene's CJKAnalyzer. A query then finds a word inside a sentence without a dictionary; a single letter in a query matches all pairs
-that contain it. docs/experiments/languages.md compares pairs with letters and triples.
+that contain it. docs/lab/languages.md compares pairs with letters and triples.
 """
 
 import re
@@ -68,11 +68,8 @@ def stopwords(tag: str) -> frozenset[str]:
 
 
 def lexical_stopwords(tag: str) -> list[str]:
-    """Stopwords of lexical ranking, sorted: those of bm25s for English, else `stopwords`.
-
-    In scripts without spaces only single letters: a pair of letters may be part of another word, and the lists have words that are
-    searched for (结果, "result").
-    """
+    """Stopwords of lexical ranking, sorted: those of bm25s for English, else `stopwords`. In scripts without spaces only single
+    letters: a pair of letters may be part of another word, and the lists have words that are searched for (结果, "result")."""
     if primary(tag) != ENGLISH:
         return sorted(word for word in stopwords(tag) if len(word) == 1 or not UNSPACED_LETTER.search(word))
     with needs("stopwords", "bm25s", "bm25"):

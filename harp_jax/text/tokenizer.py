@@ -41,20 +41,12 @@ VOCABULARY, DEFINITION, CONFIG = FILES = ("vocab.txt", "tokenizer.json", "tokeni
 # Files that hold a vocabulary; with none of them transformers would make a tokenizer of five tokens.
 VOCABULARIES = (DEFINITION, VOCABULARY, "vocab.json", "sentencepiece.bpe.model")
 # All files that transformers reads for a tokenizer.
-READ = (
-    *VOCABULARIES,
-    CONFIG,
-    "config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "merges.txt",
-    "tokenizer.model",
-)
+_MORE = ("config.json", "special_tokens_map.json", "added_tokens.json", "merges.txt", "tokenizer.model")
+READ = (*VOCABULARIES, CONFIG, *_MORE)
 # Byte-level BPE's letter for each byte: printable Latin-1 bytes are unchanged, the others become U+0100 and following.
 _SAME = (*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100))
-BYTE_LETTERS = {chr(i): i for i in _SAME} | {
-    chr(0x100 + n): i for n, i in enumerate(i for i in range(256) if i not in _SAME)
-}
+_OTHERS = [i for i in range(256) if i not in _SAME]
+BYTE_LETTERS = {chr(i): i for i in _SAME} | {chr(0x100 + n): i for n, i in enumerate(_OTHERS)}
 BYTE = re.compile("<0x([0-9A-F]{2})>")  # SentencePiece's token for a byte of a character without a token
 UNLIMITED = 1 << 20  # max_length if none is recorded
 SHORTEST = 8  # smallest max_length: room for part of a query and of a document
@@ -63,11 +55,8 @@ SHORTEST = 8  # smallest max_length: room for part of a query and of a document
 # architectures have a vocab.txt too, and generation jobs read it without JAX.
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 ROLES = dict(zip(("pad", "unk", "cls", "sep", "mask"), SPECIAL_TOKENS))
-OPTIONS = (
-    "do_lower_case",
-    "strip_accents",
-    "tokenize_chinese_chars",
-)  # in tokenizer_config.json; NORMALISER: in tokenizer.json
+# In tokenizer_config.json; NORMALISER: in tokenizer.json.
+OPTIONS = ("do_lower_case", "strip_accents", "tokenize_chinese_chars")
 NORMALISER = ("lowercase", "strip_accents", "handle_chinese_chars")
 TOKEN_TYPES = "token_type_ids"
 # What turns text into ids: all parts of tokenizer.json but the template and the decoder.
@@ -91,12 +80,8 @@ def definition(
     if lacking or len(ids) < len(tokens):
         wrong = f"lacks {', '.join(lacking)}, so it is not one of BERT's" if lacking else "has the same token twice"
         raise InputError(f"the vocabulary {wrong}; {ADVICE}")
-    made = BertWordPieceTokenizer(
-        ids,
-        lowercase=bool(do_lower_case),
-        strip_accents=strip_accents,
-        handle_chinese_chars=bool(tokenize_chinese_chars),
-    )
+    lower, chinese = bool(do_lower_case), bool(tokenize_chinese_chars)
+    made = BertWordPieceTokenizer(ids, lowercase=lower, strip_accents=strip_accents, handle_chinese_chars=chinese)
     made.post_processor = TemplateProcessing(
         single="[CLS] $A [SEP]",
         pair="[CLS] $A [SEP] $B:1 [SEP]:1",
@@ -105,17 +90,10 @@ def definition(
     return made.to_str()
 
 
-def _prefix(text: str, characters: int) -> str:
-    """The text up to the last space within `characters`; the whole text if there is none."""
-    return text if len(text) <= characters else text[: text.rfind(" ", 0, characters) + 1].rstrip() or text
-
-
 @dataclass(frozen=True)
 class Template:
-    """The special tokens around one or two texts: `start` query `between` document `end`, or `start` text `alone`.
-
-    `second_type` is the token type of document and `end`; everything else has type 0.
-    """
+    """The special tokens around one or two texts: `start` query `between` document `end`, or `start` text `alone`. `second_type` is
+    the token type of document and `end`; everything else has type 0."""
 
     start: tuple[int, ...]
     between: tuple[int, ...]
@@ -140,9 +118,7 @@ BARE = Template((), (), (), (), 0)  # for whole words: no special tokens
 @dataclass(frozen=True)
 class Tokenizer:
     """A tokenizer.json (without truncation and padding), its special tokens by role, and the model's maximum length in tokens.
-
-    Encodings have no special tokens and are not truncated; offsets are in code points.
-    """
+    Encodings have no special tokens and are not truncated; offsets are in code points."""
 
     definition: str
     roles: tuple[tuple[str, str], ...]  # "pad", "unk", "cls", "sep", "mask" → token
@@ -207,10 +183,8 @@ class Tokenizer:
 
     @cached_property
     def template(self) -> Template:
-        """The special tokens that the tokenizer puts around a probe text and a probe pair.
-
-        InputError unless a sequence begins with a special token, which the score is computed from.
-        """
+        """The special tokens that the tokenizer puts around a probe text and a probe pair. InputError unless a sequence begins with
+        a special token, which the score is computed from."""
         single, pair = self._encoder.encode("a"), self._encoder.encode("a", "a")
         # The query is probed by the first and last place of text 0, the document by those of text 1.
         query = [i for i, text in enumerate(pair.sequence_ids) if text == 0] or [0]
@@ -276,11 +250,13 @@ class Tokenizer:
         return self._encoder.encode_batch(texts, add_special_tokens=False)
 
     def encode_prefixes(self, texts: list[str], limit: int) -> list[list[int]]:
-        """The first `limit` ids of each text, without tokenising the rest of long texts.
-
-        Words are tokenised independently, so truncating a text before white space keeps its first ids.
-        """
-        prefixes = [_prefix(text, CHARACTERS_PER_TOKEN * limit) for text in texts]
+        """The first `limit` ids of each text, without tokenising the rest of long texts. Words are tokenised independently, so
+        truncating a text before white space keeps its first ids."""
+        most = CHARACTERS_PER_TOKEN * limit
+        # Up to the last space within `most`; the whole text if there is none.
+        prefixes = [
+            text if len(text) <= most else text[: text.rfind(" ", 0, most) + 1].rstrip() or text for text in texts
+        ]
         ids = [encoding.ids[:limit] for encoding in self.encode_batch(prefixes)]
         short = [i for i, text in enumerate(texts) if len(ids[i]) < limit and len(prefixes[i]) < len(text)]
         for i, encoding in zip(short, self.encode_batch([texts[i] for i in short])):
@@ -304,9 +280,8 @@ class Tokenizer:
         with replacing(os.path.join(directory, DEFINITION)) as file:
             file.write(self._encoder.to_str(pretty=True))
         normalizer, plain = parts["normalizer"] or {}, self.roles == tuple(ROLES.items())
-        options = (
-            dict(zip(OPTIONS, map(normalizer.get, NORMALISER))) if normalizer.get("type") == "BertNormalizer" else {}
-        )
+        is_bert = normalizer.get("type") == "BertNormalizer"
+        options = dict(zip(OPTIONS, map(normalizer.get, NORMALISER))) if is_bert else {}
         plain = plain and bool(options) and _same_ids(self.definition, definition(self.tokens, **options))
         # The general class reads all of tokenizer.json, but passes token types only if they are listed.
         types = [TOKEN_TYPES] if self.token_types else []
@@ -377,10 +352,8 @@ def _read_by_transformers(path: str, names: list[str]) -> Tokenizer:
 
 
 def _checked(path: str, text: str, option: Callable[[str], Any]) -> Tokenizer:
-    """The tokenizer with the tokenizer.json `text` and the options of tokenizer_config.json.
-
-    InputError for what transformers accepts and a model here cannot use.
-    """
+    """The tokenizer with the tokenizer.json `text` and the options of tokenizer_config.json. InputError for what transformers
+    accepts and a model here cannot use."""
     limit = option("model_max_length")
     # transformers writes 10^30 for an unknown length, other tools null.
     limit = int(min(limit, UNLIMITED)) if isinstance(limit, int | float) and limit > 0 else UNLIMITED
@@ -419,10 +392,8 @@ def _definition(path: str, text: str = "") -> str:
 
 
 def _same_ids(ours: str, theirs: str) -> bool:
-    """Whether the tokenizer.json of a directory encodes like that of transformers' backend, if only their spelling differs.
-
-    The directory's is then used, since manifests of existing data record its hash.
-    """
+    """Whether the tokenizer.json of a directory encodes like that of transformers' backend, if only their spelling differs. The
+    directory's is then used, since manifests of existing data record its hash."""
     from tokenizers import Tokenizer as Encoder
 
     parts = [json.loads(text) for text in (ours, theirs)]
@@ -441,10 +412,8 @@ def _same_ids(ours: str, theirs: str) -> bool:
 
 @dataclass(frozen=True)
 class Marks:
-    """Token ids before every query and every document, such as [Q] and [D] in coarse-tuning; -1: none.
-
-    They are unused tokens of the vocabulary. A model trained with marks needs them at inference: configs and exports record them.
-    """
+    """Token ids before every query and every document, such as [Q] and [D] in coarse-tuning; -1: none. They are unused tokens of
+    the vocabulary. A model trained with marks needs them at inference: configs and exports record them."""
 
     query: int = -1
     document: int = -1
@@ -471,9 +440,8 @@ def marks_of(tokenizer: Tokenizer, tokens: Sequence[str]) -> Marks:
     unknown = [token for token in tokens if token and (not isinstance(token, str) or token not in tokenizer.vocab)]
     if unknown or len(tokens) not in (0, 2):
         wrong = f"the vocabulary has no token {unknown[0]!r}" if unknown else "queries and documents need one each"
-        raise InputError(
-            f"marks={tuple(tokens)!r}: {wrong}; name two of the vocabulary's [unused…] tokens, or none: ()"
-        )
+        advice = "name two of the vocabulary's [unused…] tokens, or none: ()"
+        raise InputError(f"marks={tuple(tokens)!r}: {wrong}; {advice}")
     return Marks(*(tokenizer.vocab[token] if token else -1 for token in tokens))
 
 

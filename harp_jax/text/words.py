@@ -51,9 +51,8 @@ def stemmer_of(name: str) -> Any:
     try:
         return Stemmer.Stemmer(name)
     except KeyError:
-        raise InputError(
-            f"no stemmer {name!r}; choose from {', '.join(Stemmer.algorithms())}, or '' for none"
-        ) from None
+        known = ", ".join(Stemmer.algorithms())
+        raise InputError(f"no stemmer {name!r}; choose from {known}, or '' for none") from None
 
 
 class Analyser:
@@ -151,9 +150,7 @@ def count_words(
     stopwords: tuple[str, ...] = (),
 ) -> WordVocabulary:
     """The vocabulary of (docid, text) pairs: words in at least `min_documents` documents, the `max_words` most frequent.
-
-    `max_words` 0 keeps all. InputError if no word is left.
-    """
+    `max_words` 0 keeps all. InputError if no word is left."""
     analyser = Analyser(stemmer, stopwords)
     total: Counter[str] = Counter()
     frequency: Counter[str] = Counter()
@@ -167,9 +164,8 @@ def count_words(
     kept.sort(key=lambda word: (-total[word], word))
     kept = kept[: max_words or None]
     if not kept:
-        raise InputError(
-            f"no word occurs in {min_documents} of {documents} documents; check --docs or lower --min_documents"
-        )
+        wrong = f"no word occurs in {min_documents} of {documents} documents"
+        raise InputError(f"{wrong}; check --docs or lower --min_documents")
     return WordVocabulary(tuple(kept), tuple(frequency[word] for word in kept), documents, stemmer, stopwords)
 
 
@@ -196,19 +192,10 @@ class Sentences:
             yield [word for word in self.words.analyser.words(text) if word in self.words.ids]
 
 
-def train_vectors(
-    docs: Documents,
-    words: WordVocabulary,
-    output: str,
-    *,
-    dimension: int = 100,
-    window: int = 10,
-    epochs: int = 5,
-    seed: int = 0,
-) -> int:
+def train_vectors(docs: Documents, words: WordVocabulary, output: str, *, dimension: int = 100, epochs: int = 5) -> int:
     """Trains vectors for the vocabulary's words, writes them in word2vec's text format and returns their number.
 
-    `window` is in words on either side. Documents stream once per epoch. One worker, so that the seed determines the vectors.
+    Documents stream once per epoch. One worker, so that the seed determines the vectors.
     InputError without gensim (extra [vectors]), and if no document has a word of the vocabulary.
     """
     with needs("training word vectors", "gensim", "vectors"):
@@ -218,16 +205,8 @@ def train_vectors(
     if not any(sentences):
         raise InputError(f"no document of {docs.path} has a word of the vocabulary; use one made from these documents")
     model = Word2Vec(
-        sentences,
-        vector_size=dimension,
-        window=window,
-        epochs=epochs,
-        seed=seed,
-        min_count=1,
-        sg=1,
-        negative=10,
-        workers=1,
-    )
+        sentences, vector_size=dimension, window=10, epochs=epochs, seed=0, min_count=1, sg=1, negative=10, workers=1
+    )  # fmt: skip
     with replacing(output) as file:
         file.write(f"{len(model.wv)} {dimension}\n")
         for word in model.wv.index_to_key:
@@ -323,9 +302,8 @@ def _vector_lines(path: str) -> Iterator[tuple[str, str, list[str]]]:
         found += 1
         yield where, " ".join(word), numbers
     if found < promised:
-        raise InputError(
-            f"{path} has {found} vectors, but the header says {promised}; fetch or write the file again, or correct its header"
-        )
+        wrong = f"{path} has {found} vectors, but the header says {promised}"
+        raise InputError(f"{wrong}; fetch or write the file again, or correct its header")
 
 
 def _is_number(text: str) -> bool:

@@ -11,7 +11,7 @@ from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
 from harp_jax.commands.evaluate import name_runs
 from harp_jax.corpus.trec import Ranking, read_qrels, read_run, write_run
-from harp_jax.evaluation.evaluate import NOT_ABOVE_BLANK, NOT_ABOVE_CHANCE, effective_groups, evaluate, groups_of
+from harp_jax.evaluation.evaluate import NOT_ABOVE_BLANK, NOT_ABOVE_CHANCE, evaluate, groups_to_resample
 from tests.support.commands import command, python
 from tests.support.shared_data import shared
 
@@ -108,9 +108,9 @@ def test_seeds_are_averaged_per_query(runs):
 
 
 def test_queries_that_share_a_document_are_one_group():
-    assert groups_of(QRELS) == [0, 0, 1, 2]
-    assert effective_groups([0, 0, 1, 1, 2, 2]) == 3.0
-    assert effective_groups([0, 0, 0, 1]) == pytest.approx(16 / 10)
+    assert groups_to_resample(QRELS) == ([0, 1, 2, 3], pytest.approx(16 / 6))
+    pairs = {f"q{i}": {f"d{i // 2}": 1} for i in range(20)}
+    assert groups_to_resample(pairs) == ([i // 2 for i in range(20)], 0.0)
 
 
 def many(count: int, rank: int) -> tuple[dict, dict]:
@@ -130,7 +130,7 @@ def test_a_baseline_brings_tests_marks_and_intervals():
     assert new.t_test_holm == pytest.approx(2 * new.t_test) and new.t_test < 1e-6 and new.randomisation < 0.01
     assert (same.t_test, same.randomisation, same.interval, same.verdict) == (1.0, 1.0, (0.0, 0.0), "inconclusive")
     assert table.marked == {("new", "RR@10")}
-    text = table.text()
+    text = str(table)
     assert "†" in text and "inconclusive" in text and "against old" in text
     again = evaluate(qrels, {"same": dict(worse), "old": worse, "new": better}, "RR@10", "old", rounds=500)
     found, expected = ({(c.run, c.randomisation, c.interval) for c in x.comparisons} for x in (again, table))
@@ -242,7 +242,7 @@ def test_a_system_is_said_not_to_beat_what_it_does_not_beat():
     blank = {"popular": "popular_blank", "good": "good_blank"}
     table = evaluate(ONE_EACH, runs, "RR@10 AP", "BM25", confirm="RR@10", rounds=400, chance="BM25", blank=blank)
     assert table.verdicts == {"random": [NOT_ABOVE_CHANCE], "popular": [NOT_ABOVE_BLANK]} and table.judged_by == "RR@10"
-    assert NOT_ABOVE_BLANK in table.text() and NOT_ABOVE_BLANK in table._repr_html_()
+    assert NOT_ABOVE_BLANK in str(table) and NOT_ABOVE_BLANK in table._repr_html_()
     assert json.loads(table.json())["verdicts"] == table.verdicts
     assert {c.run for c in table.comparisons} == {"random", "popular", "good"}  # Holm's correction counts only systems
     assert any("verdicts by RR@10" in note for note in table.notes())

@@ -44,7 +44,7 @@ def rows(path: str) -> dict[tuple[str, str], list[float]]:
 
 NEURAL = [
     "transformers=", "neural_rankers=knrm", "lexical=bm25,ql", "blank=", "tested=0", "fields=body", "depth=10",
-    "measures=RR@10 AP", "folds=folds.tsv", "neural=lanes=1,steps=4,batch_pairs=32,window=16",
+    "measures=RR@10 AP", "folds=folds.tsv", "neural=steps=4,batch_pairs=32",
 ]  # fmt: skip
 
 

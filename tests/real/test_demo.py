@@ -1,6 +1,7 @@
 """The claims of `make demo` with another seed, and the control with uninformative links. Eight minutes."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -66,8 +67,9 @@ def test_a_killed_demo_resumes_and_another_option_is_named(tmp_path):
                 break
         os.kill(killed.pid, signal.SIGKILL)
     said = python(*words(12)).stdout
-    assert "3 of 7 · Make pairs of its links · already done" in said and "4 of 7 · Train on links · 0:" in said
+    assert "3 of 7 · Make pairs of its links · already done" in said
+    assert re.search(r"4 of 7 · Train on links · \d+:\d\d", said)
     assert "links, no labels" in said.splitlines()[-4] and said.splitlines()[-1].strip().startswith("harp site PAGES")
     refused = python(*words(13), status=2).stderr
     assert "demo/harp was made with config.steps=12, now 13; choose another output, or --force" in refused
-    assert "4 of 7 · Train on links · 0:" in python(*words(13), "--force").stdout
+    assert re.search(r"4 of 7 · Train on links · \d+:\d\d", python(*words(13), "--force").stdout)

@@ -1,7 +1,4 @@
-import pytest
-
 from data_pipeline.sample.wiki import SampleWiki, write_sample_wiki
-from data_pipeline.sample.words import LANGUAGES
 from tests.support.source_reading import read, source
 
 
@@ -9,9 +6,8 @@ def rows(path, separator="\t"):
     return [line.split(separator) for line in path.read_text().splitlines()]
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_questions_have_one_relevant_document_and_are_held_out(tmp_path, language):
-    write_sample_wiki(SampleWiki(language=language), str(tmp_path))
+def test_questions_have_one_relevant_document_and_are_held_out(tmp_path):
+    write_sample_wiki(SampleWiki(), str(tmp_path))
     documents, _ = read(source("mediawiki", tmp_path / "wiki.xml.bz2"))
     queries, folds = rows(tmp_path / "queries.tsv"), dict(rows(tmp_path / "folds.tsv"))
     qrels = rows(tmp_path / "qrels.txt", " ")
