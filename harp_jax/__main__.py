@@ -42,7 +42,6 @@ def main(argv: list[str] | None = None) -> None:
     elif words[0] in COMMANDS:
         with ending_well():  # handles an interrupt or too little memory during imports
             command, parser = load(words[0])
-        parser.prog = f"harp {words[0]}"  # three are also started as python -m MODULE
         sys.argv = [parser.prog, *words[1:]]  # commands record their command line from here
         arguments = run(command, parser)
         if sys.stderr.isatty() and (following := next_command(words[0], arguments)):

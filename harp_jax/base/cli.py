@@ -32,7 +32,7 @@ NO_FILE = re.compile(r"^irds:|://|[*?\[]")  # ids of ir_datasets, URLs, globs
 class Parser(argparse.ArgumentParser):
     """argparse without abbreviations, with an example at the end of --help, and with options that name files."""
 
-    def __init__(self, *, prog: str, description: str, example: str = "") -> None:
+    def __init__(self, *, description: str, example: str = "", prog: str | None = None) -> None:
         super().__init__(
             prog=prog,
             description=description,
@@ -147,7 +147,7 @@ class ConfigParser(Parser):
     """A parser with `--config=FILE.py[:PRESET]` and `--config.FIELD=VALUE`, parsed by ml_collections. `arguments.config` is a
     locked ConfigDict. FILE.py may be a name below configs/, such as tpu_v3 or data/html."""
 
-    def __init__(self, *, prog: str, description: str, example: str) -> None:
+    def __init__(self, *, description: str, example: str, prog: str | None = None) -> None:
         super().__init__(prog=prog, description=description, example=example)
         what = "config file with get_config(), or the name of one in configs/; append :PRESET to choose a preset"
         self.add_argument("--config", required=True, metavar="FILE[:PRESET]", help=what)

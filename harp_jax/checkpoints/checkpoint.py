@@ -76,17 +76,18 @@ def _named(tree: Any) -> dict[str, list[int]]:
     return {jax.tree_util.keystr(path): np.asarray(x).tolist() for path, x in jax.tree_util.tree_leaves_with_path(tree)}
 
 
-def _opened(sealed: Mapping[str, Any]) -> dict[str, Any]:
-    text = sealed["content"]
-    if hashlib.sha256(text.encode()).hexdigest() != sealed["sha256"]:
+def _meta(manager: Any, step: int, config: str) -> dict[str, Any]:
+    """What `Checkpoints.save` stored with the arrays. ValueError for damage, InputError for a run of another `config` (digest)."""
+    import orbax.checkpoint as ocp
+
+    sealed = manager.restore(step, args=ocp.args.Composite(meta=ocp.args.JsonRestore()))["meta"]
+    if hashlib.sha256(sealed["content"].encode()).hexdigest() != sealed["sha256"]:
         raise ValueError("its description does not match its digest")
-    return json.loads(text)
-
-
-def check_run(meta: Mapping[str, Any], config: str, where: str) -> None:
-    """InputError for a checkpoint that a run of another config wrote."""
+    meta = json.loads(sealed["content"])
     if meta["config_sha256"] != config:
+        where = f"{manager.directory}/{step}"
         raise InputError(f"{where} and the {CONFIG} next to it are from different runs; restore the right one")
+    return meta
 
 
 class Checkpoints:
@@ -159,9 +160,7 @@ class Checkpoints:
         return step, state, meta
 
     def _read(self, step: int, abstract: Any) -> tuple[Any, dict[str, Any]]:
-        args = self._ocp.args
-        meta = _opened(self._manager.restore(step, args=args.Composite(meta=args.JsonRestore()))["meta"])
-        check_run(meta, self._config, f"{self.directory}/{step}")
+        meta, args = _meta(self._manager, step, self._config), self._ocp.args
         state = self._manager.restore(step, args=args.Composite(state=args.StandardRestore(abstract)))["state"]
         # Orbax silently casts to another dtype; other shapes would raise other errors.
         for got, want in zip(jax.tree.leaves(state), jax.tree.leaves(abstract)):
@@ -273,8 +272,7 @@ def _read_params(manager: Any, step: int, config: str) -> dict:
     """Reads the parameters only: Adam's moments are twice their size and stay on disk."""
     import orbax.checkpoint as ocp
 
-    meta = _opened(manager.restore(step, args=ocp.args.Composite(meta=ocp.args.JsonRestore()))["meta"])
-    check_run(meta, config, f"{manager.directory}/{step}")
+    meta = _meta(manager, step, config)
     device = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
     stored = manager.item_metadata(step)["state"].tree["params"]
     wanted = {"params": jax.tree.map(lambda m: jax.ShapeDtypeStruct(m.shape, m.dtype, sharding=device), stored)}

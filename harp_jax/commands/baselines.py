@@ -11,7 +11,6 @@ from harp_jax.text.words import VECTORS, write_words
 
 def words_parser() -> Parser:
     parser = Parser(
-        prog="harp words",
         description="Count the words of a collection and save the vocabulary; with --vectors, also train word2vec vectors on it.",
         example="harp words --docs=docs.tsv --stemmer=english --stopwords=english --min_documents=2 --vectors --output=words",
     )
@@ -27,8 +26,7 @@ def words_parser() -> Parser:
     return parser
 
 
-def words(arguments: argparse.Namespace) -> None:
-    a = arguments
+def words(a: argparse.Namespace) -> None:
     counts = (a.min_documents, a.max_words, a.dimension, a.epochs * a.vectors)
     found = write_words(a.docs, a.output, a.fields, a.stemmer, a.stopwords, *counts)
     print(f"{a.output}: {found.words} words of {found.documents} documents")
@@ -38,7 +36,6 @@ def words(arguments: argparse.Namespace) -> None:
 
 def linklearn_train_parser() -> ConfigParser:
     parser = ConfigParser(
-        prog="harp linklearn-train",
         description="Learn a term weighting from links (LinkLearn). A finished run is not repeated.",
         example="harp linklearn-train --config=baselines/linklearn --workdir=runs/linklearn --config.docs=\"('pages.jsonl',)\"",
     )
@@ -59,7 +56,6 @@ def linklearn_train(arguments: argparse.Namespace) -> None:
 
 def linklearn_rank_parser() -> Parser:
     parser = Parser(
-        prog="harp linklearn-rank",
         description="Rank a collection with a trained LinkLearn model; idf and lengths come from the collection.",
         example="harp linklearn-rank --model=runs/linklearn --docs=docs.tsv --queries=queries.tsv --output=linklearn.trec",
     )
@@ -71,7 +67,6 @@ def linklearn_rank_parser() -> Parser:
     return parser
 
 
-def linklearn_rank(arguments: argparse.Namespace) -> None:
-    a = arguments
+def linklearn_rank(a: argparse.Namespace) -> None:
     found = rank_linklearn(a.model, a.docs, a.queries, a.output, a.fields, a.language, a.exclude, a.k, a.okapi)
     print(f"{a.output}: {found.matched} queries ranked by {'okapi' if a.okapi else 'linklearn'}")

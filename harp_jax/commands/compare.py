@@ -17,7 +17,6 @@ from harp_jax.corpus.paths import is_irds
 
 def arguments_parser() -> Parser:
     parser = Parser(
-        prog="harp compare",
         description="Compare re-rankers with BM25 on a judged collection: table, intervals, Holm's p, wins and losses with "
         "texts, as a report.\nIf interrupted, repeat the command to resume.",
         example="harp compare scifact --model=ranker --k=100 --tune --fuse --output=out\n"

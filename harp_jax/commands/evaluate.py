@@ -17,7 +17,6 @@ from harp_jax.site.verdict import decide
 
 def arguments_parser() -> Parser:
     parser = Parser(
-        prog="harp evaluate",
         description="Evaluate runs against judgments.",
         example='harp evaluate --qrels=qrels.txt bm25.trec "HARP=s0.trec,s1.trec" --measures="RR@10 AP" --baseline=bm25\n'
         "  harp evaluate --qrels=qrels.txt BM25=bm25.trec HARP@10=d0.trec,d1.trec HARP@50=e0.trec,e1.trec --curve=curve.svg",
@@ -110,7 +109,6 @@ def name_runs(arguments: list[str]) -> dict[str, list[str]]:
 
 def report_parser() -> Parser:
     parser = Parser(
-        prog="harp report",
         description="Write a report on runs as one self-contained HTML page: a verdict, the table, curves, wins and losses, "
         "training data and cost.\nTexts, curves, training data and cost come from the records beside the runs, if there are any.",
         example="harp report --qrels=qrels.txt --run=BM25=bm25.trec --run=HARP=harp.trec --chance=BM25 --curves=HARP=runs/harp "
@@ -146,7 +144,6 @@ def report(a: argparse.Namespace) -> None:
 
 def verdict_parser() -> Parser:
     parser = Parser(
-        prog="harp verdict",
         description="Decide which scores of the same candidates to add up with equal weights. The gain of the sum is measured on "
         "queries that were not used to choose its parts.",
         example="harp verdict --qrels=qrels.txt --folds=folds.tsv --part=BM25=bm25.trec --part=HARP=harp.trec "
@@ -167,8 +164,7 @@ def verdict_parser() -> Parser:
     return parser
 
 
-def verdict(arguments: argparse.Namespace) -> None:
-    a = arguments
+def verdict(a: argparse.Namespace) -> None:
     folds = read_folds(a.folds)
     judged = select(read_qrels(a.qrels), folds)
     parts = {name: read_run(path) for name, path in named(a.part, "--part", "RUN").items()}

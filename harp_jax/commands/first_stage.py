@@ -19,7 +19,6 @@ AXES = {"k1": "bm25", "b": "bm25", "anchor_weight": "bm25f", "mu": "ql"}
 
 def arguments_parser() -> Parser:
     parser = Parser(
-        prog="harp first-stage",
         description="Retrieve candidates with BM25, BM25F, query likelihood or an encoder's vectors, or re-rank a run lexically.",
         example="harp first-stage --docs=docs.tsv --queries=queries.tsv --k=100 --output=bm25.trec\n"
         "  harp first-stage --model=bm25f --anchors=anchors.tsv --docs=docs.tsv --queries=queries.tsv --output=bm25f.trec\n"
@@ -101,7 +100,6 @@ def by_vectors(a: argparse.Namespace) -> None:
 
 def tune_parser() -> Parser:
     parser = Parser(
-        prog="harp tune-first-stage",
         description="Tune the parameters of BM25, BM25F or query likelihood by grid search on judged queries.",
         example="harp tune-first-stage --docs=docs.tsv --queries=train.tsv --qrels=qrels.txt --output=bm25.json",
     )
@@ -135,7 +133,6 @@ def tune(a: argparse.Namespace) -> None:
 
 def priors_parser() -> Parser:
     parser = Parser(
-        prog="harp priors",
         description="Rank the candidates of a run by log(1 + in-links) or log(1 + words), regardless of the query.",
         example="harp priors --run=bm25.trec --feature=inlinks --anchors=anchors.tsv --output=inlinks.trec",
     )

@@ -29,7 +29,6 @@ class PlanParser(Parser):
 
 def arguments_parser() -> Parser:
     parser = PlanParser(
-        prog="harp plan",
         description="Run an experiment: its steps in order, each once; rerunning resumes. Without NAME, list the experiments.",
         example="harp plan demo --output=demo\n  harp plan tables --help\n"
         "  harp plan tables --output=tables --set seeds=0,1",

@@ -12,7 +12,6 @@ NEEDED = {"judged": ("queries", "qrels"), "labels": ("labels",), "folds": ("quer
 
 def arguments_parser() -> Parser:
     parser = Parser(
-        prog="harp queries",
         description="Write queries for an experiment.\n"
         "judged: the queries of a collection that have judgments, as queries.tsv and qrels.txt (the others need no ranking)\n"
         "labels: query<TAB>docid<TAB>level lines, as queries.tsv and qrels.txt; queries without a relevant document are left out\n"

@@ -11,7 +11,6 @@ from harp_jax.ranking.fuse import METHODS, NORMALISE, fuse_files
 
 def arguments_parser() -> Parser:
     parser = Parser(
-        prog="harp rerank",
         description="Re-rank the candidates of a run. If interrupted, repeat the command to resume.",
         example="harp rerank --model=ranker --docs=docs.tsv --queries=test.tsv --run=bm25.trec --output=ranker.trec",
     )
@@ -48,7 +47,6 @@ def main(a: argparse.Namespace) -> None:
 
 def fuse_parser() -> Parser:
     parser = Parser(
-        prog="harp fuse",
         description="Combine runs by mean score, reciprocal rank or weights, or join runs of different queries.",
         example="harp fuse bm25.trec harp.trec --method=rrf --output=both.trec\n"
         "  harp fuse bm25.trec harp.trec --method=weights --weights=1,0.5 --output=both.trec",
@@ -79,7 +77,6 @@ def fuse(a: argparse.Namespace) -> None:
 
 def query_probe_parser() -> Parser:
     parser = Parser(
-        prog="harp query-probe",
         description="Let a model's MLM head predict the queries of documents, and count what it predicts.",
         example="harp query-probe --model=runs/coarse --docs=docs.tsv --clicks=orcas.tsv --output=probe.jsonl",
     )

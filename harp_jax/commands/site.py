@@ -23,7 +23,6 @@ FILES = ("redirects", "labels")
 
 def arguments_parser() -> Parser:
     parser = Parser(
-        prog="harp site",
         description="Make a search of your own pages: BM25 with anchor texts, and vectors of a sentence encoder. Test it without\n"
         "labels: anchor texts of held-out pages are queries, the pages they link to are relevant. --train also trains a\n"
         "re-ranker on the links. If interrupted, or if pages have changed, repeat the command.",
@@ -93,7 +92,6 @@ def main(a: argparse.Namespace) -> None:
 
 def search_parser() -> Parser:
     parser = Parser(
-        prog="harp search",
         description="Rank a site's documents for your own queries with everything that harp site tested, each part alone and the "
         "recommended sum. Writes a TREC run for each, of the same candidates, and prints a table if there are judgments.",
         example="harp search x --queries=queries.tsv --qrels=qrels.txt --output=runs",
@@ -154,7 +152,6 @@ def check_judged(qrels: str, judged: Set[str], docs: Documents) -> None:
 
 def look_parser() -> Parser:
     parser = Parser(
-        prog="harp look",
         description="Serve a local page: type queries, compare BM25, the re-ranker and both, see what moved and why, and label "
         "results with a click.\nIt also answers POST /v1/rerank in the format of Cohere, Jina and vLLM. Labels are lines of "
         "query<TAB>docid<TAB>level (1 relevant, 0 not), as `harp site --labels` reads them.",
@@ -205,7 +202,6 @@ def look(a: argparse.Namespace) -> None:
 
 def rate_parser() -> ConfigParser:
     parser = ConfigParser(
-        prog="harp rate",
         description="Measure the seconds per training step on this machine by running a few steps of the training itself.",
         example="harp rate --config=site --config.init=MiniLM-L6-v2/ --config.data=\"('pairs',)\" --output=rate.json",
     )

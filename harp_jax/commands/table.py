@@ -113,4 +113,6 @@ def load(name: str) -> tuple[Callable[[argparse.Namespace], None], Parser]:
     """A command's function, and the parser of its arguments."""
     module, _, function = COMMANDS[name].module.partition(":")
     found = importlib.import_module(module)
-    return getattr(found, function or "main"), getattr(found, f"{function or 'arguments'}_parser")()
+    parser = getattr(found, f"{function or 'arguments'}_parser")()
+    parser.prog = f"harp {name}"  # three are also started as python -m MODULE
+    return getattr(found, function or "main"), parser

@@ -64,13 +64,13 @@ def pooled(runs: Sequence[Run], how: str) -> Pool:
     return pool
 
 
-def reciprocal_ranks(runs: Sequence[Run], k: int = RRF_K) -> Iterator[ScoredQuery]:
-    """Σ over the runs of 1 / (k + rank)."""
+def reciprocal_ranks(runs: Sequence[Run]) -> Iterator[ScoredQuery]:
+    """Σ over the runs of 1 / (RRF_K + rank)."""
     for qid in dict.fromkeys(qid for run in runs for qid in run):
         scores: dict[str, float] = {}
         for run in runs:
             for rank, docid in enumerate(run[qid].ranked() if qid in run else (), 1):
-                scores[docid] = scores.get(docid, 0.0) + 1.0 / (k + rank)
+                scores[docid] = scores.get(docid, 0.0) + 1.0 / (RRF_K + rank)
         yield qid, list(scores), np.array(list(scores.values()))
 
 
