@@ -4,22 +4,14 @@ Each function writes `output` once (`base/made.py`) and can run in a process of 
 `configured`, whose fields come from Python, and from texts such as "steps=2000".
 """
 
-import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ml_collections import ConfigDict
 
-from harp_jax.base.errors import Terminated
 from harp_jax.base.made import InputPath, once
 from harp_jax.config import check_names, read_config
-
-# Fields that name files or folders, and fields that change nothing but time.
-FILES = (
-    "data", "init", "tokenizer", "docs", "queries", "qrels", "candidates", "clicks", "vectors", "folds", "train_queries", "teacher",
-    "redirects",
-)  # fmt: skip
-FREE = ("log_every", "checkpoint_every", "workers", "mesh.data", "mesh.fsdp", "mesh.model")
+from harp_jax.training.recorded import last_metrics, recorded
 
 
 def configured(path: str, fields: Mapping[str, Any], texts: Sequence[str] = ()) -> ConfigDict:
@@ -32,36 +24,13 @@ def configured(path: str, fields: Mapping[str, Any], texts: Sequence[str] = ()) 
     return config
 
 
-def _files(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The files that a config names, for `once`."""
-    config = given["config"]
-    return {f"config.{name}": config[name] for name in FILES if config.get(name)}
-
-
-def recorded(function: Any) -> Any:
-    """`once` for a function of (config, output)."""
-    return once(inputs=_files, speed=[f"config.{name}" for name in FREE])(function)
-
-
 @recorded
 def train(config: ConfigDict, output: str) -> dict[str, float]:
-    """Trains a stage in the workdir `output`, or resumes it; returns the last metrics."""
+    """Trains a stage or a neural ranker in the workdir `output`, or resumes it; returns the last metrics."""
     from harp_jax.baselines.neural_ir.train import train as train_neural
     from harp_jax.training.train import train as train_encoder
 
-    _log()
-    done = train_neural(config, output) if config.stage == "neural_ir" else train_encoder(config, output)
-    if done.interrupted:
-        raise Terminated(f"{output}: terminated; run the same command again to resume")
-    return done.metrics
-
-
-@once
-def first_layers(encoder: InputPath, layers: int, sha256: str, output: str) -> None:
-    """Writes the first layers of a Hugging Face encoder."""
-    from harp_jax.checkpoints.export import write_first_layers
-
-    write_first_layers(encoder, layers, output, sha256)
+    return last_metrics(train_neural if config.stage == "neural_ir" else train_encoder, config, output)
 
 
 @recorded
@@ -69,7 +38,6 @@ def train_linklearn(config: ConfigDict, output: str) -> dict[str, float]:
     """Trains LinkLearn on links; returns average precision on held-out links, by model."""
     from harp_jax.baselines.linklearn.train import train as run_training
 
-    _log()
     return run_training(config, output)["held_out"]
 
 
@@ -79,8 +47,3 @@ def probe_queries(model: InputPath, clicks: InputPath, docs: InputPath, document
     from harp_jax.baselines.query_probe import probe_files
 
     return dict(probe_files(model=model, clicks=clicks, docs=docs, documents=documents, output=output))
-
-
-def _log() -> None:
-    logging.basicConfig(level=logging.WARNING, format="%(message)s")
-    logging.getLogger("harp_jax").setLevel(logging.INFO)

@@ -18,9 +18,10 @@ from harp_jax.base.steps import Steps
 from harp_jax.evaluation.from_files import Evaluation, Page, report_files
 from harp_jax.evaluation.results import Table
 from harp_jax.experiments.benchmark import need_files
-from harp_jax.experiments.calls import configured, first_layers, train
+from harp_jax.experiments.calls import configured, train
 from harp_jax.ranking.first_stage import Candidates, first_stage_files
 from harp_jax.ranking.rerank import Reranking, rerank_files
+from harp_jax.training.recorded import first_layers
 
 LAYERS, FIELDS, MEASURE = 3, ("body",), "RR@10"
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
@@ -65,7 +66,7 @@ def demo(
     start, wiki, pairs, harp = (f"{output}/{name}" for name in ("start", "wiki", "pairs", "harp"))
 
     # The pairs of the wiki's links, and a ranker trained on them.
-    run("Take three layers of the encoder", first_layers, encoder, LAYERS, MINILM_SHA256, start)
+    run("Take three layers of the encoder", first_layers, encoder, LAYERS, start, MINILM_SHA256)
     run("Invent a wiki", write_sample_wiki, SampleWiki(pages, seed, informative), wiki)
     source = {"source.paths": (f"{wiki}/wiki.xml.bz2",), "tokenizer": start, "seed": seed}
     run("Make pairs of its links", generate, configured("data/demo", source), pairs)

@@ -9,9 +9,8 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 from ml_collections import ConfigDict
 
@@ -25,6 +24,7 @@ from harp_jax.corpus.trec import Run, read_run, write_run
 from harp_jax.input.records import read_manifest, split_name
 from harp_jax.ranking.rerank import Reranking, rerank_files
 from harp_jax.site.options import FIELDS, MAX_LENGTH, Source, Training
+from harp_jax.training.recorded import first_layers, named_inputs, train
 
 PRETRAIN, FINETUNE = "site", "finetune_site"  # configs
 QUERY_LENGTH = 32  # tokens, as in configs/data/site.py
@@ -77,7 +77,7 @@ def train_ranker(source: Source, training: Training, encoder: str, teacher: bool
     )
     with config.unlocked():
         config.steps = number
-    steps("Train the ranker", pretrain, config, output=place("ranker"))
+    steps("Train the ranker", train, config, output=place("ranker"))
     return ""
 
 
@@ -96,19 +96,6 @@ def training_config(
     return config
 
 
-@once
-def first_layers(encoder: InputPath, layers: int, output: str) -> None:
-    from harp_jax.checkpoints.export import write_first_layers
-
-    write_first_layers(encoder, layers, output)
-
-
-def named_inputs(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The files that a training config names, by option."""
-    names = ("init", "tokenizer", "data", "docs", "queries", "qrels", "candidates", "folds")
-    return {f"config.{name}": arguments["config"][name] for name in names if arguments["config"].get(name)}
-
-
 @once(inputs=named_inputs)
 def measure_rate(config: ConfigDict, output: str) -> float:
     """Writes the seconds per training step on this machine, and returns them."""
@@ -120,15 +107,6 @@ def measure_rate(config: ConfigDict, output: str) -> float:
     with replacing(output) as file:
         json.dump({"seconds_per_step": float(f"{seconds:.4g}")}, file)
     return float(f"{seconds:.4g}")
-
-
-@once(inputs=named_inputs)
-def pretrain(config: ConfigDict, output: str) -> None:
-    """Trains in the workdir `output`, also for fine-tuning."""
-    from harp_jax.training.train import train
-
-    if train(config, output).interrupted:
-        raise Terminated("terminated; run the same command again to resume")
 
 
 @once(changed=KEPT)
@@ -170,13 +148,13 @@ def fine_tuned(
         with half.unlocked():
             half.folds, half.train_folds = folds, (other,)
         model = os.path.join(folder, f"labels_{other}")
-        steps(f"Fine-tune on half {other}", pretrain, half, output=model)
+        steps(f"Fine-tune on half {other}", train, half, output=model)
         run = os.path.join(folder, f"labels_{fold}.trec")
         options = Reranking(FIELDS, folds=folds, fold=fold, windows=windows, max_length=training.max_length)
         steps(f"Rank half {fold}", rerank_files, model, *texts, run, options)
         joined |= read_run(run)
     write_run(os.path.join(folder, "labels.trec"), ((qid, each.docids, each.scores) for qid, each in joined.items()))
-    steps("Fine-tune on all labels", pretrain, config, output=os.path.join(folder, "labels"))
+    steps("Fine-tune on all labels", train, config, output=os.path.join(folder, "labels"))
 
 
 def usable_tasks(pairs: str, tasks: Sequence[str]) -> tuple[str, ...]:
