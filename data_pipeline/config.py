@@ -34,6 +34,8 @@ from harp_jax.config import Field, Fields, check_values, defaults, with_preset
 from harp_jax.text.languages import INQUERY, INQUERY_PATH, primary
 
 AUTHORS = "authors"  # of `stopwords`: refused, with the place of their file
+WORDS = "name their file, data/corpus/stopwords.txt of https://github.com/zhengyima/anchors"
+ENCODERS = 'name a Hugging Face directory, a training workdir, "uniform" or "idf"'
 
 SPLITS = ("auto", "pages", "sections")
 SOURCE: Fields = {
@@ -204,21 +206,15 @@ def plain(config: ConfigDict) -> Config:
     unweighed = named and not c["encoder"] and not c["term_weights"] and weighed(c)
     _refuse(
         *_source_problems(c["source"]),
-        "" if named else f"config.tasks {c['tasks']} must name one or more of {', '.join(TASKS)}",
+        (not named, f"config.tasks {c['tasks']} must name one or more of {', '.join(TASKS)}"),
         # A config with an encoder may lack a tokenizer: `harp anchors` tokenises nothing.
-        "config.tokenizer is not set; name a Hugging Face directory or a vocab.txt"
-        if unweighed and not c["tokenizer"]
-        else "",
-        'config.encoder is not set; name a Hugging Face directory, a training workdir, "uniform" or "idf"'
-        if unweighed
-        else "",
-        "config.stopwords: the authors' code filters with its own 1,321 words; name their file, data/corpus/stopwords.txt of "
-        "https://github.com/zhengyima/anchors"
-        if c["stopwords"] == AUTHORS
-        else "",
-        "config.context_in_page draws without replacement; unset it, or config.sampling"
-        if c["context_in_page"] and c["sampling"] == "official"
-        else "",
+        (unweighed and not c["tokenizer"], "config.tokenizer is not set; name a Hugging Face directory or a vocab.txt"),
+        (unweighed, f"config.encoder is not set; {ENCODERS}"),
+        (c["stopwords"] == AUTHORS, f"config.stopwords: the authors' code filters with its own 1,321 words; {WORDS}"),
+        (
+            c["context_in_page"] and c["sampling"] == "official",
+            "config.context_in_page draws without replacement; unset it, or config.sampling",
+        ),
     )
     source = plain_source(config)
     found = language(config, source)
@@ -243,18 +239,18 @@ def plain_source(config: ConfigDict) -> dict[str, Any]:
     return source
 
 
-def _source_problems(source: dict[str, Any]) -> tuple[str, ...]:
-    indexed = source["index"] and source["format"] != "mediawiki"
+def _source_problems(source: dict[str, Any]) -> tuple[tuple[bool, str], ...]:
+    indexed = bool(source["index"]) and source["format"] != "mediawiki"
     return (
-        "" if source["paths"] else "config.source.paths is not set; name the files to read",
-        "config.source.index is only for multistream dumps (config.source.format=mediawiki)" if indexed else "",
+        (not source["paths"], "config.source.paths is not set; name the files to read"),
+        (indexed, "config.source.index is only for multistream dumps (config.source.format=mediawiki)"),
     )
 
 
-def _refuse(*problems: str) -> None:
-    """Raises InputError with all problems; empty strings are ignored."""
-    if found := [problem for problem in problems if problem]:
-        raise InputError("; ".join(found))
+def _refuse(*problems: tuple[bool, str]) -> None:
+    """Raises InputError with the problems whose condition holds."""
+    if any(wrong for wrong, _ in problems):
+        raise InputError("; ".join(problem for wrong, problem in problems if wrong))
 
 
 def weighed(c: Config) -> bool:

@@ -26,7 +26,6 @@ from data_pipeline.sources.document import CHUNK_BYTES
 from data_pipeline.tasks import diagnostics
 from data_pipeline.tasks.maps import RequestPart, make_pairs, make_records, make_requests
 from data_pipeline.tasks.table import chosen, needs
-from data_pipeline.tasks.task import Task
 from data_pipeline.weights import artefact, tokenised
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import full_disk_refused, json_fields, read_json, replacing
@@ -153,7 +152,9 @@ def run(engine: Engine, inputs: Inputs, tokenizer: Tokenizer, bar: Progress) -> 
             engine.map("pairs", make_pairs, bucket_parts(job, tables.ASSEMBLED))
     for task in from_pages:
         with clock(task.name):
-            make_page_records(engine, task)
+            if task.prepare:
+                task.prepare(engine)
+            engine.map(f"{task.name} records", make_records, [(n, task.name) for n in buckets(job, task.reads)])
 
     with clock("shards"):
         write_shards(engine)
@@ -200,13 +201,6 @@ def assemble(engine: Engine) -> None:
     """From `requests` to `assembled`: requests with the passages that they need."""
     inputs = [tables.REQUESTS, tables.NEGATIVES, tables.MINED, tables.PASSAGES, tables.PASSAGE_WEIGHTS]
     engine.join(tables.ASSEMBLED, ASSEMBLED_SQL, inputs, partitioned=True)
-
-
-def make_page_records(engine: Engine, task: Task) -> None:
-    """From the table that a task reads to its `records`."""
-    if task.prepare:
-        task.prepare(engine)
-    engine.map(f"{task.name} records", make_records, [(n, task.name) for n in buckets(engine.job, task.reads)])
 
 
 def write_shards(engine: Engine) -> None:

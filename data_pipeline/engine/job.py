@@ -72,7 +72,4 @@ class Engine(Protocol):
     def close(self) -> None: ...
 
 
-class EngineFactory(Protocol):
-    """Makes an engine: `LocalEngine`, or `SparkEngine` with its master."""
-
-    def __call__(self, job: Job, workers: int, memory_limit: str) -> Engine: ...
+EngineFactory = Callable[[Job, int, str], Engine]  # of a job, workers and memory limit: `LocalEngine`, or `SparkEngine`

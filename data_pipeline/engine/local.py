@@ -17,19 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from data_pipeline.engine import store
 from data_pipeline.engine.job import Job, MapFunction, P, Part
-from data_pipeline.engine.store import (
-    complete,
-    finish,
-    finish_join,
-    finished,
-    mark_path,
-    marked,
-    run_part,
-    table_dir,
-    table_files,
-    verify,
-)
 from data_pipeline.engine.tables import Table
 from harp_jax.base.errors import InputError, needs
 from harp_jax.base.progress import progress
@@ -82,9 +71,9 @@ class LocalEngine:
 
         Part `number` writes to bucket `number // per_bucket`. `parts` may be a stream: only a few are in flight at a time.
         """
-        if finished(self.job, stage):
+        if store.finished(self.job, stage):
             return
-        os.makedirs(os.path.dirname(mark_path(self.job, stage, "all")), exist_ok=True)
+        os.makedirs(os.path.dirname(store.mark_path(self.job, stage, "all")), exist_ok=True)
         running: set[Future[int]] = set()
         with progress(total=len(parts) if isinstance(parts, list) else None, unit="parts", desc=stage) as bar:
             rows = 0
@@ -100,11 +89,13 @@ class LocalEngine:
 
             try:
                 for number, payload in parts:
-                    mark = mark_path(self.job, stage, number)
-                    if marked(self.job, mark):
+                    mark = store.mark_path(self.job, stage, number)
+                    if store.marked(self.job, mark):
                         bar.skip()
                         continue
-                    run = partial(run_part, stage, function, self.job, number, number // per_bucket, payload, mark)
+                    run = partial(
+                        store.run_part, stage, function, self.job, number, number // per_bucket, payload, mark
+                    )
                     with _uninterrupted():
                         running.add(self.pool.submit(run))
                     collect(2 * self.workers)
@@ -122,7 +113,7 @@ class LocalEngine:
             finally:
                 for future in running:
                     future.cancel()
-        finish(self.job, stage)
+        store.finish(self.job, stage)
 
     @property
     def pool(self) -> Executor:
@@ -137,8 +128,8 @@ class LocalEngine:
         With `partitioned` the result has a column `bucket`, the bucket of each row; otherwise all rows are in bucket 0.
         The order of rows within a bucket is undefined: readers must sort.
         """
-        folder = table_dir(self.job, output)
-        if complete(self.job, output):
+        folder = store.table_dir(self.job, output)
+        if store.complete(self.job, output):
             return
         temporary = folder + ".tmp"
         shutil.rmtree(temporary, ignore_errors=True)
@@ -150,7 +141,7 @@ class LocalEngine:
             options += ", PARTITION_BY (bucket), OVERWRITE_OR_IGNORE"
         with self._connection(inputs) as connection, self.explained(output.name):
             connection.execute(f"COPY (SELECT {columns} FROM ({sql})) TO '{_quoted(target)}' ({options})")
-        finish_join(temporary, folder)
+        store.finish_join(temporary, folder)
 
     def query(self, sql: str, inputs: Iterable[Table]) -> list[tuple]:
         """The rows of a small result, in memory."""
@@ -185,10 +176,10 @@ class LocalEngine:
         connection.execute(f"SET threads={threads}")
         connection.execute("SET preserve_insertion_order=false")
         for table in inputs:
-            pattern = os.path.join(glob.escape(table_dir(self.job, table)), "*", "*.parquet")
-            files = table_files(self.job, table)
+            pattern = os.path.join(glob.escape(store.table_dir(self.job, table)), "*", "*.parquet")
+            files = store.table_files(self.job, table)
             with ThreadPoolExecutor(self.workers) as hashing:
-                list(hashing.map(lambda path: verify(self.job, path), files))
+                list(hashing.map(lambda path: store.verify(self.job, path), files))
             if files:
                 source = (
                     f"read_parquet('{_quoted(pattern)}', hive_partitioning=true, hive_types={{'bucket': 'INTEGER'}})"

@@ -15,20 +15,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
+from data_pipeline.engine import store
 from data_pipeline.engine.job import Job, MapFunction, P, Part
 from data_pipeline.engine.local import mebibytes
-from data_pipeline.engine.store import (
-    complete,
-    finish,
-    finish_join,
-    finished,
-    mark_path,
-    run_part,
-    table_dir,
-    table_files,
-    unfinished,
-    verify,
-)
 from data_pipeline.engine.tables import Table
 from harp_jax.base.errors import InputError, needs
 from harp_jax.base.files import beside
@@ -114,19 +103,19 @@ class SparkEngine:
 
     def map(self, stage: str, function: MapFunction[P], parts: Iterable[Part[P]], per_bucket: int = 1) -> None:
         """As `LocalEngine.map`: each part is a Spark task that reads and writes whole files."""
-        if finished(self.job, stage):
+        if store.finished(self.job, stage):
             return
-        os.makedirs(os.path.dirname(mark_path(self.job, stage, "all")), exist_ok=True)
+        os.makedirs(os.path.dirname(store.mark_path(self.job, stage, "all")), exist_ok=True)
         total = len(parts) if isinstance(parts, list) else None
         stream = iter(parts)
         with progress(total=total, unit="parts", desc=stage) as bar:
             while batch := list(islice(stream, total or IN_FLIGHT * self.spark.sparkContext.defaultParallelism)):
-                todo = list(unfinished(self.job, stage, batch))
+                todo = [part for part in batch if not store.marked(self.job, store.mark_path(self.job, stage, part[0]))]
                 if todo:
                     self._run(stage, function, todo, per_bucket)
                 bar.skip(len(batch) - len(todo))
                 bar.update(len(todo))
-        finish(self.job, stage)
+        store.finish(self.job, stage)
 
     def _run(self, stage: str, function: MapFunction[P], parts: list[Part[P]], per_bucket: int) -> None:
         job, folder = self.job, os.getcwd()
@@ -136,7 +125,9 @@ class SparkEngine:
             os.environ["TOKENIZERS_PARALLELISM"], os.environ["CUDA_VISIBLE_DEVICES"] = "false", ""
             number, payload = part
             try:
-                run_part(stage, function, job, number, number // per_bucket, payload, mark_path(job, stage, number))
+                store.run_part(
+                    stage, function, job, number, number // per_bucket, payload, store.mark_path(job, stage, number)
+                )
             except InputError as error:
                 # Bad input is not retried: Spark would retry an exception four times and print a traceback.
                 return number, str(error)
@@ -150,8 +141,8 @@ class SparkEngine:
 
     def join(self, output: Table, sql: str, inputs: Iterable[Table], partitioned: bool = False) -> None:
         """As `LocalEngine.join`. A bucket may have several files: rebalancing splits large ones among tasks."""
-        target = table_dir(self.job, output)
-        if complete(self.job, output):
+        target = store.table_dir(self.job, output)
+        if store.complete(self.job, output):
             return
         # A new name, since executors of a killed job may still be writing to its directory.
         for left in glob.glob(glob.escape(target) + ".tmp*"):
@@ -166,7 +157,7 @@ class SparkEngine:
         else:
             frame = frame.selectExpr(*columns)
             self._try(lambda: frame.write.parquet(_uri(f"{temporary}/bucket=0")), output.name)
-        finish_join(temporary, target)
+        store.finish_join(temporary, target)
 
     def query(self, sql: str, inputs: Iterable[Table]) -> list[tuple]:
         """The rows of a small result."""
@@ -180,9 +171,9 @@ class SparkEngine:
             "spark.sql.shuffle.partitions", str(max(4, 2 * len({os.path.basename(f) for f in folders})))
         )
         for table in inputs:
-            folder = table_dir(self.job, table)
+            folder = store.table_dir(self.job, table)
             schema = ", ".join(f"`{field.name}` {sql_type(field.type)}" for field in table.schema) + ", bucket INT"
-            files = table_files(self.job, table)
+            files = store.table_files(self.job, table)
             self._verify(files)
             if files:
                 # Ignore temporary files of a killed job.
@@ -198,7 +189,7 @@ class SparkEngine:
 
         def problem(path: str) -> str:
             try:
-                verify(job, path)
+                store.verify(job, path)
             except InputError as error:
                 return str(error)
             return ""

@@ -16,7 +16,7 @@ from typing import IO
 import pyarrow as pa
 
 from data_pipeline.engine.job import Job, MapFunction, P, Part
-from data_pipeline.engine.tables import Rows, Table
+from data_pipeline.engine.tables import Row, Rows, Table
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import locked, replacing, sha256_file
 
@@ -39,6 +39,12 @@ def read(job: Job, table: Table, bucket: int | None = None, columns: list[str] |
     # Files are read one by one: as a data set, the folder names would become a column.
     parts = [pq.ParquetFile(path).read(columns) for path in paths]
     return pa.concat_tables(parts) if parts else table.schema.empty_table().select(columns or table.schema.names)
+
+
+def rows(job: Job, table: Table, bucket: int, columns: list[str] | None = None, size: int = 256) -> Iterator[Row]:
+    """The rows of a bucket, `size` of them in memory as Python objects."""
+    for batch in read(job, table, bucket, columns).to_batches(max_chunksize=size):
+        yield from batch.to_pylist()
 
 
 def buckets(job: Job, table: Table) -> list[int]:
@@ -143,20 +149,15 @@ def table_dir(job: Job, table: Table) -> str:
 def run_part(stage: str, function: MapFunction[P], job: Job, number: int, bucket: int, payload: P, mark: str) -> int:
     """Runs a part, writes its tables and its mark; returns the number of rows."""
     outputs = function(job, number, payload)
-    written = [write(job, table, bucket, stage, number, rows) for table, rows in outputs.items()]
+    written = [write(job, table, bucket, stage, number, made) for table, made in outputs.items()]
     _write_list(mark, (file for files, _ in written for file in files))
-    return sum(rows for _, rows in written)
+    return sum(count for _, count in written)
 
 
 def mark_path(job: Job, stage: str, part: int | str) -> str:
     """The file that marks a part as finished; part "all": the stage."""
     name = part if isinstance(part, str) else f"{part:07d}"
     return os.path.join(job.work, f"{stage}.marks", name)
-
-
-def unfinished(job: Job, stage: str, parts: Iterable[Part[P]]) -> Iterator[Part[P]]:
-    """The parts that have no mark yet. Raises InputError for a marked one whose files are missing."""
-    return (part for part in parts if not marked(job, mark_path(job, stage, part[0])))
 
 
 def marked(job: Job, mark: str) -> bool:

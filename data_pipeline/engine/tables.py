@@ -70,43 +70,30 @@ EXCLUDED = _table("excluded", address=_s, line=_s)
 LOSSES = _table("losses", reason=_s, n=_l, location=_s, example=_s)
 
 # The link graph (links/link_graph.py, links/anchors.py).
-LINKS = _table("links", doc=_l, link_start=_i, link_end=_i, sentence_start=_i, sentence_end=_i, anchor=_s, target=_s)
+_place = dict(doc=_l, link_start=_i, link_end=_i, sentence_start=_i, sentence_end=_i, anchor=_s)  # of a link
+LINKS = _table("links", **_place, target=_s)
 PLACES = _table("places", doc=_l, home=_i, address=_s, id=_s, disambiguation=_i, identity=_l, problem=_s)
 # Each follows chains twice as long as the one before; `aliases` those of up to 2⁴ redirects (MediaWiki follows one).
 ALIASES_STEPS = tuple(_table(f"aliases_{step}", address=_s, target=_s) for step in range(4))
 ALIASES = _table("aliases", address=_s, target=_s)
 PAGES = _table("pages", doc=_l, home=_i, address=_s, id=_s, disambiguation=_i, problem=_s, same=_l)
-TARGETS = _table(
-    "targets",
-    doc=_l, link_start=_i, link_end=_i, sentence_start=_i, sentence_end=_i, anchor=_s, target=_s, destination=_l,
-    problem=_s,
-)  # fmt: skip
+TARGETS = _table("targets", **_place, target=_s, destination=_l, problem=_s)
 LINK_PAGES = _table("link_pages", anchor=_s, destination=_l, home=_i, n=_l, pages=_l)
 LINK_COUNTS = _table("link_counts", anchor=_s, destination=_l, n=_l, problem=_s)
-RESOLVED = _table(
-    "resolved",
-    doc=_l, link_start=_i, link_end=_i, sentence_start=_i, sentence_end=_i, anchor=_s, target=_s, destination=_l,
-    problem=_s,
-)  # fmt: skip
+RESOLVED = _table("resolved", **_place, target=_s, destination=_l, problem=_s)
 ANCHORS = _table("anchors", anchor=_s, n=_l, destinations=_l, entropy=_f)
 ANCHOR_SUMMARIES = _table("anchor_summaries", bucket=_i, anchors=_l, links=_l, ambiguous=_l, bits=_f, most_ambiguous=_s)
 ANCHOR_DESTINATION = _table("anchor_destination", anchor=_s, destination=_l, rank=_l)
 CANDIDATES = _table("candidates", doc=_l, in_links=_l, place=_l)
 RANKED = _table(
-    "ranked",
-    doc=_l, link_start=_i, link_end=_i, sentence_start=_i, sentence_end=_i, anchor=_s, destination=_l, place=_l,
-    first=_l, own=_l, total=_l, occurrence=_l, occurrences=_l, id=_s,
-)  # fmt: skip
+    "ranked", **_place, destination=_l, place=_l, first=_l, own=_l, total=_l, occurrence=_l, occurrences=_l, id=_s
+)
 
 # Anchor texts for lexical rankers and held-out queries (links/survey.py).
 ANCHOR_TEXTS = _table("anchor_texts", id=_s, anchor=_s, n=_l)
 SOURCE_PAGES = _table("source_pages", doc=_l, held=_i)
 ANCHOR_USE = _table("anchor_use", anchor=_s, trained=_l)
-HELD_OUT = _table(
-    "held_out",
-    anchor=_s, doc=_l, link_start=_i, link_end=_i, sentence_start=_i, sentence_end=_i, id=_s, title=_s, trained=_l,
-    source=_s,
-)  # fmt: skip
+HELD_OUT = _table("held_out", **_place, id=_s, title=_s, trained=_l, source=_s)
 
 # Sentences and passages as words and tokens, and their weights (weights/).
 SENTENCES = _table("sentences", doc=_l, page=_s, start=_i, words=_s, tokens=_b, lengths=_b, anchors=pa.list_(_anchor))

@@ -10,7 +10,7 @@ from typing import Any
 
 from data_pipeline.engine import tables
 from data_pipeline.engine.job import ALL_PAGES, OCCURRENCES, Config, Engine, Job, Outputs
-from data_pipeline.engine.store import bucket_parts, read
+from data_pipeline.engine.store import bucket_parts, read, rows
 from data_pipeline.engine.tables import DOCS_PER_CHUNK, EXAMPLES, DropCounts, Row
 from data_pipeline.links import anchors
 from data_pipeline.sources import formats
@@ -43,7 +43,7 @@ def count(dropped: Iterable[Dropped], counts: DropCounts) -> None:
 
 def tabulate(c: Config, home: int, numbered: Iterable[tuple[int, LinkedDocument]], counts: DropCounts) -> Outputs:
     """The tables of numbered documents; `home` is their bucket."""
-    rows: list[Row] = []
+    shown: list[Row] = []
     addresses: list[Row] = []
     redirects: list[Row] = []
     for doc, document in numbered:
@@ -61,11 +61,10 @@ def tabulate(c: Config, home: int, numbered: Iterable[tuple[int, LinkedDocument]
         if problem == "link-to-short-page":
             counts.add("page-too-short", document.id, document.title)
             continue
-        links = [dict(start=link.start, end=link.end, target=link.target) for link in document.links]
         row = dict(doc=doc, id=document.id, title=document.title, text=document.text, lead_end=document.lead_end)
-        rows.append(row | dict(links=links))
+        shown.append(row | dict(links=[link._asdict() for link in document.links]))
     return {
-        tables.DOCUMENTS: rows,
+        tables.DOCUMENTS: shown,
         tables.ADDRESSES: addresses,
         tables.REDIRECTS: redirects,
         tables.LOSSES: counts.rows(),
@@ -99,26 +98,23 @@ def _problem(document: LinkedDocument, c: Config) -> str:
 
 def extract_links(job: Job, number: int, payload: None) -> Outputs:
     """Map over documents: every link with its sentence. Only paragraphs with links are split into sentences."""
-    rows: list[Row] = []
+    links: list[Row] = []
     counts = DropCounts()
-    for batch in (
-        read(job, tables.DOCUMENTS, number).select(["doc", "id", "text", "links"]).to_batches(max_chunksize=256)
-    ):
-        for document in batch.to_pylist():
-            for link, sentence in in_sentences(document["text"], document["links"], job.config["language"]):
-                shown = document["text"][link["start"] : link["end"]]
-                anchor = normalise_anchor(shown)
-                reason = anchors.reason_to_drop(anchor, job.config) if sentence else "anchor-across-paragraphs"
-                if reason:
-                    counts.add(reason, document["id"], f"{shown} -> {link['target']}")
-                    continue
-                rows.append(
-                    dict(
-                        doc=document["doc"], link_start=link["start"], link_end=link["end"], sentence_start=sentence[0],
-                        sentence_end=sentence[1], anchor=anchor, target=link["target"],
-                    )
-                )  # fmt: skip
-    return {tables.LINKS: rows, tables.LOSSES: counts.rows()}
+    for document in rows(job, tables.DOCUMENTS, number, ["doc", "id", "text", "links"]):
+        for link, sentence in in_sentences(document["text"], document["links"], job.config["language"]):
+            shown = document["text"][link["start"] : link["end"]]
+            anchor = normalise_anchor(shown)
+            reason = anchors.reason_to_drop(anchor, job.config) if sentence else "anchor-across-paragraphs"
+            if reason:
+                counts.add(reason, document["id"], f"{shown} -> {link['target']}")
+                continue
+            links.append(
+                dict(
+                    doc=document["doc"], link_start=link["start"], link_end=link["end"], sentence_start=sentence[0],
+                    sentence_end=sentence[1], anchor=anchor, target=link["target"],
+                )
+            )  # fmt: skip
+    return {tables.LINKS: links, tables.LOSSES: counts.rows()}
 
 
 def in_sentences(text: str, links: list[Row], language: str = ENGLISH) -> list[tuple[Row, list[int]]]:
@@ -323,8 +319,6 @@ def build(engine: Engine) -> None:
     engine.join(tables.RANKED, RANKED_SQL, inputs, partitioned=True)
 
 
-# Statistics of the graph, and what maps (`DropCounts` in engine/tables.py) and its joins dropped: counts, and the first
-# examples in a total order.
 # (reason, count, location, example) of what was dropped; the count is in the first row of a reason, the others have 0.
 _EXAMPLES = f"""
     SELECT reason, CASE WHEN place = 1 THEN total ELSE 0 END, location, example FROM (
@@ -333,12 +327,12 @@ _EXAMPLES = f"""
         FROM ({{0}}) d JOIN (SELECT reason, {{1}} AS total FROM ({{0}}) GROUP BY reason) t ON d.reason = t.reason
     ) WHERE place <= {EXAMPLES}
 """
-_DROPPED_BY_MAPS = "SELECT reason, n, location, example FROM losses"
-_DROPPED_PAGES = """
+# What each join dropped, with its inputs; the last one needs the links.
+_PAGES = """
     SELECT 'page-duplicate' AS reason, a.id AS location, a.address AS example
     FROM addresses a LEFT JOIN places p ON a.doc = p.doc WHERE p.doc IS NULL
 """
-_DROPPED_REDIRECTS = """
+_REDIRECTS = """
     SELECT CASE WHEN n.address IS NULL THEN 'redirect-to-no-page' ELSE 'redirect-endless' END AS reason,
         a.address AS location, a.target AS example
     FROM aliases a LEFT JOIN places p ON a.target = p.address LEFT JOIN aliases n ON a.target = n.address
@@ -349,32 +343,31 @@ _REDIRECT_DUPLICATES = """
     SELECT 'redirect-duplicate' AS reason, r.address AS location, r.target AS example
     FROM redirects r LEFT JOIN aliases_0 a ON r.address = a.address AND r.target = a.target WHERE a.address IS NULL
 """
-_DROPPED_EXCLUSIONS = f"""
+_EXCLUSIONS = f"""
     SELECT 'exclusion-of-no-page' AS reason, e.line AS location, e.address AS example FROM {EXCLUDED}
     WHERE COALESCE(p.doc, q.doc) IS NULL
 """
-_DROPPED_LINKS = """
+_LINKS = """
     SELECT r.problem AS reason, p.id AS location, r.anchor || ' -> ' || r.target AS example
     FROM resolved r JOIN pages p ON r.doc = p.doc WHERE r.problem <> ''
 """
+DROPPED_SQL = (
+    (_PAGES, (tables.ADDRESSES, tables.PLACES)),
+    (_REDIRECTS, (tables.ALIASES, tables.PLACES)),
+    (_REDIRECT_DUPLICATES, (tables.REDIRECTS, tables.ALIASES_STEPS[0])),
+    (_EXCLUSIONS, (tables.EXCLUDED, tables.PLACES, tables.ALIASES)),
+    (_LINKS, (tables.RESOLVED, tables.PAGES)),
+)
 
 
 def dropped(engine: Engine, with_links: bool) -> list[tuple[str, int, str, str]]:
     """(reason, count, location, example) of what the maps dropped, and of the pages, redirects, exclusions and links that the
     joins dropped.
     """
-    rows = engine.query(_EXAMPLES.format(_DROPPED_BY_MAPS, "CAST(SUM(n) AS BIGINT)"), [tables.LOSSES])
-    rows += engine.query(_EXAMPLES.format(_DROPPED_PAGES, "COUNT(*)"), [tables.ADDRESSES, tables.PLACES])
-    rows += engine.query(_EXAMPLES.format(_DROPPED_REDIRECTS, "COUNT(*)"), [tables.ALIASES, tables.PLACES])
-    rows += engine.query(
-        _EXAMPLES.format(_REDIRECT_DUPLICATES, "COUNT(*)"), [tables.REDIRECTS, tables.ALIASES_STEPS[0]]
-    )
-    rows += engine.query(
-        _EXAMPLES.format(_DROPPED_EXCLUSIONS, "COUNT(*)"), [tables.EXCLUDED, tables.PLACES, tables.ALIASES]
-    )
-    if with_links:
-        rows += engine.query(_EXAMPLES.format(_DROPPED_LINKS, "COUNT(*)"), [tables.RESOLVED, tables.PAGES])
-    return rows
+    losses = engine.query(_EXAMPLES.format("SELECT * FROM losses", "CAST(SUM(n) AS BIGINT)"), [tables.LOSSES])
+    for sql, inputs in DROPPED_SQL[: len(DROPPED_SQL) if with_links else -1]:
+        losses += engine.query(_EXAMPLES.format(sql, "COUNT(*)"), inputs)
+    return losses
 
 
 def dropped_counts(engine: Engine, with_links: bool) -> dict[str, int]:
@@ -390,16 +383,11 @@ def graph_summary(engine: Engine, with_links: bool) -> dict[str, Any]:
     sql = "SELECT COUNT(*), COUNT(CASE WHEN problem = '' THEN 1 END), CAST(COALESCE(SUM(disambiguation), 0) AS BIGINT) FROM pages"
     pages, destinations, disambiguation = engine.query(sql, [tables.PAGES])[0]
     redirects = engine.query("SELECT COUNT(*) FROM redirects", [tables.REDIRECTS])[0][0]
-    found = {
-        "pages": pages,
-        "destinations": destinations,
-        "disambiguation_pages": disambiguation,
-        "redirects": redirects,
-    }
+    summary = dict(pages=pages, destinations=destinations, disambiguation_pages=disambiguation, redirects=redirects)
     if with_links:
         links = engine.query(
             "SELECT COUNT(*), COUNT(CASE WHEN problem = '' THEN 1 END) FROM resolved", [tables.RESOLVED]
         )[0]
-        found |= {"links": links[0], "links_kept": links[1]}
-        found["anchors"] = anchors.summarise(read(engine.job, tables.ANCHOR_SUMMARIES).to_pylist())
-    return found
+        summary |= {"links": links[0], "links_kept": links[1]}
+        summary["anchors"] = anchors.summarise(read(engine.job, tables.ANCHOR_SUMMARIES).to_pylist())
+    return summary

@@ -9,7 +9,6 @@ from data_pipeline.engine.job import Engine, Job
 from data_pipeline.engine.store import bucket_parts, buckets, read, write
 from data_pipeline.links import link_graph, web_sites
 from data_pipeline.sources import formats
-from data_pipeline.sources.document import Chunk
 from harp_jax.base.files import lines
 from harp_jax.base.progress import say
 
@@ -22,15 +21,13 @@ def parse_documents(engine: Engine) -> None:
     job, source = engine.job, engine.job.config["source"]
     say("language: {language} ({language_from})".format(**job.config))
 
-    def chunks() -> Iterator[tuple[int, Chunk]]:
-        yield from enumerate(formats.chunks(source))
-
+    chunks = enumerate(formats.chunks(source))
     if formats.FORMATS[source["format"]].has_boilerplate:
-        engine.map("crawled", web_sites.parse_chunk, chunks(), per_bucket=job.per_bucket)
+        engine.map("crawled", web_sites.parse_chunk, chunks, per_bucket=job.per_bucket)
         web_sites.find(engine)
         engine.map("documents", web_sites.drop, bucket_parts(job, tables.CRAWLED))
     else:
-        engine.map("documents", link_graph.parse_chunk, chunks(), per_bucket=job.per_bucket)
+        engine.map("documents", link_graph.parse_chunk, chunks, per_bucket=job.per_bucket)
     address_of = formats.addresser(source)
     extra = (
         dict(address=address_of(address), target=address_of(target), priority=(1 << 62) + i)

@@ -21,7 +21,7 @@ from functools import partial
 
 from data_pipeline.engine import tables
 from data_pipeline.engine.job import Engine, Job, Outputs
-from data_pipeline.engine.store import read
+from data_pipeline.engine.store import read, rows
 from data_pipeline.engine.tables import DOCS_PER_CHUNK, DropCounts, Row
 from data_pipeline.links import link_graph
 from data_pipeline.sources import formats, urls
@@ -67,7 +67,7 @@ def parse_chunk(job: Job, number: int, chunk: Chunk) -> Outputs:
     documents, dropped = formats.parse(chunk, job.config["source"])
     counts = DropCounts()
     link_graph.count(dropped, counts)
-    rows: list[Row] = []
+    crawled: list[Row] = []
     redirects: list[Row] = []
     fragments: list[Row] = []
     pages: dict[str, list[int]] = {}
@@ -86,7 +86,7 @@ def parse_chunk(job: Job, number: int, chunk: Chunk) -> Outputs:
             for fragment, place in fragment_places(document)
         ]
         hosts |= {urls.site(document.canonical)} if document.canonical else set()
-        rows.append(
+        crawled.append(
             dict(
                 doc=doc, address=document.address, title=document.title, text=document.text, lead_end=document.lead_end,
                 links=[link._asdict() for link in document.links], outline=json.dumps(document.outline, ensure_ascii=False),
@@ -94,7 +94,7 @@ def parse_chunk(job: Job, number: int, chunk: Chunk) -> Outputs:
             )
         )  # fmt: skip
     return {
-        tables.CRAWLED: rows,
+        tables.CRAWLED: crawled,
         tables.REDIRECTS: redirects,
         tables.FRAGMENTS: fragments,
         tables.CANONICAL_SITES: [dict(site=site) for site in sorted(hosts)],
@@ -147,18 +147,17 @@ def drop(job: Job, number: int, payload: None) -> Outputs:
     counts = DropCounts()
     documents: list[tuple[int, LinkedDocument]] = []
     last = -1
-    for batch in read(job, tables.CRAWLED, number).to_batches(max_chunksize=256):
-        for row in batch.to_pylist():
-            document = _document(row)
-            site = urls.site(document.address)
-            found = finished(document, split[site], partial(place_of, sections_too=split[site]), dropped)
-            if urls.site(document.canonical or "///") in hosts:
-                found = _moved(found, document.address, document.canonical)
-            first = max(last + 1, row["doc"])  # sections are numbered after their page
-            last = first + len(found) - 1
-            for doc, each in enumerate(found, first):
-                boilerplate = known.get(site) if each.redirect is None else None
-                documents.append((doc, _without(each, boilerplate, counts) if boilerplate else each))
+    for row in rows(job, tables.CRAWLED, number):
+        document = _document(row)
+        site = urls.site(document.address)
+        found = finished(document, split[site], partial(place_of, sections_too=split[site]), dropped)
+        if urls.site(document.canonical or "///") in hosts:
+            found = _moved(found, document.address, document.canonical)
+        first = max(last + 1, row["doc"])  # sections are numbered after their page
+        last = first + len(found) - 1
+        for doc, each in enumerate(found, first):
+            boilerplate = known.get(site) if each.redirect is None else None
+            documents.append((doc, _without(each, boilerplate, counts) if boilerplate else each))
     link_graph.count(dropped, counts)
     return link_graph.tabulate(job.config, number, documents, counts)
 

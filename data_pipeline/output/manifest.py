@@ -2,10 +2,10 @@
 job is complete.
 """
 
+import hashlib
 import json
 import os
 from collections.abc import Mapping
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, cast
 
 import numpy as np
@@ -18,6 +18,7 @@ from data_pipeline.links import link_graph
 from data_pipeline.tasks import diagnostics
 from harp_jax.base.files import replacing, sha256_file
 from harp_jax.base.progress import say
+from harp_jax.base.version import __version__
 from harp_jax.input.records import (
     BYTES_FEATURES,
     DATASET,
@@ -64,10 +65,8 @@ def write_shard(job: Job, number: int, payload: tuple[str, str, int, int]) -> Ou
     with replacing(path, "wb") as file, tensorflow().io.TFRecordWriter(file.name) as writer:
         for example in rows.column("example"):
             writer.write(example.as_py())
-    size = os.path.getsize(path)
-    name = os.path.basename(path)
-    files = dict(file=name, records=rows.num_rows, bytes=size, sha256=sha256_file(path))
-    return {tables.SHARD_FILES: [files]}
+    size, name = os.path.getsize(path), os.path.basename(path)
+    return {tables.SHARD_FILES: [dict(file=name, records=rows.num_rows, bytes=size, sha256=sha256_file(path))]}
 
 
 def write_tfds_metadata(directory: str, splits: Mapping[str, SplitEntry], description: str) -> None:
@@ -119,9 +118,9 @@ def write_manifest(engine: Engine, inputs: Inputs, weights_sha256: str | None, t
         shown = ", ".join(repr(line) for line, _ in unmatched["examples"])
         say(f"exclude_destinations: {unmatched['count']} line(s) match no page, for example {shown}")
     manifest: Manifest = {
-        "software": _software(),
+        "software": f"harp_jax {__version__}",
         "config": c,
-        "config_sha256": _sha256(c),
+        "config_sha256": hashlib.sha256(json.dumps(c, sort_keys=True).encode()).hexdigest(),
         "seed": c["seed"],
         "vocab_size": tokenizer.size,
         "term_weights_sha256": weights_sha256,
@@ -140,19 +139,6 @@ def write_manifest(engine: Engine, inputs: Inputs, weights_sha256: str | None, t
     with replacing(os.path.join(job.output, MANIFEST)) as file:
         json.dump(manifest, file, indent=1)
         file.write("\n")
-
-
-def _software() -> str:
-    try:
-        return f"harp_jax {version('harp_jax')}"
-    except PackageNotFoundError:
-        return "harp_jax"
-
-
-def _sha256(value: Any) -> str:
-    import hashlib
-
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def _splits(engine: Engine) -> dict[str, SplitEntry]:

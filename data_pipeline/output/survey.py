@@ -38,6 +38,7 @@ from data_pipeline.output.claim import once_for_config
 from data_pipeline.output.collection import ANCHOR_TEXTS_SQL, counted_texts, linked_pages, resolved_links, write_rows
 from data_pipeline.tasks.maps import split_of
 from data_pipeline.text.terms import STOPWORDS, normalise_anchor, read_stopwords
+from data_pipeline.weights.tokenised import texts_of
 from harp_jax.base import files
 from harp_jax.base.progress import stage
 from harp_jax.base.randomness import hash64
@@ -229,17 +230,14 @@ def is_title(anchor: str, title: str) -> bool:
 
 def _write_texts(job: Job, queries: list[Query], words: int) -> None:
     """Sets `Query.text`. The added words are those nearest to the anchor that are not stopwords, in order."""
-    wanted = {query.place[0]: "" for query in queries}
+    wanted, texts = {query.place[0] for query in queries}, dict[int, str]()
     for bucket in buckets(job, tables.DOCUMENTS):
-        found = read(job, tables.DOCUMENTS, bucket, ["doc", "text"])
-        for doc, text in zip(found.column("doc").to_pylist(), found.column("text").to_pylist()):
-            if doc in wanted:
-                wanted[doc] = text
+        texts |= texts_of(job, bucket, wanted)
     language = job.config["language"]
     stopwords = read_stopwords(job.config["stopwords"], language)
     for query in queries:
         doc, start, end, first, last = query.place
-        query.text = in_context(wanted[doc][first:last], start - first, end - first, words, language, stopwords)
+        query.text = in_context(texts[doc][first:last], start - first, end - first, words, language, stopwords)
 
 
 def in_context(
@@ -307,21 +305,18 @@ def _write_queries(found: HeldOut, output: str) -> None:
 def as_text(summary: Survey) -> str:
     """The survey as lines: what was found, what was dropped and why, what can be tested."""
     s = summary
+    largest = sorted(s["losses"].items(), key=lambda item: (-item[1]["count"], item[0]))
     lines = [
         f"{s['documents']:,} documents ({s['format']}), language {s['language']} ({s['language_from']}), {s['links']:,} links, "
         f"{s['links_kept']:,} of them kept, with {s['anchor_texts']:,} anchor texts on {s['pages_with_links']:,} documents",
         "dropped, each with an example:",
-        *(f"  {reason} {entry['count']:,}: {_example(entry)}" for reason, entry in _largest(s["losses"])),
+        *(f"  {reason} {entry['count']:,}: {_example(entry)}" for reason, entry in largest),
         f"held out: {s['pages_held_out']:,} documents with {s['held_out_links']:,} links; {s['held_out_trained']:,} use a "
         f"text that other pages also use, {s['held_out_titles']:,} the title of their destination",
         f"{s['held_out_texts']:,} texts remain, {_share(s['held_out_in_title'], s['held_out_texts'])} of them made up of words "
         f"of the title; {s['queries']:,} are queries",
     ]
     return "\n".join(lines)
-
-
-def _largest(losses: dict[str, Loss]) -> list[tuple[str, Loss]]:
-    return sorted(losses.items(), key=lambda item: (-item[1]["count"], item[0]))
 
 
 def _example(entry: Loss) -> str:

@@ -81,11 +81,7 @@ LEADS = (
     "What it stands for is {0}, and also {1}.",
 )
 # A link with a fact of its page.
-PHRASES = (
-    "{x} and {0}",
-    "{0} and {x}",
-    "{x} with {0}",
-)
+PHRASES = ("{x} and {0}", "{0} and {x}", "{x} with {0}")
 # Sentences for one or two phrases, with few other words: the facts of a page should dominate its sentence.
 FRAMES = (
     "Nobody forgets {0}.",
@@ -106,16 +102,7 @@ PLAIN = (
     "The people of {region} tell the story in another order.",
     "Interest grew again after {year}, when roads were improved.",
 )
-HEADINGS = (
-    "History",
-    "Neighbours",
-    "In song and story",
-    "Later years",
-    "Trade",
-    "Disputes",
-    "Legacy",
-    "Visitors",
-)
+HEADINGS = ("History", "Neighbours", "In song and story", "Later years", "Trade", "Disputes", "Legacy", "Visitors")
 REGIONS = (
     "Norrland Vale",
     "the Hither Isles",
@@ -126,14 +113,7 @@ REGIONS = (
     "Lower Ambria",
     "the Grey Coast",
 )
-ALIASES = (
-    "Old {}",
-    "Great {}",
-    "{} the Elder",
-    "Saint {}",
-    "{} of the Hills",
-    "New {}",
-)
+ALIASES = ("Old {}", "Great {}", "{} the Elder", "Saint {}", "{} of the Hills", "New {}")
 QUESTIONS = (
     "Which {name} has to do with {0} and {1}?",
     "Tell me, where is {name} if I care about {0} and {1}?",

@@ -22,10 +22,6 @@ from harp_jax.base.errors import InputError, needs
 from harp_jax.text.languages import ENGLISH
 
 
-def _stripped(source: Source) -> Callable[[str], str]:
-    return str.strip
-
-
 class Format(NamedTuple):
     """How to read a format.
 
@@ -35,7 +31,7 @@ class Format(NamedTuple):
 
     chunks: Callable[[Source], Iterator[Chunk]]
     parse: Callable[[Chunk, Source], tuple[list[LinkedDocument], list[Dropped]]]
-    addresser: Callable[[Source], Callable[[str], str]] = _stripped
+    addresser: Callable[[Source], Callable[[str], str]] = lambda source: str.strip
     has_boilerplate: bool = False
 
 

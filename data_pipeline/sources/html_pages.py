@@ -49,8 +49,7 @@ from harp_jax.base import files
 from harp_jax.base.errors import InputError, needs
 
 if TYPE_CHECKING:
-    from selectolax.lexbor import LexborHTMLParser, LexborNode
-
+    from selectolax.lexbor import LexborHTMLParser
 
 SUFFIXES = (".html", ".htm", ".xhtml")
 # Backup copies by wget -K and by editors.
@@ -140,12 +139,10 @@ def _redirects(others: list[str], url: str) -> list[LinkedDocument]:
 
 def _pages_of(given: str) -> Iterator[tuple[str, str]]:
     """(path, path relative to the folder) of the pages of a folder, or of a single file."""
-    if not os.path.isdir(given):
+    if os.path.isdir(given):
+        yield from ((path, os.path.relpath(path, given)) for path in files.walk(given) if is_page(path))
+    else:
         yield given, os.path.basename(given)
-        return
-    for path in files.walk(given):
-        if is_page(path):
-            yield path, os.path.relpath(path, given)
 
 
 def _links_of(given: str) -> Iterator[tuple[str, str]]:
@@ -213,18 +210,8 @@ _NUMBER_OF_TITLE = re.compile(rf"(?:{_NUMBERED}|{_OF_TITLE})(?=[^\s.:,]|\.\w)")
 _NUMBER_OF_ANCHOR = re.compile(rf"(\x02\d+\x05){_NUMBERED}(?=[^\s.:,\x03]|\.\w)")
 _NOTHING_ELSE = re.compile(rf"\x02(\d+)\x05(?:{_REFERENCE}|\d+(?:\.\d+)+|{_NUMBERED})[.:]?\x03")
 _QUOTES = {
-    '"': '"',
-    "'": "'",
-    "„": "“”",
-    "“": "”",
-    "‚": "‘’",
-    "‘": "’",
-    "«": "»",
-    "»": "«",
-    "「": "」",
-    "『": "』",
-    "《": "》",
-}
+    '"': '"', "'": "'", "„": "“”", "“": "”", "‚": "‘’", "‘": "’", "«": "»", "»": "«", "「": "」", "『": "』", "《": "》",
+}  # fmt: skip
 
 
 def read_page(
@@ -241,9 +228,11 @@ def read_page(
     if len(data) > source["max_page_bytes"]:
         dropped.append(Dropped(where, "page-too-large", f"{len(data)} bytes"))
         return []
+    with needs("reading HTML", "selectolax", "web"):
+        from selectolax.lexbor import LexborHTMLParser
     text = _decoded(data, charset, where, dropped)
     try:
-        tree = _parser()(_untangled(text))
+        tree = LexborHTMLParser(_untangled(text))
     except _Tangled as error:
         dropped.append(Dropped(where, "page-too-tangled", str(error)))
         return []
@@ -406,17 +395,12 @@ def _refresh(tree: "LexborHTMLParser", base: str) -> str | None:
     """The target of `<meta http-equiv="refresh" content="0; url=...">`, which documentation sites use for moved pages."""
     for node in tree.css('meta[http-equiv="refresh" i][content]'):
         match = _REFRESH.match(html.unescape(node.attributes.get("content") or ""))
-        # In <noscript> it is for browsers that cannot display the page.
-        if match and int(match[1]) <= 10 and not _within(node, "noscript"):
+        around = node.parent
+        while around is not None and around.tag != "noscript":  # there it is for browsers that cannot display the page
+            around = around.parent
+        if match and int(match[1]) <= 10 and around is None:
             return urls.resolve(base, match[2])[0]
     return None
-
-
-def _within(node: "LexborNode", tag: str) -> bool:
-    around = node.parent
-    while around is not None and around.tag != tag:
-        around = around.parent
-    return around is not None
 
 
 def _decoded(data: bytes, charset: str | None, where: str, dropped: list[Dropped]) -> str:
@@ -506,9 +490,3 @@ def _untangled(text: str) -> str:
             if len(attributes.replace("/", " ").replace("=", " ").split()) > MAX_ATTRIBUTES:
                 raise _Tangled(f"more than {MAX_ATTRIBUTES} attributes in one tag")
     return _FORMATTING_TAG.sub("", text) if most_formats > MAX_FORMATS else text
-
-
-def _parser() -> "type[LexborHTMLParser]":
-    with needs("reading HTML", "selectolax", "web"):
-        from selectolax.lexbor import LexborHTMLParser
-    return LexborHTMLParser

@@ -485,13 +485,8 @@ def _read_article(
     # Links in templates, tables, references, comments and captions; links to files and categories.
     if (outside := text.count("[[") - len(plain.links) - len(plain.dropped)) > 0:
         dropped.append(Dropped(where, "link-outside-prose", f"{outside} of {outside + len(plain.links)}", outside))
-    return LinkedDocument(
-        *identity,
-        text=plain.text,
-        links=tuple(Link(*link) for link in plain.links),
-        lead_end=plain.lead_end,
-        is_disambiguation=is_disambiguation(title, text),
-    )
+    links, disambiguates = tuple(Link(*link) for link in plain.links), is_disambiguation(title, text)
+    return LinkedDocument(*identity, plain.text, links, plain.lead_end, is_disambiguation=disambiguates)
 
 
 def is_disambiguation(title: str, wikitext: str) -> bool:

@@ -95,12 +95,7 @@ def site(address: str) -> str:
 def _spelled(part: str, safe: str) -> str:
     quoted = urllib.parse.quote(part.encode("utf-8", "replace"), safe)
     quoted = re.sub("%(?![0-9a-fA-F]{2})", "%25", quoted)
-    return _PERCENT.sub(_percent, quoted)
-
-
-def _percent(match: re.Match[str]) -> str:
-    byte = int(match[1], 16)
-    return chr(byte) if byte in _UNRESERVED else match[0].upper()
+    return _PERCENT.sub(lambda m: chr(b) if (b := int(m[1], 16)) in _UNRESERVED else m[0].upper(), quoted)
 
 
 def _without_dots(path: str) -> str:

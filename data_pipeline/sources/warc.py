@@ -118,17 +118,14 @@ def decoded(body: bytes, headers: Mapping[str, str], limit: int) -> bytes:
             body = _inflated(body, 31, limit)
         elif name == "deflate":
             with contextlib.suppress(zlib.error):  # HTTP's deflate has zlib's header; some servers leave it out
-                body = _inflated(body, 15 if _has_zlib_header(body) else -15, limit)
+                headed = len(body) > 1 and body[0] & 15 == 8 and (body[0] << 8 | body[1]) % 31 == 0
+                body = _inflated(body, 15 if headed else -15, limit)
         elif name == "br":
             import brotli  # of fastwarc
 
             with contextlib.suppress(brotli.error):
                 body = brotli.Decompressor().process(body, output_buffer_limit=limit)
     return body[:limit]
-
-
-def _has_zlib_header(body: bytes) -> bool:
-    return len(body) > 1 and body[0] & 15 == 8 and (body[0] << 8 | body[1]) % 31 == 0
 
 
 def _inflated(body: bytes, window: int, limit: int) -> bytes:

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from data_pipeline.engine import tables
-from data_pipeline.engine.job import ALL_PAGES, LINKS, SENTENCES, Config, Engine
+from data_pipeline.engine.job import ALL_PAGES, LINKS, SENTENCES, Config
 from data_pipeline.links.link_graph import COLINKED_SQL
 from data_pipeline.tasks.sampling import NoPair
 from data_pipeline.tasks.task import (
@@ -61,10 +61,6 @@ NEGATIVES_SQL = {
 }
 
 
-def prepare(engine: Engine) -> None:
-    engine.join(tables.COLINKED, COLINKED_SQL, [tables.RANKED])
-
-
 def requests(sentence: Sentence, setup: Setup) -> Iterator[Attempt]:
     """Pairs of anchors; the first provides the query. "both" makes twice as many pairs as RDP, as the paper's Table 1 has."""
     if setup.c["acm_pairs"] == "all":
@@ -111,11 +107,8 @@ def request(sentence: Sentence, pair: tuple[int, int], setup: Setup, rng: np.ran
     drawn = negative_places(rng, two, places, DRAWS, c["acm_negative"] == "in_links")
     draws = [Draw(key, i, one=one.destination, place=place) for i, place in enumerate(drawn)]
     length = setup.sampler.length(rng)
-    return [
-        Request(
-            TASK.name, key, sentence.page, two.destination, (), words, length, words_of=one.destination, draws=draws
-        )
-    ]
+    positive, source = two.destination, one.destination
+    return [Request(TASK.name, key, sentence.page, positive, (), words, length, words_of=source, draws=draws)]
 
 
 def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Generator) -> PairTokens:
@@ -145,7 +138,8 @@ def needs(c: Config) -> set[str]:
 
 
 TASK = Task(
-    "acm", reads=tables.SENTENCES, needs=needs, fields=FIELDS, requests=requests, prepare=prepare,
+    "acm", reads=tables.SENTENCES, needs=needs, fields=FIELDS, requests=requests,
+    prepare=lambda engine: engine.join(tables.COLINKED, COLINKED_SQL, [tables.RANKED]),
     negatives=lambda c: NEGATIVES_SQL[c["acm_exclude_colinked"]],
     drawn_from=(tables.DRAWS, tables.CANDIDATES, tables.COLINKED), sides=sides,
 )  # fmt: skip

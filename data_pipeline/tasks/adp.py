@@ -40,11 +40,8 @@ def request(sentence: Sentence, index: int, setup: Setup, rng: np.random.Generat
     else:
         words = anchor_words(sentence, anchor, setup.terms)
         query = window(sentence, anchor, setup.terms, context_length(style, rng), rng)
-    return [
-        Request(
-            TASK.name, sentence.anchor_key(anchor), sentence.page, anchor.destination, setup.terms.ids(query), words
-        )
-    ]
+    key, ids = sentence.anchor_key(anchor), setup.terms.ids(query)
+    return [Request(TASK.name, key, sentence.page, anchor.destination, ids, words)]
 
 
 def context_length(style: str, rng: np.random.Generator) -> int:

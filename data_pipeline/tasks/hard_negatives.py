@@ -13,7 +13,7 @@ import numpy as np
 from data_pipeline.engine import tables
 from data_pipeline.engine.job import Engine, Job, Outputs
 from data_pipeline.engine.store import buckets, read
-from data_pipeline.engine.tables import pack, unpack
+from data_pipeline.engine.tables import Row, pack, unpack
 from data_pipeline.tasks.sampling import without_replacement
 from data_pipeline.text.terms import Terms, pack_words, terms_of, unpack_words
 from harp_jax.base.randomness import generator
@@ -144,20 +144,15 @@ def _slice(job: Job, number: int, count: int, popular: bool, terms: Terms) -> Sl
     c, every = job.config, buckets(job, tables.PASSAGES)
     spelled, language = SPELLED[c["negative_search"]], c["language"] if c["negative_search"] == "words" else ENGLISH
     first = next((i for i, bucket in enumerate(every) if bucket >= number), 0)
-    docs: list[int] = []
-    links: list[int] = []
-    tokens: list[bytes] = []
-    content: list[str] = []
+    pages: list[Row] = []
+    columns = ["doc", "in_links", "tokens", "words"]
     for bucket in every[first:] + every[:first]:
-        for row in read(job, tables.PASSAGES, bucket, ["doc", "in_links", "tokens", "words"]).to_pylist():
-            if (row["in_links"] > 0 or not popular) and len(docs) < count:
-                docs.append(row["doc"])
-                links.append(row["in_links"])
-                tokens.append(row["tokens"])
-                content.append(row["words"])
-        if len(docs) == count:
+        found = read(job, tables.PASSAGES, bucket, columns).to_pylist()
+        pages += [page for page in found if page["in_links"] > 0 or not popular]
+        if len(pages) >= count:
             break
-    return Slice.of(docs, links, tokens, content, lambda words: spelled(words, terms), language)
+    shown = ([page[name] for page in pages[:count]] for name in columns)
+    return Slice.of(*shown, lambda words: spelled(words, terms), language)
 
 
 def drawn(in_links: np.ndarray, count: int, popular: bool, rng: np.random.Generator) -> list[int]:

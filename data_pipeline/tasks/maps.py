@@ -151,11 +151,8 @@ def make_records(job: Job, number: int, task: str) -> Outputs:
 
 
 def _request(row: Row) -> Request:
-    return Request(
-        row["task"], row["key"], row["page"], positive=0, query=unpack(row["query"]).tolist(),
-        anchor=unpack_words(row["anchor"]), length=row["length"],
-        context=unpack_words(row["context"]),
-    )  # fmt: skip
+    query, anchor, context = unpack(row["query"]).tolist(), unpack_words(row["anchor"]), unpack_words(row["context"])
+    return Request(row["task"], row["key"], row["page"], 0, query, anchor, row["length"], context)
 
 
 def _passages(row: Row) -> Passages:

@@ -18,7 +18,7 @@ from numpy.typing import DTypeLike
 
 from data_pipeline.engine import tables
 from data_pipeline.engine.job import ALL_PAGES, ALL_WEIGHTS, LINKS, Config, Engine, Job, Outputs
-from data_pipeline.engine.store import bucket_parts, buckets, read
+from data_pipeline.engine.store import bucket_parts, buckets, read, rows
 from data_pipeline.engine.tables import unpack
 from data_pipeline.tasks.sampling import NoPair, probabilities, shuffled, without_replacement
 from data_pipeline.tasks.task import PagePair, PairTokens, Setup, Task, setup_of
@@ -175,13 +175,13 @@ def save(job: Job, folder: str, pages: int) -> None:
         offsets, texts = begin("offsets", terms + 1), begin("texts", total, np.uint8)
         offsets.write(np.zeros(1, np.int64).tobytes())
         for part in ranges:
-            rows = read(job, tables.TERM_TOTALS, part).sort_by("word")
-            cumulated = ended + np.cumsum(rows.column("n").to_numpy())
-            starts = began + np.cumsum(_lengths(rows))
-            words.write(rows.column("word").to_numpy().tobytes())
+            totals = read(job, tables.TERM_TOTALS, part).sort_by("word")
+            cumulated = ended + np.cumsum(totals.column("n").to_numpy())
+            starts = began + np.cumsum(_lengths(totals))
+            words.write(totals.column("word").to_numpy().tobytes())
             ends.write(cumulated.tobytes())
             offsets.write(starts.tobytes())
-            for chunk in rows.column("text").chunks:
+            for chunk in totals.column("text").chunks:
                 texts.write("".join(chunk.to_pylist()).encode())
             ended, began = int(cumulated[-1]), int(starts[-1])
         begin("pages", 1).write(np.array([pages]).tobytes())
@@ -189,11 +189,11 @@ def save(job: Job, folder: str, pages: int) -> None:
         file.write("done\n")
 
 
-def _lengths(rows: pa.Table) -> np.ndarray:
+def _lengths(totals: pa.Table) -> np.ndarray:
     """Bytes of each row's word, [rows] int64."""
     import pyarrow.compute as pc
 
-    return pc.binary_length(rows.column("text")).to_numpy().astype(np.int64)
+    return pc.binary_length(totals.column("text")).to_numpy().astype(np.int64)
 
 
 class TermCollection:
@@ -251,21 +251,20 @@ def _pages(job: Job, number: int, terms: Terms) -> Iterator[tuple[int, list[int]
     weights: dict[int, bytes] = {}
     if contrastive(job.config):
         weights = {row["doc"]: row["weights"] for row in read(job, tables.PASSAGE_WEIGHTS, number).to_pylist()}
-    for batch in read(job, tables.PASSAGES, number).to_batches(max_chunksize=512):
-        for row in batch.to_pylist():
-            words = unpack_words(row["words"])
-            # float16 stores tiny weights as 0; such a word keeps a small probability.
-            each = np.maximum(from_bytes(weights[row["doc"]]), 2.0**-25).tolist() if weights else [1.0] * len(words)
-            amounts: dict[Word, float] = {}
-            for word, amount in zip(words, each):
-                if word in amounts:
-                    amounts[word] += amount
-                elif terms.is_term(word):
-                    amounts[word] = amount
-            if weights:
-                total = sum(amounts.values())
-                amounts = {word: amount / total for word, amount in amounts.items()}
-            yield row["doc"], unpack(row["tokens"]).tolist(), amounts
+    for row in rows(job, tables.PASSAGES, number):
+        words = unpack_words(row["words"])
+        # float16 stores tiny weights as 0; such a word keeps a small probability.
+        each = np.maximum(from_bytes(weights[row["doc"]]), 2.0**-25).tolist() if weights else [1.0] * len(words)
+        amounts: dict[Word, float] = {}
+        for word, amount in zip(words, each):
+            if word in amounts:
+                amounts[word] += amount
+            elif terms.is_term(word):
+                amounts[word] = amount
+        if weights:
+            total = sum(amounts.values())
+            amounts = {word: amount / total for word, amount in amounts.items()}
+        yield row["doc"], unpack(row["tokens"]).tolist(), amounts
 
 
 def needs(c: Config) -> set[str]:

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from data_pipeline.engine import tables
-from data_pipeline.engine.job import ALL_PAGES, LINKS, SENTENCE_ENDS, Engine
+from data_pipeline.engine.job import ALL_PAGES, LINKS, SENTENCE_ENDS
 from data_pipeline.engine.tables import Row
 from data_pipeline.links.link_graph import LINKED_SQL
 from data_pipeline.tasks.sampling import NoPair
@@ -22,10 +22,6 @@ NEGATIVES_SQL = """
         WHERE d.task = 'wlp' AND l.one IS NULL AND d.doc <> d.one
     ) WHERE position = 1
 """
-
-
-def prepare(engine: Engine) -> None:
-    engine.join(tables.LINKED, LINKED_SQL, [tables.RANKED])
 
 
 def requests(links: Sequence[Row], setup: Setup) -> Iterator[Attempt]:
@@ -73,6 +69,7 @@ def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Gen
 
 
 TASK = Task(
-    "wlp", reads=tables.RANKED, needs=lambda c: {LINKS, ALL_PAGES, SENTENCE_ENDS}, requests=requests, prepare=prepare,
+    "wlp", reads=tables.RANKED, needs=lambda c: {LINKS, ALL_PAGES, SENTENCE_ENDS}, requests=requests,
+    prepare=lambda engine: engine.join(tables.LINKED, LINKED_SQL, [tables.RANKED]),
     negatives=lambda c: NEGATIVES_SQL, drawn_from=(tables.DRAWS, tables.LINKED), sides=sides,
 )  # fmt: skip

@@ -56,13 +56,6 @@ def read_meta(folder: str) -> Meta:
     return read_json_as(Meta, path, "make the term weights again")
 
 
-def write_meta(folder: str, belongs_to: str, encoder: EncoderContent) -> None:
-    """Writes meta.json, which marks the term weights as finished."""
-    with replacing(os.path.join(folder, META)) as file:
-        fields: Meta = {"encoder": encoder, "belongs_to": belongs_to, "sha256": digest(folder)}
-        json.dump(fields, file, indent=1)
-
-
 def verify(folder: str, belongs_to: str, encoder: EncoderContent | None = None) -> str:
     """The sha256 of finished term weights; InputError if they are incomplete, damaged, or of another input or encoder."""
     meta = read_meta(folder)
@@ -106,7 +99,9 @@ def provide(engine: Engine, inputs: Inputs) -> str:
             engine.map("weigh passages", weigh_passages, bucket_parts(job, tables.PASSAGES))
         else:
             attention_weights.compute(job)
-        write_meta(job.weights, belongs_to, encoder)
+        with replacing(os.path.join(job.weights, META)) as file:  # marks the term weights as finished
+            fields: Meta = {"encoder": encoder, "belongs_to": belongs_to, "sha256": digest(job.weights)}
+            json.dump(fields, file, indent=1)
     return verify(job.weights, belongs_to, encoder)
 
 

@@ -1,13 +1,13 @@
 """Maps from text to words and tokens: sentences with their anchors, destination passages, running text; how weights are stored."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from data_pipeline.engine import tables
 from data_pipeline.engine.job import ALL_WEIGHTS, SENTENCE_ENDS, Job, Outputs
-from data_pipeline.engine.store import read
+from data_pipeline.engine.store import read, rows
 from data_pipeline.engine.tables import DropCounts, Row, pack
 from data_pipeline.text.sentences import sentences
 from data_pipeline.text.terms import Span, pack_words, terms_of
@@ -30,14 +30,14 @@ def tokenise_sentences(job: Job, number: int, payload: None) -> Outputs:
     terms, counts = terms_of(job.config), DropCounts()
     order = [("doc", "ascending"), ("link_start", "ascending")]
     links = read(job, tables.RANKED, number).sort_by(order).to_pylist()
-    texts = _texts(job, number, {link["doc"] for link in links})
+    texts = texts_of(job, number, {link["doc"] for link in links})
     groups: list[list[Row]] = []
     for link in links:
         if groups and all(groups[-1][0][key] == link[key] for key in ("doc", "sentence_start")):
             groups[-1].append(link)
         else:
             groups.append([link])
-    rows: list[Row] = []
+    made: list[Row] = []
     for at in range(0, len(groups), BATCH):
         batch = groups[at : at + BATCH]
         found = [texts[g[0]["doc"]][g[0]["sentence_start"] : g[0]["sentence_end"]] for g in batch]
@@ -45,13 +45,13 @@ def tokenise_sentences(job: Job, number: int, payload: None) -> Outputs:
             anchors = [_anchor(link, starts, ends, counts) for link in group]
             if kept := [anchor for anchor in anchors if anchor]:
                 first = group[0]
-                rows.append(
+                made.append(
                     dict(
                         doc=first["doc"], page=first["id"], start=first["sentence_start"],
                         words=pack_words(span.words), tokens=pack(span.tokens), lengths=pack(span.lengths), anchors=kept,
                     )
                 )  # fmt: skip
-    return {tables.SENTENCES: rows, tables.LOSSES: counts.rows()}
+    return {tables.SENTENCES: made, tables.LOSSES: counts.rows()}
 
 
 def _anchor(link: Row, starts: np.ndarray, ends: np.ndarray, counts: DropCounts) -> Row | None:
@@ -67,7 +67,8 @@ def _anchor(link: Row, starts: np.ndarray, ends: np.ndarray, counts: DropCounts)
     return {"number": link["link_start"], "start": start, "end": end} | {field: link[field] for field in fields}
 
 
-def _texts(job: Job, number: int, wanted: set[int]) -> dict[int, str]:
+def texts_of(job: Job, number: int, wanted: Container[int]) -> dict[int, str]:
+    """The texts of the `wanted` documents of a bucket."""
     found = {}
     for batch in read(job, tables.DOCUMENTS, number).select(["doc", "text"]).to_batches(max_chunksize=1024):
         docs = batch.column("doc").to_pylist()
@@ -88,7 +89,7 @@ def tokenise_passages(job: Job, number: int, payload: None) -> Outputs:
     with_sentences, language = SENTENCE_ENDS in job.needs, job.config["language"]
     in_links = {row["doc"]: row["in_links"] for row in read(job, tables.CANDIDATES, number).to_pylist()}
     words: dict[int, int] = {}
-    rows: list[Row] = []
+    made: list[Row] = []
     columns = ["doc", "title", "text", "lead_end"]
     for batch in read(job, tables.DOCUMENTS, number).select(columns).to_batches(max_chunksize=BATCH):
         documents = [document for document in batch.to_pylist() if document["doc"] in in_links]
@@ -97,7 +98,7 @@ def tokenise_passages(job: Job, number: int, payload: None) -> Outputs:
             leads = [f"{document['title']}\n{lead}" for document, lead in zip(documents, leads)]
         for document, lead, (span, starts, _) in zip(documents, leads, terms.split(leads, shown)):
             doc = document["doc"]
-            rows.append(
+            made.append(
                 dict(
                     doc=doc, in_links=in_links[doc], words=pack_words(span.words), tokens=pack(span.tokens),
                     lengths=pack(span.lengths),
@@ -106,10 +107,7 @@ def tokenise_passages(job: Job, number: int, payload: None) -> Outputs:
             )  # fmt: skip
             for key in set(map(terms.hashed, span.words)):
                 words[key] = words.get(key, 0) + 1
-    return {
-        tables.PASSAGES: rows,
-        tables.WORD_COUNTS: {"word": list(words), "n": list(words.values())},
-    }
+    return {tables.PASSAGES: made, tables.WORD_COUNTS: {"word": list(words), "n": list(words.values())}}
 
 
 def _sentence_ends(text: str, span: Span, starts: np.ndarray, language: str) -> list[int]:
@@ -123,12 +121,11 @@ def running_text(job: Job, number: int) -> Iterator[tuple[str, list[list[int]]]]
     """(page id, token ids of its sentences) of a bucket's documents; of documents with the same address only the first."""
     terms = terms_of(job.config)
     kept = set(read(job, tables.PAGES, number).column("doc").to_pylist())
-    for batch in read(job, tables.DOCUMENTS, number).select(["doc", "id", "text"]).to_batches(max_chunksize=64):
-        for document in batch.to_pylist():
-            if document["doc"] in kept:
-                text = document["text"]
-                found = [text[start:end] for start, end in sentences(text, job.config["language"])]
-                yield document["id"], [encoding.ids for encoding in terms.tokenizer.encode_batch(found)]
+    for document in rows(job, tables.DOCUMENTS, number, ["doc", "id", "text"], 64):
+        if document["doc"] in kept:
+            text = document["text"]
+            found = [text[start:end] for start, end in sentences(text, job.config["language"])]
+            yield document["id"], [encoding.ids for encoding in terms.tokenizer.encode_batch(found)]
 
 
 def in_links(job: Job, number: int) -> Iterator[Row]:
