@@ -31,7 +31,7 @@ from data_pipeline.tasks.table import HARP, TASKS, needs
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import expand
 from harp_jax.config import Field, Fields, check_values, defaults, with_preset
-from harp_jax.text.languages import INQUERY, INQUERY_PATH, primary
+from harp_jax.text.languages import INQUERY, primary
 
 AUTHORS = "authors"  # of `stopwords`: refused, with the place of their file
 WORDS = "name their file, data/corpus/stopwords.txt of https://github.com/zhengyima/anchors"
@@ -200,8 +200,6 @@ def plain(config: ConfigDict) -> Config:
         raise InputError("this config has no `source`, so it is not a generation config; use one of configs/data/")
     c = json.loads(config.to_json_best_effort())
     check_values(c, fields())
-    if c["stopwords"] == INQUERY:
-        c["stopwords"] = INQUERY_PATH
     named = bool(c["tasks"]) and set(c["tasks"]) <= set(TASKS)
     unweighed = named and not c["encoder"] and not c["term_weights"] and weighed(c)
     _refuse(

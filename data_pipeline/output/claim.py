@@ -18,6 +18,7 @@ from harp_jax.base.files import expand, json_fields, links_within, locked, read_
 from harp_jax.base.made import digest, once
 from harp_jax.base.progress import progress
 from harp_jax.input.records import AGAIN, MANIFEST, check_sizes, read_manifest
+from harp_jax.text.languages import stopwords_file
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -50,7 +51,7 @@ def fingerprint(c: Config, tokenizer_sha256: str) -> Inputs:
     """Identifies the input of a job by content: every source file, the vocabulary, the encoder."""
     encoder = _encoder(c)
     paths = [path for field in ("paths", "redirects", "index") for path in expand(tuple(c["source"][field]))]
-    paths += [c[field] for field in ("exclude_destinations", "stopwords") if c[field]]
+    paths += [path for path in (c["exclude_destinations"], stopwords_file(c["stopwords"])) if path]
     with progress(paths, unit="files", desc="fingerprint") as bar:
         source = [_file(path) for path in bar]
     return {"source": source, "tokenizer_sha256": tokenizer_sha256, "encoder_content": encoder}

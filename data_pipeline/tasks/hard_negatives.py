@@ -151,8 +151,8 @@ def _slice(job: Job, number: int, count: int, popular: bool, terms: Terms) -> Sl
         pages += [page for page in found if page["in_links"] > 0 or not popular]
         if len(pages) >= count:
             break
-    shown = ([page[name] for page in pages[:count]] for name in columns)
-    return Slice.of(*shown, lambda words: spelled(words, terms), language)
+    docs, in_links, tokens, texts = ([page[name] for page in pages[:count]] for name in columns)
+    return Slice.of(docs, in_links, tokens, texts, lambda words: spelled(words, terms), language)
 
 
 def drawn(in_links: np.ndarray, count: int, popular: bool, rng: np.random.Generator) -> list[int]:

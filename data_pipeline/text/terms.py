@@ -207,13 +207,15 @@ def normalise_anchor(text: str) -> str:
 
 
 def read_stopwords(path: str, language: str = ENGLISH) -> frozenset[str]:
-    """The words of a file, one per line, without comments (#); for an empty path, those of the language.
+    """The words of a file, one per line, without comments (#), or of "inquery"; for an empty path, those of the language.
 
     Raises InputError for a file that cannot be read.
     """
     if not path:
         return STOPWORDS if primary(language) == ENGLISH else languages.stopwords(language)
-    return frozenset(line.strip().lower() for _, line in lines(path) if line.partition("#")[0].strip())
+    return frozenset(
+        line.strip().lower() for _, line in lines(languages.stopwords_file(path)) if line.partition("#")[0].strip()
+    )
 
 
 def terms_of(c: Mapping[str, Any]) -> Terms:

@@ -20,7 +20,7 @@ from harp_jax.base.errors import InputError, needs
 
 ENGLISH = "en"
 INQUERY = "inquery"  # the name of INQUERY's 418 English stopwords, which HARP's paper and others filter with
-INQUERY_PATH = str(Path(__file__).with_name("inquery.txt"))  # its licence is in the file
+_INQUERY_PATH = str(Path(__file__).with_name("inquery.txt"))  # its licence is in the file
 # Letters of scripts without spaces between words: Chinese and Japanese, then Thai, Lao, Burmese, Khmer.
 HAN_KANA = "\u3005\u3041-\u309f\u30a1-\u30fa\u30fc-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
 SOUTH_EAST = (
@@ -34,6 +34,11 @@ UNSPACED = frozenset({"ja", "km", "lo", "my", "th", "zh"})
 _TAG = re.compile(r"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{1,8})*")
 _SAME = {"nb": "no", "nn": "no", "iw": "he", "in": "id", "fil": "tl", "yue": "zh", "cmn": "zh"}
 Words = Callable[[str], list[str]]
+
+
+def stopwords_file(name: str) -> str:
+    """The file of a list of stopwords: that of "inquery", else `name` itself."""
+    return _INQUERY_PATH if name == INQUERY else name
 
 
 def primary(tag: str) -> str:

@@ -28,12 +28,11 @@ from harp_jax.corpus.documents import FIELDS, Documents
 from harp_jax.text.languages import (
     ENGLISH,
     HAN_KANA,
-    INQUERY,
-    INQUERY_PATH,
     SOUTH_EAST,
     UNSPACED_LETTER,
     lexical_stopwords,
     splitter,
+    stopwords_file,
 )
 
 # A run of a script without spaces, or a word.
@@ -137,9 +136,8 @@ def read_stopwords(name: str) -> tuple[str, ...]:
         return ()
     if name == "english":
         return tuple(lexical_stopwords(ENGLISH))
-    path = INQUERY_PATH if name == INQUERY else name
     # Texts split "don't" into two words, so the lines are split too.
-    return tuple(sorted({word for _, line in lines(path) for word in _split(line.partition("#")[0])}))
+    return tuple(sorted({word for _, line in lines(stopwords_file(name)) for word in _split(line.partition("#")[0])}))
 
 
 def count_words(

@@ -2,7 +2,6 @@ import pytest
 
 from data_pipeline.text.terms import STOPWORDS, Terms, count_words, load_terms, normalise_anchor, read_stopwords
 from harp_jax.base.errors import InputError
-from harp_jax.text.languages import INQUERY_PATH
 from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer, load_tokenizer
 from tests.support.tokenizers import save_trained
 
@@ -26,7 +25,7 @@ def test_words_are_units_between_spaces_and_punctuation():
 def test_stopword_lists_and_anchor_texts(tmp_path):
     (tmp_path / "list").write_text("# a comment\nRiver\n\n12\n")
     assert read_stopwords(str(tmp_path / "list")) == {"river", "12"}
-    inquery = read_stopwords(INQUERY_PATH)
+    inquery = read_stopwords("inquery")
     assert len(inquery) == 418 and {"thy", "nowadays"} < inquery - STOPWORDS and "redistribution" not in inquery
     assert {"und", "für"} < read_stopwords("", "de-AT") and read_stopwords("", "en") == STOPWORDS
     with pytest.raises(InputError, match="absent"):
