@@ -133,7 +133,7 @@ def masked_twice(vocabulary, preset):
     config.tokenizer, config.row_length = vocabulary, 256
     config.model.update(layers=1, hidden=8, heads=1, max_positions=256)
     stage = pretrain_stage(config, with_data=False)
-    objective, template = stage.objective(stage.shape), load_tokenizer(vocabulary).template
+    objective, template = stage.objective(stage.encoder), load_tokenizer(vocabulary).template
     text = np.arange(20, 80, dtype=np.int32)
     nothing = np.zeros(0, np.int32)
     group = Group(0, pair_sequences(text, text, nothing, nothing, 256, template, config.mlm_side))
