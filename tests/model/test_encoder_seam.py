@@ -223,7 +223,7 @@ def test_trainings_from_the_export_keep_its_heads_and_resume(trained, tmp_path):
     coarse = configs.coarse_tune()
     places = {"docs": str(tmp_path / "docs.tsv"), "clicks": str(tmp_path / "clicks.tsv")}
     coarse.update_from_flattened_dict({**shared, **places, "steps": 1, "marks": (), "sample": 1.0, "lanes": 2})
-    last = train(coarse, str(tmp_path / "coarse"), devices=jax.devices()[:1])
+    last = train(coarse, str(tmp_path / "coarse"), devices=jax.devices()[:1]).metrics
     assert last["mlm_loss"] < read_metrics(workdir)[0]["mlm_loss"] - 0.5
     assert not same_parameters(str(tmp_path / "coarse"), workdir)
 
