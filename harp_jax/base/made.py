@@ -232,17 +232,16 @@ def once(
         kept = {name: value for name, value in options.items() if name not in read and name not in speed}
         return _Call(made_by.__qualname__, kept, paths | more, output, changed)
 
-    def already(*args: Any, **kwargs: Any) -> Made | None:
-        made = described(*args, **kwargs).finished()
+    def record_of(this: _Call) -> Made | None:
+        made = this.finished()
         return made and dataclasses.replace(made, result=_restored(made.result, hints().get("return")))
 
     @functools.wraps(made_by)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
-        made = already(*args, **kwargs)
-        if made is not None:
-            say(f"{described(*args, **kwargs).output}: already made")
-            return made.result
         this = described(*args, **kwargs)
+        if made := record_of(this):
+            say(f"{this.output}: already made")
+            return made.result
         found, began = this.digests({}), time.monotonic()
         result = made_by(*args, **kwargs)
         seconds = round(time.monotonic() - began, 2)
@@ -252,13 +251,8 @@ def once(
             json.dump({field.name: getattr(record, field.name) for field in dataclasses.fields(Made)}, file, indent=1)
         return result
 
-    call.already = already  # type: ignore[attr-defined]
+    call.already = lambda *args, **kwargs: record_of(described(*args, **kwargs))  # type: ignore[attr-defined]
     return call
-
-
-def finished(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Made | None:
-    """The record of a call of a decorated function that has finished, else None. Raises InputError as the call does."""
-    return function.already(*args, **kwargs)  # type: ignore[attr-defined]
 
 
 def digest(path: str, known: Digest | None = None, without: str = "") -> Digest:

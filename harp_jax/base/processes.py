@@ -27,15 +27,12 @@ T = TypeVar("T")
 def in_process(function: Callable[P, T], log: str = "") -> Callable[P, T]:
     """The function, run in a new process at each call; `log`: file that receives what it prints (default: this terminal).
 
-    A finished call of a function with `made.once` returns here. Exceptions of the function are raised here. Raises Terminated after
-    SIGTERM, which is passed on, and InputError if the process is killed.
+    Exceptions of the function are raised here. Raises Terminated after SIGTERM, which is passed on, and InputError if the process
+    is killed.
     """
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
-        already = getattr(function, "already", None)
-        if already is not None and (made := already(*args, **kwargs)) is not None:
-            return made.result
         context = multiprocessing.get_context("spawn")
         receiver, sender = context.Pipe(duplex=False)
         process = context.Process(target=_run, args=(sender, log, function, args, kwargs))

@@ -1,6 +1,5 @@
 """The long steps of a command, each in a process of its own and told in one line: "3 of 8 · Train on links · 1:02"."""
 
-import contextlib
 import os
 import re
 import sys
@@ -40,7 +39,7 @@ class Steps:
         if made is not None:
             print(f"{label} · already done", flush=True)
             return made.result
-        terminal = sys.stdout.isatty()
+        terminal = sys.stdout.isatty()  # where the finished line replaces the first
         print(label, end="" if terminal else "\n", flush=True)
         began = time.monotonic()
         try:
@@ -50,10 +49,9 @@ class Steps:
                 print()
             raise type(error)(f"{title}: {error} (log: {log})") from error
         seconds = time.monotonic() - began
-        print(f"\r{label} · {int(seconds) // 60}:{int(seconds) % 60:02}", flush=True)
+        print("\r" * terminal + f"{label} · {int(seconds) // 60}:{int(seconds) % 60:02}", flush=True)
         return result
 
     def close(self) -> None:
         """Lets another process work in the folder."""
-        with contextlib.suppress(ValueError):
-            self._lock.close()
+        self._lock.close()

@@ -25,7 +25,7 @@ from functools import lru_cache, partial
 
 from harp_jax.base.errors import InputError, how_to_fetch, missing
 from harp_jax.base.files import check_outside, expand, replacing, walk
-from harp_jax.base.made import InputPath, finished, forget, once
+from harp_jax.base.made import InputPath, forget, once
 from harp_jax.base.steps import Steps
 from harp_jax.corpus.labels import read_labels, relevant_only
 from harp_jax.corpus.query_sets import labelled_queries
@@ -99,7 +99,7 @@ def build(options: SiteOptions, output: str, force: bool = False) -> SiteResult:
 
         # Pages to documents, anchor texts, and anchors of held-out pages as test queries.
         reading = (options.source, options.max_queries, options.context_words)
-        if not (known := finished(read_pages, *reading, output=place("pages"))):
+        if not (known := read_pages.already(*reading, output=place("pages"))):
             print(opening(options), flush=True)
         read = steps("Read the pages", read_pages, *reading, output=place("pages"))
         if not known:
@@ -261,7 +261,7 @@ def copy_encoder(encoder: InputPath, output: str) -> None:
 def embed_documents(windows: int, read: Read, folder: str, steps: Steps) -> None:
     """Embeds the documents that have no vector; says first how long that and the test take."""
     docs, encoder, output = (os.path.join(folder, name) for name in (DOCS, ENCODER, VECTORS_FOLDER))
-    if not finished(embed, docs, encoder, windows, output=output):
+    if not embed.already(docs, encoder, windows, output=output):
         if (share := share_read(docs, windows)) < MUCH:
             split = "--split=sections makes every section a document; " if read.format in WEB else ""
             print(
@@ -333,7 +333,7 @@ class SearchTest:
             {"curves": {"training": training("ranker")}, "pairs": {"the site": training("pairs")}} if rankers else {}
         )
         judging = (found, paths["queries"], paths["qrels"], self.trusted, measured, paths["docs"], made_by)
-        made = finished(judge, *judging, output=self.report(name))
+        made = judge.already(*judging, output=self.report(name))
         return made.result if made else judge(*judging, output=self.report(name))
 
 
@@ -360,7 +360,7 @@ def add_ranker(options: SiteOptions, training: Training, trusted: bool, name: st
     place, steps, paths = partial(os.path.join, test.output, "training"), test.steps, test.collection(name)
     encoder = os.path.join(test.output, ENCODER) if test.settings.encoder else ""
     exports = {part: os.path.join(test.output, folder) for part, folder in FOLDERS.items()}
-    kept = finished(publish, training, encoder, "", "", RANKER, output=exports[RANKER])
+    kept = publish.already(training, encoder, "", "", RANKER, output=exports[RANKER])
     lacking = "" if kept else train_ranker(options.source, training, encoder, trusted, place(), steps)
     if lacking:
         return lacking
@@ -371,7 +371,7 @@ def add_ranker(options: SiteOptions, training: Training, trusted: bool, name: st
         steps("Rank with the ranker", rerank_files, workdirs[RANKER], *texts, ranked, how)
     if name == LABEL_TEST:
         workdirs[LABELLED] = place("labels")
-        if not finished(publish, training, encoder, "", "", LABELLED, output=exports[LABELLED]):
+        if not publish.already(training, encoder, "", "", LABELLED, output=exports[LABELLED]):
             fine_tuned(workdirs[RANKER], paths, training, options.windows, place(), steps)
     test.run(name)
     results = os.path.splitext(test.report(name))[0] + ".tsv"
