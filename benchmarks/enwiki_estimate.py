@@ -16,7 +16,6 @@ The term weights are not measured: tokens × 2 × 85 M parameters at --tflops su
 import argparse
 import bz2
 import glob
-import json
 import multiprocessing
 import os
 import resource
@@ -32,7 +31,7 @@ from data_pipeline.engine import tables
 from data_pipeline.engine.job import Job
 from data_pipeline.engine.store import buckets, read
 from data_pipeline.output.claim import WORK
-from data_pipeline.pipeline import BUCKETS, generate
+from data_pipeline.pipeline import BUCKETS, SECONDS, generate
 from data_pipeline.tasks.maps import make_pairs
 from data_pipeline.tasks.table import needs
 from data_pipeline.weights import artefact
@@ -49,7 +48,7 @@ STAGES = {
 # The amount that the size of a table is proportional to; all others, and the shards: the pairs.
 TABLES = {
     "MB of XML": "documents addresses places pages redirects aliases aliases_0 aliases_1 aliases_2 aliases_3",
-    "links": "links targets resolved ranked link_pages link_counts anchors anchor_destination colinked",
+    "links": "links targets resolved ranked link_counts anchor_destination colinked",
     "pages": "passages word_counts word_totals token_counts candidates passage_weights",
 }
 UNIT_OF = {name: unit for unit, names in TABLES.items() for name in names.split()}
@@ -82,8 +81,10 @@ def tokens(job: Job, table: tables.Table) -> float:
 def of_wiki(output: str) -> tuple[dict[str, float], dict[str, float], dict[str, float]]:
     """Seconds by stage, bytes by table and amounts of the job on real links."""
     job = job_of(output)
-    with open(os.path.join(job.work, "seconds.json")) as file:
-        seconds = json.load(file)
+    seconds: dict[str, float] = {}
+    with open(os.path.join(job.work, SECONDS)) as file:
+        for stage, _, spent in (line.partition("\t") for line in file):
+            seconds[stage] = seconds.get(stage, 0.0) + float(spent)
     disk: dict[str, float] = {name: size(os.path.join(job.work, name)) for name in os.listdir(job.work)}
     disk |= {table.name: size(os.path.join(job.weights, table.name)) for table in artefact.TABLES}
     disk["shards"] = sum(os.path.getsize(path) for path in glob.glob(os.path.join(output, "harp-*")))

@@ -3,12 +3,12 @@
 documents → links → link graph → sentences, passages → term weights → requests → assembled → records → shards → manifest
 """
 
-import json
 import os
 import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from ml_collections import ConfigDict
 
@@ -28,15 +28,15 @@ from data_pipeline.tasks.maps import RequestPart, make_pairs, make_records, make
 from data_pipeline.tasks.table import chosen, needs
 from data_pipeline.weights import artefact, tokenised
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import full_disk_refused, json_fields, read_json, replacing
+from harp_jax.base.files import full_disk_refused
 from harp_jax.base.made import Speed
 from harp_jax.base.progress import STAGES, Progress, progress, say, stage
 from harp_jax.input.records import Manifest, read_manifest
 from harp_jax.input.tfrecords import require_tensorflow
 from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
 
-# Maximum number of buckets, estimated from the size on disk; compressed files make a few times more.
-BUCKETS = 512
+BUCKETS = 512  # maximum, estimated from the size on disk; compressed files make a few times more
+SECONDS = "seconds.tsv"  # in the work directory: stage<TAB>seconds
 
 ASSEMBLED_SQL = """
     SELECT r.task, r.key, r.page, r.query, r.anchor, r.context, r.length, r.bucket,
@@ -122,7 +122,7 @@ def run(engine: Engine, inputs: Inputs, tokenizer: Tokenizer, bar: Progress) -> 
     linked, weights = LINKS in job.needs, weighed(job.config)
     from_requests, from_pages = [task for task in tasks if task.requests], [task for task in tasks if task.records]
     bar.total = 4 + (3 if linked else 1) + weights + 3 * bool(from_requests) + len(from_pages)  # with the fingerprint
-    clock, weights_sha256 = _Clock(os.path.join(job.work, "seconds.json")), None
+    clock, weights_sha256 = partial(clocked, job), None
 
     # Pages as text with links, then links with the pages that they lead to.
     with clock("documents"):
@@ -161,7 +161,6 @@ def run(engine: Engine, inputs: Inputs, tokenizer: Tokenizer, bar: Progress) -> 
     with clock("predictors"):
         predict(engine, tokenizer.size)
     write_manifest(engine, inputs, weights_sha256, tokenizer)
-    clock.report()
 
 
 def tokenise(engine: Engine) -> None:
@@ -187,8 +186,6 @@ def make_pair_requests(engine: Engine) -> None:
     for reads in dict.fromkeys(task.reads for task in tasks):
         part = RequestPart(reads, _count(engine, tables.CANDIDATES), unlinked)
         engine.map(f"requests of {reads.name}", make_requests, [(bucket, part) for bucket in buckets(job, reads)])
-    if SENTENCES in job.needs:
-        engine.map("sharpness", diagnostics.measure_sharpness, bucket_parts(job, tables.SENTENCES))
     for task in tasks:
         if task.prepare:
             task.prepare(engine)
@@ -234,24 +231,11 @@ def _count(engine: Engine, table: Table) -> int:
     return engine.query(f"SELECT COUNT(*) FROM {table.name}", [table])[0][0]
 
 
-class _Clock:
-    """Seconds of each stage, summed over restarts."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        advice = "remove it; it holds only the seconds of earlier runs"
-        with json_fields(path, advice):
-            found = read_json(path, advice) if os.path.exists(path) else {}
-            self.seconds = {name: float(seconds) for name, seconds in found.items()}
-
-    @contextmanager
-    def __call__(self, name: str) -> Iterator[None]:
-        stage(name)
-        start = time.monotonic()
-        yield
-        self.seconds[name] = round(self.seconds.get(name, 0.0) + time.monotonic() - start, 2)
-        with replacing(self.path) as file:
-            json.dump(self.seconds, file)
-
-    def report(self) -> None:
-        say("seconds: " + ", ".join(f"{name} {seconds:.1f}" for name, seconds in self.seconds.items()))
+@contextmanager
+def clocked(job: Job, name: str) -> Iterator[None]:
+    """Announces a stage and adds its seconds to seconds.tsv of the work directory, which a resumed job continues."""
+    stage(name)
+    start = time.monotonic()
+    yield
+    with open(os.path.join(job.work, SECONDS), "a", encoding="utf-8") as file:
+        file.write(f"{name}\t{time.monotonic() - start:.2f}\n")

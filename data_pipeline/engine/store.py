@@ -41,9 +41,14 @@ def read(job: Job, table: Table, bucket: int | None = None, columns: list[str] |
     return pa.concat_tables(parts) if parts else table.schema.empty_table().select(columns or table.schema.names)
 
 
-def rows(job: Job, table: Table, bucket: int, columns: list[str] | None = None, size: int = 256) -> Iterator[Row]:
-    """The rows of a bucket, `size` of them in memory as Python objects."""
-    for batch in read(job, table, bucket, columns).to_batches(max_chunksize=size):
+def rows(
+    job: Job, table: Table, bucket: int, columns: list[str] | None = None, size: int = 256, order: Iterable[str] = ()
+) -> Iterator[Row]:
+    """The rows of a bucket, sorted by the columns `order`, `size` of them in memory as Python objects."""
+    content = read(job, table, bucket, columns)
+    if by := [(name, "ascending") for name in order]:
+        content = content.sort_by(by)
+    for batch in content.to_batches(max_chunksize=size):
         yield from batch.to_pylist()
 
 

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 Row = dict[str, Any]  # a row of a table: its columns by name
 DOCS_PER_CHUNK = 1 << 24
-_i, _l, _f, _s, _b = pa.int32(), pa.int64(), pa.float64(), pa.string(), pa.binary()
+_i, _l, _s, _b = pa.int32(), pa.int64(), pa.string(), pa.binary()
 _link = pa.struct([("start", _i), ("end", _i), ("target", _s)])
 # `number`: code point of the page's text where the anchor starts; `first` to `occurrences`: see tasks/task.py, Anchor.
 _anchor = pa.struct(
@@ -78,11 +78,8 @@ ALIASES_STEPS = tuple(_table(f"aliases_{step}", address=_s, target=_s) for step 
 ALIASES = _table("aliases", address=_s, target=_s)
 PAGES = _table("pages", doc=_l, home=_i, address=_s, id=_s, disambiguation=_i, problem=_s, same=_l)
 TARGETS = _table("targets", **_place, target=_s, destination=_l, problem=_s)
-LINK_PAGES = _table("link_pages", anchor=_s, destination=_l, home=_i, n=_l, pages=_l)
-LINK_COUNTS = _table("link_counts", anchor=_s, destination=_l, n=_l, problem=_s)
+LINK_COUNTS = _table("link_counts", anchor=_s, destination=_l, problem=_s)
 RESOLVED = _table("resolved", **_place, target=_s, destination=_l, problem=_s)
-ANCHORS = _table("anchors", anchor=_s, n=_l, destinations=_l, entropy=_f)
-ANCHOR_SUMMARIES = _table("anchor_summaries", bucket=_i, anchors=_l, links=_l, ambiguous=_l, bits=_f, most_ambiguous=_s)
 ANCHOR_DESTINATION = _table("anchor_destination", anchor=_s, destination=_l, rank=_l)
 CANDIDATES = _table("candidates", doc=_l, in_links=_l, place=_l)
 RANKED = _table(
@@ -104,7 +101,7 @@ SENTENCE_WEIGHTS = _table("sentence_weights", kept=True, doc=_l, start=_i, cls=_
 PASSAGE_WEIGHTS = _table("passage_weights", kept=True, doc=_l, weights=_b)
 
 # Pairs (tasks/).
-TERM_COUNTS = _table("term_counts", word=_l, text=_s, n=_l, part=_i)
+TERM_COUNTS = _table("term_counts", word=_l, text=_s, n=_l)
 TERM_TOTALS = _table("term_totals", word=_l, text=_s, n=_l)
 REQUESTS = _table(
     "requests",
@@ -115,7 +112,6 @@ COLINKED = _table("colinked", one=_l, other=_l)
 LINKED = _table("linked", one=_l, other=_l)
 MINED = _table("mined", task=_s, key=_s, destination=_l, more=_b, more_lengths=_b, shared=_l)
 NEGATIVES = _table("negatives", task=_s, key=_s, destination=_l)
-SHARPNESS = _table("sharpness", source=_s, units=_l, n=_l)
 ASSEMBLED = _table(
     "assembled",
     task=_s, key=_s, page=_s, query=_b, anchor=_s, context=_s, length=_i, positive=_b, positive_in_links=_l,

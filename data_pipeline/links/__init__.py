@@ -1,10 +1,10 @@
 """The link graph: from documents to links that lead to pages, with anchor texts counted.
 
 In: chunks of the sources.
-Out: tables `documents`, `pages`, `aliases`, `ranked` (links with their sentence and destination), `candidates`, `anchors`.
+Out: tables `documents`, `pages`, `aliases`, `ranked` (links with their sentence and destination), `candidates`.
 Imports: engine, text, sources.
 Files:
-  anchors     which anchor texts cannot be queries; entropy of an anchor text's destinations
+  anchors     which anchor texts cannot be queries
   web_sites   web sites as a whole: links that recur on most pages, pages split into sections, addresses on other hosts
   link_graph  the maps and joins from documents to resolved links; the graph and what was dropped, in numbers
   parsing     the first stage of every job: sources to documents, redirects, excluded destinations

@@ -1,39 +1,27 @@
-"""Anchor texts: which ones do not describe their destination, and statistics of the others.
+"""Which anchor texts do not describe their destination.
 
 A link is dropped for its text (a number or date, a navigation phrase, too many words), or for its frequency: the same anchor and
 destination on most pages is a menu, and an anchor text with very many destinations describes none of them.
 """
 
-import heapq
-import json
-import math
 import re
-from collections.abc import Iterable
-from typing import Any
 
-from data_pipeline.engine import tables
-from data_pipeline.engine.job import Config, Job, Outputs
-from data_pipeline.engine.store import read
-from data_pipeline.engine.tables import Row
+from data_pipeline.engine.job import Config
 from data_pipeline.text.terms import count_words
 
 # Navigation phrases without a topic.
 NAVIGATION = frozenset(
-    phrase.strip()
+    " ".join(phrase.split())
     for phrase in """here; click; click here; this page; this link; this article; link; links; more; read more; learn more;
     see more; show more; more info; more information; more details; details; continue; continue reading; full story; next;
     next page; previous; previous page; prev; back; back to top; home page; homepage; table of contents; edit; permalink;
     see also; website; web site; official website; official site; external link; log in; login; sign in; sign up;
-    contact us; about us; privacy policy; terms of use; terms of service; sitemap; coordinates""".replace(
-        "\n", " "
-    ).split(";")
+    contact us; about us; privacy policy; terms of use; terms of service; sitemap; coordinates""".split(";")  # noqa: SIM905
 )
-# Minimum number of pages with the same link before it counts as a menu.
-RECURS_ON = 20
+RECURS_ON = 20  # minimum number of pages with the same link before it counts as a menu
 MENU_SHARE = 0.5  # an anchor with one destination on more than this share of the pages (and on RECURS_ON) is a menu
 MANY_DESTINATIONS = 1000  # an anchor text with more destinations describes none of them
 LONGEST = 16  # words; longer anchors are whole clauses, not queries
-MOST_AMBIGUOUS = 5
 
 _WORD = re.compile(r"\w+")
 _OF_NUMBERS = re.compile(
@@ -68,48 +56,3 @@ def limits(c: Config, pages: int) -> tuple[int, int]:
     if not c["drop_anchors"]:
         return (1 << 62, 1 << 62)
     return max(RECURS_ON, int(MENU_SHARE * pages)), MANY_DESTINATIONS
-
-
-def entropy(counts: Iterable[int]) -> float:
-    """H = -Σ p log₂ p of the destinations of one anchor text, in bits; 0 if all its links have one destination."""
-    given = sorted(counts)
-    total = sum(given)
-    return math.fsum(-n / total * math.log2(n / total) for n in given) + 0.0
-
-
-def statistics(job: Job, number: int, payload: None) -> Outputs:
-    """Map over the buckets of `link_counts`, each with all rows of its anchors: one row per anchor text."""
-    counted = read(job, tables.LINK_COUNTS, number)
-    destinations: dict[str, list[int]] = {}
-    for anchor, n, problem in zip(*(counted.column(name).to_pylist() for name in ("anchor", "n", "problem"))):
-        if not problem:
-            destinations.setdefault(anchor, []).append(n)
-    rows: list[Row] = [
-        dict(anchor=anchor, n=sum(counts), destinations=len(counts), entropy=entropy(counts))
-        for anchor, counts in sorted(destinations.items())
-    ]
-    summary = dict(
-        bucket=number,
-        anchors=len(rows),
-        links=sum(row["n"] for row in rows),
-        ambiguous=sum(row["destinations"] > 1 for row in rows),
-        bits=math.fsum(row["n"] * row["entropy"] for row in rows),
-        most_ambiguous=json.dumps(_most_ambiguous(rows)),
-    )
-    return {tables.ANCHORS: rows, tables.ANCHOR_SUMMARIES: [summary]}
-
-
-def summarise(summaries: list[Row]) -> dict[str, Any]:
-    """The manifest's statistics of anchor texts, from the rows of `anchor_summaries` in any order."""
-    links = sum(row["links"] for row in summaries)
-    best = [row for summary in summaries for row in json.loads(summary["most_ambiguous"])]
-    return {
-        "texts": sum(row["anchors"] for row in summaries),
-        "ambiguous": sum(row["ambiguous"] for row in summaries),
-        "mean_entropy_bits": round(math.fsum(sorted(row["bits"] for row in summaries)) / max(1, links), 6),
-        "most_ambiguous": _most_ambiguous(best),
-    }
-
-
-def _most_ambiguous(rows: list[Row]) -> list[Row]:
-    return heapq.nsmallest(MOST_AMBIGUOUS, rows, key=lambda row: (-row["entropy"], row["anchor"]))

@@ -10,7 +10,7 @@ from typing import Any
 
 from data_pipeline.engine import tables
 from data_pipeline.engine.job import ALL_PAGES, OCCURRENCES, Config, Engine, Job, Outputs
-from data_pipeline.engine.store import bucket_parts, read, rows
+from data_pipeline.engine.store import rows
 from data_pipeline.engine.tables import DOCS_PER_CHUNK, EXAMPLES, DropCounts, Row
 from data_pipeline.links import anchors
 from data_pipeline.sources import formats
@@ -204,20 +204,15 @@ TARGETS_SQL = """
     LEFT JOIN pages q ON a.target = q.address
 """
 
-LINK_PAGES_SQL = """
-    SELECT anchor, destination, home, CAST(SUM(n) AS BIGINT) AS n, COUNT(*) AS pages FROM (
-        SELECT t.anchor, t.destination, p.home, t.doc, COUNT(*) AS n
-        FROM targets t JOIN pages p ON t.destination = p.doc
-        WHERE t.problem = '' GROUP BY t.anchor, t.destination, p.home, t.doc
-    ) GROUP BY anchor, destination, home
-"""
-
-# All rows of an anchor text are in one bucket, that of one of its destinations. Arguments: anchors.limits.
+# Each anchor text and destination once, with the reason to drop these links. Arguments: anchors.limits.
 LINK_COUNTS_SQL = """
-    SELECT l.anchor, l.destination, l.n, t.bucket,
-        CASE WHEN l.pages > {} THEN 'link-boilerplate' WHEN t.destinations > {} THEN 'anchor-boilerplate' ELSE '' END AS problem
-    FROM link_pages l
-    JOIN (SELECT anchor, MIN(home) AS bucket, COUNT(*) AS destinations FROM link_pages GROUP BY anchor) t ON l.anchor = t.anchor
+    SELECT anchor, destination, CASE
+        WHEN pages > {} THEN 'link-boilerplate'
+        WHEN COUNT(*) OVER (PARTITION BY anchor) > {} THEN 'anchor-boilerplate' ELSE '' END AS problem
+    FROM (
+        SELECT anchor, destination, COUNT(*) AS pages
+        FROM (SELECT DISTINCT anchor, destination, doc FROM targets WHERE problem = '') GROUP BY anchor, destination
+    )
 """
 
 RESOLVED_SQL = """
@@ -300,17 +295,15 @@ def resolve(engine: Engine) -> None:
     c = engine.job.config
     index(engine)
     engine.join(tables.TARGETS, TARGETS_SQL, [tables.LINKS, tables.PAGES, tables.ALIASES], partitioned=True)
-    engine.join(tables.LINK_PAGES, LINK_PAGES_SQL, [tables.TARGETS, tables.PAGES])
     (with_links,) = engine.query("SELECT COUNT(DISTINCT doc) FROM targets", [tables.TARGETS])[0]
     limits = anchors.limits(c, with_links)
-    engine.join(tables.LINK_COUNTS, LINK_COUNTS_SQL.format(*limits), [tables.LINK_PAGES], partitioned=True)
+    engine.join(tables.LINK_COUNTS, LINK_COUNTS_SQL.format(*limits), [tables.TARGETS])
     engine.join(tables.RESOLVED, RESOLVED_SQL, [tables.TARGETS, tables.LINK_COUNTS], partitioned=True)
 
 
 def build(engine: Engine) -> None:
-    """From `addresses`, `redirects` and `links` to `ranked`, `candidates`, `anchor_destination`, `anchors`."""
+    """From `addresses`, `redirects` and `links` to `ranked`, `candidates`, `anchor_destination`."""
     resolve(engine)
-    engine.map("anchors", anchors.statistics, bucket_parts(engine.job, tables.LINK_COUNTS))
     needs = engine.job.needs
     engine.join(tables.ANCHOR_DESTINATION, ANCHOR_DESTINATION_SQL[OCCURRENCES in needs], [tables.RESOLVED])
     join = "LEFT" if ALL_PAGES in needs else ""
@@ -385,9 +378,9 @@ def graph_summary(engine: Engine, with_links: bool) -> dict[str, Any]:
     redirects = engine.query("SELECT COUNT(*) FROM redirects", [tables.REDIRECTS])[0][0]
     summary = dict(pages=pages, destinations=destinations, disambiguation_pages=disambiguation, redirects=redirects)
     if with_links:
-        links = engine.query(
-            "SELECT COUNT(*), COUNT(CASE WHEN problem = '' THEN 1 END) FROM resolved", [tables.RESOLVED]
-        )[0]
-        summary |= {"links": links[0], "links_kept": links[1]}
-        summary["anchors"] = anchors.summarise(read(engine.job, tables.ANCHOR_SUMMARIES).to_pylist())
+        sql = "SELECT COUNT(*), COUNT(CASE WHEN problem = '' THEN 1 END) FROM resolved"
+        summary["links"], summary["links_kept"] = engine.query(sql, [tables.RESOLVED])[0]
+        sql = "SELECT anchor, COUNT(*) AS n FROM link_counts WHERE problem = '' GROUP BY anchor"
+        sql = f"SELECT COUNT(*), COUNT(CASE WHEN n > 1 THEN 1 END) FROM ({sql})"
+        summary["anchor_texts"], summary["ambiguous_anchor_texts"] = engine.query(sql, [tables.LINK_COUNTS])[0]
     return summary

@@ -4,7 +4,6 @@ A job is identified by its config, the content of its input files, its vocabular
 exactly if manifest.json exists.
 """
 
-import hashlib
 import json
 import os
 import shutil
@@ -14,7 +13,7 @@ from typing import IO, Any, ParamSpec, TypeVar
 from data_pipeline.engine.job import Config, EncoderContent, Inputs
 from data_pipeline.weights import artefact, attention_weights
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import expand, json_fields, links_within, locked, read_json, replacing, sha256_file, walk
+from harp_jax.base.files import expand, json_fields, locked, read_json, replacing, walk
 from harp_jax.base.made import digest, once
 from harp_jax.base.progress import progress
 from harp_jax.input.records import AGAIN, MANIFEST, check_sizes, read_manifest
@@ -26,6 +25,9 @@ T = TypeVar("T")
 WORK = ".work"
 # Fields that do not change the bytes of the output.
 NOT_IDENTITY = ("workers", "memory_limit", "keep_work", "language_from")
+NAMED = ("tokenizer", "encoder", "term_weights", "exclude_destinations", "stopwords")
+PATHS = (*NAMED, "source.paths", "source.redirects", "source.index")
+CONTENTS = ("source", "tokenizer_sha256", "encoder_content")
 
 
 def config_files(arguments: Mapping[str, Any]) -> dict[str, str]:
@@ -33,13 +35,12 @@ def config_files(arguments: Mapping[str, Any]) -> dict[str, str]:
     config = arguments["config"]
     if "source" not in config:
         return {}  # a config of another command, which `config.plain` refuses
-    found = {
+    files = {
         f"config.source.{name}.{number}": path
         for name in ("paths", "redirects", "index")
         for number, path in enumerate(config.source[name])
     }
-    names = ("tokenizer", "encoder", "term_weights", "exclude_destinations", "stopwords")
-    return found | {f"config.{name}": config[name] for name in names if config[name] not in artefact.WITHOUT_ENCODER}
+    return files | {f"config.{name}": config[name] for name in NAMED if config[name] not in artefact.WITHOUT_ENCODER}
 
 
 def once_for_config(function: Callable[P, T]) -> Callable[P, T]:
@@ -58,18 +59,9 @@ def fingerprint(c: Config, tokenizer_sha256: str) -> Inputs:
 
 
 def _file(path: str) -> dict[str, Any]:
-    """Name, size and sha256; a folder has one digest over the names and digests of its files."""
-    if not os.path.isdir(path):
-        return {"name": os.path.basename(path), "size": os.path.getsize(path), "sha256": digest(path).sha256}
-    state, size, inside = hashlib.sha256(), 0, 0
-    for inner in walk(path):
-        inside += 1
-        size += os.path.getsize(inner)
-        state.update(f"{os.path.relpath(inner, path)}\0{sha256_file(inner)}\n".encode(errors="surrogateescape"))
-    for link, target in links_within(path):
-        shown = f"{os.path.relpath(link, path)}\0-> {os.path.relpath(target, path)}\n"
-        state.update(shown.encode(errors="surrogateescape"))
-    return {"name": os.path.basename(path.rstrip("/")), "files": inside, "size": size, "sha256": state.hexdigest()}
+    """Name, size and sha256 of a file or of all files in a folder."""
+    size = sum(map(os.path.getsize, walk(path) if os.path.isdir(path) else [path]))
+    return {"name": os.path.basename(path.rstrip("/")), "size": size, "sha256": digest(path).sha256}
 
 
 def _encoder(c: Config) -> EncoderContent:
@@ -90,20 +82,17 @@ def claim(output: str, c: Config, inputs: Inputs) -> IO[str] | None:
 
     Raises InputError if the directory belongs to another job, or another process is writing to it.
     """
-    mine = json.loads(json.dumps({"config": c, **inputs}))
-    manifest = os.path.join(output, MANIFEST)
-    work = os.path.join(output, WORK)
+    mine, manifest, work = identity(c, inputs), os.path.join(output, MANIFEST), os.path.join(output, WORK)
     while True:
         os.makedirs(output, exist_ok=True)
         if os.path.exists(manifest):
             finished = read_manifest(output)
             with json_fields(manifest, AGAIN):
-                _compare(finished, mine, output)
+                _compare(identity(finished["config"], finished), mine, output)
                 keep_work = finished["config"]["keep_work"]
             check_sizes(output, finished)
             if not keep_work:
-                # Left by a job that was killed after writing the manifest.
-                shutil.rmtree(work, ignore_errors=True)
+                shutil.rmtree(work, ignore_errors=True)  # left by a job that was killed after writing the manifest
             return None
         busy = f"another process is writing to {output}; wait for it or choose another --output"
         lock = locked(os.path.join(work, "lock"), busy)
@@ -125,31 +114,26 @@ def claim(output: str, c: Config, inputs: Inputs) -> IO[str] | None:
     return lock
 
 
+def identity(c: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """What determines the bytes of the output, flattened: "source.split", "seed", … Of paths it matters only whether they are set:
+    the content is in the inputs.
+    """
+    fields = {f"source.{name}": value for name, value in c["source"].items()} | c
+    fields = {name: value for name, value in fields.items() if name not in (*NOT_IDENTITY, "source")}
+    fields |= {name: bool(fields[name]) for name in PATHS}
+    return json.loads(json.dumps(fields | {name: inputs[name] for name in CONTENTS}))
+
+
 def _compare(theirs: Mapping[str, Any], mine: Mapping[str, Any], output: str) -> None:
-    fields = ("source", "tokenizer_sha256", "encoder_content")
-    old = _identity(theirs["config"]) | {name: theirs[name] for name in fields}
-    new = _identity(mine["config"]) | {name: mine[name] for name in fields}
-    # Paths may differ if the content is the same, in the same fields.
-    read = ("source.paths", "source.redirects", "source.index", "exclude_destinations", "stopwords")
-    for path, content in (
-        *(("tokenizer", "tokenizer_sha256"), *((path, "source") for path in read)),
-        *(("encoder", "encoder_content"), ("term_weights", "encoder_content")),
-    ):
-        if old[content] == new[content] and bool(old[path]) == bool(new[path]):
-            old[path] = new[path]
-    differing = [key for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key)]
+    differing = [name for name in sorted(theirs.keys() | mine.keys()) if theirs.get(name) != mine.get(name)]
     if differing:
-        shown = "; ".join(f"{key} ({_short(old.get(key))} there, {_short(new.get(key))} here)" for key in differing)
+        shown = "; ".join(
+            f"{name} ({_short(theirs.get(name))} there, {_short(mine.get(name))} here)" for name in differing
+        )
         raise InputError(
             f"output directory {output} belongs to another config; differing keys: {shown}; "
             "choose another --output, or remove this one"
         )
-
-
-def _identity(c: Config) -> dict[str, Any]:
-    """The fields that determine the bytes of the output, flattened: "source.paths", "seed", …"""
-    flat = {key: value for key, value in c.items() if key not in (*NOT_IDENTITY, "source")}
-    return flat | {f"source.{key}": value for key, value in c["source"].items()}
 
 
 def _short(value: Any) -> str:

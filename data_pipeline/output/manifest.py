@@ -130,7 +130,6 @@ def write_manifest(engine: Engine, inputs: Inputs, weights_sha256: str | None, t
         "tokenizer_sha256": inputs["tokenizer_sha256"],
         "encoder_content": dict(inputs["encoder_content"]),
         "tasks": _tasks(engine, tokenizer.template),
-        "bits_from_uniform": _sharpness(engine),
         "splits": splits,
         "link_graph": cast(LinkGraph, link_graph.graph_summary(engine, with_links=LINKS in job.needs)),
         "losses": losses,
@@ -178,11 +177,3 @@ def _tasks(engine: Engine, template: Template) -> dict[str, TaskEntry]:
         if task in shared:
             found[task]["negatives_share_word"] = round(shared[task], 4)
     return found
-
-
-def _sharpness(engine: Engine) -> dict[str, float]:
-    """Divergence of the sampling of words from a uniform draw, for sentences and pages."""
-    sql = "SELECT source, CAST(SUM(units) AS BIGINT), CAST(SUM(n) AS BIGINT) FROM sharpness GROUP BY source ORDER BY source"
-    return {
-        source: round(units / diagnostics.UNIT / n, 6) for source, units, n in engine.query(sql, [tables.SHARPNESS])
-    }

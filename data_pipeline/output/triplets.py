@@ -11,9 +11,8 @@ returns the same ids. Works in batches of BATCH records: memory does not grow wi
 at all, and replaces only a folder that this command wrote (`files.output_folder`).
 """
 
-import contextlib
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from harp_jax.base.errors import InputError, needs
 from harp_jax.base.files import output_folder
@@ -25,9 +24,9 @@ from harp_jax.input.records import (
     Shard,
     job_tokenizer,
     read_manifest,
-    split_name,
+    shards_of,
 )
-from harp_jax.input.tfrecords import find_shards, tensorflow
+from harp_jax.input.tfrecords import tensorflow
 from harp_jax.text.tokenizer import Tokenizer
 
 BATCH = 1024  # records in memory, and per row group
@@ -42,28 +41,37 @@ def write_parquet(pairs: InputPath, output: str, tokenizer: InputPath = "") -> d
     damaged, another tokenizer, and pairs that form no triplets.
     """
     manifest = read_manifest(pairs)
-    held = [name.rpartition("_")[::2] for name, split in manifest["splits"].items() if split.get("records")]
     ids = job_tokenizer(pairs, manifest, tokenizer)
-    counts = {}
+    counts: dict[str, int] = {}
+    card: dict[
+        str, list[str]
+    ] = {}  # task → lines of README.md, through which load_dataset(FOLDER, TASK) finds the files
     with output_folder(output) as folder:
-        for task, split in held:
-            shards = find_shards(pairs, task, split)
-            counts[split_name(task, split)] = sum(
-                _write(f"{folder}/{task}/{split}-{n:05d}-of-{len(shards):05d}.parquet", _pairs(shard, task, ids))
-                for n, shard in enumerate(shards)
-            )
-        _write_card(folder, held)
+        for name, entry in manifest["splits"].items():
+            (task, _, split), shards = name.rpartition("_"), shards_of(pairs, entry)
+            if not entry["records"]:
+                continue
+            os.makedirs(f"{folder}/{task}", exist_ok=True)
+            for number, shard in enumerate(shards):
+                path = f"{folder}/{task}/{split}-{number:05d}-of-{len(shards):05d}.parquet"
+                counts[name] = counts.get(name, 0) + _write(path, _columns(shard, task, ids))
+            lines = card.setdefault(task, [f"- config_name: {task}", "  data_files:"])
+            lines += [f"  - split: {split}", f"    path: {task}/{split}-*.parquet"]
+        text = ["---", "configs:", *(line for lines in card.values() for line in lines), "---", ""]
+        text.append("Written by harp_jax. Columns are in the order that sentence-transformers expects.\n")
+        with open(os.path.join(folder, "README.md"), "w", encoding="utf-8") as file:
+            file.write("\n".join(text))
     return counts
 
 
-def _pairs(shard: Shard, task: str, tokenizer: Tokenizer) -> Iterator[Columns]:
+def _columns(shard: Shard, task: str, tokenizer: Tokenizer) -> Iterator[Columns]:
     """The columns of a shard's records, BATCH records at a time. InputError for a shard that was changed or damaged."""
     shard.check_content()
     tf = tensorflow()
     features = {name: tf.io.RaggedFeature(tf.int64) for name in (TEXT_FEATURES if task == TEXT_TASK else PAIR_FEATURES)}
     for batch in tf.data.TFRecordDataset(shard.path).batch(BATCH):
-        found = tf.io.parse_example(batch, features)
-        texts = [[tokenizer.decode(ids) if ids else "" for ids in found[name].to_list()] for name in features]
+        ids = tf.io.parse_example(batch, features)
+        texts = [[tokenizer.decode(each) if each else "" for each in ids[name].to_list()] for name in features]
         if task == TEXT_TASK:
             yield {"text": texts[0]}
             continue
@@ -73,35 +81,23 @@ def _pairs(shard: Shard, task: str, tokenizer: Tokenizer) -> Iterator[Columns]:
         elif not any(other_documents):
             yield {"document": documents, "positive": queries, "negative": other_queries}
         else:
-            raise InputError(
-                f"{shard.path}: the two sides of its pairs share neither query nor document, so they form no triplets"
-            )
+            problem = "the two sides of its pairs share neither query nor document, so they form no triplets"
+            raise InputError(f"{shard.path}: {problem}")
 
 
 def _write(path: str, batches: Iterable[Columns]) -> int:
-    """Writes batches of the same columns, each as a row group; returns the rows."""
+    """Writes batches of the same columns, each as a row group; returns the rows. No file without batches."""
     with needs("writing Parquet", "pyarrow", "data"):
         import pyarrow
         import pyarrow.parquet
-    os.makedirs(os.path.dirname(path), exist_ok=True)
     writer, rows = None, 0
-    with contextlib.ExitStack() as opened:
+    try:
         for columns in batches:
             batch = pyarrow.RecordBatch.from_pydict(columns)
-            if writer is None:
-                writer = opened.enter_context(pyarrow.parquet.ParquetWriter(path, batch.schema, compression="zstd"))
+            writer = writer or pyarrow.parquet.ParquetWriter(path, batch.schema, compression="zstd")
             writer.write_batch(batch)
             rows += batch.num_rows
+    finally:
+        if writer is not None:
+            writer.close()
     return rows
-
-
-def _write_card(folder: str, splits: Sequence[tuple[str, str]]) -> None:
-    """Writes README.md, which lists the files of each data set for `load_dataset(FOLDER, TASK)`."""
-    lines = ["---", "configs:"]
-    for task in dict.fromkeys(task for task, _ in splits):
-        lines += [f"- config_name: {task}", "  data_files:"]
-        for split in (split for name, split in splits if name == task):
-            lines += [f"  - split: {split}", f"    path: {task}/{split}-*.parquet"]
-    lines += ["---", "", "Written by harp_jax. Columns are in the order that sentence-transformers expects."]
-    with open(os.path.join(folder, "README.md"), "w", encoding="utf-8") as file:
-        file.write("\n".join(lines) + "\n")

@@ -9,5 +9,5 @@ Files:
   hard_negatives   pages that BM25 returns for the words of a request
   table        the tasks by name; it describes their files
   maps         sentences and links to requests; requests with their passages, and pages, to records with statistics
-  diagnostics  trivial predictors on held-out pairs; how far word sampling is from uniform
+  diagnostics  trivial predictors on held-out pairs
 """

@@ -10,18 +10,7 @@ from data_pipeline.engine import tables
 from data_pipeline.engine.job import ALL_PAGES, LINKS, SENTENCES, Config
 from data_pipeline.links.link_graph import COLINKED_SQL
 from data_pipeline.tasks.sampling import NoPair
-from data_pipeline.tasks.task import (
-    Anchor,
-    Attempt,
-    Draw,
-    PairTokens,
-    Passages,
-    Request,
-    Sentence,
-    Setup,
-    Task,
-    anchor_words,
-)
+from data_pipeline.tasks.task import Anchor, Attempt, Draw, PairTokens, Passages, Request, Sentence, Setup, Task
 from harp_jax.config import Field
 
 FIELDS = {
@@ -101,7 +90,7 @@ def request(sentence: Sentence, pair: tuple[int, int], setup: Setup, rng: np.ran
     """The query is from (a1, P1), P2 is the positive page; the negative is one of the draws (Eq. 14)."""
     c = setup.c
     one, two = sentence.anchors[pair[0]], sentence.anchors[pair[1]]
-    words = anchor_words(sentence, one, setup.terms)
+    words = sentence.words_of(one, setup.terms)
     key = f"{sentence.anchor_key(one)}+{two.number}"
     places = 0 if c["acm_negative"] == "corpus" else setup.unlinked, setup.candidates
     drawn = negative_places(rng, two, places, DRAWS, c["acm_negative"] == "in_links")

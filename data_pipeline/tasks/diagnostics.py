@@ -1,15 +1,11 @@
-"""Diagnostics of a job's pairs for the manifest: trivial predictors, and whether term weights have an effect.
+"""Trivial predictors of held-out pairs, for the manifest.
 
-Trivial predictors of held-out pairs show how well a task is solved without understanding the text. Each scores both sides and
+They show how well a task is solved without understanding the text. Each scores both sides and
 prefers the higher score; a tie counts one half. An accuracy far from .5, in either direction, is a shortcut that a model learns
 first. `n` is reported, too: accuracies on small validation sets are unreliable.
-
-Bits from uniform: how far the sampling of words (Eq. 3) is from uniform draws; near 0, the term weights have no effect.
-A softmax over attention shares is .003 bits from uniform on Wikipedia's sentences: weighting="normalised" gives .78.
 """
 
 import os
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -18,32 +14,27 @@ from data_pipeline.engine import tables
 from data_pipeline.engine.job import Job, Outputs
 from data_pipeline.engine.store import read
 from data_pipeline.engine.tables import unpack
-from data_pipeline.tasks.maps import weighed_sentences
-from data_pipeline.tasks.sampling import NoPair, Weighted
-from data_pipeline.tasks.task import Setup, anchor_words, setup_of
-from data_pipeline.text.terms import Terms, terms_of, unpack_words
+from data_pipeline.text.terms import Terms, terms_of
 from data_pipeline.weights.artefact import FREQUENCY, DocumentFrequency
-from data_pipeline.weights.tokenised import from_bytes
 from harp_jax.base.files import replacing
 
-ROWS = 512  # rows read per bucket: enough for a mean
-UNIT = 1 << 32  # bits are summed as integers, so that every SQL engine gets the same sum
 NAMES = ("overlap", "length", "query_only", "document_only", "in_links", "idf")
 Arrays = dict[str, Any]
 
 
 def save_tables(path: str, vocab_size: int, count_rows: list[tuple]) -> None:
     """Writes the unigram log-odds of the positive against the negative side, [vocab] per task and text."""
-    arrays: Arrays = {}
     counts: Arrays = {}
     for task, side, token, n in count_rows:
         counts.setdefault(f"{task}/{side}", np.zeros(vocab_size))[token] = n
-    for name in counts:
-        task, side = name.split("/")
-        if side.startswith("pos_") and f"{task}/neg_{side[4:]}" in counts:
-            arrays[f"{task}/{side[4:]}"] = log_odds(counts[name], counts[f"{task}/neg_{side[4:]}"])
+    pairs = {name: name.replace("/pos_", "/neg_") for name in counts if "/pos_" in name}
+    odds = {
+        name.replace("/pos_", "/"): log_odds(counts[name], counts[other])
+        for name, other in pairs.items()
+        if other in counts
+    }
     with replacing(path, "wb") as file:
-        np.savez(file, **arrays)
+        np.savez(file, **odds)
 
 
 def log_odds(positive: np.ndarray, negative: np.ndarray) -> np.ndarray:
@@ -98,42 +89,3 @@ def scores(
 def _total(weights: np.ndarray | None, tokens: np.ndarray) -> float:
     # Sorted, so that equal bags of tokens get equal sums.
     return 0.0 if weights is None else float(weights[np.sort(tokens)].sum())
-
-
-def measure_sharpness(job: Job, number: int, payload: None) -> Outputs:
-    """Map over the buckets of `sentences`: summed bits and number of distributions, for some sentences and pages."""
-    setup = setup_of(job)
-    found = {"sentence": list(_sentences(job, number, setup)), "page": list(_pages(job, number, setup))}
-    rows = [dict(source=source, units=round(sum(bits) * UNIT), n=len(bits)) for source, bits in found.items()]
-    return {tables.SHARPNESS: [row for row in rows if row["n"]]}
-
-
-def bits_from_uniform(p: np.ndarray) -> float:
-    """KL(p ‖ uniform) = log2 n - H(p), for p over n words."""
-    positive = p[p > 0]
-    return float(np.log2(len(p)) + (positive * np.log2(positive)).sum())
-
-
-def _sentences(job: Job, number: int, setup: Setup) -> Iterator[float]:
-    """Bits of the context of each sentence's first anchor."""
-    sampler = setup.sampler
-    for sentence in weighed_sentences(job, number, ROWS):
-        try:
-            anchor = anchor_words(sentence, sentence.anchors[0], setup.terms)
-        except NoPair:
-            continue
-        _, p = sampler.distribution(Weighted(sentence.words, sentence.by_anchor[0]), sampler.excluded(anchor))
-        if len(p):
-            yield bits_from_uniform(p)
-
-
-def _pages(job: Job, number: int, setup: Setup) -> Iterator[float]:
-    weights = {
-        row["doc"]: row["weights"] for row in read(job, tables.PASSAGE_WEIGHTS, number).slice(0, ROWS).to_pylist()
-    }
-    for row in read(job, tables.PASSAGES, number, ["doc", "words"]).slice(0, 2 * ROWS).to_pylist():
-        if row["doc"] in weights:
-            words = unpack_words(row["words"])
-            _, p = setup.sampler.distribution(Weighted(words, from_bytes(weights[row["doc"]])), set())
-            if len(p):
-                yield bits_from_uniform(p)

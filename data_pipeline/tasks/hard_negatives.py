@@ -5,8 +5,7 @@ bucket searches a slice of the pages instead: its own bucket and the following o
 bucket do not depend on the size of the corpus.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -38,37 +37,21 @@ DEPTH = 10
 DRAWN = 3
 
 
-@dataclass(frozen=True)
 class Slice:
-    """Pages with an index of their words. docs, in_links: [pages] int64; tokens and content (words) of each page, packed."""
+    """Passages (`doc`, `in_links`, `tokens`, `words`) with an index of their words, which `spell` turns into text."""
 
-    docs: np.ndarray
-    in_links: np.ndarray
-    tokens: list[bytes]
-    content: list[str]
-    words: lexical.InvertedIndex
-    model: lexical.Bm25
-
-    @classmethod
-    def of(
-        cls,
-        docs: Iterable[int],
-        in_links: Iterable[int],
-        tokens: list[bytes],
-        content: list[str],
-        spell: Callable[[str], str],
-        language: str,
-    ) -> "Slice":
-        words = lexical.InvertedIndex((("", spell(each)) for each in content), language)
-        numbers, counts = (np.fromiter(values, np.int64) for values in (docs, in_links))
-        return cls(numbers, counts, tokens, content, words, lexical.Bm25(words))
+    def __init__(self, pages: list[Row], spell: Callable[[str], str], language: str) -> None:
+        self.pages = pages
+        self.docs, self.in_links = (np.array([page[name] for page in pages], np.int64) for name in ("doc", "in_links"))
+        self._index = lexical.InvertedIndex((("", spell(page["words"])) for page in pages), language)
+        self._model = lexical.Bm25(self._index)
 
     def search(self, text: str, count: int, without: Sequence[int]) -> np.ndarray:
         """Places of the best `count` pages that share a word with the text; the pages `without` are left out."""
-        query = self.words.query(text)
+        query = self._index.query(text)
         if not query:
             return np.zeros(0, np.int64)
-        scores, matched = self.model.scores(query)
+        scores, matched = self._model.scores(query)
         matched &= ~np.isin(self.docs, without)
         return lexical.top(np.where(matched, scores, -np.inf), count)
 
@@ -88,39 +71,32 @@ def mine(job: Job, number: int, payload: tuple[str, bool]) -> Outputs:
     """
     (task, popular), c = payload, job.config
     columns = ["task", "key", "page", "query", "anchor", "positive"]
-    rows = [row for row in read(job, tables.REQUESTS, number, columns).to_pylist() if row["task"] == task]
-    if not rows:
+    requests = [row for row in read(job, tables.REQUESTS, number, columns).to_pylist() if row["task"] == task]
+    if not requests:
         return {tables.MINED: []}
-    terms = terms_of(c)
-    spelled = SPELLED[c["negative_search"]]
-    pages, count = _slice(job, number, SLICE, popular, terms), c["hard_negatives"]
+    terms, count = terms_of(c), c["hard_negatives"]
+    spelled, pages = SPELLED[c["negative_search"]], _slice(job, number, popular, terms)
     sources = {row["id"]: row["doc"] for row in read(job, tables.PAGES, number, ["doc", "id"]).to_pylist()}
-    found = []
-    for row in rows:
-        ids = unpack(row["query"]).tolist()
-        query = (
-            [terms.tokenizer.tokens[i] for i in ids] if terms.unit == "tokens" else terms.tokenizer.decode(ids).split()
-        )
-        for words in (row["anchor"], pack_words(query)):
-            places = pages.search(
-                spelled(words, terms), max(DEPTH, DRAWN * count), (row["positive"], sources[row["page"]])
-            )
-            if len(places):
-                break
-        else:
+    mined: list[Row] = []
+    for row in requests:
+        ids, without = unpack(row["query"]).tolist(), (row["positive"], sources[row["page"]])
+        tokens, decode = terms.tokenizer.tokens, terms.tokenizer.decode
+        query = [tokens[i] for i in ids] if terms.unit == "tokens" else decode(ids).split()
+        searches = (pages.search(spelled(words, terms), max(DEPTH, DRAWN * count), without)
+                    for words in (row["anchor"], pack_words(query)))  # fmt: skip
+        places = next(filter(len, searches), None)
+        if places is None:
             continue
         rng = generator(c["seed"], task, row["key"], "negative")
-        first, *more = places[drawn(pages.in_links[places], count, popular, rng)]
-        tokens = [pages.tokens[place] for place in more]
-        wanted = set(_as_words(row["anchor"], terms).lower().split())
-        shared = not wanted.isdisjoint(pages.content[first].lower().split())
-        found.append(
+        first, *more = (pages.pages[place] for place in places[drawn(pages.in_links[places], count, popular, rng)])
+        wanted, told = set(_as_words(row["anchor"], terms).lower().split()), first["words"].lower().split()
+        mined.append(
             dict(
-                task=task, key=row["key"], destination=int(pages.docs[first]), more=b"".join(tokens),
-                more_lengths=pack([len(unpack(each)) for each in tokens]), shared=int(shared),
+                task=task, key=row["key"], destination=first["doc"], more=b"".join(page["tokens"] for page in more),
+                more_lengths=pack([len(unpack(page["tokens"])) for page in more]), shared=int(not wanted.isdisjoint(told)),
             )
         )  # fmt: skip
-    return {tables.MINED: found}
+    return {tables.MINED: mined}
 
 
 def _as_words(packed: str, terms: Terms) -> str:
@@ -135,24 +111,22 @@ def _as_tokens(packed: str, terms: Terms) -> str:
 SPELLED: dict[str, Callable[[str, Terms], str]] = {"words": _as_words, "tokens": _as_tokens}
 
 
-def _slice(job: Job, number: int, count: int, popular: bool, terms: Terms) -> Slice:
-    """The passages of bucket `number` and the buckets after it, wrapping around, up to `count` passages.
+def _slice(job: Job, number: int, popular: bool, terms: Terms) -> Slice:
+    """The passages of bucket `number` and the buckets after it, wrapping around, up to SLICE passages.
 
     With `popular` only linked pages: positives are then link destinations, so an unlinked page (which has a passage if another
     task reads it) would be recognisable as a negative by that alone.
     """
-    c, every = job.config, buckets(job, tables.PASSAGES)
-    spelled, language = SPELLED[c["negative_search"]], c["language"] if c["negative_search"] == "words" else ENGLISH
+    search, every = job.config["negative_search"], buckets(job, tables.PASSAGES)
     first = next((i for i, bucket in enumerate(every) if bucket >= number), 0)
     pages: list[Row] = []
-    columns = ["doc", "in_links", "tokens", "words"]
     for bucket in every[first:] + every[:first]:
-        found = read(job, tables.PASSAGES, bucket, columns).to_pylist()
-        pages += [page for page in found if page["in_links"] > 0 or not popular]
-        if len(pages) >= count:
+        passages = read(job, tables.PASSAGES, bucket, ["doc", "in_links", "tokens", "words"]).to_pylist()
+        pages += [page for page in passages if page["in_links"] > 0 or not popular]
+        if len(pages) >= SLICE:
             break
-    docs, in_links, tokens, texts = ([page[name] for page in pages[:count]] for name in columns)
-    return Slice.of(docs, in_links, tokens, texts, lambda words: spelled(words, terms), language)
+    language = job.config["language"] if search == "words" else ENGLISH
+    return Slice(pages[:SLICE], lambda words: SPELLED[search](words, terms), language)
 
 
 def drawn(in_links: np.ndarray, count: int, popular: bool, rng: np.random.Generator) -> list[int]:

@@ -16,14 +16,13 @@ from data_pipeline.engine.tables import DropCounts, Row, Table, pack, unpack
 from data_pipeline.tasks.sampling import NoPair, Weighted
 from data_pipeline.tasks.table import TASKS, chosen
 from data_pipeline.tasks.task import Anchor, PairTokens, Passages, Request, Sentence, setup_of
-from data_pipeline.text.terms import pack_words, unpack_words
+from data_pipeline.text.terms import pack_words, terms_of, unpack_words
 from data_pipeline.weights.tokenised import from_bytes
 from harp_jax.base.randomness import hash64
-from harp_jax.input.records import MORE_FEATURES, PAIR_FEATURES, TEACHER, TEXT_TASK, PairRecord, TextRecord, parts
+from harp_jax.input.records import MORE_FEATURES, PAIR_FEATURES, TEACHER, TEXT_TASK, TextRecord, parts
 from harp_jax.input.tfrecords import tensorflow
 
-# Overhead of a TFRecord: length and two checksums.
-FRAME_BYTES = 16
+FRAME_BYTES = 16  # overhead of a TFRecord: length and two checksums
 
 
 class RequestPart(NamedTuple):
@@ -63,15 +62,11 @@ def _request_row(request: Request) -> Row:
     )  # fmt: skip
 
 
-def weighed_sentences(job: Job, number: int, first: int | None = None) -> Iterator[Sentence]:
-    """The sentences of a bucket with their weights: all, or the `first` ones."""
-    sentences, weights = (
-        read(job, table, number).slice(0, first) for table in (tables.SENTENCES, tables.SENTENCE_WEIGHTS)
-    )
+def weighed_sentences(job: Job, number: int) -> Iterator[Sentence]:
+    """The sentences of a bucket with their weights."""
+    sentences, weights = (read(job, table, number) for table in (tables.SENTENCES, tables.SENTENCE_WEIGHTS))
     for at in range(0, sentences.num_rows, 1024):
-        rows = sentences.slice(at, 1024).to_pylist()
-        found = weights.slice(at, 1024).to_pylist()
-        yield from map(_sentence, rows, found)
+        yield from map(_sentence, sentences.slice(at, 1024).to_pylist(), weights.slice(at, 1024).to_pylist())
 
 
 def _sentence(row: Row, weight: Row) -> Sentence:
@@ -124,29 +119,25 @@ def make_pairs(job: Job, number: int, payload: None) -> Outputs:
         for row in batch.to_pylist():
             task, key = TASKS[row["task"]], row["key"]
             assert task.sides is not None
+            sides: PairTokens | NoPair
             try:
                 sides = task.sides(_request(row), _passages(row), setup, setup.rng(task.name, key, "page"))
-                out.add_pair(task.name, key, row["page"], sides, row["positive_in_links"], row["negative_in_links"])
             except NoPair as reason:
-                out.dropped.add(f"{task.name}-{reason}", key)
+                sides = reason
+            out.add_pair(task.name, key, row["page"], sides, row["positive_in_links"], row["negative_in_links"])
     return out.outputs()
 
 
 def make_records(job: Job, number: int, task: str) -> Outputs:
     """Map over the buckets of the table that a task without requests reads; same output as `make_pairs`."""
-    setup, make = setup_of(job), TASKS[task].records
+    make = TASKS[task].records
     assert make is not None
-    out = Examples(setup.c, setup.terms.tokenizer.size)
+    out = Examples(job.config, terms_of(job.config).tokenizer.size)
     for made in make(job, number):
         if isinstance(made, TextRecord):
             out.add_text(made)
-            continue
-        try:
-            if isinstance(made.sides, NoPair):
-                raise made.sides
+        else:
             out.add_pair(task, made.key, made.page, made.sides, made.positive_in_links, made.negative_in_links)
-        except NoPair as reason:
-            out.dropped.add(f"{task}-{reason}", made.key)
     return out.outputs()
 
 
@@ -166,27 +157,22 @@ def _passages(row: Row) -> Passages:
     more = [tokens.tolist() for tokens in flat if len(tokens)]
     if row["words"] is None:
         return Passages(positive, negative, None, more=more)
-    words = None
-    if row["weights"] is not None:
-        words = Weighted(unpack_words(row["words"]), from_bytes(row["weights"]))
+    words = None if row["weights"] is None else Weighted(unpack_words(row["words"]), from_bytes(row["weights"]))
     page, sentences = unpack(row["tokens"]).tolist(), unpack(row["sentences"]).tolist()
     return Passages(positive, negative, words, page, sentences, more)
 
 
-def pair_record(task: str, key: str, page: str, sides: PairTokens, query_limit: int, doc_limit: int) -> PairRecord:
-    """The record of two sides, truncated to the limits; NoPair if both sides are then equal, or one is empty."""
-    pos_query, pos_doc = list(sides.pos_query)[:query_limit], list(sides.pos_doc)[:doc_limit]
-    neg_query, neg_doc = list(sides.neg_query)[:query_limit], list(sides.neg_doc)[:doc_limit]
-    # Equal queries or documents of the two sides are stored once, even if drawn separately.
+def stored(sides: PairTokens, query_limit: int, doc_limit: int) -> PairTokens:
+    """The sides truncated to the limits, shared texts stored once; NoPair if both sides are then equal, or one is empty."""
+    pos_query, neg_query = (list(text)[:query_limit] for text in (sides.pos_query, sides.neg_query))
+    pos_doc, neg_doc = (list(text)[:doc_limit] for text in (sides.pos_doc, sides.neg_doc))
     neg_query, neg_doc = ([] if neg_query == pos_query else neg_query), ([] if neg_doc == pos_doc else neg_doc)
     if not neg_query and not neg_doc:
         raise NoPair("sides-equal")
     if not pos_query or not pos_doc:
         raise NoPair("side-empty")
-    more = [list(tokens)[:doc_limit] for tokens in sides.more_docs]
-    return PairRecord(
-        task, key, page, pos_query, pos_doc, neg_query, neg_doc, [each for each in more if each and each != pos_doc]
-    )
+    more = (list(tokens)[:doc_limit] for tokens in sides.more_docs)
+    return PairTokens(pos_query, pos_doc, neg_query, neg_doc, [each for each in more if each and each != pos_doc])
 
 
 class Examples:
@@ -200,52 +186,48 @@ class Examples:
         self.dropped = DropCounts()
 
     def add_pair(
-        self, task: str, key: str, page: str, sides: PairTokens, pos_in_links: int, neg_in_links: int | None
+        self, task: str, key: str, page: str, sides: PairTokens | NoPair, pos_in_links: int, neg_in_links: int | None
     ) -> None:
-        """Adds a pair; in-links are those of the documents' pages. NoPair if its sides are equal or empty."""
-        record = pair_record(task, key, page, sides, self.c["max_query_tokens"], self.c["max_doc_tokens"])
-        neg_query = record.neg_query or record.pos_query
-        neg_doc = record.neg_doc or record.pos_doc
-        more, lengths = MORE_FEATURES
-        features = {name: getattr(record, name) for name in PAIR_FEATURES}
-        features |= {more: list(itertools.chain(*record.more_docs)), lengths: list(map(len, record.more_docs))}
-        queries = (1 + len(record.more_docs)) * len(record.pos_query) + len(neg_query)
-        docs = len(record.pos_doc) + len(neg_doc) + sum(features[lengths])
-        split = self._add(record.task, record.key, record.page, features, queries, docs, 2 + len(record.more_docs))
-        if split == "validation":
-            if not record.neg_doc:
-                neg_in_links = pos_in_links
+        """Adds a pair, or why there is none, also if its sides are equal or empty; in-links are those of the documents' pages."""
+        try:
+            if isinstance(sides, NoPair):
+                raise sides
+            pair = stored(sides, self.c["max_query_tokens"], self.c["max_doc_tokens"])
+        except NoPair as reason:
+            self.dropped.add(f"{task}-{reason}", key)
+            return
+        neg_query, neg_doc = pair.neg_query or pair.pos_query, pair.neg_doc or pair.pos_doc
+        lengths, negatives = list(map(len, pair.more_docs)), 1 + len(pair.more_docs)
+        features = dict(
+            zip((*PAIR_FEATURES, *MORE_FEATURES), (*pair[:4], list(itertools.chain(*pair.more_docs)), lengths))
+        )
+        queries = negatives * len(pair.pos_query) + len(neg_query)
+        docs = len(pair.pos_doc) + len(neg_doc) + sum(lengths)
+        if self._add(task, key, page, features, queries, docs, 1 + negatives) == "validation":
             self.validation.append(
                 dict(
-                    task=record.task, key=record.key, pos_query=pack(record.pos_query), pos_doc=pack(record.pos_doc),
-                    neg_query=pack(neg_query), neg_doc=pack(neg_doc), pos_in_links=pos_in_links, neg_in_links=neg_in_links,
+                    task=task, key=key, pos_query=pack(pair.pos_query), pos_doc=pack(pair.pos_doc), neg_query=pack(neg_query),
+                    neg_doc=pack(neg_doc), pos_in_links=pos_in_links, neg_in_links=neg_in_links if pair.neg_doc else pos_in_links,
                 )
             )  # fmt: skip
             return
         # Count only queries or documents that differ between the sides.
-        for side, tokens, absent in (
-            ("pos_query", record.pos_query, not record.neg_query),
-            ("neg_query", neg_query, not record.neg_query),
-            ("pos_doc", record.pos_doc, not record.neg_doc),
-            ("neg_doc", neg_doc, not record.neg_doc),
-        ):
-            if not absent:
-                count = self.counts.setdefault((record.task, side), np.zeros(self.vocab_size, np.int64))
-                np.add.at(count, np.asarray(tokens), 1)
+        apart = {
+            "pos_query": pair.neg_query,
+            "neg_query": pair.neg_query,
+            "pos_doc": pair.neg_doc,
+            "neg_doc": pair.neg_doc,
+        }
+        for side in (side for side, differs in apart.items() if differs):
+            count = self.counts.setdefault((task, side), np.zeros(self.vocab_size, np.int64))
+            np.add.at(count, np.asarray(getattr(pair, side)), 1)
 
     def add_text(self, record: TextRecord) -> None:
         """Adds a piece of running text."""
         self._add(TEXT_TASK, record.key, record.page, {"text": record.text}, 0, len(record.text), 1)
 
     def _add(
-        self,
-        task: str,
-        key: str,
-        page: str,
-        features: dict[str, Sequence[int]],
-        queries: int,
-        docs: int,
-        sequences: int,
+        self, task: str, key: str, page: str, features: dict[str, Any], queries: int, docs: int, sequences: int
     ) -> str:
         split = split_of(page, self.c["validation_fraction"])
         example = serialise(task, key, page, features)
@@ -265,11 +247,9 @@ class Examples:
             for token in np.flatnonzero(count)
         ]
         return {
-            tables.RECORDS: self.records,
-            tables.VALIDATION: self.validation,
-            tables.TOKEN_COUNTS: counts,
-            tables.LOSSES: self.dropped.rows(),
-        }
+            tables.RECORDS: self.records, tables.VALIDATION: self.validation,
+            tables.TOKEN_COUNTS: counts, tables.LOSSES: self.dropped.rows(),
+        }  # fmt: skip
 
 
 def serialise(task: str, key: str, page: str, features: Mapping[str, Sequence[int] | Sequence[float]]) -> bytes:

@@ -1,24 +1,17 @@
 """Representative Words Prediction, a control (PROP, Ma et al., WSDM 2021; B-PROP, SIGIR 2021).
 
 Two word sets of equal length are drawn from a page's language model; the more likely one is the better query.
-
-p(w|C), the language model of the collection, is counted first. The number of words grows with the corpus: English Wikipedia has
-millions. A join sums their counts by ranges of their hashes, and the ranges are written one after another into arrays that all
-workers map into memory: no process holds more than one range.
 """
 
-import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import IO
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import DTypeLike
 
 from data_pipeline.engine import tables
 from data_pipeline.engine.job import ALL_PAGES, ALL_WEIGHTS, LINKS, Config, Engine, Job, Outputs
-from data_pipeline.engine.store import bucket_parts, buckets, read, rows
+from data_pipeline.engine.store import bucket_parts, read, rows
 from data_pipeline.engine.tables import unpack
 from data_pipeline.tasks.sampling import NoPair, probabilities, shuffled, without_replacement
 from data_pipeline.tasks.task import PagePair, PairTokens, Setup, Task, setup_of
@@ -36,17 +29,10 @@ FIELDS = {
     )
 }
 PAIRS = 5  # pairs of word sets per page
-# Maximum draws per word of a set; only a corpus of a handful of words needs more.
-PATIENCE = 100
-
-
-# Shares of attention are summed as integers, so that the sums do not depend on the order; 2³¹ pages fit 63 bits.
-UNIT = 1 << 32
-RANGE_BITS = 7
-
-TERM_TOTALS_SQL = """
-    SELECT word, MIN(text) AS text, CAST(SUM(n) AS BIGINT) AS n, part AS bucket FROM term_counts GROUP BY word, part
-"""
+PATIENCE = 100  # maximum draws per word of a set; only a corpus of a handful of words needs more
+UNIT = 1 << 32  # shares of attention are summed as integers, so that the order does not matter; 2³¹ pages fit 63 bits
+COLLECTION = "collection.arrow"  # in the work directory
+TERM_TOTALS_SQL = "SELECT word, MIN(text) AS text, CAST(SUM(n) AS BIGINT) AS n FROM term_counts GROUP BY word"
 
 
 class Smoothed:
@@ -124,12 +110,13 @@ def contrastive(c: Config) -> bool:
 
 def prepare(engine: Engine) -> None:
     """Counts the terms of the collection."""
-    job = engine.job
+    job, path = engine.job, os.path.join(engine.job.work, COLLECTION)
     engine.map("term counts", count_terms, bucket_parts(job, tables.PASSAGES))
-    engine.join(tables.TERM_TOTALS, TERM_TOTALS_SQL, [tables.TERM_COUNTS], partitioned=True)
-    folder = os.path.join(job.work, "collection")
-    if not os.path.exists(os.path.join(folder, "complete")):
-        save(job, folder, engine.query("SELECT COUNT(*) FROM passages", [tables.PASSAGES])[0][0])
+    engine.join(tables.TERM_TOTALS, TERM_TOTALS_SQL, [tables.TERM_COUNTS])
+    if not os.path.exists(path):
+        save(
+            path, read(job, tables.TERM_TOTALS), engine.query("SELECT COUNT(*) FROM passages", [tables.PASSAGES])[0][0]
+        )
 
 
 def count_terms(job: Job, number: int, payload: None) -> Outputs:
@@ -138,75 +125,36 @@ def count_terms(job: Job, number: int, payload: None) -> Outputs:
     for _, _, amounts in _pages(job, number, setup_of(job).terms):
         for word, amount in amounts.items():
             counts[word] = counts.get(word, 0) + (round(amount * UNIT) if contrastive(c) else int(amount))
-    return {tables.TERM_COUNTS: counted(counts)}
-
-
-def counted(counts: dict[Word, int]) -> dict[str, list]:
-    """The columns of `term_counts`. `part` is the range of the word's hash; ranges are ordered like the hashes."""
     hashes = [signed64("word", word) for word in counts]
-    return {
-        "word": hashes,
-        "text": list(counts),
-        "n": list(counts.values()),
-        "part": [(hashed >> (64 - RANGE_BITS)) + (1 << (RANGE_BITS - 1)) for hashed in hashes],
-    }
+    return {tables.TERM_COUNTS: {"word": hashes, "text": list(counts), "n": list(counts.values())}}
 
 
-def save(job: Job, folder: str, pages: int) -> None:
-    """Writes the rows of `term_totals`, ordered by hash, as the arrays of a `TermCollection`.
-
-    words [terms] int64: hashes; ends [terms] int64: cumulated n; texts [Σ] uint8: all words in UTF-8; offsets [terms + 1] int64:
-    where each word begins.
+def save(path: str, totals: pa.Table, pages: int) -> None:
+    """Writes the rows of `term_totals` as an Arrow file in one batch, for `TermCollection`: `word` (hash, ascending), `text`, `end`
+    (cumulated n); `pages`: the number of passages.
     """
-    ranges = buckets(job, tables.TERM_TOTALS)
-    terms = total = ended = began = 0
-    for part in ranges:
-        lengths = _lengths(read(job, tables.TERM_TOTALS, part, ["text"]))
-        terms, total = terms + len(lengths), total + int(lengths.sum())
-    with contextlib.ExitStack() as stack:
-
-        def begin(name: str, length: int, dtype: DTypeLike = np.int64) -> IO[bytes]:
-            file = stack.enter_context(replacing(os.path.join(folder, f"{name}.npy"), "wb"))
-            header = {"descr": np.dtype(dtype).str, "fortran_order": False, "shape": (length,)}
-            np.lib.format.write_array_header_1_0(file, header)
-            return file
-
-        words, ends = begin("words", terms), begin("ends", terms)
-        offsets, texts = begin("offsets", terms + 1), begin("texts", total, np.uint8)
-        offsets.write(np.zeros(1, np.int64).tobytes())
-        for part in ranges:
-            totals = read(job, tables.TERM_TOTALS, part).sort_by("word")
-            cumulated = ended + np.cumsum(totals.column("n").to_numpy())
-            starts = began + np.cumsum(_lengths(totals))
-            words.write(totals.column("word").to_numpy().tobytes())
-            ends.write(cumulated.tobytes())
-            offsets.write(starts.tobytes())
-            for chunk in totals.column("text").chunks:
-                texts.write("".join(chunk.to_pylist()).encode())
-            ended, began = int(cumulated[-1]), int(starts[-1])
-        begin("pages", 1).write(np.array([pages]).tobytes())
-    with replacing(os.path.join(folder, "complete")) as file:
-        file.write("done\n")
-
-
-def _lengths(totals: pa.Table) -> np.ndarray:
-    """Bytes of each row's word, [rows] int64."""
-    import pyarrow.compute as pc
-
-    return pc.binary_length(totals.column("text")).to_numpy().astype(np.int64)
+    totals = totals.sort_by("word")
+    text = totals.column("text").cast(pa.large_string()).combine_chunks()
+    ends = np.cumsum(totals.column("n").to_numpy())
+    columns = {"word": totals.column("word").combine_chunks(), "text": text, "end": pa.array(ends, pa.int64())}
+    table = pa.table(columns).replace_schema_metadata({"pages": str(pages)})
+    with replacing(path, "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
 
 
 class TermCollection:
-    """p(w|C), the share of each term in all passages (B-PROP: its mean share of a page's attention), from the files of `save`."""
+    """p(w|C), the share of each term in all passages (B-PROP: its mean share of a page's attention).
 
-    def __init__(self, folder: str, shares: bool) -> None:
-        def load(name: str) -> np.ndarray:
-            return np.load(os.path.join(folder, f"{name}.npy"), mmap_mode="r")
+    The file of `save` is mapped into memory: English Wikipedia has millions of terms, and all workers share them.
+    """
 
-        self.words, self.ends, self.offsets, self.texts = map(load, ("words", "ends", "offsets", "texts"))
+    def __init__(self, path: str, shares: bool) -> None:
+        table = pa.ipc.open_file(pa.memory_map(path)).read_all()
+        self.words, self.ends = (table.column(name).to_numpy() for name in ("word", "end"))
+        self._texts, pages = table.column("text"), int(table.schema.metadata[b"pages"])
         self.total = int(self.ends[-1]) if len(self.ends) else 0
-        self.mean_length = 0.0 if shares else self.total / int(load("pages")[0])
-        self._of_shares = int(load("pages")[0]) * UNIT if shares else self.total
+        self.mean_length = 0.0 if shares else self.total / pages
+        self._of_shares = pages * UNIT if shares else self.total
 
     def share(self, word: Word) -> float:
         """p(w|C) of a word of the collection."""
@@ -215,14 +163,13 @@ class TermCollection:
 
     def draw(self, rng: np.random.Generator) -> Word:
         """A word with probability p(w|C)."""
-        at = int(np.searchsorted(self.ends, rng.integers(self.total), side="right"))
-        return self.texts[self.offsets[at] : self.offsets[at + 1]].tobytes().decode()
+        return self._texts[int(np.searchsorted(self.ends, rng.integers(self.total), side="right"))].as_py()
 
 
 def records(job: Job, number: int) -> Iterator[PagePair]:
     """`PAIRS` pairs of word sets for each page of a bucket."""
     setup, c = setup_of(job), job.config
-    collection = TermCollection(os.path.join(job.work, "collection"), contrastive(c))
+    collection = TermCollection(os.path.join(job.work, COLLECTION), contrastive(c))
     pages = {row["doc"]: row for row in in_links(job, number)}
     for doc, tokens, amounts in _pages(job, number, setup.terms):
         page = pages[doc]
@@ -238,11 +185,11 @@ def records(job: Job, number: int) -> Iterator[PagePair]:
             model = Smoothed({word: int(n) for word, n in amounts.items()}, collection, collection.mean_length)
         for at in range(PAIRS):
             key = f"{page['id']}#{at}"
+            pair: PairTokens | NoPair
             try:
                 pair = sides(model, tokens, setup, setup.rng(TASK.name, key))
             except NoPair as reason:
-                yield PagePair(key, page["id"], reason)
-                continue
+                pair = reason
             yield PagePair(key, page["id"], pair, page["in_links"])
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from data_pipeline.engine import tables
 from data_pipeline.engine.job import LINKS, OCCURRENCES, SENTENCES, Config
 from data_pipeline.tasks.rqp import context_query
-from data_pipeline.tasks.task import Anchor, Attempt, Draw, PairTokens, Passages, Request, Sentence, Setup, Task
+from data_pipeline.tasks.task import Anchor, Attempt, Draw, Request, Sentence, Setup, Task, documents_apart
 from harp_jax.base.randomness import generator
 from harp_jax.config import Field
 
@@ -65,16 +65,11 @@ def request(sentence: Sentence, index: int, setup: Setup, rng: np.random.Generat
     return [Request(TASK.name, key, sentence.page, anchor.destination, setup.terms.ids(query), draws=[draw])]
 
 
-def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Generator) -> PairTokens:
-    """(S1, P) against (S1, P̃)."""
-    return PairTokens(request.query, passages.positive, (), passages.negative)
-
-
 def needs(c: Config) -> set[str]:
     return {LINKS, SENTENCES, *([OCCURRENCES] if c["qdm_negative"] == "occurrence" else [])}
 
 
 TASK = Task(
     "qdm", reads=tables.SENTENCES, needs=needs, fields=FIELDS, requests=requests,
-    negatives=lambda c: NEGATIVES_SQL, drawn_from=(tables.DRAWS, tables.ANCHOR_DESTINATION), sides=sides,
+    negatives=lambda c: NEGATIVES_SQL, drawn_from=(tables.DRAWS, tables.ANCHOR_DESTINATION), sides=documents_apart,
 )  # fmt: skip

@@ -9,7 +9,7 @@ import numpy as np
 from data_pipeline.engine import tables
 from data_pipeline.engine.job import LINKS, SENTENCES
 from data_pipeline.tasks.sampling import NoPair, Sampler, probabilities
-from data_pipeline.tasks.task import Attempt, PairTokens, Passages, Request, Sentence, Setup, Task
+from data_pipeline.tasks.task import Attempt, Request, Sentence, Setup, Task, documents_apart
 from harp_jax.config import Field
 
 FIELDS = {
@@ -67,12 +67,6 @@ def choose(eta: np.ndarray, destinations: list[int], sampler: Sampler, rng: np.r
     return (one, other) if eta[one] >= eta[other] else (other, one)
 
 
-def every_pair(eta: np.ndarray) -> list[tuple[int, int]]:
-    """All pairs of anchors, the more important one first."""
-    pairs = itertools.combinations(range(len(eta)), 2)
-    return [(one, other) if eta[one] >= eta[other] else (other, one) for one, other in pairs]
-
-
 def requests(sentence: Sentence, setup: Setup) -> Iterator[Attempt]:
     yield sentence.key, partial(request, sentence, setup)
 
@@ -92,18 +86,20 @@ def request(sentence: Sentence, setup: Setup, rng: np.random.Generator) -> list[
     if sampled:
         chosen = {sentence.key: choose(eta, destinations, setup.sampler, rng)}
     else:
-        chosen = {f"{sentence.key}+{more}>{less}": (more, less) for more, less in every_pair(eta)}
+        pairs = itertools.combinations(range(len(eta)), 2)
+        ordered = [(one, other) if eta[one] >= eta[other] else (other, one) for one, other in pairs]
+        chosen = {f"{sentence.key}+{more}>{less}": (more, less) for more, less in ordered}
     return [
         Request(TASK.name, key, sentence.page, destinations[more], sentence.tokens, negative=destinations[less])
         for key, (more, less) in chosen.items()
     ]
 
 
-def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Generator) -> PairTokens:
-    """(S, P1) against (S, P2)."""
-    return PairTokens(request.query, passages.positive, (), passages.negative)
-
-
 TASK = Task(
-    "rdp", reads=tables.SENTENCES, needs=lambda c: {LINKS, SENTENCES}, fields=FIELDS, requests=requests, sides=sides
+    "rdp",
+    reads=tables.SENTENCES,
+    needs=lambda c: {LINKS, SENTENCES},
+    fields=FIELDS,
+    requests=requests,
+    sides=documents_apart,
 )

@@ -8,7 +8,7 @@ import numpy as np
 from data_pipeline.engine import tables
 from data_pipeline.engine.job import LINKS, SENTENCES
 from data_pipeline.tasks.sampling import Weighted
-from data_pipeline.tasks.task import Attempt, PairTokens, Passages, Request, Sentence, Setup, Task, anchor_words
+from data_pipeline.tasks.task import Attempt, PairTokens, Passages, Request, Sentence, Setup, Task
 from data_pipeline.text.terms import Word
 from harp_jax.config import Field
 
@@ -29,7 +29,7 @@ def context_query(
     S1 = anchor ∪ l words sampled from the sentence by the attention of the anchor's own span (Eq. 1 to 4); l is the
     number of sampled words. `Sampler.excluded` decides about the anchor's words.
     """
-    sampler, anchor = setup.sampler, anchor_words(sentence, sentence.anchors[index], setup.terms)
+    sampler, anchor = setup.sampler, sentence.words_of(sentence.anchors[index], setup.terms)
     length = sampler.length(rng)
     text = Weighted(sentence.words, sentence.by_anchor[index])
     context = sampler.sample(rng, text, sampler.excluded(anchor), length, "sentence")
@@ -45,7 +45,7 @@ def request(sentence: Sentence, index: int, setup: Setup, rng: np.random.Generat
     query: list[Word] = []
     context: list[Word] = []
     if sampler.context_in_page:
-        words, length = anchor_words(sentence, anchor, setup.terms), sampler.length(rng)
+        words, length = sentence.words_of(anchor, setup.terms), sampler.length(rng)
         context = sampler.ranking(rng, Weighted(sentence.words, sentence.by_anchor[index]), sampler.excluded(words))
     else:
         query, words, length = context_query(sentence, index, setup, rng)

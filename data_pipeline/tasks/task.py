@@ -1,6 +1,6 @@
 """The record `Task`, which describes a pre-training task, and the data that tasks exchange with the rest of the job.
 
-A task is one file with a `TASK`, listed in table.py. There are two kinds. Most make requests: `requests` turns a sentence with
+A task is a `Task` that table.py lists. There are two kinds. Most make requests: `requests` turns a sentence with
 links (or the links of a page) into queries and the pages that they need, a join reads those pages, and `sides` turns both into the
 two sides of a pair. Tasks that need no other page make their records in one step (`records`).
 All randomness comes from generators keyed by (seed, task, key).
@@ -65,13 +65,12 @@ class Sentence:
     def anchor_key(self, anchor: Anchor) -> str:
         return f"{self.page}@{anchor.number}"
 
-
-def anchor_words(sentence: Sentence, anchor: Anchor, terms: Terms) -> list[Word]:
-    """The words of the anchor text, without its punctuation."""
-    words = [word for word in sentence.words[anchor.start : anchor.end] if terms.has_content(word)]
-    if not words:
-        raise NoPair("anchor-without-words")
-    return words
+    def words_of(self, anchor: Anchor, terms: Terms) -> list[Word]:
+        """The words of the anchor text, without its punctuation; NoPair if there are none."""
+        words = [word for word in self.words[anchor.start : anchor.end] if terms.has_content(word)]
+        if not words:
+            raise NoPair("anchor-without-words")
+        return words
 
 
 class Draw(NamedTuple):
@@ -166,15 +165,16 @@ class Setup:
         return generator(self.c["seed"], *key)
 
 
-SAMPLER_FIELDS = [each.name for each in fields(Sampler) if each.name != "is_term"]
-
-
 def setup_of(job: Job, candidates: int = 0, unlinked: int = 0) -> Setup:
     """The setup of a job; the sampler takes its fields from the config's fields of the same names."""
-    c = job.config
-    terms = terms_of(c)
-    sampler = Sampler(terms.is_term, **{name: c[name] for name in SAMPLER_FIELDS})
+    c, terms = job.config, terms_of(job.config)
+    sampler = Sampler(terms.is_term, **{each.name: c[each.name] for each in fields(Sampler) if each.name in c})
     return Setup(c, terms, sampler, candidates, unlinked)
+
+
+def documents_apart(request: Request, passages: Passages, setup: Setup, rng: np.random.Generator) -> PairTokens:
+    """(query, P) against (query, P̃): the `sides` of tasks whose query is known before the passages."""
+    return PairTokens(request.query, passages.positive, (), passages.negative)
 
 
 # A key, and a function that makes the requests of that key with the key's generator.

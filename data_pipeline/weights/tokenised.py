@@ -7,7 +7,7 @@ import numpy as np
 
 from data_pipeline.engine import tables
 from data_pipeline.engine.job import ALL_WEIGHTS, SENTENCE_ENDS, Job, Outputs
-from data_pipeline.engine.store import read, rows
+from data_pipeline.engine.store import read
 from data_pipeline.engine.tables import DropCounts, Row, pack
 from data_pipeline.text.sentences import sentences
 from data_pipeline.text.terms import Span, pack_words, terms_of
@@ -115,17 +115,6 @@ def _sentence_ends(text: str, span: Span, starts: np.ndarray, language: str) -> 
     bounds = np.concatenate([[0], np.cumsum(span.lengths)])
     ends = [int(bounds[np.searchsorted(starts, end, side="left")]) for _, end in sentences(text, language)]
     return sorted({end for end in ends if end})
-
-
-def running_text(job: Job, number: int) -> Iterator[tuple[str, list[list[int]]]]:
-    """(page id, token ids of its sentences) of a bucket's documents; of documents with the same address only the first."""
-    terms = terms_of(job.config)
-    kept = set(read(job, tables.PAGES, number).column("doc").to_pylist())
-    for document in rows(job, tables.DOCUMENTS, number, ["doc", "id", "text"], 64):
-        if document["doc"] in kept:
-            text = document["text"]
-            found = [text[start:end] for start, end in sentences(text, job.config["language"])]
-            yield document["id"], [encoding.ids for encoding in terms.tokenizer.encode_batch(found)]
 
 
 def in_links(job: Job, number: int) -> Iterator[Row]:

@@ -36,24 +36,6 @@ AGAIN = "copy the directory again, or generate the data again in an empty one"
 
 
 @dataclass(frozen=True)
-class PairRecord:
-    """One preference: the positive side should score higher than the negative side.
-
-    `key` is stable across runs; `page` is the source page, by which validation data are split off. `neg_query` or `neg_doc`
-    is empty if it equals the positive's. `more_docs`: further negative documents of the positive query.
-    """
-
-    task: str
-    key: str
-    page: str
-    pos_query: Sequence[int]
-    pos_doc: Sequence[int]
-    neg_query: Sequence[int]
-    neg_doc: Sequence[int]
-    more_docs: Sequence[Sequence[int]] = ()
-
-
-@dataclass(frozen=True)
 class TextRecord:
     """Running text for masked language modelling."""
 
@@ -137,20 +119,6 @@ class TaskEntry(TypedDict, total=False):
     negatives_share_word: float
 
 
-class AmbiguousAnchor(TypedDict):
-    anchor: str
-    n: int
-    destinations: int
-    entropy: float
-
-
-class AnchorStatistics(TypedDict):
-    texts: int
-    ambiguous: int
-    mean_entropy_bits: float
-    most_ambiguous: list[AmbiguousAnchor]
-
-
 class LinkGraph(TypedDict, total=False):
     pages: int
     destinations: int
@@ -158,7 +126,8 @@ class LinkGraph(TypedDict, total=False):
     redirects: int
     links: int
     links_kept: int
-    anchors: AnchorStatistics
+    anchor_texts: int
+    ambiguous_anchor_texts: int  # with several destinations
 
 
 class Loss(TypedDict):
@@ -183,7 +152,6 @@ class Manifest(TypedDict, total=False):
     encoder_content: dict[str, Any]
     term_weights_sha256: str | None
     tasks: dict[str, TaskEntry]
-    bits_from_uniform: dict[str, float]
     link_graph: LinkGraph
     losses: dict[str, Loss]
     teacher: dict[str, Any]  # the options of `harp teach`
