@@ -23,7 +23,7 @@ import numpy as np
 
 from data_pipeline.links.link_graph import in_sentences
 from data_pipeline.text.terms import load_terms
-from data_pipeline.weights.attention_weights import Encoder, Sequence, piece_spans, word_sums
+from data_pipeline.weights.attention_weights import Encoder, Sequence, attending, word_sums
 from data_pipeline.weights.tokenised import LONGEST
 from harp_jax.base.allocator import keep_pages
 from harp_jax.base.files import lines
@@ -51,7 +51,7 @@ def load_sentences(path: str, tokenizer: str, count: int) -> list[tuple[Sequence
     ):
         words = [(int(np.searchsorted(ends, a, "right")), int(np.searchsorted(starts, b, "left"))) for a, b in anchors]
         kept = [{"start": a, "end": b} for a, b in words if a < b]
-        sentences.append((Sequence(span.tokens, piece_spans(span.lengths, kept)), span.lengths))
+        sentences.append((Sequence(span.tokens, attending(span.tokens, span.lengths, kept, "span")), span.lengths))
     return sentences
 
 

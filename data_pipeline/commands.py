@@ -183,7 +183,7 @@ def sample_wiki_parser() -> Parser:
 
 
 def sample_wiki(a: argparse.Namespace) -> None:
-    from data_pipeline.sample.wiki import SampleWiki, write_sample_wiki
+    from data_pipeline.sample import SampleWiki, write_sample_wiki
 
     asked = write_sample_wiki(SampleWiki(a.pages, a.seed, not a.uninformative_links), a.output)
     print(f"{a.pages} articles and {asked} questions in {a.output}")

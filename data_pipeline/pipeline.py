@@ -19,7 +19,7 @@ from data_pipeline.engine.local import LocalEngine, mebibytes
 from data_pipeline.engine.store import bucket_parts, buckets, read, write
 from data_pipeline.engine.tables import Table
 from data_pipeline.links import link_graph
-from data_pipeline.links.parsing import parse_documents
+from data_pipeline.links.web_sites import parse_documents
 from data_pipeline.output.claim import WORK, claim, fingerprint, once_for_config
 from data_pipeline.output.manifest import SHARDED_SQL, plan, write_manifest, write_shard
 from data_pipeline.sources.document import CHUNK_BYTES

@@ -1,15 +1,14 @@
 """The local engine: maps in a pool of spawned processes, or in this process for small input; joins in DuckDB. One machine."""
 
 import contextlib
-import glob
 import multiprocessing
 import os
 import re
 import shutil
 import signal
 import threading
-from collections.abc import Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from multiprocessing.process import BaseProcess
@@ -96,8 +95,7 @@ class LocalEngine:
                     run = partial(
                         store.run_part, stage, function, self.job, number, number // per_bucket, payload, mark
                     )
-                    with _uninterrupted():
-                        running.add(self.pool.submit(run))
+                    running.add(self.submit(run))
                     collect(2 * self.workers)
                 collect(0)
             except BrokenProcessPool as error:
@@ -115,12 +113,13 @@ class LocalEngine:
                     future.cancel()
         store.finish(self.job, stage)
 
-    @property
-    def pool(self) -> Executor:
+    def submit(self, run: Callable[[], int]) -> Future[int]:
+        """Calls `run` in a worker."""
         if self._pool is None:
             context = multiprocessing.get_context("spawn")
             self._pool = ProcessPoolExecutor(self.workers, mp_context=context, initializer=_follow_parent)
-        return self._pool
+        with _uninterrupted():
+            return self._pool.submit(run)
 
     def join(self, output: Table, sql: str, inputs: Iterable[Table], partitioned: bool = False) -> None:
         """Runs `sql` over the named tables and writes its rows as table `output`.
@@ -140,7 +139,8 @@ class LocalEngine:
             target, columns = temporary, columns + ", bucket"
             options += ", PARTITION_BY (bucket), OVERWRITE_OR_IGNORE"
         with self._connection(inputs) as connection, self.explained(output.name):
-            connection.execute(f"COPY (SELECT {columns} FROM ({sql})) TO '{_quoted(target)}' ({options})")
+            quoted = target.replace("'", "''")
+            connection.execute(f"COPY (SELECT {columns} FROM ({sql})) TO '{quoted}' ({options})")
         store.finish_join(temporary, folder)
 
     def query(self, sql: str, inputs: Iterable[Table]) -> list[tuple]:
@@ -169,25 +169,17 @@ class LocalEngine:
         with needs("joining tables", "duckdb", "data"):
             import duckdb
 
-        connection = duckdb.connect()
-        connection.execute(f"SET memory_limit='{_quoted(self.memory_limit)}'")
-        connection.execute(f"SET temp_directory='{_quoted(os.path.join(self.job.work, 'spill'))}'")
         threads = max(1, min(self.workers, mebibytes(self.memory_limit) // JOIN_THREAD_MIB))
-        connection.execute(f"SET threads={threads}")
-        connection.execute("SET preserve_insertion_order=false")
+        spill = os.path.join(self.job.work, "spill")
+        options: dict[str, Any] = dict(memory_limit=self.memory_limit, temp_directory=spill, threads=threads)
+        connection = duckdb.connect(config=options | {"preserve_insertion_order": "false"})
         for table in inputs:
-            pattern = os.path.join(glob.escape(store.table_dir(self.job, table)), "*", "*.parquet")
-            files = store.table_files(self.job, table)
-            with ThreadPoolExecutor(self.workers) as hashing:
-                list(hashing.map(lambda path: store.verify(self.job, path), files))
-            if files:
-                source = (
-                    f"read_parquet('{_quoted(pattern)}', hive_partitioning=true, hive_types={{'bucket': 'INTEGER'}})"
-                )
-                connection.execute(f"CREATE VIEW {table.name} AS SELECT * FROM {source}")
+            if files := store.table_files(self.job, table):
+                with ThreadPoolExecutor(self.workers) as hashing:
+                    list(hashing.map(lambda path: store.verify(self.job, path), files))
+                connection.read_parquet(files, hive_partitioning=True).create_view(table.name)
             else:
-                schema = table.schema.append(pa.field("bucket", pa.int32()))
-                connection.register(table.name, schema.empty_table())
+                connection.register(table.name, table.schema.append(pa.field("bucket", pa.int32())).empty_table())
         return connection
 
     def close(self) -> None:
@@ -199,33 +191,16 @@ class LocalEngine:
 class SerialEngine(LocalEngine):
     """`LocalEngine` whose maps run in this process."""
 
-    @property
-    def pool(self) -> Executor:
-        return _Immediate()
-
-
-class _Immediate(Executor):
-    """Runs each call immediately, in the caller."""
-
-    def submit(self, function: Any, /, *arguments: Any, **named: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-        try:
-            future.set_result(function(*arguments, **named))
-        except Exception as error:
-            future.set_exception(error)
-        return future
+    def submit(self, run: Callable[[], int]) -> Future[int]:
+        done: Future[int] = Future()
+        done.set_result(run())
+        return done
 
 
 def mebibytes(limit: str) -> int:
     """`config.memory_limit` ("4GB", "500 MiB") in MiB."""
-    found = re.fullmatch(r"\s*([\d.]+)\s*([KMGT])(i?)B?\s*", limit, re.IGNORECASE)
-    if not found:
-        raise InputError(
-            f"config.memory_limit {limit!r} is not a size; write a number with a unit, such as 4GB or 500MiB"
-        )
-    power = "KMGT".index(found[2].upper()) + 1
-    return int(float(found[1]) * (1024 if found[3] else 1000) ** power) >> 20
-
-
-def _quoted(text: str) -> str:
-    return text.replace("'", "''")
+    size = re.fullmatch(r"\s*([\d.]+)\s*([KMGT])(i?)B?\s*", limit, re.IGNORECASE)
+    if not size:
+        raise InputError(f"config.memory_limit {limit!r} is not a size; write a number with a unit, as 4GB or 500MiB")
+    power = "KMGT".index(size[2].upper()) + 1
+    return int(float(size[1]) * (1024 if size[3] else 1000) ** power) >> 20

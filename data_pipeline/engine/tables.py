@@ -5,7 +5,6 @@ holds the documents of a few chunks; tables about the sentences of a page are in
 them without moving the text.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -177,16 +176,3 @@ class DropCounts:
 
 def _printable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
-
-
-def summary_of_dropped(rows: Iterable[tuple[str, int, str, str]]) -> dict[str, Any]:
-    """{reason: {"count", "examples"}} from (reason, n, location, example), independent of the rows' order."""
-    counts: dict[str, int] = {}
-    examples: dict[str, list[list[str]]] = {}
-    for reason, n, location, example in rows:
-        counts[reason] = counts.get(reason, 0) + n
-        kept = examples.setdefault(reason, [])
-        kept.append([location, example])
-        kept.sort()
-        del kept[EXAMPLES:]
-    return {reason: {"count": counts[reason], "examples": examples[reason]} for reason in sorted(counts)}

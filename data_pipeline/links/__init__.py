@@ -5,7 +5,6 @@ Out: tables `documents`, `pages`, `aliases`, `ranked` (links with their sentence
 Imports: engine, text, sources.
 Files:
   anchors     which anchor texts cannot be queries
-  web_sites   web sites as a whole: links that recur on most pages, pages split into sections, addresses on other hosts
+  web_sites   the first stage of every job: sources to documents; web sites: links that recur on most pages, sections, hosts
   link_graph  the maps and joins from documents to resolved links; the graph and what was dropped, in numbers
-  parsing     the first stage of every job: sources to documents, redirects, excluded destinations
 """

@@ -3,7 +3,7 @@
 The SQL uses only what DuckDB and Spark SQL compute identically: equi-joins, integer aggregates, row_number over total orders.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -18,6 +18,7 @@ from data_pipeline.sources.document import Chunk, Dropped, LinkedDocument
 from data_pipeline.text.sentences import sentences
 from data_pipeline.text.terms import count_words, normalise_anchor
 from harp_jax.base.randomness import signed64
+from harp_jax.input.records import Loss
 from harp_jax.text.languages import ENGLISH
 
 SECTION_WORDS = 5  # minimum words of a section that is a document, unless `min_article_words` is lower
@@ -353,21 +354,22 @@ DROPPED_SQL = (
 )
 
 
-def dropped(engine: Engine, with_links: bool) -> list[tuple[str, int, str, str]]:
-    """(reason, count, location, example) of what the maps dropped, and of the pages, redirects, exclusions and links that the
-    joins dropped.
-    """
-    losses = engine.query(_EXAMPLES.format("SELECT * FROM losses", "CAST(SUM(n) AS BIGINT)"), [tables.LOSSES])
+def losses(engine: Engine, with_links: bool) -> dict[str, Loss]:
+    """Reason → what the maps dropped, and the pages, redirects, exclusions and links that the joins dropped, with examples."""
+    rows = engine.query(_EXAMPLES.format("SELECT * FROM losses", "CAST(SUM(n) AS BIGINT)"), [tables.LOSSES])
     for sql, inputs in DROPPED_SQL[: len(DROPPED_SQL) if with_links else -1]:
-        losses += engine.query(_EXAMPLES.format(sql, "COUNT(*)"), inputs)
-    return losses
+        rows += engine.query(_EXAMPLES.format(sql, "COUNT(*)"), inputs)
+    found: dict[str, Loss] = {}
+    for reason, n, location, example in sorted(rows, key=lambda row: (row[0], row[2:])):
+        loss = found.setdefault(reason, {"count": 0, "examples": []})
+        loss["count"] += n
+        loss["examples"] = [*loss["examples"], [location, example]][:EXAMPLES]
+    return found
 
 
-def dropped_counts(engine: Engine, with_links: bool) -> dict[str, int]:
-    """Reason → count of what the maps and the joins dropped, the largest first."""
-    counts: dict[str, int] = {}
-    for reason, n, _, _ in dropped(engine, with_links):
-        counts[reason] = counts.get(reason, 0) + n
+def most_first(losses: Mapping[str, Loss]) -> dict[str, int]:
+    """Reason → count, the largest first."""
+    counts = {reason: loss["count"] for reason, loss in losses.items()}
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 

@@ -1,4 +1,4 @@
-"""Web sites as a whole: links that recur on most pages, pages split into sections, addresses on other hosts.
+"""The first stage of every job, sources to documents; and web sites as a whole: links that recur on most pages, pages split into sections, addresses on other hosts.
 
 A link is boilerplate if more than `BOILERPLATE_SHARE` of the site's pages contain it, with the same anchor text and the
 same target. A paragraph of only such links and punctuation (a menu) is removed, so that it does not begin the text of a
@@ -18,14 +18,17 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import count, islice
 
 from data_pipeline.engine import tables
 from data_pipeline.engine.job import Engine, Job, Outputs
-from data_pipeline.engine.store import read, rows
+from data_pipeline.engine.store import bucket_parts, read, rows, write
 from data_pipeline.engine.tables import DOCS_PER_CHUNK, DropCounts, Row
 from data_pipeline.links import link_graph
 from data_pipeline.sources import formats, urls
 from data_pipeline.sources.document import Chunk, Dropped, Link, LinkedDocument, Outline, Section, Source, redirect
+from harp_jax.base.files import lines
+from harp_jax.base.progress import say
 
 MIN_PAGES = 8
 BOILERPLATE_SHARE = 0.5  # links that occur on more than this share of the pages of a site are dropped
@@ -60,6 +63,33 @@ SECTION_TARGETS_SQL = """
     GROUP BY l.target, l.bucket
 """
 Key = tuple[str, str]  # target, anchor text
+TITLE_SEPARATOR = ": "
+REDIRECTS_PER_FILE = 1 << 17  # rows per table file of source.redirects; English Wikipedia has ten million redirects
+
+
+def parse_documents(engine: Engine) -> None:
+    """Parses the sources into `documents`, `addresses`, `redirects`; reads further redirects and excluded destinations."""
+    job, source = engine.job, engine.job.config["source"]
+    say("language: {language} ({language_from})".format(**job.config))
+    chunks = enumerate(formats.chunks(source))
+    if formats.FORMATS[source["format"]].has_boilerplate:
+        engine.map("crawled", parse_chunk, chunks, per_bucket=job.per_bucket)
+        find(engine)
+        engine.map("documents", drop, bucket_parts(job, tables.CRAWLED))
+    else:
+        engine.map("documents", link_graph.parse_chunk, chunks, per_bucket=job.per_bucket)
+    address_of = formats.addresser(source)
+    extra = (
+        dict(address=address_of(address), target=address_of(target), priority=(1 << 62) + i)
+        for i, (address, target) in enumerate(formats.redirects(source))
+    )
+    for part in count():
+        if not (redirects := list(islice(extra, REDIRECTS_PER_FILE))):
+            break
+        write(job, tables.REDIRECTS, 0, "files", part, redirects)
+    if path := job.config["exclude_destinations"]:
+        excluded = sorted({line.strip() for _, line in lines(path) if line.strip()})
+        write(job, tables.EXCLUDED, 0, "file", 0, [dict(address=address_of(line), line=line) for line in excluded])
 
 
 def parse_chunk(job: Job, number: int, chunk: Chunk) -> Outputs:
@@ -127,12 +157,11 @@ def find(engine: Engine) -> None:
 
 def drop(job: Job, number: int, payload: None) -> Outputs:
     """Map over `crawled`: pages or their sections, without boilerplate; counts what was removed."""
-    source = job.config["source"]
-    split = {
-        row["site"]: is_split(source, row["links"], row["to_sections"])
-        for row in read(job, tables.SITES, number).to_pylist()
-    }
-    places = {row["target"]: row["section"] for row in read(job, tables.SECTION_TARGETS, number).to_pylist()}
+    source, places = job.config["source"], {}
+    for row in read(job, tables.SECTION_TARGETS, number).to_pylist():
+        places[row["target"]] = row["section"]
+    sites = read(job, tables.SITES, number).to_pylist()
+    split = {row["site"]: is_split(source, row["links"], row["to_sections"]) for row in sites}
     hosts = {row["site"] for row in read(job, tables.CRAWLED_SITES, number).to_pylist()}
 
     def place_of(target: str, sections_too: bool) -> str:
@@ -150,27 +179,23 @@ def drop(job: Job, number: int, payload: None) -> Outputs:
     for row in rows(job, tables.CRAWLED, number):
         document = _document(row)
         site = urls.site(document.address)
-        found = finished(document, split[site], partial(place_of, sections_too=split[site]), dropped)
+        parts = finished(document, split[site], partial(place_of, sections_too=split[site]), dropped)
         if urls.site(document.canonical or "///") in hosts:
-            found = _moved(found, document.address, document.canonical)
+            parts = _moved(parts, document.address, document.canonical)
         first = max(last + 1, row["doc"])  # sections are numbered after their page
-        last = first + len(found) - 1
-        for doc, each in enumerate(found, first):
-            boilerplate = known.get(site) if each.redirect is None else None
-            documents.append((doc, _without(each, boilerplate, counts) if boilerplate else each))
+        last = first + len(parts) - 1
+        for doc, part in enumerate(parts, first):
+            boilerplate = known.get(site) if part.redirect is None else None
+            documents.append((doc, _without(part, boilerplate, counts) if boilerplate else part))
     link_graph.count(dropped, counts)
     return link_graph.tabulate(job.config, number, documents, counts)
 
 
 def _document(row: Row) -> LinkedDocument:
-    links = tuple(Link(**link) for link in row["links"])
-    outline = None
-    if given := json.loads(row["outline"]):
-        listed = (
-            Section(fragment, title, parent, tuple((start, end) for start, end in spans))
-            for fragment, title, parent, spans in given[0]
-        )
-        outline = Outline(tuple(listed), given[1])
+    links, outline = tuple(Link(**link) for link in row["links"]), None
+    if stored := json.loads(row["outline"]):
+        sections = (Section(*section[:3], tuple(map(tuple, section[3]))) for section in stored[0])
+        outline = Outline(tuple(sections), stored[1])
     return LinkedDocument(
         row["address"], row["address"], row["title"], row["text"], links, row["lead_end"], outline=outline,
         canonical=row["canonical"],
@@ -179,13 +204,13 @@ def _document(row: Row) -> LinkedDocument:
 
 def _moved(documents: list[LinkedDocument], old: str, new: str) -> list[LinkedDocument]:
     """The documents of a page under another address, and redirects from their own."""
-    found: list[LinkedDocument] = []
+    moved: list[LinkedDocument] = []
     for document in documents:
         address = new + document.address[len(old) :]
         target = None if document.redirect is None else new + document.redirect[len(old) :]
-        found.append(replace(document, address=address, id=address, redirect=target))
-        found.append(redirect(document.address, address))
-    return found
+        moved.append(replace(document, address=address, id=address, redirect=target))
+        moved.append(redirect(document.address, address))
+    return moved
 
 
 def _key(text: str, link: Link) -> Key:
@@ -224,9 +249,6 @@ def _without(document: LinkedDocument, known: set[Key], counts: DropCounts) -> L
     # If the first section was only a menu, the end of the next section is unknown.
     lead_end = new_lead_end if text[:new_lead_end].strip() else len(text)
     return replace(document, text=text, links=tuple(kept), lead_end=lead_end)
-
-
-TITLE_SEPARATOR = ": "
 
 
 def link_counts(document: LinkedDocument) -> tuple[int, int]:

@@ -17,9 +17,9 @@ from data_pipeline.config import generation, plain
 from data_pipeline.engine import tables
 from data_pipeline.engine.job import Engine, Job
 from data_pipeline.engine.local import SMALL, LocalEngine, SerialEngine
-from data_pipeline.engine.store import bucket_parts, buckets, claim, read, release
+from data_pipeline.engine.store import bucket_parts, buckets, claim, read, release, rows
 from data_pipeline.links import link_graph
-from data_pipeline.links.parsing import documents_of, parse_documents
+from data_pipeline.links.web_sites import parse_documents
 from data_pipeline.output.claim import once_for_config
 from data_pipeline.sources import formats
 from data_pipeline.sources.document import CHUNK_BYTES
@@ -70,13 +70,19 @@ def resolved_links(engine: Engine) -> None:
 
 
 def write_rows(job: Job, output: str) -> tuple[int, int]:
-    """Writes the documents as JSON lines, in input order; returns the numbers of documents and of sections among them."""
+    """Writes the documents as JSON lines, in input order, without copies of a page; returns the numbers of documents and of
+    sections among them.
+    """
     documents = sections = 0
+    may_be_split = formats.FORMATS[job.config["source"]["format"]].has_boilerplate
     with files.replacing(output) as file:
-        for row in documents_of(job):
-            file.write(json.dumps(row, ensure_ascii=False) + "\n")
-            documents += 1
-            sections += "#" in row["id"] and formats.FORMATS[job.config["source"]["format"]].has_boilerplate
+        for bucket in buckets(job, tables.DOCUMENTS):
+            first = set(read(job, tables.PAGES, bucket, ["doc"]).column("doc").to_pylist())
+            for row in rows(job, tables.DOCUMENTS, bucket, ["doc", "id", "title", "text"], order=["doc"]):
+                if row.pop("doc") in first:
+                    file.write(json.dumps(row, ensure_ascii=False) + "\n")
+                    documents += 1
+                    sections += may_be_split and "#" in row["id"]
         if not documents:
             raise InputError("the pages have no text; check their path, or name their format")
     return documents, sections
@@ -108,7 +114,7 @@ def write_documents(pages: InputPath, output: str, format_: str = "", base_url: 
         stage("written")
         link_graph.index(engine)
         written = write_rows(engine.job, output)
-        dropped = link_graph.dropped_counts(engine, with_links=False)
+        dropped = link_graph.most_first(link_graph.losses(engine, with_links=False))
         return Documents(engine.job.config["source"]["format"], *written, dropped)
 
 
@@ -151,12 +157,12 @@ def write_anchors(config: ConfigDict, output: str) -> Anchors:
                 previous, written, links = docid, written + 1, links + n
             if not written:
                 raise InputError("the sources have no links between their pages; check config.source")
-        return Anchors(documents, written, links, link_graph.dropped_counts(running, with_links=True))
+        return Anchors(documents, written, links, link_graph.most_first(link_graph.losses(running, with_links=True)))
 
 
 def counted_texts(job: Job) -> Iterator[tuple[str, str, int]]:
     """(docid, anchor text, count) from the table `anchor_texts`, by document and falling count."""
     for bucket in buckets(job, tables.ANCHOR_TEXTS):
-        found = read(job, tables.ANCHOR_TEXTS, bucket)
-        rows = zip(*(found.column(name).to_pylist() for name in ("id", "anchor", "n")))
-        yield from sorted(rows, key=lambda row: (row[0], -row[2], row[1]))
+        counted = read(job, tables.ANCHOR_TEXTS, bucket).to_pydict()
+        lines = zip(counted["id"], counted["anchor"], counted["n"])
+        yield from sorted(lines, key=lambda line: (line[0], -line[2], line[1]))

@@ -13,7 +13,7 @@ import numpy as np
 from data_pipeline.engine import tables
 from data_pipeline.engine.job import LINKS, Engine, Inputs, Job, Outputs
 from data_pipeline.engine.store import read
-from data_pipeline.engine.tables import Row, summary_of_dropped
+from data_pipeline.engine.tables import Row
 from data_pipeline.links import link_graph
 from data_pipeline.tasks import diagnostics
 from harp_jax.base.files import replacing, sha256_file
@@ -113,7 +113,7 @@ def write_manifest(engine: Engine, inputs: Inputs, weights_sha256: str | None, t
     """Writes TFDS's metadata, then manifest.json, the last file of the job."""
     job, c = engine.job, engine.job.config
     splits = _splits(engine)
-    losses = summary_of_dropped(link_graph.dropped(engine, with_links=LINKS in job.needs))
+    losses = link_graph.losses(engine, with_links=LINKS in job.needs)
     if unmatched := losses.get("exclusion-of-no-page"):
         shown = ", ".join(repr(line) for line, _ in unmatched["examples"])
         say(f"exclude_destinations: {unmatched['count']} line(s) match no page, for example {shown}")

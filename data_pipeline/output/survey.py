@@ -32,8 +32,9 @@ from ml_collections import ConfigDict
 from data_pipeline.engine import tables
 from data_pipeline.engine.job import Engine, Job, Outputs
 from data_pipeline.engine.store import bucket_parts, buckets, read, rows
-from data_pipeline.engine.tables import Row, summary_of_dropped
+from data_pipeline.engine.tables import Row
 from data_pipeline.links import link_graph
+from data_pipeline.links.link_graph import most_first
 from data_pipeline.links.web_sites import TITLE_SEPARATOR
 from data_pipeline.output.claim import once_for_config
 from data_pipeline.output.collection import ANCHOR_TEXTS_SQL, counted_texts, linked_pages, resolved_links, write_rows
@@ -132,7 +133,7 @@ def write_survey(config: ConfigDict, output: str, queries: int = 300, words: int
             "held_out_texts": counts["texts"],
             "held_out_in_title": counts["in_title"],
             "queries": len(chosen),
-            "losses": summary_of_dropped(link_graph.dropped(engine, with_links=True)),
+            "losses": link_graph.losses(engine, with_links=True),
             "text": "",
         }
         made["text"] = as_text(made)
@@ -256,13 +257,15 @@ def _write_queries(queries: list[Query], output: str) -> None:
 
 def as_text(s: Survey) -> str:
     """The survey as lines: what was found, what was dropped and why, what can be tested."""
-    largest = sorted(s["losses"].items(), key=lambda item: (-item[1]["count"], item[0]))
     share = f"{s['held_out_in_title'] / s['held_out_texts']:.0%}" if s["held_out_texts"] else "none"
     lines = [
         f"{s['documents']:,} documents ({s['format']}), language {s['language']} ({s['language_from']}), {s['links']:,} links, "
         f"{s['links_kept']:,} of them kept, with {s['anchor_texts']:,} anchor texts on {s['pages_with_links']:,} documents",
         "dropped, each with an example:",
-        *(f"  {reason} {entry['count']:,}: {_example(entry)}" for reason, entry in largest),
+        *(
+            f"  {reason} {count:,}: {_example(s['losses'][reason])}"
+            for reason, count in most_first(s["losses"]).items()
+        ),
         f"held out: {s['pages_held_out']:,} documents with {s['held_out_links']:,} links; {s['held_out_trained']:,} use a "
         f"text that other pages also use, {s['held_out_titles']:,} the title of their destination",
         f"{s['held_out_texts']:,} texts remain, {share} of them made up of words of the title; {s['queries']:,} are queries",

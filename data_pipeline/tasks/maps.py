@@ -11,7 +11,7 @@ import numpy as np
 
 from data_pipeline.engine import tables
 from data_pipeline.engine.job import Config, Job, Outputs
-from data_pipeline.engine.store import read
+from data_pipeline.engine.store import read, rows
 from data_pipeline.engine.tables import DropCounts, Row, Table, pack, unpack
 from data_pipeline.tasks.sampling import NoPair, Weighted
 from data_pipeline.tasks.table import TASKS, chosen
@@ -37,7 +37,7 @@ def make_requests(job: Job, number: int, part: RequestPart) -> Outputs:
     """Map over the buckets of the table `part.reads`: requests, and draws of negatives. Each key has its own generator."""
     setup, dropped = setup_of(job, part.candidates, part.unlinked), DropCounts()
     tasks = [task for task in chosen(job.config) if task.reads == part.reads and task.requests]
-    rows: list[Row] = []
+    made: list[Row] = []
     draws: list[Row] = []
     for item in ITEMS[part.reads](job, number):
         for task in tasks:
@@ -49,9 +49,9 @@ def make_requests(job: Job, number: int, part: RequestPart) -> Outputs:
                     dropped.add(f"{task.name}-{reason}", key)
                     continue
                 for request in requests:
-                    rows.append(_request_row(request))
+                    made.append(_request_row(request))
                     draws += ({"task": task.name, **draw._asdict()} for draw in request.draws)
-    return {tables.REQUESTS: rows, tables.DRAWS: draws, tables.LOSSES: dropped.rows()}
+    return {tables.REQUESTS: made, tables.DRAWS: draws, tables.LOSSES: dropped.rows()}
 
 
 def _request_row(request: Request) -> Row:
@@ -79,9 +79,9 @@ def _sentence(row: Row, weight: Row) -> Sentence:
 
 def links_of_pages(job: Job, number: int) -> Iterator[list[Row]]:
     """The links of each page of a bucket of `ranked`, in order."""
-    links = read(job, tables.RANKED, number).select(["doc", "link_start", "destination", "id"])
-    rows = links.sort_by([("doc", "ascending"), ("link_start", "ascending")]).to_pylist()
-    for _, group in itertools.groupby(rows, key=itemgetter("doc")):
+    columns = ["doc", "link_start", "destination", "id"]
+    links = rows(job, tables.RANKED, number, columns, order=("doc", "link_start"))
+    for _, group in itertools.groupby(links, key=itemgetter("doc")):
         yield list(group)
 
 
@@ -114,17 +114,15 @@ def make_pairs(job: Job, number: int, payload: None) -> Outputs:
     """Map over the buckets of `assembled`: records, held-out pairs for the trivial predictors, token counts, dropped pairs."""
     setup = setup_of(job)
     out = Examples(setup.c, setup.terms.tokenizer.size)
-    rows = read(job, tables.ASSEMBLED, number).sort_by([("task", "ascending"), ("key", "ascending")])
-    for batch in rows.to_batches(max_chunksize=512):
-        for row in batch.to_pylist():
-            task, key = TASKS[row["task"]], row["key"]
-            assert task.sides is not None
-            sides: PairTokens | NoPair
-            try:
-                sides = task.sides(_request(row), _passages(row), setup, setup.rng(task.name, key, "page"))
-            except NoPair as reason:
-                sides = reason
-            out.add_pair(task.name, key, row["page"], sides, row["positive_in_links"], row["negative_in_links"])
+    for row in rows(job, tables.ASSEMBLED, number, size=512, order=("task", "key")):
+        task, key = TASKS[row["task"]], row["key"]
+        assert task.sides is not None
+        sides: PairTokens | NoPair
+        try:
+            sides = task.sides(_request(row), _passages(row), setup, setup.rng(task.name, key, "page"))
+        except NoPair as reason:
+            sides = reason
+        out.add_pair(task.name, key, row["page"], sides, row["positive_in_links"], row["negative_in_links"])
     return out.outputs()
 
 

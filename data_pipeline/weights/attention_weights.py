@@ -9,37 +9,34 @@ With another number of devices the last bits of a weight may differ, because mat
 most of these differences.
 """
 
+import functools
 import hashlib
 from collections import abc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from data_pipeline.engine import tables
 from data_pipeline.engine.job import EncoderContent, Job, Outputs
-from data_pipeline.engine.store import buckets, mark_path, marked, read, run_part
-from data_pipeline.engine.tables import Row, Table, unpack
+from data_pipeline.engine.local import SerialEngine
+from data_pipeline.engine.store import bucket_parts, read
+from data_pipeline.engine.tables import Row, unpack
 from data_pipeline.weights.tokenised import is_weighed, to_bytes
 from harp_jax.base.allocator import keep_pages
 from harp_jax.base.errors import InputError
-from harp_jax.base.progress import progress
 from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
 
 if TYPE_CHECKING:
     import jax
 
-    from harp_jax.base.progress import Progress
-
 # Row lengths of a batch, and numbers of attending positions; each pair is compiled once. On Wikipedia's sentences the lengths for
 # accelerators (multiples of 8) fill 88 % of the slots, those for CPUs 93 %.
 LENGTHS = (16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 256, 320, 384, 448, *range(512, 1 << 20, 256))
 CPU_LENGTHS = (
-    *range(8, 64, 4),
-    *range(64, 128, 8),
-    *range(128, 256, 16),
-    *range(256, 512, 32),
-    *range(512, 1 << 20, 256),
+    *(*range(8, 64, 4), *range(64, 128, 8), *range(128, 256, 16)),
+    *(*range(256, 512, 32), *range(512, 1 << 20, 256)),
 )
 SLOTS = {True: 2048, False: 65_536}  # slots per batch: on CPU, on accelerators
 QUERIES = (1, 16, 64, *range(512, 1 << 20, 512))
@@ -52,12 +49,6 @@ def word_sums(rows: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     return np.add.reduceat(rows, np.concatenate([[0], np.cumsum(lengths)[:-1]]), axis=-1)
 
 
-def piece_spans(lengths: np.ndarray, anchors: abc.Sequence[abc.Mapping[str, Any]]) -> list[tuple[int, int]]:
-    """Each anchor's span of tokens, from its span of words."""
-    bounds = np.concatenate([[0], np.cumsum(lengths)])
-    return [(int(bounds[anchor["start"]]), int(bounds[anchor["end"]])) for anchor in anchors]
-
-
 def attending(
     tokens: np.ndarray, lengths: np.ndarray, anchors: abc.Sequence[abc.Mapping[str, Any]], anchor_row: str
 ) -> list[tuple[int, int]]:
@@ -65,7 +56,8 @@ def attending(
 
     "span": the anchor's tokens; "first_token": the first occurrence of its first token in the sentence.
     """
-    spans = piece_spans(lengths, anchors)
+    bounds = np.concatenate([[0], np.cumsum(lengths)])
+    spans = [(int(bounds[anchor["start"]]), int(bounds[anchor["end"]])) for anchor in anchors]
     if anchor_row == "span":
         return spans
     first = [int(np.argmax(tokens == tokens[start])) for start, _ in spans]
@@ -212,9 +204,8 @@ def identify(path: str) -> EncoderContent:
 
     shape, params = load_encoder(path)
     state = hashlib.sha256(f"{shape.layers} {shape.heads} {shape.layer_norm_eps}".encode())
-    for name, leaf in sorted(
-        (jax.tree_util.keystr(k), x) for k, x in jax.tree_util.tree_leaves_with_path(params["encoder"])
-    ):
+    leaves = jax.tree_util.tree_leaves_with_path(params["encoder"])
+    for name, leaf in sorted((jax.tree_util.keystr(key), leaf) for key, leaf in leaves):
         state.update(f"{name} {leaf.dtype} {leaf.shape}".encode())
         state.update(np.ascontiguousarray(leaf).data)
     return {"sha256": state.hexdigest(), "positions": shape.max_positions}
@@ -222,56 +213,36 @@ def identify(path: str) -> EncoderContent:
 
 def compute(job: Job) -> None:
     """Computes the weights of all sentences, and of the passages that need them, bucket by bucket; skips finished buckets."""
-    c = job.config
-    found = [(table, bucket) for table in (tables.SENTENCES, tables.PASSAGES) for bucket in buckets(job, table)]
-    marks = {part: mark_path(job, "term_weights", f"{part[0].name}-{part[1]}") for part in found}
-    done = {part for part in found if marked(job, marks[part])}
-    todo = [part for part in found if part not in done]
-    if not todo:
-        return
-    keep_pages()
-    encoder = Encoder(c["encoder"], load_tokenizer(c["tokenizer"]), c["encoder_dtype"])
-    counts = {part: _count(job, *part) for part in found}
-    already = sum(counts[part] for part in done)
-    with progress(total=sum(counts.values()), initial=already, unit="sequences", desc="term_weights") as bar:
-        for table, bucket in todo:
-            weigh = _weigh_sentences if table == tables.SENTENCES else _weigh_passages
-            run_part("attention", weigh, job, bucket, bucket, (encoder, bar), marks[table, bucket])
+
+    @functools.cache
+    def encoder() -> Encoder:
+        keep_pages()
+        return Encoder(job.config["encoder"], load_tokenizer(job.config["tokenizer"]), job.config["encoder_dtype"])
+
+    here = SerialEngine(job, 1, "")  # the devices belong to this process
+    here.map("weigh sentences", partial(_weigh_sentences, encoder), bucket_parts(job, tables.SENTENCES))
+    here.map("weigh passages", partial(_weigh_passages, encoder), bucket_parts(job, tables.PASSAGES))
 
 
-def _count(job: Job, table: Table, bucket: int) -> int:
-    """Number of sequences of a bucket to compute."""
-    if table == tables.SENTENCES:
-        return read(job, table, bucket, ["doc"]).num_rows
-    rows = read(job, table, bucket, ["in_links"]).to_pylist()
-    return sum(is_weighed(row, job) for row in rows)
-
-
-def _weigh_sentences(job: Job, bucket: int, payload: "tuple[Encoder, Progress]") -> Outputs:
-    encoder, bar = payload
+def _weigh_sentences(encoder: Callable[[], Encoder], job: Job, bucket: int, payload: None) -> Outputs:
     rows = read(job, tables.SENTENCES, bucket).to_pylist()
     lengths = [unpack(row["lengths"]) for row in rows]
     tokens, anchor_row = [unpack(row["tokens"]) for row in rows], job.config["anchor_row"]
-    sequences = [
-        Sequence(ids, attending(ids, n, row["anchors"], anchor_row)) for ids, n, row in zip(tokens, lengths, rows)
-    ]
-    found: list[Row | None] = [None] * len(rows)
-    for i, attention, to_cls in encoder.rows(sequences):
+    spans = [attending(ids, n, row["anchors"], anchor_row) for ids, n, row in zip(tokens, lengths, rows)]
+    weighed: dict[int, Row] = {}
+    for i, attention, to_cls in encoder().rows(list(map(Sequence, tokens, spans))):
         words = word_sums(attention, lengths[i])
-        found[i] = dict(
+        weighed[i] = dict(
             doc=rows[i]["doc"], start=rows[i]["start"], cls=to_bytes(words[0]), anchors=to_bytes(words[1:]),
             to_cls=to_bytes(to_cls[1:]),
         )  # fmt: skip
-        bar.update()
-    return {tables.SENTENCE_WEIGHTS: [row for row in found if row]}
+    return {tables.SENTENCE_WEIGHTS: [weighed[i] for i in sorted(weighed)]}
 
 
-def _weigh_passages(job: Job, bucket: int, payload: "tuple[Encoder, Progress]") -> Outputs:
-    encoder, bar = payload
+def _weigh_passages(encoder: Callable[[], Encoder], job: Job, bucket: int, payload: None) -> Outputs:
     rows = [row for row in read(job, tables.PASSAGES, bucket).to_pylist() if is_weighed(row, job)]
-    lengths = [unpack(row["lengths"]) for row in rows]
-    found: list[Row | None] = [None] * len(rows)
-    for i, attention, _ in encoder.rows([Sequence(unpack(row["tokens"]), []) for row in rows]):
-        found[i] = dict(doc=rows[i]["doc"], weights=to_bytes(word_sums(attention, lengths[i])[0]))
-        bar.update()
-    return {tables.PASSAGE_WEIGHTS: [row for row in found if row]}
+    weighed: dict[int, Row] = {}
+    for i, attention, _ in encoder().rows([Sequence(unpack(row["tokens"]), []) for row in rows]):
+        words = word_sums(attention, unpack(rows[i]["lengths"]))
+        weighed[i] = dict(doc=rows[i]["doc"], weights=to_bytes(words[0]))
+    return {tables.PASSAGE_WEIGHTS: [weighed[i] for i in sorted(weighed)]}

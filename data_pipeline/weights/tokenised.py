@@ -1,13 +1,15 @@
 """Maps from text to words and tokens: sentences with their anchors, destination passages, running text; how weights are stored."""
 
+import itertools
 from collections.abc import Container, Iterator, Mapping
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
 from data_pipeline.engine import tables
 from data_pipeline.engine.job import ALL_WEIGHTS, SENTENCE_ENDS, Job, Outputs
-from data_pipeline.engine.store import read
+from data_pipeline.engine.store import read, rows
 from data_pipeline.engine.tables import DropCounts, Row, pack
 from data_pipeline.text.sentences import sentences
 from data_pipeline.text.terms import Span, pack_words, terms_of
@@ -28,20 +30,14 @@ def longest(config: Mapping[str, Any], tokenizer: Tokenizer) -> int:
 def tokenise_sentences(job: Job, number: int, payload: None) -> Outputs:
     """Map over the buckets of `ranked`: each sentence with links, as words, and its anchors as spans of words."""
     terms, counts = terms_of(job.config), DropCounts()
-    order = [("doc", "ascending"), ("link_start", "ascending")]
-    links = read(job, tables.RANKED, number).sort_by(order).to_pylist()
+    links = list(rows(job, tables.RANKED, number, order=("doc", "link_start")))
     texts = texts_of(job, number, {link["doc"] for link in links})
-    groups: list[list[Row]] = []
-    for link in links:
-        if groups and all(groups[-1][0][key] == link[key] for key in ("doc", "sentence_start")):
-            groups[-1].append(link)
-        else:
-            groups.append([link])
+    groups = [list(group) for _, group in itertools.groupby(links, key=itemgetter("doc", "sentence_start"))]
     made: list[Row] = []
     for at in range(0, len(groups), BATCH):
         batch = groups[at : at + BATCH]
-        found = [texts[g[0]["doc"]][g[0]["sentence_start"] : g[0]["sentence_end"]] for g in batch]
-        for group, (span, starts, ends) in zip(batch, terms.split(found, job.window)):
+        parts = [texts[g[0]["doc"]][g[0]["sentence_start"] : g[0]["sentence_end"]] for g in batch]
+        for group, (span, starts, ends) in zip(batch, terms.split(parts, job.window)):
             anchors = [_anchor(link, starts, ends, counts) for link in group]
             if kept := [anchor for anchor in anchors if anchor]:
                 first = group[0]
@@ -69,13 +65,8 @@ def _anchor(link: Row, starts: np.ndarray, ends: np.ndarray, counts: DropCounts)
 
 def texts_of(job: Job, number: int, wanted: Container[int]) -> dict[int, str]:
     """The texts of the `wanted` documents of a bucket."""
-    found = {}
-    for batch in read(job, tables.DOCUMENTS, number).select(["doc", "text"]).to_batches(max_chunksize=1024):
-        docs = batch.column("doc").to_pylist()
-        for i, doc in enumerate(docs):
-            if doc in wanted:
-                found[doc] = batch.column("text")[i].as_py()
-    return found
+    documents = rows(job, tables.DOCUMENTS, number, ["doc", "text"], 1024)
+    return {document["doc"]: document["text"] for document in documents if document["doc"] in wanted}
 
 
 def tokenise_passages(job: Job, number: int, payload: None) -> Outputs:

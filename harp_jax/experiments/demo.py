@@ -56,7 +56,7 @@ def demo(
     fine_tune: False stops after the ranker without labels, in half the time
     """
     from data_pipeline.pipeline import generate
-    from data_pipeline.sample.wiki import SampleWiki, write_sample_wiki
+    from data_pipeline.sample import SampleWiki, write_sample_wiki
 
     encoder = os.path.expanduser(encoder)
     need_files(encoder)

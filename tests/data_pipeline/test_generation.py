@@ -10,7 +10,7 @@ import pytest
 from data_pipeline.config import PRESETS, generation
 from data_pipeline.engine import tables
 from data_pipeline.engine.local import SerialEngine
-from data_pipeline.links import parsing
+from data_pipeline.links import web_sites
 from data_pipeline.output import manifest as manifest_file
 from data_pipeline.output.inspection import inspect
 from data_pipeline.pipeline import generate
@@ -55,7 +55,7 @@ def test_acm_negatives_are_never_linked_beside_the_anchor_page(made):
 def test_this_process_and_two_workers_write_the_same_shards(made, tmp_path, monkeypatch):
     """Also if redirects pass in several parts."""
     folder, output = made
-    monkeypatch.setattr(parsing, "REDIRECTS_PER_FILE", 5)
+    monkeypatch.setattr(web_sites, "REDIRECTS_PER_FILE", 5)
     generate(corpus.config(folder, encoder="idf"), str(tmp_path / "one"), SerialEngine)
     assert hashes(tmp_path / "one") == hashes(output)
     assert not (tmp_path / "one" / ".work").exists()

@@ -13,7 +13,7 @@ from data_pipeline.engine.job import Job
 from data_pipeline.engine.local import LocalEngine
 from data_pipeline.engine.store import bucket_parts, read
 from data_pipeline.links import link_graph
-from data_pipeline.links.parsing import parse_documents
+from data_pipeline.links.web_sites import parse_documents
 from tests.support import ROOT
 
 

@@ -13,7 +13,7 @@ from data_pipeline.engine.store import bucket_parts, read, write
 from data_pipeline.engine.tables import DropCounts, summary_of_dropped
 from data_pipeline.links import anchors, link_graph
 from data_pipeline.links.link_graph import in_sentences
-from data_pipeline.links.parsing import parse_documents
+from data_pipeline.links.web_sites import parse_documents
 from data_pipeline.sources.document import LinkedDocument
 from data_pipeline.sources.wikitext import Site
 from tests.support import corpus

@@ -5,7 +5,7 @@ title, body: the articles' leads), DIR/queries.tsv, DIR/qrels.txt, DIR/folds.tsv
 DIR/{train,test}.queries.tsv (folds 0-2 and 3-4). Several pages share a name, so that an anchor or a question needs its context.
 The same seed writes the same bytes.
 
-A fact has three wordings, `page | page | question`, which share only function words. A page uses one of the first two; links to
+A fact has three wordings, `page | page | question`, which share only function  A page uses one of the first two; links to
 it use the other one if there is a question about the page, else the wording for questions. So no question is worded like its page
 or like a link to it: to find the page, a ranker must learn from links to other pages that "passage across the water" belongs to
 "ferrymen" and to "landing stages and flat boats".
@@ -20,7 +20,6 @@ from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
 
-from data_pipeline.sample import words
 from data_pipeline.sources.wikitext import Site, plain_text
 from harp_jax.base import files
 from harp_jax.base.errors import InputError
@@ -36,11 +35,123 @@ NAMESPACES = {"Talk": 1, "File": 6, "Template": 10, "Category": 14}
 T = TypeVar("T")
 _URL = "https://sample.invalid/wiki/"
 
+# {0} and {1} are facts, {x} an anchor, {name} the name of a page.
+# The facts of each kind of page, in three wordings, `page | page | question`.
+FACTS = {
+    "town": (
+        "landing stages and flat boats | ferrymen | passage across the water",
+        "brine in wide pans | salt makers | seasoning from the sea",
+        "grey stone in terraces | quarry workers | granite for masons",
+        "hives on every roof | beekeepers | honey and wax",
+        "sand melted into panes | glass blowers | windows and vases",
+        "flax and bleached cloth | linen weavers | fine fabric",
+        "herring over alder fires | fishwives | cured seafood",
+        "apples for the press | cider brewers | orchards and a fruity drink",
+    ),
+    "river": (
+        "seven steep ledges | cataracts | waterfalls",
+        "reeds in every curve | sluggish bends | a course without any hurry",
+        "red clay | rusty floods | orange mud",
+        "frozen shores | skaters | solid ice",
+        "sulphur and warm springs | bathers | a thermal spa",
+        "wheels that grind corn | millers | the making of flour",
+        "grains of gold | prospectors | nuggets of precious metal",
+        "a covered wooden span | a toll bridge | payment at a crossing",
+    ),
+    "person": (
+        "charts of shoals and coasts | maps for sailors | cartography",
+        "broken limbs and ointments | patients | the work of a doctor",
+        "verses about summer | poems | literature and rhyme",
+        "comets in brass tubes | astronomy | stars through a telescope",
+        "bronze cast for towers | a bell foundry | church chimes",
+        "vaults and domes | architecture | the design of buildings",
+        "reading lessons for orphans | pupils | a small school",
+        "grafted pears | gardening | plants and trees",
+    ),
+    "guild": (
+        "weights and measures | inspectors | merchants who cheat",
+        "cargo saved from wreck | shipowners | refunds for lost vessels",
+        "books copied on vellum | scribes | manuscripts",
+        "singers at weddings | a choir | music with many voices",
+        "guards in the forest | armed escorts | protection on dangerous roads",
+        "graves of the poor | undertakers | funerals",
+        "swept chimneys | climbing boys | the removal of soot",
+        "money without interest | debtors | loans like those of a bank",
+    ),
+    "creature": (
+        "chambers below oaks | burrows | tunnels underground",
+        "a glow like a green lamp | an eerie light | shining at night",
+        "stolen buttons and spoons | thefts | robbed jewellery",
+        "songs before thunder | a warning call | the prediction of storms",
+        "a coat that turns from brown to white | camouflage | hiding in snow",
+        "spitting of glue | sticky venom | deadly poison",
+        "young in a fold of its ear | tiny offspring | strange babies",
+        "columns of thousands | a yearly migration | huge moving herds",
+    ),
+    "device": (
+        "buckets lifted by a screw | irrigation | pumping for thirsty fields",
+        "dripping oil | timekeeping | a clock",
+        "patterns on wet plaster | decorators | painted rooms",
+        "nets on a geared drum | trawlers | the catching of fish",
+        "lenses on a spinning bowl | spectacle makers | eye glasses",
+        "rye shaken on sieves | granaries | wheat and chaff",
+        "pictures at half their size | engravers | art in miniature",
+        "a stretched hair | weather stations | humidity of the air",
+    ),
+}
+# The noun, the rest of the lead's first sentence, how an anchor refers to it.
+NOUNS = {
+    "town": ("town", "is a town in {region}.", "the town"),
+    "river": ("river", "is a river of {region}.", "the river"),
+    "person": ("person", "is a figure from {region}.", "the person"),
+    "guild": ("guild", "is a guild seated in {region}.", "the guild"),
+    "creature": ("animal", "is an animal of {region}.", "the animal"),
+    "device": ("machine", "is a machine first built in {region}.", "the machine"),
+}
+LEADS = (
+    "It is known for {0} and for {1}.",
+    "It means {0} and {1} to most people.",
+    "What it stands for is {0}, and also {1}.",
+)
+# A link with a fact of its page.
+PHRASES = ("{x} and {0}", "{0} and {x}", "{x} with {0}")
+# Sentences for one or two phrases, with few other words: the facts of a page should dominate its sentence.
+FRAMES = (
+    "Nobody forgets {0}.",
+    "There is a song about {0}.",
+    "It is not far from {0}.",
+    "Everyone talks of {0}.",
+    "Then came {0}.",
+    "This was due to {0}.",
+    "As with {0}, so with {1}.",
+    "Some prefer {0}, others {1}.",
+)
+PLAIN = (
+    "Its early history is told in few sources.",
+    "Most accounts were collected about {year} by a clerk of {region}.",
+    "The name is older than any written record of {region}.",
+    "Much of what is believed about it cannot be proved.",
+    "A second account, dated {year}, differs in small details.",
+    "The people of {region} tell the story in another order.",
+    "Interest grew again after {year}, when roads were improved.",
+)
+HEADINGS = ("History", "Neighbours", "In song and story", "Later years", "Trade", "Disputes", "Legacy", "Visitors")
+REGIONS = (
+    "Norrland Vale", "the Hither Isles", "Upper Kestria", "the Salt Marches",
+    "Wendmoor", "the Nine Hills", "Lower Ambria", "the Grey Coast",
+)  # fmt: skip
+ALIASES = ("Old {}", "Great {}", "{} the Elder", "Saint {}", "{} of the Hills", "New {}")
+QUESTIONS = (
+    "Which {name} has to do with {0} and {1}?",
+    "Tell me, where is {name} if I care about {0} and {1}?",
+    "I look for {name}, something about {0} or {1}.",
+    "Can you say which {name} stands for {0} and {1}?",
+)
+KINDS = list(FACTS)
 ONSETS = "b br c d dr f fl g gr h k kl l m n p pr r s sk st t th tr v w".split()  # noqa: SIM905
 VOWELS = "a e i o u ae ei ou".split()  # noqa: SIM905
 CODAS = "l n r s th nd rk ll m st ck".split()  # noqa: SIM905
 GIVEN = "Alvo Berin Cassa Dorrit Edda Gisla Hobart Ilse Jorun Kessa Lothar Mirna Nolo Orsin Petra Runa".split()  # noqa: SIM905
-KINDS = list(words.FACTS)
 
 
 class Fact(NamedTuple):
@@ -78,14 +189,14 @@ def world(count: int, seed: int, informative: bool = True) -> list[Page]:
     for number in range(count):
         kind = KINDS[number % len(KINDS)]
         name = str(names[int(draw.integers(len(names)))])
-        region = _pick(words.REGIONS, draw)
+        region = _pick(REGIONS, draw)
         facts = _facts(kind, used.setdefault((name, kind), set()), number in asked, informative, draw)
-        noun = words.KINDS[kind][0]
+        noun = NOUNS[kind][0]
         title = f"{_pick(GIVEN, draw)} {name}" if kind == "person" else f"{name} ({noun})"
         place = region.removeprefix("the ")
         candidates = [title, f"{name} ({noun}, {place})", f"{title} ({number})"]
         title = next(candidate for candidate in candidates if candidate not in taken)
-        alias = _pick(words.ALIASES, draw).format(title) if number % 3 == 0 else ""
+        alias = _pick(ALIASES, draw).format(title) if number % 3 == 0 else ""
         alias = "" if alias in taken else alias
         taken |= {title, alias}
         pages.append(Page(number + 10, kind, name, title, region, facts, alias))
@@ -106,7 +217,7 @@ def _pick(options: Sequence[T], draw: np.random.Generator) -> T:
 
 def _facts(kind: str, used: set[int], asked: bool, informative: bool, draw: np.random.Generator) -> tuple[Fact, ...]:
     """Two facts; those in `used` are avoided while others are left."""
-    table = words.FACTS[kind]
+    table = FACTS[kind]
     fresh = [number for number in range(len(table)) if number not in used]
     if len(fresh) < FACTS_PER_PAGE:
         fresh = list(range(len(table)))
@@ -115,7 +226,7 @@ def _facts(kind: str, used: set[int], asked: bool, informative: bool, draw: np.r
     facts = []
     for number in chosen:
         # In the control, a fact of any kind: one of the page's own kind would still reveal the kind.
-        other = table if informative else words.FACTS[_pick(KINDS, draw)]
+        other = table if informative else FACTS[_pick(KINDS, draw)]
         linked = number if informative else int(draw.integers(len(other)))
         first, second, question = table[number].split(" | ")
         swapped = bool(draw.integers(2))
@@ -127,16 +238,16 @@ def _facts(kind: str, used: set[int], asked: bool, informative: bool, draw: np.r
 def article(page: Page, pages: list[Page], seed: int) -> str:
     """The wikitext of a page: infobox, lead, sections with links, a table, references, categories."""
     draw = generator("sample_wiki", seed, "article", page.id)
-    noun, opening, _ = words.KINDS[page.kind]
+    noun, opening, _ = NOUNS[page.kind]
     lead = f"'''{page.title.partition(' (')[0]}''' {opening.format(region=page.region)}"
     lead += f"<ref name=a>{{{{cite book|title=Annals of {page.region}|year={_year(draw)}}}}}</ref>"
-    lead += " " + _pick(words.LEADS, draw).format(*(fact.lead for fact in _order(page.facts, draw)))
+    lead += " " + _pick(LEADS, draw).format(*(fact.lead for fact in _order(page.facts, draw)))
     text = f"{{{{Infobox {noun}\n| name = {page.name}\n| region = [[{page.region}]]\n}}}}\n{lead}\n"
-    headings = draw.permutation(len(words.HEADINGS))[: int(draw.integers(2, 5))]
+    headings = draw.permutation(len(HEADINGS))[: int(draw.integers(2, 5))]
     for place, heading in enumerate(headings):
         sentences = [_linking(page, pages, draw) for _ in range(int(draw.integers(2, 5)))]
         sentences.insert(int(draw.integers(len(sentences) + 1)), _plain(page, draw))
-        text += f"\n== {words.HEADINGS[heading]} ==\n"
+        text += f"\n== {HEADINGS[heading]} ==\n"
         if place == 0:
             text += f"[[File:{page.name}.jpg|thumb|{_linking(page, pages, draw)}]]\n"
         text += " ".join(sentences) + "<ref name=a />\n"
@@ -150,7 +261,7 @@ def _year(draw: np.random.Generator) -> int:
 
 
 def _plain(page: Page, draw: np.random.Generator) -> str:
-    return _pick(words.PLAIN, draw).format(year=_year(draw), region=page.region)
+    return _pick(PLAIN, draw).format(year=_year(draw), region=page.region)
 
 
 def _other(page: Page, pages: list[Page], draw: np.random.Generator) -> Page:
@@ -165,12 +276,12 @@ def _order(facts: tuple[Fact, ...], draw: np.random.Generator) -> list[Fact]:
 
 def _linking(page: Page, pages: list[Page], draw: np.random.Generator) -> str:
     """A sentence with links, each in a phrase with a fact of its page; both pages are in one region."""
-    frame = _pick(words.FRAMES, draw)
+    frame = _pick(FRAMES, draw)
     one = _other(page, pages, draw)
     near = [other for other in pages if other.region == one.region and other not in (one, page)]
     phrases = []
     for other in (one, _pick(near, draw) if near else _other(page, pages, draw)):
-        phrases.append(_pick(words.PHRASES, draw).format(_pick(other.facts, draw).link, x=_anchor(other, draw)))
+        phrases.append(_pick(PHRASES, draw).format(_pick(other.facts, draw).link, x=_anchor(other, draw)))
     sentence = frame.format(*phrases, year=_year(draw), region=page.region)
     return sentence[0].upper() + sentence[1:]
 
@@ -183,11 +294,11 @@ def _anchor(page: Page, draw: np.random.Generator) -> str:
     style = float(draw.random())
     article = "" if page.kind in ("town", "person") else "the "
     if style < 0.1:
-        return f"[[{target}|{words.KINDS[page.kind][2]}]]"
+        return f"[[{target}|{NOUNS[page.kind][2]}]]"
     if style < 0.15:
         return f"[[{page.title}]]"
     if style < 0.3:
-        return f"{article}[[{target}#{words.HEADINGS[0]}|''{page.name}'']]"
+        return f"{article}[[{target}#{HEADINGS[0]}|''{page.name}'']]"
     return f"{article}[[{target}|{page.name}]]"
 
 
@@ -213,7 +324,7 @@ def dump(pages: list[Page], seed: int) -> Iterator[str]:
     for name in sorted({page.name for page in pages} - titles):
         listed = [page for page in pages if page.name == name]
         if len(listed) > 1:
-            lines = "".join(f"* [[{page.title}]], {words.KINDS[page.kind][0]}\n" for page in listed)
+            lines = "".join(f"* [[{page.title}]], {NOUNS[page.kind][0]}\n" for page in listed)
             yield _element(name, number, f"'''{name}''' may mean:\n{lines}{{{{disambig}}}}\n")
         else:
             yield _element(name, number, f"#REDIRECT [[{listed[0].title}]]", redirect=listed[0].title)
@@ -243,7 +354,7 @@ def questions(pages: list[Page], seed: int) -> Iterator[tuple[str, str, Page, in
         page = pages[place]
         asked = [fact.question for fact in _order(page.facts, draw)]
         fold = number % TRAIN_FOLDS if number < train else TRAIN_FOLDS + number % (FOLDS - TRAIN_FOLDS)
-        yield f"q{number + 1}", _pick(words.QUESTIONS, draw).format(*asked, name=page.name), page, fold
+        yield f"q{number + 1}", _pick(QUESTIONS, draw).format(*asked, name=page.name), page, fold
 
 
 def _train(count: int) -> int:
@@ -273,29 +384,26 @@ def write_sample_wiki(options: SampleWiki, output: str) -> int:
         raise InputError(f"{count} pages are too few for {FOLDS} folds; use at least {2 * FOLDS} pages")
     pages = world(count, seed, options.informative)
     site = Site(NAMESPACES)
-    with files.replacing(os.path.join(output, "docs.tsv")) as file:
-        for page in pages:
-            plain = plain_text(article(page, pages, seed), site)
-            body = plain.text[: plain.lead_end].replace("\n", " ")
-            url = _URL + page.title.replace(" ", "_")
-            file.write(f"{page.id}\t{url}\t{page.title}\t{body}\n")
+    docs = []
+    for page in pages:
+        plain = plain_text(article(page, pages, seed), site)
+        body, url = plain.text[: plain.lead_end].replace("\n", " "), _URL + page.title.replace(" ", "_")
+        docs.append(f"{page.id}\t{url}\t{page.title}\t{body}\n")
     asked = list(questions(pages, seed))
-    for name, line in (
-        ("queries.tsv", "{qid}\t{text}\n"),
-        ("qrels.txt", "{qid} 0 {page.id} 1\n"),
-        ("folds.tsv", "{qid}\t{fold}\n"),
+    for name, lines in (
+        ("docs.tsv", docs),
+        ("queries.tsv", (f"{qid}\t{text}\n" for qid, text, _, _ in asked)),
+        ("qrels.txt", (f"{qid} 0 {page.id} 1\n" for qid, _, page, _ in asked)),
+        ("folds.tsv", (f"{qid}\t{fold}\n" for qid, _, _, fold in asked)),
+        # The demo trains on the first three folds and is tested on the others.
+        ("train.queries.tsv", (f"{qid}\t{text}\n" for qid, text, _, fold in asked if fold < TRAIN_FOLDS)),
+        ("test.queries.tsv", (f"{qid}\t{text}\n" for qid, text, _, fold in asked if fold >= TRAIN_FOLDS)),
     ):
         with files.replacing(os.path.join(output, name)) as file:
-            for qid, text, page, fold in asked:
-                file.write(line.format(qid=qid, text=text, page=page, fold=fold))
-    # The demo trains on the first three folds and is tested on the others.
-    for name, first, last in (("train.queries.tsv", 0, TRAIN_FOLDS), ("test.queries.tsv", TRAIN_FOLDS, FOLDS)):
-        with files.replacing(os.path.join(output, name)) as file:
-            file.writelines(f"{qid}\t{text}\n" for qid, text, _, fold in asked if first <= fold < last)
+            file.writelines(lines)
     with (
         files.replacing(os.path.join(output, "wiki.xml.bz2"), "wb") as raw,
         bz2.open(raw, "wt", encoding="utf-8") as file,
     ):
-        for piece in dump(pages, seed):
-            file.write(piece)
+        file.writelines(dump(pages, seed))
     return len(asked)

@@ -1,4 +1,4 @@
-from data_pipeline.sample.wiki import SampleWiki, write_sample_wiki
+from data_pipeline.sample import SampleWiki, write_sample_wiki
 from tests.support.source_reading import read, source
 
 
