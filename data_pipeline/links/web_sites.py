@@ -1,4 +1,5 @@
-"""The first stage of every job, sources to documents; and web sites as a whole: links that recur on most pages, pages split into sections, addresses on other hosts.
+"""The first stage of every job: sources to documents. Web sites as a whole: links that recur on most pages, pages split into
+sections, addresses on other hosts.
 
 A link is boilerplate if more than `BOILERPLATE_SHARE` of the site's pages contain it, with the same anchor text and the
 same target. A paragraph of only such links and punctuation (a menu) is removed, so that it does not begin the text of a
