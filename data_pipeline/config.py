@@ -34,10 +34,6 @@ from harp_jax.config import Field, Fields, check_values, defaults, with_preset
 from harp_jax.text.languages import INQUERY, primary
 
 AUTHORS = "authors"  # of `stopwords`: refused, with the place of their file
-WORDS = "name their file, data/corpus/stopwords.txt of https://github.com/zhengyima/anchors"
-ENCODERS = 'name a Hugging Face directory, a training workdir, "uniform" or "idf"'
-
-SPLITS = ("auto", "pages", "sections")
 SOURCE: Fields = {
     "source.format": Field("mediawiki", 'format of the pages; "": detected from the content', ("", *FORMATS)),
     "source.paths": Field((), "files or globs to read; also folders for html, wikiextractor and JSONL"),
@@ -53,7 +49,7 @@ SOURCE: Fields = {
         "auto",
         'html, warc: documents are "pages", or "sections" at anchored headings and terms; "auto": sections on sites where most '
         "links lead to one",
-        SPLITS,
+        ("auto", "pages", "sections"),
     ),
     "source.exclude": Field((), "pages to skip: patterns of ids (URLs, titles), such as `*/releaselog/*`"),
     "source.redirects": Field((), "additional redirects: files of `address<TAB>address` lines"),
@@ -200,23 +196,28 @@ def plain(config: ConfigDict) -> Config:
         raise InputError("this config has no `source`, so it is not a generation config; use one of configs/data/")
     c = json.loads(config.to_json_best_effort())
     check_values(c, fields())
+    problems = _source_problems(c["source"])
     named = bool(c["tasks"]) and set(c["tasks"]) <= set(TASKS)
-    unweighed = named and not c["encoder"] and not c["term_weights"] and weighed(c)
-    _refuse(
-        *_source_problems(c["source"]),
-        (not named, f"config.tasks {c['tasks']} must name one or more of {', '.join(TASKS)}"),
+    if not named:
+        problems.append(f"config.tasks {c['tasks']} must name one or more of {', '.join(TASKS)}")
+    if named and not c["encoder"] and not c["term_weights"] and weighed(c):
         # A config with an encoder may lack a tokenizer: `harp anchors` tokenises nothing.
-        (unweighed and not c["tokenizer"], "config.tokenizer is not set; name a Hugging Face directory or a vocab.txt"),
-        (unweighed, f"config.encoder is not set; {ENCODERS}"),
-        (c["stopwords"] == AUTHORS, f"config.stopwords: the authors' code filters with its own 1,321 words; {WORDS}"),
-        (
-            c["context_in_page"] and c["sampling"] == "official",
-            "config.context_in_page draws without replacement; unset it, or config.sampling",
-        ),
-    )
+        if not c["tokenizer"]:
+            problems.append("config.tokenizer is not set; name a Hugging Face directory or a vocab.txt")
+        known = 'a Hugging Face directory, a training workdir, "uniform" or "idf"'
+        problems.append(f"config.encoder is not set; name {known}")
+    if c["stopwords"] == AUTHORS:
+        place = "data/corpus/stopwords.txt of https://github.com/zhengyima/anchors"
+        problems.append(
+            f"config.stopwords: the authors' code filters with its own 1,321 words; name their file, {place}"
+        )
+    if c["context_in_page"] and c["sampling"] == "official":
+        problems.append("config.context_in_page draws without replacement; unset it, or config.sampling")
+    if problems:
+        raise InputError("; ".join(problems))
     source = plain_source(config)
-    found = language(config, source)
-    return c | {"source": source, "language": found.tag, "language_from": found.origin}
+    tag = language(config, source)
+    return c | {"source": source, "language": tag.tag, "language_from": tag.origin}
 
 
 def language(config: ConfigDict, source: dict[str, Any]) -> Language:
@@ -228,27 +229,21 @@ def plain_source(config: ConfigDict) -> dict[str, Any]:
     """config.source as plain JSON values, its format detected if it is not set; InputError for invalid values."""
     source = json.loads(config.source.to_json_best_effort())
     check_values({"source": source}, SOURCE)
-    _refuse(*_source_problems(source))
+    if problems := _source_problems(source):
+        raise InputError("; ".join(problems))
     source["format"] = source["format"] or format_of_content(expand(tuple(source["paths"]))[0])
     if source["format"] == "mediawiki" and not source["index"]:
-        found = [path for pattern in source["paths"] for path in (sorted(glob(pattern)) or [pattern])]
-        indices = [index_beside(path) for path in found]
+        dumps = [path for pattern in source["paths"] for path in (sorted(glob(pattern)) or [pattern])]
+        indices = [index_beside(path) for path in dumps]
         source["index"] = indices if all(indices) else []
     return source
 
 
-def _source_problems(source: dict[str, Any]) -> tuple[tuple[bool, str], ...]:
-    indexed = bool(source["index"]) and source["format"] != "mediawiki"
-    return (
-        (not source["paths"], "config.source.paths is not set; name the files to read"),
-        (indexed, "config.source.index is only for multistream dumps (config.source.format=mediawiki)"),
-    )
-
-
-def _refuse(*problems: tuple[bool, str]) -> None:
-    """Raises InputError with the problems whose condition holds."""
-    if any(wrong for wrong, _ in problems):
-        raise InputError("; ".join(problem for wrong, problem in problems if wrong))
+def _source_problems(source: dict[str, Any]) -> list[str]:
+    problems = [] if source["paths"] else ["config.source.paths is not set; name the files to read"]
+    if source["index"] and source["format"] != "mediawiki":
+        problems.append("config.source.index is only for multistream dumps (config.source.format=mediawiki)")
+    return problems
 
 
 def weighed(c: Config) -> bool:

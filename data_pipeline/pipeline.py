@@ -173,9 +173,7 @@ def tokenise(engine: Engine) -> None:
     if not os.path.exists(path):
         sql = "SELECT word, CAST(SUM(n) AS BIGINT) AS n FROM word_counts GROUP BY word"
         engine.join(tables.WORD_TOTALS, sql, [tables.WORD_COUNTS])
-        totals = read(job, tables.WORD_TOTALS)
-        columns = {name: totals.column(name).to_numpy() for name in ("word", "n")}
-        artefact.save_frequency(path, columns, _count(engine, tables.PASSAGES))
+        artefact.save_frequency(path, read(job, tables.WORD_TOTALS), _count(engine, tables.PASSAGES))
 
 
 def make_pair_requests(engine: Engine) -> None:
@@ -210,11 +208,8 @@ def write_shards(engine: Engine) -> None:
     splits = plan(sizes)
     write(engine.job, tables.SPLITS, 0, "plan", 0, splits)
     engine.join(tables.SHARDED, SHARDED_SQL, [tables.RECORDS, tables.SPLITS], partitioned=True)
-    parts = [
-        (row["first"] + shard, (row["task"], row["split"], shard, row["shards"]))
-        for row in splits
-        for shard in range(row["shards"])
-    ]
+    shards = [(row, number) for row in splits for number in range(row["shards"])]
+    parts = [(row["first"] + number, (row["task"], row["split"], number, row["shards"])) for row, number in shards]
     engine.map("shards", write_shard, parts)
 
 

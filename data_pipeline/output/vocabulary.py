@@ -79,13 +79,22 @@ def train(texts: Callable[[], Iterable[str]], size: int, tag: str = ENGLISH) -> 
     alphabet = sorted(_most_frequent(map(normalise, texts()), most))
     if not alphabet:
         raise InputError("there is no text to train a vocabulary on; check config.source")
+
+    def trained(first: list[str], size: int) -> list[str]:
+        trainer = empty()
+        trainer.train_from_iterator(
+            texts(), vocab_size=size, min_frequency=MIN_FREQUENCY, special_tokens=[*SPECIAL_TOKENS, *first],
+            initial_alphabet=alphabet, limit_alphabet=len(alphabet), show_progress=False,
+        )  # fmt: skip
+        return list(trainer.get_vocab())
+
     # With size 0 there are no merges: only the characters and the ## forms that occur.
-    forms = sorted(set(_run(empty(), texts, [], alphabet, 0)) - set(SPECIAL_TOKENS))
+    forms = sorted(set(trained([], 0)) - set(SPECIAL_TOKENS))
     if len(forms) + len(SPECIAL_TOKENS) > size:
         raise InputError(
             f"a vocabulary of {size} tokens cannot hold the {len(forms)} characters and ## forms of the text; raise the size"
         )
-    tokens = _run(empty(), texts, forms, alphabet, size)
+    tokens = trained(forms, size)
     return Tokenizer.of_words((*SPECIAL_TOKENS, *sorted(set(tokens) - set(SPECIAL_TOKENS))), strip_accents=accents)
 
 
@@ -149,25 +158,6 @@ def _empty(strip_accents: bool | None) -> "BertWordPieceTokenizer":
     from tokenizers import BertWordPieceTokenizer
 
     return BertWordPieceTokenizer(lowercase=True, strip_accents=strip_accents)
-
-
-def _run(
-    trainer: "BertWordPieceTokenizer",
-    texts: Callable[[], Iterable[str]],
-    first: list[str],
-    alphabet: list[str],
-    size: int,
-) -> list[str]:
-    trainer.train_from_iterator(
-        texts(),
-        vocab_size=size,
-        min_frequency=MIN_FREQUENCY,
-        special_tokens=[*SPECIAL_TOKENS, *first],
-        initial_alphabet=alphabet,
-        limit_alphabet=len(alphabet),
-        show_progress=False,
-    )
-    return list(trainer.get_vocab())
 
 
 def paragraphs(source: Source) -> Iterator[str]:

@@ -7,16 +7,17 @@ and hardware.
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TypedDict
 
 import numpy as np
+import pyarrow as pa
 
 from data_pipeline.engine import tables
 from data_pipeline.engine.job import ALL_WEIGHTS, EncoderContent, Engine, Inputs, Job, Outputs
 from data_pipeline.engine.store import bucket_parts, read
 from data_pipeline.engine.tables import Row, unpack
-from data_pipeline.text.terms import Span, terms_of, unpack_words
+from data_pipeline.text.terms import terms_of, unpack_words
 from data_pipeline.weights import attention_weights
 from data_pipeline.weights.tokenised import is_weighed, to_bytes
 from harp_jax.base.errors import InputError
@@ -58,15 +59,15 @@ def read_meta(folder: str) -> Meta:
 
 def verify(folder: str, belongs_to: str, encoder: EncoderContent | None = None) -> str:
     """The sha256 of finished term weights; InputError if they are incomplete, damaged, or of another input or encoder."""
-    meta = read_meta(folder)
-    problems = (
-        (meta["belongs_to"] != belongs_to, "were made for other input, tokenizer or link settings"),
-        (encoder is not None and meta["encoder"] != encoder, "were made by another encoder"),
-        (digest(folder) != meta["sha256"], f"do not match {META}"),
-    )
-    for wrong, problem in problems:
-        if wrong:
-            raise InputError(f"the term weights in {folder} {problem}; remove them, or leave config.term_weights empty")
+    meta, problem = read_meta(folder), ""
+    if meta["belongs_to"] != belongs_to:
+        problem = "were made for other input, tokenizer or link settings"
+    elif encoder is not None and meta["encoder"] != encoder:
+        problem = "were made by another encoder"
+    elif digest(folder) != meta["sha256"]:
+        problem = f"do not match {META}"
+    if problem:
+        raise InputError(f"the term weights in {folder} {problem}; remove them, or leave config.term_weights empty")
     return meta["sha256"]
 
 
@@ -108,45 +109,34 @@ def provide(engine: Engine, inputs: Inputs) -> str:
 def weigh_sentences(job: Job, number: int, payload: None) -> Outputs:
     """Map over `sentences`: "uniform" or "idf" weights; every anchor has the weights of [CLS]."""
     weigh = _weigher(job)
-    rows = []
-    for sentence in read(job, tables.SENTENCES, number).to_pylist():
-        span = _span(sentence)
-        alpha, found = weigh(span), sentence["anchors"]
+    weighed = []
+    for row in read(job, tables.SENTENCES, number).to_pylist():
+        alpha, lengths, anchors = weigh(row), unpack(row["lengths"]), row["anchors"]
         # Without attention to [CLS], both directions of Eq. 10 are the mean over the anchor's tokens.
-        to_cls = [alpha[a["start"] : a["end"]].sum() / span.lengths[a["start"] : a["end"]].sum() for a in found]
-        rows.append(
-            dict(
-                doc=sentence["doc"], start=sentence["start"], cls=to_bytes(alpha),
-                anchors=to_bytes(np.tile(alpha, len(found))), to_cls=to_bytes(np.array(to_cls)),
-            )
-        )  # fmt: skip
-    return {tables.SENTENCE_WEIGHTS: rows}
+        spans = [slice(anchor["start"], anchor["end"]) for anchor in anchors]
+        to_cls = np.array([alpha[span].sum() / lengths[span].sum() for span in spans])
+        by_anchor = np.tile(alpha, len(anchors))
+        weights = dict(cls=to_bytes(alpha), anchors=to_bytes(by_anchor), to_cls=to_bytes(to_cls))
+        weighed.append(dict(doc=row["doc"], start=row["start"]) | weights)
+    return {tables.SENTENCE_WEIGHTS: weighed}
 
 
 def weigh_passages(job: Job, number: int, payload: None) -> Outputs:
     """Map over `passages`: "uniform" or "idf" weights."""
     weigh = _weigher(job)
-    rows = []
-    for passage in read(job, tables.PASSAGES, number).to_pylist():
-        if is_weighed(passage, job):
-            alpha = weigh(_span(passage))
-            rows.append(dict(doc=passage["doc"], weights=to_bytes(alpha)))
-    return {tables.PASSAGE_WEIGHTS: rows}
+    passages = (row for row in read(job, tables.PASSAGES, number).to_pylist() if is_weighed(row, job))
+    return {tables.PASSAGE_WEIGHTS: [dict(doc=row["doc"], weights=to_bytes(weigh(row))) for row in passages]}
 
 
-def _span(row: Row) -> Span:
-    return Span(unpack_words(row["words"]), unpack(row["tokens"]), unpack(row["lengths"]))
-
-
-def _weigher(job: Job) -> Callable[[Span], np.ndarray]:
+def _weigher(job: Job) -> Callable[[Row], np.ndarray]:
+    """A function from a row of `sentences` or `passages` to the weights of its words."""
     if job.config["encoder"] == "uniform":
-        return lambda span: span.lengths / max(1, len(span.tokens))
-    c = job.config
-    terms = terms_of(c)
+        return lambda row: unpack(row["lengths"]) / max(1, len(unpack(row["tokens"])))
+    terms = terms_of(job.config)
     frequency = DocumentFrequency(os.path.join(job.work, FREQUENCY))
 
-    def idf(span: Span) -> np.ndarray:
-        alpha = frequency.idf(np.array([terms.hashed(word) for word in span.words], np.int64))
+    def idf(row: Row) -> np.ndarray:
+        alpha = frequency.idf(np.array([terms.hashed(word) for word in unpack_words(row["words"])], np.int64))
         return alpha / max(alpha.sum(), 1e-9)
 
     return idf
@@ -168,8 +158,8 @@ class DocumentFrequency:
         return np.log((self.passages + 1) / (counts + 0.5))
 
 
-def save_frequency(path: str, rows: Mapping[str, np.ndarray], passages: int) -> None:
-    """Writes a `DocumentFrequency` file from the columns `word` (hash) and `n`."""
-    order = np.argsort(rows["word"])
+def save_frequency(path: str, totals: pa.Table, passages: int) -> None:
+    """Writes a `DocumentFrequency` file from a table with the columns `word` (hash) and `n`."""
+    totals = totals.sort_by("word")
     with replacing(path, "wb") as file:
-        np.savez(file, words=rows["word"][order], counts=rows["n"][order], passages=passages)
+        np.savez(file, words=totals["word"].to_numpy(), counts=totals["n"].to_numpy(), passages=passages)
