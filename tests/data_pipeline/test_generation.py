@@ -193,14 +193,6 @@ def test_a_full_disk_names_the_output(tmp_path):
         generate(corpus.config(folder, tasks=("mlm",), workers=1), str(tmp_path / "out"), Full)
 
 
-def test_edited_seconds_of_an_unfinished_job_are_named(tmp_path):
-    folder, work = corpus.write(tmp_path / "corpus"), tmp_path / "out" / ".work"
-    work.mkdir(parents=True)
-    (work / "seconds.json").write_text('{"documents": "long"}')
-    with pytest.raises(InputError, match=r"seconds.json has a malformed field .*; remove it"):
-        generate(corpus.config(folder, tasks=("mlm",), workers=1), str(tmp_path / "out"), SerialEngine)
-
-
 @pytest.mark.faults
 def test_killed_and_rerun_writes_the_same_bytes(tmp_path):
     folder = corpus.write(tmp_path / "corpus", files=6)

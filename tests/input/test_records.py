@@ -13,8 +13,7 @@ from tests.support.shards_fixture import write_job
 SHARD = "harp-rqp_train.tfrecord-00000-of-00002"
 STATISTICS = {
     "tasks": {"rqp": {"pairs": 7, "tokens": 90, "mean_doc_tokens": 4.5, "predictors": {"idf": 0.5}}},
-    "bits_from_uniform": {"page": 0.1},
-    "link_graph": {"pages": 3, "anchors": {"texts": 1, "ambiguous": 0, "mean_entropy_bits": 0.0, "most_ambiguous": []}},
+    "link_graph": {"pages": 3, "anchor_texts": 1},
     "losses": {"page-too-short": {"count": 2, "examples": [["a.html", "A"]]}},
 }
 
@@ -57,8 +56,7 @@ FIRST = ("splits", "rqp_train", "shards", 0)
         (put("tasks", value=["rqp"]), "tasks is"),
         (put("tasks", "rqp", "pairs", value="many"), "pairs is 'many'"),
         (put("tasks", "rqp", "predictors", value={"idf": "high"}), "predictors.idf is 'high'"),
-        (put("bits_from_uniform", "page", value=None), "bits_from_uniform.page is 'None'"),
-        (put("link_graph", "anchors", value=7), "anchors is '7'"),
+        (put("link_graph", "anchor_texts", value="7"), "anchor_texts is '7'"),
         (put("losses", "page-too-short", value=2), "losses.page-too-short is '2'"),
         (put("losses", "page-too-short", "examples", value=["a"]), r"examples\[0\] is 'a'"),
         (put("teacher", value=True), "teacher is 'True'"),

@@ -11,12 +11,9 @@ from harp_jax.base.errors import InputError
 from harp_jax.input.records import check_sizes, job_tokenizer, parts, read_manifest
 from harp_jax.input.tfrecords import RecordReader
 from harp_jax.ranking.scorers import BiEncoderScorer
-from harp_jax.text.tokenizer import load_tokenizer
 from tests.support import corpus
-from tests.support.architectures import torch_model
 from tests.support.generation_job import hashes, records
 from tests.support.tiny_bert import save_encoder
-from tests.support.tokenizers import save_trained
 
 
 class Overlap:
@@ -145,25 +142,3 @@ def test_negatives_above_the_positive_go_and_the_hardest_of_the_others_stay(job,
     assert manifest["tasks"] == {"adp": {"pairs": len(pairs)}, "mlm": before["tasks"]["mlm"]}
     assert f"{len(pairs):,}" in as_text(inspect(str(job / "hardest"), 1))
     assert all(len(row["teacher"]) == 2 and row["teacher"][0] > row["teacher"][1] for row in pairs)
-
-
-def test_a_public_cross_encoder_teaches_with_the_scores_it_has_elsewhere(job, tokenizer, tmp_path):
-    """A transformers directory whose tokenizer differs from the job's. Another model at its path is another teacher."""
-    import torch
-    from sentence_transformers import CrossEncoder
-
-    model, taught = str(tmp_path / "model"), job / "public"
-    texts = [corpus.page(number)["text"] for number in range(20)]
-    size = load_tokenizer(save_trained("xlm-roberta", model, texts)).size
-    torch_model("xlm-roberta", "SequenceClassification", {"vocab_size": size}).save_pretrained(model)
-    given = TeachOptions(str(job / "pairs"), (model,))
-    made = teach(given, str(taught))
-    rows, words = adp_records(taught)[:5], tokenizer.decode
-    pairs = [(words(row["pos_query"]), words(each)) for row in rows for each in (row["pos_doc"], *documents(row))]
-    theirs = CrossEncoder(model, device="cpu").predict(pairs, activation_fn=torch.nn.Identity())
-    found = np.concatenate([row["teacher"] for row in rows])
-    np.testing.assert_allclose(found, theirs, rtol=0, atol=1e-5 * np.abs(theirs).max())
-    assert teach(given, str(taught)) == made
-    torch_model("xlm-roberta", "SequenceClassification", {"vocab_size": size}, seed=1).save_pretrained(model)
-    with pytest.raises(InputError, match="from another content of options.models.0"):
-        teach(given, str(taught))

@@ -2,25 +2,22 @@
 
 import json
 import math
-import os
-import tracemalloc
 from collections import Counter
 from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
-import pyarrow.compute as pc
 import pytest
 from scipy import stats
 
 from data_pipeline.config import generation
 from data_pipeline.engine import tables
 from data_pipeline.engine.job import Job
-from data_pipeline.engine.local import LocalEngine, SerialEngine
-from data_pipeline.engine.store import write
+from data_pipeline.engine.local import SerialEngine
+from data_pipeline.engine.store import read, write
 from data_pipeline.engine.tables import pack
 from data_pipeline.pipeline import generate
-from data_pipeline.tasks import ict, lead, prop, wlp
+from data_pipeline.tasks import adp, prop, running_text, wlp
 from data_pipeline.tasks.diagnostics import NAMES
 from data_pipeline.tasks.prop import UNIT, TermCollection
 from data_pipeline.tasks.sampling import NoPair, Sampler
@@ -38,7 +35,7 @@ TASKS = ("rqp", "qdm", "rdp", "acm", "adp", "title", "ict", "wlp", "prop")
 
 def test_ict_passages_are_whole_sentences_in_order():
     text = [[1] * 4, [2] * 3, [], [3] * 12, [4] * 6, [5] * 4]
-    assert ict.passages(text, 10) == [[[1] * 4, [2] * 3], [[3] * 10], [[4] * 6, [5] * 4]]
+    assert running_text.passages(text, 10) == [[[1] * 4, [2] * 3], [[3] * 10], [[4] * 6, [5] * 4]]
 
 
 def test_ict_takes_any_sentence_and_leaves_it_in_a_tenth_of_the_time():
@@ -47,7 +44,7 @@ def test_ict_takes_any_sentence_and_leaves_it_in_a_tenth_of_the_time():
     rng = generator("ict")
     chosen, kept, negatives = Counter(), 0, Counter()
     for _ in range(6_000):
-        query, document, neg_query, neg_document, _ = ict.sides(passage, passages, 1, 0.1, rng)
+        query, document, neg_query, neg_document, _ = running_text.sides(passage, passages, 1, 0.1, rng)
         assert not neg_query and query in passage
         whole = [1, 2, 3, 4, 5, 6]
         assert document in (whole, [token for token in whole if token not in query])
@@ -62,7 +59,7 @@ def test_ict_takes_any_sentence_and_leaves_it_in_a_tenth_of_the_time():
     assert stats.binomtest(kept, 6_000, 0.1).pvalue > 0.01
     for own, message in (([[1, 2]], "one-sentence"), ([[1], [2]], "no-other-passage-of-two-sentences")):
         with pytest.raises(NoPair, match=message):
-            ict.sides(own, [own, [[3]]], 0, 0.1, rng)
+            running_text.sides(own, [own, [[3]]], 0, 0.1, rng)
 
 
 def test_wlp_candidates_are_the_other_destinations_and_the_sentence_any_of_the_page():
@@ -92,11 +89,11 @@ def test_lead_takes_the_sentence_of_its_query_out_of_the_page_and_as_many_tokens
     passages = Passages([], [1] * 70, None, tokens, [31, 42], [[2] * 20])
     lengths, sentences_of = Counter(), Counter()
     for number in range(2_000):
-        (request,) = lead.request(page, replace(SETUP, terms=terms), generator("lead", number))
+        (request,) = adp.lead_request(page, replace(SETUP, terms=terms), generator("lead", number))
         query = [terms.tokenizer.tokens[token] for token in request.query]
         assert f" {' '.join(query)} " in f" {page['words']} " and request.positive == request.words_of == 3
         assert f" {' '.join(request.anchor)} " in f" {' '.join(query)} " and len(request.anchor) == 2
-        sides = lead.sides(request, passages, SETUP, generator("sides"))
+        sides = adp.lead_sides(request, passages, SETUP, generator("sides"))
         rest = tokens[:31] if request.length else tokens[31:]
         gone = 42 - len(rest)
         assert sides.pos_doc == rest and not set(rest) & set(request.query)
@@ -105,7 +102,7 @@ def test_lead_takes_the_sentence_of_its_query_out_of_the_page_and_as_many_tokens
         sentences_of[request.length] += 1
     assert stats.chisquare(list(sentences_of.values())).pvalue > 0.01 and min(lengths) >= 3 and len(lengths) > 8
     with pytest.raises(NoPair, match="one-sentence"):
-        lead.request(page | {"sentences": pack([42])}, SETUP, generator("lead"))
+        adp.lead_request(page | {"sentences": pack([42])}, SETUP, generator("lead"))
 
 
 class Listed:
@@ -250,7 +247,7 @@ def test_random_term_distribution_is_the_mean_over_pages(made):
                 beta[word] += max(float(weight), 2.0**-25)
         for word, value in beta.items():
             mean[word] += value / sum(beta.values()) / len(passages)
-    found = TermCollection(str(made.output / ".work" / "collection"), True)
+    found = TermCollection(str(made.output / ".work" / prop.COLLECTION), True)
     assert found.total == pytest.approx(len(passages) * UNIT, rel=1e-7)
     for word, value in mean.items():
         assert found.share(word) == pytest.approx(value, rel=1e-7)
@@ -272,26 +269,20 @@ def test_plain_collections_without_links_make_ict_and_prop(tmp_path):
     assert manifest["tasks"]["ict"]["pairs"] > 10
 
 
-def test_terms_pass_in_ranges_of_their_hashes(tmp_path):
-    # Enough words that other allocations of the test process do not matter.
-    words = [f"{'é' * (i % 4)}{i}" for i in range(120_000)]
+def test_a_collection_has_the_sums_of_its_parts(tmp_path):
+    words = [f"{'é' * (i % 4)}{i}" for i in range(2_000)]
     job = Job({}, str(tmp_path))
     for bucket in (0, 1):
-        counts = {word: bucket + 1 + len(word) for word in words}
-        write(job, tables.TERM_COUNTS, bucket, "test", 0, prop.counted(counts))
-    engine = LocalEngine(job, 1, "500MB")
-    engine.join(tables.TERM_TOTALS, prop.TERM_TOTALS_SQL, [tables.TERM_COUNTS], partitioned=True)
-    pc.binary_length(["warmed up"])
-    folder = str(tmp_path / "collection")
-    tracemalloc.start()
-    prop.save(job, folder, 5)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    size = sum(os.path.getsize(os.path.join(folder, name)) for name in os.listdir(folder))
-    assert peak < size / 8, (peak, size)
-
-    found = TermCollection(folder, False)
-    n = {signed64("word", word): 3 + 2 * len(word) for word in words}
-    assert found.words.tolist() == sorted(n)
-    assert np.diff(found.ends, prepend=0).tolist() == [n[hashed] for hashed in sorted(n)]
+        columns = {
+            "word": [signed64("word", word) for word in words],
+            "text": words,
+            "n": [bucket + 1 + len(word) for word in words],
+        }
+        write(job, tables.TERM_COUNTS, bucket, "test", 0, columns)
+    SerialEngine(job, 1, "500MB").join(tables.TERM_TOTALS, prop.TERM_TOTALS_SQL, [tables.TERM_COUNTS])
+    prop.save(str(tmp_path / "terms"), read(job, tables.TERM_TOTALS), 5)
+    found = TermCollection(str(tmp_path / "terms"), False)
+    n = {word: 3 + 2 * len(word) for word in words}
     assert found.total == sum(n.values()) and found.mean_length == found.total / 5
+    assert all(found.share(word) == n[word] / found.total for word in words)
+    assert {found.draw(generator("terms", i)) for i in range(50)} < set(words)

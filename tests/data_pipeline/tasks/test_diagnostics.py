@@ -7,7 +7,7 @@ from data_pipeline.engine import tables
 from data_pipeline.engine.job import Job
 from data_pipeline.engine.store import write
 from data_pipeline.engine.tables import pack
-from data_pipeline.tasks.diagnostics import bits_from_uniform, log_odds, predict, save_tables, scores
+from data_pipeline.tasks.diagnostics import log_odds, predict, save_tables, scores
 from data_pipeline.text.terms import load_terms
 from data_pipeline.weights.artefact import FREQUENCY, DocumentFrequency, save_frequency
 from harp_jax.base.randomness import signed64
@@ -25,8 +25,8 @@ def job(tmp_path):
     """A vocabulary of four words, ids 5 to 8, and ##b; of 3 passages, 3 have "a" and the token ##b, 1 has "b"."""
     tokenizer = Tokenizer.of_words((*SPECIAL_TOKENS, *"abcd", "##b"))
     tokenizer.save(str(tmp_path / "tokenizer"))
-    words = {"word": np.array([signed64("word", word) for word in ("a", "b", "##b")]), "n": np.array([3, 1, 3])}
-    save_frequency(str(tmp_path / FREQUENCY), words, 3)
+    words = {"word": [signed64("word", word) for word in ("a", "b", "##b")], "n": [3, 1, 3]}
+    save_frequency(str(tmp_path / FREQUENCY), tables.WORD_TOTALS.of(words), 3)
     counts = [("qdm", "pos_doc", 5, 5), ("qdm", "neg_doc", 6, 5)]
     save_tables(str(tmp_path / "predictors.npz"), tokenizer.size, counts)
     config = {"tokenizer": str(tmp_path / "tokenizer"), "stopwords": "", "unit": "words", "language": "en"}
@@ -66,8 +66,3 @@ def test_idf_counts_in_the_unit_of_the_job(job, unit, points):
     """No passage has the word "ab", but all have its tokens; none has "c"."""
     job.config["unit"] = unit
     assert points_of(job, [([5, 9, 7], [7], [5, 9], 1, 1)])["idf"] == points
-
-
-def test_bits_from_uniform():
-    for p, bits in (([1 / 8] * 8, 0), ([1, 0, 0, 0], 2), ([0.5, 0.25, 0.25], np.log2(3) - 1.5)):
-        assert bits_from_uniform(np.array(p, float)) == pytest.approx(bits)

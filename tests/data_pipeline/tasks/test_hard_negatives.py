@@ -23,7 +23,7 @@ from tests.support.generation_job import table
 
 def test_search_leaves_out_the_positive_and_finds_whole_words_alone():
     texts = ["red fox", "red foxes run", "infrared lamp", "red lamp"]
-    pages = Slice.of(range(100, 104), [1, 2, 3, 4], [b""] * 4, texts, str, "en")
+    pages = Slice([dict(doc=100 + i, in_links=i + 1, words=text) for i, text in enumerate(texts)], str, "en")
     assert pages.search("red fox", 10, ()).tolist() == [0, 1, 3]
     assert pages.search("red fox", 1, (100, 103)).tolist() == [1]
     assert pages.search("fra", 10, ()).tolist() == pages.search("the", 10, ()).tolist() == []

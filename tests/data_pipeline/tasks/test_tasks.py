@@ -8,8 +8,8 @@ import pytest
 from scipy import stats
 
 from data_pipeline.config import generation
-from data_pipeline.tasks import acm, adp, mlm, qdm, rdp, rqp
-from data_pipeline.tasks.maps import pair_record
+from data_pipeline.tasks import acm, adp, qdm, rdp, rqp, running_text, task
+from data_pipeline.tasks.maps import stored
 from data_pipeline.tasks.sampling import NoPair, Sampler, Weighted
 from data_pipeline.tasks.task import Anchor, PairTokens, Passages, Request, Sentence, Setup
 from data_pipeline.text.terms import Terms
@@ -157,7 +157,7 @@ def test_qdm_asks_only_about_ambiguous_anchors():
     (draw,) = request.draws
     assert (request.positive, request.negative, draw.anchor) == (7, None, "w1x.")
     assert draw.key == request.key == key and draw.rank in (0, 3, 4)
-    sides = qdm.sides(request, Passages(POSITIVE, NEGATIVE, None), SETUP, generator("x"))
+    sides = task.documents_apart(request, Passages(POSITIVE, NEGATIVE, None), SETUP, generator("x"))
     assert sides == (request.query, POSITIVE, (), NEGATIVE, ())
 
 
@@ -183,8 +183,10 @@ def test_rdp_importance_sums_repeated_anchors_and_averages_over_pieces():
     assert rdp.importance(sentence, lengths, "to_cls", False) == {"a": (0.5, 7), "b": (0.2, 9)}
     found = rdp.request(sentence, having(rdp_direction="to_cls", rdp_pairs="all"), generator("all"))
     assert [(r.key, r.positive, r.negative) for r in found] == [("page@100+0>1", 7, 9)]
-    every = rdp.every_pair(np.array([0.3, 0.1, 0.3, 0.2]))  # ties are kept
-    assert sorted(every) == [(0, 1), (0, 2), (0, 3), (2, 1), (2, 3), (3, 1)]
+    many = [anchor(i, text, i, i + 1, i) for i, text in enumerate("abcd")]
+    sentence = replace(sentence, anchors=many, cls=np.array([0.3, 0.1, 0.3, 0.2]), lengths=np.ones(4))
+    found = rdp.request(sentence, having(rdp_pairs="all"), generator("all"))  # ties are kept
+    assert sorted((r.positive, r.negative) for r in found) == [(0, 1), (0, 2), (0, 3), (2, 1), (2, 3), (3, 1)]
 
 
 @pytest.mark.parametrize("weighting", ["softmax", "normalised"])
@@ -210,15 +212,6 @@ def test_rdp_drops_sentences_without_contrast():
     request = only(rdp.request(SENTENCE, SETUP, generator("rdp")))
     assert (request.key, request.positive, request.negative) == ("page@100", 9, 7)
     assert request.query == SENTENCE.tokens
-
-
-def test_acm_pairs_are_uniform_over_anchors_with_different_pages():
-    anchors = [anchor(i, "a", i, i + 1, destination) for i, destination in enumerate([1, 1, 2, 3])]
-    rng = generator("acm")
-    pairs = Counter(acm.choose(anchors, rng) for _ in range(5_000))
-    assert set(pairs) == {(i, j) for i in range(4) for j in range(4) if i != j and {i, j} != {0, 1}}
-    assert stats.chisquare(list(pairs.values())).pvalue > 0.01
-    assert acm.choose(anchors[:2], rng) is None
 
 
 def test_acm_negatives_are_uniform_or_near_in_in_links():
@@ -251,16 +244,16 @@ def test_acm_queries_drawn_anew_differ_and_share_the_anchor():
 
 
 def test_running_text_is_cut_between_sentences():
-    pieces = list(mlm.pieces("p", [[1] * 4, [2] * 3, [3] * 5, [], [4] * 23, [5] * 2], 10))
+    pieces = list(running_text.pieces("p", [[1] * 4, [2] * 3, [3] * 5, [], [4] * 23, [5] * 2], 10))
     assert [(piece.key, piece.page) for piece in pieces] == [(f"p#{i}", "p") for i in range(len(pieces))]
     texts = [list(piece.text) for piece in pieces]
     assert texts == [[1] * 4 + [2] * 3, [3] * 5, [4] * 10, [4] * 10, [4] * 3 + [5] * 2]
 
 
 def test_what_was_drawn_twice_and_is_equal_is_stored_once():
-    record = pair_record("acm", "k", "p", PairTokens([1, 2], [3], [1, 2], [4]), 9, 9)
+    record = stored(PairTokens([1, 2], [3], [1, 2], [4]), 9, 9)
     copies = PairTokens([1], [3], [1], [4], more_docs=[[3], [5], []])  # a copy of the positive page is not a negative
-    assert pair_record("adp", "k", "p", copies, 9, 9).more_docs == [[5]]
+    assert stored(copies, 9, 9).more_docs == [[5]]
     with pytest.raises(NoPair, match="sides-equal"):
-        pair_record("rdp", "k", "p", PairTokens([1], [3], [1], [3]), 9, 9)
+        stored(PairTokens([1], [3], [1], [3]), 9, 9)
     assert not record.neg_query and record.neg_doc == [4]

@@ -120,7 +120,7 @@ def test_a_job_takes_stored_weights_unless_damaged_or_of_another_tokenizer(encod
     half_done = shutil.copytree(
         weighed, tmp_path / "half done", ignore=lambda *_: ("manifest.json", "made.json", "term_weights")
     )
-    with pytest.raises(InputError, match=r"attention-\S+, which a finished stage wrote, is missing; remove \S+.* run"):
+    with pytest.raises(InputError, match=r"weigh \S+, which a finished stage wrote, is missing; remove \S+.* run"):
         generate(job(folder), str(half_done), SerialEngine)
     meta = (artefact / "meta.json").read_text()
     (artefact / "meta.json").write_text(meta.replace('"encoder": {', '"encoder": [], "was": {'))
