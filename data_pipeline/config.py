@@ -70,7 +70,6 @@ FIELDS: Fields = {
         'precision of the encoder\'s matrix products; "bfloat16" is several times faster where the hardware supports it',
         ("float32", "bfloat16"),
     ),
-    "term_weights": Field("", "finished term_weights/ directory of the same input, used instead of the encoder"),
     "tasks": Field(HARP, f"tasks to generate pairs for, any of {', '.join(TASKS)}"),
     "seed": Field(0, "random seed of all sampling", (-(1 << 62), 1 << 62)),
     "min_article_words": Field(100, "drop pages with fewer words (section 4.1.1), and sections below 5", (0, 1 << 30)),
@@ -78,7 +77,7 @@ FIELDS: Fields = {
         "", "file of titles or ids, one per line, that no pair may link to (judged documents)"
     ),
     "drop_anchors": Field(
-        True, "drop anchors that are numbers, dates or navigation, and links in menus (links/anchors.py)"
+        True, "drop anchors that are numbers, dates or navigation, and links in menus (links/link_graph.py)"
     ),
     "destination_text": Field(
         "first_section",
@@ -200,7 +199,7 @@ def plain(config: ConfigDict) -> Config:
     named = bool(c["tasks"]) and set(c["tasks"]) <= set(TASKS)
     if not named:
         problems.append(f"config.tasks {c['tasks']} must name one or more of {', '.join(TASKS)}")
-    if named and not c["encoder"] and not c["term_weights"] and weighed(c):
+    if named and not c["encoder"] and weighed(c):
         # A config with an encoder may lack a tokenizer: `harp anchors` tokenises nothing.
         if not c["tokenizer"]:
             problems.append("config.tokenizer is not set; name a Hugging Face directory or a vocab.txt")

@@ -109,7 +109,7 @@ def job_of(c: Config, inputs: Inputs, output: str, tokenizer: Tokenizer) -> Job:
         config=c,
         work=os.path.join(directory, WORK),
         output=directory,
-        weights=os.path.abspath(c["term_weights"] or os.path.join(directory, artefact.FOLDER)),
+        weights=os.path.join(directory, artefact.FOLDER),
         per_bucket=max(1, size // (CHUNK_BYTES * BUCKETS)),
         window=longest - tokenizer.template.around_text,
         needs=tuple(needs(c)),

@@ -41,7 +41,6 @@ class EncoderContent(TypedDict, total=False):
     sha256: Required[str]
     positions: int
     dtype: str
-    term_weights_sha256: str
 
 
 class Inputs(TypedDict):

@@ -1,8 +1,12 @@
 """The link graph: links with their destination pages, redirects resolved, anchor texts counted.
 
+A link is dropped for its text (a number or date, a navigation phrase, too many words), or for its frequency: the same anchor and
+destination on most pages is a menu, and an anchor text with very many destinations describes none of them.
+
 The SQL uses only what DuckDB and Spark SQL compute identically: equi-joins, integer aggregates, row_number over total orders.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import pairwise
@@ -12,7 +16,6 @@ from data_pipeline.engine import tables
 from data_pipeline.engine.job import ALL_PAGES, OCCURRENCES, Config, Engine, Job, Outputs
 from data_pipeline.engine.store import rows
 from data_pipeline.engine.tables import DOCS_PER_CHUNK, EXAMPLES, DropCounts, Row
-from data_pipeline.links import anchors
 from data_pipeline.sources import formats
 from data_pipeline.sources.document import Chunk, Dropped, LinkedDocument
 from data_pipeline.text.sentences import sentences
@@ -21,6 +24,25 @@ from harp_jax.base.randomness import signed64
 from harp_jax.input.records import Loss
 from harp_jax.text.languages import ENGLISH
 
+# Navigation phrases without a topic.
+NAVIGATION = frozenset(
+    " ".join(phrase.split())
+    for phrase in """here; click; click here; this page; this link; this article; link; links; more; read more; learn more;
+    see more; show more; more info; more information; more details; details; continue; continue reading; full story; next;
+    next page; previous; previous page; prev; back; back to top; home page; homepage; table of contents; edit; permalink;
+    see also; website; web site; official website; official site; external link; log in; login; sign in; sign up;
+    contact us; about us; privacy policy; terms of use; terms of service; sitemap; coordinates""".split(";")  # noqa: SIM905
+)
+RECURS_ON = 20  # minimum number of pages with the same link before it counts as a menu
+MENU_SHARE = 0.5  # an anchor with one destination on more than this share of the pages (and on RECURS_ON) is a menu
+MANY_DESTINATIONS = 1000  # an anchor text with more destinations describes none of them
+LONGEST = 16  # words; longer anchors are whole clauses, not queries
+
+_WORD = re.compile(r"\w+")
+_OF_NUMBERS = re.compile(
+    r"\d+(?:[年月日]\d+)*[年月日]?(?:st|nd|rd|th|s)?|january|february|march|april|may|june|july|august|september|october|november|"
+    r"december|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec|ad|bc|bce|ce|c|ca|circa|century|centuries|am|pm"
+)
 SECTION_WORDS = 5  # minimum words of a section that is a document, unless `min_article_words` is lower
 
 
@@ -105,7 +127,7 @@ def extract_links(job: Job, number: int, payload: None) -> Outputs:
         for link, sentence in in_sentences(document["text"], document["links"], job.config["language"]):
             shown = document["text"][link["start"] : link["end"]]
             anchor = normalise_anchor(shown)
-            reason = anchors.reason_to_drop(anchor, job.config) if sentence else "anchor-across-paragraphs"
+            reason = reason_to_drop(anchor, job.config) if sentence else "anchor-across-paragraphs"
             if reason:
                 counts.add(reason, document["id"], f"{shown} -> {link['target']}")
                 continue
@@ -148,6 +170,34 @@ def in_sentences(text: str, links: list[Row], language: str = ENGLISH) -> list[t
         joined[1], joined_until = max(joined[1], bounds[last][1]), max(joined_until, last)
         found.append((link, joined))
     return found
+
+
+def reason_to_drop(anchor: str, c: Config) -> str:
+    """Why a normalised anchor text is not a query, as a slug; empty for a good one."""
+    if count_words(anchor) > LONGEST:
+        return "anchor-too-long"
+    if c["drop_anchors"] and is_number(anchor):
+        return "anchor-number"
+    return "anchor-boilerplate" if c["drop_anchors"] and anchor in NAVIGATION else ""
+
+
+def is_number(anchor: str) -> bool:
+    """Whether a text is a year, date, century or other number, or has no letters ("1990s", "5 may", "[1]", "—").
+
+    Dates are recognised in English and in Chinese characters; a number with a unit or a noun ("5 km", "1990 season") is not one.
+    """
+    if not any(character.isalpha() for character in anchor):
+        return True
+    if not any(character.isdigit() for character in anchor):
+        return False
+    return all(_OF_NUMBERS.fullmatch(word) for word in _WORD.findall(anchor))
+
+
+def limits(c: Config, pages: int) -> tuple[int, int]:
+    """(maximum pages with the same link, maximum destinations of an anchor text), given the number of pages with links."""
+    if not c["drop_anchors"]:
+        return (1 << 62, 1 << 62)
+    return max(RECURS_ON, int(MENU_SHARE * pages)), MANY_DESTINATIONS
 
 
 # The first of several documents with one address, or with one id.
@@ -205,7 +255,7 @@ TARGETS_SQL = """
     LEFT JOIN pages q ON a.target = q.address
 """
 
-# Each anchor text and destination once, with the reason to drop these links. Arguments: anchors.limits.
+# Each anchor text and destination once, with the reason to drop these links. Arguments: `limits`.
 LINK_COUNTS_SQL = """
     SELECT anchor, destination, CASE
         WHEN pages > {} THEN 'link-boilerplate'
@@ -297,8 +347,7 @@ def resolve(engine: Engine) -> None:
     index(engine)
     engine.join(tables.TARGETS, TARGETS_SQL, [tables.LINKS, tables.PAGES, tables.ALIASES], partitioned=True)
     (with_links,) = engine.query("SELECT COUNT(DISTINCT doc) FROM targets", [tables.TARGETS])[0]
-    limits = anchors.limits(c, with_links)
-    engine.join(tables.LINK_COUNTS, LINK_COUNTS_SQL.format(*limits), [tables.TARGETS])
+    engine.join(tables.LINK_COUNTS, LINK_COUNTS_SQL.format(*limits(c, with_links)), [tables.TARGETS])
     engine.join(tables.RESOLVED, RESOLVED_SQL, [tables.TARGETS, tables.LINK_COUNTS], partitioned=True)
 
 

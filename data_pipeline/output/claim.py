@@ -25,7 +25,7 @@ T = TypeVar("T")
 WORK = ".work"
 # Fields that do not change the bytes of the output.
 NOT_IDENTITY = ("workers", "memory_limit", "keep_work", "language_from")
-NAMED = ("tokenizer", "encoder", "term_weights", "exclude_destinations", "stopwords")
+NAMED = ("tokenizer", "encoder", "exclude_destinations", "stopwords")
 PATHS = (*NAMED, "source.paths", "source.redirects", "source.index")
 CONTENTS = ("source", "tokenizer_sha256", "encoder_content")
 
@@ -67,9 +67,6 @@ def _file(path: str) -> dict[str, Any]:
 def _encoder(c: Config) -> EncoderContent:
     """The source of the term weights by content; "positions" limits the length of its input."""
     encoder = c["encoder"]
-    if c["term_weights"]:
-        meta = artefact.read_meta(c["term_weights"])
-        return {**meta["encoder"], "term_weights_sha256": meta["sha256"]}
     if not encoder or encoder in artefact.WITHOUT_ENCODER:
         return {"sha256": encoder}
     if not os.path.isdir(encoder):

@@ -1,7 +1,7 @@
 """The term weights of a job, from an encoder's attention or, without one, "uniform" or "idf"; a directory when finished.
 
-The directory is identified by its sha256. Weights are computed once and kept: the last bits of attention depend on batch shapes
-and hardware.
+The directory is identified by its sha256. Weights are computed once and kept, since the last bits of attention depend on batch
+shapes and hardware: another job of the same input and encoder uses a copy of the directory in its own output.
 """
 
 import hashlib
@@ -50,24 +50,21 @@ class Meta(TypedDict):
 
 
 def read_meta(folder: str) -> Meta:
-    """meta.json of finished term weights. Raises InputError for unfinished weights, or a damaged file."""
-    path = os.path.join(folder, META)
-    if not os.path.isfile(path):
-        raise InputError(f"{folder} holds no finished term weights (no {META}); check config.term_weights")
-    return read_json_as(Meta, path, "make the term weights again")
+    """meta.json of finished term weights. Raises InputError if it is damaged."""
+    return read_json_as(Meta, os.path.join(folder, META), "make the term weights again")
 
 
-def verify(folder: str, belongs_to: str, encoder: EncoderContent | None = None) -> str:
+def verify(folder: str, belongs_to: str, encoder: EncoderContent) -> str:
     """The sha256 of finished term weights; InputError if they are incomplete, damaged, or of another input or encoder."""
     meta, problem = read_meta(folder), ""
     if meta["belongs_to"] != belongs_to:
         problem = "were made for other input, tokenizer or link settings"
-    elif encoder is not None and meta["encoder"] != encoder:
+    elif meta["encoder"] != encoder:
         problem = "were made by another encoder"
     elif digest(folder) != meta["sha256"]:
         problem = f"do not match {META}"
     if problem:
-        raise InputError(f"the term weights in {folder} {problem}; remove them, or leave config.term_weights empty")
+        raise InputError(f"the term weights in {folder} {problem}; remove them")
     return meta["sha256"]
 
 
@@ -80,7 +77,7 @@ WEIGHTED_BY = (
 
 
 def provide(engine: Engine, inputs: Inputs) -> str:
-    """Computes the term weights of a job in `job.weights`, or uses those of config.term_weights; returns their sha256.
+    """Computes the term weights of a job in `job.weights`, unless finished ones are there; returns their sha256.
 
     Raises InputError for weights of another input or encoder.
     """
@@ -91,8 +88,6 @@ def provide(engine: Engine, inputs: Inputs) -> str:
     decides["passages"] = "all" if ALL_WEIGHTS in job.needs else "linked"
     content = json.dumps([decides, inputs["source"], inputs["tokenizer_sha256"]])
     belongs_to = hashlib.sha256(content.encode()).hexdigest()
-    if c["term_weights"]:
-        return verify(c["term_weights"], belongs_to)
     encoder: EncoderContent = {**inputs["encoder_content"], "dtype": c["encoder_dtype"]}
     if not os.path.exists(os.path.join(job.weights, META)):
         if c["encoder"] in WITHOUT_ENCODER:

@@ -200,7 +200,7 @@ def test_killed_and_rerun_writes_the_same_bytes(tmp_path):
     config = corpus.write_config(tmp_path / "config.py", folder, encoder=encoder, workers=2)
     assert start(config, tmp_path / "whole").wait(timeout=300) == 0
     output = tmp_path / "killed"
-    for stage in ("documents", "resolved", "sentences", "term_weights", "requests of sentences", "pairs", "shards"):
+    for stage in ("documents", "resolved", "sentences", "weigh sentences", "requests of sentences", "pairs", "shards"):
         process = start(config, output, start_new_session=True)
         wait_for(output / ".work" / (stage if stage == "resolved" else f"{stage}.marks"), process, 0.1)
         process.kill()

@@ -10,7 +10,7 @@ from data_pipeline.engine.job import Job
 from data_pipeline.engine.local import LocalEngine
 from data_pipeline.engine.store import bucket_parts, read, write
 from data_pipeline.engine.tables import DropCounts
-from data_pipeline.links import anchors, link_graph
+from data_pipeline.links import link_graph
 from data_pipeline.links.link_graph import in_sentences
 from data_pipeline.links.web_sites import parse_documents
 from data_pipeline.sources.document import LinkedDocument
@@ -175,8 +175,8 @@ def test_file_names_that_are_not_utf8_can_be_reported():
 def test_numbers_are_no_queries():
     numbers = "1990|1990s|1990–91|$5|3.5%|[1]|—|5 may 1821|may 5, 1821|19th|19th century|c. 300 bc|1990年|1990年5月|1/2"
     others = "may|1990 season|apollo 11|5 km|september|mix 3|1st avenue|b2b"
-    assert [text for text in f"{numbers}|{others}".split("|") if anchors.is_number(text)] == numbers.split("|")
-    assert not anchors.is_number(f"{'1' * 10_000}x")  # must not be exponential in the digits
+    assert [text for text in f"{numbers}|{others}".split("|") if link_graph.is_number(text)] == numbers.split("|")
+    assert not link_graph.is_number(f"{'1' * 10_000}x")  # must not be exponential in the digits
 
 
 def test_pages_and_anchors_without_spaces_have_their_length():
@@ -184,8 +184,8 @@ def test_pages_and_anchors_without_spaces_have_their_length():
     for text, problem in (("北京是首都。" * 50, ""), ("北京是首都。" * 30, "link-to-short-page")):
         document = LinkedDocument("北京市", "1", "北京市", text, (), len(text))
         assert link_graph._problem(document, c) == problem
-    assert anchors.reason_to_drop("中华人民共和国", c) == ""
-    assert anchors.reason_to_drop("北京是首都" * 8, c) == "anchor-too-long"
+    assert link_graph.reason_to_drop("中华人民共和国", c) == ""
+    assert link_graph.reason_to_drop("北京是首都" * 8, c) == "anchor-too-long"
 
 
 def test_links_across_sentence_bounds_join_them():

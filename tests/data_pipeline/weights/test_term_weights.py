@@ -109,28 +109,35 @@ def weighed(encoder_dir, tmp_path_factory):
     return output
 
 
-def test_a_job_takes_stored_weights_unless_damaged_or_of_another_tokenizer(encoder_dir, weighed, tmp_path):
+def test_a_job_takes_a_copy_of_its_weights_unless_damaged_or_of_another_tokenizer(encoder_dir, weighed, tmp_path):
     folder = encoder_dir[0]
-    artefact = shutil.copytree(weighed / "term_weights", tmp_path / "term_weights")
-    given = job(folder, encoder="", term_weights=str(artefact))
-    generate(given, str(tmp_path / "again"), SerialEngine)
+
+    def copied(name):
+        return shutil.copytree(weighed / "term_weights", tmp_path / name / "term_weights")
+
+    artefact = copied("again")
+    before = {path: path.stat().st_mtime_ns for path in artefact.rglob("*.parquet")}
+    generate(job(folder, seed=0), str(tmp_path / "again"), SerialEngine)
     assert hashes(tmp_path / "again") == hashes(weighed) != {}
+    assert before == {path: path.stat().st_mtime_ns for path in artefact.rglob("*.parquet")} != {}
+    copied("other")
     with pytest.raises(InputError, match="made for other input"):
-        generate(job(folder, encoder="", term_weights=str(artefact), document_title=True), str(tmp_path / "other"))
+        generate(job(folder, document_title=True), str(tmp_path / "other"), SerialEngine)
     half_done = shutil.copytree(
         weighed, tmp_path / "half done", ignore=lambda *_: ("manifest.json", "made.json", "term_weights")
     )
     with pytest.raises(InputError, match=r"weigh \S+, which a finished stage wrote, is missing; remove \S+.* run"):
         generate(job(folder), str(half_done), SerialEngine)
-    meta = (artefact / "meta.json").read_text()
-    (artefact / "meta.json").write_text(meta.replace('"encoder": {', '"encoder": [], "was": {'))
+    damaged = copied("damaged")
+    meta = (damaged / "meta.json").read_text()
+    (damaged / "meta.json").write_text(meta.replace('"encoder": {', '"encoder": [], "was": {'))
     with pytest.raises(InputError, match=r"meta.json is damaged: encoder is '\[\]'"):
-        generate(given, str(tmp_path / "damaged"))
-    (artefact / "meta.json").write_text(meta)
-    target = next((artefact / "passage_weights").rglob("*.parquet"))
+        generate(job(folder), str(tmp_path / "damaged"), SerialEngine)
+    (damaged / "meta.json").write_text(meta)
+    target = next((damaged / "passage_weights").rglob("*.parquet"))
     os.truncate(target, target.stat().st_size - 1)
-    with pytest.raises(InputError, match="do not match"):
-        generate(given, str(tmp_path / "damaged"))
+    with pytest.raises(InputError, match=r"do not match|is damaged"):
+        generate(job(folder), str(tmp_path / "damaged"), SerialEngine)
     (tmp_path / "vocab.txt").write_text((folder / "vocab.txt").read_text() + "another\n")
     with pytest.raises(InputError, match="differs from that of config.tokenizer"):
         generate(job(folder, tokenizer=str(tmp_path / "vocab.txt")), str(tmp_path / "out"))
