@@ -123,7 +123,7 @@ def clock_of(number: int) -> str:
 
 STAGES: dict[str, Callable[[LocalEngine], None]] = {
     "requests": pipeline.make_pair_requests,  # and the join of the negatives
-    "assembled": pipeline.assemble,
+    "assembled": lambda engine: engine.join(tables.ASSEMBLED, pipeline.ASSEMBLED_SQL),
     "pairs": lambda engine: engine.map("pairs", make_pairs, bucket_parts(engine.job, tables.ASSEMBLED)),
 }
 

@@ -17,7 +17,6 @@ from data_pipeline.engine import tables
 from data_pipeline.engine.job import LINKS, SENTENCES, Config, Engine, EngineFactory, Inputs, Job
 from data_pipeline.engine.local import LocalEngine, mebibytes
 from data_pipeline.engine.store import bucket_parts, buckets, read, write
-from data_pipeline.engine.tables import Table
 from data_pipeline.links import link_graph
 from data_pipeline.links.web_sites import parse_documents
 from data_pipeline.output.claim import WORK, claim, fingerprint, once_for_config
@@ -147,7 +146,7 @@ def run(engine: Engine, inputs: Inputs, tokenizer: Tokenizer, bar: Progress) -> 
         with clock("requests"):
             make_pair_requests(engine)
         with clock("assembled"):
-            assemble(engine)
+            engine.join(tables.ASSEMBLED, ASSEMBLED_SQL)  # requests with the passages that they need
         with clock("pairs"):
             engine.map("pairs", make_pairs, bucket_parts(job, tables.ASSEMBLED))
     for task in from_pages:
@@ -172,42 +171,36 @@ def tokenise(engine: Engine) -> None:
     path = os.path.join(job.work, artefact.FREQUENCY)
     if not os.path.exists(path):
         sql = "SELECT word, CAST(SUM(n) AS BIGINT) AS n FROM word_counts GROUP BY word"
-        engine.join(tables.WORD_TOTALS, sql, [tables.WORD_COUNTS])
-        artefact.save_frequency(path, read(job, tables.WORD_TOTALS), _count(engine, tables.PASSAGES))
+        engine.join(tables.WORD_TOTALS, sql)
+        artefact.save_frequency(
+            path, read(job, tables.WORD_TOTALS), engine.query("SELECT COUNT(*) FROM passages")[0][0]
+        )
 
 
 def make_pair_requests(engine: Engine) -> None:
     """From `sentences`, `ranked` and `passages` to `requests` and `negatives`: which pages the pairs need."""
     job, c = engine.job, engine.job.config
     tasks = [task for task in chosen(c) if task.requests]
-    unlinked = engine.query("SELECT COUNT(*) FROM candidates WHERE in_links = 0", [tables.CANDIDATES])[0][0]
+    candidates, unlinked = engine.query("SELECT COUNT(*), COUNT(CASE WHEN in_links = 0 THEN 1 END) FROM candidates")[0]
     for reads in dict.fromkeys(task.reads for task in tasks):
-        part = RequestPart(reads, _count(engine, tables.CANDIDATES), unlinked)
+        part = RequestPart(reads, candidates, unlinked)
         engine.map(f"requests of {reads.name}", make_requests, [(bucket, part) for bucket in buckets(job, reads)])
     for task in tasks:
         if task.prepare:
             task.prepare(engine)
     if drawn := [task.negatives(c) for task in tasks if task.negatives]:
         sql = " UNION ALL ".join(f"SELECT task, key, destination FROM ({part})" for part in drawn)
-        engine.join(tables.NEGATIVES, sql, dict.fromkeys(table for task in tasks for table in task.drawn_from))
-
-
-def assemble(engine: Engine) -> None:
-    """From `requests` to `assembled`: requests with the passages that they need."""
-    inputs = [tables.REQUESTS, tables.NEGATIVES, tables.MINED, tables.PASSAGES, tables.PASSAGE_WEIGHTS]
-    engine.join(tables.ASSEMBLED, ASSEMBLED_SQL, inputs, partitioned=True)
+        engine.join(tables.NEGATIVES, sql)
 
 
 def write_shards(engine: Engine) -> None:
     """From `records` to the shards, listed in `shard_files`."""
-    sizes = engine.query(
-        "SELECT task, split, CAST(SUM(size) AS BIGINT) FROM records GROUP BY task, split", [tables.RECORDS]
-    )
+    sizes = engine.query("SELECT task, split, CAST(SUM(size) AS BIGINT) FROM records GROUP BY task, split")
     if not sizes:
         raise InputError("the input produced no pairs and no text; check config.source and config.min_article_words")
     splits = plan(sizes)
     write(engine.job, tables.SPLITS, 0, "plan", 0, splits)
-    engine.join(tables.SHARDED, SHARDED_SQL, [tables.RECORDS, tables.SPLITS], partitioned=True)
+    engine.join(tables.SHARDED, SHARDED_SQL)
     shards = [(row, number) for row in splits for number in range(row["shards"])]
     parts = [(row["first"] + number, (row["task"], row["split"], number, row["shards"])) for row, number in shards]
     engine.map("shards", write_shard, parts)
@@ -218,12 +211,8 @@ def predict(engine: Engine, vocab_size: int) -> None:
     path = os.path.join(engine.job.work, "predictors.npz")
     if not os.path.exists(path):
         sql = "SELECT task, side, token, CAST(SUM(n) AS BIGINT) FROM token_counts GROUP BY task, side, token"
-        diagnostics.save_tables(path, vocab_size, engine.query(sql, [tables.TOKEN_COUNTS]))
+        diagnostics.save_tables(path, vocab_size, engine.query(sql))
     engine.map("predictors", diagnostics.predict, bucket_parts(engine.job, tables.VALIDATION))
-
-
-def _count(engine: Engine, table: Table) -> int:
-    return engine.query(f"SELECT COUNT(*) FROM {table.name}", [table])[0][0]
 
 
 @contextmanager

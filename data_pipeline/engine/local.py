@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from data_pipeline.engine import store
 from data_pipeline.engine.job import Job, MapFunction, P, Part
-from data_pipeline.engine.tables import Table
+from data_pipeline.engine.tables import Table, read_by
 from harp_jax.base.errors import InputError, needs
 from harp_jax.base.progress import progress
 
@@ -121,10 +121,10 @@ class LocalEngine:
         with _uninterrupted():
             return self._pool.submit(run)
 
-    def join(self, output: Table, sql: str, inputs: Iterable[Table], partitioned: bool = False) -> None:
-        """Runs `sql` over the named tables and writes its rows as table `output`.
+    def join(self, output: Table, sql: str) -> None:
+        """Runs `sql` over the tables that it names and writes its rows as table `output`.
 
-        With `partitioned` the result has a column `bucket`, the bucket of each row; otherwise all rows are in bucket 0.
+        A column `bucket` of the result is the bucket of each row; without it all rows are in bucket 0.
         The order of rows within a bucket is undefined: readers must sort.
         """
         folder = store.table_dir(self.job, output)
@@ -132,20 +132,22 @@ class LocalEngine:
             return
         temporary = folder + ".tmp"
         shutil.rmtree(temporary, ignore_errors=True)
-        os.makedirs(f"{temporary}/bucket=0" if not partitioned else temporary)
-        columns = ", ".join(f'"{name}"' for name in output.schema.names)
-        target, options = f"{temporary}/bucket=0/part.parquet", "FORMAT PARQUET, COMPRESSION zstd"
-        if partitioned:
-            target, columns = temporary, columns + ", bucket"
-            options += ", PARTITION_BY (bucket), OVERWRITE_OR_IGNORE"
-        with self._connection(inputs) as connection, self.explained(output.name):
+        columns, options = ", ".join(f'"{name}"' for name in output.schema.names), "FORMAT PARQUET, COMPRESSION zstd"
+        with self._connection(sql) as connection, self.explained(output.name):
+            if "bucket" in connection.sql(sql).columns:
+                os.makedirs(temporary)
+                target, columns = temporary, f"{columns}, bucket"
+                options += ", PARTITION_BY (bucket), OVERWRITE_OR_IGNORE"
+            else:
+                os.makedirs(f"{temporary}/bucket=0")
+                target = f"{temporary}/bucket=0/part.parquet"
             quoted = target.replace("'", "''")
             connection.execute(f"COPY (SELECT {columns} FROM ({sql})) TO '{quoted}' ({options})")
         store.finish_join(temporary, folder)
 
-    def query(self, sql: str, inputs: Iterable[Table]) -> list[tuple]:
+    def query(self, sql: str) -> list[tuple]:
         """The rows of a small result, in memory."""
-        with self._connection(inputs) as connection, self.explained("query"):
+        with self._connection(sql) as connection, self.explained("query"):
             return connection.execute(sql).fetchall()
 
     @contextlib.contextmanager
@@ -165,7 +167,7 @@ class LocalEngine:
                 "again: it resumes"
             ) from error
 
-    def _connection(self, inputs: Iterable[Table]) -> "duckdb.DuckDBPyConnection":
+    def _connection(self, sql: str) -> "duckdb.DuckDBPyConnection":
         with needs("joining tables", "duckdb", "data"):
             import duckdb
 
@@ -173,7 +175,7 @@ class LocalEngine:
         spill = os.path.join(self.job.work, "spill")
         options: dict[str, Any] = dict(memory_limit=self.memory_limit, temp_directory=spill, threads=threads)
         connection = duckdb.connect(config=options | {"preserve_insertion_order": "false"})
-        for table in inputs:
+        for table in read_by(sql):
             if files := store.table_files(self.job, table):
                 with ThreadPoolExecutor(self.workers) as hashing:
                     list(hashing.map(lambda path: store.verify(self.job, path), files))

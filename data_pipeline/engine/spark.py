@@ -18,7 +18,7 @@ import pyarrow as pa
 from data_pipeline.engine import store
 from data_pipeline.engine.job import Job, MapFunction, P, Part
 from data_pipeline.engine.local import mebibytes
-from data_pipeline.engine.tables import Table
+from data_pipeline.engine.tables import Table, read_by
 from harp_jax.base.errors import InputError, needs
 from harp_jax.base.files import beside
 from harp_jax.base.progress import progress
@@ -139,7 +139,7 @@ class SparkEngine:
             if problem:
                 raise InputError(problem)
 
-    def join(self, output: Table, sql: str, inputs: Iterable[Table], partitioned: bool = False) -> None:
+    def join(self, output: Table, sql: str) -> None:
         """As `LocalEngine.join`. A bucket may have several files: rebalancing splits large ones among tasks."""
         target = store.table_dir(self.job, output)
         if store.complete(self.job, output):
@@ -148,10 +148,10 @@ class SparkEngine:
         for left in glob.glob(glob.escape(target) + ".tmp*"):
             shutil.rmtree(left, ignore_errors=True)
         temporary = beside(target)
-        self._views(inputs)
+        self._views(sql)
         columns = [f"CAST(`{field.name}` AS {sql_type(field.type)}) AS `{field.name}`" for field in output.schema]
         frame = self.spark.sql(sql)
-        if partitioned:
+        if "bucket" in frame.columns:
             frame = frame.selectExpr(*columns, "CAST(bucket AS INT) AS bucket").hint("rebalance", "bucket")
             self._try(lambda: frame.write.partitionBy("bucket").parquet(_uri(temporary)), output.name)
         else:
@@ -159,18 +159,17 @@ class SparkEngine:
             self._try(lambda: frame.write.parquet(_uri(f"{temporary}/bucket=0")), output.name)
         store.finish_join(temporary, target)
 
-    def query(self, sql: str, inputs: Iterable[Table]) -> list[tuple]:
+    def query(self, sql: str) -> list[tuple]:
         """The rows of a small result."""
-        self._views(inputs)
+        self._views(sql)
         return [tuple(row) for row in self._try(self.spark.sql(sql).collect, "query")]
 
-    def _views(self, inputs: Iterable[Table]) -> None:
+    def _views(self, sql: str) -> None:
         # Enough join tasks so that each holds about one bucket; adaptive execution merges small ones.
         folders = glob.glob(os.path.join(glob.escape(self.job.work), "*", "bucket=*"))
-        self.spark.conf.set(
-            "spark.sql.shuffle.partitions", str(max(4, 2 * len({os.path.basename(f) for f in folders})))
-        )
-        for table in inputs:
+        partitions = max(4, 2 * len({os.path.basename(folder) for folder in folders}))
+        self.spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+        for table in read_by(sql):
             folder = store.table_dir(self.job, table)
             schema = ", ".join(f"`{field.name}` {sql_type(field.type)}" for field in table.schema) + ", bucket INT"
             files = store.table_files(self.job, table)

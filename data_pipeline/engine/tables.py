@@ -5,6 +5,7 @@ holds the documents of a few chunks; tables about the sentences of a page are in
 them without moving the text.
 """
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -131,6 +132,14 @@ SPLITS = _table("splits", task=_s, split=_s, shards=_l, first=_l)
 SHARDED = _table("sharded", task=_s, split=_s, shuffle=_l, key=_s, example=_b)
 SHARD_FILES = _table("shard_files", file=_s, records=_l, bytes=_l, sha256=_s)
 PREDICTIONS = _table("predictions", task=_s, predictor=_s, points=_l, n=_l)
+
+BY_NAME = {table.name: table for table in (*globals().values(), *ALIASES_STEPS) if isinstance(table, Table)}
+
+
+def read_by(sql: str) -> list[Table]:
+    """The tables that a query names after FROM and JOIN."""
+    names = re.findall(r"\b(?:FROM|JOIN)\s+(\w+)", sql)
+    return [BY_NAME[name] for name in dict.fromkeys(names) if name in BY_NAME]
 
 
 def pack(ids: ArrayLike) -> bytes:

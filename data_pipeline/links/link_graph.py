@@ -333,86 +333,74 @@ LINKED_SQL = "SELECT DISTINCT doc AS one, destination AS other FROM ranked"
 
 def index(engine: Engine) -> None:
     """`pages`, one for each address and id, and `aliases`, with chains of redirects followed to their end."""
-    engine.join(tables.PLACES, PLACES_SQL, [tables.ADDRESSES], partitioned=True)
-    engine.join(tables.ALIASES_STEPS[0], ALIASES_SQL, [tables.REDIRECTS, tables.PLACES])
+    engine.join(tables.PLACES, PLACES_SQL)
+    engine.join(tables.ALIASES_STEPS[0], ALIASES_SQL)
     for shorter, longer in pairwise((*tables.ALIASES_STEPS, tables.ALIASES)):
-        engine.join(longer, FOLLOW_SQL.format(shorter.name), [shorter])
+        engine.join(longer, FOLLOW_SQL.format(shorter.name))
     sql = PAGES_SQL.format(SAME_SQL[engine.job.config["page_identity"]])
-    engine.join(tables.PAGES, sql, [tables.PLACES, tables.EXCLUDED, tables.ALIASES], partitioned=True)
+    engine.join(tables.PAGES, sql)
 
 
 def resolve(engine: Engine) -> None:
     """From `addresses`, `redirects` and `links` to `link_counts` and `resolved`: links with destinations, or why they have none."""
     c = engine.job.config
     index(engine)
-    engine.join(tables.TARGETS, TARGETS_SQL, [tables.LINKS, tables.PAGES, tables.ALIASES], partitioned=True)
-    (with_links,) = engine.query("SELECT COUNT(DISTINCT doc) FROM targets", [tables.TARGETS])[0]
-    engine.join(tables.LINK_COUNTS, LINK_COUNTS_SQL.format(*limits(c, with_links)), [tables.TARGETS])
-    engine.join(tables.RESOLVED, RESOLVED_SQL, [tables.TARGETS, tables.LINK_COUNTS], partitioned=True)
+    engine.join(tables.TARGETS, TARGETS_SQL)
+    (with_links,) = engine.query("SELECT COUNT(DISTINCT doc) FROM targets")[0]
+    engine.join(tables.LINK_COUNTS, LINK_COUNTS_SQL.format(*limits(c, with_links)))
+    engine.join(tables.RESOLVED, RESOLVED_SQL)
 
 
 def build(engine: Engine) -> None:
     """From `addresses`, `redirects` and `links` to `ranked`, `candidates`, `anchor_destination`."""
     resolve(engine)
     needs = engine.job.needs
-    engine.join(tables.ANCHOR_DESTINATION, ANCHOR_DESTINATION_SQL[OCCURRENCES in needs], [tables.RESOLVED])
+    engine.join(tables.ANCHOR_DESTINATION, ANCHOR_DESTINATION_SQL[OCCURRENCES in needs])
     join = "LEFT" if ALL_PAGES in needs else ""
-    engine.join(tables.CANDIDATES, CANDIDATES_SQL.format(join), [tables.PAGES, tables.RESOLVED], partitioned=True)
-    inputs = [tables.RESOLVED, tables.PAGES, tables.CANDIDATES, tables.ANCHOR_DESTINATION]
-    engine.join(tables.RANKED, RANKED_SQL, inputs, partitioned=True)
+    engine.join(tables.CANDIDATES, CANDIDATES_SQL.format(join))
+    engine.join(tables.RANKED, RANKED_SQL)
 
 
-# (reason, count, location, example) of what was dropped; the count is in the first row of a reason, the others have 0.
-_EXAMPLES = f"""
-    SELECT reason, CASE WHEN place = 1 THEN total ELSE 0 END, location, example FROM (
-        SELECT d.reason, d.location, d.example, t.total,
-            row_number() OVER (PARTITION BY d.reason ORDER BY d.location, d.example) AS place
-        FROM ({{0}}) d JOIN (SELECT reason, {{1}} AS total FROM ({{0}}) GROUP BY reason) t ON d.reason = t.reason
-    ) WHERE place <= {EXAMPLES}
-"""
-# What each join dropped, with its inputs; the last one needs the links.
+# What the maps dropped, and what each join dropped.
+_LOSSES = "SELECT reason, n, location, example FROM losses"
 _PAGES = """
-    SELECT 'page-duplicate' AS reason, a.id AS location, a.address AS example
+    SELECT 'page-duplicate' AS reason, 1 AS n, a.id AS location, a.address AS example
     FROM addresses a LEFT JOIN places p ON a.doc = p.doc WHERE p.doc IS NULL
 """
 _REDIRECTS = """
     SELECT CASE WHEN n.address IS NULL THEN 'redirect-to-no-page' ELSE 'redirect-endless' END AS reason,
-        a.address AS location, a.target AS example
+        1 AS n, a.address AS location, a.target AS example
     FROM aliases a LEFT JOIN places p ON a.target = p.address LEFT JOIN aliases n ON a.target = n.address
     WHERE p.address IS NULL
 """
 # The address belongs to a page, or to an earlier redirect with another target.
 _REDIRECT_DUPLICATES = """
-    SELECT 'redirect-duplicate' AS reason, r.address AS location, r.target AS example
+    SELECT 'redirect-duplicate' AS reason, 1 AS n, r.address AS location, r.target AS example
     FROM redirects r LEFT JOIN aliases_0 a ON r.address = a.address AND r.target = a.target WHERE a.address IS NULL
 """
 _EXCLUSIONS = f"""
-    SELECT 'exclusion-of-no-page' AS reason, e.line AS location, e.address AS example FROM {EXCLUDED}
+    SELECT 'exclusion-of-no-page' AS reason, 1 AS n, e.line AS location, e.address AS example FROM {EXCLUDED}
     WHERE COALESCE(p.doc, q.doc) IS NULL
 """
 _LINKS = """
-    SELECT r.problem AS reason, p.id AS location, r.anchor || ' -> ' || r.target AS example
+    SELECT r.problem AS reason, 1 AS n, p.id AS location, r.anchor || ' -> ' || r.target AS example
     FROM resolved r JOIN pages p ON r.doc = p.doc WHERE r.problem <> ''
 """
-DROPPED_SQL = (
-    (_PAGES, (tables.ADDRESSES, tables.PLACES)),
-    (_REDIRECTS, (tables.ALIASES, tables.PLACES)),
-    (_REDIRECT_DUPLICATES, (tables.REDIRECTS, tables.ALIASES_STEPS[0])),
-    (_EXCLUSIONS, (tables.EXCLUDED, tables.PLACES, tables.ALIASES)),
-    (_LINKS, (tables.RESOLVED, tables.PAGES)),
-)
 
 
 def losses(engine: Engine, with_links: bool) -> dict[str, Loss]:
     """Reason → what the maps dropped, and the pages, redirects, exclusions and links that the joins dropped, with examples."""
-    rows = engine.query(_EXAMPLES.format("SELECT * FROM losses", "CAST(SUM(n) AS BIGINT)"), [tables.LOSSES])
-    for sql, inputs in DROPPED_SQL[: len(DROPPED_SQL) if with_links else -1]:
-        rows += engine.query(_EXAMPLES.format(sql, "COUNT(*)"), inputs)
+    dropped = [_LOSSES, _PAGES, _REDIRECTS, _REDIRECT_DUPLICATES, _EXCLUSIONS, *([_LINKS] if with_links else [])]
+    sql = f"""
+        SELECT reason, CAST(total AS BIGINT), location, example FROM (
+            SELECT reason, location, example, SUM(n) OVER (PARTITION BY reason) AS total,
+                row_number() OVER (PARTITION BY reason ORDER BY location, example) AS place
+            FROM ({" UNION ALL ".join(dropped)})
+        ) WHERE place <= {EXAMPLES} ORDER BY reason, place
+    """
     found: dict[str, Loss] = {}
-    for reason, n, location, example in sorted(rows, key=lambda row: (row[0], row[2:])):
-        loss = found.setdefault(reason, {"count": 0, "examples": []})
-        loss["count"] += n
-        loss["examples"] = [*loss["examples"], [location, example]][:EXAMPLES]
+    for reason, total, location, example in engine.query(sql):
+        found.setdefault(reason, {"count": total, "examples": []})["examples"].append([location, example])
     return found
 
 
@@ -425,13 +413,13 @@ def most_first(losses: Mapping[str, Loss]) -> dict[str, int]:
 def graph_summary(engine: Engine, with_links: bool) -> dict[str, Any]:
     """The manifest's `link_graph`: counts of pages, redirects, links and anchor texts."""
     sql = "SELECT COUNT(*), COUNT(CASE WHEN problem = '' THEN 1 END), CAST(COALESCE(SUM(disambiguation), 0) AS BIGINT) FROM pages"
-    pages, destinations, disambiguation = engine.query(sql, [tables.PAGES])[0]
-    redirects = engine.query("SELECT COUNT(*) FROM redirects", [tables.REDIRECTS])[0][0]
+    pages, destinations, disambiguation = engine.query(sql)[0]
+    redirects = engine.query("SELECT COUNT(*) FROM redirects")[0][0]
     summary = dict(pages=pages, destinations=destinations, disambiguation_pages=disambiguation, redirects=redirects)
     if with_links:
         sql = "SELECT COUNT(*), COUNT(CASE WHEN problem = '' THEN 1 END) FROM resolved"
-        summary["links"], summary["links_kept"] = engine.query(sql, [tables.RESOLVED])[0]
+        summary["links"], summary["links_kept"] = engine.query(sql)[0]
         sql = "SELECT anchor, COUNT(*) AS n FROM link_counts WHERE problem = '' GROUP BY anchor"
         sql = f"SELECT COUNT(*), COUNT(CASE WHEN n > 1 THEN 1 END) FROM ({sql})"
-        summary["anchor_texts"], summary["ambiguous_anchor_texts"] = engine.query(sql, [tables.LINK_COUNTS])[0]
+        summary["anchor_texts"], summary["ambiguous_anchor_texts"] = engine.query(sql)[0]
     return summary

@@ -105,63 +105,42 @@ def parse_chunk(job: Job, number: int, chunk: Chunk) -> Outputs:
     links: Counter[tuple[str, str, str]] = Counter()
     hosts: set[str] = set()
     for doc, document in enumerate(documents, number * DOCS_PER_CHUNK):
+        address = document.address
         if document.redirect is not None:
-            redirects.append(dict(address=document.address, target=document.redirect, priority=doc))
+            redirects.append(dict(address=address, target=document.redirect, priority=doc))
             continue
-        site = urls.site(document.address)
-        found = link_counts(document)
-        pages[site] = [a + b for a, b in zip(pages.get(site, (0, 0, 0)), (1, *found))]
+        site = urls.site(address)
+        pages[site] = [a + b for a, b in zip(pages.get(site, (0, 0, 0)), (1, *link_counts(document)))]
         links.update({(site, *_key(document.text, link)) for link in document.links})
-        fragments += [
-            dict(page=document.address, fragment=fragment, section=place)
-            for fragment, place in fragment_places(document)
-        ]
+        fragments += (dict(page=address, fragment=name, section=place) for name, place in fragment_places(document))
         hosts |= {urls.site(document.canonical)} if document.canonical else set()
-        crawled.append(
-            dict(
-                doc=doc, address=document.address, title=document.title, text=document.text, lead_end=document.lead_end,
-                links=[link._asdict() for link in document.links], outline=json.dumps(document.outline, ensure_ascii=False),
-                canonical=document.canonical,
-            )
-        )  # fmt: skip
+        row = {name: getattr(document, name) for name in ("address", "title", "text", "lead_end", "canonical")}
+        outline = json.dumps(document.outline, ensure_ascii=False)
+        crawled.append(row | dict(doc=doc, links=[link._asdict() for link in document.links], outline=outline))
+    targets = ((site, target, anchor, *target.partition("#"), n) for (site, target, anchor), n in links.items())
     return {
-        tables.CRAWLED: crawled,
-        tables.REDIRECTS: redirects,
-        tables.FRAGMENTS: fragments,
+        tables.CRAWLED: crawled, tables.REDIRECTS: redirects, tables.FRAGMENTS: fragments, tables.LOSSES: counts.rows(),
         tables.CANONICAL_SITES: [dict(site=site) for site in sorted(hosts)],
-        tables.SITE_PAGES: [
-            dict(site=site, n=n, links=all_, to_sections=some) for site, (n, all_, some) in pages.items()
+        tables.SITE_PAGES: [dict(site=site, n=n, links=each, to_sections=some) for site, (n, each, some) in pages.items()],
+        tables.SITE_LINKS: [
+            dict(site=site, target=target, anchor=anchor, page=page, fragment=fragment, n=n)
+            for site, target, anchor, page, _, fragment, n in targets
         ],
-        tables.SITE_LINKS: [_link_row(*key, n) for key, n in links.items()],
-        tables.LOSSES: counts.rows(),
-    }
-
-
-def _link_row(site: str, target: str, anchor: str, n: int) -> Row:
-    page, _, fragment = target.partition("#")
-    return dict(site=site, target=target, page=page, fragment=fragment, anchor=anchor, n=n)
+    }  # fmt: skip
 
 
 def find(engine: Engine) -> None:
     """Joins the counts into the tables `boilerplate`, `sites`, `crawled_sites` and `section_targets`."""
-    engine.join(
-        tables.BOILERPLATE,
-        BOILERPLATE_SQL.format(MIN_PAGES, round(1000 * BOILERPLATE_SHARE)),
-        [tables.SITE_LINKS, tables.SITE_PAGES],
-        partitioned=True,
-    )
-    engine.join(tables.SITES, SITES_SQL, [tables.SITE_PAGES], partitioned=True)
-    engine.join(tables.CRAWLED_SITES, CRAWLED_SITES_SQL, [tables.CANONICAL_SITES, tables.SITE_PAGES], partitioned=True)
-    inputs = [tables.SITE_LINKS, tables.FRAGMENTS, tables.REDIRECTS]
-    engine.join(tables.SECTION_TARGETS, SECTION_TARGETS_SQL, inputs, partitioned=True)
+    engine.join(tables.BOILERPLATE, BOILERPLATE_SQL.format(MIN_PAGES, round(1000 * BOILERPLATE_SHARE)))
+    engine.join(tables.SITES, SITES_SQL)
+    engine.join(tables.CRAWLED_SITES, CRAWLED_SITES_SQL)
+    engine.join(tables.SECTION_TARGETS, SECTION_TARGETS_SQL)
 
 
 def drop(job: Job, number: int, payload: None) -> Outputs:
     """Map over `crawled`: pages or their sections, without boilerplate; counts what was removed."""
-    source, places = job.config["source"], {}
-    for row in read(job, tables.SECTION_TARGETS, number).to_pylist():
-        places[row["target"]] = row["section"]
-    sites = read(job, tables.SITES, number).to_pylist()
+    source, sites = job.config["source"], read(job, tables.SITES, number).to_pylist()
+    places = {row["target"]: row["section"] for row in read(job, tables.SECTION_TARGETS, number).to_pylist()}
     split = {row["site"]: is_split(source, row["links"], row["to_sections"]) for row in sites}
     hosts = {row["site"] for row in read(job, tables.CRAWLED_SITES, number).to_pylist()}
 

@@ -147,7 +147,7 @@ def write_anchors(config: ConfigDict, output: str) -> Anchors:
         resolved_links(running)
         stage("anchor texts")
         sql = ANCHOR_TEXTS_SQL.format("", "")
-        running.join(tables.ANCHOR_TEXTS, sql, [tables.RESOLVED, tables.PAGES], partitioned=True)
+        running.join(tables.ANCHOR_TEXTS, sql)
         documents = written = links = 0
         with files.replacing(output) as file:
             previous = None

@@ -19,22 +19,8 @@ from data_pipeline.tasks import diagnostics
 from harp_jax.base.files import replacing, sha256_file
 from harp_jax.base.progress import say
 from harp_jax.base.version import __version__
-from harp_jax.input.records import (
-    BYTES_FEATURES,
-    DATASET,
-    MANIFEST,
-    MORE_FEATURES,
-    PAIR_FEATURES,
-    TEACHER,
-    TEXT_FEATURES,
-    TEXT_TASK,
-    LinkGraph,
-    Manifest,
-    SplitEntry,
-    TaskEntry,
-    shard_name,
-    split_name,
-)
+from harp_jax.input import records
+from harp_jax.input.records import LinkGraph, Manifest, SplitEntry, TaskEntry, shard_name, split_name
 from harp_jax.input.tfrecords import tensorflow
 from harp_jax.text.tokenizer import Template, Tokenizer
 
@@ -79,19 +65,20 @@ def write_tfds_metadata(directory: str, splits: Mapping[str, SplitEntry], descri
     from tensorflow_datasets.core import dataset_info, file_adapters, naming
     from tensorflow_datasets.core import splits as tfds_splits
 
-    texts = {name: tfds.features.Text() for name in BYTES_FEATURES}
-    lists = {name: tfds.features.Sequence(np.int64) for name in (*PAIR_FEATURES, *MORE_FEATURES, *TEXT_FEATURES)}
+    texts = {name: tfds.features.Text() for name in records.BYTES_FEATURES}
+    named_lists = (*records.PAIR_FEATURES, *records.MORE_FEATURES, *records.TEXT_FEATURES)
+    lists = {name: tfds.features.Sequence(np.int64) for name in named_lists}
     identity = dataset_info.DatasetIdentity(
-        name=DATASET, version="1.0.0", data_dir=directory, module_name="data_pipeline.output.manifest"
+        name=records.DATASET, version="1.0.0", data_dir=directory, module_name="data_pipeline.output.manifest"
     )
-    scores = {TEACHER: tfds.features.Sequence(np.float32)}
+    scores = {records.TEACHER: tfds.features.Sequence(np.float32)}
     features = tfds.features.FeaturesDict({**texts, **lists, **scores})
     info = dataset_info.DatasetInfo(builder=identity, features=features, description=description)
     info.set_file_format(file_adapters.FileFormat.TFRECORD)
     named = []
     for name, split in sorted(splits.items()):
         template = naming.ShardedFileTemplate(
-            data_dir=directory, dataset_name=DATASET, split=name, filetype_suffix="tfrecord"
+            data_dir=directory, dataset_name=records.DATASET, split=name, filetype_suffix="tfrecord"
         )
         lengths = [shard["records"] for shard in split["shards"]]
         size = sum(shard["bytes"] for shard in split["shards"])
@@ -135,19 +122,19 @@ def write_manifest(engine: Engine, inputs: Inputs, weights_sha256: str | None, t
         "losses": losses,
     }
     write_tfds_metadata(job.output, splits, "Pre-training pairs from hyperlinks and anchor texts (HARP).")
-    with replacing(os.path.join(job.output, MANIFEST)) as file:
+    with replacing(os.path.join(job.output, records.MANIFEST)) as file:
         json.dump(manifest, file, indent=1)
         file.write("\n")
 
 
 def _splits(engine: Engine) -> dict[str, SplitEntry]:
-    found: dict[str, SplitEntry] = {}
+    splits: dict[str, SplitEntry] = {}
     files: dict[str, Any] = {row["file"]: row for row in read(engine.job, tables.SHARD_FILES).to_pylist()}
     for row in read(engine.job, tables.SPLITS).to_pylist():
         name = split_name(row["task"], row["split"])
         shards = [files[shard_name(name, number, row["shards"])] for number in range(row["shards"])]
-        found[name] = {"records": sum(shard["records"] for shard in shards), "shards": shards}
-    return found
+        splits[name] = {"records": sum(shard["records"] for shard in shards), "shards": shards}
+    return splits
 
 
 def _tasks(engine: Engine, template: Template) -> dict[str, TaskEntry]:
@@ -155,17 +142,17 @@ def _tasks(engine: Engine, template: Template) -> dict[str, TaskEntry]:
     negatives found by BM25 that have a content word of the anchor."""
     points: dict[str, dict[str, tuple[int, int]]] = {}
     sql = "SELECT task, predictor, CAST(SUM(points) AS BIGINT), CAST(SUM(n) AS BIGINT) FROM predictions GROUP BY task, predictor"
-    for task, predictor, won, n in engine.query(sql, [tables.PREDICTIONS]):
+    for task, predictor, won, n in engine.query(sql):
         points.setdefault(task, {})[predictor] = (won, n)
-    shared = dict(engine.query("SELECT task, AVG(shared) FROM mined GROUP BY task", [tables.MINED]))
-    found: dict[str, TaskEntry] = {}
-    for task, records, queries, docs, sequences in engine.query(STATISTICS_SQL, [tables.RECORDS]):
-        entry: TaskEntry = {"pairs": records, "tokens": queries + docs}
-        if task == TEXT_TASK:
-            found[task] = entry | {"mean_sequence_tokens": docs / sequences + template.around_text}
+    shared = dict(engine.query("SELECT task, AVG(shared) FROM mined GROUP BY task"))
+    entries: dict[str, TaskEntry] = {}
+    for task, pairs, queries, docs, sequences in engine.query(STATISTICS_SQL):
+        entry: TaskEntry = {"pairs": pairs, "tokens": queries + docs}
+        if task == records.TEXT_TASK:
+            entries[task] = entry | {"mean_sequence_tokens": docs / sequences + template.around_text}
             continue
         scored = points.get(task, {})
-        found[task] = entry | {
+        entries[task] = entry | {
             "mean_query_tokens": queries / sequences,
             "mean_doc_tokens": docs / sequences,
             "mean_sequence_tokens": (queries + docs) / sequences + template.around_pair,
@@ -175,5 +162,5 @@ def _tasks(engine: Engine, template: Template) -> dict[str, TaskEntry]:
             "predictor_pairs": max((n for _, n in scored.values()), default=0),
         }
         if task in shared:
-            found[task]["negatives_share_word"] = round(shared[task], 4)
-    return found
+            entries[task]["negatives_share_word"] = round(shared[task], 4)
+    return entries

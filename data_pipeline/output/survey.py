@@ -113,9 +113,9 @@ def write_survey(config: ConfigDict, output: str, queries: int = 300, words: int
         tabulate(engine)
         stage("written")
         sql = ANCHOR_TEXTS_SQL.format("JOIN source_pages s ON r.doc = s.doc", "AND s.held = 0")
-        engine.join(tables.ANCHOR_TEXTS, sql, [tables.RESOLVED, tables.PAGES, tables.SOURCE_PAGES], partitioned=True)
+        engine.join(tables.ANCHOR_TEXTS, sql)
         chosen, counts = choose(job, queries, words)
-        links, links_kept, texts, sources, held = engine.query(COUNTS_SQL, [tables.RESOLVED, tables.SOURCE_PAGES])[0]
+        links, links_kept, texts, sources, held = engine.query(COUNTS_SQL)[0]
         documents, _ = write_rows(job, docs)
         made: Survey = {
             "format": job.config["source"]["format"],
@@ -148,9 +148,8 @@ def write_survey(config: ConfigDict, output: str, queries: int = 300, words: int
 def tabulate(engine: Engine) -> None:
     """From `pages` and `resolved` to `source_pages`, `anchor_use` and `held_out`."""
     engine.map("source pages", mark_sources, bucket_parts(engine.job, tables.PAGES))
-    engine.join(tables.ANCHOR_USE, ANCHOR_USE_SQL, [tables.RESOLVED, tables.SOURCE_PAGES])
-    inputs = [tables.RESOLVED, tables.SOURCE_PAGES, tables.PAGES, tables.DOCUMENTS, tables.ANCHOR_USE]
-    engine.join(tables.HELD_OUT, HELD_OUT_SQL, inputs, partitioned=True)
+    engine.join(tables.ANCHOR_USE, ANCHOR_USE_SQL)
+    engine.join(tables.HELD_OUT, HELD_OUT_SQL)
 
 
 def mark_sources(job: Job, number: int, payload: None) -> Outputs:

@@ -128,7 +128,7 @@ def needs(c: Config) -> set[str]:
 
 TASK = Task(
     "acm", reads=tables.SENTENCES, needs=needs, fields=FIELDS, requests=requests,
-    prepare=lambda engine: engine.join(tables.COLINKED, COLINKED_SQL, [tables.RANKED]),
+    prepare=lambda engine: engine.join(tables.COLINKED, COLINKED_SQL),
     negatives=lambda c: NEGATIVES_SQL[c["acm_exclude_colinked"]],
-    drawn_from=(tables.DRAWS, tables.CANDIDATES, tables.COLINKED), sides=sides,
+    sides=sides,
 )  # fmt: skip

@@ -112,11 +112,9 @@ def prepare(engine: Engine) -> None:
     """Counts the terms of the collection."""
     job, path = engine.job, os.path.join(engine.job.work, COLLECTION)
     engine.map("term counts", count_terms, bucket_parts(job, tables.PASSAGES))
-    engine.join(tables.TERM_TOTALS, TERM_TOTALS_SQL, [tables.TERM_COUNTS])
+    engine.join(tables.TERM_TOTALS, TERM_TOTALS_SQL)
     if not os.path.exists(path):
-        save(
-            path, read(job, tables.TERM_TOTALS), engine.query("SELECT COUNT(*) FROM passages", [tables.PASSAGES])[0][0]
-        )
+        save(path, read(job, tables.TERM_TOTALS), engine.query("SELECT COUNT(*) FROM passages")[0][0])
 
 
 def count_terms(job: Job, number: int, payload: None) -> Outputs:

@@ -71,5 +71,5 @@ def needs(c: Config) -> set[str]:
 
 TASK = Task(
     "qdm", reads=tables.SENTENCES, needs=needs, fields=FIELDS, requests=requests,
-    negatives=lambda c: NEGATIVES_SQL, drawn_from=(tables.DRAWS, tables.ANCHOR_DESTINATION), sides=documents_apart,
+    negatives=lambda c: NEGATIVES_SQL, sides=documents_apart,
 )  # fmt: skip

@@ -189,7 +189,7 @@ class Task:
     reads: the table whose buckets it starts from.
     With requests: `requests(sentence, setup)` ("sentences"), `requests(links of a page, setup)` ("ranked") or
     `requests(page, setup)` ("passages"); `prepare(engine)` runs after all requests are made, and may make the table `mined`;
-    `negatives(config)` is SQL for (task, key, destination) from the tables `drawn_from`; then
+    `negatives(config)` is SQL for (task, key, destination), from `draws`; then
     `sides(request, passages, setup, rng)`. Without: `prepare(engine)`, then `records(job, bucket)`.
     """
 
@@ -199,7 +199,6 @@ class Task:
     fields: Mapping[str, Field] = field(default_factory=dict)
     requests: Callable[[Any, Setup], Iterator[Attempt]] | None = None
     negatives: Callable[[Config], str] | None = None
-    drawn_from: Sequence[Table] = ()
     sides: Callable[[Request, Passages, Setup, np.random.Generator], PairTokens] | None = None
     records: Callable[[Job, int], Iterator[PagePair | TextRecord]] | None = None
     prepare: Callable[[Engine], None] | None = None

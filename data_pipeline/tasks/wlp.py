@@ -70,6 +70,6 @@ def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Gen
 
 TASK = Task(
     "wlp", reads=tables.RANKED, needs=lambda c: {LINKS, ALL_PAGES, SENTENCE_ENDS}, requests=requests,
-    prepare=lambda engine: engine.join(tables.LINKED, LINKED_SQL, [tables.RANKED]),
-    negatives=lambda c: NEGATIVES_SQL, drawn_from=(tables.DRAWS, tables.LINKED), sides=sides,
+    prepare=lambda engine: engine.join(tables.LINKED, LINKED_SQL),
+    negatives=lambda c: NEGATIVES_SQL, sides=sides,
 )  # fmt: skip

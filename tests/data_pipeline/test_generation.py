@@ -183,7 +183,7 @@ def test_pages_of_one_text_are_one_page_by_choice(tmp_path):
 class Full(SerialEngine):
     """A disk that is full when the first join writes: DuckDB's error names no file of the user's."""
 
-    def join(self, output, sql, inputs, partitioned=False):
+    def join(self, output, sql):
         raise duckdb.IOException("IO Error: Could not write to file: No space left on device")
 
 

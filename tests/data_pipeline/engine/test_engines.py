@@ -27,7 +27,7 @@ def engine(tmp_path) -> SerialEngine:
 def run(tmp_path) -> Job:
     running = engine(tmp_path)
     running.map("count", count, [(0, 50), (1, 60), (2, 0)])
-    running.join(tables.WORD_TOTALS, SQL, [tables.WORD_COUNTS])
+    running.join(tables.WORD_TOTALS, SQL)
     return running.job
 
 
@@ -53,7 +53,7 @@ def test_a_changed_or_missing_stage_file_is_named(tmp_path):
             path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
             with pytest.raises(InputError, match=rf"{path.name} is damaged; remove .*\.work and run the command again"):
                 resume(tmp_path)
-                engine(tmp_path).query("SELECT COUNT(*) FROM word_counts", [tables.WORD_COUNTS])
+                engine(tmp_path).query("SELECT COUNT(*) FROM word_counts")
         path.unlink()
         with pytest.raises(InputError, match=f"{path.name}, which a finished stage wrote, is missing"):
             resume(tmp_path)
@@ -74,7 +74,7 @@ def test_what_a_power_failure_emptied_is_made_again(tmp_path):
 def test_directories_with_odd_names(tmp_path, name):
     (tmp_path / name).mkdir()
     assert len(begun(tmp_path / name)) == 3 and resume(tmp_path / name) == 160
-    assert engine(tmp_path / name).query("SELECT COUNT(*) FROM word_counts", [tables.WORD_COUNTS]) == [(110,)]
+    assert engine(tmp_path / name).query("SELECT COUNT(*) FROM word_counts") == [(110,)]
 
 
 def test_an_interrupt_that_duckdb_reports_as_an_error_is_one(tmp_path):

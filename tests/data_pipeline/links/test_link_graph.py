@@ -162,7 +162,7 @@ def test_sentences_of_very_many_links_make_linearly_many_pairs(tmp_path):
     row = dict.fromkeys(tables.RANKED.schema.names, 0) | {"anchor": "a", "id": "p"}
     rows = [row | {"link_start": i, "destination": i} for i in range(2000)]
     write(engine.job, tables.RANKED, 0, "links", 0, rows)
-    found = engine.query(f"SELECT COUNT(*), MAX(one) FROM ({link_graph.COLINKED_SQL})", [tables.RANKED])
+    found = engine.query(f"SELECT COUNT(*), MAX(one) FROM ({link_graph.COLINKED_SQL})")
     assert found == [(link_graph.TOGETHER**2, link_graph.TOGETHER - 1)]
 
 

@@ -279,7 +279,7 @@ def test_a_collection_has_the_sums_of_its_parts(tmp_path):
             "n": [bucket + 1 + len(word) for word in words],
         }
         write(job, tables.TERM_COUNTS, bucket, "test", 0, columns)
-    SerialEngine(job, 1, "500MB").join(tables.TERM_TOTALS, prop.TERM_TOTALS_SQL, [tables.TERM_COUNTS])
+    SerialEngine(job, 1, "500MB").join(tables.TERM_TOTALS, prop.TERM_TOTALS_SQL)
     prop.save(str(tmp_path / "terms"), read(job, tables.TERM_TOTALS), 5)
     found = TermCollection(str(tmp_path / "terms"), False)
     n = {word: 3 + 2 * len(word) for word in words}
