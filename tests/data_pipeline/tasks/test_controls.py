@@ -8,7 +8,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from data_pipeline.config import generation
 from data_pipeline.engine import tables
@@ -27,6 +26,7 @@ from data_pipeline.text.terms import Terms, load_terms
 from harp_jax.base.randomness import generator, signed64
 from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
 from tests.support import corpus
+from tests.support.distributions import assert_drawn
 from tests.support.generation_job import records, table
 
 SETUP = Setup(generation().to_dict(), None, Sampler(lambda word: True), candidates=100)
@@ -42,43 +42,41 @@ def test_ict_takes_any_sentence_and_leaves_it_in_a_tenth_of_the_time():
     passage = [[1, 2], [3], [4, 5, 6]]
     passages = [[[7], [8]], passage, [[9], [10]], [[11]]]
     rng = generator("ict")
-    chosen, kept, negatives = Counter(), 0, Counter()
+    whole = [1, 2, 3, 4, 5, 6]
+    chosen, wholes, negatives = [], [], []
     for _ in range(6_000):
-        query, document, neg_query, neg_document, _ = running_text.sides(passage, passages, 1, 0.1, rng)
-        assert not neg_query and query in passage
-        whole = [1, 2, 3, 4, 5, 6]
-        assert document in (whole, [token for token in whole if token not in query])
-        chosen[tuple(query)] += 1
-        kept += document == whole
+        query, document, neg_query, neg_document, _ = running_text.sides(passages, 1, 0.1, rng)
+        assert not neg_query and document in (whole, [token for token in whole if token not in query])
+        chosen.append(tuple(query))
+        wholes.append(document == whole)
         # The negative loses a sentence exactly if the positive does, and is never left empty by that.
         assert len(neg_document) == (2 if document == whole else 1)
-        if document != whole:
-            negatives[tuple(neg_document)] += 1
-    assert stats.chisquare([chosen[tuple(sentence)] for sentence in passage]).pvalue > 0.01
-    assert stats.chisquare([negatives[token,] for token in (7, 8, 9, 10)]).pvalue > 0.01 and len(negatives) == 4
-    assert stats.binomtest(kept, 6_000, 0.1).pvalue > 0.01
+        negatives += [] if document == whole else neg_document
+    assert_drawn(chosen, dict.fromkeys(map(tuple, passage), 1 / 3))
+    assert_drawn(negatives, dict.fromkeys((7, 8, 9, 10), 1 / 4))
+    assert_drawn(wholes, {True: 0.1, False: 0.9})
     for own, message in (([[1, 2]], "one-sentence"), ([[1], [2]], "no-other-passage-of-two-sentences")):
         with pytest.raises(NoPair, match=message):
-            running_text.sides(own, [own, [[3]]], 0, 0.1, rng)
+            running_text.sides([own, [[3]]], 0, 0.1, rng)
 
 
 def test_wlp_candidates_are_the_other_destinations_and_the_sentence_any_of_the_page():
     rng = generator("wlp")
-    firsts = Counter()
+    firsts = []
     for _ in range(3_000):
         (request,) = wlp.request("b", 3, [5, 7, 9, 11], 1, 40, rng)
         draws = request.draws
         assert (request.positive, request.words_of, request.key) == (3, 7, "b@40")
         assert len({draw.doc for draw in draws}) == 3 and all(draw.one == 7 != draw.doc for draw in draws)
-        firsts[draws[0].doc] += 1
-    assert stats.chisquare([firsts[doc] for doc in (5, 9, 11)]).pvalue > 0.01
+        firsts.append(draws[0].doc)
+    assert_drawn(firsts, dict.fromkeys((5, 9, 11), 1 / 3))
     with pytest.raises(NoPair, match="one-destination"):
         wlp.request("b", 3, [7], 0, 40, rng)
 
     passages = Passages([1], [2], None, page=[10, 11, 12, 13, 14, 15], sentences=[2, 3, 6])
     request = Request("wlp", "b@40", "b", 3)
-    chosen = Counter(tuple(wlp.sides(request, passages, SETUP, rng).pos_query) for _ in range(3_000))
-    assert set(chosen) == {(10, 11), (12,), (13, 14, 15)} and stats.chisquare(list(chosen.values())).pvalue > 0.01
+    chosen = (tuple(wlp.sides(request, passages, SETUP, rng).pos_query) for _ in range(3_000))
+    assert_drawn(chosen, dict.fromkeys([(10, 11), (12,), (13, 14, 15)], 1 / 3))
 
 
 def test_lead_takes_the_sentence_of_its_query_out_of_the_page_and_as_many_tokens_off_the_negatives():
@@ -100,7 +98,8 @@ def test_lead_takes_the_sentence_of_its_query_out_of_the_page_and_as_many_tokens
         assert (sides.neg_doc, sides.more_docs) == ([1] * (70 - gone), [[2] * max(10, 20 - gone)])
         lengths[len(query)] += request.length == 0
         sentences_of[request.length] += 1
-    assert stats.chisquare(list(sentences_of.values())).pvalue > 0.01 and min(lengths) >= 3 and len(lengths) > 8
+    assert_drawn(sentences_of)
+    assert min(lengths) >= 3 and len(lengths) > 8
     with pytest.raises(NoPair, match="one-sentence"):
         adp.lead_request(page | {"sentences": pack([42])}, SETUP, generator("lead"))
 
@@ -129,12 +128,10 @@ def slow_smoothed(word, mu):
 @pytest.mark.parametrize("mu", [1e-9, 6.0])
 def test_prop_draws_from_the_smoothed_model_over_the_whole_vocabulary(mu):
     model, rng = prop.Smoothed(PAGE, COLLECTION, mu), generator("prop", str(mu))
-    drawn = Counter(tuple(model.sample(rng, 2)) for _ in range(8_000))
     p = {word: slow_smoothed(word, mu) for word in COLLECTION.counts}
     assert sum(p.values()) == pytest.approx(1)
     expected = {(a, b): p[a] * p[b] / (1 - p[a]) for a in p for b in p if a != b and p[a] * p[b] > 1e-6}
-    assert set(drawn) <= set(expected)
-    assert stats.chisquare([drawn[pair] for pair in expected], [8_000 * q for q in expected.values()]).pvalue > 0.01
+    assert_drawn((tuple(model.sample(rng, 2)) for _ in range(8_000)), expected)
 
 
 def test_prop_prefers_the_likelier_set_of_the_same_length():
@@ -160,9 +157,7 @@ def test_bprop_scores_divergence_from_randomness():
     gamma = {"a": -0.5 * math.log2(5 / 20), "c": -0.3 * math.log2(8 / 20), "f": -0.2 * math.log2(2 / 20)}
     assert model.log_likelihood(["a", "f"]) == pytest.approx(gamma["a"] + gamma["f"])
     z = sum(math.exp(g) for g in gamma.values())
-    first = Counter(model.sample(rng, 2)[0] for _ in range(6_000))
-    expected = [6_000 * math.exp(g) / z for g in gamma.values()]
-    assert stats.chisquare([first[word] for word in gamma], expected).pvalue > 0.01
+    assert_drawn((model.sample(rng, 2)[0] for _ in range(6_000)), {word: math.exp(g) / z for word, g in gamma.items()})
     with pytest.raises(NoPair, match="too-few-terms"):
         model.sample(rng, 4)
 
@@ -251,10 +246,9 @@ def test_random_term_distribution_is_the_mean_over_pages(made):
     assert found.total == pytest.approx(len(passages) * UNIT, rel=1e-7)
     for word, value in mean.items():
         assert found.share(word) == pytest.approx(value, rel=1e-7)
-    rng, top = generator("draw"), mean.most_common(20)
-    drawn = Counter(found.draw(rng) for _ in range(5_000))
-    observed, expected = [drawn[word] for word, _ in top], [5_000 * value for _, value in top]
-    assert stats.chisquare([*observed, 5_000 - sum(observed)], [*expected, 5_000 - sum(expected)]).pvalue > 0.01
+    rng, top = generator("draw"), dict(mean.most_common(20))
+    words = (found.draw(rng) for _ in range(5_000))
+    assert_drawn((word if word in top else "" for word in words), top | {"": 1 - sum(top.values())})
 
 
 def test_plain_collections_without_links_make_ict_and_prop(tmp_path):

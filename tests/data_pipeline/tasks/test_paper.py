@@ -9,7 +9,6 @@ from dataclasses import replace
 import jax
 import numpy as np
 import pytest
-from scipy import stats
 
 from data_pipeline.config import generation, plain
 from data_pipeline.engine.job import Job
@@ -21,6 +20,7 @@ from harp_jax.config import pretrain
 from harp_jax.input.packing import Group, PackedLayout, Placement, fill, pair_sequences
 from harp_jax.text.tokenizer import SPECIAL_TOKENS, load_tokenizer
 from harp_jax.training.stages.pretrain import pretrain_stage
+from tests.support.distributions import assert_drawn
 
 # INQUERY's list has "thy" and "nowadays", our own does not.
 WORDS = ["harbour", "old", "thy", "harbour", "light", "nowadays", "keeper", "tower"]
@@ -58,12 +58,6 @@ def softmax_of_sums(excluded=()):
     terms = [w for w in dict.fromkeys(WORDS) if w not in STOPPED and w not in excluded]
     beta = np.array([sum(a for w, a in zip(WORDS, ALPHA) if w == term) for term in terms])
     return dict(zip(terms, np.exp(beta) / np.exp(beta).sum()))
-
-
-def assert_drawn(drawn, p):
-    assert set(drawn) == set(p)
-    total = sum(drawn.values())
-    assert stats.chisquare([drawn[each] for each in p], [total * q for q in p.values()]).pvalue > 0.01
 
 
 def spelled(tokens, made):

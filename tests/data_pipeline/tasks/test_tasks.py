@@ -15,6 +15,7 @@ from data_pipeline.tasks.task import Anchor, PairTokens, Passages, Request, Sent
 from data_pipeline.text.terms import Terms
 from harp_jax.base.randomness import generator
 from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
+from tests.support.distributions import assert_drawn
 
 W = [f"w{i}" for i in range(40)]
 TERMS = Terms(Tokenizer.of_words((*SPECIAL_TOKENS, ".", "the", *W, "##x")), frozenset({"the"}))
@@ -121,13 +122,10 @@ def test_adp_window_is_the_sentence_around_the_anchor():
     rng, setup = generator("window"), having(adp_queries=("window",))
     queries = [list(only(adp.request(LONG, 0, setup, rng)).query) for _ in range(4_000)]
     assert all(query == list(range(query[0], query[-1] + 1)) and 27 in query for query in queries)
-    places = Counter(query.index(27) for query in queries if len(query) == 7)
-    counts = np.bincount([len(query) - 1 for query in queries], minlength=13)
-    expected = stats.poisson.pmf(np.arange(13), 6.0)
-    expected[1] += expected[0]
-    expected = counts[1:13].sum() * expected[1:] / expected[1:].sum()
-    assert counts[0] == 0 and stats.chisquare(counts[1:13], expected).pvalue > 0.01
-    assert stats.chisquare([places[n] for n in range(7)]).pvalue > 0.01
+    assert_drawn((query.index(27) for query in queries if len(query) == 7), dict.fromkeys(range(7), 1 / 7))
+    p = dict(enumerate(stats.poisson.pmf(range(12), 6.0)))
+    p[1] += p.pop(0)
+    assert_drawn((min(len(query) - 1, 12) for query in queries), p | {12: stats.poisson.sf(11, 6.0)})
 
 
 @pytest.mark.parametrize("place", [0, 30])
@@ -140,15 +138,15 @@ def test_adp_takes_words_of_the_other_side_where_the_sentence_ends_and_skips_pun
 
 def test_adp_draws_the_style_of_each_query():
     rng, setup = generator("style"), having(adp_queries=("anchor", "short", "sentence"))
-    lengths = Counter(len(only(adp.request(LONG, 0, setup, rng)).query) for _ in range(3_000))
-    assert stats.chisquare([lengths[n] for n in (1, 2, 3, 31)], [1_000, 500, 500, 1_000]).pvalue > 0.01
+    lengths = (len(only(adp.request(LONG, 0, setup, rng)).query) for _ in range(3_000))
+    assert_drawn(lengths, {1: 1 / 3, 2: 1 / 6, 3: 1 / 6, 31: 1 / 3})
 
 
 def test_qdm_negatives_are_uniform_over_the_other_ranks():
     rng = generator("qdm")
-    ranks = Counter(qdm.negative_rank(anchor(0, "a", 0, 1, 7, first=2, own=3, total=9), rng) for _ in range(6_000))
-    assert sorted(ranks) == [0, 1, 5, 6, 7, 8]
-    assert stats.chisquare(list(ranks.values())).pvalue > 0.01
+    of_nine = anchor(0, "a", 0, 1, 7, first=2, own=3, total=9)
+    ranks = (qdm.negative_rank(of_nine, rng) for _ in range(6_000))
+    assert_drawn(ranks, dict.fromkeys([0, 1, 5, 6, 7, 8], 1 / 6))
 
 
 def test_qdm_asks_only_about_ambiguous_anchors():
@@ -165,7 +163,7 @@ def test_qdm_takes_any_ten_occurrences_or_the_first():
     anchors = [Anchor(0, "a", 0, 1, 7, 0, 0, 1, 3, i, 40) for i in range(40)]
     taken = [[i for i in range(40) if qdm.chosen(anchors[i], 10, False, seed)] for seed in range(200)]
     assert all(len(found) == 10 for found in taken)
-    assert stats.chisquare(list(Counter(i for found in taken for i in found).values())).pvalue > 0.01
+    assert_drawn(i for found in taken for i in found)
     assert [i for i in range(40) if qdm.chosen(anchors[i], 10, True, 0)] == list(range(10))
     assert all(qdm.chosen(each, 0, True, 0) for each in anchors)
     assert qdm.chosen(anchors[3]._replace(occurrences=5), 10, False, 0)
@@ -193,15 +191,13 @@ def test_rdp_importance_sums_repeated_anchors_and_averages_over_pieces():
 def test_rdp_anchors_follow_eq_11(weighting):
     eta, destinations = np.array([0.3, 0.1, 0.1, 0.25, 0.3]), [1, 2, 3, 1, 4]
     sampler, rng = Sampler(TERMS.is_term, weighting=weighting), generator("rdp", weighting)
-    pairs = Counter(rdp.choose(eta, destinations, sampler, rng) for _ in range(20_000))
     p = np.exp(eta) / np.exp(eta).sum() if weighting == "softmax" else eta / eta.sum()
     expected: Counter = Counter()
     for i in range(5):
         rest = {j: p[j] for j in range(5) if destinations[j] != destinations[i] and eta[j] != eta[i]}
         for j, q in rest.items():
             expected[(i, j) if eta[i] > eta[j] else (j, i)] += p[i] * q / sum(rest.values())
-    assert set(pairs) == set(expected)
-    assert stats.chisquare([pairs[pair] for pair in expected], [20_000 * q for q in expected.values()]).pvalue > 0.01
+    assert_drawn((rdp.choose(eta, destinations, sampler, rng) for _ in range(20_000)), expected)
 
 
 def test_rdp_drops_sentences_without_contrast():
@@ -217,7 +213,7 @@ def test_rdp_drops_sentences_without_contrast():
 def test_acm_negatives_are_uniform_or_near_in_in_links():
     rng, positive = generator("places"), anchor(0, "a", 0, 1, 1, place=9_000)
     places = [place for _ in range(500) for place in acm.negative_places(rng, positive, (0, 10), 8, similar=False)]
-    assert stats.chisquare(list(Counter(places).values())).pvalue > 0.01 and len(set(places)) == 10
+    assert_drawn(places, dict.fromkeys(range(10), 1 / 10))
     near = [place for _ in range(500) for place in acm.negative_places(rng, positive, (0, 10_000), 8, similar=True)]
     assert min(near) >= 8_900 and max(near) <= 9_100 and len(set(near)) > 150
 
