@@ -7,7 +7,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 
 from ml_collections import ConfigDict
@@ -87,12 +87,9 @@ def generate(
         wanted = ", ".join(task.name for task in chosen(c))
         megabytes = sum(file["size"] for file in inputs["source"]) / 1e6
         say(f"pairs of {wanted} from {megabytes:.1f} MB of pages; if interrupted, run the command again to resume")
-        running = engine(job, c["workers"], c["memory_limit"])
         with lock:
-            try:
+            with closing(engine(job, c["workers"], c["memory_limit"])) as running:
                 run(running, inputs, tokenizer, bar)
-            finally:
-                running.close()
             if not c["keep_work"]:
                 shutil.rmtree(job.work, ignore_errors=True)
     return read_manifest(directory)

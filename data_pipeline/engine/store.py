@@ -5,13 +5,13 @@ is renamed to its final name when it is complete, and lists its files. A file's 
 process checks before it first reads the file: a killed job may resume months later. All processes must share the file system.
 """
 
+import contextlib
 import glob
 import hashlib
 import os
 import re
 import shutil
 from collections.abc import Iterable, Iterator
-from typing import IO
 
 import pyarrow as pa
 
@@ -122,7 +122,7 @@ def finish_join(temporary: str, folder: str) -> None:
     os.replace(temporary, folder)
 
 
-def _write_list(path: str, names: Iterable[str]) -> None:
+def _write_list(path: str, names: Iterable[str] = ()) -> None:
     """Writes file names, and a last line that marks the list as complete: a power failure may leave an empty file."""
     with replacing(path, durable=False) as file:
         file.writelines([*(f"{name}\n" for name in names), END])
@@ -175,7 +175,7 @@ def marked(job: Job, mark: str) -> bool:
 
 def finish(job: Job, stage: str) -> None:
     """Marks a stage as done."""
-    _write_list(mark_path(job, stage, "all"), [])
+    _write_list(mark_path(job, stage, "all"))
 
 
 def finished(job: Job, stage: str) -> bool:
@@ -186,24 +186,22 @@ def finished(job: Job, stage: str) -> bool:
     )
 
 
-def claim(work: str, output: str) -> IO[str]:
-    """Locks and empties the work directory of a command that removes it at its end; returns the lock.
+@contextlib.contextmanager
+def work_directory(work: str, output: str) -> Iterator[None]:
+    """An empty work directory of a command, locked, and removed at the end, the lock last: a later call needs it to clear the rest.
 
     Raises InputError if the directory holds other files, or while another process uses it.
     """
     if os.path.isdir(work) and os.listdir(work) and not os.path.exists(os.path.join(work, LOCK)):
         raise InputError(f"{work} is needed as a work directory but holds other files; move it or use another --output")
     busy = f"another process is writing to {output}; wait for it, or choose another --output"
-    lock = locked(os.path.join(work, LOCK), busy)
-    _empty(work)
-    return lock
-
-
-def release(work: str) -> None:
-    """Removes the work directory of `claim`, the lock last: `claim` refuses a directory without it."""
-    if os.path.isdir(work):
+    with locked(os.path.join(work, LOCK), busy):
         _empty(work)
-    shutil.rmtree(work, ignore_errors=True)
+        try:
+            yield
+        finally:
+            _empty(work)
+            shutil.rmtree(work, ignore_errors=True)
 
 
 def _empty(work: str) -> None:

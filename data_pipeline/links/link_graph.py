@@ -74,24 +74,22 @@ def tabulate(c: Config, home: int, numbered: Iterable[tuple[int, LinkedDocument]
             redirects.append({"address": document.address, "target": document.redirect, "priority": doc})
             continue
         document = replace(document, lead_end=destination_end(document, c["destination_text"]))
-        problem = _problem(document, c)
+        problem, text = _problem(document, c), document.text
+        # Documents of one identity are one page: by number, or by a hash of the destination's text in lower case.
+        identity = doc if c["page_identity"] == "id" else signed64("page", text[: document.lead_end].lower())
         addresses.append(
             dict(
                 doc=doc, home=home, address=document.address, id=document.id, problem=problem,
-                disambiguation=int(document.is_disambiguation), identity=_identity(doc, document, c["page_identity"]),
+                disambiguation=int(document.is_disambiguation), identity=identity,
             )
         )  # fmt: skip
         if problem == "link-to-short-page":
             counts.add("page-too-short", document.id, document.title)
             continue
-        row = dict(doc=doc, id=document.id, title=document.title, text=document.text, lead_end=document.lead_end)
+        row = dict(doc=doc, id=document.id, title=document.title, text=text, lead_end=document.lead_end)
         shown.append(row | dict(links=[link._asdict() for link in document.links]))
-    return {
-        tables.DOCUMENTS: shown,
-        tables.ADDRESSES: addresses,
-        tables.REDIRECTS: redirects,
-        tables.LOSSES: counts.rows(),
-    }
+    made: Outputs = {tables.DOCUMENTS: shown, tables.ADDRESSES: addresses, tables.REDIRECTS: redirects}
+    return made | {tables.LOSSES: counts.rows()}
 
 
 def destination_end(document: LinkedDocument, shown: str) -> int:
@@ -99,11 +97,6 @@ def destination_end(document: LinkedDocument, shown: str) -> int:
     lead = document.text[: document.lead_end]
     first = lead.find("\n", len(lead) - len(lead.lstrip()))
     return document.lead_end if shown == "first_section" or first < 0 else first
-
-
-def _identity(doc: int, document: LinkedDocument, page_identity: str) -> int:
-    """Equal for documents that are one page: the number, or a hash of the destination's text in lower case."""
-    return doc if page_identity == "id" else signed64("page", document.text[: document.lead_end].lower())
 
 
 def _problem(document: LinkedDocument, c: Config) -> str:
@@ -145,7 +138,7 @@ def in_sentences(text: str, links: list[Row], language: str = ENGLISH) -> list[t
 
     A link across a sentence boundary (Yahoo! Inc.) joins the sentences. Linear in the text and in the links.
     """
-    found: list[tuple[Row, list[int]]] = []
+    joined_links: list[tuple[Row, list[int]]] = []
     bounds: list[tuple[int, int]] = []
     paragraph, paragraph_end, at, joined_until = 0, -1, 0, -1
     joined: list[int] = []
@@ -162,14 +155,14 @@ def in_sentences(text: str, links: list[Row], language: str = ENGLISH) -> list[t
         while last < len(bounds) and bounds[last][1] < link["end"]:
             last += 1
         if last >= len(bounds) or bounds[at][0] > link["start"]:
-            found.append((link, []))
+            joined_links.append((link, []))
             continue
         if at > joined_until:
             joined = [*bounds[at]]
         # Links already found in these sentences share this list: their span grows, too.
         joined[1], joined_until = max(joined[1], bounds[last][1]), max(joined_until, last)
-        found.append((link, joined))
-    return found
+        joined_links.append((link, joined))
+    return joined_links
 
 
 def reason_to_drop(anchor: str, c: Config) -> str:
@@ -398,10 +391,10 @@ def losses(engine: Engine, with_links: bool) -> dict[str, Loss]:
             FROM ({" UNION ALL ".join(dropped)})
         ) WHERE place <= {EXAMPLES} ORDER BY reason, place
     """
-    found: dict[str, Loss] = {}
+    by_reason: dict[str, Loss] = {}
     for reason, total, location, example in engine.query(sql):
-        found.setdefault(reason, {"count": total, "examples": []})["examples"].append([location, example])
-    return found
+        by_reason.setdefault(reason, {"count": total, "examples": []})["examples"].append([location, example])
+    return by_reason
 
 
 def most_first(losses: Mapping[str, Loss]) -> dict[str, int]:

@@ -298,13 +298,13 @@ def _addresses(document: LinkedDocument, outline: Outline) -> list[str]:
 def _sections(document: LinkedDocument, outline: Outline, dropped: list[Dropped]) -> list[LinkedDocument]:
     addresses = _addresses(document, outline)
     starts = [link.start for link in document.links]
-    found: list[LinkedDocument] = []
+    parts: list[LinkedDocument] = []
     kept = 0
     for number, section in enumerate(outline.sections):
         own = f"{document.address}#{section.fragment}" if number else document.address
         if addresses[number] != own:
             if section.fragment or not number:
-                found.append(redirect(own, addresses[number]))
+                parts.append(redirect(own, addresses[number]))
             continue
         if number and not section.fragment:
             continue
@@ -313,10 +313,10 @@ def _sections(document: LinkedDocument, outline: Outline, dropped: list[Dropped]
         if not text:
             continue
         title = TITLE_SEPARATOR.join(_path(outline, number, document.title))[:500]
-        found.append(LinkedDocument(own, own, title, text, tuple(links), len(text), is_section=True))
+        parts.append(LinkedDocument(own, own, title, text, tuple(links), len(text), is_section=True))
     if kept < len(document.links):
         dropped.append(Dropped(document.address, "link-in-heading", document.title, len(document.links) - kept))
-    return found if any(each.redirect is None for each in found) else [replace(document, outline=None)]
+    return parts if any(each.redirect is None for each in parts) else [replace(document, outline=None)]
 
 
 def _joined(document: LinkedDocument, section: Section, starts: list[int]) -> tuple[str, list[Link]]:

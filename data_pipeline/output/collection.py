@@ -8,7 +8,7 @@ every claim about pre-training on links.
 import json
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
 from ml_collections import ConfigDict
@@ -17,7 +17,7 @@ from data_pipeline.config import generation, plain
 from data_pipeline.engine import tables
 from data_pipeline.engine.job import Engine, Job
 from data_pipeline.engine.local import SMALL, LocalEngine, SerialEngine
-from data_pipeline.engine.store import bucket_parts, buckets, claim, read, release, rows
+from data_pipeline.engine.store import bucket_parts, buckets, read, rows, work_directory
 from data_pipeline.links import link_graph
 from data_pipeline.links.web_sites import parse_documents
 from data_pipeline.output.claim import once_for_config
@@ -38,10 +38,10 @@ def linked_pages(config: ConfigDict, output: str, written: Sequence[str], stages
     The tables are in OUTPUT.work, which is removed at the end. `written`: the files that the command writes. `stages`: number
     of stages of the command, the first being "documents". Raises InputError for bad input, and for a written file that is an input.
     """
-    given = config.copy_and_resolve_references()
-    with given.unlocked():
-        given.encoder, given.tasks = "uniform", ("rqp",)
-    c = plain(given)
+    config = config.copy_and_resolve_references()
+    with config.unlocked():
+        config.encoder, config.tasks = "uniform", ("rqp",)
+    c = plain(config)
     for path in filter(os.path.exists, written):
         files.output_path(path, formats.files_of(c["source"]))
     paths = files.expand(tuple(c["source"]["paths"]))
@@ -50,16 +50,16 @@ def linked_pages(config: ConfigDict, output: str, written: Sequence[str], stages
     )
     work = os.path.abspath(output) + ".work"
     job = Job(c, work, work, per_bucket=max(1, size // (CHUNK_BYTES * BUCKETS)))
-    make = LocalEngine if size > SMALL else SerialEngine
-    with claim(work, output), progress(total=stages, unit=STAGES), files.full_disk_refused(output):
-        running = make(job, c["workers"], c["memory_limit"])
-        try:
-            stage("documents")
-            parse_documents(running)
-            yield running
-        finally:
-            running.close()
-            release(work)
+    running = (LocalEngine if size > SMALL else SerialEngine)(job, c["workers"], c["memory_limit"])
+    with (
+        work_directory(work, output),
+        progress(total=stages, unit=STAGES),
+        files.full_disk_refused(output),
+        closing(running),
+    ):
+        stage("documents")
+        parse_documents(running)
+        yield running
 
 
 def resolved_links(engine: Engine) -> None:

@@ -117,25 +117,13 @@ def write_survey(config: ConfigDict, output: str, queries: int = 300, words: int
         chosen, counts = choose(job, queries, words)
         links, links_kept, texts, sources, held = engine.query(COUNTS_SQL)[0]
         documents, _ = write_rows(job, docs)
-        made: Survey = {
-            "format": job.config["source"]["format"],
-            "language": job.config["language"],
-            "language_from": job.config["language_from"],
-            "documents": documents,
-            "links": links,
-            "links_kept": links_kept,
-            "anchor_texts": texts,
-            "pages_with_links": sources,
-            "pages_held_out": held,
-            "held_out_links": counts["links"],
-            "held_out_trained": counts["trained"],
-            "held_out_titles": counts["titles"],
-            "held_out_texts": counts["texts"],
-            "held_out_in_title": counts["in_title"],
-            "queries": len(chosen),
-            "losses": link_graph.losses(engine, with_links=True),
-            "text": "",
-        }
+        made = Survey(
+            format=job.config["source"]["format"], language=job.config["language"], language_from=job.config["language_from"],
+            documents=documents, links=links, links_kept=links_kept, anchor_texts=texts, pages_with_links=sources,
+            pages_held_out=held, held_out_links=counts["links"], held_out_trained=counts["trained"],
+            held_out_titles=counts["titles"], held_out_texts=counts["texts"], held_out_in_title=counts["in_title"],
+            queries=len(chosen), losses=link_graph.losses(engine, with_links=True), text="",
+        )  # fmt: skip
         made["text"] = as_text(made)
         with files.replacing(anchors) as file:
             file.writelines(f"{docid}\t{anchor}\t{n}\n" for docid, anchor, n in counted_texts(job))

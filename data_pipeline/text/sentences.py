@@ -74,10 +74,10 @@ def _bounds(paragraph: str, language: str) -> Iterator[tuple[int, int]]:
     start = 0
     while start < len(paragraph):
         part = paragraph[start : start + WINDOW]
-        found = [(b["start_index"], b["end_index"]) for b in sentencex.get_sentence_boundaries(language, part)]
-        whole = len(found) < 2 or start + len(part) == len(paragraph)
-        yield from ((start + first, start + last) for first, last in (found if whole else found[:-1]))
-        start += len(part) if whole else found[-1][0]
+        bounds = [(b["start_index"], b["end_index"]) for b in sentencex.get_sentence_boundaries(language, part)]
+        whole = len(bounds) < 2 or start + len(part) == len(paragraph)
+        yield from ((start + first, start + last) for first, last in (bounds if whole else bounds[:-1]))
+        start += len(part) if whole else bounds[-1][0]
 
 
 def _english(text: str) -> list[tuple[int, int]]:

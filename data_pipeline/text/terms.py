@@ -109,10 +109,10 @@ class Terms:
 
     def ids(self, words: Iterable[Word]) -> list[int]:
         """The token ids of words with spaces between them."""
-        found: list[int] = []
+        ids: list[int] = []
         for word in words:
-            found += self.later_ids(word) if found else self.first_ids(word)
-        return found
+            ids += self.later_ids(word) if ids else self.first_ids(word)
+        return ids
 
     @cached_property
     def is_term(self) -> Callable[[Word], bool]:
