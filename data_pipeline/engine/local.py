@@ -8,7 +8,7 @@ import shutil
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from multiprocessing.process import BaseProcess
@@ -176,9 +176,7 @@ class LocalEngine:
         options: dict[str, Any] = dict(memory_limit=self.memory_limit, temp_directory=spill, threads=threads)
         connection = duckdb.connect(config=options | {"preserve_insertion_order": "false"})
         for table in read_by(sql):
-            if files := store.table_files(self.job, table):
-                with ThreadPoolExecutor(self.workers) as hashing:
-                    list(hashing.map(lambda path: store.verify(self.job, path), files))
+            if files := store.checked_files(self.job, table):
                 connection.read_parquet(files, hive_partitioning=True).create_view(table.name)
             else:
                 connection.register(table.name, table.schema.append(pa.field("bucket", pa.int32())).empty_table())

@@ -8,6 +8,7 @@ killed job resumes with either engine, since both use the tables and marks of `s
 import glob
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterable
 from itertools import islice
 from pathlib import Path
@@ -54,7 +55,6 @@ class SparkEngine:
         self.job, self.master = job, master or f"local[{workers},4]"
         self.memory = max(512, mebibytes(memory_limit))
         self._session: SparkSession | None = None
-        self._verified: set[str] = set()
 
     @property
     def spark(self) -> "SparkSession":
@@ -64,13 +64,10 @@ class SparkEngine:
         return self._session
 
     def _start(self) -> "SparkSession":
-        import sys
-
         from pyspark.sql import SparkSession
 
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        here = str(Path(__file__).parents[2])
-        search = [here, *filter(None, [os.environ.get("PYTHONPATH")])]
+        search = [str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])]
         options = {
             "spark.app.name": "harp_jax",
             "spark.master": self.master,
@@ -88,11 +85,8 @@ class SparkEngine:
         if self.master.startswith("local"):
             options["spark.local.dir"] = os.path.join(self.job.work, "spill")
             os.makedirs(options["spark.local.dir"], exist_ok=True)
-        builder = SparkSession.builder
-        for name, value in options.items():
-            builder = builder.config(name, value)
         try:
-            session = builder.getOrCreate()
+            session = SparkSession.builder.config(map=options).getOrCreate()
         except Exception as error:
             raise InputError(
                 f"Spark did not start with --master={self.master} ({_first_line(error)}); "
@@ -172,33 +166,13 @@ class SparkEngine:
         for table in read_by(sql):
             folder = store.table_dir(self.job, table)
             schema = ", ".join(f"`{field.name}` {sql_type(field.type)}" for field in table.schema) + ", bucket INT"
-            files = store.table_files(self.job, table)
-            self._verify(files)
-            if files:
+            if store.checked_files(self.job, table):
                 # Ignore temporary files of a killed job.
                 reader = self.spark.read.schema(schema).option("pathGlobFilter", "*.parquet")
                 frame = reader.option("basePath", _uri(folder)).parquet(_uri(folder))
             else:
                 frame = self.spark.createDataFrame([], schema)
             frame.createOrReplaceTempView(table.name)
-
-    def _verify(self, files: list[str]) -> None:
-        """As `store.verify`, in parallel on the cluster; once per file."""
-        job, todo = self.job, [path for path in files if path not in self._verified]
-
-        def problem(path: str) -> str:
-            try:
-                store.verify(job, path)
-            except InputError as error:
-                return str(error)
-            return ""
-
-        if todo:
-            tasks = self.spark.sparkContext.parallelize(todo, min(len(todo), 1000)).map(problem)
-            for message in self._try(tasks.collect, "verify"):
-                if message:
-                    raise InputError(message)
-            self._verified.update(todo)
 
     def _try(self, action: Callable[[], T], stage: str) -> T:
         from py4j.protocol import Py4JError

@@ -12,6 +12,8 @@ import os
 import re
 import shutil
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pyarrow as pa
 
@@ -95,9 +97,12 @@ def verify(job: Job, path: str) -> None:
     verified.add(path)
 
 
-def table_files(job: Job, table: Table) -> list[str]:
-    """The files of a table."""
-    return sorted(glob.glob(os.path.join(glob.escape(table_dir(job, table)), "*", "*.parquet")))
+def checked_files(job: Job, table: Table) -> list[str]:
+    """The files of a table, after `verify`."""
+    files = sorted(glob.glob(os.path.join(glob.escape(table_dir(job, table)), "*", "*.parquet")))
+    with ThreadPoolExecutor() as hashing:
+        list(hashing.map(partial(verify, job), files))
+    return files
 
 
 def complete(job: Job, table: Table) -> bool:
