@@ -39,10 +39,8 @@ def main(arguments: argparse.Namespace) -> None:
     from data_pipeline.pipeline import generate
 
     spark = arguments.engine == "spark"
-    if arguments.config is None or not arguments.output or (arguments.master and not spark):
-        raise InputError(
-            "--config=FILE.py and --output=DIR are both needed, see configs/data/; --master is for --engine=spark only"
-        )
+    if arguments.master and not spark:
+        raise InputError("--master is for --engine=spark only")
     engine: EngineFactory = LocalEngine
     if spark:
         from data_pipeline.engine.spark import SparkEngine

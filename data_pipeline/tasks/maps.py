@@ -4,6 +4,7 @@ passages, or from pages, to serialized records and statistics.
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ from data_pipeline.engine.store import read, rows
 from data_pipeline.engine.tables import DropCounts, Row, Table, pack, unpack
 from data_pipeline.tasks.sampling import NoPair, Weighted
 from data_pipeline.tasks.table import TASKS, chosen
-from data_pipeline.tasks.task import Anchor, PairTokens, Passages, Request, Sentence, setup_of
+from data_pipeline.tasks.task import Anchor, PairTokens, Passages, Request, Sentence, Setup, Task, setup_of
 from data_pipeline.text.terms import pack_words, terms_of, unpack_words
 from data_pipeline.weights.tokenised import from_bytes
 from harp_jax.base.randomness import hash64
@@ -116,13 +117,8 @@ def make_pairs(job: Job, number: int, payload: None) -> Outputs:
     out = Examples(setup.c, setup.terms.tokenizer.size)
     for row in rows(job, tables.ASSEMBLED, number, size=512, order=("task", "key")):
         task, key = TASKS[row["task"]], row["key"]
-        assert task.sides is not None
-        sides: PairTokens | NoPair
-        try:
-            sides = task.sides(_request(row), _passages(row), setup, setup.rng(task.name, key, "page"))
-        except NoPair as reason:
-            sides = reason
-        out.add_pair(task.name, key, row["page"], sides, row["positive_in_links"], row["negative_in_links"])
+        make = partial(_sides, task, row, setup)
+        out.add_pair(task.name, key, row["page"], make, row["positive_in_links"], row["negative_in_links"])
     return out.outputs()
 
 
@@ -139,9 +135,12 @@ def make_records(job: Job, number: int, task: str) -> Outputs:
     return out.outputs()
 
 
-def _request(row: Row) -> Request:
+def _sides(task: Task, row: Row, setup: Setup) -> PairTokens:
+    """The sides of a row of `assembled`."""
+    assert task.sides is not None
     query, anchor, context = unpack(row["query"]).tolist(), unpack_words(row["anchor"]), unpack_words(row["context"])
-    return Request(row["task"], row["key"], row["page"], 0, query, anchor, row["length"], context)
+    request = Request(row["task"], row["key"], row["page"], 0, query, anchor, row["length"], context)
+    return task.sides(request, _passages(row), setup, setup.rng(task.name, row["key"], "page"))
 
 
 def _passages(row: Row) -> Passages:
@@ -184,13 +183,18 @@ class Examples:
         self.dropped = DropCounts()
 
     def add_pair(
-        self, task: str, key: str, page: str, sides: PairTokens | NoPair, pos_in_links: int, neg_in_links: int | None
+        self,
+        task: str,
+        key: str,
+        page: str,
+        make: Callable[[], PairTokens],
+        pos_in_links: int,
+        neg_in_links: int | None,
     ) -> None:
-        """Adds a pair, or why there is none, also if its sides are equal or empty; in-links are those of the documents' pages."""
+        """Adds the pair that `make` returns, or why there is none: also if its sides are equal or empty. In-links are those of the
+        documents' pages (negative None: the same page)."""
         try:
-            if isinstance(sides, NoPair):
-                raise sides
-            pair = stored(sides, self.c["max_query_tokens"], self.c["max_doc_tokens"])
+            pair = stored(make(), self.c["max_query_tokens"], self.c["max_doc_tokens"])
         except NoPair as reason:
             self.dropped.add(f"{task}-{reason}", key)
             return

@@ -5,6 +5,7 @@ Two word sets of equal length are drawn from a page's language model; the more l
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -94,6 +95,8 @@ def sides(model: Smoothed | Contrastive, document: Sequence[int], setup: Setup, 
 
     NoPair("no-contrast") if they are equally likely.
     """
+    if not model.words:
+        raise NoPair("page-has-too-few-terms")
     length = setup.sampler.length(rng)
     sets = [model.sample(rng, length) for _ in range(2)]
     # Sorted, so that equal sets have bitwise equal sums.
@@ -173,22 +176,15 @@ def records(job: Job, number: int) -> Iterator[PagePair]:
         page = pages[doc]
         if c["text_pages"] == "linked" and not page["in_links"]:
             continue
-        if not amounts:
-            yield PagePair(page["id"], page["id"], NoPair("page-has-too-few-terms"))
-            continue
         model: Smoothed | Contrastive
         if contrastive(c):
             model = Contrastive(amounts, collection)
         else:
             model = Smoothed({word: int(n) for word, n in amounts.items()}, collection, collection.mean_length)
-        for at in range(PAIRS):
-            key = f"{page['id']}#{at}"
-            pair: PairTokens | NoPair
-            try:
-                pair = sides(model, tokens, setup, setup.rng(TASK.name, key))
-            except NoPair as reason:
-                pair = reason
-            yield PagePair(key, page["id"], pair, page["in_links"])
+        for at in range(PAIRS if amounts else 1):
+            key = f"{page['id']}#{at}" if amounts else page["id"]
+            make = partial(sides, model, tokens, setup, setup.rng(TASK.name, key))
+            yield PagePair(key, page["id"], make, page["in_links"])
 
 
 def _pages(job: Job, number: int, terms: Terms) -> Iterator[tuple[int, list[int], dict[Word, float]]]:

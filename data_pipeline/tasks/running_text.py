@@ -6,6 +6,7 @@ the pairs. So a sentence is removed from the negative, too, if one was removed f
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -104,12 +105,8 @@ def pairs(job: Job, number: int) -> Iterator[PagePair]:
         split = passages(text, PASSAGE_TOKENS) if page in wanted else []
         for at in range(len(split)):
             key = f"{page}#{at}"
-            made: PairTokens | NoPair
-            try:
-                made = sides(split, at, KEEP, generator(c["seed"], ICT.name, key))
-            except NoPair as reason:
-                made = reason
-            yield PagePair(key, page, made, counts[page], counts[page])
+            make = partial(sides, split, at, KEEP, generator(c["seed"], ICT.name, key))
+            yield PagePair(key, page, make, counts[page], counts[page])
 
 
 MLM = Task(TEXT_TASK, reads=tables.DOCUMENTS, needs=lambda c: set(), records=texts)

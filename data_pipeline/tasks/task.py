@@ -139,11 +139,11 @@ class PairTokens(NamedTuple):
 
 
 class PagePair(NamedTuple):
-    """A pair of a task without requests, or why there is none; in-links of the documents' pages (negative None: the same page)."""
+    """A pair of a task without requests, made by `sides()`, which may raise NoPair; in-links as in `maps.Examples.add_pair`."""
 
     key: str
     page: str
-    sides: PairTokens | NoPair
+    sides: Callable[[], PairTokens]
     positive_in_links: int = 0
     negative_in_links: int | None = None
 
