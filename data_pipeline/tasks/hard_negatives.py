@@ -82,10 +82,11 @@ def mine(job: Job, number: int, payload: tuple[str, bool]) -> Outputs:
         ids, without = unpack(row["query"]).tolist(), (row["positive"], sources[row["page"]])
         tokens, decode = terms.tokenizer.tokens, terms.tokenizer.decode
         query = [tokens[i] for i in ids] if terms.unit == "tokens" else decode(ids).split()
-        searches = (pages.search(spelled(words, terms), max(DEPTH, DRAWN * count), without)
-                    for words in (row["anchor"], pack_words(query)))  # fmt: skip
-        places = next(filter(len, searches), None)
-        if places is None:
+        places = np.zeros(0, np.int64)
+        for words in (row["anchor"], pack_words(query)):
+            if not len(places):
+                places = pages.search(spelled(words, terms), max(DEPTH, DRAWN * count), without)
+        if not len(places):
             continue
         rng = generator(c["seed"], task, row["key"], "negative")
         first, *more = (pages.pages[place] for place in places[drawn(pages.in_links[places], count, popular, rng)])
