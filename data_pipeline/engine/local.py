@@ -1,6 +1,7 @@
 """The local engine: maps in a pool of spawned processes, or in this process for small input; joins in DuckDB. One machine."""
 
 import contextlib
+import glob
 import multiprocessing
 import os
 import re
@@ -176,8 +177,9 @@ class LocalEngine:
         options: dict[str, Any] = dict(memory_limit=self.memory_limit, temp_directory=spill, threads=threads)
         connection = duckdb.connect(config=options | {"preserve_insertion_order": "false"})
         for table in read_by(sql):
-            if files := store.checked_files(self.job, table):
-                connection.read_parquet(files, hive_partitioning=True).create_view(table.name)
+            if store.checked_files(self.job, table):
+                pattern = os.path.join(glob.escape(store.table_dir(self.job, table)), "*", "*.parquet")
+                connection.read_parquet(pattern, hive_partitioning=True).create_view(table.name)
             else:
                 connection.register(table.name, table.schema.append(pa.field("bucket", pa.int32())).empty_table())
         return connection
