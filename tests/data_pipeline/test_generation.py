@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import subprocess
 
 import duckdb
 import pytest
@@ -191,6 +192,21 @@ def test_a_full_disk_names_the_output(tmp_path):
     folder = corpus.write(tmp_path / "corpus")
     with pytest.raises(InputError, match=r"cannot write \S+/out: No space left on device; free space and run the same"):
         generate(corpus.config(folder, tasks=("mlm",), workers=1), str(tmp_path / "out"), Full)
+
+
+@pytest.mark.faults
+def test_of_two_jobs_started_together_one_writes(tmp_path):
+    folder = corpus.write(tmp_path / "corpus")
+    config = corpus.write_config(tmp_path / "config.py", folder, tasks=("mlm",), workers=1)
+    jobs = [start(config, tmp_path / "out", stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    said = [job.communicate(timeout=300)[1] for job in jobs]
+    # The second one either finds the job finished, or is rejected.
+    assert sorted(job.returncode for job in jobs) in ([0, 0], [0, 2])
+    for job, text in zip(jobs, said):
+        errors = [line for line in text.splitlines() if "error" in line.lower()]
+        assert len(errors) == (job.returncode == 2) and "Traceback" not in text
+        assert not errors or "another process is writing" in errors[0]
+    assert inspect(str(tmp_path / "out"), 1).examples["mlm"]
 
 
 @pytest.mark.faults

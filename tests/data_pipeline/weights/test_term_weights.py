@@ -158,15 +158,6 @@ WORDS = "bert.embeddings.word_embeddings.weight"
 POSITIONS = "bert.embeddings.position_embeddings.weight"
 
 
-def test_padded_vocabulary_changes_nothing(encoder_dir, tmp_path):
-    folder, config, _, tokenizer = encoder_dir
-    pads = {WORDS: lambda x: np.pad(x, ((0, 7), (0, 0))), "cls.predictions.bias": lambda x: np.pad(x, (0, 7))}
-    padded = altered(folder / "hf", tmp_path / "hf", pads, vocab_size=config.vocab_size + 7)
-    sequences = [Sequence(np.arange(5, 5 + n, dtype=np.int32), [(0, 1)]) for n in (4, 9)]
-    both = (weigh(path, tokenizer, sequences) for path in (folder / "hf", padded))
-    jax.tree.map(np.testing.assert_array_equal, *both)
-
-
 def test_encoder_of_few_positions_reads_that_far(encoder_dir, tmp_path):
     folder = encoder_dir[0]
     short = altered(folder / "hf", tmp_path / "hf", {POSITIONS: lambda x: x[:20]}, max_position_embeddings=20)
