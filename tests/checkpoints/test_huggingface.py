@@ -60,7 +60,9 @@ def test_torch_classes_load_it_completely(exported, name):
     assert all(key.startswith(UNEXPECTED[name]) for key in info["unexpected_keys"])
 
 
-@pytest.mark.parametrize("kind, types", [("bert", 2), ("modernbert", 2), ("xlm-roberta", 2), ("distilbert", 0)])
+@pytest.mark.parametrize(
+    "kind, types", [("bert", 2), ("electra", 2), ("modernbert", 2), ("xlm-roberta", 2), ("distilbert", 0)]
+)
 def test_a_ranker_has_the_tensors_and_keys_that_servers_read(kind, types, tmp_path):
     """Text Embeddings Inference, vLLM and Infinity fail on a tensor that the class does not have, and on a missing key."""
     directory = tmp_path / "model"
