@@ -295,7 +295,10 @@ LINKLEARN: Fields = {
         '"uniform": as in the paper; "linked": in proportion to links, to offset popularity',
         ("uniform", "linked"),
     ),
-    "learning_rate": Field(3e-3, "learning rate of Adam", WEIGHT),
+    "hidden": Field(
+        (10,), "hidden units of each MLP; of several values the one that ranks held-out links best is kept"
+    ),
+    "learning_rates": Field((3e-3,), "learning rate of Adam; of several the best is kept, in every combination"),
     "steps": Field(10_000, "maximum number of updates", STEPS),
     "eval_every": Field(250, "steps between evaluations on held-out documents", (1, 1 << 40)),
     "ranking_svm_constraints": Field(0, "also train a Ranking SVM, on this many constraints; 0: do not", (0, 1 << 24)),

@@ -37,7 +37,7 @@ def linklearn(
     output: str,
     data: str = os.path.join("..", "shared", "data"),
     seeds: tuple[int, ...] = (0,),
-    steps: int = 0,
+    settings: tuple[str, ...] = (),
     linked: tuple[str, ...] = (),
     rows: tuple[str, ...] = (),
     redirects: str = "",
@@ -50,7 +50,7 @@ def linklearn(
 
     data: folder with wiki/ and cranfield/, the corpus and the collection, which the other options replace
     seeds: random seeds of LinkLearn
-    steps: LinkLearn's training steps; 0: those of the config
+    settings: fields for every training, as in steps=3000,hidden=(10,)
     linked: files of linked documents, JSONL, and of documents without links; empty: those of wiki/
     rows: more linked documents, for the system rows; empty: those of wiki/, or no such system if `linked` is given
     redirects: file of alias<TAB>id lines for `linked`
@@ -91,12 +91,7 @@ def linklearn(
         for seed in seeds:
             given = {"docs": linked, "redirects": (redirects,) if redirects else (), "seed": seed, **fields}
             model = f"{output}/{name}_s{seed}"
-            run(
-                f"Train {name}, seed {seed}",
-                train_linklearn,
-                configured(CONFIG, given | ({"steps": steps} if steps else {})),
-                model,
-            )
+            run(f"Train {name}, seed {seed}", train_linklearn, configured(CONFIG, given, settings), model)
             for okapi in (False, True)[: 1 + (name == "linklearn")]:
                 label = "okapi" if okapi else name
                 ranked = f"{output}/{label}_s{seed}.trec"

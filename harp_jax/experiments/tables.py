@@ -26,6 +26,7 @@ Hardware: any. The scale `tiny` (BERT-tiny, 600 updates) checks the pipeline on 
 Figures: not run yet.
 """
 
+import os
 from collections.abc import Sequence
 
 from harp_jax.base.errors import InputError
@@ -85,11 +86,11 @@ def compare(
     target_pairs: str = "",
     blank: Sequence[str] = (),
     ensembles: bool = False,
-    means: bool = False,
+    others: Sequence[str] = (),
     remarks: Sequence[str] = (),
 ) -> None:
-    """Trains and ranks with the systems, and prints the tables NAME_LABEL. Arguments as in `tables`; `means`: a row of each
-    transformer's mean over its seeds, which `ensembles` has too."""
+    """Trains and ranks with the systems, and prints the tables NAME_LABEL. Arguments as in `tables`; `others`: encoders that are
+    fine-tuned without pre-training, and whose mean with the transformers is the row "ensemble"."""
     from data_pipeline.output.collection import write_anchors
 
     check_known("lexical", lexical, LEXICAL)
@@ -100,7 +101,7 @@ def compare(
         raise InputError(
             "ensembles, inlinks and length fit weights on other tested folds: test two or more, and leave test_queries out"
         )
-    benchmark.check(target_pairs, *pretraining.files(bool(set(transformers) - NOT_PRETRAINED.keys())))
+    benchmark.check(target_pairs, *others, *pretraining.files(bool(set(transformers) - NOT_PRETRAINED.keys())))
     on = benchmark.prepared(steps)
     seeds = benchmark.seeds
 
@@ -109,6 +110,9 @@ def compare(
     if target_pairs:
         starts |= {(TARGET, seed): pretraining.on_target(steps, target_pairs, seed) for seed in seeds}
         transformers = (*transformers, TARGET)
+    encoders = {os.path.basename(os.path.normpath(path)): path for path in others}
+    starts |= {(name, seed): {"init": path} for name, path in encoders.items() for seed in seeds}
+    transformers = (*transformers, *encoders)
     anchors = f"{steps.output}/anchors.tsv"
     if not {"bm25f", "expanded", "inlinks"}.isdisjoint(lexical):
         steps("Read anchor texts", write_anchors, pretraining.job(TASKS), anchors)
@@ -138,8 +142,11 @@ def compare(
                 rows[f"{system}+{label}"] = [
                     on.summed(f"{named[seed]}+{folder}", (first, one)) for seed, one in zip(seeds, rows[system])
                 ]
-            if (ensembles or means) and len(seeds) > 1:
+            if ensembles and len(seeds) > 1:
                 rows[f"{system} ensemble"] = [on.averaged(f"{folder}/{system}_mean", rows[system])]
+        if others:
+            every = [one for system in transformers for one in rows[system]]
+            rows["ensemble"] = [on.averaged(f"{folder}/ensemble", every)]
         if ensembles and len(transformers) > 1:
             rows["all"] = [on.summed(f"{folder}/all", (first, *(rows[system][0] for system in transformers)))]
         baseline = f"harp+{label}" if ensembles else "harp"

@@ -185,7 +185,7 @@ def linklearn_config(wiki, **changes):
     c = configs.linklearn()
     c.docs, c.language = paths(wiki), ""
     c.negatives, c.steps, c.eval_every = 4, 200, 50
-    c.learning_rate = 1e-2
+    c.learning_rates = (1e-2,)
     c.update(changes)
     return c
 
@@ -261,7 +261,7 @@ def test_okapi_equals_its_formula(k):
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])
 def test_cost_is_the_mean_over_the_constraints(graph, loss, wiki):
     training, _ = split(graph, 0.5, 0)
-    trainer = Trainer(training, linklearn_config(wiki, pair_loss=loss))
+    trainer = Trainer(training, linklearn_config(wiki, pair_loss=loss), 10, 1e-2)
     batch = trainer.batch()
     sims = np.asarray(f.similarities(trainer.params, batch, trainer.pairs)).reshape(16, 5)
     gaps = [row[0] - other for row in sims for other in row[1:]]
@@ -294,11 +294,21 @@ def test_learns_what_links_mean_and_carries_it_to_other_words(wiki, tmp_path, lo
         assert len(run) == 20 and all(ranking.ranked()[0] == qid for qid, ranking in run.items())
 
 
-def test_training_that_diverges_ends_at_the_step_and_writes_no_model(wiki, tmp_path):
-    config = linklearn_config(wiki, learning_rate=1e6, steps=20, eval_every=10)
-    with pytest.raises(InputError, match="step 10: the loss or a parameter is not finite; lower learning_rate="):
+def test_hidden_units_and_rate_are_selected_on_held_out_links_and_a_diverging_rate_is_left_out(wiki, tmp_path):
+    config = linklearn_config(wiki, learning_rates=(1e6,), steps=20, eval_every=10)
+    with pytest.raises(InputError, match="step 10: the loss or a parameter is not finite; lower learning_rates="):
         train(config, str(tmp_path))
     assert not (tmp_path / "model.json").exists()
+    config.learning_rates, config.hidden = (1e6, 1e-3, 3e-2), (2, 10)
+    done = train(config, str(tmp_path))
+    rows = [row for row in read_metrics(str(tmp_path)) if row["learning_rate"] < 1]
+    assert {(row["hidden"], row["learning_rate"]) for row in rows} == {(h, r) for h in (2, 10) for r in (1e-3, 3e-2)}
+    best = max(rows, key=lambda row: row["average_precision"])
+    assert done["held_out"]["linklearn"] == pytest.approx(best["average_precision"], rel=1e-5)
+    assert [done[name] for name in ("hidden", "learning_rate", "step")] == [
+        best[n] for n in ("hidden", "learning_rate", "step")
+    ]
+    assert len(done["linklearn"]["params"]["tf"]["in"]) == done["hidden"]
 
 
 def test_ranking_svm_finds_the_words_that_count():

@@ -198,7 +198,16 @@ def test_recipes_of_one_encoder(folder, capsys):
 @pytest.mark.real
 def test_linklearn_from_pages_to_a_collection(folder):
     pages(folder)
-    run("linklearn", ["linked=pages.jsonl", "docs=docs.tsv", "queries=queries.tsv", "qrels=qrels.txt", "steps=20"])
+    run(
+        "linklearn",
+        [
+            "linked=pages.jsonl",
+            "docs=docs.tsv",
+            "queries=queries.tsv",
+            "qrels=qrels.txt",
+            "settings=steps=20,hidden=(10,)",
+        ],
+    )
     systems = {"BM25", "QL", "okapi", "linklearn", "linked_negatives", "ranknet", "chance"}
     assert {name for name, _ in rows("out/table.tsv")} == systems
 

@@ -1,8 +1,9 @@
 """Trains LinkLearn on hyperlinks.
 
-Stochastic descent of the constraints' cost with early stopping on the artificial retrieval task: each validation
-document is a query, the documents linked with it are relevant. Tuned Okapi, and Ranking SVM if configured, are measured on the
-same task. Writes model.json (for `harp linklearn-rank`) and metrics.jsonl. One process; a killed run starts over.
+Stochastic descent of the constraints' cost. Number of steps, hidden units and learning rate are selected on the artificial
+retrieval task, as in the paper: each validation document is a query, the documents linked with it are relevant. Tuned Okapi, and
+Ranking SVM if configured, are measured on the same task. Writes model.json (for `harp linklearn-rank`) and metrics.jsonl. One
+process; a killed run starts over.
 
 The paper's cost is a sum over documents and all their constraints (Eq. 6 and 7),
 Σ_d Σ_{l⁺ ∈ L(d)} Σ_{l⁻ ∉ L(d)} |1 - sim(d, l⁺) + sim(d, l⁻)|₊, in which a document counts in proportion to its links. Here a step
@@ -10,6 +11,7 @@ draws documents uniformly, and for each one linked and `negatives` unlinked docu
 means, Σ_d 1 / (|L(d)|·|L̄(d)|) Σ Σ |…|₊: all documents count equally, and hubs do not dominate.
 """
 
+import itertools
 import json
 import logging
 import os
@@ -35,7 +37,6 @@ from harp_jax.training.workdir import MetricsLog
 
 log = logging.getLogger(__name__)
 
-HIDDEN = 10  # units of each MLP
 BATCH = 32  # documents d per step, each with one linked document and `negatives` unlinked ones: 480 constraints
 PATIENCE = 8  # stop after this many evaluations without improvement
 TRAINED_ON = 0.5  # share of the documents; links between training and held-out documents are dropped
@@ -85,15 +86,17 @@ class Trainer:
 
     data: GraphSplit
     config: ConfigDict
+    hidden: int
+    learning_rate: float
 
     def __post_init__(self) -> None:
         c, counts = self.config, self.data.graph.counts
         self.idf = Index(counts, self.data.documents).idf
         places, _ = counts.rows(self.data.documents)
         scale = f.scales(counts.tf[places], self.idf[counts.terms[places]], counts.lengths[self.data.documents])
-        self.params = f.init_params(c.seed, HIDDEN)
+        self.params = f.init_params(c.seed, self.hidden)
         self.scale = scale
-        self.optimizer = optax.adam(c.learning_rate)
+        self.optimizer = optax.adam(self.learning_rate)
         self.opt_state = self.optimizer.init(self.params)
         self.rng = generator(c.seed, "linklearn constraints")
         self.pairs = BATCH * (1 + c.negatives)
@@ -158,7 +161,7 @@ def train(config: ConfigDict, workdir: str) -> dict[str, Any]:
     os.makedirs(workdir, exist_ok=True)
     metrics = MetricsLog(workdir, -1)
     try:
-        best = descend(Trainer(training, config), task, config, metrics)
+        best = selected(training, task, config, metrics)
     finally:
         metrics.close()
     okapi, okapi_ap = tuned(task.average_precision)
@@ -187,6 +190,23 @@ def finished(config: ConfigDict, workdir: str) -> dict[str, Any] | None:
     return done
 
 
+def selected(training: GraphSplit, task: Task, config: ConfigDict, metrics: MetricsLog) -> dict[str, Any]:
+    """The best of `descend` over hidden units and learning rates. One that diverges is left out; InputError if all do."""
+    found, last = [], InputError("hidden or learning_rates is empty; give at least one value of each")
+    for hidden, rate in itertools.product(config.hidden, config.learning_rates):
+        try:
+            one = descend(Trainer(training, config, hidden, rate), task, config, metrics)
+        except InputError as error:
+            log.warning("hidden=%d, learning rate %g: %s", hidden, rate, error)
+            last = error
+            continue
+        found.append(one | {"hidden": hidden, "learning_rate": rate})
+        log.info("hidden=%d, learning rate %g: held-out AP %.4f", hidden, rate, one["held_out"]["linklearn"])
+    if not found:
+        raise last
+    return max(found, key=lambda one: one["held_out"]["linklearn"])
+
+
 def descend(trainer: Trainer, task: Task, config: ConfigDict, metrics: MetricsLog) -> dict[str, Any]:
     """Trains until average precision has not risen for PATIENCE evaluations; returns the best model and its figures.
 
@@ -203,11 +223,12 @@ def descend(trainer: Trainer, task: Task, config: ConfigDict, metrics: MetricsLo
                 # NaN scores would leave the documents in collection order, which can be a good ranking.
                 if not (np.isfinite(sums[0]) and model.finite):
                     raise InputError(
-                        f"step {number}: the loss or a parameter is not finite; lower learning_rate={config.learning_rate}"
+                        f"step {number}: the loss or a parameter is not finite; lower learning_rates={trainer.learning_rate}"
                     )
                 value = task.average_precision(model)
                 pending = []
                 measured = {"average_precision": value, "constraints": number * constraints}
+                measured |= {"hidden": trainer.hidden, "learning_rate": trainer.learning_rate}
                 if number:
                     measured |= {"loss": float(sums[0]), "pair_accuracy": float(sums[1])}
                 metrics.write(number, measured, "validation")
