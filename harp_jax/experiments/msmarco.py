@@ -1,6 +1,7 @@
 """MS MARCO's document ranking from the files as they are distributed, and HARP's Tables 2, 3 and 4 on it.
 
 harp plan msmarco --output=paper --set folder=msmarco
+harp plan msmarco --output=paper --dry_run
 harp plan table2 --output=paper … --set candidates=ANCE=train.trec --set test_candidates=dev=dev.trec,dl2019=dl.trec
 
 One fine-tuning on the training queries is tested on dev, TREC DL 2019 and 2020. The folder has the files named below, compressed
@@ -22,6 +23,7 @@ from dataclasses import replace
 from harp_jax.base.errors import InputError
 from harp_jax.base.steps import Steps
 from harp_jax.experiments.benchmark import NEURAL, Benchmark
+from harp_jax.experiments.calls import configured
 from harp_jax.experiments.experiment import check_known
 from harp_jax.experiments.pretraining import NONE, NOT_PRETRAINED, PAPER, SYSTEMS, Pretraining
 from harp_jax.experiments.tables import TRANSFORMERS, compare
@@ -36,6 +38,14 @@ TESTS = {
     "dl2019": ("msmarco-test2019-queries.tsv", "2019qrels-docs.txt", "msmarco-doctest2019-top100"),
     "dl2020": ("msmarco-test2020-queries.tsv", "2020qrels-docs.txt", "msmarco-doctest2020-top100"),
 }
+TRAINING, QUERIES = (
+    367_013,
+    {"dev": 5_193, "dl2019": 43, "dl2020": 45},
+)  # judged queries; the former have one document each
+TOKENS = 24_800  # of 128 pairs, by the paper's Table 1
+# Data sheet, devices, assumed dollars an hour.
+RENTED = {"TPU v3-8": ("TPU v3", 8, 8.0), "H100": ("NVIDIA H100", 1, 3.0)}
+PAIRS_COST = "pairs: 13 h and $20 on 32 cores, 2 h and $6 on an accelerator for the term weights, 250 GB of disk"
 MSMARCO = Benchmark(finetune="finetune_msmarco_doc", measures="RR@100 RR@10 nDCG@10 nDCG@100")
 RECIPROCAL = replace(MSMARCO, measures="RR@100 RR@10")
 EVAL = "The paper's Table 3 is of MS MARCO's eval set, whose judgments are not public; this is dev. The ensemble is a mean."
@@ -51,6 +61,7 @@ def msmarco(
     lexical: tuple[str, ...] = ("bm25", "ql"),
     transformers: tuple[str, ...] = (NONE, "mlm", "harp"),
     blank: tuple[str, ...] = ("harp",),
+    dry_run: bool = False,
 ) -> None:
     """From MS MARCO's published files to dev, TREC DL 2019 and 2020.
 
@@ -60,10 +71,59 @@ def msmarco(
     lexical: rows without neural networks, which hold an index of all documents in memory
     transformers: rows of transformers, see `harp plan tables --help`
     blank: transformers that also rank blank queries
+    dry_run: only print hours, GB and dollars, and check that all files are there
     """
     check_known("bm25", [bm25], ("given", "tuned"))
+    if dry_run:
+        print(costs(pretraining, benchmark, tests, transformers, blank, lexical))
     found = official(folder, benchmark, tests, pretraining, transformers, given=bm25 == "given")
-    compare(Steps(output), "msmarco", pretraining, found, lexical, (), transformers, blank=blank)
+    if not dry_run:
+        compare(Steps(output), "msmarco", pretraining, found, lexical, (), transformers, blank=blank)
+
+
+def costs(
+    pretraining: Pretraining,
+    benchmark: Benchmark,
+    tests: Sequence[str],
+    transformers: Sequence[str],
+    blank: Sequence[str],
+    lexical: Sequence[str],
+) -> str:
+    """Hours, GB and dollars of `msmarco` with BERT-base and the published numbers of queries, from FLOPs; nothing is read."""
+    from harp_jax.model.cross_encoder import step_flops
+    from harp_jax.model.encoders.bert import BertShape
+    from harp_jax.objectives.masking import max_predictions
+    from harp_jax.training.dry_run import FILL
+    from harp_jax.training.machine import PEAKS
+
+    shape = BertShape(vocab_size=30522, layers=12, hidden=768, heads=12, intermediate=3072)
+    pre = configured(pretraining.config, {}, pretraining.pretrain)
+    tune = configured(benchmark.finetune, {}, benchmark.settings)
+    systems, seeds = set(transformers) - NOT_PRETRAINED.keys(), len(benchmark.seeds)
+    rows, scored = TOKENS / FILL / pre.row_length, 2 * pre.batch_pairs
+    step = step_flops(shape, rows, pre.row_length, scored / rows, max_predictions(pre.row_length))
+    read = TRAINING * (1 + tune.negatives) * tune.epochs
+    ranked = sum(QUERIES.get(test, 0) for test in tests) * benchmark.depth * (len(transformers) + len(blank))
+    work = {
+        f"pre-train {len(systems)} × {seeds}": len(systems) * seeds * pre.steps * step,
+        f"fine-tune {len(transformers)} × {seeds}": len(transformers)
+        * seeds
+        * step_flops(shape, read, tune.row_length, 1, 0),
+        "rank": seeds * step_flops(shape, ranked, tune.row_length, 1, 0) / 3,
+    }
+    lines = [f"{'at 40 % of the peak':<20}{'FLOPs':>9}" + "".join(f"{name:>22}" for name in RENTED)]
+    for what, flops in [*work.items(), ("all", sum(work.values()))]:
+        lines.append(f"{what:<20}{flops:>9.1e}")
+        for kind, count, price in RENTED.values():
+            hours = flops / (0.4 * count * PEAKS[kind].flops) / 3600
+            lines[-1] += f"{hours:>11,.1f} h {f'${hours * price:,.0f}':>8}"
+    state = 12 * 110e6 * 2 * (len(systems) + len(transformers)) * seeds / 1e9  # parameters and moments, two checkpoints
+    if systems and not pretraining.pairs:
+        lines.append(PAIRS_COST)
+    lines.append(f"disk: MS MARCO 30 GB, checkpoints {state:.0f} GB")
+    if lexical:
+        lines.append("memory: about 120 GB for the index of all documents (--set lexical= needs none)")
+    return "\n".join(lines)
 
 
 def table2(
