@@ -177,7 +177,7 @@ WORDS = "bert.embeddings.word_embeddings.weight"
 @pytest.mark.parametrize(
     "change, message",
     [
-        ({"model_type": "electra"}, "its model_type is 'electra'"),
+        ({"model_type": "albert"}, "its model_type is 'albert'"),
         ({"hidden_act": "gelu_new"}, "hidden_act is 'gelu_new'"),
         ({"hidden_size": None}, "transformers cannot read .* Field 'hidden_size' expected int, got NoneType"),
         ({"hidden_size": 0}, "hidden_size is 0, not a whole number from 1 to"),
