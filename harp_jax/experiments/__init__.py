@@ -6,5 +6,5 @@ Imports: every room above; inside functions also the generation job.
 Files: `experiment` (finds an experiment, reads its options), `calls` (steps without a record of their own), `pretraining` (a
 corpus and the systems pre-trained on it), `benchmark` (a judged collection: training, ranking, tables), `curve` (plots few-shot
 results); `demo`; of HARP `table1`, `tables`, `msmarco` (Tables 2 to 4) and `figure4`; `recipe` (what links alone teach),
-`neural_ir`, `linklearn`, `coarse_tuning`.
+`linklearn`, `coarse_tuning`.
 """

@@ -27,6 +27,8 @@ from harp_jax.ranking.tune_first_stage import tune_files
 from harp_jax.text.words import VECTORS, write_words
 
 NEURAL, NEURAL_CONFIG = ("drmm", "duet", "knrm", "conv_knrm"), "baselines/neural"
+# NAME_given: trained on top of given word vectors, which stay as they are.
+GIVEN: dict[str, Any] = {"model.train_vectors": False, "learning_rate": 1e-2}
 FOLDED = ""  # the name of the test set in cross-validation
 Runs = dict[str, str]  # test set → run
 
@@ -252,19 +254,17 @@ class Prepared:
         fields = {**start, "seed": seed}
         return self.ranker(name, self.given.finetune, candidates, fields, self.given.settings, **options)
 
-    def neural(
-        self, name: str, model: str, candidates: str, seed: int, fields: Mapping[str, Any], texts: Sequence[str]
-    ) -> Runs:
-        """A neural ranker of NEURAL with the words of `words`; as `ranker`."""
-        words = f"{self.steps.output}/words"
-        vectors = {} if model == "duet" else {"vectors": f"{words}/{VECTORS}"}
-        given = {"tokenizer": words, "seed": seed, **vectors, **fields}
-        return self.ranker(name, f"{NEURAL_CONFIG}:{model}", candidates, given, texts)[0]
+    def neural(self, name: str, system: str, candidates: str, seed: int) -> Runs:
+        """A neural ranker of NEURAL, or NAME_given, with the words of `words`; as `ranker`."""
+        words, model = f"{self.steps.output}/words", system.removesuffix("_given")
+        fields = {"tokenizer": words, "seed": seed} | (GIVEN if model != system else {})
+        fields |= {} if model == "duet" else {"vectors": f"{words}/{VECTORS}"}
+        return self.ranker(name, f"{NEURAL_CONFIG}:{model}", candidates, fields, self.given.neural)[0]
 
-    def words(self, **options: Any) -> None:
-        """What neural rankers need: stems and word vectors of the documents."""
+    def words(self) -> None:
+        """What neural rankers need: stems and word vectors of the documents, without INQUERY's stopwords as in the paper of DRMM."""
         output, b = f"{self.steps.output}/words", self.given
-        self.steps("Count words, train word vectors", write_words, b.docs, output, b.fields, **options)
+        self.steps("Count words, train word vectors", write_words, b.docs, output, b.fields, stopwords="inquery")
 
     def summed(self, name: str, runs: Sequence[Runs], normalise: str = "minmax", measure: str = "") -> Runs:
         """The sum of runs of all folds, each fold's weights fitted on the others, in NAME.trec."""

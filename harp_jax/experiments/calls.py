@@ -33,14 +33,6 @@ def train(config: ConfigDict, output: str) -> dict[str, float]:
     return last_metrics(train_neural if config.stage == "neural_ir" else train_encoder, config, output)
 
 
-@recorded
-def train_linklearn(config: ConfigDict, output: str) -> dict[str, float]:
-    """Trains LinkLearn on links; returns average precision on held-out links, by model."""
-    from harp_jax.baselines.linklearn.train import train as run_training
-
-    return run_training(config, output)["held_out"]
-
-
 @once
 def probe_queries(model: InputPath, clicks: InputPath, docs: InputPath, documents: int, output: str) -> dict[str, int]:
     """Counts what a model's MLM head predicts in the place of documents' queries."""

@@ -23,8 +23,9 @@ import os
 from harp_jax.base.errors import InputError
 from harp_jax.base.steps import Steps
 from harp_jax.baselines.linklearn.rank import rank_linklearn
+from harp_jax.baselines.linklearn.train import train
 from harp_jax.experiments.benchmark import Benchmark, Runs
-from harp_jax.experiments.calls import configured, train_linklearn
+from harp_jax.experiments.calls import configured
 
 GRIDS = {
     "bm25": {"k1": (0.6, 0.9, 1.2, 1.6, 2.0, 3.0, 4.0, 6.0)},
@@ -91,7 +92,7 @@ def linklearn(
         for seed in seeds:
             given = {"docs": linked, "redirects": (redirects,) if redirects else (), "seed": seed, **fields}
             model = f"{output}/{name}_s{seed}"
-            run(f"Train {name}, seed {seed}", train_linklearn, configured(CONFIG, given, settings), model)
+            run(f"Train {name}, seed {seed}", train, configured(CONFIG, given, settings), model)
             for okapi in (False, True)[: 1 + (name == "linklearn")]:
                 label = "okapi" if okapi else name
                 ranked = f"{output}/{label}_s{seed}.trec"

@@ -13,7 +13,7 @@ after MLM alone, ICT, WLP, PROP and HARP, each pre-trained with the same budget 
 no_rqp and so on are HARP without that loss, with the same updates: the other tasks get its share. sjtf is not pre-trained; its
 fine-tuning also predicts masked query tokens (configs/baselines/sjtf.py).
 
-`ensembles` adds, for each transformer, the sum with the candidates' score, weighted as is best on the other folds (+), the mean of
+`ensembles` adds, for each neural ranker and transformer, the sum with the candidates' score, weighted as is best on the other folds (+), the mean of
 its seeds' normalised scores, and last the weighted sum of all transformers and the candidates. A gain of HARP that the sum with
 BM25 closes was lexical.
 
@@ -23,7 +23,7 @@ that pre-training from links helps rests on pairs without the judged documents: 
 without it popularity explains part of the result. (The rows of anchor texts then lack the same links.)
 
 Hardware: any. The scale `tiny` (BERT-tiny, 600 updates) checks the pipeline on two cores and is far too small to rank the systems.
-Figures: not run yet.
+Figures: docs/lab/neural.md for neural rankers, docs/lab/links.md for links; the others not run yet.
 """
 
 import os
@@ -55,7 +55,7 @@ def tables(
     """Systems on your collection: what HARP's Tables 2 to 4 are made of, in five folds or on test sets.
 
     lexical: rows without neural networks
-    neural_rankers: rows of neural rankers
+    neural_rankers: rows of neural rankers; knrm_given and conv_knrm_given do not train the word vectors
     transformers: rows of transformers; none and sjtf are not pre-trained, recommended is the preset for small encoders
     target_pairs: finished PROP pairs from the target collection
     blank: transformers that also rank blank queries
@@ -94,7 +94,7 @@ def compare(
     from data_pipeline.output.collection import write_anchors
 
     check_known("lexical", lexical, LEXICAL)
-    check_known("neural_rankers", neural_rankers, NEURAL)
+    check_known("neural_rankers", neural_rankers, (*NEURAL, "knrm_given", "conv_knrm_given"))
     check_known("transformers", transformers, (*NOT_PRETRAINED, *SYSTEMS))
     fitted = ensembles or not {"inlinks", "length"}.isdisjoint(lexical)
     if fitted and (benchmark.tests or len(benchmark.tested) == 1):
@@ -126,22 +126,21 @@ def compare(
         for system in lexical:
             if system.upper() != label.upper():
                 rows[system] = [_lexical(on, system, folder, first, anchors)]
-        for system in neural_rankers:
-            rows[system] = [on.neural(f"{folder}/{system}_s{s}", system, run, s, {}, benchmark.neural) for s in seeds]
         blanks = {}
-        for system in transformers:
+        for system in (*neural_rankers, *transformers):
             named = {seed: f"{folder}/{system}_s{seed}" for seed in seeds}
-            found = [
-                on.transformer(named[seed], run, seed, starts[system, seed], blank=system in blank) for seed in seeds
-            ]
-            rows[system] = [ranked for ranked, _ in found]
-            if system in blank:
-                blanks[system] = f"{system}_blank"
-                rows[blanks[system]] = [blanked for _, blanked in found]
+            if system in neural_rankers:
+                rows[system] = [on.neural(named[seed], system, run, seed) for seed in seeds]
+            else:
+                wanted = system in blank
+                both = [on.transformer(named[s], run, s, starts[system, s], blank=wanted) for s in seeds]
+                rows[system] = [ranked for ranked, _ in both]
+                if wanted:
+                    blanks[system] = f"{system}_blank"
+                    rows[blanks[system]] = [blanked for _, blanked in both]
             if ensembles:
-                rows[f"{system}+{label}"] = [
-                    on.summed(f"{named[seed]}+{folder}", (first, one)) for seed, one in zip(seeds, rows[system])
-                ]
+                sums = [on.summed(f"{named[s]}+{folder}", (first, one)) for s, one in zip(seeds, rows[system])]
+                rows[f"{system}+{label}"] = sums
             if ensembles and len(seeds) > 1:
                 rows[f"{system} ensemble"] = [on.averaged(f"{folder}/{system}_mean", rows[system])]
         if others:
