@@ -262,9 +262,9 @@ class Prepared:
         return self.ranker(name, f"{NEURAL_CONFIG}:{model}", candidates, fields, self.given.neural)[0]
 
     def words(self) -> None:
-        """What neural rankers need: stems and word vectors of the documents, without INQUERY's stopwords as in the paper of DRMM."""
-        output, b = f"{self.steps.output}/words", self.given
-        self.steps("Count words, train word vectors", write_words, b.docs, output, b.fields, stopwords="inquery")
+        """What neural rankers need: stems and word vectors of the documents."""
+        words = f"{self.steps.output}/words"
+        self.steps("Count words, train word vectors", write_words, self.given.docs, words, self.given.fields)
 
     def summed(self, name: str, runs: Sequence[Runs], normalise: str = "minmax", measure: str = "") -> Runs:
         """The sum of runs of all folds, each fold's weights fitted on the others, in NAME.trec."""
@@ -305,18 +305,16 @@ class Prepared:
 
 def show(evaluation: Evaluation, place: str, title: str, remarks: Sequence[str] = ()) -> None:
     """Prints a table; writes the values per query to PLACE.tsv and a page to PLACE.html."""
-    printed = report_files(
-        evaluation, Page(title=title, remarks=tuple(remarks)), f"{place}.html", values=f"{place}.tsv"
-    )
+    page = Page(title=title, remarks=tuple(remarks))
+    printed = report_files(evaluation, page, f"{place}.html", values=f"{place}.tsv")
     print(f"\n{title}\n{printed}\n{place}.html", flush=True)
 
 
 def need_files(*paths: str) -> None:
     """Raises InputError with all paths and patterns for which there is no file, compressed or not."""
     given = dict.fromkeys(path for path in paths if path and not is_irds(path))
-    if missing := [
-        path for path in given if not os.path.exists(as_stored(path)) and not glob.glob(path, recursive=True)
-    ]:
+    there = [path for path in given if os.path.exists(as_stored(path)) or glob.glob(path, recursive=True)]
+    if missing := [path for path in given if path not in there]:
         raise InputError(
             f"missing: {', '.join(missing)}; nothing was started. Put them there, or name yours with --set"
         )
@@ -340,9 +338,8 @@ def with_options(options: Reranking, texts: Sequence[str], option: str) -> Reran
     known = {each.name: getattr(options, each.name) for each in fields(options)}
     try:
         pairs = [text.partition("=") for text in texts]
-        values: dict[str, Any] = {
-            name: parsed(text, 0 if known[name] is None else known[name]) for name, _, text in pairs
-        }
-        return replace(options, **values)
+        return replace(
+            options, **{name: parsed(text, 0 if known[name] is None else known[name]) for name, _, text in pairs}
+        )
     except (KeyError, ValueError) as error:
         raise InputError(f"{option}={','.join(texts)}: {error}; options are {', '.join(known)}") from error

@@ -28,7 +28,7 @@ from typing import Any
 from harp_jax.base.errors import InputError
 from harp_jax.base.steps import Steps
 from harp_jax.experiments.benchmark import FOLDED, Benchmark, Runs
-from harp_jax.experiments.calls import configured, probe_queries, train
+from harp_jax.experiments.calls import configured, train
 from harp_jax.ranking.first_stage import Candidates, first_stage_files
 from harp_jax.ranking.rerank import rerank_files
 
@@ -69,6 +69,8 @@ def coarse_tuning(
     folds: number of folds of the collection, named 0, 1, …; 0: the paper's
     probe: number of documents to probe; 0: no query probe
     """
+    from harp_jax.baselines.query_probe import probe_files
+
     known = FINE_TUNING.get(os.path.basename(os.path.normpath(collection)), (0, 0))
     tuned_for = {"" if len(fine_epochs) == 1 else f"_f{n:g}": n or float(known[0]) for n in fine_epochs}
     if not all(tuned_for.values()) or not (folds or known[1]):
@@ -123,7 +125,7 @@ def coarse_tuning(
     first = next(iter(tuned_for))
     models = (*starts, *(f"{system}{first}_t0_f{on.tested[0]}" for system in begins if system != "cont_pre_fine"))
     for name in models if probe else ():
-        saved = f"{output}/probe_{name}.jsonl"
-        counts = steps(f"Probe {name}", probe_queries, f"{output}/{name}", clicks, click_docs, probe, saved)
+        given = {"clicks": clicks, "docs": click_docs, "documents": probe, "output": f"{output}/probe_{name}.jsonl"}
+        counts = steps(f"Probe {name}", probe_files, model=f"{output}/{name}", **given)
         print("\n".join(f"  {what}: {number}" for what, number in counts.items()))
     on.table("table", rows, f"fine_tuned{first}", chance="BM25")

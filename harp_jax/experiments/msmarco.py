@@ -1,4 +1,4 @@
-"""MS MARCO's document ranking from the files as they are distributed, and HARP's Tables 2, 3 and 4 on it.
+"""MS MARCO's document ranking from the files as they are distributed, HARP's Tables 2, 3 and 4 on it, and Table 1 of its pairs.
 
 harp plan msmarco --output=paper --set folder=msmarco
 harp plan msmarco --output=paper --dry_run
@@ -9,7 +9,8 @@ One fine-tuning on the training queries is tested on dev, TREC DL 2019 and 2020.
 BM25 tuned here on training queries (`bm25=tuned`), or the runs that `candidates` and `test_candidates` name, such as ANCE's. Every
 difference to HARP is tested on every measure, as in the paper. Experiments with the same output share pairs and trained systems.
 
-The pairs come from the dump that configs/data/enwiki.py names, in the current folder (`source`), or are given (`pairs`).
+The pairs come from the dump that configs/data/enwiki.py names, in the current folder (`source`), or are given (`pairs`). `table1`
+makes them and prints their statistics; the paper's 2.64 tokens an RQP query cannot hold an anchor and other words.
 
 Hardware: configs/tpu_v3.py has the hours of a pre-training (table2: five, table3: one, table4: six),
 configs/finetune_msmarco_doc.py those of a fine-tuning. Figures: not run yet; the paper's HARP has MRR@100 .4472 on dev with ANCE's
@@ -21,11 +22,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from harp_jax.base.errors import InputError
+from harp_jax.base.files import replacing
 from harp_jax.base.steps import Steps
 from harp_jax.experiments.benchmark import NEURAL, Benchmark
 from harp_jax.experiments.calls import configured
 from harp_jax.experiments.experiment import check_known
-from harp_jax.experiments.pretraining import NONE, NOT_PRETRAINED, PAPER, SYSTEMS, Pretraining
+from harp_jax.experiments.pretraining import NONE, NOT_PRETRAINED, PAPER, SYSTEMS, TASKS, Pretraining
 from harp_jax.experiments.tables import TRANSFORMERS, compare
 
 WITHOUT_A_LOSS = tuple(system for system in SYSTEMS if system.startswith("no_"))
@@ -124,6 +126,19 @@ def costs(
     if lexical:
         lines.append("memory: about 120 GB for the index of all documents (--set lexical= needs none)")
     return "\n".join(lines)
+
+
+def table1(output: str, pretraining: Pretraining = PAPER, tasks: tuple[str, ...] = TASKS) -> None:
+    """HARP's Table 1: pairs, tokens and lengths of its four tasks beside the paper's.
+
+    tasks: tasks of the pairs, HARP's and those of the controls
+    """
+    from data_pipeline.output.inspection import as_text, inspect
+
+    text = as_text(inspect(pretraining.generated(Steps(output), tasks, f"{output}/pairs")))
+    with replacing(f"{output}/table1.txt") as file:
+        file.write(text + "\n")
+    print(text)
 
 
 def table2(

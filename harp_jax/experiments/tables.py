@@ -13,9 +13,9 @@ after MLM alone, ICT, WLP, PROP and HARP, each pre-trained with the same budget 
 no_rqp and so on are HARP without that loss, with the same updates: the other tasks get its share. sjtf is not pre-trained; its
 fine-tuning also predicts masked query tokens (configs/baselines/sjtf.py).
 
-`ensembles` adds, for each neural ranker and transformer, the sum with the candidates' score, weighted as is best on the other folds (+), the mean of
-its seeds' normalised scores, and last the weighted sum of all transformers and the candidates. A gain of HARP that the sum with
-BM25 closes was lexical.
+`ensembles` adds, for each neural ranker and transformer, the sum with the candidates' score, weighted as is best on the other folds
+(+), the mean of its seeds' normalised scores, and last the weighted sum of all transformers and the candidates. A gain of HARP that
+the sum with BM25 closes was lexical.
 
 † marks values that differ from HARP (with `ensembles`, HARP with the candidates): p < .05 in both tests after Holm's correction.
 By the first measure, a system may be flagged "not above chance" or "no better than with its query blanked" (`blank`). The claim
@@ -61,18 +61,8 @@ def tables(
     blank: transformers that also rank blank queries
     ensembles: add rows for sums with the candidates, over all seeds, and over all systems
     """
-    compare(
-        Steps(output),
-        "table",
-        pretraining,
-        benchmark,
-        lexical,
-        neural_rankers,
-        transformers,
-        target_pairs,
-        blank,
-        ensembles,
-    )
+    rows = lexical, neural_rankers, transformers
+    compare(Steps(output), "table", pretraining, benchmark, *rows, target_pairs, blank, ensembles)
 
 
 def compare(
