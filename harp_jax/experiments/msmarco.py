@@ -27,7 +27,7 @@ from harp_jax.base.steps import Steps
 from harp_jax.experiments.benchmark import NEURAL, Benchmark
 from harp_jax.experiments.calls import configured
 from harp_jax.experiments.experiment import check_known
-from harp_jax.experiments.pretraining import NONE, NOT_PRETRAINED, PAPER, SYSTEMS, TASKS, Pretraining
+from harp_jax.experiments.pretraining import ENSEMBLE, NONE, NOT_PRETRAINED, PAPER, SYSTEMS, TASKS, Pretraining
 from harp_jax.experiments.tables import TRANSFORMERS, compare
 
 WITHOUT_A_LOSS = tuple(system for system in SYSTEMS if system.startswith("no_"))
@@ -77,41 +77,39 @@ def msmarco(
     """
     check_known("bm25", [bm25], ("given", "tuned"))
     if dry_run:
-        print(costs(pretraining, benchmark, tests, transformers, blank, lexical))
+        print(costs(pretraining, benchmark, tests, transformers, len(blank)))
     found = official(folder, benchmark, tests, pretraining, transformers, given=bm25 == "given")
     if not dry_run:
         compare(Steps(output), "msmarco", pretraining, found, lexical, (), transformers, blank=blank)
 
 
 def costs(
-    pretraining: Pretraining,
-    benchmark: Benchmark,
-    tests: Sequence[str],
-    transformers: Sequence[str],
-    blank: Sequence[str],
-    lexical: Sequence[str],
+    pretraining: Pretraining, benchmark: Benchmark, tests: Sequence[str], transformers: Sequence[str], blank: int
 ) -> str:
-    """Hours, GB and dollars of `msmarco` with BERT-base and the published numbers of queries, from FLOPs; nothing is read."""
+    """Hours, GB and dollars of `msmarco` with the config's encoder and the published numbers of queries, from FLOPs. `blank`: the
+    number of transformers that also rank blank queries."""
     from harp_jax.model.cross_encoder import step_flops
-    from harp_jax.model.encoders.bert import BertShape
+    from harp_jax.model.encoders.table import encoder_of
     from harp_jax.objectives.masking import max_predictions
     from harp_jax.training.dry_run import FILL
     from harp_jax.training.machine import PEAKS
 
-    shape = BertShape(vocab_size=30522, layers=12, hidden=768, heads=12, intermediate=3072)
     pre = configured(pretraining.config, {}, pretraining.pretrain)
     tune = configured(benchmark.finetune, {}, benchmark.settings)
-    systems, seeds = set(transformers) - NOT_PRETRAINED.keys(), len(benchmark.seeds)
+    encoder, size = encoder_of(pre.model.model_type, pretraining.config), pre.model
+    sizes = size.layers, size.hidden, size.heads, int(encoder.shape.widening * size.hidden)
+    shape = encoder.shape(encoder.vocabulary, *sizes, size.max_positions)
+    seeds, systems = len(benchmark.seeds), len(set(transformers) - NOT_PRETRAINED.keys())
     rows, scored = TOKENS / FILL / pre.row_length, 2 * pre.batch_pairs
-    step = step_flops(shape, rows, pre.row_length, scored / rows, max_predictions(pre.row_length))
+    step = step_flops(shape, rows, pre.row_length, scored / rows, max_predictions(pre.row_length))  # type: ignore[arg-type]
+    pair = step_flops(shape, 1, tune.row_length, 1, 0)
+    tuned = len(transformers) * seeds
     read = TRAINING * (1 + tune.negatives) * tune.epochs
-    ranked = sum(QUERIES.get(test, 0) for test in tests) * benchmark.depth * (len(transformers) + len(blank))
+    ranked = sum(QUERIES.get(test, 0) for test in tests) * benchmark.depth * (len(transformers) + blank) * seeds
     work = {
-        f"pre-train {len(systems)} × {seeds}": len(systems) * seeds * pre.steps * step,
-        f"fine-tune {len(transformers)} × {seeds}": len(transformers)
-        * seeds
-        * step_flops(shape, read, tune.row_length, 1, 0),
-        "rank": seeds * step_flops(shape, ranked, tune.row_length, 1, 0) / 3,
+        f"pre-train {systems} × {seeds}": systems * seeds * pre.steps * step,
+        f"fine-tune {len(transformers)} × {seeds}": tuned * read * pair,
+        "rank": ranked * pair / 3,
     }
     lines = [f"{'at 40 % of the peak':<20}{'FLOPs':>9}" + "".join(f"{name:>22}" for name in RENTED)]
     for what, flops in [*work.items(), ("all", sum(work.values()))]:
@@ -119,12 +117,11 @@ def costs(
         for kind, count, price in RENTED.values():
             hours = flops / (0.4 * count * PEAKS[kind].flops) / 3600
             lines[-1] += f"{hours:>11,.1f} h {f'${hours * price:,.0f}':>8}"
-    state = 12 * 110e6 * 2 * (len(systems) + len(transformers)) * seeds / 1e9  # parameters and moments, two checkpoints
-    if systems and not pretraining.pairs:
-        lines.append(PAIRS_COST)
-    lines.append(f"disk: MS MARCO 30 GB, checkpoints {state:.0f} GB")
-    if lexical:
-        lines.append("memory: about 120 GB for the index of all documents (--set lexical= needs none)")
+    state = 12 * 110e6 * 2 * (systems * seeds + tuned) / 1e9  # parameters and moments, two checkpoints
+    lines += [PAIRS_COST] if systems and not pretraining.pairs else []
+    lines.append(
+        f"disk: MS MARCO 30 GB, checkpoints {state:.0f} GB; memory of an index of all documents (lexical): about 120 GB"
+    )
     return "\n".join(lines)
 
 
@@ -168,7 +165,7 @@ def table3(
     pretraining: Pretraining = PAPER,
     benchmark: Benchmark = MSMARCO,
     folder: str = ".",
-    ensemble: tuple[str, ...] = ("roberta-base", "electra-base-discriminator"),
+    ensemble: tuple[str, ...] = ENSEMBLE,
 ) -> None:
     """HARP's Table 3: HARP alone, and its ensemble with other encoders, on MS MARCO dev.
 
