@@ -1,12 +1,13 @@
 """Learning curves: a measure against the number of training queries, one line per system, as SVG and as a table."""
 
 import io
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from harp_jax.base.errors import needs
+from harp_jax.base.errors import InputError, needs
 from harp_jax.corpus.trec import Qrels, Run
 from harp_jax.evaluation.evaluate import evaluate
 from harp_jax.evaluation.measures import one_measure
@@ -39,8 +40,14 @@ def points(
 
 
 def number(size: str) -> float:
-    """The place of a size on the axis."""
-    return float(size.removesuffix("%"))
+    """The place of a size on the axis. Raises InputError for a text that is neither a positive number nor a share."""
+    try:
+        value = float(size.removesuffix("%"))
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise InputError(f"{size!r} is not a number of queries; write SYSTEM@SIZE=RUN")
+    return value
 
 
 def as_text(found: Sequence[Point], measure: str) -> str:
@@ -62,7 +69,9 @@ def as_svg(found: Sequence[Point], measure: str) -> str:
     from matplotlib import pyplot
 
     sized = [p for p in found if p.size]
-    shares = all(p.size.endswith("%") for p in sized)  # all of them, or none
+    shares = [p.size.endswith("%") for p in sized]
+    if len(set(shares)) != 1:
+        raise InputError("write the runs of one curve as SYSTEM@SIZE=RUN, all sizes numbers of queries, or all shares")
     figure, axis = pyplot.subplots(figsize=(6, 4))
     for colour, system in enumerate(dict.fromkeys(p.system for p in sized)):
         line = sorted((number(p.size), p.value, *p.interval) for p in sized if p.system == system)
@@ -76,10 +85,10 @@ def as_svg(found: Sequence[Point], measure: str) -> str:
             axis.annotate(
                 p.system, (0.01, p.value), xycoords=("axes fraction", "data"), ha="left", va="bottom", fontsize=8
             )
-    if not shares:
+    if not all(shares):
         axis.set_xscale("log")
     ticks = sorted({number(p.size) for p in sized})
-    axis.set_xticks(ticks, [f"{tick:g}{'%' if shares else ''}" for tick in ticks])
+    axis.set_xticks(ticks, [f"{tick:g}{'%' if all(shares) else ''}" for tick in ticks])
     axis.minorticks_off()
     axis.set_xlabel("training queries")
     axis.set_ylabel(measure)

@@ -45,6 +45,8 @@ def test_a_point_is_the_mean_of_its_runs_with_an_interval():
     assert mlm.interval[0] < mlm.value < mlm.interval[1] and 0.05 < mlm.interval[1] - mlm.interval[0] < 0.5
     assert as_text([hundred], "RR@10").splitlines()[1] == "HARP\t100\t4\t1.0000\t1.0000\t1.0000"
     assert as_svg([first, ten, hundred], "RR@10").startswith("<?xml")
+    with pytest.raises(InputError, match="all sizes numbers of queries, or all shares"):
+        as_svg(points(JUDGED, {("HARP", "10"): runs(4), ("HARP", "25%"): runs(1)}, "RR@10"), "RR@10")
 
 
 def test_folds_are_even_and_keep_groups_together(tmp_path):
