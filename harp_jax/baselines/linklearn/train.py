@@ -150,6 +150,8 @@ def train(config: ConfigDict, output: str) -> dict[str, Any]:
     check_values(config, FIELDS["linklearn"])
     if not config.docs:
         raise InputError("docs is empty; set --config.docs to linked documents (JSONL)")
+    if min(config.hidden, default=0) < 1 or min(config.learning_rates, default=0.0) <= 0:
+        raise InputError("--config.hidden and learning_rates: give at least one value of each, all above 0")
     graph = read_graph(tuple(config.docs), tuple(config.redirects), config.language)
     training, validation = split(graph, TRAINED_ON, config.seed)
     task = Task(validation, EVAL_QUERIES, EVAL_DOCUMENTS, config.seed)
@@ -178,15 +180,15 @@ Best = tuple[f.LinkLearn, dict[str, Any]]  # a model and its figures
 def selected(training: GraphSplit, task: Task, config: ConfigDict, metrics: MetricsLog) -> Best:
     """The best of `descend` over hidden units and learning rates. One that diverges is left out; InputError if all do."""
     found: list[Best] = []
-    last = InputError("hidden or learning_rates is empty; give at least one value of each")
+    failed: list[InputError] = []
     for hidden, rate in itertools.product(config.hidden, config.learning_rates):
         try:
             found.append(descend(Trainer(training, config, hidden, rate), task, config, metrics))
         except InputError as error:
             log.warning("hidden=%d, learning rate %g: %s", hidden, rate, error)
-            last = error
+            failed.append(error)
     if not found:
-        raise last
+        raise failed[-1]
     return max(found, key=lambda one: one[1]["held_out"]["linklearn"])
 
 
