@@ -338,8 +338,7 @@ def with_options(options: Reranking, texts: Sequence[str], option: str) -> Reran
     known = {each.name: getattr(options, each.name) for each in fields(options)}
     try:
         pairs = [text.partition("=") for text in texts]
-        return replace(
-            options, **{name: parsed(text, 0 if known[name] is None else known[name]) for name, _, text in pairs}
-        )
+        values = {name: parsed(text, 0 if known[name] is None else known[name]) for name, _, text in pairs}
+        return replace(options, **values)  # type: ignore[arg-type]
     except (KeyError, ValueError) as error:
         raise InputError(f"{option}={','.join(texts)}: {error}; options are {', '.join(known)}") from error

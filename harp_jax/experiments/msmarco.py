@@ -40,10 +40,8 @@ TESTS = {
     "dl2019": ("msmarco-test2019-queries.tsv", "2019qrels-docs.txt", "msmarco-doctest2019-top100"),
     "dl2020": ("msmarco-test2020-queries.tsv", "2020qrels-docs.txt", "msmarco-doctest2020-top100"),
 }
-TRAINING, QUERIES = (
-    367_013,
-    {"dev": 5_193, "dl2019": 43, "dl2020": 45},
-)  # judged queries; the former have one document each
+# Judged queries; those of training have one document each.
+TRAINING, QUERIES = 367_013, {"dev": 5_193, "dl2019": 43, "dl2020": 45}
 TOKENS = 24_800  # of 128 pairs, by the paper's Table 1
 # Data sheet, devices, assumed dollars an hour.
 RENTED = {"TPU v3-8": ("TPU v3", 8, 8.0), "H100": ("NVIDIA H100", 1, 3.0)}
