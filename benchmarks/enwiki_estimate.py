@@ -1,4 +1,4 @@
-"""Hours, disk and memory of the generation job on English Wikipedia, stage by stage, from rates measured on this machine.
+"""Hours, disk and memory of :paper's generation job on English Wikipedia, stage by stage, from rates measured on this machine.
 
 python benchmarks/enwiki_estimate.py --wiki=DIR --dump=enwiki-excerpt.xml.bz2 --vocabulary=vocab.txt [--work=DIR --cores=32]
 
@@ -108,7 +108,7 @@ def of_dump(args: argparse.Namespace) -> tuple[dict[str, float], dict[str, float
     dump = os.path.join(args.work, "dump.xml.bz2")
     if not os.path.exists(dump):
         repeat(args.dump, dump, args.megabytes)
-    config = generation()
+    config = generation("paper")
     config.source.paths, config.tokenizer, config.encoder = (dump,), args.vocabulary, "uniform"
     config.tasks, config.workers, config.keep_work = ("rqp", "mlm"), 1, True
     output = os.path.join(args.work, "dump")
@@ -160,7 +160,7 @@ def main() -> None:
 
 def estimate(args: argparse.Namespace) -> None:
     dump_seconds, dump_disk, dump_amounts = of_dump(args)
-    output = prepare(args, "pages", ["linked_pages.jsonl.xz", "collection.jsonl.xz"])
+    output = prepare(args, "pages", ["linked_pages.jsonl.xz", "collection.jsonl.xz"], "paper")
     seconds, disk, sample = of_wiki(output)
     sample |= {unit: dump_amounts[unit] for unit in ("MB of XML", "MB of pages")}
     passages, sentences = sample["passage tokens"] / sample["pages"], sample["sentence tokens"] / sample["pairs"]

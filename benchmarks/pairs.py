@@ -53,13 +53,14 @@ MADE = (
 )
 
 
-def prepare(args: argparse.Namespace, name: str, files: list[str]) -> str:
+def prepare(args: argparse.Namespace, name: str, files: list[str], preset: str = "") -> str:
     """Runs a job, keeping its tables; returns its output directory."""
-    config = generation()
+    config = generation(preset)
     config.source.format = "linked_jsonl"
     config.source.paths = tuple(os.path.join(args.wiki, file) for file in files)
     config.source.redirects = (os.path.join(args.wiki, "redirects.tsv"),)
-    config.tokenizer, config.stopwords, config.encoder = args.vocabulary, args.stopwords, "idf"
+    config.tokenizer, config.encoder = args.vocabulary, "idf"
+    config.stopwords = args.stopwords or config.stopwords
     config.min_article_words, config.tasks, config.workers, config.keep_work = 0, TASKS, 1, True
     output = os.path.join(args.work, name)
     pipeline.generate(config, output)

@@ -5,7 +5,7 @@ harp train --config=configs/coarse_tune_orcas.py --workdir=runs/coarse --config.
 Data: orcas.tsv and msmarco-docs.tsv in the current folder (.gz is fine). Then fine-tune from it, with the same marks:
 
 harp train --config=configs/finetune.py --workdir=runs/tuned --config.init=runs/coarse \
-    --config.marks="('[unused0]','[unused1]')" --config.init_head=pretrained …
+    --config.marks="('[unused0]','[unused1]')" --config.init_head=pretrained --config.rank_loss=judged …
 
 The control, MLM on the clicked documents only, for 40 epochs: --config.documents_only=True --config.epochs=40
 
@@ -24,6 +24,8 @@ def get_config():
     c.fields = ("title", "url", "body")
     c.init = "bert-tiny"  # prajjwal1/bert-tiny: 2 layers, hidden size 128; a local Hugging Face directory
     c.marks = ("[unused0]", "[unused1]")  # [Q] and [D]
+    c.mask_always = True
+    c.weight_decay = 0.01  # AdamW's in PyTorch; the paper names no other
     c.sample = 0.08  # the paper tuned it on the queries it reports; tune inside folds
     c.row_length = 256
     c.dtype = "bfloat16"  # parameters and Adam stay float32

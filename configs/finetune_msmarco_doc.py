@@ -8,7 +8,7 @@ re-ranking never sees them (`missed_positives`). With all of the 367,013 positiv
 128. The paper keeps the last parameters; --config.select="RR@100" --config.eval_every=5000 keeps the best on 500 held-out training
 queries. The dev queries are never used.
 
-Hardware: BERT-base on 8 cores of TPU v3, or a large GPU. Time: about 3 hours on the v3-8, estimated from 1.7e18 FLOPs at 40 %
+Hardware: BERT-base on 8 cores of TPU v3, or a large GPU. Time: about 2.2 hours on the v3-8, estimated from 1.6e18 FLOPs at 40 %
 utilisation. Figure: not run yet; the paper reports MRR@100 .4472 on dev over ANCE's top 100. Plain BERT reaches .418 to .445
 in other work, so compare with the control (another --config.init, nothing else changed). `harp plan msmarco` does both.
 """

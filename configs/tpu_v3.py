@@ -4,8 +4,8 @@ python -m harp_jax.main --config=configs/tpu_v3.py --workdir=runs/harp \
     --config.data="('enwiki',)" --config.init=bert-base-uncased/
 
 Hardware: 8 cores of TPU v3, 16 GiB each. BERT-base, 128 pairs per step, learning rate 1e-4, 10 epochs of 38.2 M pairs =
-2.98 M steps. Time: at 40 % utilisation, estimated from FLOPs, 80 hours with the lengths of the paper's Table 1 (24,800 tokens per
-step), 96 with those that :paper's pairs have on an excerpt of a dump (29,900); first sections instead of first paragraphs, which is
+2.98 M steps. Time: at 40 % of the peak, estimated from FLOPs, 60 hours with the lengths of the paper's Table 1 (24,800 tokens per
+step), 72 with those that :paper's pairs have on an excerpt of a dump (29,900); first sections instead of first paragraphs, which is
 the default of the generation job, have 77,600. Figure: not run yet; the paper reports MRR@100 .4472 on MS MARCO dev (ANCE top 100)
 after fine-tuning. Always report the MLM-only control of the same budget with it.
 A larger batch in the same memory: --config.batch_pairs=2048 --config.accumulate=8, and --config.model.remat=dots or layer.

@@ -235,8 +235,9 @@ OWN: Mapping[str, Fields] = {
         "negatives": Field(7, "negatives per positive, drawn from the candidates", NEGATIVES),
         "rank_loss": Field(
             "bce",
-            'ranking loss; "bce" is Eq. 18; "margin_mse" and "kl" (of the softmax over a group) distil `teacher`',
-            (*RANK_LOSSES, *TAUGHT),
+            'ranking loss; "bce" is Eq. 18; "judged" classifies all judged pairs, without candidates, as in coarse-tuning; '
+            '"margin_mse" and "kl" (of the softmax over a group) distil `teacher`',
+            (*RANK_LOSSES, "judged", *TAUGHT),
         ),
         "teacher": Field("", "TREC run with the teacher's scores; candidates without a score are left out"),
         "mqp_weight": Field(0.0, "weight of masked query prediction (SJTF), added to the ranking loss; 0: off", WEIGHT),
@@ -253,6 +254,9 @@ OWN: Mapping[str, Fields] = {
             False, "control: MLM on the clicked documents without queries (continual pre-training)"
         ),
         "marks": Field(("[unused0]", "[unused1]"), "tokens that serve as [Q] and [D]"),
+        "mask_always": Field(
+            False, "every masked token becomes [MASK], as in the paper; else 80 %, 10 % another, 10 % none, as in BERT"
+        ),
         "batch_pairs": Field(80, "average number of sequences per batch", COUNT),
         "row_length": ENCODER["row_length"]._replace(default=256),
         "learning_rate": Field(1e-3, "maximum learning rate, after warmup; for bert-tiny", SHARE),
@@ -291,7 +295,10 @@ LINKLEARN: Fields = {
         '"uniform": as in the paper; "linked": in proportion to links, to offset popularity',
         ("uniform", "linked"),
     ),
-    "learning_rate": Field(3e-3, "learning rate of Adam", WEIGHT),
+    "hidden": Field(
+        (10,), "hidden units of each MLP; of several values the one that ranks held-out links best is kept"
+    ),
+    "learning_rates": Field((3e-3,), "learning rate of Adam; of several the best is kept, in every combination"),
     "steps": Field(10_000, "maximum number of updates", STEPS),
     "eval_every": Field(250, "steps between evaluations on held-out documents", (1, 1 << 40)),
     "ranking_svm_constraints": Field(0, "also train a Ranking SVM, on this many constraints; 0: do not", (0, 1 << 24)),
@@ -428,6 +435,10 @@ def check_training(config: ConfigDict) -> None:
         (
             stage == "finetune" and (config.rank_loss in TAUGHT) != bool(config.teacher),
             "teacher is a run that rank_loss=margin_mse and kl learn from: set both or neither",
+        ),
+        (
+            stage == "finetune" and config.rank_loss == "judged" and config.mqp_weight,
+            "mqp_weight needs groups with a positive, which rank_loss=judged does not have: set it to 0",
         ),
         (not config.steps and not config.epochs, "steps=0 and --config.epochs=0: set one of them"),
         (

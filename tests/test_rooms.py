@@ -122,7 +122,7 @@ def test_every_room_says_what_it_is(package: str) -> None:
 # that train a WordPiece vocabulary, and plans of papers that start from BERT.
 BERT = re.compile(r"wordpiece|\[CLS\]|\[SEP\]|\[MASK\]|^##$|(?<!s_)bert(?!_config)|^30522$", re.IGNORECASE)
 MAY_SAY_BERT = (
-    "model/encoders/bert.py", "model/encoders/distilbert.py",
+    "model/encoders/bert.py", "model/encoders/distilbert.py", "model/encoders/electra.py",
     "model/encoders/roberta.py", "model/encoders/modernbert.py", "model/encoders/table.py",
     "text/tokenizer.py", "config.py", "checkpoints/export.py",
     "output/vocabulary.py", "commands/site.py", "experiments/pretraining.py",

@@ -14,7 +14,7 @@ duet: as in the paper, local exact matches and distributed character n-graphs, e
 paper trains on 200 thousand queries of 10 words and documents of 1,000, with 300 filters and windows of 100 (81 million weights in
 one layer); here the layers have 64. Its loss is the softmax over a relevant document and four others ("lce").
 
-Hardware: 2 CPU cores. Time: a minute or two on a thousand judgments; conv_knrm ten times that. Figures: `harp plan neural_ir`.
+Hardware: 2 CPU cores. Time: a minute or two on a thousand judgments; conv_knrm ten times that. Figures: docs/lab/neural.md.
 """
 
 from harp_jax.config import neural_ir, with_preset

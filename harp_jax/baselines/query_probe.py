@@ -8,7 +8,6 @@ model read, or only in the rest; and, for known queries, how often a guess is a 
 import heapq
 import itertools
 import json
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -18,7 +17,8 @@ import numpy as np
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import replacing
-from harp_jax.base.progress import progress
+from harp_jax.base.made import InputPath, once
+from harp_jax.base.progress import progress, say
 from harp_jax.base.randomness import hash64
 from harp_jax.checkpoints.start import load_ranker
 from harp_jax.corpus.clicks import sampled_clicks
@@ -39,10 +39,7 @@ class Probe:
             raise InputError(f"{model} has no MLM head; exports of fine-tuned models lack it, use the training workdir")
         self.masks, self.length = masks, min(max_length, config.max_positions)
         if self.length < max_length:
-            print(
-                f"note: --max_length={max_length}, but {model} reads at most {self.length} tokens",
-                file=sys.stderr,
-            )
+            say(f"note: --max_length={max_length}, but {model} reads at most {self.length} tokens")
         if self.length < masks + 8:
             raise InputError(f"--max_length={max_length} leaves no room for {masks} masks and a document")
         self._params = jax.device_put(
@@ -116,17 +113,18 @@ def sampled_documents(
     return chosen, tokens
 
 
+@once
 def probe_files(
     *,
-    model: str,
-    docs: str,
+    model: InputPath,
+    docs: InputPath,
     output: str,
-    clicks: str = "",
+    clicks: InputPath = "",
     documents: int = 1000,
     masks: int = 3,
     max_length: int = 256,
     fields: tuple[str, ...] = FIELDS,
-) -> Counter[str]:
+) -> dict[str, int]:
     """Writes the guesses as JSONL, one line per document, and returns the summary.
 
     `model` is a training workdir, or a Hugging Face directory with an MLM head. Raises InputError for bad input.
@@ -141,4 +139,4 @@ def probe_files(
         texts = ((docid, collection[docid]) for docid in progress(chosen, unit="documents", desc="probe"))
         for record in probe(loaded, texts, tokens, summary):
             file.write(json.dumps(record, ensure_ascii=False) + "\n")
-    return summary
+    return dict(summary)

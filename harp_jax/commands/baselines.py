@@ -44,11 +44,11 @@ def linklearn_train_parser() -> ConfigParser:
 
 
 def linklearn_train(arguments: argparse.Namespace) -> None:
-    from harp_jax.baselines.linklearn.train import finished, train
+    from harp_jax.baselines.linklearn.train import train
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     logging.getLogger("harp_jax").setLevel(logging.INFO)
-    done = finished(arguments.config, arguments.workdir) or train(arguments.config, arguments.workdir)
+    done = train(arguments.config, arguments.workdir)
     figures = " ".join(f"{name}={value:.4f}" for name, value in done["held_out"].items())
     said = f"step {done['step']}, {done['constraints']} constraints drawn; held-out AP {figures}"
     print(f"{arguments.workdir}/model.json: {said}")

@@ -38,6 +38,7 @@ def arguments_parser() -> Parser:
     parser.add_output("--output", help="directory for all output")
     what = "option of the experiment; repeatable"
     parser.add_argument("--set", action="append", default=[], metavar="OPTION=VALUE", help=what)
+    parser.add_argument("--dry_run", action="store_true", help="only print hours, GB and dollars (msmarco)")
     parser.add_argument("--force", action="store_true", help="make again what other options or inputs made")
     return parser
 
@@ -49,7 +50,7 @@ def main(arguments: argparse.Namespace) -> None:
         print("\n".join(f"{name:<{width}}  {summary}" for name, summary in found))
         return
     experiment = find(arguments.plan)
-    values = experiment.arguments(arguments.set)
+    values = experiment.arguments([*arguments.set, "dry_run=true"] if arguments.dry_run else arguments.set)
     if not arguments.output:
         raise InputError("no --output; the experiment needs a directory for its results")
     if arguments.force:

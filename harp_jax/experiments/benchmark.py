@@ -27,6 +27,8 @@ from harp_jax.ranking.tune_first_stage import tune_files
 from harp_jax.text.words import VECTORS, write_words
 
 NEURAL, NEURAL_CONFIG = ("drmm", "duet", "knrm", "conv_knrm"), "baselines/neural"
+# NAME_given: trained on top of given word vectors, which stay as they are.
+GIVEN: dict[str, Any] = {"model.train_vectors": False, "learning_rate": 1e-2}
 FOLDED = ""  # the name of the test set in cross-validation
 Runs = dict[str, str]  # test set → run
 
@@ -252,19 +254,17 @@ class Prepared:
         fields = {**start, "seed": seed}
         return self.ranker(name, self.given.finetune, candidates, fields, self.given.settings, **options)
 
-    def neural(
-        self, name: str, model: str, candidates: str, seed: int, fields: Mapping[str, Any], texts: Sequence[str]
-    ) -> Runs:
-        """A neural ranker of NEURAL with the words of `words`; as `ranker`."""
-        words = f"{self.steps.output}/words"
-        vectors = {} if model == "duet" else {"vectors": f"{words}/{VECTORS}"}
-        given = {"tokenizer": words, "seed": seed, **vectors, **fields}
-        return self.ranker(name, f"{NEURAL_CONFIG}:{model}", candidates, given, texts)[0]
+    def neural(self, name: str, system: str, candidates: str, seed: int) -> Runs:
+        """A neural ranker of NEURAL, or NAME_given, with the words of `words`; as `ranker`."""
+        words, model = f"{self.steps.output}/words", system.removesuffix("_given")
+        fields = {"tokenizer": words, "seed": seed} | (GIVEN if model != system else {})
+        fields |= {} if model == "duet" else {"vectors": f"{words}/{VECTORS}"}
+        return self.ranker(name, f"{NEURAL_CONFIG}:{model}", candidates, fields, self.given.neural)[0]
 
-    def words(self, **options: Any) -> None:
+    def words(self) -> None:
         """What neural rankers need: stems and word vectors of the documents."""
-        output, b = f"{self.steps.output}/words", self.given
-        self.steps("Count words, train word vectors", write_words, b.docs, output, b.fields, **options)
+        words = f"{self.steps.output}/words"
+        self.steps("Count words, train word vectors", write_words, self.given.docs, words, self.given.fields)
 
     def summed(self, name: str, runs: Sequence[Runs], normalise: str = "minmax", measure: str = "") -> Runs:
         """The sum of runs of all folds, each fold's weights fitted on the others, in NAME.trec."""
@@ -305,18 +305,16 @@ class Prepared:
 
 def show(evaluation: Evaluation, place: str, title: str, remarks: Sequence[str] = ()) -> None:
     """Prints a table; writes the values per query to PLACE.tsv and a page to PLACE.html."""
-    printed = report_files(
-        evaluation, Page(title=title, remarks=tuple(remarks)), f"{place}.html", values=f"{place}.tsv"
-    )
+    page = Page(title=title, remarks=tuple(remarks))
+    printed = report_files(evaluation, page, f"{place}.html", values=f"{place}.tsv")
     print(f"\n{title}\n{printed}\n{place}.html", flush=True)
 
 
 def need_files(*paths: str) -> None:
     """Raises InputError with all paths and patterns for which there is no file, compressed or not."""
     given = dict.fromkeys(path for path in paths if path and not is_irds(path))
-    if missing := [
-        path for path in given if not os.path.exists(as_stored(path)) and not glob.glob(path, recursive=True)
-    ]:
+    there = [path for path in given if os.path.exists(as_stored(path)) or glob.glob(path, recursive=True)]
+    if missing := [path for path in given if path not in there]:
         raise InputError(
             f"missing: {', '.join(missing)}; nothing was started. Put them there, or name yours with --set"
         )
@@ -340,9 +338,7 @@ def with_options(options: Reranking, texts: Sequence[str], option: str) -> Reran
     known = {each.name: getattr(options, each.name) for each in fields(options)}
     try:
         pairs = [text.partition("=") for text in texts]
-        values: dict[str, Any] = {
-            name: parsed(text, 0 if known[name] is None else known[name]) for name, _, text in pairs
-        }
-        return replace(options, **values)
+        values = {name: parsed(text, 0 if known[name] is None else known[name]) for name, _, text in pairs}
+        return replace(options, **values)  # type: ignore[arg-type]
     except (KeyError, ValueError) as error:
         raise InputError(f"{option}={','.join(texts)}: {error}; options are {', '.join(known)}") from error

@@ -1,15 +1,10 @@
-"""The long steps of experiments that other rooms offer without a record: training, and what baselines need.
-
-Each function writes `output` once (`base/made.py`) and can run in a process of its own (`base/steps.py`). Configs are read by
-`configured`, whose fields come from Python, and from texts such as "steps=2000".
-"""
+"""Training as a step of experiments, and configs whose fields come from Python and from texts such as "steps=2000"."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ml_collections import ConfigDict
 
-from harp_jax.base.made import InputPath, once
 from harp_jax.config import check_names, read_config
 from harp_jax.training.recorded import last_metrics, recorded
 
@@ -31,19 +26,3 @@ def train(config: ConfigDict, output: str) -> dict[str, float]:
     from harp_jax.training.train import train as train_encoder
 
     return last_metrics(train_neural if config.stage == "neural_ir" else train_encoder, config, output)
-
-
-@recorded
-def train_linklearn(config: ConfigDict, output: str) -> dict[str, float]:
-    """Trains LinkLearn on links; returns average precision on held-out links, by model."""
-    from harp_jax.baselines.linklearn.train import train as run_training
-
-    return run_training(config, output)["held_out"]
-
-
-@once
-def probe_queries(model: InputPath, clicks: InputPath, docs: InputPath, documents: int, output: str) -> dict[str, int]:
-    """Counts what a model's MLM head predicts in the place of documents' queries."""
-    from harp_jax.baselines.query_probe import probe_files
-
-    return dict(probe_files(model=model, clicks=clicks, docs=docs, documents=documents, output=output))

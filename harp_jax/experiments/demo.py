@@ -119,9 +119,8 @@ def demo(
         confirm=MEASURE, chance="BM25", blank={ALONE: BLANK},
     )  # fmt: skip
     remark = "Invented text: it shows that links teach to rank and save labels, not how much they gain on real text."
-    page = Page(
-        "harp_jax on an invented wiki", remarks=(remark,), curves=curves, docs=docs, fields=FIELDS, query_texts=test
-    )
+    title = "harp_jax on an invented wiki"
+    page = Page(title, remarks=(remark,), curves=curves, docs=docs, fields=FIELDS, query_texts=test)
     report_files(given, page, f"{output}/report.html", text=f"{output}/table.txt")
     table = given.table()
     print(f"\n{short(table, ['chance', *shown])}\n{finding(table)}")

@@ -30,8 +30,8 @@ Value = str | int | float | bool | tuple[str, ...] | tuple[int, ...] | tuple[flo
 TRUE, FALSE = ("true", "1", "yes"), ("false", "0", "no")
 # Experiment → the file of its function.
 NAMES = {
-    "demo": "demo", "table1": "table1", "table2": "msmarco", "table3": "msmarco", "table4": "msmarco", "figure4": "figure4",
-    "msmarco": "msmarco", "tables": "tables", "recipe": "recipe", "neural_ir": "neural_ir", "linklearn": "linklearn",
+    "demo": "demo", "table1": "msmarco", "table2": "msmarco", "table3": "msmarco", "table4": "msmarco", "figure4": "figure4",
+    "msmarco": "msmarco", "tables": "tables", "recipe": "recipe", "linklearn": "linklearn",
     "coarse_tuning": "coarse_tuning",
 }  # fmt: skip
 

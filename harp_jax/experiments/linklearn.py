@@ -20,11 +20,11 @@ and both do nearly as well as the models tuned on Cranfield.
 
 import os
 
-from harp_jax.base.errors import InputError
 from harp_jax.base.steps import Steps
 from harp_jax.baselines.linklearn.rank import rank_linklearn
+from harp_jax.baselines.linklearn.train import train
 from harp_jax.experiments.benchmark import Benchmark, Runs
-from harp_jax.experiments.calls import configured, train_linklearn
+from harp_jax.experiments.calls import configured
 
 GRIDS = {
     "bm25": {"k1": (0.6, 0.9, 1.2, 1.6, 2.0, 3.0, 4.0, 6.0)},
@@ -37,41 +37,32 @@ def linklearn(
     output: str,
     data: str = os.path.join("..", "shared", "data"),
     seeds: tuple[int, ...] = (0,),
-    steps: int = 0,
-    linked: tuple[str, ...] = (),
-    rows: tuple[str, ...] = (),
-    redirects: str = "",
-    docs: str = "",
-    queries: str = "",
-    qrels: str = "",
-    exclude: str = "",
+    settings: tuple[str, ...] = (),
+    linked: tuple[str, ...] = ("wiki/linked_pages.jsonl.xz", "wiki/collection.jsonl.xz"),
+    rows: tuple[str, ...] = ("wiki/linked_table_rows.jsonl.xz",),
+    redirects: tuple[str, ...] = ("wiki/redirects.tsv",),
+    docs: str = "cranfield/docs.tsv",
+    queries: str = "cranfield/queries.tsv",
+    qrels: str = "cranfield/qrels.txt",
+    exclude: str = "cranfield/source_documents.tsv",
 ) -> None:
     """LinkLearn trained on Wikipedia's links, applied to Cranfield, compared with Okapi, BM25 and QL.
 
-    data: folder with wiki/ and cranfield/, the corpus and the collection, which the other options replace
+    data: folder of all other paths
     seeds: random seeds of LinkLearn
-    steps: LinkLearn's training steps; 0: those of the config
-    linked: files of linked documents, JSONL, and of documents without links; empty: those of wiki/
-    rows: more linked documents, for the system rows; empty: those of wiki/, or no such system if `linked` is given
-    redirects: file of alias<TAB>id lines for `linked`
-    docs: documents of the collection; empty: cranfield/, with its queries, judgments and excluded pairs
+    settings: fields for every training, as in steps=3000,hidden=(10,)
+    linked: files of linked documents, JSONL, and of documents without links
+    rows: more linked documents, for the system rows; empty: no such system
+    redirects: files of alias<TAB>id lines for `linked`
+    docs: documents of the collection
     queries: queries of the collection
     qrels: judgments of the collection
-    exclude: file of qid<TAB>docid pairs to exclude from the candidates
+    exclude: file of qid<TAB>docid pairs to exclude from the candidates; empty: none
     """
-    if bool(docs) != bool(queries) or bool(docs) != bool(qrels) or (exclude and not docs):
-        raise InputError("docs, queries and qrels go together, and exclude needs them; give all or none")
-    if not docs:
-        names = ("docs.tsv", "queries.tsv", "qrels.txt", "source_documents.tsv")
-        docs, queries, qrels, exclude = (os.path.join(data, "cranfield", name) for name in names)
-    if (rows or redirects) and not linked:
-        raise InputError("rows and redirects need linked; give it, or none of them")
-    if not linked:
-        linked = tuple(os.path.join(data, "wiki", f"{name}.jsonl.xz") for name in ("linked_pages", "collection"))
-        rows = (os.path.join(data, "wiki", "linked_table_rows.jsonl.xz"),)
-        redirects = os.path.join(data, "wiki", "redirects.tsv")
+    linked, rows, redirects = (tuple(os.path.join(data, path) for path in paths) for paths in (linked, rows, redirects))
+    docs, queries, qrels, exclude = (path and os.path.join(data, path) for path in (docs, queries, qrels, exclude))
     benchmark = Benchmark(docs, queries, qrels, ("title", "body"), measures="P@10 Rprec AP nDCG@10", tune_for="AP")
-    benchmark.check(exclude, *linked, *rows, redirects)
+    benchmark.check(exclude, *linked, *rows, *redirects)
     run = Steps(output)
     on = benchmark.divided(run, grouped=False)
 
@@ -89,14 +80,9 @@ def linklearn(
     }
     for name, fields in systems.items():
         for seed in seeds:
-            given = {"docs": linked, "redirects": (redirects,) if redirects else (), "seed": seed, **fields}
+            given = {"docs": linked, "redirects": redirects, "seed": seed, **fields}
             model = f"{output}/{name}_s{seed}"
-            run(
-                f"Train {name}, seed {seed}",
-                train_linklearn,
-                configured(CONFIG, given | ({"steps": steps} if steps else {})),
-                model,
-            )
+            run(f"Train {name}, seed {seed}", train, configured(CONFIG, given, settings), model)
             for okapi in (False, True)[: 1 + (name == "linklearn")]:
                 label = "okapi" if okapi else name
                 ranked = f"{output}/{label}_s{seed}.trec"

@@ -154,3 +154,4 @@ class Pretraining:
 
 PRETRAINING = Pretraining()
 PAPER = replace(PRETRAINING, source=(), source_config="data/enwiki:paper", init="bert-base-uncased", scale="full")
+ENSEMBLE = ("roberta-base", "electra-base-discriminator")  # fine-tuned beside HARP in the paper's Table 3

@@ -43,6 +43,7 @@ class Row(NamedTuple):
 
 VECTORS = "vectors"
 FOUR = ("rqp", "qdm", "rdp", "acm")
+LCE_KL = ("negatives=3", "pair_loss=lce_kl")
 SEVEN = ("hard_negatives=7", "negative_search=words")
 ROWS: dict[str, Row] = {
     "links": Row(),
@@ -60,13 +61,11 @@ ROWS: dict[str, Row] = {
     # A second round: seven negatives by whole words; the first round's rankers drop those that they rank above the positive.
     "second": Row(("adp",), SEVEN, ("negatives=3", "pair_loss=lce"), "taught", (("drop_above", True), ("hardest", 3))),
     # The rankers of all seeds distilled into one.
-    "distilled": Row(training=("negatives=3", "pair_loss=lce_kl"), teacher="taught"),
+    "distilled": Row(training=LCE_KL, teacher="taught"),
     # The order of an encoder's vectors as a teacher, with the links and alone.
-    "taught": Row(training=("negatives=3", "pair_loss=lce_kl"), teacher=VECTORS),
-    "taught_whole": Row(
-        training=("negatives=3", "pair_loss=lce_kl", "learning_rate=1e-4"), teacher=VECTORS, whole=True
-    ),
-    "taught_by_whole": Row(training=("negatives=3", "pair_loss=lce_kl"), teacher="taught_whole"),
+    "taught": Row(training=LCE_KL, teacher=VECTORS),
+    "taught_whole": Row(training=(*LCE_KL, "learning_rate=1e-4"), teacher=VECTORS, whole=True),
+    "taught_by_whole": Row(training=LCE_KL, teacher="taught_whole"),
     "taught_alone": Row(training=("negatives=3", "pair_loss=kl"), teacher=VECTORS),
     # The same without links.
     "taught_titles": Row(("title",), ("text_pages=linked",), ("negatives=3", "pair_loss=kl"), teacher=VECTORS),
@@ -172,27 +171,15 @@ def trained(
                 job = replace(pretraining, generation=(*pretraining.generation, *row.pairs)).job(row.tasks)
                 steps(f"Generate pairs of {name}", generate, job, made[plain])
             if taught not in made:
-                cosine = row.teacher == VECTORS
-                by = (teacher,) if cosine else tuple(models[row.teacher])
+                by = (teacher,) if row.teacher == VECTORS else tuple(models[row.teacher])
+                options = TeachOptions(made[plain], by, row.teacher == VECTORS, **dict(row.teach))
                 made[taught] = f"{steps.output}/taught_pairs_{name}"
-                steps(
-                    f"Teach the pairs of {name}",
-                    teach,
-                    TeachOptions(made[plain], by, cosine, **dict(row.teach)),
-                    made[taught],
-                )
+                steps(f"Teach the pairs of {name}", teach, options, made[taught])
             pairs = made[taught]
         changes = {"tasks": row.tasks} | ({"init": teacher} if row.whole else {})
-        models[name] = [
-            pretraining.trained(
-                steps,
-                f"Train {name}, seed {seed}",
-                pairs,
-                seed,
-                changes,
-                f"{steps.output}/{name}_s{seed}",
-                texts=row.training,
-            )
-            for seed in seeds
-        ]
+        workdirs = {seed: f"{steps.output}/{name}_s{seed}" for seed in seeds}
+        for seed, workdir in workdirs.items():
+            title = f"Train {name}, seed {seed}"
+            pretraining.trained(steps, title, pairs, seed, changes, workdir, texts=row.training)
+        models[name] = list(workdirs.values())
     return models

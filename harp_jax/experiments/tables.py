@@ -13,9 +13,9 @@ after MLM alone, ICT, WLP, PROP and HARP, each pre-trained with the same budget 
 no_rqp and so on are HARP without that loss, with the same updates: the other tasks get its share. sjtf is not pre-trained; its
 fine-tuning also predicts masked query tokens (configs/baselines/sjtf.py).
 
-`ensembles` adds, for each transformer, the sum with the candidates' score, weighted as is best on the other folds (+), the mean of
-its seeds' normalised scores, and last the weighted sum of all transformers and the candidates. A gain of HARP that the sum with
-BM25 closes was lexical.
+`ensembles` adds, for each neural ranker and transformer, the sum with the candidates' score, weighted as is best on the other folds
+(+), the mean of its seeds' normalised scores, and last the weighted sum of all transformers and the candidates. A gain of HARP that
+the sum with BM25 closes was lexical.
 
 † marks values that differ from HARP (with `ensembles`, HARP with the candidates): p < .05 in both tests after Holm's correction.
 By the first measure, a system may be flagged "not above chance" or "no better than with its query blanked" (`blank`). The claim
@@ -23,9 +23,10 @@ that pre-training from links helps rests on pairs without the judged documents: 
 without it popularity explains part of the result. (The rows of anchor texts then lack the same links.)
 
 Hardware: any. The scale `tiny` (BERT-tiny, 600 updates) checks the pipeline on two cores and is far too small to rank the systems.
-Figures: not run yet.
+Figures: docs/lab/neural.md for neural rankers, docs/lab/links.md for links; the others not run yet.
 """
 
+import os
 from collections.abc import Sequence
 
 from harp_jax.base.errors import InputError
@@ -54,24 +55,14 @@ def tables(
     """Systems on your collection: what HARP's Tables 2 to 4 are made of, in five folds or on test sets.
 
     lexical: rows without neural networks
-    neural_rankers: rows of neural rankers
+    neural_rankers: rows of neural rankers; knrm_given and conv_knrm_given do not train the word vectors
     transformers: rows of transformers; none and sjtf are not pre-trained, recommended is the preset for small encoders
     target_pairs: finished PROP pairs from the target collection
     blank: transformers that also rank blank queries
     ensembles: add rows for sums with the candidates, over all seeds, and over all systems
     """
-    compare(
-        Steps(output),
-        "table",
-        pretraining,
-        benchmark,
-        lexical,
-        neural_rankers,
-        transformers,
-        target_pairs,
-        blank,
-        ensembles,
-    )
+    rows = lexical, neural_rankers, transformers
+    compare(Steps(output), "table", pretraining, benchmark, *rows, target_pairs, blank, ensembles)
 
 
 def compare(
@@ -85,22 +76,22 @@ def compare(
     target_pairs: str = "",
     blank: Sequence[str] = (),
     ensembles: bool = False,
-    means: bool = False,
+    others: Sequence[str] = (),
     remarks: Sequence[str] = (),
 ) -> None:
-    """Trains and ranks with the systems, and prints the tables NAME_LABEL. Arguments as in `tables`; `means`: a row of each
-    transformer's mean over its seeds, which `ensembles` has too."""
+    """Trains and ranks with the systems, and prints the tables NAME_LABEL. Arguments as in `tables`; `others`: encoders that are
+    fine-tuned without pre-training, and whose mean with the transformers is the row "ensemble"."""
     from data_pipeline.output.collection import write_anchors
 
     check_known("lexical", lexical, LEXICAL)
-    check_known("neural_rankers", neural_rankers, NEURAL)
+    check_known("neural_rankers", neural_rankers, (*NEURAL, "knrm_given", "conv_knrm_given"))
     check_known("transformers", transformers, (*NOT_PRETRAINED, *SYSTEMS))
     fitted = ensembles or not {"inlinks", "length"}.isdisjoint(lexical)
     if fitted and (benchmark.tests or len(benchmark.tested) == 1):
         raise InputError(
             "ensembles, inlinks and length fit weights on other tested folds: test two or more, and leave test_queries out"
         )
-    benchmark.check(target_pairs, *pretraining.files(bool(set(transformers) - NOT_PRETRAINED.keys())))
+    benchmark.check(target_pairs, *others, *pretraining.files(bool(set(transformers) - NOT_PRETRAINED.keys())))
     on = benchmark.prepared(steps)
     seeds = benchmark.seeds
 
@@ -109,6 +100,9 @@ def compare(
     if target_pairs:
         starts |= {(TARGET, seed): pretraining.on_target(steps, target_pairs, seed) for seed in seeds}
         transformers = (*transformers, TARGET)
+    encoders = {os.path.basename(os.path.normpath(path)): path for path in others}
+    starts |= {(name, seed): {"init": path} for name, path in encoders.items() for seed in seeds}
+    transformers = (*transformers, *encoders)
     anchors = f"{steps.output}/anchors.tsv"
     if not {"bm25f", "expanded", "inlinks"}.isdisjoint(lexical):
         steps("Read anchor texts", write_anchors, pretraining.job(TASKS), anchors)
@@ -122,24 +116,26 @@ def compare(
         for system in lexical:
             if system.upper() != label.upper():
                 rows[system] = [_lexical(on, system, folder, first, anchors)]
-        for system in neural_rankers:
-            rows[system] = [on.neural(f"{folder}/{system}_s{s}", system, run, s, {}, benchmark.neural) for s in seeds]
         blanks = {}
-        for system in transformers:
+        for system in (*neural_rankers, *transformers):
             named = {seed: f"{folder}/{system}_s{seed}" for seed in seeds}
-            found = [
-                on.transformer(named[seed], run, seed, starts[system, seed], blank=system in blank) for seed in seeds
-            ]
-            rows[system] = [ranked for ranked, _ in found]
-            if system in blank:
-                blanks[system] = f"{system}_blank"
-                rows[blanks[system]] = [blanked for _, blanked in found]
+            if system in neural_rankers:
+                rows[system] = [on.neural(named[seed], system, run, seed) for seed in seeds]
+            else:
+                wanted = system in blank
+                both = [on.transformer(named[s], run, s, starts[system, s], blank=wanted) for s in seeds]
+                rows[system] = [ranked for ranked, _ in both]
+                if wanted:
+                    blanks[system] = f"{system}_blank"
+                    rows[blanks[system]] = [blanked for _, blanked in both]
             if ensembles:
-                rows[f"{system}+{label}"] = [
-                    on.summed(f"{named[seed]}+{folder}", (first, one)) for seed, one in zip(seeds, rows[system])
-                ]
-            if (ensembles or means) and len(seeds) > 1:
+                sums = [on.summed(f"{named[s]}+{folder}", (first, one)) for s, one in zip(seeds, rows[system])]
+                rows[f"{system}+{label}"] = sums
+            if ensembles and len(seeds) > 1:
                 rows[f"{system} ensemble"] = [on.averaged(f"{folder}/{system}_mean", rows[system])]
+        if others:
+            every = [one for system in transformers for one in rows[system]]
+            rows["ensemble"] = [on.averaged(f"{folder}/ensemble", every)]
         if ensembles and len(transformers) > 1:
             rows["all"] = [on.summed(f"{folder}/all", (first, *(rows[system][0] for system in transformers)))]
         baseline = f"harp+{label}" if ensembles else "harp"

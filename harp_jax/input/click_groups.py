@@ -1,39 +1,52 @@
-"""Clicks to groups: a query and a clicked or a replaced document, or a clicked document alone."""
+"""Labelled pairs to groups of one: a query and a clicked or a replaced document, a clicked document alone, or a judged pair."""
 
+import logging
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from ml_collections import ConfigDict
 
+from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
 from harp_jax.corpus.clicks import Clicks
-from harp_jax.corpus.documents import Documents
+from harp_jax.corpus.documents import Texts
 from harp_jax.input.packing import Group, Sequence, fit, text_sequence
-from harp_jax.input.ranking_groups import Epochs
+from harp_jax.input.ranking_groups import Epochs, Judged
 from harp_jax.text.tokenizer import Marks, Tokenizer
+
+log = logging.getLogger(__name__)
 
 STREAM = "clicks"
 REPLACED = 0.5  # fraction of the pairs whose document is replaced by another (NotPair)
 DRAWS = 20  # tries to draw a replacement that the query never clicked
 
 
-class ClickReader:
-    """Groups of one clicked or replaced pair, a `packing.Reader`; a group's task is its label (0 clicked, 1 replaced)."""
+class Labelled(Protocol):
+    """Pairs of a query and a document with a label."""
 
-    def __init__(self, config: ConfigDict, tokenizer: Tokenizer, docs: Documents, clicks: Clicks, marks: Marks) -> None:
-        self.tokenizer, self.docs, self.clicks, self.marks = tokenizer, docs, clicks, marks
-        self.template = tokenizer.template
-        self.length, self.seed = config.row_length, config.seed
-        self.documents_only = config.documents_only
-        size = clicks.documents if self.documents_only else len(clicks)
-        self.sizes: Mapping[str, int] = {STREAM: size}
-        self.epochs = Epochs(config, STREAM, size)
+    def __len__(self) -> int: ...
 
-    def labelled(self, epoch: int, number: int) -> tuple[int, str, str]:
-        """(label, query, docid) of pair `number` in an epoch.
+    def labelled(self, epoch: int, number: int) -> tuple[int, str | None, str]:
+        """(label, query, docid) of pair `number` in an epoch. Label 0: clicked, relevant; 1: not. None: the document alone."""
 
-        A replaced pair draws a document that the query never clicked, if one is found in DRAWS tries.
-        """
+
+@dataclass(frozen=True)
+class ClickedPairs:
+    """Clicks, half of them with another document (label 1); with `documents_only` each clicked document alone."""
+
+    clicks: Clicks
+    seed: int
+    documents_only: bool = False
+
+    def __len__(self) -> int:
+        return self.clicks.documents if self.documents_only else len(self.clicks)
+
+    def labelled(self, epoch: int, number: int) -> tuple[int, str | None, str]:
+        """See `Labelled`. A replaced pair draws a document that the query never clicked, if one is found in DRAWS tries."""
+        if self.documents_only:
+            return 0, None, self.clicks.document(number)
         qid, query, docid = self.clicks.pair(number)
         draw = generator(self.seed, "replaced", epoch, number)
         if draw.random() < REPLACED:
@@ -44,19 +57,48 @@ class ClickReader:
                     return 1, query, other
         return 0, query, docid
 
+
+class JudgedPairs:
+    """All judged pairs, relevant (level 1 and more) or not. Logs how many lack a text; InputError if none is left."""
+
+    def __init__(self, judged: Judged) -> None:
+        queries, docs = judged.queries, judged.docs
+        every = [(qid, docid, level) for qid, levels in judged.qrels.items() for docid, level in levels.items()]
+        self.pairs = [(int(level <= 0), queries[q], d) for q, d, level in every if q in queries and d in docs]
+        if len(self.pairs) < len(every):
+            log.warning("%d judged pairs are left out: no text of query or document", len(every) - len(self.pairs))
+        if not self.pairs:
+            raise InputError("no judged pair has a query and a document; check that qrels, queries and docs match")
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    def labelled(self, epoch: int, number: int) -> tuple[int, str | None, str]:
+        return self.pairs[number]
+
+
+class PairReader:
+    """Groups of one pair, a `packing.Reader`; a group's task is its label."""
+
+    def __init__(
+        self, config: ConfigDict, tokenizer: Tokenizer, docs: Texts, pairs: Labelled, marks: Marks, stream: str = STREAM
+    ) -> None:
+        self.tokenizer, self.docs, self.pairs, self.marks = tokenizer, docs, pairs, marks
+        self.length, self.template = config.row_length, tokenizer.template
+        self.sizes: Mapping[str, int] = {stream: len(pairs)}
+        self.epochs = Epochs(config, stream, len(pairs))
+
     def read(self, lane: int, task: str, start: int, count: int) -> list[Group]:
         """See `packing.Reader`."""
-        rows = [
-            (0, "", self.clicks.document(number)) if self.documents_only else self.labelled(epoch, number)
-            for epoch, number in self.epochs.units(lane, start, count)
-        ]
-        texts = [self.docs[docid] for _, _, docid in rows]
-        documents = [np.asarray(ids, np.int32) for ids in self.tokenizer.encode_prefixes(texts, self.length)]
-        if self.documents_only:
-            return [Group(0, (text_sequence(document, self.length, self.template),)) for document in documents]
-        queries = [np.asarray(e.ids, np.int32) for e in self.tokenizer.encode_batch([query for _, query, _ in rows])]
+        rows = [self.pairs.labelled(epoch, number) for epoch, number in self.epochs.units(lane, start, count)]
+        texts = self.tokenizer.encode_prefixes([self.docs[docid] for _, _, docid in rows], self.length)
+        queries = self.tokenizer.encode_batch([query or "" for _, query, _ in rows])
         groups = []
-        for (label, _, _), query, document in zip(rows, queries, documents):
-            fitted = fit(self.marks.on_query(query), self.marks.on_document(document), self.length, self.template)
-            groups.append(Group(label, (Sequence(*fitted, 0, 1, self.template),)))
+        for (label, query, _), asked, ids in zip(rows, queries, texts):
+            document = np.asarray(ids, np.int32)
+            if query is None:
+                groups.append(Group(label, (text_sequence(document, self.length, self.template),)))
+                continue
+            marked = self.marks.on_query(np.asarray(asked.ids, np.int32)), self.marks.on_document(document)
+            groups.append(Group(label, (Sequence(*fit(*marked, self.length, self.template), 0, 1, self.template),)))
         return groups

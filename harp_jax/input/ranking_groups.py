@@ -73,7 +73,8 @@ class Judged:
             # In the order of the qrels, not of the list, because it determines the order of the units.
             qrels = select(qrels, read_subset(qrels, config.train_queries, config.folds, config.train_folds))
         docs = Documents.open(config.docs, tuple(config.fields))
-        return cls(docs, read_queries(config.queries), qrels, read_run(config.candidates, queries=qrels))
+        candidates = read_run(config.candidates, queries=qrels) if config.candidates else {}
+        return cls(docs, read_queries(config.queries), qrels, candidates)
 
 
 def held_out(config: ConfigDict, judged: Judged) -> tuple[Judged, Judged]:

@@ -27,11 +27,13 @@ class CoarseTune:
     mask_token: int
     vocab_size: int  # without padding
     marks: tuple[int, ...]
+    mask_always: bool = False
     mlm_rate: float = MLM_RATE
 
     def mask(self, batch: Batch, key: jax.Array) -> Batch:
         ids = without_marks(batch, self.marks)
-        return mask_tokens(key, batch, ids, self.mlm_rate, self.predictions, self.mask_token, self.vocab_size)
+        m, vocabulary = self.predictions, self.vocab_size
+        return mask_tokens(key, batch, ids, self.mlm_rate, m, self.mask_token, vocabulary, self.mask_always)
 
     def counts(self, masked: Batch) -> Metrics:
         return {"pairs": (masked["members"] >= 0).sum(), "predicted": masked[WEIGHTS].sum()}

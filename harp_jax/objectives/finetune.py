@@ -48,8 +48,8 @@ class Finetune:
 
     def _present(self, batch: Batch) -> jax.Array:
         """[lanes, groups, size] bool: the member exists and is ranked."""
-        present = (batch["members"] >= 0) & batch["group_valid"][..., None]
-        return self._ranked(present)
+        present = batch["members"] >= 0
+        return present if self.rank_loss == "judged" else self._ranked(present & batch["group_valid"][..., None])
 
     def _ranked(self, members: jax.Array) -> jax.Array:
         """Groups [..., size] without the member for masked query prediction."""
@@ -61,6 +61,8 @@ class Finetune:
         found = forward(self.ranker, params, masked, dropout_key)
         members = self._ranked(by_group(found.scores, masked["members"]))
         teacher = self._ranked(masked["teacher"]) if "teacher" in masked else None
+        if self.rank_loss == "judged":  # groups of one, whose task is the label
+            teacher = (masked["group_task"] == 0).astype(members.dtype)[..., None]
         loss, metrics = ranking_loss(self.rank_loss, members, self._present(masked), counts, teacher)
         if self.mqp_weight > 0:
             mqp = self._query_prediction(found, masked)

@@ -107,9 +107,15 @@ def ranking_loss(
     """HARP Eq. 18 (bce), listwise (lce), pairwise loss or distillation (margin_mse, kl), with metric sums.
 
     members, teacher: [..., size], scores of groups, positives first; present: [..., size] bool, whether a member exists.
+    `judged`: each member is classified, its label (1 relevant, 0 not) in `teacher`.
     The loss is averaged over groups, members or negatives (`counts`).
     """
     valid, negatives = present.any(-1), present[..., 1:]
+    if name == "judged":
+        assert teacher is not None
+        loss = jnp.where(present, relevance(members, teacher), 0.0).sum() / jnp.maximum(counts["members"], 1)
+        right = (((members > 0) == (teacher > 0)) & present).sum()
+        return loss, {"loss": loss, "pairs": present.sum(), "right": right, "groups": valid.sum()}
     if name == "bce":
         labels = jnp.zeros_like(members).at[..., 0].set(1.0)
         loss = jnp.where(present, relevance(members, labels), 0.0).sum() / jnp.maximum(counts["members"], 1)

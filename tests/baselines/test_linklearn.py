@@ -15,7 +15,7 @@ from harp_jax import config as configs
 from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
 from harp_jax.baselines.linklearn import model as f
-from harp_jax.baselines.linklearn.collection import Index, count
+from harp_jax.baselines.linklearn.collection import Index, count, lengths_of, words_of
 from harp_jax.baselines.linklearn.links import GraphSplit, read_graph, shared_terms, split
 from harp_jax.baselines.linklearn.model import Okapi
 from harp_jax.baselines.linklearn.rank import rank_linklearn
@@ -185,7 +185,7 @@ def linklearn_config(wiki, **changes):
     c = configs.linklearn()
     c.docs, c.language = paths(wiki), ""
     c.negatives, c.steps, c.eval_every = 4, 200, 50
-    c.learning_rate = 1e-2
+    c.learning_rates = (1e-2,)
     c.update(changes)
     return c
 
@@ -229,8 +229,8 @@ def test_similarities_in_training_and_ranking_equal_a_loop():
         "tf_a": np.append(model.scaled("tf", shared.tf_a), 1.0),
         "tf_b": np.append(model.scaled("tf", shared.tf_b), 1.0),
         "idf": np.append(model.scaled("idf", index.idf[shared.term]), 1.0),
-        "length_a": model.scaled("length", counts.lengths[a]),
-        "length_b": model.scaled("length", counts.lengths[b]),
+        "length_a": model.scaled("length", lengths_of(counts)[a]),
+        "length_b": model.scaled("length", lengths_of(counts)[b]),
     }
     found = np.asarray(f.similarities(model.params, batch, 25))
     expected = np.array([slow_similarity(model, TEXTS[i], TEXTS[j], TEXTS) for i, j in pairs])
@@ -238,7 +238,7 @@ def test_similarities_in_training_and_ranking_equal_a_loop():
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
     # The query's length is a factor of all its scores; ranking drops its sign.
     for i in range(5):
-        scores = index.similarities(*counts.of(i))
+        scores = index.similarities(*words_of(counts, i))
         sign = np.sign(slow_mlp(model.params["length"], float(batch["length_a"][5 * i])))
         np.testing.assert_allclose(scores, sign * expected[5 * i : 5 * i + 5], atol=1e-5 * np.abs(expected).max())
 
@@ -261,7 +261,7 @@ def test_okapi_equals_its_formula(k):
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])
 def test_cost_is_the_mean_over_the_constraints(graph, loss, wiki):
     training, _ = split(graph, 0.5, 0)
-    trainer = Trainer(training, linklearn_config(wiki, pair_loss=loss))
+    trainer = Trainer(training, linklearn_config(wiki, pair_loss=loss), 10, 1e-2)
     batch = trainer.batch()
     sims = np.asarray(f.similarities(trainer.params, batch, trainer.pairs)).reshape(16, 5)
     gaps = [row[0] - other for row in sims for other in row[1:]]
@@ -272,8 +272,8 @@ def test_cost_is_the_mean_over_the_constraints(graph, loss, wiki):
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])
 def test_learns_what_links_mean_and_carries_it_to_other_words(wiki, tmp_path, loss):
     config = linklearn_config(wiki, pair_loss=loss, ranking_svm_constraints=300 if loss == "hinge" else 0)
-    done = train(config, str(tmp_path))
-    rows = read_metrics(str(tmp_path))
+    done = train(config, str(tmp_path / "run"))
+    rows = read_metrics(str(tmp_path / "run"))
     assert done["held_out"]["linklearn"] > rows[0]["average_precision"] + 0.05
     assert done["held_out"]["linklearn"] > 0.9 and done["constraints"] <= 200 * 64
     if loss == "hinge":
@@ -287,32 +287,43 @@ def test_learns_what_links_mean_and_carries_it_to_other_words(wiki, tmp_path, lo
         queries += f"{topic}\t{words[0]} {words[1]} vide1 vide2\n"
     (tmp_path / "docs.tsv").write_text(docs)
     (tmp_path / "queries.tsv").write_text(queries)
-    given = [str(tmp_path), str(tmp_path / "docs.tsv"), str(tmp_path / "queries.tsv")]
+    given = [str(tmp_path / "run"), str(tmp_path / "docs.tsv"), str(tmp_path / "queries.tsv")]
     for okapi in (False, True):
         rank_linklearn(*given, output=str(tmp_path / f"run_{okapi}.trec"), okapi=okapi)
         run = read_run(str(tmp_path / f"run_{okapi}.trec"))
         assert len(run) == 20 and all(ranking.ranked()[0] == qid for qid, ranking in run.items())
 
 
-def test_training_that_diverges_ends_at_the_step_and_writes_no_model(wiki, tmp_path):
-    config = linklearn_config(wiki, learning_rate=1e6, steps=20, eval_every=10)
-    with pytest.raises(InputError, match="step 10: the loss or a parameter is not finite; lower learning_rate="):
-        train(config, str(tmp_path))
-    assert not (tmp_path / "model.json").exists()
+def test_hidden_units_and_rate_are_selected_on_held_out_links_and_a_diverging_rate_is_left_out(wiki, tmp_path):
+    config = linklearn_config(wiki, learning_rates=(1e6,), steps=20, eval_every=10)
+    with pytest.raises(InputError, match="step 10: the loss or a parameter is not finite; lower learning_rates="):
+        train(config, str(tmp_path / "run"))
+    assert not (tmp_path / "run" / "model.json").exists()
+    config.learning_rates, config.hidden = (1e6, 1e-3, 3e-2), (2, 10)
+    done = train(config, str(tmp_path / "run"))
+    rows = [row for row in read_metrics(str(tmp_path / "run")) if row["learning_rate"] < 1]
+    assert {(row["hidden"], row["learning_rate"]) for row in rows} == {(h, r) for h in (2, 10) for r in (1e-3, 3e-2)}
+    best = max(rows, key=lambda row: row["average_precision"])
+    assert done["held_out"]["linklearn"] == pytest.approx(best["average_precision"], rel=1e-5)
+    assert [done[name] for name in ("hidden", "learning_rate", "step")] == [
+        best[n] for n in ("hidden", "learning_rate", "step")
+    ]
+    saved = json.loads((tmp_path / "run" / "model.json").read_text())
+    assert len(saved["linklearn"]["params"]["tf"]["in"]) == done["hidden"]
 
 
 def test_ranking_svm_finds_the_words_that_count():
     rng = generator("svm")
     a, b, c = (rng.random((80, 6)) for _ in range(3))
     b[:, :2] = a[:, :2] + 0.02 * rng.standard_normal((80, 2))  # near only in the first two words
-    weights = f.solve(*(sparse.csr_matrix(x) for x in (a, b, c)), 10.0)
+    weights = f.solve(*(sparse.csr_array(x) for x in (a, b, c)), 10.0)
     assert (weights >= 0).all() and weights[:2].min() > 3 * weights[2:].max()
 
     def near(x, y):
         return (weights * (x - y) ** 2).sum(axis=1)
 
     assert (near(a, b) < near(a, c)).mean() > 0.9
-    found = f.distances(weights, sparse.csr_matrix(a[:1]), sparse.csr_matrix(c))
+    found = f.distances(weights, sparse.csr_array(a[:1]), sparse.csr_array(c))
     np.testing.assert_allclose(found, near(a[:1], c), atol=1e-10)
     # At the minimum of a convex problem with bounds, no allowed step descends.
     gaps = (a - c) ** 2 - (a - b) ** 2

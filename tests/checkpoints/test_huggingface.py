@@ -60,7 +60,9 @@ def test_torch_classes_load_it_completely(exported, name):
     assert all(key.startswith(UNEXPECTED[name]) for key in info["unexpected_keys"])
 
 
-@pytest.mark.parametrize("kind, types", [("bert", 2), ("modernbert", 2), ("xlm-roberta", 2), ("distilbert", 0)])
+@pytest.mark.parametrize(
+    "kind, types", [("bert", 2), ("electra", 2), ("modernbert", 2), ("xlm-roberta", 2), ("distilbert", 0)]
+)
 def test_a_ranker_has_the_tensors_and_keys_that_servers_read(kind, types, tmp_path):
     """Text Embeddings Inference, vLLM and Infinity fail on a tensor that the class does not have, and on a missing key."""
     directory = tmp_path / "model"
@@ -175,7 +177,7 @@ WORDS = "bert.embeddings.word_embeddings.weight"
 @pytest.mark.parametrize(
     "change, message",
     [
-        ({"model_type": "electra"}, "its model_type is 'electra'"),
+        ({"model_type": "albert"}, "its model_type is 'albert'"),
         ({"hidden_act": "gelu_new"}, "hidden_act is 'gelu_new'"),
         ({"hidden_size": None}, "transformers cannot read .* Field 'hidden_size' expected int, got NoneType"),
         ({"hidden_size": 0}, "hidden_size is 0, not a whole number from 1 to"),

@@ -183,6 +183,7 @@ SCALED = {kind: {"rope_type": "linear", "factor": 2.0, "rope_theta": 1.0} for ki
         ("modernbert", {"num_attention_heads": 4}, "hidden=36 / model.heads=4 is odd; rotary positions"),
         ("roberta", {"pad_token_id": 0}, "the tokenizer pads with id 1, but .* has pad_token_id 0, which its positions follow"),
         ("distilbert", {"activation": "relu"}, "activation is 'relu'; only 'gelu' is supported"),
+        ("electra", {"embedding_size": 12}, "embedding_size is 12; only 36 is supported"),
         ("distilbert", {"n_heads": 5}, "hidden=36 is not a multiple of .*heads=5"),
     ],
 )  # fmt: skip

@@ -50,7 +50,8 @@ COMMANDS = {
     "anchors": PAGES,
     "survey": f"{PAGES} {SURVEYED}",
     "tune-first-stage": f"{DOCS} {QUERIES} {JUDGED}",
-    "linklearn-train": "--config=baselines/linklearn --config.docs=('{data}/pages.jsonl',) --config.steps=60",
+    "linklearn-train": "--config=baselines/linklearn --config.docs=('{data}/pages.jsonl',) --config.steps=60 "
+    "--config.hidden=(10,) --config.learning_rates=(0.003,)",
 }
 
 

@@ -15,7 +15,13 @@ from harp_jax.model.encoders.table import ENCODERS
 from tests.support.architectures import ARCHITECTURES, check_parity, close, rows_of, torch_model
 
 KIND = "SequenceClassification"
-EXACT = ("bert", "distilbert", "roberta", "xlm-roberta")  # transformers computes rotary positions in float32 only
+EXACT = (
+    "bert",
+    "distilbert",
+    "electra",
+    "roberta",
+    "xlm-roberta",
+)  # transformers computes rotary positions in float32 only
 SIZES = [
     {"hidden_size": 40, "num_attention_heads": 5, "num_hidden_layers": 3, "vocab_size": 131, "intermediate_size": 33},
     {"hidden_size": 14, "num_attention_heads": 1, "num_hidden_layers": 1, "vocab_size": 57, "intermediate_size": 21},
@@ -54,7 +60,7 @@ def test_8192_tokens(name, tmp_path):
     check_parity(tmp_path, torch_model(name, KIND, sizes), (129, 8192), ("float32",), stride=16)
 
 
-@pytest.mark.parametrize("name", ["bert", "distilbert", "roberta", "xlm-roberta", "modernbert"])
+@pytest.mark.parametrize("name", [*EXACT, "modernbert"])
 def test_predictions_and_attention_are_those_of_torch(name, tmp_path):
     """Attention rows are term weights. The last of ModernBERT's five layers is local, so they come from the fourth."""
     import torch

@@ -13,6 +13,7 @@ from harp_jax.input.lanes import Batches, Cursor, Lane
 from harp_jax.input.packing import Group, fill, pair_sequences, plan
 from harp_jax.model import sharding
 from harp_jax.objectives.losses import forward
+from harp_jax.objectives.masking import POSITIONS, TARGETS, WEIGHTS
 from harp_jax.objectives.objective import best_predictor, not_beaten
 from harp_jax.training.step import LOSS_WINDOW, gradients, initial, make_step, spikes, update_running_loss
 from harp_jax.training.train import make_optimizer
@@ -72,6 +73,33 @@ def test_packed_pair_losses_equal_a_loop_over_single_sequences(setting):
 @partial(jax.jit, static_argnums=0)
 def scores(ranker, params, batch):
     return forward(ranker, params, batch, None).scores
+
+
+def test_eq_16_adds_the_losses_of_the_tasks_and_mlm(setting):
+    config, stage, params = setting
+    changes = {"mlm_weight": 0.5, "predictions": 19, "pair_reduction": "sum"}
+    objective = dataclasses.replace(stage.objective(stage.encoder), **changes)
+    batch = batch_of(config, stage)
+    masked = objective.mask(batch, KEY)
+    hidden = objective.ranker.apply({"params": params}, masked, method="encode")
+    logits = objective.ranker.apply({"params": params}, hidden, masked[POSITIONS], method="mlm_logits")
+    found = np.asarray(scores(objective.ranker, params, masked)).reshape(config.lanes, -1)
+    hinges: dict[int, list[float]] = {0: [], 1: []}
+    for lane, (groups, tasks, valid) in enumerate(zip(batch["members"], batch["group_task"], batch["group_valid"])):
+        for (positive, negative), task, there in zip(groups, tasks, valid):
+            if there:
+                hinges[task].append(max(0.0, 1 - found[lane, positive] + found[lane, negative]))
+    predicted = [
+        np.log(np.exp(row - row.max()).sum()) + row.max() - row[target]
+        for row, target, weight in zip(
+            *(np.asarray(x).reshape(-1, *x.shape[2:]) for x in (logits, masked[TARGETS], masked[WEIGHTS]))
+        )
+        if weight
+    ]
+    assert len(predicted) > 20
+    loss, _ = jax.jit(lambda p, b: loss_of(objective, p, b, KEY))(params, batch)
+    expected = 0.7 * (np.mean(hinges[0]) + np.mean(hinges[1])) + 0.5 * np.mean(predicted)
+    assert float(loss) == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.parametrize("name", ["hinge", "logistic", "softmax_margin", "lce", "kl", "lce_kl"])

@@ -1,7 +1,7 @@
 """The six systems of coarse-tuning end to end on an invented collection: clicks on half of the documents for each query.
 
 One trial of one epoch, so the figures mean nothing. Tests that the steps read each other's outputs and respect folds,
-and that the table compares all six systems.
+and that the table compares all six systems, with a row for each setting of the grids.
 """
 
 import json
@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from harp_jax.base import steps
 from harp_jax.checkpoints.huggingface import save_hf
 from harp_jax.experiments.coarse_tuning import coarse_tuning
 from harp_jax.model.encoders.bert import BertShape
@@ -22,7 +23,8 @@ from tests.support.tiny_bert import random_params
 
 pytestmark = pytest.mark.real
 
-SYSTEMS = {"BM25", "pretrained", "coarse_tuned", "fine_tuned", "cont_pre_fine", "coarse_fine", "chance"}
+SYSTEMS = {"BM25", "pretrained", "fine_tuned", "cont_pre_fine", "chance"}
+SYSTEMS |= {f"{row}{share}" for row in ("coarse_tuned", "coarse_fine") for share in ("_s0.5", "_s1")}
 
 
 def test_six_systems(tmp_path, monkeypatch):
@@ -40,7 +42,9 @@ def test_six_systems(tmp_path, monkeypatch):
     save_hf(str(tmp_path / "bert-tiny"), shape, random_params(shape), marked, "")
     os.symlink(ROOT / "configs", tmp_path / "configs")
     monkeypatch.chdir(tmp_path)
-    coarse_tuning("out", collection="dl", trials=1, epochs=1.0)
+    monkeypatch.setattr(steps, "in_process", lambda function, log: function)
+    one = {"trials": 1, "continual_epochs": 1.0, "fine_epochs": (1.0,), "coarse_epochs": (1.0,)}
+    coarse_tuning("out", collection="dl", samples=(0.5, 1.0), **one)
     rows = [line.split("\t") for line in Path("out/table.tsv").read_text().splitlines()[1:]]
     assert {system for system, *_ in rows} == SYSTEMS
     assert {measure for _, measure, *_ in rows} == {"RR", "nDCG@5", "nDCG@15", "nDCG@30", "AP"}

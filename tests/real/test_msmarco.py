@@ -9,8 +9,12 @@ import pytest
 from harp_jax.base import steps
 from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
+from harp_jax.checkpoints.huggingface import save_hf
 from harp_jax.experiments.experiment import find
+from harp_jax.model.encoders.bert import BertShape
+from harp_jax.text.tokenizer import load_tokenizer
 from tests.support import corpus
+from tests.support.tiny_bert import random_params
 
 pytestmark = pytest.mark.real
 
@@ -82,6 +86,16 @@ def test_from_the_published_files_to_three_tables(tmp_path, monkeypatch, capsys)
     config = json.loads(Path("out/harp_s0/config.json").read_text())
     assert (config["mlm_side"], config["pair_reduction"]) == ("both", "sum")
     assert "against harp" in capsys.readouterr().out
+
+    # Table 3: HARP as it was trained above, another encoder, and their mean.
+    words = load_tokenizer("corpus/vocab.txt")
+    shape = BertShape(words.size, layers=1, hidden=32, heads=2, intermediate=64, max_positions=64)
+    save_hf("other", shape, random_params(shape), words, "")
+    table3 = find("table3")
+    known = [one for one in settings if one.partition("=")[0] in table3.defaults]
+    table3.function("out", **table3.arguments([*known, "ensemble=other"]))
+    lines = Path("out/table3_official_dev.tsv").read_text().splitlines()[1:]
+    assert {line.split("\t")[0] for line in lines} == {"official", "harp", "other", "ensemble", "chance"}
 
     tuned = [*settings, "transformers=none", "bm25=tuned", "depth=20", "tests=dev"]
     experiment.function("tuned", **experiment.arguments(tuned))

@@ -27,6 +27,7 @@ MODERN = {**SHAPE, "num_hidden_layers": 4, "local_attention": 14, "pad_token_id"
 ARCHITECTURES = {
     "bert": {**SHAPE, **POSITIONED, "type_vocab_size": 2},
     "distilbert": DISTILLED,
+    "electra": {**SHAPE, **POSITIONED, "type_vocab_size": 2},
     "roberta": {**SHAPE, **POSITIONED, "type_vocab_size": 1, "pad_token_id": 1},
     "xlm-roberta": {**SHAPE, **POSITIONED, "type_vocab_size": 1, "pad_token_id": 1},
     "modernbert": MODERN,
@@ -41,6 +42,7 @@ def torch_model(name: str, kind: str, sizes: dict[str, Any] | None = None, seed:
 
     sizes = {distilbert.RENAMED.get(k, k) if name == "distilbert" else k: v for k, v in (sizes or {}).items()}
     fields = {**ARCHITECTURES[name], **sizes, "num_labels": 1}
+    fields |= {"embedding_size": fields["hidden_size"]} if name == "electra" else {}
     config = transformers.AutoConfig.for_model(name.removesuffix("-mean"), **fields)
     model = getattr(transformers, f"AutoModelFor{kind}").from_config(config, attn_implementation="sdpa")
     generator = torch.Generator().manual_seed(seed)

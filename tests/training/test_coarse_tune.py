@@ -14,6 +14,7 @@ from harp_jax.base.errors import InputError
 from harp_jax.baselines.query_probe import Probe
 from harp_jax.checkpoints.export import export_model
 from harp_jax.checkpoints.start import load_encoder
+from harp_jax.config import read_config
 from harp_jax.corpus.clicks import Clicks
 from harp_jax.corpus.documents import Documents
 from harp_jax.input.click_groups import STREAM
@@ -86,14 +87,15 @@ def test_a_pair_of_the_log_counts_once_and_bad_logs_are_refused(clicked, tmp_pat
 
 def test_half_of_the_pairs_get_another_document_drawn_by_clicks(clicked):
     reader = coarse_tune_stage(coarse_config(clicked)).source.reader
-    rows = [(number, *reader.labelled(epoch, number)) for epoch in range(60) for number in range(80)]
+    pairs = reader.pairs
+    rows = [(number, *pairs.labelled(epoch, number)) for epoch in range(60) for number in range(80)]
     assert binomtest(sum(label for _, label, _, _ in rows), len(rows), 0.5).pvalue > 0.01
     for number, label, _, docid in rows:
-        qid, _, own = reader.clicks.pair(number)
-        assert (docid not in reader.clicks.clicked(qid)) if label else docid == own
+        qid, _, own = pairs.clicks.pair(number)
+        assert (docid not in pairs.clicks.clicked(qid)) if label else docid == own
     counts = np.bincount([int(docid[1:]) for _, label, _, docid in rows if label], minlength=40)
     assert chisquare(counts).pvalue > 0.001  # every document has two clicks
-    assert reader.labelled(3, 7) == coarse_tune_stage(coarse_config(clicked)).source.reader.labelled(3, 7)
+    assert pairs.labelled(3, 7) == coarse_tune_stage(coarse_config(clicked)).source.reader.pairs.labelled(3, 7)
 
 
 def test_an_epoch_has_every_pair_or_document_once(clicked, monkeypatch):
@@ -140,6 +142,57 @@ def test_the_loss_is_that_of_a_loop(clicked):
     log_p = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
     mlm = -np.take_along_axis(log_p, np.asarray(masked[TARGETS])[..., None], -1)[..., 0][chosen]
     assert float(loss) == pytest.approx(np.mean(each) + np.mean(mlm), rel=1e-4)
+
+
+@pytest.mark.parametrize("always", [True, False])
+def test_masked_tokens_become_masks_always_as_in_the_paper_or_as_in_bert(clicked, always):
+    assert read_config("coarse_tune_orcas").mask_always and not configs.coarse_tune().mask_always
+    stage = coarse_tune_stage(coarse_config(clicked, mask_always=always))
+    batch = scored_batch(stage, 32)[1]
+    mask = jax.jit(lambda batch, key: stage.objective(stage.encoder).mask(batch, key))
+    kinds = {"mask": 0, "same": 0, "other": 0}
+    for number in range(20):
+        masked = jax.device_get(mask(batch, jax.random.key(number, impl="threefry2x32")))
+        rows, columns = np.nonzero(masked[WEIGHTS])
+        at = masked[POSITIONS][rows, columns]
+        for token, old, target in zip(
+            masked["tokens"][rows, at], batch["tokens"][rows, at], masked[TARGETS][rows, columns]
+        ):
+            assert old == target
+            kinds["mask" if token == stage.tokenizer.mask else "same" if token == old else "other"] += 1
+    total = sum(kinds.values())
+    assert total > 300
+    if always:
+        assert kinds == {"mask": total, "same": 0, "other": 0}
+    else:
+        assert chisquare(list(kinds.values()), [0.8 * total, 0.1 * total, 0.1 * total]).pvalue > 1e-3
+
+
+def test_fine_tuning_classifies_every_judged_pair_and_needs_no_candidates(clicked, tmp_path):
+    """Documents that no first stage retrieved and judged non-relevant ones too; texts and labels from the files."""
+    levels = {("q0", "d0"): 1, ("q0", "d5"): 0, ("q1", "d9"): 2, ("q1", "d1"): 0, ("q2", "d2"): -1, ("q2", "d30"): 1}
+    judged = {**levels, ("q1", "absent"): 1, ("none", "d3"): 1}
+    (tmp_path / "qrels").write_text("".join(f"{q} 0 {d} {level}\n" for (q, d), level in judged.items()))
+    given = {"qrels": str(tmp_path / "qrels"), "rank_loss": "judged", "candidates": "", "folds": "", "train_folds": ()}
+    stage = finetune_stage(ranking_config(clicked, **given, batch_pairs=6, steps=0, epochs=3.0))
+    assert stage.source.reader.sizes == {"rank": 6} and stage.steps == 3
+    queries = dict(line.split("\t") for line in (clicked / "queries.tsv").read_text().splitlines())
+    docs = {line.split("\t")[0]: line.split("\t")[-1] for line in (clicked / "docs.tsv").read_text().splitlines()}
+    relevant = {f"{queries[q]} {docs[d]}": level > 0 for (q, d), level in levels.items()}
+    params, batch = scored_batch(stage, 3)
+    objective = stage.objective(stage.encoder)
+    scores = np.asarray(objective.ranker.apply({"params": params}, batch, method="scored")[0])
+    expected, right, words = [], 0, stage.tokenizer.tokens
+    for row, segments in enumerate(batch["segment_ids"]):
+        for segment in range(1, segments.max() + 1):
+            text = [words[i] for i in batch["tokens"][row][segments == segment]]
+            p = 1 / (1 + np.exp(-scores[row, segment - 1]))
+            label = relevant.pop(" ".join(word for word in text if not word.startswith("[")))
+            expected.append(-np.log(p if label else 1 - p))
+            right += (p > 0.5) == label
+    assert not relevant
+    loss, sums = loss_of(objective, params, batch, jax.random.key(0))
+    assert float(loss) == pytest.approx(np.mean(expected), rel=1e-4) and (sums["pairs"], sums["right"]) == (6, right)
 
 
 @pytest.fixture(scope="module")

@@ -12,15 +12,19 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import expand, lines
 from harp_jax.base.randomness import hash64
-from harp_jax.baselines.linklearn.collection import Counts, count
+from harp_jax.baselines.linklearn.collection import count
 from harp_jax.corpus.text_files import checked_text, parse_object
 from harp_jax.ranking.lexical import InvertedIndex
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +36,7 @@ class Graph:
     """Documents and their links: d is linked with neighbours[starts[d]:starts[d+1]], ascending, both directions."""
 
     docids: list[str]
-    counts: Counts
+    counts: "csr_array"
     articles: list[str]  # names: titles, or ids of documents without one
     article: np.ndarray  # [documents] int64: number of a document's article
     source: np.ndarray  # [documents] int32: number of the path or glob of a document's file
@@ -89,7 +93,7 @@ def read_graph(paths: tuple[str, ...], redirects: tuple[str, ...] = (), language
         raise InputError(
             f"none of {len(links)} links leads to another document of {', '.join(paths)}; check the ids, and that titles differ"
         )
-    starts, neighbours = _rows(edges, counts.documents)
+    starts, neighbours = _rows(edges, counts.shape[0])
     of_documents = np.array(article, np.int64), np.array(source, np.int32)
     return Graph(docids, counts, list(articles), *of_documents, starts, neighbours)
 
@@ -127,9 +131,9 @@ class GraphSplit:
 
     def __init__(self, graph: Graph, documents: np.ndarray) -> None:
         self.graph, self.documents = graph, documents
-        inside = np.zeros(graph.counts.documents, bool)
+        inside = np.zeros(graph.counts.shape[0], bool)
         inside[documents] = True
-        owner = np.repeat(np.arange(graph.counts.documents), np.diff(graph.starts))
+        owner = np.repeat(np.arange(graph.counts.shape[0]), np.diff(graph.starts))
         kept = inside[owner] & inside[graph.neighbours]
         # Links between the two sides are dropped.
         self.edges = np.stack([owner[kept], graph.neighbours[kept]], axis=1)
@@ -141,7 +145,7 @@ class GraphSplit:
 
     @cached_property
     def _starts(self) -> np.ndarray:
-        return np.searchsorted(self.edges[:, 0], np.arange(self.graph.counts.documents + 1))
+        return np.searchsorted(self.edges[:, 0], np.arange(self.graph.counts.shape[0] + 1))
 
     def linked(self, d: int) -> np.ndarray:
         """L(d) within this side."""
@@ -149,7 +153,7 @@ class GraphSplit:
 
     @cached_property
     def _keys(self) -> np.ndarray:
-        return self.edges[:, 0] * self.graph.counts.documents + self.edges[:, 1]
+        return self.edges[:, 0] * self.graph.counts.shape[0] + self.edges[:, 1]
 
     @cached_property
     def _pools(self) -> dict[str, dict[int, np.ndarray]]:
@@ -199,7 +203,7 @@ class GraphSplit:
             for number, pool in pools.items():
                 here = wrong & (source == number)[:, None]
                 negative[here] = pool[rng.integers(len(pool), size=int(here.sum()))]
-            keys = d[:, None] * self.graph.counts.documents + negative
+            keys = d[:, None] * self.graph.counts.shape[0] + negative
             at = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
             wrong = (self._keys[at] == keys) | (article[negative] == article[d][:, None])
             if not wrong.any():
@@ -218,8 +222,7 @@ def split(graph: Graph, fraction: float, seed: int) -> tuple[GraphSplit, GraphSp
     return sides
 
 
-@dataclass(frozen=True)
-class Shared:
+class Shared(NamedTuple):
     """Words shared by the texts of pairs (a, b): pair `pair[i]` shares the word `term[i]`, with its counts in a and b."""
 
     pair: np.ndarray
@@ -228,16 +231,8 @@ class Shared:
     tf_b: np.ndarray
 
 
-def shared_terms(counts: Counts, a: np.ndarray, b: np.ndarray) -> Shared:
-    """The common words of documents a [n] and b [n], with all pairs merged in one pass."""
-    vocabulary = counts.vocabulary
-    places, owners, keys = [], [], []
-    for side in (a, b):
-        place, owner = counts.rows(side)
-        places.append(place)
-        owners.append(owner)
-        keys.append(owner * vocabulary + counts.terms[place])
-    at = np.minimum(np.searchsorted(keys[1], keys[0]), len(keys[1]) - 1)
-    both = keys[1][at] == keys[0] if len(keys[1]) else np.zeros(len(keys[0]), bool)
-    left = places[0][both]
-    return Shared(owners[0][both], counts.terms[left], counts.tf[left], counts.tf[places[1][at[both]]])
+def shared_terms(counts: "csr_array", a: np.ndarray, b: np.ndarray) -> Shared:
+    """The common words of documents a [n] and b [n]."""
+    left, right = counts[a], counts[b]
+    of_a, of_b = left.multiply(right.astype(bool)), right.multiply(left.astype(bool))
+    return Shared(np.repeat(np.arange(len(a)), np.diff(of_a.indptr)), of_a.indices, of_a.data, of_b.data)

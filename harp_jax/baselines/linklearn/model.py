@@ -18,10 +18,10 @@ import numpy as np
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import check_sums, read_json
 from harp_jax.base.progress import progress
-from harp_jax.baselines.linklearn.collection import Counts, Weighting
+from harp_jax.baselines.linklearn.collection import Weighting
 
 if TYPE_CHECKING:
-    from scipy.sparse import csr_matrix
+    from scipy.sparse import csr_array
 
 log = logging.getLogger(__name__)
 
@@ -164,18 +164,15 @@ def load(workdir: str, okapi: bool = False) -> Weighting:
     return Okapi(**data["okapi"]) if okapi else LinkLearn.from_json(data["linklearn"])
 
 
-def unit_vectors(counts: Counts, idf: np.ndarray) -> "csr_matrix":
-    """Texts as rows of (1 + log tf)·idf with length 1: a scipy CSR matrix [texts, V]; idf [V]."""
-    from scipy import sparse
-
-    data = (1.0 + np.log(counts.tf)) * idf[counts.terms]
-    owner = np.repeat(np.arange(counts.documents), np.diff(counts.starts))
-    norm = np.sqrt(np.bincount(owner, data**2, minlength=counts.documents))
-    data = data / np.maximum(norm, 1e-12)[owner]
-    return sparse.csr_matrix((data, counts.terms, counts.starts), shape=(counts.documents, counts.vocabulary))
+def unit_vectors(counts: "csr_array", idf: np.ndarray) -> "csr_array":
+    """Texts as rows of (1 + log tf)·idf with length 1 [texts, V]; idf [V]."""
+    data = (1.0 + np.log(counts.data)) * idf[counts.indices]
+    owner = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
+    norm = np.maximum(np.sqrt(np.bincount(owner, data**2, minlength=counts.shape[0])), 1e-12)
+    return type(counts)((data / norm[owner], counts.indices, counts.indptr), counts.shape)
 
 
-def solve(a: "csr_matrix", b: "csr_matrix", c: "csr_matrix", cost: float = 1.0, iterations: int = 15_000) -> np.ndarray:
+def solve(a: "csr_array", b: "csr_array", c: "csr_array", cost: float = 1.0, iterations: int = 15_000) -> np.ndarray:
     """Ranking SVM (Schultz and Joachims, 2003) with a diagonal metric: d_w(x, y)² = Σ_i w_i (x_i - y_i)², w ≥ 0 (Eq. 8).
 
     Returns the weights [V] that minimise ½‖w‖² + cost·Σ max(0, 1 - (d_w(a, c)² - d_w(a, b)²))² over rows of CSR matrices.
@@ -204,7 +201,7 @@ def solve(a: "csr_matrix", b: "csr_matrix", c: "csr_matrix", cost: float = 1.0, 
     return found.x
 
 
-def distances(weights: np.ndarray, query: "csr_matrix", documents: "csr_matrix") -> np.ndarray:
+def distances(weights: np.ndarray, query: "csr_array", documents: "csr_array") -> np.ndarray:
     """d_w(query, document)² [documents] of one row against many."""
     squares = documents.power(2) @ weights
     return query.power(2).dot(weights)[0] - 2.0 * (documents.multiply(weights) @ query.T).toarray()[:, 0] + squares

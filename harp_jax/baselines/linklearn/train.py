@@ -1,8 +1,9 @@
 """Trains LinkLearn on hyperlinks.
 
-Stochastic descent of the constraints' cost with early stopping on the artificial retrieval task: each validation
-document is a query, the documents linked with it are relevant. Tuned Okapi, and Ranking SVM if configured, are measured on the
-same task. Writes model.json (for `harp linklearn-rank`) and metrics.jsonl. One process; a killed run starts over.
+Stochastic descent of the constraints' cost. Number of steps, hidden units and learning rate are selected on the artificial
+retrieval task, as in the paper: each validation document is a query, the documents linked with it are relevant. Tuned Okapi, and
+Ranking SVM if configured, are measured on the same task. Writes model.json (for `harp linklearn-rank`) and metrics.jsonl. One
+process; a killed run starts over.
 
 The paper's cost is a sum over documents and all their constraints (Eq. 6 and 7),
 Σ_d Σ_{l⁺ ∈ L(d)} Σ_{l⁻ ∉ L(d)} |1 - sim(d, l⁺) + sim(d, l⁻)|₊, in which a document counts in proportion to its links. Here a step
@@ -10,6 +11,8 @@ draws documents uniformly, and for each one linked and `negatives` unlinked docu
 means, Σ_d 1 / (|L(d)|·|L̄(d)|) Σ Σ |…|₊: all documents count equally, and hubs do not dominate.
 """
 
+import contextlib
+import itertools
 import json
 import logging
 import os
@@ -22,20 +25,20 @@ import optax
 from ml_collections import ConfigDict
 
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import check_sums, read_json, remove_sums, replacing, write_sums
+from harp_jax.base.files import remove_sums, replacing, write_sums
 from harp_jax.base.progress import progress
 from harp_jax.base.randomness import generator
 from harp_jax.baselines.linklearn import model as f
-from harp_jax.baselines.linklearn.collection import Index, Weighting, idf
+from harp_jax.baselines.linklearn.collection import Index, Weighting, idf, lengths_of, words_of
 from harp_jax.baselines.linklearn.links import Graph, GraphSplit, read_graph, shared_terms, split
 from harp_jax.baselines.linklearn.model import at_the_edge, tuned
 from harp_jax.config import FIELDS, check_values
 from harp_jax.objectives.losses import PAIRWISE
+from harp_jax.training.recorded import recorded
 from harp_jax.training.workdir import MetricsLog
 
 log = logging.getLogger(__name__)
 
-HIDDEN = 10  # units of each MLP
 BATCH = 32  # documents d per step, each with one linked document and `negatives` unlinked ones: 480 constraints
 PATIENCE = 8  # stop after this many evaluations without improvement
 TRAINED_ON = 0.5  # share of the documents; links between training and held-out documents are dropped
@@ -61,9 +64,7 @@ class Task:
     def average_precision(self, weighting: Weighting) -> float:
         """Mean average precision of the queries."""
         self.index.weigh(weighting)
-        found = []
-        for d in self.queries:
-            found.append(self.precision(int(d), self.index.similarities(*self.counts.of(d))))
+        found = [self.precision(d, self.index.similarities(*words_of(self.counts, d))) for d in self.queries]
         return float(np.mean(found))
 
     def precision(self, d: int, scores: np.ndarray) -> float:
@@ -85,15 +86,16 @@ class Trainer:
 
     data: GraphSplit
     config: ConfigDict
+    hidden: int
+    learning_rate: float
 
     def __post_init__(self) -> None:
         c, counts = self.config, self.data.graph.counts
-        self.idf = Index(counts, self.data.documents).idf
-        places, _ = counts.rows(self.data.documents)
-        scale = f.scales(counts.tf[places], self.idf[counts.terms[places]], counts.lengths[self.data.documents])
-        self.params = f.init_params(c.seed, HIDDEN)
-        self.scale = scale
-        self.optimizer = optax.adam(c.learning_rate)
+        self.lengths, own = lengths_of(counts), counts[self.data.documents]
+        self.idf = idf(own)
+        self.scale = f.scales(own.data, self.idf[own.indices], self.lengths[self.data.documents])
+        self.params = f.init_params(c.seed, self.hidden)
+        self.optimizer = optax.adam(self.learning_rate)
         self.opt_state = self.optimizer.init(self.params)
         self.rng = generator(c.seed, "linklearn constraints")
         self.pairs = BATCH * (1 + c.negatives)
@@ -111,11 +113,11 @@ class Trainer:
 
     def batch(self) -> dict[str, np.ndarray]:
         """The input of `model.similarities`: for each drawn d the pair with l⁺, then the pairs with its negatives."""
-        c, counts = self.config, self.data.graph.counts
+        c = self.config
         d, positive, negative = self.data.draw(self.rng, BATCH, c.negatives, c.negatives_from)
         a = np.repeat(d, 1 + c.negatives)
         b = np.concatenate([positive[:, None], negative], axis=1).reshape(-1)
-        shared = shared_terms(counts, a, b)
+        shared = shared_terms(self.data.graph.counts, a, b)
         # Padded to the next power of two, for few static shapes.
         room = 1 << max(10, int(len(shared.pair) - 1).bit_length())
         scaled = f.LinkLearn({}, self.scale).scaled
@@ -126,8 +128,7 @@ class Trainer:
         }
         padded = {name: np.pad(x, (0, room - len(x))) for name, x in words.items()}
         padded["pair"] = np.pad(shared.pair, (0, room - len(shared.pair)), constant_values=self.pairs).astype(np.int32)
-        lengths = {"length_a": scaled("length", counts.lengths[a]), "length_b": scaled("length", counts.lengths[b])}
-        return padded | lengths
+        return padded | {f"length_{side}": scaled("length", self.lengths[d]) for side, d in (("a", a), ("b", b))}
 
     def cost(self, params: dict, batch: dict[str, jax.Array]) -> tuple[jax.Array, jax.Array]:
         """Mean cost of the batch's constraints, and the share of satisfied ones."""
@@ -143,57 +144,61 @@ class Trainer:
         return optax.apply_updates(params, updates), opt_state, loss, right
 
 
-def train(config: ConfigDict, workdir: str) -> dict[str, Any]:
-    """Trains and writes workdir/model.json; returns its content. Raises InputError for bad config or data."""
+@recorded
+def train(config: ConfigDict, output: str) -> dict[str, Any]:
+    """Trains once and writes OUTPUT/model.json; returns its figures. Raises InputError for bad config or data."""
     check_values(config, FIELDS["linklearn"])
     if not config.docs:
         raise InputError("docs is empty; set --config.docs to linked documents (JSONL)")
+    if min(config.hidden, default=0) < 1 or min(config.learning_rates, default=0.0) <= 0:
+        raise InputError("--config.hidden and learning_rates: give at least one value of each, all above 0")
     graph = read_graph(tuple(config.docs), tuple(config.redirects), config.language)
     training, validation = split(graph, TRAINED_ON, config.seed)
     task = Task(validation, EVAL_QUERIES, EVAL_DOCUMENTS, config.seed)
     log.info(
         "%d documents, %d links in training, %d in validation; %d queries on %d documents",
-        graph.counts.documents, len(training.edges) // 2, len(validation.edges) // 2, len(task.queries), len(task.index.rows),
+        graph.counts.shape[0], len(training.edges) // 2, len(validation.edges) // 2, len(task.queries), len(task.index.rows),
     )  # fmt: skip
-    os.makedirs(workdir, exist_ok=True)
-    metrics = MetricsLog(workdir, -1)
-    try:
-        best = descend(Trainer(training, config), task, config, metrics)
-    finally:
-        metrics.close()
-    okapi, okapi_ap = tuned(task.average_precision)
+    os.makedirs(output, exist_ok=True)
+    with contextlib.closing(MetricsLog(output, -1)) as metrics:
+        model, best = selected(training, task, config, metrics)
+    okapi, best["held_out"]["okapi"] = tuned(task.average_precision)
     for name in at_the_edge(okapi):
         log.warning("Okapi's best %s is the smallest or largest tried (%s): the baseline may be too weak", name, okapi)
-    best["held_out"] |= {"okapi": okapi_ap}
-    best |= {"okapi": asdict(okapi), "config": json.loads(config.to_json_best_effort())}
     if config.ranking_svm_constraints:
         best["held_out"]["ranking_svm"] = ranking_svm(graph, training, task, config)
-    remove_sums(workdir)
-    with replacing(os.path.join(workdir, f.MODEL)) as file:
-        json.dump(best, file, indent=1)
-    write_sums(workdir, [f.MODEL])
+    remove_sums(output)
+    with replacing(os.path.join(output, f.MODEL)) as file:
+        json.dump(best | {"linklearn": model.to_json(), "okapi": asdict(okapi)}, file, indent=1)
+    write_sums(output, [f.MODEL])
     return best
 
 
-def finished(config: ConfigDict, workdir: str) -> dict[str, Any] | None:
-    """What `train` returned if it has finished in this workdir, else None. InputError if that was with another config."""
-    path = os.path.join(workdir, f.MODEL)
-    if not os.path.exists(path):
-        return None
-    check_sums(workdir, [f.MODEL])
-    done = read_json(path, "remove it and train again")
-    if done.get("config") != json.loads(config.to_json_best_effort()):
-        raise InputError(f"{workdir} has a model trained with another config; choose another --workdir")
-    return done
+Best = tuple[f.LinkLearn, dict[str, Any]]  # a model and its figures
 
 
-def descend(trainer: Trainer, task: Task, config: ConfigDict, metrics: MetricsLog) -> dict[str, Any]:
+def selected(training: GraphSplit, task: Task, config: ConfigDict, metrics: MetricsLog) -> Best:
+    """The best of `descend` over hidden units and learning rates. One that diverges is left out; InputError if all do."""
+    found: list[Best] = []
+    failed: list[InputError] = []
+    for hidden, rate in itertools.product(config.hidden, config.learning_rates):
+        try:
+            found.append(descend(Trainer(training, config, hidden, rate), task, config, metrics))
+        except InputError as error:
+            log.warning("hidden=%d, learning rate %g: %s", hidden, rate, error)
+            failed.append(error)
+    if not found:
+        raise failed[-1]
+    return max(found, key=lambda one: one[1]["held_out"]["linklearn"])
+
+
+def descend(trainer: Trainer, task: Task, config: ConfigDict, metrics: MetricsLog) -> Best:
     """Trains until average precision has not risen for PATIENCE evaluations; returns the best model and its figures.
 
     Raises InputError at the first evaluation with a loss or a parameter that is not finite.
     """
-    best: dict[str, Any] = {"step": -1, "held_out": {"linklearn": -1.0}}
-    constraints = BATCH * config.negatives
+    best, highest, at = trainer.model, -1.0, -1
+    given = {"hidden": trainer.hidden, "learning_rate": trainer.learning_rate}
     pending: list[tuple[jax.Array, jax.Array]] = []
     with progress(total=config.steps, unit="steps", desc="LinkLearn") as bar:
         for number in range(config.steps + 1):
@@ -203,28 +208,33 @@ def descend(trainer: Trainer, task: Task, config: ConfigDict, metrics: MetricsLo
                 # NaN scores would leave the documents in collection order, which can be a good ranking.
                 if not (np.isfinite(sums[0]) and model.finite):
                     raise InputError(
-                        f"step {number}: the loss or a parameter is not finite; lower learning_rate={config.learning_rate}"
+                        f"step {number}: the loss or a parameter is not finite; lower learning_rates={trainer.learning_rate}"
                     )
-                value = task.average_precision(model)
-                pending = []
-                measured = {"average_precision": value, "constraints": number * constraints}
+                value, pending = task.average_precision(model), []
+                measured = {"average_precision": value, "constraints": number * BATCH * config.negatives, **given}
                 if number:
                     measured |= {"loss": float(sums[0]), "pair_accuracy": float(sums[1])}
                 metrics.write(number, measured, "validation")
-                if value > best["held_out"]["linklearn"]:
-                    best = {"linklearn": model.to_json(), "step": number, "held_out": {"linklearn": value}}
-                elif number - best["step"] >= PATIENCE * config.eval_every:
+                if value > highest:
+                    best, highest, at = model, value, number
+                elif number - at >= PATIENCE * config.eval_every:
                     break
                 bar.set_postfix(ap=f"{value:.4f}", refresh=False)
             if number < config.steps:
                 pending.append(trainer.step())
                 bar.update(1)
-    return best | {"constraints": number * constraints}
+    figures = {
+        "step": at,
+        "constraints": number * BATCH * config.negatives,
+        "held_out": {"linklearn": highest},
+        **given,
+    }
+    return best, figures
 
 
 def ranking_svm(graph: Graph, training: GraphSplit, task: Task, config: ConfigDict) -> float:
     """Average precision of Ranking SVM's metric on the task, learned from the same links."""
-    vectors = f.unit_vectors(graph.counts, idf(graph.counts, training.documents))
+    vectors = f.unit_vectors(graph.counts, idf(graph.counts[training.documents]))
     rng = generator(config.seed, "ranking svm")
     d, positive, negative = training.draw(rng, config.ranking_svm_constraints, 1, config.negatives_from)
     weights = f.solve(vectors[d], vectors[positive], vectors[negative[:, 0]])

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from harp_jax.base.errors import InputError
-from harp_jax.model.encoders import bert, distilbert, modernbert, roberta
+from harp_jax.model.encoders import bert, distilbert, electra, modernbert, roberta
 from harp_jax.model.encoders.encoder import Encoder, EncoderShape
 
 ENCODERS: dict[str, Encoder] = {
@@ -13,6 +13,7 @@ ENCODERS: dict[str, Encoder] = {
     "roberta": roberta.ROBERTA,
     "xlm-roberta": roberta.XLM_ROBERTA,
     "modernbert": modernbert.ENCODER,
+    "electra": electra.ENCODER,
 }
 
 

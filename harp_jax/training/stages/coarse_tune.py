@@ -10,14 +10,16 @@ import math
 from ml_collections import ConfigDict
 
 from harp_jax.checkpoints.start import encoder_and_tokenizer, starting_params
-from harp_jax.input.click_groups import STREAM, ClickReader
+from harp_jax.corpus.clicks import Clicks
+from harp_jax.corpus.documents import Documents
+from harp_jax.input.click_groups import STREAM, ClickedPairs, PairReader
 from harp_jax.input.lanes import Source, epoch_window
 from harp_jax.input.packing import Reader, make_layout
 from harp_jax.model.cross_encoder import Ranker
 from harp_jax.model.encoders.encoder import EncoderShape
 from harp_jax.objectives.coarse_tune import CoarseTune
 from harp_jax.objectives.masking import max_predictions
-from harp_jax.text.tokenizer import Marks, Tokenizer, marks_of
+from harp_jax.text.tokenizer import marks_of
 from harp_jax.training.stages.stage import NoReader, Stage, check_inputs
 
 
@@ -27,7 +29,12 @@ def coarse_tune_stage(config: ConfigDict, with_data: bool = True) -> Stage:
         check_inputs(config, "docs", "clicks")
     encoder, tokenizer, loaded = encoder_and_tokenizer(config)
     marks = marks_of(tokenizer, config.marks)
-    reader: Reader = _reader(config, tokenizer, marks) if with_data else NoReader((STREAM,))
+    reader: Reader = NoReader((STREAM,))
+    if with_data:
+        docs = Documents.open(config.docs, tuple(config.fields))
+        clicks = Clicks.open(config.clicks, docs, config.sample, config.seed)
+        clicked = ClickedPairs(clicks, config.seed, config.documents_only)
+        reader = PairReader(config, tokenizer, docs, clicked, marks)
 
     shares = {STREAM: 1.0}
     pairs, size = config.batch_pairs, reader.sizes[STREAM]
@@ -42,6 +49,7 @@ def coarse_tune_stage(config: ConfigDict, with_data: bool = True) -> Stage:
             mask_token=tokenizer.mask,
             vocab_size=tokenizer.size,
             marks=marks.ids,
+            mask_always=config.mask_always,
         )
 
     return Stage(
@@ -52,12 +60,3 @@ def coarse_tune_stage(config: ConfigDict, with_data: bool = True) -> Stage:
         source=Source(reader, layout, shares, window, config.seed),
         steps=config.steps or math.ceil(config.epochs * size / (layout.step_groups or pairs)),
     )
-
-
-def _reader(config: ConfigDict, tokenizer: Tokenizer, marks: Marks) -> ClickReader:
-    from harp_jax.corpus.clicks import Clicks
-    from harp_jax.corpus.documents import Documents
-
-    docs = Documents.open(config.docs, tuple(config.fields))
-    clicks = Clicks.open(config.clicks, docs, config.sample, config.seed)
-    return ClickReader(config, tokenizer, docs, clicks, marks)

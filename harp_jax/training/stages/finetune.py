@@ -14,6 +14,7 @@ from jax.sharding import PartitionSpec as P
 from ml_collections import ConfigDict
 
 from harp_jax.checkpoints.start import encoder_and_tokenizer, starting_params
+from harp_jax.input.click_groups import JudgedPairs, PairReader
 from harp_jax.input.lanes import Source, epoch_window
 from harp_jax.input.packing import Reader, make_layout
 from harp_jax.input.ranking_groups import Judged, RankingData, RankingReader, held_out
@@ -33,8 +34,9 @@ def finetune_stage(config: ConfigDict, with_data: bool = True, judged: Judged | 
 
     Raises InputError for bad config or data.
     """
+    classified = config.rank_loss == "judged" and not config.select  # judged pairs; candidates are not read
     if with_data and judged is None:
-        check_inputs(config, "docs", "queries", "qrels", "candidates")
+        check_inputs(config, "docs", "queries", "qrels", *(() if classified else ("candidates",)))
     encoder, tokenizer, loaded = encoder_and_tokenizer(config)
     if loaded is not None and config.init_head == "pretrained" and "score" not in loaded:
         log.warning("%s has no score head for init_head='pretrained': training starts from a fresh one", config.init)
@@ -52,11 +54,14 @@ def finetune_stage(config: ConfigDict, with_data: bool = True, judged: Judged | 
 
             judged, selected_on = held_out(config, judged)
             select = selecting_ranker(config, tokenizer, selected_on)
-        reader = RankingReader(config, RankingData(config, tokenizer, judged, marks), tokenizer.template)
+        if config.rank_loss == "judged":
+            reader = PairReader(config, tokenizer, judged.docs, JudgedPairs(judged), marks, TASK)
+        else:
+            reader = RankingReader(config, RankingData(config, tokenizer, judged, marks), tokenizer.template)
 
     # The number of groups per step is measured (`layout`): it varies with packing and with groups of fewer negatives.
     predicting = config.mqp_weight > 0
-    pairs = 1 + config.negatives
+    pairs = 1 if config.rank_loss == "judged" else 1 + config.negatives
     size = pairs + predicting
     sequences = round(config.batch_pairs * size / pairs)
     shares = {TASK: 1.0}
