@@ -15,7 +15,7 @@ from ml_collections import ConfigDict
 from data_pipeline.config import plain, weighed
 from data_pipeline.engine import tables
 from data_pipeline.engine.job import LINKS, SENTENCES, Config, Engine, EngineFactory, Inputs, Job
-from data_pipeline.engine.local import LocalEngine, mebibytes
+from data_pipeline.engine.local import LocalEngine, fitting
 from data_pipeline.engine.store import bucket_parts, buckets, read, write
 from data_pipeline.engine.tables import Table
 from data_pipeline.links import link_graph
@@ -73,10 +73,12 @@ def generate(
 
     Raises InputError for bad input and for an output directory that belongs to another job.
     """
+    from harp_jax.training.machine import tightest  # imports JAX, which workers do not need
+
     require_tensorflow()
     directory, c = os.fspath(output), plain(config)
     with progress(unit=STAGES) as bar, full_disk_refused(directory):
-        mebibytes(c["memory_limit"])  # a wrong value is reported before the work starts
+        memory = fitting(c["memory_limit"], tightest())
         tokenizer = load_tokenizer(c["tokenizer"])
         stage("fingerprint")
         inputs = fingerprint(c, tokenizer.sha256)
@@ -88,7 +90,7 @@ def generate(
         wanted = ", ".join(task.name for task in chosen(c))
         megabytes = sum(file["size"] for file in inputs["source"]) / 1e6
         say(f"pairs of {wanted} from {megabytes:.1f} MB of pages; if interrupted, run the command again to resume")
-        running = engine(job, c["workers"], c["memory_limit"])
+        running = engine(job, c["workers"], memory)
         with lock:
             try:
                 run(running, inputs, tokenizer, bar)

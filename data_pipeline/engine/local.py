@@ -21,13 +21,16 @@ from data_pipeline.engine import store
 from data_pipeline.engine.job import Job, MapFunction, P, Part
 from data_pipeline.engine.tables import Table
 from harp_jax.base.errors import InputError, needs
-from harp_jax.base.progress import progress
+from harp_jax.base.progress import progress, say
 
 if TYPE_CHECKING:
     import duckdb
 
+    from harp_jax.training.machine import Limit
+
 # Memory that a DuckDB thread needs to write hundreds of buckets of a table at the same time.
 JOIN_THREAD_MIB = 200
+MEMORY_SHARE = 0.6  # of the memory: the rest is for the workers
 SMALL = 64 << 20  # bytes of input up to which starting worker processes does not pay
 
 
@@ -225,6 +228,15 @@ def mebibytes(limit: str) -> int:
         )
     power = "KMGT".index(found[2].upper()) + 1
     return int(float(found[1]) * (1024 if found[3] else 1000) ** power) >> 20
+
+
+def fitting(limit: str, memory: "Limit | None") -> str:
+    """`config.memory_limit`, lowered to MEMORY_SHARE of the memory that this process may use, such as that of its container."""
+    most = int(MEMORY_SHARE * memory.total) >> 20 if memory else 1 << 40
+    if mebibytes(limit) <= most:
+        return limit
+    say(f"memory_limit={limit}, but there are only {memory}: joins use {most} MiB and spill to the disk")
+    return f"{most}MiB"
 
 
 def _quoted(text: str) -> str:

@@ -202,7 +202,7 @@ def is_apart(tag: str, attributes: Attributes) -> bool:
         return False
     return (
         attributes.get("role") in _ROLES
-        or "hidden" in attributes
+        or ("hidden" in attributes and attributes["hidden"] != "until-found")  # then opened by a search in the page
         or attributes.get("aria-hidden") == "true"
         or bool(_HIDDEN_STYLE.search(attributes.get("style") or ""))
     )

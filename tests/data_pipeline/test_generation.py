@@ -9,7 +9,7 @@ import pytest
 
 from data_pipeline.config import PRESETS, generation
 from data_pipeline.engine import tables
-from data_pipeline.engine.local import SerialEngine
+from data_pipeline.engine.local import SerialEngine, fitting
 from data_pipeline.links import parsing
 from data_pipeline.output import manifest as manifest_file
 from data_pipeline.output.inspection import inspect
@@ -17,6 +17,7 @@ from data_pipeline.pipeline import generate
 from harp_jax.base.errors import InputError
 from harp_jax.input.records import read_manifest
 from harp_jax.text.tokenizer import load_tokenizer
+from harp_jax.training.machine import Limit
 from tests.support import corpus
 from tests.support.generation_job import hashes, linked_documents, start, table
 from tests.support.processes import none_left, wait_for
@@ -185,6 +186,13 @@ class Full(SerialEngine):
 
     def join(self, output, sql, inputs, partitioned=False):
         raise duckdb.IOException("IO Error: Could not write to file: No space left on device")
+
+
+def test_joins_stay_within_the_memory_of_a_container(capfd):
+    container = Limit("limit of the control group", 2 << 30, 1 << 30)
+    assert fitting("64GB", container) == "1228MiB"
+    assert "memory_limit=64GB, but there are only 1.00 GiB of 2.00 GiB" in capfd.readouterr().err
+    assert fitting("500MB", container) == "500MB" and fitting("64GB", None) == "64GB"
 
 
 def test_a_full_disk_names_the_output(tmp_path):
