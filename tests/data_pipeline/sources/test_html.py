@@ -79,6 +79,7 @@ def test_shows_what_a_reader_reads(page, expected):
         ("Example C program", "Example C program"), ("Part C compiler", "Part C compiler"), ("1 Introduction", "1 Introduction"),
         ("Figure 8 knot", "Figure 8 knot"), ("Figure 8-knot", "Figure 8-knot"), ("7 Wonders", "7 Wonders"), ("3D", "3D"),
         ("Example usage", "Example usage"), ("Section 9.21", "Section 9.21"), ("404 Not Found", "404 Not Found"),
+        ("f()<a href=m.html#f><span class=viewcode-link><span>[source]</span></span></a><a href=x.html#f>¶</a>", "f()"),
         ("§ 12", "§ 12"), ("Section 1.", "Section 1."), ("<span class=header-section-number>1</span> Setup", "Setup"),
     ],
 )  # fmt: skip
