@@ -248,6 +248,14 @@ def test_a_system_is_said_not_to_beat_what_it_does_not_beat():
     assert any("verdicts by RR@10" in note for note in table.notes())
 
 
+def test_a_constant_scorer_that_keeps_the_order_of_its_candidates_is_flagged(tmp_path):
+    first = ranked(lambda i: 1 + i % 2)
+    write_run(str(tmp_path / "same.trec"), [(qid, run.ranked(), [2.5] * len(run)) for qid, run in first.items()])
+    table = evaluate(ONE_EACH, {"BM25": first, "same": read_run(str(tmp_path / "same.trec"))}, "RR@10")
+    assert table.mean["same"] == table.mean["BM25"] and list(table.verdicts) == ["same"]
+    assert f"equal scores in {len(first)} of {len(first)} rankings" in str(table) and table.notes() == []
+
+
 @pytest.mark.parametrize(
     "given, message",
     [

@@ -23,6 +23,7 @@ from harp_jax.input.packing import plan
 from harp_jax.objectives.masking import POSITIONS, TARGETS, WEIGHTS, mask_one_each
 from harp_jax.ranking.rerank import rankings
 from harp_jax.training.stages.finetune import finetune_stage
+from harp_jax.training.stages.stage import warn_if_constant
 from harp_jax.training.train import train
 from tests.support.objective import loss_of
 from tests.support.ranking_collection import ranking_config, scored_batch, units_seen
@@ -97,6 +98,17 @@ def test_learns_to_rank_what_it_has_seen(collection, tmp_path):
     last = train(config, str(tmp_path / "run"), devices=jax.devices()[:1]).metrics
     first = read_metrics(str(tmp_path / "run"))[0]
     assert last["loss"] < first["loss"] - 0.05 and last["pair_accuracy"] > 0.7
+
+
+def test_collapsed_scores_are_warned_of(collection, tmp_path, caplog):
+    config = ranking_config(collection, steps=4, log_every=2, learning_rate=0.0)
+    train(config, str(tmp_path / "run"), devices=jax.devices()[:1])
+    assert read_metrics(str(tmp_path / "run"))[0]["score_spread"] > 0
+    said = [warn_if_constant(config, 3, {"score_spread": spread}) or caplog.text for spread in (0.1, 1e-4)]
+    assert (
+        "collapsed" not in said[0]
+        and "collapsed up to step 3: their standard deviation within a group is 0.0001" in said[1]
+    )
 
 
 @pytest.mark.parametrize("name", ["margin_mse", "kl"])
