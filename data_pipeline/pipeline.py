@@ -41,7 +41,8 @@ BUCKETS = 512
 ASSEMBLED_SQL = """
     SELECT r.task, r.key, r.page, r.query, r.anchor, r.context, r.length, r.bucket,
         p.tokens AS positive, p.in_links AS positive_in_links,
-        n.tokens AS negative, n.in_links AS negative_in_links, m.more AS more, m.more_lengths AS more_lengths,
+        n.tokens AS negative, n.in_links AS negative_in_links, p.signature AS copied, n.signature AS copy,
+        m.more AS more, m.more_lengths AS more_lengths,
         w.words AS words, w.tokens AS tokens, w.sentences AS sentences, a.weights AS weights
     FROM requests r
     LEFT JOIN negatives d ON r.task = d.task AND r.key = d.key

@@ -13,11 +13,12 @@ import numpy as np
 from data_pipeline.engine import tables
 from data_pipeline.engine.job import Engine, Job, Outputs
 from data_pipeline.engine.store import buckets, read
-from data_pipeline.engine.tables import Row, pack, unpack
+from data_pipeline.engine.tables import DropCounts, Row, pack, unpack
 from data_pipeline.tasks.sampling import without_replacement
 from data_pipeline.text.terms import Terms, pack_words, terms_of, unpack_words
 from harp_jax.base.randomness import generator
 from harp_jax.config import Field
+from harp_jax.input.contrastive_groups import are_copies
 from harp_jax.ranking import lexical
 from harp_jax.text.languages import ENGLISH
 
@@ -40,10 +41,13 @@ DRAWN = 3
 
 @dataclass(frozen=True)
 class Slice:
-    """Pages with an index of their words. docs, in_links: [pages] int64; tokens and content (words) of each page, packed."""
+    """Pages with an index of their words. docs, in_links: [pages] int64; signatures, which tell copies: [pages, 2] int32; tokens
+    and content (words) of each page, packed.
+    """
 
     docs: np.ndarray
     in_links: np.ndarray
+    signatures: np.ndarray
     tokens: list[bytes]
     content: list[str]
     words: lexical.InvertedIndex
@@ -54,6 +58,7 @@ class Slice:
         cls,
         docs: Iterable[int],
         in_links: Iterable[int],
+        signatures: Iterable[bytes],
         tokens: list[bytes],
         content: list[str],
         spell: Callable[[str], str],
@@ -61,20 +66,36 @@ class Slice:
     ) -> "Slice":
         words = lexical.InvertedIndex((("", spell(each)) for each in content), language)
         numbers, counts = (np.fromiter(values, np.int64) for values in (docs, in_links))
-        return cls(numbers, counts, tokens, content, words, lexical.Bm25(words))
+        signed = unpack(b"".join(signatures)).reshape(-1, 2)
+        return cls(numbers, counts, signed, tokens, content, words, lexical.Bm25(words))
 
-    def search(self, text: str, count: int, without: Sequence[int]) -> np.ndarray:
-        """Places of the best `count` pages that share a word with the text; the pages `without` are left out."""
+    def search(
+        self, text: str, count: int, without: Sequence[int], positive: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Places of the best `count` pages that share a word with the text, except the pages `without` and near-equal copies of the
+        page with the signature `positive` [2] int32; and the places of such copies among the best.
+        """
         query = self.words.query(text)
         if not query:
-            return np.zeros(0, np.int64)
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
         scores, matched = self.model.scores(query)
         matched &= ~np.isin(self.docs, without)
-        return lexical.top(np.where(matched, scores, -np.inf), count)
+        best = lexical.top(np.where(matched, scores, -np.inf), count)
+        copies = best[are_copies(self.signatures[best], positive)]
+        if len(copies):
+            matched &= ~are_copies(self.signatures, positive)
+            best = lexical.top(np.where(matched, scores, -np.inf), count)
+        return best, copies
+
+
+POSITIVES_SQL = """
+    SELECT r.task, r.key, p.signature, r.bucket FROM requests r JOIN passages p ON r.positive = p.doc
+"""
 
 
 def prepare(engine: Engine, task: str, popular: bool) -> None:
     """Makes the table `mined` of a task; draws in proportion to in-links if `popular`, as link destinations are, else uniformly."""
+    engine.join(tables.POSITIVES, POSITIVES_SQL, [tables.REQUESTS, tables.PASSAGES], partitioned=True)
     parts = [(bucket, (task, popular)) for bucket in buckets(engine.job, tables.REQUESTS)]
     engine.map(f"{task} negatives", mine, parts)
 
@@ -84,13 +105,19 @@ def mine(job: Job, number: int, payload: tuple[str, bool]) -> Outputs:
 
     BM25 searches for the anchor, not the query: the context often names another page of the sentence, which would become the
     negative of a query that describes it as well. Only if no page has a word of the anchor, BM25 searches for the query. The page
-    that the query comes from is never a negative: it has all words of the query.
+    that the query comes from is never a negative: it has all words of the query. Copies of the positive (another version of a
+    manual, a mirror, a printable page) are left out and counted.
     """
     (task, popular), c = payload, job.config
     columns = ["task", "key", "page", "query", "anchor", "positive"]
+    signed = [row for row in read(job, tables.POSITIVES, number).to_pylist() if row["task"] == task]
+    signatures = {row["key"]: unpack(row["signature"]) for row in signed}
+    # A positive without a signature is not shown: it makes no pair.
     rows = [row for row in read(job, tables.REQUESTS, number, columns).to_pylist() if row["task"] == task]
+    rows = [row for row in rows if row["key"] in signatures]
     if not rows:
         return {tables.MINED: []}
+    counts = DropCounts()
     terms = terms_of(c)
     spelled = SPELLED[c["negative_search"]]
     pages, count = _slice(job, number, SLICE, popular, terms), c["hard_negatives"]
@@ -102,9 +129,14 @@ def mine(job: Job, number: int, payload: tuple[str, bool]) -> Outputs:
             [terms.tokenizer.tokens[i] for i in ids] if terms.unit == "tokens" else terms.tokenizer.decode(ids).split()
         )
         for words in (row["anchor"], pack_words(query)):
-            places = pages.search(
-                spelled(words, terms), max(DEPTH, DRAWN * count), (row["positive"], sources[row["page"]])
+            places, copies = pages.search(
+                spelled(words, terms),
+                max(DEPTH, DRAWN * count),
+                (row["positive"], sources[row["page"]]),
+                signatures[row["key"]],
             )
+            for copy in copies:
+                counts.add(f"{task}-copy-of-the-positive", row["key"], f"page {pages.docs[copy]}")
             if len(places):
                 break
         else:
@@ -120,7 +152,7 @@ def mine(job: Job, number: int, payload: tuple[str, bool]) -> Outputs:
                 more_lengths=pack([len(unpack(each)) for each in tokens]), shared=int(shared),
             )
         )  # fmt: skip
-    return {tables.MINED: found}
+    return {tables.MINED: found, tables.LOSSES: counts.rows()}
 
 
 def _as_words(packed: str, terms: Terms) -> str:
@@ -145,14 +177,14 @@ def _slice(job: Job, number: int, count: int, popular: bool, terms: Terms) -> Sl
     spelled, language = SPELLED[c["negative_search"]], c["language"] if c["negative_search"] == "words" else ENGLISH
     first = next((i for i, bucket in enumerate(every) if bucket >= number), 0)
     pages: list[Row] = []
-    columns = ["doc", "in_links", "tokens", "words"]
+    columns = ["doc", "in_links", "signature", "tokens", "words"]
     for bucket in every[first:] + every[:first]:
         found = read(job, tables.PASSAGES, bucket, columns).to_pylist()
         pages += [page for page in found if page["in_links"] > 0 or not popular]
         if len(pages) >= count:
             break
-    docs, in_links, tokens, texts = ([page[name] for page in pages[:count]] for name in columns)
-    return Slice.of(docs, in_links, tokens, texts, lambda words: spelled(words, terms), language)
+    docs, in_links, signatures, tokens, texts = ([page[name] for page in pages[:count]] for name in columns)
+    return Slice.of(docs, in_links, signatures, tokens, texts, lambda words: spelled(words, terms), language)
 
 
 def drawn(in_links: np.ndarray, count: int, popular: bool, rng: np.random.Generator) -> list[int]:

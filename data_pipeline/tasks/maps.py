@@ -19,6 +19,7 @@ from data_pipeline.tasks.task import Anchor, PairTokens, Passages, Request, Sent
 from data_pipeline.text.terms import pack_words, unpack_words
 from data_pipeline.weights.tokenised import from_bytes
 from harp_jax.base.randomness import hash64
+from harp_jax.input.contrastive_groups import are_copies
 from harp_jax.input.records import MORE_FEATURES, PAIR_FEATURES, TEACHER, TEXT_TASK, PairRecord, TextRecord, parts
 from harp_jax.input.tfrecords import tensorflow
 
@@ -125,6 +126,8 @@ def make_pairs(job: Job, number: int, payload: None) -> Outputs:
             task, key = TASKS[row["task"]], row["key"]
             assert task.sides is not None
             try:
+                if row["copy"] and row["copied"] and are_copies(unpack(row["copy"]), unpack(row["copied"])):
+                    raise NoPair("negative-is-a-copy")
                 sides = task.sides(_request(row), _passages(row), setup, setup.rng(task.name, key, "page"))
                 out.add_pair(task.name, key, row["page"], sides, row["positive_in_links"], row["negative_in_links"])
             except NoPair as reason:
