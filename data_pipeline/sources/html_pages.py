@@ -13,6 +13,8 @@ relative links resolve. The files read are those named .html, .htm and .xhtml, o
 address of guide.html, `view?id=1` of "view?id=1" and "view?id=1.html". A symbolic link is another address of its target.
 """
 
+import codecs
+import contextlib
 import html
 import itertools
 import os
@@ -48,6 +50,7 @@ from harp_jax.base import files
 from harp_jax.base.errors import needs
 
 if TYPE_CHECKING:
+    import webencodings
     from selectolax.lexbor import LexborHTMLParser
 
 Resolve = Callable[[str], tuple[str | None, str]]  # `urls.resolve` of the links of a page
@@ -396,9 +399,9 @@ def _decoded(data: bytes, charset: str | None, where: str, dropped: list[Dropped
     with needs("reading HTML", "webencodings", "web"):
         import webencodings
 
-    encoding = webencodings.lookup(charset or "")
+    encoding = _encoding(charset or "")
     if encoding is None and (meta := _META_CHARSET.search(data, 0, 4096)):
-        encoding = webencodings.lookup(meta[1].decode("ascii"))
+        encoding = _encoding(meta[1].decode("ascii"))
         if encoding and encoding.name.startswith("utf-16"):
             encoding = webencodings.UTF8  # an ASCII <meta> cannot be part of UTF-16
     if encoding is None or encoding.name == "gbk":
@@ -411,6 +414,16 @@ def _decoded(data: bytes, charset: str | None, where: str, dropped: list[Dropped
     if replaced:
         dropped.append(Dropped(where, "characters-replaced", encoding.name))
     return text.replace("\0", "\ufffd"), "utf-8" if encoding.name.startswith("utf-16") else encoding.name
+
+
+def _encoding(label: str) -> "webencodings.Encoding | None":
+    """The encoding of a label in the standard, or in the spelling of programs ("latin-1")."""
+    import webencodings
+
+    found = webencodings.lookup(label)
+    with contextlib.suppress(LookupError, ValueError):
+        found = found or webencodings.lookup(codecs.lookup(label).name)
+    return found
 
 
 # What would take more than linear time to parse.
