@@ -202,7 +202,7 @@ _SHOWN = {
     name: what
     for what, names in {
         "first": """nowrap nobr nobold small smaller smallcaps big larger em strong abbr tooltip nihongo nihongo_foot vanchor
-            visible_anchor sup sub resize formatnum lc uc lcfirst ucfirst quote blockquote cquote " ruby 読み仮名""",
+            visible_anchor sup sub resize formatnum lc uc lcfirst ucfirst quote blockquote cquote " angbr ruby 読み仮名""",
         "last": "lang langue transl transliteration font color colour script",
         "unit": "convert cvt val unité unidad convertir",
         "link": "ill interlanguage_link lien link-interwiki link-en le ilh 仮リンク не_переведено flag flagcountry country",
@@ -210,7 +210,9 @@ _SHOWN = {
     }.items()
     for name in names.split()
 }
-_TEMPLATE = re.compile(r"\{\{([^{}|\n:<>\[\]]{1,40}+)[|:]([^{}]*+)\}\}")
+_TEMPLATE = re.compile(
+    rf"\{{\{{\s*+((?i:lang-[a-z-]+|{'|'.join(map(re.escape, _SHOWN))}))\s*+[|:]([^{{}}]*+)\}}\}}".replace("_", "[ _]")
+)
 _INNER_LINK = re.compile(r"\[\[[^\[\]]*+\]\]")
 _NUMBERED = re.compile(r"\s*[1-9]\s*=")
 _NAMED = re.compile(r"\s*[\w -]+=")
@@ -228,7 +230,6 @@ _VARIANT = re.compile(r"\s*([a-z]{2,3}(?:-[a-z]+)?)\s*:(.*)", re.DOTALL)
 _CONVERTED = frozenset("zh sr kk ku uz iu tg gan crh ban shi".split())  # noqa: SIM905 - wikis with language variants
 _BRACES = re.compile(r"\{\{+|\}\}+")
 _TABLES = re.compile(r"\n[ \t:\x01]*+(\{\||\|\})|<(?i:(/?table)\b)[^<>]*>")
-_BRACKETS = re.compile(r"\[\[|\]\]")
 _HEADING = re.compile(r"\n=[^\n]*=[ \t\x01]*(?=\n)")
 _BLOCK_TAG = re.compile(rf"<(?i:/?(?:{_BLOCK})\b)[^<>]*>")
 _SPACE_TAG = re.compile(r"<(?i:/?(?:br|wbr)\b)[^<>]*>")
@@ -288,11 +289,8 @@ def _close(spans: list[tuple[int, int]], start: int, end: int) -> None:
 
 
 def _words_of(template: re.Match[str]) -> str:
-    """What a template of `_SHOWN` displays; the template itself if it is another one."""
-    what = _SHOWN.get(template[1].strip().lower().replace(" ", "_"), "")
-    what = what or ("first" if template[1].lower().startswith("lang-") else "")
-    if not what:
-        return template[0]
+    """What a template of `_SHOWN`, or of the text in a language ("lang-fr"), displays."""
+    what = _SHOWN.get(template[1].lower().replace(" ", "_"), "first")
     arguments = _INNER_LINK.sub(lambda link: link[0].replace("|", "\0"), template[2]).split("|")
     arguments = [each for each in arguments if _NUMBERED.match(each) or not _NAMED.match(each)]
     values = [_NUMBERED.sub("", each, count=1).replace("\0", "|").strip() for each in arguments]
@@ -426,23 +424,8 @@ def _media_patterns(names: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern
 def _without_media(text: str, site: Site) -> str:
     """Without `[[File:...|caption]]`, including captions that contain links."""
     opening, brackets = _media_patterns(tuple(site.media))
-    spans: list[tuple[int, int]] = []
-    match = opening.search(text)
-    while match:
-        depth = 0
-        for bracket in _BRACKETS.finditer(text, match.start()):
-            depth += 1 if bracket[0] == "[[" else -1
-            if not depth:
-                break
-        else:
-            # An unclosed link may contain closed ones; searching from each of them to the end would be quadratic.
-            return _remove(text, _media_spans(text, brackets))
-        spans.append((match.start(), bracket.end()))
-        match = opening.search(text, bracket.end())
-    return _remove(text, spans)
-
-
-def _media_spans(text: str, brackets: re.Pattern[str]) -> list[tuple[int, int]]:
+    if not opening.search(text):
+        return text
     spans: list[tuple[int, int]] = []
     stack: list[tuple[int, bool]] = []
     for match in brackets.finditer(text):
@@ -452,7 +435,7 @@ def _media_spans(text: str, brackets: re.Pattern[str]) -> list[tuple[int, int]]:
             start, media = stack.pop()
             if media:
                 _close(spans, start, match.end())
-    return spans
+    return _remove(text, spans)
 
 
 @lru_cache(maxsize=8)
