@@ -74,12 +74,10 @@ def generate(
 
     Raises InputError for bad input and for an output directory that belongs to another job.
     """
-    from harp_jax.training.machine import tightest  # imports JAX, which workers do not need
-
     require_tensorflow()
     directory, c = os.fspath(output), plain(config)
     with progress(unit=STAGES) as bar, full_disk_refused(directory):
-        memory = fitting(c["memory_limit"], tightest())
+        memory = fitting(c["memory_limit"])
         tokenizer = load_tokenizer(c["tokenizer"])
         stage("fingerprint")
         inputs = fingerprint(c, tokenizer.sha256)

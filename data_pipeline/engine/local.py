@@ -26,11 +26,9 @@ from harp_jax.base.progress import progress, say
 if TYPE_CHECKING:
     import duckdb
 
-    from harp_jax.training.machine import Limit
-
 # Memory that a DuckDB thread needs to write hundreds of buckets of a table at the same time.
 JOIN_THREAD_MIB = 200
-MEMORY_SHARE = 0.6  # of the memory: the rest is for the workers
+MEMORY_SHARE = 0.75  # the rest is for the workers
 SMALL = 64 << 20  # bytes of input up to which starting worker processes does not pay
 
 
@@ -230,12 +228,18 @@ def mebibytes(limit: str) -> int:
     return int(float(found[1]) * (1024 if found[3] else 1000) ** power) >> 20
 
 
-def fitting(limit: str, memory: "Limit | None") -> str:
-    """`config.memory_limit`, lowered to MEMORY_SHARE of the memory that this process may use, such as that of its container."""
-    most = int(MEMORY_SHARE * memory.total) >> 20 if memory else 1 << 40
+def fitting(limit: str, default: str = "") -> str:
+    """`config.memory_limit`, lowered to MEMORY_SHARE of DuckDB's `default`: 80 % of the memory of the machine or container."""
+    with needs("joining tables", "duckdb", "data"):
+        import duckdb
+
+    default = default or duckdb.sql("SELECT current_setting('memory_limit')").fetchall()[0][0]
+    most = int(MEMORY_SHARE * mebibytes(default))
     if mebibytes(limit) <= most:
         return limit
-    say(f"memory_limit={limit}, but there are only {memory}: joins use {most} MiB and spill to the disk")
+    say(
+        f"memory_limit={limit}, but this machine or container has little memory: joins use {most} MiB and spill to the disk"
+    )
     return f"{most}MiB"
 
 
