@@ -314,7 +314,7 @@ def _variant(language: str, conversion: re.Match[str]) -> str:
     if bar and {"H", "T", "N", "-"} & set(flags.strip()):
         return ""
     text = text if bar else conversion[1]
-    texts = dict(found.groups() for part in text.split(";") if (found := _VARIANT.match(part)))
+    texts = {found[1]: found[2] for part in text.split(";") if (found := _VARIANT.match(part))}
     return texts.get(language, next(iter(texts.values()), text)).strip()
 
 
