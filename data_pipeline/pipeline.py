@@ -15,7 +15,7 @@ from ml_collections import ConfigDict
 from data_pipeline.config import plain, weighed
 from data_pipeline.engine import tables
 from data_pipeline.engine.job import LINKS, SENTENCES, Config, Engine, EngineFactory, Inputs, Job
-from data_pipeline.engine.local import LocalEngine, mebibytes
+from data_pipeline.engine.local import LocalEngine, fitting
 from data_pipeline.engine.store import bucket_parts, buckets, read, write
 from data_pipeline.links import link_graph
 from data_pipeline.links.web_sites import parse_documents
@@ -40,7 +40,8 @@ SECONDS = "seconds.tsv"  # in the work directory: stage<TAB>seconds
 ASSEMBLED_SQL = """
     SELECT r.task, r.key, r.page, r.query, r.anchor, r.context, r.length, r.bucket,
         p.tokens AS positive, p.in_links AS positive_in_links,
-        n.tokens AS negative, n.in_links AS negative_in_links, m.more AS more, m.more_lengths AS more_lengths,
+        n.tokens AS negative, n.in_links AS negative_in_links, p.signature AS copied, n.signature AS copy,
+        m.more AS more, m.more_lengths AS more_lengths,
         w.words AS words, w.tokens AS tokens, w.sentences AS sentences, a.weights AS weights
     FROM requests r
     LEFT JOIN negatives d ON r.task = d.task AND r.key = d.key
@@ -75,7 +76,7 @@ def generate(
     require_tensorflow()
     directory, c = os.fspath(output), plain(config)
     with progress(unit=STAGES) as bar, full_disk_refused(directory):
-        mebibytes(c["memory_limit"])  # a wrong value is reported before the work starts
+        memory = fitting(c["memory_limit"])
         tokenizer = load_tokenizer(c["tokenizer"])
         stage("fingerprint")
         inputs = fingerprint(c, tokenizer.sha256)
@@ -88,7 +89,7 @@ def generate(
         megabytes = sum(file["size"] for file in inputs["source"]) / 1e6
         say(f"pairs of {wanted} from {megabytes:.1f} MB of pages; if interrupted, run the command again to resume")
         with lock:
-            with closing(engine(job, c["workers"], c["memory_limit"])) as running:
+            with closing(engine(job, c["workers"], memory)) as running:
                 run(running, inputs, tokenizer, bar)
             if not c["keep_work"]:
                 shutil.rmtree(job.work, ignore_errors=True)

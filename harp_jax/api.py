@@ -109,13 +109,13 @@ def rerank_run(
     >>> hj.rerank_run(model, {"q1": {"d1": 2.0, "d2": 1.0}}, {"q1": "cats"}, {"d1": "a red cat", "d2": "a blue dog"}, k=1)
     {'q1': {'d1': ...}}
     """
-    from harp_jax.ranking.rerank import all_equal, note_on_ties, rankings
+    from harp_jax.ranking.rerank import note_on_ties, rankings, ties_of
 
     at_least_one("k", k)
     texts = to_queries(queries)
     candidates, left_out = trec.with_texts(to_run(run), texts, "queries")
     found = list(rankings(model.scorer, candidates, texts, to_documents(docs), k, windows))
-    for note in filter(None, (left_out, note_on_ties(Counter(all_equal(found))))):
+    for note in filter(None, (left_out, note_on_ties(Counter(ties_of(found))))):
         warnings.warn(note, stacklevel=2)
     return _plain(dict(trec.ordered(found)))
 

@@ -21,13 +21,14 @@ from data_pipeline.engine import store
 from data_pipeline.engine.job import Job, MapFunction, P, Part
 from data_pipeline.engine.tables import Table, read_by
 from harp_jax.base.errors import InputError, needs
-from harp_jax.base.progress import progress
+from harp_jax.base.progress import progress, say
 
 if TYPE_CHECKING:
     import duckdb
 
 # Memory that a DuckDB thread needs to write hundreds of buckets of a table at the same time.
 JOIN_THREAD_MIB = 200
+MEMORY_SHARE = 0.75  # the rest is for the workers
 SMALL = 64 << 20  # bytes of input up to which starting worker processes does not pay
 
 
@@ -206,3 +207,18 @@ def mebibytes(limit: str) -> int:
         raise InputError(f"config.memory_limit {limit!r} is not a size; write a number with a unit, as 4GB or 500MiB")
     power = "KMGT".index(size[2].upper()) + 1
     return int(float(size[1]) * (1024 if size[3] else 1000) ** power) >> 20
+
+
+def fitting(limit: str, default: str = "") -> str:
+    """`config.memory_limit`, lowered to MEMORY_SHARE of DuckDB's `default`: 80 % of the memory of the machine or container."""
+    with needs("joining tables", "duckdb", "data"):
+        import duckdb
+
+    default = default or duckdb.sql("SELECT current_setting('memory_limit')").fetchall()[0][0]
+    most = int(MEMORY_SHARE * mebibytes(default))
+    if mebibytes(limit) <= most:
+        return limit
+    say(
+        f"memory_limit={limit}, but this machine or container has little memory: joins use {most} MiB and spill to the disk"
+    )
+    return f"{most}MiB"

@@ -94,7 +94,7 @@ HELD_OUT = _table("held_out", **_place, id=_s, title=_s, trained=_l, source=_s)
 
 # Sentences and passages as words and tokens, and their weights (weights/).
 SENTENCES = _table("sentences", doc=_l, page=_s, start=_i, words=_s, tokens=_b, lengths=_b, anchors=pa.list_(_anchor))
-PASSAGES = _table("passages", doc=_l, in_links=_l, words=_s, tokens=_b, lengths=_b, sentences=_b)
+PASSAGES = _table("passages", doc=_l, in_links=_l, words=_s, tokens=_b, lengths=_b, sentences=_b, signature=_b)
 WORD_COUNTS = _table("word_counts", word=_l, n=_l)
 WORD_TOTALS = _table("word_totals", word=_l, n=_l)
 SENTENCE_WEIGHTS = _table("sentence_weights", kept=True, doc=_l, start=_i, cls=_b, anchors=_b, to_cls=_b)
@@ -110,12 +110,13 @@ REQUESTS = _table(
 DRAWS = _table("draws", task=_s, key=_s, draw=_i, anchor=_s, rank=_l, one=_l, doc=_l, place=_l)
 COLINKED = _table("colinked", one=_l, other=_l)
 LINKED = _table("linked", one=_l, other=_l)
+POSITIVES = _table("positives", task=_s, key=_s, signature=_b)  # of the positives of requests
 MINED = _table("mined", task=_s, key=_s, destination=_l, more=_b, more_lengths=_b, shared=_l)
 NEGATIVES = _table("negatives", task=_s, key=_s, destination=_l)
 ASSEMBLED = _table(
     "assembled",
     task=_s, key=_s, page=_s, query=_b, anchor=_s, context=_s, length=_i, positive=_b, positive_in_links=_l,
-    negative=_b, negative_in_links=_l, more=_b, more_lengths=_b, words=_s, tokens=_b, sentences=_b, weights=_b,
+    negative=_b, negative_in_links=_l, copy=_b, copied=_b, more=_b, more_lengths=_b, words=_s, tokens=_b, sentences=_b, weights=_b,
 )  # fmt: skip
 
 # Records, shards and the trivial predictors (tasks/, output/manifest.py).

@@ -154,6 +154,8 @@ _NAMED_BY_ID = frozenset("div ul ol td table p form".split())  # noqa: SIM905
 _SECTION = re.compile(
     r"(?<![\w-])(?:(?:sub)*section|chapter|appendix|preface|unnumbered|sect\d|refsect\d|refentry|level\d|[a-z]+-level-extent)(?![\w-])"
 )
+# DocBook's blocks with a title, whose ids are words of it.
+_TITLED = frozenset("table informaltable example figure equation note tip warning caution important".split())  # noqa: SIM905
 _PROPERTIES = frozenset("author datePublished dateModified keywords publisher".split())  # noqa: SIM905
 _CAMEL = re.compile("(?<=[a-z])(?=[A-Z])")
 _MAX_NAME = 300
@@ -168,8 +170,10 @@ def is_section(tag: str, attributes: Attributes) -> bool:
 def names_of(tag: str, attributes: Attributes) -> str:
     """The class, and the id if it counts as a name; camel case is split into words."""
     names = attributes.get("class") or ""
+    if "admonition" in names.split():  # its other classes are the words of its title
+        return ""
     if tag in _NAMED_BY_ID and (given := attributes.get("id")) and not is_section(tag, attributes):
-        names += " " + given
+        names += "" if _TITLED & set(names.split()) else " " + given
     return _words(names[:_MAX_NAME]) if len(names) > 1 else ""
 
 
@@ -202,7 +206,7 @@ def is_apart(tag: str, attributes: Attributes) -> bool:
         return False
     return (
         attributes.get("role") in _ROLES
-        or "hidden" in attributes
+        or ("hidden" in attributes and attributes["hidden"] != "until-found")  # then opened by a search in the page
         or attributes.get("aria-hidden") == "true"
         or bool(_HIDDEN_STYLE.search(attributes.get("style") or ""))
     )
@@ -229,6 +233,7 @@ MIN_PROSE = 250  # characters; on pages with less, the amounts of prose say noth
 _MOST = 0.6  # of the page's prose: what holds more is not boilerplate
 _CORE = 0.8  # of the remaining prose
 _AROUND = 1.2  # maximum prose of the article around the core, relative to the core's
+_SECTION_AROUND = 2.0  # the same of the section around it
 _AFTER = 0.05  # of the core's prose: elements after it with less are left out
 _LINKS = 0.6  # of a block's text
 _FEW = 0.25  # of the page's prose: names that leave less, and less than MIN_PROSE, mean something else on this site
@@ -323,7 +328,11 @@ def _boilerplate(page: Elements, by_name: bool) -> list[bool]:
         found = is_apart(tag, attributes)
         # The header of an article is content, that of the page is not.
         found = found or (tag == "header" and not article[i] and not page.titles[i])
-        found = found or (by_name and is_named_boilerplate(tag, attributes, names, page.text[i], page.linked[i]))
+        # The contents of a chapter whose sections are separate pages: all that its page says.
+        contents = not page.prose[0] and "toc" in (attributes.get("class") or "").split()
+        found = found or (
+            by_name and not contents and is_named_boilerplate(tag, attributes, names, page.text[i], page.linked[i])
+        )
         found = found or is_pager(page, i, links, leading)
         out[i] = found and page.prose[i] <= most and not (tag in _WRAPPERS and _is_most_text(page, i))
         # On a page with little prose, the footer may hold most of it.
@@ -434,7 +443,22 @@ def _root(page: Elements, out: list[bool], kept: list[int], core: int) -> int:
                 break
             root = i
         i = page.parents[i]
+    # A table or list is a part of its section, and a section with a title may be one of several.
+    i = root
+    while (i := page.parents[i]) >= 0 and kept[i] <= _SECTION_AROUND * kept[core]:
+        if is_section(page.tags[i], page.attributes[i]) or _has_further_sections(page, out, kept, root, i):
+            root = i
     return root
+
+
+def _has_further_sections(page: Elements, out: list[bool], kept: list[int], inner: int, around: int) -> bool:
+    """Whether the section `inner` has a sibling with prose that is a section, too."""
+    i, end = around + 1, around + page.sizes[around]
+    while i < end and is_section(page.tags[inner], page.attributes[inner]):
+        if i != inner and kept[i] and not out[i] and is_section(page.tags[i], page.attributes[i]):
+            return True
+        i += page.sizes[i]
+    return False
 
 
 def _continues(page: Elements, out: list[bool], kept: list[int], inner: int, around: int) -> bool:
@@ -484,7 +508,7 @@ def _leave_after_core(page: Elements, out: list[bool], kept: list[int], root: in
         parent = page.parents[inner]
         i, end = inner + page.sizes[inner], parent + page.sizes[parent]
         kind = page.tags[inner], page.attributes[inner].get("class")
-        while i < end:
+        while i < end and not is_section(page.tags[parent], page.attributes[parent]):
             same = kind == (page.tags[i], page.attributes[i].get("class"))
             if not same and kept[i] <= _AFTER * kept[core]:
                 _leave(page, out, i)

@@ -110,7 +110,7 @@ _LINE_ENDS = re.compile("\n\n+")
 _LEAD_MARKS = re.compile("\x04[\n\x04]*")
 CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff]")  # must be removed before marks are set
 ODD_SPACE = re.compile("[\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
-INVISIBLE = re.compile("[\u00ad\u200b\u200e\u200f\u2060\ufeff]")
+INVISIBLE = re.compile("[\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]")
 _MARK = re.compile("[\x02-\x04](?:(?<=\x02)(\\d+)\x05)?")
 
 

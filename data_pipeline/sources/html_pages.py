@@ -21,8 +21,9 @@ import os
 import re
 import urllib.parse
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from data_pipeline.sources import urls
@@ -46,11 +47,13 @@ from data_pipeline.sources.document import (
 )
 from data_pipeline.sources.main_content import Content, main_content, text_of
 from harp_jax.base import files
-from harp_jax.base.errors import InputError, needs
+from harp_jax.base.errors import needs
 
 if TYPE_CHECKING:
+    import webencodings
     from selectolax.lexbor import LexborHTMLParser
 
+Resolve = Callable[[str], tuple[str | None, str]]  # `urls.resolve` of the links of a page
 SUFFIXES = (".html", ".htm", ".xhtml")
 # Backup copies by wget -K and by editors.
 _COPIES = (".orig", ".bak", "~")
@@ -67,7 +70,7 @@ def chunks(source: Source) -> Iterator[Chunk]:
 
     Raises InputError for a path that does not exist and an invalid base URL.
     """
-    base = _base_url(source)
+    base = urls.base_url(source)
     limit = int(source["max_page_bytes"])
     for number, given in enumerate(files.expand(tuple(source["paths"]))):
         pages = (
@@ -79,17 +82,6 @@ def chunks(source: Source) -> Iterator[Chunk]:
             for link, relative in _links_of(given)
         )
         yield from in_chunks(number, given.rstrip("/"), itertools.chain(pages, links), CHUNK_BYTES, _PAGES_PER_CHUNK)
-
-
-def _base_url(source: Source) -> str:
-    base = source.get("base_url") or "file:///"
-    # "https://" alone: the folders are named after hosts.
-    known = base in ("http://", "https://") or ("//" in base and urls.address(base) is not None)
-    if not known or re.search(r"[?#\s]", base):
-        raise InputError(
-            f"config.source.base_url {base!r} must be a URL without query or fragment; write https://host/path/"
-        )
-    return base if base.endswith("/") else base + "/"
 
 
 def _quoted(relative: str) -> str:
@@ -166,14 +158,9 @@ def is_page(path: str) -> bool:
 
 
 # One page.
-_BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _META_CHARSET = re.compile(rb"<meta[^<>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{2,40})", re.IGNORECASE)
-# Encoding labels as browsers read them: Latin-1 means Windows-1252.
-_ENCODINGS = {"iso8859-1": "cp1252", "ascii": "cp1252", "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932"}
-_KNOWN = re.compile(
-    r"(?:utf-8|utf-16(?:-le|-be)?|cp125\d|cp(?:866|874|932|949|950)|iso8859-\d+|ascii|koi8-[ru]|mac-(?:roman|cyrillic)|"
-    r"gb(?:2312|k|18030)|big5(?:hkscs)?|euc_(?:jp|kr)|shift_jis|iso2022_jp|tis-620)$"
-)
+_BAD_CHARACTERS = 0.05  # of a page's characters: with more that cannot be decoded, the encoding is another one
+_SHADOW = re.compile(r"<template(?=\s[^<>]*shadowrootmode)", re.IGNORECASE)  # browsers display it at once
 _REFRESH = re.compile(r"\s*(\d{1,3})\s*[;,]\s*url\s*=\s*[\"']?([^\"'\s>]+)", re.IGNORECASE)
 _INDEX_PAGES = re.compile(
     r"(?:^|/)(?:search|genindex(?:-[^/]*)?|(?:[a-z]+-)?modindex|sitemap|index-all|all(?:classes|packages)(?:-[^/]*)?)(?:\.\w+)?$"
@@ -230,21 +217,22 @@ def read_page(
         return []
     with needs("reading HTML", "selectolax", "web"):
         from selectolax.lexbor import LexborHTMLParser
-    text = _decoded(data, charset, where, dropped)
+    text, encoding = _decoded(data, charset, where, dropped)
+    if text is None:
+        return []
     try:
-        tree = LexborHTMLParser(_untangled(text))
+        tree = LexborHTMLParser(_untangled(_SHADOW.sub("<shadow-root", text)))
     except _Tangled as error:
         dropped.append(Dropped(where, "page-too-tangled", str(error)))
         return []
-    base = url
-    with contextlib.suppress(ValueError):
-        base = urllib.parse.urljoin(url, (_attribute(tree, "base[href]", "href") or "").strip())
-    address, elsewhere = _canonical(tree, base, own)
+    base = urls.joined(url, _attribute(tree, "base[href]", "href") or "") or url
+    resolve = partial(urls.resolve, base, encoding=encoding)
+    address, elsewhere = _canonical(tree, resolve, own)
     aliases = [redirect(own, address)] if address != own else []
-    moved = _refresh(tree, base)
+    moved = _refresh(tree, resolve)
     if moved and moved not in (address, own):
         return [redirect(own, moved)]
-    document = _document(tree, base, address, where, source, dropped)
+    document = _document(tree, resolve, address, where, source, dropped)
     if document is None:
         return aliases
     if elsewhere and _path_of(elsewhere).endswith(_path_of(own)):
@@ -252,13 +240,13 @@ def read_page(
     return [*aliases, replace(document, canonical=elsewhere)]
 
 
-def _canonical(tree: "LexborHTMLParser", base: str, own: str) -> tuple[str, str]:
+def _canonical(tree: "LexborHTMLParser", resolve: Resolve, own: str) -> tuple[str, str]:
     """The page's address, and its canonical address if that is on another host, else "".
 
     Documentation builds may name a path on the author's disk, or a host that these pages do not come from.
     """
     href = _attribute(tree, "link[rel~=canonical i][href]", "href")
-    address = urls.resolve(base, href)[0] if href is not None else None
+    address = resolve(href)[0] if href is not None else None
     if href is None or address is None or href.strip().lower().startswith("file:"):
         return own, ""
     return (address, "") if urls.site(address) == urls.site(own) else (own, address)
@@ -269,7 +257,7 @@ def _path_of(address: str) -> str:
 
 
 def _document(
-    tree: "LexborHTMLParser", base: str, address: str, where: str, source: Source, dropped: list[Dropped]
+    tree: "LexborHTMLParser", resolve: Resolve, address: str, where: str, source: Source, dropped: list[Dropped]
 ) -> LinkedDocument | None:
     content = main_content(tree)
     if content.outside:
@@ -290,11 +278,11 @@ def _document(
     kept = {number for _, _, number in placed}
     for number, href in enumerate(content.hrefs):
         if number not in kept:
-            reason = "link-number" if number in numbers else urls.resolve(base, href)[1] or "link-empty"
+            reason = "link-number" if number in numbers else resolve(href)[1] or "link-empty"
             dropped.append(Dropped(where, reason, href))
     links: list[Link] = []
     for start, end, number in (_unquoted(text, *place) for place in placed):
-        target, reason = _target(base, content.hrefs[number], address, outline is not None)
+        target, reason = _target(resolve, content.hrefs[number], address, outline is not None)
         if target is None:
             dropped.append(Dropped(where, reason, content.hrefs[number]))
         else:
@@ -340,9 +328,9 @@ def _outline(content: Content, spans: list[list[tuple[int, int]]], title: str) -
     return Outline(tuple(sections), content.fragments)
 
 
-def _target(base: str, href: str, own: str, sections: bool) -> tuple[str | None, str]:
+def _target(resolve: Resolve, href: str, own: str, sections: bool) -> tuple[str | None, str]:
     """The address that a link leads to, with the fragment if pages may be split; or None and the reason."""
-    target, reason = urls.resolve(base, href)
+    target, reason = resolve(href)
     if not sections or reason not in ("", "link-self"):
         return target, reason
     fragment = urls.fragment(href)
@@ -391,7 +379,7 @@ def _attribute(tree: "LexborHTMLParser", selector: str, name: str) -> str | None
     return node.attributes.get(name) if node is not None else None
 
 
-def _refresh(tree: "LexborHTMLParser", base: str) -> str | None:
+def _refresh(tree: "LexborHTMLParser", resolve: Resolve) -> str | None:
     """The target of `<meta http-equiv="refresh" content="0; url=...">`, which documentation sites use for moved pages."""
     for node in tree.css('meta[http-equiv="refresh" i][content]'):
         match = _REFRESH.match(html.unescape(node.attributes.get("content") or ""))
@@ -399,30 +387,43 @@ def _refresh(tree: "LexborHTMLParser", base: str) -> str | None:
         while around is not None and around.tag != "noscript":  # there it is for browsers that cannot display the page
             around = around.parent
         if match and int(match[1]) <= 10 and around is None:
-            return urls.resolve(base, match[2])[0]
+            return resolve(match[2])[0]
     return None
 
 
-def _decoded(data: bytes, charset: str | None, where: str, dropped: list[Dropped]) -> str:
-    """The text, decoded by byte order mark, HTTP charset, <meta> or else UTF-8; invalid bytes are replaced and counted."""
-    encoding = next((name for mark, name in _BOMS if data.startswith(mark)), None)
-    encoding = encoding or _encoding(charset)
+def _decoded(data: bytes, charset: str | None, where: str, dropped: list[Dropped]) -> tuple[str | None, str]:
+    """The text and the encoding of its URLs: by byte order mark, HTTP charset, <meta> or else UTF-8; labels as browsers read them.
+
+    Invalid bytes are replaced and counted; if there are many, the text is None.
+    """
+    with needs("reading HTML", "webencodings", "web"):
+        import webencodings
+
+    encoding = _encoding(charset or "")
     if encoding is None and (meta := _META_CHARSET.search(data, 0, 4096)):
         encoding = _encoding(meta[1].decode("ascii"))
-        if encoding and encoding.startswith("utf-16"):
-            encoding = "utf-8"  # an ASCII <meta> cannot be part of UTF-16
-    text = data.decode(encoding or "utf-8", "replace").removeprefix("\ufeff")
-    if "\ufffd" in text:
-        dropped.append(Dropped(where, "characters-replaced", encoding or "utf-8"))
-    return text.replace("\0", "\ufffd")
+        if encoding and encoding.name.startswith("utf-16"):
+            encoding = webencodings.UTF8  # an ASCII <meta> cannot be part of UTF-16
+    if encoding is None or encoding.name == "gbk":
+        encoding = webencodings.lookup("gb18030" if encoding else "utf-8")
+    text, encoding = webencodings.decode(data, encoding)
+    replaced = text.count("\ufffd")
+    if encoding.name == "replacement" or replaced > max(3, _BAD_CHARACTERS * len(text)):
+        dropped.append(Dropped(where, "page-encoding", encoding.name))
+        return None, ""
+    if replaced:
+        dropped.append(Dropped(where, "characters-replaced", encoding.name))
+    return text.replace("\0", "\ufffd"), "utf-8" if encoding.name.startswith("utf-16") else encoding.name
 
 
-def _encoding(label: str | None) -> str | None:
-    try:
-        name = codecs.lookup(label or "").name
-    except (LookupError, ValueError):
-        return None
-    return _ENCODINGS.get(name, name) if _KNOWN.match(name) else None
+def _encoding(label: str) -> "webencodings.Encoding | None":
+    """The encoding of a label in the standard, or in the spelling of programs ("latin-1")."""
+    import webencodings
+
+    found = webencodings.lookup(label)
+    with contextlib.suppress(LookupError, ValueError):
+        found = found or webencodings.lookup(codecs.lookup(label).name)
+    return found
 
 
 # What would take more than linear time to parse.

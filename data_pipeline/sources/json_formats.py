@@ -172,7 +172,7 @@ def _links(record: dict[str, Any], text: str, where: str, dropped: list[Dropped]
     return _disjoint(links, text, where, dropped)
 
 
-_ANCHOR = re.compile(r'<a href="([^"\n]*)">((?:[^<\n]++|<(?!/?a\b))*+)</a>')
+_ANCHOR = re.compile(r'<a href="([^"\n]*)">((?:[^<\n]++|\n(?!\n)|<(?!/?a\b))*+)</a>')
 _STRAY = re.compile(r'</?a\b(?:\s+href="[^"<>]*+"?)?\s*>')
 _SECTION = re.compile(r"^Section::::.*$", re.MULTILINE)
 _BULLET = re.compile(r"^BULLET::::-? ?", re.MULTILINE)
@@ -216,11 +216,12 @@ def plain_text(text: str, title: str) -> Plain:
 
     def mark(match: re.Match[str]) -> str:
         address, reason, _ = _site().resolve(match[1])
+        shown = match[2].replace("\n", " ")
         if address is None:
             dropped.append((reason, match[1][:200]))
-            return match[2]
+            return shown
         addresses.append(address)
-        return f"\x02{len(addresses) - 1}\x05{match[2]}\x03"
+        return f"\x02{len(addresses) - 1}\x05{shown}\x03"
 
     def stray(match: re.Match[str]) -> str:
         dropped.append(("link-malformed", match[0][:200]))

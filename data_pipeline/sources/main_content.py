@@ -25,8 +25,8 @@ _WHITE = re.compile("[\x00-\x1f\ud800-\udfff]")
 # A heading's link to itself: its text is a symbol, or empty.
 _PERMALINK = re.compile(r"\W*")
 # Numbers that the markup tells apart: <span class="section-number"> (Sphinx, pandoc), headings with the class of their level
-# (Texinfo).
-_NUMBER = re.compile(r"(?<![a-z])(?:section-?number|secno|secnum)(?![a-z])")
+# (Texinfo); and Sphinx's links to the source code.
+_APART = re.compile(r"(?<![a-z])(?:section-?number|secno|secnum|viewcode-link)(?![a-z])")
 _LEVEL = re.compile(r"(?:chapter|appendix|(?:sub)*section)(?:-heading)?")
 _NUMBER_OF_LEVEL = re.compile(r"(?:Appendix |Chapter )?(?:\d+|[A-Z])(?:\.\d+)*\.?\s+(?=\S)")
 _TITLE_NODES = 1000  # nodes read per heading; a <dt> may contain a whole page
@@ -125,7 +125,7 @@ class _Walk:
                     self.fragments[anchor] = self.section
                 if tag == "a":
                     href = node.attributes.get("href")
-                    if href is not None and href.startswith("#") and _PERMALINK.fullmatch(node.text() or ""):
+                    if href is not None and "#" in href and _PERMALINK.fullmatch(node.text() or ""):
                         child = None
                     elif href is not None and not inside and child is not None:
                         self.pieces.append(f"\x02{len(self.hrefs)}\x05")
@@ -258,12 +258,13 @@ def text_of(heading: "LexborNode") -> str:
     for node in islice(heading.traverse(include_text=True), _TITLE_NODES):
         if node.tag == "-text":
             parent = node.parent
-            link = parent is not None and parent.tag == "a" and (parent.attributes.get("href") or "").startswith("#")
+            link = parent is not None and parent.tag == "a" and "#" in (parent.attributes.get("href") or "")
             text = _WHITE.sub(" ", node.text_content or "")
             hidden = parent is not None and parent.tag in OPAQUE | {"button"} and parent.tag != "title"
-            number = (
-                parent is not None and parent.tag == "span" and _NUMBER.search(parent.attributes.get("class") or "")
+            classes = " ".join(
+                each.attributes.get("class") or "" for each in (parent, parent and parent.parent) if each
             )
+            number = parent is not None and parent.tag == "span" and _APART.search(classes)
             if not hidden and not number and not (link and _PERMALINK.fullmatch(text)):
                 pieces.append(text)
     text = " ".join("".join(pieces).split())

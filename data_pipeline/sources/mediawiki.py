@@ -61,7 +61,7 @@ class SiteInfo(NamedTuple):
     namespaces: tuple[tuple[str, int], ...]
     first_letter: bool
     language: str
-    wikimedia: bool  # a Wikimedia project, where the prefixes of sister projects and language editions apply
+    host: str  # of the main page; "" if unknown
 
 
 class PageBytes(NamedTuple):
@@ -255,20 +255,15 @@ def _read_siteinfo(path: str, blocks: Iterator[bytes]) -> tuple[SiteInfo, bytes]
     named = root[1] or ((wiki := _DATABASE.search(head)) and wiki[1])
     language = named.decode("ascii", "replace") if named else "en"
     if end < len(b"</siteinfo>"):
-        return SiteInfo((), True, language, True), head[root.end() :]
+        return SiteInfo((), True, language, ""), head[root.end() :]
     try:
         info = ElementTree.fromstring(head[head.index(b"<siteinfo", root.end()) : end])
         spaces = tuple((item.text or "", int(item.get("key", "0"))) for item in info.iter("namespace"))
     except (ElementTree.ParseError, ValueError) as error:  # or a namespace whose key is not a number
         raise InputError(f"{path} has a broken <siteinfo>: {error}; download it again") from None
     first_letter = info.findtext("case", "first-letter") == "first-letter"
-    return SiteInfo(spaces, first_letter, language, _is_wikimedia(info.findtext("base") or "")), head[end:]
-
-
-def _is_wikimedia(base: str) -> bool:
-    """Whether the main page in <base> is on a Wikimedia host; True without <base>."""
-    host = re.match(r"(?:https?:)?//(?:[^/@]*@)?([^/:]+)", base)
-    return not host or _WIKIMEDIA.search(host[1].lower()) is not None
+    host = re.match(r"(?:https?:)?//(?:[^/@]*@)?([^/:]+)", info.findtext("base") or "")
+    return SiteInfo(spaces, first_letter, language, host[1].lower() if host else ""), head[end:]
 
 
 def _elements(payload: PageBytes, dropped: list[Dropped]) -> Iterator[ElementTree.Element]:
@@ -443,7 +438,11 @@ _NUMBER = re.compile(r"-?[0-9]{1,6}")
 @lru_cache(maxsize=8)
 def _site_of(siteinfo: SiteInfo) -> Site:
     """The naming rules of a dump, cached."""
-    return Site(dict(siteinfo.namespaces), siteinfo.first_letter, siteinfo.language, siteinfo.wikimedia)
+    spaces, first_letter, language, host = siteinfo
+    wikimedia = not host or _WIKIMEDIA.search(host) is not None
+    # Wikipedias and Wiktionaries have articles such as "/dev/null".
+    subpages = not host.endswith(("wikipedia.org", "wiktionary.org"))
+    return Site(dict(spaces), first_letter, language, wikimedia, subpages)
 
 
 def _read_article(
@@ -480,10 +479,11 @@ def _read_article(
     if not text or reason:
         dropped.append(Dropped(where, reason, model or ""))
         return None
-    plain = plain_text(text, site)
+    plain = plain_text(text, site, title)
     dropped.extend(Dropped(where, *each) for each in plain.dropped)
     # Links in templates, tables, references, comments and captions; links to files and categories.
-    if (outside := text.count("[[") - len(plain.links) - len(plain.dropped)) > 0:
+    dropped_links = sum(reason.startswith("link-") for reason, _ in plain.dropped)
+    if (outside := text.count("[[") - len(plain.links) - dropped_links) > 0:
         dropped.append(Dropped(where, "link-outside-prose", f"{outside} of {outside + len(plain.links)}", outside))
     links, disambiguates = tuple(Link(*link) for link in plain.links), is_disambiguation(title, text)
     return LinkedDocument(*identity, plain.text, links, plain.lead_end, is_disambiguation=disambiguates)

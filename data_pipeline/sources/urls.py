@@ -1,8 +1,8 @@
 """Normalise URLs to addresses of pages: URLs that a server answers with the same page become equal.
 
-Scheme and host in lower case, no default port, no fragment, one spelling of percent-encoding (RFC 3986 section 6.2.2), no dot
-segments, no final `index.html` or `default.aspx`, no final slash, https for http: rules that hold on practically every site. What
-differs by site (www., tracking parameters, case of paths) is left to its redirects and canonical links.
+Parsed as browsers do (WHATWG, by ada); no user, no fragment, one spelling of percent-encoding, no final `index.html` or
+`default.aspx`, no final slash, https for http: rules that hold on practically every site. What differs by site (www., tracking
+parameters, case of paths) is left to its redirects and canonical links.
 """
 
 import re
@@ -11,35 +11,49 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from data_pipeline.sources.document import Source
+from harp_jax.base.errors import InputError, needs
 
 MAX_URL_BYTES = 2048
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+MAX_HOST = 253
+SCHEMES = ("http:", "https:", "file:")
 _IGNORED = re.compile("[\t\n\r]")
 _BLANK = "".join(map(chr, range(33)))  # what HTML strips from both ends
-_HOST = re.compile(r"[a-z0-9._:-]*")
 _PERCENT = re.compile("%([0-9a-fA-F]{2})")
 _INDEX = re.compile(r"/(?:index\.(?:x?html?|php|aspx?|jsp)|default\.aspx?)$", re.IGNORECASE)
-_UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+# Servers read these like their escapes: the unreserved ones (RFC 3986), and those that only some programs escape in paths.
+_UNESCAPED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~!'()*,:@")
 SAFE = "/%:@!$&'()*+,;=-._~"
-_PORTS = {"http": "80", "https": "443"}
 
 
-def resolve(base: str, href: str) -> tuple[str | None, str]:
+def resolve(base: str, href: str, encoding: str = "utf-8") -> tuple[str | None, str]:
     """The address that `href` on the page `base` leads to, or None and the reason: a short slug.
 
-    A link within the page (`#part`) has no address, and neither has mailto: or the like.
+    A link within the page (`#part`) has no address, and neither has mailto: or the like. Browsers send queries in the page's
+    `encoding`, paths in UTF-8.
     """
     href = _IGNORED.sub("", href).strip(_BLANK)
     if not href or href.startswith("#"):
         return None, "link-self" if href else "link-invalid"
-    scheme = _SCHEME.match(href)
-    if scheme and scheme[0][:-1].lower() not in ("http", "https", "file"):
+    path, mark, query = href.partition("#")[0].partition("?")
+    if not query.isascii():
+        import webencodings
+
+        query = urllib.parse.quote(webencodings.encode(query, encoding, "xmlcharrefreplace"), f"{SAFE}?")
+    url = joined(base, path + mark + query)
+    if not url:
+        return None, "link-invalid"
+    if not url.startswith(SCHEMES):
         return None, "link-scheme"
-    try:
-        found = address(urllib.parse.urljoin(base, href))
-    except ValueError:
-        found = None
+    found = address(url)
     return found, "" if found else "link-invalid"
+
+
+def joined(base: str, href: str) -> str:
+    """The absolute URL of a reference; empty if it is invalid."""
+    try:
+        return _ada().join_url(base, href)
+    except ValueError:
+        return ""
 
 
 def fragment(href: str) -> str:
@@ -57,30 +71,48 @@ def anchor(name: str) -> str:
 def address(url: str) -> str | None:
     """The normalised form of an absolute http, https or file URL; None for anything else, or more than 2,048 bytes."""
     try:
-        parts = urllib.parse.urlsplit(url)
-        host, port = (parts.hostname or "").rstrip("."), parts.port
-        if not host.isascii():
-            host = host.encode("idna").decode("ascii").lower()
-    except ValueError:  # includes UnicodeError
+        parts = _ada().URL(url)
+    except ValueError:
         return None
-    scheme = parts.scheme.lower()
-    if scheme not in ("http", "https", "file") or (not host and scheme != "file") or len(url) > MAX_URL_BYTES:
+    scheme, host = parts.protocol, parts.hostname.rstrip(".")
+    if (
+        scheme not in SCHEMES
+        or (not host and scheme != "file:")
+        or max(len(url) - MAX_URL_BYTES, len(host) - MAX_HOST) > 0
+    ):
         return None
-    if not _HOST.fullmatch(host):
-        return None
-    authority = host if port is None or str(port) == _PORTS.get(scheme) else f"{host}:{port}"
-    path = _INDEX.sub("/", _spelled(_without_dots(parts.path), SAFE)).rstrip("/")
-    query = _spelled(parts.query, SAFE + "?")
-    found = f"{'https' if scheme == 'http' else scheme}://{authority}{path}{'?' + query if query else ''}"
+    port = parts.port and f":{parts.port}"
+    path = _INDEX.sub("/", _spelled(parts.pathname, SAFE)).rstrip("/")
+    query = _spelled(parts.search, SAFE + "?")
+    found = f"{'https:' if scheme == 'http:' else scheme}//{host}{port}{path}{query}"
     return found if len(found) <= MAX_URL_BYTES else None
+
+
+def _ada():  # type: ignore[no-untyped-def]  # the module
+    with needs("reading web pages", "ada_url", "web"):
+        import ada_url
+    return ada_url
+
+
+def base_url(source: Source) -> str:
+    """The URL of the given folders, `https://` unless another scheme is named; file:/// if there is none; InputError if invalid."""
+    base = source.get("base_url") or "file:///"
+    base = base if "//" in base else f"https://{base}"
+    # "https://" alone: the folders are named after hosts.
+    if (base not in ("http://", "https://") and address(base) is None) or re.search(r"[?#\s]", base):
+        raise InputError(
+            f"config.source.base_url {base!r} must be a URL without query or fragment; write https://host/path/"
+        )
+    return base if base.endswith("/") else base + "/"
 
 
 def addresser(source: Source) -> Callable[[str], str]:
     """Normalises URLs like links, with the fragment where pages may be split; leaves other strings unchanged."""
-    sections = source.get("split", "pages") != "pages"
+    sections, base = source.get("split", "pages") != "pages", base_url(source)
+    base = "file:///" if base in ("http://", "https://") else base
 
     def normalised(url: str) -> str:
-        found = resolve(source.get("base_url") or "file:///", url)[0]
+        found = resolve(base, url)[0]
         part = fragment(url) if sections else ""
         return (f"{found}#{part}" if part else found) if found else url.strip()
 
@@ -93,19 +125,6 @@ def site(address: str) -> str:
 
 
 def _spelled(part: str, safe: str) -> str:
-    quoted = urllib.parse.quote(part.encode("utf-8", "replace"), safe)
+    quoted = urllib.parse.quote(part, safe)
     quoted = re.sub("%(?![0-9a-fA-F]{2})", "%25", quoted)
-    return _PERCENT.sub(lambda m: chr(b) if (b := int(m[1], 16)) in _UNRESERVED else m[0].upper(), quoted)
-
-
-def _without_dots(path: str) -> str:
-    """`/a/./b/../c` → `/a/c`; urljoin does so for relative references only."""
-    if "/." not in path:
-        return path
-    kept: list[str] = []
-    for segment in path.split("/"):
-        if segment == ".." and len(kept) > 1:
-            kept.pop()
-        elif segment not in (".", ".."):
-            kept.append(segment)
-    return "/".join(kept) + ("/" if path.endswith(("/.", "/..")) else "")
+    return _PERCENT.sub(lambda m: chr(b) if (b := int(m[1], 16)) in _UNESCAPED else m[0].upper(), quoted)

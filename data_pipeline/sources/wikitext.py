@@ -14,10 +14,11 @@ import re
 import unicodedata
 import urllib.parse
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 from data_pipeline.sources.document import CONTROLS, INVISIBLE, ODD_SPACE, SPACES, Plain, assemble, tidy
+from harp_jax.text.languages import primary
 
 MAX_TITLE_BYTES = 255
 CACHED_TARGETS = 1 << 16
@@ -59,7 +60,6 @@ LANGUAGES = frozenset(
 )
 
 _TITLE_SPACES = re.compile(r"[\s_]+")
-_DIRECTION_MARKS = re.compile("[\u200e\u200f\u202a-\u202e]")
 _INVALID = re.compile(r"[\[\]{}|<>\x00-\x1f\x7f\ufffd]")
 
 
@@ -74,15 +74,22 @@ class Resolved(NamedTuple):
 class Site:
     """The naming rules of one dump. `namespaces`: name in lower case → number; `language`: BCP 47 tag of the dump.
 
-    `IT:` and `HR:` are language editions only on `wikimedia` sites: in an intranet wiki they begin page titles.
+    `IT:` and `HR:` are language editions only on `wikimedia` sites: in an intranet wiki they begin page titles. With `subpages`,
+    `[[/Part]]` leads to a page below the one with the link; `[[../Part]]` always does.
     """
 
     def __init__(
-        self, namespaces: Mapping[str, int], first_letter: bool = True, language: str = "en", wikimedia: bool = True
+        self,
+        namespaces: Mapping[str, int],
+        first_letter: bool = True,
+        language: str = "en",
+        wikimedia: bool = True,
+        subpages: bool = True,
     ):
         self.namespaces = CANONICAL | {_fold(name): number for name, number in namespaces.items() if name}
         self.first_letter = first_letter
         self.language = language
+        self.subpages = subpages
         self.languages, self.interwiki = (LANGUAGES, INTERWIKI) if wikimedia else (frozenset(), frozenset())
         self.media = [name for name, number in self.namespaces.items() if number == 6]
         self._resolved: dict[str, Resolved] = {}
@@ -100,13 +107,30 @@ class Site:
         """A page title in its canonical form: spaces, composition (NFC), first letter."""
         title = _TITLE_SPACES.sub(" ", title).strip()
         if not title.isascii():
-            title = unicodedata.normalize("NFC", _DIRECTION_MARKS.sub("", title)).strip()
-        return upper_first(title) if self.first_letter else title
+            title = unicodedata.normalize("NFC", INVISIBLE.sub("", title)).strip()
+        return upper_first(title, self.language) if self.first_letter else title
 
     def namespace(self, title: str) -> int:
         """The number of the namespace that the title's prefix names; 0 without such a prefix."""
         prefix, colon, _ = title.partition(":")
         return self.namespaces.get(_fold(prefix), 0) if colon else 0
+
+    def absolute(self, target: str, page: str) -> tuple[str, str]:
+        """A link target, below or beside the page if it begins with / or ../, and its text if the link has no other."""
+        written = _percent_decoded(html.unescape(target)).strip() if "&" in target or "%" in target else target.strip()
+        shown = written.removeprefix(":").replace("_", " ")
+        part, around = written, page.split("/")
+        while part.startswith("../"):
+            part, around = part[3:], around[:-1]
+        if part == written:
+            if not (part.startswith("/") and self.subpages and page):
+                return target, shown
+            part = part[1:]
+        if not around:  # above the first page
+            return target, shown
+        name = part.rstrip("/").strip()
+        whole = "/".join([*around, *([name] if name else [])])
+        return whole, name if part.endswith("/") else (whole if written.startswith(".") else shown)
 
     def _resolve(self, target: str) -> Resolved:
         if "&" in target:
@@ -134,10 +158,15 @@ class Site:
         return Resolved(address)
 
 
-def upper_first(title: str) -> str:
-    """The title with its first letter in upper case, if that is a single letter; ß and Georgian letters do not change."""
+def upper_first(title: str, language: str = "en") -> str:
+    """The title with its first letter in upper case, if that is a single letter; ß and Georgian letters do not change.
+
+    Turkish, Azerbaijani and Karakalpak have İ; Dutch has IJ, one letter.
+    """
     first = title[:1]
-    upper = first.upper()
+    if primary(language) == "nl" and title[:2].lower() == "ij":
+        return "IJ" + title[2:]
+    upper = "İ" if first == "i" and primary(language) in ("tr", "az", "kaa") else first.upper()
     return upper + title[1:] if len(upper) == 1 and not "\u10d0" <= first <= "\u10ff" else title
 
 
@@ -167,13 +196,40 @@ _LOWER = "a-z\u00df-\u00f6\u00f8-\u00ff\u0101-\u024f\u03ac-\u03ce\u0430-\u045f\u
 
 _HIDDEN = re.compile(rf"<(?:!--|(?i:({_OPAQUE}))\b([^<>]*)>)")
 _CLOSING = {name: re.compile(rf"<(?i:/{name}\s*>)") for name in _OPAQUE.split("|")}
-# Templates that display their last argument unchanged; without them anchors like [[Ilah|{{transl|ar|ilāh}}]] are empty.
-_SHOWN = re.compile(
-    r"\{\{(?i:nowrap|nobr|nobold|small|lang|transl|transliteration|smallcaps)\|(?:[^{}\[\]|=]*\|)*?([^{}\[\]|=]*)\}\}"
+# Templates that display arguments, by which ones: the first, the last, a number with its unit, a link to the first. Others are
+# removed.
+_SHOWN = {
+    name: what
+    for what, names in {
+        "first": """nowrap nobr nobold small smaller smallcaps big larger em strong abbr tooltip nihongo nihongo_foot vanchor
+            visible_anchor sup sub resize formatnum lc uc lcfirst ucfirst quote blockquote cquote " angbr ruby 読み仮名""",
+        "last": "lang langue transl transliteration font color colour script",
+        "unit": "convert cvt val unité unidad convertir",
+        "link": "ill interlanguage_link lien link-interwiki link-en le ilh 仮リンク не_переведено flag flagcountry country",
+        "pair": "w",
+    }.items()
+    for name in names.split()
+}
+_TEMPLATE = re.compile(
+    rf"\{{\{{\s*+((?i:lang-[a-z-]+|{'|'.join(map(re.escape, _SHOWN))}))\s*+[|:]([^{{}}]*+)\}}\}}".replace("_", "[ _]")
 )
+_INNER_LINK = re.compile(r"\[\[[^\[\]]*+\]\]")
+_NUMBERED = re.compile(r"\s*[1-9]\s*=")
+_NAMED = re.compile(r"\s*[\w -]+=")
+_UNIT = re.compile(r"\|\s*(?:u|ul|unit)\s*=([^|]+)")
+_RANGES = frozenset(("to", "-", "–", "and", "or", "by", "x", "×"))
+# Between words a template leaves a hole in the sentence, unless it is a note, which mostly follows a word without a space.
+_BEFORE_HOLE = re.compile(r"[\w,;] +$")
+_AFTER_HOLE = re.compile(r"[.,;]| \w")
+_NOTE = re.compile(
+    r"\{\{\s*(?i:cn|fact|citation|cit|sfn|efn|refn?|r|rp|dubious|clarify|when|who|which|by whom|according to whom|dead|"
+    r"disambiguation needed|dn|note)\b"
+)
+_VARIANTS = re.compile(r"-\{(?!\{)([^{}]*+)\}-")
+_VARIANT = re.compile(r"\s*([a-z]{2,3}(?:-[a-z]+)?)\s*:(.*)", re.DOTALL)
+_CONVERTED = frozenset("zh sr kk ku uz iu tg gan crh ban shi".split())  # noqa: SIM905 - wikis with language variants
 _BRACES = re.compile(r"\{\{+|\}\}+")
 _TABLES = re.compile(r"\n[ \t:\x01]*+(\{\||\|\})|<(?i:(/?table)\b)[^<>]*>")
-_BRACKETS = re.compile(r"\[\[|\]\]")
 _HEADING = re.compile(r"\n=[^\n]*=[ \t\x01]*(?=\n)")
 _BLOCK_TAG = re.compile(rf"<(?i:/?(?:{_BLOCK})\b)[^<>]*>")
 _SPACE_TAG = re.compile(r"<(?i:/?(?:br|wbr)\b)[^<>]*>")
@@ -190,20 +246,28 @@ _HOLLOW = re.compile(r"\((?: *+[,;:])*+ *+\)")
 _LEAN = re.compile(r"\( *+[,;](?: *+[,;:])*+ *+")
 
 
-def plain_text(wikitext: str, site: Site) -> Plain:
-    """The prose of a page. `text[start:end]` is exactly the link text that MediaWiki displays, never empty or only spaces.
+def plain_text(wikitext: str, site: Site, page: str = "") -> Plain:
+    """The prose of the page titled `page`. `text[start:end]` is exactly the link text that MediaWiki displays, never empty or only
+    spaces.
 
     The lead ends before the first heading that has text above it. Never raises; linear in len(wikitext).
     """
     text = "\n" + CONTROLS.sub("", wikitext).replace("\r", "") + "\n"
     text = _without_hidden(text)
-    text = _without_templates(_SHOWN.sub(r"\1", text))
+    dropped: list[tuple[str, str]] = []
+    if "-{" in text and primary(site.language) in _CONVERTED:
+        text = _VARIANTS.sub(partial(_variant, site.language.lower()), text)
+    for _ in range(3):  # templates in templates
+        before, text = text, _TEMPLATE.sub(_words_of, text)
+        if text == before:
+            break
+    text = _without_templates(text, dropped)
     text = _without_tables(text)
     text = _HEADING.sub("\n\n\x04\n", text)
     if "<" in text:
         text = _INLINE_TAG.sub("", _SPACE_TAG.sub(" ", _BLOCK_TAG.sub("\n\n", text)))
     text = _without_media(text, site)
-    text, addresses, dropped = _mark_links(text, site)
+    text, addresses = _mark_links(text, site, page, dropped)
     return assemble(_clean(text), addresses, dropped)
 
 
@@ -224,18 +288,50 @@ def _close(spans: list[tuple[int, int]], start: int, end: int) -> None:
     spans.append((start, end))
 
 
+def _words_of(template: re.Match[str]) -> str:
+    """What a template of `_SHOWN`, or of the text in a language ("lang-fr"), displays."""
+    what = _SHOWN.get(template[1].lower().replace(" ", "_"), "first")
+    arguments = _INNER_LINK.sub(lambda link: link[0].replace("|", "\0"), template[2]).split("|")
+    arguments = [each for each in arguments if _NUMBERED.match(each) or not _NAMED.match(each)]
+    values = [_NUMBERED.sub("", each, count=1).replace("\0", "|").strip() for each in arguments]
+    values += [""] * (4 - len(values))
+    if what == "unit":
+        unit = _UNIT.search(template[2])
+        middle = (
+            f" {values[1]} {values[2]} {values[3]}"
+            if values[1] in _RANGES
+            else f" {unit[1].strip() if unit else values[1]}"
+        )
+        return f"{values[0]}{middle}".rstrip()
+    if what in ("link", "pair") and values[0] and "[" not in template[2]:
+        return f"[[{values[0]}|{(what == 'pair' and values[1]) or values[0]}]]"
+    return next(filter(None, values[::-1]), "") if what == "last" else values[0]
+
+
+def _variant(language: str, conversion: re.Match[str]) -> str:
+    """What `-{zh-hans:…;zh-hant:…}-` displays: the text for the wiki's language, else the first; nothing if it only sets a rule."""
+    flags, bar, text = conversion[1].partition("|")
+    if bar and {"H", "T", "N", "-"} & set(flags.strip()):
+        return ""
+    text = text if bar else conversion[1]
+    texts = {found[1]: found[2] for part in text.split(";") if (found := _VARIANT.match(part))}
+    return texts.get(language, next(iter(texts.values()), text)).strip()
+
+
 def _without_hidden(text: str) -> str:
-    """Without comments and extension tags. An unclosed one is literal text, and so are all later ones of its kind."""
+    """Without comments, to the end of the page if unclosed, and extension tags. An unclosed tag is literal text, and so are all
+    later ones of its kind.
+    """
     pieces, position, unclosed = [], 0, set()
     match = _HIDDEN.search(text)
     while match:
         start, after, filler = match.start(), match.end(), "\x01"
         name = (match[1] or "!--").lower()
         if name == "!--":
-            end = -1 if name in unclosed else text.find("-->", after)
-            filler, end = "", end if end < 0 else end + 3
+            end = text.find("-->", after)
+            filler, end = "", len(text) if end < 0 else end + 3
             # Remove the line of a comment that is alone on it: an empty line would split the paragraph.
-            if end > 0 and text[start - 1] == "\n" and text.startswith("\n", end):
+            if text[start - 1] == "\n" and text.startswith("\n", end):
                 end += 1
         elif match[2].endswith("/"):
             end = after
@@ -252,8 +348,8 @@ def _without_hidden(text: str) -> str:
     return "".join(pieces)
 
 
-def _without_templates(text: str) -> str:
-    """Without `{{...}}` and `{{{...}}}`, to any depth; unbalanced braces stay."""
+def _without_templates(text: str, dropped: list[tuple[str, str]]) -> str:
+    """Without `{{...}}` and `{{{...}}}`, to any depth; unbalanced braces stay. Those inside a sentence are counted."""
     spans: list[tuple[int, int]] = []
     stack: list[list[int]] = []  # [position of the run of braces, how many are still open]
     for match in _BRACES.finditer(text):
@@ -270,6 +366,10 @@ def _without_templates(text: str) -> str:
                 stack[-1][1] = count - matched
             else:
                 stack.pop()
+    for start, end in spans:
+        inside = _BEFORE_HOLE.search(text, max(0, start - 8), start) and _AFTER_HOLE.match(text, end)
+        if inside and not _NOTE.match(text, start):
+            dropped.append(("template-in-sentence", text[start : min(end, start + 200)]))
     return _remove(text, spans)
 
 
@@ -324,23 +424,8 @@ def _media_patterns(names: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern
 def _without_media(text: str, site: Site) -> str:
     """Without `[[File:...|caption]]`, including captions that contain links."""
     opening, brackets = _media_patterns(tuple(site.media))
-    spans: list[tuple[int, int]] = []
-    match = opening.search(text)
-    while match:
-        depth = 0
-        for bracket in _BRACKETS.finditer(text, match.start()):
-            depth += 1 if bracket[0] == "[[" else -1
-            if not depth:
-                break
-        else:
-            # An unclosed link may contain closed ones; searching from each of them to the end would be quadratic.
-            return _remove(text, _media_spans(text, brackets))
-        spans.append((match.start(), bracket.end()))
-        match = opening.search(text, bracket.end())
-    return _remove(text, spans)
-
-
-def _media_spans(text: str, brackets: re.Pattern[str]) -> list[tuple[int, int]]:
+    if not opening.search(text):
+        return text
     spans: list[tuple[int, int]] = []
     stack: list[tuple[int, bool]] = []
     for match in brackets.finditer(text):
@@ -350,7 +435,7 @@ def _media_spans(text: str, brackets: re.Pattern[str]) -> list[tuple[int, int]]:
             start, media = stack.pop()
             if media:
                 _close(spans, start, match.end())
-    return spans
+    return _remove(text, spans)
 
 
 @lru_cache(maxsize=8)
@@ -361,19 +446,19 @@ def _link_pattern(language: str) -> re.Pattern[str]:
     return re.compile(rf"\[\[([^\[\]|{{}}<>\n\x01-\x05]+)(?:\|({anchor}))?\]\](\](?!\]))?([{trail}]*)")
 
 
-def _mark_links(text: str, site: Site) -> tuple[str, list[str], list[tuple[str, str]]]:
+def _mark_links(text: str, site: Site, page: str, dropped: list[tuple[str, str]]) -> tuple[str, list[str]]:
     addresses: list[str] = []
-    dropped: list[tuple[str, str]] = []
 
     def mark(match: re.Match[str]) -> str:
         target, anchor, bracket, trail = match.groups()
-        resolved: Resolved = site.resolve(target)
+        written, shown = site.absolute(target, page)
+        resolved = site.resolve(written)
         if resolved.hidden:
             if resolved.reason == "link-interwiki":
                 dropped.append((resolved.reason, target))
             return "\x01" + (bracket or "") + trail
         if anchor is None:
-            anchor = target.strip().removeprefix(":").replace("_", " ")
+            anchor = shown
         elif not anchor:
             anchor = _pipe_trick(target)
         if "\n" in anchor:
@@ -389,7 +474,7 @@ def _mark_links(text: str, site: Site) -> tuple[str, list[str], list[tuple[str, 
         addresses.append(resolved.address)
         return f"\x02{len(addresses) - 1}\x05{anchor}{trail}\x03{outside}"
 
-    return _link_pattern(site.language).sub(mark, text), addresses, dropped
+    return _link_pattern(site.language).sub(mark, text), addresses
 
 
 def _pipe_trick(target: str) -> str:

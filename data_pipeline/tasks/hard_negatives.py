@@ -12,11 +12,12 @@ import numpy as np
 from data_pipeline.engine import tables
 from data_pipeline.engine.job import Engine, Job, Outputs
 from data_pipeline.engine.store import buckets, read
-from data_pipeline.engine.tables import Row, pack, unpack
+from data_pipeline.engine.tables import DropCounts, Row, pack, unpack
 from data_pipeline.tasks.sampling import without_replacement
 from data_pipeline.text.terms import Terms, pack_words, terms_of, unpack_words
 from harp_jax.base.randomness import generator
 from harp_jax.config import Field
+from harp_jax.input.contrastive_groups import are_copies
 from harp_jax.ranking import lexical
 from harp_jax.text.languages import ENGLISH
 
@@ -38,26 +39,42 @@ DRAWN = 3
 
 
 class Slice:
-    """Passages (`doc`, `in_links`, `tokens`, `words`) with an index of their words, which `spell` turns into text."""
+    """Passages (`doc`, `in_links`, `signature`, `tokens`, `words`) with an index of their words, which `spell` turns into text."""
 
     def __init__(self, pages: list[Row], spell: Callable[[str], str], language: str) -> None:
         self.pages = pages
         self.docs, self.in_links = (np.array([page[name] for page in pages], np.int64) for name in ("doc", "in_links"))
+        self.signatures = unpack(b"".join(page["signature"] for page in pages)).reshape(-1, 2)  # tell copies
         self._index = lexical.InvertedIndex((("", spell(page["words"])) for page in pages), language)
         self._model = lexical.Bm25(self._index)
 
-    def search(self, text: str, count: int, without: Sequence[int]) -> np.ndarray:
-        """Places of the best `count` pages that share a word with the text; the pages `without` are left out."""
+    def search(
+        self, text: str, count: int, without: Sequence[int], positive: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Places of the best `count` pages that share a word with the text, except the pages `without` and near-equal copies of the
+        page with the signature `positive` [2] int32; and the places of such copies among the best.
+        """
         query = self._index.query(text)
         if not query:
-            return np.zeros(0, np.int64)
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
         scores, matched = self._model.scores(query)
         matched &= ~np.isin(self.docs, without)
-        return lexical.top(np.where(matched, scores, -np.inf), count)
+        best = lexical.top(np.where(matched, scores, -np.inf), count)
+        copies = best[are_copies(self.signatures[best], positive)]
+        if len(copies):
+            matched &= ~are_copies(self.signatures, positive)
+            best = lexical.top(np.where(matched, scores, -np.inf), count)
+        return best, copies
+
+
+POSITIVES_SQL = """
+    SELECT r.task, r.key, p.signature, r.bucket FROM requests r JOIN passages p ON r.positive = p.doc
+"""
 
 
 def prepare(engine: Engine, task: str, popular: bool) -> None:
     """Makes the table `mined` of a task; draws in proportion to in-links if `popular`, as link destinations are, else uniformly."""
+    engine.join(tables.POSITIVES, POSITIVES_SQL)
     parts = [(bucket, (task, popular)) for bucket in buckets(engine.job, tables.REQUESTS)]
     engine.map(f"{task} negatives", mine, parts)
 
@@ -67,14 +84,19 @@ def mine(job: Job, number: int, payload: tuple[str, bool]) -> Outputs:
 
     BM25 searches for the anchor, not the query: the context often names another page of the sentence, which would become the
     negative of a query that describes it as well. Only if no page has a word of the anchor, BM25 searches for the query. The page
-    that the query comes from is never a negative: it has all words of the query.
+    that the query comes from is never a negative: it has all words of the query. Copies of the positive (another version of a
+    manual, a mirror, a printable page) are left out and counted.
     """
     (task, popular), c = payload, job.config
     columns = ["task", "key", "page", "query", "anchor", "positive"]
+    signed = [row for row in read(job, tables.POSITIVES, number).to_pylist() if row["task"] == task]
+    signatures = {row["key"]: unpack(row["signature"]) for row in signed}
+    # A positive without a signature is not shown: it makes no pair.
     requests = [row for row in read(job, tables.REQUESTS, number, columns).to_pylist() if row["task"] == task]
+    requests = [row for row in requests if row["key"] in signatures]
     if not requests:
         return {tables.MINED: []}
-    terms, count = terms_of(c), c["hard_negatives"]
+    terms, count, dropped = terms_of(c), c["hard_negatives"], DropCounts()
     spelled, pages = SPELLED[c["negative_search"]], _slice(job, number, popular, terms)
     sources = {row["id"]: row["doc"] for row in read(job, tables.PAGES, number, ["doc", "id"]).to_pylist()}
     mined: list[Row] = []
@@ -85,7 +107,10 @@ def mine(job: Job, number: int, payload: tuple[str, bool]) -> Outputs:
         places = np.zeros(0, np.int64)
         for words in (row["anchor"], pack_words(query)):
             if not len(places):
-                places = pages.search(spelled(words, terms), max(DEPTH, DRAWN * count), without)
+                most, positive = max(DEPTH, DRAWN * count), signatures[row["key"]]
+                places, copies = pages.search(spelled(words, terms), most, without, positive)
+                for copy in copies:
+                    dropped.add(f"{task}-copy-of-the-positive", row["key"], f"page {pages.docs[copy]}")
         if not len(places):
             continue
         rng = generator(c["seed"], task, row["key"], "negative")
@@ -97,7 +122,7 @@ def mine(job: Job, number: int, payload: tuple[str, bool]) -> Outputs:
                 more_lengths=pack([len(unpack(page["tokens"])) for page in more]), shared=int(not wanted.isdisjoint(told)),
             )
         )  # fmt: skip
-    return {tables.MINED: mined}
+    return {tables.MINED: mined, tables.LOSSES: dropped.rows()}
 
 
 def _as_words(packed: str, terms: Terms) -> str:
@@ -122,7 +147,7 @@ def _slice(job: Job, number: int, popular: bool, terms: Terms) -> Slice:
     first = next((i for i, bucket in enumerate(every) if bucket >= number), 0)
     pages: list[Row] = []
     for bucket in every[first:] + every[:first]:
-        passages = read(job, tables.PASSAGES, bucket, ["doc", "in_links", "tokens", "words"]).to_pylist()
+        passages = read(job, tables.PASSAGES, bucket, ["doc", "in_links", "signature", "tokens", "words"]).to_pylist()
         pages += [page for page in passages if page["in_links"] > 0 or not popular]
         if len(pages) >= SLICE:
             break

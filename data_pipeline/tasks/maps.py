@@ -20,6 +20,7 @@ from data_pipeline.tasks.task import Anchor, PairTokens, Passages, Request, Sent
 from data_pipeline.text.terms import pack_words, terms_of, unpack_words
 from data_pipeline.weights.tokenised import from_bytes
 from harp_jax.base.randomness import hash64
+from harp_jax.input.contrastive_groups import are_copies
 from harp_jax.input.records import MORE_FEATURES, PAIR_FEATURES, TEACHER, TEXT_TASK, TextRecord, parts
 from harp_jax.input.tfrecords import tensorflow
 
@@ -138,6 +139,8 @@ def make_records(job: Job, number: int, task: str) -> Outputs:
 def _sides(task: Task, row: Row, setup: Setup) -> PairTokens:
     """The sides of a row of `assembled`."""
     assert task.sides is not None
+    if row["copy"] and row["copied"] and are_copies(unpack(row["copy"]), unpack(row["copied"])):
+        raise NoPair("negative-is-a-copy")
     query, anchor, context = unpack(row["query"]).tolist(), unpack_words(row["anchor"]), unpack_words(row["context"])
     request = Request(row["task"], row["key"], row["page"], 0, query, anchor, row["length"], context)
     return task.sides(request, _passages(row), setup, setup.rng(task.name, row["key"], "page"))

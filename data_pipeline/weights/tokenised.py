@@ -13,6 +13,7 @@ from data_pipeline.engine.store import read, rows
 from data_pipeline.engine.tables import DropCounts, Row, pack
 from data_pipeline.text.sentences import sentences
 from data_pipeline.text.terms import Span, pack_words, terms_of
+from harp_jax.input.contrastive_groups import copy_signature
 from harp_jax.text.tokenizer import Tokenizer
 
 LONGEST = 512  # see `longest`
@@ -72,8 +73,8 @@ def texts_of(job: Job, number: int, wanted: Container[int]) -> dict[int, str]:
 def tokenise_passages(job: Job, number: int, payload: None) -> Outputs:
     """Map over the buckets of `candidates`: the first section of each, truncated as in the records, as words.
 
-    S2 is sampled from the truncated text: the model does not read later words. Also returns its sentence ends, and
-    the number of passages that contain each word (hashed).
+    S2 is sampled from the truncated text: the model does not read later words. Also returns its sentence ends, the signature that
+    tells copies, and the number of passages that contain each word (hashed).
     """
     terms = terms_of(job.config)
     shown = min(job.window, job.config["max_doc_tokens"])
@@ -94,6 +95,7 @@ def tokenise_passages(job: Job, number: int, payload: None) -> Outputs:
                     doc=doc, in_links=in_links[doc], words=pack_words(span.words), tokens=pack(span.tokens),
                     lengths=pack(span.lengths),
                     sentences=pack(_sentence_ends(lead, span, starts, language) if with_sentences else []),
+                    signature=pack(copy_signature(span.tokens)),
                 )
             )  # fmt: skip
             for key in set(map(terms.hashed, span.words)):

@@ -5,7 +5,7 @@ nDCG's gain is the level itself (linear, as in trec_eval). Every query in the qr
 (`trec_eval -c`). A list of runs is one system trained with several seeds: its values are averaged per query. Runs are compared
 with a baseline (`significance.py`), and on request with what every ranker has to beat: its candidates in random order and its own
 ranking with blank queries. A re-ranker that has learned nothing scores well above 0; one that has only learned which documents are
-popular scores above a random order. A system that is not above these rows is flagged.
+popular scores above a random order. A system that is not above these rows is flagged, and so is one with constant scores.
 """
 
 import math
@@ -81,7 +81,7 @@ def evaluate(
         values[CHANCE], orders = chance_values(qrels, systems[chance][0], parsed, seed)
     if oracle:
         values[ORACLE] = _by_seed(qrels, [best_order(qrels, systems[oracle][0])], parsed)
-    table = _table(qrels, systems, values, parsed)
+    table = replace(_table(qrels, systems, values, parsed), verdicts=_constant(qrels, systems))
     if chance:
         shared = [(name, systems[name][0], systems[chance][0]) for name in judged]
         counts = {name: sum(_docids(run, q) != _docids(than, q) for q in qrels) for name, run, than in shared}
@@ -92,7 +92,7 @@ def evaluate(
     chosen, groups = _confirmed(parsed, confirm), table.groups
     if (chance or blank) and chosen:
         # A system fails if the 95 % interval of its difference from the row includes 0 or lies below it.
-        fails: dict[str, list[str]] = {}
+        fails = table.verdicts
         pairs = [(name, row) for name in judged for row in (chance and CHANCE, blank.get(name)) if row]
         for name, row in pairs:
             key = generator(seed, "floor", name, row, chosen[0])
@@ -111,6 +111,20 @@ def evaluate(
         comparisons = compare(compared, groups, baseline, chosen, rounds, seed, runs_per_draw)
         table = replace(table, baseline=baseline, comparisons=comparisons)
     return table
+
+
+def _constant(qrels: Qrels, systems: Mapping[str, Sequence[Run]]) -> dict[str, list[str]]:
+    """A verdict for each system whose scores are equal in most queries: it keeps the order of its candidates, such as BM25's."""
+    found: dict[str, list[str]] = {}
+    for name, runs in systems.items():
+        several = [
+            np.asarray(run[qid].scores, np.float32) for run in runs for qid in qrels if qid in run and len(run[qid]) > 1
+        ]
+        # Run files have equal scores a unit in the last place apart (`trec.strictly_decreasing`).
+        equal = sum(bool(np.ptp(each) <= len(each) * np.spacing(np.abs(each).max())) for each in several)
+        if 2 * equal > len(several):
+            found[name] = [f"equal scores in {equal} of {len(several)} rankings: this is the order of its candidates"]
+    return found
 
 
 def _by_seed(qrels: Qrels, seeds: Sequence[Run], measures: "list[Measure]") -> dict[str, np.ndarray]:

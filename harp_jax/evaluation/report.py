@@ -311,6 +311,8 @@ def systems_of(table: Table, blank: Mapping[str, str]) -> list[System]:
         verdict, tone = known.get(name, ""), "plain"
         if NOT_ABOVE_CHANCE in fails or NOT_ABOVE_BLANK in fails:
             verdict, tone = "at chance level" if NOT_ABOVE_CHANCE in fails else NOT_ABOVE_BLANK, "bad"
+        elif fails:
+            verdict, tone = fails[0], "bad"
         elif found:
             verdict, tone = WORDS[found.verdict], TONES[found.verdict]
         values = [means[m] for m in table.measures]
@@ -329,6 +331,8 @@ def headline(table: Table, name: str) -> tuple[str, str, str]:
     if NOT_ABOVE_BLANK in fails:
         said = f"{name} does not read the query: it ranks no better than with the query blanked."
         return said, f"{measure} {mean:.3f}", "bad"
+    if fails:
+        return f"{name} does not rank: {fails[0]}.", f"{measure} {mean:.3f}", "bad"
     if not found:
         figures = f"{measure} {mean:.3f}{_between(table.intervals.get(name))}"
         return f"{name} reaches {measure} {mean:.3f}.", figures, "plain"

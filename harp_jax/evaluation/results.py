@@ -138,7 +138,7 @@ class Table:
         verdicts = (
             f"verdicts by {self.judged_by}: the 95 % bootstrap interval of the difference includes 0 or lies below it"
         )
-        return [*found, *([verdicts] if self.verdicts else []), *filter(None, [self.too_few])]
+        return [*found, *([verdicts] if self.verdicts and self.judged_by else []), *filter(None, [self.too_few])]
 
 
 def _aligned(head: list[str], rows: list[list[str]]) -> str:

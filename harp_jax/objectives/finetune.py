@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from harp_jax.model.cross_encoder import Ranker, vocabulary_cross_entropy
 from harp_jax.model.encoders.encoder import EncoderShape
 from harp_jax.model.layers import initializer
-from harp_jax.objectives.losses import Forward, by_group, forward, ranking_loss
+from harp_jax.objectives.losses import Forward, by_group, forward, ranking_loss, score_spread
 from harp_jax.objectives.masking import TARGETS, WEIGHTS, mask_one_each, without_marks
 from harp_jax.objectives.objective import Batch, Metrics, fill
 
@@ -63,12 +63,13 @@ class Finetune:
         teacher = self._ranked(masked["teacher"]) if "teacher" in masked else None
         if self.rank_loss == "judged":  # groups of one, whose task is the label
             teacher = (masked["group_task"] == 0).astype(members.dtype)[..., None]
-        loss, metrics = ranking_loss(self.rank_loss, members, self._present(masked), counts, teacher)
+        present = self._present(masked)
+        loss, metrics = ranking_loss(self.rank_loss, members, present, counts, teacher)
         if self.mqp_weight > 0:
             mqp = self._query_prediction(found, masked)
             loss = loss + self.mqp_weight * mqp["mlm"] / jnp.maximum(counts["predicted"], 1)
             metrics |= {**mqp, "loss": loss}
-        return loss, {**metrics, **fill(masked)}
+        return loss, {**metrics, **score_spread(members, present), **fill(masked)}
 
     def _query_prediction(self, found: Forward, masked: Batch) -> Metrics:
         """Metric sums of the masked query tokens: cross-entropy, hits and count."""

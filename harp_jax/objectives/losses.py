@@ -101,6 +101,17 @@ def listwise_kl(scores: jax.Array, teacher: jax.Array, valid: jax.Array) -> jax.
     return (jnp.exp(wanted) * (wanted - student)).sum(-1)
 
 
+def score_spread(members: jax.Array, present: jax.Array) -> Metrics:
+    """Sums for the log: the standard deviation of the scores of each group with several members, and the number of such groups.
+
+    members: [..., size] scores; present: [..., size] bool.
+    """
+    n = jnp.maximum(present.sum(-1), 1)
+    mean = jnp.where(present, members, 0.0).sum(-1) / n
+    variance = jnp.where(present, jnp.square(members - mean[..., None]), 0.0).sum(-1) / n
+    return jax.lax.stop_gradient({"spread": jnp.sqrt(variance).sum(), "compared": (n > 1).sum()})
+
+
 def ranking_loss(
     name: str, members: jax.Array, present: jax.Array, counts: Metrics, teacher: jax.Array | None = None
 ) -> tuple[jax.Array, Metrics]:

@@ -44,8 +44,8 @@ def fill(batch: Batch) -> Metrics:
 
 
 def summarise(sums: Mapping[str, float]) -> dict[str, float]:
-    """Means from metric sums: loss and pair accuracy, also by task (sums named "…/TASK"), MLM loss and accuracy, fraction of slots
-    filled; each "mean/NAME"."""
+    """Means from metric sums: loss and pair accuracy, also by task (sums named "…/TASK"), spread of scores, MLM loss and accuracy,
+    fraction of slots filled; each "mean/NAME"."""
     steps = max(sums["steps"], 1.0)
     out = {
         "loss": sums["loss"] / steps,
@@ -57,6 +57,8 @@ def summarise(sums: Mapping[str, float]) -> dict[str, float]:
         out["mlm_accuracy"] = sums["mlm_hits"] / sums["mlm_tokens"]
     if "right" in sums and sums["pairs"]:
         out["pair_accuracy"] = sums["right"] / sums["pairs"]
+    if sums.get("compared"):
+        out["score_spread"] = sums["spread"] / sums["compared"]
     out |= {name.removeprefix("mean/"): value / steps for name, value in sums.items() if name.startswith("mean/")}
     for task in (name.removeprefix("pairs/") for name in sums if name.startswith("pairs/")):
         if sums[f"pairs/{task}"]:

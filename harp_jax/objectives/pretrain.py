@@ -16,6 +16,7 @@ from harp_jax.objectives.losses import (
     localised_contrastive,
     masked_language_model,
     over_negatives,
+    score_spread,
 )
 from harp_jax.objectives.masking import MLM_RATE, WEIGHTS, ids_of_slots, mask_tokens, word_ids
 from harp_jax.objectives.objective import Batch, Metrics, fill
@@ -86,7 +87,8 @@ class Pretrain:
             loss = pairs + self.mlm_weight * (mlm["mlm"] / jnp.maximum(counts["predicted"], 1))
 
         right = over_negatives(members[..., :1] > members[..., 1:], present) * valid
-        metrics = {"loss": loss, "pairs": valid.sum(), **mlm, **fill(masked)}
+        spread = score_spread(members, present & masked["group_valid"][..., None])
+        metrics = {"loss": loss, "pairs": valid.sum(), **mlm, **spread, **fill(masked)}
         for number, task in enumerate(self.tasks):
             of_task = valid * (masked["group_task"] == number)
             metrics |= {f"pairs/{task}": of_task.sum(), f"loss/{task}": (pair * of_task).sum()}

@@ -241,24 +241,29 @@ def _score(
     total, done = sum(map(size, chunks)), sum(map(size, chunks[: parts.done]))
     _note(f"resuming after {done} of {total} pairs, found in {parts.directory}" if done else "")
     scorer.truncated_queries, scorer.truncated_documents = parts.truncated
-    equal: Counter[bool] = Counter()
+    ties: Counter[str] = Counter()
     with progress(total=total, initial=done, unit="pairs", desc="rerank") as bar:
         for chunk in chunks[parts.done :]:
             found = list(rerank_chunk(scorer, chunk, queries, docs, windows, bar))
-            equal.update(all_equal(found))
+            ties.update(ties_of(found))
             parts.add(found, (scorer.truncated_queries, scorer.truncated_documents))
-    return note_on_ties(equal)
+    return note_on_ties(ties)
 
 
-def all_equal(rankings: Iterable[ScoredQuery]) -> Iterator[bool]:
-    """For each query with several candidates, whether all their scores are equal."""
-    return (bool(np.ptp(scores) == 0) for _, docids, scores in rankings if len(docids) > 1)
+def ties_of(rankings: Iterable[ScoredQuery]) -> Iterator[str]:
+    """For each query with several candidates, whether "all" their scores are equal, "some", or "none"."""
+    for _, docids, scores in rankings:
+        if len(docids) > 1:
+            distinct = len(np.unique(scores))
+            yield "all" if distinct == 1 else "some" if distinct < len(docids) else "none"
 
 
-def note_on_ties(equal: Counter[bool]) -> str:
-    """A note on the queries whose scores are all equal, from the counts of `all_equal`; "" if there are none."""
-    said = f"all scores are equal for {equal[True]} of the {equal.total()} scored queries with several candidates"
-    return f"{said}; they keep the order of the candidates" if equal[True] else ""
+def note_on_ties(ties: Counter[str]) -> str:
+    """A note on the queries with equal scores, from the counts of `ties_of`; "" if there are none."""
+    queries = f"of the {ties.total()} scored queries with several candidates"
+    said = [f"all scores are equal for {ties['all']} {queries}"] if ties["all"] else []
+    said += [f"some scores are equal for {ties['some']} {queries}"] if ties["some"] else []
+    return f"{'; '.join(said)}; documents with equal scores keep the order of the candidates" if said else ""
 
 
 def _note(text: str) -> None:

@@ -55,7 +55,7 @@ SPACE = "▁"  # SentencePiece's token
 # Packages that the steps need: one for each extra within [demo], and those of [web] by the format of the pages.
 PACKAGES = {"demo": ("ir_measures", "bm25s")}
 TRAINING_PACKAGES = {"data": ("tensorflow",)}
-WEB = {"html": ("selectolax",), "warc": ("fastwarc", "selectolax")}
+WEB = {"html": ("ada_url", "selectolax"), "warc": ("ada_url", "fastwarc", "selectolax")}
 READ_SECONDS_PER_MB, QUERIES_PER_SECOND = 0.6, 15.0
 WINDOW_BYTES = 1500  # of text, in a window of 256 tokens
 MUCH = 0.5  # of the documents' text; below it, the windows are mentioned

@@ -7,7 +7,8 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -26,6 +27,11 @@ from harp_jax.site.options import FIELDS, Source
 PARAMETERS = {"bm25": {"k1": 4.0, "b": 0.4}, "bm25f": {"k1": 4.0, "b": 0.4, "anchor_weight": 10.0}}
 MIN_QUERIES = 50  # the 95 % interval of RR@10 is then about ±.1
 MIN_LINKS = 500  # fewer were never tried
+# Folders and names of release notes, which have the words of every feature.
+_RELEASE_NOTES = re.compile(
+    r"/((?:release-?notes|releases?|relnotes|whats-?new|changelogs?)(?:/|[-_](?=\d)))", re.IGNORECASE
+)
+MANY_NOTES = 5  # pages; fewer do not disturb
 # What the reader of pages drops, in words; docs/formats.md has the rarer reasons.
 REASONS = {
     "link-unresolved": "links to other sites and missing pages", "link-outside-content": "links in menus and footers",
@@ -74,7 +80,8 @@ def read_pages(source: Source, max_queries: int, context_words: int, output: str
         change=difference(before, after) if before else "",
         text=re.sub(
             r"^  ([\w-]+)", lambda reason: f"  {REASONS.get(reason[1], reason[1])}", found["text"], flags=re.MULTILINE
-        ),
+        )
+        + to_exclude(after),
     )
 
 
@@ -87,6 +94,14 @@ def contents(folder: str) -> dict[str, int]:
                 page = json.loads(line)["id"].partition("#")[0]
                 found[page] = hash64(found.get(page, 0), line)
     return found
+
+
+def to_exclude(pages: Iterable[str]) -> str:
+    """Advice to leave out release notes, with the patterns of their addresses; empty if there are few."""
+    patterns = Counter(f"*/{match[1]}*" for page in pages if (match := _RELEASE_NOTES.search(page)))
+    options = " ".join(f"--exclude='{pattern}'" for pattern in sorted(patterns))
+    notes = f"\n{patterns.total():,} pages look like release notes, which often rank above references; to skip them: {options}"
+    return notes if patterns.total() >= MANY_NOTES else ""
 
 
 def difference(before: Mapping[str, int], after: Mapping[str, int]) -> str:

@@ -10,7 +10,7 @@ import pytest
 
 from data_pipeline.config import PRESETS, generation
 from data_pipeline.engine import tables
-from data_pipeline.engine.local import SerialEngine
+from data_pipeline.engine.local import SerialEngine, fitting
 from data_pipeline.links import web_sites
 from data_pipeline.output import manifest as manifest_file
 from data_pipeline.output.inspection import inspect
@@ -186,6 +186,12 @@ class Full(SerialEngine):
 
     def join(self, output, sql):
         raise duckdb.IOException("IO Error: Could not write to file: No space left on device")
+
+
+def test_joins_stay_within_the_memory_of_a_container(capfd):
+    assert fitting("64GB", "1.6 GiB") == "1228MiB"
+    assert "memory_limit=64GB, but this machine or container" in capfd.readouterr().err
+    assert fitting("500MB", "1.6 GiB") == "500MB" and fitting("1MB") == "1MB" and fitting("900TB") != "900TB"
 
 
 def test_a_full_disk_names_the_output(tmp_path):

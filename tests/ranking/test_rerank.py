@@ -258,6 +258,9 @@ def test_equal_scores_and_scores_that_are_no_numbers_are_told_by_every_function(
         ours.rank("the cat", [*docs.values()])
     reranked(files, model)
     assert "all scores are equal for 4 of the 4 scored queries" in capsys.readouterr().err
+    monkeypatch.setattr(CrossEncoderScorer, "score", lambda self, pairs, bar=None: np.arange(len(pairs)) // 2)
+    with pytest.warns(UserWarning, match="some scores are equal for 1 of the 1 scored queries with several candidates"):
+        hj.rerank_run(ours, run, queries, docs)
     scoring(np.nan)
     for call in (
         lambda: hj.rerank_run(ours, run, queries, docs),

@@ -269,6 +269,13 @@ def test_the_library_warns_of_a_ranker_that_the_verdict_leaves_out(pages, monkey
         hj.Reranker.pretrain(of_pages, str(pages / "x"))
 
 
+def test_release_notes_are_named_with_the_patterns_that_leave_them_out():
+    pages = [f"https://x.org/releases/1.{n}.html" for n in range(4)] + ["https://x.org/release-15-1.html"]
+    said = reading.to_exclude([*pages, "https://x.org/release.html", "https://x.org/releasing/a.html"])
+    assert said.startswith("\n5 pages") and said.endswith("--exclude='*/release-*' --exclude='*/releases/*'")
+    assert reading.to_exclude(pages[:4]) == ""
+
+
 def test_settings_survive_a_round(tmp_path):
     settings = Settings(reading.PARAMETERS, {"BM25": 1.0}, models={"ranker": "ranker"}, max_length=64)
     settings.save(str(tmp_path))

@@ -23,6 +23,7 @@ from harp_jax.input.packing import plan
 from harp_jax.objectives.masking import POSITIONS, TARGETS, WEIGHTS, mask_one_each
 from harp_jax.ranking.rerank import rankings
 from harp_jax.training.stages.finetune import finetune_stage
+from harp_jax.training.stages.stage import warn_if_constant
 from harp_jax.training.train import train
 from tests.support.objective import loss_of
 from tests.support.ranking_collection import ranking_config, scored_batch, units_seen
@@ -97,6 +98,17 @@ def test_learns_to_rank_what_it_has_seen(collection, tmp_path):
     last = train(config, str(tmp_path / "run"), devices=jax.devices()[:1]).metrics
     first = read_metrics(str(tmp_path / "run"))[0]
     assert last["loss"] < first["loss"] - 0.05 and last["pair_accuracy"] > 0.7
+
+
+def test_scores_that_do_not_differ_are_warned_of(collection, tmp_path, caplog):
+    config = ranking_config(collection, steps=2, log_every=1, learning_rate=0.0, warmup=0.5)
+    train(config, str(tmp_path / "run"), devices=jax.devices()[:1])
+    assert all(0 < row["score_spread"] < 1e-4 for row in read_metrics(str(tmp_path / "run")))
+    (said,) = [record.getMessage() for record in caplog.records if "collapsed" in record.getMessage()]
+    assert said.startswith("the scores have collapsed up to step 2: their standard deviation within a group is")
+    caplog.clear()
+    warn_if_constant(config, 2, {"score_spread": 0.1})
+    assert not caplog.records
 
 
 @pytest.mark.parametrize("name", ["margin_mse", "kl"])

@@ -7,6 +7,7 @@ the parameters have a decoder for it, which scorers and exports leave out.
 import logging
 import math
 from dataclasses import replace
+from functools import partial
 
 import jax
 import numpy as np
@@ -23,7 +24,7 @@ from harp_jax.model.cross_encoder import Ranker
 from harp_jax.model.encoders.encoder import EncoderShape
 from harp_jax.objectives.finetune import DECODER, Finetune, init_decoder
 from harp_jax.text.tokenizer import marks_of
-from harp_jax.training.stages.stage import ModelSpec, NoReader, Stage, Start, check_inputs
+from harp_jax.training.stages.stage import ModelSpec, NoReader, Stage, Start, check_inputs, warn_if_constant
 
 TASK = "rank"
 log = logging.getLogger(__name__)
@@ -88,6 +89,7 @@ def finetune_stage(config: ConfigDict, with_data: bool = True, judged: Judged | 
         source=Source(reader, layout, shares, window, config.seed),
         steps=steps,
         select=select,
+        check=partial(warn_if_constant, config),
         spike=0.0,  # the losses of small batches of judged pairs vary too much for a spike test
     )
 

@@ -19,7 +19,7 @@ from harp_jax.objectives.masking import max_predictions
 from harp_jax.objectives.objective import best_predictor
 from harp_jax.objectives.pretrain import Pretrain
 from harp_jax.text.tokenizer import Tokenizer
-from harp_jax.training.stages.stage import NoReader, Preparation, Stage, check_inputs
+from harp_jax.training.stages.stage import NoReader, Preparation, Stage, check_inputs, warn_if_constant
 
 if TYPE_CHECKING:
     from harp_jax.input.tfrecords import RecordReader
@@ -77,6 +77,7 @@ def pretrain_stage(config: ConfigDict, with_data: bool = True) -> Stage:
         held_out=held_out,
         trivial=_trivial(config.data, tasks) if with_data and config.pair_weight else {},
         select=select,
+        check=partial(warn_if_constant, config) if config.pair_weight else None,
         before=partial(head_training, config) if headless and config.mlm_weight and config.mlm_head_steps else None,
     )
 
@@ -145,5 +146,7 @@ def head_training(config: ConfigDict, stage: Stage) -> Preparation:
         assert isinstance(whole, Pretrain)
         return whole.head_alone()
 
-    alone = replace(stage, objective=objective, held_out=None, select=None, before=None, steps=config.mlm_head_steps)
+    alone = replace(
+        stage, objective=objective, held_out=None, select=None, check=None, before=None, steps=config.mlm_head_steps
+    )
     return Preparation(f"{config.init} has no MLM head", "mlm_head", c, alone)

@@ -4,6 +4,7 @@ A stage is one file: a function `NAME_stage(config, with_data)` that returns a `
 objective (`objectives/objective.py`) if no other stage has it. Mesh, optimizer, step, loop and checkpoints are the same for all.
 """
 
+import logging
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from harp_jax.model.encoders.encoder import EncoderShape
 from harp_jax.objectives.objective import Objective
 from harp_jax.text.tokenizer import Tokenizer
 
+log = logging.getLogger(__name__)
 Start = Callable[[EncoderShape, jax.Array], dict]  # parameters from a shape and a key
 Evaluate = Callable[[dict, int], dict[str, float]]  # parameters, step → held-out metrics
 
@@ -69,6 +71,20 @@ class Preparation:
     directory: str
     config: ConfigDict
     stage: Stage
+
+
+CONSTANT = 1e-3  # standard deviation of a group's scores, whose margin is 1 in most losses
+
+
+def warn_if_constant(config: ConfigDict, step: int, metrics: Mapping[str, float]) -> None:
+    """Warns if a ranker gives all documents of a query nearly the same score after warmup."""
+    if metrics.get("score_spread", 1.0) < CONSTANT and step > config.warmup * config.steps:
+        log.warning(
+            "the scores have collapsed up to step %d: their standard deviation within a group is %.1g, so that the model cannot "
+            "rank; start in another --workdir with a lower learning_rate, or check that negatives differ from positives",
+            step,
+            metrics["score_spread"],
+        )
 
 
 class NoReader:

@@ -57,6 +57,9 @@ def shown(page, url=URL):
         ("<div>Press <button>OK</button> to accept</div><div>Text <button>More</button></div>", "Press OK to accept|Text"),
         ("<p>A page.<p><a href=a>&lt;&lt; Page précédente</a> | <a href=b>Page suivante &gt;&gt;</a>", "A page."),
         ("<p>Nach <a href=q>§ 34 BDSG</a> und <a href=r>§§ 12, 13</a>", "Nach [§ 34 BDSG->/guide/q] und [§§ 12, 13->/guide/r]"),
+        ("<b><template shadowrootmode=open><p>a <a href=b>c</a></template></b>", "a [c->/guide/b]"),
+        ("<p hidden=until-found>d<p hidden>e<template>f</template>", "d"),
+        ("<p><a href=x>\u2066a\u2069</a>", "[a->/guide/x]"),
         ("<p>The <a href=a>Next</a> button leads on.", "The [Next->/guide/a] button leads on."),
         ("<svg>" + "<path d='M0'/>" * 3000 + "</svg><p>text", "text"),
         ("<p>a<script>" + "for(;i<e.length; i++);" * 1100 + "</SCRIPT >b<script>" + "a<b[0] " * 1100, "ab"),
@@ -76,6 +79,7 @@ def test_shows_what_a_reader_reads(page, expected):
         ("Example C program", "Example C program"), ("Part C compiler", "Part C compiler"), ("1 Introduction", "1 Introduction"),
         ("Figure 8 knot", "Figure 8 knot"), ("Figure 8-knot", "Figure 8-knot"), ("7 Wonders", "7 Wonders"), ("3D", "3D"),
         ("Example usage", "Example usage"), ("Section 9.21", "Section 9.21"), ("404 Not Found", "404 Not Found"),
+        ("f()<a href=m.html#f><span class=viewcode-link><span>[source]</span></span></a><a href=x.html#f>¶</a>", "f()"),
         ("§ 12", "§ 12"), ("Section 1.", "Section 1."), ("<span class=header-section-number>1</span> Setup", "Setup"),
     ],
 )  # fmt: skip
@@ -134,6 +138,8 @@ def test_canonical_links_and_moved_pages_are_redirects():
         ("<meta http-equiv=content-type content='text/html; charset=Shift_JIS'><p>日本".encode("shift_jis"), None, "日本", False),
         ("<meta charset=utf-16><p>ä".encode(), None, "ä", False),
         ("\ufeff<p>ä".encode("utf-16"), "utf-8", "ä", False), (b"<p>\xff\xfe", None, "\ufffd\ufffd", True),
+        ("<meta charset=x-sjis><p>①".encode("cp932"), None, "①", False), ("<p>똠".encode("cp949"), "euc-kr", "똠", False),
+        ("<p>㗎".encode("big5hkscs"), "big5", "㗎", False), ("<p>שלום".encode("iso8859-8"), "iso-8859-8-i", "שלום", False),
         (b"<p>\xed\xa0\x80", "punycode", "\ufffd\ufffd\ufffd", True), (b"<p>a\0b", "utf-8", "a\ufffdb", False),
     ],
 )  # fmt: skip
@@ -143,13 +149,24 @@ def test_encodings(data, charset, text, replaced):
     assert [each.reason for each in dropped] == ["characters-replaced"] * replaced
 
 
+def test_a_page_that_decodes_badly_is_dropped_and_counted():
+    documents, dropped = read("<meta charset=utf-8><p>日本語の文章です。".encode("cp932"))
+    assert documents == [] and [each.reason for each in dropped] == ["page-encoding"]
+
+
+def test_queries_of_links_are_in_the_encoding_of_the_page():
+    page = "<meta charset=gbk><p><a href='/中?wd=中文'>a</a>".encode("gbk")
+    assert shown(page) == "[a->/%E4%B8%AD?wd=%D6%D0%CE%C4]"
+
+
 @pytest.mark.parametrize(
     "one,other",
     [
         ("https://x.org/a/", "HTTP://X.org:80/a#f"), ("https://x.org", "https://x.org/index.html"),
         ("https://x.org/a", "https://x.org/a/Index.php"), ("https://x.org/~a/%C3%A4", "https://x.org/%7ea/ä"),
         ("https://x.org/b", "https://x.org/a/./../b"), ("file:///a/b.html", "file:///a/c/../b.html"),
-        ("https://xn--bcher-kva.de/?q=1", "http://bücher.de/index.htm?q=1"),
+        ("https://xn--bcher-kva.de/?q=1", "http://bücher.de/index.htm?q=1"), ("https://xn--strae-oqa.de", "https://straße.de/"),
+        ("https://x.org/A_(b)", "https://x.org/A_%28b%29"), ("https://x.org/x", "https://x.org/a/%2e%2e/x"),
     ],
 )  # fmt: skip
 def test_urls_of_one_page_are_one_address(one, other):
@@ -198,9 +215,9 @@ def test_folders(tmp_path):
     targets = [link.target for link in found["file://"].links]
     assert targets == ["file:///guide", "file:///b%20c.htm", "https://x.org/docs/guide"]
     assert [(each.where, each.reason) for each in dropped] == [(str(folder / "large.html"), "page-too-large")]
-    documents, _ = read_folder(folder / "*.htm*", folder / "guide", base_url="https://x.org/docs")
+    documents, _ = read_folder(folder / "*.htm*", folder / "guide", base_url="x.org/docs")
     assert "https://x.org/docs/b%20c.htm" in [document.address for document in documents]
-    for wrong in ("https://x.org/?v=2", "https://x.org/#f", "https://x.org/\n", "x.org", "http://[bad"):
+    for wrong in ("https://x.org/?v=2", "https://x.org/#f", "https://x.org/\n", "http://[bad"):
         with pytest.raises(InputError, match="base_url"):
             read_folder(folder, base_url=wrong)
 

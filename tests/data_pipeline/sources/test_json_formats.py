@@ -107,7 +107,7 @@ RAW_SHOWN = "The [bus->Bus (vehicle)] of [AT&T->AT&T] &c."
         ('<a href="eiffel%20tower#Past">the tower</a>', "[the tower->Eiffel tower]"),
         ('<a href="File:x.jpg">f</a> <a href="wikt:y">g</a> <a href="#z">h</a>', "f g h"),
         ('<a href="x"> a </a>b<a href="y"></a>c', "[a->X] bc"),
-        ('<a href="x">a <a href="y">b</a> c</a>', "a [b->Y] c"), ('<a href="x">a\nb</a>', "a\nb"),
+        ('<a href="x">a <a href="y">b</a> c</a>', "a [b->Y] c"), ('<a href="x">a\nb</a> <a href="x">a\n\nb</a>', "[a b->X] a\nb"),
         ('<a href="x">a <i>b</i> < c</a>', "[a b < c->X]"), ("a\0b\x02&#3;c<br>d<nowiki>e", "abcde"), ("", ""),
     ],
 )  # fmt: skip

@@ -42,6 +42,10 @@ CONTENT = prose("Lead") + prose("Body")
         f"<h1>Site</h1><div><div><h2>Lead</h2>{prose('Body', 1)}<div class=sect>{prose('End', 9)}</div></div></div>",
         f"<main>{prose('Lead')}<aside class=topic>{prose('Body', 1)}</aside>{prose('End')}</main>",
         f"<main>{prose('Lead')}<div class='callout callout-note'>{prose('Body', 1)}</div>{prose('End')}</main>",
+        f"<main>{prose('Lead')}<div class='admonition admonition-register-first'>{prose('Body', 1)}</div>{prose('End')}</main>",
+        f"<div class=sect1><p>Lead {PROSE}</p><table>{f'<tr><td>Body {PROSE}' * 20}</table></div>",
+        f"<div class=section><h1>T</h1>{prose('Lead', 9)}</div><div class=section>{prose('Body', 1)}</div>",
+        f"<div class=sect1>{prose('Lead', 9)}<div class=table id=SUBSCRIPTS>{prose('Body', 1)}</div></div>",
         f"<main>{prose('Lead')}<div role=tabpanel hidden>{prose('Body', 1)}</div>{prose('End')}</main>",
         f"<div class=section>{prose('Lead')}<div><a id=x /><div>{prose('Body', 1)}</div></div>{prose('End')}</div>",
         f"<div class=section>{prose('Lead')}<div class=sidebar><p class=title>Body</p>{prose('More', 1)}</div>{prose('End')}</div>",
@@ -104,6 +108,14 @@ def test_ids_of_older_sections_are_no_names(kind):
 def test_the_name_of_the_site_is_no_title():
     page = "<div><h1><a href=/>Canals 2.1</a></h1></div><div><h1>Locks<a href='#l'>¶</a></h1><p>In short.</div>"
     assert (read(page).title, read(page).text) == ("Locks", "In short.")
+
+
+def test_a_chapter_whose_sections_are_pages_has_their_titles():
+    contents = (
+        "<div class=toc><dl><dt><a href=a.html>Built-in operators</a><dt><a href=b.html>Fast updates</a></dl></div>"
+    )
+    page = f"<div class=nav>Menu</div><div class=chapter id=GIN><h2>GIN Indexes</h2>{contents}</div>"
+    assert read(page).text == "GIN Indexes\nBuilt-in operators\nFast updates"
 
 
 @pytest.mark.real

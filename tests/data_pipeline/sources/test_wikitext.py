@@ -7,8 +7,8 @@ from tests.support.steps import check_linear
 SITE = Site({"Talk": 1, "File": 6, "Category": 14, "Portal": 100})
 
 
-def shown(wikitext, site=SITE):
-    return source_reading.shown(plain_text(wikitext, site))
+def shown(wikitext, site=SITE, page=""):
+    return source_reading.shown(plain_text(wikitext, site, page))
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,8 @@ def shown(wikitext, site=SITE):
         ("[[ old_mill |mill]]", "[mill->Old mill]"), ("[[ old_mill ]]", "[old mill->Old mill]"),
         ("[[Rome (city)|]] and [[Rome, Georgia|]]", "[Rome->Rome (city)] and [Rome->Rome, Georgia]"),
         ("[[Ferry#History|its past]]", "[its past->Ferry]"), ("[[#Past|see above]]", "see above"),
-        ("[[AT%26T|wires]] [[AT&amp;T|phones]]", "[wires->AT&T] [phones->AT&T]"),
+        ("[[AT%26T|wires]] [[AT&amp;T|phones]] [[AT%26T]]", "[wires->AT&T] [phones->AT&T] [AT&T->AT&T]"),
+        ("[[foo\u00ad bar]], [[foo\u200bbar|x]]", "[foo bar->Foo bar], [x->Foobar]"),
         ("[[a|x [y] z]] and [[a|[x]]]", "[x [y] z->A] and [[x]->A]"), ("[[foo [[bar]] baz]]", "foo [bar->Bar] baz"),
         ("[[a|'''b''' ''c'']]", "[b c->A]"), ("[[a| b ]]c [[d]] [[e| ]] f", "[b c->A] [d->D] f"),
         ("x[[a]][[b]]y", "x[a->A][by->B]"), ("[[a|b\nc]]", "[b c->A]"), ("[[a|{{x}}]] z", "z"),
@@ -33,6 +34,11 @@ def shown(wikitext, site=SITE):
         ("a {{b {{c}} [[d]]", "a b [d->D]"), ("a\n{| class=x\n| [[b]]\n{|\n| c\n|}\n|}\nd", "a\nd"),
         ("a\n{|\n| [[b]]\n== h ==\nc", "a\nc"), ("a <table><tr><td>[[b]]</td></tr></table> c", "a\nc"),
         ("a<ref name='x'>[[b]]</ref><ref name=y /> c<REF>d</ref>.", "a c."),
+        ("a<!-- [[b]] --> c<!-- unclosed [[d]]", "a c"),
+        ("{{lang|fr|[[Bonjour|bonjour]]}} {{nowrap|[[a]] b}}", "[bonjour->Bonjour] [a->A] b"),
+        ("{{formatnum:18}} at {{convert|1300|mi|km}}, {{cvt|5|to|10|ft|m}}", "18 at 1300 mi, 5 to 10 ft"),
+        ("{{nowrap|{{lang|fr|le}} chat}} {{abbr|TV|television}} {{nowrap|1=a=b}}", "le chat TV a=b"),
+        ("{{w|nuclear weapon|arms}} {{ill|Ann|de}} {{nihongo|b|c}}", "[arms->Nuclear weapon] [Ann->Ann] b"),
         ("a<!-- [[b]] --> c <nowiki>[[d]]</nowiki> e <math>x<y</math> f", "a c e f"),
         ("H<sub>2</sub>O is <b>wet</b><br/>and <span class='x'>[[blue]]</span>", "H2O is wet and [blue->Blue]"),
         ("a <ref> b", "a b"), ("1 < 2 and 3 > 2", "1 < 2 and 3 > 2"),
@@ -67,6 +73,8 @@ def test_what_is_dropped_has_a_reason():
     plain = plain_text("[[#a|b]] [[fr:c]] [[Talk:d]] [[e|{{f}}]] [[:|g]]", SITE)
     reasons = ("link-empty", "link-interwiki", "link-invalid", "link-namespace", "link-self")
     assert sorted(reason for reason, _ in plain.dropped) == list(reasons)
+    dropped = plain_text("It is {{height|x}} high. {{box}} One{{sfn|a}} {{cn}} two. {{end}}", SITE).dropped
+    assert dropped == [("template-in-sentence", "{{height|x}}")]
 
 
 def test_letters_after_a_link_follow_the_language():
@@ -74,6 +82,24 @@ def test_letters_after_a_link_follow_the_language():
     assert shown("[[дом]]ами", Site({}, language="ru")) == "[домами->Дом]"
     assert shown("[[家]]族", Site({}, language="ja")) == "[家->家]族"
     assert shown("[[:Datei:x]] [[Datei:y|z]]", Site({"Datei": 6}, language="de")) == "Datei:x"
+
+
+def test_links_to_subpages():
+    assert shown("[[/A]] [[/A/]] [[/A|x]]", page="Book") == "[/A->Book/A] [A->Book/A] [x->Book/A]"
+    assert shown("[[../A/]] [[../A]] [[..]]", page="Book/B") == "[A->Book/A] [Book/A->Book/A] [..->..]"
+    assert shown("[[/dev]]", Site({}, subpages=False), "Book") == "[/dev->/dev]"
+
+
+@pytest.mark.parametrize(
+    ("language", "wikitext", "expected"),
+    [
+        ("zh", "-{zh-hans:计划;zh-hant:計畫}-[[太空|-{zh-cn:航天;zh-tw:太空}-]]。-{H|zh-cn:a}--{R|b}-", "计划[航天->太空]。b"),
+        ("zh-hant", "-{zh-hans:计划;zh-hant:計畫}-", "計畫"), ("en", "-{a:b}-", "-{a:b}-"),
+        ("tr", "[[istanbul]]", "[istanbul->İstanbul]"), ("nl", "[[ijs]]", "[ijs->IJs]"),
+    ],
+)  # fmt: skip
+def test_what_the_language_of_a_wiki_changes(language, wikitext, expected):
+    assert shown(wikitext, Site({}, language=language)) == expected
 
 
 def test_titles_become_addresses():
@@ -87,7 +113,23 @@ def test_titles_become_addresses():
 
 
 UNBALANCED = [
-    *("[[", "[[a|b ", "[[File:", "{{", "{{lang|", "{{{a", "<ref>", "<nowiki>", "<!--", "\n{|", "\n|}", "<table>"),
+    *(
+        "[[",
+        "[[a|b ",
+        "[[File:",
+        "{{",
+        "{{lang|",
+        "{{lang|a|b|[[",
+        "|a",
+        "-{",
+        "{{{a",
+        "<ref>",
+        "<nowiki>",
+        "<!--",
+        "\n{|",
+        "\n|}",
+        "<table>",
+    ),
     *("'''s ''", "[http://a ", "]]", "}}", "((", "( ", "__A", "&amp", "[", "<b ", "\n==", " \n", "[[a]]", "{{a}}"),
     *("\n* ", "\x02\x03", "= "),
 ]

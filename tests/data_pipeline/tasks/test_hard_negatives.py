@@ -14,18 +14,52 @@ from data_pipeline.tasks import hard_negatives
 from data_pipeline.tasks.hard_negatives import Slice, drawn
 from data_pipeline.text.terms import load_terms
 from harp_jax.base.randomness import generator
+from harp_jax.input.contrastive_groups import are_copies, copy_signature
 from harp_jax.input.records import read_manifest
 from tests.support import corpus
 from tests.support.distributions import assert_drawn
 from tests.support.generation_job import table
 
 
-def test_search_leaves_out_the_positive_and_finds_whole_words_alone():
+def test_search_leaves_out_the_positive_and_its_copies_and_finds_whole_words_alone():
     texts = ["red fox", "red foxes run", "infrared lamp", "red lamp"]
-    pages = Slice([dict(doc=100 + i, in_links=i + 1, words=text) for i, text in enumerate(texts)], str, "en")
-    assert pages.search("red fox", 10, ()).tolist() == [0, 1, 3]
-    assert pages.search("red fox", 1, (100, 103)).tolist() == [1]
-    assert pages.search("fra", 10, ()).tolist() == pages.search("the", 10, ()).tolist() == []
+    signatures = np.array([[0, 0], [0, 0x1FFF], [0, 0], [0, 0xFFF]], np.int32)
+    rows = [
+        dict(doc=100 + i, in_links=i + 1, words=text, signature=signatures[i].tobytes()) for i, text in enumerate(texts)
+    ]
+    pages = Slice(rows, str, "en")
+
+    def found(text, count, without, positive=-1):
+        return [places.tolist() for places in pages.search(text, count, without, np.array([positive] * 2, np.int32))]
+
+    assert found("red fox", 10, ()) == [[0, 1, 3], []]
+    assert found("red fox", 1, (100, 103)) == [[1], []]
+    assert found("red fox", 2, (), 0) == [[1], [0]]  # 3 is the other copy; 13 bits are too many
+    assert found("fra", 10, ()) == found("the", 10, ()) == [[], []]
+
+
+def test_signatures_tell_copies_from_texts_of_the_same_words():
+    ids = generator("text").integers(0, 30_000, 300).astype(np.int32)
+    edited, mixed = ids.copy(), generator("mixed").permutation(ids)
+    edited[::60] += 1  # five words of three hundred
+    one, copy, other = (np.array(copy_signature(each), np.int32) for each in (ids, edited, mixed))
+    assert are_copies(np.stack([one, copy, other]), one).tolist() == [True, True, False]
+    assert len(copy_signature(ids[:0])) == len(copy_signature(ids[:1])) == 2
+
+
+def test_a_mirror_of_the_pages_makes_no_negatives(tmp_path):
+    folder = corpus.write(tmp_path, files=1)
+    pages = [corpus.page(number) for number in range(corpus.PAGES)]
+    mirror = [page | {"id": f"m{page['id']}", "text": page["text"] + "Printed.", "links": []} for page in pages]
+    (folder / "pages-1.jsonl").write_text("".join(json.dumps(page) + "\n" for page in mirror))
+    config = corpus.config(folder, tasks=("acm", "title"), workers=1, keep_work=True, text_pages="all")
+    losses = generate(config, str(folder / "out"), SerialEngine)["losses"]
+    assert losses["title-copy-of-the-positive"]["count"] > 0
+    job = Job(plain(config), str(folder / "out" / ".work"), str(folder / "out"))
+    documents = {row["doc"]: row["id"].removeprefix("m") for row in read(job, tables.DOCUMENTS).to_pylist()}
+    positives = {row["key"]: documents[row["positive"]] for row in read(job, tables.REQUESTS).to_pylist()}
+    mined = read(job, tables.MINED).to_pylist()
+    assert mined and all(documents[row["destination"]] != positives[row["key"]] for row in mined)
 
 
 def test_negatives_are_drawn_in_proportion_to_in_links_or_uniformly_and_never_twice():
