@@ -7,7 +7,6 @@ Rerunning the command resumes the run; SIGTERM saves and ends with status 143. W
 import argparse
 import logging
 import os
-import shlex
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -15,7 +14,6 @@ from typing import TYPE_CHECKING
 from harp_jax.base.allocator import keep_pages
 from harp_jax.base.cli import TERMINATED, ConfigParser, count, positive, run
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import replacing
 
 if TYPE_CHECKING:
     from ml_collections import ConfigDict
@@ -76,7 +74,6 @@ def main(args: argparse.Namespace) -> None:
     done = trainer_of(args.config)(args.config, args.workdir)
     if done.interrupted:
         sys.exit(TERMINATED)
-    note_command(args.workdir)
     print(f"done: {args.workdir} " + " ".join(f"{k}={v:.4g}" for k, v in done.metrics.items()))
 
 
@@ -89,21 +86,6 @@ def trainer_of(config: "ConfigDict") -> "Callable[[ConfigDict, str], TrainResult
     from harp_jax.training.train import train
 
     return train
-
-
-def note_command(workdir: str) -> None:
-    """Write the command line to the workdir of a finished run, for plans and for the model card of an export."""
-    import jax
-
-    if jax.process_index() == 0:
-        path, line = os.path.join(workdir, "command.txt"), shlex.join(["python", "-m", "harp_jax.main", *sys.argv[1:]])
-        if "://" in workdir:
-            from harp_jax.base import bucket
-
-            bucket.write(path, f"{line}\n".encode())
-            return
-        with replacing(path) as file:
-            file.write(f"{line}\n")
 
 
 def start_processes(args: argparse.Namespace) -> None:

@@ -40,7 +40,6 @@ def arguments_parser() -> Parser:
     what = 'measures, as named by ir-measures; the first decides ("nDCG@10 RR@10 AP R@100")'
     parser.add_argument("--measures", default="", help=what)
     parser.add_argument("--force", action="store_true", help="replace what other options or inputs made in --output")
-    parser.add_argument("--dry_run", action="store_true", help="print how many pairs are scored; rank nothing")
     return parser
 
 
@@ -63,9 +62,6 @@ def main(a: argparse.Namespace) -> None:
     if missing := [path for path in read if not (is_irds(path) or os.path.exists(as_stored(path)))]:
         hint = next((how_to_fetch(path) for path in missing if path in models.values()), "")
         raise InputError(f"{', '.join(missing)}: no such file or folder; check the paths{hint}")
-    if a.dry_run:
-        print(compared.expected())
-        return
     if a.force:
         replace_outputs()
     print(compare(replace(compared, models=models), a.output))

@@ -5,7 +5,6 @@ from dataclasses import asdict, dataclass, field
 from html import escape
 from typing import TYPE_CHECKING
 
-from harp_jax.checkpoints.model_card import PER_QUERY
 from harp_jax.corpus.trec import abbreviate
 from harp_jax.evaluation.significance import LEVEL, ONE_RUN, Comparison
 
@@ -112,7 +111,7 @@ class Table:
 
     def per_query_lines(self) -> list[str]:
         """Tab-separated run, measure, qid, value and the query's group, with a header. White space in names becomes a space."""
-        lines = [PER_QUERY]
+        lines = ["run\tmeasure\tqid\tvalue\tgroup"]
         for name, by_measure in self.per_query.items():
             for measure, values in by_measure.items():
                 start = f"{' '.join(name.split())}\t{measure}"

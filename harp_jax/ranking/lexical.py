@@ -2,7 +2,7 @@
 
 An `InvertedIndex` is tokenised and sorted into postings once. Models score postings at query time, so another parameter value
 only costs scoring the queries again; bm25s precomputes all scores, which takes 11 s per value on 170,000 documents. Memory:
-4 bytes per token, 8 per posting and about 100 per document (22 M words: .3 GB); `estimate` measures both for a collection. What
+4 bytes per token, 8 per posting and about 100 per document (22 M words: .3 GB). What
 does not fit is left to Lucene (Anserini, Pyserini), whose runs every command reads.
 """
 

@@ -71,12 +71,6 @@ def test_wrong_input_is_named_before_anything_runs(beir, tmp_path, monkeypatch):
     assert not os.path.exists(tmp_path / "out")
 
 
-def test_a_dry_run_counts_the_pairs(beir, tmp_path, capsys):
-    command("compare", beir, f"--model=mine={tmp_path}/site/ranker", "--dry_run", k=5, output=tmp_path / "out")
-    assert "3 judged queries, at most 5 candidates, models mine: 15 pairs, about 0.2 s" in capsys.readouterr().out
-    assert not os.path.exists(tmp_path / "out")
-
-
 @pytest.mark.real
 def test_a_comparison_ends_in_a_report_and_is_not_repeated(beir, tmp_path):
     tokenizer = save_trained("modernbert", str(tmp_path / "tokenizer"), [" ".join(each) for each in DOCS.values()], 300)
@@ -91,4 +85,3 @@ def test_a_comparison_ends_in_a_report_and_is_not_repeated(beir, tmp_path):
     assert "bm25.json was made with candidates.k=100, now 2; choose another output, or --force" in other.stderr
     page = (tmp_path / "out" / "report.html").read_text()
     assert "candidates in the best order" in page and "Wins and losses" in page and DOCS["d1"][1].split()[1] in page
-    assert (tmp_path / "out" / "report.md").read_text().startswith("# Re-ranking of")
