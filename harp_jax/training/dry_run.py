@@ -23,8 +23,7 @@ from harp_jax.model.attention import choose
 from harp_jax.model.encoders.encoder import EncoderShape
 from harp_jax.model.encoders.table import encoder_of
 from harp_jax.model.products import fastest_dtype
-from harp_jax.training.machine import batch_flops, data_sheet, gib, peak_flops, size_of, tightest, usable_memory
-from harp_jax.training.program import Contents, collectives, contents
+from harp_jax.training.machine import batch_flops, data_sheet, peak_flops, usable_memory
 from harp_jax.training.step import State
 from harp_jax.training.topologies import HOST, compiler_options, topology_devices
 from harp_jax.training.train import abstract_state, jit_step, make_optimizer, padded, stage_of, train
@@ -33,9 +32,6 @@ log = logging.getLogger(__name__)
 
 MEASURED = 8  # steps to time; their median ignores the first ones, which include compilation
 FILL = 0.97  # fraction of slots that are real tokens, measured on Wikipedia
-# Bytes of a training process besides its arrays: JAX, TensorFlow, leftovers of compilation. Measured on CPU with the demo's model
-# (2.30 GiB in total, .69 for a step with its state) and 2 × 128 (1.52 and .16).
-LIBRARIES = 1.25 * 2**30
 
 
 class Compiled(NamedTuple):
@@ -113,7 +109,6 @@ def dry_run(config: ConfigDict, topology: str = "") -> str:
     rows, length = layout.rows * config.lanes * layout.microbatches, config.row_length
     hlo = compiled.program.as_text() or ""
     found = collectives(hlo, layout.microbatches)
-    inside = contents(hlo, layout.microbatches) if devices[0].platform == "gpu" else None
     drops = shape.attention_dropout > 0
     attention = choose(shape.attention, shape.dtype, drops, devices[0].platform, length)
     parts = f" in {layout.microbatches} microbatches" if layout.microbatches > 1 else ""
@@ -125,28 +120,34 @@ def dry_run(config: ConfigDict, topology: str = "") -> str:
         f"up to {layout.sequences} sequences a row",
         *memory_report(compiled),
         f"FLOPs per step     {flops:.3e} (analytic; {flops / len(devices):.3e} per device)",
-        *(contents_report(inside) if inside else []),
         f"collectives        {len(found)}: " + ("none" if not found else ""),
     ]
     for kind in sorted({kind for kind, _ in found}):
         sizes = [size for k, size in found if k == kind]
         lines.append(f"  {kind:<17}{len(sizes)} ×, {_mib(sum(sizes))} in total, largest {_mib(max(sizes))}")
-    return "\n".join([*lines, *time_report(config, devices, compiled, found, inside)])
+    return "\n".join([*lines, *time_report(config, devices, compiled, found)])
 
 
-def contents_report(inside: Contents) -> list[str]:
-    """Lines on one GPU's compiled step: its matrix products by type and library, and its attention kernels."""
-    total = inside.flops()
-    makers: dict[str, float] = {}
-    for product in inside.products:
-        makers[product.by] = makers.get(product.by, 0.0) + product.flops
-    lines = [
-        f"products           {total:.3e} FLOPs per device, {inside.flops('bf16', 'f16') / total:.2%} with 16-bit factors",
-        f"  computed by      {', '.join(f'{by} {flops / total:.2%}' for by, flops in sorted(makers.items()))}",
-    ]
-    if any(inside.attention):
-        lines.append("cuDNN attention    {} calls forward, {} backward".format(*inside.attention))
-    return lines
+COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
+WIDTHS = {"64": 8, "32": 4, "16": 2, "8": 1}  # bytes by the bits of a type
+
+
+def collectives(hlo: str, loops: int = 1) -> list[tuple[str, int]]:
+    """(kind, bytes of the result) of every collective that compiled HLO executes on one device, largest first. The body of a loop
+    over microbatches appears once in the text and is counted `loops` times."""
+    found: list[tuple[str, int]] = []
+    times = loops
+    for line in hlo.splitlines():
+        if line and not line[0].isspace():
+            times = 1 if line.startswith("ENTRY") else loops
+        if match := re.search(r"= (.*?) (" + "|".join(COLLECTIVES) + r")(-start)?\(", line):
+            arrays = re.findall(r"\b(?:pred|[a-z]+(\d+)\w*)\[([\d,]*)\]", match[1])  # a tuple has several
+            sizes = [
+                WIDTHS.get(bits or "8", 4) * math.prod(map(int, filter(None, shape.split(","))))
+                for bits, shape in arrays
+            ]
+            found.extend([(match[2], sum(sizes))] * times)
+    return sorted(found, key=lambda item: -item[1])
 
 
 def memory_analysis(program: jax.stages.Compiled) -> Any:
@@ -168,43 +169,23 @@ def memory_report(compiled: Compiled) -> list[str]:
     usable = usable_memory(compiled.mesh.devices.flat[0].device_kind)
     if usable and total > usable:  # for a GPU, XLA compiles it anyway
         raise _does_not_fit([*compiled.mesh.devices.flat], f"{_mib(total)} of {_mib(usable)} usable")
-    return [
+    lines = [
         f"parameters         {_mib(kinds['params'])} per device",
         f"optimizer          {_mib(kinds['opt_state'])} per device (Adam's moments)",
         f"batch              {_mib(batch)} per device",
         f"temporaries        {_mib(temporary)} per device (activations, gradients)",
         f"program            {_mib(program)}",
         f"total              {_mib(total)} per device" + (f" of {_mib(usable)} usable" if usable else ""),
-        *([_room(compiled, usable - total + temporary, temporary)] if usable else []),
-        *_of_this_machine(compiled, total),
     ]
-
-
-def _room(compiled: Compiled, room: float, temporary: float) -> str:
-    """Estimates how many rows fit. Linear, so too low near the limit, where the compiler recomputes activations."""
-    rows = compiled.layout.rows * compiled.lanes
-    return f"fits               about {int(rows * room / temporary):,} rows per microbatch; --largest finds the limit"
-
-
-def _of_this_machine(compiled: Compiled, total: float) -> list[str]:
-    """For a step on this machine's CPU devices, which share its memory: how much is needed and how much is free."""
-    free = tightest() if compiled.mesh.devices.flat[0].platform == "cpu" else None
-    if free is None:
-        return []
-    needed = total * compiled.mesh.devices.size
-    process = needed + size_of(compiled.state) + LIBRARIES
-    return [
-        f"this process       about {gib(process)}: the total, a copy of the state for checkpoints, libraries",
-        f"this machine       {free}" + ("; the step does not fit" if needed > free.free else ""),
-    ]
+    if not usable:
+        return lines
+    # Linear in the rows, so too low near the limit, where the compiler recomputes activations.
+    fit = int(compiled.layout.rows * compiled.lanes * (usable - total + temporary) / temporary)
+    return [*lines, f"fits               about {fit:,} rows per microbatch; --largest finds the limit"]
 
 
 def time_report(
-    config: ConfigDict,
-    devices: list[jax.Device],
-    compiled: Compiled,
-    found: list[tuple[str, int]],
-    inside: Contents | None,
+    config: ConfigDict, devices: list[jax.Device], compiled: Compiled, found: list[tuple[str, int]]
 ) -> list[str]:
     """The roofline: a lower bound on the time per step, its bottlenecks, and the resulting hours for the run."""
     shape, layout, flops = compiled.shape, compiled.layout, compiled.flops
@@ -217,13 +198,12 @@ def time_report(
         cost = compiled.program.cost_analysis() or {}
         # XLA counts the body of the loop over microbatches once. The update, outside the loop, is small in comparison.
         moved = float((cost[0] if isinstance(cost, list) else cost).get("bytes accessed", 0.0)) * layout.microbatches
-        moved = inside.traffic if inside else moved  # XLA reports none for GPUs
         sent = sum(size for _, size in found) * 2 * (n - 1) / n
         parts = {"computing": flops / n / peak.flops, "memory": moved / peak.memory, "links": sent / peak.links}
+        between = "; between machines they are slower" if n > HOST and devices[0].platform == "gpu" else ""
         assumed = (
             f"{peak.flops / 1e12:.1f} TFLOP/s, {peak.memory / 1e9:.0f} GB/s of memory, {peak.links / 1e9:.0f} GB/s of links "
-            f"per device (data sheet{'; between machines they are slower' if inside and n > HOST else ''}); "
-            "memory traffic is the compiled program's upper bound"
+            f"per device (data sheet{between}); memory traffic is XLA's upper bound, 0 if it reports none, as for GPUs"
         )
     floor = max(parts["computing"], parts.get("memory", 0.0)) + parts.get("links", 0.0)
     best = parts["computing"] + parts.get("links", 0.0)
