@@ -70,7 +70,11 @@ def main(args: argparse.Namespace) -> None:
     if not args.workdir:
         raise InputError("no --workdir; name a directory for checkpoints and metrics")
     keep_pages()
-    start_processes(args)
+    if args.coordinator:  # connect to the other processes
+        import jax
+
+        given = (args.coordinator, args.processes, args.process) if args.coordinator != "auto" else ()
+        jax.distributed.initialize(*given)
     done = trainer_of(args.config)(args.config, args.workdir)
     if done.interrupted:
         sys.exit(TERMINATED)
@@ -86,16 +90,6 @@ def trainer_of(config: "ConfigDict") -> "Callable[[ConfigDict, str], TrainResult
     from harp_jax.training.train import train
 
     return train
-
-
-def start_processes(args: argparse.Namespace) -> None:
-    """Connect to the other processes, if there are any."""
-    import jax
-
-    if args.coordinator == "auto":
-        jax.distributed.initialize()
-    elif args.coordinator:
-        jax.distributed.initialize(args.coordinator, args.processes, args.process)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import copy
 import queue
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -42,13 +42,6 @@ class Cursor:
     window: int = 0
     batch: int = 0
     consumed: dict[str, int] = field(default_factory=dict)  # records of each task before this window
-
-    def to_json(self) -> dict[str, Any]:
-        return {"window": self.window, "batch": self.batch, "consumed": dict(self.consumed)}
-
-    @staticmethod
-    def from_json(data: Mapping[str, Any]) -> "Cursor":
-        return Cursor(int(data["window"]), int(data["batch"]), {k: int(v) for k, v in data["consumed"].items()})
 
 
 def mixture(sizes: Mapping[str, int], sampling: str) -> dict[str, float]:
@@ -120,7 +113,7 @@ class Batches:
     def __init__(
         self, source: Source, lanes: Sequence[int], cursors: Mapping[str, Any] | None = None, workers: int = 0
     ) -> None:
-        start = {i: Cursor.from_json(cursors[str(i)]) if cursors else Cursor() for i in lanes}
+        start = {i: Cursor(**copy.deepcopy(cursors[str(i)])) if cursors else Cursor() for i in lanes}
         self._lanes = [Lane(source, i, cursor) for i, cursor in start.items()]
         self._microbatches = source.layout.microbatches
         self._workers = min(workers, len(lanes))
@@ -132,7 +125,7 @@ class Batches:
             parts = [lane.next(number) for lane in self._lanes]
             micro.append({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
         batch = micro[0] if len(micro) == 1 else {name: np.stack([m[name] for m in micro]) for name in micro[0]}
-        return batch, {str(lane.index): lane.cursor.to_json() for lane in self._lanes}
+        return batch, {str(lane.index): asdict(lane.cursor) for lane in self._lanes}
 
     def __iter__(self) -> Iterator[Item]:
         if not self._workers:

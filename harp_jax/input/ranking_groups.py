@@ -11,7 +11,7 @@ import logging
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from ml_collections import ConfigDict
@@ -21,7 +21,10 @@ from harp_jax.base.randomness import generator
 from harp_jax.corpus.documents import Documents, Texts
 from harp_jax.corpus.trec import Qrels, Run, read_qrels, read_queries, read_run, read_subset, select, split_queries
 from harp_jax.input.packing import Group, Sequence, fit
-from harp_jax.text.tokenizer import NO_MARKS, Marks, Template
+from harp_jax.text.tokenizer import NO_MARKS, Marks, Template, Tokenizer
+
+if TYPE_CHECKING:
+    from harp_jax.text.words import WordVocabulary
 
 log = logging.getLogger(__name__)
 
@@ -89,13 +92,6 @@ def held_out(config: ConfigDict, judged: Judged) -> tuple[Judged, Judged]:
     return replace(judged, qrels=train), replace(judged, qrels=kept_back)
 
 
-class TextEncoder(Protocol):
-    """Text to ids: a `Tokenizer`, or a vocabulary of words."""
-
-    def encode_prefixes(self, texts: list[str], limit: int, /) -> list[list[int]]:
-        """The first `limit` ids of each text, without special tokens."""
-
-
 class RankingData:
     """The units of the judged queries, and their texts as token ids; `config` is for fine-tuning or a neural ranker.
 
@@ -106,7 +102,9 @@ class RankingData:
     Raises InputError if no unit is left, and for candidates that `docs` lacks.
     """
 
-    def __init__(self, config: ConfigDict, tokenizer: TextEncoder, judged: Judged, marks: Marks = NO_MARKS) -> None:
+    def __init__(
+        self, config: ConfigDict, tokenizer: "Tokenizer | WordVocabulary", judged: Judged, marks: Marks = NO_MARKS
+    ) -> None:
         self.docs, self.queries = judged.docs, judged.queries
         self.qrels, self.candidates = judged.qrels, judged.candidates
         self.tokenizer, self.max_length, self.seed, self.marks = tokenizer, config.row_length, config.seed, marks

@@ -16,11 +16,12 @@ import numpy as np
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import SUMS, beside, cache_directory, check_sums, intact, listed_sums, write_sums
+from harp_jax.base.progress import Progress
 from harp_jax.checkpoints.onnx_openvino import FILES, feed, model_files, needed, readable, write_onnx, write_openvino
 from harp_jax.checkpoints.start import load_ranker
 from harp_jax.input.packing import pair_rows
 from harp_jax.model.encoders.encoder import EncoderShape
-from harp_jax.ranking.scorers import Pair, PairTexts, ProgressBar, batches_by_length, check_heads
+from harp_jax.ranking.scorers import Pair, PairTexts, batches_by_length, check_heads
 from harp_jax.text.tokenizer import NO_MARKS, Marks, Tokenizer
 
 # dtypes by backend, fastest backend first
@@ -181,7 +182,7 @@ class RuntimeScorer(PairTexts):
         runtime = onnx_runtime(path) if backend == "onnx" else openvino_runtime(path, dtype)
         return cls(runtime, config, tokenizer, max_length, batch_tokens, marks)
 
-    def score(self, pairs: Sequence[Pair], bar: ProgressBar | None = None) -> np.ndarray:
+    def score(self, pairs: Sequence[Pair], bar: Progress | None = None) -> np.ndarray:
         """Scores [pairs] float32: raw logits, larger is more relevant."""
         batches = (
             (chosen, feed(self.config, *pair_rows([pairs[i] for i in chosen], len(chosen), length, self.tokenizer)))

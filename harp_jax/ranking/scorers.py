@@ -17,6 +17,7 @@ import jax
 import numpy as np
 
 from harp_jax.base.errors import InputError
+from harp_jax.base.progress import Progress
 from harp_jax.checkpoints.huggingface import check_vocabulary
 from harp_jax.checkpoints.modular import Embedding
 from harp_jax.checkpoints.sentence_transformers import recorded_embedding
@@ -40,13 +41,6 @@ POOLED = Embedding()  # the mean of hidden states, without prompts
 PARTS = ("encoder", "pooler", "score")  # the subtrees of a cross-encoder's parameters that scoring reads
 
 
-class ProgressBar(Protocol):
-    """A progress bar such as tqdm's."""
-
-    def update(self, n: int) -> object:
-        """Counts `n` pairs as done."""
-
-
 class Scorer(Protocol):
     """A trained ranker: texts to ids, ids to pairs that fit the model, pairs to scores. Implemented by `CrossEncoderScorer`,
     `RuntimeScorer`, `BiEncoderScorer` and the `NeuralScorer` of `baselines/neural_ir`."""
@@ -68,7 +62,7 @@ class Scorer(Protocol):
     def pair(self, query: np.ndarray, document: np.ndarray) -> Pair:
         """Both (ids) truncated to the model's lengths."""
 
-    def score(self, pairs: Sequence[Pair], bar: ProgressBar | None = None) -> np.ndarray:
+    def score(self, pairs: Sequence[Pair], bar: Progress | None = None) -> np.ndarray:
         """Scores [pairs] float32, larger is more relevant."""
 
     def check(self, queries: Iterable[str], documents: Iterable[str], blank: bool) -> list[str]:
@@ -91,7 +85,7 @@ def score_by_length(
     sizes: np.ndarray,
     lengths: Sequence[int],
     batch_tokens: int,
-    bar: ProgressBar | None = None,
+    bar: Progress | None = None,
     shape: tuple[int, ...] = (),
 ) -> np.ndarray:
     """Results [items, *shape] float32, computed in batches of similar length, longest first.
@@ -158,9 +152,7 @@ class Windows:
         return min(length, room + (self.count - 1) * max(1, room // 2))
 
 
-def best_of(
-    scorer: Scorer, texts: Sequence[Pair], windows: Windows | None, bar: ProgressBar | None = None
-) -> np.ndarray:
+def best_of(scorer: Scorer, texts: Sequence[Pair], windows: Windows | None, bar: Progress | None = None) -> np.ndarray:
     """Scores [texts] float32 of untruncated (query ids, document ids): of the first tokens, or of the best window. Raises
     InputError for scores that are not finite."""
     if windows is None:
@@ -313,7 +305,7 @@ class CrossEncoderScorer(PairTexts):
         """See `JaxScorer.use`."""
         self._params = {name: params[name] for name in PARTS}
 
-    def score(self, pairs: Sequence[Pair], bar: ProgressBar | None = None) -> np.ndarray:
+    def score(self, pairs: Sequence[Pair], bar: Progress | None = None) -> np.ndarray:
         """Scores [pairs] float32: raw logits, larger is more relevant."""
         return score_by_length(self._score_batch, pairs, self.row_sizes(pairs), self.lengths, self.batch_tokens, bar)
 
@@ -439,7 +431,7 @@ class BiEncoderScorer(EncoderTexts):
         self.truncated_queries += len(asked) < len(self.prompts[0]) + len(query)
         return asked, self.as_document(document)
 
-    def score(self, pairs: Sequence[Pair], bar: ProgressBar | None = None) -> np.ndarray:
+    def score(self, pairs: Sequence[Pair], bar: Progress | None = None) -> np.ndarray:
         """Cosines [pairs] float32."""
         if len(self._known) > KNOWN:
             self._known.clear()

@@ -17,12 +17,12 @@ import numpy as np
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import cache_directory, replacing, sha256_file
 from harp_jax.base.made import InputPath, once
-from harp_jax.base.progress import STAGES, progress, say, stage
+from harp_jax.base.progress import STAGES, Progress, progress, say, stage
 from harp_jax.base.randomness import hash64
 from harp_jax.corpus.documents import Documents, document_files, is_irds
 from harp_jax.corpus.trec import ScoredQuery, read_queries, write_run
 from harp_jax.ranking.first_stage import Candidates, Retrieved, read_given
-from harp_jax.ranking.scorers import BiEncoderScorer, ProgressBar, Windows
+from harp_jax.ranking.scorers import BiEncoderScorer, Windows
 
 PART, BLOCK = 1024, 64  # documents per file, and per update of the progress bar
 PASSAGES = 4
@@ -30,14 +30,10 @@ QUERIES = 256  # searched together
 
 
 class VectorIndex:
-    """One encoder's vectors of a collection, in `directory` (default: in the user's cache, named by a hash of both).
+    """One encoder's vectors of a collection, in the user's cache, named by a hash of both. Embeds missing documents. `passages`:
+    maximum windows of a document."""
 
-    Embeds missing documents. `passages`: maximum windows of a document.
-    """
-
-    def __init__(
-        self, model: str, docs: Documents, scorer: BiEncoderScorer, passages: int = PASSAGES, directory: str = ""
-    ) -> None:
+    def __init__(self, model: str, docs: Documents, scorer: BiEncoderScorer, passages: int = PASSAGES) -> None:
         self.docs, self.scorer, self.windows = docs, scorer, Windows(passages)
         files = [] if is_irds(docs.path) else document_files(docs.path)  # their contents identify them, not the path
         chosen = {
@@ -46,7 +42,7 @@ class VectorIndex:
             "windows": [PART, passages, scorer.max_length],
         }
         key = f"{hash64(json.dumps(chosen), *_contents(model, files)):016x}"
-        self.directory = directory or os.path.join(cache_directory("vectors"), key)
+        self.directory = os.path.join(cache_directory("vectors"), key)
         os.makedirs(self.directory, mode=0o700, exist_ok=True)  # as private as the documents
         self.parts = [os.path.join(self.directory, f"{n:06d}.npz") for n in range(-(-len(docs) // PART))]
         for number, path in enumerate(self.parts):
@@ -102,7 +98,7 @@ class VectorIndex:
         k = min(k, len(self.docs))
         scores = np.full((len(queries), k), -np.inf, np.float32)
         numbers = np.full((len(queries), k), -1, np.int64)
-        for rows, first, found in self._cosines(queries, progress(self.parts, unit="parts", desc="search")):
+        for rows, first, found in self._cosines(queries):
             there = np.arange(first, first + found.shape[1])
             both = np.concatenate([scores[rows], found], 1)
             names = np.concatenate([numbers[rows], np.broadcast_to(there, found.shape)], 1)
@@ -119,32 +115,15 @@ class VectorIndex:
         places = {qid: np.array([number[docid] for docid in candidates[qid]], np.int64) for qid in queries}
         scores = {qid: np.zeros(len(each), np.float32) for qid, each in places.items()}
         qids = list(queries)
-        for rows, first, found in self._cosines(
-            self.embedded(queries), progress(self.parts, unit="parts", desc="search")
-        ):
+        for rows, first, found in self._cosines(self.embedded(queries)):
             for qid, row in zip(qids[rows], found):
                 here = (places[qid] >= first) & (places[qid] < first + len(row))
                 scores[qid][here] = row[places[qid][here] - first]
         return ((qid, list(candidates[qid]), scores[qid]) for qid in qids)
 
-    def cosines(self, query: str) -> tuple[np.ndarray, np.ndarray]:
-        """Cosines [documents] float32 of one query, in file order, and the indices [documents] int64 of their windows."""
-        (asked,) = self.embedded({"": query})
-        found = []
-        for path in self.parts:
-            vectors, starts = _stored(path)
-            each = vectors @ asked
-            best = np.maximum.reduceat(each, starts)
-            counts = np.diff([*starts, len(each)])
-            number = np.arange(len(each)) - np.repeat(starts, counts)
-            first = np.minimum.reduceat(np.where(each == np.repeat(best, counts), number, len(each)), starts)
-            found.append((best, first))
-        best, first = map(np.concatenate, zip(*found))
-        return best, first
-
-    def _cosines(self, queries: np.ndarray, parts: Iterable[str]) -> Iterator[tuple[slice, int, np.ndarray]]:
+    def _cosines(self, queries: np.ndarray) -> Iterator[tuple[slice, int, np.ndarray]]:
         """(rows of queries, number of the first document, cosines [rows, documents] float32) by part."""
-        for number, path in enumerate(parts):
+        for number, path in enumerate(progress(self.parts, unit="parts", desc="search")):
             vectors, starts = _stored(path)
             for first in range(0, len(queries), QUERIES):
                 rows = slice(first, first + QUERIES)
@@ -152,7 +131,7 @@ class VectorIndex:
 
 
 def passage_vectors(
-    scorer: BiEncoderScorer, texts: Sequence[str], windows: Windows, bar: ProgressBar | None = None
+    scorer: BiEncoderScorer, texts: Sequence[str], windows: Windows, bar: Progress | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Unit vectors [passages, size] float32 of the windows of all texts, and each text's first passage [texts] int64."""
     room, found, counts = scorer.room(np.zeros(0, np.int32)), [], [0]

@@ -10,7 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from typing import IO, Any, Protocol
+from typing import IO, TYPE_CHECKING, Any
 
 import jax
 from ml_collections import ConfigDict
@@ -23,24 +23,19 @@ from harp_jax.checkpoints.recorded import CONFIG, METRICS, read_config, read_met
 from harp_jax.config import flattened
 from harp_jax.input.records import MANIFEST
 
+if TYPE_CHECKING:
+    from harp_jax.text.tokenizer import Tokenizer
+    from harp_jax.text.words import WordVocabulary
+
 WHOLE, END = 256 << 20, 1 << 20  # bytes: for files above WHOLE, only the size and END bytes at both ends are compared
 INPUTS = "inputs"  # in config.json: what `inputs_of` returned, and the tokenizer's digest
 # Config fields that may change when a run resumes.
 FREE_TO_CHANGE = {"log_every", "checkpoint_every", "eval_every", "eval_batches", "mesh", "workers"}
 
 
-class Vocabulary(Protocol):
-    """A tokenizer, or the words of a neural ranker."""
-
-    @property
-    def sha256(self) -> str:
-        """The digest of its content."""
-
-    def save(self, directory: str, /) -> None:
-        """Write its files."""
-
-
-def claim_workdir(workdir: str, config: ConfigDict, model: Mapping[str, Any], tokenizer: Vocabulary) -> IO | None:
+def claim_workdir(
+    workdir: str, config: ConfigDict, model: Mapping[str, Any], tokenizer: "Tokenizer | WordVocabulary"
+) -> IO | None:
     """Write config.json and the tokenizer to a new workdir; raises InputError for a workdir of another config or in use.
 
     `model`: what config.json says of the model besides the config, {"encoder": its shape}. Returns an open lock (on the first

@@ -13,7 +13,6 @@ from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.sentence_transformers import (
     embedding_of,
     recorded_embedding,
-    recorded_temperature,
     save_vectors,
 )
 from harp_jax.checkpoints.start import encoder_and_tokenizer, starting_params
@@ -130,11 +129,6 @@ def pooling_and_prompts(config: ConfigDict, hidden: int) -> tuple[str, tuple[str
     prompts = tuple(config.prompts) or (made.prompts if made else ())
     if any(prompts):
         log.info("queries begin with %r, pages with %r", *prompts)
-    before = recorded_temperature(config.init) if config.init else None
-    if before not in (None, config.temperature):
-        log.warning(
-            "%s was trained with temperature %g; this training uses %g", config.init, before, config.temperature
-        )
     return pooling, prompts
 
 
