@@ -332,10 +332,8 @@ def defaults(fields: Fields, stage: str = "") -> ConfigDict:
 
 
 def pretrain(preset: str = "") -> ConfigDict:
-    """Defaults of pre-training: HARP's four tasks with MLM (paper section 4.3.2 where it specifies a value).
-
-    `preset`: "recommended", "taught", "paper" or "official", see `PRESETS`. Raises InputError for another name.
-    """
+    """Defaults of pre-training: HARP's four tasks with MLM (paper section 4.3.2 where it specifies a value). `preset`:
+    "recommended", "taught", "paper" or "official", see `PRESETS`. Raises InputError for another name."""
     return with_preset(defaults(FIELDS["pretrain"], "pretrain"), preset, PRESETS)
 
 
@@ -465,10 +463,8 @@ def check_training(config: ConfigDict) -> None:
 
 
 def read_config(path: str | None, overrides: Sequence[str] = ()) -> Any:
-    """The ConfigDict of a config file with `--config.FIELD=VALUE` overrides, locked; None without a path.
-
-    Raises InputError for a file that cannot be read, an unknown field, or a value of the wrong type.
-    """
+    """The ConfigDict of a config file with `--config.FIELD=VALUE` overrides, locked; None without a path. Raises InputError for a
+    file that cannot be read, an unknown field, or a value of the wrong type."""
     from absl import flags
     from ml_collections import config_flags
 

@@ -167,11 +167,8 @@ def read_json_as(kind: type[T], path: str, advice: str = "restore or write it ag
 
 def typed(value: Any, kind: Any, name: str) -> Any:
     """A JSON value as `kind`: str, bool, int, float, X | None, list[X], tuple[X, ...], dict[str, X], Any, or a dataclass or
-    TypedDict of these.
-
-    Raises ValueError, which names the field, for a value of another type, a number that is not finite, and a field that is
-    missing or that the dataclass lacks; a TypedDict may have more fields.
-    """
+    TypedDict of these. Raises ValueError, which names the field, for a value of another type, a number that is not finite, and a
+    field that is missing or that the dataclass lacks; a TypedDict may have more fields."""
     shape, inner = get_origin(kind), get_args(kind)
     if kind is Any:
         return value
@@ -255,11 +252,9 @@ def _walk(folder: str, root: str, seen: set[str]) -> Iterator[tuple[str, str]]:
 
 
 def output_path(path: str, inputs: Iterable[str] = (), packed: bool = False) -> str:
-    """The file that writing to `path` creates or replaces: symbolic links are followed.
-
-    InputError for anything but a plain file, for one of `inputs`, and, unless `packed`, for the suffix of a compressed file:
-    outputs are not compressed, so it could not be read again.
-    """
+    """The file that writing to `path` creates or replaces: symbolic links are followed. InputError for anything but a plain file,
+    for one of `inputs`, and, unless `packed`, for the suffix of a compressed file: outputs are not compressed, so it could not be
+    read again."""
     target, suffix = os.path.realpath(path), os.path.splitext(path)[1]
     try:
         mode = os.stat(path).st_mode
@@ -312,12 +307,10 @@ def full_disk_refused(path: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def replacing(path: str, mode: str = "w", durable: bool = True) -> Iterator[IO]:
-    """Open a file for writing that replaces `path` only if the block ends without an exception.
-
-    The content is flushed to disk before the rename, so that a power failure leaves no empty file; `durable=False` skips that,
-    and saves a few milliseconds, where readers detect an empty file. A replaced file keeps its permissions. Temporary files of
-    killed processes with the same target are removed. InputError as `output_path`, and when the disk is full.
-    """
+    """Open a file for writing that replaces `path` only if the block ends without an exception. The content is flushed to disk
+    before the rename, so that a power failure leaves no empty file; `durable=False` skips that, and saves a few milliseconds, where
+    readers detect an empty file. A replaced file keeps its permissions. Temporary files of killed processes with the same target
+    are removed. InputError as `output_path`, and when the disk is full."""
     target = output_path(path, packed="b" in mode)
     temporary = beside(target)
     os.makedirs(os.path.dirname(target), exist_ok=True)
@@ -402,11 +395,9 @@ def files_below(directory: str) -> list[str]:
 
 
 def write_sums(directory: str, names: Iterable[str] | None = None) -> None:
-    """Writes SHA256SUMS for these files of a directory (None: all), as `sha256sum -c` reads it.
-
-    Mismatched weights, config and vocabulary may still load and score; the sums detect them. A folder without sums, such as one
-    that another tool wrote, is not checked when it is read, and never replaced.
-    """
+    """Writes SHA256SUMS for these files of a directory (None: all), as `sha256sum -c` reads it. Mismatched weights, config and
+    vocabulary may still load and score; the sums detect them. A folder without sums, such as one that another tool wrote, is not
+    checked when it is read, and never replaced."""
     given = files_below(directory) if names is None else sorted(names)
     found = {name: sha256_file(os.path.join(directory, name)) for name in given if name != SUMS}
     with replacing(os.path.join(directory, SUMS)) as file:
@@ -466,12 +457,10 @@ def check_replaceable(directory: str) -> None:
 
 @contextlib.contextmanager
 def output_folder(path: str) -> Iterator[str]:
-    """A new folder that gets its SHA256SUMS and replaces the folder `path` if the block ends without an exception.
-
-    No portable system call replaces a folder that has files, so there are two renames. After an interrupt between them the old
-    folder is restored; after a kill, by the next command that writes to `path`. A link to a folder stays a link.
-    InputError as `check_replaceable`, and when the disk is full.
-    """
+    """A new folder that gets its SHA256SUMS and replaces the folder `path` if the block ends without an exception. No portable
+    system call replaces a folder that has files, so there are two renames. After an interrupt between them the old folder is
+    restored; after a kill, by the next command that writes to `path`. A link to a folder stays a link. InputError as
+    `check_replaceable`, and when the disk is full."""
     target = os.path.realpath(path)
     _put_back(target)
     check_replaceable(path)

@@ -201,14 +201,12 @@ def once(
     speed: Sequence[str] = (),
     changed: str = REFUSED,
 ) -> Any:
-    """Decorates a function with a parameter `output`: what has been made is not made again (see the top of the file).
-
-    Its options must be JSON values, dataclasses of these, or ConfigDicts; its result too, for it is stored. `inputs` returns more
-    inputs from the call's arguments: paths, or {"config.init": path} for options that count by the content of the path; `speed`
-    names more options that are not recorded, such as "config.workers". If only the content of inputs has changed since, the call is
-    REFUSED, made AGAIN (the function may reuse its earlier output), or the earlier output is KEPT. The decorated function has
-    `already(…)`: the `Made` of a finished call, else None.
-    """
+    """Decorates a function with a parameter `output`: what has been made is not made again (see the top of the file). Its options
+    must be JSON values, dataclasses of these, or ConfigDicts; its result too, for it is stored. `inputs` returns more inputs from
+    the call's arguments: paths, or {"config.init": path} for options that count by the content of the path; `speed` names more
+    options that are not recorded, such as "config.workers". If only the content of inputs has changed since, the call is REFUSED,
+    made AGAIN (the function may reuse its earlier output), or the earlier output is KEPT. The decorated function has `already(…)`:
+    the `Made` of a finished call, else None."""
     if function is None:
         return functools.partial(once, inputs=inputs, speed=speed, changed=changed)
     made_by: Callable[P, T] = function
@@ -256,11 +254,9 @@ def once(
 
 
 def digest(path: str, known: Digest | None = None, without: str = "") -> Digest:
-    """The digest of a file, or of the names and contents of a folder's files; hidden files and records do not count.
-
-    `known`: an earlier digest, returned if the stamp is the same; `without`: a file in the folder that does not count, an output.
-    Raises OSError for a missing path.
-    """
+    """The digest of a file, or of the names and contents of a folder's files; hidden files and records do not count. `known`: an
+    earlier digest, returned if the stamp is the same; `without`: a file in the folder that does not count, an output. Raises
+    OSError for a missing path."""
     is_folder = os.path.isdir(path)
     files = {os.path.relpath(inner, path): inner for inner in _files(path)} if is_folder else {"": path}
     if is_folder and without:

@@ -26,10 +26,8 @@ T = TypeVar("T")
 
 def in_process(function: Callable[P, T], log: str = "") -> Callable[P, T]:
     """The function, run in a new process at each call; `log`: file that receives what it prints (default: this terminal).
-
     Exceptions of the function are raised here. Raises Terminated after SIGTERM, which is passed on, and InputError if the process
-    is killed.
-    """
+    is killed."""
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:

@@ -56,11 +56,9 @@ def leaf_digest(x: jax.Array) -> jax.Array:
 
 
 def digests(state: Any) -> Any:
-    """`leaf_digest` of every leaf, as numpy arrays, in every process.
-
-    One program per shape: a single one for all leaves took seconds to compile. One leaf at a time: with many collectives waiting
-    for the same CPU device, XLA assumes a deadlock and aborts.
-    """
+    """`leaf_digest` of every leaf, as numpy arrays, in every process. One program per shape: a single one for all leaves took
+    seconds to compile. One leaf at a time: with many collectives waiting for the same CPU device, XLA assumes a deadlock and
+    aborts."""
     place = getattr(jax.tree.leaves(state)[0], "sharding", None)
     everywhere = NamedSharding(place.mesh, P()) if isinstance(place, NamedSharding) else None
     compute = _digest(everywhere)
@@ -146,12 +144,9 @@ class Checkpoints:
             ) from error
 
     def restore(self, abstract: Any) -> tuple[int, Any, dict[str, Any]] | None:
-        """(step, state, meta) of the newest checkpoint that verifies, or None if there are no checkpoints.
-
-        `abstract` has the shapes, dtypes and shardings. Newer checkpoints that do not verify are moved to
-        `checkpoints_damaged`, with the reason in the log. Raises InputError if checkpoints exist and none verifies, or if
-        they cannot be read at the moment.
-        """
+        """(step, state, meta) of the newest checkpoint that verifies, or None if there are no checkpoints. `abstract` has the
+        shapes, dtypes and shardings. Newer checkpoints that do not verify are moved to `checkpoints_damaged`, with the reason in
+        the log. Raises InputError if checkpoints exist and none verifies, or if they cannot be read at the moment."""
         found = _newest(self.steps(), lambda step: self._read(step, abstract), self.directory)
         if found is None:
             return None
@@ -203,11 +198,9 @@ class Checkpoints:
 
 
 def _newest(steps: list[int], read: Callable[[int], T], where: str) -> tuple[int, T, list[int]] | None:
-    """(step, result of `read`, newer damaged steps) for the newest checkpoint that verifies; None if `steps` is empty.
-
-    A failed read is retried once: corruption fails twice, an outage may pass. Raises InputError if none verifies, or if the
-    storage does not answer.
-    """
+    """(step, result of `read`, newer damaged steps) for the newest checkpoint that verifies; None if `steps` is empty. A failed
+    read is retried once: corruption fails twice, an outage may pass. Raises InputError if none verifies, or if the storage does not
+    answer."""
     damaged: list[int] = []
     for step in sorted(steps, reverse=True):
         for trial in range(2):
@@ -247,11 +240,9 @@ def _first_line(error: Exception) -> str:
 
 
 def load_params(workdir: str) -> tuple[dict, ConfigDict, int]:
-    """(parameters, config, step) of a training workdir's newest checkpoint that verifies; parameters are numpy float32.
-
-    Reads on one host, whatever mesh wrote it; logs newer checkpoints that do not verify. Raises InputError if there is nothing to
-    read, or if the storage does not answer.
-    """
+    """(parameters, config, step) of a training workdir's newest checkpoint that verifies; parameters are numpy float32. Reads on
+    one host, whatever mesh wrote it; logs newer checkpoints that do not verify. Raises InputError if there is nothing to read, or
+    if the storage does not answer."""
     config = read_config(workdir)
     directory = os.path.join(os.path.abspath(workdir), "checkpoints")
     import orbax.checkpoint as ocp

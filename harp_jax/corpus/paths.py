@@ -41,12 +41,9 @@ def is_irds(path: str) -> bool:
 
 
 def document_files(path: str) -> list[str]:
-    """The document files of `path`.
-
-    For pages: the file of their extracted documents. In a folder: corpus.jsonl, else the files named docs, corpus, collection or
-    similar, else all files not named queries, topics, folds or qrels, else TREC's SGML. InputError if there are none, or the choice
-    is ambiguous.
-    """
+    """The document files of `path`. For pages: the file of their extracted documents. In a folder: corpus.jsonl, else the files
+    named docs, corpus, collection or similar, else all files not named queries, topics, folds or qrels, else TREC's SGML.
+    InputError if there are none, or the choice is ambiguous."""
     path = as_stored(path)
     if not os.path.isdir(path):
         return [documents_of_pages(path) if are_pages(path) else path]

@@ -108,12 +108,10 @@ def subset_queries(
     run: InputPath = "",
     docs: InputPath = "",
 ) -> Subsets:
-    """Writes nested subsets of training queries: OUTPUT/draw-03/10.txt for size "10" of draw 3, query ids, one per line.
-
-    `sizes` are numbers of queries, or shares such as "25%". Drawn from the queries with a relevant document: only those listed in
-    the file `queries`, in `train_folds` of the file `folds`, with candidates in `run`, and with a relevant document in `docs`.
-    Raises InputError as `draw_subsets`.
-    """
+    """Writes nested subsets of training queries: OUTPUT/draw-03/10.txt for size "10" of draw 3, query ids, one per line. `sizes`
+    are numbers of queries, or shares such as "25%". Drawn from the queries with a relevant document: only those listed in the file
+    `queries`, in `train_folds` of the file `folds`, with candidates in `run`, and with a relevant document in `docs`. Raises
+    InputError as `draw_subsets`."""
     judged = read_subset(read_qrels(qrels), queries, folds, train_folds)
     if docs:
         known = Documents.open(docs)

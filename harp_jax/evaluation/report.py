@@ -147,11 +147,9 @@ def report(
     oracle: str = "",
     runs_per_draw: int = 1,
 ) -> tuple[Report, Table]:
-    """The report and its table. `baseline`: the run to compare with (default: the first, without blank queries).
-
-    `confirm` (default: the first measure), `chance`, `blank`, `oracle` and `runs_per_draw` as in `evaluate`. Raises InputError
-    for bad input.
-    """
+    """The report and its table. `baseline`: the run to compare with (default: the first, without blank queries). `confirm`
+    (default: the first measure), `chance`, `blank`, `oracle` and `runs_per_draw` as in `evaluate`. Raises InputError for bad
+    input."""
     blank = dict(blank or {})
     # Only one measure is tested: correcting for all of them would hide real differences.
     confirm = confirm or next((str(m) for m in parse_measures(measures) if is_tested(m)), "")

@@ -30,10 +30,8 @@ class ClickReader:
         self.epochs = Epochs(config, STREAM, size)
 
     def labelled(self, epoch: int, number: int) -> tuple[int, str, str]:
-        """(label, query, docid) of pair `number` in an epoch.
-
-        A replaced pair draws a document that the query never clicked, if one is found in DRAWS tries.
-        """
+        """(label, query, docid) of pair `number` in an epoch. A replaced pair draws a document that the query never clicked, if one
+        is found in DRAWS tries."""
         qid, query, docid = self.clicks.pair(number)
         draw = generator(self.seed, "replaced", epoch, number)
         if draw.random() < REPLACED:

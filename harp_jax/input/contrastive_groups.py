@@ -25,9 +25,7 @@ class SeparateTexts:
 
     def group(self, task: int, source: str, query: np.ndarray, pages: Sequence[np.ndarray], negatives: int) -> Group:
         """Query, its page (the first of `pages`) and up to `negatives` others; texts are token ids, an empty page is skipped.
-
-        `source`: the page that links to the first one; empty: unknown.
-        """
+        `source`: the page that links to the first one; empty: unknown."""
         pages = [page for page in pages if len(page)][: 1 + negatives]
         texts = [(0, query), *((1, page) for page in pages)]
         sequences = tuple(
@@ -45,10 +43,8 @@ def identity(content: str) -> int:
 
 
 def signature(ids: np.ndarray) -> tuple[int, int]:
-    """SimHash (Charikar 2002) of the set of token ids [n] int32: two numbers of 32 bits.
-
-    Of 64 bits, texts with 95 % of their words in common differ in 5 on average, two texts of one language in about 25.
-    """
+    """SimHash (Charikar 2002) of the set of token ids [n] int32: two numbers of 32 bits. Of 64 bits, texts with 95 % of their words
+    in common differ in 5 on average, two texts of one language in about 25."""
     x = np.unique(ids).astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)  # splitmix64
     for shift, multiplier in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
         x = (x ^ (x >> np.uint64(shift))) * np.uint64(multiplier)

@@ -52,11 +52,9 @@ def mixture(sizes: Mapping[str, int], sampling: str) -> dict[str, float]:
 
 
 def epoch_window(window: int, size: int, lanes: int) -> int:
-    """Window size for training by epochs: the smaller of `window` and a lane's share of the `size` units.
-
-    A longer window would shuffle several epochs together: a run that ends within it would have trained on some units
-    several times and on others never.
-    """
+    """Window size for training by epochs: the smaller of `window` and a lane's share of the `size` units. A longer window would
+    shuffle several epochs together: a run that ends within it would have trained on some units several times and on others
+    never."""
     return min(window, size // lanes if size >= lanes else size)
 
 
@@ -86,10 +84,8 @@ class Lane:
         self._loaded = cursor.window
 
     def next(self, microbatch: int = 0) -> dict[str, np.ndarray]:
-        """Return the lane's next (micro)batch (`packing.fill`) and advance the cursor.
-
-        Each microbatch numbers its texts differently, so that their masks are independent.
-        """
+        """Return the lane's next (micro)batch (`packing.fill`) and advance the cursor. Each microbatch numbers its texts
+        differently, so that their masks are independent."""
         if self._loaded != self.cursor.window:
             self._load()
         number = self.index * self.source.layout.microbatches + microbatch
@@ -105,10 +101,8 @@ class Lane:
 
 class Batches:
     """Batches of several lanes, concatenated along rows (microbatches are stacked), made ahead in a thread or in processes.
-
-    Iterating yields (batch, cursors after it); pass such `cursors` to resume after that batch. The iteration raises the
-    errors of the thread or the processes. The batches do not depend on `workers`.
-    """
+    Iterating yields (batch, cursors after it); pass such `cursors` to resume after that batch. The iteration raises the errors of
+    the thread or the processes. The batches do not depend on `workers`."""
 
     def __init__(
         self, source: Source, lanes: Sequence[int], cursors: Mapping[str, Any] | None = None, workers: int = 0

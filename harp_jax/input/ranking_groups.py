@@ -35,12 +35,10 @@ UNTAUGHT = "no teacher score"
 
 @dataclass(frozen=True)
 class Preference:
-    """How the candidates' run orders the training pairs: what a model can learn from its scores alone.
-
-    `above` is the expected share of an epoch's (positive, negative) pairs that the run ranks as the judgments do; pairs whose
-    positive it missed count as ranked wrongly. `retrieved` is the share without these pairs (NaN if none is left). Of the
-    `relevant` documents that could be positives, `missed` are not among the candidates.
-    """
+    """How the candidates' run orders the training pairs: what a model can learn from its scores alone. `above` is the expected
+    share of an epoch's (positive, negative) pairs that the run ranks as the judgments do; pairs whose positive it missed count as
+    ranked wrongly. `retrieved` is the share without these pairs (NaN if none is left). Of the `relevant` documents that could be
+    positives, `missed` are not among the candidates."""
 
     above: float
     retrieved: float
@@ -93,14 +91,12 @@ def held_out(config: ConfigDict, judged: Judged) -> tuple[Judged, Judged]:
 
 
 class RankingData:
-    """The units of the judged queries, and their texts as token ids; `config` is for fine-tuning or a neural ranker.
-
-    `report` counts what is left out: queries without text, relevant document or candidates, relevant documents that `docs`
-    lacks or (without `missed_positives`) that were not retrieved. `preference` is also logged, with a warning if the run
-    contradicts most pairs. With a `teacher`, documents without its score are left out of the groups and counted; its scores are
-    divided by their mean standard deviation within a query, so that logits, cosines and BM25 scores have the same scale.
-    Raises InputError if no unit is left, and for candidates that `docs` lacks.
-    """
+    """The units of the judged queries, and their texts as token ids; `config` is for fine-tuning or a neural ranker. `report`
+    counts what is left out: queries without text, relevant document or candidates, relevant documents that `docs` lacks or (without
+    `missed_positives`) that were not retrieved. `preference` is also logged, with a warning if the run contradicts most pairs. With
+    a `teacher`, documents without its score are left out of the groups and counted; its scores are divided by their mean standard
+    deviation within a query, so that logits, cosines and BM25 scores have the same scale. Raises InputError if no unit is left, and
+    for candidates that `docs` lacks."""
 
     def __init__(
         self, config: ConfigDict, tokenizer: "Tokenizer | WordVocabulary", judged: Judged, marks: Marks = NO_MARKS
@@ -140,9 +136,7 @@ class RankingData:
 
     def unit(self, epoch: int, index: int) -> list[tuple[np.ndarray, np.ndarray]]:
         """(query ids, document ids) of the positive, then of its negatives: int32, no special tokens, not yet truncated to a row.
-
-        Negatives are drawn without replacement; fewer than `negatives` if the query has fewer candidates.
-        """
+        Negatives are drawn without replacement; fewer than `negatives` if the query has fewer candidates."""
         qid, positive, negatives = self.chosen(epoch, index)
         ids = self.tokenizer.encode_prefixes([self.queries[qid]], self.max_length)[0]
         query = self.marks.on_query(np.asarray(ids, np.int32))
@@ -277,10 +271,8 @@ class Epochs:
 
 
 class RankingReader:
-    """Groups of a positive and its negatives, a `packing.Reader`.
-
-    With masked query prediction, the second sequence of a group is the positive again, with a query that may be masked.
-    """
+    """Groups of a positive and its negatives, a `packing.Reader`. With masked query prediction, the second sequence of a group is
+    the positive again, with a query that may be masked."""
 
     def __init__(self, config: ConfigDict, data: RankingData, template: Template) -> None:
         self.data, self.template = data, template

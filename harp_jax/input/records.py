@@ -37,11 +37,9 @@ AGAIN = "copy the directory again, or generate the data again in an empty one"
 
 @dataclass(frozen=True)
 class PairRecord:
-    """One preference: the positive side should score higher than the negative side.
-
-    `key` is stable across runs; `page` is the source page, by which validation data are split off. `neg_query` or `neg_doc`
-    is empty if it equals the positive's. `more_docs`: further negative documents of the positive query.
-    """
+    """One preference: the positive side should score higher than the negative side. `key` is stable across runs; `page` is the
+    source page, by which validation data are split off. `neg_query` or `neg_doc` is empty if it equals the positive's. `more_docs`:
+    further negative documents of the positive query."""
 
     task: str
     key: str
@@ -190,11 +188,8 @@ class Manifest(TypedDict, total=False):
 
 
 def read_manifest(directory: str) -> Manifest:
-    """The manifest of a finished generation job, in a local directory or a bucket.
-
-    Raises InputError if the job has not finished, or if the file is damaged: a field has the wrong type, or a split lists files
-    that are not its shards.
-    """
+    """The manifest of a finished generation job, in a local directory or a bucket. Raises InputError if the job has not finished,
+    or if the file is damaged: a field has the wrong type, or a split lists files that are not its shards."""
     path = os.path.join(directory, MANIFEST)
     try:
         text = bucket.read(path) if bucket.is_bucket(path) else Path(path).read_bytes()
@@ -240,9 +235,7 @@ def check_sizes(directory: str, manifest: Manifest) -> None:
 
 def job_tokenizer(directory: str, manifest: Manifest, given: str = "") -> Tokenizer:
     """The tokenizer of a generation job: `given`, or the manifest's, relative to the directory or to the working directory.
-
-    InputError unless it is the one that the data were made with.
-    """
+    InputError unless it is the one that the data were made with."""
     relative, recorded = manifest.get("tokenizer", ""), manifest.get("config", {}).get("tokenizer", "")
     for path in [given] if given else [os.path.join(directory, relative), recorded]:
         with contextlib.suppress(InputError):

@@ -16,10 +16,8 @@ LABELS = ("clicked", "replaced")  # the tasks of a group: IsPair and NotPair
 
 @dataclass(frozen=True)
 class CoarseTune:
-    """Binary cross-entropy of the score with the label IsPair (task 0) or NotPair (task 1), plus MLM; an `Objective`.
-
-    Each group has one sequence. The paper's two-class probability is the sigmoid of the score. MLM never masks the marks.
-    """
+    """Binary cross-entropy of the score with the label IsPair (task 0) or NotPair (task 1), plus MLM; an `Objective`. Each group
+    has one sequence. The paper's two-class probability is the sigmoid of the score. MLM never masks the marks."""
 
     ranker: Ranker
     qdpp_weight: float  # 0: documents only

@@ -18,14 +18,11 @@ DECODER = "decoder"  # the parameters of masked query prediction
 
 @dataclass(frozen=True)
 class Finetune:
-    """Relevance of judged documents against negatives (HARP Eq. 18, or a pairwise or listwise loss), an `Objective`.
-
-    Distillation losses compare with the batch's `teacher` [lanes, groups, size] float32 instead of the judgments.
-
-    `mqp_weight` > 0 adds masked query prediction (SJTF): the second member of each group is the positive pair again with one
-    query token masked; a linear decoder predicts the token from its hidden state. The decoder is used only in training:
-    its parameters, `decoder`: {embedding [vocab, hidden], bias [vocab]}, are not exported.
-    """
+    """Relevance of judged documents against negatives (HARP Eq. 18, or a pairwise or listwise loss), an `Objective`. Distillation
+    losses compare with the batch's `teacher` [lanes, groups, size] float32 instead of the judgments. `mqp_weight` > 0 adds masked
+    query prediction (SJTF): the second member of each group is the positive pair again with one query token masked; a linear
+    decoder predicts the token from its hidden state. The decoder is used only in training: its parameters, `decoder`: {embedding
+    [vocab, hidden], bias [vocab]}, are not exported."""
 
     ranker: Ranker
     rank_loss: str

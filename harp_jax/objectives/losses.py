@@ -22,11 +22,8 @@ class Forward(NamedTuple):
 
 
 def forward(ranker: Ranker, params: Mapping, masked: Batch, dropout_key: jax.Array | None) -> Forward:
-    """Encode and score each sequence (HARP Eq. 7, 8 and 17).
-
-    The last layer is computed only at first tokens and masked positions, the only outputs that are read; in a 2-layer model it
-    is half of the work.
-    """
+    """Encode and score each sequence (HARP Eq. 7, 8 and 17). The last layer is computed only at first tokens and masked positions,
+    the only outputs that are read; in a 2-layer model it is half of the work."""
     params = copied(params, masked["tokens"])
     rngs = {} if dropout_key is None else {"dropout": dropout_key}
     positions, deterministic = masked.get(POSITIONS), dropout_key is None
@@ -36,10 +33,8 @@ def forward(ranker: Ranker, params: Mapping, masked: Batch, dropout_key: jax.Arr
 
 
 def by_group(scores: jax.Array, members: jax.Array) -> jax.Array:
-    """Scores [rows, K] → scores of each group's members [lanes, groups, size], arbitrary for missing members.
-
-    The gather is batched over lanes, whose rows are consecutive, so devices exchange no scores.
-    """
+    """Scores [rows, K] → scores of each group's members [lanes, groups, size], arbitrary for missing members. The gather is batched
+    over lanes, whose rows are consecutive, so devices exchange no scores."""
     lanes, groups, size = members.shape
     by_lane = scores.reshape(lanes, -1)
     gathered = jnp.take_along_axis(by_lane, jnp.maximum(members, 0).reshape(lanes, -1), axis=1)
@@ -104,11 +99,9 @@ def listwise_kl(scores: jax.Array, teacher: jax.Array, valid: jax.Array) -> jax.
 def ranking_loss(
     name: str, members: jax.Array, present: jax.Array, counts: Metrics, teacher: jax.Array | None = None
 ) -> tuple[jax.Array, Metrics]:
-    """HARP Eq. 18 (bce), listwise (lce), pairwise loss or distillation (margin_mse, kl), with metric sums.
-
-    members, teacher: [..., size], scores of groups, positives first; present: [..., size] bool, whether a member exists.
-    The loss is averaged over groups, members or negatives (`counts`).
-    """
+    """HARP Eq. 18 (bce), listwise (lce), pairwise loss or distillation (margin_mse, kl), with metric sums. members, teacher: [...,
+    size], scores of groups, positives first; present: [..., size] bool, whether a member exists. The loss is averaged over groups,
+    members or negatives (`counts`)."""
     valid, negatives = present.any(-1), present[..., 1:]
     if name == "bce":
         labels = jnp.zeros_like(members).at[..., 0].set(1.0)

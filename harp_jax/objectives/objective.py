@@ -31,10 +31,8 @@ class Objective(Protocol):
     def loss(
         self, params: Mapping, masked: Batch, dropout_key: jax.Array | None, counts: Metrics
     ) -> tuple[jax.Array, Metrics]:
-        """Loss (float32 scalar) and metric sums. Without a dropout key there is no dropout (evaluation).
-
-        `counts` are those of the whole batch, so that the losses of its microbatches add up to the batch's loss.
-        """
+        """Loss (float32 scalar) and metric sums. Without a dropout key there is no dropout (evaluation). `counts` are those of the
+        whole batch, so that the losses of its microbatches add up to the batch's loss."""
 
 
 def fill(batch: Batch) -> Metrics:
@@ -72,10 +70,8 @@ WORDS = {
 
 
 def not_beaten(metrics: Mapping[str, float], trivial: Mapping[str, tuple[str, float]]) -> list[str]:
-    """A sentence for each task whose held-out accuracy is not two standard errors above the best trivial predictor's.
-
-    `metrics` has TASK_accuracy and TASK_pairs; `trivial` has the predictor's name and accuracy.
-    """
+    """A sentence for each task whose held-out accuracy is not two standard errors above the best trivial predictor's. `metrics` has
+    TASK_accuracy and TASK_pairs; `trivial` has the predictor's name and accuracy."""
     found = []
     for task, (name, best) in trivial.items():
         accuracy, pairs = metrics.get(f"{task}_accuracy"), metrics.get(f"{task}_pairs", 0.0)

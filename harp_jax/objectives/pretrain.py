@@ -23,12 +23,10 @@ from harp_jax.objectives.objective import Batch, Metrics, fill
 
 @dataclass(frozen=True)
 class Pretrain:
-    """HARP Eq. 16, an `Objective`.
-
-    The loss of a pair is the mean over its negatives, or that of the group ("lce", "kl"). `pair_reduction` "mean" averages these
-    losses over all pairs of the batch. "sum" adds the tasks' means, as in the equation: four tasks then weigh four times as much
-    relative to MLM, and a task with few pairs weighs as much as one with many. MLM is averaged over the predicted tokens.
-    """
+    """HARP Eq. 16, an `Objective`. The loss of a pair is the mean over its negatives, or that of the group ("lce", "kl").
+    `pair_reduction` "mean" averages these losses over all pairs of the batch. "sum" adds the tasks' means, as in the equation: four
+    tasks then weigh four times as much relative to MLM, and a task with few pairs weighs as much as one with many. MLM is averaged
+    over the predicted tokens."""
 
     ranker: Ranker
     tasks: tuple[str, ...]

@@ -31,11 +31,9 @@ CONNECTED = 0.5  # folds ignore relevant documents if a larger share of the quer
 
 @dataclass(frozen=True)
 class Compared:
-    """What to compare: a collection, the `models` (row → directory), and how.
-
-    `k` candidates per query, BM25's or those of `run`; `tune` fits BM25's k1 and b, `fuse` adds sums of BM25 and each model; the
-    first of `measures` decides. `reranking` is for all models, with the fields and k given here.
-    """
+    """What to compare: a collection, the `models` (row → directory), and how. `k` candidates per query, BM25's or those of `run`;
+    `tune` fits BM25's k1 and b, `fuse` adds sums of BM25 and each model; the first of `measures` decides. `reranking` is for all
+    models, with the fields and k given here."""
 
     docs: str
     queries: str

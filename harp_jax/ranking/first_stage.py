@@ -209,11 +209,9 @@ def first_stage_files(
     tuned: InputPath = "",
     folds: InputPath = "",
 ) -> Retrieved:
-    """Writes a TREC run of new candidates, or of `run` re-ranked lexically: ours, Anserini's, Pyserini's or Lucene's.
-
-    `model` is one of MODELS; its `parameters` have defaults, or come from `tuned` (see `settings_of`). Reports queries without
-    candidates on stderr. Raises InputError for bad input.
-    """
+    """Writes a TREC run of new candidates, or of `run` re-ranked lexically: ours, Anserini's, Pyserini's or Lucene's. `model` is
+    one of MODELS; its `parameters` have defaults, or come from `tuned` (see `settings_of`). Reports queries without candidates on
+    stderr. Raises InputError for bad input."""
     output_path(output)  # fails before the documents are read
     texts = read_queries(queries)
     settings = settings_of(model, parameters or {}, tuned, folds, texts)

@@ -68,11 +68,9 @@ class Field:
 
 
 class InvertedIndex:
-    """(docid, text) pairs as stems: lower-cased words of at least two characters, without stopwords (text/languages.py).
-
-    `language` is a tag such as "de", or "" for whole words and no stopwords. `anchors` are a separate field for BM25F, in which an
-    anchor text counts once for every link that carries it. Raises InputError for an empty collection.
-    """
+    """(docid, text) pairs as stems: lower-cased words of at least two characters, without stopwords (text/languages.py). `language`
+    is a tag such as "de", or "" for whole words and no stopwords. `anchors` are a separate field for BM25F, in which an anchor text
+    counts once for every link that carries it. Raises InputError for an empty collection."""
 
     def __init__(
         self, texts: Iterable[tuple[str, str]], language: str = ENGLISH, anchors: Anchors | None = None

@@ -65,11 +65,9 @@ def _installed(package: str) -> bool:
 def model_file(
     backend: str, dtype: str, directory: str, config: EncoderShape, params: dict[str, Any], tokenizer: Tokenizer
 ) -> str:
-    """Path of a backend's model file, from the export or converted into the cache.
-
-    A file that is not listed in SHA256SUMS may come from other weights: if torch is installed, converts the weights instead.
-    Raises InputError for changed files, and for int8 that was not exported or is not listed.
-    """
+    """Path of a backend's model file, from the export or converted into the cache. A file that is not listed in SHA256SUMS may come
+    from other weights: if torch is installed, converts the weights instead. Raises InputError for changed files, and for int8 that
+    was not exported or is not listed."""
     name = FILES[backend, dtype == "int8"]
     path = os.path.join(directory, name)
     if os.path.isfile(path):

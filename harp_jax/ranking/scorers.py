@@ -88,12 +88,10 @@ def score_by_length(
     bar: Progress | None = None,
     shape: tuple[int, ...] = (),
 ) -> np.ndarray:
-    """Results [items, *shape] float32, computed in batches of similar length, longest first.
-
-    `score_batch(some, rows, length)` returns results [rows, *shape] for at most `rows` items padded to `length`. `sizes` [items]
-    int64 are the items' lengths, `lengths` the compiled lengths in increasing order, `batch_tokens` the tokens per batch. All
-    batches are dispatched before the first result is read.
-    """
+    """Results [items, *shape] float32, computed in batches of similar length, longest first. `score_batch(some, rows, length)`
+    returns results [rows, *shape] for at most `rows` items padded to `length`. `sizes` [items] int64 are the items' lengths,
+    `lengths` the compiled lengths in increasing order, `batch_tokens` the tokens per batch. All batches are dispatched before the
+    first result is read."""
     sent = [
         (chosen, score_batch([items[i] for i in chosen], rows, length))
         for chosen, rows, length in batches_by_length(sizes, lengths, batch_tokens)
@@ -352,11 +350,9 @@ def _batch(tokens: jax.Array, second: jax.Array, end: jax.Array) -> dict[str, ja
 
 
 class BiEncoderScorer(EncoderTexts):
-    """Baseline: the initial encoder's cosine of pooled vectors, as sentence encoders rank.
-
-    A ranker trained from this encoder has to beat it. Pooling, dense layers, prompts and maximum length come from the
-    sentence-transformers directory. Texts are encoded separately, and recent vectors are cached.
-    """
+    """Baseline: the initial encoder's cosine of pooled vectors, as sentence encoders rank. A ranker trained from this encoder has
+    to beat it. Pooling, dense layers, prompts and maximum length come from the sentence-transformers directory. Texts are encoded
+    separately, and recent vectors are cached."""
 
     def __init__(
         self,

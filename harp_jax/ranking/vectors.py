@@ -170,10 +170,8 @@ def vector_files(
     passages: int = PASSAGES,
     max_length: int | None = None,
 ) -> Retrieved:
-    """Writes a TREC run of each query's nearest documents by the encoder `model`, or re-ranks the candidates of `run` by it.
-
-    A passage has `max_length` tokens (None: the model's default). Raises InputError for bad input.
-    """
+    """Writes a TREC run of each query's nearest documents by the encoder `model`, or re-ranks the candidates of `run` by it. A
+    passage has `max_length` tokens (None: the model's default). Raises InputError for bad input."""
     texts, barred = read_queries(queries), candidates.excluded
     given = read_given(run, texts) if run else None
     with progress(total=2, unit=STAGES):

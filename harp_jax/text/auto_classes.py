@@ -24,10 +24,8 @@ def check_no_custom_code(fields: dict[str, Any], path: str) -> None:
 
 def read_tokenizer(directory: str, model: str = "") -> "PreTrainedTokenizerFast":
     """What AutoTokenizer returns, whose `backend_tokenizer` encodes texts. `model`: the kind of model in tokenizer.json, if any.
-
     transformers 5 reads any vocabulary next to a BERT's config.json as WordPiece. If that is not its kind, tokenizer.json is read
-    unchanged, as by transformers 4. InputError for a tokenizer without such a backend.
-    """
+    unchanged, as by transformers 4. InputError for a tokenizer without such a backend."""
     with _reading(directory):
         from transformers import AutoTokenizer, PreTrainedTokenizerFast
 

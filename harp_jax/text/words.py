@@ -191,11 +191,9 @@ class Sentences:
 
 
 def train_vectors(docs: Documents, words: WordVocabulary, output: str, *, dimension: int = 100, epochs: int = 5) -> int:
-    """Trains vectors for the vocabulary's words, writes them in word2vec's text format and returns their number.
-
-    Documents stream once per epoch. One worker, so that the seed determines the vectors.
-    InputError without gensim (extra [vectors]), and if no document has a word of the vocabulary.
-    """
+    """Trains vectors for the vocabulary's words, writes them in word2vec's text format and returns their number. Documents stream
+    once per epoch. One worker, so that the seed determines the vectors. InputError without gensim (extra [vectors]), and if no
+    document has a word of the vocabulary."""
     with needs("training word vectors", "gensim", "vectors"):
         from gensim.models import Word2Vec
 
@@ -244,11 +242,9 @@ def write_words(
 
 
 def read_vectors(path: str, words: WordVocabulary, seed: int = 0) -> tuple[np.ndarray, int]:
-    """(vectors [size, dimension] float32, number of words found) from a word2vec or GloVe text file, streaming.
-
-    Words without a vector get a random one, drawn by (seed, word) with the mean norm of the found ones; id 0 gets zeros.
-    InputError for malformed lines, fewer vectors than the header says, and if no word has a vector.
-    """
+    """(vectors [size, dimension] float32, number of words found) from a word2vec or GloVe text file, streaming. Words without a
+    vector get a random one, drawn by (seed, word) with the mean norm of the found ones; id 0 gets zeros. InputError for malformed
+    lines, fewer vectors than the header says, and if no word has a vector."""
     vectors: np.ndarray | None = None
     found = np.zeros(words.size, bool)
     for where, word, numbers in _vector_lines(path):
@@ -275,11 +271,9 @@ def read_vectors(path: str, words: WordVocabulary, seed: int = 0) -> tuple[np.nd
 
 
 def _vector_lines(path: str) -> Iterator[tuple[str, str, list[str]]]:
-    """(file and line, word, its numbers as text); word2vec's header or the first line sets the dimension.
-
-    Some GloVe words contain spaces, so numbers are counted from the end; a word that ends in a number is reported as a vector
-    that is too long. Raises InputError at the end of a truncated file, with fewer vectors than the header says.
-    """
+    """(file and line, word, its numbers as text); word2vec's header or the first line sets the dimension. Some GloVe words contain
+    spaces, so numbers are counted from the end; a word that ends in a number is reported as a vector that is too long. Raises
+    InputError at the end of a truncated file, with fewer vectors than the header says."""
     dimension, given = 0, ""
     promised, found = 0, 0
     for number, line in lines(path):

@@ -47,10 +47,8 @@ class Compiled(NamedTuple):
 
 
 def compile_step(config: ConfigDict, devices: list[jax.Device], rows: int | None = None) -> Compiled:
-    """Compile the step of a config for `devices`, without reading data. `rows` overrides the config's rows per microbatch.
-
-    Raises InputError for neural rankers and for a mesh that does not match the devices.
-    """
+    """Compile the step of a config for `devices`, without reading data. `rows` overrides the config's rows per microbatch. Raises
+    InputError for neural rankers and for a mesh that does not match the devices."""
     check_training(config)
     if config.stage == "neural_ir":
         raise InputError("a dry run is for encoders; a neural ranker fits on any device, train it without --dry_run")
@@ -94,10 +92,8 @@ def without_files(config: ConfigDict, stand_in: str) -> ConfigDict:
 
 
 def dry_run(config: ConfigDict, topology: str = "") -> str:
-    """A text report: bytes per device by kind, FLOPs per step, collectives with their bytes, and a lower bound on the time.
-
-    Raises InputError if the topology is unknown, the mesh does not match it, or the step does not fit in memory.
-    """
+    """A text report: bytes per device by kind, FLOPs per step, collectives with their bytes, and a lower bound on the time. Raises
+    InputError if the topology is unknown, the mesh does not match it, or the step does not fit in memory."""
     devices = topology_devices(topology)
     try:
         compiled = compile_step(config, devices)
@@ -222,10 +218,8 @@ def time_report(
 
 
 def largest_batch(config: ConfigDict, topology: str = "") -> str:
-    """The maximum rows of a (micro)batch that fit in the devices' memory, found by compiling, to within a sixteenth.
-
-    About six compilations: five minutes for BERT-base. Raises InputError if the memory is unknown or nothing fits.
-    """
+    """The maximum rows of a (micro)batch that fit in the devices' memory, found by compiling, to within a sixteenth. About six
+    compilations: five minutes for BERT-base. Raises InputError if the memory is unknown or nothing fits."""
     devices = topology_devices(topology)
     limit = usable_memory(devices[0].device_kind)
     if limit is None:
@@ -256,11 +250,8 @@ def largest_batch(config: ConfigDict, topology: str = "") -> str:
 
 
 def seconds_per_step(config: ConfigDict, directory: str = "", steps: int = MEASURED) -> float | None:
-    """The median time of `steps` steps of the config's training, run in a temporary workdir below `directory`.
-
-    Excludes evaluations and checkpoints. None after SIGTERM: the few steps done would be the ones that compile. Raises InputError
-    as `train` does.
-    """
+    """The median time of `steps` steps of the config's training, run in a temporary workdir below `directory`. Excludes evaluations
+    and checkpoints. None after SIGTERM: the few steps done would be the ones that compile. Raises InputError as `train` does."""
     trial = config.copy_and_resolve_references()
     with trial.unlocked():
         trial.steps, trial.log_every, trial.eval_every = steps, 1, 0
@@ -300,11 +291,9 @@ class Bytes(NamedTuple):
 
 
 def search_rows(needed: Callable[[int], Bytes | None], limit: float) -> tuple[int, float, int]:
-    """(most rows that fit, their bytes, fewest rows tried that do not fit), at most a sixteenth apart; 0 rows if none fit.
-
-    `needed` returns the bytes for a number of rows, or None if they do not fit. Every call compiles, so the limit is first
-    extrapolated from one size that fits: temporaries grow with the rows.
-    """
+    """(most rows that fit, their bytes, fewest rows tried that do not fit), at most a sixteenth apart; 0 rows if none fit. `needed`
+    returns the bytes for a number of rows, or None if they do not fit. Every call compiles, so the limit is first extrapolated from
+    one size that fits: temporaries grow with the rows."""
     fits, used, fails = 0, 0.0, 0
     trial, guessed = 8, False
     while True:

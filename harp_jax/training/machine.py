@@ -76,10 +76,8 @@ def usable_memory(kind: str) -> float | None:
 
 
 def peak_flops(devices: list[jax.Device], dtype: str) -> float:
-    """FLOP/s of all `devices` together: from the data sheet (16 bits) for known kinds, else measured on one of them.
-
-    The devices of one CPU share its cores, so they count once.
-    """
+    """FLOP/s of all `devices` together: from the data sheet (16 bits) for known kinds, else measured on one of them. The devices of
+    one CPU share its cores, so they count once."""
     known = data_sheet(devices[0].device_kind)
     if known is not None:
         return known.flops * len(devices)
@@ -89,10 +87,8 @@ def peak_flops(devices: list[jax.Device], dtype: str) -> float:
 
 
 def matmul_rate(device: jax.Device, dtype: str, size: int = 1024, trials: int = 5) -> float:
-    """FLOP/s of a square matrix product on a device, the best of `trials`; takes about a tenth of a second.
-
-    The result is float32, as in the products of a step (model/products.py).
-    """
+    """FLOP/s of a square matrix product on a device, the best of `trials`; takes about a tenth of a second. The result is float32,
+    as in the products of a step (model/products.py)."""
     x = jax.device_put(jnp.ones((size, size), dtype), device)
     product = jax.jit(functools.partial(jnp.matmul, preferred_element_type=jnp.promote_types(dtype, jnp.float32)))
     jax.block_until_ready(product(x, x))
@@ -180,11 +176,9 @@ def size_of(tree: Any) -> int:
 
 
 def check_memory(program: jax.stages.Compiled, state: Any, free: Limit | None = None) -> None:
-    """Logs the memory that a step needs and how much is free on this machine. Raises InputError if a single step does not fit.
-
-    For CPUs only: accelerators have their own memory, and XLA reports when it runs out. `state` is already allocated; saving a
-    checkpoint copies it. One step runs at a time (`loop.AHEAD_ON_CPU`).
-    """
+    """Logs the memory that a step needs and how much is free on this machine. Raises InputError if a single step does not fit. For
+    CPUs only: accelerators have their own memory, and XLA reports when it runs out. `state` is already allocated; saving a
+    checkpoint copies it. One step runs at a time (`loop.AHEAD_ON_CPU`)."""
     found = program.memory_analysis()
     free = free or tightest()
     if found is None or free is None:

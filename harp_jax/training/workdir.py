@@ -36,11 +36,9 @@ FREE_TO_CHANGE = {"log_every", "checkpoint_every", "eval_every", "eval_batches",
 def claim_workdir(
     workdir: str, config: ConfigDict, model: Mapping[str, Any], tokenizer: "Tokenizer | WordVocabulary"
 ) -> IO | None:
-    """Write config.json and the tokenizer to a new workdir; raises InputError for a workdir of another config or in use.
-
-    `model`: what config.json says of the model besides the config, {"encoder": its shape}. Returns an open lock (on the first
-    process): two runs in one workdir would overwrite each other's checkpoints.
-    """
+    """Write config.json and the tokenizer to a new workdir; raises InputError for a workdir of another config or in use. `model`:
+    what config.json says of the model besides the config, {"encoder": its shape}. Returns an open lock (on the first process): two
+    runs in one workdir would overwrite each other's checkpoints."""
     lock = None
     if jax.process_index() == 0:
         busy = f"another run is using {workdir}; wait for it, or choose another --workdir"
@@ -82,10 +80,8 @@ def claim_workdir(
 
 
 def inputs_of(config: ConfigDict) -> list[list[str]]:
-    """[path, digest] of every input of a run.
-
-    For a generation job it is the manifest's, which has those of the shards; for documents and clicks see `large_content`.
-    """
+    """[path, digest] of every input of a run. For a generation job it is the manifest's, which has those of the shards; for
+    documents and clicks see `large_content`."""
     manifests = [os.path.join(directory, MANIFEST) for directory in config.get("data", ())]
     small = [config.get(name, "") for name in ("queries", "qrels", "candidates", "folds", "train_queries", "teacher")]
     large = [config.get(name, "") for name in ("docs", "clicks")]

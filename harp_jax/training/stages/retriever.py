@@ -33,10 +33,8 @@ log = logging.getLogger(__name__)
 
 
 def retriever_stage(config: ConfigDict, with_data: bool = True) -> Stage:
-    """Vectors from pairs, near those of `config.init`. Records its pooling and prompts in the config, for the export.
-
-    Raises InputError for bad config or data, and for an encoder whose pooling is not known.
-    """
+    """Vectors from pairs, near those of `config.init`. Records its pooling and prompts in the config, for the export. Raises
+    InputError for bad config or data, and for an encoder whose pooling is not known."""
     if with_data:
         check_inputs(config, "data", *(JUDGED if config.select else ()))
     encoder, tokenizer, loaded = encoder_and_tokenizer(config)
