@@ -1,4 +1,4 @@
-"""`harp evaluate`, `harp report`, `harp verdict`: evaluate runs as a table, as a page and as a decision."""
+"""`harp evaluate`, `harp report`: evaluate runs as a table and as a page."""
 
 import argparse
 import os
@@ -10,11 +10,9 @@ from harp_jax.base.errors import InputError
 from harp_jax.base.files import replacing
 from harp_jax.commands.options import add_table, names
 from harp_jax.corpus.documents import FIELDS
-from harp_jax.corpus.trec import abbreviate, read_folds, read_qrels, read_run, select
 from harp_jax.evaluation.from_files import Evaluation, report_files
 from harp_jax.evaluation.report import Page
 from harp_jax.evaluation.significance import ROUNDS
-from harp_jax.site.verdict import decide
 
 
 def arguments_parser() -> Parser:
@@ -39,7 +37,7 @@ def evaluation(a: argparse.Namespace, runs: dict[str, list[str]]) -> Evaluation:
     """The options that `harp evaluate` and `harp report` share."""
     blank = named(a.blank, "--blank", "ROW")
     return Evaluation(
-        a.qrels, runs, a.queries, a.folds, a.fold, a.measures, a.baseline, a.confirm, a.chance, blank, a.oracle, a.runs_per_draw
+        a.qrels, runs, a.queries, a.folds, a.fold, a.measures, a.baseline, a.confirm, a.chance, blank, a.oracle
     )  # fmt: skip
 
 
@@ -104,38 +102,3 @@ def report(a: argparse.Namespace) -> None:
     page = Page(a.title, a.focus, tuple(a.remark), named(a.curves, "--curves"), a.docs, a.fields, a.query_texts)
     print(report_files(evaluation(a, name_runs(a.run)), page, a.output))
     print(f"report: {a.output}")
-
-
-def verdict_parser() -> Parser:
-    parser = Parser(
-        description="Decide which scores of the same candidates to add up with equal weights. The gain of the sum is measured on "
-        "queries that were not used to choose its parts.",
-        example="harp verdict --qrels=qrels.txt --folds=folds.tsv --part=BM25=bm25.trec --part=HARP=harp.trec "
-        "--output=verdict.json",
-    )
-    parser.add_input("--qrels", required=True, help="judgments: qid 0 docid level")
-    what = "file of qid<TAB>fold lines (harp queries folds): parts are chosen on the other folds"
-    parser.add_input("--folds", required=True, help=what)
-    what = "run to consider; repeatable, cheap ones first: each is kept if it improves the sum of those before it"
-    parser.add_input("--part", action="append", default=[], required=True, metavar="NAME=RUN", help=what)
-    parser.add_argument("--instead", default="", help="part that contains the first (BM25F) and is tried instead")
-    what = "part to keep, like that of --instead, unless it makes the sum worse; counts twice in the recommended sum"
-    parser.add_argument("--double", default="", help=what)
-    what = "part to test and not to add; repeatable"
-    parser.add_argument("--reported", action="append", default=[], metavar="PART", help=what)
-    parser.add_argument("--measure", default="RR@10", help="measure to decide by, as named by ir-measures (RR@10)")
-    parser.add_output("--output", required=True, help="the JSON file to write")
-    return parser
-
-
-def verdict(a: argparse.Namespace) -> None:
-    folds = read_folds(a.folds)
-    judged = select(read_qrels(a.qrels), folds)
-    parts = {name: read_run(path) for name, path in named(a.part, "--part", "RUN").items()}
-    for name, run in parts.items():
-        if missing := sorted(judged.keys() - run.keys()):
-            said = f"{len(missing)} queries are missing and count as zero: {abbreviate(missing)}"
-            print(f"note: {name}: {said}", file=sys.stderr)
-    found, _ = decide(judged, folds, parts, a.measure, a.instead, a.double, a.reported)
-    found.save(a.output)
-    print(found.words())
