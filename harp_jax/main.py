@@ -59,7 +59,7 @@ def main(args: argparse.Namespace) -> None:
     if (args.processes > 1 or args.process) and args.coordinator in ("", "auto"):
         raise InputError("--processes and --process need --coordinator=HOST:PORT")
     if args.dry_run:
-        # Before importing JAX, which looks for cuDNN at that moment (topologies.py).
+        # Before importing JAX, which looks for cuDNN at that moment (dry_run.py).
         sys.path += [
             os.environ[name] for name in ("HARP_LIBTPU", "HARP_CUDA") if args.topology and os.environ.get(name)
         ]

@@ -49,13 +49,12 @@ run = harp_jax.Retriever.from_pretrained({name}).search({{"q1": query}}, {{"d1":
 def model_card(workdir: str, config: Mapping[str, Any], output: str, step: int, ranker: bool = True) -> str:
     """README.md of the export at `output`. `step`: that of the exported parameters; later metrics are left out. `ranker`:
     whether the export has no pre-training heads. Folders of this machine are left out."""
-    name, shape, vectors = (
-        os.path.basename(os.path.abspath(output)),
-        config["encoder"],
-        config.get("stage") == "retriever",
-    )
+    name, shape = os.path.basename(os.path.abspath(output)), config["encoder"]
+    vectors = config.get("stage") == "retriever"
     stages = {"pretrain": "pre-trained", "finetune": "fine-tuned", "coarse_tune": "coarse-tuned"}
     config = _portable(dict(config))
+    recorded = json.dumps(config, indent=1, sort_keys=True, default=str)
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", recorded)), default=0))
     tags = [*(VECTOR_TAGS if vectors else RANKER_TAGS), shape["model_type"], *(() if ranker else ("pre-training",))]
     use = (VECTOR_USE if vectors else RANKER_USE).format(name=json.dumps(name), **config)
     data = [f"- {field}: {_plain(config[field])}" for field in DATA_FIELDS if config.get(field)]
@@ -85,7 +84,9 @@ These are the parameters of step {step}.
 {_measured(workdir, step)}
 <details><summary>Config</summary>
 
-{_fenced(json.dumps(config, indent=1, sort_keys=True, default=str))}
+{fence}json
+{recorded}
+{fence}
 
 </details>
 """
@@ -120,9 +121,3 @@ def _plain(value: Any) -> str:
     text = " ".join(text.split())
     # Within a word, as in file names, _ and ~ are plain text.
     return re.sub(r"(?<=\w)\\([_~])(?=\w)", r"\1", MARKUP.sub(r"\\\g<0>", text))
-
-
-def _fenced(text: str) -> str:
-    """A block of JSON, with fences longer than any run of backticks in the text."""
-    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
-    return f"{fence}json\n{text}\n{fence}"

@@ -74,11 +74,5 @@ def embedding_of(config: ConfigDict) -> Embedding:
 
 def recorded_embedding(directory: str, hidden: int) -> Embedding:
     """`modular.embedding`, or that of a training workdir."""
-    config = trained_config(directory)
-    return embedding(directory, hidden) if config is None else embedding_of(config)
-
-
-def trained_config(directory: str) -> ConfigDict | None:
-    """The config of a workdir of this stage; None for all other directories."""
     config = read_config(directory) if is_workdir(directory) else ConfigDict()
-    return config if config.get("stage") == STAGE else None
+    return embedding_of(config) if config.get("stage") == STAGE else embedding(directory, hidden)

@@ -4,11 +4,10 @@ A *unit* is a (query, relevant document) pair; its negatives in an epoch are a p
 document). Negatives are candidates that are not judged relevant. Relevant documents that the first stage missed are left
 out, unless `missed_positives` is on; evaluation re-ranks the candidates unchanged. A document that a lexical first stage missed
 shares fewer words with the query than its negatives do: from such positives a model learns that matching words are bad. How often
-the first stage prefers the positive is logged at the start (`Preference`).
+the first stage prefers the positive is logged at the start.
 """
 
 import logging
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -31,30 +30,6 @@ log = logging.getLogger(__name__)
 HELD_OUT = 0.1  # share of the training queries that are held out for `select`; at most `config.select_queries`
 CACHED_DOCUMENTS = 65_536  # maximum number of documents whose token ids are cached, 4 bytes per token
 UNTAUGHT = "no teacher score"
-
-
-@dataclass(frozen=True)
-class Preference:
-    """How the candidates' run orders the training pairs: what a model can learn from its scores alone. `above` is the expected
-    share of an epoch's (positive, negative) pairs that the run ranks as the judgments do; pairs whose positive it missed count as
-    ranked wrongly. `retrieved` is the share without these pairs (NaN if none is left). Of the `relevant` documents that could be
-    positives, `missed` are not among the candidates."""
-
-    above: float
-    retrieved: float
-    missed: int
-    relevant: int
-    trained_on: bool  # whether the missed ones are
-
-    def __str__(self) -> str:
-        text = (
-            f"training pairs: the candidates' run ranks the relevant document above the negative in {self.above:.3f} of them; "
-            f"it missed {self.missed} of {self.relevant} relevant documents"
-        )
-        if not self.missed:
-            return text
-        without = f", which are trained on (without them {self.retrieved:.3f}: --config.missed_positives=False)"
-        return text + (without if self.trained_on else ", which are left out")
 
 
 @dataclass(frozen=True)
@@ -93,7 +68,7 @@ def held_out(config: ConfigDict, judged: Judged) -> tuple[Judged, Judged]:
 class RankingData:
     """The units of the judged queries, and their texts as token ids; `config` is for fine-tuning or a neural ranker. `report`
     counts what is left out: queries without text, relevant document or candidates, relevant documents that `docs` lacks or (without
-    `missed_positives`) that were not retrieved. `preference` is also logged, with a warning if the run contradicts most pairs. With
+    `missed_positives`) that were not retrieved. `agreement` is also logged, with a warning if the run contradicts most pairs. With
     a `teacher`, documents without its score are left out of the groups and counted; its scores are divided by their mean standard
     deviation within a query, so that logits, cosines and BM25 scores have the same scale. Raises InputError if no unit is left, and
     for candidates that `docs` lacks."""
@@ -122,12 +97,15 @@ class RankingData:
                 + (", or set --config.missed_positives=True" if self.report["not retrieved"] else "")
             )
         self.scale = 1.0 if teacher is None else self._scale(teacher)
-        self.preference = self._preference()
-        log.info("%s", self.preference)
-        if self.preference.above < 0.5:
+        self.agreement = self._agreement()
+        log.info(
+            "training pairs: the candidates' run ranks the relevant document above the negative in %.3f of them; "
+            "%d relevant documents are trained on", self.agreement, len(self.units),
+        )  # fmt: skip
+        if self.agreement < 0.5:
             log.warning(
                 "the candidates' run contradicts most training pairs: a model learns from them to rank against its scores"
-                + ("; set --config.missed_positives=False" if self.preference.retrieved >= 0.5 else "")
+                + ("; set --config.missed_positives=False" if self.missed_positives else "")
             )
         self._tokens: dict[str, np.ndarray] = {}
 
@@ -207,26 +185,20 @@ class RankingData:
             )
         return scale
 
-    def _preference(self) -> Preference:
+    def _agreement(self) -> float:
+        """The expected share of an epoch's (positive, negative) pairs that the candidates' run ranks as the judgments do: what a
+        model can learn from its scores alone. Pairs whose positive it missed count as ranked wrongly."""
         place: dict[str, dict[str, int]] = {}
-        pairs = {True: 0.0, False: 0.0}  # of positives that were retrieved, and that were not
-        above = 0.0
+        pairs, above = 0, 0.0
         for qid, positive in self.units:
             if qid not in place:
                 place[qid] = {docid: rank for rank, docid in enumerate(self.candidates[qid].ranked())}
             ranks, pool = place[qid], self._negatives(qid)
             drawn = min(self.negatives, len(pool))
-            pairs[positive in ranks] += drawn
+            pairs += drawn
             if positive in ranks:
                 above += drawn * sum(ranks[docid] > ranks[positive] for docid in pool) / len(pool)
-        missed = sum(docid not in place[qid] for qid, docid in self.units) + self.report["not retrieved"]
-        return Preference(
-            above=above / sum(pairs.values()),
-            retrieved=above / pairs[True] if pairs[True] else math.nan,
-            missed=missed,
-            relevant=len(self.units) + self.report["not retrieved"],
-            trained_on=self.missed_positives,
-        )
+        return above / pairs
 
     def _check_candidates(self) -> None:
         seen: set[str] = set()

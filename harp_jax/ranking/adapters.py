@@ -1,6 +1,6 @@
 """The ranker as a PyTerrier transformer (extra [pyterrier])."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from harp_jax.base.errors import InputError, needs
 from harp_jax.ranking.scorers import Windows
@@ -9,11 +9,9 @@ if TYPE_CHECKING:
     import pandas
     import pyterrier
 
-    from harp_jax.api import Reranker
 
-
-def transformer(reranker: "Reranker", text: str = "text", windows: Windows | None = None) -> "pyterrier.Transformer":
-    """A transformer that sets `score` and `rank` of results with the columns qid, query, docno and `text`.
+def transformer(reranker: Any, text: str = "text", windows: Windows | None = None) -> "pyterrier.Transformer":
+    """A transformer of a `Reranker` that sets `score` and `rank` of results with the columns qid, query, docno and `text`.
 
     A document that is too long is scored by its first tokens, or by the best of its `windows`. Raises InputError if PyTerrier
     is not installed; the transformer raises it if a column is missing.

@@ -122,11 +122,6 @@ class InvertedIndex:
             raise InputError("bm25f ranks by text and anchor texts; set --anchors to their file (`harp anchors`)")
         return Field.of(self.anchors, self._words, self.links)
 
-    @cached_property
-    def documents_with(self) -> np.ndarray:
-        """Number of documents [words] with the word in their text or anchor texts."""
-        return np.diff((self.text.counts + self.anchor_texts.counts).indptr)
-
     def query(self, text: str) -> list[int]:
         """Ids of the query's stems that occur in the collection, with repetitions."""
         # update_vocab=False finds the known stem of an unknown word; "never" would drop the word.
@@ -187,7 +182,9 @@ class Bm25f:
     ) -> None:  # fmt: skip
         text, anchors = collection.text, collection.anchor_texts
         self._fields = ((text, 1.0, text.norms(b)), (anchors, anchor_weight, anchors.norms(anchor_b)))
-        self._having, self._k1 = collection.documents_with, k1
+        # Number of documents [words] with the word in their text or anchor texts.
+        self._having = np.diff((collection.text.counts + collection.anchor_texts.counts).indptr)
+        self._k1 = k1
 
     def scores(self, query: Sequence[Word]) -> tuple[np.ndarray, np.ndarray]:
         scores = np.zeros(len(self._fields[0][0].lengths))

@@ -169,12 +169,6 @@ def _number(text: str) -> int | None:
     return int(text) if text.strip().isascii() and text.strip().isdigit() else None
 
 
-def size_of(tree: Any) -> int:
-    """Bytes of the arrays of a tree on this process's devices."""
-    return sum(math.prod(x.sharding.shard_shape(x.shape)) * x.dtype.itemsize * len(x.sharding.addressable_devices)
-               for x in jax.tree.leaves(tree))  # fmt: skip
-
-
 def check_memory(program: jax.stages.Compiled, state: Any, free: Limit | None = None) -> None:
     """Logs the memory that a step needs and how much is free on this machine. Raises InputError if a single step does not fit. For
     CPUs only: accelerators have their own memory, and XLA reports when it runs out. `state` is already allocated; saving a
@@ -184,7 +178,8 @@ def check_memory(program: jax.stages.Compiled, state: Any, free: Limit | None = 
     if found is None or free is None:
         return
     step = found.temp_size_in_bytes + max(0, found.output_size_in_bytes - found.alias_size_in_bytes)
-    kept = size_of(state)
+    of = lambda x: math.prod(x.sharding.shard_shape(x.shape)) * x.dtype.itemsize * len(x.sharding.addressable_devices)  # noqa: E731
+    kept = sum(map(of, jax.tree.leaves(state)))  # bytes on this process's devices
     log.info("memory: a step needs %s, with %s of parameters and optimizer allocated; %s", gib(step), gib(kept), free)
     advice = "lower batch_tokens or batch_pairs, raise accumulate, or set model.remat='layer'"
     if step > free.free:

@@ -110,15 +110,11 @@ def disk_full_as_input_error(workdir: str) -> Iterator[None]:
     except Exception as error:
         if isinstance(error, InputError) or not (reason := files.disk_full(error)):
             raise
+        saved = os.path.isdir(os.path.join(workdir, "checkpoints"))
         raise InputError(
             f"cannot write to {workdir}: {reason}; free space and run the same command again: it resumes from step "
-            f"{_newest_checkpoint(workdir)}"
+            f"{max(Checkpoints(workdir).steps(), default=0) if saved else 0}"
         ) from error
-
-
-def _newest_checkpoint(workdir: str) -> int:
-    """The step of the newest checkpoint, or 0 if there is none."""
-    return max(Checkpoints(workdir).steps(), default=0) if os.path.isdir(os.path.join(workdir, "checkpoints")) else 0
 
 
 class MetricsLog:
