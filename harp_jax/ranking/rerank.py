@@ -120,12 +120,7 @@ def chunks_of(run: Run, docs: Texts, k: int | None) -> list[Chunk]:
 
 
 def rerank_chunk(
-    scorer: Scorer,
-    chunk: Chunk,
-    queries: Mapping[str, str],
-    docs: Texts,
-    windows: Windows | None,
-    bar: Progress | None,
+    scorer: Scorer, chunk: Chunk, queries: Mapping[str, str], docs: Texts, windows: Windows | None, bar: Progress | None
 ) -> Iterator[ScoredQuery]:
     """(qid, docids, scores float32) of a chunk's candidates, scored together."""
     # Each document is read and tokenised once, even if several queries have it as a candidate.
