@@ -437,17 +437,17 @@ def read_config(path: str | None, overrides: Sequence[str] = ()) -> Any:
 
 def last_of_each(overrides: Sequence[str]) -> list[str]:
     """The words with only the last value of each field; ml_collections would join the values of tuples."""
-    found: dict[str, list[str]] = {}
+    by_field: dict[str, list[str]] = {}
     field = ""
     for number, word in enumerate(overrides):
         if word.startswith("--"):
             name, equals, _ = word.partition("=")
             field = name if equals or name.startswith("--config.") else f"{name} {number}"
-            found.pop(field, None)
+            by_field.pop(field, None)
         elif not field:
             field = f"{number}"
-        found.setdefault(field, []).append(word)
-    return [word for words in found.values() for word in words]
+        by_field.setdefault(field, []).append(word)
+    return [word for words in by_field.values() for word in words]
 
 
 def config_file(name: str) -> str:

@@ -81,13 +81,13 @@ def main(arguments: argparse.Namespace) -> None:
 
 def read_pairs(path: str) -> list[tuple[str, str]]:
     """(query, document) from lines `query<TAB>document`. Raises InputError for a malformed line."""
-    found = []
+    pairs = []
     for number, line in lines(path):
         query, tab, document = line.partition("\t")
         if not tab or not query.strip() or not document.strip():
             raise InputError(f"{path}, line {number}: not query<TAB>document; correct the line")
-        found.append((query, document))
-    return found
+        pairs.append((query, document))
+    return pairs
 
 
 if __name__ == "__main__":

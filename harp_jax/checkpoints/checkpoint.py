@@ -147,10 +147,10 @@ class Checkpoints:
         """(step, state, meta) of the newest checkpoint that verifies, or None if there are no checkpoints. `abstract` has the
         shapes, dtypes and shardings. Newer checkpoints that do not verify are moved to `checkpoints_damaged`, with the reason in
         the log. Raises InputError if checkpoints exist and none verifies, or if they cannot be read at the moment."""
-        found = _newest(self.steps(), lambda step: self._read(step, abstract), self.directory)
-        if found is None:
+        newest = _newest(self.steps(), lambda step: self._read(step, abstract), self.directory)
+        if newest is None:
             return None
-        step, (state, meta), damaged = found
+        step, (state, meta), damaged = newest
         self._set_aside(damaged)
         return step, state, meta
 
@@ -161,9 +161,9 @@ class Checkpoints:
         for got, want in zip(jax.tree.leaves(state), jax.tree.leaves(abstract)):
             if got.dtype != want.dtype or got.shape != want.shape:
                 raise ValueError(f"a leaf is {got.dtype}{list(got.shape)}, expected {want.dtype}{list(want.shape)}")
-        found = _named(digests(state))
-        wrong = [name for name, digest in meta["digests"].items() if found.get(name) != digest]
-        if wrong or len(found) != len(meta["digests"]):
+        actual = _named(digests(state))
+        wrong = [name for name, digest in meta["digests"].items() if actual.get(name) != digest]
+        if wrong or len(actual) != len(meta["digests"]):
             raise ValueError(f"digest mismatch in {wrong[0] if wrong else 'its structure'}")
         if meta["step"] != step:
             raise ValueError(f"it says it is step {meta['step']}")
@@ -250,13 +250,13 @@ def load_params(workdir: str) -> tuple[dict, ConfigDict, int]:
     registry = ocp.handlers.DefaultCheckpointHandlerRegistry()
     registry.add("state", ocp.args.PyTreeRestore, ocp.PyTreeCheckpointHandler())
     registry.add("meta", ocp.args.JsonRestore, ocp.JsonCheckpointHandler())
-    digest, found = config_digest(workdir), None
+    digest, newest = config_digest(workdir), None
     if os.path.isdir(directory):
         with ocp.CheckpointManager(directory, handler_registry=registry) as manager:
-            found = _newest(list(manager.all_steps()), lambda step: _read_params(manager, step, digest), directory)
-    if found is None:
+            newest = _newest(list(manager.all_steps()), lambda step: _read_params(manager, step, digest), directory)
+    if newest is None:
         raise InputError(f"{workdir} holds no checkpoint yet; train first")
-    return found[1], config, found[0]
+    return newest[1], config, newest[0]
 
 
 def _read_params(manager: Any, step: int, config: str) -> dict:
@@ -271,9 +271,9 @@ def _read_params(manager: Any, step: int, config: str) -> dict:
         item=wanted, restore_args=ocp.checkpoint_utils.construct_restore_args(wanted), partial_restore=True
     )
     params = manager.restore(step, args=ocp.args.Composite(state=how))["state"]["params"]
-    found = {f"['params']{name}": digest for name, digest in _named(digests(params)).items()}
+    actual = {f"['params']{name}": digest for name, digest in _named(digests(params)).items()}
     expected = {name: digest for name, digest in meta["digests"].items() if name.startswith("['params']")}
-    if found != expected:
+    if actual != expected:
         raise ValueError("digest mismatch in the parameters")
     return jax.tree.map(np.asarray, params)
 

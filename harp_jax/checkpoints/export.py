@@ -134,8 +134,8 @@ def write_first_layers(encoder: str, layers: int, output: str, sha256: str = "")
     """Writes the embeddings and first `layers` layers of a Hugging Face encoder, without heads, which need the last layer. Raises
     InputError if the encoder has fewer layers, or if its `model.safetensors` does not have the given `sha256`."""
     path = os.path.join(encoder, "model.safetensors")
-    if sha256 and (found := sha256_file(path)) != sha256:
-        raise InputError(f"{path} has sha256 {found}, not {sha256}; it is another model or damaged: fetch it again")
+    if sha256 and (actual := sha256_file(path)) != sha256:
+        raise InputError(f"{path} has sha256 {actual}, not {sha256}; it is another model or damaged: fetch it again")
     shape, params = load_hf(encoder)
     if not 1 <= layers <= shape.layers:
         raise InputError(f"{encoder} has {shape.layers} layers; choose --layers from 1 to {shape.layers}, not {layers}")

@@ -22,9 +22,9 @@ def config_digest(workdir: str) -> str:
 
 def read_config(workdir: str) -> ConfigDict:
     """The config that a training workdir was started with. Raises InputError if the file was changed."""
-    found = read_json(os.path.join(workdir, CONFIG), "restore it or start again in an empty workdir")
+    fields = read_json(os.path.join(workdir, CONFIG), "restore it or start again in an empty workdir")
     check_sums(workdir, listed_sums(workdir))
-    return ConfigDict(found)
+    return ConfigDict(fields)
 
 
 def read_metrics(workdir: str) -> list[dict[str, Any]]:

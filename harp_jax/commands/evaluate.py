@@ -53,13 +53,13 @@ def main(a: argparse.Namespace) -> None:
 
 def named(values: list[str], option: str, what: str = "PATH") -> dict[str, str]:
     """{"HARP": "run.trec"} from ["HARP=run.trec"]; `option` is named in the InputError for other texts and repeated names."""
-    found: dict[str, str] = {}
+    paths: dict[str, str] = {}
     for value in values:
         name, _, path = value.partition("=")
-        if not (name and path) or name in found:
+        if not (name and path) or name in paths:
             raise InputError(f"{option} {value!r}: write NAME={what}, and every name once")
-        found[name] = path
-    return found
+        paths[name] = path
+    return paths
 
 
 def name_runs(arguments: list[str]) -> dict[str, list[str]]:

@@ -68,11 +68,11 @@ def fuse_parser() -> Parser:
 
 
 def fuse(a: argparse.Namespace) -> None:
-    found = fuse_files(
+    fused = fuse_files(
         tuple(a.runs), a.output, a.method, normalise=a.normalise, qrels=a.qrels, folds=a.folds, measure=a.measure,
         weights=a.weights, verdict=a.verdict,
     )  # fmt: skip
-    for fold, weights in found.weights.items() if a.folds else ():
+    for fold, weights in fused.weights.items() if a.folds else ():
         print(f"fold {fold}: weights {', '.join(f'{weight:g}' for weight in weights)}", file=sys.stderr)
     print(f"{a.output}: {len(a.runs)} runs, {a.method}")
 

@@ -72,7 +72,7 @@ COMMANDS: dict[str, Entry] = {name: entry for group in GROUPS.values() for name,
 def load(name: str) -> tuple[Callable[[argparse.Namespace], None], Parser]:
     """A command's function, and the parser of its arguments."""
     module, _, function = COMMANDS[name].module.partition(":")
-    found = importlib.import_module(module)
-    parser = getattr(found, f"{function or 'arguments'}_parser")()
+    home = importlib.import_module(module)
+    parser = getattr(home, f"{function or 'arguments'}_parser")()
     parser.prog = f"harp {name}"  # three are also started as python -m MODULE
-    return getattr(found, function or "main"), parser
+    return getattr(home, function or "main"), parser

@@ -54,12 +54,12 @@ def judged_queries(queries: InputPath, qrels: InputPath, output: str) -> Written
     """Writes the queries that have judgments to OUTPUT/queries.tsv and OUTPUT/qrels.txt; the others need no ranking. Raises
     InputError if no judged query has a text."""
     texts, judged = read_queries(queries), read_qrels(qrels)
-    found = {qid: " ".join(text.split()) for qid, text in texts.items() if qid in judged}
-    if not found:
+    kept = {qid: " ".join(text.split()) for qid, text in texts.items() if qid in judged}
+    if not kept:
         wrong = f"has no text for any of the {len(judged)} judged queries, such as {next(iter(judged))}"
         raise InputError(f"{queries} {wrong}; check both")
-    count = _write(output, found, judged, [query_file(queries), qrels_file(qrels)])
-    return Written(len(found), count, len(texts), len(judged) - len(found))
+    count = _write(output, kept, judged, [query_file(queries), qrels_file(qrels)])
+    return Written(len(kept), count, len(texts), len(judged) - len(kept))
 
 
 @once
@@ -167,8 +167,8 @@ def draw_subsets(qrels: Qrels, sizes: Sequence[int], draws: int, seed: int = 0) 
     usable = list(relevant_only(qrels))
     if max(sizes) > len(usable):
         raise InputError(f"only {len(usable)} queries can be trained on, fewer than {max(sizes)}; lower --sizes")
-    found = []
+    drawn = []
     for number in range(draws):
         order = sorted(usable, key=lambda qid: (hash64(seed, "subset", number, qid), qid))
-        found.append({size: order[:size] for size in sizes})
-    return found
+        drawn.append({size: order[:size] for size in sizes})
+    return drawn

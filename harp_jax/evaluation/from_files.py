@@ -63,15 +63,15 @@ def report_files(given: Evaluation, page: Page, output: str, text: str = "", val
         raise InputError(f"no run is named {page.focus!r} for --focus; the runs are {', '.join(given.runs)}")
     queries = page.query_texts or (given.queries if _has_texts(given.queries) else "")
     page = replace(page, query_texts=queries, remarks=(*page.remarks, *truncated_remark(given.runs)))
-    found, table = report(
+    written, table = report(
         given.judgments(), given.read_runs(), given.measures, page, baseline=given.baseline, confirm=given.confirm,
         chance=given.chance, blank=given.blank, oracle=given.oracle, runs_per_draw=given.runs_per_draw,
     )  # fmt: skip
-    remarks = [remark for remark in found.remarks if remark not in table.about_seeds]  # these end the table
-    said = [f"{found.headline} {found.figures}", *found.warnings]
-    printed = "\n".join([str(table), *found.facts[:1], *remarks, *said])
+    remarks = [remark for remark in written.remarks if remark not in table.about_seeds]  # these end the table
+    said = [f"{written.headline} {written.figures}", *written.warnings]
+    printed = "\n".join([str(table), *written.facts[:1], *remarks, *said])
     per_query = "".join(f"{line}\n" for line in table.per_query_lines())
-    for path, content in {output: as_html(found), text: printed + "\n", values: per_query}.items():
+    for path, content in {output: as_html(written), text: printed + "\n", values: per_query}.items():
         if path:
             with replacing(path) as file:
                 file.write(content)

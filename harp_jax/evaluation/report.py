@@ -166,7 +166,7 @@ def report(
     for name in (name for name, run in rows.items() if not run):
         raise InputError(f"the curves of {name}: {page.curves[name]} has no metrics; name a training workdir")
     first = {name: run if isinstance(run, Mapping) else run[0] for name, run in runs.items()}
-    found = Report(
+    written = Report(
         title=page.title,
         headline=said,
         figures=figures,
@@ -192,8 +192,8 @@ def report(
         docs = Documents.open(page.docs, page.fields) if page.docs else None
         queries = read_queries(page.query_texts) if page.query_texts else {}
         wins, losses, counts = changes(*values, (first[baseline], first[focus]), qrels, queries, docs)
-        found = replace(found, wins=wins, losses=losses, counts=counts)
-    return found, table
+        written = replace(written, wins=wins, losses=losses, counts=counts)
+    return written, table
 
 
 def _unreachable(qrels: Qrels, run: Run) -> list[str]:
@@ -212,8 +212,8 @@ def _facts(table: Table, focus: str, baseline: str) -> list[str]:
         facts.append(f"compared with {baseline}")
     if CHANCE in table.mean and table.judged_by:
         facts.append(f"chance {table.judged_by} {table.mean[CHANCE][table.judged_by]:.3f}")
-    if found := comparison_of(table, focus):
-        facts.append(f"p {'< 0.0001' if found.p < 0.0001 else f'= {found.p:.4f}'} after Holm’s correction")
+    if comparison := comparison_of(table, focus):
+        facts.append(f"p {'< 0.0001' if comparison.p < 0.0001 else f'= {comparison.p:.4f}'} after Holm’s correction")
     if (seeds := table.seeds.get(focus, 1)) > 1:
         facts.append(f"{seeds} seeds")
     return facts
@@ -275,14 +275,14 @@ def systems_of(table: Table, blank: Mapping[str, str]) -> list[System]:
     known |= dict.fromkeys(blank.values(), "documents scored without the query")
     rows = []
     for name, means in table.mean.items():
-        found, fails = comparison_of(table, name), table.verdicts.get(name, [])
+        comparison, fails = comparison_of(table, name), table.verdicts.get(name, [])
         verdict, tone = known.get(name, ""), "plain"
         if NOT_ABOVE_CHANCE in fails or NOT_ABOVE_BLANK in fails:
             verdict, tone = "at chance level" if NOT_ABOVE_CHANCE in fails else NOT_ABOVE_BLANK, "bad"
-        elif found:
-            verdict, tone = WORDS[found.verdict], TONES[found.verdict]
+        elif comparison:
+            verdict, tone = WORDS[comparison.verdict], TONES[comparison.verdict]
         values = [means[m] for m in table.measures]
-        rows.append(System(name, values, table.intervals.get(name), found, verdict, tone))
+        rows.append(System(name, values, table.intervals.get(name), comparison, verdict, tone))
     return rows
 
 
@@ -290,24 +290,25 @@ def headline(table: Table, name: str) -> tuple[str, str, str]:
     """(a sentence about a system, its figures, its tone)."""
     measure = table.judged_by or table.measures[0]
     mean = table.mean[name][measure]
-    fails, found = table.verdicts.get(name, []), comparison_of(table, name)
+    fails, comparison = table.verdicts.get(name, []), comparison_of(table, name)
     if NOT_ABOVE_CHANCE in fails:
         figures = f"{measure} {mean:.3f}; the same candidates in random order: {table.mean[CHANCE][measure]:.3f}"
         return f"{name} is at chance level: it orders its candidates no better than a random order.", figures, "bad"
     if NOT_ABOVE_BLANK in fails:
         said = f"{name} does not read the query: it ranks no better than with the query blanked."
         return said, f"{measure} {mean:.3f}", "bad"
-    if not found:
+    if not comparison:
         figures = f"{measure} {mean:.3f}{_between(table.intervals.get(name))}"
         return f"{name} reaches {measure} {mean:.3f}.", figures, "plain"
     base = table.mean[table.baseline][measure]
-    figures = f"{measure} {mean:.3f} against {base:.3f}: {found.difference:+.3f}{_between(found.interval, '+')}"
+    change = f"{comparison.difference:+.3f}{_between(comparison.interval, '+')}"
+    figures = f"{measure} {mean:.3f} against {base:.3f}: {change}"
     if table.per_query[name][measure] == table.per_query[table.baseline][measure]:
         return f"{name} ranks every query as {table.baseline} does, by {measure}.", figures, "unsure"
-    if found.verdict == "inconclusive":
+    if comparison.verdict == "inconclusive":
         queries = f"{table.queries} queries do" if table.queries != 1 else "One query does"
         return f"{queries} not decide whether {name} ranks better than {table.baseline}.", figures, "unsure"
-    return f"{name} ranks {found.verdict} than {table.baseline}.", figures, TONES[found.verdict]
+    return f"{name} ranks {comparison.verdict} than {table.baseline}.", figures, TONES[comparison.verdict]
 
 
 def _between(interval: tuple[float, float] | None, sign: str = "") -> str:
@@ -322,15 +323,15 @@ def panels_of(rows: Rows) -> list[Panel]:
     tasks = sorted(name for name in names if name.endswith("_accuracy") and not name.startswith("mlm"))
     named = {name: name.removesuffix("_accuracy").upper() for name in tasks} | {"pair_accuracy": "Pair"}
     held_out = [("validation", name, f"{named[name]} accuracy, held-out pairs") for name in tasks]
-    found = {
+    lines_of = {
         (split, metric, title): lines for split, metric, title in (*held_out, *FIXED) if (lines := _lines(rows, split, metric))
     }  # fmt: skip
-    if not found:
+    if not lines_of:
         return []
-    steps = max(x for lines in found.values() for line in lines for x, _ in line.points)
+    steps = max(x for lines in lines_of.values() for line in lines for x, _ in line.points)
     panels = []
-    for (_, metric, title), lines in found.items():
-        alike = [other for (_, name, _), other in found.items() if _kind(name) == _kind(metric)]
+    for (_, metric, title), lines in lines_of.items():
+        alike = [other for (_, name, _), other in lines_of.items() if _kind(name) == _kind(metric)]
         values = [y for some in alike for line in some for _, y in line.points]
         chance = GUESSING if _kind(metric) == "accuracy" else None
         low, high = (min([*values, 0.4]), 1.0) if chance else (min([*values, 0.0]), max(values))
@@ -343,13 +344,13 @@ def _kind(metric: str) -> str:
 
 
 def _lines(rows: Rows, split: str, metric: str) -> list[Line]:
-    found = []
+    lines = []
     for number, (name, run) in enumerate(rows.items()):
         points = [(float(row["step"]), float(row[metric])) for row in run if row["split"] == split and metric in row]
         points = [point for point in points if math.isfinite(point[1])]
         if points:
-            found.append(Line(name, number, points))
-    return found
+            lines.append(Line(name, number, points))
+    return lines
 
 
 def _rounded(low: float, high: float) -> tuple[float, float]:
@@ -400,9 +401,9 @@ def environment() -> "Environment":
 def axis(systems: Sequence[System], column: int) -> list[float]:
     """Ticks of the bar axis, from 0 to above all intervals and all means of a column."""
     highest = max([*(s.interval[1] for s in systems if s.interval), *(s.means[column] for s in systems), 1e-9])
-    found = ticks(0.0, highest)
-    step = found[1] - found[0] if len(found) > 1 else highest
-    return found if found[-1] >= highest - 1e-9 else [*found, round(found[-1] + step, 10)]
+    values = ticks(0.0, highest)
+    step = values[1] - values[0] if len(values) > 1 else highest
+    return values if values[-1] >= highest - 1e-9 else [*values, round(values[-1] + step, 10)]
 
 
 def percent(value: float, top: float) -> str:

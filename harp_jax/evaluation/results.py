@@ -120,7 +120,7 @@ class Table:
 
     def notes(self) -> list[str]:
         """Warnings: queries that count as zero or are left out, too few groups of queries."""
-        found = [
+        said = [
             f"{name}: {len(by_run[name])} queries {what}: {abbreviate(by_run[name])}"
             for name in self.missing
             for by_run, what in (
@@ -129,7 +129,7 @@ class Table:
             )
             if by_run[name]
         ]
-        found += [
+        said += [
             f"{name}: the candidates of {count} of {self.queries} queries differ from those of the row of random orders, "
             "so its verdict compares different candidates"
             for name, count in self.other_candidates.items()
@@ -137,7 +137,7 @@ class Table:
         verdicts = (
             f"verdicts by {self.judged_by}: the 95 % bootstrap interval of the difference includes 0 or lies below it"
         )
-        return [*found, *([verdicts] if self.verdicts else []), *filter(None, [self.too_few])]
+        return [*said, *([verdicts] if self.verdicts else []), *filter(None, [self.too_few])]
 
 
 def _aligned(head: list[str], rows: list[list[str]]) -> str:

@@ -151,7 +151,7 @@ def compare(
     runs_per_draw: int = 1,
 ) -> list[Comparison]:
     """Compares every other run with the baseline. values: run → measure → [seeds, queries]; `runs_per_draw`: see `bootstrap`."""
-    found = []
+    rows = []
     for run in values:
         for measure in measures if run != baseline else ():
             first, second = values[run][measure], values[baseline][measure]
@@ -162,6 +162,6 @@ def compare(
             interval = bootstrap(first, second, groups, key, rounds, runs_per_draw)
             difference = math.fsum(differences) / len(differences)
             ratio = seed_ratio(first, second, groups)
-            found.append((run, measure, difference, interval, clustered_t(differences, groups), p, ratio))
-    t_holm, r_holm = holm([row[4] for row in found]), holm([row[5] for row in found])
-    return [Comparison(*row[:5], t, row[5], r, row[6]) for row, t, r in zip(found, t_holm, r_holm)]
+            rows.append((run, measure, difference, interval, clustered_t(differences, groups), p, ratio))
+    t_holm, r_holm = holm([row[4] for row in rows]), holm([row[5] for row in rows])
+    return [Comparison(*row[:5], t, row[5], r, row[6]) for row, t, r in zip(rows, t_holm, r_holm)]

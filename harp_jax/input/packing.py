@@ -349,15 +349,15 @@ def make_layout(
     layout = replace(layout, rows=rows_that_hold(layout, lengths, window, wanted))
     layout = replace(layout, step_groups=batch_groups(layout, lengths, window) * parts)
     size = sum(map(len, lengths)) / len(lengths)
-    found = layout.step_groups * size
-    if not 0.8 * sequences <= found <= 1.25 * sequences:
+    expected = layout.step_groups * size
+    if not 0.8 * sequences <= expected <= 1.25 * sequences:
         why = (
             f"a lane shuffles and packs {window} groups at a time; lower `batch_pairs`, or raise `window` (an epoch at most)"
             if 4 * wanted > size * window
             else f"each of the {config.lanes} lanes needs a row for every sequence of a group; lower `lanes` (the number of "
             "devices suffices) or `accumulate`"
         )
-        log.warning("a batch has %.0f sequences instead of the configured %d: %s", found, sequences, why)
+        log.warning("a batch has %.0f sequences instead of the configured %d: %s", expected, sequences, why)
     return layout
 
 

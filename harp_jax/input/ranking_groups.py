@@ -162,11 +162,11 @@ class RankingData:
         if qid not in self.candidates:
             return []
         judged = self.qrels[qid]
-        found = [docid for docid in self.candidates[qid].docids if judged.get(docid, 0) <= 0]
+        negatives = [docid for docid in self.candidates[qid].docids if judged.get(docid, 0) <= 0]
         if self.teacher is None:
-            return found
+            return negatives
         known = set(self.teacher[qid].docids) if qid in self.teacher else ()
-        return [docid for docid in found if docid in known]
+        return [docid for docid in negatives if docid in known]
 
     def _scale(self, teacher: Run) -> float:
         """The divisor of the teacher's scores. Logs how many candidates have none; InputError if all of a query are equal."""

@@ -103,10 +103,10 @@ class Shard:
                 self._check("sha256", sha256_file(path), self.sha256)
             yield path
 
-    def _check(self, what: str, found: int | str, listed: int | str) -> None:
-        if found != listed:
+    def _check(self, what: str, actual: int | str, listed: int | str) -> None:
+        if actual != listed:
             raise InputError(
-                f"shard {self.path} is missing or damaged: {what} {found}, but {MANIFEST} lists {listed}; {AGAIN}"
+                f"shard {self.path} is missing or damaged: {what} {actual}, but {MANIFEST} lists {listed}; {AGAIN}"
             )
 
 

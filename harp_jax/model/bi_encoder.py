@@ -24,8 +24,8 @@ def text_vectors(
     module = ENCODERS[shape.model_type].module(shape)
     rngs = {} if dropout_key is None else {"dropout": dropout_key}
     positions = starts if first else None
-    found: Any = module.apply({"params": encoder}, batch, dropout_key is None, positions, rngs=rngs)
-    pooled = found if first else segment_means(found, batch["segment_ids"], starts)
+    hidden: Any = module.apply({"params": encoder}, batch, dropout_key is None, positions, rngs=rngs)
+    pooled = hidden if first else segment_means(hidden, batch["segment_ids"], starts)
     pooled = pooled.astype(jnp.promote_types(pooled.dtype, jnp.float32))
     return pooled * jax.lax.rsqrt(jnp.maximum(jnp.square(pooled).sum(-1, keepdims=True), 1e-18))
 

@@ -37,14 +37,14 @@ class CoarseTune:
     def loss(
         self, params: Mapping, masked: Batch, dropout_key: jax.Array | None, counts: Metrics
     ) -> tuple[jax.Array, Metrics]:
-        found = forward(self.ranker, params, masked, dropout_key)
-        scores = by_group(found.scores, masked["members"])[..., 0]
+        outputs = forward(self.ranker, params, masked, dropout_key)
+        scores = by_group(outputs.scores, masked["members"])[..., 0]
         present = (masked["members"][..., 0] >= 0).astype(scores.dtype)
         label = (masked["group_task"] == 0).astype(scores.dtype)
         each = relevance(scores, label) * present
         qdpp = each.sum() / jnp.maximum(counts["pairs"], 1)
 
-        mlm = masked_language_model(self.ranker, found, masked)
+        mlm = masked_language_model(self.ranker, outputs, masked)
         loss = self.qdpp_weight * qdpp + mlm["mlm"] / jnp.maximum(counts["predicted"], 1)
 
         metrics = {"loss": loss, "pairs": present.sum(), **mlm, **fill(masked)}

@@ -55,20 +55,20 @@ class Finetune:
     def loss(
         self, params: Mapping, masked: Batch, dropout_key: jax.Array | None, counts: Metrics
     ) -> tuple[jax.Array, Metrics]:
-        found = forward(self.ranker, params, masked, dropout_key)
-        members = self._ranked(by_group(found.scores, masked["members"]))
+        outputs = forward(self.ranker, params, masked, dropout_key)
+        members = self._ranked(by_group(outputs.scores, masked["members"]))
         teacher = self._ranked(masked["teacher"]) if "teacher" in masked else None
         loss, metrics = ranking_loss(self.rank_loss, members, self._present(masked), counts, teacher)
         if self.mqp_weight > 0:
-            mqp = self._query_prediction(found, masked)
+            mqp = self._query_prediction(outputs, masked)
             loss = loss + self.mqp_weight * mqp["mlm"] / jnp.maximum(counts["predicted"], 1)
             metrics |= {**mqp, "loss": loss}
         return loss, {**metrics, **fill(masked)}
 
-    def _query_prediction(self, found: Forward, masked: Batch) -> Metrics:
+    def _query_prediction(self, outputs: Forward, masked: Batch) -> Metrics:
         """Metric sums of the masked query tokens: cross-entropy, hits and count."""
-        decoder, weights = found.params[DECODER], masked[WEIGHTS]
-        answers = vocabulary_cross_entropy(found.hidden, decoder["embedding"], decoder["bias"], masked[TARGETS])
+        decoder, weights = outputs.params[DECODER], masked[WEIGHTS]
+        answers = vocabulary_cross_entropy(outputs.hidden, decoder["embedding"], decoder["bias"], masked[TARGETS])
         loss, hits = (each * weights for each in answers)
         return {"mlm": loss.sum(), "mlm_hits": hits.sum(), "mlm_tokens": weights.sum()}
 

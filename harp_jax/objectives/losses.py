@@ -27,8 +27,8 @@ def forward(ranker: Ranker, params: Mapping, masked: Batch, dropout_key: jax.Arr
     params = copied(params, masked["tokens"])
     rngs = {} if dropout_key is None else {"dropout": dropout_key}
     positions, deterministic = masked.get(POSITIONS), dropout_key is None
-    found: Any = ranker.apply({"params": params}, masked, positions, deterministic, rngs=rngs, method="scored")
-    scores, hidden = found
+    outputs: Any = ranker.apply({"params": params}, masked, positions, deterministic, rngs=rngs, method="scored")
+    scores, hidden = outputs
     return Forward(scores, hidden, params)
 
 
@@ -41,9 +41,9 @@ def by_group(scores: jax.Array, members: jax.Array) -> jax.Array:
     return gathered.reshape(lanes, groups, size)
 
 
-def masked_language_model(ranker: Ranker, found: Forward, masked: Batch) -> Metrics:
+def masked_language_model(ranker: Ranker, outputs: Forward, masked: Batch) -> Metrics:
     """Metric sums of the masked positions: cross-entropy (HARP Eq. 15), hits and count."""
-    answers: Any = ranker.apply({"params": found.params}, found.hidden, masked[TARGETS], method="mlm_losses")
+    answers: Any = ranker.apply({"params": outputs.params}, outputs.hidden, masked[TARGETS], method="mlm_losses")
     loss, hits = (each * masked[WEIGHTS] for each in answers)
     return {"mlm": loss.sum(), "mlm_hits": hits.sum(), "mlm_tokens": masked[WEIGHTS].sum()}
 

@@ -65,8 +65,8 @@ class Pretrain:
     ) -> tuple[jax.Array, Metrics]:
         if self.frozen:
             params = {name: tree if name == "mlm" else jax.lax.stop_gradient(tree) for name, tree in params.items()}
-        found = forward(self.ranker, params, masked, dropout_key)
-        members, present = by_group(found.scores, masked["members"]), masked["members"] >= 0
+        outputs = forward(self.ranker, params, masked, dropout_key)
+        members, present = by_group(outputs.scores, masked["members"]), masked["members"] >= 0
         valid = masked["group_valid"].astype(members.dtype)
         if self.pair_loss in PAIRWISE:
             pair = over_negatives(PAIRWISE[self.pair_loss](members[..., :1], members[..., 1:]), present)
@@ -80,7 +80,7 @@ class Pretrain:
 
         loss, mlm = pairs, Metrics()
         if self.predictions:
-            mlm = masked_language_model(self.ranker, found, masked)
+            mlm = masked_language_model(self.ranker, outputs, masked)
             loss = pairs + self.mlm_weight * (mlm["mlm"] / jnp.maximum(counts["predicted"], 1))
 
         right = over_negatives(members[..., :1] > members[..., 1:], present) * valid

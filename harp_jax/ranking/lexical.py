@@ -196,9 +196,9 @@ class Bm25f:
                 frequencies[documents] += weight * counts / norms[documents]
                 having.append(documents)
             documents = np.concatenate(having)
-            found = frequencies[documents]
+            weighted = frequencies[documents]
             # k1 = 0 gives 0 / 0 for a word that occurs only in a field of weight 0.
-            gain = np.divide(found, self._k1 + found, out=np.zeros_like(found), where=found > 0)
+            gain = np.divide(weighted, self._k1 + weighted, out=np.zeros_like(weighted), where=weighted > 0)
             # A document with the word in both fields is listed twice, but an indexed += adds its gain only once.
             count = len(np.unique(documents)) if isinstance(word, tuple) else self._having[word]
             scores[documents] += times * idf(len(scores), count) * gain
@@ -243,8 +243,8 @@ def make(name: str, collection: InvertedIndex, parameters: Mapping[str, float]) 
         highest = 1.0 if field in ("b", "anchor_b") else sys.float_info.max
         if not isinstance(value, int | float | np.number) or not lowest <= value <= highest:
             raise InputError(f"{field}={value!r}: use k1 ≥ 0, b and anchor_b in 0…1, anchor_weight ≥ 0, mu > 0")
-    found: dict[str, Callable[..., Model]] = {"bm25": Bm25, "bm25f": Bm25f, "ql": QueryLikelihood}
-    return found[name](collection, **given)
+    models: dict[str, Callable[..., Model]] = {"bm25": Bm25, "bm25f": Bm25f, "ql": QueryLikelihood}
+    return models[name](collection, **given)
 
 
 def search(model: Model, collection: InvertedIndex, query: str, k: int) -> tuple[list[str], np.ndarray]:

@@ -135,11 +135,11 @@ class Windows:
     def of(self, document: np.ndarray, room: int) -> list[np.ndarray]:
         """Windows of a document's tokens [n], each at most `room` long; at least one, which may be empty."""
         stride = max(1, room // 2)
-        found = [document[:room]]
-        while len(found) < self.count and (len(found) - 1) * stride + room < len(document):
-            start = self.start(len(found), len(document), room)
-            found.append(document[start : start + room])
-        return found
+        windows = [document[:room]]
+        while len(windows) < self.count and (len(windows) - 1) * stride + room < len(document):
+            start = self.start(len(windows), len(document), room)
+            windows.append(document[start : start + room])
+        return windows
 
     def start(self, number: int, length: int, room: int) -> int:
         """The first token of a window of a document of `length` tokens."""
@@ -156,10 +156,10 @@ def best_of(scorer: Scorer, texts: Sequence[Pair], windows: Windows | None, bar:
     if windows is None:
         _count_truncated(scorer, texts, Windows(1))
         return _finite(scorer.score([scorer.pair(query, document) for query, document in texts], bar))
-    found, _ = best_windows(scorer, texts, windows)
+    scores, _ = best_windows(scorer, texts, windows)
     if bar is not None:
         bar.update(len(texts))
-    return found
+    return scores
 
 
 def best_windows(scorer: Scorer, texts: Sequence[Pair], windows: Windows) -> tuple[np.ndarray, np.ndarray]:
@@ -208,9 +208,9 @@ class EncoderTexts:
 
     def encode_queries(self, texts: list[str]) -> list[np.ndarray]:
         """All token ids of each text, int32."""
-        found = [np.asarray(encoding.ids, np.int32) for encoding in self.tokenizer.encode_batch(texts)]
-        self._longest_query = max([self._longest_query, *map(len, found)])
-        return found
+        ids = [np.asarray(encoding.ids, np.int32) for encoding in self.tokenizer.encode_batch(texts)]
+        self._longest_query = max([self._longest_query, *map(len, ids)])
+        return ids
 
     def encode_documents(self, texts: list[str], limit: int | None = None) -> list[np.ndarray]:
         """The first `limit` token ids of each text, int32. Default: as many as fit in a row, but at least one more than the longest
@@ -327,8 +327,8 @@ def _score_rows(config: EncoderShape, params: dict, tokens: jax.Array, second: j
     """Scores [rows] of one sequence per row."""
     batch = {**_batch(tokens, second, end), "cls_offset": jax.numpy.zeros((tokens.shape[0], 1), jax.numpy.int32)}
     with full_precision_matmul(config.dtype):
-        found: Any = Ranker(config).apply({"params": params}, batch, method="scored")
-    return found[0][:, 0]
+        outputs: Any = Ranker(config).apply({"params": params}, batch, method="scored")
+    return outputs[0][:, 0]
 
 
 def full_precision_matmul(dtype: str) -> contextlib.AbstractContextManager:
@@ -400,14 +400,14 @@ class BiEncoderScorer(EncoderTexts):
 
     def encode_queries(self, texts: list[str]) -> list[np.ndarray]:
         """All token ids of each text, int32, without the query prompt; `as_query` adds it."""
-        found = super().encode_queries([self.prompt_texts[0] + text for text in texts])
-        return [ids[len(self.prompts[0]) :] for ids in found]
+        prompted = super().encode_queries([self.prompt_texts[0] + text for text in texts])
+        return [ids[len(self.prompts[0]) :] for ids in prompted]
 
     def encode_documents(self, texts: list[str], limit: int | None = None) -> list[np.ndarray]:
         """As `EncoderTexts.encode_documents`, without the document prompt; `as_document` adds it to each window."""
         before = len(self.prompts[1])
-        found = super().encode_documents([self.prompt_texts[1] + text for text in texts], limit and limit + before)
-        return [ids[before:] for ids in found]
+        prompted = super().encode_documents([self.prompt_texts[1] + text for text in texts], limit and limit + before)
+        return [ids[before:] for ids in prompted]
 
     def as_query(self, ids: np.ndarray) -> np.ndarray:
         """The query prompt and a query's ids, truncated to the encoder's length."""

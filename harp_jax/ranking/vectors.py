@@ -89,8 +89,8 @@ class VectorIndex:
         wanted = set(numbers.ravel().tolist())
         ids = {number: docid for number, docid in enumerate(self.docs.ids()) if number in wanted}
         for row, qid in enumerate(queries):
-            found = [(ids[n], score) for n, score in zip(numbers[row].tolist(), scores[row]) if n >= 0]
-            kept = [(docid, score) for docid, score in found if docid not in barred.get(qid, ())][:k]
+            nearest = [(ids[n], score) for n, score in zip(numbers[row].tolist(), scores[row]) if n >= 0]
+            kept = [(docid, score) for docid, score in nearest if docid not in barred.get(qid, ())][:k]
             yield qid, [docid for docid, _ in kept], np.array([score for _, score in kept], np.float32)
 
     def nearest(self, queries: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -98,10 +98,10 @@ class VectorIndex:
         k = min(k, len(self.docs))
         scores = np.full((len(queries), k), -np.inf, np.float32)
         numbers = np.full((len(queries), k), -1, np.int64)
-        for rows, first, found in self._cosines(queries):
-            there = np.arange(first, first + found.shape[1])
-            both = np.concatenate([scores[rows], found], 1)
-            names = np.concatenate([numbers[rows], np.broadcast_to(there, found.shape)], 1)
+        for rows, first, cosines in self._cosines(queries):
+            there = np.arange(first, first + cosines.shape[1])
+            both = np.concatenate([scores[rows], cosines], 1)
+            names = np.concatenate([numbers[rows], np.broadcast_to(there, cosines.shape)], 1)
             best = np.argsort(-both, axis=1, kind="stable")[:, :k]
             scores[rows], numbers[rows] = (np.take_along_axis(each, best, 1) for each in (both, names))
         return scores, numbers
@@ -115,8 +115,8 @@ class VectorIndex:
         places = {qid: np.array([number[docid] for docid in candidates[qid]], np.int64) for qid in queries}
         scores = {qid: np.zeros(len(each), np.float32) for qid, each in places.items()}
         qids = list(queries)
-        for rows, first, found in self._cosines(self.embedded(queries)):
-            for qid, row in zip(qids[rows], found):
+        for rows, first, cosines in self._cosines(self.embedded(queries)):
+            for qid, row in zip(qids[rows], cosines):
                 here = (places[qid] >= first) & (places[qid] < first + len(row))
                 scores[qid][here] = row[places[qid][here] - first]
         return ((qid, list(candidates[qid]), scores[qid]) for qid in qids)
@@ -134,15 +134,15 @@ def passage_vectors(
     scorer: BiEncoderScorer, texts: Sequence[str], windows: Windows, bar: Progress | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Unit vectors [passages, size] float32 of the windows of all texts, and each text's first passage [texts] int64."""
-    room, found, counts = scorer.room(np.zeros(0, np.int32)), [], [0]
+    room, vectors, counts = scorer.room(np.zeros(0, np.int32)), [], [0]
     for start in range(0, len(texts), BLOCK):
         block = list(texts[start : start + BLOCK])
         passages = [windows.of(ids, room) for ids in scorer.encode_documents(block, windows.reach(room))]
-        found.append(scorer.vectors([scorer.as_document(window) for each in passages for window in each]))
+        vectors.append(scorer.vectors([scorer.as_document(window) for each in passages for window in each]))
         counts += map(len, passages)
         if bar is not None:
             bar.update(len(block))
-    return np.concatenate(found), np.cumsum(counts[:-1])
+    return np.concatenate(vectors), np.cumsum(counts[:-1])
 
 
 def _contents(model: str, files: Iterable[str]) -> list[str]:
@@ -180,13 +180,13 @@ def vector_files(
         index = VectorIndex(model, docs, BiEncoderScorer.load(model, max_length=max_length), passages)
         stage("search")
         if given is None:
-            found = index.search(texts, candidates.k or 100, barred)
+            nearest = index.search(texts, candidates.k or 100, barred)
         else:
             kept = {
                 qid: [docid for docid in ranking.ranked() if docid not in barred.get(qid, ())][: candidates.k]
                 for qid, ranking in given.items()
             }
             texts = {qid: texts[qid] for qid in kept}
-            found = index.rescore(texts, kept)
-        write_run(output, found, tag="vectors")
+            nearest = index.rescore(texts, kept)
+        write_run(output, nearest, tag="vectors")
     return Retrieved(len(texts), len(docs))

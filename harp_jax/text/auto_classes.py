@@ -29,12 +29,12 @@ def read_tokenizer(directory: str, model: str = "") -> "PreTrainedTokenizerFast"
     with _reading(directory):
         from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-        found = AutoTokenizer.from_pretrained(directory, local_files_only=True, trust_remote_code=False)
-        if found.is_fast and model and type(found.backend_tokenizer.model).__name__ != model:
-            found = PreTrainedTokenizerFast.from_pretrained(directory, local_files_only=True)
-    if not isinstance(found, PreTrainedTokenizerFast):
-        raise InputError(f"{directory}: a {type(found).__name__} has no fast version; use another model")
-    return found
+        tokenizer = AutoTokenizer.from_pretrained(directory, local_files_only=True, trust_remote_code=False)
+        if tokenizer.is_fast and model and type(tokenizer.backend_tokenizer.model).__name__ != model:
+            tokenizer = PreTrainedTokenizerFast.from_pretrained(directory, local_files_only=True)
+    if not isinstance(tokenizer, PreTrainedTokenizerFast):
+        raise InputError(f"{directory}: a {type(tokenizer).__name__} has no fast version; use another model")
+    return tokenizer
 
 
 def read_config(directory: str) -> dict[str, Any]:

@@ -402,8 +402,8 @@ def _same_ids(ours: str, theirs: str) -> bool:
     if any(parts[0][name] != parts[1][name] for name in ("normalizer", "pre_tokenizer")):
         letters = [chr(i) for i in (*range(0x20, 0xD800), *range(0xE000, 0x10000))]  # of 16 bits, without surrogates
         probes += ["  ".join(f"a{x}B {x}" for x in letters[i : i + 99]) for i in range(0, len(letters), 99)]
-    found, expected = (Encoder.from_str(text).encode_batch(list(zip(probes, probes))) for text in (ours, theirs))
-    return all((a.ids, a.offsets, a.type_ids) == (b.ids, b.offsets, b.type_ids) for a, b in zip(found, expected))
+    encoded, expected = (Encoder.from_str(text).encode_batch(list(zip(probes, probes))) for text in (ours, theirs))
+    return all((a.ids, a.offsets, a.type_ids) == (b.ids, b.offsets, b.type_ids) for a, b in zip(encoded, expected))
 
 
 @dataclass(frozen=True)
@@ -445,5 +445,5 @@ def recorded_marks(directory: str, tokenizer: Tokenizer) -> Marks:
     """The marks that a training workdir or an export was trained with."""
     path = os.path.join(directory, "config.json")
     config = read_json(path) if os.path.exists(path) else {}
-    found = config.get(MARKS) or config.get("marks") or []
-    return marks_of(tokenizer, found if isinstance(found, list) else [found, ""])
+    marks = config.get(MARKS) or config.get("marks") or []
+    return marks_of(tokenizer, marks if isinstance(marks, list) else [marks, ""])

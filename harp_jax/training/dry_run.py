@@ -111,7 +111,7 @@ def dry_run(config: ConfigDict, topology: str = "") -> str:
     shape, layout, mesh, flops = compiled.shape, compiled.layout, compiled.mesh, compiled.flops
     rows, length = layout.rows * config.lanes * layout.microbatches, config.row_length
     hlo = compiled.program.as_text() or ""
-    found = collectives(hlo, layout.microbatches)
+    traffic = collectives(hlo, layout.microbatches)
     drops = shape.attention_dropout > 0
     attention = choose(shape.attention, shape.dtype, drops, devices[0].platform, length)
     parts = f" in {layout.microbatches} microbatches" if layout.microbatches > 1 else ""
@@ -123,12 +123,12 @@ def dry_run(config: ConfigDict, topology: str = "") -> str:
         f"up to {layout.sequences} sequences a row",
         *memory_report(compiled),
         f"FLOPs per step     {flops:.3e} (analytic; {flops / len(devices):.3e} per device)",
-        f"collectives        {len(found)}: " + ("none" if not found else ""),
+        f"collectives        {len(traffic)}: " + ("none" if not traffic else ""),
     ]
-    for kind in sorted({kind for kind, _ in found}):
-        sizes = [size for k, size in found if k == kind]
+    for kind in sorted({kind for kind, _ in traffic}):
+        sizes = [size for k, size in traffic if k == kind]
         lines.append(f"  {kind:<17}{len(sizes)} ×, {_mib(sum(sizes))} in total, largest {_mib(max(sizes))}")
-    return "\n".join([*lines, *time_report(config, devices, compiled, found)])
+    return "\n".join([*lines, *time_report(config, devices, compiled, traffic)])
 
 
 COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
@@ -138,7 +138,7 @@ WIDTHS = {"64": 8, "32": 4, "16": 2, "8": 1}  # bytes by the bits of a type
 def collectives(hlo: str, loops: int = 1) -> list[tuple[str, int]]:
     """(kind, bytes of the result) of every collective that compiled HLO executes on one device, largest first. The body of a loop
     over microbatches appears once in the text and is counted `loops` times."""
-    found: list[tuple[str, int]] = []
+    traffic: list[tuple[str, int]] = []
     times = loops
     for line in hlo.splitlines():
         if line and not line[0].isspace():
@@ -149,26 +149,26 @@ def collectives(hlo: str, loops: int = 1) -> list[tuple[str, int]]:
                 WIDTHS.get(bits or "8", 4) * math.prod(map(int, filter(None, shape.split(","))))
                 for bits, shape in arrays
             ]
-            found.extend([(match[2], sum(sizes))] * times)
-    return sorted(found, key=lambda item: -item[1])
+            traffic.extend([(match[2], sum(sizes))] * times)
+    return sorted(traffic, key=lambda item: -item[1])
 
 
 def memory_analysis(program: jax.stages.Compiled) -> Any:
     """XLA's sizes of a program on one device (`argument_size_in_bytes`, …). Raises InputError if the backend reports none."""
-    found = program.memory_analysis()
-    if found is None:
+    sizes = program.memory_analysis()
+    if sizes is None:
         raise InputError("this backend does not report the memory of a program; name a device with --topology")
-    return found
+    return sizes
 
 
 def memory_report(compiled: Compiled) -> list[str]:
     """Bytes per device, by kind; the step overwrites the state, so it counts once."""
     size = lambda x: math.prod(x.sharding.shard_shape(x.shape)) * x.dtype.itemsize  # noqa: E731
     kinds = {part: sum(map(size, jax.tree.leaves(compiled.state[part]))) for part in ("params", "opt_state")}
-    found = memory_analysis(compiled.program)
-    temporary, program = found.temp_size_in_bytes, found.generated_code_size_in_bytes
-    batch = max(0, found.argument_size_in_bytes - sum(kinds.values()))
-    total = found.argument_size_in_bytes + temporary + program
+    sizes = memory_analysis(compiled.program)
+    temporary, program = sizes.temp_size_in_bytes, sizes.generated_code_size_in_bytes
+    batch = max(0, sizes.argument_size_in_bytes - sum(kinds.values()))
+    total = sizes.argument_size_in_bytes + temporary + program
     usable = usable_memory(compiled.mesh.devices.flat[0].device_kind)
     if usable and total > usable:  # for a GPU, XLA compiles it anyway
         raise _does_not_fit([*compiled.mesh.devices.flat], f"{_mib(total)} of {_mib(usable)} usable")
@@ -188,7 +188,7 @@ def memory_report(compiled: Compiled) -> list[str]:
 
 
 def time_report(
-    config: ConfigDict, devices: list[jax.Device], compiled: Compiled, found: list[tuple[str, int]]
+    config: ConfigDict, devices: list[jax.Device], compiled: Compiled, traffic: list[tuple[str, int]]
 ) -> list[str]:
     """The roofline: a lower bound on the time per step, its bottlenecks, and the resulting hours for the run."""
     shape, layout, flops = compiled.shape, compiled.layout, compiled.flops
@@ -201,7 +201,7 @@ def time_report(
         cost = compiled.program.cost_analysis() or {}
         # XLA counts the body of the loop over microbatches once. The update, outside the loop, is small in comparison.
         moved = float((cost[0] if isinstance(cost, list) else cost).get("bytes accessed", 0.0)) * layout.microbatches
-        sent = sum(size for _, size in found) * 2 * (n - 1) / n
+        sent = sum(size for _, size in traffic) * 2 * (n - 1) / n
         parts = {"computing": flops / n / peak.flops, "memory": moved / peak.memory, "links": sent / peak.links}
         between = "; between machines they are slower" if n > HOST and devices[0].platform == "gpu" else ""
         assumed = (
@@ -240,9 +240,9 @@ def largest_batch(config: ConfigDict, topology: str = "") -> str:
             if _exceeds_memory(error):
                 return None
             raise
-        found = Bytes(sizes.argument_size_in_bytes + sizes.generated_code_size_in_bytes, sizes.temp_size_in_bytes)
-        log.info("%d rows: %s", lane_rows * config.lanes, _mib(sum(found)))
-        return found if sum(found) <= limit else None
+        needs = Bytes(sizes.argument_size_in_bytes + sizes.generated_code_size_in_bytes, sizes.temp_size_in_bytes)
+        log.info("%d rows: %s", lane_rows * config.lanes, _mib(sum(needs)))
+        return needs if sum(needs) <= limit else None
 
     fits, used, fails = search_rows(needed, limit)
     if not fits:
@@ -298,13 +298,13 @@ def search_rows(needed: Callable[[int], Bytes | None], limit: float) -> tuple[in
     fits, used, fails = 0, 0.0, 0
     trial, guessed = 8, False
     while True:
-        found = needed(trial)
-        if found is None:
+        needs = needed(trial)
+        if needs is None:
             fails = trial
         else:
-            fits, used = trial, sum(found)
+            fits, used = trial, sum(needs)
             if not guessed:
-                guess = int(trial * (limit - found.fixed) / found.temporary)
+                guess = int(trial * (limit - needs.fixed) / needs.temporary)
                 trial, guessed = max(trial + 1, guess if not fails else min(guess, fails - 1)), True
                 if not fails or fits < trial < fails:
                     continue
@@ -399,11 +399,11 @@ def _target(gpu: Gpu) -> str:
 def _tpus(topology: str) -> list[jax.Device]:
     os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")  # otherwise libtpu queries a metadata server that does not exist
     os.environ.setdefault("ALLOW_MULTIPLE_LIBTPU_LOAD", "1")  # otherwise a second dry run on this machine is refused
-    found = _described("HARP_LIBTPU", "tpu", lambda get: get(topology, platform="tpu"))
-    if found[0].device_kind.startswith(("TPU v2", "TPU v3")):
-        return found
+    devices = _described("HARP_LIBTPU", "tpu", lambda get: get(topology, platform="tpu"))
+    if devices[0].device_kind.startswith(("TPU v2", "TPU v3")):
+        return devices
     # From v4 on, the two cores of a chip are one device; the topology lists both, but JAX cannot use the second in a mesh.
-    return [device for device in found if device.core_on_chip == 0]  # type: ignore[attr-defined]
+    return [device for device in devices if device.core_on_chip == 0]  # type: ignore[attr-defined]
 
 
 def _described(variable: str, extra: str, describe: Callable[[Callable], Any]) -> list[Any]:

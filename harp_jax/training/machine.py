@@ -173,11 +173,11 @@ def check_memory(program: jax.stages.Compiled, state: Any, free: Limit | None = 
     """Logs the memory that a step needs and how much is free on this machine. Raises InputError if a single step does not fit. For
     CPUs only: accelerators have their own memory, and XLA reports when it runs out. `state` is already allocated; saving a
     checkpoint copies it. One step runs at a time (`loop.AHEAD_ON_CPU`)."""
-    found = program.memory_analysis()
+    sizes = program.memory_analysis()
     free = free or tightest()
-    if found is None or free is None:
+    if sizes is None or free is None:
         return
-    step = found.temp_size_in_bytes + max(0, found.output_size_in_bytes - found.alias_size_in_bytes)
+    step = sizes.temp_size_in_bytes + max(0, sizes.output_size_in_bytes - sizes.alias_size_in_bytes)
     of = lambda x: math.prod(x.sharding.shard_shape(x.shape)) * x.dtype.itemsize * len(x.sharding.addressable_devices)  # noqa: E731
     kept = sum(map(of, jax.tree.leaves(state)))  # bytes on this process's devices
     log.info("memory: a step needs %s, with %s of parameters and optimizer allocated; %s", gib(step), gib(kept), free)

@@ -267,11 +267,11 @@ def pair_evaluation(
         sums = add([jax.device_get(compute(params, sharding.put(b, mesh))) for b in fixed])
         # The stream repeats its records, and a pair that is evaluated twice counts once.
         counts = {f"{task}_pairs": min(sums.get(f"pairs/{task}", 0.0), sizes[task]) for task in stage.trivial}
-        found = summarise(sums) | counts
+        metrics = summarise(sums) | counts
         if step == stage.steps:
-            for sentence in not_beaten(found, stage.trivial):
+            for sentence in not_beaten(metrics, stage.trivial):
                 log.warning("%s", sentence)
-        return found
+        return metrics
 
     return evaluate
 

@@ -85,9 +85,9 @@ def inputs_of(config: ConfigDict) -> list[list[str]]:
     manifests = [os.path.join(directory, MANIFEST) for directory in config.get("data", ())]
     small = [config.get(name, "") for name in ("queries", "qrels", "candidates", "folds", "train_queries", "teacher")]
     large = [config.get(name, "") for name in ("docs", "clicks")]
-    found = [[path, files.sha256_file(path)] for path in (*manifests, *small) if path and os.path.isfile(path)]
-    found += [[path, hashlib.sha256(bucket.read(path)).hexdigest()] for path in manifests if bucket.is_bucket(path)]
-    return found + [[path, large_content(path)] for path in large if path and os.path.isfile(path)]
+    digests = [[path, files.sha256_file(path)] for path in (*manifests, *small) if path and os.path.isfile(path)]
+    digests += [[path, hashlib.sha256(bucket.read(path)).hexdigest()] for path in manifests if bucket.is_bucket(path)]
+    return digests + [[path, large_content(path)] for path in large if path and os.path.isfile(path)]
 
 
 def large_content(path: str) -> str:
