@@ -8,7 +8,7 @@ import sys
 
 from harp_jax.base.cli import ending_well, fail, run
 from harp_jax.base.version import __version__
-from harp_jax.commands.table import COMMANDS, GROUPS, TYPED, load, next_command
+from harp_jax.commands.table import COMMANDS, GROUPS, TYPED, load
 
 
 def overview(every: bool = False) -> str:
@@ -43,9 +43,7 @@ def main(argv: list[str] | None = None) -> None:
         with ending_well():  # handles an interrupt or too little memory during imports
             command, parser = load(words[0])
         sys.argv = [parser.prog, *words[1:]]  # commands record their command line from here
-        arguments = run(command, parser)
-        if sys.stderr.isatty() and (following := next_command(words[0], arguments)):
-            print(f"next: {following}", file=sys.stderr)
+        run(command, parser)
     else:
         near = difflib.get_close_matches(words[0], COMMANDS, 1)
         fail(

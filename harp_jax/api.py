@@ -86,8 +86,8 @@ def first_stage(
     else:
         texts = None if anchors is None else to_anchors(anchors)
     collection = indexed(to_documents(docs).texts(), model, language, texts)
-    found = retrieve(model, collection, [(parameters, to_queries(queries))], k)
-    return _plain(dict(trec.ordered((qid, docids, scores) for qid, docids, scores in found if docids)))
+    ranked = retrieve(model, collection, [(parameters, to_queries(queries))], k)
+    return _plain(dict(trec.ordered((qid, docids, scores) for qid, docids, scores in ranked if docids)))
 
 
 def rerank_run(
@@ -114,10 +114,10 @@ def rerank_run(
     at_least_one("k", k)
     texts = to_queries(queries)
     candidates, left_out = trec.with_texts(to_run(run), texts, "queries")
-    found = list(rankings(model.scorer, candidates, texts, to_documents(docs), k, windows))
-    for note in filter(None, (left_out, note_on_ties(Counter(ties_of(found))))):
+    ranked = list(rankings(model.scorer, candidates, texts, to_documents(docs), k, windows))
+    for note in filter(None, (left_out, note_on_ties(Counter(ties_of(ranked))))):
         warnings.warn(note, stacklevel=2)
-    return _plain(dict(trec.ordered(found)))
+    return _plain(dict(trec.ordered(ranked)))
 
 
 def evaluate(
@@ -330,12 +330,12 @@ class Reranker:
 
         training = {field.name: options.pop(field.name) for field in fields(Training) if field.name in options}
         training |= {"start": start, "minutes": minutes}
-        found = build(SiteOptions(site.source, training=Training(**training), **options), output)
-        if not found.ranker:
-            raise InputError(f"no ranker: the links of these pages are too few. {found.verdict.words()}")
-        if not any(part.startswith(RANKER) for part in found.verdict.weights):
-            warnings.warn(f"the verdict leaves this ranker out. {found.verdict.words()}", stacklevel=2)
-        return cls.from_pretrained(found.ranker)
+        result = build(SiteOptions(site.source, training=Training(**training), **options), output)
+        if not result.ranker:
+            raise InputError(f"no ranker: the links of these pages are too few. {result.verdict.words()}")
+        if not any(part.startswith(RANKER) for part in result.verdict.weights):
+            warnings.warn(f"the verdict leaves this ranker out. {result.verdict.words()}", stacklevel=2)
+        return cls.from_pretrained(result.ranker)
 
     def fit(
         self,
@@ -361,8 +361,8 @@ class Reranker:
         if not self.directory:
             raise InputError("this ranker was not loaded from a directory; use Reranker.from_pretrained")
         texts, judged, documents = to_queries(queries), to_qrels(qrels), to_documents(docs)
-        found = retrieve("bm25", indexed(documents.texts(), "bm25", language), [({}, texts)], CANDIDATES)
-        candidates = dict(trec.ordered(one for one in found if one[1]))
+        ranked = retrieve("bm25", indexed(documents.texts(), "bm25", language), [({}, texts)], CANDIDATES)
+        candidates = dict(trec.ordered(one for one in ranked if one[1]))
         config = load_config("finetune_site", init=self.directory, **changes)
         stage = finetune_stage(config, judged=Judged(documents, texts, judged, candidates))
         with tempfile.TemporaryDirectory(prefix="harp-fit-") as workdir:
@@ -412,13 +412,13 @@ def to_run(given: RunData) -> Run:
     """A run from {qid: {docid: score}}, a frame, or a path to a TREC or MS MARCO run."""
     if isinstance(given, str | os.PathLike):
         return trec.read_run(os.fspath(given))
-    if isinstance(given, Mapping) and given and all(isinstance(found, Ranking) for found in given.values()):
+    if isinstance(given, Mapping) and given and all(isinstance(scores, Ranking) for scores in given.values()):
         run = cast(Run, given)
         for qid, ranking in run.items():
             for docid, score in zip(ranking.docids, ranking.scores):
                 number(score, qid, docid)
         return run
-    return {qid: Ranking.of([*found], [*found.values()]) for qid, found in _by_query(given, SCORE, number).items()}
+    return {qid: Ranking.of([*scores], [*scores.values()]) for qid, scores in _by_query(given, SCORE, number).items()}
 
 
 def to_qrels(given: QrelsData) -> Qrels:
@@ -432,17 +432,17 @@ def _by_query(
     given: Any, names: tuple[str, ...], value_of: Callable[[Any, str, str], Value]
 ) -> dict[str, dict[str, Value]]:
     """{qid: {docid: value}} from such a dict, or from a frame with a column in `names`."""
-    found: dict[str, dict[str, Value]] = {}
+    values: dict[str, dict[str, Value]] = {}
     if isinstance(given, Mapping):
         for qid, row in given.items():
             if not isinstance(row, Mapping):
                 raise InputError(f"query {qid!r}: {type(row).__name__} given; use {{docid: number}}")
             check_ids((qid, *row))
-            found[qid] = {docid: value_of(value, qid, docid) for docid, value in row.items()}
-        return found
+            values[qid] = {docid: value_of(value, qid, docid) for docid, value in row.items()}
+        return values
     for qid, docid, value in columns(given, QID, DOCID, names):
-        once(found.setdefault(id_of(qid), {}), id_of(docid), value_of(value, qid, docid), f"query {qid!r}")
-    return found
+        once(values.setdefault(id_of(qid), {}), id_of(docid), value_of(value, qid, docid), f"query {qid!r}")
+    return values
 
 
 def check_ids(ids: Iterable[Any]) -> None:
@@ -491,15 +491,15 @@ def to_documents(given: DocumentsData) -> Documents | Texts:
 
 def frame_texts(frame: Frame, ids: tuple[str, ...], texts: tuple[str, ...]) -> dict[str, str]:
     """id → text from two columns of a frame."""
-    found: dict[str, str] = {}
+    by_id: dict[str, str] = {}
     for key, text in columns(frame, ids, texts):
-        once(found, id_of(key), text, "the frame")
-    return found
+        once(by_id, id_of(key), text, "the frame")
+    return by_id
 
 
 def to_anchors(given: Mapping[str, Any]) -> dict[str, dict[str, int]]:
     """Anchor texts from {docid: text} or {docid: {text: number of links}}. Raises InputError for other types."""
-    found: dict[str, dict[str, int]] = {}
+    anchors: dict[str, dict[str, int]] = {}
     if not isinstance(given, Mapping):
         raise InputError(f"anchors: {type(given).__name__} given; use {{docid: {{text: number of links}}}}, or a path")
     for docid, some in given.items():
@@ -508,9 +508,9 @@ def to_anchors(given: Mapping[str, Any]) -> dict[str, dict[str, int]]:
             if isinstance(links, bool) or not isinstance(links, numbers.Integral) or not 0 < int(links) <= 10**9:
                 raise InputError(f"anchors of {docid!r}: {links!r} links; use a whole number from 1 to 10^9")
         texts = [text for _, text in texts_of({f"{docid} ({n})": text for n, text in enumerate(counts)}, "anchor")]
-        found[docid] = dict(zip(texts, map(int, counts.values())))
-    check_ids(found)
-    return found
+        anchors[docid] = dict(zip(texts, map(int, counts.values())))
+    check_ids(anchors)
+    return anchors
 
 
 def id_of(given: Any) -> str:
@@ -522,11 +522,11 @@ def id_of(given: Any) -> str:
     raise InputError(f"the id {given!r} is neither text nor a whole number; read the column as text, without gaps")
 
 
-def once(found: dict[str, Value], key: str, value: Value, where: str) -> None:
+def once(entries: dict[str, Value], key: str, value: Value, where: str) -> None:
     """Adds an entry. Raises InputError for a duplicate key."""
-    if key in found:
+    if key in entries:
         raise InputError(f"{where} lists {key!r} twice; drop the duplicates")
-    found[key] = value
+    entries[key] = value
 
 
 def columns(frame: Frame, *names: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:

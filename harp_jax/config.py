@@ -29,6 +29,7 @@ Fields = Mapping[str, Field]
 
 COUNT, WEIGHT, SHARE, STEPS = (1, 1 << 24), (0, 1e6), (0, 1), (0, 1 << 40)
 
+# fmt: off
 LOOP: Fields = {
     "learning_rate": Field(1e-4, "maximum learning rate, after warmup", SHARE),
     "schedule": Field("linear", "learning rate after warmup: linearly to 0, or constant", ("linear", "constant")),
@@ -43,61 +44,35 @@ LOOP: Fields = {
 ENCODER: Fields = {
     "init": Field("", "Hugging Face directory or training workdir whose parameters start the run; empty: from scratch"),
     "tokenizer": Field("", "Hugging Face directory or vocab.txt; empty: that of `init`"),
-    "model.model_type": Field(
-        "bert", "Hugging Face's name of the architecture to train from scratch; `init` has its own shape"
-    ),
+    "model.model_type": Field("bert", "Hugging Face's name of the architecture to train from scratch; `init` has its own shape"),
     "model.layers": Field(12, "number of encoder layers", (1, 1000)),
     "model.hidden": Field(768, "hidden size; a multiple of heads", (1, 1 << 16)),
     "model.heads": Field(12, "attention heads per layer", (1, 1024)),
     "model.max_positions": Field(512, "longest sequence that the encoder can read", (8, 1 << 20)),
-    "model.initialisation": Field(
-        "normal",
-        'initial weights from scratch; with "matching", small models without dropout learn to match words',
-        ("normal", "matching"),
-    ),
+    "model.initialisation": Field("normal",
+        'initial weights from scratch; with "matching", small models without dropout learn to match words', ("normal", "matching")),
     "model.dropout": Field(0.1, "dropout rate of embeddings and layer outputs", (0, 0.99)),
-    "model.attention_dropout": Field(
-        0.0, "dropout rate of attention weights; with 0, all implementations train the same model", (0, 0.99)
-    ),
-    "model.attention": Field(
-        "auto",
-        'attention implementation; "auto": by backend and dtype; or "xla", "cudnn" (GPU, 16 bits), "splash" (TPU)',
-        ("auto", "xla", "cudnn", "splash"),
-    ),
-    "model.remat": Field(
-        "none",
-        "what to recompute, for less memory and more compute (`layers.rematerialised`)",
-        ("none", "dots", "layer"),
-    ),
+    "model.attention_dropout": Field(0.0,
+        "dropout rate of attention weights; with 0, all implementations train the same model", (0, 0.99)),
+    "model.attention": Field("auto", 'attention implementation; "auto": by backend and dtype; or "xla", "cudnn" (GPU, 16 bits), '
+        '"splash" (TPU)', ("auto", "xla", "cudnn", "splash")),
+    "model.remat": Field("none",
+        "what to recompute, for less memory and more compute (`layers.rematerialised`)", ("none", "dots", "layer")),
     "row_length": Field(512, "tokens per packed row; also the maximum sequence length", (8, 1 << 20)),
-    "dtype": Field(
-        "float32",
-        'precision of the computation; parameters stay float32. "auto": bfloat16 on TPU, GPU and CPUs with AMX or '
-        "AMD's AVX512-BF16, else float32",
-        ("auto", "float32", "bfloat16", "float16"),
-    ),
+    "dtype": Field("float32", 'precision of the computation; parameters stay float32. "auto": bfloat16 on TPU, GPU and CPUs with '
+        "AMX or AMD's AVX512-BF16, else float32", ("auto", "float32", "bfloat16", "float16")),
     "accumulate": Field(1, "microbatches per batch, computed one after the other to save memory", (1, 1 << 16)),
     "lanes": Field(8, "independent input streams; a multiple of the number of devices along data × fsdp", (1, 1 << 12)),
-    "window": Field(
-        1024,
-        "groups of a lane that are shuffled and packed together; at most an epoch, if `epochs` sets the length",
-        COUNT,
-    ),
-    "workers": Field(
-        0,
-        "processes that read and pack, each for some of the lanes, without changing the batches; 0: a thread of the training",
-        (0, 1 << 10),
-    ),
-    "mesh.data": Field(
-        -1, "devices that share the lanes; -1: all remaining ones among which the lanes divide evenly", (-1, 1 << 20)
-    ),
+    "window": Field(1024,
+        "groups of a lane that are shuffled and packed together; at most an epoch, if `epochs` sets the length", COUNT),
+    "workers": Field(0, "processes that read and pack, each for some of the lanes, without changing the batches; 0: a thread of "
+        "the training", (0, 1 << 10)),
+    "mesh.data": Field(-1,
+        "devices that share the lanes; -1: all remaining ones among which the lanes divide evenly", (-1, 1 << 20)),
     "mesh.fsdp": Field(1, "devices that share parameters and optimizer state", (1, 1 << 20)),
     "mesh.model": Field(1, "devices that share each layer's heads and hidden units", (1, 1 << 20)),
-    "prng": Field(
-        "threefry",
-        'random generator; "rbg": faster dropout on TPU, but its bits depend on the sharding',
-        ("threefry", "rbg"),
-    ),
+    "prng": Field("threefry",
+        'random generator; "rbg": faster dropout on TPU, but its bits depend on the sharding', ("threefry", "rbg")),
 }
 
 RANK_LOSSES = ("bce", "hinge", "logistic", "lce")
@@ -111,11 +86,8 @@ TEXT: Fields = {
 }
 
 SELECT: Fields = {
-    "select": Field(
-        "",
-        'measure that selects the parameters, such as "RR@10": in fine-tuning on held-out training queries, in pre-training on '
-        "`queries`; empty: the last",
-    ),
+    "select": Field("", 'measure that selects the parameters, such as "RR@10": in fine-tuning on held-out training queries, in '
+        "pre-training on `queries`; empty: the last"),
     "select_depth": Field(100, "candidates to re-rank per query for `select`", COUNT),
 }
 
@@ -130,15 +102,11 @@ JUDGED: Fields = {
     # With them BM25's top 50 rank the positive above a negative in .489 of WikiPassageQA's training pairs, without them in .812
     # (training prints the share when it starts). On Cranfield's folds AP is higher without them: DRMM .279 (with: .224), KNRM .194
     # (.156), DUET .224 (.198), Conv-KNRM .154 (.135).
-    "missed_positives": Field(
-        False,
-        "also train on relevant documents that are not candidates. Off by default: re-ranking never sees them, and they share "
-        "fewer words with the query than BM25's negatives do",
-    ),
+    "missed_positives": Field(False, "also train on relevant documents that are not candidates. Off by default: re-ranking never "
+        "sees them, and they share fewer words with the query than BM25's negatives do"),
     **SELECT,
-    "select_queries": Field(
-        500, "maximum number of queries held out for `select`, at most a tenth, grouped by relevant document", COUNT
-    ),
+    "select_queries": Field(500,
+        "maximum number of queries held out for `select`, at most a tenth, grouped by relevant document", COUNT),
     "steps": Field(0, "number of updates; 0: `epochs` over the training positives", STEPS),
 }
 
@@ -146,13 +114,9 @@ OWN: Mapping[str, Fields] = {
     "pretrain": {
         **ENCODER,
         "data": Field((), "output directories of harp generate"),
-        "tasks": Field(
-            ("rqp", "qdm", "rdp", "acm"),
-            'tasks to train on, any of the data; "mlm" is running text',
-        ),
-        "task_sampling": Field(
-            "uniform", "uniform over the tasks, as in the paper, or by their record counts", ("uniform", "proportional")
-        ),
+        "tasks": Field(("rqp", "qdm", "rdp", "acm"), 'tasks to train on, any of the data; "mlm" is running text'),
+        "task_sampling": Field("uniform",
+            "uniform over the tasks, as in the paper, or by their record counts", ("uniform", "proportional")),
         "pair_weight": Field(1.0, "weight of the pair losses; 0: the MLM-only control, on the same batches", WEIGHT),
         "pair_loss": Field(
             "hinge",
@@ -160,32 +124,21 @@ OWN: Mapping[str, Fields] = {
             'divergence from the scores that harp teach added to the pairs; "lce_kl": the sum of both',
             ("hinge", "logistic", "softmax_margin", "lce", *TAUGHT_PAIRS),
         ),
-        "pair_reduction": Field(
-            "mean", '"mean" over all pairs of a batch; "sum" of the tasks\' means, as in Eq. 16', ("mean", "sum")
-        ),
-        "negatives": Field(
-            1,
-            "negatives per pair, the first ones of its record (config.hard_negatives of the generation job)",
-            NEGATIVES,
-        ),
+        "pair_reduction": Field("mean",
+            "\"mean\" over all pairs of a batch; \"sum\" of the tasks' means, as in Eq. 16", ("mean", "sum")),
+        "negatives": Field(1,
+            "negatives per pair, the first ones of its record (config.hard_negatives of the generation job)", NEGATIVES),
         "mlm_weight": Field(1.0, "weight of the MLM loss; 0: nothing is masked or predicted", WEIGHT),
-        "mlm_head_steps": Field(
-            300, "if `init` has no MLM head, train one for this many steps with the encoder frozen; 0: do not", STEPS
-        ),
-        "mlm_side": Field(
-            "document", "where to mask; masking one of four query words hurts the pair", ("document", "query", "both")
-        ),
+        "mlm_head_steps": Field(300,
+            "if `init` has no MLM head, train one for this many steps with the encoder frozen; 0: do not", STEPS),
+        "mlm_side": Field("document",
+            "where to mask; masking one of four query words hurts the pair", ("document", "query", "both")),
         "mlm_whole_words": Field(False, "mask all tokens of a word or none"),
-        "mlm_shared_mask": Field(
-            True,
-            "mask the same tokens of a text that both sides of a pair have; the authors' code masks each side by itself",
-        ),
+        "mlm_shared_mask": Field(True,
+            "mask the same tokens of a text that both sides of a pair have; the authors' code masks each side by itself"),
         "batch_pairs": Field(128, "average number of pairs per batch; it varies with packing", COUNT),
-        "batch_tokens": Field(
-            0,
-            "end batches at this many real tokens (± half a pair), whatever the task; 0: use batch_pairs",
-            (0, 1 << 30),
-        ),
+        "batch_tokens": Field(0,
+            "end batches at this many real tokens (± half a pair), whatever the task; 0: use batch_pairs", (0, 1 << 30)),
         "eval_batches": Field(16, "batches of held-out data per evaluation", COUNT),
         **TEXT,
         **{name: JUDGED[name] for name in ("queries", "qrels", "candidates")},
@@ -195,22 +148,14 @@ OWN: Mapping[str, Fields] = {
     "retriever": {
         **ENCODER,
         "model.dropout": ENCODER["model.dropout"]._replace(default=0.0),
-        "pooling": Field(
-            "",
-            'vector of a text: mean of its hidden states, or the first, "cls"; empty: as `init` records',
-            ("", "mean", "cls"),
-        ),
+        "pooling": Field("",
+            'vector of a text: mean of its hidden states, or the first, "cls"; empty: as `init` records', ("", "mean", "cls")),
         "prompts": Field((), "texts before every query and before every page; empty: those that `init` records"),
         "data": Field((), "output directories of harp generate"),
         "tasks": Field(("adp",), "tasks of the data to train on"),
-        "task_sampling": Field(
-            "uniform", "uniform over the tasks, or by their record counts", ("uniform", "proportional")
-        ),
-        "negatives": Field(
-            1,
-            "negative pages per query, the first ones of its record, besides the pages of the other queries",
-            (0, 10_000),
-        ),
+        "task_sampling": Field("uniform", "uniform over the tasks, or by their record counts", ("uniform", "proportional")),
+        "negatives": Field(1,
+            "negative pages per query, the first ones of its record, besides the pages of the other queries", (0, 10_000)),
         "temperature": Field(0.05, "divisor of the cosines in the softmax", (1e-3, 10)),
         "both_directions": Field(False, "also rank the batch's queries by each page"),
         "kl_weight": Field(0.5, "weight of the divergence from the similarities of `init`; 0: off", WEIGHT),
@@ -226,11 +171,8 @@ OWN: Mapping[str, Fields] = {
     "finetune": {
         **ENCODER,
         **JUDGED,
-        "init_head": Field(
-            "fresh",
-            "where the score head comes from; the paper keeps only embeddings and attention layers",
-            ("fresh", "pretrained"),
-        ),
+        "init_head": Field("fresh",
+            "where the score head comes from; the paper keeps only embeddings and attention layers", ("fresh", "pretrained")),
         "marks": Field((), "tokens put before every query and every document; after coarse-tuning, use the same"),
         "negatives": Field(7, "negatives per positive, drawn from the candidates", NEGATIVES),
         "rank_loss": Field(
@@ -250,9 +192,7 @@ OWN: Mapping[str, Fields] = {
         **TEXT,
         "clicks": Field("", "click log in the format of ORCAS: qid, query, docid, url"),
         "sample": Field(0.08, "fraction of the click log's pairs to use", SHARE),
-        "documents_only": Field(
-            False, "control: MLM on the clicked documents without queries (continual pre-training)"
-        ),
+        "documents_only": Field(False, "control: MLM on the clicked documents without queries (continual pre-training)"),
         "marks": Field(("[unused0]", "[unused1]"), "tokens that serve as [Q] and [D]"),
         "mask_always": Field(
             False, "every masked token becomes [MASK], as in the paper; else 80 %, 10 % another, 10 % none, as in BERT"
@@ -270,10 +210,8 @@ OWN: Mapping[str, Fields] = {
         "model.query_length": Field(20, "words per query; longer queries are truncated", (1, 1 << 16)),
         "model.train_vectors": Field(True, "train the word vectors of KNRM and Conv-KNRM; DRMM's are never trained"),
         "tokenizer": Field("", "directory of a vocabulary (`harp words`); empty: count the words of `docs`"),
-        "vectors": Field(
-            "",
-            "text file of word vectors from word2vec or GloVe; empty: random vectors of 100 dimensions; not for DUET",
-        ),
+        "vectors": Field("",
+            "text file of word vectors from word2vec or GloVe; empty: random vectors of 100 dimensions; not for DUET"),
         "row_length": Field(300, "words per document; longer ones are truncated", (8, 1 << 20)),
         "negatives": Field(4, "negatives per positive, drawn anew from the candidates in every epoch", NEGATIVES),
         "rank_loss": Field("hinge", "ranking loss, pairwise or over the group", RANK_LOSSES),
@@ -304,6 +242,7 @@ LINKLEARN: Fields = {
     "ranking_svm_constraints": Field(0, "also train a Ranking SVM, on this many constraints; 0: do not", (0, 1 << 24)),
     "seed": Field(0, "random seed of parameters and sampling", (0, (1 << 63) - 2)),
 }
+# fmt: on
 
 FIELDS: Mapping[str, Fields] = {**{stage: {**LOOP, **own} for stage, own in OWN.items()}, "linklearn": LINKLEARN}
 
@@ -339,10 +278,8 @@ def defaults(fields: Fields, stage: str = "") -> ConfigDict:
 
 
 def pretrain(preset: str = "") -> ConfigDict:
-    """Defaults of pre-training: HARP's four tasks with MLM (paper section 4.3.2 where it specifies a value).
-
-    `preset`: "recommended", "taught", "paper" or "official", see `PRESETS`. Raises InputError for another name.
-    """
+    """Defaults of pre-training: HARP's four tasks with MLM (paper section 4.3.2 where it specifies a value). `preset`:
+    "recommended", "taught", "paper" or "official", see `PRESETS`. Raises InputError for another name."""
     return with_preset(defaults(FIELDS["pretrain"], "pretrain"), preset, PRESETS)
 
 
@@ -476,10 +413,8 @@ def check_training(config: ConfigDict) -> None:
 
 
 def read_config(path: str | None, overrides: Sequence[str] = ()) -> Any:
-    """The ConfigDict of a config file with `--config.FIELD=VALUE` overrides, locked; None without a path.
-
-    Raises InputError for a file that cannot be read, an unknown field, or a value of the wrong type.
-    """
+    """The ConfigDict of a config file with `--config.FIELD=VALUE` overrides, locked; None without a path. Raises InputError for a
+    file that cannot be read, an unknown field, or a value of the wrong type."""
     from absl import flags
     from ml_collections import config_flags
 
@@ -519,17 +454,17 @@ def read_config(path: str | None, overrides: Sequence[str] = ()) -> Any:
 
 def last_of_each(overrides: Sequence[str]) -> list[str]:
     """The words with only the last value of each field; ml_collections would join the values of tuples."""
-    found: dict[str, list[str]] = {}
+    by_field: dict[str, list[str]] = {}
     field = ""
     for number, word in enumerate(overrides):
         if word.startswith("--"):
             name, equals, _ = word.partition("=")
             field = name if equals or name.startswith("--config.") else f"{name} {number}"
-            found.pop(field, None)
+            by_field.pop(field, None)
         elif not field:
             field = f"{number}"
-        found.setdefault(field, []).append(word)
-    return [word for words in found.values() for word in words]
+        by_field.setdefault(field, []).append(word)
+    return [word for words in by_field.values() for word in words]
 
 
 def config_file(name: str) -> str:

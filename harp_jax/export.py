@@ -4,7 +4,6 @@ Writes the newest checkpoint of a training workdir as a Hugging Face directory (
 """
 
 import argparse
-import sys
 
 from harp_jax.base.cli import Parser, count, run
 from harp_jax.base.errors import InputError
@@ -45,20 +44,11 @@ def arguments_parser() -> Parser:
     parser.add_argument(
         "--calibration", default="", help="file of query<TAB>document lines to calibrate int8 on (--format=openvino)"
     )
-    parser.add_argument("--license", default="", help="license for the model card, such as apache-2.0")
-    parser.add_argument("--language", default="", help="language code for the model card, such as en")
-    parser.add_argument("--base_model", default="", help="model that training started from, by its name on the Hub")
-    parser.add_argument("--dataset", action="append", default=[], help="data set for the model card; repeatable")
-    parser.add_argument("--results", default="", help="figures for the model card, from harp evaluate --per_query")
-    parser.add_argument("--system", default="", help="run in --results that this model produced (if there are several)")
-    parser.add_argument("--baseline", default="", help="run in --results to compare it with, such as BM25")
-    parser.add_argument("--evaluated_on", default="", help="name of the query set in --results")
     return parser
 
 
 def main(arguments: argparse.Namespace) -> None:
     from harp_jax.checkpoints.export import export_model, write_first_layers
-    from harp_jax.checkpoints.model_card import About, read_figures
 
     given = [bool(option) for option in (arguments.workdir, arguments.encoder, arguments.layers)]
     own = ("encoder", "layers", "sha256", "output")
@@ -70,10 +60,6 @@ def main(arguments: argparse.Namespace) -> None:
             f"leave out {', '.join(more)}: --encoder exports only its first layers",
         ),
         (arguments.workdir and arguments.sha256, "--sha256 is only for --encoder; leave it out"),
-        (
-            (arguments.system or arguments.baseline or arguments.evaluated_on) and not arguments.results,
-            "--system, --baseline and --evaluated_on describe --results; add it, or leave them out",
-        ),
     ):
         if wrong:
             raise InputError(message)
@@ -86,17 +72,6 @@ def main(arguments: argparse.Namespace) -> None:
         arguments.workdir,
         arguments.output,
         ranker=arguments.ranker,
-        about=About(
-            license=arguments.license,
-            language=arguments.language,
-            base_model=arguments.base_model,
-            datasets=tuple(arguments.dataset),
-            figures=read_figures(arguments.results, arguments.system) if arguments.results else (),
-            baseline=arguments.baseline,
-            baseline_figures=read_figures(arguments.results, arguments.baseline) if arguments.baseline else (),
-            evaluated_on=arguments.evaluated_on,
-            command=("harp", "export", *sys.argv[1:]),
-        ),
         formats=arguments.format,
         int8=arguments.int8,
         calibration=calibration,
@@ -106,13 +81,13 @@ def main(arguments: argparse.Namespace) -> None:
 
 def read_pairs(path: str) -> list[tuple[str, str]]:
     """(query, document) from lines `query<TAB>document`. Raises InputError for a malformed line."""
-    found = []
+    pairs = []
     for number, line in lines(path):
         query, tab, document = line.partition("\t")
         if not tab or not query.strip() or not document.strip():
             raise InputError(f"{path}, line {number}: not query<TAB>document; correct the line")
-        found.append((query, document))
-    return found
+        pairs.append((query, document))
+    return pairs
 
 
 if __name__ == "__main__":

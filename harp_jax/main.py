@@ -7,7 +7,6 @@ Rerunning the command resumes the run; SIGTERM saves and ends with status 143. W
 import argparse
 import logging
 import os
-import shlex
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -15,7 +14,6 @@ from typing import TYPE_CHECKING
 from harp_jax.base.allocator import keep_pages
 from harp_jax.base.cli import TERMINATED, ConfigParser, count, positive, run
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import replacing
 
 if TYPE_CHECKING:
     from ml_collections import ConfigDict
@@ -61,7 +59,7 @@ def main(args: argparse.Namespace) -> None:
     if (args.processes > 1 or args.process) and args.coordinator in ("", "auto"):
         raise InputError("--processes and --process need --coordinator=HOST:PORT")
     if args.dry_run:
-        # Before importing JAX, which looks for cuDNN at that moment (topologies.py).
+        # Before importing JAX, which looks for cuDNN at that moment (dry_run.py).
         sys.path += [
             os.environ[name] for name in ("HARP_LIBTPU", "HARP_CUDA") if args.topology and os.environ.get(name)
         ]
@@ -72,11 +70,14 @@ def main(args: argparse.Namespace) -> None:
     if not args.workdir:
         raise InputError("no --workdir; name a directory for checkpoints and metrics")
     keep_pages()
-    start_processes(args)
+    if args.coordinator:  # connect to the other processes
+        import jax
+
+        given = (args.coordinator, args.processes, args.process) if args.coordinator != "auto" else ()
+        jax.distributed.initialize(*given)
     done = trainer_of(args.config)(args.config, args.workdir)
     if done.interrupted:
         sys.exit(TERMINATED)
-    note_command(args.workdir)
     print(f"done: {args.workdir} " + " ".join(f"{k}={v:.4g}" for k, v in done.metrics.items()))
 
 
@@ -89,31 +90,6 @@ def trainer_of(config: "ConfigDict") -> "Callable[[ConfigDict, str], TrainResult
     from harp_jax.training.train import train
 
     return train
-
-
-def note_command(workdir: str) -> None:
-    """Write the command line to the workdir of a finished run, for plans and for the model card of an export."""
-    import jax
-
-    if jax.process_index() == 0:
-        path, line = os.path.join(workdir, "command.txt"), shlex.join(["python", "-m", "harp_jax.main", *sys.argv[1:]])
-        if "://" in workdir:
-            from harp_jax.base import bucket
-
-            bucket.write(path, f"{line}\n".encode())
-            return
-        with replacing(path) as file:
-            file.write(f"{line}\n")
-
-
-def start_processes(args: argparse.Namespace) -> None:
-    """Connect to the other processes, if there are any."""
-    import jax
-
-    if args.coordinator == "auto":
-        jax.distributed.initialize()
-    elif args.coordinator:
-        jax.distributed.initialize(args.coordinator, args.processes, args.process)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """The layout: rooms (packages) import only rooms above them in one order, no private names, and each is documented."""
 
 import ast
-import re
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -115,29 +114,3 @@ def test_every_room_says_what_it_is(package: str) -> None:
         listed += table.read_text(encoding="utf-8") if table.exists() else ""
         wrong += [f"{room}: does not name {name}" for name in sorted(names) if name not in listed]
     assert not wrong, "\n".join(wrong)
-
-
-# In code, not in comments, docstrings and messages. Files that may name BERT: its own, those of related encoders, the table of
-# encoders, tokenizers of vocab.txt, the default of a fresh encoder, the export (a file name of sentence-transformers), commands
-# that train a WordPiece vocabulary, and plans of papers that start from BERT.
-BERT = re.compile(r"wordpiece|\[CLS\]|\[SEP\]|\[MASK\]|^##$|(?<!s_)bert(?!_config)|^30522$", re.IGNORECASE)
-MAY_SAY_BERT = (
-    "model/encoders/bert.py", "model/encoders/distilbert.py", "model/encoders/electra.py",
-    "model/encoders/roberta.py", "model/encoders/modernbert.py", "model/encoders/table.py",
-    "text/tokenizer.py", "config.py", "checkpoints/export.py",
-    "output/vocabulary.py", "commands/site.py", "experiments/pretraining.py",
-    "experiments/coarse_tuning.py",
-)  # fmt: skip
-
-
-@pytest.mark.parametrize("package", ROOMS)
-def test_no_other_file_says_bert(package):
-    found = []
-    for path in files(package):
-        name = str(path.relative_to(ROOT / package))
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            said = node.value if isinstance(node, ast.Constant) else getattr(node, "id", getattr(node, "attr", ""))
-            text = str(said) if isinstance(said, int | str) else ""
-            if " " not in text and "\n" not in text and BERT.search(text):
-                found += [f"{name}:{node.lineno} {said}"] if not name.startswith(MAY_SAY_BERT) else []
-    assert not found

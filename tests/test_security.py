@@ -48,7 +48,6 @@ def test_asserts_only_tell_what_type_a_value_has():
 
 def test_a_model_card_shows_names_of_data_as_text(tmp_path):
     hostile = "<script>x</script>| [a](javascript:x) `b`\n# c\n---\n```"
-    (tmp_path / "command.txt").write_text("harp train ```\n<b>\n````\n")
     row = {"step": 1, "split": "train", "a|b<i>": 0.5}
     (tmp_path / "metrics.jsonl").write_text(json.dumps(row) + "\n")
     config = {"encoder": {"model_type": "bert", "layers": 2, "hidden": 8}, "docs": hostile, "queries": "a_b.tsv"}
@@ -61,7 +60,7 @@ def test_a_model_card_shows_names_of_data_as_text(tmp_path):
             fence = ""
         elif not fence:
             prose.append(line)
-    assert fences == 3 and not fence
+    assert fences == 2 and not fence
     text = "\n".join(prose)
     assert r"- docs: \<script\>x\</script\>\|" in text and "- queries: a_b.tsv" in text and "\n# c" not in text
     assert "| a\\|b\\<i\\> | 0.5 |" in text

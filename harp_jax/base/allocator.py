@@ -22,12 +22,10 @@ _kept = False  # whether `keep_pages` has succeeded
 
 
 def keep_pages() -> bool:
-    """Make glibc keep freed memory for the next step; returns whether that succeeded.
-
-    Call it at the start of a command: existing threads, such as those of a JAX backend, have their own heaps, which this does
-    not affect. The process's memory then stays at its peak until `return_free_pages`. Does nothing without glibc (musl, macOS,
-    Windows), and does not affect an accelerator's memory.
-    """
+    """Make glibc keep freed memory for the next step; returns whether that succeeded. Call it at the start of a command: existing
+    threads, such as those of a JAX backend, have their own heaps, which this does not affect. The process's memory then stays at
+    its peak until `return_free_pages`. Does nothing without glibc (musl, macOS, Windows), and does not affect an accelerator's
+    memory."""
     try:
         libc = ctypes.CDLL(None)
         libc.gnu_get_libc_version  # noqa: B018  musl has a mallopt that does nothing
@@ -42,22 +40,18 @@ def keep_pages() -> bool:
 
 
 def return_free_pages() -> None:
-    """Return the heap's free pages to the kernel, which glibc no longer does after `keep_pages`.
-
-    Call it after work that the next steps do not repeat: a compilation, an evaluation, a checkpoint. Otherwise the process keeps
-    their memory, and blocks that outlive them scatter the step's blocks over a growing heap. Takes .02 to .2 s for 2 GB. Does
-    nothing without `keep_pages`: glibc then returns pages itself.
-    """
+    """Return the heap's free pages to the kernel, which glibc no longer does after `keep_pages`. Call it after work that the next
+    steps do not repeat: a compilation, an evaluation, a checkpoint. Otherwise the process keeps their memory, and blocks that
+    outlive them scatter the step's blocks over a growing heap. Takes .02 to .2 s for 2 GB. Does nothing without `keep_pages`: glibc
+    then returns pages itself."""
     if _kept:
         ctypes.CDLL(None).malloc_trim(0)
 
 
 class Growth:
-    """Bounds the process's memory during a training: call `after_step` between steps.
-
-    When memory exceeds GROWN times its size after the first step, the free pages are returned to the kernel; the next step then
-    has to allocate new ones. Without this, MiniLM with 18 rows of 256 grew from 2.9 to 4.1 GB in about 45 steps.
-    """
+    """Bounds the process's memory during a training: call `after_step` between steps. When memory exceeds GROWN times its size
+    after the first step, the free pages are returned to the kernel; the next step then has to allocate new ones. Without this,
+    MiniLM with 18 rows of 256 grew from 2.9 to 4.1 GB in about 45 steps."""
 
     def __init__(self) -> None:
         self._base = 0  # pages after the first step, or after the first step since pages were returned

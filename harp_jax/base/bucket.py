@@ -70,9 +70,9 @@ def _reaching(path: str, *expected: type[Exception]) -> Iterator[None]:
 def listed(directory: Any, apart: Sequence[str] = (), prefix: str = "") -> Iterator[str]:
     """The paths of all objects below a directory, relative to it; folders whose name is in `apart` are skipped."""
     with _reaching(str(directory)):
-        found = sorted(directory.iterdir()) if directory.exists() else []
-        folders = [path.is_dir() for path in found]
-    for path, is_folder in zip(found, folders):
+        paths = sorted(directory.iterdir()) if directory.exists() else []
+        folders = [path.is_dir() for path in paths]
+    for path, is_folder in zip(paths, folders):
         if is_folder and path.name not in apart:
             yield from listed(path, apart, f"{prefix}{path.name}/")
         elif not is_folder:
@@ -112,14 +112,14 @@ class Mirror:
     def send(self) -> None:
         """Uploads changed files to the bucket, and deletes removed ones there. RECORDS refer to other files, so they are uploaded
         last: they never name a missing file."""
-        found = self._states()
-        changed = [name for name, state in found.items() if self._sent.get(name) != state]
+        states = self._states()
+        changed = [name for name, state in states.items() if self._sent.get(name) != state]
         for name in sorted(changed, key=lambda name: (os.path.basename(name) in RECORDS, name)):
             with open(os.path.join(self.local, name), "rb") as file:
                 write(f"{self.workdir}/{name}", file.read())
-        for name in self._sent.keys() - found.keys():
+        for name in self._sent.keys() - states.keys():
             remote(f"{self.workdir}/{name}").unlink(missing_ok=True)
-        self._sent = found
+        self._sent = states
 
     def close(self) -> None:
         self._directory.cleanup()

@@ -63,11 +63,11 @@ class Parser(argparse.ArgumentParser):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         given = sys.argv[1:] if args is None else list(args)
         words = [self._spelled(word) for word in given]
-        found, rest = super().parse_known_args(words, namespace)
+        parsed, rest = super().parse_known_args(words, namespace)
         for action in self._actions:
-            if action.required and getattr(found, action.dest, None) == "":
+            if action.required and getattr(parsed, action.dest, None) == "":
                 self.error(f"{'/'.join(action.option_strings)} is empty (unset variable?)")
-        return found, rest
+        return parsed, rest
 
     def format_help(self) -> str:
         """The usage line has only positional and required arguments; the list below it has all options."""
@@ -124,11 +124,11 @@ class Parser(argparse.ArgumentParser):
 def paths_in(given: Any) -> list[str]:
     """The paths of an option's value or values: PATH, PATH,PATH or NAME=PATH,PATH."""
     words = given if isinstance(given, list) else [given] if given else []
-    found: list[str] = []
+    paths: list[str] = []
     for word in words:  # a path may contain = and commas: runs/lr=1e-4
         path = word if os.path.exists(word) else word.partition("=")[2] or word
-        found += [path] if os.path.exists(path) else path.split(",")
-    return found
+        paths += [path] if os.path.exists(path) else path.split(",")
+    return paths
 
 
 def positive(text: str) -> int:
@@ -173,8 +173,8 @@ def fail(error: object, status: int = 2) -> NoReturn:
 def out_of_memory(error: BaseException) -> str:
     """A message for an exception that reports too little memory; "" for other exceptions."""
     lines = (line.strip() for line in str(error).splitlines())
-    found = next((line for line in lines if any(sign in line for sign in SHORT_OF_MEMORY)), "")
-    return f"out of memory ({found[:300] or error}); {MORE_MEMORY}" if found or isinstance(error, MemoryError) else ""
+    said = next((line for line in lines if any(sign in line for sign in SHORT_OF_MEMORY)), "")
+    return f"out of memory ({said[:300] or error}); {MORE_MEMORY}" if said or isinstance(error, MemoryError) else ""
 
 
 @contextlib.contextmanager

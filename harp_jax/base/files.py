@@ -137,12 +137,12 @@ def read_json(path: str, advice: str = "restore or write it again") -> dict[str,
     check_readable(path)
     try:
         with open(path, "rb") as file:
-            found = json.loads(file.read().decode())
-        if not isinstance(found, dict):
+            fields = json.loads(file.read().decode())
+        if not isinstance(fields, dict):
             raise ValueError("not an object")
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not a JSON object ({error}); {advice}") from error
-    return found
+    return fields
 
 
 @contextlib.contextmanager
@@ -158,20 +158,17 @@ def json_fields(path: str, advice: str = "restore or write it again") -> Iterato
 
 def read_json_as(kind: type[T], path: str, advice: str = "restore or write it again") -> T:
     """The JSON object in a file as `kind` (see `typed`). InputError, with the field, unless its types are those of `kind`."""
-    found = read_json(path, advice)
+    fields = read_json(path, advice)
     try:
-        return typed(found, kind, "it")
+        return typed(fields, kind, "it")
     except ValueError as error:
         raise InputError(f"{path} is damaged: {error}; {advice}") from error
 
 
 def typed(value: Any, kind: Any, name: str) -> Any:
     """A JSON value as `kind`: str, bool, int, float, X | None, list[X], tuple[X, ...], dict[str, X], Any, or a dataclass or
-    TypedDict of these.
-
-    Raises ValueError, which names the field, for a value of another type, a number that is not finite, and a field that is
-    missing or that the dataclass lacks; a TypedDict may have more fields.
-    """
+    TypedDict of these. Raises ValueError, which names the field, for a value of another type, a number that is not finite, and a
+    field that is missing or that the dataclass lacks; a TypedDict may have more fields."""
     shape, inner = get_origin(kind), get_args(kind)
     if kind is Any:
         return value
@@ -210,13 +207,13 @@ def within(folder: str, name: str, path: str) -> str:
 
 def expand(paths: tuple[str, ...]) -> list[str]:
     """Expand paths and globs to files, each glob sorted. Raises InputError for a name that matches nothing."""
-    found: list[str] = []
+    files: list[str] = []
     for path in paths:
         matches = [path] if os.path.exists(path) else sorted(glob.glob(path, recursive=True))
         if not matches:
             raise InputError(f"no file matches {path!r}; check the path")
-        found.extend(matches)
-    return found
+        files.extend(matches)
+    return files
 
 
 def walk(folder: str) -> Iterator[str]:
@@ -255,11 +252,9 @@ def _walk(folder: str, root: str, seen: set[str]) -> Iterator[tuple[str, str]]:
 
 
 def output_path(path: str, inputs: Iterable[str] = (), packed: bool = False) -> str:
-    """The file that writing to `path` creates or replaces: symbolic links are followed.
-
-    InputError for anything but a plain file, for one of `inputs`, and, unless `packed`, for the suffix of a compressed file:
-    outputs are not compressed, so it could not be read again.
-    """
+    """The file that writing to `path` creates or replaces: symbolic links are followed. InputError for anything but a plain file,
+    for one of `inputs`, and, unless `packed`, for the suffix of a compressed file: outputs are not compressed, so it could not be
+    read again."""
     target, suffix = os.path.realpath(path), os.path.splitext(path)[1]
     try:
         mode = os.stat(path).st_mode
@@ -312,12 +307,10 @@ def full_disk_refused(path: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def replacing(path: str, mode: str = "w", durable: bool = True) -> Iterator[IO]:
-    """Open a file for writing that replaces `path` only if the block ends without an exception.
-
-    The content is flushed to disk before the rename, so that a power failure leaves no empty file; `durable=False` skips that,
-    and saves a few milliseconds, where readers detect an empty file. A replaced file keeps its permissions. Temporary files of
-    killed processes with the same target are removed. InputError as `output_path`, and when the disk is full.
-    """
+    """Open a file for writing that replaces `path` only if the block ends without an exception. The content is flushed to disk
+    before the rename, so that a power failure leaves no empty file; `durable=False` skips that, and saves a few milliseconds, where
+    readers detect an empty file. A replaced file keeps its permissions. Temporary files of killed processes with the same target
+    are removed. InputError as `output_path`, and when the disk is full."""
     target = output_path(path, packed="b" in mode)
     temporary = beside(target)
     os.makedirs(os.path.dirname(target), exist_ok=True)
@@ -382,10 +375,10 @@ def cache_directory(name: str) -> str:
 
 def expand_home(path: str) -> str:
     """Expands ~ in a path. InputError without a home directory: a directory named ~ would be created."""
-    found = os.path.expanduser(path)
-    if found.startswith("~"):
+    expanded = os.path.expanduser(path)
+    if expanded.startswith("~"):
         raise InputError(f"{path}: no home directory; write the whole path, or set XDG_CACHE_HOME for the cache")
-    return found
+    return expanded
 
 
 def sha256_file(path: str) -> str:
@@ -397,20 +390,18 @@ def sha256_file(path: str) -> str:
 
 def files_below(directory: str) -> list[str]:
     """The paths of all files below a directory, relative to it, sorted."""
-    found = (os.path.join(folder, name) for folder, _, names in os.walk(directory) for name in names)
-    return sorted(os.path.relpath(path, directory) for path in found)
+    paths = (os.path.join(folder, name) for folder, _, names in os.walk(directory) for name in names)
+    return sorted(os.path.relpath(path, directory) for path in paths)
 
 
 def write_sums(directory: str, names: Iterable[str] | None = None) -> None:
-    """Writes SHA256SUMS for these files of a directory (None: all), as `sha256sum -c` reads it.
-
-    Mismatched weights, config and vocabulary may still load and score; the sums detect them. A folder without sums, such as one
-    that another tool wrote, is not checked when it is read, and never replaced.
-    """
+    """Writes SHA256SUMS for these files of a directory (None: all), as `sha256sum -c` reads it. Mismatched weights, config and
+    vocabulary may still load and score; the sums detect them. A folder without sums, such as one that another tool wrote, is not
+    checked when it is read, and never replaced."""
     given = files_below(directory) if names is None else sorted(names)
-    found = {name: sha256_file(os.path.join(directory, name)) for name in given if name != SUMS}
+    digests = {name: sha256_file(os.path.join(directory, name)) for name in given if name != SUMS}
     with replacing(os.path.join(directory, SUMS)) as file:
-        file.writelines(f"{digest}  {name}\n" for name, digest in found.items())
+        file.writelines(f"{digest}  {name}\n" for name, digest in digests.items())
 
 
 def remove_sums(directory: str) -> None:
@@ -422,8 +413,8 @@ def remove_sums(directory: str) -> None:
 def listed_sums(directory: str) -> dict[str, str]:
     """Name → sha256 of the directory's SHA256SUMS; empty without one."""
     path = os.path.join(directory, SUMS)
-    found = [line.partition("  ") for _, line in lines(path)] if os.path.exists(path) else []
-    return {name: digest for digest, _, name in found}
+    rows = [line.partition("  ") for _, line in lines(path)] if os.path.exists(path) else []
+    return {name: digest for digest, _, name in rows}
 
 
 def check_sums(directory: str, names: Iterable[str] | None = None) -> None:
@@ -466,12 +457,10 @@ def check_replaceable(directory: str) -> None:
 
 @contextlib.contextmanager
 def output_folder(path: str) -> Iterator[str]:
-    """A new folder that gets its SHA256SUMS and replaces the folder `path` if the block ends without an exception.
-
-    No portable system call replaces a folder that has files, so there are two renames. After an interrupt between them the old
-    folder is restored; after a kill, by the next command that writes to `path`. A link to a folder stays a link.
-    InputError as `check_replaceable`, and when the disk is full.
-    """
+    """A new folder that gets its SHA256SUMS and replaces the folder `path` if the block ends without an exception. No portable
+    system call replaces a folder that has files, so there are two renames. After an interrupt between them the old folder is
+    restored; after a kill, by the next command that writes to `path`. A link to a folder stays a link. InputError as
+    `check_replaceable`, and when the disk is full."""
     target = os.path.realpath(path)
     _put_back(target)
     check_replaceable(path)

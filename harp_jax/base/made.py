@@ -95,10 +95,10 @@ class Made:
         if not os.path.exists(path):
             return None
         advice = f"remove it and {output} to make both again"
-        found = read_json(path, advice)
+        fields = read_json(path, advice)
         with json_fields(path, advice):
-            inputs = {str(name): Digest(*map(str, digest)) for name, digest in found.pop("inputs").items()}
-            return cls(**found | {"inputs": inputs, "output": Digest(*map(str, found["output"]))})
+            inputs = {str(name): Digest(*map(str, digest)) for name, digest in fields.pop("inputs").items()}
+            return cls(**fields | {"inputs": inputs, "output": Digest(*map(str, fields["output"]))})
 
 
 def record_path(output: str) -> str:
@@ -139,7 +139,7 @@ class _Call:
         difference = self._difference(made)
         if not difference:
             now = self.digests(made.inputs)
-            for name in [name for name, found in now.items() if found.sha256 != made.inputs[name].sha256][:1]:
+            for name in [name for name, current in now.items() if current.sha256 != made.inputs[name].sha256][:1]:
                 if self.changed == AGAIN:
                     return None
                 difference = f"from another content of {name} ({self.inputs[name]})" if self.changed == REFUSED else ""
@@ -201,14 +201,12 @@ def once(
     speed: Sequence[str] = (),
     changed: str = REFUSED,
 ) -> Any:
-    """Decorates a function with a parameter `output`: what has been made is not made again (see the top of the file).
-
-    Its options must be JSON values, dataclasses of these, or ConfigDicts; its result too, for it is stored. `inputs` returns more
-    inputs from the call's arguments: paths, or {"config.init": path} for options that count by the content of the path; `speed`
-    names more options that are not recorded, such as "config.workers". If only the content of inputs has changed since, the call is
-    REFUSED, made AGAIN (the function may reuse its earlier output), or the earlier output is KEPT. The decorated function has
-    `already(…)`: the `Made` of a finished call, else None.
-    """
+    """Decorates a function with a parameter `output`: what has been made is not made again (see the top of the file). Its options
+    must be JSON values, dataclasses of these, or ConfigDicts; its result too, for it is stored. `inputs` returns more inputs from
+    the call's arguments: paths, or {"config.init": path} for options that count by the content of the path; `speed` names more
+    options that are not recorded, such as "config.workers". If only the content of inputs has changed since, the call is REFUSED,
+    made AGAIN (the function may reuse its earlier output), or the earlier output is KEPT. The decorated function has `already(…)`:
+    the `Made` of a finished call, else None."""
     if function is None:
         return functools.partial(once, inputs=inputs, speed=speed, changed=changed)
     made_by: Callable[P, T] = function
@@ -224,8 +222,8 @@ def once(
         output = os.fspath(bound.arguments["output"])
         given = {name: value for name, value in bound.arguments.items() if name != "output"}
         paths = dict(_inputs({name: hints().get(name) for name in given}, given))
-        found = _plain(inputs(bound.arguments)) if inputs else {}
-        named = flat(found if isinstance(found, dict) else {path: path for path in found})
+        others = _plain(inputs(bound.arguments)) if inputs else {}
+        named = flat(others if isinstance(others, dict) else {path: path for path in others})
         more = dict(pair for name, path in named.items() for pair in _matching(name, path))
         read = {*paths, *(name for name, path in named.items() if any(_matching(name, path)))}
         options = flat({name: _plain(value, hints().get(name)) for name, value in given.items()})
@@ -242,11 +240,11 @@ def once(
         if made := record_of(this):
             say(f"{this.output}: already made")
             return made.result
-        found, began = this.digests({}), time.monotonic()
+        digests, began = this.digests({}), time.monotonic()
         result = made_by(*args, **kwargs)
         seconds = round(time.monotonic() - began, 2)
-        found = {name: each._replace(path=os.path.abspath(this.inputs[name])) for name, each in found.items()}
-        record = Made(this.function, this.options, found, digest(this.output), seconds, __version__, _plain(result))
+        digests = {name: each._replace(path=os.path.abspath(this.inputs[name])) for name, each in digests.items()}
+        record = Made(this.function, this.options, digests, digest(this.output), seconds, __version__, _plain(result))
         with replacing(record_path(this.output)) as file:
             json.dump({field.name: getattr(record, field.name) for field in dataclasses.fields(Made)}, file, indent=1)
         return result
@@ -256,11 +254,9 @@ def once(
 
 
 def digest(path: str, known: Digest | None = None, without: str = "") -> Digest:
-    """The digest of a file, or of the names and contents of a folder's files; hidden files and records do not count.
-
-    `known`: an earlier digest, returned if the stamp is the same; `without`: a file in the folder that does not count, an output.
-    Raises OSError for a missing path.
-    """
+    """The digest of a file, or of the names and contents of a folder's files; hidden files and records do not count. `known`: an
+    earlier digest, returned if the stamp is the same; `without`: a file in the folder that does not count, an output. Raises
+    OSError for a missing path."""
     is_folder = os.path.isdir(path)
     files = {os.path.relpath(inner, path): inner for inner in _files(path)} if is_folder else {"": path}
     if is_folder and without:
@@ -350,9 +346,9 @@ def _restored(value: Any, hint: Any) -> Any:
 
 def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """{"a": {"b": 1}, "c": [2]} as {"a.b": 1, "c.0": 2}; empty dicts vanish, empty lists stay."""
-    found: dict[str, Any] = {}
+    named: dict[str, Any] = {}
     for name, value in values.items():
         if isinstance(value, list) and value and not all(isinstance(one, int | float | bool) for one in value):
             value = {str(number): one for number, one in enumerate(value)}
-        found |= flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
-    return found
+        named |= flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
+    return named

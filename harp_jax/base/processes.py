@@ -26,10 +26,8 @@ T = TypeVar("T")
 
 def in_process(function: Callable[P, T], log: str = "") -> Callable[P, T]:
     """The function, run in a new process at each call; `log`: file that receives what it prints (default: this terminal).
-
     Exceptions of the function are raised here. Raises Terminated after SIGTERM, which is passed on, and InputError if the process
-    is killed.
-    """
+    is killed."""
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -41,16 +39,16 @@ def in_process(function: Callable[P, T], log: str = "") -> Callable[P, T]:
                 process.start()
             sender.close()
             try:
-                done, found = receiver.recv()
+                done, result = receiver.recv()
             except EOFError:
-                done, found = False, None
+                done, result = False, None
             process.join()
         if done:
-            return found
+            return result
         status = process.exitcode or 0
         how = "was killed, probably for lack of memory" if status == -signal.SIGKILL else f"ended with status {status}"
         where = f"; its last lines are in {log}" if log else ""
-        raise found or InputError(f"{function.__name__} {how}{where}; run the same command again to resume")
+        raise result or InputError(f"{function.__name__} {how}{where}; run the same command again to resume")
 
     return call
 

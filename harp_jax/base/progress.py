@@ -76,11 +76,9 @@ def shown() -> list[Progress]:
 def progress(
     iterable: Any = None, total: int | None = None, unit: str = "it", desc: str = "", initial: int = 0
 ) -> Progress:
-    """A tqdm bar on stderr. `total` and `initial` are counted in `unit`s; without an iterable call `update(n)`.
-
-    Within another bar it is not displayed: nested work has one bar. A bar over STAGES, which `stage` advances, also displays the
-    progress of the stage.
-    """
+    """A tqdm bar on stderr. `total` and `initial` are counted in `unit`s; without an iterable call `update(n)`. Within another bar
+    it is not displayed: nested work has one bar. A bar over STAGES, which `stage` advances, also displays the progress of the
+    stage."""
     options: dict[str, Any] = dict(total=total, initial=initial, unit=f" {unit}", desc=desc, file=sys.stderr)
     outer, log = shown(), not sys.stderr.isatty()
     options["mininterval"] = 10.0 if log else 0.5
@@ -116,10 +114,3 @@ def say(text: str) -> None:
         if type(bar) is Progress:
             bar.clear()
     print(text, file=sys.stderr, flush=True)
-
-
-def duration(seconds: float) -> str:
-    """Seconds in words: "4.2 s", "40 s", "12 min", "3.5 h"."""
-    if seconds < 100:
-        return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

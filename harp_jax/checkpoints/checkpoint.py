@@ -56,11 +56,9 @@ def leaf_digest(x: jax.Array) -> jax.Array:
 
 
 def digests(state: Any) -> Any:
-    """`leaf_digest` of every leaf, as numpy arrays, in every process.
-
-    One program per shape: a single one for all leaves took seconds to compile. One leaf at a time: with many collectives waiting
-    for the same CPU device, XLA assumes a deadlock and aborts.
-    """
+    """`leaf_digest` of every leaf, as numpy arrays, in every process. One program per shape: a single one for all leaves took
+    seconds to compile. One leaf at a time: with many collectives waiting for the same CPU device, XLA assumes a deadlock and
+    aborts."""
     place = getattr(jax.tree.leaves(state)[0], "sharding", None)
     everywhere = NamedSharding(place.mesh, P()) if isinstance(place, NamedSharding) else None
     compute = _digest(everywhere)
@@ -146,16 +144,13 @@ class Checkpoints:
             ) from error
 
     def restore(self, abstract: Any) -> tuple[int, Any, dict[str, Any]] | None:
-        """(step, state, meta) of the newest checkpoint that verifies, or None if there are no checkpoints.
-
-        `abstract` has the shapes, dtypes and shardings. Newer checkpoints that do not verify are moved to
-        `checkpoints_damaged`, with the reason in the log. Raises InputError if checkpoints exist and none verifies, or if
-        they cannot be read at the moment.
-        """
-        found = _newest(self.steps(), lambda step: self._read(step, abstract), self.directory)
-        if found is None:
+        """(step, state, meta) of the newest checkpoint that verifies, or None if there are no checkpoints. `abstract` has the
+        shapes, dtypes and shardings. Newer checkpoints that do not verify are moved to `checkpoints_damaged`, with the reason in
+        the log. Raises InputError if checkpoints exist and none verifies, or if they cannot be read at the moment."""
+        newest = _newest(self.steps(), lambda step: self._read(step, abstract), self.directory)
+        if newest is None:
             return None
-        step, (state, meta), damaged = found
+        step, (state, meta), damaged = newest
         self._set_aside(damaged)
         return step, state, meta
 
@@ -166,9 +161,9 @@ class Checkpoints:
         for got, want in zip(jax.tree.leaves(state), jax.tree.leaves(abstract)):
             if got.dtype != want.dtype or got.shape != want.shape:
                 raise ValueError(f"a leaf is {got.dtype}{list(got.shape)}, expected {want.dtype}{list(want.shape)}")
-        found = _named(digests(state))
-        wrong = [name for name, digest in meta["digests"].items() if found.get(name) != digest]
-        if wrong or len(found) != len(meta["digests"]):
+        actual = _named(digests(state))
+        wrong = [name for name, digest in meta["digests"].items() if actual.get(name) != digest]
+        if wrong or len(actual) != len(meta["digests"]):
             raise ValueError(f"digest mismatch in {wrong[0] if wrong else 'its structure'}")
         if meta["step"] != step:
             raise ValueError(f"it says it is step {meta['step']}")
@@ -203,11 +198,9 @@ class Checkpoints:
 
 
 def _newest(steps: list[int], read: Callable[[int], T], where: str) -> tuple[int, T, list[int]] | None:
-    """(step, result of `read`, newer damaged steps) for the newest checkpoint that verifies; None if `steps` is empty.
-
-    A failed read is retried once: corruption fails twice, an outage may pass. Raises InputError if none verifies, or if the
-    storage does not answer.
-    """
+    """(step, result of `read`, newer damaged steps) for the newest checkpoint that verifies; None if `steps` is empty. A failed
+    read is retried once: corruption fails twice, an outage may pass. Raises InputError if none verifies, or if the storage does not
+    answer."""
     damaged: list[int] = []
     for step in sorted(steps, reverse=True):
         for trial in range(2):
@@ -247,11 +240,9 @@ def _first_line(error: Exception) -> str:
 
 
 def load_params(workdir: str) -> tuple[dict, ConfigDict, int]:
-    """(parameters, config, step) of a training workdir's newest checkpoint that verifies; parameters are numpy float32.
-
-    Reads on one host, whatever mesh wrote it; logs newer checkpoints that do not verify. Raises InputError if there is nothing to
-    read, or if the storage does not answer.
-    """
+    """(parameters, config, step) of a training workdir's newest checkpoint that verifies; parameters are numpy float32. Reads on
+    one host, whatever mesh wrote it; logs newer checkpoints that do not verify. Raises InputError if there is nothing to read, or
+    if the storage does not answer."""
     config = read_config(workdir)
     directory = os.path.join(os.path.abspath(workdir), "checkpoints")
     import orbax.checkpoint as ocp
@@ -259,13 +250,13 @@ def load_params(workdir: str) -> tuple[dict, ConfigDict, int]:
     registry = ocp.handlers.DefaultCheckpointHandlerRegistry()
     registry.add("state", ocp.args.PyTreeRestore, ocp.PyTreeCheckpointHandler())
     registry.add("meta", ocp.args.JsonRestore, ocp.JsonCheckpointHandler())
-    digest, found = config_digest(workdir), None
+    digest, newest = config_digest(workdir), None
     if os.path.isdir(directory):
         with ocp.CheckpointManager(directory, handler_registry=registry) as manager:
-            found = _newest(list(manager.all_steps()), lambda step: _read_params(manager, step, digest), directory)
-    if found is None:
+            newest = _newest(list(manager.all_steps()), lambda step: _read_params(manager, step, digest), directory)
+    if newest is None:
         raise InputError(f"{workdir} holds no checkpoint yet; train first")
-    return found[1], config, found[0]
+    return newest[1], config, newest[0]
 
 
 def _read_params(manager: Any, step: int, config: str) -> dict:
@@ -280,9 +271,9 @@ def _read_params(manager: Any, step: int, config: str) -> dict:
         item=wanted, restore_args=ocp.checkpoint_utils.construct_restore_args(wanted), partial_restore=True
     )
     params = manager.restore(step, args=ocp.args.Composite(state=how))["state"]["params"]
-    found = {f"['params']{name}": digest for name, digest in _named(digests(params)).items()}
+    actual = {f"['params']{name}": digest for name, digest in _named(digests(params)).items()}
     expected = {name: digest for name, digest in meta["digests"].items() if name.startswith("['params']")}
-    if found != expected:
+    if actual != expected:
         raise ValueError("digest mismatch in the parameters")
     return jax.tree.map(np.asarray, params)
 

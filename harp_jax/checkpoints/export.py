@@ -17,7 +17,7 @@ from harp_jax.base.errors import InputError, how_to_fetch
 from harp_jax.base.files import check_replaceable, sha256_file
 from harp_jax.checkpoints import checkpoint
 from harp_jax.checkpoints.huggingface import load_hf, save_hf
-from harp_jax.checkpoints.model_card import NOTHING, About, model_card
+from harp_jax.checkpoints.model_card import model_card
 from harp_jax.checkpoints.onnx_openvino import needed, write_onnx, write_openvino
 from harp_jax.checkpoints.recorded import best
 from harp_jax.checkpoints.sentence_transformers import STAGE, save_vectors
@@ -40,7 +40,6 @@ def export_model(
     workdir: str,
     output: str,
     ranker: bool = False,
-    about: About = NOTHING,
     formats: Sequence[str] = (),
     int8: bool = False,
     calibration: Sequence[tuple[str, str]] = (),
@@ -48,8 +47,8 @@ def export_model(
     """Writes a training workdir's newest checkpoint that verifies as a Hugging Face directory.
 
     If the training selected parameters on held-out queries, exports those. Leaves out an MLM head that was not trained
-    (fine-tuning, mlm_weight=0), and with `ranker` also a trained one, since strict loaders refuse its tensors. `about` goes to the
-    model card. `formats` ("onnx", "openvino") also writes the ranker in these (`onnx_openvino.py`), and with `int8` quantised too;
+    (fine-tuning, mlm_weight=0), and with `ranker` also a trained one, since strict loaders refuse its tensors.
+    `formats` ("onnx", "openvino") also writes the ranker in these (`onnx_openvino.py`), and with `int8` quantised too;
     OpenVINO's int8 is calibrated on `calibration`, (query, document) texts.
 
     The directory appears complete or not at all. Raises InputError if no checkpoint of a cross-encoder verifies, if `output` is
@@ -81,7 +80,7 @@ def export_model(
         params = {name: tree for name, tree in params.items() if name not in ("mlm", DECODER)}
     # An export truncates where training did, so that it ranks like the model that was selected.
     tokenizer = replace(load_tokenizer(os.path.join(workdir, "tokenizer")), max_length=config.row_length)
-    card = model_card(workdir, config.to_dict(), output, step, about, ranker="mlm" not in params)
+    card = model_card(workdir, config.to_dict(), output, step, ranker="mlm" not in params)
     marks = marks_of(tokenizer, config.get("marks", ()))
 
     def more(directory: str) -> None:
@@ -135,8 +134,8 @@ def write_first_layers(encoder: str, layers: int, output: str, sha256: str = "")
     """Writes the embeddings and first `layers` layers of a Hugging Face encoder, without heads, which need the last layer. Raises
     InputError if the encoder has fewer layers, or if its `model.safetensors` does not have the given `sha256`."""
     path = os.path.join(encoder, "model.safetensors")
-    if sha256 and (found := sha256_file(path)) != sha256:
-        raise InputError(f"{path} has sha256 {found}, not {sha256}; it is another model or damaged: fetch it again")
+    if sha256 and (actual := sha256_file(path)) != sha256:
+        raise InputError(f"{path} has sha256 {actual}, not {sha256}; it is another model or damaged: fetch it again")
     shape, params = load_hf(encoder)
     if not 1 <= layers <= shape.layers:
         raise InputError(f"{encoder} has {shape.layers} layers; choose --layers from 1 to {shape.layers}, not {layers}")

@@ -46,12 +46,10 @@ def check_vocabulary(tokenizer: Tokenizer, config: EncoderShape, where: str) -> 
 
 
 def load_hf(directory: str) -> tuple[EncoderShape, dict[str, Any]]:
-    """(shape, parameter tree of numpy float32) of a Hugging Face directory with safetensors, whose model type is in ENCODERS.
-
-    Heads that the checkpoint lacks are absent from the tree: "pooler", "mlm", and "score", a classifier with one label (other
-    heads and classifiers are not relevance scores and are left out). Raises InputError with the file and the tensor if something
-    is missing or has another shape, and for files that were changed since they were exported (SHA256SUMS).
-    """
+    """(shape, parameter tree of numpy float32) of a Hugging Face directory with safetensors, whose model type is in ENCODERS. Heads
+    that the checkpoint lacks are absent from the tree: "pooler", "mlm", and "score", a classifier with one label (other heads and
+    classifiers are not relevance scores and are left out). Raises InputError with the file and the tensor if something is missing
+    or has another shape, and for files that were changed since they were exported (SHA256SUMS)."""
     check_sums(directory)
     path = os.path.join(directory, CONFIG)
     fields = read_json(path, "write or fetch it again")
@@ -125,15 +123,11 @@ def save_hf(
     marks: Marks = NO_MARKS,
     more: Callable[[str], None] | None = None,
 ) -> None:
-    """Writes a Hugging Face directory that transformers' Auto classes and sentence-transformers' CrossEncoder load.
-
-    Heads absent from `params` are absent from the file. Without the MLM head the file has the tensors of sequence classification
-    and no others, so that strict loaders (Text Embeddings Inference, vLLM) accept it; `Encoder.exported_as` names the class. Rows
-    of the vocabulary beyond the tokenizer's (padding for sharding) are left out.
-
-    `more(directory)` may add files. The directory appears complete or not at all; InputError unless it is replaceable
-    (`files.output_folder`).
-    """
+    """Writes a Hugging Face directory that transformers' Auto classes and sentence-transformers' CrossEncoder load. Heads absent
+    from `params` are absent from the file. Without the MLM head the file has the tensors of sequence classification and no others,
+    so that strict loaders (Text Embeddings Inference, vLLM) accept it; `Encoder.exported_as` names the class. Rows of the
+    vocabulary beyond the tokenizer's (padding for sharding) are left out. `more(directory)` may add files. The directory appears
+    complete or not at all; InputError unless it is replaceable (`files.output_folder`)."""
     from safetensors.numpy import save_file
 
     check_vocabulary(tokenizer, config, "the parameter tree")

@@ -87,10 +87,10 @@ def embedding(directory: str, hidden: int) -> Embedding:
 
 def _length(path: str) -> int | None:
     """The length at which sentence-transformers truncates a text, often less than the encoder's positions."""
-    found = (read_json(path, "fetch the model again") if os.path.exists(path) else {}).get("max_seq_length")
-    if found is not None and (not isinstance(found, int) or found < 1):
-        raise InputError(f"{path}: max_seq_length={found!r} is not a number of tokens; fetch the model again")
-    return found
+    length = (read_json(path, "fetch the model again") if os.path.exists(path) else {}).get("max_seq_length")
+    if length is not None and (not isinstance(length, int) or length < 1):
+        raise InputError(f"{path}: max_seq_length={length!r} is not a number of tokens; fetch the model again")
+    return length
 
 
 def _prompts(path: str) -> tuple[str, str]:
@@ -111,7 +111,7 @@ def _modules(directory: str, path: str) -> list[tuple[str, dict[str, Any], Tenso
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
-    found = []
+    modules = []
     try:
         with open(path, encoding="utf-8") as file:
             listed = json.load(file)
@@ -127,7 +127,7 @@ def _modules(directory: str, path: str) -> list[tuple[str, dict[str, Any], Tenso
             if not os.path.exists(weights):
                 check_not_pickled(folder)
             tensors = load_file(weights) if os.path.exists(weights) else {}
-            found.append((module["type"].rpartition(".")[2], fields, tensors))
+            modules.append((module["type"].rpartition(".")[2], fields, tensors))
     except (SafetensorError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"{path} or a module that it lists is damaged ({error}); fetch the model again") from error
     if custom := [kind for kind in kinds if not kind.startswith(OWN)]:
@@ -135,15 +135,15 @@ def _modules(directory: str, path: str) -> list[tuple[str, dict[str, Any], Tenso
         raise InputError(f"{path}: its module {custom[0]} {wrong}")
     if first != "Transformer":
         raise InputError(f"{path}: its first module is {first}, not Transformer; use another model")
-    return found
+    return modules
 
 
 def check_not_pickled(directory: str) -> None:
     """InputError for pickled weights, with a command that converts them."""
     pickled = os.path.join(glob.escape(directory), PICKLED)
-    if found := sorted(glob.glob(pickled)):
+    if files := sorted(glob.glob(pickled)):
         raise InputError(
-            f"no {WEIGHTS} in {directory}; {os.path.basename(found[0])} is a pickle, which can execute code and is not read here; "
+            f"no {WEIGHTS} in {directory}; {os.path.basename(files[0])} is a pickle, which can execute code and is not read here; "
             'convert it: python -c "import glob, torch, safetensors.torch as s; s.save_file({k: v.clone() for f in '
             f"glob.glob({pickled!r}) for k, v in torch.load(f, weights_only=True).items()}}, "
             f'{os.path.join(directory, WEIGHTS)!r})"'
@@ -173,19 +173,19 @@ def _tensors(encoder: Encoder, shape: EncoderShape, modules: list[Tensors], path
     if weight.shape != (1, shape.hidden):
         raise InputError(f"{path}: its score layer has a weight of shape {weight.shape}, not {(1, shape.hidden)}")
     bias = last.get("linear.bias", np.zeros(1, np.float32))
-    found = {score["kernel"]: weight}
+    by_name = {score["kernel"]: weight}
     for tensors in inner:
         if not tensors.keys() >= {"linear.weight"} and not tensors.keys() >= {"norm.weight", "norm.bias"}:
             raise InputError(f"{path}: a module that it lists has no {WEIGHTS} with its weights; fetch the model again")
         if "norm.weight" in tensors:
             if shape.layer_norm_eps != NORM_EPS:
                 raise InputError(f"{path}: its LayerNorm's eps is {NORM_EPS}, not the encoder's {shape.layer_norm_eps}")
-            found[pooler["scale"]] = tensors["norm.weight"]
+            by_name[pooler["scale"]] = tensors["norm.weight"]
             bias = bias + weight @ tensors["norm.bias"]
             continue
-        found[pooler["kernel"]] = tensors["linear.weight"]
+        by_name[pooler["kernel"]] = tensors["linear.weight"]
         if "bias" in pooler:
-            found[pooler["bias"]] = tensors.get("linear.bias", np.zeros(shape.hidden, np.float32))
+            by_name[pooler["bias"]] = tensors.get("linear.bias", np.zeros(shape.hidden, np.float32))
         elif "linear.bias" in tensors:
             raise InputError(f"{path}: its dense layer has a bias, unlike {shape.model_type}'s; use another model")
-    return {**found, score["bias"]: bias}
+    return {**by_name, score["bias"]: bias}

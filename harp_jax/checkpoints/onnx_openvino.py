@@ -93,11 +93,9 @@ def output_of(params: dict[str, Any]) -> str:
 
 def torch_model(config: EncoderShape, params: dict[str, Any]) -> "torch.nn.Module":
     """Hugging Face's classifier, or encoder, as a torch module from `inputs` to `output_of`, float32, for the exporters to trace.
-
     If the encoder names the module before the last layer's MLP, a classifier computes that MLP for the first token only, which is
     all that the score reads: with 3 layers of 384, 16 x 128 tokens take 18 % less time (OpenVINO, float32), with 6 layers 9 %.
-    InputError without torch.
-    """
+    InputError without torch."""
     with needs("conversion to ONNX and OpenVINO", "torch", "onnx"):
         import torch
     import transformers
@@ -163,11 +161,9 @@ def write_onnx(directory: str, config: EncoderShape, params: dict[str, Any], int
 def write_openvino(
     directory: str, config: EncoderShape, params: dict[str, Any], tokenizer: Tokenizer, calibration: Sequence[Pair] = ()
 ) -> None:
-    """Adds openvino/openvino_model.xml (float32) and, with `calibration`, the model in int8 to a directory.
-
-    int8: weights and activations, with ranges measured on the pairs of `calibration` (ids of query and document, truncated to a
-    row; a few hundred like those to rank). InputError without the packages.
-    """
+    """Adds openvino/openvino_model.xml (float32) and, with `calibration`, the model in int8 to a directory. int8: weights and
+    activations, with ranges measured on the pairs of `calibration` (ids of query and document, truncated to a row; a few hundred
+    like those to rank). InputError without the packages."""
     openvino = needed("openvino", "openvino")
     os.makedirs(os.path.join(directory, "openvino"), exist_ok=True)
     with without_telemetry(), without_tensorflow():  # the first call imports more modules

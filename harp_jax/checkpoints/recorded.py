@@ -1,8 +1,7 @@
-"""What a training run records next to its checkpoints: its config, its metrics, its selected parameters, its command line."""
+"""What a training run records next to its checkpoints: its config, its metrics, its selected parameters."""
 
 import json
 import os
-import shlex
 from typing import Any
 
 from ml_collections import ConfigDict
@@ -12,7 +11,6 @@ from harp_jax.base.files import check_sums, json_fields, listed_sums, read_json,
 
 CONFIG = "config.json"
 METRICS = "metrics.jsonl"
-COMMAND = "command.txt"
 SELECTED, RECORD = "selected", "selection.json"  # the record names the directory of parameters next to it
 
 
@@ -24,9 +22,9 @@ def config_digest(workdir: str) -> str:
 
 def read_config(workdir: str) -> ConfigDict:
     """The config that a training workdir was started with. Raises InputError if the file was changed."""
-    found = read_json(os.path.join(workdir, CONFIG), "restore it or start again in an empty workdir")
+    fields = read_json(os.path.join(workdir, CONFIG), "restore it or start again in an empty workdir")
     check_sums(workdir, listed_sums(workdir))
-    return ConfigDict(found)
+    return ConfigDict(fields)
 
 
 def read_metrics(workdir: str) -> list[dict[str, Any]]:
@@ -64,15 +62,3 @@ def best(workdir: str) -> dict[str, Any]:
         for name, kind in (("step", int), ("measure", str), ("value", float), ("queries", int), ("model", str)):
             typed(record[name], kind, name)
     return record | {"model": within(os.path.join(workdir, SELECTED), record["model"], path)}
-
-
-def read_command(workdir: str) -> list[str]:
-    """The words of the command that finished the training; none if it did not finish or was not run as a command."""
-    path = os.path.join(workdir, COMMAND)
-    if not os.path.exists(path):
-        return []
-    with open(path, encoding="utf-8", errors="backslashreplace") as file:
-        try:
-            return shlex.split(file.read())
-        except ValueError as error:
-            raise InputError(f"{path} is not a command line ({error}); remove it") from error

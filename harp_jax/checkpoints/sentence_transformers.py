@@ -7,7 +7,6 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from harp_jax.base.files import read_json
 from harp_jax.checkpoints.huggingface import save_hf
 from harp_jax.checkpoints.modular import LENGTH, MODULES, PROMPTS, Embedding, embedding
 from harp_jax.checkpoints.recorded import read_config
@@ -16,14 +15,11 @@ from harp_jax.model.encoders.encoder import EncoderShape
 from harp_jax.text.tokenizer import Tokenizer
 
 STAGE = "retriever"
-TEMPERATURE = (
-    "temperature"  # of the training, in config_sentence_transformers.json; vectors and cosines do not depend on it
-)
 PACKAGE = "sentence_transformers.models"  # where sentence-transformers 2 to 6 find the modules
 SIDES = ("query", "document")  # names of the prompts
 
 
-def layout(shape: EncoderShape, prompts: tuple[str, ...], max_length: int, temperature: float) -> dict[str, Any]:
+def layout(shape: EncoderShape, prompts: tuple[str, ...], max_length: int) -> dict[str, Any]:
     """The files of sentence-transformers by name; `max_length` tokens of a text are read, including special tokens."""
     modules = (("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Normalize", "Normalize"))
     poolings = ("cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens")
@@ -41,7 +37,6 @@ def layout(shape: EncoderShape, prompts: tuple[str, ...], max_length: int, tempe
             "prompts": dict(zip(SIDES, prompts or ("", ""))),
             "default_prompt_name": None,
             "similarity_fn_name": "cosine",
-            TEMPERATURE: temperature,
         },
         LENGTH: {"max_seq_length": max_length, "do_lower_case": False},
     }
@@ -60,7 +55,7 @@ def save_vectors(
 
     def write_layout(folder: str) -> None:
         os.makedirs(os.path.join(folder, "2_Normalize"))
-        for name, content in layout(shape, config.prompts, config.row_length, config.temperature).items():
+        for name, content in layout(shape, config.prompts, config.row_length).items():
             path = os.path.join(folder, name)
             os.makedirs(os.path.dirname(path), exist_ok=True)
             with open(path, "w", encoding="utf-8") as file:
@@ -79,19 +74,5 @@ def embedding_of(config: ConfigDict) -> Embedding:
 
 def recorded_embedding(directory: str, hidden: int) -> Embedding:
     """`modular.embedding`, or that of a training workdir."""
-    config = trained_config(directory)
-    return embedding(directory, hidden) if config is None else embedding_of(config)
-
-
-def recorded_temperature(directory: str) -> float | None:
-    """The temperature of the training of an export or a workdir; None: unknown."""
-    config, path = trained_config(directory), os.path.join(directory, PROMPTS)
-    if config is not None:
-        return float(config.temperature)
-    return read_json(path, "fetch the model again").get(TEMPERATURE) if os.path.exists(path) else None
-
-
-def trained_config(directory: str) -> ConfigDict | None:
-    """The config of a workdir of this stage; None for all other directories."""
     config = read_config(directory) if is_workdir(directory) else ConfigDict()
-    return config if config.get("stage") == STAGE else None
+    return embedding_of(config) if config.get("stage") == STAGE else embedding(directory, hidden)

@@ -40,7 +40,6 @@ def arguments_parser() -> Parser:
     what = 'measures, as named by ir-measures; the first decides ("nDCG@10 RR@10 AP R@100")'
     parser.add_argument("--measures", default="", help=what)
     parser.add_argument("--force", action="store_true", help="replace what other options or inputs made in --output")
-    parser.add_argument("--dry_run", action="store_true", help="print how many pairs are scored; rank nothing")
     return parser
 
 
@@ -63,9 +62,6 @@ def main(a: argparse.Namespace) -> None:
     if missing := [path for path in read if not (is_irds(path) or os.path.exists(as_stored(path)))]:
         hint = next((how_to_fetch(path) for path in missing if path in models.values()), "")
         raise InputError(f"{', '.join(missing)}: no such file or folder; check the paths{hint}")
-    if a.dry_run:
-        print(compared.expected())
-        return
     if a.force:
         replace_outputs()
     print(compare(replace(compared, models=models), a.output))
@@ -74,21 +70,21 @@ def main(a: argparse.Namespace) -> None:
 
 def parts(collection: str, docs: str, queries: str, qrels: str) -> dict[str, str]:
     """The paths of documents, queries and judgments: those given, else the collection's. InputError if one is missing."""
-    found = {"docs": docs or collection, "queries": queries or collection, "qrels": qrels or collection}
-    if absent := [f"--{name}" for name, path in found.items() if not path]:
+    paths = {"docs": docs or collection, "queries": queries or collection, "qrels": qrels or collection}
+    if absent := [f"--{name}" for name, path in paths.items() if not path]:
         raise InputError(f"no {', '.join(absent)}; name a COLLECTION, or give all three")
     test = os.path.join(collection, "qrels", "test.tsv")
-    return found | ({"qrels": test} if not qrels and os.path.exists(test) else {})
+    return paths | ({"qrels": test} if not qrels and os.path.exists(test) else {})
 
 
 def named(models: Sequence[str]) -> dict[str, str]:
     """Name → path of models written NAME=PATH or PATH. Raises InputError for a name that is given twice."""
-    found: dict[str, str] = {}
+    paths: dict[str, str] = {}
     for model in models:
         name, equals, path = model.partition("=")
         if not equals or os.path.exists(model):
             name, path = os.path.basename(os.path.normpath(model)), model
-        if not name or not path or name in found:
+        if not name or not path or name in paths:
             raise InputError(f"--model={model}: write NAME=DIR, or DIR, and every name once")
-        found[name] = path
-    return found
+        paths[name] = path
+    return paths

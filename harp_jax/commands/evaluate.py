@@ -1,4 +1,4 @@
-"""`harp evaluate`, `harp report`, `harp verdict`: evaluate runs as a table, as a page and as a decision."""
+"""`harp evaluate`, `harp report`: evaluate runs as a table and as a page."""
 
 import argparse
 import os
@@ -9,17 +9,16 @@ from harp_jax.base.cli import Parser, count, positive
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import replacing
 from harp_jax.commands.options import add_table, names
-from harp_jax.corpus.trec import abbreviate, read_folds, read_qrels, read_run, select
-from harp_jax.evaluation.from_files import Evaluation, Page, report_files
-from harp_jax.evaluation.significance import ONE_RUN, ROUNDS
-from harp_jax.site.verdict import decide
+from harp_jax.corpus.documents import FIELDS
+from harp_jax.evaluation.from_files import Evaluation, report_files
+from harp_jax.evaluation.report import Page
+from harp_jax.evaluation.significance import ROUNDS
 
 
 def arguments_parser() -> Parser:
     parser = Parser(
         description="Evaluate runs against judgments.",
-        example='harp evaluate --qrels=qrels.txt bm25.trec "HARP=s0.trec,s1.trec" --measures="RR@10 AP" --baseline=bm25\n'
-        "  harp evaluate --qrels=qrels.txt BM25=bm25.trec HARP@10=d0.trec,d1.trec HARP@50=e0.trec,e1.trec --curve=curve.svg",
+        example='harp evaluate --qrels=qrels.txt bm25.trec "HARP=s0.trec,s1.trec" --measures="RR@10 AP" --baseline=bm25',
     )
     what = "TREC runs, or MS MARCO's three-column format; NAME=RUN[,RUN…] names a system and its runs, one per seed"
     parser.add_input("runs", nargs="+", help=what)
@@ -31,8 +30,6 @@ def arguments_parser() -> Parser:
     what = f"randomisation and bootstrap rounds ({ROUNDS})"
     parser.add_argument("--rounds", type=positive, default=ROUNDS, help=what)
     parser.add_argument("--seed", type=count, default=0, help="random seed for randomisation and bootstrap (0)")
-    what = "SVG file to write: the first measure by number of training queries, for runs SYSTEM@SIZE=RUN[,RUN…]"
-    parser.add_output("--curve", default="", help=what)
     return parser
 
 
@@ -40,14 +37,11 @@ def evaluation(a: argparse.Namespace, runs: dict[str, list[str]]) -> Evaluation:
     """The options that `harp evaluate` and `harp report` share."""
     blank = named(a.blank, "--blank", "ROW")
     return Evaluation(
-        a.qrels, runs, a.queries, a.folds, a.fold, a.measures, a.baseline, a.confirm, a.chance, blank, a.oracle, a.runs_per_draw
+        a.qrels, runs, a.queries, a.folds, a.fold, a.measures, a.baseline, a.confirm, a.chance, blank, a.oracle
     )  # fmt: skip
 
 
 def main(a: argparse.Namespace) -> None:
-    if a.curve:
-        draw(a)
-        return
     table = replace(evaluation(a, name_runs(a.runs)), rounds=a.rounds, seed=a.seed).table()
     for note in table.notes():
         print(f"note: {note}", file=sys.stderr)
@@ -57,39 +51,15 @@ def main(a: argparse.Namespace) -> None:
     print(table.json() if a.format == "json" else table)
 
 
-def draw(a: argparse.Namespace) -> None:
-    """Plots the first measure against the number of training queries of SYSTEM@SIZE=RUN[,RUN…]; SYSTEM=RUN is a horizontal line."""
-    from harp_jax.experiments.curve import as_svg, as_text, number, points
-
-    other = [name for name in ("baseline", "confirm", "chance", "oracle", "blank", "per_query") if getattr(a, name)]
-    if other:
-        raise InputError(f"--{other[0]} cannot be used with --curve; leave one of them out")
-    systems = {}
-    for name, paths in named(a.runs, "run", "RUN").items():
-        system, at, size = name.partition("@")
-        if at:
-            number(size)
-        systems[system, size] = [read_run(path) for path in paths.split(",")]
-    measure = a.measures.split()[0]
-    found = points(evaluation(a, {}).judgments(), systems, measure, a.runs_per_draw)
-    picture = as_svg(found, measure)
-    with replacing(a.curve) as file:
-        file.write(picture)
-    print(as_text(found, measure))
-    if one_run := sorted({p.system for p in found if p.size and p.runs == 1}):
-        print(f"one run of {', '.join(one_run)}: the intervals {ONE_RUN}")
-    print(f"curve: {a.curve}")
-
-
 def named(values: list[str], option: str, what: str = "PATH") -> dict[str, str]:
     """{"HARP": "run.trec"} from ["HARP=run.trec"]; `option` is named in the InputError for other texts and repeated names."""
-    found: dict[str, str] = {}
+    paths: dict[str, str] = {}
     for value in values:
         name, _, path = value.partition("=")
-        if not (name and path) or name in found:
+        if not (name and path) or name in paths:
             raise InputError(f"{option} {value!r}: write NAME={what}, and every name once")
-        found[name] = path
-    return found
+        paths[name] = path
+    return paths
 
 
 def name_runs(arguments: list[str]) -> dict[str, list[str]]:
@@ -109,8 +79,7 @@ def name_runs(arguments: list[str]) -> dict[str, list[str]]:
 
 def report_parser() -> Parser:
     parser = Parser(
-        description="Write a report on runs as one self-contained HTML page: a verdict, the table, curves, wins and losses, "
-        "training data and cost.\nTexts, curves, training data and cost come from the records beside the runs, if there are any.",
+        description="Write a report on runs as one self-contained HTML page: a verdict, the table, curves, wins and losses.",
         example="harp report --qrels=qrels.txt --run=BM25=bm25.trec --run=HARP=harp.trec --chance=BM25 --curves=HARP=runs/harp "
         "--output=report.html",
     )
@@ -118,60 +87,18 @@ def report_parser() -> Parser:
     what = "run with its name, or the runs of several seeds; repeatable"
     parser.add_input("--run", action="append", required=True, help=what, metavar="NAME=RUN[,RUN…]")
     parser.add_argument("--focus", default="", metavar="NAME", help="run that the headline is about (the last)")
-    recorded = "(those of the runs' records)"
-    what = f"training workdir with its name; repeatable {recorded}"
+    what = "training workdir with its name; repeatable"
     parser.add_input("--curves", action="append", default=[], help=what, metavar="NAME=DIR")
-    what = f"output of harp generate with its name; repeatable {recorded}"
-    parser.add_argument("--pairs", action="append", default=[], help=what, metavar="NAME=DIR")
-    parser.add_input("--docs", default="", help=f"documents, for the texts of wins and losses {recorded}")
-    parser.add_argument("--fields", type=names, default=(), help="document fields to quote (title,url,body)")
+    parser.add_input("--docs", default="", help="documents, for the texts of wins and losses")
+    parser.add_argument("--fields", type=names, default=FIELDS, help="document fields to quote (title,url,body)")
     parser.add_argument("--query_texts", default="", help="file with the query texts (--queries, if it has them)")
     parser.add_argument("--remark", action="append", default=[], help="line to print below the table; repeatable")
     parser.add_argument("--title", default="Re-ranking", help="title of the page (Re-ranking)")
     parser.add_output("--output", required=True, help="the HTML page to write")
-    parser.add_output("--markdown", default="", help="write headline and table as Markdown to this file")
-    parser.add_output("--text", default="", help="also write the printed output to this file")
     return parser
 
 
 def report(a: argparse.Namespace) -> None:
-    curves, pairs = named(a.curves, "--curves"), named(a.pairs, "--pairs")
-    page = Page(a.title, a.focus, tuple(a.remark), curves, pairs, a.docs, a.fields, a.query_texts)
-    print(report_files(evaluation(a, name_runs(a.run)), page, a.output, a.markdown, a.text))
-    for path in filter(None, (a.output, a.markdown)):
-        print(f"report: {path}")
-
-
-def verdict_parser() -> Parser:
-    parser = Parser(
-        description="Decide which scores of the same candidates to add up with equal weights. The gain of the sum is measured on "
-        "queries that were not used to choose its parts.",
-        example="harp verdict --qrels=qrels.txt --folds=folds.tsv --part=BM25=bm25.trec --part=HARP=harp.trec "
-        "--output=verdict.json",
-    )
-    parser.add_input("--qrels", required=True, help="judgments: qid 0 docid level")
-    what = "file of qid<TAB>fold lines (harp queries folds): parts are chosen on the other folds"
-    parser.add_input("--folds", required=True, help=what)
-    what = "run to consider; repeatable, cheap ones first: each is kept if it improves the sum of those before it"
-    parser.add_input("--part", action="append", default=[], required=True, metavar="NAME=RUN", help=what)
-    parser.add_argument("--instead", default="", help="part that contains the first (BM25F) and is tried instead")
-    what = "part to keep, like that of --instead, unless it makes the sum worse; counts twice in the recommended sum"
-    parser.add_argument("--double", default="", help=what)
-    what = "part to test and not to add; repeatable"
-    parser.add_argument("--reported", action="append", default=[], metavar="PART", help=what)
-    parser.add_argument("--measure", default="RR@10", help="measure to decide by, as named by ir-measures (RR@10)")
-    parser.add_output("--output", required=True, help="the JSON file to write")
-    return parser
-
-
-def verdict(a: argparse.Namespace) -> None:
-    folds = read_folds(a.folds)
-    judged = select(read_qrels(a.qrels), folds)
-    parts = {name: read_run(path) for name, path in named(a.part, "--part", "RUN").items()}
-    for name, run in parts.items():
-        if missing := sorted(judged.keys() - run.keys()):
-            said = f"{len(missing)} queries are missing and count as zero: {abbreviate(missing)}"
-            print(f"note: {name}: {said}", file=sys.stderr)
-    found, _ = decide(judged, folds, parts, a.measure, a.instead, a.double, a.reported)
-    found.save(a.output)
-    print(found.words())
+    page = Page(a.title, a.focus, tuple(a.remark), named(a.curves, "--curves"), a.docs, a.fields, a.query_texts)
+    print(report_files(evaluation(a, name_runs(a.run)), page, a.output))
+    print(f"report: {a.output}")

@@ -6,10 +6,9 @@ from typing import Any
 from harp_jax.base.cli import Parser, count, positive
 from harp_jax.base.errors import InputError
 from harp_jax.commands.options import RUN, add_documents, add_lexical, add_output, numbers
-from harp_jax.ranking.estimate import estimate
 from harp_jax.ranking.first_stage import FEATURES, Candidates, first_stage_files, prior_files
 from harp_jax.ranking.lexical import MODELS
-from harp_jax.ranking.tune_first_stage import GRIDS, SAMPLE, grid_of, tune_files
+from harp_jax.ranking.tune_first_stage import GRIDS, SAMPLE, tune_files
 
 VECTORS = "vectors"
 PASSAGES = 4  # as in `ranking.vectors`, which loads JAX
@@ -50,8 +49,6 @@ def _add_model(parser: Parser, *more: str) -> None:
     parser.add_argument("--k", type=positive, help="candidates per query (100; with --run all)")
     what = "docid<TAB>anchor text<TAB>count (harp anchors): a field for bm25f, otherwise added to the documents"
     parser.add_input("--anchors", default="", help=what)
-    what = "print about how long it takes and its memory, from a sample; rank nothing"
-    parser.add_argument("--dry_run", action="store_true", help=what)
 
 
 def _candidates(a: argparse.Namespace) -> Candidates:
@@ -76,14 +73,11 @@ def main(a: argparse.Namespace) -> None:
     if a.encoder or a.max_length:
         raise InputError(f"--encoder and --max_length are only for --model={VECTORS}")
     given = parameters_of(a)
-    if a.dry_run:
-        print(estimate(_candidates(a), a.queries, a.model))
-        return
-    found = first_stage_files(
+    written = first_stage_files(
         _candidates(a), queries=a.queries, output=a.output, model=a.model, run=a.run, parameters=given, tuned=a.parameters,
         folds=a.folds,
     )  # fmt: skip
-    print(f"{a.output}: {a.model} for {found.queries} queries over {found.documents} documents")
+    print(f"{a.output}: {a.model} for {written.queries} queries over {written.documents} documents")
 
 
 def by_vectors(a: argparse.Namespace) -> None:
@@ -91,11 +85,11 @@ def by_vectors(a: argparse.Namespace) -> None:
 
     if not a.encoder or any(getattr(a, name) for name in (*AXES, "parameters", "folds", "anchors")):
         raise InputError(f"--model={VECTORS} needs --encoder, and no lexical options")
-    found = vector_files(
+    written = vector_files(
         _candidates(a), model=a.encoder, queries=a.queries, output=a.output, run=a.run, passages=a.passages,
         max_length=a.max_length,
     )  # fmt: skip
-    print(f"{a.output}: the nearest of {found.documents} documents for {found.queries} queries")
+    print(f"{a.output}: the nearest of {written.documents} documents for {written.queries} queries")
 
 
 def tune_parser() -> Parser:
@@ -117,18 +111,13 @@ def tune_parser() -> Parser:
 
 
 def tune(a: argparse.Namespace) -> None:
-    axes = parameters_of(a)
-    if a.dry_run:
-        settings = len(grid_of({**GRIDS[a.model], **axes}))
-        print(estimate(_candidates(a), a.queries, a.model, settings, a.sample))
-        return
-    found = tune_files(
-        _candidates(a), queries=a.queries, qrels=a.qrels, output=a.output, model=a.model, measure=a.measure, axes=axes, run=a.run,
-        folds=a.folds, sample=a.sample,
+    tuned = tune_files(
+        _candidates(a), queries=a.queries, qrels=a.qrels, output=a.output, model=a.model, measure=a.measure,
+        axes=parameters_of(a), run=a.run, folds=a.folds, sample=a.sample,
     )  # fmt: skip
-    queries = f"{found.queries} of {found.of} queries" if found.queries < found.of else f"{found.queries} queries"
-    best = found.parameters or found.folds
-    print(f"{a.output}: best {found.measure} over {len(found.grid)} settings and {queries}: {best}")
+    queries = f"{tuned.queries} of {tuned.of} queries" if tuned.queries < tuned.of else f"{tuned.queries} queries"
+    best = tuned.parameters or tuned.folds
+    print(f"{a.output}: best {tuned.measure} over {len(tuned.grid)} settings and {queries}: {best}")
 
 
 def priors_parser() -> Parser:
@@ -145,5 +134,5 @@ def priors_parser() -> Parser:
 
 
 def priors(a: argparse.Namespace) -> None:
-    found = prior_files(run=a.run, feature=a.feature, output=a.output, anchors=a.anchors, docs=a.docs, fields=a.fields)
-    print(f"{a.output}: log(1 + {a.feature}) of {found.documents} documents, {found.known} of them known")
+    prior = prior_files(run=a.run, feature=a.feature, output=a.output, anchors=a.anchors, docs=a.docs, fields=a.fields)
+    print(f"{a.output}: log(1 + {a.feature}) of {prior.documents} documents, {prior.known} of them known")

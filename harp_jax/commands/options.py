@@ -71,8 +71,6 @@ def add_table(parser: Parser) -> None:
     parser.add_input("--folds", default="", help="file of qid<TAB>fold lines, from which --fold selects queries")
     parser.add_argument("--fold", type=names, default=(), help="folds to evaluate, separated by commas")
     parser.add_argument("--measures", default=MEASURES, help=f'measures, as named by ir-measures ("{MEASURES}")')
-    what = "how many consecutive runs of a system share a draw of training queries; intervals resample draws, then runs (1)"
-    parser.add_argument("--runs_per_draw", type=positive, default=1, help=what)
     parser.add_argument("--baseline", default="", metavar="NAME", help="run to compare others with (report: the first)")
     what = "measures to test, chosen in advance (report: the first; else all)"
     parser.add_argument("--confirm", default="", help=what)

@@ -57,7 +57,9 @@ def fuse_parser() -> Parser:
     parser.add_argument("--normalise", default="minmax", choices=NORMALISE, help=what)
     what = "weights: one number per run, as in search.json; or use --verdict, or --qrels and --folds"
     parser.add_argument("--weights", type=numbers, default=(), help=what)
-    parser.add_input("--verdict", default="", help="weights: use those of harp verdict on these runs, in its order")
+    parser.add_input(
+        "--verdict", default="", help="weights: use those of the site's verdict.json on these runs, in its order"
+    )
     parser.add_input("--qrels", default="", help="weights: judgments")
     parser.add_input("--folds", default="", help="weights: qid<TAB>fold file for cross-fitting")
     parser.add_argument("--measure", default="nDCG@10", help="weights: measure to fit for (nDCG@10)")
@@ -66,11 +68,11 @@ def fuse_parser() -> Parser:
 
 
 def fuse(a: argparse.Namespace) -> None:
-    found = fuse_files(
+    fused = fuse_files(
         tuple(a.runs), a.output, a.method, normalise=a.normalise, qrels=a.qrels, folds=a.folds, measure=a.measure,
         weights=a.weights, verdict=a.verdict,
     )  # fmt: skip
-    for fold, weights in found.weights.items() if a.folds else ():
+    for fold, weights in fused.weights.items() if a.folds else ():
         print(f"fold {fold}: weights {', '.join(f'{weight:g}' for weight in weights)}", file=sys.stderr)
     print(f"{a.output}: {len(a.runs)} runs, {a.method}")
 

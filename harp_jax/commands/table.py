@@ -50,7 +50,6 @@ GROUPS: dict[str, dict[str, Entry]] = {
     },
     "evaluation": {
         "evaluate": Entry("harp_jax.commands.evaluate", "compute measures of runs, with significance tests"),
-        "verdict": Entry("harp_jax.commands.evaluate:verdict", "decide between a first stage, a ranker and their sum"),
         "report": Entry("harp_jax.commands.evaluate:report", "write a table and training curves as one HTML page"),
         "compare": Entry("harp_jax.commands.compare", "compare re-rankers with BM25 on a judged collection; a report"),
         "look": Entry("harp_jax.commands.site:look", "serve a local page: compare BM25 and a re-ranker, add labels"),
@@ -59,7 +58,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
     },
     "experiments": {
         "plan": Entry("harp_jax.commands.plan", "run an experiment: its steps in order, each once"),
-        "queries": Entry("harp_jax.commands.queries", "write judged queries, labels, folds or subsets as files"),
+        "queries": Entry("harp_jax.commands.queries", "divide queries into folds"),
     },
 }
 # Commands that people type, which `harp --help` lists; the others are for papers and special cases.
@@ -67,52 +66,13 @@ TYPED = (
     "site", "search", "look", "generate", "inspect", "anchors", "train", "export", "first-stage", "rerank", "fuse", "evaluate",
     "compare", "report", "plan",
 )  # fmt: skip
-# The next command, printed on a terminal: {output} is an option of the finished command; the reader fills in CAPITALS.
-NEXT = {
-    "sample-wiki": "harp generate --config=data/demo --config.source.paths=\"('{output}/wiki.xml.bz2',)\" "
-    "--config.tokenizer=ENCODER --output=pairs",
-    "generate": "harp inspect {output}",
-    "inspect": "harp train --config=site --workdir=runs/harp --config.init=ENCODER --config.data=\"('{directory}',)\"",
-    "teach": "harp train --config=site:taught --workdir=runs/harp --config.init=ENCODER --config.data=\"('{output}',)\"",
-    "vocabulary": "harp generate --config=data/html:recommended --config.source.paths=\"('PAGES',)\" "
-    "--config.tokenizer={output} --config.encoder=idf --output=pairs",
-    "anchors": "harp first-stage --model=bm25f --anchors={output} --docs=DOCS --queries=QUERIES --output=bm25f.trec",
-    "documents": "harp first-stage --docs={output} --queries=QUERIES --output=bm25.trec",
-    "train": "harp export --workdir={workdir} --output=ranker",
-    "export": "harp rerank --model={output} --docs=DOCS --queries=QUERIES --run=RUN --output=ranker.trec",
-    "first-stage": "harp rerank --model=RANKER --docs={docs} --queries={queries} --run={output} --output=ranker.trec",
-    "rerank": "harp evaluate {run} {output} --qrels=QRELS",
-    "fuse": "harp evaluate {output} --qrels=QRELS",
-    "tune-first-stage": "harp first-stage --model={model} --parameters={output} --folds={folds} --anchors={anchors} --docs={docs} "
-    "--fields={fields} --language={language!r} --queries=QUERIES --output={model}.trec",
-    "evaluate": "harp report --qrels={qrels} --run=NAME=RUN --run=NAME=RUN --docs=DOCS --output=report.html",
-    "report": "harp look --model=RANKER --docs=DOCS --queries=QUERIES",
-    "compare": "harp look --model=RANKER --docs=DOCS --queries=QUERIES",
-    "search": "harp look {site} --queries={queries}",
-}
 COMMANDS: dict[str, Entry] = {name: entry for group in GROUPS.values() for name, entry in group.items()}
-
-
-def next_command(name: str, arguments: argparse.Namespace) -> str:
-    """The command to run next; empty if there is none, after a dry run, and for an encoder's exported layers."""
-    if getattr(arguments, "dry_run", False) or (name == "export" and not arguments.workdir):
-        return ""
-    return filled(NEXT.get(name, ""), arguments)
-
-
-def filled(text: str, arguments: argparse.Namespace) -> str:
-    """{names} of options replaced by their values; options without a value are left out."""
-    given = {
-        name: ",".join(map(str, value)) if isinstance(value, tuple) else value
-        for name, value in vars(arguments).items()
-    }
-    return " ".join(word for word in text.format_map(given).split() if not word.endswith("="))
 
 
 def load(name: str) -> tuple[Callable[[argparse.Namespace], None], Parser]:
     """A command's function, and the parser of its arguments."""
     module, _, function = COMMANDS[name].module.partition(":")
-    found = importlib.import_module(module)
-    parser = getattr(found, f"{function or 'arguments'}_parser")()
+    home = importlib.import_module(module)
+    parser = getattr(home, f"{function or 'arguments'}_parser")()
     parser.prog = f"harp {name}"  # three are also started as python -m MODULE
-    return getattr(found, function or "main"), parser
+    return getattr(home, function or "main"), parser

@@ -32,11 +32,9 @@ class Clicks:
 
     @classmethod
     def open(cls, path: str, docs: Documents, sample: float, seed: int, cache_dir: str | None = None) -> "Clicks":
-        """Samples a fraction `sample` of the log's pairs by hash of (seed, query id, document id).
-
-        Leaves out duplicate pairs and pairs whose document is not in `docs`, and logs their numbers. Raises InputError for
-        malformed lines, and if no pair is left.
-        """
+        """Samples a fraction `sample` of the log's pairs by hash of (seed, query id, document id). Leaves out duplicate pairs and
+        pairs whose document is not in `docs`, and logs their numbers. Raises InputError for malformed lines, and if no pair is
+        left."""
         index = os.path.join(cache_dir or cache_directory("documents"), _name(path, docs, sample, seed))
         if not os.path.exists(index):
             build_index(index, lambda connection: _fill(connection, path, docs, sample, seed))

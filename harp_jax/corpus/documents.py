@@ -182,8 +182,8 @@ def _parse(path: str, line: int, data: bytes, columns: tuple[int, ...] = (2, 4))
     """A record's "id", "title", "url" and "body". `columns`: the allowed numbers of tab-separated columns."""
     where = f"{path}, line {line}"
     if data[: len(sgml.START)].upper() == sgml.START:
-        found = sgml.parse(where, data)
-        return found | {"id": checked_id(where, found["id"], "document")}
+        record = sgml.parse(where, data)
+        return record | {"id": checked_id(where, record["id"], "document")}
     try:
         text = data.decode().rstrip("\r\n")
     except UnicodeDecodeError as error:
@@ -204,10 +204,10 @@ def _json_record(where: str, line: str) -> dict[str, str]:
     # A null body is an error, a missing body is empty.
     name = name or next((name for name in BODIES if name in record), None)
     texts = {"title": record.get("title") or "", "url": record.get("url") or ""}
-    found = {field: checked_text(where, value, field) for field, value in texts.items()}
+    fields = {field: checked_text(where, value, field) for field, value in texts.items()}
     docid = record["_id"] if "_id" in record else record.get("id", "")
     body = checked_text(where, record[name], name) if name else ""
-    return {"id": checked_id(where, docid, "document"), **found, "body": body}
+    return {"id": checked_id(where, docid, "document"), **fields, "body": body}
 
 
 def _text(record: dict[str, str], fields: tuple[str, ...]) -> str:

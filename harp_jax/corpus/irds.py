@@ -119,11 +119,11 @@ def queries(path: str) -> dict[str, str]:
 
 def qrels(path: str) -> dict[str, dict[str, int]]:
     """qid → docid → level; with subtopics, the highest level of any."""
-    found: dict[str, dict[str, int]] = {}
+    judged: dict[str, dict[str, int]] = {}
     for judgment in _served_each(path, "qrels"):
-        levels, level = found.setdefault(judgment.query_id, {}), int(judgment.relevance)
+        levels, level = judged.setdefault(judgment.query_id, {}), int(judgment.relevance)
         levels[sys.intern(judgment.doc_id)] = max(level, levels.get(judgment.doc_id, level))
-    return found
+    return judged
 
 
 def candidates(path: str) -> Iterator[tuple[str, str, float]]:

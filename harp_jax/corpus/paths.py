@@ -41,12 +41,9 @@ def is_irds(path: str) -> bool:
 
 
 def document_files(path: str) -> list[str]:
-    """The document files of `path`.
-
-    For pages: the file of their extracted documents. In a folder: corpus.jsonl, else the files named docs, corpus, collection or
-    similar, else all files not named queries, topics, folds or qrels, else TREC's SGML. InputError if there are none, or the choice
-    is ambiguous.
-    """
+    """The document files of `path`. For pages: the file of their extracted documents. In a folder: corpus.jsonl, else the files
+    named docs, corpus, collection or similar, else all files not named queries, topics, folds or qrels, else TREC's SGML.
+    InputError if there are none, or the choice is ambiguous."""
     path = as_stored(path)
     if not os.path.isdir(path):
         return [documents_of_pages(path) if are_pages(path) else path]
@@ -54,21 +51,21 @@ def document_files(path: str) -> list[str]:
     if corpus:
         return corpus
     candidates = [name for name in sorted(os.listdir(path)) if _plain(name).endswith(DOCUMENTS)]
-    found = [name for name in candidates if not OTHERS.search(name)]
-    named = [name for name in found if NAMED.match(name)]
+    names = [name for name in candidates if not OTHERS.search(name)]
+    named = [name for name in names if NAMED.match(name)]
     if not named and are_pages(path):  # as in generation, pages take precedence over data files next to them
         return [documents_of_pages(path)]
     if named:
-        found, kinds = named, {match[1].lower() for name in named if (match := NAMED.match(name))}
+        names, kinds = named, {match[1].lower() for name in named if (match := NAMED.match(name))}
     else:
         # Files of one kind differ only in numbers; in a folder with nothing but documents, any names are fine.
-        kinds = {re.sub(r"\d+", "", _plain(name)) for name in found} if len(found) < len(candidates) else {""}
-    if not found and (marked := [name for name in walk(path) if is_sgml(name)]):
+        kinds = {re.sub(r"\d+", "", _plain(name)) for name in names} if len(names) < len(candidates) else {""}
+    if not names and (marked := [name for name in walk(path) if is_sgml(name)]):
         return marked
-    if not found or len(kinds) > 1:
-        held = f"{', '.join(found)}: which are the documents?" if found else "no .jsonl, .tsv, SGML or page file."
+    if not names or len(kinds) > 1:
+        held = f"{', '.join(names)}: which are the documents?" if names else "no .jsonl, .tsv, SGML or page file."
         raise InputError(f"{path} has {held} Name their file, or move them to a separate folder")
-    return [os.path.join(path, name) for name in found]
+    return [os.path.join(path, name) for name in names]
 
 
 def query_file(path: str) -> str:
@@ -91,11 +88,11 @@ def qrels_file(path: str) -> str:
     return _one(folder, [os.path.join(folder, name) for name in splits], "judgments")
 
 
-def _one(folder: str, found: list[str], what: str) -> str:
-    if len(found) != 1:
-        names = ", ".join(map(os.path.basename, found))
-        raise InputError(f"{folder} has {len(found)} files of {what}{names and f' ({names})'}; name the file itself")
-    return found[0]
+def _one(folder: str, paths: list[str], what: str) -> str:
+    if len(paths) != 1:
+        names = ", ".join(map(os.path.basename, paths))
+        raise InputError(f"{folder} has {len(paths)} files of {what}{names and f' ({names})'}; name the file itself")
+    return paths[0]
 
 
 def _among(folder: str, names: tuple[str, ...]) -> list[str]:

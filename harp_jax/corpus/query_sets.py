@@ -41,25 +41,17 @@ class Folds:
     largest_group: int
 
 
-@dataclass(frozen=True)
-class Subsets:
-    """The queries with a relevant document, from which is drawn, and the number of queries of each size."""
-
-    usable: int
-    sizes: dict[str, int]
-
-
 @once
 def judged_queries(queries: InputPath, qrels: InputPath, output: str) -> Written:
     """Writes the queries that have judgments to OUTPUT/queries.tsv and OUTPUT/qrels.txt; the others need no ranking. Raises
     InputError if no judged query has a text."""
     texts, judged = read_queries(queries), read_qrels(qrels)
-    found = {qid: " ".join(text.split()) for qid, text in texts.items() if qid in judged}
-    if not found:
+    kept = {qid: " ".join(text.split()) for qid, text in texts.items() if qid in judged}
+    if not kept:
         wrong = f"has no text for any of the {len(judged)} judged queries, such as {next(iter(judged))}"
         raise InputError(f"{queries} {wrong}; check both")
-    count = _write(output, found, judged, [query_file(queries), qrels_file(qrels)])
-    return Written(len(found), count, len(texts), len(judged) - len(found))
+    count = _write(output, kept, judged, [query_file(queries), qrels_file(qrels)])
+    return Written(len(kept), count, len(texts), len(judged) - len(kept))
 
 
 @once
@@ -101,20 +93,16 @@ def subset_queries(
     output: str,
     sizes: tuple[str, ...] = ("5", "10", "15", "20"),
     draws: int = 10,
-    seed: int = 0,
-    queries: InputPath = "",
     folds: InputPath = "",
     train_folds: tuple[str, ...] = (),
     run: InputPath = "",
     docs: InputPath = "",
-) -> Subsets:
-    """Writes nested subsets of training queries: OUTPUT/draw-03/10.txt for size "10" of draw 3, query ids, one per line.
-
-    `sizes` are numbers of queries, or shares such as "25%". Drawn from the queries with a relevant document: only those listed in
-    the file `queries`, in `train_folds` of the file `folds`, with candidates in `run`, and with a relevant document in `docs`.
-    Raises InputError as `draw_subsets`.
-    """
-    judged = read_subset(read_qrels(qrels), queries, folds, train_folds)
+) -> None:
+    """Writes nested subsets of training queries: OUTPUT/draw-03/10.txt for size "10" of draw 3, query ids, one per line. `sizes`
+    are numbers of queries, or shares such as "25%". Drawn from the queries with a relevant document: only those in `train_folds` of
+    the file `folds`, with candidates in `run`, and with a relevant document in `docs`. Raises
+    InputError as `draw_subsets`."""
+    judged = read_subset(read_qrels(qrels), "", folds, train_folds)
     if docs:
         known = Documents.open(docs)
         judged = {q: levels for q, levels in judged.items() if any(n > 0 and d in known for d, n in levels.items())}
@@ -122,13 +110,12 @@ def subset_queries(
         judged = select(judged, read_run(run, queries=judged))
     usable = list(relevant_only(judged))
     wanted = {size: number_of(size, len(usable)) for size in sizes}
-    drawn = draw_subsets(judged, sorted(set(wanted.values())), draws, seed)
+    drawn = draw_subsets(judged, sorted(set(wanted.values())), draws)
     with output_folder(output) as folder:  # lists of a killed command with other options would not be nested with these
         for number, draw in enumerate(drawn):
             for size, count in wanted.items():
                 with replacing(os.path.join(folder, f"draw-{number:02d}", f"{size}.txt")) as file:
                     file.writelines(f"{qid}\n" for qid in draw[count])
-    return Subsets(len(usable), wanted)
 
 
 def number_of(size: str, usable: int) -> int:
@@ -169,8 +156,8 @@ def draw_subsets(qrels: Qrels, sizes: Sequence[int], draws: int, seed: int = 0) 
     usable = list(relevant_only(qrels))
     if max(sizes) > len(usable):
         raise InputError(f"only {len(usable)} queries can be trained on, fewer than {max(sizes)}; lower --sizes")
-    found = []
+    drawn = []
     for number in range(draws):
         order = sorted(usable, key=lambda qid: (hash64(seed, "subset", number, qid), qid))
-        found.append({size: order[:size] for size in sizes})
-    return found
+        drawn.append({size: order[:size] for size in sizes})
+    return drawn

@@ -73,13 +73,13 @@ def parse(where: str, data: bytes) -> dict[str, str]:
         text = data.decode()
     except UnicodeDecodeError:
         text = data.decode("latin-1")
-    found = NUMBER.search(text)
-    if not found:
+    number = NUMBER.search(text)
+    if not number:
         raise InputError(f"{where}: a document without <DOCNO>; correct or remove it")
-    bodies = [body for _, body in BODIES.findall(text)] or [text[found.end() :]]
+    bodies = [body for _, body in BODIES.findall(text)] or [text[number.end() :]]
     title = TITLES.search(text)
     heading, body = plain(title[2]) if title else "", " ".join(map(plain, bodies))
-    return {"id": found[1].strip(), "title": heading, "url": "", "body": body}
+    return {"id": number[1].strip(), "title": heading, "url": "", "body": body}
 
 
 def plain(text: str) -> str:

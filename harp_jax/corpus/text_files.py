@@ -48,16 +48,16 @@ def parse_object(where: str, line: str) -> dict[str, Any]:
 
 def checked_id(where: str, value: object, what: str) -> str:
     """The id of a `what` (document, query), valid in a run: a string or integer, not empty, without white space."""
-    found, wrong = str(value), ""
+    docid, wrong = str(value), ""
     if isinstance(value, bool) or not isinstance(value, str | int):
         wrong = f"is {_quoted(value)}, neither a text nor an integer"
-    elif found.split() != [found]:  # the columns of a run are separated by white space
-        wrong = f"{found!r} is empty or contains white space"
-    elif LONE_SURROGATE.search(found):
-        wrong = f"{found!r} contains half a surrogate pair"
+    elif docid.split() != [docid]:  # the columns of a run are separated by white space
+        wrong = f"{docid!r} is empty or contains white space"
+    elif LONE_SURROGATE.search(docid):
+        wrong = f"{docid!r} contains half a surrogate pair"
     if wrong:
         raise InputError(f"{where}: {what} id {wrong}; rename the {what}")
-    return found
+    return docid
 
 
 def checked_text(where: str, value: object, name: str) -> str:

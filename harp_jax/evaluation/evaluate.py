@@ -101,11 +101,11 @@ def evaluate(
                 fails.setdefault(name, []).append(NOT_ABOVE_CHANCE if row == CHANCE else NOT_ABOVE_BLANK)
         table = replace(table, verdicts=fails, judged_by=chosen[0])
     if intervals and chosen:
-        found = {}
+        bounds = {}
         for name, by_measure in values.items():
             mine, key = by_measure[chosen[0]], generator(seed, "interval", name, chosen[0])
-            found[name] = bootstrap(mine, np.zeros((1, mine.shape[1])), groups, key, rounds, runs_per_draw)
-        table = replace(table, intervals=found, judged_by=chosen[0])
+            bounds[name] = bootstrap(mine, np.zeros((1, mine.shape[1])), groups, key, rounds, runs_per_draw)
+        table = replace(table, intervals=bounds, judged_by=chosen[0])
     if baseline:
         compared = {name: values[name] for name in systems if name in judged or name == baseline}
         comparisons = compare(compared, groups, baseline, chosen, rounds, seed, runs_per_draw)
@@ -129,8 +129,8 @@ def _constant(qrels: Qrels, systems: Mapping[str, Sequence[Run]]) -> dict[str, l
 
 def _by_seed(qrels: Qrels, seeds: Sequence[Run], measures: "list[Measure]") -> dict[str, np.ndarray]:
     """Measure → [seeds, queries] float64 of one system."""
-    found = [calculate(qrels, run, measures) for run in seeds]
-    return {m: np.array([list(one[m].values()) for one in found]) for m in map(str, measures)}
+    by_run = [calculate(qrels, run, measures) for run in seeds]
+    return {m: np.array([list(one[m].values()) for one in by_run]) for m in map(str, measures)}
 
 
 def _table(qrels: Qrels, systems: Mapping[str, Sequence[Run]], values: Values, measures: "list[Measure]") -> Table:
@@ -148,7 +148,7 @@ def _table(qrels: Qrels, systems: Mapping[str, Sequence[Run]], values: Values, m
     return Table(
         measures=[str(measure) for measure in measures],
         queries=len(qrels),
-        mean={name: {str(m): aggregate(m, found[str(m)]) for m in measures} for name, found in per_query.items()},
+        mean={name: {str(m): aggregate(m, by_qid[str(m)]) for m in measures} for name, by_qid in per_query.items()},
         per_query=per_query,
         missing={name: [qid for qid in qrels if qid not in run] for name, run in runs.items()},
         unknown={name: [qid for qid in run if qid not in qrels] for name, run in runs.items()},

@@ -1,11 +1,12 @@
-"""Builds a report, as plain data, from judgments, runs and their background: verdicts in words, training curves."""
+"""A report: plain data from judgments, runs and their background (verdicts in words, training curves), then its HTML page."""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
-from harp_jax.base.errors import InputError
+from harp_jax.base.errors import InputError, needs
 from harp_jax.checkpoints.recorded import read_metrics
 from harp_jax.corpus.documents import FIELDS, Documents, Texts
 from harp_jax.corpus.trec import Qrels, Ranking, Run, read_queries
@@ -13,8 +14,9 @@ from harp_jax.evaluation.evaluate import CHANCE, MEASURES, NOT_ABOVE_BLANK, NOT_
 from harp_jax.evaluation.measures import is_tested, parse_measures
 from harp_jax.evaluation.results import Table
 from harp_jax.evaluation.significance import Comparison
-from harp_jax.evaluation.upstream import Step
-from harp_jax.input.records import read_manifest
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 SHOWN = 5  # wins, and losses
 SNIPPET = 220  # characters of a document
@@ -28,6 +30,9 @@ FIXED = (
     ("train", "mlm_loss", "MLM loss, training"),
     ("validation", "mlm_loss", "MLM loss, held out"),
 )
+WIDTH, HEIGHT = 360, 220  # of a drawing of curves; then its margins
+LEFT, RIGHT, TOP, BOTTOM = 40, 10, 12, 34
+
 Rows = Mapping[str, Sequence[Mapping[str, Any]]]  # name → the lines of metrics.jsonl
 
 
@@ -67,14 +72,6 @@ class System:
     def significant(self) -> bool:
         """Whether both tests are significant after Holm's correction."""
         return self.change is not None and self.change.significant
-
-
-@dataclass(frozen=True)
-class TrainingData:
-    """A generation job: by task, the columns of the paper's Table 1 and the best trivial predictor."""
-
-    name: str
-    tasks: list[dict[str, str]]
 
 
 @dataclass(frozen=True)
@@ -118,49 +115,42 @@ class Report:
     remarks: list[str] = field(default_factory=list)
     panels: list[Panel] = field(default_factory=list)
     panels_left_out: int = 0
-    data: list[TrainingData] = field(default_factory=list)
     wins: list[Change] = field(default_factory=list)
     losses: list[Change] = field(default_factory=list)
     counts: tuple[int, int, int] = (0, 0, 0)  # queries: better, worse, unchanged
-    cost: list[Step] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
-class Background:
-    """Optional information about the runs. pairs: name → directory of a generation job; curves: name → training workdir; docs,
-    fields, queries: texts for wins and losses; cost: the steps that made the runs."""
+class Page:
+    """What a report shows besides its table. `focus`: the run in the headline, wins and losses (default: the last); `remarks` below
+    the table; `curves`: name → training workdir; `docs`, `fields`, `query_texts`: for the texts of wins and losses."""
 
-    pairs: Mapping[str, str] = field(default_factory=dict)
+    title: str = "Re-ranking"
+    focus: str = ""
+    remarks: tuple[str, ...] = ()
     curves: Mapping[str, str] = field(default_factory=dict)
     docs: str = ""
     fields: tuple[str, ...] = FIELDS
-    queries: str = ""
-    cost: Sequence[Step] = ()
+    query_texts: str = ""
 
 
 def report(
     qrels: Qrels,
     runs: Mapping[str, Run | Sequence[Run]],
     measures: str = MEASURES,
+    page: Page = Page(),
     *,
-    title: str = "Re-ranking",
     baseline: str = "",
-    focus: str = "",
     confirm: str = "",
     chance: str = "",
     blank: Mapping[str, str] | None = None,
     oracle: str = "",
-    remarks: Sequence[str] = (),
-    background: Background | None = None,
     runs_per_draw: int = 1,
 ) -> tuple[Report, Table]:
-    """The report and its table. `baseline` is the run to compare with (default: the first), `focus` the run in the headline,
-    wins and losses (default: the last). Rows with blank queries are never a default.
-
-    `confirm` (default: the first measure), `chance`, `blank`, `oracle` and `runs_per_draw` as in `evaluate`. Raises InputError
-    for bad input.
-    """
-    known, blank = background or Background(), dict(blank or {})
+    """The report and its table. `baseline`: the run to compare with (default: the first, without blank queries). `confirm`
+    (default: the first measure), `chance`, `blank`, `oracle` and `runs_per_draw` as in `evaluate`. Raises InputError for bad
+    input."""
+    blank = dict(blank or {})
     # Only one measure is tested: correcting for all of them would hide real differences.
     confirm = confirm or next((str(m) for m in parse_measures(measures) if is_tested(m)), "")
     judged = [name for name in runs if name not in blank.values()]
@@ -169,15 +159,15 @@ def report(
         qrels, runs, measures, baseline, confirm, runs_per_draw=runs_per_draw,
         chance=chance, blank=blank, oracle=oracle, intervals=True,
     )  # fmt: skip
-    focus = focus or judged[-1]
+    focus = page.focus or judged[-1]
     measure = table.judged_by or table.measures[0]
     said, figures, tone = headline(table, focus)
-    rows = {name: read_metrics(path) for name, path in known.curves.items()}
+    rows = {name: read_metrics(path) for name, path in page.curves.items()}
     for name in (name for name, run in rows.items() if not run):
-        raise InputError(f"the curves of {name}: {known.curves[name]} has no metrics; name a training workdir")
+        raise InputError(f"the curves of {name}: {page.curves[name]} has no metrics; name a training workdir")
     first = {name: run if isinstance(run, Mapping) else run[0] for name, run in runs.items()}
-    found = Report(
-        title=title,
+    written = Report(
+        title=page.title,
         headline=said,
         figures=figures,
         tone=tone,
@@ -189,26 +179,21 @@ def report(
         focus=focus,
         warnings=[" ".join(headline(table, other)[:2]) for other in table.verdicts if other != focus],
         remarks=[
-            *remarks,
+            *page.remarks,
             *table.notes(),
             *_unreachable(qrels, first[chance or baseline or focus]),
             *table.about_seeds,
         ],
         panels=panels_of(rows),
         panels_left_out=max(0, len(rows) - MOST_LINES),
-        data=[
-            TrainingData(name, [_row(task, dict(entry)) for task, entry in read_manifest(path)["tasks"].items()])
-            for name, path in known.pairs.items()
-        ],
-        cost=list(known.cost),
     )
     if focus != baseline:
         values = (table.per_query[baseline][measure], table.per_query[focus][measure])
-        docs = Documents.open(known.docs, known.fields) if known.docs else None
-        queries = read_queries(known.queries) if known.queries else {}
+        docs = Documents.open(page.docs, page.fields) if page.docs else None
+        queries = read_queries(page.query_texts) if page.query_texts else {}
         wins, losses, counts = changes(*values, (first[baseline], first[focus]), qrels, queries, docs)
-        found = replace(found, wins=wins, losses=losses, counts=counts)
-    return found, table
+        written = replace(written, wins=wins, losses=losses, counts=counts)
+    return written, table
 
 
 def _unreachable(qrels: Qrels, run: Run) -> list[str]:
@@ -227,8 +212,8 @@ def _facts(table: Table, focus: str, baseline: str) -> list[str]:
         facts.append(f"compared with {baseline}")
     if CHANCE in table.mean and table.judged_by:
         facts.append(f"chance {table.judged_by} {table.mean[CHANCE][table.judged_by]:.3f}")
-    if found := comparison_of(table, focus):
-        facts.append(f"p {'< 0.0001' if found.p < 0.0001 else f'= {found.p:.4f}'} after Holm’s correction")
+    if comparison := comparison_of(table, focus):
+        facts.append(f"p {'< 0.0001' if comparison.p < 0.0001 else f'= {comparison.p:.4f}'} after Holm’s correction")
     if (seeds := table.seeds.get(focus, 1)) > 1:
         facts.append(f"{seeds} seeds")
     return facts
@@ -279,23 +264,6 @@ def snippet(docid: str, docs: Texts | None) -> str:
     return text if len(text) <= SNIPPET else text[:SNIPPET].rsplit(" ", 1)[0] + " …"
 
 
-def _row(task: str, entry: dict[str, Any]) -> dict[str, str]:
-    predictors = entry.get("predictors") or {}
-    # Invert a predictor that is mostly wrong, as a model would (`objectives/objective.py`).
-    right = {name: max(accuracy, 1 - accuracy) for name, accuracy in predictors.items()}
-    best = max(right, key=right.__getitem__, default="")
-    means = [entry.get(f"mean_{side}_tokens") for side in ("query", "doc")]
-    query, document = ("–" if mean is None else f"{mean:.1f}" for mean in means)
-    return {
-        "task": task.upper(),
-        "pairs": f"{entry['pairs']:,}",
-        "tokens": f"{entry['tokens']:,}" if "tokens" in entry else "–",
-        "query": query,
-        "document": document,
-        "predictor": f"{best.replace('_', ' ')} {right[best]:.2f}" if best else "–",
-    }
-
-
 def comparison_of(table: Table, name: str) -> Comparison | None:
     """The comparison of a system with the baseline by the deciding measure."""
     return next((c for c in table.comparisons if c.run == name and c.measure == table.judged_by), None)
@@ -307,16 +275,16 @@ def systems_of(table: Table, blank: Mapping[str, str]) -> list[System]:
     known |= dict.fromkeys(blank.values(), "documents scored without the query")
     rows = []
     for name, means in table.mean.items():
-        found, fails = comparison_of(table, name), table.verdicts.get(name, [])
+        comparison, fails = comparison_of(table, name), table.verdicts.get(name, [])
         verdict, tone = known.get(name, ""), "plain"
         if NOT_ABOVE_CHANCE in fails or NOT_ABOVE_BLANK in fails:
             verdict, tone = "at chance level" if NOT_ABOVE_CHANCE in fails else NOT_ABOVE_BLANK, "bad"
         elif fails:
             verdict, tone = fails[0], "bad"
-        elif found:
-            verdict, tone = WORDS[found.verdict], TONES[found.verdict]
+        elif comparison:
+            verdict, tone = WORDS[comparison.verdict], TONES[comparison.verdict]
         values = [means[m] for m in table.measures]
-        rows.append(System(name, values, table.intervals.get(name), found, verdict, tone))
+        rows.append(System(name, values, table.intervals.get(name), comparison, verdict, tone))
     return rows
 
 
@@ -324,7 +292,7 @@ def headline(table: Table, name: str) -> tuple[str, str, str]:
     """(a sentence about a system, its figures, its tone)."""
     measure = table.judged_by or table.measures[0]
     mean = table.mean[name][measure]
-    fails, found = table.verdicts.get(name, []), comparison_of(table, name)
+    fails, comparison = table.verdicts.get(name, []), comparison_of(table, name)
     if NOT_ABOVE_CHANCE in fails:
         figures = f"{measure} {mean:.3f}; the same candidates in random order: {table.mean[CHANCE][measure]:.3f}"
         return f"{name} is at chance level: it orders its candidates no better than a random order.", figures, "bad"
@@ -333,17 +301,18 @@ def headline(table: Table, name: str) -> tuple[str, str, str]:
         return said, f"{measure} {mean:.3f}", "bad"
     if fails:
         return f"{name} does not rank: {fails[0]}.", f"{measure} {mean:.3f}", "bad"
-    if not found:
+    if not comparison:
         figures = f"{measure} {mean:.3f}{_between(table.intervals.get(name))}"
         return f"{name} reaches {measure} {mean:.3f}.", figures, "plain"
     base = table.mean[table.baseline][measure]
-    figures = f"{measure} {mean:.3f} against {base:.3f}: {found.difference:+.3f}{_between(found.interval, '+')}"
+    change = f"{comparison.difference:+.3f}{_between(comparison.interval, '+')}"
+    figures = f"{measure} {mean:.3f} against {base:.3f}: {change}"
     if table.per_query[name][measure] == table.per_query[table.baseline][measure]:
         return f"{name} ranks every query as {table.baseline} does, by {measure}.", figures, "unsure"
-    if found.verdict == "inconclusive":
+    if comparison.verdict == "inconclusive":
         queries = f"{table.queries} queries do" if table.queries != 1 else "One query does"
         return f"{queries} not decide whether {name} ranks better than {table.baseline}.", figures, "unsure"
-    return f"{name} ranks {found.verdict} than {table.baseline}.", figures, TONES[found.verdict]
+    return f"{name} ranks {comparison.verdict} than {table.baseline}.", figures, TONES[comparison.verdict]
 
 
 def _between(interval: tuple[float, float] | None, sign: str = "") -> str:
@@ -358,15 +327,15 @@ def panels_of(rows: Rows) -> list[Panel]:
     tasks = sorted(name for name in names if name.endswith("_accuracy") and not name.startswith("mlm"))
     named = {name: name.removesuffix("_accuracy").upper() for name in tasks} | {"pair_accuracy": "Pair"}
     held_out = [("validation", name, f"{named[name]} accuracy, held-out pairs") for name in tasks]
-    found = {
+    lines_of = {
         (split, metric, title): lines for split, metric, title in (*held_out, *FIXED) if (lines := _lines(rows, split, metric))
     }  # fmt: skip
-    if not found:
+    if not lines_of:
         return []
-    steps = max(x for lines in found.values() for line in lines for x, _ in line.points)
+    steps = max(x for lines in lines_of.values() for line in lines for x, _ in line.points)
     panels = []
-    for (_, metric, title), lines in found.items():
-        alike = [other for (_, name, _), other in found.items() if _kind(name) == _kind(metric)]
+    for (_, metric, title), lines in lines_of.items():
+        alike = [other for (_, name, _), other in lines_of.items() if _kind(name) == _kind(metric)]
         values = [y for some in alike for line in some for _, y in line.points]
         chance = GUESSING if _kind(metric) == "accuracy" else None
         low, high = (min([*values, 0.4]), 1.0) if chance else (min([*values, 0.0]), max(values))
@@ -379,13 +348,13 @@ def _kind(metric: str) -> str:
 
 
 def _lines(rows: Rows, split: str, metric: str) -> list[Line]:
-    found = []
+    lines = []
     for number, (name, run) in enumerate(rows.items()):
         points = [(float(row["step"]), float(row[metric])) for row in run if row["split"] == split and metric in row]
         points = [point for point in points if math.isfinite(point[1])]
         if points:
-            found.append(Line(name, number, points))
-    return found
+            lines.append(Line(name, number, points))
+    return lines
 
 
 def _rounded(low: float, high: float) -> tuple[float, float]:
@@ -406,3 +375,92 @@ def ticks(low: float, high: float) -> list[float]:
     step = _step(low, high)
     first = math.ceil(low / step - 1e-9)
     return [round(number * step, 10) for number in range(first, math.floor(high / step + 1e-9) + 1)]
+
+
+def as_html(report: Report) -> str:
+    """The HTML page, without external resources."""
+    column = report.measures.index(report.measure)
+    scale = axis(report.systems, column)
+    page = environment().get_template("report.html")
+    return page.render(report=report, column=column, top=scale[-1], scale=scale, chance=CHANCE, **FUNCTIONS)
+
+
+@cache
+def environment() -> "Environment":
+    """The templates. Raises InputError if Jinja2 is not installed."""
+    with needs("a report", "jinja2", "eval"):
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    templates = Environment(
+        loader=PackageLoader("harp_jax.evaluation"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
+    templates.filters["signed"] = signed
+    return templates
+
+
+def axis(systems: Sequence[System], column: int) -> list[float]:
+    """Ticks of the bar axis, from 0 to above all intervals and all means of a column."""
+    highest = max([*(s.interval[1] for s in systems if s.interval), *(s.means[column] for s in systems), 1e-9])
+    values = ticks(0.0, highest)
+    step = values[1] - values[0] if len(values) > 1 else highest
+    return values if values[-1] >= highest - 1e-9 else [*values, round(values[-1] + step, 10)]
+
+
+def percent(value: float, top: float) -> str:
+    """A position on the bar axis, in percent."""
+    return f"{100 * min(max(value / top, 0.0), 1.0):.2f}%"
+
+
+def ranks(hit: Any) -> str:
+    """ "rank 3 → 1" of a document; – if a run lacks it."""
+    return f"rank {hit.before or '–'} → {hit.after or '–'}"
+
+
+def signed(value: float) -> str:
+    """A difference with its sign."""
+    return f"{value:+.3f}".replace("-", "−")
+
+
+def x_of(panel: Panel, step: float) -> float:
+    """SVG x of a step."""
+    low, high = panel.steps
+    return round(LEFT + (step - low) / ((high - low) or 1.0) * (WIDTH - LEFT - RIGHT), 1)
+
+
+def y_of(panel: Panel, value: float) -> float:
+    """SVG y of a value."""
+    low, high = panel.values
+    return round(HEIGHT - BOTTOM - (value - low) / ((high - low) or 1.0) * (HEIGHT - TOP - BOTTOM), 1)
+
+
+def path_of(panel: Panel, line: Line) -> str:
+    """The line as SVG `points`."""
+    return " ".join(f"{x_of(panel, x)},{y_of(panel, y)}" for x, y in line.points)
+
+
+def spoken(panel: Panel) -> str:
+    """The panel in words, for screen readers: where each line starts and ends."""
+    said = [
+        f"{line.name} from {line.points[0][1]:.3g} at step {line.points[0][0]:g} "
+        f"to {line.points[-1][1]:.3g} at step {line.points[-1][0]:g}"
+        for line in panel.lines
+    ]
+    chance = [f"chance is {panel.chance:g}"] if panel.chance is not None else []
+    return f"{panel.title}: {'; '.join([*said, *chance])}."
+
+
+FUNCTIONS = {
+    "percent": percent,
+    "ranks": ranks,
+    "ticks": ticks,
+    "x_of": x_of,
+    "y_of": y_of,
+    "path_of": path_of,
+    "spoken": spoken,
+    "drawing": {"width": WIDTH, "height": HEIGHT, "left": LEFT, "right": RIGHT,
+                "top": TOP, "bottom": BOTTOM},
+}  # fmt: skip

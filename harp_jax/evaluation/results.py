@@ -5,7 +5,6 @@ from dataclasses import asdict, dataclass, field
 from html import escape
 from typing import TYPE_CHECKING
 
-from harp_jax.checkpoints.model_card import PER_QUERY
 from harp_jax.corpus.trec import abbreviate
 from harp_jax.evaluation.significance import LEVEL, ONE_RUN, Comparison
 
@@ -112,7 +111,7 @@ class Table:
 
     def per_query_lines(self) -> list[str]:
         """Tab-separated run, measure, qid, value and the query's group, with a header. White space in names becomes a space."""
-        lines = [PER_QUERY]
+        lines = ["run\tmeasure\tqid\tvalue\tgroup"]
         for name, by_measure in self.per_query.items():
             for measure, values in by_measure.items():
                 start = f"{' '.join(name.split())}\t{measure}"
@@ -121,7 +120,7 @@ class Table:
 
     def notes(self) -> list[str]:
         """Warnings: queries that count as zero or are left out, too few groups of queries."""
-        found = [
+        said = [
             f"{name}: {len(by_run[name])} queries {what}: {abbreviate(by_run[name])}"
             for name in self.missing
             for by_run, what in (
@@ -130,7 +129,7 @@ class Table:
             )
             if by_run[name]
         ]
-        found += [
+        said += [
             f"{name}: the candidates of {count} of {self.queries} queries differ from those of the row of random orders, "
             "so its verdict compares different candidates"
             for name, count in self.other_candidates.items()
@@ -138,7 +137,7 @@ class Table:
         verdicts = (
             f"verdicts by {self.judged_by}: the 95 % bootstrap interval of the difference includes 0 or lies below it"
         )
-        return [*found, *([verdicts] if self.verdicts and self.judged_by else []), *filter(None, [self.too_few])]
+        return [*said, *([verdicts] if self.verdicts and self.judged_by else []), *filter(None, [self.too_few])]
 
 
 def _aligned(head: list[str], rows: list[list[str]]) -> str:

@@ -22,14 +22,12 @@ ONE_RUN = "do not include training seeds"  # said of the intervals of a system w
 
 @dataclass(frozen=True)
 class Comparison:
-    """A run compared with the baseline by one measure, over the queries of the qrels; seeds are averaged per query.
-
-    `interval` is the 95 % bootstrap interval of the difference of means, resampling groups of queries that share relevant
-    documents, and each system's seeds. The p-values are two-sided and use the same groups; `…_holm` are corrected for
-    all comparisons of the table. They cover queries, not training seeds; with one run per system, the interval does not cover
-    seeds either. `seed_ratio`: the standard deviation of a single run's difference over training seeds, relative to its standard
-    error over queries; None if neither system has several runs.
-    """
+    """A run compared with the baseline by one measure, over the queries of the qrels; seeds are averaged per query. `interval` is
+    the 95 % bootstrap interval of the difference of means, resampling groups of queries that share relevant documents, and each
+    system's seeds. The p-values are two-sided and use the same groups; `…_holm` are corrected for all comparisons of the table.
+    They cover queries, not training seeds; with one run per system, the interval does not cover seeds either. `seed_ratio`: the
+    standard deviation of a single run's difference over training seeds, relative to its standard error over queries; None if
+    neither system has several runs."""
 
     run: str
     measure: str
@@ -114,12 +112,10 @@ def bootstrap(
     rounds: int = ROUNDS,
     runs_per_draw: int = 1,
 ) -> tuple[float, float]:
-    """95 % percentile interval of mean(first) - mean(second). first, second: [seeds, queries]; groups: [queries].
-
-    Whole groups of queries are resampled, the same for both sides; seeds are resampled for each side independently.
-    `runs_per_draw`: consecutive runs sharing one few-shot draw of training queries; draws are resampled, then runs within
-    them, because runs of one draw are not independent evidence for other training queries.
-    """
+    """95 % percentile interval of mean(first) - mean(second). first, second: [seeds, queries]; groups: [queries]. Whole groups of
+    queries are resampled, the same for both sides; seeds are resampled for each side independently. `runs_per_draw`: consecutive
+    runs sharing one few-shot draw of training queries; draws are resampled, then runs within them, because runs of one draw are not
+    independent evidence for other training queries."""
     number = np.asarray(groups)
     count = int(number.max()) + 1
     sizes = np.bincount(number, minlength=count).astype(float)
@@ -155,7 +151,7 @@ def compare(
     runs_per_draw: int = 1,
 ) -> list[Comparison]:
     """Compares every other run with the baseline. values: run → measure → [seeds, queries]; `runs_per_draw`: see `bootstrap`."""
-    found = []
+    rows = []
     for run in values:
         for measure in measures if run != baseline else ():
             first, second = values[run][measure], values[baseline][measure]
@@ -166,6 +162,6 @@ def compare(
             interval = bootstrap(first, second, groups, key, rounds, runs_per_draw)
             difference = math.fsum(differences) / len(differences)
             ratio = seed_ratio(first, second, groups)
-            found.append((run, measure, difference, interval, clustered_t(differences, groups), p, ratio))
-    t_holm, r_holm = holm([row[4] for row in found]), holm([row[5] for row in found])
-    return [Comparison(*row[:5], t, row[5], r, row[6]) for row, t, r in zip(found, t_holm, r_holm)]
+            rows.append((run, measure, difference, interval, clustered_t(differences, groups), p, ratio))
+    t_holm, r_holm = holm([row[4] for row in rows]), holm([row[5] for row in rows])
+    return [Comparison(*row[:5], t, row[5], r, row[6]) for row, t, r in zip(rows, t_holm, r_holm)]

@@ -17,7 +17,8 @@ from harp_jax.base.steps import Steps
 from harp_jax.corpus.paths import is_irds
 from harp_jax.corpus.query_sets import fold_queries
 from harp_jax.corpus.trec import read_folds
-from harp_jax.evaluation.from_files import Evaluation, Page, report_files
+from harp_jax.evaluation.from_files import Evaluation, report_files
+from harp_jax.evaluation.report import Page
 from harp_jax.experiments.calls import configured, train
 from harp_jax.experiments.experiment import parsed
 from harp_jax.ranking.first_stage import Candidates, first_stage_files

@@ -15,7 +15,8 @@ import os
 from typing import Any
 
 from harp_jax.base.steps import Steps
-from harp_jax.evaluation.from_files import Evaluation, Page, report_files
+from harp_jax.evaluation.from_files import Evaluation, report_files
+from harp_jax.evaluation.report import Page
 from harp_jax.evaluation.results import Table
 from harp_jax.experiments.benchmark import need_files
 from harp_jax.experiments.calls import configured, train

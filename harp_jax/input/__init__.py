@@ -3,7 +3,7 @@
 In: TFRecord shards, or judged queries and clicks with their documents. Out: numpy batches, and small cursors for resuming.
 Imports: corpus, text.
 Files: records (of a generation job, its shards and manifest); packing (groups of sequences to rows, how many rows); lanes (order,
-cursors, prefetching); workers (lanes in separate processes); tfrecords (shards to groups; the one file here that imports
+cursors, prefetching, worker processes); tfrecords (shards to groups; the one file here that imports
 TensorFlow); ranking_groups (judgments to groups); click_groups; contrastive_groups (queries and pages apart, and
 what identifies them).
 

@@ -27,9 +27,7 @@ class SeparateTexts:
 
     def group(self, task: int, source: str, query: np.ndarray, pages: Sequence[np.ndarray], negatives: int) -> Group:
         """Query, its page (the first of `pages`) and up to `negatives` others; texts are token ids, an empty page is skipped.
-
-        `source`: the page that links to the first one; empty: unknown.
-        """
+        `source`: the page that links to the first one; empty: unknown."""
         pages = [page for page in pages if len(page)][: 1 + negatives]
         texts = [(0, query), *((1, page) for page in pages)]
         sequences = tuple(

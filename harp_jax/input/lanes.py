@@ -4,20 +4,32 @@ A lane is an endless stream of groups, processed in closed windows: the number o
 from (seed, lane, window), the records are read, shuffled and packed, and the window's batches are returned one by one. The
 cursor of a lane is therefore small: the window, the batch within it, and the number of records of each task before the
 window. Resuming repacks one window; the batches do not depend on the number of hosts.
+
+Worker processes make the batches of some of the lanes each: with threads, Python would pack on one core only. A worker runs this
+module as a command. It receives its lanes through a socket and sends (batch, cursors) until the socket closes, so it never outlives
+the training.
 """
 
+import contextlib
 import copy
+import multiprocessing
+import os
 import queue
+import signal
+import subprocess
+import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
 
+from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
 from harp_jax.input.packing import Group, PackedLayout, Placement, Reader, fill, plan
-from harp_jax.input.workers import receive, working
 
 Item = tuple[dict[str, np.ndarray], dict[str, Any]]  # a batch, and the cursors after it
 
@@ -43,13 +55,6 @@ class Cursor:
     batch: int = 0
     consumed: dict[str, int] = field(default_factory=dict)  # records of each task before this window
 
-    def to_json(self) -> dict[str, Any]:
-        return {"window": self.window, "batch": self.batch, "consumed": dict(self.consumed)}
-
-    @staticmethod
-    def from_json(data: Mapping[str, Any]) -> "Cursor":
-        return Cursor(int(data["window"]), int(data["batch"]), {k: int(v) for k, v in data["consumed"].items()})
-
 
 def mixture(sizes: Mapping[str, int], sampling: str) -> dict[str, float]:
     """Fraction of each task in the stream: "uniform" (small tasks repeat) or "proportional" to their record counts."""
@@ -59,11 +64,9 @@ def mixture(sizes: Mapping[str, int], sampling: str) -> dict[str, float]:
 
 
 def epoch_window(window: int, size: int, lanes: int) -> int:
-    """Window size for training by epochs: the smaller of `window` and a lane's share of the `size` units.
-
-    A longer window would shuffle several epochs together: a run that ends within it would have trained on some units
-    several times and on others never.
-    """
+    """Window size for training by epochs: the smaller of `window` and a lane's share of the `size` units. A longer window would
+    shuffle several epochs together: a run that ends within it would have trained on some units several times and on others
+    never."""
     return min(window, size // lanes if size >= lanes else size)
 
 
@@ -93,10 +96,8 @@ class Lane:
         self._loaded = cursor.window
 
     def next(self, microbatch: int = 0) -> dict[str, np.ndarray]:
-        """Return the lane's next (micro)batch (`packing.fill`) and advance the cursor.
-
-        Each microbatch numbers its texts differently, so that their masks are independent.
-        """
+        """Return the lane's next (micro)batch (`packing.fill`) and advance the cursor. Each microbatch numbers its texts
+        differently, so that their masks are independent."""
         if self._loaded != self.cursor.window:
             self._load()
         number = self.index * self.source.layout.microbatches + microbatch
@@ -112,15 +113,13 @@ class Lane:
 
 class Batches:
     """Batches of several lanes, concatenated along rows (microbatches are stacked), made ahead in a thread or in processes.
-
-    Iterating yields (batch, cursors after it); pass such `cursors` to resume after that batch. The iteration raises the
-    errors of the thread or the processes. The batches do not depend on `workers`.
-    """
+    Iterating yields (batch, cursors after it); pass such `cursors` to resume after that batch. The iteration raises the errors of
+    the thread or the processes. The batches do not depend on `workers`."""
 
     def __init__(
         self, source: Source, lanes: Sequence[int], cursors: Mapping[str, Any] | None = None, workers: int = 0
     ) -> None:
-        start = {i: Cursor.from_json(cursors[str(i)]) if cursors else Cursor() for i in lanes}
+        start = {i: Cursor(**copy.deepcopy(cursors[str(i)])) if cursors else Cursor() for i in lanes}
         self._lanes = [Lane(source, i, cursor) for i, cursor in start.items()]
         self._microbatches = source.layout.microbatches
         self._workers = min(workers, len(lanes))
@@ -132,7 +131,7 @@ class Batches:
             parts = [lane.next(number) for lane in self._lanes]
             micro.append({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
         batch = micro[0] if len(micro) == 1 else {name: np.stack([m[name] for m in micro]) for name in micro[0]}
-        return batch, {str(lane.index): lane.cursor.to_json() for lane in self._lanes}
+        return batch, {str(lane.index): asdict(lane.cursor) for lane in self._lanes}
 
     def __iter__(self) -> Iterator[Item]:
         if not self._workers:
@@ -191,3 +190,70 @@ def prefetched(make: Callable[[], Item], room: Callable[[Item], int]) -> Iterato
     finally:
         stop.set()
         thread.join(timeout=5)
+
+
+LOST = "a process that reads and packs batches has ended (out of memory?); lower config.workers and run the same command again"
+
+
+@contextlib.contextmanager
+def working(parts: Sequence[Iterable[Any]]) -> Iterator[list[Connection]]:
+    """Starts a worker for each of `parts` (`Batches`) and yields connections for `receive`. They end with the block."""
+    processes, connections = [], []
+    try:
+        for _ in parts:
+            ours, theirs = multiprocessing.Pipe()
+            # Not `multiprocessing.Process`, which would run the caller's script again.
+            command = [sys.executable, "-P", "-m", __name__, str(theirs.fileno())]
+            environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
+            environment |= {"JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": "", "TOKENIZERS_PARALLELISM": "false"}
+            processes.append(subprocess.Popen(command, env=environment, pass_fds=[theirs.fileno()]))
+            theirs.close()
+            connections.append(ours)
+        for connection, part in zip(connections, parts):
+            with _lost():
+                connection.send(part)
+        yield connections
+    finally:
+        for process, connection in zip(processes, connections):
+            process.kill()
+            process.wait()
+            connection.close()
+
+
+def receive(connection: Connection) -> Any:
+    """The next (batch, cursors) of a worker. Raises what the worker raised, or InputError if it was killed."""
+    with _lost():
+        item = connection.recv()
+    if isinstance(item, BaseException):
+        raise item
+    return item
+
+
+@contextlib.contextmanager
+def _lost() -> Iterator[None]:
+    try:
+        yield
+    except (EOFError, OSError) as error:
+        raise InputError(LOST) from error
+
+
+def main() -> None:
+    # The training process handles signals that are sent to all processes of a job: it saves, and then ends its workers.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    connection = Connection(int(sys.argv[1]))
+    item = None
+    with contextlib.suppress(EOFError, OSError):  # the training has ended
+        stream = iter(connection.recv())
+        while not isinstance(item, Exception):
+            try:
+                item = next(stream)
+            except (InputError, OSError) as error:
+                item = error
+            except Exception:
+                item = RuntimeError(f"in a process that reads batches:\n{traceback.format_exc()}")
+            connection.send(item)
+
+
+if __name__ == "__main__":
+    main()

@@ -32,10 +32,8 @@ Pair = tuple[np.ndarray, np.ndarray]  # ids of query and document, int32, trunca
 
 class Sequence(NamedTuple):
     """One input of the encoder before packing: query and document, or one text, with the special tokens of `template` around them.
-
-    `query_text` and `document_text` number the texts of a group: sequences that share a text share its number, and
-    therefore its mask. A text with number -1 is never masked.
-    """
+    `query_text` and `document_text` number the texts of a group: sequences that share a text share its number, and therefore its
+    mask. A text with number -1 is never masked."""
 
     query: np.ndarray
     document: np.ndarray | None
@@ -51,9 +49,7 @@ class Sequence(NamedTuple):
 
 class Group(NamedTuple):
     """Sequences that one loss compares, the positive first; `task` indexes the run's tasks; `teacher` has a score for each.
-
-    `identities`: int32 numbers by which a loss recognises equal texts of other groups (`contrastive_groups`).
-    """
+    `identities`: int32 numbers by which a loss recognises equal texts of other groups (`contrastive_groups`)."""
 
     task: int
     sequences: tuple[Sequence, ...]
@@ -98,11 +94,9 @@ class PackedLayout:
 
 
 def fit(query: np.ndarray, document: np.ndarray, length: int, template: Template) -> tuple[np.ndarray, np.ndarray]:
-    """Truncate a pair to `length` tokens including its special tokens: the longer of the two, or both to half of the row.
-
-    Same as "longest_first" in transformers and CrossEncoder, so that exports score the same there. A query is truncated only
-    if it takes more than half of the row. If both are truncated, the longer one keeps the odd token.
-    """
+    """Truncate a pair to `length` tokens including its special tokens: the longer of the two, or both to half of the row. Same as
+    "longest_first" in transformers and CrossEncoder, so that exports score the same there. A query is truncated only if it takes
+    more than half of the row. If both are truncated, the longer one keeps the odd token."""
     room = length - template.around_pair
     if len(query) + len(document) <= room:
         return query, document
@@ -124,10 +118,8 @@ def pair_sequences(
     mask_side: str = "document",
     more_docs: Iterable[np.ndarray] = (),
 ) -> tuple[Sequence, ...]:
-    """The two sides of a pair record, and the positive query with each of `more_docs`, as sequences of at most `length` tokens.
-
-    An empty negative text means the positive's. `mask_side`: the texts that may be masked: "document", "query" or "both".
-    """
+    """The two sides of a pair record, and the positive query with each of `more_docs`, as sequences of at most `length` tokens. An
+    empty negative text means the positive's. `mask_side`: the texts that may be masked: "document", "query" or "both"."""
     q, d = mask_side in ("query", "both"), mask_side in ("document", "both")
     sides = []
     for query, document, texts in (
@@ -163,11 +155,9 @@ class Placement(NamedTuple):
 
 
 def plan(lengths: list[tuple[int, ...]], layout: PackedLayout) -> Iterator[list[Placement]]:
-    """Assign the groups of a window (their sequences' lengths) to batches of `layout.rows` rows, in order.
-
-    A batch starts with the oldest waiting group, then adds the following groups that fit (best fit by row), until LOOKAHEAD
-    groups did not fit or the batch has `layout.tokens` real tokens. Raises InputError for a group that fits no empty batch.
-    """
+    """Assign the groups of a window (their sequences' lengths) to batches of `layout.rows` rows, in order. A batch starts with the
+    oldest waiting group, then adds the following groups that fit (best fit by row), until LOOKAHEAD groups did not fit or the batch
+    has `layout.tokens` real tokens. Raises InputError for a group that fits no empty batch."""
     waiting = list(range(len(lengths)))
     most, longest, sizes = layout.groups, list(map(max, lengths)), list(map(sum, lengths))
     while waiting:
@@ -288,10 +278,8 @@ def fill(groups: list[Group], placements: list[Placement], layout: PackedLayout,
 
 
 def batch_shapes(layout: PackedLayout, lanes: int) -> dict[str, tuple[tuple[int, ...], type]]:
-    """Shape and dtype of every array of a batch of `lanes` lanes, without creating one.
-
-    Several microbatches are the first axis of all arrays.
-    """
+    """Shape and dtype of every array of a batch of `lanes` lanes, without creating one. Several microbatches are the first axis of
+    all arrays."""
     stack = (layout.microbatches,) if layout.microbatches > 1 else ()
     rows = (*stack, layout.rows * lanes, layout.row_length)
     groups = (*stack, lanes, layout.groups)
@@ -312,10 +300,8 @@ def batch_shapes(layout: PackedLayout, lanes: int) -> dict[str, tuple[tuple[int,
 def pair_rows(
     pairs: list[Pair], rows: int, length: int, tokenizer: Tokenizer
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """One pair per row: (tokens [rows, length], start of token type 1 [rows], end of the sequence [rows]) int32.
-
-    `length` 0: the longest pair's. Spare rows end at 0.
-    """
+    """One pair per row: (tokens [rows, length], start of token type 1 [rows], end of the sequence [rows]) int32. `length` 0: the
+    longest pair's. Spare rows end at 0."""
     template = tokenizer.template
     length = length or max(len(query) + len(document) + template.around_pair for query, document in pairs)
     tokens = np.full((rows, length), tokenizer.pad, np.int32)
@@ -338,11 +324,9 @@ def make_layout(
     sequences: int,
     window: int = 0,
 ) -> PackedLayout:
-    """The static shapes of a lane: as many rows as hold its share of a (micro)batch's `sequences` on average.
-
-    How well sequences pack depends on their lengths, so a sample of the data is packed, in windows of `window` groups like
-    those of the lanes (0: config.window).
-    """
+    """The static shapes of a lane: as many rows as hold its share of a (micro)batch's `sequences` on average. How well sequences
+    pack depends on their lengths, so a sample of the data is packed, in windows of `window` groups like those of the lanes (0:
+    config.window)."""
     window = window or config.window
     seats = max(2, config.row_length // 16)  # rows of 512 hold up to 25 sequences on Wikipedia
     layout = PackedLayout(1, config.row_length, seats, group_size, tokenizer.pad)
@@ -365,23 +349,21 @@ def make_layout(
     layout = replace(layout, rows=rows_that_hold(layout, lengths, window, wanted))
     layout = replace(layout, step_groups=batch_groups(layout, lengths, window) * parts)
     size = sum(map(len, lengths)) / len(lengths)
-    found = layout.step_groups * size
-    if not 0.8 * sequences <= found <= 1.25 * sequences:
+    expected = layout.step_groups * size
+    if not 0.8 * sequences <= expected <= 1.25 * sequences:
         why = (
             f"a lane shuffles and packs {window} groups at a time; lower `batch_pairs`, or raise `window` (an epoch at most)"
             if 4 * wanted > size * window
             else f"each of the {config.lanes} lanes needs a row for every sequence of a group; lower `lanes` (the number of "
             "devices suffices) or `accumulate`"
         )
-        log.warning("a batch has %.0f sequences instead of the configured %d: %s", found, sequences, why)
+        log.warning("a batch has %.0f sequences instead of the configured %d: %s", expected, sequences, why)
     return layout
 
 
 def batch_groups(layout: PackedLayout, lengths: list[tuple[int, ...]], window: int) -> float:
-    """Mean number of groups in a lane's batch, from a sample (`lengths` of their sequences) packed in windows.
-
-    The last batch of a window, which holds the few remaining groups, is counted too.
-    """
+    """Mean number of groups in a lane's batch, from a sample (`lengths` of their sequences) packed in windows. The last batch of a
+    window, which holds the few remaining groups, is counted too."""
     if len(lengths) < window:
         lengths = lengths * math.ceil(window / len(lengths))
     windows = [lengths[start : start + window] for start in range(0, len(lengths) - window + 1, window)]
@@ -405,11 +387,9 @@ def rows_that_hold(layout: PackedLayout, lengths: list[tuple[int, ...]], window:
 
 
 def enough_rows(layout: PackedLayout, lengths: list[tuple[int, ...]]) -> PackedLayout:
-    """The layout with the fewest rows at which the batches of a sample reach 99 % of `layout.tokens` on average.
-
-    If few groups fill a batch, which ends at the nearer side of the target: 99 % of what it reaches with any number of rows.
-    Packing depends on the lengths: tasks that train on the same number of real tokens need different numbers of rows.
-    """
+    """The layout with the fewest rows at which the batches of a sample reach 99 % of `layout.tokens` on average. If few groups fill
+    a batch, which ends at the nearer side of the target: 99 % of what it reaches with any number of rows. Packing depends on the
+    lengths: tasks that train on the same number of real tokens need different numbers of rows."""
     rows = max(layout.group_size, math.ceil(layout.tokens / layout.row_length))
     if not lengths:
         return replace(layout, rows=math.ceil(rows / 0.95))

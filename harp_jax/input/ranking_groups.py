@@ -4,14 +4,13 @@ A *unit* is a (query, relevant document) pair; its negatives in an epoch are a p
 document). Negatives are candidates that are not judged relevant. Relevant documents that the first stage missed are left
 out, unless `missed_positives` is on; evaluation re-ranks the candidates unchanged. A document that a lexical first stage missed
 shares fewer words with the query than its negatives do: from such positives a model learns that matching words are bad. How often
-the first stage prefers the positive is logged at the start (`Preference`).
+the first stage prefers the positive is logged at the start.
 """
 
 import logging
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from ml_collections import ConfigDict
@@ -21,39 +20,16 @@ from harp_jax.base.randomness import generator
 from harp_jax.corpus.documents import Documents, Texts
 from harp_jax.corpus.trec import Qrels, Run, read_qrels, read_queries, read_run, read_subset, select, split_queries
 from harp_jax.input.packing import Group, Sequence, fit
-from harp_jax.text.tokenizer import NO_MARKS, Marks, Template
+from harp_jax.text.tokenizer import NO_MARKS, Marks, Template, Tokenizer
+
+if TYPE_CHECKING:
+    from harp_jax.text.words import WordVocabulary
 
 log = logging.getLogger(__name__)
 
 HELD_OUT = 0.1  # share of the training queries that are held out for `select`; at most `config.select_queries`
 CACHED_DOCUMENTS = 65_536  # maximum number of documents whose token ids are cached, 4 bytes per token
 UNTAUGHT = "no teacher score"
-
-
-@dataclass(frozen=True)
-class Preference:
-    """How the candidates' run orders the training pairs: what a model can learn from its scores alone.
-
-    `above` is the expected share of an epoch's (positive, negative) pairs that the run ranks as the judgments do; pairs whose
-    positive it missed count as ranked wrongly. `retrieved` is the share without these pairs (NaN if none is left). Of the
-    `relevant` documents that could be positives, `missed` are not among the candidates.
-    """
-
-    above: float
-    retrieved: float
-    missed: int
-    relevant: int
-    trained_on: bool  # whether the missed ones are
-
-    def __str__(self) -> str:
-        text = (
-            f"training pairs: the candidates' run ranks the relevant document above the negative in {self.above:.3f} of them; "
-            f"it missed {self.missed} of {self.relevant} relevant documents"
-        )
-        if not self.missed:
-            return text
-        without = f", which are trained on (without them {self.retrieved:.3f}: --config.missed_positives=False)"
-        return text + (without if self.trained_on else ", which are left out")
 
 
 @dataclass(frozen=True)
@@ -90,24 +66,17 @@ def held_out(config: ConfigDict, judged: Judged) -> tuple[Judged, Judged]:
     return replace(judged, qrels=train), replace(judged, qrels=kept_back)
 
 
-class TextEncoder(Protocol):
-    """Text to ids: a `Tokenizer`, or a vocabulary of words."""
-
-    def encode_prefixes(self, texts: list[str], limit: int, /) -> list[list[int]]:
-        """The first `limit` ids of each text, without special tokens."""
-
-
 class RankingData:
-    """The units of the judged queries, and their texts as token ids; `config` is for fine-tuning or a neural ranker.
+    """The units of the judged queries, and their texts as token ids; `config` is for fine-tuning or a neural ranker. `report`
+    counts what is left out: queries without text, relevant document or candidates, relevant documents that `docs` lacks or (without
+    `missed_positives`) that were not retrieved. `agreement` is also logged, with a warning if the run contradicts most pairs. With
+    a `teacher`, documents without its score are left out of the groups and counted; its scores are divided by their mean standard
+    deviation within a query, so that logits, cosines and BM25 scores have the same scale. Raises InputError if no unit is left, and
+    for candidates that `docs` lacks."""
 
-    `report` counts what is left out: queries without text, relevant document or candidates, relevant documents that `docs`
-    lacks or (without `missed_positives`) that were not retrieved. `preference` is also logged, with a warning if the run
-    contradicts most pairs. With a `teacher`, documents without its score are left out of the groups and counted; its scores are
-    divided by their mean standard deviation within a query, so that logits, cosines and BM25 scores have the same scale.
-    Raises InputError if no unit is left, and for candidates that `docs` lacks.
-    """
-
-    def __init__(self, config: ConfigDict, tokenizer: TextEncoder, judged: Judged, marks: Marks = NO_MARKS) -> None:
+    def __init__(
+        self, config: ConfigDict, tokenizer: "Tokenizer | WordVocabulary", judged: Judged, marks: Marks = NO_MARKS
+    ) -> None:
         self.docs, self.queries = judged.docs, judged.queries
         self.qrels, self.candidates = judged.qrels, judged.candidates
         self.tokenizer, self.max_length, self.seed, self.marks = tokenizer, config.row_length, config.seed, marks
@@ -129,12 +98,15 @@ class RankingData:
                 + (", or set --config.missed_positives=True" if self.report["not retrieved"] else "")
             )
         self.scale = 1.0 if teacher is None else self._scale(teacher)
-        self.preference = self._preference()
-        log.info("%s", self.preference)
-        if self.preference.above < 0.5:
+        self.agreement = self._agreement()
+        log.info(
+            "training pairs: the candidates' run ranks the relevant document above the negative in %.3f of them; "
+            "%d relevant documents are trained on", self.agreement, len(self.units),
+        )  # fmt: skip
+        if self.agreement < 0.5:
             log.warning(
                 "the candidates' run contradicts most training pairs: a model learns from them to rank against its scores"
-                + ("; set --config.missed_positives=False" if self.preference.retrieved >= 0.5 else "")
+                + ("; set --config.missed_positives=False" if self.missed_positives else "")
             )
         self._tokens: dict[str, np.ndarray] = {}
 
@@ -143,9 +115,7 @@ class RankingData:
 
     def unit(self, epoch: int, index: int) -> list[tuple[np.ndarray, np.ndarray]]:
         """(query ids, document ids) of the positive, then of its negatives: int32, no special tokens, not yet truncated to a row.
-
-        Negatives are drawn without replacement; fewer than `negatives` if the query has fewer candidates.
-        """
+        Negatives are drawn without replacement; fewer than `negatives` if the query has fewer candidates."""
         qid, positive, negatives = self.chosen(epoch, index)
         ids = self.tokenizer.encode_prefixes([self.queries[qid]], self.max_length)[0]
         query = self.marks.on_query(np.asarray(ids, np.int32))
@@ -193,11 +163,11 @@ class RankingData:
         if qid not in self.candidates:
             return []
         judged = self.qrels[qid]
-        found = [docid for docid in self.candidates[qid].docids if judged.get(docid, 0) <= 0]
+        negatives = [docid for docid in self.candidates[qid].docids if judged.get(docid, 0) <= 0]
         if self.teacher is None:
-            return found
+            return negatives
         known = set(self.teacher[qid].docids) if qid in self.teacher else ()
-        return [docid for docid in found if docid in known]
+        return [docid for docid in negatives if docid in known]
 
     def _scale(self, teacher: Run) -> float:
         """The divisor of the teacher's scores. Logs how many candidates have none; InputError if all of a query are equal."""
@@ -216,26 +186,20 @@ class RankingData:
             )
         return scale
 
-    def _preference(self) -> Preference:
+    def _agreement(self) -> float:
+        """The expected share of an epoch's (positive, negative) pairs that the candidates' run ranks as the judgments do: what a
+        model can learn from its scores alone. Pairs whose positive it missed count as ranked wrongly."""
         place: dict[str, dict[str, int]] = {}
-        pairs = {True: 0.0, False: 0.0}  # of positives that were retrieved, and that were not
-        above = 0.0
+        pairs, above = 0, 0.0
         for qid, positive in self.units:
             if qid not in place:
                 place[qid] = {docid: rank for rank, docid in enumerate(self.candidates[qid].ranked())}
             ranks, pool = place[qid], self._negatives(qid)
             drawn = min(self.negatives, len(pool))
-            pairs[positive in ranks] += drawn
+            pairs += drawn
             if positive in ranks:
                 above += drawn * sum(ranks[docid] > ranks[positive] for docid in pool) / len(pool)
-        missed = sum(docid not in place[qid] for qid, docid in self.units) + self.report["not retrieved"]
-        return Preference(
-            above=above / sum(pairs.values()),
-            retrieved=above / pairs[True] if pairs[True] else math.nan,
-            missed=missed,
-            relevant=len(self.units) + self.report["not retrieved"],
-            trained_on=self.missed_positives,
-        )
+        return above / pairs
 
     def _check_candidates(self) -> None:
         seen: set[str] = set()
@@ -280,10 +244,8 @@ class Epochs:
 
 
 class RankingReader:
-    """Groups of a positive and its negatives, a `packing.Reader`.
-
-    With masked query prediction, the second sequence of a group is the positive again, with a query that may be masked.
-    """
+    """Groups of a positive and its negatives, a `packing.Reader`. With masked query prediction, the second sequence of a group is
+    the positive again, with a query that may be masked."""
 
     def __init__(self, config: ConfigDict, data: RankingData, template: Template) -> None:
         self.data, self.template = data, template

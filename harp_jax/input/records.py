@@ -87,10 +87,10 @@ class Shard:
                 self._check("sha256", sha256_file(path), self.sha256)
             yield path
 
-    def _check(self, what: str, found: int | str, listed: int | str) -> None:
-        if found != listed:
+    def _check(self, what: str, actual: int | str, listed: int | str) -> None:
+        if actual != listed:
             raise InputError(
-                f"shard {self.path} is missing or damaged: {what} {found}, but {MANIFEST} lists {listed}; {AGAIN}"
+                f"shard {self.path} is missing or damaged: {what} {actual}, but {MANIFEST} lists {listed}; {AGAIN}"
             )
 
 
@@ -158,11 +158,8 @@ class Manifest(TypedDict, total=False):
 
 
 def read_manifest(directory: str) -> Manifest:
-    """The manifest of a finished generation job, in a local directory or a bucket.
-
-    Raises InputError if the job has not finished, or if the file is damaged: a field has the wrong type, or a split lists files
-    that are not its shards.
-    """
+    """The manifest of a finished generation job, in a local directory or a bucket. Raises InputError if the job has not finished,
+    or if the file is damaged: a field has the wrong type, or a split lists files that are not its shards."""
     path = os.path.join(directory, MANIFEST)
     try:
         text = bucket.read(path) if bucket.is_bucket(path) else Path(path).read_bytes()
@@ -208,9 +205,7 @@ def check_sizes(directory: str, manifest: Manifest) -> None:
 
 def job_tokenizer(directory: str, manifest: Manifest, given: str = "") -> Tokenizer:
     """The tokenizer of a generation job: `given`, or the manifest's, relative to the directory or to the working directory.
-
-    InputError unless it is the one that the data were made with.
-    """
+    InputError unless it is the one that the data were made with."""
     relative, recorded = manifest.get("tokenizer", ""), manifest.get("config", {}).get("tokenizer", "")
     for path in [given] if given else [os.path.join(directory, relative), recorded]:
         with contextlib.suppress(InputError):

@@ -56,9 +56,7 @@ def place_of(x: jax.Array) -> Place:
 
 def choose(implementation: str, dtype: str, drops: bool, platform: str, length: int) -> str:
     """Resolve "auto" for a platform ("cpu", "gpu", "tpu") and rows of `length` tokens; `drops`: attention weights are dropped.
-
-    Returns other implementations unchanged. Raises InputError for a kernel that does not support the platform or the rows.
-    """
+    Returns other implementations unchanged. Raises InputError for a kernel that does not support the platform or the rows."""
     fits = length % LANES == 0 and dtype in ("float32", "bfloat16")  # for "splash"
     if implementation == "auto":
         if platform == "tpu" and fits and not drops:
@@ -88,15 +86,12 @@ def attend(
     reach: int = 0,
     at: jax.Array | None = None,
 ) -> jax.Array:
-    """softmax(q·kᵀ/√d)·v over the keys of the same segment: [rows, Q, heads, head_dim], in v's dtype.
-
-    q: [rows, Q, heads, head_dim]; k and v: [rows, T, heads, head_dim]; query_segments: [rows, Q] int32; segments (of the
-    keys): [rows, T] int32. Padding is a segment too, so that no row of the softmax is empty. `drop` is applied to the
-    unnormalised weights ("xla" only). "splash" requires all tokens of a row as queries: `query_segments` is `segments`.
-
-    With `reach`, only over the keys that are at most `reach` tokens away, at a cost linear in T. `at` [rows, Q]: the
-    queries' positions in the row (None: Q = T, all of them).
-    """
+    """softmax(q·kᵀ/√d)·v over the keys of the same segment: [rows, Q, heads, head_dim], in v's dtype. q: [rows, Q, heads,
+    head_dim]; k and v: [rows, T, heads, head_dim]; query_segments: [rows, Q] int32; segments (of the keys): [rows, T] int32.
+    Padding is a segment too, so that no row of the softmax is empty. `drop` is applied to the unnormalised weights ("xla" only).
+    "splash" requires all tokens of a row as queries: `query_segments` is `segments`. With `reach`, only over the keys that are at
+    most `reach` tokens away, at a cost linear in T. `at` [rows, Q]: the queries' positions in the row (None: Q = T, all of
+    them)."""
     if implementation == "splash":
         place = place_of(q)
         return splash(q, k, v, segments, place.mesh, place.kind, reach)
@@ -167,12 +162,10 @@ def _in_blocks(
 def _products(
     q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array, drop: Callable[[jax.Array], jax.Array]
 ) -> jax.Array:
-    """Attention as plain matrix products. jax.nn.dot_product_attention would compute the softmax in float32 even in float64.
-
-    Heads precede tokens, queries are scaled instead of scores, and the division by the softmax's sum comes last: XLA on CPU
-    then runs plain batched matrix products, and the forward pass takes 23 to 33 ms instead of 90 (16 × 256 tokens, 12 heads
-    of 32, 2 cores).
-    """
+    """Attention as plain matrix products. jax.nn.dot_product_attention would compute the softmax in float32 even in float64. Heads
+    precede tokens, queries are scaled instead of scores, and the division by the softmax's sum comes last: XLA on CPU then runs
+    plain batched matrix products, and the forward pass takes 23 to 33 ms instead of 90 (16 × 256 tokens, 12 heads of 32, 2
+    cores)."""
     wide = jnp.promote_types(q.dtype, jnp.float32)
     q = (q / jnp.sqrt(jnp.asarray(q.shape[-1], wide))).astype(q.dtype)
     q, k, v = (jnp.swapaxes(x, 1, 2) for x in (q, k, v))
@@ -185,10 +178,8 @@ def _products(
 
 @jax.custom_vjp
 def _scores(q: jax.Array, k: jax.Array) -> jax.Array:
-    """q·kᵀ [rows, heads, Q, T], at least float32. The keys' gradient is [head_dim, T], so that the smaller factor is transposed.
-
-    A CPU computes it in 14 instead of 45 ms (7 × 512 tokens, 12 heads of 32, one core).
-    """
+    """q·kᵀ [rows, heads, Q, T], at least float32. The keys' gradient is [head_dim, T], so that the smaller factor is transposed. A
+    CPU computes it in 14 instead of 45 ms (7 × 512 tokens, 12 heads of 32, one core)."""
     return jnp.einsum("rhtd,rhsd->rhts", q, k, preferred_element_type=jnp.promote_types(q.dtype, jnp.float32))
 
 
@@ -216,12 +207,10 @@ def probabilities(q: jax.Array, k: jax.Array, query_segments: jax.Array, segment
 def splash(
     q: jax.Array, k: jax.Array, v: jax.Array, segments: jax.Array, mesh: AbstractMesh | None, kind: str, reach: int = 0
 ) -> jax.Array:
-    """`attend` with JAX's Pallas kernel for TPUs: scores never leave the chip, and the backward pass recomputes them.
-
-    One kernel with a full or a local mask and segment ids computes all segments of a row. The partitioner cannot shard a kernel,
-    so it runs under `shard_map`: each device computes its rows and heads, which the projections' sharding already placed there.
-    `mesh` is that of the arrays (None: one device), replicated over all axes but the batch's and "model"; `kind` is the device's.
-    """
+    """`attend` with JAX's Pallas kernel for TPUs: scores never leave the chip, and the backward pass recomputes them. One kernel
+    with a full or a local mask and segment ids computes all segments of a row. The partitioner cannot shard a kernel, so it runs
+    under `shard_map`: each device computes its rows and heads, which the projections' sharding already placed there. `mesh` is that
+    of the arrays (None: one device), replicated over all axes but the batch's and "model"; `kind` is the device's."""
     factors = jnp.dtype("float32") if kind.startswith(WIDE_FACTORS) else v.dtype
     # The kernel does not scale: scale in float32 and round once, as in `_products`.
     q = q.astype(jnp.float32) / jnp.sqrt(jnp.float32(q.shape[-1]))
@@ -242,11 +231,9 @@ def _present(mesh: AbstractMesh, axes: str | tuple[str, ...]) -> tuple[str, ...]
 
 
 def _backward(blocks: int, block: int, reach: int) -> dict[str, Any]:
-    """BlockSizes' arguments that choose one fused kernel or two for the backward pass of a row of `blocks` blocks.
-
-    The fused kernel computes five products per pair of blocks, two kernels compute seven. But its grid includes the pairs that the
-    mask excludes, and it stores a gradient of the queries for each block of keys. Two kernels visit only blocks within reach.
-    """
+    """BlockSizes' arguments that choose one fused kernel or two for the backward pass of a row of `blocks` blocks. The fused kernel
+    computes five products per pair of blocks, two kernels compute seven. But its grid includes the pairs that the mask excludes,
+    and it stores a gradient of the queries for each block of keys. Two kernels visit only blocks within reach."""
     near = 2 * -(-reach // block) + 1  # blocks of keys that a block of queries attends to
     if reach and 2 * near < blocks:
         return {"block_q_dq": block, "block_kv_dq": block}

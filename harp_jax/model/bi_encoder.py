@@ -18,16 +18,14 @@ def text_vectors(
     batch: Mapping[str, jax.Array],
     dropout_key: jax.Array | None = None,
 ) -> jax.Array:
-    """Unit vectors [rows, K, hidden], in at least float32, of the sequences that begin at `batch["cls_offset"]` [rows, K].
-
-    Arrays as in `packing.fill`; `shape.pooling` is "mean" or "cls". With "cls" the last layer computes only these positions.
-    """
+    """Unit vectors [rows, K, hidden], in at least float32, of the sequences that begin at `batch["cls_offset"]` [rows, K]. Arrays
+    as in `packing.fill`; `shape.pooling` is "mean" or "cls". With "cls" the last layer computes only these positions."""
     starts, first = batch["cls_offset"], shape.pooling == "cls"
     module = ENCODERS[shape.model_type].module(shape)
     rngs = {} if dropout_key is None else {"dropout": dropout_key}
     positions = starts if first else None
-    found: Any = module.apply({"params": encoder}, batch, dropout_key is None, positions, rngs=rngs)
-    pooled = found if first else segment_means(found, batch["segment_ids"], starts)
+    hidden: Any = module.apply({"params": encoder}, batch, dropout_key is None, positions, rngs=rngs)
+    pooled = hidden if first else segment_means(hidden, batch["segment_ids"], starts)
     pooled = pooled.astype(jnp.promote_types(pooled.dtype, jnp.float32))
     return pooled * jax.lax.rsqrt(jnp.maximum(jnp.square(pooled).sum(-1, keepdims=True), 1e-18))
 
@@ -38,8 +36,6 @@ def rules(shape: EncoderShape) -> tuple[tuple[str, P], ...]:
 
 
 def step_flops(shape: EncoderShape, rows: int, length: int, sequences: int, predictions: int) -> float:
-    """FLOPs of one step: 3 × the forward pass of `rows` of `length` slots (`cross_encoder.step_flops`).
-
-    Gradient caching encodes once more, and a frozen start once; like all recomputation, neither counts as useful work.
-    """
+    """FLOPs of one step: 3 × the forward pass of `rows` of `length` slots (`cross_encoder.step_flops`). Gradient caching encodes
+    once more, and a frozen start once; like all recomputation, neither counts as useful work."""
     return 3.0 * ENCODERS[shape.model_type].flops(shape, rows, length, sequences if shape.pooling == "cls" else length)

@@ -43,11 +43,9 @@ class MlmHead(nn.Module):
 
 
 class Ranker(nn.Module):
-    """Encoder, pooler, score head and MLM head: the model that is pre-trained, fine-tuned and exported.
-
-    The encoder's parameters are the subtree "encoder". Within Flax it is named after its model_type, because the random numbers of
-    initialisation and dropout depend on the name.
-    """
+    """Encoder, pooler, score head and MLM head: the model that is pre-trained, fine-tuned and exported. The encoder's parameters
+    are the subtree "encoder". Within Flax it is named after its model_type, because the random numbers of initialisation and
+    dropout depend on the name."""
 
     config: EncoderShape
 
@@ -66,21 +64,17 @@ class Ranker(nn.Module):
         return super().apply({"params": {self.config.model_type: params.pop("encoder"), **params}}, *inputs, **options)
 
     def encode(self, batch: dict[str, jax.Array], deterministic: bool = True) -> jax.Array:
-        """Hidden states [rows, T, hidden] of a packed batch (array names of `input/packing.fill`).
-
-        Each sequence is a query and a document with special tokens (HARP Eq. 8, and the Transformer of Eq. 17).
-        """
+        """Hidden states [rows, T, hidden] of a packed batch (array names of `input/packing.fill`). Each sequence is a query and a
+        document with special tokens (HARP Eq. 8, and the Transformer of Eq. 17)."""
         return self.encoder(batch, deterministic)
 
     def scored(
         self, batch: Mapping[str, jax.Array], positions: jax.Array | None = None, deterministic: bool = True
     ) -> tuple[jax.Array, jax.Array]:
-        """Relevance scores [rows, K] float32, and hidden states [rows, M, hidden] at `positions` [rows, M] (None: at none).
-
-        The scored sequences begin at `batch["cls_offset"]` [rows, K] (MLP of HARP Eq. 7, 17). For other tokens the last layer
-        computes only keys and values, unless the score is computed from the mean of all. Gathers stay within rows: a global gather
-        would make every device collect all activations.
-        """
+        """Relevance scores [rows, K] float32, and hidden states [rows, M, hidden] at `positions` [rows, M] (None: at none). The
+        scored sequences begin at `batch["cls_offset"]` [rows, K] (MLP of HARP Eq. 7, 17). For other tokens the last layer computes
+        only keys and values, unless the score is computed from the mean of all. Gathers stay within rows: a global gather would
+        make every device collect all activations."""
         starts = batch["cls_offset"]
         positions = starts[:, :0] if positions is None else positions
         if self.config.pooling == "cls":
@@ -142,11 +136,9 @@ def rules(shape: EncoderShape) -> tuple[tuple[str, P], ...]:
 
 
 def step_flops(shape: EncoderShape, rows: int, length: int, sequences: int, predictions: int) -> float:
-    """FLOPs of one step (forward and backward, 2 per multiply-add): 3 × the forward pass's matrix products.
-
-    `rows` of `length` slots, with `sequences` scored and `predictions` masked tokens per row; the encoder's last layer is
-    computed for these tokens only. XLA's own figure counts a loop's body once and ignores custom calls.
-    """
+    """FLOPs of one step (forward and backward, 2 per multiply-add): 3 × the forward pass's matrix products. `rows` of `length`
+    slots, with `sequences` scored and `predictions` masked tokens per row; the encoder's last layer is computed for these tokens
+    only. XLA's own figure counts a loop's body once and ignores custom calls."""
     h = shape.hidden
     heads = 2 * rows * (sequences * h * h + predictions * (h * h + h * shape.vocab_size))
     return 3.0 * (ENCODERS[shape.model_type].flops(shape, rows, length, sequences + predictions) + heads)
@@ -157,12 +149,10 @@ def vocabulary_cross_entropy(
     hidden: jax.Array, embedding: jax.Array, bias: jax.Array, targets: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
     """MLM loss (HARP Eq. 15) without storing the logits hidden·embeddingᵀ + bias, and whether the target's logit is the largest.
-
-    hidden: [rows, M, H]; embedding: [vocab, H]; bias: [vocab]; targets: [rows, M] int32. Returns loss (float32) and hit
-    (bool), [rows, M]. The exponentials are the only array of the vocabulary's size stored for the backward pass: the
-    gradient is two matrix products with them, scaled on the small operands. Automatic differentiation of the logits makes
-    six more passes over them, half of a 2 × 128 model's step on CPU.
-    """
+    hidden: [rows, M, H]; embedding: [vocab, H]; bias: [vocab]; targets: [rows, M] int32. Returns loss (float32) and hit (bool),
+    [rows, M]. The exponentials are the only array of the vocabulary's size stored for the backward pass: the gradient is two matrix
+    products with them, scaled on the small operands. Automatic differentiation of the logits makes six more passes over them, half
+    of a 2 × 128 model's step on CPU."""
     return _vocabulary_forward(hidden, embedding, bias, targets)[0]
 
 
@@ -199,10 +189,8 @@ def _vocabulary_backward(stored: tuple, cotangents: tuple) -> tuple:
 
 
 def _add_at(x: jax.Array, index: jax.Array, update: jax.Array) -> jax.Array:
-    """x [rows, M, vocab] with `update` [rows, M] added at `index`; rows and M stay batch dimensions, which can be sharded.
-
-    A CPU adds in place. A GPU would read and write all of x; there `where` fuses with the operations before and after it.
-    """
+    """x [rows, M, vocab] with `update` [rows, M] added at `index`; rows and M stay batch dimensions, which can be sharded. A CPU
+    adds in place. A GPU would read and write all of x; there `where` fuses with the operations before and after it."""
     if place_of(x).platform == "gpu":
         places = lax.broadcasted_iota(index.dtype, x.shape, 2)
         return jnp.where(places == index[..., None], x + update[..., None], x)

@@ -34,10 +34,8 @@ class Norm(nn.LayerNorm):
 
 @partial(jax.custom_vjp, nondiff_argnums=(3,))
 def normalised(x: jax.Array, scale: jax.Array, bias: jax.Array | None, epsilon: float) -> jax.Array:
-    """Layer norm over the last axis that stores only x, the means and the reciprocal deviations for the backward pass.
-
-    JAX's derivative stores more: norms, residuals and dropout then took 11.1 instead of 8.2 ms of a BERT-base step on an H200.
-    """
+    """Layer norm over the last axis that stores only x, the means and the reciprocal deviations for the backward pass. JAX's
+    derivative stores more: norms, residuals and dropout then took 11.1 instead of 8.2 ms of a BERT-base step on an H200."""
     return _normalised_forward(x, scale, bias, epsilon)[0]
 
 
@@ -69,11 +67,9 @@ normalised.defvjp(_normalised_forward, _normalised_backward)
 
 
 def frugal(function: Callable[[Any, jax.Array], jax.Array], module: nn.Module, x: jax.Array) -> jax.Array:
-    """function(module, x); a GPU stores only x for the backward pass and recomputes the rest, but no matrix product.
-
-    XLA would store GELU's result as well as its input, and reading it takes a GPU as long as recomputing it. A CPU computes erf too
-    slowly for that, and TPUs were not measured.
-    """
+    """function(module, x); a GPU stores only x for the backward pass and recomputes the rest, but no matrix product. XLA would
+    store GELU's result as well as its input, and reading it takes a GPU as long as recomputing it. A CPU computes erf too slowly
+    for that, and TPUs were not measured."""
     if place_of(x).platform == "gpu" and not module.is_initializing():
         function = nn.remat(function)
     return function(module, x)
@@ -96,11 +92,9 @@ def layer_norm(config: EncoderShape) -> Norm:
 
 
 def flat(x: jax.Array) -> jax.Array:
-    """[rows, T, …] → [rows · T, …], as the products of dense layers read it on a CPU (products.py).
-
-    XLA stores a sum that a product reads directly; it fuses a copy of any other into everything that reads it. With norms before
-    the layers, every gradient would then recompute the sum over all layers above, at a cost quadratic in the number of layers.
-    """
+    """[rows, T, …] → [rows · T, …], as the products of dense layers read it on a CPU (products.py). XLA stores a sum that a product
+    reads directly; it fuses a copy of any other into everything that reads it. With norms before the layers, every gradient would
+    then recompute the sum over all layers above, at a cost quadratic in the number of layers."""
     return x.reshape(-1, *x.shape[2:])
 
 
@@ -146,10 +140,8 @@ class Words(nn.Embed):
 
 
 def few(table: jax.Array, numbers: jax.Array) -> jax.Array:
-    """Lookup in a table of few rows: table [n, hidden], numbers [rows, T] → [rows, T, hidden].
-
-    The gradient of an ordinary lookup adds thousands of positions to each row of the table, which a GPU does one by one.
-    """
+    """Lookup in a table of few rows: table [n, hidden], numbers [rows, T] → [rows, T, hidden]. The gradient of an ordinary lookup
+    adds thousands of positions to each row of the table, which a GPU does one by one."""
     return sum(jnp.where((numbers == n)[..., None], row, 0) for n, row in enumerate(table))  # type: ignore[return-value]
 
 
@@ -169,12 +161,9 @@ class Dropout(nn.Module):
 
 
 def random_words(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
-    """Independent uniform uint16 numbers of a shape.
-
-    Threefry returns 64 bits per call, of which `jax.random.bits` uses 32 for one number; here they make four numbers. The
-    counter is the element's index in the global array, so the numbers do not depend on the sharding. Other generators
-    ("rbg") use `jax.random.bits`.
-    """
+    """Independent uniform uint16 numbers of a shape. Threefry returns 64 bits per call, of which `jax.random.bits` uses 32 for one
+    number; here they make four numbers. The counter is the element's index in the global array, so the numbers do not depend on the
+    sharding. Other generators ("rbg") use `jax.random.bits`."""
     if jax.random.key_impl(key) != "threefry2x32" or shape[-1] % 4:
         return jax.random.bits(key, shape, jnp.uint16)
     quarter = (*shape[:-1], shape[-1] // 4)
@@ -190,15 +179,12 @@ def random_words(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
 
 
 def copied(params: Mapping, tokens: jax.Array) -> Mapping:
-    """The parameters with a copy of the word embeddings for each device along the data axis of the mesh of `tokens`.
-
-    The gradient of the tied word embeddings is the sum of two, of the embedding lookup and the MLM decoder. The partitioner inserts
-    an all-reduce right after each, and XLA does not merge them: a base model would send 90 MiB of gradients twice. Here both read a
-    copy per part of the rows, [parts, vocab, hidden] sharded by parts (a device still holds one copy): their gradients are added
-    on each device, and one all-reduce, the transpose of copying, sums over the parts.
-
-    Returns the parameters unchanged if the mesh also shards parameters (fsdp, model): their gradients are reduce-scattered already.
-    """
+    """The parameters with a copy of the word embeddings for each device along the data axis of the mesh of `tokens`. The gradient
+    of the tied word embeddings is the sum of two, of the embedding lookup and the MLM decoder. The partitioner inserts an
+    all-reduce right after each, and XLA does not merge them: a base model would send 90 MiB of gradients twice. Here both read a
+    copy per part of the rows, [parts, vocab, hidden] sharded by parts (a device still holds one copy): their gradients are added on
+    each device, and one all-reduce, the transpose of copying, sums over the parts. Returns the parameters unchanged if the mesh
+    also shards parameters (fsdp, model): their gradients are reduce-scattered already."""
     mesh = place_of(tokens).mesh
     parts = 1 if mesh is None else mesh.shape.get("data", 1)
     if parts == 1 or parts != mesh.size:  # type: ignore[union-attr]
@@ -214,10 +200,8 @@ def copied(params: Mapping, tokens: jax.Array) -> Mapping:
 
 
 def by_parts(function: Callable, words: jax.Array, *rows: jax.Array) -> Any:
-    """function(words, *rows) for words [vocab, hidden]; for [parts, vocab, hidden], each part of the rows with its own copy.
-
-    `rows` and the results are arrays [rows, ...]; a part is a block of consecutive rows, as on a mesh.
-    """
+    """function(words, *rows) for words [vocab, hidden]; for [parts, vocab, hidden], each part of the rows with its own copy. `rows`
+    and the results are arrays [rows, ...]; a part is a block of consecutive rows, as on a mesh."""
     if words.ndim == 2:
         return function(words, *rows)
     parts = len(words)

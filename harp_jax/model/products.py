@@ -43,10 +43,8 @@ def fastest_dtype(platform: str) -> str:
 def dot_general(
     lhs: jax.Array, rhs: jax.Array, dimension_numbers: Dimensions, precision: Any = None, **options: Any
 ) -> jax.Array:
-    """`lax.dot_general` for Flax's dense layers; on a CPU at least float32, even if both factors are bfloat16.
-
-    Both gradients are then products of bfloat16 factors too: the cotangent is rounded to bfloat16 first, as on a TPU.
-    """
+    """`lax.dot_general` for Flax's dense layers; on a CPU at least float32, even if both factors are bfloat16. Both gradients are
+    then products of bfloat16 factors too: the cotangent is rounded to bfloat16 first, as on a TPU."""
     (contracted, first), (lhs_batch, rhs_batch) = dimension_numbers
     dense = tuple(contracted) == tuple(range(lhs.ndim - len(contracted), lhs.ndim))
     dense = dense and tuple(first) == tuple(range(len(contracted))) and not lhs_batch and not rhs_batch

@@ -27,9 +27,7 @@ BATCH = P(("data", "fsdp"))
 
 def make_mesh(config: ConfigDict, devices: list | None = None) -> Mesh:
     """The mesh of `config.mesh`; -1 means all remaining devices, on the data axis only as many as the lanes can be divided among.
-
-    Raises InputError if sizes, devices and lanes do not match.
-    """
+    Raises InputError if sizes, devices and lanes do not match."""
     devices = jax.devices() if devices is None else devices
     sizes = {axis: int(config.mesh[axis]) for axis in AXES}
     known = math.prod(size for size in sizes.values() if size > 0)
@@ -71,11 +69,9 @@ def padded_vocab(vocab_size: int) -> int:
 
 
 def param_shardings(mesh: Mesh, tree: Any, rules: tuple[tuple[str, P], ...]) -> Any:
-    """A sharding for every leaf of a state: parameters, and Adam's moments, whose paths end in the same way.
-
-    `rules` are (regex on the parameter's path, PartitionSpec of its axes); the first match applies. Scalars are replicated.
-    Raises InputError for an indivisible axis, LookupError for a leaf without a rule or a rule without a leaf: an encoder's bug.
-    """
+    """A sharding for every leaf of a state: parameters, and Adam's moments, whose paths end in the same way. `rules` are (regex on
+    the parameter's path, PartitionSpec of its axes); the first match applies. Scalars are replicated. Raises InputError for an
+    indivisible axis, LookupError for a leaf without a rule or a rule without a leaf: an encoder's bug."""
     used: set[str] = set()
 
     def of(path: tuple, leaf: Any) -> NamedSharding:
@@ -111,10 +107,8 @@ def batch_sharding(mesh: Mesh, microbatches: int = 1) -> NamedSharding:
 
 
 def host_lanes(mesh: Mesh, lanes: int) -> list[int]:
-    """The lanes whose rows this process's devices hold, ascending, as `put` expects them.
-
-    They have gaps if JAX orders the devices of a mesh in rings over the hosts, as on TPU v4 and later.
-    """
+    """The lanes whose rows this process's devices hold, ascending, as `put` expects them. They have gaps if JAX orders the devices
+    of a mesh in rings over the hosts, as on TPU v4 and later."""
     index = batch_sharding(mesh).addressable_devices_indices_map((lanes,))
     return sorted({lane for s in index.values() if s is not None for lane in range(*s[0].indices(lanes))})
 
@@ -131,10 +125,8 @@ def replicated(mesh: Mesh) -> NamedSharding:
 
 
 def barrier(mesh: Mesh) -> None:
-    """Wait for the processes of a mesh and connect their devices, with a sum over all of them. Call it before any work.
-
-    On CPU a process waits only 30 s for the others when they first exchange data. If that were the first step, the run would fail
-    when one process takes longer to compile it. Connected processes wait as long as it takes.
-    """
+    """Wait for the processes of a mesh and connect their devices, with a sum over all of them. Call it before any work. On CPU a
+    process waits only 30 s for the others when they first exchange data. If that were the first step, the run would fail when one
+    process takes longer to compile it. Connected processes wait as long as it takes."""
     ones = jax.make_array_from_callback((mesh.size,), NamedSharding(mesh, P(AXES)), lambda _: np.ones(1, np.float32))
     jax.block_until_ready(jax.jit(jnp.sum, out_shardings=replicated(mesh))(ones))

@@ -16,10 +16,8 @@ LABELS = ("clicked", "replaced")  # the tasks of a group: IsPair and NotPair
 
 @dataclass(frozen=True)
 class CoarseTune:
-    """Binary cross-entropy of the score with the label IsPair (task 0) or NotPair (task 1), plus MLM; an `Objective`.
-
-    Each group has one sequence. The paper's two-class probability is the sigmoid of the score. MLM never masks the marks.
-    """
+    """Binary cross-entropy of the score with the label IsPair (task 0) or NotPair (task 1), plus MLM; an `Objective`. Each group
+    has one sequence. The paper's two-class probability is the sigmoid of the score. MLM never masks the marks."""
 
     ranker: Ranker
     qdpp_weight: float  # 0: documents only
@@ -41,14 +39,14 @@ class CoarseTune:
     def loss(
         self, params: Mapping, masked: Batch, dropout_key: jax.Array | None, counts: Metrics
     ) -> tuple[jax.Array, Metrics]:
-        found = forward(self.ranker, params, masked, dropout_key)
-        scores = by_group(found.scores, masked["members"])[..., 0]
+        outputs = forward(self.ranker, params, masked, dropout_key)
+        scores = by_group(outputs.scores, masked["members"])[..., 0]
         present = (masked["members"][..., 0] >= 0).astype(scores.dtype)
         label = (masked["group_task"] == 0).astype(scores.dtype)
         each = relevance(scores, label) * present
         qdpp = each.sum() / jnp.maximum(counts["pairs"], 1)
 
-        mlm = masked_language_model(self.ranker, found, masked)
+        mlm = masked_language_model(self.ranker, outputs, masked)
         loss = self.qdpp_weight * qdpp + mlm["mlm"] / jnp.maximum(counts["predicted"], 1)
 
         metrics = {"loss": loss, "pairs": present.sum(), **mlm, **fill(masked)}

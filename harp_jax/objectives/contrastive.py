@@ -107,10 +107,8 @@ def pool(x: jax.Array) -> jax.Array:
 
 
 def similarities(vectors: jax.Array, place: Place) -> tuple[jax.Array, jax.Array]:
-    """Cosines [queries, pages] of all queries and the `pool`, and [queries] of each query and its page, from `_vectors`.
-
-    Every device has the queries of its lanes and, gathered from all, the vectors of all pages.
-    """
+    """Cosines [queries, pages] of all queries and the `pool`, and [queries] of each query and its page, from `_vectors`. Every
+    device has the queries of its lanes and, gathered from all, the vectors of all pages."""
     queries, pages = vectors[:, 0], pool(vectors[:, 1:])
     if place.mesh is not None:
         pages = lax.with_sharding_constraint(pages, NamedSharding(place.mesh, P()))  # type: ignore[arg-type]
@@ -120,11 +118,9 @@ def similarities(vectors: jax.Array, place: Place) -> tuple[jax.Array, jax.Array
 
 
 def comparable(present: jax.Array, identities: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """(Aᵢ, the page of query i itself), both [queries, pages] bool over the `pool`.
-
-    present: [queries, 2 + k] bool; identities: [queries, 2 + 2·(1 + k)] int32, 0 if unknown (`IDENTITIES`). No negative of a query
-    is a page whose text is (nearly) that of the query's page, a page of an equal query, or a page linked from the same source page.
-    """
+    """(Aᵢ, the page of query i itself), both [queries, pages] bool over the `pool`. present: [queries, 2 + k] bool; identities:
+    [queries, 2 + 2·(1 + k)] int32, 0 if unknown (`IDENTITIES`). No negative of a query is a page whose text is (nearly) that of the
+    query's page, a page of an equal query, or a page linked from the same source page."""
     known, signatures = identities[:, :2], identities[:, 2:].reshape(len(identities), -1, 2)
     exists, theirs = pool(present[:, 1:]), pool(signatures)
     off = lax.population_count(signatures[:, :1] ^ theirs).sum(-1)

@@ -18,14 +18,11 @@ DECODER = "decoder"  # the parameters of masked query prediction
 
 @dataclass(frozen=True)
 class Finetune:
-    """Relevance of judged documents against negatives (HARP Eq. 18, or a pairwise or listwise loss), an `Objective`.
-
-    Distillation losses compare with the batch's `teacher` [lanes, groups, size] float32 instead of the judgments.
-
-    `mqp_weight` > 0 adds masked query prediction (SJTF): the second member of each group is the positive pair again with one
-    query token masked; a linear decoder predicts the token from its hidden state. The decoder is used only in training:
-    its parameters, `decoder`: {embedding [vocab, hidden], bias [vocab]}, are not exported.
-    """
+    """Relevance of judged documents against negatives (HARP Eq. 18, or a pairwise or listwise loss), an `Objective`. Distillation
+    losses compare with the batch's `teacher` [lanes, groups, size] float32 instead of the judgments. `mqp_weight` > 0 adds masked
+    query prediction (SJTF): the second member of each group is the positive pair again with one query token masked; a linear
+    decoder predicts the token from its hidden state. The decoder is used only in training: its parameters, `decoder`: {embedding
+    [vocab, hidden], bias [vocab]}, are not exported."""
 
     ranker: Ranker
     rank_loss: str
@@ -58,23 +55,23 @@ class Finetune:
     def loss(
         self, params: Mapping, masked: Batch, dropout_key: jax.Array | None, counts: Metrics
     ) -> tuple[jax.Array, Metrics]:
-        found = forward(self.ranker, params, masked, dropout_key)
-        members = self._ranked(by_group(found.scores, masked["members"]))
+        outputs = forward(self.ranker, params, masked, dropout_key)
+        members = self._ranked(by_group(outputs.scores, masked["members"]))
         teacher = self._ranked(masked["teacher"]) if "teacher" in masked else None
         if self.rank_loss == "judged":  # groups of one, whose task is the label
             teacher = (masked["group_task"] == 0).astype(members.dtype)[..., None]
         present = self._present(masked)
         loss, metrics = ranking_loss(self.rank_loss, members, present, counts, teacher)
         if self.mqp_weight > 0:
-            mqp = self._query_prediction(found, masked)
+            mqp = self._query_prediction(outputs, masked)
             loss = loss + self.mqp_weight * mqp["mlm"] / jnp.maximum(counts["predicted"], 1)
             metrics |= {**mqp, "loss": loss}
         return loss, {**metrics, **score_spread(members, present), **fill(masked)}
 
-    def _query_prediction(self, found: Forward, masked: Batch) -> Metrics:
+    def _query_prediction(self, outputs: Forward, masked: Batch) -> Metrics:
         """Metric sums of the masked query tokens: cross-entropy, hits and count."""
-        decoder, weights = found.params[DECODER], masked[WEIGHTS]
-        answers = vocabulary_cross_entropy(found.hidden, decoder["embedding"], decoder["bias"], masked[TARGETS])
+        decoder, weights = outputs.params[DECODER], masked[WEIGHTS]
+        answers = vocabulary_cross_entropy(outputs.hidden, decoder["embedding"], decoder["bias"], masked[TARGETS])
         loss, hits = (each * weights for each in answers)
         return {"mlm": loss.sum(), "mlm_hits": hits.sum(), "mlm_tokens": weights.sum()}
 

@@ -22,33 +22,28 @@ class Forward(NamedTuple):
 
 
 def forward(ranker: Ranker, params: Mapping, masked: Batch, dropout_key: jax.Array | None) -> Forward:
-    """Encode and score each sequence (HARP Eq. 7, 8 and 17).
-
-    The last layer is computed only at first tokens and masked positions, the only outputs that are read; in a 2-layer model it
-    is half of the work.
-    """
+    """Encode and score each sequence (HARP Eq. 7, 8 and 17). The last layer is computed only at first tokens and masked positions,
+    the only outputs that are read; in a 2-layer model it is half of the work."""
     params = copied(params, masked["tokens"])
     rngs = {} if dropout_key is None else {"dropout": dropout_key}
     positions, deterministic = masked.get(POSITIONS), dropout_key is None
-    found: Any = ranker.apply({"params": params}, masked, positions, deterministic, rngs=rngs, method="scored")
-    scores, hidden = found
+    outputs: Any = ranker.apply({"params": params}, masked, positions, deterministic, rngs=rngs, method="scored")
+    scores, hidden = outputs
     return Forward(scores, hidden, params)
 
 
 def by_group(scores: jax.Array, members: jax.Array) -> jax.Array:
-    """Scores [rows, K] → scores of each group's members [lanes, groups, size], arbitrary for missing members.
-
-    The gather is batched over lanes, whose rows are consecutive, so devices exchange no scores.
-    """
+    """Scores [rows, K] → scores of each group's members [lanes, groups, size], arbitrary for missing members. The gather is batched
+    over lanes, whose rows are consecutive, so devices exchange no scores."""
     lanes, groups, size = members.shape
     by_lane = scores.reshape(lanes, -1)
     gathered = jnp.take_along_axis(by_lane, jnp.maximum(members, 0).reshape(lanes, -1), axis=1)
     return gathered.reshape(lanes, groups, size)
 
 
-def masked_language_model(ranker: Ranker, found: Forward, masked: Batch) -> Metrics:
+def masked_language_model(ranker: Ranker, outputs: Forward, masked: Batch) -> Metrics:
     """Metric sums of the masked positions: cross-entropy (HARP Eq. 15), hits and count."""
-    answers: Any = ranker.apply({"params": found.params}, found.hidden, masked[TARGETS], method="mlm_losses")
+    answers: Any = ranker.apply({"params": outputs.params}, outputs.hidden, masked[TARGETS], method="mlm_losses")
     loss, hits = (each * masked[WEIGHTS] for each in answers)
     return {"mlm": loss.sum(), "mlm_hits": hits.sum(), "mlm_tokens": masked[WEIGHTS].sum()}
 

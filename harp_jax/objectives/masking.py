@@ -16,11 +16,8 @@ PREDICTED = (POSITIONS, TARGETS, WEIGHTS)
 
 
 def token_bits(key: jax.Array, ids: jax.Array, stream: int) -> tuple[jax.Array, jax.Array]:
-    """Two random words (uint32, in the shape of `ids`) for each id.
-
-    The id is the counter of a counter-mode cipher. Equal ids get equal bits in every row and on every device, so both sides
-    of a pair mask the same words of a shared text.
-    """
+    """Two random words (uint32, in the shape of `ids`) for each id. The id is the counter of a counter-mode cipher. Equal ids get
+    equal bits in every row and on every device, so both sides of a pair mask the same words of a shared text."""
     k = jax.random.key_data(key).astype(jnp.uint32)
     high = jnp.full(ids.shape, stream, jnp.uint32)
     k0, k1 = jnp.broadcast_to(k[0], ids.shape), jnp.broadcast_to(k[1], ids.shape)
@@ -29,11 +26,8 @@ def token_bits(key: jax.Array, ids: jax.Array, stream: int) -> tuple[jax.Array, 
 
 
 def max_predictions(row_length: int, rate: float = MLM_RATE) -> int:
-    """M, the maximum number of predictions per row: `rate` times the row length.
-
-    Special tokens, padding and usually queries are never masked, so the mean is below M; tokens drawn beyond M (about 1 % on
-    real data) stay unmasked.
-    """
+    """M, the maximum number of predictions per row: `rate` times the row length. Special tokens, padding and usually queries are
+    never masked, so the mean is below M; tokens drawn beyond M (about 1 % on real data) stay unmasked."""
     return max(1, round(rate * row_length))
 
 
@@ -44,10 +38,8 @@ def ids_of_slots(mask_ids: jax.Array) -> jax.Array:
 
 
 def word_ids(tokens: jax.Array, mask_ids: jax.Array, continues: jax.Array) -> jax.Array:
-    """`mask_ids` with the id of each word's first token for all its tokens, so that whole words are masked.
-
-    continues: [vocab] bool, whether a token continues a word. All tokens of a word get the same random replacement.
-    """
+    """`mask_ids` with the id of each word's first token for all its tokens, so that whole words are masked. continues: [vocab]
+    bool, whether a token continues a word. All tokens of a word get the same random replacement."""
     columns = jax.lax.broadcasted_iota(jnp.int32, tokens.shape, 1)
     first = jax.lax.cummax(jnp.where(continues[tokens], -1, columns), axis=1)
     named = jnp.take_along_axis(mask_ids, jnp.maximum(first, 0), axis=1)
@@ -92,10 +84,8 @@ def mask_tokens(
 
 
 def mask_one_each(key: jax.Array, batch: Batch, mask_ids: jax.Array, sequences: int, mask_token: int) -> Batch:
-    """The batch with one uniformly drawn token masked in every sequence that has maskable tokens (SJTF's masked query).
-
-    `mask_ids` as in `mask_tokens`. M is `sequences`, the maximum number per row.
-    """
+    """The batch with one uniformly drawn token masked in every sequence that has maskable tokens (SJTF's masked query). `mask_ids`
+    as in `mask_tokens`. M is `sequences`, the maximum number per row."""
     tokens, segment_ids = batch["tokens"], batch["segment_ids"]
     draw, _ = token_bits(key, mask_ids, 0)
     excluded = jnp.int32(2**31 - 1)

@@ -31,10 +31,8 @@ class Objective(Protocol):
     def loss(
         self, params: Mapping, masked: Batch, dropout_key: jax.Array | None, counts: Metrics
     ) -> tuple[jax.Array, Metrics]:
-        """Loss (float32 scalar) and metric sums. Without a dropout key there is no dropout (evaluation).
-
-        `counts` are those of the whole batch, so that the losses of its microbatches add up to the batch's loss.
-        """
+        """Loss (float32 scalar) and metric sums. Without a dropout key there is no dropout (evaluation). `counts` are those of the
+        whole batch, so that the losses of its microbatches add up to the batch's loss."""
 
 
 def fill(batch: Batch) -> Metrics:
@@ -74,20 +72,18 @@ WORDS = {
 
 
 def not_beaten(metrics: Mapping[str, float], trivial: Mapping[str, tuple[str, float]]) -> list[str]:
-    """A sentence for each task whose held-out accuracy is not two standard errors above the best trivial predictor's.
-
-    `metrics` has TASK_accuracy and TASK_pairs; `trivial` has the predictor's name and accuracy.
-    """
-    found = []
+    """A sentence for each task whose held-out accuracy is not two standard errors above the best trivial predictor's. `metrics` has
+    TASK_accuracy and TASK_pairs; `trivial` has the predictor's name and accuracy."""
+    sentences = []
     for task, (name, best) in trivial.items():
         accuracy, pairs = metrics.get(f"{task}_accuracy"), metrics.get(f"{task}_pairs", 0.0)
         if accuracy is None or not pairs:
             continue
         if accuracy <= best + 2 * math.sqrt(best * (1 - best) / pairs):
-            found.append(
+            sentences.append(
                 f"{task}: {accuracy:.2f} of {pairs:.0f} held-out pairs are right; {WORDS.get(name, name)} alone reaches {best:.2f}"
             )
-    return found
+    return sentences
 
 
 def best_predictor(accuracies: Mapping[str, float]) -> tuple[str, float]:

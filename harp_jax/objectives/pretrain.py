@@ -24,12 +24,10 @@ from harp_jax.objectives.objective import Batch, Metrics, fill
 
 @dataclass(frozen=True)
 class Pretrain:
-    """HARP Eq. 16, an `Objective`.
-
-    The loss of a pair is the mean over its negatives, or that of the group ("lce", "kl"). `pair_reduction` "mean" averages these
-    losses over all pairs of the batch. "sum" adds the tasks' means, as in the equation: four tasks then weigh four times as much
-    relative to MLM, and a task with few pairs weighs as much as one with many. MLM is averaged over the predicted tokens.
-    """
+    """HARP Eq. 16, an `Objective`. The loss of a pair is the mean over its negatives, or that of the group ("lce", "kl").
+    `pair_reduction` "mean" averages these losses over all pairs of the batch. "sum" adds the tasks' means, as in the equation: four
+    tasks then weigh four times as much relative to MLM, and a task with few pairs weighs as much as one with many. MLM is averaged
+    over the predicted tokens."""
 
     ranker: Ranker
     tasks: tuple[str, ...]
@@ -68,8 +66,8 @@ class Pretrain:
     ) -> tuple[jax.Array, Metrics]:
         if self.frozen:
             params = {name: tree if name == "mlm" else jax.lax.stop_gradient(tree) for name, tree in params.items()}
-        found = forward(self.ranker, params, masked, dropout_key)
-        members, present = by_group(found.scores, masked["members"]), masked["members"] >= 0
+        outputs = forward(self.ranker, params, masked, dropout_key)
+        members, present = by_group(outputs.scores, masked["members"]), masked["members"] >= 0
         valid = masked["group_valid"].astype(members.dtype)
         if self.pair_loss in PAIRWISE:
             pair = over_negatives(PAIRWISE[self.pair_loss](members[..., :1], members[..., 1:]), present)
@@ -83,7 +81,7 @@ class Pretrain:
 
         loss, mlm = pairs, Metrics()
         if self.predictions:
-            mlm = masked_language_model(self.ranker, found, masked)
+            mlm = masked_language_model(self.ranker, outputs, masked)
             loss = pairs + self.mlm_weight * (mlm["mlm"] / jnp.maximum(counts["predicted"], 1))
 
         right = over_negatives(members[..., :1] > members[..., 1:], present) * valid

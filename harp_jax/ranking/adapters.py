@@ -1,9 +1,6 @@
 """The ranker as a PyTerrier transformer (extra [pyterrier])."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from harp_jax.base.errors import InputError, needs
 from harp_jax.ranking.scorers import Windows
@@ -13,15 +10,8 @@ if TYPE_CHECKING:
     import pyterrier
 
 
-class Predicts(Protocol):
-    """A `Reranker`, or anything that scores pairs of texts."""
-
-    def predict(self, pairs: Sequence[tuple[str, str]], windows: Windows | None = None) -> np.ndarray:
-        """Scores [pairs] of (query, document)."""
-
-
-def transformer(reranker: "Predicts", text: str = "text", windows: Windows | None = None) -> "pyterrier.Transformer":
-    """A transformer that sets `score` and `rank` of results with the columns qid, query, docno and `text`.
+def transformer(reranker: Any, text: str = "text", windows: Windows | None = None) -> "pyterrier.Transformer":
+    """A transformer of a `Reranker` that sets `score` and `rank` of results with the columns qid, query, docno and `text`.
 
     A document that is too long is scored by its first tokens, or by the best of its `windows`. Raises InputError if PyTerrier
     is not installed; the transformer raises it if a column is missing.

@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from harp_jax.base.errors import InputError
-from harp_jax.base.progress import duration
 from harp_jax.base.steps import Steps
 from harp_jax.corpus.documents import FIELDS
 from harp_jax.corpus.query_sets import QRELS, QUERIES, fold_queries, judged_queries
 from harp_jax.corpus.trec import Qrels, components, read_qrels
 from harp_jax.evaluation.evaluate import CHANCE, ORACLE
-from harp_jax.evaluation.from_files import Evaluation, Page, report_files
+from harp_jax.evaluation.from_files import Evaluation, report_files
 from harp_jax.evaluation.measures import parse_measures
+from harp_jax.evaluation.report import Page
 from harp_jax.ranking.first_stage import Candidates, first_stage_files
 from harp_jax.ranking.fuse import BM25, fuse_files
 from harp_jax.ranking.rerank import DEFAULTS, Reranking, rerank_files
@@ -27,16 +27,13 @@ from harp_jax.text.languages import ENGLISH
 MEASURES = "nDCG@10 RR@10 AP R@100"
 FOLDS = 5
 CONNECTED = 0.5  # folds ignore relevant documents if a larger share of the queries is in one group
-PAIRS_PER_SECOND = 75  # three layers of MiniLM, 80 tokens, one core
 
 
 @dataclass(frozen=True)
 class Compared:
-    """What to compare: a collection, the `models` (row → directory), and how.
-
-    `k` candidates per query, BM25's or those of `run`; `tune` fits BM25's k1 and b, `fuse` adds sums of BM25 and each model; the
-    first of `measures` decides. `reranking` is for all models, with the fields and k given here.
-    """
+    """What to compare: a collection, the `models` (row → directory), and how. `k` candidates per query, BM25's or those of `run`;
+    `tune` fits BM25's k1 and b, `fuse` adds sums of BM25 and each model; the first of `measures` decides. `reranking` is for all
+    models, with the fields and k given here."""
 
     docs: str
     queries: str
@@ -59,18 +56,9 @@ class Compared:
             if name in (BM25, CHANCE, ORACLE) or name.startswith(f"{BM25} + ") or not identifier(name):
                 raise InputError(f"a model named {name!r}: the name is taken or has no letter; choose another")
 
-    def expected(self) -> str:
-        """How many pairs are scored, and about how long that takes."""
-        count = len(read_qrels(self.qrels))
-        pairs = count * self.k * len(self.models)
-        return (
-            f"{count} judged queries, at most {self.k} candidates, models {', '.join(self.models)}: {pairs:,} pairs, about "
-            f"{duration(pairs / PAIRS_PER_SECOND)} on one core if a model is as small as three layers of MiniLM"
-        )
-
 
 def compare(given: Compared, output: str) -> str:
-    """Ranks and writes OUTPUT/report.html and OUTPUT/report.md; returns the table as text. A repeated call resumes. Raises
+    """Ranks and writes OUTPUT/report.html; returns the table as text. A repeated call resumes. Raises
     InputError for bad input, and if other options made what is in `output`."""
     given.check()
     measure, steps = given.measures.split()[0], Steps(output)
@@ -119,7 +107,7 @@ def compare(given: Compared, output: str) -> str:
         given.title, next(iter(given.models)), _remarks(given, count, grouped), docs=given.docs, fields=given.fields,
         query_texts=queries,
     )  # fmt: skip
-    return report_files(evaluation, page, place("report.html"), place("report.md"))
+    return report_files(evaluation, page, place("report.html"))
 
 
 def _remarks(given: Compared, folds: int, grouped: bool) -> tuple[str, ...]:

@@ -106,10 +106,10 @@ class Tuned:
     @classmethod
     def load(cls, path: str) -> "Tuned":
         """Raises InputError for a damaged file."""
-        found = read_json_as(cls, path, "tune again")
-        if (found.parameters is None) == (found.folds is None):
+        record = read_json_as(cls, path, "tune again")
+        if (record.parameters is None) == (record.folds is None):
             raise InputError(f"{path} has neither parameters nor folds, or both; tune again")
-        return found
+        return record
 
     def save(self, path: str) -> None:
         with replacing(path) as file:
@@ -119,18 +119,18 @@ class Tuned:
 def settings_of(name: str, given: Mapping[str, float], tuned: str, folds: str, queries: Mapping[str, str]) -> Settings:
     """Assigns parameters to queries: the same for all, or those tuned without each query's fold. `given` are parameters by name,
     `tuned` is a file written by `harp tune-first-stage`, `folds` the file it was tuned with."""
-    found = Tuned.load(tuned) if tuned else None
-    if folds and (found is None or found.folds is None):
+    record = Tuned.load(tuned) if tuned else None
+    if folds and (record is None or record.folds is None):
         raise InputError("--folds is only for --parameters written by harp tune-first-stage --folds; leave it out")
-    if found is None:
+    if record is None:
         return [(given, queries)]
     if given:
         raise InputError(f"--{next(iter(given))} and --parameters contradict each other; use one of them")
-    if found.model != name:
-        raise InputError(f"{tuned} holds parameters for {found.model}, not {name}; tune --model={name}")
-    if found.folds is None:
-        return [(found.parameters or {}, queries)]
-    chosen, fold_of = found.folds, read_folds(folds)
+    if record.model != name:
+        raise InputError(f"{tuned} holds parameters for {record.model}, not {name}; tune --model={name}")
+    if record.folds is None:
+        return [(record.parameters or {}, queries)]
+    chosen, fold_of = record.folds, read_folds(folds)
     lost = [qid for qid in queries if fold_of.get(qid) not in chosen]
     if lost:
         raise InputError(f"query {lost[0]} is in no fold that {tuned} was tuned for; correct --folds")
@@ -209,19 +209,17 @@ def first_stage_files(
     tuned: InputPath = "",
     folds: InputPath = "",
 ) -> Retrieved:
-    """Writes a TREC run of new candidates, or of `run` re-ranked lexically: ours, Anserini's, Pyserini's or Lucene's.
-
-    `model` is one of MODELS; its `parameters` have defaults, or come from `tuned` (see `settings_of`). Reports queries without
-    candidates on stderr. Raises InputError for bad input.
-    """
+    """Writes a TREC run of new candidates, or of `run` re-ranked lexically: ours, Anserini's, Pyserini's or Lucene's. `model` is
+    one of MODELS; its `parameters` have defaults, or come from `tuned` (see `settings_of`). Reports queries without candidates on
+    stderr. Raises InputError for bad input."""
     output_path(output)  # fails before the documents are read
     texts = read_queries(queries)
     settings = settings_of(model, parameters or {}, tuned, folds, texts)
     given = read_given(run, texts) if run else None
     ranked: set[str] = set()
 
-    def counted(found: Iterator[ScoredQuery]) -> Iterator[ScoredQuery]:
-        for qid, docids, scores in found:
+    def counted(scored: Iterator[ScoredQuery]) -> Iterator[ScoredQuery]:
+        for qid, docids, scores in scored:
             if docids:
                 ranked.add(qid)
             yield qid, docids, scores
@@ -248,11 +246,11 @@ def read_given(path: str, queries: Mapping[str, str]) -> Run:
 
 def read_anchors(path: str) -> dict[str, dict[str, int]]:
     """docid → anchor text → number of links that carry it."""
-    found: dict[str, dict[str, int]] = {}
+    anchors: dict[str, dict[str, int]] = {}
     for docid, text, links in anchor_rows(path):
-        texts = found.setdefault(docid, {})
+        texts = anchors.setdefault(docid, {})
         texts[text] = texts.get(text, 0) + links
-    return found
+    return anchors
 
 
 def anchor_rows(path: str) -> Iterator[tuple[str, str, int]]:

@@ -2,7 +2,7 @@
 
 An `InvertedIndex` is tokenised and sorted into postings once. Models score postings at query time, so another parameter value
 only costs scoring the queries again; bm25s precomputes all scores, which takes 11 s per value on 170,000 documents. Memory:
-4 bytes per token, 8 per posting and about 100 per document (22 M words: .3 GB); `estimate` measures both for a collection. What
+4 bytes per token, 8 per posting and about 100 per document (22 M words: .3 GB). What
 does not fit is left to Lucene (Anserini, Pyserini), whose runs every command reads.
 """
 
@@ -68,11 +68,9 @@ class Field:
 
 
 class InvertedIndex:
-    """(docid, text) pairs as stems: lower-cased words of at least two characters, without stopwords (text/languages.py).
-
-    `language` is a tag such as "de", or "" for whole words and no stopwords. `anchors` are a separate field for BM25F, in which an
-    anchor text counts once for every link that carries it. Raises InputError for an empty collection.
-    """
+    """(docid, text) pairs as stems: lower-cased words of at least two characters, without stopwords (text/languages.py). `language`
+    is a tag such as "de", or "" for whole words and no stopwords. `anchors` are a separate field for BM25F, in which an anchor text
+    counts once for every link that carries it. Raises InputError for an empty collection."""
 
     def __init__(
         self, texts: Iterable[tuple[str, str]], language: str = ENGLISH, anchors: Anchors | None = None
@@ -123,11 +121,6 @@ class InvertedIndex:
         if self.anchors is None:
             raise InputError("bm25f ranks by text and anchor texts; set --anchors to their file (`harp anchors`)")
         return Field.of(self.anchors, self._words, self.links)
-
-    @cached_property
-    def documents_with(self) -> np.ndarray:
-        """Number of documents [words] with the word in their text or anchor texts."""
-        return np.diff((self.text.counts + self.anchor_texts.counts).indptr)
 
     def query(self, text: str) -> list[int]:
         """Ids of the query's stems that occur in the collection, with repetitions."""
@@ -189,7 +182,9 @@ class Bm25f:
     ) -> None:  # fmt: skip
         text, anchors = collection.text, collection.anchor_texts
         self._fields = ((text, 1.0, text.norms(b)), (anchors, anchor_weight, anchors.norms(anchor_b)))
-        self._having, self._k1 = collection.documents_with, k1
+        # Number of documents [words] with the word in their text or anchor texts.
+        self._having = np.diff((collection.text.counts + collection.anchor_texts.counts).indptr)
+        self._k1 = k1
 
     def scores(self, query: Sequence[Word]) -> tuple[np.ndarray, np.ndarray]:
         scores = np.zeros(len(self._fields[0][0].lengths))
@@ -201,9 +196,9 @@ class Bm25f:
                 frequencies[documents] += weight * counts / norms[documents]
                 having.append(documents)
             documents = np.concatenate(having)
-            found = frequencies[documents]
+            weighted = frequencies[documents]
             # k1 = 0 gives 0 / 0 for a word that occurs only in a field of weight 0.
-            gain = np.divide(found, self._k1 + found, out=np.zeros_like(found), where=found > 0)
+            gain = np.divide(weighted, self._k1 + weighted, out=np.zeros_like(weighted), where=weighted > 0)
             # A document with the word in both fields is listed twice, but an indexed += adds its gain only once.
             count = len(np.unique(documents)) if isinstance(word, tuple) else self._having[word]
             scores[documents] += times * idf(len(scores), count) * gain
@@ -248,8 +243,8 @@ def make(name: str, collection: InvertedIndex, parameters: Mapping[str, float]) 
         highest = 1.0 if field in ("b", "anchor_b") else sys.float_info.max
         if not isinstance(value, int | float | np.number) or not lowest <= value <= highest:
             raise InputError(f"{field}={value!r}: use k1 ≥ 0, b and anchor_b in 0…1, anchor_weight ≥ 0, mu > 0")
-    found: dict[str, Callable[..., Model]] = {"bm25": Bm25, "bm25f": Bm25f, "ql": QueryLikelihood}
-    return found[name](collection, **given)
+    models: dict[str, Callable[..., Model]] = {"bm25": Bm25, "bm25f": Bm25f, "ql": QueryLikelihood}
+    return models[name](collection, **given)
 
 
 def search(model: Model, collection: InvertedIndex, query: str, k: int) -> tuple[list[str], np.ndarray]:

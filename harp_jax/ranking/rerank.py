@@ -19,13 +19,13 @@ from harp_jax.base.cli import keep_compiled
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import as_stored, locked, output_path, replacing
 from harp_jax.base.made import InputPath, once
-from harp_jax.base.progress import progress
+from harp_jax.base.progress import Progress, progress
 from harp_jax.base.randomness import hash64
 from harp_jax.corpus.documents import FIELDS, Documents, Texts
 from harp_jax.corpus.paths import document_files, is_irds, query_file
 from harp_jax.corpus.trec import Run, ScoredQuery, chosen_queries, read_queries, read_run, run_lines, with_texts
 from harp_jax.ranking.runtimes import RuntimeScorer, chosen_backend
-from harp_jax.ranking.scorers import BiEncoderScorer, CrossEncoderScorer, ProgressBar, Scorer, Windows, best_of
+from harp_jax.ranking.scorers import BiEncoderScorer, CrossEncoderScorer, Scorer, Windows, best_of
 
 KEY = "key"
 LOCK = "lock"
@@ -120,12 +120,7 @@ def chunks_of(run: Run, docs: Texts, k: int | None) -> list[Chunk]:
 
 
 def rerank_chunk(
-    scorer: Scorer,
-    chunk: Chunk,
-    queries: Mapping[str, str],
-    docs: Texts,
-    windows: Windows | None,
-    bar: ProgressBar | None,
+    scorer: Scorer, chunk: Chunk, queries: Mapping[str, str], docs: Texts, windows: Windows | None, bar: Progress | None
 ) -> Iterator[ScoredQuery]:
     """(qid, docids, scores float32) of a chunk's candidates, scored together."""
     # Each document is read and tokenised once, even if several queries have it as a candidate.

@@ -69,9 +69,9 @@ class Retriever:
         if not named:
             raise InputError("no documents to search")
         vectors, starts = passage_vectors(self.scorer, [text for _, text in named], Windows(passages))
-        found = np.maximum.reduceat(self.encode(list(queries.values()), as_queries=True) @ vectors.T, starts, axis=1)
-        nearest = np.argsort(-found, axis=1, kind="stable")[:, :k]
+        cosines = np.maximum.reduceat(self.encode(list(queries.values()), as_queries=True) @ vectors.T, starts, axis=1)
+        nearest = np.argsort(-cosines, axis=1, kind="stable")[:, :k]
         runs = ordered(
-            (qid, [named[i][0] for i in best], scores[best]) for qid, best, scores in zip(queries, nearest, found)
+            (qid, [named[i][0] for i in best], scores[best]) for qid, best, scores in zip(queries, nearest, cosines)
         )
         return {qid: {run.docids[i]: float(run.scores[i]) for i in run.order()} for qid, run in runs}

@@ -16,11 +16,12 @@ import numpy as np
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import SUMS, beside, cache_directory, check_sums, intact, listed_sums, write_sums
+from harp_jax.base.progress import Progress
 from harp_jax.checkpoints.onnx_openvino import FILES, feed, model_files, needed, readable, write_onnx, write_openvino
 from harp_jax.checkpoints.start import load_ranker
 from harp_jax.input.packing import pair_rows
 from harp_jax.model.encoders.encoder import EncoderShape
-from harp_jax.ranking.scorers import Pair, PairTexts, ProgressBar, batches_by_length, check_heads
+from harp_jax.ranking.scorers import Pair, PairTexts, batches_by_length, check_heads
 from harp_jax.text.tokenizer import NO_MARKS, Marks, Tokenizer
 
 # dtypes by backend, fastest backend first
@@ -64,11 +65,9 @@ def _installed(package: str) -> bool:
 def model_file(
     backend: str, dtype: str, directory: str, config: EncoderShape, params: dict[str, Any], tokenizer: Tokenizer
 ) -> str:
-    """Path of a backend's model file, from the export or converted into the cache.
-
-    A file that is not listed in SHA256SUMS may come from other weights: if torch is installed, converts the weights instead.
-    Raises InputError for changed files, and for int8 that was not exported or is not listed.
-    """
+    """Path of a backend's model file, from the export or converted into the cache. A file that is not listed in SHA256SUMS may come
+    from other weights: if torch is installed, converts the weights instead. Raises InputError for changed files, and for int8 that
+    was not exported or is not listed."""
     name = FILES[backend, dtype == "int8"]
     path = os.path.join(directory, name)
     if os.path.isfile(path):
@@ -181,7 +180,7 @@ class RuntimeScorer(PairTexts):
         runtime = onnx_runtime(path) if backend == "onnx" else openvino_runtime(path, dtype)
         return cls(runtime, config, tokenizer, max_length, batch_tokens, marks)
 
-    def score(self, pairs: Sequence[Pair], bar: ProgressBar | None = None) -> np.ndarray:
+    def score(self, pairs: Sequence[Pair], bar: Progress | None = None) -> np.ndarray:
         """Scores [pairs] float32: raw logits, larger is more relevant."""
         batches = (
             (chosen, feed(self.config, *pair_rows([pairs[i] for i in chosen], len(chosen), length, self.tokenizer)))

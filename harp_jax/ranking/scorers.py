@@ -17,6 +17,7 @@ import jax
 import numpy as np
 
 from harp_jax.base.errors import InputError
+from harp_jax.base.progress import Progress
 from harp_jax.checkpoints.huggingface import check_vocabulary
 from harp_jax.checkpoints.modular import Embedding
 from harp_jax.checkpoints.sentence_transformers import recorded_embedding
@@ -40,13 +41,6 @@ POOLED = Embedding()  # the mean of hidden states, without prompts
 PARTS = ("encoder", "pooler", "score")  # the subtrees of a cross-encoder's parameters that scoring reads
 
 
-class ProgressBar(Protocol):
-    """A progress bar such as tqdm's."""
-
-    def update(self, n: int) -> object:
-        """Counts `n` pairs as done."""
-
-
 class Scorer(Protocol):
     """A trained ranker: texts to ids, ids to pairs that fit the model, pairs to scores. Implemented by `CrossEncoderScorer`,
     `RuntimeScorer`, `BiEncoderScorer` and the `NeuralScorer` of `baselines/neural_ir`."""
@@ -68,7 +62,7 @@ class Scorer(Protocol):
     def pair(self, query: np.ndarray, document: np.ndarray) -> Pair:
         """Both (ids) truncated to the model's lengths."""
 
-    def score(self, pairs: Sequence[Pair], bar: ProgressBar | None = None) -> np.ndarray:
+    def score(self, pairs: Sequence[Pair], bar: Progress | None = None) -> np.ndarray:
         """Scores [pairs] float32, larger is more relevant."""
 
     def check(self, queries: Iterable[str], documents: Iterable[str], blank: bool) -> list[str]:
@@ -91,15 +85,13 @@ def score_by_length(
     sizes: np.ndarray,
     lengths: Sequence[int],
     batch_tokens: int,
-    bar: ProgressBar | None = None,
+    bar: Progress | None = None,
     shape: tuple[int, ...] = (),
 ) -> np.ndarray:
-    """Results [items, *shape] float32, computed in batches of similar length, longest first.
-
-    `score_batch(some, rows, length)` returns results [rows, *shape] for at most `rows` items padded to `length`. `sizes` [items]
-    int64 are the items' lengths, `lengths` the compiled lengths in increasing order, `batch_tokens` the tokens per batch. All
-    batches are dispatched before the first result is read.
-    """
+    """Results [items, *shape] float32, computed in batches of similar length, longest first. `score_batch(some, rows, length)`
+    returns results [rows, *shape] for at most `rows` items padded to `length`. `sizes` [items] int64 are the items' lengths,
+    `lengths` the compiled lengths in increasing order, `batch_tokens` the tokens per batch. All batches are dispatched before the
+    first result is read."""
     sent = [
         (chosen, score_batch([items[i] for i in chosen], rows, length))
         for chosen, rows, length in batches_by_length(sizes, lengths, batch_tokens)
@@ -143,11 +135,11 @@ class Windows:
     def of(self, document: np.ndarray, room: int) -> list[np.ndarray]:
         """Windows of a document's tokens [n], each at most `room` long; at least one, which may be empty."""
         stride = max(1, room // 2)
-        found = [document[:room]]
-        while len(found) < self.count and (len(found) - 1) * stride + room < len(document):
-            start = self.start(len(found), len(document), room)
-            found.append(document[start : start + room])
-        return found
+        windows = [document[:room]]
+        while len(windows) < self.count and (len(windows) - 1) * stride + room < len(document):
+            start = self.start(len(windows), len(document), room)
+            windows.append(document[start : start + room])
+        return windows
 
     def start(self, number: int, length: int, room: int) -> int:
         """The first token of a window of a document of `length` tokens."""
@@ -158,18 +150,16 @@ class Windows:
         return min(length, room + (self.count - 1) * max(1, room // 2))
 
 
-def best_of(
-    scorer: Scorer, texts: Sequence[Pair], windows: Windows | None, bar: ProgressBar | None = None
-) -> np.ndarray:
+def best_of(scorer: Scorer, texts: Sequence[Pair], windows: Windows | None, bar: Progress | None = None) -> np.ndarray:
     """Scores [texts] float32 of untruncated (query ids, document ids): of the first tokens, or of the best window. Raises
     InputError for scores that are not finite."""
     if windows is None:
         _count_truncated(scorer, texts, Windows(1))
         return _finite(scorer.score([scorer.pair(query, document) for query, document in texts], bar))
-    found, _ = best_windows(scorer, texts, windows)
+    scores, _ = best_windows(scorer, texts, windows)
     if bar is not None:
         bar.update(len(texts))
-    return found
+    return scores
 
 
 def best_windows(scorer: Scorer, texts: Sequence[Pair], windows: Windows) -> tuple[np.ndarray, np.ndarray]:
@@ -218,9 +208,9 @@ class EncoderTexts:
 
     def encode_queries(self, texts: list[str]) -> list[np.ndarray]:
         """All token ids of each text, int32."""
-        found = [np.asarray(encoding.ids, np.int32) for encoding in self.tokenizer.encode_batch(texts)]
-        self._longest_query = max([self._longest_query, *map(len, found)])
-        return found
+        ids = [np.asarray(encoding.ids, np.int32) for encoding in self.tokenizer.encode_batch(texts)]
+        self._longest_query = max([self._longest_query, *map(len, ids)])
+        return ids
 
     def encode_documents(self, texts: list[str], limit: int | None = None) -> list[np.ndarray]:
         """The first `limit` token ids of each text, int32. Default: as many as fit in a row, but at least one more than the longest
@@ -313,7 +303,7 @@ class CrossEncoderScorer(PairTexts):
         """See `JaxScorer.use`."""
         self._params = {name: params[name] for name in PARTS}
 
-    def score(self, pairs: Sequence[Pair], bar: ProgressBar | None = None) -> np.ndarray:
+    def score(self, pairs: Sequence[Pair], bar: Progress | None = None) -> np.ndarray:
         """Scores [pairs] float32: raw logits, larger is more relevant."""
         return score_by_length(self._score_batch, pairs, self.row_sizes(pairs), self.lengths, self.batch_tokens, bar)
 
@@ -337,8 +327,8 @@ def _score_rows(config: EncoderShape, params: dict, tokens: jax.Array, second: j
     """Scores [rows] of one sequence per row."""
     batch = {**_batch(tokens, second, end), "cls_offset": jax.numpy.zeros((tokens.shape[0], 1), jax.numpy.int32)}
     with full_precision_matmul(config.dtype):
-        found: Any = Ranker(config).apply({"params": params}, batch, method="scored")
-    return found[0][:, 0]
+        outputs: Any = Ranker(config).apply({"params": params}, batch, method="scored")
+    return outputs[0][:, 0]
 
 
 def full_precision_matmul(dtype: str) -> contextlib.AbstractContextManager:
@@ -360,11 +350,9 @@ def _batch(tokens: jax.Array, second: jax.Array, end: jax.Array) -> dict[str, ja
 
 
 class BiEncoderScorer(EncoderTexts):
-    """Baseline: the initial encoder's cosine of pooled vectors, as sentence encoders rank.
-
-    A ranker trained from this encoder has to beat it. Pooling, dense layers, prompts and maximum length come from the
-    sentence-transformers directory. Texts are encoded separately, and recent vectors are cached.
-    """
+    """Baseline: the initial encoder's cosine of pooled vectors, as sentence encoders rank. A ranker trained from this encoder has
+    to beat it. Pooling, dense layers, prompts and maximum length come from the sentence-transformers directory. Texts are encoded
+    separately, and recent vectors are cached."""
 
     def __init__(
         self,
@@ -412,14 +400,14 @@ class BiEncoderScorer(EncoderTexts):
 
     def encode_queries(self, texts: list[str]) -> list[np.ndarray]:
         """All token ids of each text, int32, without the query prompt; `as_query` adds it."""
-        found = super().encode_queries([self.prompt_texts[0] + text for text in texts])
-        return [ids[len(self.prompts[0]) :] for ids in found]
+        prompted = super().encode_queries([self.prompt_texts[0] + text for text in texts])
+        return [ids[len(self.prompts[0]) :] for ids in prompted]
 
     def encode_documents(self, texts: list[str], limit: int | None = None) -> list[np.ndarray]:
         """As `EncoderTexts.encode_documents`, without the document prompt; `as_document` adds it to each window."""
         before = len(self.prompts[1])
-        found = super().encode_documents([self.prompt_texts[1] + text for text in texts], limit and limit + before)
-        return [ids[before:] for ids in found]
+        prompted = super().encode_documents([self.prompt_texts[1] + text for text in texts], limit and limit + before)
+        return [ids[before:] for ids in prompted]
 
     def as_query(self, ids: np.ndarray) -> np.ndarray:
         """The query prompt and a query's ids, truncated to the encoder's length."""
@@ -439,7 +427,7 @@ class BiEncoderScorer(EncoderTexts):
         self.truncated_queries += len(asked) < len(self.prompts[0]) + len(query)
         return asked, self.as_document(document)
 
-    def score(self, pairs: Sequence[Pair], bar: ProgressBar | None = None) -> np.ndarray:
+    def score(self, pairs: Sequence[Pair], bar: Progress | None = None) -> np.ndarray:
         """Cosines [pairs] float32."""
         if len(self._known) > KNOWN:
             self._known.clear()

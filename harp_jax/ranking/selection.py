@@ -31,10 +31,8 @@ from harp_jax.text.tokenizer import Tokenizer, marks_of
 
 class Selection:
     """Called with (parameters, step): returns the measure and, if it is the best so far, saves the parameters in the workdir.
-
     `make_scorer` builds a scorer from the first parameters (later ones go through `JaxScorer.use`); `save` writes parameters to a
-    directory. A resumed run repeats the evaluations since its last checkpoint, with the same results. Every process calls it.
-    """
+    directory. A resumed run repeats the evaluations since its last checkpoint, with the same results. Every process calls it."""
 
     def __init__(
         self,

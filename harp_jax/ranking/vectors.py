@@ -17,12 +17,12 @@ import numpy as np
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import cache_directory, replacing, sha256_file
 from harp_jax.base.made import InputPath, once
-from harp_jax.base.progress import STAGES, progress, say, stage
+from harp_jax.base.progress import STAGES, Progress, progress, say, stage
 from harp_jax.base.randomness import hash64
 from harp_jax.corpus.documents import Documents, document_files, is_irds
 from harp_jax.corpus.trec import ScoredQuery, read_queries, write_run
 from harp_jax.ranking.first_stage import Candidates, Retrieved, read_given
-from harp_jax.ranking.scorers import BiEncoderScorer, ProgressBar, Windows
+from harp_jax.ranking.scorers import BiEncoderScorer, Windows
 
 PART, BLOCK = 1024, 64  # documents per file, and per update of the progress bar
 PASSAGES = 4
@@ -30,14 +30,10 @@ QUERIES = 256  # searched together
 
 
 class VectorIndex:
-    """One encoder's vectors of a collection, in `directory` (default: in the user's cache, named by a hash of both).
+    """One encoder's vectors of a collection, in the user's cache, named by a hash of both. Embeds missing documents. `passages`:
+    maximum windows of a document."""
 
-    Embeds missing documents. `passages`: maximum windows of a document.
-    """
-
-    def __init__(
-        self, model: str, docs: Documents, scorer: BiEncoderScorer, passages: int = PASSAGES, directory: str = ""
-    ) -> None:
+    def __init__(self, model: str, docs: Documents, scorer: BiEncoderScorer, passages: int = PASSAGES) -> None:
         self.docs, self.scorer, self.windows = docs, scorer, Windows(passages)
         files = [] if is_irds(docs.path) else document_files(docs.path)  # their contents identify them, not the path
         chosen = {
@@ -46,7 +42,7 @@ class VectorIndex:
             "windows": [PART, passages, scorer.max_length],
         }
         key = f"{hash64(json.dumps(chosen), *_contents(model, files)):016x}"
-        self.directory = directory or os.path.join(cache_directory("vectors"), key)
+        self.directory = os.path.join(cache_directory("vectors"), key)
         os.makedirs(self.directory, mode=0o700, exist_ok=True)  # as private as the documents
         self.parts = [os.path.join(self.directory, f"{n:06d}.npz") for n in range(-(-len(docs) // PART))]
         for number, path in enumerate(self.parts):
@@ -93,8 +89,8 @@ class VectorIndex:
         wanted = set(numbers.ravel().tolist())
         ids = {number: docid for number, docid in enumerate(self.docs.ids()) if number in wanted}
         for row, qid in enumerate(queries):
-            found = [(ids[n], score) for n, score in zip(numbers[row].tolist(), scores[row]) if n >= 0]
-            kept = [(docid, score) for docid, score in found if docid not in barred.get(qid, ())][:k]
+            nearest = [(ids[n], score) for n, score in zip(numbers[row].tolist(), scores[row]) if n >= 0]
+            kept = [(docid, score) for docid, score in nearest if docid not in barred.get(qid, ())][:k]
             yield qid, [docid for docid, _ in kept], np.array([score for _, score in kept], np.float32)
 
     def nearest(self, queries: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -102,10 +98,10 @@ class VectorIndex:
         k = min(k, len(self.docs))
         scores = np.full((len(queries), k), -np.inf, np.float32)
         numbers = np.full((len(queries), k), -1, np.int64)
-        for rows, first, found in self._cosines(queries, progress(self.parts, unit="parts", desc="search")):
-            there = np.arange(first, first + found.shape[1])
-            both = np.concatenate([scores[rows], found], 1)
-            names = np.concatenate([numbers[rows], np.broadcast_to(there, found.shape)], 1)
+        for rows, first, cosines in self._cosines(queries):
+            there = np.arange(first, first + cosines.shape[1])
+            both = np.concatenate([scores[rows], cosines], 1)
+            names = np.concatenate([numbers[rows], np.broadcast_to(there, cosines.shape)], 1)
             best = np.argsort(-both, axis=1, kind="stable")[:, :k]
             scores[rows], numbers[rows] = (np.take_along_axis(each, best, 1) for each in (both, names))
         return scores, numbers
@@ -119,32 +115,15 @@ class VectorIndex:
         places = {qid: np.array([number[docid] for docid in candidates[qid]], np.int64) for qid in queries}
         scores = {qid: np.zeros(len(each), np.float32) for qid, each in places.items()}
         qids = list(queries)
-        for rows, first, found in self._cosines(
-            self.embedded(queries), progress(self.parts, unit="parts", desc="search")
-        ):
-            for qid, row in zip(qids[rows], found):
+        for rows, first, cosines in self._cosines(self.embedded(queries)):
+            for qid, row in zip(qids[rows], cosines):
                 here = (places[qid] >= first) & (places[qid] < first + len(row))
                 scores[qid][here] = row[places[qid][here] - first]
         return ((qid, list(candidates[qid]), scores[qid]) for qid in qids)
 
-    def cosines(self, query: str) -> tuple[np.ndarray, np.ndarray]:
-        """Cosines [documents] float32 of one query, in file order, and the indices [documents] int64 of their windows."""
-        (asked,) = self.embedded({"": query})
-        found = []
-        for path in self.parts:
-            vectors, starts = _stored(path)
-            each = vectors @ asked
-            best = np.maximum.reduceat(each, starts)
-            counts = np.diff([*starts, len(each)])
-            number = np.arange(len(each)) - np.repeat(starts, counts)
-            first = np.minimum.reduceat(np.where(each == np.repeat(best, counts), number, len(each)), starts)
-            found.append((best, first))
-        best, first = map(np.concatenate, zip(*found))
-        return best, first
-
-    def _cosines(self, queries: np.ndarray, parts: Iterable[str]) -> Iterator[tuple[slice, int, np.ndarray]]:
+    def _cosines(self, queries: np.ndarray) -> Iterator[tuple[slice, int, np.ndarray]]:
         """(rows of queries, number of the first document, cosines [rows, documents] float32) by part."""
-        for number, path in enumerate(parts):
+        for number, path in enumerate(progress(self.parts, unit="parts", desc="search")):
             vectors, starts = _stored(path)
             for first in range(0, len(queries), QUERIES):
                 rows = slice(first, first + QUERIES)
@@ -152,18 +131,18 @@ class VectorIndex:
 
 
 def passage_vectors(
-    scorer: BiEncoderScorer, texts: Sequence[str], windows: Windows, bar: ProgressBar | None = None
+    scorer: BiEncoderScorer, texts: Sequence[str], windows: Windows, bar: Progress | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Unit vectors [passages, size] float32 of the windows of all texts, and each text's first passage [texts] int64."""
-    room, found, counts = scorer.room(np.zeros(0, np.int32)), [], [0]
+    room, vectors, counts = scorer.room(np.zeros(0, np.int32)), [], [0]
     for start in range(0, len(texts), BLOCK):
         block = list(texts[start : start + BLOCK])
         passages = [windows.of(ids, room) for ids in scorer.encode_documents(block, windows.reach(room))]
-        found.append(scorer.vectors([scorer.as_document(window) for each in passages for window in each]))
+        vectors.append(scorer.vectors([scorer.as_document(window) for each in passages for window in each]))
         counts += map(len, passages)
         if bar is not None:
             bar.update(len(block))
-    return np.concatenate(found), np.cumsum(counts[:-1])
+    return np.concatenate(vectors), np.cumsum(counts[:-1])
 
 
 def _contents(model: str, files: Iterable[str]) -> list[str]:
@@ -191,10 +170,8 @@ def vector_files(
     passages: int = PASSAGES,
     max_length: int | None = None,
 ) -> Retrieved:
-    """Writes a TREC run of each query's nearest documents by the encoder `model`, or re-ranks the candidates of `run` by it.
-
-    A passage has `max_length` tokens (None: the model's default). Raises InputError for bad input.
-    """
+    """Writes a TREC run of each query's nearest documents by the encoder `model`, or re-ranks the candidates of `run` by it. A
+    passage has `max_length` tokens (None: the model's default). Raises InputError for bad input."""
     texts, barred = read_queries(queries), candidates.excluded
     given = read_given(run, texts) if run else None
     with progress(total=2, unit=STAGES):
@@ -203,13 +180,13 @@ def vector_files(
         index = VectorIndex(model, docs, BiEncoderScorer.load(model, max_length=max_length), passages)
         stage("search")
         if given is None:
-            found = index.search(texts, candidates.k or 100, barred)
+            nearest = index.search(texts, candidates.k or 100, barred)
         else:
             kept = {
                 qid: [docid for docid in ranking.ranked() if docid not in barred.get(qid, ())][: candidates.k]
                 for qid, ranking in given.items()
             }
             texts = {qid: texts[qid] for qid in kept}
-            found = index.rescore(texts, kept)
-        write_run(output, found, tag="vectors")
+            nearest = index.rescore(texts, kept)
+        write_run(output, nearest, tag="vectors")
     return Retrieved(len(texts), len(docs))

@@ -329,9 +329,7 @@ class SearchTest:
         found = {part: os.path.join(runs, FILES[part]) for part in parts} | rankers
         measured = (INLINKS, *rankers) if self.trusted and name == ANCHOR_TEST else ()
         training = partial(os.path.join, self.output, "training")
-        made_by = (
-            {"curves": {"training": training("ranker")}, "pairs": {"the site": training("pairs")}} if rankers else {}
-        )
+        made_by = {"curves": {"training": training("ranker")}} if rankers else {}
         judging = (found, paths["queries"], paths["qrels"], self.trusted, measured, paths["docs"], made_by)
         made = judge.already(*judging, output=self.report(name))
         return made.result if made else judge(*judging, output=self.report(name))
@@ -360,7 +358,7 @@ def add_ranker(options: SiteOptions, training: Training, trusted: bool, name: st
     place, steps, paths = partial(os.path.join, test.output, "training"), test.steps, test.collection(name)
     encoder = os.path.join(test.output, ENCODER) if test.settings.encoder else ""
     exports = {part: os.path.join(test.output, folder) for part, folder in FOLDERS.items()}
-    kept = publish.already(training, encoder, "", "", RANKER, output=exports[RANKER])
+    kept = publish.already(training, encoder, "", output=exports[RANKER])
     lacking = "" if kept else train_ranker(options.source, training, encoder, trusted, place(), steps)
     if lacking:
         return lacking
@@ -371,12 +369,12 @@ def add_ranker(options: SiteOptions, training: Training, trusted: bool, name: st
         steps("Rank with the ranker", rerank_files, workdirs[RANKER], *texts, ranked, how)
     if name == LABEL_TEST:
         workdirs[LABELLED] = place("labels")
-        if not publish.already(training, encoder, "", "", LABELLED, output=exports[LABELLED]):
+        if not publish.already(training, encoder, "", output=exports[LABELLED]):
             fine_tuned(workdirs[RANKER], paths, training, options.windows, place(), steps)
     test.run(name)
-    results = os.path.splitext(test.report(name))[0] + ".tsv"
+    test.report(name)
     for part, workdir in workdirs.items():
-        steps(f"Export the {part}", publish, training, encoder, workdir, results, part, output=exports[part])
+        steps(f"Export the {part}", publish, training, encoder, workdir, output=exports[part])
     return ""
 
 

@@ -15,8 +15,7 @@ from harp_jax.base.made import KEPT, InputPath, NamedInputs, Speed, once
 from harp_jax.base.progress import progress
 from harp_jax.corpus.query_sets import connected, make_folds
 from harp_jax.corpus.trec import read_qrels, read_queries, read_run, write_run
-from harp_jax.evaluation.render import as_html
-from harp_jax.evaluation.report import Background, comparison_of, report
+from harp_jax.evaluation.report import Page, as_html, comparison_of, report
 from harp_jax.ranking.first_stage import excluded_of
 from harp_jax.ranking.fuse import ANCHORS, BM25, INLINKS, VECTORS
 from harp_jax.site.options import FIELDS
@@ -93,8 +92,7 @@ def judge(
 ) -> Tested:
     """The verdict on the runs of `parts`. Writes the report `output`, and beside it the values per query as .tsv.
 
-    The report and the table have the same comparisons. `trusted`, `measured`: see `decide`; `background`: workdirs as "curves" and
-    generation jobs as "pairs".
+    The report and the table have the same comparisons. `trusted`, `measured`: see `decide`; `background`: workdirs as "curves".
     """
     judged, texts = read_qrels(qrels), read_queries(queries)
     runs = {part: read_run(path) for part, path in parts.items()}
@@ -102,17 +100,15 @@ def judge(
     verdict, halves = decide(judged, folds, runs, MEASURE, ANCHORS, trusted, measured)
     rows = runs | {RECOMMENDED: halves if verdict.use != verdict.first else runs[BM25]}
     by_halves = f"{RECOMMENDED}: {verdict.use}; parts chosen on one half of the queries, scores measured on the other"
+    remarks = (by_halves, *([verdict.remark] if verdict.remark else []))
     found, table = report(
         judged,
         rows,
         f"{MEASURE} nDCG@10",
-        title="Search over a site",
+        Page("Search over a site", RECOMMENDED, remarks, docs=docs, fields=FIELDS, query_texts=queries, **background),
         baseline=BM25,
-        focus=RECOMMENDED,
         confirm=MEASURE,
         chance=BM25,
-        remarks=[by_halves, *([verdict.remark] if verdict.remark else [])],
-        background=Background(**background, docs=docs, fields=FIELDS, queries=queries),
     )
     with replacing(output) as file:
         file.write(as_html(found))

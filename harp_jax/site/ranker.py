@@ -110,23 +110,12 @@ def measure_rate(config: ConfigDict, output: str) -> float:
 
 
 @once(changed=KEPT)
-def publish(
-    training: Training, encoder: InputPath, workdir: Speed[str], results: Speed[str], system: str, output: str
-) -> None:  # fmt: skip
-    """Exports a workdir; the model card has the figures of `system` and BM25 in the file `results`."""
+def publish(training: Training, encoder: InputPath, workdir: Speed[str], output: str) -> None:
+    """Exports a workdir."""
     from harp_jax.checkpoints.export import export_model
-    from harp_jax.checkpoints.model_card import About, read_figures
-    from harp_jax.ranking.fuse import BM25
 
-    about = About(
-        figures=read_figures(results, system),
-        baseline=BM25,
-        baseline_figures=read_figures(results, BM25),
-        evaluated_on="candidates of BM25, BM25F and vectors re-ranked",
-        command=("harp", "export", f"--workdir={workdir}", "--ranker", f"--baseline={BM25}", f"--output={output}"),
-    )
     shutil.rmtree(output, ignore_errors=True)
-    export_model(workdir, output, ranker=True, about=about)
+    export_model(workdir, output, ranker=True)
 
 
 def fine_tuned(

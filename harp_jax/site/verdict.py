@@ -1,4 +1,4 @@
-"""Decides which scores of a pool of candidates to add up, and what the sum is expected to gain (`harp site`, `harp verdict`).
+"""Decides which scores of a pool of candidates to add up, and what the sum is expected to gain (`harp site`).
 
 Each query's scores are scaled to 0…1 and added with equal weights: greedy forward selection, cheapest first; a part is used if the
 mean of the measure rises. BM25F subsumes BM25 and replaces it: a sum of both would count words twice. Fitted weights favour parts

@@ -24,19 +24,17 @@ def check_no_custom_code(fields: dict[str, Any], path: str) -> None:
 
 def read_tokenizer(directory: str, model: str = "") -> "PreTrainedTokenizerFast":
     """What AutoTokenizer returns, whose `backend_tokenizer` encodes texts. `model`: the kind of model in tokenizer.json, if any.
-
     transformers 5 reads any vocabulary next to a BERT's config.json as WordPiece. If that is not its kind, tokenizer.json is read
-    unchanged, as by transformers 4. InputError for a tokenizer without such a backend.
-    """
+    unchanged, as by transformers 4. InputError for a tokenizer without such a backend."""
     with _reading(directory):
         from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-        found = AutoTokenizer.from_pretrained(directory, local_files_only=True, trust_remote_code=False)
-        if found.is_fast and model and type(found.backend_tokenizer.model).__name__ != model:
-            found = PreTrainedTokenizerFast.from_pretrained(directory, local_files_only=True)
-    if not isinstance(found, PreTrainedTokenizerFast):
-        raise InputError(f"{directory}: a {type(found).__name__} has no fast version; use another model")
-    return found
+        tokenizer = AutoTokenizer.from_pretrained(directory, local_files_only=True, trust_remote_code=False)
+        if tokenizer.is_fast and model and type(tokenizer.backend_tokenizer.model).__name__ != model:
+            tokenizer = PreTrainedTokenizerFast.from_pretrained(directory, local_files_only=True)
+    if not isinstance(tokenizer, PreTrainedTokenizerFast):
+        raise InputError(f"{directory}: a {type(tokenizer).__name__} has no fast version; use another model")
+    return tokenizer
 
 
 def read_config(directory: str) -> dict[str, Any]:

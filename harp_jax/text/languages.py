@@ -99,12 +99,12 @@ def splitter(tag: str) -> Words:
     word, letter = _patterns()
 
     def words(text: str) -> list[str]:
-        found: list[str] = []
+        parts: list[str] = []
         for run in word.findall(unicodedata.normalize("NFKC", text).lower()):
             letters = letter.findall(run)
             pairs = list(map("".join, pairwise(letters))) or letters
-            found += pairs or [run] * (len(run) > 1)
-        return found
+            parts += pairs or [run] * (len(run) > 1)
+        return parts
 
     return words
 
@@ -121,11 +121,11 @@ def pieces(text: str, tag: str) -> list[tuple[int, int]]:
     if primary(tag) == ENGLISH:
         return [match.span() for match in re.finditer(r"\w+", text)]
     word, letter = _patterns()
-    found: list[tuple[int, int]] = []
+    spans: list[tuple[int, int]] = []
     for match in word.finditer(text):
         start, end = match.span()
-        found += [inner.span() for inner in letter.finditer(text, start, end)] or [(start, end)]
-    return found
+        spans += [inner.span() for inner in letter.finditer(text, start, end)] or [(start, end)]
+    return spans
 
 
 # Words of a sentence; in scripts without spaces a run of one script, of at most 4 Chinese or 8 Thai, Lao, … letters.

@@ -207,12 +207,10 @@ class Tokenizer:
 
     @cached_property
     def continues(self) -> np.ndarray:
-        """[size] bool: the token continues the previous token's word.
-
-        Detected by the continuation prefix if the vocabulary has one, else by the missing space mark; the first word of a text
-        has no space mark either. In scripts without spaces every token is a word. Byte tokens within a character continue it; the
-        first byte of a two-byte character continues a word, since most of these characters are letters.
-        """
+        """[size] bool: the token continues the previous token's word. Detected by the continuation prefix if the vocabulary has
+        one, else by the missing space mark; the first word of a text has no space mark either. In scripts without spaces every
+        token is a word. Byte tokens within a character continue it; the first byte of a two-byte character continues a word, since
+        most of these characters are letters."""
         prefix = getattr(self._encoder.model, "continuing_subword_prefix", None) or ""
         byte_level = (json.loads(self.definition)["decoder"] or {}).get("type") == "ByteLevel"
 
@@ -296,11 +294,9 @@ class Tokenizer:
 
 
 def load_tokenizer(path: str) -> Tokenizer:
-    """Loads a Hugging Face directory as AutoTokenizer does, or a vocab.txt file (as uncased BERT's).
-
-    A copy of what transformers read is kept in the cache: the next process, such as a worker, need not import it. InputError if
-    there is no tokenizer, if it is of a kind that cannot be used here, or if its files were changed (SHA256SUMS).
-    """
+    """Loads a Hugging Face directory as AutoTokenizer does, or a vocab.txt file (as uncased BERT's). A copy of what transformers
+    read is kept in the cache: the next process, such as a worker, need not import it. InputError if there is no tokenizer, if it is
+    of a kind that cannot be used here, or if its files were changed (SHA256SUMS)."""
     folder, file = os.path.split(path) if os.path.isfile(path) else (path, "")
     check_sums(folder, [file] if file else FILES)
     names = [name for name in READ if os.path.isfile(os.path.join(folder, name))]
@@ -406,8 +402,8 @@ def _same_ids(ours: str, theirs: str) -> bool:
     if any(parts[0][name] != parts[1][name] for name in ("normalizer", "pre_tokenizer")):
         letters = [chr(i) for i in (*range(0x20, 0xD800), *range(0xE000, 0x10000))]  # of 16 bits, without surrogates
         probes += ["  ".join(f"a{x}B {x}" for x in letters[i : i + 99]) for i in range(0, len(letters), 99)]
-    found, expected = (Encoder.from_str(text).encode_batch(list(zip(probes, probes))) for text in (ours, theirs))
-    return all((a.ids, a.offsets, a.type_ids) == (b.ids, b.offsets, b.type_ids) for a, b in zip(found, expected))
+    encoded, expected = (Encoder.from_str(text).encode_batch(list(zip(probes, probes))) for text in (ours, theirs))
+    return all((a.ids, a.offsets, a.type_ids) == (b.ids, b.offsets, b.type_ids) for a, b in zip(encoded, expected))
 
 
 @dataclass(frozen=True)
@@ -449,5 +445,5 @@ def recorded_marks(directory: str, tokenizer: Tokenizer) -> Marks:
     """The marks that a training workdir or an export was trained with."""
     path = os.path.join(directory, "config.json")
     config = read_json(path) if os.path.exists(path) else {}
-    found = config.get(MARKS) or config.get("marks") or []
-    return marks_of(tokenizer, found if isinstance(found, list) else [found, ""])
+    marks = config.get(MARKS) or config.get("marks") or []
+    return marks_of(tokenizer, marks if isinstance(marks, list) else [marks, ""])

@@ -63,8 +63,8 @@ class Analyser:
 
     def words(self, text: str, limit: int | None = None) -> list[str]:
         """The first `limit` words (default: all); the rest of the text is not scanned."""
-        found = list(islice((word for word in _split(text) if word not in self._stopwords), limit))
-        return self._stemmer.stemWords(found) if self._stemmer else found
+        kept = list(islice((word for word in _split(text) if word not in self._stopwords), limit))
+        return self._stemmer.stemWords(kept) if self._stemmer else kept
 
 
 def _split(text: str) -> Iterator[str]:
@@ -191,11 +191,9 @@ class Sentences:
 
 
 def train_vectors(docs: Documents, words: WordVocabulary, output: str, *, dimension: int = 100, epochs: int = 5) -> int:
-    """Trains vectors for the vocabulary's words, writes them in word2vec's text format and returns their number.
-
-    Documents stream once per epoch. One worker, so that the seed determines the vectors.
-    InputError without gensim (extra [vectors]), and if no document has a word of the vocabulary.
-    """
+    """Trains vectors for the vocabulary's words, writes them in word2vec's text format and returns their number. Documents stream
+    once per epoch. One worker, so that the seed determines the vectors. InputError without gensim (extra [vectors]), and if no
+    document has a word of the vocabulary."""
     with needs("training word vectors", "gensim", "vectors"):
         from gensim.models import Word2Vec
 
@@ -244,13 +242,11 @@ def write_words(
 
 
 def read_vectors(path: str, words: WordVocabulary, seed: int = 0) -> tuple[np.ndarray, int]:
-    """(vectors [size, dimension] float32, number of words found) from a word2vec or GloVe text file, streaming.
-
-    Words without a vector get a random one, drawn by (seed, word) with the mean norm of the found ones; id 0 gets zeros.
-    InputError for malformed lines, fewer vectors than the header says, and if no word has a vector.
-    """
+    """(vectors [size, dimension] float32, number of words found) from a word2vec or GloVe text file, streaming. Words without a
+    vector get a random one, drawn by (seed, word) with the mean norm of the found ones; id 0 gets zeros. InputError for malformed
+    lines, fewer vectors than the header says, and if no word has a vector."""
     vectors: np.ndarray | None = None
-    found = np.zeros(words.size, bool)
+    known = np.zeros(words.size, bool)
     for where, word, numbers in _vector_lines(path):
         index = words.ids.get(word, 0)
         if vectors is not None and not index:
@@ -264,24 +260,22 @@ def read_vectors(path: str, words: WordVocabulary, seed: int = 0) -> tuple[np.nd
         if vectors is None:
             vectors = np.zeros((words.size, len(vector)), np.float32)
         if index:
-            vectors[index], found[index] = vector, True
-    if vectors is None or not found.any():
+            vectors[index], known[index] = vector, True
+    if vectors is None or not known.any():
         raise InputError(f"no word of the vocabulary has a vector in {path}; stemmed words need vectors of stems")
-    scale = float(np.linalg.norm(vectors[found], axis=1).mean()) / vectors.shape[1] ** 0.5
-    for index in np.flatnonzero(~found)[1:]:
+    scale = float(np.linalg.norm(vectors[known], axis=1).mean()) / vectors.shape[1] ** 0.5
+    for index in np.flatnonzero(~known)[1:]:
         draw = generator(seed, "word vector", words.words[index - 1])
         vectors[index] = scale * draw.standard_normal(vectors.shape[1])
-    return vectors, int(found.sum())
+    return vectors, int(known.sum())
 
 
 def _vector_lines(path: str) -> Iterator[tuple[str, str, list[str]]]:
-    """(file and line, word, its numbers as text); word2vec's header or the first line sets the dimension.
-
-    Some GloVe words contain spaces, so numbers are counted from the end; a word that ends in a number is reported as a vector
-    that is too long. Raises InputError at the end of a truncated file, with fewer vectors than the header says.
-    """
+    """(file and line, word, its numbers as text); word2vec's header or the first line sets the dimension. Some GloVe words contain
+    spaces, so numbers are counted from the end; a word that ends in a number is reported as a vector that is too long. Raises
+    InputError at the end of a truncated file, with fewer vectors than the header says."""
     dimension, given = 0, ""
-    promised, found = 0, 0
+    promised, read = 0, 0
     for number, line in lines(path):
         parts = line.rstrip().split(" ")
         where = f"{path}, line {number}"
@@ -297,10 +291,10 @@ def _vector_lines(path: str) -> Iterator[tuple[str, str, list[str]]]:
         if not dimension or not any(word) or (len(word) > 1 and _is_number(word[-1])):
             said = f"{len(parts) - 1} numbers, but the {given} has {dimension}; " if dimension else "no numbers; "
             raise InputError(f"{where}: {said}write 'word number number …'")
-        found += 1
+        read += 1
         yield where, " ".join(word), numbers
-    if found < promised:
-        wrong = f"{path} has {found} vectors, but the header says {promised}"
+    if read < promised:
+        wrong = f"{path} has {read} vectors, but the header says {promised}"
         raise InputError(f"{wrong}; fetch or write the file again, or correct its header")
 
 

@@ -1,4 +1,10 @@
-"""Cost of a run before it starts: compiles the real step for the local devices, or for TPUs and GPUs that are not attached."""
+"""Cost of a run before it starts: compiles the real step for the local devices, or for TPUs and GPUs that are not attached.
+
+"v3:2x2", "v4:2x2x1", "v5e:2x4": TPU topologies as libtpu names them. "h100", "h100:8", "a100-40:4": GPUs of GPUS and their number;
+more than eight are spread over machines of eight. An installed libtpu slows every import of jax, so the packages may be outside the
+environment: HARP_LIBTPU and HARP_CUDA name their directories (`make .venv/libtpu .venv/cuda`). `harp train` adds them to the path;
+elsewhere add them to PYTHONPATH, because JAX looks for cuDNN when it is imported.
+"""
 
 import dataclasses
 import logging
@@ -23,19 +29,14 @@ from harp_jax.model.attention import choose
 from harp_jax.model.encoders.encoder import EncoderShape
 from harp_jax.model.encoders.table import encoder_of
 from harp_jax.model.products import fastest_dtype
-from harp_jax.training.machine import batch_flops, data_sheet, gib, peak_flops, size_of, tightest, usable_memory
-from harp_jax.training.program import Contents, collectives, contents
+from harp_jax.training.machine import batch_flops, data_sheet, peak_flops, usable_memory
 from harp_jax.training.step import State
-from harp_jax.training.topologies import HOST, compiler_options, topology_devices
 from harp_jax.training.train import abstract_state, jit_step, make_optimizer, padded, stage_of, train
 
 log = logging.getLogger(__name__)
 
 MEASURED = 8  # steps to time; their median ignores the first ones, which include compilation
 FILL = 0.97  # fraction of slots that are real tokens, measured on Wikipedia
-# Bytes of a training process besides its arrays: JAX, TensorFlow, leftovers of compilation. Measured on CPU with the demo's model
-# (2.30 GiB in total, .69 for a step with its state) and 2 × 128 (1.52 and .16).
-LIBRARIES = 1.25 * 2**30
 
 
 class Compiled(NamedTuple):
@@ -51,10 +52,8 @@ class Compiled(NamedTuple):
 
 
 def compile_step(config: ConfigDict, devices: list[jax.Device], rows: int | None = None) -> Compiled:
-    """Compile the step of a config for `devices`, without reading data. `rows` overrides the config's rows per microbatch.
-
-    Raises InputError for neural rankers and for a mesh that does not match the devices.
-    """
+    """Compile the step of a config for `devices`, without reading data. `rows` overrides the config's rows per microbatch. Raises
+    InputError for neural rankers and for a mesh that does not match the devices."""
     check_training(config)
     if config.stage == "neural_ir":
         raise InputError("a dry run is for encoders; a neural ranker fits on any device, train it without --dry_run")
@@ -98,22 +97,21 @@ def without_files(config: ConfigDict, stand_in: str) -> ConfigDict:
 
 
 def dry_run(config: ConfigDict, topology: str = "") -> str:
-    """A text report: bytes per device by kind, FLOPs per step, collectives with their bytes, and a lower bound on the time.
-
-    Raises InputError if the topology is unknown, the mesh does not match it, or the step does not fit in memory.
-    """
+    """A text report: bytes per device by kind, FLOPs per step, collectives with their bytes, and a lower bound on the time. Raises
+    InputError if the topology is unknown, the mesh does not match it, or the step does not fit in memory."""
     devices = topology_devices(topology)
     try:
         compiled = compile_step(config, devices)
     except Exception as error:
         if not _exceeds_memory(error):
             raise
-        raise _does_not_fit(devices, _used(error)) from error
+        sizes = re.findall(r"\(([\d.]+[KMGT])\)", str(error))  # of the compiler's message, such as (47.12G) … (15.48G)
+        used = f"{sizes[0]} of temporaries, {sizes[1]} available" if len(sizes) == 2 else "out of memory when compiling"
+        raise _does_not_fit(devices, used) from error
     shape, layout, mesh, flops = compiled.shape, compiled.layout, compiled.mesh, compiled.flops
     rows, length = layout.rows * config.lanes * layout.microbatches, config.row_length
     hlo = compiled.program.as_text() or ""
-    found = collectives(hlo, layout.microbatches)
-    inside = contents(hlo, layout.microbatches) if devices[0].platform == "gpu" else None
+    traffic = collectives(hlo, layout.microbatches)
     drops = shape.attention_dropout > 0
     attention = choose(shape.attention, shape.dtype, drops, devices[0].platform, length)
     parts = f" in {layout.microbatches} microbatches" if layout.microbatches > 1 else ""
@@ -125,86 +123,72 @@ def dry_run(config: ConfigDict, topology: str = "") -> str:
         f"up to {layout.sequences} sequences a row",
         *memory_report(compiled),
         f"FLOPs per step     {flops:.3e} (analytic; {flops / len(devices):.3e} per device)",
-        *(contents_report(inside) if inside else []),
-        f"collectives        {len(found)}: " + ("none" if not found else ""),
+        f"collectives        {len(traffic)}: " + ("none" if not traffic else ""),
     ]
-    for kind in sorted({kind for kind, _ in found}):
-        sizes = [size for k, size in found if k == kind]
+    for kind in sorted({kind for kind, _ in traffic}):
+        sizes = [size for k, size in traffic if k == kind]
         lines.append(f"  {kind:<17}{len(sizes)} ×, {_mib(sum(sizes))} in total, largest {_mib(max(sizes))}")
-    return "\n".join([*lines, *time_report(config, devices, compiled, found, inside)])
+    return "\n".join([*lines, *time_report(config, devices, compiled, traffic)])
 
 
-def contents_report(inside: Contents) -> list[str]:
-    """Lines on one GPU's compiled step: its matrix products by type and library, and its attention kernels."""
-    total = inside.flops()
-    makers: dict[str, float] = {}
-    for product in inside.products:
-        makers[product.by] = makers.get(product.by, 0.0) + product.flops
-    lines = [
-        f"products           {total:.3e} FLOPs per device, {inside.flops('bf16', 'f16') / total:.2%} with 16-bit factors",
-        f"  computed by      {', '.join(f'{by} {flops / total:.2%}' for by, flops in sorted(makers.items()))}",
-    ]
-    if any(inside.attention):
-        lines.append("cuDNN attention    {} calls forward, {} backward".format(*inside.attention))
-    return lines
+COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
+WIDTHS = {"64": 8, "32": 4, "16": 2, "8": 1}  # bytes by the bits of a type
+
+
+def collectives(hlo: str, loops: int = 1) -> list[tuple[str, int]]:
+    """(kind, bytes of the result) of every collective that compiled HLO executes on one device, largest first. The body of a loop
+    over microbatches appears once in the text and is counted `loops` times."""
+    traffic: list[tuple[str, int]] = []
+    times = loops
+    for line in hlo.splitlines():
+        if line and not line[0].isspace():
+            times = 1 if line.startswith("ENTRY") else loops
+        if match := re.search(r"= (.*?) (" + "|".join(COLLECTIVES) + r")(-start)?\(", line):
+            arrays = re.findall(r"\b(?:pred|[a-z]+(\d+)\w*)\[([\d,]*)\]", match[1])  # a tuple has several
+            sizes = [
+                WIDTHS.get(bits or "8", 4) * math.prod(map(int, filter(None, shape.split(","))))
+                for bits, shape in arrays
+            ]
+            traffic.extend([(match[2], sum(sizes))] * times)
+    return sorted(traffic, key=lambda item: -item[1])
 
 
 def memory_analysis(program: jax.stages.Compiled) -> Any:
     """XLA's sizes of a program on one device (`argument_size_in_bytes`, …). Raises InputError if the backend reports none."""
-    found = program.memory_analysis()
-    if found is None:
+    sizes = program.memory_analysis()
+    if sizes is None:
         raise InputError("this backend does not report the memory of a program; name a device with --topology")
-    return found
+    return sizes
 
 
 def memory_report(compiled: Compiled) -> list[str]:
     """Bytes per device, by kind; the step overwrites the state, so it counts once."""
     size = lambda x: math.prod(x.sharding.shard_shape(x.shape)) * x.dtype.itemsize  # noqa: E731
     kinds = {part: sum(map(size, jax.tree.leaves(compiled.state[part]))) for part in ("params", "opt_state")}
-    found = memory_analysis(compiled.program)
-    temporary, program = found.temp_size_in_bytes, found.generated_code_size_in_bytes
-    batch = max(0, found.argument_size_in_bytes - sum(kinds.values()))
-    total = found.argument_size_in_bytes + temporary + program
+    sizes = memory_analysis(compiled.program)
+    temporary, program = sizes.temp_size_in_bytes, sizes.generated_code_size_in_bytes
+    batch = max(0, sizes.argument_size_in_bytes - sum(kinds.values()))
+    total = sizes.argument_size_in_bytes + temporary + program
     usable = usable_memory(compiled.mesh.devices.flat[0].device_kind)
     if usable and total > usable:  # for a GPU, XLA compiles it anyway
         raise _does_not_fit([*compiled.mesh.devices.flat], f"{_mib(total)} of {_mib(usable)} usable")
-    return [
+    lines = [
         f"parameters         {_mib(kinds['params'])} per device",
         f"optimizer          {_mib(kinds['opt_state'])} per device (Adam's moments)",
         f"batch              {_mib(batch)} per device",
         f"temporaries        {_mib(temporary)} per device (activations, gradients)",
         f"program            {_mib(program)}",
         f"total              {_mib(total)} per device" + (f" of {_mib(usable)} usable" if usable else ""),
-        *([_room(compiled, usable - total + temporary, temporary)] if usable else []),
-        *_of_this_machine(compiled, total),
     ]
-
-
-def _room(compiled: Compiled, room: float, temporary: float) -> str:
-    """Estimates how many rows fit. Linear, so too low near the limit, where the compiler recomputes activations."""
-    rows = compiled.layout.rows * compiled.lanes
-    return f"fits               about {int(rows * room / temporary):,} rows per microbatch; --largest finds the limit"
-
-
-def _of_this_machine(compiled: Compiled, total: float) -> list[str]:
-    """For a step on this machine's CPU devices, which share its memory: how much is needed and how much is free."""
-    free = tightest() if compiled.mesh.devices.flat[0].platform == "cpu" else None
-    if free is None:
-        return []
-    needed = total * compiled.mesh.devices.size
-    process = needed + size_of(compiled.state) + LIBRARIES
-    return [
-        f"this process       about {gib(process)}: the total, a copy of the state for checkpoints, libraries",
-        f"this machine       {free}" + ("; the step does not fit" if needed > free.free else ""),
-    ]
+    if not usable:
+        return lines
+    # Linear in the rows, so too low near the limit, where the compiler recomputes activations.
+    fit = int(compiled.layout.rows * compiled.lanes * (usable - total + temporary) / temporary)
+    return [*lines, f"fits               about {fit:,} rows per microbatch; --largest finds the limit"]
 
 
 def time_report(
-    config: ConfigDict,
-    devices: list[jax.Device],
-    compiled: Compiled,
-    found: list[tuple[str, int]],
-    inside: Contents | None,
+    config: ConfigDict, devices: list[jax.Device], compiled: Compiled, traffic: list[tuple[str, int]]
 ) -> list[str]:
     """The roofline: a lower bound on the time per step, its bottlenecks, and the resulting hours for the run."""
     shape, layout, flops = compiled.shape, compiled.layout, compiled.flops
@@ -217,13 +201,12 @@ def time_report(
         cost = compiled.program.cost_analysis() or {}
         # XLA counts the body of the loop over microbatches once. The update, outside the loop, is small in comparison.
         moved = float((cost[0] if isinstance(cost, list) else cost).get("bytes accessed", 0.0)) * layout.microbatches
-        moved = inside.traffic if inside else moved  # XLA reports none for GPUs
-        sent = sum(size for _, size in found) * 2 * (n - 1) / n
+        sent = sum(size for _, size in traffic) * 2 * (n - 1) / n
         parts = {"computing": flops / n / peak.flops, "memory": moved / peak.memory, "links": sent / peak.links}
+        between = "; between machines they are slower" if n > HOST and devices[0].platform == "gpu" else ""
         assumed = (
             f"{peak.flops / 1e12:.1f} TFLOP/s, {peak.memory / 1e9:.0f} GB/s of memory, {peak.links / 1e9:.0f} GB/s of links "
-            f"per device (data sheet{'; between machines they are slower' if inside and n > HOST else ''}); "
-            "memory traffic is the compiled program's upper bound"
+            f"per device (data sheet{between}); memory traffic is XLA's upper bound, 0 if it reports none, as for GPUs"
         )
     floor = max(parts["computing"], parts.get("memory", 0.0)) + parts.get("links", 0.0)
     best = parts["computing"] + parts.get("links", 0.0)
@@ -242,10 +225,8 @@ def time_report(
 
 
 def largest_batch(config: ConfigDict, topology: str = "") -> str:
-    """The maximum rows of a (micro)batch that fit in the devices' memory, found by compiling, to within a sixteenth.
-
-    About six compilations: five minutes for BERT-base. Raises InputError if the memory is unknown or nothing fits.
-    """
+    """The maximum rows of a (micro)batch that fit in the devices' memory, found by compiling, to within a sixteenth. About six
+    compilations: five minutes for BERT-base. Raises InputError if the memory is unknown or nothing fits."""
     devices = topology_devices(topology)
     limit = usable_memory(devices[0].device_kind)
     if limit is None:
@@ -259,9 +240,9 @@ def largest_batch(config: ConfigDict, topology: str = "") -> str:
             if _exceeds_memory(error):
                 return None
             raise
-        found = Bytes(sizes.argument_size_in_bytes + sizes.generated_code_size_in_bytes, sizes.temp_size_in_bytes)
-        log.info("%d rows: %s", lane_rows * config.lanes, _mib(sum(found)))
-        return found if sum(found) <= limit else None
+        needs = Bytes(sizes.argument_size_in_bytes + sizes.generated_code_size_in_bytes, sizes.temp_size_in_bytes)
+        log.info("%d rows: %s", lane_rows * config.lanes, _mib(sum(needs)))
+        return needs if sum(needs) <= limit else None
 
     fits, used, fails = search_rows(needed, limit)
     if not fits:
@@ -276,11 +257,8 @@ def largest_batch(config: ConfigDict, topology: str = "") -> str:
 
 
 def seconds_per_step(config: ConfigDict, directory: str = "", steps: int = MEASURED) -> float | None:
-    """The median time of `steps` steps of the config's training, run in a temporary workdir below `directory`.
-
-    Excludes evaluations and checkpoints. None after SIGTERM: the few steps done would be the ones that compile. Raises InputError
-    as `train` does.
-    """
+    """The median time of `steps` steps of the config's training, run in a temporary workdir below `directory`. Excludes evaluations
+    and checkpoints. None after SIGTERM: the few steps done would be the ones that compile. Raises InputError as `train` does."""
     trial = config.copy_and_resolve_references()
     with trial.unlocked():
         trial.steps, trial.log_every, trial.eval_every = steps, 1, 0
@@ -306,12 +284,6 @@ def _exceeds_memory(error: Exception) -> bool:
     return "RESOURCE_EXHAUSTED" in str(error) and "hbm" in str(error).lower()
 
 
-def _used(error: Exception) -> str:
-    """Required and available memory from the compiler's message, such as (47.12G) … (15.48G)."""
-    sizes = re.findall(r"\(([\d.]+[KMGT])\)", str(error))
-    return f"{sizes[0]} of temporaries, {sizes[1]} available" if len(sizes) == 2 else "out of memory when compiling"
-
-
 class Bytes(NamedTuple):
     """Memory of a device: state and program, which do not grow with the rows, and activations, which do."""
 
@@ -320,21 +292,19 @@ class Bytes(NamedTuple):
 
 
 def search_rows(needed: Callable[[int], Bytes | None], limit: float) -> tuple[int, float, int]:
-    """(most rows that fit, their bytes, fewest rows tried that do not fit), at most a sixteenth apart; 0 rows if none fit.
-
-    `needed` returns the bytes for a number of rows, or None if they do not fit. Every call compiles, so the limit is first
-    extrapolated from one size that fits: temporaries grow with the rows.
-    """
+    """(most rows that fit, their bytes, fewest rows tried that do not fit), at most a sixteenth apart; 0 rows if none fit. `needed`
+    returns the bytes for a number of rows, or None if they do not fit. Every call compiles, so the limit is first extrapolated from
+    one size that fits: temporaries grow with the rows."""
     fits, used, fails = 0, 0.0, 0
     trial, guessed = 8, False
     while True:
-        found = needed(trial)
-        if found is None:
+        needs = needed(trial)
+        if needs is None:
             fails = trial
         else:
-            fits, used = trial, sum(found)
+            fits, used = trial, sum(needs)
             if not guessed:
-                guess = int(trial * (limit - found.fixed) / found.temporary)
+                guess = int(trial * (limit - needs.fixed) / needs.temporary)
                 trial, guessed = max(trial + 1, guess if not fails else min(guess, fails - 1)), True
                 if not fails or fits < trial < fails:
                     continue
@@ -345,3 +315,106 @@ def search_rows(needed: Callable[[int], Bytes | None], limit: float) -> tuple[in
 
 def _mib(n: int | float) -> str:
     return f"{n / 2**20:,.1f} MiB"
+
+
+HOST = 8  # GPUs in a machine
+# Autotuning needs the device, to run kernels on it. Without it XLA uses its defaults.
+NOT_TUNED: dict[str, str | bool] = {"xla_gpu_autotune_level": "0"}
+
+
+class Gpu(NamedTuple):
+    """What XLA needs to know to compile for a GPU, from NVIDIA's data sheets and compute capability tables."""
+
+    name: str  # as the driver reports it
+    capability: tuple[int, int]
+    cores: int  # streaming multiprocessors
+    memory: int  # bytes
+    bandwidth: float  # bytes/s
+    l2: int  # bytes of cache
+    ghz: float
+    shared: int  # bytes of shared memory per core; a block may use 1 KiB less
+    threads: int = 2048  # resident per core
+    fpus: int = 128  # float32 units per core
+
+
+GPUS = {
+    "a100": Gpu("NVIDIA A100-SXM4-80GB", (8, 0), 108, 85_100_068_864, 2039e9, 40 << 20, 1.41, 164 << 10, fpus=64),
+    "a100-40": Gpu("NVIDIA A100-SXM4-40GB", (8, 0), 108, 42_331_013_120, 1555e9, 40 << 20, 1.41, 164 << 10, fpus=64),
+    "l4": Gpu("NVIDIA L4", (8, 9), 58, 23_800_000_000, 300e9, 48 << 20, 2.04, 100 << 10, threads=1536),
+    "rtx4090": Gpu(
+        "NVIDIA GeForce RTX 4090", (8, 9), 128, 25_250_000_000, 1008e9, 72 << 20, 2.52, 100 << 10, threads=1536
+    ),
+    "h100": Gpu("NVIDIA H100 80GB HBM3", (9, 0), 132, 84_942_979_072, 3352e9, 50 << 20, 1.98, 228 << 10),
+    "h200": Gpu("NVIDIA H200", (9, 0), 132, 151_397_597_184, 4800e9, 50 << 20, 1.98, 228 << 10),
+    "b200": Gpu("NVIDIA B200", (10, 0), 148, 191_514_411_008, 7672e9, 126 << 20, 1.965, 228 << 10),
+}
+
+
+def topology_devices(topology: str) -> list[jax.Device]:
+    """The devices of a topology, or the local ones for an empty name. Raises InputError for an unknown or unavailable one."""
+    if not topology:
+        return jax.devices()
+    kind, _, count = topology.partition(":")
+    if kind.lower() in GPUS:
+        if not re.fullmatch(r"|[1-9]\d{0,3}", count) or (int(count or 1) > HOST and int(count) % HOST):
+            raise InputError(
+                f"--topology={topology}: not a number of GPUs; use {kind}:1 to {kind}:8 or a multiple of 8"
+            )
+        return _gpus(GPUS[kind.lower()], int(count or 1))
+    return _tpus(topology)
+
+
+def compiler_options(device: jax.Device) -> dict[str, str | bool]:
+    """Compiler options for a device that is not attached; none for an attached one."""
+    return NOT_TUNED if device.platform == "gpu" and jax.local_devices()[0].platform != "gpu" else {}
+
+
+def _gpus(gpu: Gpu, count: int) -> list[jax.Device]:
+    # Otherwise JAX would ask the client of a local GPU, which knows no other topology.
+    jax.config.update("jax_platforms", "cpu")
+    shape = f"1x{max(1, count // HOST)}x{min(count, HOST)}"
+    return _described(
+        "HARP_CUDA", "cuda13", lambda get: get(platform="cuda", target_config=_target(gpu), topology=shape)
+    )
+
+
+def _target(gpu: Gpu) -> str:
+    """XLA's GpuTargetConfigProto as text."""
+    major, minor = gpu.capability
+    return f"""
+    gpu_device_info {{
+      threads_per_block_limit: 1024 threads_per_warp: 32 threads_per_core_limit: {gpu.threads}
+      shared_memory_per_block: 49152 shared_memory_per_core: {gpu.shared}
+      shared_memory_per_block_optin: {gpu.shared - 1024} registers_per_core_limit: 65536 registers_per_block_limit: 65536
+      block_dim_limit_x: 2147483647 block_dim_limit_y: 65535 block_dim_limit_z: 65535
+      core_count: {gpu.cores} fpus_per_core: {gpu.fpus} clock_rate_ghz: {gpu.ghz}
+      memory_bandwidth: {gpu.bandwidth:.0f} l2_cache_size: {gpu.l2} device_memory_size: {gpu.memory}
+      cuda_compute_capability {{ major: {major} minor: {minor} }}
+    }}
+    platform_name: "CUDA" device_description_str: "{gpu.name}"
+    dnn_version_info {{ major: 9 minor: 10 }} runtime_version {{ major: 13 minor: 0 }}
+    """
+
+
+def _tpus(topology: str) -> list[jax.Device]:
+    os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")  # otherwise libtpu queries a metadata server that does not exist
+    os.environ.setdefault("ALLOW_MULTIPLE_LIBTPU_LOAD", "1")  # otherwise a second dry run on this machine is refused
+    devices = _described("HARP_LIBTPU", "tpu", lambda get: get(topology, platform="tpu"))
+    if devices[0].device_kind.startswith(("TPU v2", "TPU v3")):
+        return devices
+    # From v4 on, the two cores of a chip are one device; the topology lists both, but JAX cannot use the second in a mesh.
+    return [device for device in devices if device.core_on_chip == 0]  # type: ignore[attr-defined]
+
+
+def _described(variable: str, extra: str, describe: Callable[[Callable], Any]) -> list[Any]:
+    """The devices of a topology description; `variable` may name a directory with the packages of jax[`extra`]."""
+    from jax.experimental import topologies
+
+    try:
+        return list(describe(topologies.get_topology_desc).devices)
+    except Exception as error:
+        first = (str(error).splitlines() or [type(error).__name__])[0]
+        raise InputError(
+            f"no such topology ({first[:120]}); GPUs are {', '.join(GPUS)}, each with :N; TPUs such as v3:2x2, v4:2x2x1 or "
+            f"v5e:2x4. It needs jax[{extra}]: install it here, or elsewhere and name the directory in {variable}"
+        ) from error

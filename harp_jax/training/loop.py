@@ -51,11 +51,8 @@ class TrainResult:
 
 @dataclass
 class Loop:
-    """What the loop needs besides the state and the batches.
-
-    `rate`: steps done → learning rate. `flops`: FLOPs of a step with full rows; `peak`: FLOP/s of all devices. `before_save` is
-    called before each checkpoint.
-    """
+    """What the loop needs besides the state and the batches. `rate`: steps done → learning rate. `flops`: FLOPs of a step with full
+    rows; `peak`: FLOP/s of all devices. `before_save` is called before each checkpoint."""
 
     config: ConfigDict
     steps: int
@@ -71,10 +68,8 @@ class Loop:
     check: Callable[[int, Mapping[str, float]], None] | None = None  # see `Stage.check`
 
     def run(self, state: State, start: int, batches: Batches) -> TrainResult:
-        """Run steps `start + 1` … `steps`, or save and end after the current step when SIGTERM arrives.
-
-        The result has no metrics if no step is left. Raises InputError when more than MAX_SKIPPED updates were skipped.
-        """
+        """Run steps `start + 1` … `steps`, or save and end after the current step when SIGTERM arrives. The result has no metrics
+        if no step is left. Raises InputError when more than MAX_SKIPPED updates were skipped."""
         config, steps, step, stop = self.config, self.steps, None, False
         last: dict[str, float] = {}
         if start == 0:

@@ -76,10 +76,8 @@ def usable_memory(kind: str) -> float | None:
 
 
 def peak_flops(devices: list[jax.Device], dtype: str) -> float:
-    """FLOP/s of all `devices` together: from the data sheet (16 bits) for known kinds, else measured on one of them.
-
-    The devices of one CPU share its cores, so they count once.
-    """
+    """FLOP/s of all `devices` together: from the data sheet (16 bits) for known kinds, else measured on one of them. The devices of
+    one CPU share its cores, so they count once."""
     known = data_sheet(devices[0].device_kind)
     if known is not None:
         return known.flops * len(devices)
@@ -89,10 +87,8 @@ def peak_flops(devices: list[jax.Device], dtype: str) -> float:
 
 
 def matmul_rate(device: jax.Device, dtype: str, size: int = 1024, trials: int = 5) -> float:
-    """FLOP/s of a square matrix product on a device, the best of `trials`; takes about a tenth of a second.
-
-    The result is float32, as in the products of a step (model/products.py).
-    """
+    """FLOP/s of a square matrix product on a device, the best of `trials`; takes about a tenth of a second. The result is float32,
+    as in the products of a step (model/products.py)."""
     x = jax.device_put(jnp.ones((size, size), dtype), device)
     product = jax.jit(functools.partial(jnp.matmul, preferred_element_type=jnp.promote_types(dtype, jnp.float32)))
     jax.block_until_ready(product(x, x))
@@ -173,24 +169,17 @@ def _number(text: str) -> int | None:
     return int(text) if text.strip().isascii() and text.strip().isdigit() else None
 
 
-def size_of(tree: Any) -> int:
-    """Bytes of the arrays of a tree on this process's devices."""
-    return sum(math.prod(x.sharding.shard_shape(x.shape)) * x.dtype.itemsize * len(x.sharding.addressable_devices)
-               for x in jax.tree.leaves(tree))  # fmt: skip
-
-
 def check_memory(program: jax.stages.Compiled, state: Any, free: Limit | None = None) -> None:
-    """Logs the memory that a step needs and how much is free on this machine. Raises InputError if a single step does not fit.
-
-    For CPUs only: accelerators have their own memory, and XLA reports when it runs out. `state` is already allocated; saving a
-    checkpoint copies it. One step runs at a time (`loop.AHEAD_ON_CPU`).
-    """
-    found = program.memory_analysis()
+    """Logs the memory that a step needs and how much is free on this machine. Raises InputError if a single step does not fit. For
+    CPUs only: accelerators have their own memory, and XLA reports when it runs out. `state` is already allocated; saving a
+    checkpoint copies it. One step runs at a time (`loop.AHEAD_ON_CPU`)."""
+    sizes = program.memory_analysis()
     free = free or tightest()
-    if found is None or free is None:
+    if sizes is None or free is None:
         return
-    step = found.temp_size_in_bytes + max(0, found.output_size_in_bytes - found.alias_size_in_bytes)
-    kept = size_of(state)
+    step = sizes.temp_size_in_bytes + max(0, sizes.output_size_in_bytes - sizes.alias_size_in_bytes)
+    of = lambda x: math.prod(x.sharding.shard_shape(x.shape)) * x.dtype.itemsize * len(x.sharding.addressable_devices)  # noqa: E731
+    kept = sum(map(of, jax.tree.leaves(state)))  # bytes on this process's devices
     log.info("memory: a step needs %s, with %s of parameters and optimizer allocated; %s", gib(step), gib(kept), free)
     advice = "lower batch_tokens or batch_pairs, raise accumulate, or set model.remat='layer'"
     if step > free.free:

@@ -54,11 +54,9 @@ def make_step(
     dropout: bool,
     spike: float = 0.0,
 ) -> Callable[[State, Batch], tuple[State, Metrics]]:
-    """`state, batch → state, metric sums`, to be jitted with the state donated; a pure function of (seed, step, batch).
-
-    The update is skipped and counted, with everything but the step number unchanged, if the gradient or the loss is not
-    finite, or the loss is `spike` standard deviations above its running mean (0: no such test).
-    """
+    """`state, batch → state, metric sums`, to be jitted with the state donated; a pure function of (seed, step, batch). The update
+    is skipped and counted, with everything but the step number unchanged, if the gradient or the loss is not finite, or the loss is
+    `spike` standard deviations above its running mean (0: no such test)."""
 
     def step(state: State, batch: Batch) -> tuple[State, Metrics]:
         mask_key, dropout_key = keys(seed, state["step"], prng)
@@ -80,11 +78,9 @@ def make_step(
 def gradients(
     objective: Objective, params: dict, batch: Batch, mask_key: jax.Array, dropout_key: jax.Array | None
 ) -> tuple[dict, Metrics]:
-    """Gradients of the batch's loss, and its metric sums. The microbatches of [microbatches, rows, T] are processed in turn.
-
-    Losses divide by the counts of the whole batch, so the gradients of the microbatches add up to that of the batch. An objective
-    that compares texts of different microbatches receives them all (`Contrastive.whole_batch`).
-    """
+    """Gradients of the batch's loss, and its metric sums. The microbatches of [microbatches, rows, T] are processed in turn. Losses
+    divide by the counts of the whole batch, so the gradients of the microbatches add up to that of the batch. An objective that
+    compares texts of different microbatches receives them all (`Contrastive.whole_batch`)."""
     compute = jax.value_and_grad(objective.loss, has_aux=True)
     if batch["tokens"].ndim == 2 or getattr(objective, "whole_batch", False):
         masked = objective.mask(batch, mask_key)
@@ -107,11 +103,9 @@ def gradients(
 
 
 def spikes(loss: jax.Array, running: RunningLoss, deviations: float) -> jax.Array:
-    """Whether a loss is more than `deviations` standard deviations above the running mean; always false for 0.
-
-    A loss below 1 (a hinge loss before training) is not a spike: once most batches have zero loss, a single wrong pair is many
-    deviations above the mean.
-    """
+    """Whether a loss is more than `deviations` standard deviations above the running mean; always false for 0. A loss below 1 (a
+    hinge loss before training) is not a spike: once most batches have zero loss, a single wrong pair is many deviations above the
+    mean."""
     if not deviations:
         return jnp.zeros((), bool)
     limit = jnp.maximum(1.0, running["mean"] + deviations * jnp.sqrt(running["variance"]))

@@ -45,11 +45,9 @@ def train(
     config: ConfigDict, workdir: str, stage: Stage | None = None, devices: list[jax.Device] | None = None
 ) -> TrainResult:
     """Train a stage to its last step, resuming from the workdir. A finished run is left alone. SIGTERM saves the state and ends it.
-
-    `stage` replaces the config's (for example with a custom reader, without TensorFlow); `devices` defaults to all. The workdir
-    may be in a bucket (`base/bucket.py`). Raises InputError for bad config or data, for a workdir of another config or in use, and
-    for a full disk.
-    """
+    `stage` replaces the config's (for example with a custom reader, without TensorFlow); `devices` defaults to all. The workdir may
+    be in a bucket (`base/bucket.py`). Raises InputError for bad config or data, for a workdir of another config or in use, and for
+    a full disk."""
     check_training(config)
     keep_compiled()
     # On CPU the loop waits for each step (`loop.AHEAD_ON_CPU`), but a step's results may be ready before its memory is free: MiniLM
@@ -256,10 +254,8 @@ def make_evaluate(
 def pair_evaluation(
     config: ConfigDict, stage: Stage, encoder: EncoderShape, mesh: Mesh, lanes: Sequence[int]
 ) -> Evaluate:
-    """The objective on the same `eval_batches` held-out batches each time.
-
-    At the last step the log names the tasks that are not better than a trivial predictor.
-    """
+    """The objective on the same `eval_batches` held-out batches each time. At the last step the log names the tasks that are not
+    better than a trivial predictor."""
     assert stage.held_out is not None
     layout, sizes = stage.source.layout.single(), stage.held_out.sizes
     source = dataclasses.replace(stage.source, reader=stage.held_out, layout=layout, window=config.window)
@@ -271,11 +267,11 @@ def pair_evaluation(
         sums = add([jax.device_get(compute(params, sharding.put(b, mesh))) for b in fixed])
         # The stream repeats its records, and a pair that is evaluated twice counts once.
         counts = {f"{task}_pairs": min(sums.get(f"pairs/{task}", 0.0), sizes[task]) for task in stage.trivial}
-        found = summarise(sums) | counts
+        metrics = summarise(sums) | counts
         if step == stage.steps:
-            for sentence in not_beaten(found, stage.trivial):
+            for sentence in not_beaten(metrics, stage.trivial):
                 log.warning("%s", sentence)
-        return found
+        return metrics
 
     return evaluate
 

@@ -10,7 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from typing import IO, Any, Protocol
+from typing import IO, TYPE_CHECKING, Any
 
 import jax
 from ml_collections import ConfigDict
@@ -23,29 +23,22 @@ from harp_jax.checkpoints.recorded import CONFIG, METRICS, read_config, read_met
 from harp_jax.config import flattened
 from harp_jax.input.records import MANIFEST
 
+if TYPE_CHECKING:
+    from harp_jax.text.tokenizer import Tokenizer
+    from harp_jax.text.words import WordVocabulary
+
 WHOLE, END = 256 << 20, 1 << 20  # bytes: for files above WHOLE, only the size and END bytes at both ends are compared
 INPUTS = "inputs"  # in config.json: what `inputs_of` returned, and the tokenizer's digest
 # Config fields that may change when a run resumes.
 FREE_TO_CHANGE = {"log_every", "checkpoint_every", "eval_every", "eval_batches", "mesh", "workers"}
 
 
-class Vocabulary(Protocol):
-    """A tokenizer, or the words of a neural ranker."""
-
-    @property
-    def sha256(self) -> str:
-        """The digest of its content."""
-
-    def save(self, directory: str, /) -> None:
-        """Write its files."""
-
-
-def claim_workdir(workdir: str, config: ConfigDict, model: Mapping[str, Any], tokenizer: Vocabulary) -> IO | None:
-    """Write config.json and the tokenizer to a new workdir; raises InputError for a workdir of another config or in use.
-
-    `model`: what config.json says of the model besides the config, {"encoder": its shape}. Returns an open lock (on the first
-    process): two runs in one workdir would overwrite each other's checkpoints.
-    """
+def claim_workdir(
+    workdir: str, config: ConfigDict, model: Mapping[str, Any], tokenizer: "Tokenizer | WordVocabulary"
+) -> IO | None:
+    """Write config.json and the tokenizer to a new workdir; raises InputError for a workdir of another config or in use. `model`:
+    what config.json says of the model besides the config, {"encoder": its shape}. Returns an open lock (on the first process): two
+    runs in one workdir would overwrite each other's checkpoints."""
     lock = None
     if jax.process_index() == 0:
         busy = f"another run is using {workdir}; wait for it, or choose another --workdir"
@@ -87,16 +80,14 @@ def claim_workdir(workdir: str, config: ConfigDict, model: Mapping[str, Any], to
 
 
 def inputs_of(config: ConfigDict) -> list[list[str]]:
-    """[path, digest] of every input of a run.
-
-    For a generation job it is the manifest's, which has those of the shards; for documents and clicks see `large_content`.
-    """
+    """[path, digest] of every input of a run. For a generation job it is the manifest's, which has those of the shards; for
+    documents and clicks see `large_content`."""
     manifests = [os.path.join(directory, MANIFEST) for directory in config.get("data", ())]
     small = [config.get(name, "") for name in ("queries", "qrels", "candidates", "folds", "train_queries", "teacher")]
     large = [config.get(name, "") for name in ("docs", "clicks")]
-    found = [[path, files.sha256_file(path)] for path in (*manifests, *small) if path and os.path.isfile(path)]
-    found += [[path, hashlib.sha256(bucket.read(path)).hexdigest()] for path in manifests if bucket.is_bucket(path)]
-    return found + [[path, large_content(path)] for path in large if path and os.path.isfile(path)]
+    digests = [[path, files.sha256_file(path)] for path in (*manifests, *small) if path and os.path.isfile(path)]
+    digests += [[path, hashlib.sha256(bucket.read(path)).hexdigest()] for path in manifests if bucket.is_bucket(path)]
+    return digests + [[path, large_content(path)] for path in large if path and os.path.isfile(path)]
 
 
 def large_content(path: str) -> str:
@@ -119,15 +110,11 @@ def disk_full_as_input_error(workdir: str) -> Iterator[None]:
     except Exception as error:
         if isinstance(error, InputError) or not (reason := files.disk_full(error)):
             raise
+        saved = os.path.isdir(os.path.join(workdir, "checkpoints"))
         raise InputError(
             f"cannot write to {workdir}: {reason}; free space and run the same command again: it resumes from step "
-            f"{_newest_checkpoint(workdir)}"
+            f"{max(Checkpoints(workdir).steps(), default=0) if saved else 0}"
         ) from error
-
-
-def _newest_checkpoint(workdir: str) -> int:
-    """The step of the newest checkpoint, or 0 if there is none."""
-    return max(Checkpoints(workdir).steps(), default=0) if os.path.isdir(os.path.join(workdir, "checkpoints")) else 0
 
 
 class MetricsLog:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -42,16 +41,8 @@ def command(*words: object) -> None:
 
 
 def test_command_exports_the_newest_checkpoint_with_a_card(workdir, tmp_path):
-    measures = ("nDCG@10", "RR@10")
-    values = "".join(
-        f"ranker\t{measure}\tq{i}\t{i // 2 % 5 / 4}\t{i // 2}\n" for measure in measures for i in range(100)
-    )
-    values += "".join(f"BM25\tRR@10\tq{i}\t0.25\t{i}\n" for i in range(50))
-    (tmp_path / "table.tsv").write_text("run\tmeasure\tqid\tvalue\tgroup\n" + values)
     output = tmp_path / "model"
-    about = ["--license=apache-2.0", "--language=en", "--base_model=someone/base", "--dataset=a", "--dataset=b"]
-    figures = [f"--results={tmp_path / 'table.tsv'}", "--system=ranker", "--baseline=BM25", "--evaluated_on=a test"]
-    command(f"--workdir={workdir}", f"--output={output}", *about, *figures)
+    command(f"--workdir={workdir}", f"--output={output}")
     params = load_params(workdir)[0]
     config, loaded = load_hf(str(output))
     # Sharding over two devices pads the vocabulary of 211; the export is not padded.
@@ -60,22 +51,7 @@ def test_command_exports_the_newest_checkpoint_with_a_card(workdir, tmp_path):
     np.testing.assert_array_equal(*words)
     jax.tree.map(np.testing.assert_array_equal, loaded["encoder"]["layer_0"], dict(params["encoder"]["layer_0"]))
     card = huggingface_hub.ModelCard.load(output / "README.md")
-    data = card.data
-    assert (data.license, data.language, data.datasets) == ("apache-2.0", "en", ["a", "b"])
-    assert (data.base_model, data.pipeline_tag) == ("someone/base", "text-ranking")
-    found = {result.metric_name: result for result in data.eval_results}
-    assert set(found) == {"nDCG@10", "RR@10"}
-    low, high = found["nDCG@10"].metric_args["interval_95"]
-    # The normal approximation of the mean's error over 50 groups of two equal queries: 1.96 · .354 / √50.
-    assert found["nDCG@10"].metric_value == 0.5
-    assert low == pytest.approx(0.5 - 0.098, abs=0.01) and high == pytest.approx(0.5 + 0.098, abs=0.01)
-    for text in (
-        f"| nDCG@10 | 0.5000 | [{low:.4f}, {high:.4f}] | 100 |",
-        "| BM25 | RR@10 | 0.2500 | [0.2500, 0.2500] | 50 |",
-        "--results=table.tsv --system=ranker --baseline=BM25 '--evaluated_on=a test'\n",
-        '"row_length": 128',
-    ):
-        assert text in card.text
+    assert card.data.pipeline_tag == "text-ranking" and '"row_length": 128' in card.text
 
 
 @pytest.mark.parametrize(
@@ -83,10 +59,8 @@ def test_command_exports_the_newest_checkpoint_with_a_card(workdir, tmp_path):
     [
         (["--encoder=x", "--layers=2", "--workdir=x"], "give --workdir, or --encoder with --layers"),
         (["--layers=2"], "give --workdir, or --encoder with --layers"),
-        (["--encoder=x", "--layers=2", "--format=onnx", "--license=mit"], "leave out --format, --license:"),
+        (["--encoder=x", "--layers=2", "--format=onnx", "--int8"], "leave out --format, --int8:"),
         (["--workdir=x", "--sha256=0"], "--sha256 is only for --encoder"),
-        (["--workdir=x", "--system=ranker"], "--system, --baseline and --evaluated_on describe --results"),
-        (["--workdir=x", "--results=pairs.tsv"], "pairs.tsv, line 1: not 'run"),
         (["--workdir=x", "--int8"], "--int8 belongs to --format"),
         (["--workdir=x", "--format=openvino", "--int8"], "add --calibration=FILE"),
         (["--workdir=x", "--calibration=pairs.tsv"], "pairs.tsv, line 2: not query<TAB>document"),
@@ -205,10 +179,9 @@ def test_an_export_scores_as_its_workdir_and_reads_as_many_tokens_as_it_was_trai
     ],
 )
 def test_the_card_keeps_no_password_and_no_part_of_a_path_with_spaces(tmp_path, given, kept):
-    (tmp_path / "command.txt").write_text(shlex.join(["harp", "train", f"--config.docs={given}"]) + "\n")
     config = {"encoder": {"model_type": "toy", "layers": 2, "hidden": 8}, "docs": given}
     card = model_card(str(tmp_path), config, "name", 3)
-    assert f'"docs": "{kept}"' in card and shlex.join([f"--config.docs={kept}"]) in card
+    assert f'"docs": "{kept}"' in card
     assert "KEY" not in card and "SECRET" not in card and "/home" not in card
     assert "- toy\n" in card and "cross-encoder (toy, 2 layers" in card and "bert" not in card.lower()
 

@@ -88,11 +88,11 @@ def test_too_little_memory_is_one_line(error, capsys):
 def test_closed_streams_are_no_crash(tmp_path):
     result = shell("python -m harp_jax plan | head -n 1")
     assert len(result.stdout.splitlines()) == 1 and not result.stderr
-    (tmp_path / "labels.tsv").write_text("fish\td1\t1\n")
-    for file, status in (("labels.tsv", 0), ("absent", 2)):
-        given = f"--labels={tmp_path}/{file} --output={tmp_path}/out"
-        assert shell(f"python -m harp_jax queries labels {given} >&- 2>&- <&-").returncode == status
-    assert (tmp_path / "out" / "queries.tsv").read_text() == "l1\tfish\n"
+    (tmp_path / "queries.tsv").write_text("a\tfish\nb\tcat\n")
+    for file, status in (("queries.tsv", 0), ("absent", 2)):
+        given = f"--queries={tmp_path}/{file} --count=2 --output={tmp_path}/folds.tsv"
+        assert shell(f"python -m harp_jax queries folds {given} >&- 2>&- <&-").returncode == status
+    assert len((tmp_path / "folds.tsv").read_text().splitlines()) == 2
 
 
 def test_a_path_of_an_option_may_hold_what_separates_names_and_paths(tmp_path, monkeypatch):

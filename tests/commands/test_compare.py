@@ -6,6 +6,7 @@ import pytest
 
 from harp_jax.base.errors import InputError
 from harp_jax.commands import compare
+from harp_jax.corpus.query_sets import judged_queries
 from harp_jax.corpus.trec import read_qrels, read_queries
 from tests.support.architectures import saved
 from tests.support.commands import command, python
@@ -34,16 +35,15 @@ def test_a_collection_or_all_three_files_are_needed():
         compare.parts("", "docs.tsv", "", "")
 
 
-def test_judged_queries_are_written_with_their_judgments(beir, tmp_path, capsys):
-    given = {"queries": beir, "output": tmp_path / "judged"}
-    command("queries", "judged", qrels=beir / "qrels" / "test.tsv", **given)
-    assert "3 of 4 queries have judgments" in capsys.readouterr().out
+def test_judged_queries_are_written_with_their_judgments(beir, tmp_path):
+    judged = judged_queries(str(beir), str(beir / "qrels" / "test.tsv"), str(tmp_path / "judged"))
+    assert (judged.queries, judged.of) == (3, 4)
     texts = {str(n): f"red {word} mat" for n, word in enumerate(("cat", "dog", "sat"))}
     assert read_queries(f"{tmp_path}/judged/queries.tsv") == texts
     assert read_qrels(f"{tmp_path}/judged/qrels.txt") == {"0": {"d1": 1}, "1": {"d2": 2}, "2": {"d4": 1}}
     (tmp_path / "other.txt").write_text("x 0 d1 1\n")
     with pytest.raises(InputError, match="has no text for any of the 1 judged queries, such as x; check both"):
-        command("queries", "judged", qrels=tmp_path / "other.txt", queries=beir, output=tmp_path / "none")
+        judged_queries(str(beir), str(tmp_path / "other.txt"), str(tmp_path / "none"))
 
 
 @pytest.mark.parametrize("given", ["queries.tsv", ""])
@@ -51,7 +51,7 @@ def test_a_collection_is_not_lost_to_its_judged_queries(tmp_path, given):
     (tmp_path / "queries.tsv").write_text("1\tred\n2\tblue\n")
     (tmp_path / "judgments").write_text("1 0 d1 1\n")
     with pytest.raises(InputError, match="it is the input .* which would be lost"):
-        command("queries", "judged", queries=tmp_path / given, qrels=tmp_path / "judgments", output=tmp_path)
+        judged_queries(str(tmp_path / given), str(tmp_path / "judgments"), str(tmp_path))
     assert read_queries(f"{tmp_path}/queries.tsv") == {"1": "red", "2": "blue"}
 
 
@@ -71,12 +71,6 @@ def test_wrong_input_is_named_before_anything_runs(beir, tmp_path, monkeypatch):
     assert not os.path.exists(tmp_path / "out")
 
 
-def test_a_dry_run_counts_the_pairs(beir, tmp_path, capsys):
-    command("compare", beir, f"--model=mine={tmp_path}/site/ranker", "--dry_run", k=5, output=tmp_path / "out")
-    assert "3 judged queries, at most 5 candidates, models mine: 15 pairs, about 0.2 s" in capsys.readouterr().out
-    assert not os.path.exists(tmp_path / "out")
-
-
 @pytest.mark.real
 def test_a_comparison_ends_in_a_report_and_is_not_repeated(beir, tmp_path):
     tokenizer = save_trained("modernbert", str(tmp_path / "tokenizer"), [" ".join(each) for each in DOCS.values()], 300)
@@ -91,4 +85,3 @@ def test_a_comparison_ends_in_a_report_and_is_not_repeated(beir, tmp_path):
     assert "bm25.json was made with candidates.k=100, now 2; choose another output, or --force" in other.stderr
     page = (tmp_path / "out" / "report.html").read_text()
     assert "candidates in the best order" in page and "Wins and losses" in page and DOCS["d1"][1].split()[1] in page
-    assert (tmp_path / "out" / "report.md").read_text().startswith("# Re-ranking of")

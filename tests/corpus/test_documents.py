@@ -221,61 +221,42 @@ def test_a_folder_of_documents_and_other_files(tmp_path, names, documents):
 FT = """<DOC>
 <DOCNO>FT911-3</DOCNO>
 <PROFILE>_AN-BEOA7AAIFT</PROFILE>
-<DATE>910514
-</DATE>
 <HEADLINE>
 FT  14 MAY 91 / International Company News: Contigas plans DM900m east German
 project
 </HEADLINE>
-<BYLINE>
-   By DAVID GOODHART
-</BYLINE>
 <TEXT>
 CONTIGAS, the German gas group 81 per cent owned by the utility
 Bayernwerk, said yesterday &amp; <b>today</b>.
 </TEXT>
-<PUB>The Financial Times
-</PUB>
 </DOC>
 """
 FR = """
 <DOC>
 <DOCNO> FR940104-0-00001 </DOCNO>
-<PARENT> FR940104-0-00001 </PARENT>
 <TEXT>
- 
 <!-- PJG FTAG 4700 -->
-
-<!-- PJG ITAG l=90 g=1 f=1 -->
 
 Federal Register
 &blank;/&blank;Vol. 59, café
 </TEXT>
 </DOC>
-
 <DOC>
 <DOCNO> FR940104-0-00002 </DOCNO>
 only text
 </DOC>
 """
 TOPICS = """
-
 <top>
 
 <num> Number: 301 
 <title> International Organized Crime 
 
 <desc> Description: 
-Identify organizations that participate in international criminal
-activity.
-
-<narr> Narrative: 
-A relevant document must as a minimum identify the organization.
-
+Identify organizations.
 </top>
 
 <top>
-
 <num> Number: 302 
 <title> Poliomyelitis and Post-Polio
 
@@ -307,7 +288,7 @@ def test_robust04_is_read_as_trec_distributes_it(tmp_path):
     for name, text, read, said in (
         ("cut", FT[:-9], Documents.open, r"cut, line 1: <DOC> without </DOC>; the file is truncated"),
         ("none", FT.replace("DOCNO", "NO"), Documents.open, "line 1: a document without <DOCNO>"),
-        ("two", FT + FT, Documents.open, r"line 2\d: document FT911-3 is listed again"),
+        ("two", FT + FT, Documents.open, r"line 1\d: document FT911-3 is listed again"),
         ("damaged.z", "text", Documents.open, "damaged.z is damaged: gzip -dc cannot unpack it"),
         ("topics", TOPICS.replace("<title> Polio", "Polio"), read_queries, "topics, topic 2: no <num> or no <title>"),
         ("topics", TOPICS + TOPICS, read_queries, "topics: topic 301 is listed twice"),

@@ -24,7 +24,7 @@ def test_groups_of_one_size_have_the_t_test_of_their_means():
     assert clustered_t(np.zeros(9), range(9)) == 1.0 and clustered_t(np.array([0.3]), [0]) == 1.0
 
 
-@pytest.mark.parametrize("effect", (1, 2, 4))
+@pytest.mark.parametrize("effect", (1, 4))
 def test_a_true_null_is_called_significant_as_often_as_the_level_says(effect):
     """Groups of 1 to 12 queries with correlated differences: the variance of the mean is `effect` times as large."""
     rng, called = np.random.default_rng(effect + 10), np.zeros(3)

@@ -25,11 +25,11 @@ from harp_jax.checkpoints.huggingface import load_hf
 from harp_jax.checkpoints.recorded import read_metrics
 from harp_jax.checkpoints.start import load_encoder
 from harp_jax.corpus.trec import read_run, write_run
-from harp_jax.input.packing import Group, make_layout, pair_sequences, text_sequence
+from harp_jax.input.packing import Group, make_layout, pair_sequences
 from harp_jax.model.encoders.table import ENCODERS
 from harp_jax.ranking.rerank import predict
 from harp_jax.ranking.scorers import CrossEncoderScorer
-from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
+from harp_jax.text.tokenizer import Tokenizer
 from harp_jax.training.dry_run import dry_run
 from harp_jax.training.stages.finetune import finetune_stage
 from harp_jax.training.stages.pretrain import pretrain_stage
@@ -226,25 +226,6 @@ def test_trainings_from_the_export_keep_its_heads_and_resume(trained, tmp_path):
     last = train(coarse, str(tmp_path / "coarse"), devices=jax.devices()[:1]).metrics
     assert last["mlm_loss"] < read_metrics(workdir)[0]["mlm_loss"] - 0.5
     assert not same_parameters(str(tmp_path / "coarse"), workdir)
-
-
-def test_ids_and_templates_are_those_of_transformers(known, tmp_path):
-    import transformers
-
-    tokenizer, theirs = load_tokenizer(known), transformers.AutoTokenizer.from_pretrained(known)
-    query, document = "Cat sat", "The mat, unseen wörds."
-    sides = [np.asarray(tokenizer.encode(each), np.int32) for each in (query, document)]
-    sequence = pair_sequences(*sides, sides[0][:0], sides[0][:0], 96, tokenizer.template)[0]
-    template = tokenizer.template
-    line = [*template.start, *sides[0], *template.between, *sides[1], *template.end]
-    assert line == theirs(query, document)["input_ids"] and len(sequence) == len(line)
-    assert len(text_sequence(sides[1], 96, template)) == len(theirs(document)["input_ids"])
-    tokenizer.save(str(tmp_path / "again"))
-    assert load_tokenizer(str(tmp_path / "again")).sha256 == tokenizer.sha256
-    again = transformers.AutoTokenizer.from_pretrained(tmp_path / "again")
-    assert again(document)["input_ids"] == theirs(document)["input_ids"]
-    long = "The cat sat  on the mat. " * 50
-    assert tokenizer.encode_prefixes([long], 20) == [tokenizer.encode(long)[:20]]
 
 
 @pytest.mark.parametrize("model", [*TWO, MMBERT], indirect=True, scope="module")

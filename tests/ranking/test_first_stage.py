@@ -283,15 +283,6 @@ def test_tuning_uses_a_sample_of_many_queries_and_says_so(judged, capsys):
     assert tune(judged, k1="1.2", b="0.4", sample=0)["queries"] == 4
 
 
-def test_a_dry_run_tells_hours_and_memory_and_ranks_nothing(judged, capsys):
-    given = {"docs": judged / "docs.tsv", "queries": judged / "queries.tsv", "output": judged / "none"}
-    command("first-stage", "--dry_run", **given)
-    command("tune-first-stage", "--dry_run", qrels=judged / "qrels", **given)
-    first, second = capsys.readouterr().out.splitlines()
-    assert "index of 7 documents: about 0.0 s and 0.0 GB of memory; 4 queries: about 0.0 s" in first
-    assert "4 queries with 25 settings" in second and not (judged / "none").exists()
-
-
 def test_tuning_refuses_what_it_cannot_use(judged):
     (judged / "folds").write_text("a0\ta\na1\ta\nb0\ta\nb1\ta\n")
     for given, message in (

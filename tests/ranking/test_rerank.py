@@ -19,7 +19,7 @@ from harp_jax.base.files import SUMS
 from harp_jax.base.made import forget
 from harp_jax.checkpoints.huggingface import save_hf
 from harp_jax.corpus.trec import read_run, write_run
-from harp_jax.evaluation.upstream import truncated_remark
+from harp_jax.evaluation.from_files import truncated_remark
 from harp_jax.model.encoders.modernbert import ModernBertShape
 from harp_jax.ranking import rerank as ranking_rerank
 from harp_jax.ranking.adapters import transformer

@@ -7,11 +7,10 @@ import pytest
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
-from harp_jax.corpus.trec import Ranking, ordered, write_run
+from harp_jax.corpus.trec import Ranking, ordered
 from harp_jax.evaluation.evaluate import evaluate
 from harp_jax.ranking.fuse import pooled, weighted
 from harp_jax.site.verdict import BETTER, UNDECIDED, WORSE, decide
-from tests.support.commands import command
 
 QUERIES, DEPTH = 60, 8
 QRELS = {f"q{i}": {f"d{i}.0": 1} for i in range(QUERIES)}
@@ -153,19 +152,14 @@ def test_the_figure_by_halves_does_not_depend_on_parts_that_its_queries_chose():
     assert "Gain: none" in found.words() and not found.components[0].used
 
 
-def test_the_command_writes_the_decision(tmp_path, capsys):
-    (tmp_path / "qrels").write_text("".join(f"{q} 0 {d} 1\n" for q, judged in QRELS.items() for d in judged))
-    (tmp_path / "folds").write_text("".join(f"{q}\t{fold}\n" for q, fold in FOLDS.items()))
+def test_a_decision_is_saved_and_needs_two_parts(tmp_path):
     ranker = run(2.0, "ranker")
-    for name, ranked in (("a", FIRST_STAGE), ("b", ranker), ("few", dict([*ranker.items()][2:]))):
-        write_run(str(tmp_path / name), [(q, each.docids, np.array(each.scores)) for q, each in ranked.items()])
-    words = [f"--qrels={tmp_path}/qrels", f"--folds={tmp_path}/folds", f"--part=BM25={tmp_path}/a"]
-    output = tmp_path / "verdict.json"
-    command("verdict", *words, f"--part=HARP={tmp_path}/b", output=output)
-    found = json.loads(output.read_text())
-    assert found["use"] == "BM25 + HARP" and found["queries"] == QUERIES and [*found["weights"]] == ["BM25", "HARP"]
-    assert found["words"] == capsys.readouterr().out.strip()
-    command("verdict", *words, f"--part=HARP={tmp_path}/few", output=output)
-    assert "note: HARP: 2 queries are missing and count as zero" in capsys.readouterr().err
+    found, _ = decide(QRELS, FOLDS, {"BM25": FIRST_STAGE, "HARP": ranker})
+    found.save(str(tmp_path / "verdict.json"))
+    written = json.loads((tmp_path / "verdict.json").read_text())
+    assert (
+        written["use"] == "BM25 + HARP" and written["queries"] == QUERIES and [*written["weights"]] == ["BM25", "HARP"]
+    )
+    assert written["words"] == found.words()
     with pytest.raises(InputError, match="give two or more parts"):
-        command("verdict", *words, output=output)
+        decide(QRELS, FOLDS, {"BM25": FIRST_STAGE})

@@ -293,8 +293,7 @@ def test_bad_configs_and_encoders_are_refused_in_one_line(exported, pairs, tmp_p
             retriever_stage(config)
         assert "\n" not in str(caught.value)
     with caplog.at_level(logging.INFO):
-        config = settings(tmp_path, data=(pairs,), init=exported, pooling="", temperature=0.1, kl_weight=0.5)
+        config = settings(tmp_path, data=(pairs,), init=exported, pooling="", kl_weight=0.5)
         retriever_stage(config)
     assert (config.pooling, tuple(config.prompts)) == ("mean", PROMPTS)
     assert "queries begin with 'w1 w2 ', pages with 'w3 '" in caplog.text
-    assert "was trained with temperature 0.05; this training uses 0.1" in caplog.text

@@ -12,11 +12,12 @@ from flax.traverse_util import flatten_dict, unflatten_dict
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import check_sums, replacing, write_sums
 from harp_jax.base.made import InputPath, once
+from harp_jax.base.progress import Progress
 from harp_jax.baselines.neural_ir.groups import known_words
 from harp_jax.baselines.neural_ir.models import NeuralConfig, build, word_tables
 from harp_jax.checkpoints.recorded import best, read_config
 from harp_jax.ranking.rerank import DEFAULTS, Reranked, Reranking, rerank_with
-from harp_jax.ranking.scorers import Pair, ProgressBar, full_precision_matmul, score_by_length
+from harp_jax.ranking.scorers import Pair, full_precision_matmul, score_by_length
 from harp_jax.text.words import WordVocabulary, load_words
 
 PARAMETERS, STATE = "parameters.safetensors", "state.npz"  # selected parameters; the newest checkpoint
@@ -148,7 +149,7 @@ class NeuralScorer:
         self.truncated_queries += len(query) > self.config.query_length
         return query[: self.config.query_length], document[: self.max_length]
 
-    def score(self, pairs: Sequence[Pair], bar: ProgressBar | None = None) -> np.ndarray:
+    def score(self, pairs: Sequence[Pair], bar: Progress | None = None) -> np.ndarray:
         """Scores [pairs] float32, larger is more relevant."""
         sizes = np.array([len(document) for _, document in pairs], np.int64)
         return score_by_length(self._score_batch, pairs, sizes, self.lengths, self.batch_tokens, bar)

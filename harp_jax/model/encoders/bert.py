@@ -62,10 +62,8 @@ DECODER = {"is_decoder": False}
 
 
 def from_config(config: Mapping[str, Any], where: str) -> BertShape:
-    """The encoder's shape from a config as transformers reads it; InputError for one that this file does not compute.
-
-    Attention dropout is off here unless a training config turns it on.
-    """
+    """The encoder's shape from a config as transformers reads it; InputError for one that this file does not compute. Attention
+    dropout is off here unless a training config turns it on."""
     shape = read_fields(config, FIELDS, {**FIXED, **DECODER}, where)
     return BertShape(**{**shape, "attention_dropout": 0.0})
 
@@ -184,10 +182,8 @@ class Bert(nn.Module):
         self, batch: Mapping[str, jax.Array], deterministic: bool = True, positions: jax.Array | None = None
     ) -> jax.Array:
         """Hidden states [rows, T, hidden] in the computation's dtype (float32 where a CPU computes in bfloat16, see products.py).
-
-        With `positions` [rows, Q], only the hidden states of these positions, [rows, Q, hidden]: for the other tokens, the
-        last layer then computes only keys and values, which saves most of its cost.
-        """
+        With `positions` [rows, Q], only the hidden states of these positions, [rows, Q, hidden]: for the other tokens, the last
+        layer then computes only keys and values, which saves most of its cost."""
         x = self._embedded(batch, deterministic)
         for i in range(self.config.layers):
             last = i == self.config.layers - 1
@@ -195,10 +191,8 @@ class Bert(nn.Module):
         return x
 
     def attention_rows(self, batch: Mapping[str, jax.Array], positions: jax.Array) -> jax.Array:
-        """The last layer's attention from `positions` [rows, Q], averaged over heads: [rows, Q, T] float32.
-
-        The last layer computes only Q and K, and K·Q only for these positions (HARP Eq. 1, 5, 10, 13).
-        """
+        """The last layer's attention from `positions` [rows, Q], averaged over heads: [rows, Q, T] float32. The last layer computes
+        only Q and K, and K·Q only for these positions (HARP Eq. 1, 5, 10, 13)."""
         x = self._embedded(batch, deterministic=True)
         for i in range(self.config.layers - 1):
             x = getattr(self, f"layer_{i}")(x, batch["segment_ids"], True, None)

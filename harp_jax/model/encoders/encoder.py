@@ -13,10 +13,8 @@ from harp_jax.base.errors import InputError
 
 @dataclass(frozen=True)
 class EncoderShape:
-    """The sizes and computation options of an encoder; every architecture has a subclass.
-
-    `dtype` is that of the computation; parameters have their own, float32 in training. InputError for an inconsistent shape.
-    """
+    """The sizes and computation options of an encoder; every architecture has a subclass. `dtype` is that of the computation;
+    parameters have their own, float32 in training. InputError for an inconsistent shape."""
 
     vocab_size: int
     layers: int

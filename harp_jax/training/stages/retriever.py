@@ -10,12 +10,7 @@ import jax
 from ml_collections import ConfigDict
 
 from harp_jax.base.errors import InputError
-from harp_jax.checkpoints.sentence_transformers import (
-    embedding_of,
-    recorded_embedding,
-    recorded_temperature,
-    save_vectors,
-)
+from harp_jax.checkpoints.sentence_transformers import embedding_of, recorded_embedding, save_vectors
 from harp_jax.checkpoints.start import encoder_and_tokenizer, starting_params
 from harp_jax.input.contrastive_groups import SeparateTexts
 from harp_jax.input.lanes import Source, mixture
@@ -34,10 +29,8 @@ log = logging.getLogger(__name__)
 
 
 def retriever_stage(config: ConfigDict, with_data: bool = True) -> Stage:
-    """Vectors from pairs, near those of `config.init`. Records its pooling and prompts in the config, for the export.
-
-    Raises InputError for bad config or data, and for an encoder whose pooling is not known.
-    """
+    """Vectors from pairs, near those of `config.init`. Records its pooling and prompts in the config, for the export. Raises
+    InputError for bad config or data, and for an encoder whose pooling is not known."""
     if with_data:
         check_inputs(config, "data", *(JUDGED if config.select else ()))
     encoder, tokenizer, loaded = encoder_and_tokenizer(config)
@@ -130,11 +123,6 @@ def pooling_and_prompts(config: ConfigDict, hidden: int) -> tuple[str, tuple[str
     prompts = tuple(config.prompts) or (made.prompts if made else ())
     if any(prompts):
         log.info("queries begin with %r, pages with %r", *prompts)
-    before = recorded_temperature(config.init) if config.init else None
-    if before not in (None, config.temperature):
-        log.warning(
-            "%s was trained with temperature %g; this training uses %g", config.init, before, config.temperature
-        )
     return pooling, prompts
 
 

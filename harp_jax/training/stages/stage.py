@@ -29,11 +29,9 @@ Evaluate = Callable[[dict, int], dict[str, float]]  # parameters, step → held-
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """What the loop must know of a model besides its objective; the default is the cross-encoder with its heads.
-
-    `init_params` draws a new float32 tree, whose shapes are those of the state; `rules` shard it; `flops` is called as
-    `cross_encoder.step_flops`. The optimizer leaves out the subtrees in `frozen`, which the objective must not differentiate.
-    """
+    """What the loop must know of a model besides its objective; the default is the cross-encoder with its heads. `init_params`
+    draws a new float32 tree, whose shapes are those of the state; `rules` shard it; `flops` is called as
+    `cross_encoder.step_flops`. The optimizer leaves out the subtrees in `frozen`, which the objective must not differentiate."""
 
     init_params: Start = cross_encoder.init_params
     rules: Callable[[EncoderShape], tuple[tuple[str, P], ...]] = cross_encoder.rules
