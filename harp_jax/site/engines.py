@@ -7,7 +7,7 @@ OpenSearch and Elasticsearch rank nearly as `CombinedSearch` does:
               texts are repeated for every link; a document without one has UNLINKED, so that mean length and idf are those over
               all documents.
     vectors   The cosine of the nearest passage.
-    the sum   The candidates are the best `depth` hits of each query; DEEP hits supply their scores (`add_up`).
+    the sum   The candidates are the best `depth` of each query; every part then scores all of them (`add_up`).
 
 LanceDB's BM25 has fixed parameters, and Typesense ranks words by rules of its own; there only vectors and weights are the same.
 """
@@ -32,7 +32,8 @@ UNLINKED = "unlinkeddocument"  # the anchor text of a document without links
 MOST = 1000  # links of a document that are repeated; of more, each anchor text's share is kept
 DIGITS = 5  # of vectors in JSON; they are stored as float16
 COLUMNS = {BM25: ["text"], ANCHORS: ["text", "anchor_text"]}
-DEEP = 500  # hits of each query, whose scores are added up
+DEEP = 500  # hits of each query where the engine adds up, and searched neighbours
+TIES = 0.1  # share of the worse field; BM25F is between 0 and 1, nearest here on two manuals
 BULK = 20_000_000  # bytes per file of documents: engines limit a request
 # Languages for which Lucene and Lance have Snowball stemmers of these names.
 SNOWBALL = {
@@ -69,23 +70,20 @@ class Record:
         return [[round(value, DIGITS) for value in row] for row in self.vectors.astype(np.float64).tolist()]
 
 
-def add_up(
-    hits: dict[str, list[tuple[str, float]]], weights: dict[str, float], depth: int, in_links: dict[str, int]
-) -> list[tuple[str, float]]:
-    """(id, score), best first: the weighted sum of the parts, scaled to 0…1. Candidates are the best `depth` hits of each."""
-    pool = list(dict.fromkeys(docid for found in hits.values() for docid, _ in found[:depth]))
-    total = dict.fromkeys(pool, 0.0)
+def add_up(scores: dict[str, dict[str, float]], weights: dict[str, float]) -> list[tuple[str, float]]:
+    """(id, score) of all candidates, best first: the weighted sum of the parts, each scaled to 0…1. A part's missing score is 0."""
+    total = dict.fromkeys((docid for found in scores.values() for docid in found), 0.0)
     for part, weight in weights.items():
-        known = dict(hits.get(part, []))
-        if part == "in-links":
-            known = {docid: math.log1p(in_links.get(docid, 0)) for docid in pool}
-        # A document that is no hit has none of the words, or a vector no nearer than the last hit's.
-        floor = min(known.values(), default=0.0) if part == "vectors" else 0.0
-        scores = [known.get(docid, floor) for docid in pool]
-        low, spread = min(scores, default=0.0), max(scores, default=0.0) - min(scores, default=0.0)
-        for docid, score in zip(pool, scores):
-            total[docid] += weight * ((score - low) / spread if spread else 1.0)
+        values = [scores[part].get(docid, 0.0) for docid in total]
+        low, spread = min(values, default=0.0), max(values, default=0.0) - min(values, default=0.0)
+        for docid, value in zip(total, values):
+            total[docid] += weight * ((value - low) / spread if spread else 1.0)
     return sorted(total.items(), key=lambda item: -item[1])
+
+
+def nearest(vector: list[float], passages: list[list[float]]) -> float:
+    """The largest cosine of unit vectors."""
+    return max(sum(a * b for a, b in zip(vector, passage)) for passage in passages)
 
 
 def _lucene(rows: Iterable[Record], settings: Settings, engine: str, folder: str) -> None:
@@ -101,32 +99,29 @@ def _lucene(rows: Iterable[Record], settings: Settings, engine: str, folder: str
 
     _write_lines(folder, ".ndjson", lines())
 
-    # A query for each part, with QUERY and VECTOR in place of what is searched for.
-    queries: dict[str, Any] = {}
-    for part, fields in COLUMNS.items():
-        if part in settings.weights:
-            queries[part] = {"multi_match": {"query": "QUERY", "type": "cross_fields", "fields": fields}}
-    if VECTORS in settings.weights:
-        near: dict[str, Any] = {"field": "passages.vector", "query_vector": "VECTOR", "num_candidates": 4 * DEEP}
+    # A query for each part, with QUERY and VECTOR in place of what is searched for. BM25 always supplies candidates.
+    queries: dict[str, Any] = {
+        part: {"multi_match": {"query": "QUERY", "type": "cross_fields", "fields": fields, "tie_breaker": TIES}}
+        for part, fields in COLUMNS.items()
+    }
+    if size:
+        near: dict[str, Any] = {"field": "passages.vector", "query_vector": "VECTOR", "num_candidates": DEEP}
         if opensearch:
             near = {"passages.vector": {"vector": "VECTOR", "k": DEEP}}
         queries[VECTORS] = {"nested": {"path": "passages", "score_mode": "max", "query": {"knn": near}}}
-    searches = {part: {"size": DEEP, "_source": ["in_links"], "query": query} for part, query in queries.items()}
-    files = {"index.json": _index(settings, opensearch, size), "query.json": _query(settings, {"searches": searches})}
+    files = {"index.json": _index(settings, opensearch, size), "query.json": _query(settings, {"queries": queries})}
 
     # OpenSearch also adds up by itself.
     if opensearch:
-        sum_of_weights = sum(settings.weights[part] for part in queries)
-        how = {"weights": [settings.weights[part] / sum_of_weights for part in queries]}
+        used = [part for part in queries if part in settings.weights]
+        how = {"weights": [settings.weights[part] / sum(settings.weights[each] for each in used) for part in used]}
         step = {
             "normalization": {"technique": "min_max"},
             "combination": {"technique": "arithmetic_mean", "parameters": how},
         }
         files["pipeline.json"] = {"phase_results_processors": [{"normalization-processor": step}]}
-        files["hybrid.json"] = {
-            "size": 10,
-            "query": {"hybrid": {"pagination_depth": DEEP, "queries": [*queries.values()]}},
-        }
+        hybrid = {"pagination_depth": DEEP, "queries": [queries[part] for part in used]}
+        files["hybrid.json"] = {"size": 10, "query": {"hybrid": hybrid}}
     for name, value in files.items():
         _write(folder, name, _json(value, indent=1))
     _write(folder, "search.py", _script(REST))
@@ -263,18 +258,19 @@ def _lancedb(rows: Iterable[Record], settings: Settings, engine: str, folder: st
             base_tokenizer="ngram" if unspaced else "simple", ngram_min_length=2, ngram_max_length=2, ascii_folding=False,
             language=SNOWBALL.get(code, "English"), stem=code in SNOWBALL, custom_stop_words=lexical_stopwords(settings.language),
         ))  # fmt: skip
-    columns = {part: names for part, names in COLUMNS.items() if part in settings.weights}
-    _write(folder, "query.json", _json(_query(settings, {"columns": columns, "deep": DEEP}), indent=1))
+    _write(folder, "query.json", _json(_query(settings, {"columns": COLUMNS}), indent=1))
     _write(folder, "search.py", _script(LANCE))
     _write(folder, "README.txt", LANCE_README)
 
 
 # The text of the files, besides add_up.
-SCRIPT = '''"""Searches what harp pack wrote: {usage}"""
+SCRIPT = '''"""Searches what harp pack wrote: {usage} """
 
 import json
 import math
+import os
 import sys
+import urllib.request
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -282,6 +278,7 @@ PLAN = json.loads((HERE / "query.json").read_text(encoding="utf-8"))
 
 
 def embed(query: str) -> list[float]:
+    """The vector of a query. Requires sentence-transformers."""
     from sentence_transformers import SentenceTransformer
 
     return SentenceTransformer(str(HERE / "encoder")).encode_query(query, normalize_embeddings=True).tolist()
@@ -289,49 +286,78 @@ def embed(query: str) -> list[float]:
 
 {add_up}
 
+{nearest}
+
 {search}
 
 if __name__ == "__main__":
     *where, query = sys.argv[1:]
-    vector = embed(query) if "vectors" in PLAN["weights"] else []
+    vector = embed(query) if (HERE / "encoder").exists() else []
     for docid, score in search(*where, query, vector)[:10]:
         print(f"{score:.3f}  {docid}")
 '''
-REST = '''def search(index: str, query: str, vector: list[float]) -> list[tuple[str, float]]:
-    """(id, score), best first; `index`: URL of the server and index. Requires no package."""
-    import os
-    import urllib.request
-
-    filled = json.dumps(PLAN["searches"]).replace('"QUERY"', json.dumps(query)).replace('"VECTOR"', json.dumps(vector))
-    searches = json.loads(filled)
-    body = "".join("{}\\n" + json.dumps(each) + "\\n" for each in searches.values())
+REST = '''def ask(index: str, searches: list[dict]) -> list[list[dict]]:
+    """The hits of each search. `index`: URL of the server and index."""
+    body = "".join("{}\\n" + json.dumps(each) + "\\n" for each in searches)
     headers = {"Content-Type": "application/x-ndjson"}
-    if "AUTHORIZATION" in os.environ:  # such as "Basic dXNlcjpwYXNzd29yZA=="
+    if "AUTHORIZATION" in os.environ:
         headers["Authorization"] = os.environ["AUTHORIZATION"]
     with urllib.request.urlopen(urllib.request.Request(f"{index}/_msearch", body.encode(), headers)) as answer:
-        found = dict(zip(searches, json.load(answer)["responses"]))
-    if wrong := [each["error"] for each in found.values() if "error" in each]:
+        found = json.load(answer)["responses"]
+    if wrong := [each["error"] for each in found if "error" in each]:
         sys.exit(f"error: {wrong[0]}")
-    hits = {part: [(hit["_id"], hit["_score"]) for hit in each["hits"]["hits"]] for part, each in found.items()}
-    links = {hit["_id"]: hit["_source"]["in_links"] for each in found.values() for hit in each["hits"]["hits"]}
-    return add_up(hits, PLAN["weights"], PLAN["depth"], links)
+    return [each["hits"]["hits"] for each in found]
+
+
+def search(index: str, query: str, vector: list[float]) -> list[tuple[str, float]]:
+    """(id, score), best first."""
+    filled = json.dumps(PLAN["queries"]).replace('"QUERY"', json.dumps(query)).replace('"VECTOR"', json.dumps(vector))
+    queries = json.loads(filled)
+    found = ask(index, [{"size": PLAN["depth"], "_source": False, "query": each} for each in queries.values()])
+    ids = list({hit["_id"]: None for hits in found for hit in hits})
+    # Every part scores all candidates.
+    only, words = {"ids": {"values": ids}}, [part for part in queries if part != "vectors"]
+    searches = [{"_source": False, "query": {"bool": {"must": queries[part], "filter": only}}} for part in words]
+    searches.append({"_source": ["in_links", "passages"], "query": only})
+    *found, candidates = ask(index, [{"size": max(1, len(ids)), **each} for each in searches])
+    scores = {part: {hit["_id"]: hit["_score"] for hit in hits} for part, hits in zip(words, found)}
+    rows = {hit["_id"]: hit["_source"] for hit in candidates}
+    scores["in-links"] = {docid: math.log1p(row["in_links"]) for docid, row in rows.items()}
+    if vector:
+        scores["vectors"] = {d: nearest(vector, [each["vector"] for each in row["passages"]]) for d, row in rows.items()}
+    return add_up(scores, PLAN["weights"])
 '''
 LANCE = '''def search(query: str, vector: list[float]) -> list[tuple[str, float]]:
     """(id, score), best first. Requires lancedb."""
     import lancedb
     from lancedb.query import MultiMatchQuery
 
-    table, hits, links = lancedb.connect(str(HERE)).open_table("documents"), {}, {}
-    for part, columns in PLAN["columns"].items():
-        rows = table.search(MultiMatchQuery(query, columns)).select(["id", "in_links", "_score"]).limit(PLAN["deep"]).to_list()
-        hits[part] = [(row["id"], row["_score"]) for row in rows]
-        links |= {row["id"]: row["in_links"] for row in rows}
+    table, depth = lancedb.connect(str(HERE)).open_table("documents"), PLAN["depth"]
+    words = {part: MultiMatchQuery(query, columns) for part, columns in PLAN["columns"].items()}
+    found = [table.search(each, query_type="fts").select(["id", "_score"]).limit(depth).to_list() for each in words.values()]
     if vector:
         near = table.search(vector, vector_column_name="vectors").distance_type("cosine")
-        rows = near.select(["id", "in_links", "_distance"]).limit(PLAN["deep"]).to_list()
-        hits["vectors"] = [(row["id"], 1 - row["_distance"]) for row in rows]
-        links |= {row["id"]: row["in_links"] for row in rows}
-    return add_up(hits, PLAN["weights"], PLAN["depth"], links)
+        found.append(near.select(["id", "_distance"]).limit(depth).to_list())
+    ids = list({row["id"]: None for rows in found for row in rows})
+    if not ids:
+        return []
+    # Every part scores all candidates.
+    only = "id IN ({})".format(", ".join(repr_sql(docid) for docid in ids))
+    scores = {}
+    for part, each in words.items():
+        rows = table.search(each, query_type="fts").where(only, prefilter=True)
+        scores[part] = {row["id"]: row["_score"] for row in rows.select(["id", "_score"]).limit(len(ids)).to_list()}
+    columns = ["id", "in_links", *(["vectors"] if vector else [])]
+    rows = table.search().where(only).select(columns).limit(len(ids)).to_list()
+    scores["in-links"] = {row["id"]: math.log1p(row["in_links"]) for row in rows}
+    if vector:
+        scores["vectors"] = {row["id"]: nearest(vector, row["vectors"]) for row in rows}
+    return add_up(scores, PLAN["weights"])
+
+
+def repr_sql(text: str) -> str:
+    quote = chr(39)
+    return quote + text.replace(quote, 2 * quote) + quote
 '''
 REST_README = """The documents and the query of a site made by harp, for {engine}
 
@@ -372,7 +398,8 @@ query.json has the weights. search.py searches the words and the vectors, and ad
 def _script(search: str) -> str:
     """The text of search.py."""
     usage = 'python search.py SERVER/INDEX "query"' if search is REST else 'python search.py "query"'
-    parts = {"usage": usage, "add_up": inspect.getsource(add_up), "search": search}
+    parts = {"usage": usage, "search": search}
+    parts |= {function.__name__: inspect.getsource(function) for function in (add_up, nearest)}
     text = SCRIPT
     for name, value in parts.items():
         text = text.replace("{" + name + "}", value)

@@ -18,8 +18,7 @@ import pytest
 from harp_jax.base.randomness import hash64
 from harp_jax.corpus.trec import ordered, read_qrels, read_queries
 from harp_jax.evaluation.evaluate import evaluate
-from harp_jax.ranking.fuse import ANCHORS, VECTORS
-from harp_jax.site.engines import add_up
+from harp_jax.ranking.fuse import ANCHORS, BM25, VECTORS
 from harp_jax.site.pack import pack
 from harp_jax.site.pages import PARAMETERS
 from harp_jax.site.search import CombinedSearch, Settings
@@ -57,7 +56,7 @@ def site(tmp_path_factory):
 def asked(site):
     """(queries, their vectors, judgments, our rankings with scores of each part)."""
     queries, qrels = read_queries(shared("cranfield", "queries.tsv")), read_qrels(shared("cranfield", "qrels.txt"))
-    combined = CombinedSearch(str(site))
+    combined = CombinedSearch(str(site), [BM25, *WEIGHTS])
     judged = {qid: {d: max(level, 0) for d, level in qrels[qid].items()} for qid in list(qrels)[:QUERIES]}
     encoder = combined.vectors.encoder
     vectors = {
@@ -101,20 +100,30 @@ def test_lucene(site, asked, tmp_path, engine):
     queries, vectors, qrels, scores = asked
     pack(str(site), engine, str(tmp_path / "out"))
     lines = [json.dumps({"qid": qid, "QUERY": queries[qid], "VECTOR": vectors[qid]}) + "\n" for qid in qrels]
-    (tmp_path / "asked.jsonl").write_text("".join(lines))
+    (tmp_path / "asked").write_text("".join(lines))
+    search = written_search(tmp_path / "out")
     program = [
-        str(ROOT / "tests" / "support" / "LuceneSearch.java"),
-        *map(str, (tmp_path / "out", tmp_path / "asked.jsonl", tmp_path / "hits")),
+        ROOT / "tests" / "support" / "LuceneSearch.java",
+        *(tmp_path / name for name in ("out", "asked", "found")),
     ]
-    subprocess.run(["java", "-Xmx1g", "-cp", jars[0], *program], check=True)
-    hits = {row["qid"]: row["hits"] for row in map(json.loads, (tmp_path / "hits").open())}
-    for part, least in ((ANCHORS, 0.9), (VECTORS, 0.98)):
+    subprocess.run(["java", "-Xmx1g", "-cp", jars[0], *map(str, program), str(search.PLAN["depth"])], check=True)
+    found = {row["qid"]: row for row in map(json.loads, (tmp_path / "found").open())}
+    for part, least in ((BM25, 0.9), (ANCHORS, 0.9), (VECTORS, 0.98)):
         alone = [sorted(zip(scores[qid].docids, scores[qid].parts[part]), key=lambda row: -row[1]) for qid in qrels]
-        assert overlap(alone, [hits[qid][part] for qid in qrels]) > least, part
-    plan = json.loads((tmp_path / "out" / "query.json").read_text())
-    added = {qid: add_up(hits[qid], plan["weights"], plan["depth"], {}) for qid in qrels}
+        assert overlap(alone, [[*found[qid]["hits"][part].items()] for qid in qrels]) > least, part
+    passages = {}
+    for path in (tmp_path / "out").glob("documents-*"):
+        rows = [json.loads(line) for line in path.open()]
+        passages |= {
+            action["index"]["_id"]: [passage["vector"] for passage in row["passages"]]
+            for action, row in zip(rows[::2], rows[1::2])
+        }
+    added = {}
+    for qid, row in found.items():
+        near = {d: search.nearest(vectors[qid], passages[d]) for hits in row["hits"].values() for d in hits}
+        added[qid] = search.add_up(row["words"] | {VECTORS: near}, search.PLAN["weights"])
     expected = {qid: ours(scores[qid]) for qid in qrels}
-    print("RR@10", mean(qrels, expected), mean(qrels, added), overlap([*expected.values()], [*added.values()]))
+    assert overlap([*expected.values()], [*added.values()]) > 0.95
     assert mean(qrels, added) == pytest.approx(mean(qrels, expected), abs=0.02)
 
 
@@ -125,7 +134,6 @@ def test_lancedb(site, asked, tmp_path):
     search = written_search(tmp_path / "out")
     added = {qid: search.search(queries[qid], vectors[qid]) for qid in qrels}
     expected = {qid: ours(scores[qid]) for qid in qrels}
-    print("RR@10", mean(qrels, expected), mean(qrels, added))
     assert mean(qrels, added) > mean(qrels, expected) - 0.02
     # sentence-transformers embeds the query as we do.
     qid = next(iter(qrels))

@@ -51,7 +51,7 @@ def test_an_index_has_the_documents_the_fields_and_a_query_for_each_part(site, t
     vector = index["mappings"]["properties"]["passages"]["properties"]["vector"]
     assert {vector.get("dims"), vector.get("dimension")} == {None, len(first["passages"][0]["vector"])}
     plan = json.loads((tmp_path / "out" / "query.json").read_text())
-    assert plan["weights"] == WEIGHTS and {*plan["searches"]} == WEIGHTS.keys() - {"in-links"}
+    assert plan["weights"] == WEIGHTS and {*plan["queries"]} == {"BM25", "anchor texts (BM25F)", "vectors"}
     assert (tmp_path / "out" / "encoder" / "config.json").exists()
     if engine == "opensearch":
         step = json.loads((tmp_path / "out" / "pipeline.json").read_text())["phase_results_processors"][0]
@@ -74,24 +74,17 @@ def test_other_engines(site, tmp_path):
 
 
 def test_the_script_adds_up_as_the_site_does(site):
-    """With all documents as hits, the sum is that of CombinedSearch."""
     combined = CombinedSearch(str(site), [*WEIGHTS])
     for query in ("the dog", "red cat", "green mat"):
         scores = combined.scores(query)
-        hits = {}
-        for part in ("anchor texts (BM25F)", "vectors"):
-            order = np.argsort(-scores.parts[part], kind="stable")
-            hits[part] = [(scores.docids[i], float(scores.parts[part][i])) for i in order]
-        added = dict(add_up(hits, WEIGHTS, len(DOCS), {"d1": 4, "d2": 2}))
-        assert added == pytest.approx(dict(zip(scores.docids, scores.total(WEIGHTS))))
-
-
-def test_a_document_that_is_no_hit_has_no_word_or_the_farthest_vector():
-    hits = {"BM25": [("a", 4.0), ("b", 2.0)], "vectors": [("c", 0.9), ("b", 0.8), ("a", 0.7)]}
-    added = dict(add_up(hits, {"BM25": 1.0, "vectors": 2.0}, 2, {}))
-    assert added == pytest.approx({"a": 1.0, "b": 0.5 + 1.0, "c": 2.0})
-    assert dict(add_up(hits, {"BM25": 1.0}, 1, {})) == pytest.approx({"a": 1.0, "c": 0.0})
-    assert dict(add_up({"BM25": [], "vectors": hits["vectors"]}, {"BM25": 1.0}, 1, {"c": 9})) == {"c": 1.0}
+        found = {part: dict(zip(scores.docids, values.tolist())) for part, values in scores.parts.items()}
+        assert dict(add_up(found, WEIGHTS)) == pytest.approx(dict(zip(scores.docids, scores.total(WEIGHTS))))
+    assert dict(add_up({"BM25": {"a": 4.0, "b": 2.0}, "vectors": {"c": 0.5}}, {"BM25": 2.0})) == {
+        "a": 2.0,
+        "b": 1.0,
+        "c": 0.0,
+    }
+    assert add_up({"BM25": {}}, {"BM25": 1.0}) == []
 
 
 def test_anchor_texts_of_many_links_keep_their_shares():
@@ -108,26 +101,32 @@ def test_the_script_asks_a_server_and_ranks_its_hits(site, tmp_path):
 
     class Server(http.server.BaseHTTPRequestHandler):
         def do_POST(self):
-            asked.append(
-                [self.path, *map(json.loads, self.rfile.read(int(self.headers["Content-Length"])).splitlines())]
-            )
-            hits = [{"_id": name, "_score": score, "_source": {"in_links": n}} for name, score, n in answer]
-            body = json.dumps({"responses": [{"hits": {"hits": hits}}] * 2}).encode()
+            searches = self.rfile.read(int(self.headers["Content-Length"])).splitlines()[1::2]
+            asked.extend([self.path, json.loads(line)] for line in searches)
+            answers = [{"hits": {"hits": hits}} for _ in searches]
             self.send_response(200)
             self.end_headers()
-            self.wfile.write(body)
+            self.wfile.write(json.dumps({"responses": answers}).encode())
 
         def log_message(self, *_):
             pass
 
-    answer = [("d1", 3.0, 0), ("d2", 2.0, 0)]
+    rows = {
+        "d1": {"in_links": 0, "passages": [{"vector": [1.0, 0.0]}]},
+        "d2": {"in_links": 9, "passages": [{"vector": [0.6, 0.8]}]},
+    }
+    hits = [{"_id": docid, "_score": score, "_source": rows[docid]} for docid, score in (("d1", 3.0), ("d2", 2.0))]
     with http.server.HTTPServer(("127.0.0.1", 0), Server) as server:
-        threading.Thread(target=server.handle_request, daemon=True).start()
-        found = search.search(f"http://127.0.0.1:{server.server_port}/harp", 'a "dog"', [0.5, -1.0])
-    assert [docid for docid, _ in found] == ["d1", "d2"]
-    path, _, words, _, near = asked[0]
-    assert path == "/harp/_msearch" and words["query"]["multi_match"]["query"] == 'a "dog"'
-    assert near["query"]["nested"]["query"]["knn"]["query_vector"] == [0.5, -1.0]
+        serving = threading.Thread(target=lambda: [server.handle_request() for _ in range(2)], daemon=True)
+        serving.start()
+        found = search.search(f"http://127.0.0.1:{server.server_port}/harp", 'a "dog"', [0.8, 0.6])
+        serving.join()
+    assert found == [("d2", 2.5), ("d1", 1.0)]  # the second by words, the first by in-links and by 0.96 against 0.8
+    assert {path for path, _ in asked} == {"/harp/_msearch"} and len(asked) == 6
+    assert asked[1][1]["query"]["multi_match"]["query"] == 'a "dog"' and asked[1][1]["size"] == 3
+    assert asked[2][1]["query"]["nested"]["query"]["knn"]["query_vector"] == [0.8, 0.6]
+    assert asked[4][1]["query"]["bool"] == {"must": asked[1][1]["query"], "filter": {"ids": {"values": ["d1", "d2"]}}}
+    assert asked[5][1]["query"] == {"ids": {"values": ["d1", "d2"]}}
 
 
 def test_every_engine_is_a_choice_of_the_command():

@@ -81,7 +81,7 @@ def test_weights_that_hold_are_written(tmp_path, capsys):
         docs.writelines(json.dumps(row) + "\n" for row in rows)
     add_vectors(folder)
     settings = dataclasses.replace(
-        Settings.load(str(folder)), encoder="encoder", weights={"BM25": 0.05, "vectors": 1.0}, models={}
+        Settings.load(str(folder)), encoder="encoder", weights={"vectors": 1.0}, models={}
     )
     settings.save(str(folder))
     (tmp_path / "labels.tsv").write_text("".join(f"word{n} mat\tn{n}\t1\n" for n in range(30)) + "cat\tabsent\t1\n")

@@ -20,12 +20,13 @@ import org.apache.lucene.index.*;
 import org.apache.lucene.search.*;
 import org.apache.lucene.search.similarities.*;
 import org.apache.lucene.store.FSDirectory;
+import org.apache.lucene.util.BytesRef;
 
 /**
  * What OpenSearch and Elasticsearch do with the files of `harp pack`, in the Lucene that they run on: indexes FOLDER/documents-*.ndjson
  * with the analysis, similarities and copies of FOLDER/index.json, and answers the queries of FOLDER/query.json for each line
- * {"qid", "QUERY", "VECTOR"} of a file: java LuceneSearch.java FOLDER ASKED HITS. Cross-field queries are blended terms, the best field
- * of each term; a nested passage stands for its document.
+ * {"qid", "QUERY", "VECTOR"} of a file: the best DEPTH of each query ("hits"), and their scores by words ("words").
+ * java LuceneSearch.java FOLDER ASKED FOUND DEPTH. Cross-field queries are blended terms; a nested passage stands for its document.
  */
 public class LuceneSearch {
     static final ObjectMapper JSON = new ObjectMapper();
@@ -55,18 +56,32 @@ public class LuceneSearch {
                 IndexSearcher searcher = new IndexSearcher(reader);
                 searcher.setSimilarity(similarity);
                 JsonNode queries = JSON.readTree(folder.resolve("query.json").toFile()).get("queries");
+                int depth = Integer.parseInt(args[3]);
                 for (String line; (line = asked.readLine()) != null;) {
                     JsonNode one = JSON.readTree(line);
-                    Map<String, Object> found = new LinkedHashMap<>();
+                    Map<String, Object> found = new LinkedHashMap<>(), scored = new LinkedHashMap<>();
+                    Map<String, Query> byWords = new LinkedHashMap<>();
+                    Set<BytesRef> ids = new HashSet<>();
                     for (Iterator<Map.Entry<String, JsonNode>> parts = queries.fields(); parts.hasNext();) {
                         Map.Entry<String, JsonNode> part = parts.next();
-                        JsonNode query = part.getValue().get("query");
-                        int size = part.getValue().get("size").asInt();
-                        found.put(part.getKey(), query.has("nested")
-                            ? nearest(searcher, one.get("VECTOR"), size)
-                            : words(searcher, analyzer, query.get("multi_match").get("fields"), one.get("QUERY").asText(), size));
+                        Map<String, Float> best;
+                        if (part.getValue().has("nested")) {
+                            best = nearest(searcher, one.get("VECTOR"), depth);
+                        } else {
+                            Query query = words(analyzer, part.getValue().get("multi_match"), one.get("QUERY").asText());
+                            byWords.put(part.getKey(), query);
+                            best = best(searcher, query, depth, depth);
+                        }
+                        found.put(part.getKey(), best);
+                        best.keySet().forEach(id -> ids.add(new BytesRef(id)));
                     }
-                    hits.println(JSON.writeValueAsString(Map.of("qid", one.get("qid").asText(), "hits", found)));
+                    for (Map.Entry<String, Query> part : byWords.entrySet()) {
+                        Query only = new BooleanQuery.Builder().add(part.getValue(), BooleanClause.Occur.MUST)
+                            .add(new TermInSetQuery("id", ids), BooleanClause.Occur.FILTER).build();
+                        scored.put(part.getKey(), best(searcher, only, ids.size() + 1, ids.size() + 1));
+                    }
+                    String qid = one.get("qid").asText();
+                    hits.println(JSON.writeValueAsString(Map.of("qid", qid, "hits", found, "words", scored)));
                 }
             }
         }
@@ -95,7 +110,7 @@ public class LuceneSearch {
                     String id = JSON.readTree(action).at("/index/_id").asText();
                     JsonNode record = JSON.readTree(lines.readLine());
                     Document document = new Document();
-                    document.add(new StoredField("id", id));
+                    document.add(new StringField("id", id, Field.Store.YES));
                     for (String name : List.of("title", "body", "anchor_text")) {
                         String copy = fields.get(name).path("copy_to").asText();
                         for (String field : copy.isEmpty() ? List.of(name) : List.of(name, copy)) {
@@ -105,7 +120,7 @@ public class LuceneSearch {
                     writer.addDocument(document);
                     for (JsonNode passage : record.get("passages")) {
                         Document nested = new Document();
-                        nested.add(new StoredField("id", id));
+                        nested.add(new StringField("id", id, Field.Store.YES));
                         nested.add(new KnnFloatVectorField("vector", floats(passage.get("vector")), VectorSimilarityFunction.COSINE));
                         writer.addDocument(nested);
                     }
@@ -114,32 +129,35 @@ public class LuceneSearch {
         }
     }
 
-    static List<Object> words(IndexSearcher searcher, Analyzer analyzer, JsonNode fields, String text, int size) throws Exception {
+    static Query words(Analyzer analyzer, JsonNode match, String text) throws Exception {
         BooleanQuery.Builder all = new BooleanQuery.Builder();
+        float ties = match.get("tie_breaker").floatValue();
         try (TokenStream stream = analyzer.tokenStream("text", text)) {
             CharTermAttribute word = stream.addAttribute(CharTermAttribute.class);
             for (stream.reset(); stream.incrementToken();) {
                 BlendedTermQuery.Builder term = new BlendedTermQuery.Builder();
-                term.setRewriteMethod(new BlendedTermQuery.DisjunctionMaxRewrite(0));
-                fields.forEach(field -> term.add(new Term(field.asText(), word.toString())));
+                term.setRewriteMethod(new BlendedTermQuery.DisjunctionMaxRewrite(ties));
+                match.get("fields").forEach(field -> term.add(new Term(field.asText(), word.toString())));
                 all.add(term.build(), BooleanClause.Occur.SHOULD);
             }
             stream.end();
         }
-        return best(searcher, searcher.search(all.build(), size), size);
+        return all.build();
     }
 
-    static List<Object> nearest(IndexSearcher searcher, JsonNode vector, int size) throws Exception {
-        int passages = 8 * size;  // at most that many of the best `size` documents
-        return best(searcher, searcher.search(new KnnFloatVectorQuery("vector", floats(vector), passages), passages), size);
+    static Map<String, Float> nearest(IndexSearcher searcher, JsonNode vector, int size) throws Exception {
+        int passages = 500;  // as many neighbours as the query searches
+        return best(searcher, new KnnFloatVectorQuery("vector", floats(vector), passages), passages, size);
     }
 
-    static List<Object> best(IndexSearcher searcher, TopDocs top, int size) throws Exception {
+    static Map<String, Float> best(IndexSearcher searcher, Query query, int hits, int size) throws Exception {
         Map<String, Float> found = new LinkedHashMap<>();
-        for (ScoreDoc hit : top.scoreDocs) {
-            found.putIfAbsent(searcher.doc(hit.doc).get("id"), hit.score);
+        for (ScoreDoc hit : searcher.search(query, hits).scoreDocs) {
+            if (found.size() < size) {
+                found.putIfAbsent(searcher.doc(hit.doc).get("id"), hit.score);
+            }
         }
-        return found.entrySet().stream().limit(size).map(hit -> List.of(hit.getKey(), hit.getValue())).collect(Collectors.toList());
+        return found;
     }
 
     static float[] floats(JsonNode values) {
