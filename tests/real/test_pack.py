@@ -74,7 +74,7 @@ def mean(qrels, rankings) -> float:
 
 
 def ours(found) -> list[tuple[str, float]]:
-    return list(zip(found.docids, found.total(WEIGHTS)))
+    return sorted(zip(found.docids, found.total(WEIGHTS).tolist()), key=lambda row: -row[1])
 
 
 def overlap(first, second) -> float:
