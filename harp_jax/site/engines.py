@@ -371,7 +371,7 @@ search.py sends the queries and adds up the scores. It embeds the query with sen
 For a server with a password: export AUTHORIZATION="Basic $(printf USER:PASSWORD | base64)".
 """
 HYBRID_README = """
-In one request (OpenSearch 2.19 or newer; without in-links): fill in QUERY and VECTOR in hybrid.json.
+In one request (OpenSearch 2.19 or newer; a coarser sum, without in-links): fill in QUERY and VECTOR in hybrid.json.
 
     curl -X PUT -H Content-Type:application/json -d @pipeline.json $SERVER/_search/pipeline/harp
     curl -H Content-Type:application/json -d @hybrid.json "$SERVER/harp/_search?search_pipeline=harp"
