@@ -20,7 +20,9 @@ class Entry(NamedTuple):
 
 GROUPS: dict[str, dict[str, Entry]] = {
     "everything in one command": {
-        "site": Entry("harp_jax.commands.site", "make a tested search of your own pages; with --train, a re-ranker")
+        "site": Entry("harp_jax.commands.site", "make a tested search of your own pages; with --train, a re-ranker"),
+        "tune": Entry("harp_jax.commands.tune", "choose the weights of a site's search by judged queries"),
+        "pack": Entry("harp_jax.commands.pack", "write a site for OpenSearch, Elasticsearch, Typesense or LanceDB"),
     },
     "pairs from links": {
         "generate": Entry("data_pipeline.main", "turn linked pages into TFRecord shards of pre-training pairs"),
@@ -63,8 +65,8 @@ GROUPS: dict[str, dict[str, Entry]] = {
 }
 # Commands that people type, which `harp --help` lists; the others are for papers and special cases.
 TYPED = (
-    "site", "search", "look", "generate", "inspect", "anchors", "train", "export", "first-stage", "rerank", "fuse", "evaluate",
-    "compare", "report", "plan",
+    "site", "search", "look", "tune", "pack", "generate", "inspect", "anchors", "train", "export", "first-stage", "rerank", "fuse",
+    "evaluate", "compare", "report", "plan",
 )  # fmt: skip
 COMMANDS: dict[str, Entry] = {name: entry for group in GROUPS.values() for name, entry in group.items()}
 

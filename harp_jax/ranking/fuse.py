@@ -100,9 +100,9 @@ class Fitting:
             (self._known[weights],) = calculate(self.qrels, run, [self.measure]).values()
         return self._known[weights]
 
-    def best(self, queries: Sequence[str], runs: int) -> tuple[float, ...]:
-        """The best weights on `queries`; ties: first found."""
-        weights = (1.0,) * runs
+    def best(self, queries: Sequence[str], start: tuple[float, ...]) -> tuple[float, ...]:
+        """The best weights on `queries`, by coordinate ascent from `start`; ties: first found."""
+        fixed, weights = next((n for n, weight in enumerate(start) if weight), 0), start
 
         def mean(candidate: tuple[float, ...]) -> float:
             values = self.values(candidate)
@@ -110,12 +110,18 @@ class Fitting:
 
         for _ in range(SWEEPS):
             before = weights
-            for place in range(1, runs):
+            for place in range(len(start)):
+                if place == fixed:
+                    continue
                 tried = [(*weights[:place], value, *weights[place + 1 :]) for value in GRID]
                 weights = max([weights, *tried], key=mean)
             if weights == before:
                 break
         return weights
+
+    def by_fold(self, folds: Mapping[str, str], start: tuple[float, ...]) -> dict[str, tuple[float, ...]]:
+        """Fold → the best weights on the other folds' queries."""
+        return {fold: self.best(outside(folds, fold, self.qrels), start) for fold in sorted(set(folds.values()))}
 
 
 def fitted(
@@ -123,11 +129,9 @@ def fitted(
 ) -> tuple[dict[str, tuple[float, ...]], Iterator[ScoredQuery]]:
     """Weights by fold, and the fused rankings. A query's weights are never fitted on its own fold."""
     pool = pooled(runs, how)
-    fitting = Fitting(pool, qrels, measure)
-    lost = [qid for qid in pool if qid not in folds]
-    if lost:
+    if lost := [qid for qid in pool if qid not in folds]:
         raise InputError(f"query {lost[0]} of the runs is in no fold; correct --folds")
-    weights = {fold: fitting.best(outside(folds, fold, qrels), len(runs)) for fold in sorted(set(folds.values()))}
+    weights = Fitting(pool, qrels, measure).by_fold(folds, (1.0,) * len(runs))
     return weights, (one for qid in pool for one in weighted({qid: pool[qid]}, weights[folds[qid]]))
 
 

@@ -17,8 +17,7 @@ from harp_jax.base.made import InputPath, once
 from harp_jax.base.progress import STAGES, progress, say, stage
 from harp_jax.base.randomness import hash64
 from harp_jax.corpus.trec import Qrels, ordered, outside, read_folds, read_qrels, read_queries, read_run, select
-from harp_jax.evaluation.evaluate import evaluate
-from harp_jax.evaluation.measures import one_measure
+from harp_jax.evaluation.measures import calculate, one_measure
 from harp_jax.ranking.first_stage import Candidates, Tuned
 
 SAMPLE = 2000  # queries to tune on: 25 settings on all 367,000 training queries of MS MARCO would take weeks
@@ -50,20 +49,19 @@ def grid_of(axes: Axes) -> list[dict[str, float]]:
     return [dict(zip(axes, values)) for values in itertools.product(*axes.values())]
 
 
-def best(table: Sequence[Mapping[str, float]], queries: Sequence[str]) -> int:
-    """The row with the largest mean over `queries`; ties: first. table: one row (qid → value) per grid point."""
-    means = [sum(row[qid] for qid in queries) / len(queries) for row in table]
-    return means.index(max(means))
-
-
 def choose(
     points: Sequence[dict[str, float]], table: Sequence[Mapping[str, float]], folds: Mapping[str, str]
 ) -> dict[str, dict[str, float]]:
-    """Fold → the grid point that is best on the other folds' queries; without folds "" → the best over all queries."""
-    queries = list(table[0])
-    if not folds:
-        return {"": points[best(table, queries)]}
-    return {fold: points[best(table, outside(folds, fold, queries))] for fold in sorted(set(folds.values()))}
+    """Fold → the grid point with the largest mean over the other folds' queries, ties: first; without folds "" → that over all.
+
+    table: one row (qid → value) per grid point.
+    """
+
+    def best(queries: Sequence[str]) -> dict[str, float]:
+        return points[max(range(len(points)), key=lambda n: sum(table[n][qid] for qid in queries) / len(queries))]
+
+    queries = [*table[0]]
+    return {fold: best(outside(folds, fold, queries)) for fold in sorted(set(folds.values()))} or {"": best(queries)}
 
 
 def at_the_edge(axes: Axes, chosen: Sequence[Mapping[str, float]]) -> list[str]:
@@ -111,7 +109,7 @@ def tune_files(
     A best value left at the edge is reported on stderr, and so is the number of queries if there are more than `sample` (0: use
     all). `run` holds candidates to re-rank instead of retrieving. Raises InputError for bad input.
     """
-    chosen_by = str(one_measure(measure))
+    chosen_by = one_measure(measure)
     texts = read_queries(queries)
     known = select(read_qrels(qrels), texts)
     if not known:
@@ -132,8 +130,8 @@ def tune_files(
         stage(f"tuning {model}")
         while fresh := [point for point in grid_of(tried) if point not in points]:
             for point in progress(fresh, unit="settings"):
-                found = dict(ordered(candidates.ranked(model, index, [(point, texts)], given)))
-                table.append(next(iter(evaluate(judged, {"": found}, [measure]).per_query[""].values())))
+                ranked = dict(ordered(candidates.ranked(model, index, [(point, texts)], given)))
+                table += calculate(judged, ranked, [chosen_by]).values()
             points += fresh
             chosen = choose(points, table, fold_of)
             best_ones = list(chosen.values())
@@ -141,7 +139,6 @@ def tune_files(
     for parameter in at_the_edge(reached, best_ones):
         say(f"note: the best {parameter} is the smallest or largest tried; widen --{parameter}")
     grid = [{**point, "mean": sum(row.values()) / len(row)} for point, row in zip(points, table)]
-    by_fold = chosen if fold_of else None
-    result = Tuned(model, None if fold_of else chosen[""], by_fold, chosen_by, len(judged), len(known), grid)
+    result = Tuned(model, chosen.get(""), chosen if fold_of else None, str(chosen_by), len(judged), len(known), grid)
     result.save(output)
     return result

@@ -1,0 +1,140 @@
+"""What `harp pack` writes ranks as well in real engines: Lucene, with the queries of OpenSearch and Elasticsearch, and LanceDB.
+
+Cranfield's abstracts with vectors of MiniLM; titles stand for anchor texts. Lucene is that of pyserini: pip install --no-deps
+pyserini==0.22.1, and Java 17 with its compiler. docs/engines.md has the figures of two manuals.
+"""
+
+import glob
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harp_jax.base.randomness import hash64
+from harp_jax.corpus.trec import ordered, read_qrels, read_queries
+from harp_jax.evaluation.evaluate import evaluate
+from harp_jax.ranking.fuse import ANCHORS, BM25, VECTORS
+from harp_jax.site.pack import pack
+from harp_jax.site.pages import PARAMETERS
+from harp_jax.site.search import CombinedSearch, Settings
+from harp_jax.site.vectors import add_texts
+from tests.support import ROOT
+from tests.support.shared_data import minilm, shared
+
+pytestmark = pytest.mark.real
+QUERIES, DOCUMENTS = 75, 600
+WEIGHTS = {ANCHORS: 1.0, VECTORS: 2.0}
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """A folder as `harp site` makes it: the documents that are relevant to some queries, and others."""
+    folder = tmp_path_factory.mktemp("real") / "site"
+    (folder / "pages").mkdir(parents=True)
+    rows = [line.rstrip("\n").split("\t") for line in open(shared("cranfield", "docs.tsv"), encoding="utf-8")]
+    qrels = read_qrels(shared("cranfield", "qrels.txt"))
+    wanted = {docid for qid in list(qrels)[:QUERIES] for docid, level in qrels[qid].items() if level > 0}
+    kept = [row for row in rows if row[0] in wanted and row[3].strip()]
+    kept += [row for row in rows if row[0] not in wanted and row[3].strip()][: DOCUMENTS - len(kept)]
+    with open(folder / "pages" / "docs.jsonl", "w") as docs, open(folder / "pages" / "anchors.tsv", "w") as anchors:
+        for docid, _, title, body in kept:
+            docs.write(json.dumps({"id": docid, "title": title, "text": body}) + "\n")
+            if title.strip() and (links := hash64(docid) % 4):  # a quarter has no links
+                anchors.write(f"{docid}\t{' '.join(title.split())}\t{links}\n")
+    shutil.copytree(minilm(), folder / "encoder")
+    Settings(parameters=PARAMETERS, weights=WEIGHTS, encoder="encoder").save(str(folder))
+    add_texts(str(folder / "pages" / "docs.jsonl"), str(folder / "encoder"), 1, str(folder / "vectors"))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def asked(site):
+    """(queries, their vectors, judgments, our rankings with scores of each part)."""
+    queries, qrels = read_queries(shared("cranfield", "queries.tsv")), read_qrels(shared("cranfield", "qrels.txt"))
+    combined = CombinedSearch(str(site), [BM25, *WEIGHTS])
+    judged = {qid: {d: max(level, 0) for d, level in qrels[qid].items()} for qid in list(qrels)[:QUERIES]}
+    encoder = combined.vectors.encoder
+    vectors = {
+        qid: encoder.vectors([encoder.as_query(encoder.encode_queries([queries[qid]])[0])])[0].tolist()
+        for qid in judged
+    }
+    return queries, vectors, judged, {qid: combined.scores(queries[qid]) for qid in judged}
+
+
+def mean(qrels, rankings) -> float:
+    run = dict(
+        ordered((qid, [d for d, _ in found], np.array([s for _, s in found])) for qid, found in rankings.items())
+    )
+    return evaluate(qrels, {"": run}, "RR@10").mean[""]["RR@10"]
+
+
+def ours(found) -> list[tuple[str, float]]:
+    return sorted(zip(found.docids, found.total(WEIGHTS).tolist()), key=lambda row: -row[1])
+
+
+def overlap(first, second) -> float:
+    """The mean share of the ten best that two rankings have in common."""
+    both = [{d for d, _ in one[:10]} & {d for d, _ in other[:10]} for one, other in zip(first, second)]
+    return float(np.mean([len(common) / 10 for common in both]))
+
+
+def written_search(folder: Path):
+    """The module search.py."""
+    spec = importlib.util.spec_from_file_location("search", folder / "search.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("engine", ["opensearch", "elasticsearch"])
+def test_lucene(site, asked, tmp_path, engine):
+    found = importlib.util.find_spec("pyserini")
+    jars = glob.glob(os.path.join(found.submodule_search_locations[0], "resources", "jars", "*.jar")) if found else []
+    if not jars or not shutil.which("javac"):
+        pytest.skip("Lucene absent: pip install --no-deps pyserini==0.22.1, and a JDK 17")
+    queries, vectors, qrels, scores = asked
+    pack(str(site), engine, str(tmp_path / "out"))
+    lines = [json.dumps({"qid": qid, "QUERY": queries[qid], "VECTOR": vectors[qid]}) + "\n" for qid in qrels]
+    (tmp_path / "asked").write_text("".join(lines))
+    search = written_search(tmp_path / "out")
+    program = [
+        ROOT / "tests" / "support" / "LuceneSearch.java",
+        *(tmp_path / name for name in ("out", "asked", "found")),
+    ]
+    subprocess.run(["java", "-Xmx1g", "-cp", jars[0], *map(str, program), str(search.PLAN["depth"])], check=True)
+    found = {row["qid"]: row for row in map(json.loads, (tmp_path / "found").open())}
+    for part, least in ((BM25, 0.9), (ANCHORS, 0.9), (VECTORS, 0.98)):
+        alone = [sorted(zip(scores[qid].docids, scores[qid].parts[part]), key=lambda row: -row[1]) for qid in qrels]
+        assert overlap(alone, [[*found[qid]["hits"][part].items()] for qid in qrels]) > least, part
+    passages = {}
+    for path in (tmp_path / "out").glob("documents-*"):
+        rows = [json.loads(line) for line in path.open()]
+        passages |= {
+            action["index"]["_id"]: [passage["vector"] for passage in row["passages"]]
+            for action, row in zip(rows[::2], rows[1::2])
+        }
+    added = {}
+    for qid, row in found.items():
+        near = {d: search.nearest(vectors[qid], passages[d]) for hits in row["hits"].values() for d in hits}
+        added[qid] = search.add_up(row["words"] | {VECTORS: near}, search.PLAN["weights"])
+    expected = {qid: ours(scores[qid]) for qid in qrels}
+    assert overlap([*expected.values()], [*added.values()]) > 0.95
+    assert mean(qrels, added) == pytest.approx(mean(qrels, expected), abs=0.02)
+
+
+def test_lancedb(site, asked, tmp_path):
+    pytest.importorskip("lancedb")
+    queries, vectors, qrels, scores = asked
+    pack(str(site), "lancedb", str(tmp_path / "out"))
+    search = written_search(tmp_path / "out")
+    added = {qid: search.search(queries[qid], vectors[qid]) for qid in qrels}
+    expected = {qid: ours(scores[qid]) for qid in qrels}
+    assert mean(qrels, added) > mean(qrels, expected) - 0.02
+    # sentence-transformers embeds the query as we do.
+    qid = next(iter(qrels))
+    np.testing.assert_allclose(search.embed(queries[qid]), vectors[qid], atol=1e-4)

@@ -1,0 +1,94 @@
+"""Weights by judged queries: planted cases, cross-fitting, and judgments of pages and sections."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from harp_jax.base.errors import InputError
+from harp_jax.site.search import Settings
+from harp_jax.site.tune import best_weights, read_judged
+from tests.support.commands import command
+from tests.support.look_site import add_vectors, write_site
+
+PARTS = ("BM25", "vectors")
+DOCIDS = [f"d{n}" for n in range(10)]
+
+
+def planted(signal: dict[str, float], queries: int = 60, seed: int = 0):
+    """A pool in which a part's score of the relevant document is higher by its `signal`."""
+    rng = np.random.default_rng(seed)
+    pool, qrels = {}, {}
+    for n in range(queries):
+        relevant = rng.integers(len(DOCIDS))
+        table = rng.random((len(PARTS), len(DOCIDS)))
+        table[:, relevant] += [signal[part] for part in PARTS]
+        table = (table - table.min(1, keepdims=True)) / np.ptp(table, axis=1, keepdims=True)
+        pool[f"q{n}"] = [f"{n}-{docid}" for docid in DOCIDS], table
+        qrels[f"q{n}"] = {f"{n}-{DOCIDS[relevant]}": 1}
+    return pool, qrels
+
+
+def test_a_part_without_information_gets_no_weight():
+    tuned = best_weights(*planted({"BM25": 0.9, "vectors": 0.0}), PARTS, {"BM25": 1.0, "vectors": 2.0})
+    assert tuned.weights == {"BM25": 1.0} and tuned.holds and tuned.gain > 0.2
+    assert "out of fold" in tuned.words() and tuned.words().startswith("BM25:")
+
+
+def test_a_part_with_all_information_dominates():
+    tuned = best_weights(*planted({"BM25": 0.0, "vectors": 0.9}), PARTS, {"BM25": 1.0})
+    assert tuned.weights["vectors"] >= 3 * tuned.weights["BM25"] and tuned.holds and tuned.gain > 0.3
+
+
+def test_random_judgments_gain_nothing_out_of_fold():
+    """Though the weights that are chosen on all queries look better on these."""
+    tuned = [
+        best_weights(*planted({"BM25": 0.0, "vectors": 0.0}, 100, seed), PARTS, {"BM25": 1.0}) for seed in range(10)
+    ]
+    assert abs(np.mean([each.gain for each in tuned])) < 0.02
+    assert sum(each.holds for each in tuned) <= 3
+    kept = next(each for each in tuned if not each.holds)
+    assert kept.words().startswith("no better weights than BM25:")
+
+
+def test_few_queries_are_refused():
+    with pytest.raises(InputError, match="only 9 queries that share no relevant document, 10 needed"):
+        best_weights(*planted({"BM25": 0.9, "vectors": 0.0}, 9), PARTS, {"BM25": 1.0})
+
+
+def test_a_pages_judgment_counts_for_its_sections(tmp_path):
+    site = ["p#one", "p#two", "p", "whole", "other#x"]
+    (tmp_path / "labels.tsv").write_text(
+        "a\tp\t1\na\tp#two\t0\nb\twhole#part\t2\nb\twhole#rest\t1\nc\tgone#x\nd\tother\n"
+    )
+    queries, qrels, absent = read_judged(str(tmp_path / "labels.tsv"), "", site)
+    by_text = {queries[qid]: levels for qid, levels in qrels.items()}
+    assert by_text == {"a": {"p#one": 1, "p#two": 0, "p": 1}, "b": {"whole": 2}, "d": {"other#x": 1}} and absent == 1
+    (tmp_path / "queries.tsv").write_text("q1\tsome text\n")
+    (tmp_path / "qrels").write_text("q1 0 other 2\nq2 0 p 1\n")
+    found = read_judged(str(tmp_path / "qrels"), str(tmp_path / "queries.tsv"), site)
+    assert found == ({"q1": "some text"}, {"q1": {"other#x": 2}}, 0)
+    (tmp_path / "qrels").write_text("q1 0 elsewhere 2\n")
+    with pytest.raises(InputError, match="no query has a text and a relevant document"):
+        read_judged(str(tmp_path / "qrels"), str(tmp_path / "queries.tsv"), site)
+
+
+def test_weights_that_hold_are_written(tmp_path, capsys):
+    folder = write_site(tmp_path / "site")
+    rows = [{"id": f"n{n}", "title": "", "text": f"word{n} the mat"} for n in range(30)]
+    with (folder / "pages" / "docs.jsonl").open("a") as docs:
+        docs.writelines(json.dumps(row) + "\n" for row in rows)
+    add_vectors(folder)
+    settings = dataclasses.replace(Settings.load(str(folder)), encoder="encoder", weights={"vectors": 1.0}, models={})
+    settings.save(str(folder))
+    (tmp_path / "labels.tsv").write_text("".join(f"word{n} mat\tn{n}\t1\n" for n in range(30)) + "cat\tabsent\t1\n")
+    command("tune", folder, "--dry_run", labels=tmp_path / "labels.tsv")
+    assert Settings.load(str(folder)) == settings
+    command("tune", folder, labels=tmp_path / "labels.tsv")
+    said = capsys.readouterr().out
+    assert (
+        "search.json is unchanged" in said and "search.json is changed" in said and "1 judged documents are not" in said
+    )
+    weights = Settings.load(str(folder)).weights
+    assert weights.get("BM25") and settings.weights.keys() <= weights.keys()
