@@ -139,7 +139,7 @@ def make_app(session: SearchSession, labels: LabelFile | None = None, host: str 
             Route("/search", search, methods=["GET"]),
             *(Route(path, rerank, methods=["POST"]) for path in ("/v1/rerank", "/v2/rerank", "/rerank")),
             Route("/healthz", health, methods=["GET"]),
-            *(page(labels) if labels else ()),
+            *(page(labels) if labels is not None else ()),
         ],
         middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=hosts, www_redirect=False)],
         exception_handlers=dict.fromkeys((RequestError, HTTPException, InputError, OSError), failed),
@@ -312,7 +312,7 @@ def _load_and_run(service: Service, listening: socket.socket, said: bool = True)
     app = make_app(SearchSession(service.sources), labels, service.host)
     host, port = listening.getsockname()[:2]
     if said:
-        more = f"; labels go to {labels.path}" if labels else ""
+        more = f"; labels go to {labels.path}" if labels is not None else ""
         print(f"http://{f'[{host}]' if ':' in host else host}:{port}  (Ctrl-C ends it{more})", flush=True)
     run(app, listening)
 

@@ -3,8 +3,9 @@
 Each first stage contributes its best candidates, and every part scores all of them. A document's score is the weighted sum of
 its parts, each scaled to 0…1 per query. `search.json` lists the parts (`Settings`); everything else has fixed names in the folder.
 
-Nothing is found if no document or anchor text has a word of the query, and no vector is nearer to it than one is to random letters
+Nothing is found if no document or anchor text has a word of the query, and no vector is nearer to it than to random letters
 (`SiteVectors.noise`). Some document is always the nearest one: without this floor, a query without meaning would have results.
+With all-MiniLM-L6-v2 the floor is about .35; "zzxqv wobblefrump" has .25, "postgress" .64 in PostgreSQL's manual.
 """
 
 import json
