@@ -11,6 +11,7 @@ import pytest
 import harp_jax as hj
 from harp_jax.base import steps
 from harp_jax.base.errors import InputError
+from harp_jax.base.files import listed_sums
 from harp_jax.checkpoints.huggingface import save_hf
 from harp_jax.commands.site import arguments_parser, options_of
 from harp_jax.config import read_config
@@ -42,6 +43,7 @@ def embedder(tmp_path, monkeypatch):
     monkeypatch.setattr(site, "known_words", lambda encoder, language: float(language == "en"))
     folder = tmp_path / "embedder"
     save_hf(str(folder), CONFIG, random_params(CONFIG), small_tokenizer(), "")
+    (folder / "SHA256SUMS").unlink()  # as others write it
     (folder / "1_Pooling").mkdir()
     (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode_mean_tokens": true}')
     return str(folder)
@@ -96,7 +98,8 @@ def test_pages_are_searched_tested_and_updated_and_the_folder_may_be_copied(tmp_
     assert os.path.getsize(f"{output}/vectors/vectors.float16") == before + 2 * 2 * CONFIG.hidden
     assert CombinedSearch(output).search("new red gates", k=1)[0][0] == "https://x.org/p3.html"
 
-    # Copied elsewhere, without the encoder and the pages.
+    # Copied elsewhere, without the encoder and the pages. The encoder has all that transformers would add, and checksums.
+    assert listed_sums(f"{output}/encoder").keys() > {"config.json", "tokenizer.json", "model.safetensors"}
     found = CombinedSearch(output).search("water gate")
     shutil.move(output, tmp_path / "elsewhere")
     shutil.rmtree(embedder)

@@ -163,7 +163,7 @@ function show(found) {
   $("views").hidden = $("rankings").hidden = !some;
   view(shown.some(({ name }) => name === document.body.dataset.view) ? document.body.dataset.view : about.sum);
   press();
-  say(found.message || `${found.candidates} candidates, ranked in ${found.seconds.toFixed(2)} s; showing the top ${SHOWN}`);
+  say(found.message || `${found.candidates} candidates, ranked in ${found.seconds.toFixed(2)} s; showing the top ${Math.min(SHOWN, found.candidates)}`);
 }
 
 async function search(query) {
