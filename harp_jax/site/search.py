@@ -31,7 +31,7 @@ from harp_jax.ranking.scorers import PairTexts, Scorer, Windows, best_windows
 from harp_jax.site.options import FIELDS
 from harp_jax.site.vectors import NO_IDS, SiteVectors
 from harp_jax.text.languages import ENGLISH
-from harp_jax.text.tokenizer import Tokenizer
+from harp_jax.text.tokenizer import CHARACTERS_PER_TOKEN, Tokenizer
 
 NAME = "search.json"
 DOCS, ANCHOR_TEXTS = os.path.join("pages", "docs.jsonl"), os.path.join("pages", "anchors.tsv")
@@ -211,7 +211,12 @@ def passage_of(ranker: PairTexts, query: str, text: str, windows: Windows, windo
 
 def _window(tokenizer: Tokenizer, text: str, skip: int, room: int, reach: int, windows: Windows, number: int) -> str:
     """The text of a window of `room` tokens, among the `reach` tokens after the first `skip`."""
-    (encoding,) = tokenizer.encode_batch([text])
+    # As `Tokenizer.encode_prefixes`: of a long text only the beginning is tokenized, unless it has too few tokens.
+    most = CHARACTERS_PER_TOKEN * (skip + reach)
+    beginning = text[: text.rfind(" ", 0, most) + 1].rstrip() if len(text) > most else text
+    (encoding,) = tokenizer.encode_batch([beginning or text])
+    if len(encoding) < skip + reach and len(beginning) < len(text):
+        (encoding,) = tokenizer.encode_batch([text])
     offsets = encoding.offsets[skip:][:reach]
     if len(offsets) <= room:
         return ""
