@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 import urllib.parse
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from harp_jax.corpus.trec import read_queries
@@ -34,14 +35,23 @@ def ask(port: int, query: str) -> float:
     return 1e3 * (time.perf_counter() - began)
 
 
-def load(port: int, queries: list[str], at_once: int) -> str:
-    """Sends the queries and says how long they took."""
-    began = time.perf_counter()
+def load(port: int, queries: list[str], at_once: int, pids: Sequence[int] = ()) -> str:
+    """Sends the queries and says how long they took, and the CPU time of the processes `pids`, which other work hardly changes."""
+    began, before = time.perf_counter(), sum(map(cpu_seconds, pids))
     with ThreadPoolExecutor(at_once) as pool:
         times = sorted(pool.map(lambda query: ask(port, query), queries))
     rate = len(times) / (time.perf_counter() - began)
     p50, p99 = (times[min(len(times) - 1, int(share * len(times)))] for share in (0.5, 0.99))
-    return f"{at_once:3d} at once: p50 {p50:.0f} ms, p99 {p99:.0f} ms, {rate:.0f} requests/s ({len(times)} requests)"
+    cpu = 1e3 * (sum(map(cpu_seconds, pids)) - before) / len(times)
+    said = f"{at_once:3d} at once: p50 {p50:.0f} ms, p99 {p99:.0f} ms, {rate:.0f} requests/s"
+    return f"{said}, {cpu:.0f} ms of CPU each ({len(times)} requests)"
+
+
+def cpu_seconds(pid: int) -> float:
+    """CPU time of a process since it began."""
+    with open(f"/proc/{pid}/stat") as file:
+        fields = file.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def memory(pid: int) -> str:
@@ -77,9 +87,10 @@ def main() -> None:
             port = int(server.stdout.readline().split()[0].rpartition(":")[2])
             load(port, queries[: 4 * a.workers], 2 * a.workers)  # until every worker answers
             print(f"ready after {time.perf_counter() - began:.0f} s")
-            print(load(port, queries[: a.requests // 5], 1))
-            print(load(port, queries, a.at_once))
-            print("\n".join(map(memory, workers_of(server.pid))))
+            pids = workers_of(server.pid)
+            print(load(port, queries[: a.requests // 5], 1, pids))
+            print(load(port, queries, a.at_once, pids))
+            print("\n".join(map(memory, pids)))
         finally:
             server.terminate()
 

@@ -300,6 +300,7 @@ def serve(service: Service, workers: int = 1) -> None:
 
 def _worker(service: Service, port: int, number: int) -> None:
     """One of several processes; the first one says where they serve."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # after the server has closed, end as usual
     threading.Thread(target=end_with_parent, daemon=True).start()
     with ending_well():
         _load_and_run(service, listen(service.host, port, shared=True), said=number == 0)
