@@ -21,6 +21,7 @@ class Entry(NamedTuple):
 GROUPS: dict[str, dict[str, Entry]] = {
     "everything in one command": {
         "site": Entry("harp_jax.commands.site", "make a tested search of your own pages; with --train, a re-ranker"),
+        "serve": Entry("harp_jax.commands.serve:serve", "serve a site's search and a re-ranker as JSON, with workers"),
         "tune": Entry("harp_jax.commands.tune", "choose the weights of a site's search by judged queries"),
         "pack": Entry("harp_jax.commands.pack", "write a site for OpenSearch, Elasticsearch, Typesense or LanceDB"),
     },
@@ -54,7 +55,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "evaluate": Entry("harp_jax.commands.evaluate", "compute measures of runs, with significance tests"),
         "report": Entry("harp_jax.commands.evaluate:report", "write a table and training curves as one HTML page"),
         "compare": Entry("harp_jax.commands.compare", "compare re-rankers with BM25 on a judged collection; a report"),
-        "look": Entry("harp_jax.commands.site:look", "serve a local page: compare BM25 and a re-ranker, add labels"),
+        "look": Entry("harp_jax.commands.serve:look", "serve a local page: compare BM25 and a re-ranker, add labels"),
         "search": Entry("harp_jax.commands.site:search", "rank a site for your own queries with every tested system"),
         "query-probe": Entry("harp_jax.commands.rerank:query_probe", "test how a model completes queries"),
     },
@@ -65,7 +66,8 @@ GROUPS: dict[str, dict[str, Entry]] = {
 }
 # Commands that people type, which `harp --help` lists; the others are for papers and special cases.
 TYPED = (
-    "site", "search", "look", "tune", "pack", "generate", "inspect", "anchors", "train", "export", "first-stage", "rerank", "fuse",
+    "site", "search", "serve", "look", "tune", "pack", "generate", "inspect", "anchors", "train", "export", "first-stage", "rerank",
+    "fuse",
     "evaluate", "compare", "report", "plan",
 )  # fmt: skip
 COMMANDS: dict[str, Entry] = {name: entry for group in GROUPS.values() for name, entry in group.items()}

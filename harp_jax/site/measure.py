@@ -99,8 +99,8 @@ def judge(
     folds = {qid: str(fold) for qid, fold in make_folds(connected([*texts], judged), 2).items()}
     verdict, halves = decide(judged, folds, runs, MEASURE, ANCHORS, trusted, measured)
     rows = runs | {RECOMMENDED: halves if verdict.use != verdict.first else runs[BM25]}
-    by_halves = f"{RECOMMENDED}: {verdict.use}; parts chosen on one half of the queries, scores measured on the other"
-    remarks = (by_halves, *([verdict.remark] if verdict.remark else []))
+    unseen = f"{RECOMMENDED}: {verdict.use}, measured on queries that did not choose its parts"
+    remarks = (unseen, *([verdict.remark] if verdict.remark else []))
     found, table = report(
         judged,
         rows,
