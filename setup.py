@@ -11,7 +11,7 @@ setup(
     # All data files are named: setuptools takes the folders of those that MANIFEST.in adds for packages, and warns.
     include_package_data=False,
     package_data={
-        "harp_jax": ["py.typed", "text/inquery.txt", "evaluation/templates/*", "look/static/*"],
+        "harp_jax": ["py.typed", "text/inquery.txt", "evaluation/templates/*", "serving/static/*"],
         "data_pipeline": ["py.typed"],
     },
 )

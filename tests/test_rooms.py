@@ -15,7 +15,7 @@ ROOMS = {
     "harp_jax": (
         "base", "corpus", "text", "model", "objectives", "input", "checkpoints", "evaluation", "ranking", "training", "site",
         "baselines",  # the other papers: nothing of the core imports them
-        "experiments", "look", "commands",
+        "experiments", "serving", "commands",
     ),
     "data_pipeline": (
         "engine", "text", "sources", "sample", "links", "weights", "tasks", "config", "output", "commands",

@@ -192,7 +192,13 @@ def _by_words(source: Source) -> Language:
     """The most frequent language of the first pages that are long enough to detect it; English if none is."""
     with needs("the language of web pages", "py3langid", "web"):
         import py3langid
-    documents = itertools.chain.from_iterable(parse(chunk, source)[0] for chunk in chunks(source))
+    # Page by page: a chunk of a folder has a thousand.
+    pages = (
+        chunk._replace(payload=each)
+        for chunk in chunks(source)
+        for each in (([page] for page in chunk.payload) if source["format"] == "html" else [chunk.payload])
+    )
+    documents = itertools.chain.from_iterable(parse(page, source)[0] for page in pages)
     texts = [each.text for each in itertools.islice(documents, _PAGES_ASKED) if len(each.text) >= _TELLING]
     if not texts:
         return Language(ENGLISH, "assumed: no <html lang>, no <body lang>, little text")

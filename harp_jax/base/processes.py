@@ -71,7 +71,7 @@ def _safe_path() -> Iterator[None]:
 
 def _run(sender: Connection, log: str, function: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> None:
     """The process: runs the function and sends (True, result) or (False, exception)."""
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=end_with_parent, daemon=True).start()
     if log:
         os.makedirs(os.path.dirname(log) or ".", exist_ok=True)
         with open(log, "a") as file:
@@ -95,7 +95,8 @@ def _run(sender: Connection, log: str, function: Callable[..., Any], args: tuple
         sender.send((False, InputError(f"{function.__name__}: {error}")))
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
+    """Waits until the parent ends, however it ends, and ends this process; for a thread of a spawned process."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()

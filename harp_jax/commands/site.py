@@ -1,5 +1,4 @@
-"""`harp site`: from your own pages to a tested search; `harp search` and `harp look`: use it; `harp rate`: the seconds per
-training step."""
+"""`harp site`: from your own pages to a tested search; `harp search`: your own queries; `harp rate`: seconds per training step."""
 
 import argparse
 import logging
@@ -12,8 +11,8 @@ from typing import Any
 from harp_jax.base.cli import ConfigParser, Parser, count, keep_compiled, positive
 from harp_jax.base.errors import InputError
 from harp_jax.base.progress import progress
-from harp_jax.commands.options import BACKENDS, MODEL, QUERIES, names
-from harp_jax.corpus.documents import FIELDS, Documents
+from harp_jax.commands.options import QUERIES
+from harp_jax.corpus.documents import Documents
 from harp_jax.site.options import SiteOptions, Source, Training
 
 CHOICES = {"split": ("auto", "pages", "sections"), "vocabulary": ("auto", "wordpiece", "unigram")}
@@ -86,7 +85,7 @@ def main(a: argparse.Namespace) -> None:
         what = f"labels of {a.labels}" if a.labels else "anchor texts of held-out pages"
         print(f"\n{result.verdict.queries} queries ({what}):\n{result.tested.table()}")
         print(f"report: {os.path.join(a.output, 'report.html')}")
-    print(f"look at it: harp look {a.output}")
+    print(f"look at it: harp look {a.output}; serve it: harp serve {a.output}")
     print(f"your own queries: harp search {a.output} --queries=queries.tsv --output=runs")
 
 
@@ -148,56 +147,6 @@ def check_judged(qrels: str, judged: Set[str], docs: Documents) -> None:
         raise InputError(f"{qrels}: {wrong}; ids of the site are like {next(docs.ids())}")
     if absent:
         print(f"note: {len(absent)} of {len(judged)} judged documents are not in the site, such as {absent[0]}")
-
-
-def look_parser() -> Parser:
-    parser = Parser(
-        description="Serve a local page: type queries, compare BM25, the re-ranker and both, see what moved and why, and label "
-        "results with a click.\nIt also answers POST /v1/rerank in the format of Cohere, Jina and vLLM. Labels are lines of "
-        "query<TAB>docid<TAB>level (1 relevant, 0 not), as `harp site --labels` reads them.",
-        example="harp look site\n  harp look --model=ranker --docs=docs.jsonl --anchors=anchors.tsv",
-    )
-    what = "output of harp site, which supplies everything below"
-    parser.add_argument("site", nargs="?", default="", metavar="DIR", help=what)
-    parser.add_input("--model", model=True, default="", help=MODEL)
-    parser.add_input("--docs", default="", help="documents: MS MARCO docs.tsv, JSONL, a folder of either, or pages")
-    parser.add_argument("--fields", type=names, help="document fields to read (title,url,body)")
-    parser.add_input("--anchors", default="", help="docid<TAB>anchor text<TAB>count: what other pages call a document")
-    parser.add_input("--queries", default="", help="queries to suggest: qid<TAB>text, or JSONL")
-    parser.add_argument("--labels", default="", help="file to write the labels to (labels.tsv; DIR/labels.tsv)")
-    what = "weight of the re-ranker in its sum with BM25, scores scaled to 0…1 (1)"
-    parser.add_argument("--weight", type=float, help=what)
-    parser.add_input("--parameters", default="", help="BM25 parameters of harp tune-first-stage (k1=0.9, b=0.4)")
-    parser.add_argument("--depth", type=positive, help="BM25 candidates to re-rank (20)")
-    what = "runtime that computes the scores (jax); auto: the fastest one installed"
-    parser.add_argument("--backend", default="jax", choices=BACKENDS, help=what)
-    parser.add_argument("--language", default="", help="language for stemming and stopwords, such as de (en)")
-    parser.add_argument("--port", type=count, default=8808, help="port on 127.0.0.1; 0: any free port (8808)")
-    return parser
-
-
-def look(a: argparse.Namespace) -> None:
-    from harp_jax.corpus.labels import LabelFile
-    from harp_jax.look.server import listen, make_app, serve
-    from harp_jax.look.shelf import LABELS, Shelf, Sources, of_site
-
-    own = ("model", "docs", "fields", "anchors", "parameters", "weight", "depth", "language")
-    if a.site:
-        if given := next((name for name in own if getattr(a, name)), ""):
-            raise InputError(f"--{given} is recorded in {a.site}; leave it out, or give --model and --docs")
-        sources = of_site(a.site, a.labels, a.queries)
-    else:
-        named = {name: getattr(a, name) for name in ("model", "docs", "anchors", "queries", "parameters", "language")}
-        weight = 1.0 if a.weight is None else a.weight
-        sources = Sources(**named, fields=a.fields or FIELDS, labels=a.labels or LABELS, weight=weight)
-    sources.check()
-    labels = LabelFile(sources.labels)
-    listening = listen(a.port)
-    keep_compiled()
-    shelf = Shelf(sources, a.depth or 20, a.backend)
-    app = make_app(shelf, labels)
-    print(f"http://127.0.0.1:{listening.getsockname()[1]}  (Ctrl-C ends it; labels go to {labels.path})", flush=True)
-    serve(app, listening)
 
 
 def rate_parser() -> ConfigParser:

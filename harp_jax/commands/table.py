@@ -20,7 +20,8 @@ class Entry(NamedTuple):
 
 GROUPS: dict[str, dict[str, Entry]] = {
     "everything in one command": {
-        "site": Entry("harp_jax.commands.site", "make a tested search of your own pages; with --train, a re-ranker")
+        "site": Entry("harp_jax.commands.site", "make a tested search of your own pages; with --train, a re-ranker"),
+        "serve": Entry("harp_jax.commands.serve:serve", "serve a site's search and a re-ranker as JSON, with workers"),
     },
     "pairs from links": {
         "generate": Entry("data_pipeline.main", "turn linked pages into TFRecord shards of pre-training pairs"),
@@ -53,7 +54,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "verdict": Entry("harp_jax.commands.evaluate:verdict", "decide between a first stage, a ranker and their sum"),
         "report": Entry("harp_jax.commands.evaluate:report", "write a table and training curves as one HTML page"),
         "compare": Entry("harp_jax.commands.compare", "compare re-rankers with BM25 on a judged collection; a report"),
-        "look": Entry("harp_jax.commands.site:look", "serve a local page: compare BM25 and a re-ranker, add labels"),
+        "look": Entry("harp_jax.commands.serve:look", "serve a local page: compare BM25 and a re-ranker, add labels"),
         "search": Entry("harp_jax.commands.site:search", "rank a site for your own queries with every tested system"),
         "query-probe": Entry("harp_jax.commands.rerank:query_probe", "test how a model completes queries"),
     },
@@ -64,8 +65,8 @@ GROUPS: dict[str, dict[str, Entry]] = {
 }
 # Commands that people type, which `harp --help` lists; the others are for papers and special cases.
 TYPED = (
-    "site", "search", "look", "generate", "inspect", "anchors", "train", "export", "first-stage", "rerank", "fuse", "evaluate",
-    "compare", "report", "plan",
+    "site", "search", "look", "serve", "generate", "inspect", "anchors", "train", "export", "first-stage", "rerank", "fuse",
+    "evaluate", "compare", "report", "plan",
 )  # fmt: skip
 # The next command, printed on a terminal: {output} is an option of the finished command; the reader fills in CAPITALS.
 NEXT = {

@@ -17,6 +17,7 @@ import filecmp
 import glob
 import importlib
 import importlib.util
+import json
 import os
 import shutil
 import time
@@ -24,7 +25,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
 from harp_jax.base.errors import InputError, how_to_fetch, missing
-from harp_jax.base.files import check_outside, expand, replacing, walk
+from harp_jax.base.files import SUMS, check_outside, expand, output_folder, replacing, walk
 from harp_jax.base.made import InputPath, forget, once
 from harp_jax.base.steps import Steps
 from harp_jax.corpus.labels import read_labels, relevant_only
@@ -39,6 +40,7 @@ from harp_jax.site.ranker import fine_tuned, publish, train_ranker
 from harp_jax.site.search import DOCS, ENCODER, VECTORS_FOLDER, Settings
 from harp_jax.site.vectors import SAMPLE, embed, missing_texts, sampled
 from harp_jax.site.verdict import Verdict
+from harp_jax.text.auto_classes import read_config
 from harp_jax.text.languages import function_words
 from harp_jax.text.tokenizer import load_tokenizer
 
@@ -63,14 +65,14 @@ CONTENTS = """| | |
 |---|---|
 | `search.json` | the recommended sum: weights, parameters of BM25 and BM25F |
 | `pages/` | the documents, what other pages call them (`anchors.tsv`), test queries |
-| `vectors/` | of the documents: float16, memory-mapped; `texts.tsv` has a hash of each text |
-| `encoder/` | the sentence encoder that made them, and that embeds queries |
+| `vectors/` | of the documents: float16, memory-mapped; `texts.tsv` has a hash of the encoder and of each text |
+| `encoder/` | the sentence encoder that made them, and that embeds queries, with checksums |
 | `ranker/`, `ranker_labelled/` | the trained ranker, if there is one: a Hugging Face directory |
 | `verdict.json`, `report.html` | what to use and what it gains; every system, with intervals and tests |
 | `test/`, `training/`, `logs/` | how it was made; not needed to search |
 
-The folder may be copied to another path or machine. Use it with `harp look`, `harp search`, or in Python
-`hj.CombinedSearch(folder).search(query)`.
+The folder may be copied to another path or machine, and be read-only. Use it with `harp serve` (JSON over HTTP), `harp look` (a
+page), `harp search` (a file of queries), or in Python `hj.CombinedSearch(folder).search(query)`.
 """
 
 
@@ -252,10 +254,19 @@ def known_words(encoder: str, language: str) -> float:
 
 @once
 def copy_encoder(encoder: InputPath, output: str) -> None:
-    """Copies an encoder, without parameters in other formats."""
-    ignored = shutil.ignore_patterns("*.bin", "*.onnx", "*.h5", "*.msgpack", "*.ot", "*.pt", "onnx", "openvino", ".*")
+    """Copies an encoder, without parameters in other formats, with checksums.
+
+    config.json and the tokenizer are written as transformers reads them: servers then need not import it, nor torch.
+    """
+    ignored = shutil.ignore_patterns(
+        "*.bin", "*.onnx", "*.h5", "*.msgpack", "*.ot", "*.pt", "onnx", "openvino", ".*", SUMS
+    )
     shutil.rmtree(output, ignore_errors=True)
-    shutil.copytree(encoder, output, ignore=ignored)
+    with output_folder(output) as folder:
+        shutil.copytree(encoder, folder, ignore=ignored, dirs_exist_ok=True)
+        with replacing(os.path.join(folder, "config.json")) as file:
+            json.dump(read_config(encoder), file, indent=1)
+        load_tokenizer(encoder).write(folder)
 
 
 def embed_documents(windows: int, read: Read, folder: str, steps: Steps) -> None:

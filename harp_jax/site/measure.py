@@ -101,7 +101,7 @@ def judge(
     folds = {qid: str(fold) for qid, fold in make_folds(connected([*texts], judged), 2).items()}
     verdict, halves = decide(judged, folds, runs, MEASURE, ANCHORS, trusted, measured)
     rows = runs | {RECOMMENDED: halves if verdict.use != verdict.first else runs[BM25]}
-    by_halves = f"{RECOMMENDED}: {verdict.use}; parts chosen on one half of the queries, scores measured on the other"
+    unseen = f"{RECOMMENDED}: {verdict.use}, measured on queries that did not choose its parts"
     found, table = report(
         judged,
         rows,
@@ -111,7 +111,7 @@ def judge(
         focus=RECOMMENDED,
         confirm=MEASURE,
         chance=BM25,
-        remarks=[by_halves, *([verdict.remark] if verdict.remark else [])],
+        remarks=[unseen, *([verdict.remark] if verdict.remark else [])],
         background=Background(**background, docs=docs, fields=FIELDS, queries=queries),
     )
     with replacing(output) as file:

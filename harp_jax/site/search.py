@@ -2,6 +2,10 @@
 
 Each first stage contributes its best candidates, and every part scores all of them. A document's score is the weighted sum of
 its parts, each scaled to 0…1 per query. `search.json` lists the parts (`Settings`); everything else has fixed names in the folder.
+
+Nothing is found if no document or anchor text has a word of the query, and no vector is nearer to it than to random letters
+(`SiteVectors.noise`). Some document is always the nearest one: without this floor, a query without meaning would have results.
+With all-MiniLM-L6-v2 the floor is about .35; "zzxqv wobblefrump" has .25, "postgress" .64 in PostgreSQL's manual.
 """
 
 import json
@@ -23,7 +27,7 @@ from harp_jax.ranking.first_stage import anchor_rows, candidates, indexed, read_
 from harp_jax.ranking.fuse import ANCHORS, BM25, INLINKS, VECTORS, normalised, reciprocal_ranks
 from harp_jax.ranking.lexical import make, rescore
 from harp_jax.ranking.rerank import load_scorer
-from harp_jax.ranking.scorers import BiEncoderScorer, PairTexts, Scorer, Windows, best_windows
+from harp_jax.ranking.scorers import PairTexts, Scorer, Windows, best_windows
 from harp_jax.site.options import FIELDS
 from harp_jax.site.vectors import NO_IDS, SiteVectors
 from harp_jax.text.languages import ENGLISH
@@ -97,10 +101,10 @@ class Scores(NamedTuple):
 
     def total(self, weights: Mapping[str, float]) -> np.ndarray:
         """Σ weight · score, each part scaled to 0…1."""
-        found = np.zeros(len(self.docids))
+        total = np.zeros(len(self.docids))
         for part, weight in weights.items() if self.docids else ():
-            found += weight * normalised(self.parts[part], "minmax")
-        return found
+            total += weight * normalised(self.parts[part], "minmax")
+        return total
 
 
 class CombinedSearch:
@@ -135,8 +139,9 @@ class CombinedSearch:
         self.vectors: SiteVectors | None = None
         self.scorers: dict[str, tuple[Scorer, Windows]] = {}
         if VECTORS in self.names:
-            encoder = BiEncoderScorer.load(os.path.join(folder, ENCODER))
-            self.vectors = SiteVectors(os.path.join(folder, VECTORS_FOLDER), encoder, s.windows, hashes)
+            self.vectors = SiteVectors(
+                os.path.join(folder, VECTORS_FOLDER), os.path.join(folder, ENCODER), s.windows, hashes
+            )
         for part, model in s.models.items():
             if part in self.names:
                 ranker = load_scorer(os.path.join(folder, model), max_length=s.max_length, backend=backend)
@@ -144,9 +149,9 @@ class CombinedSearch:
 
     def search(self, query: str, k: int = 10) -> list[tuple[str, float]]:
         """(docid, score) of the best `k` documents by the recommended sum, best first, as `harp search` ranks them."""
-        found = self.scores(query)
-        best = dict(ordered([("q", found.docids, found.total(self.settings.weights))] if found.docids else []))
-        return [(best["q"].docids[i], float(best["q"].scores[i])) for i in best["q"].order()[:k]] if best else []
+        scores = self.scores(query)
+        total = scores.total(self.settings.weights)
+        return [(scores.docids[i], float(total[i])) for i in np.argsort(-total, kind="stable")[:k].tolist()]
 
     def scores(self, query: str, barred: Set[str] = frozenset()) -> Scores:
         """The candidates of a query, without `barred` documents, in order of reciprocal rank fusion."""
@@ -154,10 +159,12 @@ class CombinedSearch:
         runs = [candidates(model, self.collection, query, depth, barred) for model in self.lexical.values()]
         if self.vectors:
             cosines, nearest = self.vectors.cosines(query)
+            if not self.collection.words(query) and cosines.max() <= self.vectors.noise:
+                return Scores([], {part: np.zeros(0) for part in self.names}, {})
             near = np.argsort(-cosines, kind="stable")[: depth + len(barred)].tolist()
             kept = [number for number in near if self.ids[number] not in barred][:depth]
             runs.append(([self.ids[number] for number in kept], cosines[kept]))
-        rankings = [dict(ordered([("q", docids, found)])) for docids, found in runs if docids]
+        rankings = [dict(ordered([("q", docids, scores)])) for docids, scores in runs if docids]
         pool = dict(ordered(reciprocal_ranks(rankings)))
         docids = pool["q"].ranked() if pool else []
         parts: dict[str, np.ndarray] = {}
@@ -192,8 +199,8 @@ class CombinedSearch:
         scorer, windows = self.scorers[part]
         (asked,) = scorer.encode_queries([query])
         texts = scorer.encode_documents([self.docs[docid] for docid in docids], windows.reach(scorer.max_length))
-        found, numbers = best_windows(scorer, [(asked, text) for text in texts], windows)
-        return found.astype(np.float64), numbers
+        scores, numbers = best_windows(scorer, [(asked, text) for text in texts], windows)
+        return scores.astype(np.float64), numbers
 
 
 def passage_of(ranker: PairTexts, query: str, text: str, windows: Windows, window: int) -> str:

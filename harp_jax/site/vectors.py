@@ -9,9 +9,11 @@ million passages of 384 numbers are .8 GB.
 """
 
 import os
+import string
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import jax
 import numpy as np
@@ -21,7 +23,7 @@ from harp_jax.base.errors import InputError
 from harp_jax.base.files import full_disk_refused
 from harp_jax.base.made import AGAIN, InputPath, digest, once
 from harp_jax.base.progress import progress
-from harp_jax.base.randomness import hash64
+from harp_jax.base.randomness import generator, hash64
 from harp_jax.corpus.documents import Documents
 from harp_jax.model.products import fastest_dtype
 from harp_jax.ranking.scorers import BiEncoderScorer, Windows
@@ -31,6 +33,7 @@ VECTORS_FILE, TEXTS_FILE = "vectors.float16", "texts.tsv"
 BLOCK = 256  # texts embedded together, sorted by length; a killed run loses a block
 SAMPLE = 64  # texts of which the time is measured
 ROWS = 1 << 16  # passages compared with a query at once
+RANDOM_QUERIES = 64
 NO_IDS = np.zeros(0, np.int32)
 
 
@@ -130,25 +133,25 @@ def read_texts(folder: str, wanted: str = "") -> dict[int, int]:
 
 
 class SiteVectors:
-    """The vectors in `directory`, for documents whose texts have these `hashes`, in order.
+    """The vectors in `directory`, for documents whose texts have these `hashes`, in order, and the encoder in the folder `encoder`.
 
-    Raises InputError if one has no vector.
+    Raises InputError if a document has no vector of this encoder.
     """
 
-    def __init__(self, directory: str, encoder: BiEncoderScorer, windows: int, hashes: Sequence[int]) -> None:
-        self.encoder, self.windows = encoder, Windows(windows)
-        stored = read_texts(directory)
+    def __init__(self, directory: str, encoder: str, windows: int, hashes: Sequence[int]) -> None:
+        self.encoder, self.windows = BiEncoderScorer.load(encoder), Windows(windows)
+        stored = read_texts(directory, made_with(encoder, windows))
         self._starts = np.cumsum([0, *stored.values()])
         number = {key: n for n, key in enumerate(stored)}
         path = os.path.join(directory, VECTORS_FILE)
-        if any(key not in number for key in hashes) or os.path.getsize(path) < self._starts[-1] * encoder.size * 2:
-            raise InputError(f"{directory} lacks the vectors of some documents; run harp site again")
+        if any(key not in number for key in hashes) or os.path.getsize(path) < self._starts[-1] * self.encoder.size * 2:
+            raise InputError(f"{directory} lacks the vectors of some documents by {encoder}; run harp site again")
         self._text_of = np.array([number[key] for key in hashes])
-        self._vectors = np.memmap(path, np.float16, "r", shape=(int(self._starts[-1]), encoder.size))
+        self._vectors = np.memmap(path, np.float16, "r", shape=(int(self._starts[-1]), self.encoder.size))
 
     def cosines(self, query: str) -> tuple[np.ndarray, np.ndarray]:
         """Cosines [documents] float32 of a query, and the indices [documents] int64 of their best windows."""
-        (asked,) = self.encoder.vectors([self.encoder.as_query(self.encoder.encode_queries([query])[0])])
+        (asked,) = self._embedded([query])
         texts = len(self._starts) - 1
         best, window = np.empty(texts, np.float32), np.empty(texts, np.int64)
         first = 0
@@ -163,3 +166,21 @@ class SiteVectors:
             window[first:last] = np.minimum.reduceat(np.where(is_best, number, len(each)), starts)
             first = last
         return best[self._text_of], window[self._text_of]
+
+    @cached_property
+    def noise(self) -> float:
+        """The cosine with the nearest passage that 95 % of queries of random letters stay below."""
+        rng = generator("queries without meaning")
+        letters = [*string.ascii_lowercase]
+        queries = [
+            " ".join("".join(rng.choice(letters, rng.integers(4, 11))) for _ in range(rng.integers(1, 4)))
+            for _ in range(RANDOM_QUERIES)
+        ]
+        asked = self._embedded(queries).T
+        blocks = range(0, len(self._vectors), ROWS)
+        nearest = np.max([(self._vectors[n : n + ROWS].astype(np.float32) @ asked).max(axis=0) for n in blocks], axis=0)
+        return float(np.quantile(nearest, 0.95))
+
+    def _embedded(self, queries: list[str]) -> np.ndarray:
+        """Unit vectors [queries, size] float32."""
+        return self.encoder.vectors([self.encoder.as_query(ids) for ids in self.encoder.encode_queries(queries)])

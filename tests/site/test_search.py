@@ -4,12 +4,13 @@ import dataclasses
 import json
 import os
 import shutil
+import string
 
 import numpy as np
 import pytest
 
 from harp_jax.base.errors import InputError
-from harp_jax.base.randomness import hash64
+from harp_jax.base.randomness import generator, hash64
 from harp_jax.ranking.rerank import load_scorer, predict
 from harp_jax.site import vectors
 from harp_jax.site.search import CombinedSearch, Settings
@@ -60,7 +61,7 @@ def test_the_passage_that_a_model_scored_best_is_named(site, tmp_path, part):
     changes = {"weights": {"BM25": 1.0, part: 1.0}, "windows": 9, "depth": 9}
     dataclasses.replace(Settings.load(str(site)), **changes).save(str(tmp_path / "site"))
     if part == "vectors":
-        with pytest.raises(InputError, match="lacks the vectors of some documents; run harp site again"):
+        with pytest.raises(InputError, match="lacks the vectors of some documents by .*; run harp site again"):
             CombinedSearch(str(tmp_path / "site"))
     add_vectors(tmp_path / "site", 9)
     combined = CombinedSearch(str(tmp_path / "site"))
@@ -80,6 +81,10 @@ def test_what_is_barred_is_no_candidate_and_a_query_of_unknown_words_has_vectors
     assert "d2" not in combined.scores("the dog", {"d2"}).docids
     assert len(combined.scores("of unknownword").docids) == 2
     assert lexical.scores("unknownword").docids == lexical.search("unknownword") == []
+    # No word of the collection, and no vector nearer than random letters: nothing is found. A known word is.
+    combined.vectors.noise = 1.1
+    assert combined.scores("of unknownword").docids == combined.search("unknownword") == []
+    assert len(combined.scores("the dog").docids) > 2
     # "pet" is only in an anchor text: BM25F finds candidates even if its weight is 0.
     assert "d1" in lexical.scores("pet").docids
 
@@ -146,7 +151,7 @@ def test_only_new_texts_are_embedded_and_a_killed_run_resumes(site, tmp_path, mo
     os.truncate(texts, os.path.getsize(texts) - 30)
     assert add_texts(docs, encoder, 1, other) == Embedded(2, 4)
     hashes = [hash64(text) for _, text in search.docs.texts()]
-    stored = [SiteVectors(place, search.vectors.encoder, 1, hashes).cosines("red cat")[0] for place in (folder, other)]
+    stored = [SiteVectors(place, encoder, 1, hashes).cosines("red cat")[0] for place in (folder, other)]
     np.testing.assert_allclose(*stored, atol=2e-3)
     # Other windows, and texts that are mostly gone, start anew.
     assert add_texts(docs, encoder, 2, other) == Embedded(4, 4)
@@ -157,3 +162,14 @@ def test_only_new_texts_are_embedded_and_a_killed_run_resumes(site, tmp_path, mo
 def write(path, records):
     with open(path, "w") as file:
         file.writelines(json.dumps(record) + "\n" for record in records)
+
+
+def test_the_floor_is_what_queries_without_meaning_reach(site):
+    """95 % of them, as computed one by one."""
+    found = CombinedSearch(str(site)).vectors
+    rng, letters = generator("queries without meaning"), [*string.ascii_lowercase]
+    nearest = []
+    for _ in range(vectors.RANDOM_QUERIES):
+        words = ["".join(rng.choice(letters, rng.integers(4, 11))) for _ in range(rng.integers(1, 4))]
+        nearest.append(found.cosines(" ".join(words))[0].max())
+    assert found.noise == pytest.approx(np.quantile(nearest, 0.95), abs=1e-3)

@@ -14,8 +14,8 @@ from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.huggingface import save_hf
 from harp_jax.commands.site import arguments_parser, options_of
 from harp_jax.config import read_config
-from harp_jax.look.server import RequestError, reranked
-from harp_jax.look.shelf import Shelf, of_site
+from harp_jax.serving.server import RequestError, reranked
+from harp_jax.serving.session import SearchSession, of_site
 from harp_jax.site import build as site
 from harp_jax.site import pages as reading
 from harp_jax.site import ranker
@@ -131,15 +131,14 @@ def test_too_few_links_leave_an_untested_search(tmp_path, capsys, monkeypatch, e
     command("search", output, queries=tmp_path / "queries.tsv", output=tmp_path / "runs")
     assert (tmp_path / "runs" / "bm25.trec").read_text().split()[2] == "https://x.org/p3.html"
     assert (tmp_path / "runs" / "vectors.trec").exists() == (start == "embedder")
-    shelf = Shelf(of_site(str(output)))
-    names = [ranking["name"] for ranking in shelf.search("water gate")["rankings"]]
-    assert names == ["BM25", "Recommended", *(["Vectors"] if "vectors" in weights else [])]
+    session = SearchSession(of_site(str(output)))
+    assert ("vectors" in session.search("water gate")["results"][0]["parts"]) == ("vectors" in weights)
     asked = {"query": "a", "documents": ["b", "a cat"]}
     if start == "embedder":  # by its cosines
-        assert all(0 <= hit["relevance_score"] <= 1 for hit in reranked(shelf, asked)["results"])
+        assert all(0 <= hit["relevance_score"] <= 1 for hit in reranked(session, asked)["results"])
     else:
-        with pytest.raises(RequestError, match="this search has no model"):
-            reranked(shelf, asked)
+        with pytest.raises(RequestError, match="no encoder and no ranker"):
+            reranked(session, asked)
 
 
 def test_labels_decide_and_other_labels_or_a_first_encoder_are_tested_again(tmp_path, embedder):

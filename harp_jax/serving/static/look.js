@@ -7,8 +7,8 @@ const make = (tag, className = "", text = "") => {
   if (text !== "") node.textContent = text;
   return node;
 };
-let queries = [], offset = 0, levels = {}, current = "", newest = 0;
-const PROPOSED = 5;
+let about = { sum: "Recommended", reader: "" }, offset = 0, levels = {}, current = "", newest = 0;
+const PROPOSED = 5, SHOWN = 10;
 
 async function ask(url, options) {
   const response = await fetch(url, options);
@@ -22,16 +22,16 @@ function say(text, failed = false) {
   $("status").classList.toggle("error", failed);
 }
 
-function showCounts(found) {
-  const queries = found.labelled === 1 ? "1 query" : `${found.labelled} queries`;
-  $("labels").textContent = found.labels
-    ? `${found.labels} labels for ${queries} in ${found.file}; train on them with harp site --labels=${found.file}`
-    : `Label results as relevant or not; labels are saved to ${found.file}.`;
+function showCounts(counts) {
+  const queries = counts.labelled === 1 ? "1 query" : `${counts.labelled} queries`;
+  $("labels").textContent = counts.labels
+    ? `${counts.labels} labels for ${queries} in ${counts.file}; train on them with harp site --labels=${counts.file}`
+    : `Label results as relevant or not; labels are saved to ${counts.file}.`;
 }
 
 function propose() {
   const list = $("proposals").querySelector("ul");
-  list.replaceChildren(...queries.slice(offset, offset + PROPOSED).map((query) => {
+  list.replaceChildren(...about.queries.slice(offset, offset + PROPOSED).map((query) => {
     const item = make("li"), button = make("button", "", query);
     button.type = "button";
     button.title = query;
@@ -39,17 +39,17 @@ function propose() {
     item.append(button);
     return item;
   }));
-  $("proposals").hidden = !queries.length;
-  $("more").hidden = queries.length <= PROPOSED;
+  $("proposals").hidden = !about.queries.length;
+  $("more").hidden = about.queries.length <= PROPOSED;
 }
 
-function moved(hit, name) {
-  const by = hit.before - hit.rank;
-  if (name === "BM25") return null;
+function moved(ranks, part) {
+  const by = ranks.BM25 - ranks[part];
+  if (part === "BM25") return null;
   const text = by > 0 ? `▲ ${by}` : by < 0 ? `▼ ${-by}` : "=";
   const node = make("span", "moved " + (by > 0 ? "up" : by < 0 ? "down" : "soft"), text);
   const words = by > 0 ? `up ${by} from` : by < 0 ? `down ${-by} from` : "unchanged at";
-  node.title = `${words} BM25 rank ${hit.before}`;
+  node.title = `${words} BM25 rank ${ranks.BM25}`;
   node.setAttribute("role", "img");
   node.setAttribute("aria-label", node.title);
   return node;
@@ -90,35 +90,35 @@ async function label(docid, level) {
 
 const SCORED = { vectors: "Passage with the nearest vector: ", "re-ranker": "From the part that the re-ranker read: " };
 
-function hitItem(hit, about, { name, passage }) {
+function hitItem(hit, { part, reader }) {
   const item = make("li", "hit"), top = make("div", "top");
-  item.dataset.docid = hit.docid;
-  const heading = make("h3", "", about.title || hit.docid);
-  if (about.address) {
+  item.dataset.docid = hit.id;
+  const heading = make("h3", "", hit.title || hit.id);
+  if (hit.url) {
     const link = make("a", "", heading.textContent);
-    link.href = about.address;
+    link.href = hit.url;
     link.rel = "noreferrer";
     link.target = "_blank";
     heading.replaceChildren(link);
   }
-  top.append(make("span", "rank", hit.rank), heading);
-  const change = moved(hit, name);
+  top.append(make("span", "rank", hit.ranks[part]), heading);
+  const change = moved(hit.ranks, part);
   if (change) top.append(change);
-  top.append(make("span", "score", hit.score.toFixed(name === "BM25" ? 2 : 3)));
+  const score = part === "sum" ? hit.score : hit.parts[part];
+  top.append(make("span", "score", score.toFixed(part === "BM25" ? 2 : 3)));
   item.append(top);
-  if (about.title) item.append(make("div", "id", hit.docid));
-  const text = make("p", "snippet");
-  const scored = about.passages[passage];
-  if (scored) text.append(make("span", "scored", SCORED[passage] || `Passage that the ${passage} scored best: `));
-  for (const [part, matched] of scored || about.snippet) text.append(matched ? make("mark", "", part) : part);
+  if (hit.title) item.append(make("div", "id", hit.id));
+  const text = make("p", "snippet"), scored = reader && hit.snippets[reader];
+  if (scored) text.append(make("span", "scored", SCORED[reader] || `Passage that the ${reader} scored best: `));
+  for (const [words, matched] of scored || hit.snippets[""]) text.append(matched ? make("mark", "", words) : words);
   item.append(text);
-  if (about.anchors.length) {
-    const called = about.anchors.map(([anchor, count]) => `“${anchor}”` + (count > 1 ? ` × ${count}` : ""));
+  if (hit.anchors.length) {
+    const called = hit.anchors.map(([anchor, count]) => `“${anchor}”` + (count > 1 ? ` × ${count}` : ""));
     item.append(make("p", "called", "Links call it " + called.join(", ")));
   }
-  item.append(judge(hit.docid));
+  item.append(judge(hit.id));
   const choose = () => {
-    for (const other of document.querySelectorAll("li.hit")) other.classList.toggle("chosen", other.dataset.docid === hit.docid);
+    for (const other of document.querySelectorAll("li.hit")) other.classList.toggle("chosen", other.dataset.docid === hit.id);
   };
   item.addEventListener("mouseenter", choose);
   item.addEventListener("focusin", choose);
@@ -131,32 +131,39 @@ function view(name) {
   for (const button of $("views").children) button.setAttribute("aria-pressed", String(button.textContent === name));
 }
 
+// The columns: BM25, the sum, and each model; every column has the best results by its part.
+function columns(results) {
+  const models = Object.keys(results.length ? results[0].ranks : {}).filter((part) => part !== "sum" && part !== "BM25");
+  const named = models.map((part) => ({ name: part[0].toUpperCase() + part.slice(1), part, reader: part }));
+  return [{ name: "BM25", part: "BM25", reader: "" }, { name: about.sum, part: "sum", reader: about.reader }, ...named];
+}
+
 function show(found) {
   current = found.query;
   levels = found.levels;
-  $("rankings").replaceChildren(...found.rankings.map((ranking, number) => {
-    const section = make("section"), heading = make("h2", "", ranking.name), list = make("ol");
-    section.dataset.name = ranking.name;
+  const shown = columns(found.results);
+  $("rankings").replaceChildren(...shown.map((column, number) => {
+    const section = make("section"), heading = make("h2", "", column.name), list = make("ol");
+    section.dataset.name = column.name;
     heading.id = "ranking-" + number;  // names have spaces
     section.setAttribute("aria-labelledby", heading.id);
-    list.append(...ranking.results.map((hit) => hitItem(hit, found.documents[hit.docid], ranking)));
+    const best = found.results.filter((hit) => hit.ranks[column.part] <= SHOWN);
+    best.sort((a, b) => a.ranks[column.part] - b.ranks[column.part]);
+    list.append(...best.map((hit) => hitItem(hit, column)));
     section.append(heading, list);
     return section;
   }));
-  $("views").replaceChildren(...found.rankings.map((ranking) => {
-    const button = make("button", "", ranking.name);
+  $("views").replaceChildren(...shown.map(({ name }) => {
+    const button = make("button", "", name);
     button.type = "button";
-    button.addEventListener("click", () => view(ranking.name));
+    button.addEventListener("click", () => view(name));
     return button;
   }));
-  const some = found.candidates > 0;
+  const some = found.results.length > 0;
   $("views").hidden = $("rankings").hidden = !some;
-  const names = found.rankings.map((ranking) => ranking.name);
-  view(names.includes(document.body.dataset.view) ? document.body.dataset.view : names.includes("Recommended") ? "Recommended" : "Both");
+  view(shown.some(({ name }) => name === document.body.dataset.view) ? document.body.dataset.view : about.sum);
   press();
-  say(some
-    ? `${found.candidates} candidates, ranked in ${found.seconds.toFixed(2)} s; showing the top ${found.rankings[0].results.length}`
-    : "No document shares a word with the query.");
+  say(found.message || `${found.candidates} candidates, ranked in ${found.seconds.toFixed(2)} s; showing the top ${SHOWN}`);
 }
 
 async function search(query) {
@@ -165,7 +172,7 @@ async function search(query) {
   const number = ++newest;
   say("Searching …");
   try {
-    const found = await ask("search?" + new URLSearchParams({ q: query }));
+    const found = await ask("search?" + new URLSearchParams({ q: query, k: SHOWN, explain: 1 }));
     if (number !== newest) return;
     show(found);
     history.replaceState(null, "", "?" + new URLSearchParams({ q: query }));
@@ -177,11 +184,13 @@ async function search(query) {
 
 async function start() {
   $("form").addEventListener("submit", (event) => { event.preventDefault(); search($("q").value); });
-  $("more").addEventListener("click", () => { offset = offset + PROPOSED < queries.length ? offset + PROPOSED : 0; propose(); });
+  $("more").addEventListener("click", () => {
+    offset = offset + PROPOSED < about.queries.length ? offset + PROPOSED : 0;
+    propose();
+  });
   try {
-    const about = await ask("about");
+    about = await ask("about");
     $("about").textContent = `${about.documents.toLocaleString("en")} documents, ranked by ${about.model}`;
-    queries = about.queries;
     propose();
     showCounts(about);
     $("verdict").textContent = about.verdict;

@@ -1,4 +1,4 @@
-"""The local page: rankings side by side, labels, POST /v1/rerank, and clear errors for bad requests."""
+"""The server and the local page: results, POST /v1/rerank, labels, workers, and clear errors for bad requests."""
 
 import json
 import os
@@ -20,10 +20,10 @@ import pytest
 from harp_jax.api import Reranker
 from harp_jax.base.errors import InputError
 from harp_jax.corpus.labels import LabelFile
-from harp_jax.look.server import LARGEST_BODY, MOST_DOCUMENTS, listen, make_app
-from harp_jax.look.shelf import Shelf, Sources, of_site
 from harp_jax.ranking.lexical import Bm25, InvertedIndex, search
-from harp_jax.site.search import Settings
+from harp_jax.serving.server import HOST, LARGEST_BODY, MOST_DOCUMENTS, MOST_RESULTS, listen, make_app
+from harp_jax.serving.session import NOTHING, SearchSession, Sources, in_words, of_site
+from harp_jax.site.search import CombinedSearch, Settings
 from tests.support.commands import command
 from tests.support.look_site import DOCS, HOSTILE, QUERIES, TUNED, add_vectors, write_site
 
@@ -33,44 +33,58 @@ pytest.importorskip("httpx2")
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    site = write_site(tmp_path_factory.mktemp("look") / "site")
-    return site, Shelf(of_site(str(site)))
-
-
-def test_bm25_has_the_parameters_that_the_site_was_tested_with(place):
-    _, shelf = place
-    found = {hit["docid"]: hit["score"] for hit in shelf.search("red cat")["rankings"][0]["results"]}
-    docids, scores = search(Bm25(shelf.collection, **TUNED), shelf.collection, "red cat", 10)
-    assert found == pytest.approx(dict(zip(docids, map(float, scores))), abs=1e-4)  # scores are rounded
-    assert found != pytest.approx(dict(zip(*search(Bm25(shelf.collection), shelf.collection, "red cat", 10))), abs=1e-2)
+    site = write_site(tmp_path_factory.mktemp("serving") / "site")
+    return site, SearchSession(of_site(str(site)))
 
 
 @pytest.fixture
 def client(place, tmp_path):
+    """A client of the page."""
+    return client_of(place[1], LabelFile(str(tmp_path / "labels.tsv")))
+
+
+def client_of(session, labels=None, host=HOST):
     from starlette.testclient import TestClient
 
-    site, shelf = place
-    return TestClient(make_app(shelf, LabelFile(str(tmp_path / "labels.tsv"))), base_url="http://127.0.0.1:8808")
+    return TestClient(make_app(session, labels, host), base_url="http://127.0.0.1:8808")
 
 
-def test_a_query_is_ranked_three_ways_with_what_explains_it(client, place):
-    found = client.get("/search", params={"q": "  red \n cat "}).json()
-    assert found["query"] == "red cat" and found["candidates"] == 3
-    bm25, both, ranker = (ranking["results"] for ranking in found["rankings"])
-    assert [ranking["name"] for ranking in found["rankings"]] == ["BM25", "Recommended", "Ranker"]
-    assert [hit["rank"] for hit in bm25] == [hit["before"] for hit in bm25] == [1, 2, 3] and bm25[0]["docid"] == "d1"
+def test_a_query_has_results_with_the_scores_of_all_parts_and_what_explains_them(client, place):
+    site, session = place
+    asked = {"q": "  red \n cat ", "explain": "1"}
+    answer = client.get("/search", params=asked).json()
+    assert answer["query"] == "red cat" and answer["candidates"] == 3 and answer["message"] == ""
+    results = {hit["id"]: hit for hit in answer["results"]}
     texts = {docid: " ".join(DOCS[docid]).strip() for docid in DOCS}
-    logits = Reranker.from_pretrained(str(place[0] / "ranker")).predict([("red cat", t) for t in texts.values()])
-    by_bm25, by_both, by_ranker = ({hit["docid"]: hit["score"] for hit in hits} for hits in (bm25, both, ranker))
-    expected = dict(zip(texts, map(float, logits)))
-    assert by_ranker == pytest.approx({docid: expected[docid] for docid in by_ranker}, abs=1e-4)
-    scaled = [{d: (s - min(x.values())) / np.ptp(list(x.values())) for d, s in x.items()} for x in (by_bm25, by_ranker)]
-    assert by_both == pytest.approx({d: scaled[0][d] + 0.5 * scaled[1][d] for d in by_bm25}, abs=1e-3)
-    about = found["documents"]["d1"]
-    assert about["title"] == "Red cat" and about["anchors"] == [["the cat", 3], [f"pet {HOSTILE}", 1]]
-    assert [part for part, matched in about["snippet"] if matched] == ["red", "cat"]
-    assert "".join(part for part, _ in found["documents"]["d2"]["snippet"]).strip() == DOCS["d2"][1]
-    assert client.get("/search", params={"q": "of unknownword"}).json()["candidates"] == 0
+    # BM25 has the parameters that the site was tested with.
+    docids, scores = search(Bm25(session.collection, **TUNED), session.collection, "red cat", 10)
+    bm25 = {docid: hit["parts"]["BM25"] for docid, hit in results.items()}
+    assert bm25 == pytest.approx(dict(zip(docids, map(float, scores))), abs=1e-5)
+    assert bm25 != pytest.approx(
+        dict(zip(*search(Bm25(session.collection), session.collection, "red cat", 10))), abs=1e-2
+    )
+    assert {docid: hit["ranks"]["BM25"] for docid, hit in results.items()} == {d: n for n, d in enumerate(docids, 1)}
+    logits = Reranker.from_pretrained(str(site / "ranker")).predict([("red cat", texts[docid]) for docid in results])
+    ranker = {docid: hit["parts"]["ranker"] for docid, hit in results.items()}
+    assert ranker == pytest.approx(dict(zip(results, map(float, logits))), abs=1e-4)
+    scaled = [{d: (s - min(x.values())) / np.ptp(list(x.values())) for d, s in x.items()} for x in (bm25, ranker)]
+    total = {docid: hit["score"] for docid, hit in results.items()}
+    assert total == pytest.approx({d: scaled[0][d] + 0.5 * scaled[1][d] for d in bm25}, abs=1e-4)
+    # Best first, the same as from Python.
+    assert [(hit["id"], pytest.approx(hit["score"], abs=1e-6)) for hit in answer["results"]] == CombinedSearch(
+        str(site)
+    ).search("red cat")
+    assert [hit["ranks"]["sum"] for hit in answer["results"]] == [1, 2, 3]
+    best = results["d1"]
+    assert best["title"] == "Red cat" and best["anchors"] == [["the cat", 3], [f"pet {HOSTILE}", 1]]
+    assert [words for words, matched in best["snippets"][""] if matched] == ["red", "cat"]
+    assert results["d2"]["passage"] == DOCS["d2"][1] and best["url"] == ""
+    # Without `explain`, and with the `k` best; nothing for unknown words.
+    few = client.get("/search", params={"q": "red cat", "k": 2}).json()["results"]
+    plain = ("id", "title", "url", "passage", "score", "parts")
+    assert few == [{name: hit[name] for name in plain} for hit in answer["results"][:2]]
+    none = client.get("/search", params={"q": "of unknownword"}).json()
+    assert none["results"] == [] and none["message"] == NOTHING and none["candidates"] == 0
 
 
 def test_a_title_leads_where_a_browser_can_open_it(place, tmp_path):
@@ -82,16 +96,22 @@ def test_a_title_leads_where_a_browser_can_open_it(place, tmp_path):
     }  # fmt: skip
     rows = [json.dumps({"id": docid, "text": "red cat", **record}) + "\n" for docid, record in records.items()]
     (tmp_path / "docs.jsonl").write_text("".join(rows))
-    shelf = Shelf(Sources(model=str(place[0] / "ranker"), docs=str(tmp_path / "docs.jsonl")))
-    found = shelf.search("cat")["documents"]
-    addresses = {docid: about["address"] for docid, about in found.items()}
-    assert addresses == {web: web, file: "", script: "", "D7": "http://example.org/cats", "D8": ""}
+    session = SearchSession(Sources(model=str(place[0] / "ranker"), docs=str(tmp_path / "docs.jsonl")))
+    results = session.search("cat")["results"]
+    assert {*results[0]["parts"]} == {"BM25", "re-ranker"} and session.name == "ranker"
+    assert {hit["id"]: hit["url"] for hit in results} == {
+        web: web,
+        file: "",
+        script: "",
+        "D7": "http://example.org/cats",
+        "D8": "",
+    }
 
 
 def test_stopwords_are_not_marked(place):
-    shelf = copy(place[1])
-    shelf.collection = InvertedIndex([("a", "stop the test of a page, how do you find it")], "en")
-    assert shelf.stems("how do you stop the test of my pages") == {"stop", "test", "page"}
+    session = copy(place[1])
+    session.collection = InvertedIndex([("a", "stop the test of a page, how do you find it")], "en")
+    assert session.stems("how do you stop the test of my pages") == {"stop", "test", "page"}
 
 
 def test_each_column_shows_the_passage_that_its_part_read(tmp_path):
@@ -105,18 +125,18 @@ def test_each_column_shows_the_passage_that_its_part_read(tmp_path):
     settings = replace(Settings.load(str(site)), weights=weights, models=models, encoder="encoder")
     replace(settings, windows=3, max_length=10).save(str(site))
     add_vectors(site, 3)
-    found = Shelf(of_site(str(site))).search("red cat")
-    assert {ranking["name"]: ranking["passage"] for ranking in found["rankings"]} == {
-        "BM25": "", "Vectors": "vectors", "Ranker": "ranker", "Fine-tuned ranker": "fine-tuned ranker",
-        "Recommended": "fine-tuned ranker",
-    }  # fmt: skip
-    passages = found["documents"]["d5"]["passages"]
+    session = SearchSession(of_site(str(site)))
+    assert session.reader == session.name == "fine-tuned ranker"
+    (long,) = (hit for hit in session.search("red cat", explain=True)["results"] if hit["id"] == "d5")
+    assert long["ranks"].keys() == {"sum", "BM25", "vectors", "ranker", "fine-tuned ranker"}
+    passages = {part: in_words(segments) for part, segments in long["snippets"].items()}
     assert passages["ranker"] == passages["fine-tuned ranker"] != passages["vectors"]  # the same weights, other windows
+    assert long["passage"] == passages["ranker"] != passages[""]
 
 
 def test_the_page_that_a_query_was_taken_from_is_no_result(place):
     assert place[1].search("blue")["candidates"] == 0  # only its own source has the word
-    assert "d2" in place[1].search("blue dog")["documents"]
+    assert "d2" in [hit["id"] for hit in place[1].search("blue dog")["results"]]
 
 
 def test_the_page_is_whole_loads_nothing_from_elsewhere_and_is_served_to_this_host_only(client):
@@ -132,7 +152,13 @@ def test_the_page_is_whole_loads_nothing_from_elsewhere_and_is_served_to_this_ho
     assert about["queries"] == [*QUERIES] and about["verdict"].startswith("The sum is better")
     assert client.get("/about", headers={"Host": "x.example"}).status_code == 400
     assert client.get("/v1/rerank").status_code == 405 and client.get("/nothing").json()["error"] == "Not Found"
-    assert client.get("/search").status_code == client.get("/search", params={"q": "x" * 1001}).status_code == 422
+    for wrong in (
+        {},
+        {"q": "x" * 1001},
+        *({"q": "a", "k": k} for k in ("0", "-1", "x", "²", MOST_RESULTS + 1, "9" * 5000)),
+    ):
+        answer = client.get("/search", params=wrong)
+        assert answer.status_code == 422 and "must be a" in answer.json()["error"]
 
 
 def test_labels_are_kept_changed_and_removed(client, place, tmp_path):
@@ -198,8 +224,34 @@ def test_rerank_answers_in_the_shape_of_cohere_jina_and_vllm(client, place):
     sigmoids = 1 / (1 + np.exp(-np.sort(logits)[::-1].astype(np.float64)))
     assert [hit["relevance_score"] for hit in found["results"]] == pytest.approx(sigmoids.tolist(), abs=1e-6)
     assert all(hit["document"] == {"text": texts[hit["index"]]} for hit in found["results"])
-    best = client.post("/v1/rerank", json=asked | {"top_n": 2}).json()["results"]
+    best = client.post("/v2/rerank", json=asked | {"top_n": 2}).json()["results"]
     assert best == [{name: hit[name] for name in ("index", "relevance_score")} for hit in found["results"][:2]]
+    # Text Embeddings Inference.
+    answer = client.post("/rerank", json={"query": "red cat", "texts": texts, "return_text": True}).json()
+    assert answer == [
+        {"index": hit["index"], "score": hit["relevance_score"], "text": texts[hit["index"]]}
+        for hit in found["results"]
+    ]
+
+
+RANKER = {"ranker": "ranker"}
+
+
+@pytest.mark.parametrize(
+    ("weights", "models", "name"),
+    [
+        ({"BM25": 1.0}, RANKER, "ranker"), ({"BM25": 1.0}, {}, "encoder"), ({"BM25": 1.0, "ranker": 1.0}, RANKER, "ranker"),
+        ({"BM25": 1.0, "vectors": 2.0}, RANKER, "encoder"),
+    ],
+)  # fmt: skip
+def test_texts_are_scored_wherever_there_is_a_model(tmp_path, weights, models, name):
+    """Also by a model that is not recommended; one that is comes first."""
+    site = write_site(tmp_path / "site")
+    replace(Settings.load(str(site)), weights=weights, encoder="encoder", models=models).save(str(site))
+    add_vectors(site)
+    body = {"query": "red cat", "documents": ["a red cat", "dogs"]}
+    answer = client_of(SearchSession(of_site(str(site)))).post("/v1/rerank", json=body).json()
+    assert answer["model"] == name and len(answer["results"]) == 2
 
 
 @pytest.mark.parametrize(
@@ -224,10 +276,10 @@ def test_bad_requests_are_refused_in_words(client, body, status, said):
 
 
 def test_a_model_that_scores_no_numbers_is_refused_when_it_is_loaded_and_never_answers(client, place, monkeypatch):
-    site, shelf = place
-    monkeypatch.setattr(type(shelf.scorer), "score", lambda self, pairs, bar=None: np.full(len(pairs), np.nan))
+    site, session = place
+    monkeypatch.setattr(type(session.scorer), "score", lambda self, pairs, bar=None: np.full(len(pairs), np.nan))
     with pytest.raises(InputError, match="the model gives scores that are not finite numbers: its weights are damaged"):
-        Shelf(of_site(str(site)))
+        SearchSession(of_site(str(site)))
     body = {"query": "red cat", "documents": ["a"]}
     for answer in (client.post("/v1/rerank", json=body), client.get("/search", params={"q": "red cat"})):
         assert answer.status_code == 500 and "not finite numbers" in answer.json()["error"]
@@ -235,9 +287,9 @@ def test_a_model_that_scores_no_numbers_is_refused_when_it_is_loaded_and_never_a
 
 def test_lack_of_file_descriptors_keeps_the_index_of_the_documents(place, client):
     """File descriptors run out, as with a thousand open connections; the next request after that is answered."""
-    _, shelf = place
+    _, session = place
     for opened in (False, True):  # the index
-        for docs in (shelf.docs, shelf.titles):
+        for docs in (session.docs, session.fields["title"]):
             docs._opened.pid = None  # as in a thread that has not read yet
             _ = opened and docs._connection()
         limits = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -245,11 +297,54 @@ def test_lack_of_file_descriptors_keeps_the_index_of_the_documents(place, client
         resource.setrlimit(resource.RLIMIT_NOFILE, (free, limits[1]))
         try:
             with pytest.raises(InputError, match="cannot read .* by the index"):
-                shelf.docs["d1"]
+                session.docs["d1"]
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, limits)
-        assert os.path.exists(shelf.docs.index)
+        assert os.path.exists(session.docs.index)
     assert client.get("/search", params={"q": "red cat"}).json()["candidates"] == 3
+
+
+def test_a_copy_with_another_cache_and_several_workers_answers_the_same(tmp_path):
+    """The folder is moved and read-only, and no cache is left. One worker is killed: the server ends and says why."""
+    site = write_site(tmp_path / "site")
+    replace(Settings.load(str(site)), weights={"BM25": 1.0, "vectors": 2.0}, encoder="encoder", models={}).save(
+        str(site)
+    )
+    add_vectors(site)
+    expected = CombinedSearch(str(site)).search("red cat", 3)
+    copied = site.rename(tmp_path / "elsewhere")
+    for path in (copied, *copied.rglob("*")):
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    caches = {"XDG_CACHE_HOME": "cache", "HF_HOME": "hub", "HOME": "home", "JAX_COMPILATION_CACHE_DIR": "xla"}
+    environment = os.environ | {name: str(tmp_path / folder) for name, folder in caches.items()}
+    command = [sys.executable, "-m", "harp_jax", "serve", str(copied), "--port=0", "--workers=2"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        try:
+            address = process.stdout.readline().split()[0]
+            with urllib.request.urlopen(f"{address}/search?q=red+cat&k=3", timeout=300) as answer:
+                found = [(hit["id"], hit["score"]) for hit in json.load(answer)["results"]]
+            assert found == [(docid, pytest.approx(score, abs=1e-5)) for docid, score in expected]
+            with urllib.request.urlopen(f"{address}/healthz", timeout=300) as answer:
+                assert json.load(answer) == {"status": "ok", "documents": 4, "model": "BM25 + 2 × vectors"}
+            children = f"/proc/{process.pid}/task/{process.pid}/children"
+            workers = [
+                pid for pid in open(children).read().split() if "spawn_main" in open(f"/proc/{pid}/cmdline").read()
+            ]
+            assert len(workers) == 2
+            os.kill(int(workers[1]), signal.SIGKILL)
+            error = process.communicate(timeout=300)[1]
+        finally:
+            process.kill()
+    assert process.returncode == 2 and "a worker was killed, probably for lack of memory" in error
+    assert "Traceback" not in error and not any(os.path.exists(f"/proc/{pid}") for pid in workers)
+
+
+def test_other_machines_may_ask_a_server_that_listens_to_them_but_it_has_no_page(place):
+    client = client_of(place[1], host="0.0.0.0")
+    assert client.get("/healthz", headers={"Host": "search.example"}).json()["documents"] == len(DOCS)
+    assert [client.get(path).status_code for path in ("/", "/about", "/label")] == [404] * 3
 
 
 def test_a_client_with_an_unfinished_body_does_not_delay_the_end(place):
@@ -270,12 +365,13 @@ def test_a_client_with_an_unfinished_body_does_not_delay_the_end(place):
 def test_ctrl_c_again_ends_without_a_traceback():
     """Also while a search is running, whose thread outlives the server."""
     code = (
-        "import time\nfrom harp_jax.base.cli import ending_well\nfrom harp_jax.look.server import listen, serve\n"
+        "import time\nfrom harp_jax.base.cli import ending_well\nfrom harp_jax.serving import server\n"
         "from starlette.applications import Starlette\nfrom starlette.concurrency import run_in_threadpool\n"
         "from starlette.responses import Response\nfrom starlette.routing import Route\n"
         "async def slow(_):\n    print('began', flush=True)\n    await run_in_threadpool(time.sleep, 3)\n    return Response()\n"
-        "with ending_well():\n    listening = listen(0)\n    print(listening.getsockname()[1], flush=True)\n"
-        "    serve(Starlette(routes=[Route('/', slow)]), listening)\n"
+        "with ending_well():\n    listening = server.listen('127.0.0.1', 0)\n"
+        "    print(listening.getsockname()[1], flush=True)\n"
+        "    server.run(Starlette(routes=[Route('/', slow)]), listening)\n"
     )
     command = [sys.executable, "-c", code]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -299,5 +395,5 @@ def test_wrong_options_are_named(place, tmp_path):
     ):
         with pytest.raises(InputError, match=said):
             command("look", *options)
-    with listen(0) as taken, pytest.raises(InputError, match="choose another, or 0 for any free one"):
-        listen(taken.getsockname()[1])
+    with listen(HOST, 0) as taken, pytest.raises(InputError, match="choose another, or 0 for any free one"):
+        listen(HOST, taken.getsockname()[1])

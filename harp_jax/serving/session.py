@@ -1,0 +1,304 @@
+"""Answers queries and scores texts: loads a folder of `harp site`, or documents and a ranker; ranks, with passages and snippets."""
+
+import os
+import re
+import threading
+import time
+from collections.abc import Collection as Container
+from collections.abc import Sequence, Set
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import read_json
+from harp_jax.base.progress import progress
+from harp_jax.corpus.documents import FIELDS, Documents
+from harp_jax.corpus.labels import tidy
+from harp_jax.corpus.trec import read_queries
+from harp_jax.ranking.first_stage import anchor_rows, candidates, excluded_of, indexed, settings_of
+from harp_jax.ranking.fuse import ANCHORS, BM25, INLINKS
+from harp_jax.ranking.lexical import make
+from harp_jax.ranking.rerank import load_scorer
+from harp_jax.ranking.scorers import BiEncoderScorer, PairTexts, Scorer, Windows, best_of
+from harp_jax.site.options import FIELDS as SITE_FIELDS
+from harp_jax.site.search import ANCHOR_TEXTS, DOCS, ENCODER, CombinedSearch, Scores, Settings, passage_of
+from harp_jax.text.languages import ENGLISH, function_words, lone_letters, pieces, stemmer
+
+ANCHORS_SHOWN = 5  # per document
+SUGGESTED = 200  # queries
+READ = 20_000  # characters searched for a snippet
+WORDS, PASSAGE_WORDS = 36, 150  # of a snippet; of a passage, if no model reads one
+LABELS = "labels.tsv"
+ADDRESS = re.compile(r"https?://\S+", re.IGNORECASE)  # addresses that a page may link to, not files or scripts
+RERANKER = "re-ranker"  # the only model, if there is no site
+SUM = "sum"
+NOTHING = "Nothing found: no document has a word of the query, and none is near in meaning."
+
+Segments = list[tuple[str, bool]]  # (text, whether it matches the query)
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Paths of model, documents and queries. `exclude` has "qid docid" lines of pages to leave out; `parameters` are BM25's,
+    from `harp tune-first-stage`.
+
+    `weight` is the ranker's weight in the sum with BM25 (both scaled to 0…1); `depth`: candidates to re-rank; `language` is for
+    stemming and stopwords; `backend` computes a ranker's scores. `site` is an output of `harp site`, whose recommended sum ranks;
+    `verdict` is its verdict as one line.
+    """
+
+    model: str = ""
+    docs: str = ""
+    fields: tuple[str, ...] = FIELDS
+    anchors: str = ""
+    queries: str = ""
+    exclude: str = ""
+    parameters: str = ""
+    labels: str = ""
+    weight: float = 1.0
+    depth: int = 20
+    verdict: str = ""
+    language: str = ENGLISH
+    backend: str = "jax"
+    site: str = ""
+
+    def check(self) -> None:
+        """InputError unless documents are given, and a model or a site; and for a weight out of range."""
+        absent = [f"--{name}" for name in ("model", "docs") if not (getattr(self, name) or self.site)]
+        wrong = "" if 0 <= self.weight <= 1000 else f"--weight={self.weight:g}: use 0 to 1000"
+        if absent:
+            wrong = f"no {' and no '.join(absent)}; give both, or the output directory of `harp site`"
+        if wrong:
+            raise InputError(wrong)
+
+
+def of_site(folder: str, labels: str = "", queries: str = "", backend: str = "jax") -> Sources:
+    """The sources in the output of `harp site`. Raises InputError for an unfinished one.
+
+    `queries` replaces the suggested ones, which are the test queries.
+    """
+    language = Settings.load(folder).language
+    verdict = os.path.join(folder, "verdict.json")
+    own = [os.path.join(folder, "pages", name) for name in ("queries.tsv", "sources.tsv")]
+    suggested, exclude = (path if os.path.exists(path) and not queries else "" for path in own)
+    return Sources(
+        docs=os.path.join(folder, DOCS),
+        fields=SITE_FIELDS,
+        anchors=os.path.join(folder, ANCHOR_TEXTS),
+        queries=queries or suggested,
+        exclude=exclude,
+        labels=labels or os.path.join(folder, LABELS),
+        language=language,
+        backend=backend,
+        verdict=str(read_json(verdict).get("line", "")) if os.path.exists(verdict) else "",
+        site=folder,
+    )
+
+
+class RankerSearch:
+    """BM25 and a ranker that reads the first tokens, without a site: what `CombinedSearch` has for one."""
+
+    def __init__(self, sources: Sources) -> None:
+        ((parameters, _),) = settings_of("bm25", {}, sources.parameters, "", {})
+        weights = {BM25: 1.0, RERANKER: sources.weight}
+        self.settings = Settings({}, weights, sources.language, models={RERANKER: sources.model}, depth=sources.depth)
+        self.docs = Documents.open(sources.docs, sources.fields)
+        texts = progress(self.docs.texts(), total=len(self.docs), unit="documents", desc="index")
+        self.collection = indexed(texts, "bm25", sources.language)
+        self.bm25 = make("bm25", self.collection, parameters)
+        self.scorer = load_scorer(sources.model, backend=sources.backend)
+
+    def scores(self, query: str, barred: Set[str]) -> Scores:
+        """The candidates of BM25, with the scores of both."""
+        docids, lexical = candidates(self.bm25, self.collection, query, self.settings.depth, barred)
+        ranked = scores_of(self.scorer, query, [self.docs[docid] for docid in docids])
+        parts = {BM25: np.asarray(lexical, np.float64), RERANKER: ranked.astype(np.float64)}
+        return Scores(docids, parts, {RERANKER: np.zeros(len(docids), np.int64)})
+
+    def passage(self, part: str, query: str, docid: str, window: int) -> str:
+        """The first tokens of a document, as the ranker reads them; empty if it reads the whole document."""
+        ranker = self.scorer
+        return passage_of(ranker, query, self.docs[docid], Windows(1), 0) if isinstance(ranker, PairTexts) else ""
+
+
+def scores_of(scorer: Scorer, query: str, texts: Sequence[str]) -> np.ndarray:
+    """A model's scores of the first tokens of texts [texts] float32. Raises InputError if they are not finite."""
+    (asked,) = scorer.encode_queries([query])
+    return best_of(scorer, [(asked, text) for text in scorer.encode_documents(list(texts))], None)
+
+
+class SearchSession:
+    """Everything loaded to answer queries, for any number of threads; models score one query at a time.
+
+    Scores once when created, so that the first query does not wait for compilation. Raises InputError if something cannot be read.
+    """
+
+    def __init__(self, sources: Sources) -> None:
+        self.sources, self.language = sources, sources.language
+        self.combined = CombinedSearch(sources.site, backend=sources.backend) if sources.site else RankerSearch(sources)
+        self.docs, self.collection = self.combined.docs, self.combined.collection
+        more = [field for field in ("title", "url") if field in sources.fields and len(sources.fields) > 1]
+        self.fields = {field: Documents.open(sources.docs, (field,)) for field in more}
+        self.scorer, self.name = self._reranker()
+        self._read_suggestions()
+        self.lock = threading.Lock()
+        # The model whose passages are returned: the ranker, which comes last, or else the vectors.
+        models = [part for part in self.combined.settings.weights if part not in (BM25, ANCHORS, INLINKS)]
+        self.reader = models[-1] if models else ""
+        if self.scorer:
+            first = self.docs[next(iter(self.docs.ids()))]
+            self.rerank("warm up", [first] * min(sources.depth, len(self.docs)))
+            self.search("warm up")
+
+    def _reranker(self) -> tuple[Scorer | None, str]:
+        """What scores texts, and its name: a model in the recommended sum, else any model; rankers first, the last one trained."""
+        combined, settings = self.combined, self.combined.settings
+        if isinstance(combined, RankerSearch):
+            return combined.scorer, os.path.basename(os.path.normpath(self.sources.model))
+        if combined.scorers:
+            name = [*combined.scorers][-1]
+            return combined.scorers[name][0], name
+        if combined.vectors:
+            return combined.vectors.encoder, settings.encoder
+        for name, folder in reversed(settings.models.items()):
+            path, backend = os.path.join(self.sources.site, folder), self.sources.backend
+            return load_scorer(path, max_length=settings.max_length, backend=backend), name
+        encoder = os.path.join(self.sources.site, ENCODER)
+        return (BiEncoderScorer.load(encoder), settings.encoder) if settings.encoder else (None, "")
+
+    def _read_suggestions(self) -> None:
+        """Anchor texts of the documents, queries to suggest, and the pages that these were taken from, which are not candidates."""
+        sources, anchors = self.sources, dict[str, list[tuple[str, int]]]()
+        for docid, text, count in anchor_rows(sources.anchors) if sources.anchors else ():
+            anchors.setdefault(docid, []).append((text, count))
+        self.anchors = {docid: sorted(rows, key=lambda row: -row[1])[:ANCHORS_SHOWN] for docid, rows in anchors.items()}
+        queries = read_queries(sources.queries) if sources.queries else {}
+        suggested = list(dict.fromkeys(queries.values())) or [rows[0][0] for rows in self.anchors.values()]
+        self.suggested = suggested[:SUGGESTED]
+        self.excluded: dict[str, set[str]] = {}
+        for qid, docids in excluded_of(sources.exclude).items():
+            if qid in queries:
+                self.excluded.setdefault(tidy(queries[qid]), set()).update(docids)
+
+    def rerank(self, query: str, texts: Sequence[str]) -> np.ndarray:
+        """The model's scores [texts] float32. Raises InputError if they are not finite."""
+        assert self.scorer is not None
+        with self.lock:
+            return scores_of(self.scorer, query, texts)
+
+    def search(self, query: str, k: int = 10, explain: bool = False) -> dict[str, Any]:
+        """The answer to GET /search: the best `k` documents, best first, as `CombinedSearch.search` ranks them.
+
+        {"query", "results": [{"id", "title", "url", "passage", "score", "parts": {part: score}}], "candidates", "seconds",
+        "message"}
+
+        "passage" is the part of the text that the model of the sum scored best, or has words of the query. `explain` adds the best
+        `k` documents of each part, and to every result "ranks" (by part, and "sum"), "anchors" [[text, count]] and "snippets":
+        {part: segments} of its best window, and "" for a part that reads whole documents.
+        """
+        began = time.perf_counter()
+        with self.lock:
+            scores = self.combined.scores(query, self.excluded.get(query, frozenset()))
+        total = scores.total(self.combined.settings.weights)
+        ranks = {SUM: ranks_of(total)}
+        if explain:
+            ranks |= {part: ranks_of(each) for part, each in scores.parts.items() if part not in (ANCHORS, INLINKS)}
+        words = self.stems(query)
+        results = []
+        for i in np.argsort(-total, kind="stable").tolist():
+            if min(int(rank[i]) for rank in ranks.values()) <= k:
+                result = self._result(query, words, scores, i, explain) | {"score": round(float(total[i]), 6)}
+                results.append(result | ({"ranks": {part: int(r[i]) for part, r in ranks.items()}} if explain else {}))
+        return {
+            "query": query,
+            "results": results,
+            "candidates": len(scores.docids),
+            "seconds": round(time.perf_counter() - began, 4),
+            "message": "" if results else NOTHING,
+        }
+
+    def _result(self, query: str, words: set[str], scores: Scores, i: int, explain: bool) -> dict[str, Any]:
+        """Candidate number `i` of a query whose stems are `words`, without the score of the sum."""
+        docid = scores.docids[i]
+        text, field = self.docs[docid], {name: docs[docid] for name, docs in self.fields.items()}
+        title = field.get("title", "")
+        body = text[len(title) :] if title and text.startswith(title) else text
+        read = [*scores.windows] if explain else [self.reader] * bool(self.reader)
+        windows = {part: self.combined.passage(part, query, docid, int(scores.windows[part][i])) for part in read}
+        passage = windows.get(self.reader) or in_words(snippet(words, body, self.language, PASSAGE_WORDS))
+        result: dict[str, Any] = {
+            "id": docid,
+            "title": title,
+            "url": next((address for address in (field.get("url", ""), docid) if ADDRESS.fullmatch(address)), ""),
+            "passage": passage,
+            "parts": {part: round(float(each[i]), 6) for part, each in scores.parts.items()},
+        }
+        if explain:
+            texts = {"": body} | {part: window for part, window in windows.items() if window}
+            result["anchors"] = self.anchors.get(docid, [])
+            result["snippets"] = {part: snippet(words, each, self.language) for part, each in texts.items()}
+        return result
+
+    def stems(self, query: str) -> set[str]:
+        """The query's stems that BM25 matches, without stopwords (bm25s's short list for English lets some through)."""
+        numbers, stem = set(self.collection.query(query)), stemmer(self.language)
+        words = [*function_words(self.language)]
+        common = {*words, *(stem.stemWords(words) if stem else ())}
+        known = {s for s, n in self.collection.vocabulary.items() if n in numbers} if numbers else set()
+        return (known | {*lone_letters(query, self.language)}) - common
+
+
+def ranks_of(scores: np.ndarray) -> np.ndarray:
+    """The rank of each candidate [n] int64, from 1; ties keep their order."""
+    ranks = np.empty(len(scores), np.int64)
+    ranks[np.argsort(-scores, kind="stable")] = np.arange(1, len(scores) + 1)
+    return ranks
+
+
+def in_words(segments: Segments) -> str:
+    """The text of a snippet."""
+    return "".join(text for text, _ in segments)
+
+
+def snippet(wanted: Container[str], text: str, language: str, words: int = WORDS) -> Segments:
+    """The `words` words of `text` with the most distinct `wanted` stems (ties: first), or its beginning if none match."""
+    text = " ".join(text[:READ].split())
+    spans = pieces(text, language)
+    if not spans:
+        return [(text[:200], False)] if text else []
+    matching = _matching(wanted, text, spans, language)
+    matches = [place for place, stem in enumerate(matching) if stem]
+    first = 0
+    if matches:
+        starts = [max(0, min(place - words // 4, len(spans) - words)) for place in matches]
+        first = max(starts, key=lambda start: (len(set(filter(None, matching[start : start + words]))), -start))
+    last = min(first + words, len(spans))
+    segments: Segments = []
+    at = spans[first][0] if first else 0
+    for place in range(first, last):
+        start, end = spans[place]
+        if matching[place]:
+            segments += [(text[at:start], False), (text[start:end], True)]
+            at = end
+    end = spans[last][0] if last < len(spans) else len(text)
+    segments.append((text[at:end].rstrip(), False))
+    return [
+        *([("… ", False)] if first else []),
+        *((part, matched) for part, matched in segments if part),
+        *([(" …", False)] if last < len(spans) else []),
+    ]
+
+
+def _matching(wanted: Container[str], text: str, spans: list[tuple[int, int]], language: str) -> list[str]:
+    """For each span the wanted stem that it equals or, in scripts without spaces, is a part of; else ""."""
+    stems = [text[start:end].lower() for start, end in spans]
+    if stem := stemmer(language):
+        stems = stem.stemWords(stems)
+    matching = [each if each in wanted else "" for each in stems]
+    for place in range(1, len(spans)):
+        pair = stems[place - 1] + stems[place]
+        if spans[place - 1][1] == spans[place][0] and pair in wanted:
+            matching[place - 1 : place + 1] = matching[place - 1] or pair, pair
+    return matching
