@@ -81,7 +81,10 @@ def main() -> None:
     from sentence_transformers.losses import CachedMultipleNegativesRankingLoss
 
     texts = [json.loads(line)["text"] for _, line in itertools.islice(lines(a.documents), 40 * a.count)][::40]
-    theirs = {dtype: SentenceTransformer(a.encoder, device="cpu").to(getattr(torch, dtype)) for dtype in ("float32", "bfloat16")}
+    theirs = {
+        dtype: SentenceTransformer(a.encoder, device="cpu").to(getattr(torch, dtype))
+        for dtype in ("float32", "bfloat16")
+    }
     ours = {dtype: Retriever.from_pretrained(a.encoder, dtype) for dtype in ("float32", "bfloat16")}
     known = theirs["float32"].encode(texts)
     cosines = {name: (known * model.encode(texts)).sum(1).min() for name, model in ours.items()}

@@ -1,4 +1,4 @@
-"""A sentence encoder adapted to a site (`harp site --train`): the text around a link learns to find the page that it leads to.
+"""A sentence encoder adapted to a site (`harp site --train=vectors`): the text around a link finds the page it leads to.
 
 The recipe is configs/retriever.py, on pairs of configs/data/site.py whose texts are as long as that config's rows. The result is a
 sentence-transformers directory for any vector database.
