@@ -2,7 +2,7 @@
 
 harp train --config=configs/finetune_site.py --workdir=runs/labels --config.init=runs/site --config.docs=docs.jsonl …
 
-Used by `harp site --train --labels` and by `Reranker.fit`.
+Used by `harp site --train=ranker --labels` and by `Reranker.fit`.
 """
 
 from harp_jax.config import finetune

@@ -1,6 +1,6 @@
-"""Pre-train the re-ranker of `harp site --train`. This file alone defines its training recipe.
+"""Pre-train the re-ranker of `harp site --train=ranker`. This file alone defines its training recipe.
 
-harp site build/html --output=x --train --start=MiniLM-L6-v2/ --minutes=30
+harp site build/html --output=x --train=ranker --start=MiniLM-L6-v2/ --minutes=30
 harp train --config=configs/site.py --workdir=runs/site --config.init=MiniLM-L6-v2/ --config.data="('pairs',)" --config.steps=600
 
 `harp site` sets steps from the measured rate, and uses configs/site.py:taught if a sentence encoder's vectors teach. The model

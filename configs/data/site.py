@@ -1,6 +1,6 @@
 """Pages of `harp site`, and its pairs: any site with links, a few minutes on 2 cores. This file alone defines their recipe.
 
-harp site build/html --output=x --train --start=MiniLM-L6-v2/
+harp site build/html --output=x --train=ranker --start=MiniLM-L6-v2/
 python -m data_pipeline.main --config=configs/data/site.py --config.source.paths="('build/html',)" \
     --config.tokenizer=MiniLM-L6-v2/ --output=pairs
 

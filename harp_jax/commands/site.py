@@ -5,7 +5,7 @@ import logging
 import os
 import re
 from collections.abc import Set
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from harp_jax.base.cli import ConfigParser, Parser, count, keep_compiled, positive
@@ -23,8 +23,8 @@ FILES = ("redirects", "labels")
 def arguments_parser() -> Parser:
     parser = Parser(
         description="Make a search of your own pages: BM25 with anchor texts, and vectors of a sentence encoder. Test it without\n"
-        "labels: anchor texts of held-out pages are queries, the pages they link to are relevant. --train also trains a\n"
-        "re-ranker on the links. If interrupted, or if pages have changed, repeat the command.",
+        "labels: anchor texts of held-out pages are queries, the pages they link to are relevant. --train adapts the\n"
+        "encoder to the links, or trains a re-ranker on them. If interrupted, or if pages have changed, repeat the command.",
         example="harp site build/html --base_url=https://docs.example.org/ --encoder=all-MiniLM-L6-v2 --output=x",
     )
     what = "folder of HTML, WARC file, MediaWiki dump or linked JSONL; one or more of the same kind"
@@ -34,7 +34,8 @@ def arguments_parser() -> Parser:
         add_options(parser, kind)
     parser.add_argument("--force", action="store_true", help="make everything again, with these options")
     parser.add_argument("--dry_run", action="store_true", help="check the options and say how much there is to read")
-    parser.add_argument("--train", action="store_true", help="also train a re-ranker on the links; its options:")
+    what = "also train on the links: the encoder's vectors, for your vector database, or a re-ranker; options:"
+    parser.add_argument("--train", default="", choices=("vectors", "ranker"), help=what)
     add_options(parser, Training)
     return parser
 
@@ -44,7 +45,7 @@ def add_options(parser: Parser, kind: type) -> None:
     meanings = dict(re.findall(r"^ +(\w+): (.+)$", kind.__doc__ or "", re.MULTILINE))
     for field in fields(kind):
         name, default = field.name, field.default
-        if name in ("pages", "source", "training"):
+        if name in ("pages", "source", "training", "model"):
             continue
         given: dict[str, Any] = {"help": meanings[name].replace("%", "%%"), "default": default}
         if isinstance(default, tuple):
@@ -62,13 +63,13 @@ def options_of(a: argparse.Namespace) -> SiteOptions:
         name: tuple(value) if isinstance(value, list) else value for name, value in vars(a).items()
     }
     source = Source(**{f.name: values[f.name] for f in fields(Source)})
-    training = Training(**{f.name: values[f.name] for f in fields(Training)})
+    training = Training(**{f.name: values[f.name] for f in fields(Training) if f.name != "model"})
     changed = [f.name for f in fields(Training) if getattr(training, f.name) != f.default and f.name != "start"]
     if changed and not a.train:
-        raise InputError(f"--{changed[0]} is only for training; add --train, or leave it out")
+        raise InputError(f"--{changed[0]} is only for training; add --train=ranker, or leave it out")
     own = {f.name: values[f.name] for f in fields(SiteOptions) if f.name in values}
     own |= {"encoder": a.encoder or a.start}
-    return SiteOptions(source=source, training=training if a.train else None, **own)
+    return SiteOptions(source=source, training=replace(training, model=a.train) if a.train else None, **own)
 
 
 def main(a: argparse.Namespace) -> None:
@@ -81,6 +82,8 @@ def main(a: argparse.Namespace) -> None:
         return
     result = build(options, a.output, a.force)
     print(f"\n{result.verdict.words()}")
+    if result.adapted:
+        print(f"\n{result.adapted}")
     if result.tested:
         what = f"labels of {a.labels}" if a.labels else "anchor texts of held-out pages"
         print(f"\n{result.verdict.queries} queries ({what}):\n{result.tested.table()}")

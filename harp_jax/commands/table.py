@@ -67,8 +67,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
 # Commands that people type, which `harp --help` lists; the others are for papers and special cases.
 TYPED = (
     "site", "search", "serve", "look", "tune", "pack", "generate", "inspect", "anchors", "train", "export", "first-stage", "rerank",
-    "fuse",
-    "evaluate", "compare", "report", "plan",
+    "fuse", "evaluate", "compare", "report", "plan",
 )  # fmt: skip
 COMMANDS: dict[str, Entry] = {name: entry for group in GROUPS.values() for name, entry in group.items()}
 

@@ -6,7 +6,8 @@ The folder that it writes holds all that a search needs, under fixed names, and 
     pages/         documents, anchor texts, test queries           report.html    every system, with intervals and tests
     vectors/       of the documents, memory-mapped                 test/          the runs of the test, tables
     encoder/       a copy of the sentence encoder                  logs/          the output of each step
-    ranker/        with --train: the trained ranker                training/      with --train: pairs, checkpoints
+    ranker/        with --train=ranker                             training/      with --train: pairs, checkpoints
+    encoder_adapted/   with --train=vectors: the encoder, adapted to the links
 
 Every step is a function with `made.once`: repeated, it returns at once; after other options it names the difference. Changed pages
 are read again, and only new texts are embedded; the test and the ranker of earlier pages are kept.
@@ -30,10 +31,12 @@ from harp_jax.base.made import InputPath, forget, once
 from harp_jax.base.steps import Steps
 from harp_jax.corpus.labels import read_labels, relevant_only
 from harp_jax.corpus.query_sets import labelled_queries
-from harp_jax.corpus.trec import components
+from harp_jax.corpus.trec import components, read_qrels, read_run
+from harp_jax.evaluation.evaluate import evaluate
 from harp_jax.ranking.fuse import ANCHORS, BM25, INLINKS, VECTORS
 from harp_jax.ranking.rerank import Reranking, rerank_files
-from harp_jax.site.measure import FILES, POOL, Tested, judge, score_parts
+from harp_jax.site.adapt import adapt_encoder
+from harp_jax.site.measure import FILES, MEASURE, POOL, Tested, judge, score_parts
 from harp_jax.site.options import FIELDS, SiteOptions, Training
 from harp_jax.site.pages import PARAMETERS, Read, read_pages
 from harp_jax.site.ranker import fine_tuned, publish, train_ranker
@@ -46,6 +49,7 @@ from harp_jax.text.tokenizer import load_tokenizer
 
 RANKER, LABELLED = "ranker", "ranker, fine-tuned on labels"  # parts
 FOLDERS = {RANKER: "ranker", LABELLED: "ranker_labelled"}
+ADAPTED = "encoder_adapted"
 ANCHOR_TEST, LABEL_TEST = "anchors", "labels"
 DEFAULT_ENCODER = "sentence-transformers/all-MiniLM-L6-v2"
 NO_ENCODER = "none"
@@ -67,6 +71,7 @@ CONTENTS = """| | |
 | `pages/` | the documents, what other pages call them (`anchors.tsv`), test queries |
 | `vectors/` | of the documents: float16, memory-mapped; `texts.tsv` has a hash of the encoder and of each text |
 | `encoder/` | the sentence encoder that made them, and that embeds queries, with checksums |
+| `encoder_adapted/` | with `--train=vectors`: the encoder adapted to the links, for a vector database; the search does not use it |
 | `ranker/`, `ranker_labelled/` | the trained ranker, if there is one: a Hugging Face directory |
 | `verdict.json`, `report.html` | what to use and what it gains; every system, with intervals and tests |
 | `test/`, `training/`, `logs/` | how it was made; not needed to search |
@@ -78,11 +83,15 @@ page), `harp search` (a file of queries), or in Python `hj.CombinedSearch(folder
 
 @dataclass(frozen=True)
 class SiteResult:
-    """The verdict, its table (None if nothing was tested), and the trained ranker's folder ("" if none)."""
+    """The verdict, its table (None if nothing was tested), the trained ranker's folder, and what the adapted encoder gains.
+
+    The last two are "" if there are none.
+    """
 
     verdict: Verdict
     tested: Tested | None = None
     ranker: str = ""
+    adapted: str = ""
 
 
 def build(options: SiteOptions, output: str, force: bool = False) -> SiteResult:
@@ -94,7 +103,7 @@ def build(options: SiteOptions, output: str, force: bool = False) -> SiteResult:
     place = partial(os.path.join, output)
     with contextlib.closing(Steps(output)) as steps:
         if force:
-            for name in ("pages", VECTORS_FOLDER, ENCODER, *FOLDERS.values()):
+            for name in ("pages", VECTORS_FOLDER, ENCODER, ADAPTED, *FOLDERS.values()):
                 forget(place(name))
             for name in ("test", "training"):
                 shutil.rmtree(place(name), ignore_errors=True)
@@ -137,12 +146,16 @@ def build(options: SiteOptions, output: str, force: bool = False) -> SiteResult:
             tested[LABEL_TEST] = test.run(LABEL_TEST)
         decides = next(reversed(tested), "")
 
+        # An encoder adapted to the links, for a vector database: this search keeps the unchanged one.
+        training, adapted = options.training, ""
+        if training and training.model == "vectors":
+            adapted = add_adapted(options, training, trusted, decides, test)
         # The ranker, tested as one more part.
-        if options.training and decides:
-            if lacking := add_ranker(options, options.training, trusted, decides, test):
+        elif training and decides:
+            if lacking := add_ranker(options, training, trusted, decides, test):
                 print(f"No ranker: {lacking}.", flush=True)
             tested[decides] = test.run(decides)
-        elif options.training:
+        elif training:
             print(f"No ranker: {read.shortage}.", flush=True)
 
         # The verdict, and the search that it recommends.
@@ -157,7 +170,7 @@ def build(options: SiteOptions, output: str, force: bool = False) -> SiteResult:
         replace(settings, weights=verdict.weights, models=rankers).save(output)
         write_readme(output, verdict)
     best = rankers.get(LABELLED if LABELLED in verdict.weights else RANKER, "")
-    return SiteResult(verdict, tested.get(decides), best and place(best))
+    return SiteResult(verdict, tested.get(decides), best and place(best), adapted)
 
 
 def check(options: SiteOptions, output: str) -> None:
@@ -359,6 +372,32 @@ def take_labels(labels: str, output: str) -> None:
         os.rename(f"{folder}.new", folder)
     else:
         shutil.rmtree(f"{folder}.new")
+
+
+def add_adapted(options: SiteOptions, training: Training, trusted: bool, name: str, test: SearchTest) -> str:
+    """Adapts the encoder to the links; returns what that gains for vectors alone in the test `name`, or what it lacks."""
+    if not trusted:
+        return "No adapted encoder: it starts from a sentence encoder that knows the language (--encoder)."
+    encoder, output = (os.path.join(test.output, folder) for folder in (ENCODER, ADAPTED))
+    folder = os.path.join(test.output, "training")
+    if lacking := adapt_encoder(options.source, training, encoder, folder, output, test.steps):
+        return f"No adapted encoder: {lacking}."
+    if not name:
+        return f"Adapted encoder: {output}, not tested."
+    paths, before = test.collection(name), os.path.join(test.folder(name), "runs", FILES[VECTORS])
+    after = os.path.join(test.folder(name), "adapted.trec")
+    how = Reranking(FIELDS, windows=options.windows, cosine=True)
+    texts = (paths["docs"], paths["queries"], paths["candidates"])
+    test.steps("Rank with the adapted encoder", rerank_files, output, *texts, after, how)
+    qrels, runs = read_qrels(paths["qrels"]), {"before": read_run(before), "after": read_run(after)}
+    table = evaluate(qrels, runs, MEASURE, baseline="before")
+    means = " → ".join(f"{table.mean[system][MEASURE]:.3f}" for system in runs)
+    low, high = table.comparisons[0].interval
+    kind = "your queries" if name == LABEL_TEST else "anchors, which are what it was trained on"
+    return (
+        f"Adapted encoder: {output}, for a vector database. Alone, {MEASURE} {means} ({low:+.3f} to {high:+.3f}) on {kind}. "
+        "The search above keeps the unchanged vectors: beside BM25F no gain of adapted ones was found."
+    )
 
 
 def add_ranker(options: SiteOptions, training: Training, trusted: bool, name: str, test: SearchTest) -> str:

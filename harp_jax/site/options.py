@@ -45,8 +45,9 @@ class Source:
 
 @dataclass(frozen=True)
 class Training:
-    """How the ranker is trained.
+    """What is trained on the links, and how; vectors have no layers, vocabulary and max_length.
 
+    model: ranker, or vectors: the site's encoder is adapted, for a vector database
     start: Hugging Face encoder to start from (the site's encoder; without one, a small one from scratch)
     layers: keep only this many first layers of it; 0: all
     vocabulary: kind for an encoder from scratch: wordpiece, unigram, or auto: unigram for languages without spaces
@@ -55,6 +56,7 @@ class Training:
     seed: random seed for pairs and training
     """
 
+    model: str = "ranker"
     start: InputPath = ""
     layers: int = 0
     vocabulary: str = "auto"

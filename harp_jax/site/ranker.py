@@ -1,4 +1,4 @@
-"""The ranker of a site (`harp site --train`): pairs from its links, scores of a teacher, pre-training, fine-tuning on labels.
+"""The ranker of a site (`harp site --train=ranker`): pairs from links, scores of a teacher, pre-training, fine-tuning on labels.
 
 configs/data/site.py, configs/site.py and configs/finetune_site.py alone define the recipe. Every step is a function with
 `made.once`, whose output is in the folder `training` of the site, so that a killed command resumes.
@@ -101,7 +101,7 @@ def measure_rate(config: ConfigDict, output: str) -> float:
     """Writes the seconds per training step on this machine, and returns them."""
     from harp_jax.training.dry_run import seconds_per_step
 
-    seconds = seconds_per_step(config, os.path.dirname(os.path.abspath(output)))
+    seconds = seconds_per_step(config.copy_and_resolve_references(), os.path.dirname(os.path.abspath(output)))
     if seconds is None:
         raise Terminated("terminated; run the same command again to resume")
     with replacing(output) as file:

@@ -1,4 +1,4 @@
-"""`harp site --train` end to end on an invented site, from scratch: killed, repeated, with labels, and its results. Minutes."""
+"""`harp site --train=ranker` end to end on an invented site, from scratch: killed, repeated, with labels, and its results."""
 
 import json
 import os
@@ -27,7 +27,7 @@ def command(pages: Path, output: Path, *options: str) -> list[str]:
         str(pages),
         f"--output={output}",
         "--encoder=none",
-        "--train",
+        "--train=ranker",
         "--minutes=0.4",
         "--depth=5",
         "--max_queries=120",

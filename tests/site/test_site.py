@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import re
 import shutil
 from dataclasses import replace
 
@@ -17,6 +18,7 @@ from harp_jax.commands.site import arguments_parser, options_of
 from harp_jax.config import read_config
 from harp_jax.serving.server import RequestError, reranked
 from harp_jax.serving.session import SearchSession, of_site
+from harp_jax.site import adapt
 from harp_jax.site import build as site
 from harp_jax.site import pages as reading
 from harp_jax.site import ranker
@@ -41,12 +43,19 @@ def in_this_process(monkeypatch):
 def embedder(tmp_path, monkeypatch):
     """A small sentence encoder that knows English."""
     monkeypatch.setattr(site, "known_words", lambda encoder, language: float(language == "en"))
-    folder = tmp_path / "embedder"
-    save_hf(str(folder), CONFIG, random_params(CONFIG), small_tokenizer(), "")
-    (folder / "SHA256SUMS").unlink()  # as others write it
-    (folder / "1_Pooling").mkdir()
-    (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode_mean_tokens": true}')
-    return str(folder)
+    return save_sentence_encoder(str(tmp_path / "embedder"), CONFIG, small_tokenizer())
+
+
+def save_sentence_encoder(folder, config, tokenizer):
+    save_hf(folder, config, random_params(config), tokenizer, "")
+    os.remove(f"{folder}/SHA256SUMS")  # as others write it
+    os.mkdir(f"{folder}/1_Pooling")
+    modules = [("", "Transformer"), ("1_Pooling", "Pooling")]
+    stored = [{"path": path, "type": f"sentence_transformers.models.{kind}"} for path, kind in modules]
+    for name, content in {"modules.json": stored, "1_Pooling/config.json": {"pooling_mode_mean_tokens": True}}.items():
+        with open(f"{folder}/{name}", "w") as file:
+            json.dump(content, file)
+    return folder
 
 
 @pytest.fixture
@@ -106,6 +115,29 @@ def test_pages_are_searched_tested_and_updated_and_the_folder_may_be_copied(tmp_
     shutil.rmtree(folder)
     assert CombinedSearch(str(tmp_path / "elsewhere")).search("water gate") == found
     assert not any(os.path.islink(path) for path in (tmp_path / "elsewhere").rglob("*"))
+
+
+def test_an_encoder_is_adapted_to_the_links_and_the_search_keeps_the_other(tmp_path, embedder, monkeypatch):
+    """From random weights: links must teach it which page an anchor means."""
+    recipe = read_config(
+        "retriever",
+        ["--config.steps=60", "--config.row_length=40", "--config.learning_rate=3e-3", "--config.kl_weight=0.0"],
+    )
+    monkeypatch.setattr(adapt, "read_config", lambda name: recipe)
+    folder, output = site_pages.write(tmp_path / "pages", pages=150), str(tmp_path / "x")
+    words = {word for page in folder.iterdir() for word in re.findall(r"[a-z0-9]+|[.,]", page.read_text().lower())}
+    tokenizer = Tokenizer.of_words((*SPECIAL_TOKENS, *sorted(words)))
+    config = replace(CONFIG, vocab_size=tokenizer.size)
+    shutil.rmtree(embedder)
+    save_sentence_encoder(embedder, config, tokenizer)
+    training = Training("vectors", minutes=5)
+    options = SiteOptions(Source((str(folder),), base_url="https://x.org/"), embedder, depth=5, training=training)
+    result = build(options, output)
+    before, after = map(float, re.search(r"RR@10 (0\.\d+) → (0\.\d+) \(", result.adapted).groups())
+    assert after > before + 0.1 and "anchors, which are what it was trained on" in result.adapted
+    assert hj.Retriever.from_pretrained(f"{output}/encoder_adapted").encode(["a gate"]).shape == (1, CONFIG.hidden)
+    assert CombinedSearch(output).settings.encoder == "encoder" and result.ranker == ""
+    assert build(options, output).adapted == result.adapted
 
 
 @pytest.mark.parametrize("start", ["none", "embedder", "start"])
@@ -192,8 +224,8 @@ def test_a_site_in_another_language(tmp_path, capfd, language, sentence, places,
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["{pages}", "--train", "--minutes=0"], "--minutes=0: use a positive number"),
-        (["{pages}", "--layers=3"], "--layers is only for training; add --train"),
+        (["{pages}", "--train=ranker", "--minutes=0"], "--minutes=0: use a positive number"),
+        (["{pages}", "--layers=3"], "--layers is only for training; add --train=ranker"),
         (["{pages}", "--encoder=no/such"], "no/such is not a directory; .*hf download no/such"),
         (["{pages}", "--labels={folder}/connected.tsv"], "only 19 queries that share no relevant document, 20 needed"),
         (["{pages}", "--labels={folder}/malformed.tsv"], "malformed.tsv, line 2: "),
@@ -224,9 +256,9 @@ def test_the_command_line_has_the_defaults_of_the_options():
     plain = options_of(parser.parse_args(["a", "--output=x"]))
     assert plain == SiteOptions(Source(("a",)))
     trained = options_of(
-        parser.parse_args(["a", "--output=x", "--train", "--start=s", "--layers=3", "--exclude=*/b/*"])
+        parser.parse_args(["a", "--output=x", "--train=ranker", "--start=s", "--layers=3", "--exclude=*/b/*"])
     )
-    assert trained == SiteOptions(Source(("a",), exclude=("*/b/*",)), "s", training=Training("s", 3))
+    assert trained == SiteOptions(Source(("a",), exclude=("*/b/*",)), "s", training=Training("ranker", "s", 3))
 
 
 def test_the_recipe_is_one_of_equal_lengths():
