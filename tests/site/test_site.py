@@ -18,10 +18,9 @@ from harp_jax.commands.site import arguments_parser, options_of
 from harp_jax.config import read_config
 from harp_jax.serving.server import RequestError, reranked
 from harp_jax.serving.session import SearchSession, of_site
-from harp_jax.site import adapt
+from harp_jax.site import adapt, ranker
 from harp_jax.site import build as site
 from harp_jax.site import pages as reading
-from harp_jax.site import ranker
 from harp_jax.site.build import SiteResult, build, known_words
 from harp_jax.site.options import SiteOptions, Source, Training
 from harp_jax.site.search import CombinedSearch, Settings
