@@ -12,7 +12,7 @@ def serve_parser() -> Parser:
     parser = Parser(
         description="Serve a site's recommended search as JSON: GET /search?q=…&k=10, POST /v1/rerank in the format of Cohere,\n"
         "Jina and vLLM, GET /healthz. No passwords and no TLS: to serve other machines, put a proxy before it.",
-        example="harp serve x --workers=2\n  curl '127.0.0.1:8808/search?q=open+a+gate&k=3'",
+        example="harp serve x --workers=2",
     )
     parser.add_argument("site", metavar="DIR", help="output of harp site")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on; 0.0.0.0: all (127.0.0.1)")
