@@ -214,7 +214,7 @@ def fitting(limit: str, default: str = "") -> str:
     with needs("joining tables", "duckdb", "data"):
         import duckdb
 
-    default = default or duckdb.sql("SELECT current_setting('memory_limit')").fetchall()[0][0]
+    default = default or duckdb.execute("SELECT current_setting('memory_limit')").fetchall()[0][0]
     most = int(MEMORY_SHARE * mebibytes(default))
     if mebibytes(limit) <= most:
         return limit

@@ -174,7 +174,7 @@ def drop(job: Job, number: int, payload: None) -> Outputs:
 def _document(row: Row) -> LinkedDocument:
     links, outline = tuple(Link(**link) for link in row["links"]), None
     if stored := json.loads(row["outline"]):
-        sections = (Section(*section[:3], tuple(map(tuple, section[3]))) for section in stored[0])
+        sections = (Section(a, b, parent, tuple(map(tuple, spans))) for a, b, parent, spans in stored[0])
         outline = Outline(tuple(sections), stored[1])
     return LinkedDocument(
         row["address"], row["address"], row["title"], row["text"], links, row["lead_end"], outline=outline,

@@ -34,7 +34,7 @@ def save_tables(path: str, vocab_size: int, count_rows: list[tuple]) -> None:
         if other in counts
     }
     with replacing(path, "wb") as file:
-        np.savez(file, **odds)
+        np.savez(file, **odds)  # type: ignore[arg-type]
 
 
 def log_odds(positive: np.ndarray, negative: np.ndarray) -> np.ndarray:

@@ -125,7 +125,9 @@ def coarse_tuning(
     first = next(iter(tuned_for))
     models = (*starts, *(f"{system}{first}_t0_f{on.tested[0]}" for system in begins if system != "cont_pre_fine"))
     for name in models if probe else ():
-        given = {"clicks": clicks, "docs": click_docs, "documents": probe, "output": f"{output}/probe_{name}.jsonl"}
-        counts = steps(f"Probe {name}", probe_files, model=f"{output}/{name}", **given)
+        model, report = f"{output}/{name}", f"{output}/probe_{name}.jsonl"
+        counts = steps(
+            f"Probe {name}", probe_files, model=model, clicks=clicks, docs=click_docs, documents=probe, output=report
+        )
         print("\n".join(f"  {what}: {number}" for what, number in counts.items()))
     on.table("table", rows, f"fine_tuned{first}", chance="BM25")

@@ -74,12 +74,8 @@ def mask_tokens(
     targets = jnp.take_along_axis(tokens, positions, axis=1)
     hidden = chosen & (draw <= lowest[:, -1:])
     random_token = (replacement % jnp.uint32(vocab_size)).astype(jnp.int32)
-    replaced = jnp.where(
-        kind < jnp.uint32(int(0.8 * 2**32)),
-        mask_token,
-        jnp.where(kind < jnp.uint32(int(0.9 * 2**32)), random_token, tokens),
-    )
-    replaced = mask_token if always else replaced
+    as_mask, as_random = (kind < jnp.uint32(int(share * 2**32)) for share in (0.8, 0.9))
+    replaced = jnp.where(as_mask | always, mask_token, jnp.where(as_random, random_token, tokens))
     return _masked(batch, jnp.where(hidden, replaced, tokens), positions, targets, weights)
 
 

@@ -61,9 +61,8 @@ def records(folder: str, settings: Settings) -> Iterator[Record]:
     anchors = read_anchors(os.path.join(folder, ANCHOR_TEXTS))
     place, passages = os.path.join(folder, VECTORS_FOLDER), dict[int, np.ndarray]()
     if settings.encoder and (counts := read_texts(place)):
-        stored = np.memmap(os.path.join(place, VECTORS_FILE), np.float16, "r")
         ends = np.cumsum([*counts.values()])
-        stored = stored.reshape(int(ends[-1]), -1)
+        stored = np.memmap(os.path.join(place, VECTORS_FILE), np.float16, "r").reshape(int(ends[-1]), -1)
         passages = {key: stored[end - n : end] for (key, n), end in zip(counts.items(), ends.tolist())}
     texts, titles, bodies = (
         documents(folder),
