@@ -19,6 +19,7 @@
 # make bench-pairs      pairs/s per core for the four tasks, and the cost of a pair with many times the links (twenty minutes)
 # make bench-step-peers the same step in PyTorch, in one run
 # make bench-rerank     pairs/s of every backend, compared with sentence-transformers' CrossEncoder in torch and OpenVINO int8
+# make bench-vectors    texts to vectors, and a training step of vectors, compared with sentence-transformers
 # make bench-linklearn  LinkLearn's training step and ranking
 # make bench-estimate   hours, disk and memory of English Wikipedia, stage by stage, from rates measured here
 
@@ -28,7 +29,7 @@ BIN := .venv/bin
 PIP := PYTHONWARNINGS="ignore:Editable installation" $(BIN)/python -m pip --disable-pip-version-check
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: help demo test check lint audit docs real faults package pythons spark bench-device bench-input bench-step bench-step-peers bench-dump bench-content bench-sentences bench-weights bench-pairs bench-estimate bench-linklearn bench-rerank clean
+.PHONY: help demo test check lint audit docs real faults package pythons spark bench-device bench-input bench-step bench-step-peers bench-dump bench-content bench-sentences bench-weights bench-pairs bench-estimate bench-linklearn bench-rerank bench-vectors clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -197,6 +198,9 @@ bench-pairs: .venv/test $(BENCH_VOCABULARY) $(BENCH_STOPWORDS) | $(BENCH_WIKI)
 bench-estimate: .venv/test $(BENCH_DUMP) $(BENCH_VOCABULARY) $(BENCH_STOPWORDS) | $(BENCH_WIKI)
 	$(BIN)/python benchmarks/enwiki_estimate.py --wiki=$(BENCH_WIKI) --dump=$(BENCH_DUMP) --vocabulary=$(BENCH_VOCABULARY) \
 		--stopwords=$(BENCH_STOPWORDS)
+
+bench-vectors: .venv/test $(BENCH_DOCUMENTS) | $(MINILM)
+	$(BIN)/python benchmarks/vectors.py --encoder=$(MINILM) --documents=$(BENCH_DOCUMENTS)
 
 bench-linklearn: .venv/test $(BENCH_DOCUMENTS) $(BENCH_QUERIES)
 	$(BIN)/python benchmarks/linklearn.py --docs=$(BENCH_DOCUMENTS) --queries=$(BENCH_QUERIES)

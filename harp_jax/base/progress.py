@@ -114,3 +114,10 @@ def say(text: str) -> None:
         if type(bar) is Progress:
             bar.clear()
     print(text, file=sys.stderr, flush=True)
+
+
+def duration(seconds: float) -> str:
+    """Seconds in words: "4.2 s", "40 s", "12 min", "3.5 h"."""
+    if seconds < 100:
+        return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

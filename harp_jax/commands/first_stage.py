@@ -6,9 +6,10 @@ from typing import Any
 from harp_jax.base.cli import Parser, count, positive
 from harp_jax.base.errors import InputError
 from harp_jax.commands.options import RUN, add_documents, add_lexical, add_output, numbers
+from harp_jax.ranking.estimate import estimate
 from harp_jax.ranking.first_stage import FEATURES, Candidates, first_stage_files, prior_files
 from harp_jax.ranking.lexical import MODELS
-from harp_jax.ranking.tune_first_stage import GRIDS, SAMPLE, tune_files
+from harp_jax.ranking.tune_first_stage import GRIDS, SAMPLE, grid_of, tune_files
 
 VECTORS = "vectors"
 PASSAGES = 4  # as in `ranking.vectors`, which loads JAX
@@ -49,6 +50,8 @@ def _add_model(parser: Parser, *more: str) -> None:
     parser.add_argument("--k", type=positive, help="candidates per query (100; with --run all)")
     what = "docid<TAB>anchor text<TAB>count (harp anchors): a field for bm25f, otherwise added to the documents"
     parser.add_input("--anchors", default="", help=what)
+    what = "print about how long it takes and its memory, from a sample; rank nothing"
+    parser.add_argument("--dry_run", action="store_true", help=what)
 
 
 def _candidates(a: argparse.Namespace) -> Candidates:
@@ -73,6 +76,9 @@ def main(a: argparse.Namespace) -> None:
     if a.encoder or a.max_length:
         raise InputError(f"--encoder and --max_length are only for --model={VECTORS}")
     given = parameters_of(a)
+    if a.dry_run:
+        print(estimate(_candidates(a), a.queries, a.model))
+        return
     written = first_stage_files(
         _candidates(a), queries=a.queries, output=a.output, model=a.model, run=a.run, parameters=given, tuned=a.parameters,
         folds=a.folds,
@@ -111,9 +117,14 @@ def tune_parser() -> Parser:
 
 
 def tune(a: argparse.Namespace) -> None:
+    axes = parameters_of(a)
+    if a.dry_run:
+        settings = len(grid_of({**GRIDS[a.model], **axes}))
+        print(estimate(_candidates(a), a.queries, a.model, settings, a.sample))
+        return
     tuned = tune_files(
         _candidates(a), queries=a.queries, qrels=a.qrels, output=a.output, model=a.model, measure=a.measure,
-        axes=parameters_of(a), run=a.run, folds=a.folds, sample=a.sample,
+        axes=axes, run=a.run, folds=a.folds, sample=a.sample,
     )  # fmt: skip
     queries = f"{tuned.queries} of {tuned.of} queries" if tuned.queries < tuned.of else f"{tuned.queries} queries"
     best = tuned.parameters or tuned.folds

@@ -167,7 +167,7 @@ def fuse_files(
     weights: Sequence[float] = (),
     verdict: InputPath = "",
 ) -> Fused:
-    """Fuses TREC runs by one of METHODS. "weights" needs one number per run in `weights`, a `verdict` (JSON of `harp verdict`) on
+    """Fuses TREC runs by one of METHODS. "weights" needs one number per run in `weights`, a `verdict` (JSON of `harp site`) on
     the runs in this order, or `qrels` and `folds` to fit them. Raises InputError for bad input."""
     if verdict:
         weights = _weights_of(verdict)

@@ -28,6 +28,7 @@ from functools import lru_cache, partial
 from harp_jax.base.errors import InputError, how_to_fetch, missing
 from harp_jax.base.files import SUMS, check_outside, expand, output_folder, replacing, walk
 from harp_jax.base.made import InputPath, forget, once
+from harp_jax.base.progress import duration
 from harp_jax.base.steps import Steps
 from harp_jax.corpus.labels import read_labels, relevant_only
 from harp_jax.corpus.query_sets import labelled_queries
@@ -442,10 +443,3 @@ def write_readme(output: str, verdict: Verdict) -> None:
     """Says what is what in the folder."""
     with replacing(os.path.join(output, "README.md")) as file:
         file.write(f"# A search made by harp site\n\n```\n{verdict.words()}\n```\n\n{CONTENTS}")
-
-
-def duration(seconds: float) -> str:
-    """Seconds in words: "40 s", "12 min", "3.5 h"."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -316,3 +316,12 @@ def test_cranfield(tmp_path):
     assert 0.34 < table.mean["bm25"]["AP"] < 0.38 and 0.30 < table.mean["ql"]["AP"] < 0.38
     assert 0.40 < table.mean["bm25"]["nDCG@10"] < 0.44 and 0.36 < table.mean["ql"]["nDCG@10"] < 0.44
     assert 0.71 < table.mean["bm25"]["R@100"] < 0.76
+
+
+def test_a_dry_run_tells_hours_and_memory_and_ranks_nothing(judged, capsys):
+    given = {"docs": judged / "docs.tsv", "queries": judged / "queries.tsv", "output": judged / "none"}
+    command("first-stage", "--dry_run", **given)
+    command("tune-first-stage", "--dry_run", qrels=judged / "qrels", **given)
+    first, second = capsys.readouterr().out.splitlines()
+    assert "index of 7 documents: about 0.0 s and 0.0 GB of memory; 4 queries: about 0.0 s" in first
+    assert "4 queries with 25 settings" in second and not (judged / "none").exists()
