@@ -397,7 +397,7 @@ def add_adapted(options: SiteOptions, training: Training, trusted: bool, name: s
     kind = "your queries" if name == LABEL_TEST else "anchors, which are what it was trained on"
     return (
         f"Adapted encoder: {output}, for a vector database. Alone, {MEASURE} {means} ({low:+.3f} to {high:+.3f}) on {kind}. "
-        "The search above keeps the unchanged vectors: beside BM25F no gain of adapted ones was found."
+        "The search above keeps the unchanged vectors."
     )
 
 
