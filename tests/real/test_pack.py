@@ -1,7 +1,7 @@
 """What `harp pack` writes ranks as well in real engines: Lucene, with the queries of OpenSearch and Elasticsearch, and LanceDB.
 
 Cranfield's abstracts with vectors of MiniLM; titles stand for anchor texts. Lucene is that of pyserini: pip install --no-deps
-pyserini==0.22.1, and Java 17 with its compiler. docs/engines.md has the figures of two manuals.
+pyserini==0.22.1, and Java 17 with its compiler. docs/site.md has the figures of two manuals.
 """
 
 import glob
