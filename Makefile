@@ -1,4 +1,4 @@
-# make demo     train a ranker from links: dump → pairs → pre-training → fine-tuning → table, on an artificial wiki (8 to 11 minutes, 2 cores)
+# make demo     train a ranker from links: dump → pairs → pre-training → fine-tuning → table, on an artificial wiki (4 to 8 minutes, 2 cores)
 # make test     all tests except the slow ones (make real, make faults)
 # make check    ruff, mypy, the audit and the fast tests, under 90 seconds: before every commit
 # make lint     ruff and mypy
