@@ -382,8 +382,12 @@ def _definition(path: str, text: str = "") -> str:
         encoder = Encoder.from_str(text)
         encoder.no_truncation()
         encoder.no_padding()
+        encoder.encode("a")  # a template that names an unknown token panics
+        encoder.encode("a", "a")
         return encoder.to_str()
-    except Exception as error:  # tokenizers raises nothing more specific
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # tokenizers raises nothing more specific; its panics are not an Exception
         raise InputError(f"{path} is not a tokenizer ({str(error)[:200]}); {ADVICE}") from error
 
 
