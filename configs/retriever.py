@@ -6,8 +6,8 @@ harp first-stage --model=vectors --encoder=vectors --docs=docs.tsv --queries=que
 
 Its pairs are those of the generation preset "recommended" (`harp generate --config=data/linked_jsonl:recommended`).
 
-Hardware: any; six layers of 384 took 11 minutes on two CPU cores with AMX, 13 on one. RR@10 of vectors alone .607 → .675 (WikiPassageQA)
-and .832 → .878 (WikiQA), 29 November 2026, one seed: docs/lab/vectors.md.
+Hardware: any; six layers of 384 took 11 minutes on two CPU cores with AMX, 13 on one. RR@10 of vectors alone: .607 → .675 on
+WikiPassageQA, .832 → .878 on WikiQA (29 November 2026, one seed: docs/lab/vectors.md).
 On a TPU v3-8, batch_pairs=8192 with accumulate=64 and lanes=8 needs 938 MiB per core in bfloat16 (--dry_run, 29 November 2026).
 """
 
