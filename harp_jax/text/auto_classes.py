@@ -16,10 +16,15 @@ if TYPE_CHECKING:
 ADVICE = "write or download it again"
 
 
+MOST_LABELS = 10_000  # transformers names each one
+
+
 def check_no_custom_code(fields: dict[str, Any], path: str) -> None:
-    """InputError if a config names classes in the directory's own Python files."""
+    """InputError if a config names classes in the directory's own Python files, or too many labels for the memory."""
     if fields.get("auto_map"):
         raise InputError(f"{path} needs custom code (auto_map), which is not executed here; use another model")
+    if isinstance(labels := fields.get("num_labels"), int) and labels > MOST_LABELS:
+        raise InputError(f"{path}: num_labels is {labels}, more than {MOST_LABELS:,}; {ADVICE}")
 
 
 def read_tokenizer(directory: str, model: str = "") -> "PreTrainedTokenizerFast":
