@@ -122,7 +122,7 @@ def test_an_encoder_is_adapted_to_the_links_and_the_search_keeps_the_other(tmp_p
         "retriever",
         ["--config.steps=60", "--config.row_length=40", "--config.learning_rate=3e-3", "--config.kl_weight=0.0"],
     )
-    monkeypatch.setattr(adapt, "read_config", lambda name: recipe)
+    monkeypatch.setattr(adapt, "read_config", lambda name: recipe.copy_and_resolve_references())
     folder, output = site_pages.write(tmp_path / "pages", pages=150), str(tmp_path / "x")
     words = {word for page in folder.iterdir() for word in re.findall(r"[a-z0-9]+|[.,]", page.read_text().lower())}
     tokenizer = Tokenizer.of_words((*SPECIAL_TOKENS, *sorted(words)))
