@@ -68,7 +68,7 @@ class SparkEngine:
 
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         search = [str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])]
-        options = {
+        options: dict[str, bool | float | int | str | None] = {
             "spark.app.name": "harp_jax",
             "spark.master": self.master,
             "spark.driver.memory": f"{self.memory}m",
@@ -83,8 +83,9 @@ class SparkEngine:
         }
         # A cluster spills to its local disks; the work directory is on a shared one.
         if self.master.startswith("local"):
-            options["spark.local.dir"] = os.path.join(self.job.work, "spill")
-            os.makedirs(options["spark.local.dir"], exist_ok=True)
+            spill = os.path.join(self.job.work, "spill")
+            os.makedirs(spill, exist_ok=True)
+            options["spark.local.dir"] = spill
         try:
             session = SparkSession.builder.config(map=options).getOrCreate()
         except Exception as error:
