@@ -18,7 +18,6 @@ from collections.abc import Callable
 import jax
 import numpy as np
 
-from harp_jax.api import Retriever
 from harp_jax.base.allocator import keep_pages
 from harp_jax.base.cli import keep_compiled
 from harp_jax.base.files import lines
@@ -28,6 +27,7 @@ from harp_jax.input.contrastive_groups import SeparateTexts
 from harp_jax.input.lanes import Batches
 from harp_jax.input.packing import Group, make_layout
 from harp_jax.model import sharding
+from harp_jax.ranking.retriever import Retriever
 from harp_jax.training.stages.retriever import retriever_stage, with_identities
 from harp_jax.training.step import initial, make_step
 from harp_jax.training.train import abstract_state, make_optimizer, padded, shard_params
