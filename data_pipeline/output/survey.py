@@ -69,6 +69,7 @@ COUNTS_SQL = """
         COUNT(DISTINCT CASE WHEN r.problem = '' AND s.held = 1 THEN r.doc END)
     FROM resolved r JOIN source_pages s ON r.doc = s.doc
 """
+WAITING = 16  # texts held in memory for each query
 PER_PAGE = 3  # maximum queries from one page
 _WORD = re.compile(r"\w+")
 
@@ -103,7 +104,7 @@ def write_survey(config: ConfigDict, output: str, queries: int = 300, words: int
     """Writes the folder `output` and returns the content of its survey.json.
 
     config: a generation config; its tasks and encoder are not used. `queries`: maximum number; `words`: words of the anchor's
-    sentence to add to each. Works out of core, apart from the texts of held-out pages. Raises InputError for bad input.
+    sentence to add to each. Works out of core. Raises InputError for bad input.
     """
     docs, anchors, _, _, _, summary = written = [os.path.join(output, name) for name in WRITTEN]
     with linked_pages(config, output, written, stages=4) as engine:
@@ -162,35 +163,48 @@ class Query:
 def choose(job: Job, count: int, words: int = 0) -> tuple[list[Query], Counter[str]]:
     """At most `count` queries in the order of a hash, each the anchor with up to `words` words of its sentence around it; and the
     counts of a `Survey`, without "held_out_".
+
+    Memory grows with `count`, not with the pages: of too many texts those with the lowest hashes are kept (WAITING for each query),
+    and the counts of texts are then estimates.
     """
     counts: Counter[str] = Counter()
     texts: dict[str, Query] = {}
     titles: set[str] = set()
+    limit = 1 << 64
     parts = (
         rows(job, tables.HELD_OUT, bucket, order=("doc", "link_start")) for bucket in buckets(job, tables.HELD_OUT)
     )
     for link in itertools.chain.from_iterable(parts):
         anchor, trained = link["anchor"], link["trained"] > 0
-        counts.update(links=1, trained=int(trained))
-        if trained:
+        title = not trained and is_title(anchor, link["title"])
+        counts.update(links=1, trained=int(trained), titles=int(title))
+        if trained or _key(anchor) >= limit:
             continue
-        if is_title(anchor, link["title"]):
-            counts["titles"] += 1
+        if title:
             titles.add(anchor)
         query = texts.setdefault(anchor, Query(anchor, link))
         query.relevant[link["id"]] = query.sources[link["source"]] = None
         query.in_title |= set(_WORD.findall(anchor)) <= set(_WORD.findall(link["title"].lower()))
+        while len(texts) > WAITING * count:
+            limit //= 2
+            texts = {text: query for text, query in texts.items() if _key(text) < limit}
+            titles = {text for text in titles if _key(text) < limit}
     left = [query for anchor, query in texts.items() if anchor not in titles]
-    counts.update(texts=len(left), in_title=sum(query.in_title for query in left))
+    in_title = sum(query.in_title for query in left)
+    counts.update(texts=len(left) * (1 << 64) // limit, in_title=in_title * (1 << 64) // limit)
     pages: Counter[str] = Counter()
     chosen: list[Query] = []
-    for query in sorted(left, key=lambda query: (hash64("held-out", query.anchor), query.anchor)):
+    for query in sorted(left, key=lambda query: (_key(query.anchor), query.anchor)):
         page = next(iter(query.sources)).partition("#")[0]
         pages[page] += 1
         if pages[page] <= PER_PAGE and len(chosen) < count:
             chosen.append(query)
     _set_texts(job, chosen, words)
     return chosen, counts
+
+
+def _key(anchor: str) -> int:
+    return hash64("held-out", anchor)
 
 
 def is_title(anchor: str, title: str) -> bool:

@@ -64,9 +64,10 @@ def options_of(a: argparse.Namespace) -> SiteOptions:
     }
     source = Source(**{f.name: values[f.name] for f in fields(Source)})
     training = Training(**{f.name: values[f.name] for f in fields(Training) if f.name != "model"})
-    changed = [f.name for f in fields(Training) if getattr(training, f.name) != f.default and f.name != "start"]
-    if changed and not a.train:
-        raise InputError(f"--{changed[0]} is only for training; add --train=ranker, or leave it out")
+    allowed = {"": {"start"}, "vectors": {"start", "minutes", "seed"}}.get(a.train)
+    changed = [f.name for f in fields(Training) if getattr(training, f.name) != f.default]
+    if allowed and (wrong := [name for name in changed if name not in allowed]):
+        raise InputError(f"--{wrong[0]} is only for training; add --train=ranker, or leave it out")
     own = {f.name: values[f.name] for f in fields(SiteOptions) if f.name in values}
     own |= {"encoder": a.encoder or a.start}
     return SiteOptions(source=source, training=replace(training, model=a.train) if a.train else None, **own)

@@ -9,7 +9,7 @@ import os
 import shutil
 from functools import partial
 
-from harp_jax.base.made import InputPath, Speed, once
+from harp_jax.base.made import KEPT, InputPath, Speed, once
 from harp_jax.base.steps import Steps
 from harp_jax.config import read_config
 from harp_jax.site.options import Source, Training
@@ -20,7 +20,12 @@ CONFIG, TASK = "retriever", "adp"
 
 
 def adapt_encoder(source: Source, training: Training, encoder: str, folder: str, output: str, steps: Steps) -> str:
-    """Writes the adapted `encoder` to `output`; pairs and checkpoints are in FOLDER. Returns "", or why there are too few pairs."""
+    """Writes the adapted `encoder` to `output`; pairs and checkpoints are in FOLDER. Returns "", or why there are too few pairs.
+
+    An encoder adapted to earlier pages with the same options is kept.
+    """
+    if publish_encoder.already(training, encoder, "", output=output):
+        return ""
     place, config = partial(os.path.join, folder), read_config(CONFIG)
     job, texts = source.config(), config.row_length - 2
     with job.unlocked():
@@ -40,7 +45,7 @@ def adapt_encoder(source: Source, training: Training, encoder: str, folder: str,
     return ""
 
 
-@once
+@once(changed=KEPT)
 def publish_encoder(training: Training, encoder: InputPath, workdir: Speed[str], output: str) -> None:
     """Exports the trained encoder."""
     from harp_jax.checkpoints.export import export_model

@@ -387,9 +387,10 @@ def add_adapted(options: SiteOptions, training: Training, trusted: bool, name: s
         return f"Adapted encoder: {output}, not tested."
     paths, before = test.collection(name), os.path.join(test.folder(name), "runs", FILES[VECTORS])
     after = os.path.join(test.folder(name), "adapted.trec")
-    how = Reranking(FIELDS, windows=options.windows, cosine=True)
-    texts = (paths["docs"], paths["queries"], paths["candidates"])
-    test.steps("Rank with the adapted encoder", rerank_files, output, *texts, after, how)
+    if not os.path.exists(after):
+        how = Reranking(FIELDS, windows=options.windows, cosine=True)
+        texts = (paths["docs"], paths["queries"], paths["candidates"])
+        test.steps("Rank with the adapted encoder", rerank_files, output, *texts, after, how)
     qrels, runs = read_qrels(paths["qrels"]), {"before": read_run(before), "after": read_run(after)}
     table = evaluate(qrels, runs, MEASURE, baseline="before")
     means = " → ".join(f"{table.mean[system][MEASURE]:.3f}" for system in runs)

@@ -138,6 +138,11 @@ def test_an_encoder_is_adapted_to_the_links_and_the_search_keeps_the_other(tmp_p
     assert CombinedSearch(output).settings.encoder == "encoder" and result.ranker == ""
     assert build(options, output).adapted == result.adapted
 
+    # After a page has changed, the encoder is kept, like the test.
+    page = folder / "p3.html"
+    page.write_text(page.read_text().replace("</body>", "<p>More.</p></body>"))
+    assert build(options, output).adapted == result.adapted
+
 
 @pytest.mark.parametrize("start", ["none", "embedder", "start"])
 def test_too_few_links_leave_an_untested_search(tmp_path, capsys, monkeypatch, embedder, start):
@@ -225,6 +230,10 @@ def test_a_site_in_another_language(tmp_path, capfd, language, sentence, places,
     [
         (["{pages}", "--train=ranker", "--minutes=0"], "--minutes=0: use a positive number"),
         (["{pages}", "--layers=3"], "--layers is only for training; add --train=ranker"),
+        (
+            ["{pages}", "--train=vectors", "--minutes=9", "--layers=3"],
+            "--layers is only for training; add --train=ranker",
+        ),
         (["{pages}", "--encoder=no/such"], "no/such is not a directory; .*hf download no/such"),
         (["{pages}", "--labels={folder}/connected.tsv"], "only 19 queries that share no relevant document, 20 needed"),
         (["{pages}", "--labels={folder}/malformed.tsv"], "malformed.tsv, line 2: "),
