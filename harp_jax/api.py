@@ -353,7 +353,7 @@ class Reranker:
         text, and for a ranker that was not loaded from a directory.
         """
         from harp_jax.checkpoints.export import export_model
-        from harp_jax.input.ranking_groups import Judged
+        from harp_jax.input.ranking_groups import RankingDataset
         from harp_jax.ranking.first_stage import indexed, retrieve
         from harp_jax.training.stages.finetune import finetune_stage
         from harp_jax.training.train import train
@@ -364,7 +364,7 @@ class Reranker:
         ranked = retrieve("bm25", indexed(documents.texts(), "bm25", language), [({}, texts)], CANDIDATES)
         candidates = dict(trec.ordered(one for one in ranked if one[1]))
         config = load_config("finetune_site", init=self.directory, **changes)
-        stage = finetune_stage(config, judged=Judged(documents, texts, judged, candidates))
+        stage = finetune_stage(config, judged=RankingDataset(documents, texts, judged, candidates))
         with tempfile.TemporaryDirectory(prefix="harp-fit-") as workdir:
             train(config, workdir, stage)
             export_model(workdir, output)

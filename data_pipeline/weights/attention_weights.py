@@ -64,7 +64,7 @@ def attending(
     return [(at, at + 1) for at in first]
 
 
-class Sequence(NamedTuple):
+class EncodedSequence(NamedTuple):
     """tokens [n] int32 without special tokens; the spans of tokens whose attention is returned, in addition to [CLS]."""
 
     tokens: np.ndarray
@@ -86,7 +86,11 @@ class Batch(NamedTuple):
 
 
 def batches(
-    sequences: list[Sequence], slots: int, rows_multiple: int, tokenizer: Tokenizer, lengths: tuple[int, ...] = LENGTHS
+    sequences: list[EncodedSequence],
+    slots: int,
+    rows_multiple: int,
+    tokenizer: Tokenizer,
+    lengths: tuple[int, ...] = LENGTHS,
 ) -> Iterator[Batch]:
     """Batches of about `slots` slots, longest sequences first, padded to the smallest of `lengths` that fits."""
     order = sorted(range(len(sequences)), key=lambda i: -len(sequences[i].tokens))
@@ -162,7 +166,7 @@ class Encoder:
 
         self._attention = jax.jit(attention)
 
-    def rows(self, sequences: list[Sequence]) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+    def rows(self, sequences: list[EncodedSequence]) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
         """(index, [1 + spans, n], [1 + spans] float32): attention from [CLS], then from each span (mean over its pieces).
 
         The first array is attention to the sequence's tokens (HARP Eq. 1), the second to [CLS] (Eq. 10, read literally). n is 0
@@ -180,7 +184,7 @@ class Encoder:
 
 
 def _unpacked(
-    batch: Batch, result: "jax.Array", sequences: list[Sequence]
+    batch: Batch, result: "jax.Array", sequences: list[EncodedSequence]
 ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
     attention = np.asarray(result)
     for row, i in enumerate(batch.members):
@@ -230,7 +234,7 @@ def _weigh_sentences(encoder: Callable[[], Encoder], job: Job, bucket: int, payl
     tokens, anchor_row = [unpack(row["tokens"]) for row in rows], job.config["anchor_row"]
     spans = [attending(ids, n, row["anchors"], anchor_row) for ids, n, row in zip(tokens, lengths, rows)]
     weighed: dict[int, Row] = {}
-    for i, attention, to_cls in encoder().rows(list(map(Sequence, tokens, spans))):
+    for i, attention, to_cls in encoder().rows(list(map(EncodedSequence, tokens, spans))):
         words = word_sums(attention, lengths[i])
         weighed[i] = dict(
             doc=rows[i]["doc"], start=rows[i]["start"], cls=to_bytes(words[0]), anchors=to_bytes(words[1:]),
@@ -242,7 +246,7 @@ def _weigh_sentences(encoder: Callable[[], Encoder], job: Job, bucket: int, payl
 def _weigh_passages(encoder: Callable[[], Encoder], job: Job, bucket: int, payload: None) -> Outputs:
     rows = [row for row in read(job, tables.PASSAGES, bucket).to_pylist() if is_weighed(row, job)]
     weighed: dict[int, Row] = {}
-    for i, attention, _ in encoder().rows([Sequence(unpack(row["tokens"]), []) for row in rows]):
+    for i, attention, _ in encoder().rows([EncodedSequence(unpack(row["tokens"]), []) for row in rows]):
         words = word_sums(attention, unpack(rows[i]["lengths"]))
         weighed[i] = dict(doc=rows[i]["doc"], weights=to_bytes(words[0]))
     return {tables.PASSAGE_WEIGHTS: [weighed[i] for i in sorted(weighed)]}

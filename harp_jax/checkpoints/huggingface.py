@@ -14,7 +14,7 @@ from harp_jax.base.errors import InputError
 from harp_jax.base.files import check_sums, listed_sums, output_folder, read_json
 from harp_jax.base.version import __version__
 from harp_jax.checkpoints.modular import WEIGHTS, check_not_pickled, modular_head
-from harp_jax.model.encoders.encoder import WORDS, EncoderShape
+from harp_jax.model.encoders.encoder import WORDS, EncoderConfig
 from harp_jax.model.encoders.table import ENCODERS, encoder_of
 from harp_jax.text.auto_classes import check_no_custom_code, read_config
 from harp_jax.text.tokenizer import MARKS, NO_MARKS, Marks, Tokenizer
@@ -28,7 +28,7 @@ HEADS = ("pooler", "score", "mlm")
 MAX_PADDING_ROWS = 127
 
 
-def check_vocabulary(tokenizer: Tokenizer, config: EncoderShape, where: str) -> None:
+def check_vocabulary(tokenizer: Tokenizer, config: EncoderConfig, where: str) -> None:
     """InputError unless all ids and token types of the tokenizer have embeddings (a few rows of padding are allowed), and, if the
     encoder counts positions from its padding id, the tokenizer pads with that id."""
     types = tokenizer.template.second_type + 1
@@ -45,7 +45,7 @@ def check_vocabulary(tokenizer: Tokenizer, config: EncoderShape, where: str) -> 
         )
 
 
-def load_hf(directory: str) -> tuple[EncoderShape, dict[str, Any]]:
+def load_hf(directory: str) -> tuple[EncoderConfig, dict[str, Any]]:
     """(shape, parameter tree of numpy float32) of a Hugging Face directory with safetensors, whose model type is in ENCODERS. Heads
     that the checkpoint lacks are absent from the tree: "pooler", "mlm", and "score", a classifier with one label (other heads and
     classifiers are not relevance scores and are left out). Raises InputError with the file and the tensor if something is missing
@@ -64,7 +64,7 @@ def load_hf(directory: str) -> tuple[EncoderShape, dict[str, Any]]:
     return shape, _tree(state, shape, directory)
 
 
-def _tree(state: dict[str, np.ndarray], config: EncoderShape, where: str) -> dict[str, Any]:
+def _tree(state: dict[str, np.ndarray], config: EncoderConfig, where: str) -> dict[str, Any]:
     groups = ENCODERS[config.model_type].leaves(config)
     known = {leaf.name for leaf in groups["encoder"]}
     roots = {name.partition(".")[0] for name in known}  # other tensors are heads, which may be of any kind
@@ -116,7 +116,7 @@ def _read_tensors(directory: str) -> dict[str, np.ndarray]:
 
 def save_hf(
     directory: str,
-    config: EncoderShape,
+    config: EncoderConfig,
     params: dict[str, Any],
     tokenizer: Tokenizer,
     model_card: str,
@@ -165,7 +165,7 @@ def save_hf(
             more(folder)
 
 
-def hf_tensors(config: EncoderShape, params: dict[str, Any]) -> dict[str, np.ndarray]:
+def hf_tensors(config: EncoderConfig, params: dict[str, Any]) -> dict[str, np.ndarray]:
     """The tensors of a parameter tree under their Hugging Face names, float32; `config.vocab_size` rows of the vocabulary."""
     state: dict[str, np.ndarray] = {}
     for group, leaves in ENCODERS[config.model_type].leaves(config).items():

@@ -9,7 +9,7 @@ import numpy as np
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import read_json
-from harp_jax.model.encoders.encoder import Encoder, EncoderShape, Tensors
+from harp_jax.model.encoders.encoder import Encoder, EncoderConfig, Tensors
 
 MODULES, PROMPTS, LENGTH = "modules.json", "config_sentence_transformers.json", "sentence_bert_config.json"
 STEPS = ("Normalize", "Identity", "Tanh")  # after the pooling of a sentence encoder
@@ -24,7 +24,7 @@ class Head(NamedTuple):
     tensors: Tensors  # of the pooler and the score, by the encoder's Hugging Face names
 
 
-def modular_head(directory: str, encoder: Encoder, shape: EncoderShape) -> Head | None:
+def modular_head(directory: str, encoder: Encoder, shape: EncoderConfig) -> Head | None:
     """The head, as the encoder's own pooler and score; None if modules.json lists no score, as for a sentence encoder. InputError
     for a head that the encoder does not have."""
     path = os.path.join(directory, MODULES)
@@ -163,7 +163,7 @@ def _name(kind: str, fields: dict[str, Any]) -> str:
     return short.get(modes[0], modes[0]) if len(modes) == 1 else ", ".join(modes)
 
 
-def _tensors(encoder: Encoder, shape: EncoderShape, modules: list[Tensors], path: str) -> Tensors:
+def _tensors(encoder: Encoder, shape: EncoderConfig, modules: list[Tensors], path: str) -> Tensors:
     """Tensors by the names of the encoder's leaves. The norm's bias, which ModernBERT lacks, is added to the score's bias."""
     groups = encoder.leaves(shape)
     pooler = {leaf.path[-1]: leaf.name for leaf in groups["pooler"]}

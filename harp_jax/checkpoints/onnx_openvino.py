@@ -17,7 +17,7 @@ import numpy as np
 from harp_jax.base.errors import InputError, needs
 from harp_jax.checkpoints.huggingface import hf_tensors
 from harp_jax.input.packing import Pair, pair_rows
-from harp_jax.model.encoders.encoder import EncoderShape
+from harp_jax.model.encoders.encoder import EncoderConfig
 from harp_jax.model.encoders.table import ENCODERS
 from harp_jax.text.tokenizer import Tokenizer
 
@@ -37,7 +37,7 @@ OPSET = 17
 TELEMETRY = "openvino_telemetry"
 
 
-def inputs(config: EncoderShape) -> tuple[str, ...]:
+def inputs(config: EncoderConfig) -> tuple[str, ...]:
     """The names of a model's inputs: token types only if the encoder has more than one."""
     return INPUTS if config.type_vocab > 1 else INPUTS[:2]
 
@@ -91,7 +91,7 @@ def output_of(params: dict[str, Any]) -> str:
     return OUTPUT if "score" in params else HIDDEN
 
 
-def torch_model(config: EncoderShape, params: dict[str, Any]) -> "torch.nn.Module":
+def torch_model(config: EncoderConfig, params: dict[str, Any]) -> "torch.nn.Module":
     """Hugging Face's classifier, or encoder, as a torch module from `inputs` to `output_of`, float32, for the exporters to trace.
     If the encoder names the module before the last layer's MLP, a classifier computes that MLP for the first token only, which is
     all that the score reads: with 3 layers of 384, 16 x 128 tokens take 18 % less time (OpenVINO, float32), with 6 layers 9 %.
@@ -124,7 +124,7 @@ def torch_model(config: EncoderShape, params: dict[str, Any]) -> "torch.nn.Modul
     return Ranker().eval()
 
 
-def example_inputs(config: EncoderShape) -> tuple["torch.Tensor", ...]:
+def example_inputs(config: EncoderConfig) -> tuple["torch.Tensor", ...]:
     """The inputs for tracing: two rows of seven tokens, the second padded."""
     import torch
 
@@ -133,7 +133,7 @@ def example_inputs(config: EncoderShape) -> tuple["torch.Tensor", ...]:
     return (ids, mask, ids)[: len(inputs(config))]
 
 
-def write_onnx(directory: str, config: EncoderShape, params: dict[str, Any], int8: bool = False) -> None:
+def write_onnx(directory: str, config: EncoderConfig, params: dict[str, Any], int8: bool = False) -> None:
     """Adds onnx/model.onnx (float32) and, with `int8`, onnx/model_quantized.onnx to a directory. int8: weights and, at run time,
     the inputs of the matrix products; no texts are needed. InputError without the packages."""
     needed("onnx", "onnx")
@@ -159,7 +159,11 @@ def write_onnx(directory: str, config: EncoderShape, params: dict[str, Any], int
 
 
 def write_openvino(
-    directory: str, config: EncoderShape, params: dict[str, Any], tokenizer: Tokenizer, calibration: Sequence[Pair] = ()
+    directory: str,
+    config: EncoderConfig,
+    params: dict[str, Any],
+    tokenizer: Tokenizer,
+    calibration: Sequence[Pair] = (),
 ) -> None:
     """Adds openvino/openvino_model.xml (float32) and, with `calibration`, the model in int8 to a directory. int8: weights and
     activations, with ranges measured on the pairs of `calibration` (ids of query and document, truncated to a row; a few hundred
@@ -183,7 +187,7 @@ def write_openvino(
         openvino.save_model(model, os.path.join(directory, FILES["openvino", True]), compress_to_fp16=False)
 
 
-def feed(config: EncoderShape, tokens: np.ndarray, second: np.ndarray, end: np.ndarray) -> dict[str, np.ndarray]:
+def feed(config: EncoderConfig, tokens: np.ndarray, second: np.ndarray, end: np.ndarray) -> dict[str, np.ndarray]:
     """The model's inputs [rows, length] int64 from the arrays of `pair_rows`."""
     position = np.arange(tokens.shape[1])
     real = position < end[:, None]

@@ -11,7 +11,7 @@ from harp_jax.checkpoints.huggingface import save_hf
 from harp_jax.checkpoints.modular import LENGTH, MODULES, PROMPTS, Embedding, embedding
 from harp_jax.checkpoints.recorded import read_config
 from harp_jax.checkpoints.start import is_workdir
-from harp_jax.model.encoders.encoder import EncoderShape
+from harp_jax.model.encoders.encoder import EncoderConfig
 from harp_jax.text.tokenizer import Tokenizer
 
 STAGE = "retriever"
@@ -19,7 +19,7 @@ PACKAGE = "sentence_transformers.models"  # where sentence-transformers 2 to 6 f
 SIDES = ("query", "document")  # names of the prompts
 
 
-def layout(shape: EncoderShape, prompts: tuple[str, ...], max_length: int) -> dict[str, Any]:
+def layout(shape: EncoderConfig, prompts: tuple[str, ...], max_length: int) -> dict[str, Any]:
     """The files of sentence-transformers by name; `max_length` tokens of a text are read, including special tokens."""
     modules = (("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Normalize", "Normalize"))
     poolings = ("cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens")
@@ -44,7 +44,7 @@ def layout(shape: EncoderShape, prompts: tuple[str, ...], max_length: int) -> di
 
 def save_vectors(
     directory: str,
-    shape: EncoderShape,
+    shape: EncoderConfig,
     params: dict[str, Any],
     tokenizer: Tokenizer,
     config: ConfigDict,

@@ -14,7 +14,7 @@ from harp_jax.checkpoints.checkpoint import load_params
 from harp_jax.checkpoints.huggingface import check_vocabulary, load_hf
 from harp_jax.checkpoints.recorded import best, read_config
 from harp_jax.model.cross_encoder import init_params
-from harp_jax.model.encoders.encoder import WORDS, EncoderShape
+from harp_jax.model.encoders.encoder import WORDS, EncoderConfig
 from harp_jax.model.encoders.table import encoder_of, recorded_shape
 from harp_jax.model.products import fastest_dtype
 from harp_jax.objectives.contrastive import START
@@ -22,7 +22,7 @@ from harp_jax.objectives.finetune import DECODER
 from harp_jax.text.tokenizer import Marks, Tokenizer, load_tokenizer, recorded_marks
 
 
-def encoder_and_tokenizer(config: ConfigDict) -> tuple[EncoderShape, Tokenizer, dict | None]:
+def encoder_and_tokenizer(config: ConfigDict) -> tuple[EncoderConfig, Tokenizer, dict | None]:
     """The encoder's shape, the tokenizer, and the parameters of `config.init` (None from scratch). Raises InputError if the
     vocabulary does not match the parameters."""
     params: dict | None = None
@@ -49,7 +49,7 @@ def encoder_and_tokenizer(config: ConfigDict) -> tuple[EncoderShape, Tokenizer, 
     return replace(shape, dtype=dtype, **chosen), tokenizer, params
 
 
-def load_encoder(path: str) -> tuple[EncoderShape, dict]:
+def load_encoder(path: str) -> tuple[EncoderConfig, dict]:
     """Shape and parameters (numpy float32) of a Hugging Face directory or of a training workdir. From a workdir: the selected
     parameters, or else its newest checkpoint's, without an MLM head that was never trained."""
     if not os.path.isdir(path):
@@ -70,7 +70,7 @@ def load_encoder(path: str) -> tuple[EncoderShape, dict]:
     return load_hf(path)
 
 
-def load_ranker(path: str) -> tuple[EncoderShape, dict, Tokenizer, Marks]:
+def load_ranker(path: str) -> tuple[EncoderConfig, dict, Tokenizer, Marks]:
     """`load_encoder` with the tokenizer and the marks of the training. The tokenizer's max_length is the row length of the
     training, so that a workdir scores like its export. Raises InputError if tokenizer and encoder do not match."""
     shape, params = load_encoder(path)
@@ -110,7 +110,7 @@ def _resize_vocab(params: dict, rows: int) -> dict:
 WIDER_WORDS = 3.0  # standard deviation of word embeddings, relative to that of positions and types
 
 
-def matching_start(config: EncoderShape, params: dict, key: jax.Array) -> dict:
+def matching_start(config: EncoderConfig, params: dict, key: jax.Array) -> dict:
     """Fresh parameters (float32) from which a small encoder learns to match words, changed in three ways.
 
     With all three, two layers of 128 learn to match words within 100 updates of 32 pairs; with the first alone within 300, and only
@@ -142,11 +142,11 @@ def matching_start(config: EncoderShape, params: dict, key: jax.Array) -> dict:
 
 def starting_params(
     loaded: dict | None, drop: tuple[str, ...], vocab_size: int, initialisation: str = "normal"
-) -> Callable[[EncoderShape, jax.Array], dict]:
+) -> Callable[[EncoderConfig, jax.Array], dict]:
     """A function that returns the initial parameters: fresh ones, replaced by the loaded ones except the heads in `drop`.
     `initialisation` is used from scratch only: "normal", or "matching" (`matching_start`)."""
 
-    def start(shape: EncoderShape, key: jax.Array) -> dict:
+    def start(shape: EncoderConfig, key: jax.Array) -> dict:
         narrow = replace(shape, vocab_size=vocab_size, dtype="float32")
         given = {*(loaded or ())} - {*drop}  # a parameter's draw depends on its path only
         drawn = jax.jit(lambda k: {name: tree for name, tree in init_params(narrow, k).items() if name not in given})

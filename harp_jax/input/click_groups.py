@@ -12,8 +12,8 @@ from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
 from harp_jax.corpus.clicks import Clicks
 from harp_jax.corpus.documents import Texts
-from harp_jax.input.packing import Group, Sequence, fit, text_sequence
-from harp_jax.input.ranking_groups import Epochs, Judged
+from harp_jax.input.packing import EncodedSequence, Group, fit, text_sequence
+from harp_jax.input.ranking_groups import Epochs, RankingDataset
 from harp_jax.text.tokenizer import Marks, Tokenizer
 
 log = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ class ClickedPairs:
 class JudgedPairs:
     """All judged pairs, relevant (level 1 and more) or not. Logs how many lack a text; InputError if none is left."""
 
-    def __init__(self, judged: Judged) -> None:
+    def __init__(self, judged: RankingDataset) -> None:
         queries, docs = judged.queries, judged.docs
         every = [(qid, docid, level) for qid, levels in judged.qrels.items() for docid, level in levels.items()]
         self.pairs = [(int(level <= 0), queries[q], d) for q, d, level in every if q in queries and d in docs]
@@ -100,5 +100,7 @@ class PairReader:
                 groups.append(Group(label, (text_sequence(document, self.length, self.template),)))
                 continue
             marked = self.marks.on_query(np.asarray(asked.ids, np.int32)), self.marks.on_document(document)
-            groups.append(Group(label, (Sequence(*fit(*marked, self.length, self.template), 0, 1, self.template),)))
+            groups.append(
+                Group(label, (EncodedSequence(*fit(*marked, self.length, self.template), 0, 1, self.template),))
+            )
         return groups

@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 Pair = tuple[np.ndarray, np.ndarray]  # ids of query and document, int32, truncated to a row (`fit`)
 
 
-class Sequence(NamedTuple):
+class EncodedSequence(NamedTuple):
     """One input of the encoder before packing: query and document, or one text, with the special tokens of `template` around them.
     `query_text` and `document_text` number the texts of a group: sequences that share a text share its number, and therefore its
     mask. A text with number -1 is never masked."""
@@ -52,7 +52,7 @@ class Group(NamedTuple):
     `identities`: int32 numbers by which a loss recognises equal texts of other groups (`contrastive_groups`)."""
 
     task: int
-    sequences: tuple[Sequence, ...]
+    sequences: tuple[EncodedSequence, ...]
     teacher: tuple[float, ...] = ()
     identities: tuple[int, ...] = ()
 
@@ -117,7 +117,7 @@ def pair_sequences(
     template: Template,
     mask_side: str = "document",
     more_docs: Iterable[np.ndarray] = (),
-) -> tuple[Sequence, ...]:
+) -> tuple[EncodedSequence, ...]:
     """The two sides of a pair record, and the positive query with each of `more_docs`, as sequences of at most `length` tokens. An
     empty negative text means the positive's. `mask_side`: the texts that may be masked: "document", "query" or "both"."""
     q, d = mask_side in ("query", "both"), mask_side in ("document", "both")
@@ -132,16 +132,16 @@ def pair_sequences(
         *((pos_query, document, (0, 2 * number + 5)) for number, document in enumerate(more_docs)),
     ):
         query, document = fit(query, document, length, template)
-        sides.append(Sequence(query, document, texts[0] if q else -1, texts[1] if d else -1, template))
+        sides.append(EncodedSequence(query, document, texts[0] if q else -1, texts[1] if d else -1, template))
     return tuple(sides)
 
 
-def text_sequence(text: np.ndarray, length: int, template: Template) -> Sequence:
+def text_sequence(text: np.ndarray, length: int, template: Template) -> EncodedSequence:
     """The beginning of a text as a sequence of at most `length` tokens, all of which may be masked."""
-    return Sequence(text[: length - template.around_text], None, 0, -1, template)
+    return EncodedSequence(text[: length - template.around_text], None, 0, -1, template)
 
 
-def text_sequences(text: np.ndarray, length: int, template: Template) -> list[Sequence]:
+def text_sequences(text: np.ndarray, length: int, template: Template) -> list[EncodedSequence]:
     """Running text as the fewest sequences of at most `length` tokens, about equally long; all tokens may be masked."""
     pieces = max(1, math.ceil(len(text) / (length - template.around_text)))
     return [text_sequence(piece, length, template) for piece in np.array_split(text, pieces)]

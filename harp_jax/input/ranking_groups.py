@@ -19,7 +19,7 @@ from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
 from harp_jax.corpus.documents import Documents, Texts
 from harp_jax.corpus.trec import Qrels, Run, read_qrels, read_queries, read_run, read_subset, select, split_queries
-from harp_jax.input.packing import Group, Sequence, fit
+from harp_jax.input.packing import EncodedSequence, Group, fit
 from harp_jax.text.tokenizer import NO_MARKS, Marks, Template, Tokenizer
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ UNTAUGHT = "no teacher score"
 
 
 @dataclass(frozen=True)
-class Judged:
+class RankingDataset:
     """Training data of a ranker: judged queries, first-stage candidates and their texts, from files or in memory."""
 
     docs: Texts
@@ -42,7 +42,7 @@ class Judged:
     candidates: Run
 
     @classmethod
-    def read(cls, config: ConfigDict) -> "Judged":
+    def read(cls, config: ConfigDict) -> "RankingDataset":
         """Reads a config's files; in fine-tuning only the judgments of its training folds and of its `train_queries` file."""
         qrels = read_qrels(config.qrels)
         if "train_queries" in config:
@@ -53,7 +53,7 @@ class Judged:
         return cls(docs, read_queries(config.queries), qrels, candidates)
 
 
-def held_out(config: ConfigDict, judged: Judged) -> tuple[Judged, Judged]:
+def held_out(config: ConfigDict, judged: RankingDataset) -> tuple[RankingDataset, RankingDataset]:
     """Splits into (training, selection) queries without a common relevant document; InputError if impossible."""
     queries = len(judged.qrels)
     fraction = min(HELD_OUT, config.select_queries / max(queries, 1))
@@ -75,7 +75,11 @@ class RankingData:
     for candidates that `docs` lacks."""
 
     def __init__(
-        self, config: ConfigDict, tokenizer: "Tokenizer | WordVocabulary", judged: Judged, marks: Marks = NO_MARKS
+        self,
+        config: ConfigDict,
+        tokenizer: "Tokenizer | WordVocabulary",
+        judged: RankingDataset,
+        marks: Marks = NO_MARKS,
     ) -> None:
         self.docs, self.queries = judged.docs, judged.queries
         self.qrels, self.candidates = judged.qrels, judged.candidates
@@ -258,10 +262,10 @@ class RankingReader:
         groups = []
         for epoch, number in self.epochs.units(lane, start, count):
             pairs = [fit(q, d, self.length, self.template) for q, d in self.data.unit(epoch, number)]
-            sequences = [Sequence(query, document, -1, -1, self.template) for query, document in pairs]
+            sequences = [EncodedSequence(query, document, -1, -1, self.template) for query, document in pairs]
             teacher = self.data.taught(epoch, number)
             if self.predicting:
-                sequences.insert(1, Sequence(*pairs[0], 0, -1, self.template))
+                sequences.insert(1, EncodedSequence(*pairs[0], 0, -1, self.template))
                 teacher = (*teacher[:1], *teacher)
             groups.append(Group(0, tuple(sequences), teacher))
         return groups

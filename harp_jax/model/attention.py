@@ -11,7 +11,7 @@ reads and writes a fifth and a quarter less, with the same collectives; its back
 instead of 6. Hence "auto" chooses it. Measure both with `benchmarks/step.py --attention=…` before a long run.
 
 Attention dropout is off by default, so that all implementations train the same model. The kernels do not support it:
-`EncoderShape` rejects the combination, and "auto" then selects "xla".
+`EncoderConfig` rejects the combination, and "auto" then selects "xla".
 """
 
 from collections.abc import Callable

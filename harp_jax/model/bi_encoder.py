@@ -8,12 +8,12 @@ import jax.numpy as jnp
 from jax.sharding import PartitionSpec as P
 
 from harp_jax.model.cross_encoder import segment_means
-from harp_jax.model.encoders.encoder import EncoderShape
+from harp_jax.model.encoders.encoder import EncoderConfig
 from harp_jax.model.encoders.table import ENCODERS
 
 
 def text_vectors(
-    shape: EncoderShape,
+    shape: EncoderConfig,
     encoder: Mapping[str, Any],
     batch: Mapping[str, jax.Array],
     dropout_key: jax.Array | None = None,
@@ -30,12 +30,12 @@ def text_vectors(
     return pooled * jax.lax.rsqrt(jnp.maximum(jnp.square(pooled).sum(-1, keepdims=True), 1e-18))
 
 
-def rules(shape: EncoderShape) -> tuple[tuple[str, P], ...]:
+def rules(shape: EncoderConfig) -> tuple[tuple[str, P], ...]:
     """The sharding rules of the parameters: the encoder's."""
     return ENCODERS[shape.model_type].rules
 
 
-def step_flops(shape: EncoderShape, rows: int, length: int, sequences: int, predictions: int) -> float:
+def step_flops(shape: EncoderConfig, rows: int, length: int, sequences: int, predictions: int) -> float:
     """FLOPs of one step: 3 × the forward pass of `rows` of `length` slots (`cross_encoder.step_flops`). Gradient caching encodes
     once more, and a frozen start once; like all recomputation, neither counts as useful work."""
     return 3.0 * ENCODERS[shape.model_type].flops(shape, rows, length, sequences if shape.pooling == "cls" else length)

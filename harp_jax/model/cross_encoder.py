@@ -10,7 +10,7 @@ from jax import lax
 from jax.sharding import PartitionSpec as P
 
 from harp_jax.model.attention import place_of
-from harp_jax.model.encoders.encoder import EncoderShape
+from harp_jax.model.encoders.encoder import EncoderConfig
 from harp_jax.model.encoders.table import ENCODERS
 from harp_jax.model.layers import Dropout, by_parts, gelu, initializer, layer_norm
 from harp_jax.model.products import as_computed
@@ -19,7 +19,7 @@ from harp_jax.model.products import as_computed
 class MlmHead(nn.Module):
     """Dense layer, GELU, layer norm, and the word embedding matrix, passed by the caller, as decoder."""
 
-    config: EncoderShape
+    config: EncoderConfig
 
     def setup(self) -> None:
         c = self.config
@@ -47,7 +47,7 @@ class Ranker(nn.Module):
     are the subtree "encoder". Within Flax it is named after its model_type, because the random numbers of initialisation and
     dropout depend on the name."""
 
-    config: EncoderShape
+    config: EncoderConfig
 
     def setup(self) -> None:
         c = self.config
@@ -105,7 +105,7 @@ class Ranker(nn.Module):
         return scores, self.mlm(hidden, self.encoder.embeddings.word.embedding)
 
 
-def init_params(config: EncoderShape, key: jax.Array) -> dict:
+def init_params(config: EncoderConfig, key: jax.Array) -> dict:
     """A new parameter tree, float32: truncated normal, zero biases."""
     zeros = jnp.zeros((1, 8), jnp.int32)
     batch = {name: zeros for name in ("tokens", "segment_ids", "position_ids", "token_type_ids")}
@@ -130,12 +130,12 @@ HEAD_RULES = (
 )
 
 
-def rules(shape: EncoderShape) -> tuple[tuple[str, P], ...]:
+def rules(shape: EncoderConfig) -> tuple[tuple[str, P], ...]:
     """The sharding rules of a `Ranker`'s parameters."""
     return ENCODERS[shape.model_type].rules + HEAD_RULES
 
 
-def step_flops(shape: EncoderShape, rows: int, length: int, sequences: int, predictions: int) -> float:
+def step_flops(shape: EncoderConfig, rows: int, length: int, sequences: int, predictions: int) -> float:
     """FLOPs of one step (forward and backward, 2 per multiply-add): 3 × the forward pass's matrix products. `rows` of `length`
     slots, with `sequences` scored and `predictions` masked tokens per row; the encoder's last layer is computed for these tokens
     only. XLA's own figure counts a loop's body once and ignores custom calls."""

@@ -12,7 +12,7 @@ from jax.extend.random import threefry2x32_p
 from jax.sharding import NamedSharding
 
 from harp_jax.model.attention import choose, place_of
-from harp_jax.model.encoders.encoder import EncoderShape
+from harp_jax.model.encoders.encoder import EncoderConfig
 from harp_jax.model.products import dot_general
 from harp_jax.model.sharding import BATCH
 
@@ -75,17 +75,17 @@ def frugal(function: Callable[[Any, jax.Array], jax.Array], module: nn.Module, x
     return function(module, x)
 
 
-def initializer(config: EncoderShape) -> nn.initializers.Initializer:
+def initializer(config: EncoderConfig) -> nn.initializers.Initializer:
     """Truncated normal, for every kernel and embedding."""
     return nn.initializers.truncated_normal(config.initializer_range)
 
 
-def dense(config: EncoderShape) -> dict[str, Any]:
+def dense(config: EncoderConfig) -> dict[str, Any]:
     """Options of every `nn.Dense` and `nn.DenseGeneral`."""
     return dict(dtype=config.dtype, use_bias=config.biased, kernel_init=initializer(config), dot_general=dot_general)
 
 
-def layer_norm(config: EncoderShape) -> Norm:
+def layer_norm(config: EncoderConfig) -> Norm:
     """The layer norm of a shape, computed in at least float32."""
     wide = jnp.promote_types(config.dtype, jnp.float32)
     return Norm(epsilon=config.layer_norm_eps, dtype=wide, use_bias=config.biased, use_fast_variance=False)

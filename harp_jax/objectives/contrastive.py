@@ -11,7 +11,7 @@ from jax.sharding import PartitionSpec as P
 
 from harp_jax.model.attention import Place, place_of
 from harp_jax.model.bi_encoder import text_vectors
-from harp_jax.model.encoders.encoder import EncoderShape
+from harp_jax.model.encoders.encoder import EncoderConfig
 from harp_jax.objectives.losses import listwise_kl
 from harp_jax.objectives.objective import Batch, Metrics, fill
 
@@ -39,7 +39,7 @@ class Contrastive:
     again in the backward pass (gradient caching, Gao et al. 2021): memory holds the activations of one, and the gradient is exact.
     """
 
-    shape: EncoderShape
+    shape: EncoderConfig
     temperature: float  # τ
     kl_weight: float = 0.0  # λ; 0: the parameters have no start
     both: bool = False

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from harp_jax.model.cross_encoder import Ranker, vocabulary_cross_entropy
-from harp_jax.model.encoders.encoder import EncoderShape
+from harp_jax.model.encoders.encoder import EncoderConfig
 from harp_jax.model.layers import initializer
 from harp_jax.objectives.losses import Forward, by_group, forward, ranking_loss, score_spread
 from harp_jax.objectives.masking import TARGETS, WEIGHTS, mask_one_each, without_marks
@@ -76,7 +76,7 @@ class Finetune:
         return {"mlm": loss.sum(), "mlm_hits": hits.sum(), "mlm_tokens": weights.sum()}
 
 
-def init_decoder(shape: EncoderShape, key: jax.Array) -> dict[str, jax.Array]:
+def init_decoder(shape: EncoderConfig, key: jax.Array) -> dict[str, jax.Array]:
     """A new linear decoder, float32: truncated normal, zero bias."""
     words = initializer(shape)(key, (shape.vocab_size, shape.hidden), jnp.float32)
     return {"embedding": words, "bias": jnp.zeros(shape.vocab_size)}

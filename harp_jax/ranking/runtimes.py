@@ -20,7 +20,7 @@ from harp_jax.base.progress import Progress
 from harp_jax.checkpoints.onnx_openvino import FILES, feed, model_files, needed, readable, write_onnx, write_openvino
 from harp_jax.checkpoints.start import load_ranker
 from harp_jax.input.packing import pair_rows
-from harp_jax.model.encoders.encoder import EncoderShape
+from harp_jax.model.encoders.encoder import EncoderConfig
 from harp_jax.ranking.scorers import Pair, PairTexts, batches_by_length, check_heads
 from harp_jax.text.tokenizer import NO_MARKS, Marks, Tokenizer
 
@@ -63,7 +63,7 @@ def _installed(package: str) -> bool:
 
 
 def model_file(
-    backend: str, dtype: str, directory: str, config: EncoderShape, params: dict[str, Any], tokenizer: Tokenizer
+    backend: str, dtype: str, directory: str, config: EncoderConfig, params: dict[str, Any], tokenizer: Tokenizer
 ) -> str:
     """Path of a backend's model file, from the export or converted into the cache. A file that is not listed in SHA256SUMS may come
     from other weights: if torch is installed, converts the weights instead. Raises InputError for changed files, and for int8 that
@@ -104,7 +104,7 @@ def model_file(
     return os.path.join(place, name)
 
 
-def _identity(config: EncoderShape, params: dict[str, Any]) -> str:
+def _identity(config: EncoderConfig, params: dict[str, Any]) -> str:
     digest = hashlib.sha256(f"{CONVERSION} {config}".encode())
     for leaf in jax.tree.leaves({name: params[name] for name in ("encoder", "pooler", "score")}):
         digest.update(np.ascontiguousarray(leaf).data)
@@ -153,7 +153,7 @@ class RuntimeScorer(PairTexts):
     def __init__(
         self,
         runtime: Runtime,
-        config: EncoderShape,
+        config: EncoderConfig,
         tokenizer: Tokenizer,
         max_length: int | None = None,
         batch_tokens: int | None = None,

@@ -24,7 +24,7 @@ from harp_jax.checkpoints.sentence_transformers import recorded_embedding
 from harp_jax.checkpoints.start import load_encoder, load_ranker, tokenizer_of
 from harp_jax.input.packing import fit, pair_rows
 from harp_jax.model.cross_encoder import Ranker
-from harp_jax.model.encoders.encoder import EncoderShape
+from harp_jax.model.encoders.encoder import EncoderConfig
 from harp_jax.text.tokenizer import NO_MARKS, Marks, Tokenizer, load_tokenizer
 
 Pair = tuple[np.ndarray, np.ndarray]  # token or word ids of query and document, int32, truncated to the model's lengths
@@ -195,7 +195,7 @@ class EncoderTexts:
 
     remedy = "raise --max_length"
 
-    def __init__(self, config: EncoderShape, tokenizer: Tokenizer, max_length: int | None, shortest: int) -> None:
+    def __init__(self, config: EncoderConfig, tokenizer: Tokenizer, max_length: int | None, shortest: int) -> None:
         self.config, self.tokenizer = config, tokenizer
         self.max_length = max_length or recorded_length(tokenizer, config)
         if not shortest <= self.max_length <= config.max_positions:
@@ -227,7 +227,7 @@ class PairTexts(EncoderTexts):
     """Query and document with special tokens in one row of `max_length` tokens, truncated as in training (`packing.fit`)."""
 
     def __init__(
-        self, config: EncoderShape, tokenizer: Tokenizer, max_length: int | None, marks: Marks = NO_MARKS
+        self, config: EncoderConfig, tokenizer: Tokenizer, max_length: int | None, marks: Marks = NO_MARKS
     ) -> None:
         super().__init__(config, tokenizer, max_length, SHORTEST)
         self.marks = marks
@@ -260,7 +260,7 @@ class PairTexts(EncoderTexts):
         return fitted
 
 
-def recorded_length(tokenizer: Tokenizer, config: EncoderShape) -> int:
+def recorded_length(tokenizer: Tokenizer, config: EncoderConfig) -> int:
     """The sequence length recorded with the tokenizer, or the model's maximum if that is out of range."""
     recorded = tokenizer.max_length
     return recorded if SHORTEST <= recorded <= config.max_positions else config.max_positions
@@ -277,7 +277,7 @@ class CrossEncoderScorer(PairTexts):
 
     def __init__(
         self,
-        config: EncoderShape,
+        config: EncoderConfig,
         params: Mapping[str, Any],
         tokenizer: Tokenizer,
         max_length: int | None = None,
@@ -323,7 +323,7 @@ def check_heads(params: Mapping[str, Any]) -> None:
         )
 
 
-def _score_rows(config: EncoderShape, params: dict, tokens: jax.Array, second: jax.Array, end: jax.Array) -> jax.Array:
+def _score_rows(config: EncoderConfig, params: dict, tokens: jax.Array, second: jax.Array, end: jax.Array) -> jax.Array:
     """Scores [rows] of one sequence per row."""
     batch = {**_batch(tokens, second, end), "cls_offset": jax.numpy.zeros((tokens.shape[0], 1), jax.numpy.int32)}
     with full_precision_matmul(config.dtype):
@@ -356,7 +356,7 @@ class BiEncoderScorer(EncoderTexts):
 
     def __init__(
         self,
-        config: EncoderShape,
+        config: EncoderConfig,
         params: Mapping[str, Any],
         tokenizer: Tokenizer,
         max_length: int | None = None,
@@ -457,7 +457,7 @@ class BiEncoderScorer(EncoderTexts):
 
 
 def _embed_rows(
-    config: EncoderShape, pooling: str, steps: tuple[str, ...], params: dict, tokens: jax.Array, end: jax.Array
+    config: EncoderConfig, pooling: str, steps: tuple[str, ...], params: dict, tokens: jax.Array, end: jax.Array
 ) -> jax.Array:
     """Unit vectors [rows, size] float32 of one text per row; `end` [rows] is its length."""
     jnp = jax.numpy

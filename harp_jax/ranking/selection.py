@@ -22,8 +22,8 @@ from harp_jax.checkpoints.recorded import RECORD, SELECTED, best, config_digest
 from harp_jax.corpus.trec import ordered
 from harp_jax.evaluation.evaluate import evaluate
 from harp_jax.evaluation.measures import one_measure
-from harp_jax.input.ranking_groups import Judged
-from harp_jax.model.encoders.encoder import EncoderShape
+from harp_jax.input.ranking_groups import RankingDataset
+from harp_jax.model.encoders.encoder import EncoderConfig
 from harp_jax.ranking.rerank import rankings
 from harp_jax.ranking.scorers import PARTS, CrossEncoderScorer, JaxScorer
 from harp_jax.text.tokenizer import Tokenizer, marks_of
@@ -37,7 +37,7 @@ class Selection:
     def __init__(
         self,
         config: ConfigDict,
-        held_out: Judged,
+        held_out: RankingDataset,
         workdir: str,
         make_scorer: Callable[[Any], JaxScorer],
         save: Callable[[str, Any], None],
@@ -88,10 +88,10 @@ class Selection:
 
 def selecting(
     config: ConfigDict,
-    held_out: Judged,
-    scorer: Callable[[EncoderShape, Any], JaxScorer],
-    save: Callable[[str, EncoderShape, Any], None],
-) -> Callable[[EncoderShape, str], Selection]:
+    held_out: RankingDataset,
+    scorer: Callable[[EncoderConfig, Any], JaxScorer],
+    save: Callable[[str, EncoderConfig, Any], None],
+) -> Callable[[EncoderConfig, str], Selection]:
     """A `Stage.select`: the selection for an encoder's shape and a workdir. InputError for a config that never evaluates.
     `scorer(shape, params)` scores with the first parameters; `save(directory, shape, params)` writes parameters (numpy)."""
     if not config.eval_every:
@@ -102,15 +102,15 @@ def selecting(
 
 
 def selecting_ranker(
-    config: ConfigDict, tokenizer: Tokenizer, held_out: Judged
-) -> Callable[[EncoderShape, str], Selection]:
+    config: ConfigDict, tokenizer: Tokenizer, held_out: RankingDataset
+) -> Callable[[EncoderConfig, str], Selection]:
     """`selecting` for cross-encoders, saved as Hugging Face directories."""
     marks = marks_of(tokenizer, config.get("marks", ()))
 
-    def scorer(shape: EncoderShape, params: Any) -> JaxScorer:
+    def scorer(shape: EncoderConfig, params: Any) -> JaxScorer:
         return CrossEncoderScorer(shape, params, tokenizer, config.row_length, marks=marks)
 
-    def save(directory: str, shape: EncoderShape, params: Any) -> None:
+    def save(directory: str, shape: EncoderConfig, params: Any) -> None:
         save_hf(directory, shape, {name: params[name] for name in PARTS}, tokenizer, "", marks)
 
     return selecting(config, held_out, scorer, save)

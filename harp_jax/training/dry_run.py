@@ -26,7 +26,7 @@ from harp_jax.config import check_training
 from harp_jax.input.packing import PackedLayout, batch_shapes
 from harp_jax.model import sharding
 from harp_jax.model.attention import choose
-from harp_jax.model.encoders.encoder import EncoderShape
+from harp_jax.model.encoders.encoder import EncoderConfig
 from harp_jax.model.encoders.table import encoder_of
 from harp_jax.model.products import fastest_dtype
 from harp_jax.training.machine import batch_flops, data_sheet, peak_flops, usable_memory
@@ -44,7 +44,7 @@ class Compiled(NamedTuple):
 
     program: jax.stages.Compiled
     state: State  # abstract, with shardings
-    shape: EncoderShape
+    shape: EncoderConfig
     layout: PackedLayout
     mesh: Mesh
     lanes: int

@@ -19,14 +19,14 @@ import jax.numpy as jnp
 from ml_collections import ConfigDict
 
 from harp_jax.base.errors import InputError
-from harp_jax.model.encoders.encoder import EncoderShape
+from harp_jax.model.encoders.encoder import EncoderConfig
 from harp_jax.objectives.objective import Objective
 from harp_jax.training.stages.stage import Stage
 
 log = logging.getLogger(__name__)
 
 
-def batch_flops(config: ConfigDict, stage: Stage, encoder: EncoderShape, objective: Objective) -> float:
+def batch_flops(config: ConfigDict, stage: Stage, encoder: EncoderConfig, objective: Objective) -> float:
     """FLOPs of a step with full rows, over all microbatches and devices."""
     layout = stage.source.layout
     rows = layout.rows * config.lanes * layout.microbatches

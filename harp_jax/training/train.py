@@ -23,7 +23,7 @@ from harp_jax.checkpoints.recorded import read_metrics
 from harp_jax.config import check_training
 from harp_jax.input.lanes import Batches
 from harp_jax.model import sharding
-from harp_jax.model.encoders.encoder import EncoderShape
+from harp_jax.model.encoders.encoder import EncoderConfig
 from harp_jax.objectives.objective import not_beaten, summarise
 from harp_jax.training.loop import Loop, TrainResult, add
 from harp_jax.training.machine import batch_flops, peak_flops
@@ -148,7 +148,7 @@ def stage_of(config: ConfigDict, with_data: bool = True) -> Stage:
     raise ValueError(f"{config.stage} is trained by harp_jax/baselines")
 
 
-def padded(encoder: EncoderShape) -> EncoderShape:
+def padded(encoder: EncoderConfig) -> EncoderConfig:
     """The shape with its vocabulary padded for the hardware."""
     return dataclasses.replace(encoder, vocab_size=sharding.padded_vocab(encoder.vocab_size))
 
@@ -186,7 +186,7 @@ def make_optimizer(config: ConfigDict, steps: int, frozen: Sequence[str] = ()) -
     return optax.masked(trained, lambda params: {name: name not in frozen for name in params})
 
 
-def abstract_state(stage: Stage, encoder: EncoderShape, optimizer: optax.GradientTransformation, mesh: Mesh) -> State:
+def abstract_state(stage: Stage, encoder: EncoderConfig, optimizer: optax.GradientTransformation, mesh: Mesh) -> State:
     """The state as ShapeDtypeStructs with shardings, without allocating it."""
     wide = dataclasses.replace(encoder, dtype="float32")
     tree = jax.eval_shape(lambda: initial(stage.model.init_params(wide, jax.random.key(0)), optimizer))
@@ -220,7 +220,7 @@ def prepare(stage: Stage, workdir: str, devices: list[jax.Device] | None) -> Sta
 def jit_step(
     config: ConfigDict,
     stage: Stage,
-    encoder: EncoderShape,
+    encoder: EncoderConfig,
     optimizer: optax.GradientTransformation,
     shardings: Shardings,
     mesh: Mesh,
@@ -237,7 +237,7 @@ def jit_step(
 
 
 def make_evaluate(
-    config: ConfigDict, stage: Stage, encoder: EncoderShape, mesh: Mesh, lanes: Sequence[int], workdir: str
+    config: ConfigDict, stage: Stage, encoder: EncoderConfig, mesh: Mesh, lanes: Sequence[int], workdir: str
 ) -> Evaluate | None:
     """Evaluates on held-out pairs and selects by held-out queries, whichever the stage has; None if it has neither."""
     both: list[Evaluate] = []
@@ -252,7 +252,7 @@ def make_evaluate(
 
 
 def pair_evaluation(
-    config: ConfigDict, stage: Stage, encoder: EncoderShape, mesh: Mesh, lanes: Sequence[int]
+    config: ConfigDict, stage: Stage, encoder: EncoderConfig, mesh: Mesh, lanes: Sequence[int]
 ) -> Evaluate:
     """The objective on the same `eval_batches` held-out batches each time. At the last step the log names the tasks that are not
     better than a trivial predictor."""

@@ -20,7 +20,7 @@ from harp_jax.checkpoints.recorded import best, read_metrics
 from harp_jax.checkpoints.start import load_encoder
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import read_queries, read_run
-from harp_jax.input.ranking_groups import Judged, RankingData
+from harp_jax.input.ranking_groups import RankingData, RankingDataset
 from harp_jax.ranking.rerank import load_scorer, rankings
 from harp_jax.text.words import count_words
 from tests.support.commands import command
@@ -141,7 +141,7 @@ def test_learns_the_signal_it_is_designed_for(name, make, options, tmp_path):
 
 def batches_of(config, groups: int) -> GroupBatches:
     words = count_words(Documents.open(config.docs, tuple(config.fields)).texts())
-    return GroupBatches(RankingData(config, words, Judged.read(config)), groups, 4, 16, config.seed)
+    return GroupBatches(RankingData(config, words, RankingDataset.read(config)), groups, 4, 16, config.seed)
 
 
 @pytest.mark.parametrize("loss", ["hinge", "lce"])

@@ -19,7 +19,7 @@ from harp_jax.base.files import SUMS
 from harp_jax.checkpoints.huggingface import load_hf, save_hf
 from harp_jax.model.cross_encoder import Ranker
 from harp_jax.model.encoders.bert import to_config
-from harp_jax.model.encoders.encoder import EncoderShape
+from harp_jax.model.encoders.encoder import EncoderConfig
 from harp_jax.model.encoders.table import ENCODERS
 from tests.support.tiny_bert import CONFIG, PAIRS, pair_batch, random_params, small_tokenizer
 
@@ -41,7 +41,7 @@ def exported(tmp_path_factory):
     return directory, params
 
 
-def save_ranker(directory: Path, config: EncoderShape) -> dict:
+def save_ranker(directory: Path, config: EncoderConfig) -> dict:
     """An export without the heads of pre-training; returns its parameters."""
     params = {name: tree for name, tree in random_params(config).items() if name in RANKER}
     save_hf(str(directory), config, params, replace(small_tokenizer(), max_length=36), "# A ranker\n")

@@ -13,7 +13,7 @@ from harp_jax.base.errors import InputError
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import Ranking, split_queries
 from harp_jax.input import ranking_groups
-from harp_jax.input.ranking_groups import Judged, RankingData
+from harp_jax.input.ranking_groups import RankingData, RankingDataset
 from tests.support.tiny_bert import small_tokenizer
 
 TOKENIZER = small_tokenizer()
@@ -36,7 +36,7 @@ def data(files, candidates=CANDIDATES, qrels=QRELS, **options) -> RankingData:
     run = {qid: Ranking.of(docids, range(0, -len(docids), -1)) for qid, docids in candidates.items()}
     config = configs.finetune()
     config.update(options)
-    return RankingData(config, TOKENIZER, Judged(Documents.open(str(files / "docs.tsv")), QUERIES, qrels, run))
+    return RankingData(config, TOKENIZER, RankingDataset(Documents.open(str(files / "docs.tsv")), QUERIES, qrels, run))
 
 
 def names(unit) -> list[str]:
@@ -113,13 +113,13 @@ def test_judgments_of_folds(files):
     config = configs.finetune()
     config.update({name: str(files / name) for name in ("queries", "qrels")})
     config.update(docs=str(files / "docs.tsv"), candidates=str(files / "run"))
-    assert RankingData(config, TOKENIZER, Judged.read(config)).units == data(files).units
+    assert RankingData(config, TOKENIZER, RankingDataset.read(config)).units == data(files).units
     config.update(folds=str(files / "folds"), train_folds=(1, 2), missed_positives=True)
-    assert RankingData(config, TOKENIZER, Judged.read(config)).units == [("q2", "D9"), ("q5", "D5")]
+    assert RankingData(config, TOKENIZER, RankingDataset.read(config)).units == [("q2", "D9"), ("q5", "D5")]
     for folds, message in ((config.folds, "has no fold 7; its folds are 0, 1, 2"), ("", "no folds file")):
         config.update(folds=folds, train_folds=(1, 7))
         with pytest.raises(InputError, match=message):
-            Judged.read(config)
+            RankingDataset.read(config)
 
 
 judgments = st.dictionaries(

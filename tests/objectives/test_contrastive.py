@@ -15,7 +15,7 @@ from harp_jax.input.packing import Group, PackedLayout, fill, plan
 from harp_jax.model import sharding
 from harp_jax.model.bi_encoder import rules, text_vectors
 from harp_jax.model.encoders.bert import BertShape
-from harp_jax.model.encoders.encoder import EncoderShape
+from harp_jax.model.encoders.encoder import EncoderConfig
 from harp_jax.objectives.contrastive import Contrastive
 from harp_jax.training.step import gradients
 from tests.support.synthetic import TEMPLATE, VOCAB
@@ -72,11 +72,11 @@ def batch_of(count: int, microbatches: int = 1) -> dict[str, np.ndarray]:
     return arrays[0] if microbatches == 1 else {name: np.stack([a[name] for a in arrays]) for name in arrays[0]}
 
 
-def two_encoders(shape: EncoderShape = SHAPE) -> dict:
+def two_encoders(shape: EncoderConfig = SHAPE) -> dict:
     return {"encoder": random_params(shape, 1)["encoder"], "start": {"encoder": random_params(shape, 2)["encoder"]}}
 
 
-def vector(shape: EncoderShape, encoder: dict, ids: np.ndarray) -> np.ndarray:
+def vector(shape: EncoderConfig, encoder: dict, ids: np.ndarray) -> np.ndarray:
     """The unit vector of one text alone in a row."""
     line = np.array([[*TEMPLATE.start, *ids, *TEMPLATE.alone]], np.int32)
     batch = {

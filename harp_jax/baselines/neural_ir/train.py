@@ -28,7 +28,7 @@ from harp_jax.baselines.neural_ir.models import NeuralConfig, WordTables, build,
 from harp_jax.baselines.neural_ir.scorer import STATE, NeuralScorer, read_state, save_parameters
 from harp_jax.config import check_training
 from harp_jax.corpus.documents import Documents
-from harp_jax.input.ranking_groups import Judged, RankingData, held_out
+from harp_jax.input.ranking_groups import RankingData, RankingDataset, held_out
 from harp_jax.objectives.losses import ranking_loss
 from harp_jax.ranking.selection import Selection
 from harp_jax.text.words import WordVocabulary, count_words, load_words, read_stopwords, read_vectors
@@ -64,7 +64,7 @@ def train(config: ConfigDict, workdir: str) -> TrainResult:
     # Words, model, data. Selected queries are held out from training.
     words = vocabulary(config)
     shape, vectors = shape_of(config, words)
-    judged, selection = Judged.read(config), None
+    judged, selection = RankingDataset.read(config), None
     if config.select:
         judged, selected_on = held_out(config, judged)
         selection = Selection(

@@ -18,7 +18,7 @@ from harp_jax.model.attention import attend, probabilities
 from harp_jax.model.encoders.encoder import (
     SIZES,
     Encoder,
-    EncoderShape,
+    EncoderConfig,
     Field,
     Leaf,
     Tensors,
@@ -43,7 +43,7 @@ from harp_jax.model.products import dot_general
 
 
 @dataclass(frozen=True)
-class BertShape(EncoderShape):
+class BertShape(EncoderConfig):
     max_positions: int = 512
     type_vocab: int = 2
     model_type: str = "bert"

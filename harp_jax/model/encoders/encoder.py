@@ -12,7 +12,7 @@ from harp_jax.base.errors import InputError
 
 
 @dataclass(frozen=True)
-class EncoderShape:
+class EncoderConfig:
     """The sizes and computation options of an encoder; every architecture has a subclass. `dtype` is that of the computation;
     parameters have their own, float32 in training. InputError for an inconsistent shape."""
 
@@ -84,9 +84,9 @@ Tensors = dict[str, np.ndarray]  # by their Hugging Face names
 class Encoder:
     """An architecture. Its word embeddings are at WORDS in the tree "encoder", its layers are called layer_0, layer_1, …"""
 
-    shape: type[EncoderShape]  # a workdir's config.json records its fields
+    shape: type[EncoderConfig]  # a workdir's config.json records its fields
     # From config.json as `auto_classes.read_config` returns it, and its path; InputError for another architecture.
-    from_config: Callable[[Mapping[str, Any], str], EncoderShape]
+    from_config: Callable[[Mapping[str, Any], str], EncoderConfig]
     to_config: Callable[[Any], dict[str, Any]]  # the inverse
     # A Linen module: `__call__(batch, deterministic, positions)` returns hidden states [rows, T, hidden], or only those at
     # `positions` [rows, Q]; `attention_rows(batch, positions)` returns the attention [rows, Q, T] float32 of the last layer without
@@ -107,7 +107,7 @@ class Encoder:
     pooler: Callable[[Any], nn.Module]
     # Modules of sentence-transformers that are equivalent to the pooler; an activation means a dense layer with it.
     modules: tuple[str, ...]
-    poolings: tuple[str, ...] = ("cls",)  # values that config.json may have, see EncoderShape
+    poolings: tuple[str, ...] = ("cls",)  # values that config.json may have, see EncoderConfig
 
 
 WORDS = ("embeddings", "word", "embedding")

@@ -21,7 +21,7 @@ from harp_jax.model.encoders.encoder import (
     SIZES,
     WORDS,
     Encoder,
-    EncoderShape,
+    EncoderConfig,
     Field,
     Leaf,
     Tensors,
@@ -45,7 +45,7 @@ from harp_jax.model.layers import (
 
 
 @dataclass(frozen=True)
-class ModernBertShape(EncoderShape):
+class ModernBertShape(EncoderConfig):
     layer_norm_eps: float = 1e-5
     global_every: int = 3  # layers 0, global_every, … attend to all tokens, the others to a window
     window: int = 128  # tokens of the window, half of them on each side

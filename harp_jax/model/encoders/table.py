@@ -5,7 +5,7 @@ from typing import Any
 
 from harp_jax.base.errors import InputError
 from harp_jax.model.encoders import bert, distilbert, electra, modernbert, roberta
-from harp_jax.model.encoders.encoder import Encoder, EncoderShape
+from harp_jax.model.encoders.encoder import Encoder, EncoderConfig
 
 ENCODERS: dict[str, Encoder] = {
     "bert": bert.ENCODER,
@@ -26,7 +26,7 @@ def encoder_of(model_type: Any, where: str) -> Encoder:
     return ENCODERS[model_type]
 
 
-def recorded_shape(config: Mapping[str, Any], workdir: str) -> EncoderShape:
+def recorded_shape(config: Mapping[str, Any], workdir: str) -> EncoderConfig:
     """The shape that a workdir's config records. InputError for a workdir of another kind of model."""
     record = config.get("encoder", {})
     return encoder_of(record.get("model_type"), workdir).shape(**record)

@@ -16,7 +16,7 @@ from harp_jax.input.click_groups import STREAM, ClickedPairs, PairReader
 from harp_jax.input.lanes import Source, epoch_window
 from harp_jax.input.packing import Reader, make_layout
 from harp_jax.model.cross_encoder import Ranker
-from harp_jax.model.encoders.encoder import EncoderShape
+from harp_jax.model.encoders.encoder import EncoderConfig
 from harp_jax.objectives.coarse_tune import CoarseTune
 from harp_jax.objectives.masking import max_predictions
 from harp_jax.text.tokenizer import marks_of
@@ -41,7 +41,7 @@ def coarse_tune_stage(config: ConfigDict, with_data: bool = True) -> Stage:
     window = epoch_window(config.window, size, config.lanes) if with_data else config.window
     layout = make_layout(config, tokenizer, reader, shares, group_size=1, sequences=pairs, window=window)
 
-    def objective(shape: EncoderShape) -> CoarseTune:
+    def objective(shape: EncoderConfig) -> CoarseTune:
         return CoarseTune(
             ranker=Ranker(shape),
             qdpp_weight=0.0 if config.documents_only else 1.0,

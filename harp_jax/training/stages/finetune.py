@@ -18,10 +18,10 @@ from harp_jax.checkpoints.start import encoder_and_tokenizer, starting_params
 from harp_jax.input.click_groups import JudgedPairs, PairReader
 from harp_jax.input.lanes import Source, epoch_window
 from harp_jax.input.packing import Reader, make_layout
-from harp_jax.input.ranking_groups import Judged, RankingData, RankingReader, held_out
+from harp_jax.input.ranking_groups import RankingData, RankingDataset, RankingReader, held_out
 from harp_jax.model import cross_encoder
 from harp_jax.model.cross_encoder import Ranker
-from harp_jax.model.encoders.encoder import EncoderShape
+from harp_jax.model.encoders.encoder import EncoderConfig
 from harp_jax.objectives.finetune import DECODER, Finetune, init_decoder
 from harp_jax.text.tokenizer import marks_of
 from harp_jax.training.stages.stage import ModelSpec, NoReader, Stage, Start, check_inputs, warn_if_constant
@@ -30,7 +30,7 @@ TASK = "rank"
 log = logging.getLogger(__name__)
 
 
-def finetune_stage(config: ConfigDict, with_data: bool = True, judged: Judged | None = None) -> Stage:
+def finetune_stage(config: ConfigDict, with_data: bool = True, judged: RankingDataset | None = None) -> Stage:
     """Fine-tuning on judged queries, with negatives from a run's candidates. Data: the config's files, or `judged` in memory.
 
     Raises InputError for bad config or data.
@@ -49,7 +49,7 @@ def finetune_stage(config: ConfigDict, with_data: bool = True, judged: Judged | 
     reader: Reader = NoReader((TASK,))
     select = None
     if with_data:
-        judged = judged or Judged.read(config)
+        judged = judged or RankingDataset.read(config)
         if config.select:
             from harp_jax.ranking.selection import selecting_ranker
 
@@ -70,7 +70,7 @@ def finetune_stage(config: ConfigDict, with_data: bool = True, judged: Judged | 
     layout = make_layout(config, tokenizer, reader, shares, group_size=size, sequences=sequences, window=window)
     steps = config.steps or math.ceil(config.epochs * reader.sizes[TASK] / (layout.step_groups or sequences / size))
 
-    def objective(shape: EncoderShape) -> Finetune:
+    def objective(shape: EncoderConfig) -> Finetune:
         return Finetune(
             ranker=Ranker(shape),
             rank_loss=config.rank_loss,
@@ -94,12 +94,12 @@ def finetune_stage(config: ConfigDict, with_data: bool = True, judged: Judged | 
     )
 
 
-def with_decoder(shape: EncoderShape, key: jax.Array) -> dict:
+def with_decoder(shape: EncoderConfig, key: jax.Array) -> dict:
     """New parameters with the decoder of masked query prediction."""
     return {**cross_encoder.init_params(shape, key), DECODER: init_decoder(shape, key)}
 
 
-def decoder_rules(shape: EncoderShape) -> tuple[tuple[str, P], ...]:
+def decoder_rules(shape: EncoderConfig) -> tuple[tuple[str, P], ...]:
     """The sharding rules of `with_decoder`."""
     own = (r"decoder/embedding$", P("model", "fsdp")), (r"decoder/bias$", P("model"))
     return (*cross_encoder.rules(shape), *own)
@@ -108,7 +108,7 @@ def decoder_rules(shape: EncoderShape) -> tuple[tuple[str, P], ...]:
 def starting_with_decoder(start: Start, vocab_size: int) -> Start:
     """The starting parameters with a new decoder; rows that sharding adds to the vocabulary get no probability."""
 
-    def started(shape: EncoderShape, key: jax.Array) -> dict:
+    def started(shape: EncoderConfig, key: jax.Array) -> dict:
         fresh = jax.device_get(init_decoder(replace(shape, vocab_size=vocab_size), jax.random.fold_in(key, 2)))
         extra = shape.vocab_size - vocab_size
         padded = {

@@ -14,7 +14,7 @@ from harp_jax.config import TAUGHT_PAIRS
 from harp_jax.input.lanes import Source, mixture
 from harp_jax.input.packing import Reader, make_layout
 from harp_jax.model.cross_encoder import Ranker
-from harp_jax.model.encoders.encoder import EncoderShape
+from harp_jax.model.encoders.encoder import EncoderConfig
 from harp_jax.objectives.masking import max_predictions
 from harp_jax.objectives.objective import best_predictor
 from harp_jax.objectives.pretrain import Pretrain
@@ -42,16 +42,16 @@ def pretrain_stage(config: ConfigDict, with_data: bool = True) -> Stage:
         reader = _reader(config, tokenizer, "train")
         held_out = _reader(config, tokenizer, "validation") if config.eval_every else None
         if config.select:
-            from harp_jax.input.ranking_groups import Judged
+            from harp_jax.input.ranking_groups import RankingDataset
             from harp_jax.ranking.selection import selecting_ranker
 
-            select = selecting_ranker(config, tokenizer, Judged.read(config))
+            select = selecting_ranker(config, tokenizer, RankingDataset.read(config))
 
     shares = mixture(reader.sizes, config.task_sampling)
     group = 1 + config.negatives
     layout = make_layout(config, tokenizer, reader, shares, group, group * config.batch_pairs)
 
-    def objective(shape: EncoderShape) -> Pretrain:
+    def objective(shape: EncoderConfig) -> Pretrain:
         return Pretrain(
             ranker=Ranker(shape),
             tasks=tasks,
@@ -141,7 +141,7 @@ def head_training(config: ConfigDict, stage: Stage) -> Preparation:
     c.learning_rate, c.mlm_weight, c.weight_decay = HEAD_RATE, 1.0, 0.0
     c.mlm_head_steps = c.eval_every = 0
 
-    def objective(shape: EncoderShape) -> Pretrain:
+    def objective(shape: EncoderConfig) -> Pretrain:
         whole = stage.objective(shape)
         assert isinstance(whole, Pretrain)
         return whole.head_alone()

@@ -17,7 +17,7 @@ from harp_jax.input.lanes import Source, mixture
 from harp_jax.input.packing import PackedLayout, Reader, make_layout
 from harp_jax.model import bi_encoder
 from harp_jax.model.cross_encoder import init_params
-from harp_jax.model.encoders.encoder import EncoderShape
+from harp_jax.model.encoders.encoder import EncoderConfig
 from harp_jax.objectives.contrastive import START, Contrastive
 from harp_jax.text.tokenizer import Tokenizer
 from harp_jax.training.stages.pretrain import JUDGED, check_data
@@ -56,13 +56,13 @@ def retriever_stage(config: ConfigDict, with_data: bool = True) -> Stage:
     size = 2 + config.negatives
     layout = make_layout(config, tokenizer, reader, shares, size, size * config.batch_pairs)
 
-    def objective(shape: EncoderShape) -> Contrastive:
+    def objective(shape: EncoderConfig) -> Contrastive:
         return Contrastive(shape, config.temperature, config.kl_weight, config.both_directions)
 
     def with_start(drawn: Start) -> Start:
         """The encoder alone, and, if the loss keeps to its similarities, a frozen copy."""
 
-        def params(shape: EncoderShape, key: jax.Array) -> dict[str, Any]:
+        def params(shape: EncoderConfig, key: jax.Array) -> dict[str, Any]:
             encoder = {"encoder": drawn(shape, key)["encoder"]}
             return {**encoder, START: encoder} if config.kl_weight else encoder
 
@@ -92,19 +92,19 @@ def pairs(config: ConfigDict, texts: SeparateTexts, split: str) -> Reader:
     return RecordReader(directories, tasks, split, *common, separate=texts)
 
 
-def selecting_vectors(config: ConfigDict, tokenizer: Tokenizer) -> Callable[[EncoderShape, str], Evaluate]:
+def selecting_vectors(config: ConfigDict, tokenizer: Tokenizer) -> Callable[[EncoderConfig, str], Evaluate]:
     """Selection of the vectors that rank the candidates of `config.queries` best."""
-    from harp_jax.input.ranking_groups import Judged
+    from harp_jax.input.ranking_groups import RankingDataset
     from harp_jax.ranking.scorers import BiEncoderScorer
     from harp_jax.ranking.selection import selecting
 
-    def scorer(shape: EncoderShape, params: Any) -> BiEncoderScorer:
+    def scorer(shape: EncoderConfig, params: Any) -> BiEncoderScorer:
         return BiEncoderScorer(shape, params, tokenizer, config.row_length, made=embedding_of(config))
 
-    def save(directory: str, shape: EncoderShape, params: Any) -> None:
+    def save(directory: str, shape: EncoderConfig, params: Any) -> None:
         save_vectors(directory, shape, params, tokenizer, config, "")
 
-    return selecting(config, Judged.read(config), scorer, save)
+    return selecting(config, RankingDataset.read(config), scorer, save)
 
 
 def pooling_and_prompts(config: ConfigDict, hidden: int) -> tuple[str, tuple[str, ...]]:

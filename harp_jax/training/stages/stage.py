@@ -18,12 +18,12 @@ from harp_jax.base.files import as_stored
 from harp_jax.input.lanes import Source
 from harp_jax.input.packing import Group, Reader
 from harp_jax.model import cross_encoder
-from harp_jax.model.encoders.encoder import EncoderShape
+from harp_jax.model.encoders.encoder import EncoderConfig
 from harp_jax.objectives.objective import Objective
 from harp_jax.text.tokenizer import Tokenizer
 
 log = logging.getLogger(__name__)
-Start = Callable[[EncoderShape, jax.Array], dict]  # parameters from a shape and a key
+Start = Callable[[EncoderConfig, jax.Array], dict]  # parameters from a shape and a key
 Evaluate = Callable[[dict, int], dict[str, float]]  # parameters, step → held-out metrics
 
 
@@ -34,8 +34,8 @@ class ModelSpec:
     `cross_encoder.step_flops`. The optimizer leaves out the subtrees in `frozen`, which the objective must not differentiate."""
 
     init_params: Start = cross_encoder.init_params
-    rules: Callable[[EncoderShape], tuple[tuple[str, P], ...]] = cross_encoder.rules
-    flops: Callable[[EncoderShape, int, int, int, int], float] = cross_encoder.step_flops
+    rules: Callable[[EncoderConfig], tuple[tuple[str, P], ...]] = cross_encoder.rules
+    flops: Callable[[EncoderConfig, int, int, int, int], float] = cross_encoder.step_flops
     frozen: tuple[str, ...] = ()
 
 
@@ -43,17 +43,17 @@ class ModelSpec:
 class Stage:
     """What differs between kinds of training. Functions get the encoder's shape with its vocabulary padded for the mesh."""
 
-    encoder: EncoderShape
+    encoder: EncoderConfig
     tokenizer: Tokenizer
     model: ModelSpec = field(default_factory=ModelSpec)
     start: Start  # the initial parameters (numpy)
-    objective: Callable[[EncoderShape], Objective]
+    objective: Callable[[EncoderConfig], Objective]
     source: Source  # what to train on
     steps: int
     held_out: Reader | None = None  # groups to evaluate the objective on
     # Task → (best trivial predictor, its accuracy), to compare with on `held_out`; empty if unknown.
     trivial: Mapping[str, tuple[str, float]] = field(default_factory=dict)
-    select: Callable[[EncoderShape, str], Evaluate] | None = (
+    select: Callable[[EncoderConfig, str], Evaluate] | None = (
         None  # from shape and workdir: keeps the best parameters there
     )
     spike: float = 8.0  # skip an update whose loss is this many standard deviations above the running mean; 0: never
