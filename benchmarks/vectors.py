@@ -85,17 +85,21 @@ def main() -> None:
         dtype: SentenceTransformer(a.encoder, device="cpu").to(getattr(torch, dtype))
         for dtype in ("float32", "bfloat16")
     }
-    ours = {dtype: Retriever.from_pretrained(a.encoder, dtype) for dtype in ("float32", "bfloat16")}
+    ours = {
+        f"{backend} {dtype}": Retriever.from_pretrained(a.encoder, dtype, backend=backend)
+        for dtype in ("float32", "bfloat16")
+        for backend in ("jax", "openvino")
+    }
     known = theirs["float32"].encode(texts)
     cosines = {name: (known * model.encode(texts)).sum(1).min() for name, model in ours.items()}
-    assert cosines["float32"] > 0.9999, cosines
-    tokens = sum(map(len, ours["float32"].scorer.encode_documents(texts)))
+    assert cosines["jax float32"] > 0.9999 and cosines["openvino float32"] > 0.9999, cosines
+    tokens = sum(map(len, ours["jax float32"].scorer.encode_documents(texts)))
     sides: dict[str, Callable[[], object]] = {
         f"sentence-transformers {name}": lambda model=model: model.encode(texts, batch_size=32) for name, model in theirs.items()
     }  # fmt: skip
     sides |= {f"harp_jax {name}": lambda model=model: model.encode(texts) for name, model in ours.items()}
     peer = "sentence-transformers float32"
-    show(f"encoding {len(texts)} documents (cosine in bfloat16 {cosines['bfloat16']:.5f})", "tokens/s", tokens,
+    show(f"encoding {len(texts)} documents (cosine in bfloat16 {cosines['jax bfloat16']:.5f})", "tokens/s", tokens,
          rounds(sides, a.rounds), peer)  # fmt: skip
 
     # The same groups for both: ours packs their ids, theirs tokenises their texts.

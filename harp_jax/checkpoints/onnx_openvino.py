@@ -8,6 +8,7 @@ import contextlib
 import importlib
 import os
 import sys
+import warnings
 from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -78,6 +79,21 @@ def without_tensorflow() -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def quiet_tracing() -> Iterator[None]:
+    """Silences what torch and transformers say of tracing; nobody can act upon it."""
+    from transformers.utils import logging
+
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            yield
+        finally:
+            logging.set_verbosity(verbosity)
+
+
+@contextlib.contextmanager
 def readable(path: str) -> Iterator[None]:
     """Turns a runtime's error for an unreadable model file into an InputError."""
     try:
@@ -144,11 +160,12 @@ def write_onnx(directory: str, config: EncoderConfig, params: dict[str, Any], in
     path = os.path.join(directory, FILES["onnx", False])
     names = inputs(config)
     axes = {name: {0: "rows", 1: "length"} for name in names}
-    torch.onnx.export(
-        module, example_inputs(config), path, input_names=list(names), output_names=[output],
-        dynamic_axes={**axes, output: {0: "rows"} if output == OUTPUT else {0: "rows", 1: "length"}}, opset_version=OPSET,
-        dynamo=False,  # the other exporter needs a further package
-    )  # fmt: skip
+    with quiet_tracing():
+        torch.onnx.export(
+            module, example_inputs(config), path, input_names=list(names), output_names=[output],
+            dynamic_axes={**axes, output: {0: "rows"} if output == OUTPUT else {0: "rows", 1: "length"}}, opset_version=OPSET,
+            dynamo=False,  # the other exporter needs a further package
+        )  # fmt: skip
     if int8:
         from onnxruntime.quantization import QuantType, quantize_dynamic
 
@@ -170,7 +187,7 @@ def write_openvino(
     like those to rank). InputError without the packages."""
     openvino = needed("openvino", "openvino")
     os.makedirs(os.path.join(directory, "openvino"), exist_ok=True)
-    with without_telemetry(), without_tensorflow():  # the first call imports more modules
+    with without_telemetry(), without_tensorflow(), quiet_tracing():  # the first call imports more modules
         model = openvino.convert_model(torch_model(config, params), example_input=example_inputs(config))
     model.outputs[0].get_tensor().set_names({output_of(params)})
     for given, name in zip(model.inputs, inputs(config)):

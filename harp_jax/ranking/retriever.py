@@ -9,6 +9,7 @@ import numpy as np
 from harp_jax.base.errors import InputError
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import ordered
+from harp_jax.ranking.runtimes import sentence_encoder
 from harp_jax.ranking.scorers import BiEncoderScorer, Windows
 from harp_jax.ranking.vectors import PASSAGES, passage_vectors
 
@@ -36,13 +37,15 @@ class Retriever:
         dtype: str = "float32",
         max_length: int | None = None,
         batch_tokens: int | None = None,
+        backend: str = "jax",
     ) -> Self:
         """Loads an export or another sentence-transformers directory, or a training workdir.
 
         Pooling, prompts and `max_length` (tokens of a text) are those that it records; without, the mean of hidden states. `dtype`:
-        float32 or bfloat16. Raises InputError if there is no encoder to load.
+        float32 or bfloat16. `backend`: jax, openvino, onnx, or auto, the fastest installed. Raises InputError if there is no
+        encoder to load.
         """
-        return cls(BiEncoderScorer.load(os.fspath(directory), dtype, max_length, batch_tokens))
+        return cls(sentence_encoder(os.fspath(directory), dtype, max_length, batch_tokens, backend))
 
     def encode(self, texts: Sequence[str], as_queries: bool = False) -> np.ndarray:
         """Unit vectors [texts, size] float32 of the first `max_length` tokens, with the prompt of documents or of queries."""

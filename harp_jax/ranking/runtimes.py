@@ -1,4 +1,4 @@
-"""Cross-encoders on OpenVINO and ONNX Runtime (CPU), without torch and XLA compilation; the choice of `auto`.
+"""Cross-encoders and sentence encoders on OpenVINO and ONNX Runtime (CPU), without XLA compilation; the choice of `auto`.
 
 Model files come from the export (`harp export --format=…`), or are converted once into the cache.
 """
@@ -17,11 +17,20 @@ import numpy as np
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import SUMS, beside, cache_directory, check_sums, intact, listed_sums, write_sums
 from harp_jax.base.progress import Progress
+from harp_jax.checkpoints.modular import Embedding
 from harp_jax.checkpoints.onnx_openvino import FILES, feed, model_files, needed, readable, write_onnx, write_openvino
 from harp_jax.checkpoints.start import load_ranker
 from harp_jax.input.packing import pair_rows
 from harp_jax.model.encoders.encoder import EncoderConfig
-from harp_jax.ranking.scorers import Pair, PairTexts, batches_by_length, check_heads
+from harp_jax.ranking.scorers import (
+    BiEncoderScorer,
+    Pair,
+    PairTexts,
+    batches_by_length,
+    check_heads,
+    load_sentence_encoder,
+    pooled,
+)
 from harp_jax.text.tokenizer import NO_MARKS, Marks, Tokenizer
 
 # dtypes by backend, fastest backend first
@@ -31,7 +40,9 @@ BATCH_TOKENS = 1024  # two or three long rows, whose activations fit in a core's
 CONVERSION = "3"  # version of `torch_model`; raise it to convert again
 
 Batch = tuple[np.ndarray, dict[str, np.ndarray]]  # indices of the items, and the model's inputs [rows, length]
-Result = tuple[np.ndarray, np.ndarray]  # the same indices, and logits [rows, 1] float32
+Result = tuple[
+    np.ndarray, np.ndarray
+]  # the same indices; logits [rows, 1] or hidden states [rows, length, hidden] float32
 Runtime = Callable[[Iterable[Batch]], Iterator[Result]]  # results in any order
 
 
@@ -106,7 +117,7 @@ def model_file(
 
 def _identity(config: EncoderConfig, params: dict[str, Any]) -> str:
     digest = hashlib.sha256(f"{CONVERSION} {config}".encode())
-    for leaf in jax.tree.leaves({name: params[name] for name in ("encoder", "pooler", "score")}):
+    for leaf in jax.tree.leaves({name: params[name] for name in ("encoder", "pooler", "score") if name in params}):
         digest.update(np.ascontiguousarray(leaf).data)
     return digest.hexdigest()[:24]
 
@@ -147,6 +158,13 @@ def onnx_runtime(path: str) -> Runtime:
     return run
 
 
+def load_runtime(
+    backend: str, dtype: str, directory: str, config: EncoderConfig, params: dict[str, Any], tokenizer: Tokenizer
+) -> Runtime:
+    path = model_file(backend, dtype, directory, config, params, tokenizer)
+    return onnx_runtime(path) if backend == "onnx" else openvino_runtime(path, dtype)
+
+
 class RuntimeScorer(PairTexts):
     """`CrossEncoderScorer` with the model computed by a `Runtime`."""
 
@@ -176,8 +194,7 @@ class RuntimeScorer(PairTexts):
         missing, or if int8 was not exported."""
         config, params, tokenizer, marks = load_ranker(directory)
         check_heads(params)
-        path = model_file(backend, dtype, directory, config, params, tokenizer)
-        runtime = onnx_runtime(path) if backend == "onnx" else openvino_runtime(path, dtype)
+        runtime = load_runtime(backend, dtype, directory, config, params, tokenizer)
         return cls(runtime, config, tokenizer, max_length, batch_tokens, marks)
 
     def score(self, pairs: Sequence[Pair], bar: Progress | None = None) -> np.ndarray:
@@ -192,3 +209,50 @@ class RuntimeScorer(PairTexts):
             if bar is not None:
                 bar.update(len(chosen))
         return scores
+
+
+class RuntimeEncoder(BiEncoderScorer):
+    """`BiEncoderScorer` with the encoder computed by a `Runtime`. Rows are not padded to a fixed number: a single query
+    is cheap."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        config: EncoderConfig,
+        tokenizer: Tokenizer,
+        max_length: int | None,
+        batch_tokens: int | None,
+        made: Embedding,
+    ) -> None:
+        super().__init__(config, {"encoder": {}}, tokenizer, max_length, batch_tokens or BATCH_TOKENS, made)
+        self._run = runtime
+
+    def vectors(self, texts: Sequence[np.ndarray]) -> np.ndarray:
+        """As `BiEncoderScorer.vectors`."""
+        sizes = np.array([len(text) + self.tokenizer.template.around_text for text in texts], np.int64)
+        batches = (
+            (chosen, feed(self.config, tokens, end, end))
+            for chosen, _, length in batches_by_length(sizes, self.lengths, self.batch_tokens)
+            for tokens, end in [self.rows([texts[i] for i in chosen], len(chosen), length)]
+        )
+        vectors = np.zeros((len(texts), self.size), np.float32)
+        for chosen, hidden in self._run(batches):
+            vectors[chosen] = pooled(np, hidden, sizes[chosen], self.made.pooling, self.made.steps, self.made.dense)
+        return vectors
+
+
+def sentence_encoder(
+    directory: str,
+    dtype: str = "float32",
+    max_length: int | None = None,
+    batch_tokens: int | None = None,
+    backend: str = "auto",
+) -> BiEncoderScorer:
+    """The sentence encoder of a directory, computed by the fastest installed backend (`chosen_backend`). Raises InputError as
+    `BiEncoderScorer.load` does."""
+    backend = chosen_backend(backend, dtype, directory)
+    if backend == "jax":
+        return BiEncoderScorer.load(directory, dtype, max_length, batch_tokens)
+    config, params, tokenizer, made = load_sentence_encoder(directory, max_length)
+    runtime = load_runtime(backend, dtype, directory, config, {"encoder": params["encoder"]}, tokenizer)
+    return RuntimeEncoder(runtime, config, tokenizer, made.max_length, batch_tokens, made)

@@ -369,6 +369,7 @@ class BiEncoderScorer(EncoderTexts):
         super().__init__(config, tokenizer, max_length, SHORTEST_TEXT + max(map(len, self.prompts)))
         self.batch_tokens = token_budget(batch_tokens)
         self.size = len(made.dense[-1]["bias"]) if made.dense else config.hidden
+        self.made = made
         self._dense = jax.device_put(made.dense)
         self.use(jax.device_put({"encoder": params["encoder"]}))
         self._embed = jax.jit(partial(_embed_rows, config, made.pooling, made.steps))
@@ -378,16 +379,8 @@ class BiEncoderScorer(EncoderTexts):
         cls, directory: str, dtype: str = "float32", max_length: int | None = None, batch_tokens: int | None = None
     ) -> "BiEncoderScorer":
         """Loads the encoder of a Hugging Face directory or a training workdir; heads are not needed."""
-        config, params = load_encoder(directory)
-        tokenizer = load_tokenizer(tokenizer_of(directory))
-        check_vocabulary(tokenizer, config, directory)
-        made = recorded_embedding(directory, config.hidden)
-        if any(made.prompts):
-            query, document = made.prompts
-            print(f"note: {directory} puts {query!r} before queries and {document!r} before documents", file=sys.stderr)
-        recorded = recorded_length(tokenizer, config)
-        length = max_length or min(made.max_length or recorded, recorded)
-        return cls(config.computing_in(dtype), params, tokenizer, length, batch_tokens, made)
+        config, params, tokenizer, made = load_sentence_encoder(directory, max_length)
+        return cls(config.computing_in(dtype), params, tokenizer, made.max_length, batch_tokens, made)
 
     def use(self, params: Mapping[str, Any]) -> None:
         """See `JaxScorer.use`."""
@@ -447,32 +440,57 @@ class BiEncoderScorer(EncoderTexts):
 
     def _embed_batch(self, texts: list[np.ndarray], rows: int, length: int) -> jax.Array:
         """Unit vectors [rows, size] of texts padded to `length` tokens."""
+        return self._embed(self._params, *self.rows(texts, rows, length))
+
+    def rows(self, texts: list[np.ndarray], rows: int, length: int) -> tuple[np.ndarray, np.ndarray]:
+        """Tokens [rows, length] int32 of texts with the special tokens, padded, and the texts' lengths [rows] int32."""
         tokens = np.full((rows, length), self.tokenizer.pad, np.int32)
         end = np.zeros(rows, np.int32)
         for row, text in enumerate(texts):
             line = (*self.tokenizer.template.start, *text, *self.tokenizer.template.alone)
             end[row] = len(line)
             tokens[row, : end[row]] = line
-        return self._embed(self._params, tokens, end)
+        return tokens, end
+
+
+def load_sentence_encoder(
+    directory: str, max_length: int | None
+) -> tuple[EncoderConfig, dict[str, Any], Tokenizer, Embedding]:
+    """Encoder, parameters, tokenizer, and how vectors are made of hidden states, with the tokens of a text that are read."""
+    config, params = load_encoder(directory)
+    tokenizer = load_tokenizer(tokenizer_of(directory))
+    check_vocabulary(tokenizer, config, directory)
+    made = recorded_embedding(directory, config.hidden)
+    if any(made.prompts):
+        query, document = made.prompts
+        print(f"note: {directory} puts {query!r} before queries and {document!r} before documents", file=sys.stderr)
+    recorded = recorded_length(tokenizer, config)
+    return config, params, tokenizer, made._replace(max_length=max_length or min(made.max_length or recorded, recorded))
 
 
 def _embed_rows(
     config: EncoderConfig, pooling: str, steps: tuple[str, ...], params: dict, tokens: jax.Array, end: jax.Array
 ) -> jax.Array:
     """Unit vectors [rows, size] float32 of one text per row; `end` [rows] is its length."""
-    jnp = jax.numpy
-    batch = _batch(tokens, end, end)
-    dense = iter(params["dense"])
     with full_precision_matmul(config.dtype):
+        batch = _batch(tokens, end, end)
         hidden: Any = Ranker(config).apply({"params": {"encoder": params["encoder"]}}, batch, True, method="encode")
-        hidden = hidden.astype(jnp.float32)
-        mean = (hidden * batch["segment_ids"][..., None]).sum(1) / jnp.maximum(end, 1)[:, None]
-        vector = hidden[:, 0] if pooling == "cls" else mean
-        for step in (*steps, "Normalize"):
-            if step == "Normalize":
-                vector /= jnp.maximum(jnp.linalg.norm(vector, axis=1, keepdims=True), 1e-9)
-                continue
-            layer = next(dense)
-            vector = vector @ layer["kernel"] + layer["bias"]
-            vector = jnp.tanh(vector) if step == "Tanh" else vector
+        return pooled(jax.numpy, hidden.astype(jax.numpy.float32), end, pooling, steps, params["dense"])
+
+
+def pooled(
+    xp: Any, hidden: Any, end: Any, pooling: str, steps: Sequence[str], dense: Sequence[Mapping[str, Any]]
+) -> Any:
+    """Unit vectors [rows, size] float32 of hidden states [rows, length, hidden] float32, in numpy or jax.numpy (`xp`): the first
+    token's or the mean of `end` [rows] tokens, then the dense layers."""
+    real = xp.arange(hidden.shape[1]) < end[:, None]
+    mean = (hidden * real[..., None]).sum(1) / xp.maximum(end, 1)[:, None]
+    vector, layers = hidden[:, 0] if pooling == "cls" else mean, iter(dense)
+    for step in (*steps, "Normalize"):
+        if step == "Normalize":
+            vector /= xp.maximum(xp.linalg.norm(vector, axis=1, keepdims=True), 1e-9)
+            continue
+        layer = next(layers)
+        vector = vector @ layer["kernel"] + layer["bias"]
+        vector = xp.tanh(vector) if step == "Tanh" else vector
     return vector

@@ -26,7 +26,8 @@ from harp_jax.base.progress import progress
 from harp_jax.base.randomness import generator, hash64
 from harp_jax.corpus.documents import Documents
 from harp_jax.model.products import fastest_dtype
-from harp_jax.ranking.scorers import BiEncoderScorer, Windows
+from harp_jax.ranking.runtimes import sentence_encoder
+from harp_jax.ranking.scorers import Windows
 from harp_jax.site.options import FIELDS
 
 VECTORS_FILE, TEXTS_FILE = "vectors.float16", "texts.tsv"
@@ -83,7 +84,7 @@ def add_texts(docs: str, encoder: str, windows: int, output: str, sample: int = 
         return Embedded(0, len(texts))
     keep_compiled()
     # bfloat16 where the CPU computes in it: cosines differ by 2e-5, less than float16 stores.
-    scorer, cut = BiEncoderScorer.load(encoder, fastest_dtype(jax.default_backend())), Windows(windows)
+    scorer, cut = sentence_encoder(encoder, fastest_dtype(jax.default_backend())), Windows(windows)
     room = scorer.room(NO_IDS)
     began = time.monotonic()
     with (
@@ -139,7 +140,7 @@ class SiteVectors:
     """
 
     def __init__(self, directory: str, encoder: str, windows: int, hashes: Sequence[int]) -> None:
-        self.encoder, self.windows = BiEncoderScorer.load(encoder), Windows(windows)
+        self.encoder, self.windows = sentence_encoder(encoder), Windows(windows)
         stored = read_texts(directory, made_with(encoder, windows))
         self._starts = np.cumsum([0, *stored.values()])
         number = {key: n for n, key in enumerate(stored)}

@@ -11,10 +11,12 @@ from harp_jax.api import Reranker
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import SUMS
 from harp_jax.checkpoints.huggingface import save_hf
+from harp_jax.checkpoints.modular import Embedding
 from harp_jax.checkpoints.onnx_openvino import FILES, model_files, write_onnx, write_openvino
 from harp_jax.ranking import runtimes
 from harp_jax.ranking.rerank import load_scorer
 from harp_jax.ranking.runtimes import RuntimeScorer, chosen_backend
+from harp_jax.ranking.scorers import BiEncoderScorer, load_sentence_encoder
 from harp_jax.text.tokenizer import Marks
 from tests.support.tiny_bert import CONFIG, WORDS, random_params, small_tokenizer
 
@@ -25,6 +27,7 @@ PAIRS = [
     for _ in range(40)
 ]
 as_openvino = lambda folder: write_openvino(folder, CONFIG, PARAMS, small_tokenizer())  # noqa: E731
+DENSE = ({"kernel": RNG.normal(size=(CONFIG.hidden, 8)).astype(np.float32), "bias": np.zeros(8, np.float32)},)
 PARAMS = {name: tree for name, tree in random_params(CONFIG).items() if name in ("encoder", "pooler", "score")}
 
 
@@ -63,6 +66,21 @@ def test_the_file_of_the_export_is_used_and_bfloat16_is_near(tmp_path, cache):
     near = Reranker.from_pretrained(str(tmp_path / "m"), "bfloat16", backend="auto")
     assert isinstance(near.scorer, RuntimeScorer) and not cache.exists()
     np.testing.assert_allclose(near.predict(PAIRS), ours, rtol=0, atol=0.05 * np.ptp(ours))
+
+
+@pytest.mark.parametrize("backend", ["openvino", "onnx"])
+@pytest.mark.parametrize("made", [Embedding(), Embedding("cls", ("Tanh",), DENSE, ("query : ", ""))])
+def test_vectors_are_those_of_jax(tmp_path, backend, made):
+    pytest.importorskip(runtimes.PACKAGES[backend])
+    save_hf(str(tmp_path / "m"), CONFIG, {"encoder": PARAMS["encoder"]}, small_tokenizer(), "")
+    config, params, tokenizer, _ = load_sentence_encoder(str(tmp_path / "m"), None)
+    runtime = runtimes.load_runtime(backend, "float32", str(tmp_path / "m"), config, params, tokenizer)
+    texts = [np.asarray(tokenizer.encode(text), np.int32) for pair in PAIRS for text in pair]
+    ours = BiEncoderScorer(config, params, tokenizer, 30, None, made)
+    there = runtimes.RuntimeEncoder(runtime, config, tokenizer, 30, None, made)
+    texts = [ours.as_query(text) for text in texts]
+    assert (ours.vectors(texts) * there.vectors(texts)).sum(1).min() > 0.99999
+    assert there.vectors([]).shape == (0, there.size)
 
 
 @pytest.mark.parametrize("backend", [pytest.param("openvino", marks=pytest.mark.real), "onnx"])
