@@ -71,10 +71,6 @@ def export_model(
         _, params = load_hf(chosen["model"])
     vectors = config.get("stage") == STAGE
     if vectors:
-        if calibration:
-            raise InputError(
-                "vectors in int8 are exported for --format=onnx only; leave out --format=openvino or --int8"
-            )
         params = {"encoder": params["encoder"]}
     if ranker or config.get("stage") == "finetune" or config.get("mlm_weight") == 0:
         params = {name: tree for name, tree in params.items() if name not in ("mlm", DECODER)}

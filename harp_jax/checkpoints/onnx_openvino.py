@@ -184,7 +184,7 @@ def write_openvino(
 ) -> None:
     """Adds openvino/openvino_model.xml (float32) and, with `calibration`, the model in int8 to a directory. int8: weights and
     activations, with ranges measured on the pairs of `calibration` (ids of query and document, truncated to a row; a few hundred
-    like those to rank). InputError without the packages."""
+    like those to rank), or on each text of a pair if the model is an encoder of single texts. InputError without the packages."""
     openvino = needed("openvino", "openvino")
     os.makedirs(os.path.join(directory, "openvino"), exist_ok=True)
     with without_telemetry(), without_tensorflow(), quiet_tracing():  # the first call imports more modules
@@ -196,11 +196,16 @@ def write_openvino(
     openvino.save_model(model, os.path.join(directory, FILES["openvino", False]), compress_to_fp16=False)
     if calibration:
         nncf = needed("nncf", "openvino")
-        rows = nncf.Dataset([feed(config, *pair_rows([pair], 1, 0, tokenizer)) for pair in calibration])
+        if output_of(params) == OUTPUT:
+            rows = [feed(config, *pair_rows([pair], 1, 0, tokenizer)) for pair in calibration]
+        else:
+            start, end = tokenizer.template.start, tokenizer.template.alone
+            lines = [np.array([[*start, *text, *end]]) for pair in calibration for text in pair]
+            rows = [feed(config, line, np.array([line.size]), np.array([line.size])) for line in lines]
         with without_telemetry():
             more = nncf.AdvancedQuantizationParameters(overflow_fix=nncf.OverflowFix.ENABLE)  # like ONNX's reduce_range
-            kind, size = nncf.ModelType.TRANSFORMER, len(calibration)
-            model = nncf.quantize(model, rows, model_type=kind, subset_size=size, advanced_parameters=more)
+            kind, size = nncf.ModelType.TRANSFORMER, len(rows)
+            model = nncf.quantize(model, nncf.Dataset(rows), model_type=kind, subset_size=size, advanced_parameters=more)
         openvino.save_model(model, os.path.join(directory, FILES["openvino", True]), compress_to_fp16=False)
 
 
