@@ -25,7 +25,18 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from types import UnionType
-from typing import Annotated, Any, Generic, NamedTuple, ParamSpec, TypeVar, get_args, get_origin, get_type_hints, overload
+from typing import (
+    Annotated,
+    Any,
+    Generic,
+    NamedTuple,
+    ParamSpec,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+    overload,
+)
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import as_stored, json_fields, read_json, replacing, sha256_file, walk
@@ -189,7 +200,9 @@ class OnceFunction(Generic[P, T]):
                 return None
             wrong = f"was changed after {made.function} made it; move it away, or --force to make it again"
         else:
-            return dataclasses.replace(made, result=_restored(made.result, get_type_hints(self._function).get("return")))
+            return dataclasses.replace(
+                made, result=_restored(made.result, get_type_hints(self._function).get("return"))
+            )
         if not _replacing:
             raise InputError(f"{output} {wrong}")
         forget(output)
