@@ -13,7 +13,7 @@ import threading
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import SUFFIXES, beside, cache_directory, check_readable, open_bytes, raw_lines
@@ -121,7 +121,7 @@ class Documents:
 
     @contextlib.contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
-        """The connection of this thread and process. InputError if the index or a file cannot be read; a damaged index is removed."""
+        """The connection of this thread and process. InputError if the index or a file cannot be read; removes a damaged index."""
         try:
             if getattr(self._opened, "pid", None) != os.getpid():  # connections must not be shared across a fork
                 uri = f"{Path(self.index).absolute().as_uri()}?mode=ro&immutable=1"
@@ -209,7 +209,8 @@ def build_index(index: str, fill: Callable[[sqlite3.Connection], None]) -> None:
 def _fill(path: str, files: list[str], connection: sqlite3.Connection) -> None:
     # Insert by number and index the ids at the end: one external sort instead of millions of random inserts.
     connection.execute(
-        "CREATE TABLE document (number INTEGER PRIMARY KEY, id TEXT NOT NULL, file INTEGER, line INTEGER, start INTEGER, record BLOB)"
+        "CREATE TABLE document (number INTEGER PRIMARY KEY, id TEXT NOT NULL,"
+        " file INTEGER, line INTEGER, start INTEGER, record BLOB)"
     )
     with progress(_rows(files), unit="documents", desc=f"indexing {os.path.basename(os.path.normpath(path))}") as rows:
         connection.executemany("INSERT INTO document VALUES (NULL, ?, ?, ?, ?, ?)", rows)

@@ -20,8 +20,8 @@ BODIES = ("body", "text", "contents", "abstract")
 
 @contextlib.contextmanager
 def dataset(path: str, what: str) -> Iterator["ir_datasets.Dataset"]:
-    """The dataset "irds:ID". InputError if it does not exist or has no `what` (docs, queries, …), and for what ir_datasets raises in
-    the block, when it downloads and unpacks."""
+    """The dataset "irds:ID". InputError if it does not exist or has no `what` (docs, queries, …), and for what ir_datasets
+    raises in the block, when it downloads and unpacks."""
     name = path.removeprefix(IRDS)
     with needs(path, "ir_datasets", "irds"):
         import ir_datasets
