@@ -34,9 +34,8 @@ class Clicks:
         """Samples a fraction `sample` of the log's pairs by hash of (seed, query id, document id). Leaves out duplicate pairs and
         pairs whose document is not in `docs`, and logs their numbers. Raises InputError for malformed lines, and if no pair is
         left."""
-        made_from = f" {getattr(docs, 'index', docs.path)} {sample} {seed}".encode("utf-8", "surrogateescape")
-        index = os.path.join(cache_dir or cache_directory("documents"), cache_name(path, [path], made_from))
-        index += ".clicks.sqlite"
+        name = cache_name(path, [path], f"{getattr(docs, 'index', docs.path)} {sample} {seed}") + ".clicks.sqlite"
+        index = os.path.join(cache_dir or cache_directory("documents"), name)
         if not os.path.exists(index):
             build_index(index, lambda connection: _fill(connection, path, docs, sample, seed))
         return cls(index)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import SUFFIXES, beside, cache_directory, check_readable, open_bytes, raw_lines
+from harp_jax.base.files import SUFFIXES, beside, cache_directory, open_bytes, raw_lines
 from harp_jax.base.progress import progress
 from harp_jax.corpus import sgml
 from harp_jax.corpus.irds import IrdsDocuments
@@ -25,7 +25,6 @@ from harp_jax.corpus.text_files import checked_id, checked_text, parse_object
 
 FIELDS = ("title", "url", "body")
 BODIES = ("text", "body", "contents")  # names of the body in JSONL; the first that is not null is used
-HEAD = 1 << 20  # bytes of a file in the name of its index, with size, mtime and ctime
 OPEN_FILES = 16  # per thread
 # SQLite errors that do not mean a damaged index: no file descriptor, no memory, I/O error.
 LACKS = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_IOERR)
@@ -62,12 +61,8 @@ class Documents:
             raise InputError(f"unknown document field {unknown}; choose from {', '.join(FIELDS)}")
         if is_irds(path):
             return cast(Documents, IrdsDocuments(path, tuple(fields)))  # same interface
-        files, head = document_files(path), b""
-        if files == [path]:  # a folder may have thousands of files
-            check_readable(path)
-            with open(path, "rb") as file:
-                head = file.read(HEAD)
-        index = os.path.join(cache_dir or cache_directory("documents"), cache_name(path, files, head) + ".sqlite")
+        files = document_files(path)
+        index = os.path.join(cache_dir or cache_directory("documents"), cache_name(path, files) + ".sqlite")
         if not os.path.exists(index):
             build_index(index, lambda connection: _fill(path, files, connection))
         return cls(path, index, tuple(fields))

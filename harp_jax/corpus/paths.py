@@ -121,7 +121,7 @@ def documents_of_pages(path: str) -> str:
     """The JSONL file with the documents of `path`, written into the cache on first use. Raises InputError if the pages cannot be
     read; the command has printed the reason."""
     files = walk(path) if os.path.isdir(path) else [path]
-    target = os.path.join(cache_directory("pages"), cache_name(path, files, __version__.encode()) + ".jsonl")
+    target = os.path.join(cache_directory("pages"), cache_name(path, files, __version__) + ".jsonl")
     if os.path.exists(target):
         return target
     os.makedirs(os.path.dirname(target), exist_ok=True)
@@ -140,10 +140,10 @@ def documents_of_pages(path: str) -> str:
     return target
 
 
-def cache_name(path: str, files: Iterable[str], *contents: bytes) -> str:
-    """A file name in the cache for what is made from the files of `path`: its last part, and a hash of `contents` and of every
+def cache_name(path: str, files: Iterable[str], options: str = "") -> str:
+    """A file name in the cache for what is made from the files of `path`: its last part, and a hash of `options` and of every
     file's path, size, mtime and ctime. The ctime, because tools that restore mtimes (rsync, tar, touch) cannot set it."""
-    state = hashlib.blake2b(b"".join(contents), digest_size=12)
+    state = hashlib.blake2b(options.encode("utf-8", "surrogateescape"), digest_size=12)
     for name in map(as_stored, files):
         check_readable(name)
         about = os.stat(name)

@@ -11,7 +11,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -41,25 +41,6 @@ FILES = ("words.tsv", "words.json")  # of a vocabulary
 VECTORS = "vectors.txt"
 
 
-class Analyser:
-    """Text → words. `stemmer` is the name of a Snowball stemmer, or "" for none; `stopwords` are removed before stemming."""
-
-    def __init__(self, stemmer: str = "", stopwords: Collection[str] = ()) -> None:
-        self._stopwords, self._stemmer = frozenset(stopwords), None
-        if stemmer:
-            with needs(f"the stemmer {stemmer!r}", "PyStemmer", "bm25"):
-                import Stemmer
-            if stemmer not in Stemmer.algorithms():
-                known = ", ".join(Stemmer.algorithms())
-                raise InputError(f"no stemmer {stemmer!r}; choose from {known}, or '' for none")
-            self._stemmer = Stemmer.Stemmer(stemmer)
-
-    def words(self, text: str, limit: int | None = None) -> list[str]:
-        """The first `limit` words (default: all); the rest of the text is not scanned."""
-        words = list(islice((word for word in _split(text) if word not in self._stopwords), limit))
-        return self._stemmer.stemWords(words) if self._stemmer else words
-
-
 def _split(text: str) -> Iterator[str]:
     for match in WORD.finditer(text.lower()):
         run = match.group()
@@ -80,8 +61,23 @@ class WordVocabulary:
     stopwords: tuple[str, ...] = ()  # sorted
 
     @cached_property
-    def analyser(self) -> Analyser:
-        return Analyser(self.stemmer, self.stopwords)
+    def _stems(self) -> Callable[[list[str]], list[str]]:
+        if not self.stemmer:
+            return list
+        with needs(f"the stemmer {self.stemmer!r}", "PyStemmer", "bm25"):
+            import Stemmer
+        if self.stemmer not in Stemmer.algorithms():
+            known = ", ".join(Stemmer.algorithms())
+            raise InputError(f"no stemmer {self.stemmer!r}; choose from {known}, or '' for none")
+        return Stemmer.Stemmer(self.stemmer).stemWords
+
+    @cached_property
+    def _stopwords(self) -> frozenset[str]:
+        return frozenset(self.stopwords)
+
+    def split(self, text: str, limit: int | None = None) -> list[str]:
+        """The first `limit` words of a text (default: all), stemmed; the rest of the text is not scanned."""
+        return self._stems(list(islice((word for word in _split(text) if word not in self._stopwords), limit)))
 
     @cached_property
     def ids(self) -> dict[str, int]:
@@ -107,7 +103,7 @@ class WordVocabulary:
     def encode(self, text: str, limit: int | None = None) -> list[int]:
         """Ids of the first `limit` words; 0 for each word outside the vocabulary."""
         ids = self.ids
-        return [ids.get(word, 0) for word in self.analyser.words(text, limit)]
+        return [ids.get(word, 0) for word in self.split(text, limit)]
 
     def encode_prefixes(self, texts: list[str], limit: int) -> list[list[int]]:
         """As `Tokenizer.encode_prefixes`."""
@@ -142,12 +138,12 @@ def count_words(
 ) -> WordVocabulary:
     """The vocabulary of (docid, text) pairs: words in at least `min_documents` documents, the `max_words` most frequent.
     `max_words` 0 keeps all. InputError if no word is left."""
-    analyser = Analyser(stemmer, stopwords)
+    empty = WordVocabulary((), (), 0, stemmer, stopwords)
     total: Counter[str] = Counter()
     frequency: Counter[str] = Counter()
     documents = 0
     for _, text in texts:
-        counts = Counter(analyser.words(text))
+        counts = Counter(empty.split(text))
         total.update(counts)
         frequency.update(counts.keys())
         documents += 1
@@ -184,7 +180,7 @@ class Sentences:
 
     def __iter__(self) -> Iterator[list[str]]:
         for _, text in self.docs.texts():
-            yield [word for word in self.words.analyser.words(text) if word in self.words.ids]
+            yield [word for word in self.words.split(text) if word in self.words.ids]
 
 
 def train_vectors(docs: Documents, words: WordVocabulary, output: str, *, dimension: int = 100, epochs: int = 5) -> int:

@@ -84,7 +84,7 @@ def test_a_finished_call_returns_its_result_at_once(tmp_path, docs):
             "with options.k=3, now 2; choose another output, or --force",
         ),
         (lambda: count("docs", Options(), ("docs",), "out"), "without more.0"),
-        (lambda: count("docs", Options(stopwords="docs"), output="out"), "options.stopwords"),
+        (lambda: count("docs", Options(stopwords="docs"), output="out"), "without options.stopwords"),
         (lambda: count("other", Options(), output="out"), r"from another content of docs \(other\)"),
         (lambda: folder({"data": (), "seed": 1}, {}, output="out"), "by count, not folder"),
     ],
