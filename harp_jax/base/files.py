@@ -310,14 +310,9 @@ def replacing(path: str, mode: str = "w", durable: bool = True) -> Iterator[IO]:
         with contextlib.suppress(OSError), open(path, "rb") as left:
             fcntl.flock(left, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.remove(path)
-    file = open(
-        temporary,
-        mode.replace("w", "x"),
-        encoding=None if "b" in mode else "utf-8",
-        # A name from the command line may have bytes that are not UTF-8.
-        errors=None if "b" in mode else "backslashreplace",
-        newline=None if "b" in mode else "\n",
-    )
+    # A name from the command line may have bytes that are not UTF-8.
+    text = {} if "b" in mode else {"encoding": "utf-8", "errors": "backslashreplace", "newline": "\n"}
+    file = open(temporary, mode.replace("w", "x"), **text)
     try:
         with full_disk_refused(path), file:
             with contextlib.suppress(OSError):  # some network file systems have no locks

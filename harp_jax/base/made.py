@@ -135,10 +135,10 @@ class OnceFunction(Generic[P, T]):
         if made := self._finished(output, options, paths):
             say(f"{output}: already made")
             return made.result
-        began = time.monotonic()
         inputs = {
             name: digest(path, without=output)._replace(path=os.path.abspath(path)) for name, path in paths.items()
         }
+        began = time.monotonic()
         result = self._function(*args, **kwargs)
         seconds = round(time.monotonic() - began, 2)
         record = Made(self._name, options, inputs, digest(output), seconds, __version__, result)
