@@ -61,15 +61,11 @@ class Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Accepts options with dashes for underscores, -o for --output, and ~ in --NAME=~/PATH, which shells do not expand."""
-        words = []
+        words, known = [], self._option_string_actions
         for word in sys.argv[1:] if args is None else args:
             name, equals, value = word.partition("=")
             other = "--output" if word == "-o" else f"--{name[2:].replace('-', '_')}"
-            if (
-                word.startswith("-")
-                and name not in self._option_string_actions
-                and other in self._option_string_actions
-            ):
+            if word.startswith("-") and name not in known and other in known:
                 name = other
             if name.startswith("--") and (value == "~" or value.startswith("~/")):
                 value = expand_home(value)
@@ -106,9 +102,7 @@ class Parser(argparse.ArgumentParser):
                 if os.path.isdir(path) and (target == folder or (action in self._models and target.startswith(folder))):
                     raise InputError(f"cannot write {output}: it belongs to the input {path}; choose another path")
             if target in written:
-                raise InputError(
-                    f"cannot write {output}: two outputs have this path, and one would be lost; choose two"
-                )
+                raise InputError(f"cannot write {output}: two outputs have this path; choose two")
             if not os.path.isdir(output):
                 output_path(output, [path for _, path in read])
             written.add(target)

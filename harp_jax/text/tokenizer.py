@@ -112,9 +112,6 @@ class Template:
         return len(self.start) + len(self.alone)
 
 
-BARE = Template((), (), (), (), 0)  # for whole words: no special tokens
-
-
 @dataclass(frozen=True)
 class Tokenizer:
     """A tokenizer.json (without truncation and padding), its special tokens by role, and the model's maximum length in tokens.
