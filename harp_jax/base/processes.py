@@ -51,6 +51,7 @@ def in_process(function: Callable[P, T], log: str = "") -> Callable[P, T]:
             raise
         finally:
             os.environ.pop(SAFE_PATH) if safe is None else os.environ.update({SAFE_PATH: safe})
+            receiver.close()  # else a process that sends more than a pipe holds would never end
             if process.pid:
                 process.join()
             if handles:
