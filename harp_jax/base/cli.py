@@ -157,20 +157,19 @@ def fail(error: object, status: int = 2) -> NoReturn:
     sys.exit(status)
 
 
-def out_of_memory(error: BaseException) -> str:
-    """A message for an exception that reports too little memory; "" for other exceptions."""
-    lines = (line.strip() for line in str(error).splitlines())
-    said = next((line for line in lines if any(sign in line for sign in SHORT_OF_MEMORY)), "")
-    return f"out of memory ({said[:300] or error}); {MORE_MEMORY}" if said or isinstance(error, MemoryError) else ""
-
-
 @contextlib.contextmanager
 def ending_well() -> Iterator[None]:
     """On bad input, a full disk or too little memory print one line and exit with status 2; end silently on a closed pipe."""
-    open_streams()
-    for stream in (sys.stdout, sys.stderr):
+    for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
+        # Reopen streams that the caller closed (`>&-`): else the next file or pipe would become standard output.
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(descriptor, "w" if descriptor else "r", closefd=False))
         # Escape names that the locale cannot print, as under LC_ALL=C.
-        if isinstance(stream, io.TextIOWrapper):
+        if descriptor and isinstance(stream := getattr(sys, name), io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
         yield
@@ -193,20 +192,13 @@ def ending_well() -> Iterator[None]:
             else:
                 where = f"cannot use {os.fsdecode(error.filename)}"
             fail(f"{where}: {error.strerror}; check the path, its permissions and the space on the disk")
-        if not (said := out_of_memory(error) or disk_full(error)):
-            raise
-        fail(said)
-
-
-def open_streams() -> None:
-    """Reopens streams that the caller closed (`>&-`): else the next file or pipe would become standard output."""
-    for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
-        try:
-            os.fstat(descriptor)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest number
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(descriptor, "w" if descriptor else "r", closefd=False))
+        lines = (line.strip() for line in str(error).splitlines())
+        short = next((line for line in lines if any(sign in line for sign in SHORT_OF_MEMORY)), "")
+        if short or isinstance(error, MemoryError):
+            fail(f"out of memory ({short[:300] or error}); {MORE_MEMORY}")
+        if full := disk_full(error):
+            fail(full)
+        raise
 
 
 def _discard_output() -> None:
