@@ -35,12 +35,9 @@ VALUES = [
 NESTED = [b"[", b'{"a":', b"<div>", b"{{", b"[[", b"(", b"<a href=x>", b"'''", b"{|\n", b"&amp;"]
 CODECS: list[Callable[[bytes], bytes]] = [
     lambda data: data.decode("latin-1").encode("utf-16"),
-    lambda data: data.decode("latin-1").encode("utf-32-le"),
     lambda data: data.decode("latin-1").encode(),
     lambda data: b"\xef\xbb\xbf" + data,
-    lambda data: data.replace(b"\n", b"\r\n"),
-    lambda data: data.replace(b"\n", b"\r"),
-    lambda data: data.replace(b"\n", b""),
+    *(lambda data, end=end: data.replace(b"\n", end) for end in (b"\r\n", b"\r", b"")),
     lambda data: gzip.compress(data, mtime=0),
     bytes.swapcase,
     lambda data: data[::-1],
@@ -49,43 +46,29 @@ CODECS: list[Callable[[bytes], bytes]] = [
 WORD, QUOTED = re.compile(rb"[\w.+-]+"), re.compile(rb'"[^"\n]*"')
 
 
-def insert(data: bytes, at: int, draw: random.Random) -> bytes:
-    """Inserts bytes or many opening brackets, or puts them in the place of a byte."""
-    repeated = draw.choice(NESTED) * draw.choice((20, 3000))
-    new = draw.choice((draw.choice(INSERTED), repeated, draw.randbytes(1)))
-    return data[:at] + new + data[at + draw.choice((0, 1)) :]
-
-
-def remove(data: bytes, at: int, draw: random.Random) -> bytes:
-    return draw.choice((data[:at], data[at:], data[:at] + data[at + draw.randint(1, 64) :]))
-
-
-def duplicate(data: bytes, at: int, draw: random.Random) -> bytes:
-    return data[:at] + data[at : at + draw.randint(1, 256)] * draw.choice((2, 2, 300)) + data[at:]
-
-
-def replace_word(data: bytes, at: int, draw: random.Random) -> bytes:
-    """A word, number or quoted text becomes an invalid or far too large value, or another word: a key a value, an id another."""
-    found = draw.choice((WORD, QUOTED)).search(data, at)
-    new = draw.choice([*VALUES, *draw.sample(WORD.findall(data) or [b"a"], 1) * 5])
-    return data[: found.start()] + new + data[found.end() :] if found else data + new
-
-
-def move_line(data: bytes, at: int, draw: random.Random) -> bytes:
-    """Removes a line, doubles it, or moves or copies it to the end."""
-    lines = data.split(b"\n")
-    number = data.count(b"\n", 0, at)
-    taken = lines[number]
-    lines[number : number + 1] = [taken] * draw.choice((0, 0, 2))
-    return b"\n".join([*lines, *[taken] * draw.choice((0, 1))])
-
-
-MUTATIONS = (insert, insert, remove, duplicate, replace_word, replace_word, replace_word, move_line)
-
-
 def mutated(data: bytes, draw: random.Random) -> bytes:
+    """One to three changes at a random place: bytes in or for others, a part gone or doubled, another word, a line moved."""
     for _ in range(draw.choice((1, 1, 2, 3))):
-        data = draw.choice(MUTATIONS)(data, draw.randint(0, len(data)), draw)
+        at = draw.randint(0, len(data))
+        before, after = data[:at], data[at:]
+        what = draw.choice(("insert", "insert", "remove", "duplicate", "word", "word", "word", "line"))
+        if what == "insert":
+            repeated = draw.choice(NESTED) * draw.choice((20, 3000))
+            new = draw.choice((draw.choice(INSERTED), repeated, draw.randbytes(1)))
+            data = before + new + after[draw.choice((0, 1)) :]
+        elif what == "remove":
+            data = draw.choice((before, after, before + after[draw.randint(1, 64) :]))
+        elif what == "duplicate":
+            data = before + after[: draw.randint(1, 256)] * draw.choice((2, 2, 300)) + after
+        elif what == "word":  # or a number or quoted text: an invalid or far too large value, or another word
+            place = draw.choice((WORD, QUOTED)).search(data, at)
+            new = draw.choice([*VALUES, *draw.sample(WORD.findall(data) or [b"a"], 1) * 5])
+            data = data[: place.start()] + new + data[place.end() :] if place else data + new
+        else:  # removed, doubled, moved or copied to the end
+            lines, number = data.split(b"\n"), before.count(b"\n")
+            taken = lines[number]
+            lines[number : number + 1] = [taken] * draw.choice((0, 0, 2))
+            data = b"\n".join([*lines, *[taken] * draw.choice((0, 1))])
     return data if draw.random() < 0.9 else draw.choice(CODECS)(data)
 
 

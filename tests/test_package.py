@@ -19,9 +19,9 @@ from harp_jax.experiments.curve import as_svg
 from harp_jax.input.tfrecords import RecordReader
 from harp_jax.ranking.adapters import transformer
 from harp_jax.ranking.lexical import InvertedIndex
-from harp_jax.text.tokenizer import BARE
 from tests.support import ROOT
 from tests.support.commands import python
+from tests.support.synthetic import TEMPLATE
 
 BUILD = "import sys, setuptools.build_meta as b; b.build_wheel(sys.argv[1])"
 
@@ -90,7 +90,12 @@ def test_every_dependency_has_a_version_in_the_constraints():
         ("matplotlib", "matplotlib", "plots", lambda: as_svg([], "RR@10")),
         ("Stemmer", "PyStemmer", "bm25", lambda: InvertedIndex([("d", "text")])),
         ("pyterrier", "pyterrier", "pyterrier", lambda: transformer(None)),
-        ("tensorflow", "tensorflow", "data", lambda: RecordReader(("d",), ("rqp",), "train", 1, 64, "all", 0, BARE)),
+        (
+            "tensorflow",
+            "tensorflow",
+            "data",
+            lambda: RecordReader(("d",), ("rqp",), "train", 1, 64, "all", 0, TEMPLATE),
+        ),
     ],
 )
 def test_what_needs_an_extra_names_it(module, package, extra, call, monkeypatch):

@@ -10,7 +10,6 @@ import io
 import os
 import re
 import sys
-import textwrap
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
@@ -61,8 +60,16 @@ class Parser(argparse.ArgumentParser):
         self.add_argument("--force", action="store_true", help="replace what other options or inputs made at --output")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        given = sys.argv[1:] if args is None else list(args)
-        words = [self._spelled(word) for word in given]
+        """Accepts options with dashes for underscores, -o for --output, and ~ in --NAME=~/PATH, which shells do not expand."""
+        words, known = [], self._option_string_actions
+        for word in sys.argv[1:] if args is None else args:
+            name, equals, value = word.partition("=")
+            other = "--output" if word == "-o" else f"--{name[2:].replace('-', '_')}"
+            if word.startswith("-") and name not in known and other in known:
+                name = other
+            if name.startswith("--") and (value == "~" or value.startswith("~/")):
+                value = expand_home(value)
+            words.append(name + equals + value)
         parsed, rest = super().parse_known_args(words, namespace)
         for action in self._actions:
             if action.required and getattr(parsed, action.dest, None) == "":
@@ -70,31 +77,14 @@ class Parser(argparse.ArgumentParser):
         return parsed, rest
 
     def format_help(self) -> str:
-        """The usage line has only positional and required arguments; the list below it has all options."""
-        words = [self.prog]
-        for action in self._actions:
-            name = str(action.metavar or action.dest)
-            if action.option_strings and action.required:
-                words.append(f"{action.option_strings[0]} {action.metavar or action.dest.upper()}")
-            elif not action.option_strings:
-                words.append(f"[{name}]" if action.nargs == "?" else f"{name} ..." if action.nargs == "+" else name)
-        self.usage = "\n       ".join(textwrap.wrap(" ".join([*words, "[options]"]), 73))
+        """The usage line has only required arguments; the list below it has all options."""
+        required = [action for action in self._actions if action.required]
+        words = [" ".join([*each.option_strings[:1], str(each.metavar or each.dest.upper())]) for each in required]
+        self.usage = " ".join([self.prog, *words, "[options]"])
         return super().format_help()
 
     def error(self, message: str) -> NoReturn:
         fail(f"{message}; see {self.prog} --help")
-
-    def _spelled(self, word: str) -> str:
-        """An option with underscores, and with ~ in --NAME=~/PATH expanded, which shells do not do; -o is --output."""
-        if word == "-o" and "--output" in self._option_string_actions:
-            return "--output"
-        if not word.startswith("--"):
-            return word
-        name, equals, value = word.partition("=")
-        other = "--" + name[2:].replace("-", "_")
-        if name not in self._option_string_actions and other in self._option_string_actions:
-            name = other
-        return name + equals + (expand_home(value) if value == "~" or value.startswith("~/") else value)
 
     def check_paths(self, arguments: argparse.Namespace) -> None:
         """Raises InputError that lists all missing inputs, or for an output that would replace an input."""
@@ -104,20 +94,17 @@ class Parser(argparse.ArgumentParser):
             said = ", ".join(f"--{action.dest}={path}" if action.option_strings else path for action, path in missing)
             hint = next((how_to_fetch(path) for action, path in missing if action in self._models), "")
             raise InputError(f"no such file or folder: {said}; check the paths{hint}")
-        inputs, written = [path for _, path in read], set()
+        written = set[str]()
         for output in filter(None, (getattr(arguments, action.dest) for action in self._outputs)):
-            target, wrong = os.path.realpath(output), ""
+            target = os.path.join(os.path.realpath(output), "")
             for action, path in read:
                 folder = os.path.join(os.path.realpath(path), "")
-                inside = action in self._models and target.startswith(folder)
-                if os.path.isdir(path) and (inside or os.path.join(target, "") == folder):
-                    wrong = f"it belongs to the input {path}; choose another path"
+                if os.path.isdir(path) and (target == folder or (action in self._models and target.startswith(folder))):
+                    raise InputError(f"cannot write {output}: it belongs to the input {path}; choose another path")
             if target in written:
-                wrong = "two outputs have this path, and one would be lost; choose two paths"
-            if wrong:
-                raise InputError(f"cannot write {output}: {wrong}")
+                raise InputError(f"cannot write {output}: two outputs have this path; choose two")
             if not os.path.isdir(output):
-                output_path(output, inputs)
+                output_path(output, [path for _, path in read])
             written.add(target)
 
 
@@ -131,16 +118,16 @@ def paths_in(given: Any) -> list[str]:
     return paths
 
 
-def positive(text: str) -> int:
-    """The type of options that are integers of 1 or more."""
-    return count(text, 1)
-
-
 def count(text: str, least: int = 0) -> int:
     """The type of options that are integers of `least` or more."""
     if (number := int(text)) < least:
         raise argparse.ArgumentTypeError(f"{text}: use a whole number, {least} or more")
     return number
+
+
+def positive(text: str) -> int:
+    """The type of options that are integers of 1 or more."""
+    return count(text, 1)
 
 
 class ConfigParser(Parser):
@@ -170,20 +157,19 @@ def fail(error: object, status: int = 2) -> NoReturn:
     sys.exit(status)
 
 
-def out_of_memory(error: BaseException) -> str:
-    """A message for an exception that reports too little memory; "" for other exceptions."""
-    lines = (line.strip() for line in str(error).splitlines())
-    said = next((line for line in lines if any(sign in line for sign in SHORT_OF_MEMORY)), "")
-    return f"out of memory ({said[:300] or error}); {MORE_MEMORY}" if said or isinstance(error, MemoryError) else ""
-
-
 @contextlib.contextmanager
 def ending_well() -> Iterator[None]:
     """On bad input, a full disk or too little memory print one line and exit with status 2; end silently on a closed pipe."""
-    open_streams()
-    for stream in (sys.stdout, sys.stderr):
+    for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
+        # Reopen streams that the caller closed (`>&-`): else the next file or pipe would become standard output.
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(descriptor, "w" if descriptor else "r", closefd=False))
         # Escape names that the locale cannot print, as under LC_ALL=C.
-        if isinstance(stream, io.TextIOWrapper):
+        if descriptor and isinstance(stream := getattr(sys, name), io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
         yield
@@ -206,20 +192,13 @@ def ending_well() -> Iterator[None]:
             else:
                 where = f"cannot use {os.fsdecode(error.filename)}"
             fail(f"{where}: {error.strerror}; check the path, its permissions and the space on the disk")
-        if not (said := out_of_memory(error) or disk_full(error)):
-            raise
-        fail(said)
-
-
-def open_streams() -> None:
-    """Reopens streams that the caller closed (`>&-`): else the next file or pipe would become standard output."""
-    for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
-        try:
-            os.fstat(descriptor)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest number
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(descriptor, "w" if descriptor else "r", closefd=False))
+        lines = (line.strip() for line in str(error).splitlines())
+        short = next((line for line in lines if any(sign in line for sign in SHORT_OF_MEMORY)), "")
+        if short or isinstance(error, MemoryError):
+            fail(f"out of memory ({short[:300] or error}); {MORE_MEMORY}")
+        if full := disk_full(error):
+            fail(full)
+        raise
 
 
 def _discard_output() -> None:

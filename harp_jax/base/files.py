@@ -35,6 +35,7 @@ _BLOCK = 1 << 17  # bytes read from a compressed file at once
 SUMS = "SHA256SUMS"
 T = TypeVar("T")
 CARD = "README.md"  # listed in SHA256SUMS, but people may edit it
+LEFT = f".tmp.{'[0-9a-f]' * 8}"  # pattern of what `beside` adds to a name
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # no space, over the quota, over the file size limit
 
 
@@ -80,19 +81,19 @@ class _Streams(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        while True:
-            data = b""
+        text = b""
+        while not text:
+            data = self._stream.unused_data if self._stream.eof else b""
             if self._stream.eof:
-                data = self._stream.unused_data
                 while not (data := data.lstrip(self._padding) if self._padding else data):
                     if not (data := self._file.read(_BLOCK)):
                         return 0
                 self._stream = self._new()
             elif self._stream.needs_input and not (data := self._file.read(_BLOCK)):
                 raise EOFError("compressed file ended before its last stream did")
-            if text := self._stream.decompress(data, len(buffer)):
-                buffer[: len(text)] = text
-                return len(text)
+            text = self._stream.decompress(data, len(buffer))
+        buffer[: len(text)] = text
+        return len(text)
 
     def close(self) -> None:
         self._file.close()
@@ -153,16 +154,13 @@ def json_fields(path: str, advice: str = "restore or write it again") -> Iterato
     except KeyError as error:
         raise InputError(f"{path} has no field {error}; {advice}") from error
     except (AttributeError, TypeError, ValueError) as error:
-        raise InputError(f"{path} has a malformed field ({error}); {advice}") from error
+        raise InputError(f"{path} is damaged: {error}; {advice}") from error
 
 
 def read_json_as(kind: type[T], path: str, advice: str = "restore or write it again") -> T:
     """The JSON object in a file as `kind` (see `typed`). InputError, with the field, unless its types are those of `kind`."""
-    fields = read_json(path, advice)
-    try:
-        return typed(fields, kind, "it")
-    except ValueError as error:
-        raise InputError(f"{path} is damaged: {error}; {advice}") from error
+    with json_fields(path, advice):
+        return typed(read_json(path, advice), kind, "it")
 
 
 def typed(value: Any, kind: Any, name: str) -> Any:
@@ -172,21 +170,19 @@ def typed(value: Any, kind: Any, name: str) -> Any:
     shape, inner = get_origin(kind), get_args(kind)
     if kind is Any:
         return value
-    if is_typeddict(kind) and isinstance(value, dict):
-        if missing := kind.__required_keys__ - value.keys():
-            raise ValueError(f"{name} has no field {min(missing)}")
-        hints = get_type_hints(kind)
-        return {field: typed(each, hints.get(field, Any), field) for field, each in value.items()}
     if shape is UnionType:
         return None if value is None else typed(value, inner[0], name)
-    if dataclasses.is_dataclass(kind) and isinstance(value, dict):
-        hints, fields = get_type_hints(kind), {field.name: field for field in dataclasses.fields(kind)}
-        for field in fields.values():
-            if field.name not in value and field.default is field.default_factory is dataclasses.MISSING:
-                raise ValueError(f"{name} has no field {field.name}")
-        if unknown := value.keys() - fields:
-            raise ValueError(f"{name} has the unknown field {min(unknown)}")
-        return kind(**{field: typed(each, hints[field], field) for field, each in value.items()})  # type: ignore[operator]
+    if (is_typeddict(kind) or dataclasses.is_dataclass(kind)) and isinstance(value, dict):
+        hints, required = get_type_hints(kind), getattr(kind, "__required_keys__", frozenset())
+        if not is_typeddict(kind):
+            fields = dataclasses.fields(kind)
+            required = {each.name for each in fields if each.default is each.default_factory is dataclasses.MISSING}
+            if unknown := value.keys() - hints:
+                raise ValueError(f"{name} has the unknown field {min(unknown)}")
+        if missing := required - value.keys():
+            raise ValueError(f"{name} has no field {min(missing)}")
+        made = {field: typed(each, hints.get(field, Any), field) for field, each in value.items()}
+        return made if is_typeddict(kind) else kind(**made)
     if shape is dict and isinstance(value, dict):
         return {key: typed(each, inner[1], f"{name}.{key}") for key, each in value.items()}
     if shape in (list, tuple) and isinstance(value, list):
@@ -219,36 +215,32 @@ def expand(paths: tuple[str, ...]) -> list[str]:
 def walk(folder: str) -> Iterator[str]:
     """Every file below the folder, each directory sorted by name; hidden files and directories are skipped. Symbolic links out of
     the folder are followed, each directory once; links within it are not, since their targets are walked under their own names."""
-    return (path for path, within in _walk(folder, os.path.realpath(folder), set()) if not within)
+    return (path for path, target in _walk(folder, os.path.realpath(folder), set()) if not target)
 
 
 def links_within(folder: str) -> Iterator[tuple[str, str]]:
     """Yield (link, target) for the symbolic links whose targets `walk` finds under their own names. The target is a path that
     begins with `folder` as passed."""
     root = os.path.realpath(folder)
-    for path, within in _walk(folder, root, set()):
-        if within:
-            yield path, os.path.join(folder, os.path.relpath(within, root))
+    found = _walk(folder, root, set())
+    return ((path, os.path.join(folder, os.path.relpath(target, root))) for path, target in found if target)
 
 
-def _walk(folder: str, root: str, seen: set[str]) -> Iterator[tuple[str, str]]:
-    """Yield (path, "") for files and (path, real path) for links within the root; `seen`: real paths of visited directories."""
-    seen.add(os.path.realpath(folder))
+def _walk(folder: str, root: str, visited: set[str]) -> Iterator[tuple[str, str]]:
+    """Yield (path, "") for files and (path, real path) for links within the root; `visited`: real paths of directories."""
+    visited.add(os.path.realpath(folder))
     for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
+        real = os.path.realpath(entry.path) if entry.is_symlink() or entry.is_dir() else ""
         if entry.name.startswith("."):
             continue
-        real = os.path.realpath(entry.path) if entry.is_symlink() or entry.is_dir() else ""
-        within = entry.is_symlink() and real.startswith(os.path.join(root, ""))
-        if within and f"{os.sep}." not in real[len(root) :]:
+        if entry.is_symlink() and real.startswith(os.path.join(root, "")) and f"{os.sep}." not in real[len(root) :]:
             if os.path.exists(real):
                 yield entry.path, real
-            continue
-        if entry.is_dir():
-            # Following a link to a parent directory would read files outside the folder.
-            if real not in seen and not os.path.join(root, "").startswith(os.path.join(real, "")):
-                yield from _walk(entry.path, root, seen)
         elif entry.is_file():
             yield entry.path, ""
+        # Following a link to a parent directory would read files outside the folder.
+        elif entry.is_dir() and real not in visited and not os.path.join(root, "").startswith(os.path.join(real, "")):
+            yield from _walk(entry.path, root, visited)
 
 
 def output_path(path: str, inputs: Iterable[str] = (), packed: bool = False) -> str:
@@ -314,15 +306,13 @@ def replacing(path: str, mode: str = "w", durable: bool = True) -> Iterator[IO]:
     target = output_path(path, packed="b" in mode)
     temporary = beside(target)
     os.makedirs(os.path.dirname(target), exist_ok=True)
-    _remove_left(target)
-    file = open(
-        temporary,
-        mode.replace("w", "x"),
-        encoding=None if "b" in mode else "utf-8",
-        # A name from the command line may have bytes that are not UTF-8.
-        errors=None if "b" in mode else "backslashreplace",
-        newline=None if "b" in mode else "\n",
-    )
+    for path in glob.glob(f"{glob.escape(target)}{LEFT}"):  # of killed processes: no process has locked them
+        with contextlib.suppress(OSError), open(path, "rb") as left:
+            fcntl.flock(left, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.remove(path)
+    # A name from the command line may have bytes that are not UTF-8.
+    text = {} if "b" in mode else {"encoding": "utf-8", "errors": "backslashreplace", "newline": "\n"}
+    file = open(temporary, mode.replace("w", "x"), **text)
     try:
         with full_disk_refused(path), file:
             with contextlib.suppress(OSError):  # some network file systems have no locks
@@ -337,14 +327,6 @@ def replacing(path: str, mode: str = "w", durable: bool = True) -> Iterator[IO]:
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.remove(temporary)
-
-
-def _remove_left(target: str) -> None:
-    """Removes the temporary files that killed processes left beside `target`: those that no process has locked."""
-    for path in glob.glob(f"{glob.escape(target)}.tmp.{'[0-9a-f]' * 8}"):
-        with contextlib.suppress(OSError), open(path, "rb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.remove(path)
 
 
 def locked(path: str, busy: str) -> IO[str]:
@@ -398,16 +380,10 @@ def write_sums(directory: str, names: Iterable[str] | None = None) -> None:
     """Writes SHA256SUMS for these files of a directory (None: all), as `sha256sum -c` reads it. Mismatched weights, config and
     vocabulary may still load and score; the sums detect them. A folder without sums, such as one that another tool wrote, is not
     checked when it is read, and never replaced."""
-    given = files_below(directory) if names is None else sorted(names)
-    digests = {name: sha256_file(os.path.join(directory, name)) for name in given if name != SUMS}
+    named = files_below(directory) if names is None else sorted(names)
+    sums = [f"{sha256_file(os.path.join(directory, name))}  {name}\n" for name in named if name != SUMS]
     with replacing(os.path.join(directory, SUMS)) as file:
-        file.writelines(f"{digest}  {name}\n" for name, digest in digests.items())
-
-
-def remove_sums(directory: str) -> None:
-    """Removes SHA256SUMS before the files change, so that a kill in between leaves no wrong digests."""
-    with contextlib.suppress(FileNotFoundError):
-        os.remove(os.path.join(directory, SUMS))
+        file.writelines(sums)
 
 
 def listed_sums(directory: str) -> dict[str, str]:
@@ -421,8 +397,8 @@ def check_sums(directory: str, names: Iterable[str] | None = None) -> None:
     """InputError for the first file that is missing or was changed since `write_sums`. `names`: the listed files to check; None:
     all but the card and files in subfolders, which only some readers need."""
     listed = listed_sums(directory)
-    chosen = [name for name in listed if "/" not in name and name != CARD] if names is None else set(names)
-    for name in listed.keys() & chosen:
+    chosen = [name for name in listed if "/" not in name and name != CARD] if names is None else names
+    for name in listed.keys() & set(chosen):
         file = os.path.join(directory, name)
         missing = not os.path.isfile(file)
         if missing or sha256_file(file) != listed[name]:
@@ -442,15 +418,17 @@ def intact(directory: str) -> bool:
 
 def check_replaceable(directory: str) -> None:
     """InputError unless `directory` is absent, empty, or holds only files that its SHA256SUMS lists, unchanged."""
-    wrong = "" if directory else "the path is empty (unset variable?); name a directory"
-    if os.path.lexists(directory) and not os.path.isdir(directory):
+    wrong, listed = "", listed_sums(directory)
+    if not directory:
+        wrong = "the path is empty (unset variable?); name a directory"
+    elif os.path.lexists(directory) and not os.path.isdir(directory):
         wrong = "it is not a directory; choose another --output or remove it"
-    if not wrong:
-        listed = listed_sums(directory)
-        for name in files_below(directory):
-            if not wrong and name != SUMS and listed.get(name) != sha256_file(os.path.join(directory, name)):
-                wrong = f"it holds {name}, which was changed or was not written by harp_jax (see {SUMS}) and would be lost; "
-                wrong += "move it away or choose another --output"
+    for name in files_below(directory):
+        if not wrong and name != SUMS and listed.get(name) != sha256_file(os.path.join(directory, name)):
+            wrong = (
+                f"it holds {name}, which was changed or was not written by harp_jax (see {SUMS}) and would be lost; "
+            )
+            wrong += "move it away or choose another --output"
     if wrong:
         raise InputError(f"cannot write {directory}: {wrong}")
 
@@ -481,7 +459,7 @@ def output_folder(path: str) -> Iterator[str]:
 
 def _put_back(target: str) -> None:
     """Restores the folder `target` if a process ended between the two renames; removes the old one if it was replaced."""
-    pattern = f"{glob.escape(target)}.tmp.{'[0-9a-f]' * 8}.old"  # as `beside` names it; other names are not ours
+    pattern = f"{glob.escape(target)}{LEFT}.old"
     if glob.glob(pattern):
         with alone_in(os.path.dirname(target)):
             for old in glob.glob(pattern):

@@ -22,15 +22,15 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from types import UnionType
 from typing import (
     Annotated,
     Any,
+    Generic,
     NamedTuple,
     ParamSpec,
-    Protocol,
     TypeVar,
     get_args,
     get_origin,
@@ -39,13 +39,12 @@ from typing import (
 )
 
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import as_stored, json_fields, read_json, replacing, sha256_file
+from harp_jax.base.files import as_stored, json_fields, read_json, replacing, sha256_file, walk
 from harp_jax.base.progress import say
 from harp_jax.base.version import __version__
 
 P = ParamSpec("P")
 T = TypeVar("T")
-R = TypeVar("R", covariant=True)
 
 INPUT, SPEED = "input", "speed"
 # Types of parameters, and of the fields of option dataclasses. The contents of inputs are part of the record; "" is no input.
@@ -58,6 +57,7 @@ Speed = Annotated[T, SPEED]
 RECORD = "made.json"
 REFUSED, AGAIN, KEPT = "refused", "again", "kept"  # what `once` does about inputs whose content has changed
 NOTHING: tuple[Any, ...] = (None, "", [])  # options without a value
+Inputs = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 _hashed: dict[tuple[str, str], str] = {}  # path and stamp → SHA-256, of what this process has read
 _replacing: list[bool] = []  # not empty: see `replace_outputs`
 
@@ -78,7 +78,8 @@ class Digest(NamedTuple):
 
 @dataclass(frozen=True)
 class Made:
-    """The record of an output. `inputs`: name → digest, named by parameter, such as "docs" or "options.docs"."""
+    """The record of an output. `options`: name → value; `inputs`: name → digest. Names are those of parameters, such as "docs" or
+    "options.docs"."""
 
     function: str
     options: dict[str, Any]
@@ -117,68 +118,95 @@ def forget(output: str) -> None:
             os.remove(output)
 
 
-@dataclass(frozen=True)
-class _Call:
-    """A call of a decorated function, as its record will describe it. `inputs`: name → path."""
-
-    function: str
-    options: dict[str, Any]
-    inputs: dict[str, str]
-    output: str
-    changed: str
-
-    def digests(self, known: Mapping[str, Digest]) -> dict[str, Digest]:
-        return {name: digest(path, known.get(name), self.output) for name, path in self.inputs.items()}
-
-    def finished(self) -> "Made | None":
-        """The record if this very call has finished and its output is unchanged; None if it has to run. Raises InputError if other
-        options or inputs made the output, or if it was changed since."""
-        made = Made.read(self.output)
-        if made is None or not os.path.exists(self.output):
-            return None
-        difference = self._difference(made)
-        if not difference:
-            now = self.digests(made.inputs)
-            for name in [name for name, current in now.items() if current.sha256 != made.inputs[name].sha256][:1]:
-                if self.changed == AGAIN:
-                    return None
-                difference = f"from another content of {name} ({self.inputs[name]})" if self.changed == REFUSED else ""
-        if difference:
-            wrong = f"was made {difference}; choose another output, or --force to replace this one"
-        elif digest(self.output, made.output).sha256 != made.output.sha256:
-            wrong = f"was changed after {made.function} made it; move it away, or --force to make it again"
-        else:
-            return made
-        if not difference and self.changed == AGAIN:
-            return None
-        if not _replacing:
-            raise InputError(f"{self.output} {wrong}")
-        forget(self.output)
-        return None
-
-    def _difference(self, made: Made) -> str:
-        """What distinguishes this call from the recorded one, in words; "" if nothing does."""
-        if made.function != self.function:
-            return f"by {made.function}, not {self.function}"
-        then, now = flat(made.options), flat(self.options)
-        for name in [*now, *then]:
-            before, after = (given.get(name) if given.get(name) not in NOTHING else "none" for given in (then, now))
-            if before != after:
-                return f"with {name}={before}, now {after}"
-        for name in [*self.inputs, *made.inputs]:
-            if (name in self.inputs) != (name in made.inputs):
-                return f"{'without' if name in self.inputs else 'with'} {name}"
-        return ""
-
-
-class OnceFunction(Protocol[P, R]):
+class OnceFunction(Generic[P, T]):
     """A function decorated with `once`."""
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    def __init__(self, function: Callable[P, T], inputs: Inputs | None, speed: Collection[str], changed: str) -> None:
+        functools.update_wrapper(self, function)
+        self._function, self._inputs, self._speed, self._changed = function, inputs, speed, changed
+        self._name = function.__qualname__
+
+    def __reduce__(self) -> str:
+        return self._name  # pickled by name, as functions are
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
         """Runs the function, or returns the result of the same finished call."""
+        output, options, paths = self._described(*args, **kwargs)
+        if made := self._finished(output, options, paths):
+            say(f"{output}: already made")
+            return made.result
+        inputs = {
+            name: digest(path, without=output)._replace(path=os.path.abspath(path)) for name, path in paths.items()
+        }
+        began = time.monotonic()
+        result = self._function(*args, **kwargs)
+        seconds = round(time.monotonic() - began, 2)
+        record = Made(self._name, options, inputs, digest(output), seconds, __version__, result)
+        with replacing(record_path(output)) as file:
+            json.dump(vars(record), file, indent=1, default=_plain)
+        return result
 
     def already(self, *args: P.args, **kwargs: P.kwargs) -> Made | None:
         """The record of the same finished call, with its result; else None. InputError as a call would raise it."""
+        return self._finished(*self._described(*args, **kwargs))
+
+    def _described(self, *args: Any, **kwargs: Any) -> tuple[str, dict[str, Any], dict[str, str]]:
+        """The output of a call, its options and the paths of its inputs. What names no file, such as irds:ID, is an option."""
+        bound = inspect.signature(self._function).bind(*args, **kwargs)
+        bound.apply_defaults()
+        output = os.fspath(bound.arguments["output"])
+        named = flat(self._inputs(bound.arguments)) if self._inputs else {}
+        hints = get_type_hints(self._function, include_extras=True)
+        options: dict[str, Any] = {}
+        paths: dict[str, str] = {}
+        for name, value, mark in _leaves({**bound.arguments, "output": {}}, hints):
+            if mark == SPEED or name in self._speed:
+                continue
+            if (mark == INPUT or name in named) and (files := _matching(name, value)):
+                paths |= files
+            else:
+                options[name] = value
+        return output, options, paths
+
+    def _finished(self, output: str, options: dict[str, Any], paths: dict[str, str]) -> Made | None:
+        """The record if this very call has finished and its output is unchanged; None if it has to run. Raises InputError if other
+        options or inputs made the output, or if it was changed since."""
+        made = Made.read(output)
+        if made is None or not os.path.exists(output):
+            return None
+
+        # Options, names of inputs, and only then contents, which may take long to read.
+        difference = "" if made.function == self._name else f"by {made.function}, not {self._name}"
+        for name in {**options, **made.options}:
+            then, now = ("none" if of.get(name) in NOTHING else of[name] for of in (made.options, options))
+            if then != now:
+                difference = difference or f"with {name}={then}, now {now}"
+        for name in {**paths, **made.inputs}:
+            if (name in paths) != (name in made.inputs):
+                difference = difference or f"{'without' if name in paths else 'with'} {name}"
+        if not difference:
+            for name, known in made.inputs.items():
+                if digest(paths[name], known, output).sha256 == known.sha256:
+                    continue
+                if self._changed == AGAIN:
+                    return None
+                if self._changed == REFUSED:
+                    difference = f"from another content of {name} ({paths[name]})"
+
+        if difference:
+            wrong = f"was made {difference}; choose another output, or --force to replace this one"
+        elif digest(output, made.output).sha256 != made.output.sha256:
+            if self._changed == AGAIN:
+                return None
+            wrong = f"was changed after {made.function} made it; move it away, or --force to make it again"
+        else:
+            return dataclasses.replace(
+                made, result=_restored(made.result, get_type_hints(self._function).get("return"))
+            )
+        if not _replacing:
+            raise InputError(f"{output} {wrong}")
+        forget(output)
+        return None
 
 
 @overload
@@ -187,70 +215,19 @@ def once(function: Callable[P, T]) -> OnceFunction[P, T]: ...
 
 @overload
 def once(
-    *,
-    inputs: Callable[[Mapping[str, Any]], Iterable[str] | Mapping[str, str]] | None = None,
-    speed: Sequence[str] = (),
-    changed: str = REFUSED,
+    *, inputs: Inputs | None = None, speed: Collection[str] = (), changed: str = REFUSED
 ) -> Callable[[Callable[P, T]], OnceFunction[P, T]]: ...
 
 
-def once(
-    function: Callable[P, T] | None = None,
-    *,
-    inputs: Callable[[Mapping[str, Any]], Mapping[str, Any] | Iterable[str]] | None = None,
-    speed: Sequence[str] = (),
-    changed: str = REFUSED,
-) -> Any:
+def once(function: Any = None, *, inputs: Any = None, speed: Collection[str] = (), changed: str = REFUSED) -> Any:
     """Decorates a function with a parameter `output`: what has been made is not made again (see the top of the file). Its options
-    must be JSON values, dataclasses of these, or ConfigDicts; its result too, for it is stored. `inputs` returns more inputs from
-    the call's arguments: paths, or {"config.init": path} for options that count by the content of the path; `speed` names more
-    options that are not recorded, such as "config.workers". If only the content of inputs has changed since, the call is REFUSED,
-    made AGAIN (the function may reuse its earlier output), or the earlier output is KEPT. The decorated function has `already(…)`:
-    the `Made` of a finished call, else None."""
+    must be JSON values, dataclasses of these, or ConfigDicts; its result too, for it is stored. `inputs` returns further inputs
+    among the call's arguments, such as {"config.init": path}; `speed` names more options that are not recorded, such as
+    "config.workers". If only the content of inputs has changed since, the call is REFUSED, made AGAIN (the function may reuse its
+    earlier output), or the earlier output is KEPT."""
     if function is None:
         return functools.partial(once, inputs=inputs, speed=speed, changed=changed)
-    made_by: Callable[P, T] = function
-    signature = inspect.signature(made_by)
-
-    @functools.cache
-    def hints() -> dict[str, Any]:
-        return get_type_hints(made_by, include_extras=True)
-
-    def described(*args: Any, **kwargs: Any) -> _Call:
-        bound = signature.bind(*args, **kwargs)
-        bound.apply_defaults()
-        output = os.fspath(bound.arguments["output"])
-        given = {name: value for name, value in bound.arguments.items() if name != "output"}
-        paths = dict(_inputs({name: hints().get(name) for name in given}, given))
-        others = _plain(inputs(bound.arguments)) if inputs else {}
-        named = flat(others if isinstance(others, dict) else {path: path for path in others})
-        more = dict(pair for name, path in named.items() for pair in _matching(name, path))
-        read = {*paths, *(name for name, path in named.items() if any(_matching(name, path)))}
-        options = flat({name: _plain(value, hints().get(name)) for name, value in given.items()})
-        kept = {name: value for name, value in options.items() if name not in read and name not in speed}
-        return _Call(made_by.__qualname__, kept, paths | more, output, changed)
-
-    def record_of(this: _Call) -> Made | None:
-        made = this.finished()
-        return made and dataclasses.replace(made, result=_restored(made.result, hints().get("return")))
-
-    @functools.wraps(made_by)
-    def call(*args: P.args, **kwargs: P.kwargs) -> T:
-        this = described(*args, **kwargs)
-        if made := record_of(this):
-            say(f"{this.output}: already made")
-            return made.result
-        digests, began = this.digests({}), time.monotonic()
-        result = made_by(*args, **kwargs)
-        seconds = round(time.monotonic() - began, 2)
-        digests = {name: each._replace(path=os.path.abspath(this.inputs[name])) for name, each in digests.items()}
-        record = Made(this.function, this.options, digests, digest(this.output), seconds, __version__, _plain(result))
-        with replacing(record_path(this.output)) as file:
-            json.dump({field.name: getattr(record, field.name) for field in dataclasses.fields(Made)}, file, indent=1)
-        return result
-
-    call.already = lambda *args, **kwargs: record_of(described(*args, **kwargs))  # type: ignore[attr-defined]
-    return call
+    return OnceFunction(function, inputs, speed, changed)
 
 
 def digest(path: str, known: Digest | None = None, without: str = "") -> Digest:
@@ -258,9 +235,13 @@ def digest(path: str, known: Digest | None = None, without: str = "") -> Digest:
     earlier digest, returned if the stamp is the same; `without`: a file in the folder that does not count, an output. Raises
     OSError for a missing path."""
     is_folder = os.path.isdir(path)
-    files = {os.path.relpath(inner, path): inner for inner in _files(path)} if is_folder else {"": path}
-    if is_folder and without:
-        files.pop(os.path.relpath(without, path), None)
+    files = {os.path.relpath(file, path): file for file in walk(path)} if is_folder else {"": path}
+    if is_folder:
+        files.pop(os.path.relpath(without or path, path), None)
+        names = [name for name in files if not name.endswith(RECORD)]
+        # The files of a folder before its folders: the order of os.walk.
+        names.sort(key=lambda name: [*((1, part) for part in name.split(os.sep)[:-1]), (0, os.path.basename(name))])
+        files = {name: files[name] for name in names}
     stamp = hashlib.sha256()
     for name, file in files.items():
         about = os.stat(file)
@@ -270,64 +251,58 @@ def digest(path: str, known: Digest | None = None, without: str = "") -> Digest:
     # The maker of an input has just hashed it.
     if (own := Made.read(path)) and own.output.stamp == stamp.hexdigest():
         return own.output
-    place = os.path.abspath(path), stamp.hexdigest()
-    if place not in _hashed and not is_folder:
-        _hashed[place] = sha256_file(path)
-    elif place not in _hashed:
+    key = os.path.abspath(path), stamp.hexdigest()
+    if key not in _hashed and is_folder:
         content = hashlib.sha256()
         for name, file in files.items():
             content.update(f"{name}\0{sha256_file(file)}\n".encode(errors="surrogateescape"))
-        _hashed[place] = content.hexdigest()
-    return Digest(_hashed[place], stamp.hexdigest())
+        _hashed[key] = content.hexdigest()
+    elif key not in _hashed:
+        _hashed[key] = sha256_file(path)
+    return Digest(_hashed[key], stamp.hexdigest())
 
 
-def _files(folder: str) -> Iterator[str]:
-    seen = {os.path.realpath(folder)}
-    for here, folders, names in os.walk(folder, followlinks=True):  # as readers of pages do
-        inner = [name for name in sorted(folders) if not name.startswith(".")]
-        folders[:] = [name for name in inner if os.path.realpath(os.path.join(here, name)) not in seen]
-        seen.update(os.path.realpath(os.path.join(here, name)) for name in folders)
-        for name in sorted(names):
-            file = os.path.join(here, name)
-            if not name.startswith(".") and not name.endswith(RECORD) and os.path.isfile(file):
-                yield file
+def flat(values: Mapping[str, Any]) -> dict[str, Any]:
+    """{"a": {"b": 1}, "c": ["d"], "e": [2, 3]} as {"a.b": 1, "c.0": "d", "e": [2, 3]}; empty dicts vanish, empty lists stay."""
+    return {name: value for name, value, _ in _leaves(values, {})}
 
 
-def _inputs(hints: Mapping[str, Any], values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """(name, path) of the inputs among values, by their types. What names no file, such as irds:ID, stays an option."""
-    for name, value in values.items():
-        hint = hints.get(name)
-        if get_origin(hint) is Annotated and INPUT in get_args(hint):
-            for inner, path in flat({prefix + name: _plain(value)}).items():
-                yield from _matching(inner, path)
-        elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-            fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-            yield from _inputs(get_type_hints(type(value), include_extras=True), fields, f"{prefix}{name}.")
+def _leaves(
+    values: Mapping[Any, Any], hints: Mapping[str, Any], prefix: str = "", mark: str = ""
+) -> Iterator[tuple[str, Any, str]]:
+    """(name, JSON value, INPUT, SPEED or "") of the values within, named as by `flat`."""
+    for key, value in values.items():
+        name, hint, inner = f"{prefix}{key}", hints.get(key), dict[str, Any]()
+        own = mark or next((arg for arg in get_args(hint)[1:] if get_origin(hint) is Annotated), "")
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            inner = get_type_hints(type(value), include_extras=True)
+        if not isinstance(value, str | int | float | list | tuple | Mapping | None):
+            value = _plain(value)
+        if isinstance(value, list | tuple):
+            value = list(value) if all(isinstance(one, int | float) for one in value) else dict(enumerate(value))
+        if isinstance(value, Mapping):
+            yield from _leaves(value, inner, f"{name}.", own)
+        else:
+            yield name, value, own
 
 
-def _matching(name: str, path: str) -> Iterator[tuple[str, str]]:
-    """(name, path), or one such for every file that a pattern matches."""
-    path = as_stored(path) if path else path
-    if not path or os.path.exists(path):
-        yield from [(name, path)] if path else []
-    elif glob.has_magic(path):
-        yield from ((f"{name}.{number}", one) for number, one in enumerate(sorted(glob.glob(path, recursive=True))))
-
-
-def _plain(value: Any, hint: Any = None) -> Any:
-    """A value as JSON has it. Fields and parameters of type `Speed` are left out."""
-    if get_origin(hint) is Annotated and SPEED in get_args(hint):
-        return {}
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        hints = get_type_hints(type(value), include_extras=True)
-        return {f.name: _plain(getattr(value, f.name), hints.get(f.name)) for f in dataclasses.fields(value)}
+def _plain(value: Any) -> Any:
+    """What JSON has for a dataclass, ConfigDict, set or path; its values may be such again."""
+    if dataclasses.is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if hasattr(value, "to_dict"):  # a ConfigDict is not a Mapping
-        value = value.to_dict()
-    if isinstance(value, Mapping):
-        return {str(name): _plain(inner) for name, inner in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [_plain(inner) for inner in (sorted(value) if isinstance(value, set | frozenset) else value)]
-    return os.fspath(value) if isinstance(value, os.PathLike) else value
+        return value.to_dict()
+    if isinstance(value, set | frozenset):
+        return sorted(value)
+    return dict(value) if isinstance(value, Mapping) else os.fspath(value)
+
+
+def _matching(name: str, path: str) -> dict[str, str]:
+    """{name: path}, or one such for every file that a pattern matches."""
+    path = as_stored(path) if path else ""
+    if path and os.path.exists(path):
+        return {name: path}
+    return {f"{name}.{number}": one for number, one in enumerate(sorted(glob.glob(path, recursive=True)))}
 
 
 def _restored(value: Any, hint: Any) -> Any:
@@ -342,13 +317,3 @@ def _restored(value: Any, hint: Any) -> Any:
         each = [inner[0]] * len(value) if len(inner) == 2 and inner[1] is ... else [*inner] or [None] * len(value)
         return tuple(_restored(one, kind) for one, kind in zip(value, each))
     return value
-
-
-def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """{"a": {"b": 1}, "c": [2]} as {"a.b": 1, "c.0": 2}; empty dicts vanish, empty lists stay."""
-    named: dict[str, Any] = {}
-    for name, value in values.items():
-        if isinstance(value, list) and value and not all(isinstance(one, int | float | bool) for one in value):
-            value = {str(number): one for number, one in enumerate(value)}
-        named |= flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
-    return named

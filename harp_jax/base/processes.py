@@ -4,7 +4,6 @@ The process is spawned, so the function must be importable, and its arguments an
 `if __name__ == "__main__":`. The process ends with this one, however this one ends.
 """
 
-import contextlib
 import functools
 import multiprocessing
 import os
@@ -12,10 +11,9 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, NoReturn, ParamSpec, TypeVar
 
 from harp_jax.base.errors import InputError, Terminated
 
@@ -26,23 +24,38 @@ T = TypeVar("T")
 
 def in_process(function: Callable[P, T], log: str = "") -> Callable[P, T]:
     """The function, run in a new process at each call; `log`: file that receives what it prints (default: this terminal).
-    Exceptions of the function are raised here. Raises Terminated after SIGTERM, which is passed on, and InputError if the process
-    is killed."""
+    Exceptions of the function are raised here. Raises Terminated after SIGTERM, which the process gets, too, and InputError if the
+    process is killed."""
+
+    def terminated(_number: int, _frame: object) -> NoReturn:
+        raise Terminated("terminated; run the same command again to resume")
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
         context = multiprocessing.get_context("spawn")
         receiver, sender = context.Pipe(duplex=False)
         process = context.Process(target=_run, args=(sender, log, function, args, kwargs))
-        with _passing_on_sigterm(process):
-            with _safe_path():
-                process.start()
+        handles = threading.current_thread() is threading.main_thread()  # no other thread can handle signals
+        before = signal.signal(signal.SIGTERM, terminated) if handles else None
+        safe = os.environ.get(SAFE_PATH)
+        os.environ[SAFE_PATH] = "1"  # the process imports nothing from the working folder
+        try:
+            process.start()
             sender.close()
-            try:
-                done, result = receiver.recv()
-            except EOFError:
-                done, result = False, None
-            process.join()
+            done, result = receiver.recv()
+        except EOFError:
+            done, result = False, None
+        except BaseException:  # this process was interrupted; Ctrl-C in a terminal reaches both
+            if process.is_alive():
+                process.terminate()
+            raise
+        finally:
+            os.environ.pop(SAFE_PATH) if safe is None else os.environ.update({SAFE_PATH: safe})
+            receiver.close()  # else a process that sends more than a pipe holds would never end
+            if process.pid:
+                process.join()
+            if handles:
+                signal.signal(signal.SIGTERM, before)
         if done:
             return result
         status = process.exitcode or 0
@@ -53,20 +66,6 @@ def in_process(function: Callable[P, T], log: str = "") -> Callable[P, T]:
     return call
 
 
-@contextlib.contextmanager
-def _safe_path() -> Iterator[None]:
-    """Processes that start within the block import nothing from the working folder."""
-    before = os.environ.get(SAFE_PATH)
-    os.environ[SAFE_PATH] = "1"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[SAFE_PATH]
-        else:
-            os.environ[SAFE_PATH] = before
-
-
 def _run(sender: Connection, log: str, function: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> None:
     """The process: runs the function and sends (True, result) or (False, exception)."""
     threading.Thread(target=end_with_parent, daemon=True).start()
@@ -75,9 +74,6 @@ def _run(sender: Connection, log: str, function: Callable[..., Any], args: tuple
         with open(log, "a") as file:
             os.dup2(file.fileno(), 1)
             os.dup2(file.fileno(), 2)
-    from harp_jax.base.allocator import keep_pages
-
-    keep_pages()
     try:
         message = True, function(*args, **kwargs)
     except KeyboardInterrupt:
@@ -99,32 +95,3 @@ def end_with_parent() -> None:
     if parent is not None:
         parent.join()
         os.kill(os.getpid(), signal.SIGTERM)
-
-
-@contextlib.contextmanager
-def _passing_on_sigterm(process: BaseProcess) -> Iterator[None]:
-    """Within the block SIGTERM ends the process instead of this one, and Terminated is raised at the end. Only the main thread can
-    handle signals; in another thread the block changes nothing."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    terminated = False
-
-    def end(_number: int, _frame: object) -> None:
-        nonlocal terminated
-        terminated = True
-        if process.is_alive():
-            process.terminate()
-
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    except BaseException:  # this process alone was interrupted; Ctrl-C in a terminal reaches both
-        if process.is_alive():
-            process.terminate()
-        raise
-    finally:
-        signal.signal(signal.SIGTERM, before)
-        if terminated:
-            process.join()
-            raise Terminated("terminated; run the same command again to resume")

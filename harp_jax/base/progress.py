@@ -1,17 +1,18 @@
 """Progress with rate and remaining time: a bar on a terminal, a line every ten seconds in a log."""
 
 import sys
-from collections.abc import Callable
-from typing import Any, TextIO
+from typing import Any
 
 from tqdm import tqdm
+
+STAGES = "stages"  # the unit of a bar over stages
+_jobs: list["Progress"] = []  # the open bars over STAGES
 
 
 class Progress(tqdm):
     """A tqdm bar. `initial` and `skip` count work of an earlier run as done, but not in the rate."""
 
     disable: bool
-    bar_format: str
 
     def skip(self, n: int = 1) -> None:
         """Count `n` units that are done already."""
@@ -21,99 +22,48 @@ class Progress(tqdm):
         self.n += n
         self.last_print_n += n
 
-
-class LogProgress(Progress):
-    """Prints a line per update, without carriage returns or blank lines, and one at the end if the count has changed."""
-
-    @staticmethod
-    def status_printer(file: TextIO) -> Callable[[str], None]:
-        def write(text: str) -> None:
-            if text:
-                file.write(text + "\n")
-                file.flush()
-
-        return write
-
-    def moveto(self, n: int) -> None:
-        """Does nothing: a log has no rows for nested bars."""
-
     def close(self) -> None:
-        if not self.disable:
-            if self.n != self.last_print_n:
-                self.display()
-            self.disable = True
-            self._decr_instances(self)
+        _jobs[:] = [job for job in _jobs if job is not self]
+        super().close()
 
 
-class Inner(LogProgress):
-    """The progress of a stage, which the bar over the stages displays."""
+class _Log:
+    """What tqdm writes to if stderr is no terminal: a line per update instead of a carriage return."""
 
-    outer: Progress
+    def write(self, text: str) -> None:
+        if text.strip():
+            print(text.strip(), file=sys.stderr, flush=True)
 
-    def display(self, msg: str | None = None, pos: int | None = None) -> None:
-        outer, now = self.outer, self._time()
-        outer.postfix = str(self)
-        if now - outer.last_print_t >= outer.mininterval:
-            outer.refresh()
-            outer.last_print_t, outer.last_print_n = now, outer.n
-
-    def close(self) -> None:
-        if not self.disable:
-            self.bar_format = self.bar_format.replace(", {remaining} left", "")
-            self.outer.postfix = str(self)
-            self.disable = True
-            self._decr_instances(self)
-
-
-STAGES = "stages"  # the unit of a bar over stages
-
-
-def shown() -> list[Progress]:
-    """The open bars that are displayed."""
-    return [bar for bar in list(tqdm._instances) if isinstance(bar, Progress) and not bar.disable]
+    def flush(self) -> None:
+        sys.stderr.flush()
 
 
 def progress(
     iterable: Any = None, total: int | None = None, unit: str = "it", desc: str = "", initial: int = 0
 ) -> Progress:
     """A tqdm bar on stderr. `total` and `initial` are counted in `unit`s; without an iterable call `update(n)`. Within another bar
-    it is not displayed: nested work has one bar. A bar over STAGES, which `stage` advances, also displays the progress of the
-    stage."""
-    options: dict[str, Any] = dict(total=total, initial=initial, unit=f" {unit}", desc=desc, file=sys.stderr)
-    outer, log = shown(), not sys.stderr.isatty()
-    options["mininterval"] = 10.0 if log else 0.5
-    if [bar.unit for bar in outer] == [f" {STAGES}"]:
-        done = "{n_fmt}/{total_fmt}{unit}, {remaining} left{postfix}" if total else "{n_fmt}{unit}{postfix}"
-        inner = Inner(iterable, **options | {"mininterval": 0.5}, delay=1e-3, bar_format=done)
-        inner.outer = outer[0]
-        return inner
-    options["disable"] = bool(outer)
-    text = "{desc}: {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_fmt}{postfix}]"
-    if unit == STAGES:  # stages differ too much for a rate
-        text = "{desc}: {n_fmt}/{total_fmt}{unit} [{elapsed}{postfix}]"
-    if log:
-        return LogProgress(iterable, **options, delay=1e-3, bar_format=text)
+    it is not displayed: nested work has one bar. STAGES have no bar of their own: `stage` prints a line for each."""
     if unit == STAGES:
-        options["bar_format"] = text
-    return Progress(iterable, **options, dynamic_ncols=True)
+        _jobs.append(Progress(total=total, disable=True))
+        return _jobs[-1]
+    nested = any(isinstance(bar, Progress) and not bar.disable for bar in list(tqdm._instances))
+    options: dict[str, Any] = dict(total=total, initial=initial, unit=f" {unit}", desc=desc, disable=nested)
+    if sys.stderr.isatty():
+        return Progress(iterable, **options, mininterval=0.5, dynamic_ncols=True)
+    text = "{desc}: {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_fmt}{postfix}]"
+    return Progress(iterable, **options, file=_Log(), mininterval=10, delay=1e-3, bar_format=text)
 
 
 def stage(name: str) -> None:
-    """Advances the bar over STAGES, if there is one, to the stage `name`."""
-    for bar in shown():
-        if bar.unit == f" {STAGES}":
-            bar.desc, bar.postfix = name, ""
-            bar.update()
-            if type(bar) is Progress:  # a terminal shows every stage, a log one line in ten seconds
-                bar.refresh()
+    """Begins the next stage of the open bar over STAGES, if there is one."""
+    for job in _jobs[-1:]:
+        job.n += 1
+        say(f"{job.n}/{job.total} {name}" if job.total else f"{job.n} {name}")
 
 
 def say(text: str) -> None:
     """Prints a line to stderr; on a terminal above the bar."""
-    for bar in shown():
-        if type(bar) is Progress:
-            bar.clear()
-    print(text, file=sys.stderr, flush=True)
+    tqdm.write(text, file=sys.stderr)
 
 
 def duration(seconds: float) -> str:

@@ -35,21 +35,17 @@ class Steps:
         label = f"{self.number} of {self.total} · {title}" if self.total else title
         log = os.path.join(self.output, "logs", re.sub(r"\W+", "_", title.lower()).strip("_") + ".log")
         already = getattr(function, "already", None)
-        made = already(*args, **kwargs) if already else None
-        if made is not None:
+        if already and (made := already(*args, **kwargs)):
             print(f"{label} · already done", flush=True)
             return made.result
-        terminal = sys.stdout.isatty()  # where the finished line replaces the first
-        print(label, end="" if terminal else "\n", flush=True)
+        print(label, end="\r" if sys.stdout.isatty() else "\n", flush=True)  # a terminal shows one line per step
         began = time.monotonic()
         try:
             result = in_process(function, log)(*args, **kwargs)
         except InputError as error:
-            if terminal:
-                print()
             raise type(error)(f"{title}: {error} (log: {log})") from error
         seconds = time.monotonic() - began
-        print("\r" * terminal + f"{label} · {int(seconds) // 60}:{int(seconds) % 60:02}", flush=True)
+        print(f"{label} · {int(seconds) // 60}:{int(seconds) % 60:02}", flush=True)
         return result
 
     def close(self) -> None:

@@ -7,34 +7,27 @@ files (BEIR's, or any) is one collection; "irds:ID" is a dataset of ir_datasets 
 """
 
 import contextlib
-import hashlib
-import itertools
 import os
 import sqlite3
 import threading
 import zlib
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from functools import partial
-from typing import Any, Protocol, TypeVar, cast
+from pathlib import Path
+from typing import Protocol, cast
 
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import SUFFIXES, beside, cache_directory, check_readable, open_bytes, raw_lines
+from harp_jax.base.files import SUFFIXES, beside, cache_directory, open_bytes, raw_lines
 from harp_jax.base.progress import progress
 from harp_jax.corpus import sgml
 from harp_jax.corpus.irds import IrdsDocuments
-from harp_jax.corpus.paths import document_files, is_irds, safe_name, state_of
+from harp_jax.corpus.paths import cache_name, document_files, is_irds
 from harp_jax.corpus.text_files import checked_id, checked_text, parse_object
 
 FIELDS = ("title", "url", "body")
 BODIES = ("text", "body", "contents")  # names of the body in JSONL; the first that is not null is used
-HEAD = 1 << 20  # bytes of a file in its fingerprint, with size, mtime and ctime
 OPEN_FILES = 16  # per thread
-Row = tuple[str, int, int, int | None, bytes | None]  # id, file number, line, byte offset, record
-BATCH = 10_000  # rows per insert
 # SQLite errors that do not mean a damaged index: no file descriptor, no memory, I/O error.
 LACKS = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_IOERR)
-T = TypeVar("T")
 
 
 class Texts(Protocol):
@@ -68,100 +61,81 @@ class Documents:
             raise InputError(f"unknown document field {unknown}; choose from {', '.join(FIELDS)}")
         if is_irds(path):
             return cast(Documents, IrdsDocuments(path, tuple(fields)))  # same interface
-        index = os.path.join(cache_dir or cache_directory("documents"), _fingerprint(path) + ".sqlite")
+        files = document_files(path)
+        index = os.path.join(cache_dir or cache_directory("documents"), cache_name(path, files) + ".sqlite")
         if not os.path.exists(index):
-            build_index(index, partial(_fill, path))
+            build_index(index, lambda connection: _fill(path, files, connection))
         return cls(path, index, tuple(fields))
 
     def __reduce__(self) -> tuple[object, ...]:
         return Documents, (self.path, self.index, self.fields)
 
-    def _connection(self) -> sqlite3.Connection:
-        # The process id: connections must not be shared across a fork.
-        if getattr(self._opened, "pid", None) != os.getpid():
-            uri = f"file:{_quoted(os.path.abspath(self.index))}?mode=ro&immutable=1"
-            self._opened.connection = sqlite3.connect(uri, uri=True)
-            self._opened.files = OrderedDict()
-            self._opened.pid = os.getpid()
-        return self._opened.connection
-
-    def _line_at(self, number: int, start: int) -> bytes:
-        """The line at a byte offset of file `number`; recently read files stay open."""
-        files = self._opened.files
-        file = files.pop(number, None) or open_bytes(self.files[number])
-        files[number] = file
-        if len(files) > OPEN_FILES:
-            files.popitem(last=False)[1].close()
-        file.seek(start)
-        return file.readline()
-
     def __getitem__(self, docid: str) -> str:
-        row = self._row("SELECT file, line, start, record FROM document WHERE id = ?", docid)
-        if row is None:
-            raise KeyError(docid)
-        number, line, start, stored = row
-        try:
-            data = zlib.decompress(stored) if stored is not None else self._line_at(number, start)
-        except (OSError, ValueError, zlib.error) as error:
-            raise self._damaged(error) from error
+        with self._connection() as connection:
+            row = connection.execute("SELECT file, line, start, record FROM document WHERE id = ?", (docid,)).fetchone()
+            if row is None:
+                raise KeyError(docid)
+            number, line, start, stored = row
+            if stored is not None:
+                data = zlib.decompress(stored)
+            else:
+                # Recently read files stay open.
+                files = self._opened.files
+                if number not in files and len(files) == OPEN_FILES:
+                    files.pop(next(iter(files))).close()
+                file = files.setdefault(number, files.get(number) or open_bytes(self.files[number]))
+                file.seek(start)
+                data = file.readline()
         record = _parse(self.files[number], line, data)
         if record["id"] != docid:
             where, wrong = f"{self.files[number]}, line {line}", f"{docid!r} when the file was indexed"
             advice = "do not change the documents while a command reads them, and run it again"
             raise InputError(f"{where}: document {record['id']!r}, but {wrong}; {advice}")
-        return _text(record, self.fields)
+        return joined(record, self.fields)
 
     def __contains__(self, docid: str) -> bool:
-        return self._row("SELECT 1 FROM document WHERE id = ?", docid) is not None
+        with self._connection() as connection:
+            return connection.execute("SELECT 1 FROM document WHERE id = ?", (docid,)).fetchone() is not None
 
     def __len__(self) -> int:
-        return self._row("SELECT documents FROM total")[0]
+        with self._connection() as connection:
+            return connection.execute("SELECT max(number) FROM document").fetchone()[0]
 
     def ids(self) -> Iterator[str]:
         """Document ids in file order."""
-        try:
-            for (docid,) in self._connection().execute("SELECT id FROM document ORDER BY number"):
+        with self._connection() as connection:
+            for (docid,) in connection.execute("SELECT id FROM document ORDER BY number"):
                 yield docid
-        except sqlite3.DatabaseError as error:
-            raise self._damaged(error) from error
-
-    def _row(self, query: str, *values: str) -> Any:
-        try:
-            return self._connection().execute(query, values).fetchone()
-        except sqlite3.DatabaseError as error:
-            raise self._damaged(error) from error
-
-    def _damaged(self, error: Exception) -> InputError:
-        if isinstance(error, OSError) or getattr(error, "sqlite_errorcode", 0) & 0xFF in LACKS:
-            wrong = f"cannot read {self.path} by the index {self.index}: {error}"
-            return InputError(f"{wrong}; free files, memory or the disk, and try again")
-        with contextlib.suppress(OSError):
-            os.remove(self.index)
-        return InputError(f"the index {self.index} was damaged ({error}) and has been removed; run the command again")
 
     def texts(self) -> Iterator[tuple[str, str]]:
         """(docid, text) in file order, streaming."""
         for path in self.files:
             for line, _, data in _records(path):
                 record = _parse(path, line, data)
-                yield record["id"], _text(record, self.fields)
+                yield record["id"], joined(record, self.fields)
+
+    @contextlib.contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        """The connection of this thread and process. InputError if the index or a file cannot be read; removes a damaged index."""
+        try:
+            if getattr(self._opened, "pid", None) != os.getpid():  # connections must not be shared across a fork
+                uri = f"{Path(self.index).absolute().as_uri()}?mode=ro&immutable=1"
+                self._opened.connection = sqlite3.connect(uri, uri=True)
+                self._opened.files, self._opened.pid = {}, os.getpid()
+            yield self._opened.connection
+        except (sqlite3.DatabaseError, OSError, ValueError, zlib.error) as error:
+            if isinstance(error, OSError) or getattr(error, "sqlite_errorcode", 0) & 0xFF in LACKS:
+                wrong = f"cannot read {self.path} by the index {self.index}: {error}"
+                raise InputError(f"{wrong}; free files, memory or the disk, and try again") from error
+            with contextlib.suppress(OSError):
+                os.remove(self.index)
+            wrong = f"the index {self.index} was damaged ({error}) and has been removed"
+            raise InputError(f"{wrong}; run the command again") from error
 
 
-def _quoted(path: str) -> str:
-    return path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
-
-
-def _fingerprint(path: str) -> str:
-    """Name of the index: the collection's name and a hash of its files' state, and of the first megabyte of a single file. Of a
-    folder, which may have thousands of files, only their state is hashed."""
-    state = hashlib.blake2b(digest_size=12)
-    for name in document_files(path):
-        check_readable(name)
-        if name == path:
-            with open(name, "rb") as file:
-                state.update(file.read(HEAD))
-        state.update(state_of(name))
-    return f"{safe_name(path)}-{state.hexdigest()}"
+def joined(record: dict[str, str], fields: tuple[str, ...]) -> str:
+    """The text of a document: its fields that are not empty."""
+    return " ".join(part for part in (record[field].strip() for field in fields) if part)
 
 
 def _records(path: str) -> Iterator[tuple[int, int, bytes]]:
@@ -188,30 +162,25 @@ def _parse(path: str, line: int, data: bytes, columns: tuple[int, ...] = (2, 4))
         text = data.decode().rstrip("\r\n")
     except UnicodeDecodeError as error:
         raise InputError(f"{where}: not UTF-8 ({error.reason} at byte {error.start}); convert the file") from error
-    if text.startswith("{"):
-        return _json_record(where, text)
-    parts = text.split("\t")
-    if len(parts) not in columns:
-        advice = "write 'docid<TAB>url<TAB>title<TAB>body', or 'docid<TAB>text', without tabs in the texts"
-        raise InputError(f"{where}: {len(parts)} columns, not {' or '.join(map(str, columns))}; {advice}")
-    url, title = parts[1:-1] or ("", "")
-    return {"id": checked_id(where, parts[0].strip(), "document"), "title": title, "url": url, "body": parts[-1]}
+    if not text.startswith("{"):
+        parts = text.split("\t")
+        if len(parts) not in columns:
+            advice = "write 'docid<TAB>url<TAB>title<TAB>body', or 'docid<TAB>text', without tabs in the texts"
+            raise InputError(f"{where}: {len(parts)} columns, not {' or '.join(map(str, columns))}; {advice}")
+        url, title = parts[1:-1] or ("", "")
+        return {"id": checked_id(where, parts[0].strip(), "document"), "title": title, "url": url, "body": parts[-1]}
 
-
-def _json_record(where: str, line: str) -> dict[str, str]:
-    record = parse_object(where, line)
-    name = next((name for name in BODIES if record.get(name) is not None), None)
+    json_record = parse_object(where, text)
     # A null body is an error, a missing body is empty.
-    name = name or next((name for name in BODIES if name in record), None)
-    texts = {"title": record.get("title") or "", "url": record.get("url") or ""}
-    fields = {field: checked_text(where, value, field) for field, value in texts.items()}
-    docid = record["_id"] if "_id" in record else record.get("id", "")
-    body = checked_text(where, record[name], name) if name else ""
-    return {"id": checked_id(where, docid, "document"), **fields, "body": body}
-
-
-def _text(record: dict[str, str], fields: tuple[str, ...]) -> str:
-    return " ".join(part for part in (record[field].strip() for field in fields) if part)
+    present = [name for name in BODIES if name in json_record]
+    name = next((name for name in present if json_record[name] is not None), present[0] if present else "")
+    docid = json_record["_id"] if "_id" in json_record else json_record.get("id", "")
+    return {
+        "id": checked_id(where, docid, "document"),
+        "title": checked_text(where, json_record.get("title") or "", "title"),
+        "url": checked_text(where, json_record.get("url") or "", "url"),
+        "body": checked_text(where, json_record[name], name) if name else "",
+    }
 
 
 def build_index(index: str, fill: Callable[[sqlite3.Connection], None]) -> None:
@@ -232,23 +201,16 @@ def build_index(index: str, fill: Callable[[sqlite3.Connection], None]) -> None:
             os.remove(temporary)
 
 
-def _fill(path: str, connection: sqlite3.Connection) -> None:
-    files = document_files(path)
+def _fill(path: str, files: list[str], connection: sqlite3.Connection) -> None:
     # Insert by number and index the ids at the end: one external sort instead of millions of random inserts.
-    connection.executescript(
-        "CREATE TABLE document (number INTEGER PRIMARY KEY, id TEXT NOT NULL, file INTEGER, line INTEGER,"
-        " start INTEGER, record BLOB);"
-        "CREATE TABLE total (documents INTEGER);"
+    connection.execute(
+        "CREATE TABLE document (number INTEGER PRIMARY KEY, id TEXT NOT NULL,"
+        " file INTEGER, line INTEGER, start INTEGER, record BLOB)"
     )
-    count = 0
-    with progress(unit="documents", desc=f"indexing {os.path.basename(os.path.normpath(path))}") as bar:
-        for rows in batches(_rows(files)):
-            connection.executemany("INSERT INTO document VALUES (NULL, ?, ?, ?, ?, ?)", rows)
-            count += len(rows)
-            bar.update(len(rows))
-    if not count:
+    with progress(_rows(files), unit="documents", desc=f"indexing {os.path.basename(os.path.normpath(path))}") as rows:
+        connection.executemany("INSERT INTO document VALUES (NULL, ?, ?, ?, ?, ?)", rows)
+    if not connection.execute("SELECT 1 FROM document").fetchone():
         raise InputError(f"{path} has no documents; use MS MARCO's docs.tsv, JSONL or TREC's SGML")
-    connection.execute("INSERT INTO total VALUES (?)", (count,))
     try:
         connection.execute("CREATE UNIQUE INDEX by_id ON document (id)")
     except sqlite3.IntegrityError:
@@ -262,7 +224,7 @@ def _fill(path: str, connection: sqlite3.Connection) -> None:
         raise InputError(f"{files[where]}, line {again}: {wrong}") from None
 
 
-def _rows(files: list[str]) -> Iterator[Row]:
+def _rows(files: list[str]) -> Iterator[tuple[str, int, int, int | None, bytes | None]]:
     """(id, file number, line, byte offset, record): plain files have the offset, compressed ones the record."""
     for number, path in enumerate(files):
         stored = path.endswith(SUFFIXES) or sgml.is_sgml(path)
@@ -273,9 +235,3 @@ def _rows(files: list[str]) -> Iterator[Row]:
             if not data.startswith((b"{", b"<")):
                 columns = (data.count(b"\t") + 1,)
             yield (docid, number, line, None, zlib.compress(data, 1)) if stored else (docid, number, line, start, None)
-
-
-def batches(rows: Iterator[T]) -> Iterator[list[T]]:
-    """Rows in lists of at most BATCH."""
-    while batch := list(itertools.islice(rows, BATCH)):
-        yield batch

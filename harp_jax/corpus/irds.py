@@ -18,37 +18,26 @@ if TYPE_CHECKING:
 BODIES = ("body", "text", "contents", "abstract")
 
 
-def load(path: str, what: str) -> "ir_datasets.Dataset":
-    """The dataset "irds:ID"; InputError if it does not exist, or has no `what` (docs, queries, …)."""
+@contextlib.contextmanager
+def dataset(path: str, what: str) -> Iterator["ir_datasets.Dataset"]:
+    """The dataset "irds:ID". InputError if it does not exist or has no `what` (docs, queries, …), and for what ir_datasets
+    raises in the block, when it downloads and unpacks."""
     name = path.removeprefix(IRDS)
     with needs(path, "ir_datasets", "irds"):
         import ir_datasets
     try:
-        dataset = ir_datasets.load(name)
+        found = ir_datasets.load(name)
     except KeyError:
-        dataset = None
-    if dataset is None or not getattr(dataset, f"has_{what}")():
+        found = None
+    if found is None or not getattr(found, f"has_{what}")():
         raise InputError(f"ir_datasets has no {what} of {name!r}; see ir-datasets.com for its ids, or use a file")
-    return dataset
-
-
-@contextlib.contextmanager
-def _served(path: str) -> Iterator[None]:
-    """Turns ir_datasets' errors in downloading and unpacking into InputError."""
     try:
-        yield
+        yield found
     except (RuntimeError, OSError, EOFError, ValueError) as error:
         raise InputError(
-            f"ir_datasets cannot serve {path.removeprefix(IRDS)}: {type(error).__name__}: {error}; check the network and "
-            "the disk space of IR_DATASETS_HOME, or follow the instructions of ir-datasets.com for it"
+            f"ir_datasets cannot serve {name}: {type(error).__name__}: {error}; check the network and the disk space of "
+            "IR_DATASETS_HOME, or follow the instructions of ir-datasets.com for it"
         ) from error
-
-
-def _served_each(path: str, what: str) -> Iterator[Any]:
-    """Every record of `what` (docs, queries, …)."""
-    dataset = load(path, what)
-    with _served(path):
-        yield from getattr(dataset, f"{what}_iter")()
 
 
 class IrdsDocuments:
@@ -56,77 +45,73 @@ class IrdsDocuments:
 
     def __init__(self, path: str, fields: tuple[str, ...]) -> None:
         self.path, self.fields = path, fields
-        self._dataset = load(path, "docs")
-        self._opened: Any = None
+        self._store: Any = None
+        with dataset(path, "docs"):
+            pass
 
     def __reduce__(self) -> tuple[object, ...]:
         return IrdsDocuments, (self.path, self.fields)
 
-    @property
-    def _store(self) -> Any:
-        if self._opened is None:
-            with _served(self.path):
-                self._opened = self._dataset.docs_store()
-        return self._opened
-
     def __getitem__(self, docid: str) -> str:
-        return self._text(self._get(docid))
+        with dataset(self.path, "docs") as found:
+            self._store = self._store or found.docs_store()  # the first call downloads and builds the store
+            document = self._store.get(docid)
+        return self._text(document)
 
     def __contains__(self, docid: str) -> bool:
         try:
-            self._get(docid)
+            self[docid]
         except KeyError:
             return False
         return True
 
-    def _get(self, docid: str) -> Any:
-        """The document; the first call downloads and builds the store. KeyError if missing."""
-        store = self._store
-        with _served(self.path):
-            return store.get(docid)
-
     def __len__(self) -> int:
-        with _served(self.path):
-            count = self._dataset.docs_count()
+        with dataset(self.path, "docs") as found:
+            count = found.docs_count()
             if count is None:  # unknown before the store is built
-                self._store.build()
-                count = self._store.count()
+                store = found.docs_store()
+                store.build()
+                count = store.count()
         return count
 
     def ids(self) -> Iterator[str]:
-        for document in _served_each(self.path, "docs"):
-            yield document.doc_id
+        with dataset(self.path, "docs") as found:
+            for document in found.docs_iter():
+                yield document.doc_id
 
     def texts(self) -> Iterator[tuple[str, str]]:
-        for document in _served_each(self.path, "docs"):
-            yield document.doc_id, self._text(document)
+        with dataset(self.path, "docs") as found:
+            for document in found.docs_iter():
+                yield document.doc_id, self._text(document)
 
     def _text(self, document: Any) -> str:
-        return " ".join(part for part in (self._field(document, field).strip() for field in self.fields) if part)
-
-    def _field(self, document: Any, field: str) -> str:
-        """A field by harp_jax's name; the body is the first of BODIES, or ir_datasets' default text."""
-        if field != "body":
-            return str(getattr(document, field, "") or "")
-        name = next((name for name in BODIES if name in document._fields), None)
-        return str(getattr(document, name) if name else document.default_text())
+        """The fields by harp_jax's names; the body is the first of BODIES, or ir_datasets' default text."""
+        values = []
+        for field in self.fields:
+            names = [name for name in (BODIES if field == "body" else (field,)) if name in document._fields]
+            text = getattr(document, names[0]) if names else document.default_text() if field == "body" else ""
+            values.append(str(text or "").strip())
+        return " ".join(value for value in values if value)
 
 
 def queries(path: str) -> dict[str, str]:
     """qid → text."""
-    return {query.query_id: query.default_text() for query in _served_each(path, "queries")}
+    with dataset(path, "queries") as found:
+        return {query.query_id: query.default_text() for query in found.queries_iter()}
 
 
 def qrels(path: str) -> dict[str, dict[str, int]]:
     """qid → docid → level; with subtopics, the highest level of any."""
     judged: dict[str, dict[str, int]] = {}
-    for judgment in _served_each(path, "qrels"):
-        levels, level = judged.setdefault(judgment.query_id, {}), int(judgment.relevance)
-        levels[sys.intern(judgment.doc_id)] = max(level, levels.get(judgment.doc_id, level))
+    with dataset(path, "qrels") as found:
+        for judgment in found.qrels_iter():
+            levels, level = judged.setdefault(judgment.query_id, {}), int(judgment.relevance)
+            levels[sys.intern(judgment.doc_id)] = max(level, levels.get(judgment.doc_id, level))
     return judged
 
 
 def candidates(path: str) -> Iterator[tuple[str, str, float]]:
     """(qid, docid, score) of the dataset's "scoreddocs"; without scores, ranked in their order."""
-    for number, one in enumerate(_served_each(path, "scoreddocs")):
-        yield one.query_id, sys.intern(one.doc_id), float(getattr(one, "score", -number))
+    with dataset(path, "scoreddocs") as found:
+        for number, one in enumerate(found.scoreddocs_iter()):
+            yield one.query_id, sys.intern(one.doc_id), float(getattr(one, "score", -number))

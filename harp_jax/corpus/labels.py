@@ -59,13 +59,12 @@ class LabelFile:
     unchanged. Raises InputError for malformed lines."""
 
     def __init__(self, path: str) -> None:
-        self.path = path
-        self._lock = threading.Lock()
+        self.path, self._lock = path, threading.Lock()
         self._read()
 
     def _read(self) -> None:
-        read = lines(self.path) if os.path.exists(self.path) else ()
-        self._lines = [(parse(line, self.path, number), line) for number, line in read]
+        numbered = lines(self.path) if os.path.exists(self.path) else ()
+        self._lines = [(parse(line, self.path, number), line) for number, line in numbered]
         self._levels = {label[:2]: label[2] for label, _ in self._lines if label}
 
     def __len__(self) -> int:
@@ -88,10 +87,10 @@ class LabelFile:
         pair = (tidy(query), docid)
         with self._lock, alone_in(os.path.dirname(os.path.abspath(self.path))):
             self._read()  # an editor or another server may have changed it
-            kept = [line for label, line in self._lines if not label or label[:2] != pair]
+            others = [line for label, line in self._lines if not label or label[:2] != pair]
             if level is not None:
                 # A leading space protects a query that begins with #, the mark of comments.
-                kept.append(f"{' ' if pair[0].startswith('#') else ''}{pair[0]}\t{docid}\t{level}")
+                others.append(f"{' ' if pair[0].startswith('#') else ''}{pair[0]}\t{docid}\t{level}")
             with replacing(self.path) as file:
-                file.writelines(line + "\n" for line in kept)
+                file.writelines(line + "\n" for line in others)
             self._read()

@@ -20,9 +20,10 @@ import re
 import subprocess
 import sys
 import zlib
+from collections.abc import Callable, Iterable
 
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import SUFFIXES, as_stored, beside, cache_directory, open_bytes, walk
+from harp_jax.base.files import SUFFIXES, as_stored, beside, cache_directory, check_readable, open_bytes, walk
 from harp_jax.base.version import __version__
 from harp_jax.corpus.sgml import is_sgml
 
@@ -47,19 +48,17 @@ def document_files(path: str) -> list[str]:
     path = as_stored(path)
     if not os.path.isdir(path):
         return [documents_of_pages(path) if are_pages(path) else path]
-    corpus = _among(path, ("corpus.jsonl",))
-    if corpus:
+    if corpus := _files(path, lambda name: name == "corpus.jsonl"):
         return corpus
-    candidates = [name for name in sorted(os.listdir(path)) if _plain(name).endswith(DOCUMENTS)]
+    candidates = list(map(os.path.basename, _files(path, lambda name: name.endswith(DOCUMENTS))))
     names = [name for name in candidates if not OTHERS.search(name)]
-    named = [name for name in names if NAMED.match(name)]
-    if not named and are_pages(path):  # as in generation, pages take precedence over data files next to them
+    if kinds := {match[1].lower() for name in names if (match := NAMED.match(name))}:
+        names = [name for name in names if NAMED.match(name)]
+    elif are_pages(path):  # as in generation, pages take precedence over data files next to them
         return [documents_of_pages(path)]
-    if named:
-        names, kinds = named, {match[1].lower() for name in named if (match := NAMED.match(name))}
-    else:
+    elif len(names) < len(candidates):
         # Files of one kind differ only in numbers; in a folder with nothing but documents, any names are fine.
-        kinds = {re.sub(r"\d+", "", _plain(name)) for name in names} if len(names) < len(candidates) else {""}
+        kinds = {re.sub(r"\d+", "", _plain(name)) for name in names}
     if not names and (marked := [name for name in walk(path) if is_sgml(name)]):
         return marked
     if not names or len(kinds) > 1:
@@ -70,33 +69,33 @@ def document_files(path: str) -> list[str]:
 
 def query_file(path: str) -> str:
     """The query file of `path`."""
-    if not os.path.isdir(path):
-        return as_stored(path)
-    return _one(path, _among(path, ("queries.jsonl", "queries.tsv")), "queries")
+    return _one(path, path, lambda name: name in ("queries.jsonl", "queries.tsv"), "queries")
 
 
 def qrels_file(path: str) -> str:
     """The judgments file of `path`: in a BEIR folder the only split, in other folders the only file named qrels…"""
+    splits = os.path.join(path, "qrels")
+    if os.path.isdir(splits):
+        return _one(path, splits, lambda name: name.endswith(".tsv"), "judgments")
+    if os.path.isdir(path) and not _files(path, QRELS.match):
+        return _one(path, path, lambda name: name.endswith(".tsv"), "judgments")
+    return _one(path, path, QRELS.match, "judgments")
+
+
+def _one(path: str, folder: str, chosen: Callable[[str], object], what: str) -> str:
+    """`path` if it is a file, else the only chosen file in the folder. InputError if there are none or more."""
     if not os.path.isdir(path):
         return as_stored(path)
-    folder = os.path.join(path, "qrels")
-    named = [] if os.path.isdir(folder) else [name for name in sorted(os.listdir(path)) if QRELS.match(name)]
-    if len(named) == 1:
-        return os.path.join(path, named[0])
-    folder = folder if os.path.isdir(folder) else path
-    splits = [name for name in sorted(os.listdir(folder)) if _plain(name).endswith(".tsv")]
-    return _one(folder, [os.path.join(folder, name) for name in splits], "judgments")
-
-
-def _one(folder: str, paths: list[str], what: str) -> str:
+    paths = _files(folder, chosen)
     if len(paths) != 1:
         names = ", ".join(map(os.path.basename, paths))
         raise InputError(f"{folder} has {len(paths)} files of {what}{names and f' ({names})'}; name the file itself")
     return paths[0]
 
 
-def _among(folder: str, names: tuple[str, ...]) -> list[str]:
-    return [os.path.join(folder, name) for name in sorted(os.listdir(folder)) if _plain(name) in names]
+def _files(folder: str, chosen: Callable[[str], object]) -> list[str]:
+    """The files in a folder whose name without compression suffix is chosen."""
+    return [os.path.join(folder, name) for name in sorted(os.listdir(folder)) if chosen(_plain(name))]
 
 
 def _plain(name: str) -> str:
@@ -121,7 +120,8 @@ def are_pages(path: str) -> bool:
 def documents_of_pages(path: str) -> str:
     """The JSONL file with the documents of `path`, written into the cache on first use. Raises InputError if the pages cannot be
     read; the command has printed the reason."""
-    target = os.path.join(cache_directory("pages"), _identity(path) + ".jsonl")
+    files = walk(path) if os.path.isdir(path) else [path]
+    target = os.path.join(cache_directory("pages"), cache_name(path, files, __version__) + ".jsonl")
     if os.path.exists(target):
         return target
     os.makedirs(os.path.dirname(target), exist_ok=True)
@@ -140,22 +140,13 @@ def documents_of_pages(path: str) -> str:
     return target
 
 
-def _identity(path: str) -> str:
-    """The pages' name and a hash of the version and of every file's state."""
-    state = hashlib.blake2b(__version__.encode(), digest_size=12)
-    for name in walk(path) if os.path.isdir(path) else [path]:
-        state.update(state_of(name))
-    return f"{safe_name(path)}-{state.hexdigest()}"
-
-
-def state_of(path: str) -> bytes:
-    """A file's path, size, mtime and ctime, for names of files in the cache; X may name X.gz. The ctime is included because tools
-    that restore modification times (rsync, tar, touch) cannot set it."""
-    about = os.stat(path := as_stored(path))
-    state = f"{os.path.realpath(path)} {about.st_size} {about.st_mtime_ns} {about.st_ctime_ns}\n"
-    return state.encode("utf-8", "surrogateescape")
-
-
-def safe_name(path: str) -> str:
-    """The last part of a path; all characters but letters, digits, dots, dashes and underscores become _."""
-    return re.sub("[^A-Za-z0-9._-]", "_", os.path.basename(os.path.normpath(path)))[:80]
+def cache_name(path: str, files: Iterable[str], options: str = "") -> str:
+    """A file name in the cache for what is made from the files of `path`: its last part, and a hash of `options` and of every
+    file's path, size, mtime and ctime. The ctime, because tools that restore mtimes (rsync, tar, touch) cannot set it."""
+    state = hashlib.blake2b(options.encode("utf-8", "surrogateescape"), digest_size=12)
+    for name in map(as_stored, files):
+        check_readable(name)
+        about = os.stat(name)
+        times = f"{os.path.realpath(name)} {about.st_size} {about.st_mtime_ns} {about.st_ctime_ns}\n"
+        state.update(times.encode("utf-8", "surrogateescape"))
+    return f"{re.sub('[^A-Za-z0-9._-]', '_', os.path.basename(os.path.normpath(path)))[:80]}-{state.hexdigest()}"

@@ -46,32 +46,32 @@ def judged_queries(queries: InputPath, qrels: InputPath, output: str) -> Written
     """Writes the queries that have judgments to OUTPUT/queries.tsv and OUTPUT/qrels.txt; the others need no ranking. Raises
     InputError if no judged query has a text."""
     texts, judged = read_queries(queries), read_qrels(qrels)
-    kept = {qid: " ".join(text.split()) for qid, text in texts.items() if qid in judged}
-    if not kept:
+    with_text = {qid: " ".join(text.split()) for qid, text in texts.items() if qid in judged}
+    if not with_text:
         wrong = f"has no text for any of the {len(judged)} judged queries, such as {next(iter(judged))}"
         raise InputError(f"{queries} {wrong}; check both")
-    count = _write(output, kept, judged, [query_file(queries), qrels_file(qrels)])
-    return Written(len(kept), count, len(texts), len(judged) - len(kept))
+    count = _write(output, with_text, judged, [query_file(queries), qrels_file(qrels)])
+    return Written(len(with_text), count, len(texts), len(judged) - len(with_text))
 
 
 @once
 def labelled_queries(labels: InputPath, output: str) -> Written:
     """As `judged_queries`, from a file of labels (`labels.read_labels`), for the queries with a relevant document."""
     queries, qrels = read_labels(labels)
-    kept = relevant_only(qrels)
-    count = _write(output, {qid: queries[qid] for qid in kept}, kept, [labels])
-    return Written(len(kept), count, len(queries))
+    usable = relevant_only(qrels)
+    count = _write(output, {qid: queries[qid] for qid in usable}, usable, [labels])
+    return Written(len(usable), count, len(queries))
 
 
 def _write(folder: str, queries: Mapping[str, str], qrels: Qrels, inputs: list[str]) -> int:
     """Writes the queries and their judgments; returns the number of judgments. InputError if an input would be lost."""
-    os.makedirs(folder, exist_ok=True)
-    paths = [os.path.join(folder, name) for name in (QUERIES, QRELS)]
-    for path in paths:
-        output_path(path, inputs)
     rows = [f"{qid} 0 {docid} {level}\n" for qid in queries for docid, level in qrels[qid].items()]
-    for path, lines in zip(paths, ([f"{qid}\t{text}\n" for qid, text in queries.items()], rows)):
-        with replacing(path) as file:
+    contents = {QUERIES: [f"{qid}\t{text}\n" for qid, text in queries.items()], QRELS: rows}
+    os.makedirs(folder, exist_ok=True)
+    for name in contents:
+        output_path(os.path.join(folder, name), inputs)
+    for name, lines in contents.items():
+        with replacing(os.path.join(folder, name)) as file:
             file.writelines(lines)
     return len(rows)
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import open_bytes, raw_lines
+from harp_jax.corpus.text_files import checked_id
 
 PACKED = re.compile(r"\.\d?z$", re.IGNORECASE)  # of Unix compress, as on the disks: ft911_1.z, fr940104.0z
 START, END = b"<DOC>", b"</DOC>"
@@ -21,7 +22,8 @@ BODIES = re.compile(r"<(text|lp|leadpara)>(.*?)</\1>", re.IGNORECASE | re.DOTALL
 NUMBER = re.compile(r"<docno>(.*?)</docno>", re.IGNORECASE | re.DOTALL)
 MARKUP = re.compile(r"<!--.*?-->|<[^<>]*>", re.DOTALL)
 TOPIC = re.compile(r"<top>(.*?)</top>", re.IGNORECASE | re.DOTALL)
-TOPIC_FIELD = r"<{0}>\s*(?:{1}:)?\s*(.*?)\s*(?=<|\Z)"
+TOPIC_NUMBER = re.compile(r"<num>\s*(?:number:)?\s*(.*?)\s*(?=<|\Z)", re.IGNORECASE | re.DOTALL)
+TOPIC_TITLE = re.compile(r"<title>\s*(?:topic:)?\s*(.*?)\s*(?=<|\Z)", re.IGNORECASE | re.DOTALL)
 
 
 def is_sgml(path: str) -> bool:
@@ -34,24 +36,10 @@ def is_sgml(path: str) -> bool:
         return False  # its reader reports the error
 
 
-def sgml_lines(path: str) -> Iterator[tuple[int, bytes]]:
-    """(number, line) of a file, which Unix compress may have packed. Raises InputError for damage."""
-    if not PACKED.search(path):
-        yield from raw_lines(path)
-        return
-    if not shutil.which("gzip"):
-        raise InputError(f"cannot read {path}: Unix compress packed it, and gzip, which unpacks it, is not installed")
-    with open_bytes(path) as file, subprocess.Popen(["gzip", "-dc"], stdin=file, stdout=subprocess.PIPE) as unpacked:
-        assert unpacked.stdout is not None
-        yield from enumerate(unpacked.stdout, 1)
-        if unpacked.wait():
-            raise InputError(f"{path} is damaged: gzip -dc cannot unpack it; copy it again")
-
-
 def documents(path: str) -> Iterator[tuple[int, bytes]]:
     """(line of its start, bytes) of each <DOC>…</DOC>. Raises InputError for a document without an end."""
     started, parts = 0, list[bytes]()
-    for number, line in sgml_lines(path):
+    for number, line in _unpacked(path) if PACKED.search(path) else raw_lines(path):
         word = line.strip().upper()
         if word.startswith(START):
             if started:
@@ -64,6 +52,17 @@ def documents(path: str) -> Iterator[tuple[int, bytes]]:
             started = 0
     if started:
         raise InputError(f"{path}, line {started}: <DOC> without </DOC>; the file is truncated, copy it again")
+
+
+def _unpacked(path: str) -> Iterator[tuple[int, bytes]]:
+    """`raw_lines` of a file that Unix compress packed."""
+    if not shutil.which("gzip"):
+        raise InputError(f"cannot read {path}: Unix compress packed it, and gzip, which unpacks it, is not installed")
+    with open_bytes(path) as file, subprocess.Popen(["gzip", "-dc"], stdin=file, stdout=subprocess.PIPE) as unpacked:
+        assert unpacked.stdout is not None
+        yield from enumerate(unpacked.stdout, 1)
+        if unpacked.wait():
+            raise InputError(f"{path} is damaged: gzip -dc cannot unpack it; copy it again")
 
 
 def parse(where: str, data: bytes) -> dict[str, str]:
@@ -87,14 +86,15 @@ def plain(text: str) -> str:
     return " ".join(html.unescape(MARKUP.sub(" ", text)).split())
 
 
-def topics(path: str, text: str) -> Iterator[tuple[str, str]]:
-    """(number, title) of each topic. Raises InputError for one without a number or title."""
-    for order, (topic,) in enumerate(map(re.Match.groups, TOPIC.finditer(text)), 1):
-        number, title = (
-            re.search(TOPIC_FIELD.format(*names), topic, re.IGNORECASE | re.DOTALL)
-            for names in (("num", "number"), ("title", "topic"))
-        )
+def topics(path: str, text: str) -> dict[str, str]:
+    """number → title of the topics. Raises InputError for one without a number or title, and for one that is listed twice."""
+    titles: dict[str, str] = {}
+    for order, topic in enumerate(TOPIC.findall(text), 1):
+        number, title = (field.search(topic) for field in (TOPIC_NUMBER, TOPIC_TITLE))
         if not (number and number[1] and title and title[1]):
             wrong = "no <num> or no <title>; write '<top> <num> Number: 1 <title> text </top>'"
             raise InputError(f"{path}, topic {order}: {wrong}")
-        yield number[1], plain(title[1])
+        if (qid := checked_id(path, number[1], "query")) in titles:
+            raise InputError(f"{path}: topic {qid} is listed twice; remove one")
+        titles[qid] = plain(title[1])
+    return titles

@@ -74,5 +74,5 @@ def checked_text(where: str, value: object, name: str) -> str:
 
 def _quoted(value: object) -> str:
     """A value as quoted in errors, at most 60 characters."""
-    text = json.dumps(value) if value is None or isinstance(value, bool) else repr(value)
+    text = "null" if value is None else repr(value)
     return text if len(text) <= 60 else text[:57] + "…"

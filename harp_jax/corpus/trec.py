@@ -70,30 +70,35 @@ def read_run(path: str, queries: Container[str] | None = None) -> Run:
     """
     run: Run = {}
     if is_irds(path):
-        for qid, docid, given in irds.candidates(path):
+        for qid, docid, score in irds.candidates(path):
             if queries is None or qid in queries:
                 run.setdefault(qid, Ranking()).docids.append(docid)
-                run[qid].scores.append(given)
+                run[qid].scores.append(score)
         return run
     seen: set[str] = set()
     current = ""
     for number, parts in columns(path, "a run", (6, 3)):
         wrong = ""
-        qid, docid, score = (parts[0], parts[2], parts[4]) if len(parts) == 6 else parts
-        if len(parts) == 6 and _shifted(parts):
-            wrong = f"rank {parts[3]!r}, score {score!r}, tag {parts[5][:40]!r} are shifted, as by an id with a space; "
-            wrong += "write 'qid Q0 docid rank score tag'"
-        elif queries is not None and qid not in queries:
+        if len(parts) == 6:
+            qid, _, docid, rank, text, tag = parts
+            what, value = "score", _number(text)
+            # An id with a space shifts the columns: the rank is not an integer, or the tag begins with a second score.
+            first, *more = tag.split()
+            if math.isnan(_number(rank, int)) or (more and not math.isnan(_number(text, int) + _number(first))):
+                wrong = f"rank {rank!r}, score {text!r}, tag {tag[:40]!r} are shifted, as by an id with a space; "
+                wrong += "write 'qid Q0 docid rank score tag'"
+        else:
+            qid, docid, text = parts
+            what, value = "rank", -_number(text, int)
+        if not wrong and queries is not None and qid not in queries:
             continue
         if qid != current:
             # Tracks duplicates only within the current query; a query that reappears starts from its list.
             current, seen = qid, set(run[qid].docids) if qid in run else set()
         if docid in seen:
             wrong = wrong or f"document {docid} is listed twice for query {qid}; remove one"
-        value = _number(score) if len(parts) == 6 else -_number(score, int)
         if not abs(value) <= LARGEST:
-            what = "score" if len(parts) == 6 else "rank"
-            wrong = wrong or f"{what} {score!r} is not a number within ±{LARGEST:g}; write the run again"
+            wrong = wrong or f"{what} {text!r} is not a number within ±{LARGEST:g}; write the run again"
         if wrong:
             raise InputError(f"{path}, line {number}: {wrong}")
         seen.add(docid)
@@ -101,14 +106,6 @@ def read_run(path: str, queries: Container[str] | None = None) -> Run:
         ranking.docids.append(sys.intern(docid))
         ranking.scores.append(value)
     return run
-
-
-def _shifted(parts: list[str]) -> bool:
-    """Whether a space in an id shifts the columns: the rank is not an integer, or the tag begins with a second score."""
-    _, _, _, rank, score, tag = parts
-    first, *more = tag.split()
-    second = bool(more) and not math.isnan(_number(score, int) + _number(first))
-    return second or math.isnan(_number(rank, int))
 
 
 def _number(text: str, kind: type[int] | type[float] = float) -> float:
@@ -135,16 +132,16 @@ def read_qrels(path: str | os.PathLike[str]) -> Qrels:
                 places = tuple(header.index(name) for name in ("query", "document", "level"))
                 continue
             places = (0, 2, 3)
-        wrong, level = "", math.nan
+        wrong = ""
         if max(places) >= len(parts):
             wrong = "3 columns and no header; write 'qid 0 docid level', or begin with 'query-id corpus-id score'"
-        else:
-            qid, docid, given = (parts[place] for place in places)
-            level, judged = _number(given, int), qrels.setdefault(qid, {})
-            if docid in judged:
-                wrong = f"document {docid} is judged twice for query {qid}; remove one"
-            elif not abs(level) <= LARGEST_LEVEL:
-                wrong = f"relevance {given[:20]!r} is not an integer within ±{LARGEST_LEVEL}; correct the line"
+            raise InputError(f"{path}, line {number}: {wrong}")
+        qid, docid, text = (parts[place] for place in places)
+        level, judged = _number(text, int), qrels.setdefault(qid, {})
+        if docid in judged:
+            wrong = f"document {docid} is judged twice for query {qid}; remove one"
+        elif not abs(level) <= LARGEST_LEVEL:
+            wrong = f"relevance {text[:20]!r} is not an integer within ±{LARGEST_LEVEL}; correct the line"
         if wrong:
             raise InputError(f"{path}, line {number}: {wrong}")
         judged[sys.intern(docid)] = int(level)
@@ -163,32 +160,22 @@ def read_queries(path: str | os.PathLike[str]) -> dict[str, str]:
     queries: dict[str, str] = {}
     rows = records(path, "queries, 'qid<TAB>text' a line")
     for number, line in rows:
-        where, wrong = f"{path}, line {number}", ""
+        where = f"{path}, line {number}"
         if not queries and line.lstrip().lower().startswith("<top>"):
-            return _topics(path, "\n".join([line, *(rest for _, rest in rows)]))
+            return topics(path, "\n".join([line, *(rest for _, rest in rows)]))
         if line.startswith("{"):
             record = parse_object(where, line)
             given, text = record.get("_id", record.get("id")), checked_text(where, record.get("text"), "text")
         else:
-            start, tab, text = line.partition("\t")
-            given, text, wrong = start.strip(), text.replace("\t", " "), "" if tab else "no tab; write 'qid<TAB>text'"
-        if not wrong and (qid := checked_id(where, given, "query")) in queries:
-            wrong = f"query {qid} is listed twice; remove one"
-        elif not wrong and not text.strip():
-            wrong = f"query {qid} has no text; correct or remove the line"
-        if wrong:
-            raise InputError(f"{where}: {wrong}")
+            given, tab, text = line.partition("\t")
+            if not tab:
+                raise InputError(f"{where}: no tab; write 'qid<TAB>text'")
+            given, text = given.strip(), text.replace("\t", " ")
+        if (qid := checked_id(where, given, "query")) in queries:
+            raise InputError(f"{where}: query {qid} is listed twice; remove one")
+        if not text.strip():
+            raise InputError(f"{where}: query {qid} has no text; correct or remove the line")
         queries[qid] = text.strip()
-    return queries
-
-
-def _topics(path: str, text: str) -> dict[str, str]:
-    """qid → title of TREC topics. Raises InputError for a topic that is listed twice."""
-    queries: dict[str, str] = {}
-    for number, title in topics(path, text):
-        if (qid := checked_id(path, number, "query")) in queries:
-            raise InputError(f"{path}: topic {qid} is listed twice; remove one")
-        queries[qid] = title
     return queries
 
 
@@ -224,19 +211,18 @@ def ordered(rankings: Iterable[ScoredQuery]) -> Iterator[tuple[str, Ranking]]:
         yield qid, Ranking.of([docids[i] for i in order], strictly_decreasing(values[order]))
 
 
-def write_run(path: str, rankings: Iterable[ScoredQuery], tag: str = TAG) -> None:
-    """Writes (qid, docids, scores) as a TREC run, atomically, sorted by decreasing score with ties in the given order. Raises
-    InputError as `ordered` does."""
-    with replacing(path) as file:
-        file.writelines(run_lines(rankings, tag))
-
-
 def run_lines(rankings: Iterable[ScoredQuery], tag: str = TAG) -> Iterator[str]:
-    """The lines of `write_run`."""
+    """The lines of a TREC run. Raises InputError as `ordered` does."""
     for qid, ranking in ordered(rankings):
         for rank, (docid, score) in enumerate(zip(ranking.docids, ranking.scores), 1):
             # Nine significant digits reproduce every float32.
             yield f"{qid} Q0 {docid} {rank} {score:.9g} {tag}\n"
+
+
+def write_run(path: str, rankings: Iterable[ScoredQuery], tag: str = TAG) -> None:
+    """Writes (qid, docids, scores) as a TREC run, atomically, sorted by decreasing score with ties in the given order."""
+    with replacing(path) as file:
+        file.writelines(run_lines(rankings, tag))
 
 
 def read_folds(path: str) -> dict[str, str]:
@@ -259,11 +245,11 @@ def outside(folds: Mapping[str, str], fold: str, queries: Iterable[str]) -> list
     return others
 
 
-def in_folds(folds: dict[str, str], wanted: Iterable[int | str], where: str = "folds") -> set[str]:
-    """The queries in the wanted folds; InputError for a fold without queries. `where` names the file in messages."""
-    names = {str(fold) for fold in wanted}
+def in_folds(path: str, wanted: Iterable[int | str]) -> set[str]:
+    """The queries in the wanted folds of a file; InputError for a fold without queries."""
+    folds, names = read_folds(path), {str(fold) for fold in wanted}
     if unknown := names - set(folds.values()):
-        raise InputError(f"{where} has no fold {min(unknown)}; its folds are {', '.join(sorted(set(folds.values())))}")
+        raise InputError(f"{path} has no fold {min(unknown)}; its folds are {', '.join(sorted(set(folds.values())))}")
     return {qid for qid, fold in folds.items() if fold in names}
 
 
@@ -273,9 +259,7 @@ def chosen_queries(only: str = "", folds: str = "", wanted: Iterable[int | str] 
     names = [fold for fold in wanted if str(fold)]
     if bool(folds) != bool(names) or (folds and only):
         raise InputError("choose queries with either --only, or --folds and --fold")
-    if folds:
-        return in_folds(read_folds(folds), names, folds)
-    return set(read_ids(only)) if only else None
+    return in_folds(folds, names) if folds else set(read_ids(only)) if only else None
 
 
 def read_subset(qrels: Qrels, listed: str = "", folds: str = "", wanted: Collection[int | str] = ()) -> Qrels:
@@ -290,7 +274,7 @@ def read_subset(qrels: Qrels, listed: str = "", folds: str = "", wanted: Collect
             wrong = f"{len(unjudged)} queries have no judgments, such as {unjudged[0]}"
             raise InputError(f"{listed}: {wrong}; correct the list or the qrels")
         qrels = {qid: qrels[qid] for qid in ids}
-    return select(qrels, in_folds(read_folds(folds), wanted, folds)) if wanted else qrels
+    return select(qrels, in_folds(folds, wanted)) if wanted else qrels
 
 
 def select(qrels: Qrels, queries: Collection[str]) -> Qrels:
@@ -320,8 +304,7 @@ def split_queries(qrels: Qrels, fraction: float, seed: int) -> tuple[Qrels, Qrel
     Queries that share a relevant document, directly or transitively, stay together, so that memorised documents do not help
     on held-out queries. Whole groups are held out in the order of a hash of (seed, first query id).
     """
-    groups = components(qrels)
-    order = sorted(groups, key=lambda group: (hash64(seed, "held out", min(group)), min(group)))
+    order = sorted(components(qrels), key=lambda group: (hash64(seed, "held out", min(group)), min(group)))
     room = round(fraction * len(qrels))
     held: set[str] = set()
     for group in order:

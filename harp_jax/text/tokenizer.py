@@ -101,18 +101,15 @@ class Template:
     alone: tuple[int, ...]
     second_type: int
 
-    @cached_property
+    @property
     def around_pair(self) -> int:
         """Number of special tokens of a pair."""
         return len(self.start) + len(self.between) + len(self.end)
 
-    @cached_property
+    @property
     def around_text(self) -> int:
         """Number of special tokens of a single text."""
         return len(self.start) + len(self.alone)
-
-
-BARE = Template((), (), (), (), 0)  # for whole words: no special tokens
 
 
 @dataclass(frozen=True)
@@ -160,21 +157,10 @@ class Tokenizer:
             raise InputError(f"the tokenizer has no {name}_token; name it in {CONFIG}")
         return self.vocab[token]
 
-    @cached_property
-    def pad(self) -> int:
-        return self._role("pad")
-
-    @cached_property
-    def cls(self) -> int:
-        return self._role("cls")
-
-    @cached_property
-    def sep(self) -> int:
-        return self._role("sep")
-
-    @cached_property
-    def mask(self) -> int:
-        return self._role("mask")
+    pad = cached_property[int](lambda self: self._role("pad"))
+    cls = cached_property[int](lambda self: self._role("cls"))
+    sep = cached_property[int](lambda self: self._role("sep"))
+    mask = cached_property[int](lambda self: self._role("mask"))
 
     @cached_property
     def unk(self) -> int:
@@ -232,8 +218,7 @@ class Tokenizer:
     def sha256(self) -> str:
         """Hash of everything that turns text into ids (PARTS)."""
         parts = json.loads(self.definition)
-        made_of = [parts[name] for name in PARTS]
-        return hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()
+        return hashlib.sha256(json.dumps([parts[name] for name in PARTS], sort_keys=True).encode()).hexdigest()
 
     def normalise(self, text: str) -> str:
         """The normalised text, before word splitting; unchanged if the tokenizer has no normaliser."""
@@ -309,42 +294,35 @@ def load_tokenizer(path: str) -> Tokenizer:
     if not {*names} & {*VOCABULARIES}:
         hint = "" if os.path.exists(path) else how_to_fetch(path)
         raise InputError(f"no tokenizer at {path!r}; set `tokenizer` to a Hugging Face directory or a vocab.txt{hint}")
-    if DEFINITION in listed_sums(path):  # harp_jax wrote it, so that transformers reads the same
-        config = read_json(os.path.join(path, CONFIG), ADVICE)
-        options = {"model_input_names": [TOKEN_TYPES], **config}
-        return _checked(path, _definition(os.path.join(path, DEFINITION)), options.get)
-    copy = _cached(path, names)
+    config_path, definition_path = (os.path.join(path, name) for name in (CONFIG, DEFINITION))
+    config = read_json(config_path, ADVICE) if CONFIG in names else {}
+    text = _definition(definition_path) if DEFINITION in names else ""
+
+    # harp_jax wrote it, so that transformers reads the same.
+    if DEFINITION in listed_sums(path):
+        return _checked(path, text, {"model_input_names": [TOKEN_TYPES], **config}.get)
+
+    # The copy of an earlier process. Its name has everything that it was made from.
+    versions = [__version__, *(version(package) for package in ("transformers", "tokenizers"))]
+    digests = [sha256_file(os.path.join(path, name)) for name in names]
+    key, copy = hashlib.sha256(json.dumps([versions, names, digests]).encode()).hexdigest(), ""
+    with contextlib.suppress(InputError):  # no home directory
+        copy = os.path.join(cache_directory("tokenizers"), key)
     if copy and intact(copy):
         return load_tokenizer(copy)
-    tokenizer = _read_by_transformers(path, names)
+
+    # transformers reads it.
+    check_no_custom_code(config, config_path)
+    theirs = read_tokenizer(path, json.loads(text)["model"]["type"] if text else "")
+    if theirs.split_special_tokens:
+        raise InputError(f"{config_path}: split_special_tokens is not supported; use another model")
+    read = _definition(path, theirs.backend_tokenizer.to_str())
+    text = text if text and _same_ids(text, read) else read
+    tokenizer = _checked(path, text, lambda name: getattr(theirs, name, None))
     with contextlib.suppress(InputError, OSError):  # no place to write to
         if not intact(copy):  # another process may have been faster
             tokenizer.save(copy)
     return tokenizer
-
-
-def _cached(path: str, names: list[str]) -> str:
-    """Where the cache keeps a copy of the tokenizer of a directory with the files `names`; "" without a home directory."""
-    versions = [__version__, *(version(package) for package in ("transformers", "tokenizers"))]
-    digests = [sha256_file(os.path.join(path, name)) for name in names]
-    key = hashlib.sha256(json.dumps([versions, names, digests]).encode()).hexdigest()
-    try:
-        return os.path.join(cache_directory("tokenizers"), key)
-    except InputError:
-        return ""
-
-
-def _read_by_transformers(path: str, names: list[str]) -> Tokenizer:
-    """The tokenizer of a directory with the files `names`, which others wrote."""
-    config = os.path.join(path, CONFIG)
-    check_no_custom_code(read_json(config, ADVICE) if CONFIG in names else {}, config)
-    text = _definition(os.path.join(path, DEFINITION)) if DEFINITION in names else ""
-    theirs = read_tokenizer(path, json.loads(text)["model"]["type"] if text else "")
-    if theirs.split_special_tokens:
-        raise InputError(f"{config}: split_special_tokens is not supported; use another model")
-    read = _definition(path, theirs.backend_tokenizer.to_str())
-    text = text if text and _same_ids(text, read) else read
-    return _checked(path, text, lambda name: getattr(theirs, name, None))
 
 
 def _checked(path: str, text: str, option: Callable[[str], Any]) -> Tokenizer:
@@ -355,21 +333,17 @@ def _checked(path: str, text: str, option: Callable[[str], Any]) -> Tokenizer:
     limit = int(min(limit, UNLIMITED)) if isinstance(limit, int | float) and limit > 0 else UNLIMITED
     roles = {role: token for role in ROLES if isinstance(token := option(f"{role}_token"), str)}
     tokenizer = Tokenizer(text, tuple(roles.items()), limit, TOKEN_TYPES in (option("model_input_names") or ()))
-    vocab = tokenizer.vocab
-    for wrong, message in (
-        (len(vocab) <= len(SPECIAL_TOKENS), f"its vocabulary has {len(vocab)} tokens"),
-        (
-            sorted(vocab.values()) != [*range(len(vocab))],
-            f"the ids of its {len(vocab)} tokens are not 0 to {len(vocab) - 1}",
+    size, ids = tokenizer.size, sorted(tokenizer.vocab.values())
+    problems = {
+        f"its vocabulary has {size} tokens": size <= len(SPECIAL_TOKENS),
+        f"the ids of its {size} tokens are not 0 to {size - 1}": ids != [*range(size)],
+        f"model_max_length in {CONFIG} is {limit}, but a pair needs {SHORTEST} tokens": limit < SHORTEST,
+        f"truncation_side and padding_side in {CONFIG} must be 'right': texts are truncated at their end": bool(
+            {option("truncation_side"), option("padding_side")} - {"right", None}
         ),
-        (limit < SHORTEST, f"model_max_length in {CONFIG} is {limit}, but a pair needs {SHORTEST} tokens"),
-        (
-            {option("truncation_side"), option("padding_side")} - {"right", None},
-            f"truncation_side and padding_side in {CONFIG} must be 'right': texts are truncated at their end",
-        ),
-    ):
-        if wrong:
-            raise InputError(f"{path}: {message}; {ADVICE}")
+    }
+    for problem in (problem for problem, found in problems.items() if found):
+        raise InputError(f"{path}: {problem}; {ADVICE}")
     return tokenizer
 
 
@@ -437,11 +411,11 @@ NO_MARKS = Marks()
 
 def marks_of(tokenizer: Tokenizer, tokens: Sequence[str]) -> Marks:
     """The marks for two tokens ("" for none), or for (). InputError for an unknown token, or another number."""
-    unknown = [token for token in tokens if token and (not isinstance(token, str) or token not in tokenizer.vocab)]
-    if unknown or len(tokens) not in (0, 2):
-        wrong = f"the vocabulary has no token {unknown[0]!r}" if unknown else "queries and documents need one each"
-        advice = "name two of the vocabulary's [unused…] tokens, or none: ()"
-        raise InputError(f"marks={tuple(tokens)!r}: {wrong}; {advice}")
+    if len(tokens) not in (0, 2) or not all(
+        isinstance(token, str) and token in {"", *tokenizer.vocab} for token in tokens
+    ):
+        advice = "name two of the vocabulary's [unused…] tokens, one for queries and one for documents, or none: ()"
+        raise InputError(f"marks={tuple(tokens)!r} are not two tokens of the vocabulary; {advice}")
     return Marks(*(tokenizer.vocab[token] if token else -1 for token in tokens))
 
 

@@ -11,16 +11,15 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
-from typing import Any
 
 import numpy as np
 
 from harp_jax.base.errors import InputError, needs
-from harp_jax.base.files import check_sums, lines, read_json, replacing, write_sums
+from harp_jax.base.files import check_sums, json_fields, lines, read_json, replacing, write_sums
 from harp_jax.base.made import InputPath, once
 from harp_jax.base.progress import progress
 from harp_jax.base.randomness import generator
@@ -37,34 +36,9 @@ from harp_jax.text.languages import (
 
 # A run of a script without spaces, or a word.
 WORD = re.compile(f"[{HAN_KANA}{SOUTH_EAST}]+|[^\\W_{HAN_KANA}{SOUTH_EAST}]+")
+NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|nan|inf", re.IGNORECASE)
 FILES = ("words.tsv", "words.json")  # of a vocabulary
 VECTORS = "vectors.txt"
-
-
-def stemmer_of(name: str) -> Any:
-    """A Snowball stemmer (PyStemmer: `stemWords`), or None for ""; InputError for an unknown name."""
-    if not name:
-        return None
-    with needs(f"the stemmer {name!r}", "PyStemmer", "bm25"):
-        import Stemmer
-    try:
-        return Stemmer.Stemmer(name)
-    except KeyError:
-        known = ", ".join(Stemmer.algorithms())
-        raise InputError(f"no stemmer {name!r}; choose from {known}, or '' for none") from None
-
-
-class Analyser:
-    """Text → words. `stemmer` is the name of a Snowball stemmer, or "" for none; `stopwords` are removed before stemming."""
-
-    def __init__(self, stemmer: str = "", stopwords: Collection[str] = ()) -> None:
-        self._stemmer = stemmer_of(stemmer)
-        self._stopwords = frozenset(stopwords)
-
-    def words(self, text: str, limit: int | None = None) -> list[str]:
-        """The first `limit` words (default: all); the rest of the text is not scanned."""
-        kept = list(islice((word for word in _split(text) if word not in self._stopwords), limit))
-        return self._stemmer.stemWords(kept) if self._stemmer else kept
 
 
 def _split(text: str) -> Iterator[str]:
@@ -87,8 +61,23 @@ class WordVocabulary:
     stopwords: tuple[str, ...] = ()  # sorted
 
     @cached_property
-    def analyser(self) -> Analyser:
-        return Analyser(self.stemmer, self.stopwords)
+    def _stems(self) -> Callable[[list[str]], list[str]]:
+        if not self.stemmer:
+            return list
+        with needs(f"the stemmer {self.stemmer!r}", "PyStemmer", "bm25"):
+            import Stemmer
+        if self.stemmer not in Stemmer.algorithms():
+            known = ", ".join(Stemmer.algorithms())
+            raise InputError(f"no stemmer {self.stemmer!r}; choose from {known}, or '' for none")
+        return Stemmer.Stemmer(self.stemmer).stemWords
+
+    @cached_property
+    def _stopwords(self) -> frozenset[str]:
+        return frozenset(self.stopwords)
+
+    def split(self, text: str, limit: int | None = None) -> list[str]:
+        """The first `limit` words of a text (default: all), stemmed; the rest of the text is not scanned."""
+        return self._stems(list(islice((word for word in _split(text) if word not in self._stopwords), limit)))
 
     @cached_property
     def ids(self) -> dict[str, int]:
@@ -114,7 +103,7 @@ class WordVocabulary:
     def encode(self, text: str, limit: int | None = None) -> list[int]:
         """Ids of the first `limit` words; 0 for each word outside the vocabulary."""
         ids = self.ids
-        return [ids.get(word, 0) for word in self.analyser.words(text, limit)]
+        return [ids.get(word, 0) for word in self.split(text, limit)]
 
     def encode_prefixes(self, texts: list[str], limit: int) -> list[list[int]]:
         """As `Tokenizer.encode_prefixes`."""
@@ -149,12 +138,12 @@ def count_words(
 ) -> WordVocabulary:
     """The vocabulary of (docid, text) pairs: words in at least `min_documents` documents, the `max_words` most frequent.
     `max_words` 0 keeps all. InputError if no word is left."""
-    analyser = Analyser(stemmer, stopwords)
+    empty = WordVocabulary((), (), 0, stemmer, stopwords)
     total: Counter[str] = Counter()
     frequency: Counter[str] = Counter()
     documents = 0
     for _, text in texts:
-        counts = Counter(analyser.words(text))
+        counts = Counter(empty.split(text))
         total.update(counts)
         frequency.update(counts.keys())
         documents += 1
@@ -170,13 +159,17 @@ def count_words(
 def load_words(directory: str) -> WordVocabulary:
     """A saved vocabulary; InputError if there is none, or if it was changed after it was saved."""
     check_sums(directory, FILES)
-    try:
-        about = read_json(os.path.join(directory, "words.json"), "make the vocabulary again")
-        rows = [line.split("\t") for _, line in lines(os.path.join(directory, "words.tsv"))]
-        kept, frequencies = tuple(r[0] for r in rows), tuple(int(r[1]) for r in rows)
-        return WordVocabulary(kept, frequencies, about["documents"], about["stemmer"], tuple(about["stopwords"]))
-    except (FileNotFoundError, ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
-        raise InputError(f"no vocabulary at {directory!r} ({error}); make one with `harp words`") from error
+    about_path, words_path = (os.path.join(directory, name) for name in ("words.json", "words.tsv"))
+    if not (os.path.exists(about_path) and os.path.exists(words_path)):
+        raise InputError(f"no vocabulary at {directory!r}; make one with `harp words`")
+    with json_fields(about_path, "make the vocabulary again"):
+        about = read_json(about_path)
+        rows = [line.split("\t") for _, line in lines(words_path)]
+        frequencies = tuple(int(count) for _, count in rows)
+        stopwords = tuple(about["stopwords"])
+        return WordVocabulary(
+            tuple(word for word, _ in rows), frequencies, about["documents"], about["stemmer"], stopwords
+        )
 
 
 class Sentences:
@@ -187,7 +180,7 @@ class Sentences:
 
     def __iter__(self) -> Iterator[list[str]]:
         for _, text in self.docs.texts():
-            yield [word for word in self.words.analyser.words(text) if word in self.words.ids]
+            yield [word for word in self.words.split(text) if word in self.words.ids]
 
 
 def train_vectors(docs: Documents, words: WordVocabulary, output: str, *, dimension: int = 100, epochs: int = 5) -> int:
@@ -244,63 +237,49 @@ def write_words(
 def read_vectors(path: str, words: WordVocabulary, seed: int = 0) -> tuple[np.ndarray, int]:
     """(vectors [size, dimension] float32, number of words found) from a word2vec or GloVe text file, streaming. Words without a
     vector get a random one, drawn by (seed, word) with the mean norm of the found ones; id 0 gets zeros. InputError for malformed
-    lines, fewer vectors than the header says, and if no word has a vector."""
+    lines, fewer vectors than word2vec's header says, and if no word has a vector."""
     vectors: np.ndarray | None = None
     known = np.zeros(words.size, bool)
-    for where, word, numbers in _vector_lines(path):
-        index = words.ids.get(word, 0)
-        if vectors is not None and not index:
+    dimension, first, promised, read = 0, "", 0, 0
+    for number, line in lines(path):
+        parts = line.rstrip().split(" ")
+        if parts == [""]:
             continue
-        try:
-            vector = np.asarray(numbers, np.float32)
-        except ValueError:
-            vector = np.full(len(numbers), np.nan, np.float32)
-        if not np.isfinite(vector).all():
-            raise InputError(f"{where}: the vector of {word!r} has non-finite numbers; train the vectors again")
-        if vectors is None:
-            vectors = np.zeros((words.size, len(vector)), np.float32)
+
+        # word2vec's header, or the first vector, sets the dimension.
+        if not dimension:
+            if len(parts) == 2 and all(part.isdecimal() and len(part) < 19 for part in parts):
+                (promised, dimension), first = map(int, parts), "header"
+                continue
+            dimension, first = len(parts) - 1, "first line"
+
+        # Some GloVe words contain spaces, so numbers are counted from the end; a word that ends in a number has too many of them.
+        name, numbers = parts[:-dimension] if dimension else [], parts[len(parts) - dimension :]
+        wrong = ""
+        if not any(name) or (len(name) > 1 and NUMBER.fullmatch(name[-1])):
+            wrong = f"{len(parts) - 1} numbers, but the {first} has {dimension}; write 'word number number …'"
+        read += 1
+        index = words.ids.get(" ".join(name), 0)
+        if not wrong and (index or vectors is None):
+            try:
+                vector = np.asarray(numbers, np.float32)
+            except ValueError:
+                vector = np.full(dimension, np.nan, np.float32)
+            if not np.isfinite(vector).all():
+                wrong = f"the vector of {' '.join(name)!r} has non-finite numbers; train the vectors again"
+        if wrong:
+            raise InputError(f"{path}, line {number}: {wrong}")
+        vectors = np.zeros((words.size, dimension), np.float32) if vectors is None else vectors
         if index:
             vectors[index], known[index] = vector, True
+    if read < promised:
+        wrong = f"{path} has {read} vectors, but the header says {promised}"
+        raise InputError(f"{wrong}; fetch or write the file again, or correct its header")
     if vectors is None or not known.any():
         raise InputError(f"no word of the vocabulary has a vector in {path}; stemmed words need vectors of stems")
+
     scale = float(np.linalg.norm(vectors[known], axis=1).mean()) / vectors.shape[1] ** 0.5
     for index in np.flatnonzero(~known)[1:]:
         draw = generator(seed, "word vector", words.words[index - 1])
         vectors[index] = scale * draw.standard_normal(vectors.shape[1])
     return vectors, int(known.sum())
-
-
-def _vector_lines(path: str) -> Iterator[tuple[str, str, list[str]]]:
-    """(file and line, word, its numbers as text); word2vec's header or the first line sets the dimension. Some GloVe words contain
-    spaces, so numbers are counted from the end; a word that ends in a number is reported as a vector that is too long. Raises
-    InputError at the end of a truncated file, with fewer vectors than the header says."""
-    dimension, given = 0, ""
-    promised, read = 0, 0
-    for number, line in lines(path):
-        parts = line.rstrip().split(" ")
-        where = f"{path}, line {number}"
-        if parts == [""]:
-            continue
-        if not dimension:
-            header = len(parts) == 2 and all(part.isdecimal() and len(part) < 19 for part in parts)
-            dimension, given = (int(parts[1]), "header") if header else (len(parts) - 1, "first line")
-            if header and dimension:
-                promised = int(parts[0])
-                continue
-        word, numbers = parts[:-dimension], parts[len(parts) - dimension :]
-        if not dimension or not any(word) or (len(word) > 1 and _is_number(word[-1])):
-            said = f"{len(parts) - 1} numbers, but the {given} has {dimension}; " if dimension else "no numbers; "
-            raise InputError(f"{where}: {said}write 'word number number …'")
-        read += 1
-        yield where, " ".join(word), numbers
-    if read < promised:
-        wrong = f"{path} has {read} vectors, but the header says {promised}"
-        raise InputError(f"{wrong}; fetch or write the file again, or correct its header")
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

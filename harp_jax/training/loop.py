@@ -17,7 +17,6 @@ import optax
 from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
-from harp_jax.base.allocator import Growth, return_free_pages
 from harp_jax.base.errors import InputError
 from harp_jax.base.progress import progress
 from harp_jax.base.version import __version__
@@ -75,7 +74,6 @@ class Loop:
         if start == 0:
             self._evaluate(0, state)
         pending, waited, since = [], 0.0, time.perf_counter()
-        growth = Growth()
         ahead = AHEAD_ON_CPU if self.mesh.devices.flat[0].platform == "cpu" else AHEAD
         with (
             contextlib.closing(iter(batches)) as stream,  # type: ignore[type-var]
@@ -97,7 +95,6 @@ class Loop:
                 pending.append(sums)
                 if len(pending) > ahead:
                     jax.block_until_ready(pending[-1 - ahead])
-                growth.after_step()
                 bar.update(1)
 
                 # Metrics stay on the device until they are logged.
@@ -132,14 +129,12 @@ class Loop:
         self.rate(done)
         step = self.step.lower(state, batch).compile()
         if self.mesh.devices.flat[0].platform == "cpu":
-            return_free_pages()  # the compiler's
             check_memory(step, state)
         return step
 
     def _evaluate(self, step: int, state: State) -> None:
         if self.evaluate is not None:
             self.metrics.write(step, self.evaluate(state["params"], step), "validation")
-            return_free_pages()
 
     def _log(self, step: int, state: State, pending: list[Metrics], waited: float, since: float) -> dict[str, float]:
         sums = add(jax.device_get(pending))
@@ -168,7 +163,6 @@ class Loop:
         if step not in self.checkpoints.steps():
             self.before_save()
             self.checkpoints.save(step, state, {"cursors": gather_cursors(cursors), "version": __version__})
-            return_free_pages()
 
 
 def add(rows: list[Mapping[str, Any]]) -> dict[str, float]:

@@ -74,8 +74,7 @@ def train(
         if "://" in workdir:
             from harp_jax.base.bucket import Mirror
 
-            mirror = Mirror(workdir)
-            cleanup.callback(mirror.close)
+            mirror = Mirror(workdir, cleanup)
             workdir = mirror.local
         lock = claim_workdir(workdir, config, {"encoder": dataclasses.asdict(stage.encoder)}, stage.tokenizer)
         if lock is not None:

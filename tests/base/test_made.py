@@ -13,7 +13,6 @@ import pytest
 
 from harp_jax.base.errors import InputError, Terminated
 from harp_jax.base.made import AGAIN, KEPT, InputPath, InputPaths, Made, NamedInputs, Speed, digest, forget, once
-from harp_jax.base.processes import in_process
 from harp_jax.base.steps import Steps
 from tests.support import ROOT
 
@@ -78,28 +77,26 @@ def test_a_finished_call_returns_its_result_at_once(tmp_path, docs):
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("call", "said"),
     [
-        (dict(options=Options(k=2)), "out was made with options.k=3, now 2; choose another output, or --force"),
-        (dict(more=("docs",)), "out was made without more.0"),
-        (dict(options=Options(stopwords="docs")), "options.stopwords"),
+        (
+            lambda: count("docs", Options(k=2), output="out"),
+            "with options.k=3, now 2; choose another output, or --force",
+        ),
+        (lambda: count("docs", Options(), ("docs",), "out"), "without more.0"),
+        (lambda: count("docs", Options(stopwords="docs"), output="out"), "without options.stopwords"),
+        (lambda: count("other", Options(), output="out"), r"from another content of docs \(other\)"),
+        (lambda: folder({"data": (), "seed": 1}, {}, output="out"), "by count, not folder"),
     ],
 )
-def test_another_call_is_refused_with_the_difference(tmp_path, docs, monkeypatch, change, said):
+def test_another_call_is_refused_with_the_difference(tmp_path, docs, monkeypatch, call, said):
     monkeypatch.chdir(tmp_path)
+    Path("other").write_text("e f g h")
     count("docs", Options(), output="out")
-    with pytest.raises(InputError, match=said):
-        count(**{"docs": "docs", "options": Options(), "output": "out"} | change)
+    with pytest.raises(InputError, match=f"out was made {said}"):
+        call()
     forget("out")
-    count(**{"docs": "docs", "options": Options(), "output": "out"} | change)
-
-
-def test_another_content_of_an_input_is_refused(tmp_path, docs):
-    output = str(tmp_path / "out")
-    count(docs, Options(), output=output)
-    Path(docs).write_text("e f g h")
-    with pytest.raises(InputError, match=f"from another content of docs \\({docs}\\)"):
-        count(docs, Options(), output=output)
+    call()
 
 
 @dataclass(frozen=True)
@@ -125,19 +122,12 @@ def test_what_changed_content_of_an_input_means_is_a_choice(tmp_path, docs, chan
         function(docs, 2, output)
 
 
-def test_another_function_and_a_changed_output_are_refused(tmp_path, docs):
+def test_a_changed_output_and_a_damaged_record_are_named_and_a_missing_output_is_made_again(tmp_path, docs):
     output = str(tmp_path / "out")
     count(docs, Options(), output=output)
     Path(output).write_text("edited")
     with pytest.raises(InputError, match="was changed after count made it"):
         count(docs, Options(), output=output)
-    with pytest.raises(InputError, match="by count, not folder"):
-        folder({"data": (), "seed": 1}, {}, output=output)
-
-
-def test_a_missing_output_is_made_again_and_a_damaged_record_is_named(tmp_path, docs):
-    output = str(tmp_path / "out")
-    count(docs, Options(), output=output)
     os.remove(output)
     count(docs, Options(), output=output)
     assert os.path.exists(output)
@@ -157,17 +147,6 @@ def test_folders_and_what_a_config_names_are_inputs(tmp_path, docs):
     Path(docs).write_text("changed")
     with pytest.raises(InputError, match="another content"):
         folder(given, {"BM25": docs, "ours": (docs, docs)}, output=output)
-
-
-def test_a_process_returns_results_raises_errors_and_logs(tmp_path, docs):
-    log, output = str(tmp_path / "logs" / "count.log"), str(tmp_path / "out")
-    assert in_process(count, log)(docs, Options(), output=output).words == 4
-    assert in_process(count, log)(docs, Options(), output=output).kept == ("a", "b", "c")
-    with pytest.raises(InputError, match="nothing to count"):
-        in_process(fail, log)(output)
-    assert "nothing to count" in Path(log).read_text()
-    with pytest.raises(InputError, match=f"crash was killed, .* last lines are in {log}"):
-        in_process(crash, log)(output)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
@@ -197,15 +176,21 @@ def test_the_process_ends_with_its_parent(tmp_path, number):
 
 
 def test_steps_say_what_they_do_and_where_a_failure_is_told(tmp_path, docs, capsys):
-    steps = Steps(str(tmp_path / "x"), 2)
-    output = str(tmp_path / "out")
+    steps, output = Steps(str(tmp_path / "x"), 3), str(tmp_path / "out")
     assert steps("Count the words", count, docs, Options(), output=output).words == 4
-    assert "1 of 2 · Count the words · 0:0" in capsys.readouterr().out
-    with pytest.raises(InputError, match="Fail at once: .* nothing to count; .*x/logs/fail_at_once.log"):
+    assert "1 of 3 · Count the words · 0:0" in capsys.readouterr().out
+    log = tmp_path / "x" / "logs" / "fail_at_once.log"
+    with pytest.raises(InputError, match=f"Fail at once: .* nothing to count; .*{log}"):
         steps("Fail at once", fail, output)
+    assert "nothing to count" in log.read_text()
+    with pytest.raises(InputError, match="Crash: crash was killed, .* last lines are in .*crash.log"):
+        steps("Crash", crash, output)
     with pytest.raises(InputError, match="another process works in"):
         Steps(str(tmp_path / "x"))
     steps.close()
-    again = Steps(str(tmp_path / "x"), 1)
-    again("Count the words", count, docs, Options(), output=output)
+    assert Steps(str(tmp_path / "x"), 1)("Count the words", count, docs, Options(), output=output).kept == (
+        "a",
+        "b",
+        "c",
+    )
     assert "1 of 1 · Count the words · already done" in capsys.readouterr().out

@@ -46,7 +46,7 @@ def test_stopwords_take_no_place_and_are_saved(tmp_path):
 
 def test_scripts_without_spaces_are_split_as_in_lexical_ranking():
     text = "Linuxの設定ガイド、ไทยนี้ in_2024 Über 北"
-    words = WordVocabulary(("x",), (1,), 1).analyser.words(text)
+    words = WordVocabulary(("x",), (1,), 1).split(text)
     assert words == ["linux", "の設", "設定", "定ガ", "ガイ", "イド", "ไท", "ทย", "ยนี้", "in", "2024", "über", "北"]
     lexical, ours = ([word for word in found if not word.isascii()] for found in (splitter("ja")(text), words))
     assert lexical == ours

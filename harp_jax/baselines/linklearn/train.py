@@ -25,7 +25,7 @@ import optax
 from ml_collections import ConfigDict
 
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import remove_sums, replacing, write_sums
+from harp_jax.base.files import SUMS, replacing, write_sums
 from harp_jax.base.progress import progress
 from harp_jax.base.randomness import generator
 from harp_jax.baselines.linklearn import model as f
@@ -167,7 +167,8 @@ def train(config: ConfigDict, output: str) -> dict[str, Any]:
         log.warning("Okapi's best %s is the smallest or largest tried (%s): the baseline may be too weak", name, okapi)
     if config.ranking_svm_constraints:
         best["held_out"]["ranking_svm"] = ranking_svm(graph, training, task, config)
-    remove_sums(output)
+    with contextlib.suppress(FileNotFoundError):  # a kill before the new sums leaves no wrong ones
+        os.remove(os.path.join(output, SUMS))
     with replacing(os.path.join(output, f.MODEL)) as file:
         json.dump(best | {"linklearn": model.to_json(), "okapi": asdict(okapi)}, file, indent=1)
     write_sums(output, [f.MODEL])
