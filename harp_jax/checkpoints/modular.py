@@ -17,30 +17,21 @@ NORM_EPS = 1e-5  # of sentence-transformers' LayerNorm, which does not record it
 OWN = ("sentence_transformers.", "torch.nn.")  # packages of modules; others are custom code that comes with the model
 WEIGHTS = "model.safetensors"
 PICKLED = "pytorch_model*.bin"  # one file, or shards
+AGAIN = "fetch the model again"
+
+
+class Module(NamedTuple):
+    """A module after the encoder."""
+
+    kind: str  # its class
+    name: str  # its pooling, the activation of a dense layer, or its class
+    fields: dict[str, Any]  # config.json
+    tensors: Tensors
 
 
 class Head(NamedTuple):
     pooling: str
     tensors: Tensors  # of the pooler and the score, by the encoder's Hugging Face names
-
-
-def modular_head(directory: str, encoder: Encoder, shape: EncoderConfig) -> Head | None:
-    """The head, as the encoder's own pooler and score; None if modules.json lists no score, as for a sentence encoder. InputError
-    for a head that the encoder does not have."""
-    path = os.path.join(directory, MODULES)
-    if not os.path.exists(path):
-        return None
-    modules = _modules(directory, path)
-    if not _has_score(modules):
-        return None
-    names = [_name(kind, fields) for kind, fields, _ in modules]
-    wanted = [[pooling, *encoder.modules, "Identity"] for pooling in encoder.poolings]
-    if names not in wanted:
-        raise InputError(
-            f"{path}: its head ({', '.join(names)}) is not supported for {shape.model_type}, only "
-            f"{' or '.join(map(', '.join, wanted))}; use another model"
-        )
-    return Head(names[0], _tensors(encoder, shape, [tensors for _, _, tensors in modules[1:]], path))
 
 
 class Embedding(NamedTuple):
@@ -54,88 +45,91 @@ class Embedding(NamedTuple):
     recorded: bool = False  # whether the files name the pooling
 
 
+def modular_head(directory: str, encoder: Encoder, shape: EncoderConfig) -> Head | None:
+    """The head, as the encoder's own pooler and score; None if modules.json lists no score, as for a sentence encoder. InputError
+    for a head that the encoder does not have."""
+    path, modules = os.path.join(directory, MODULES), _modules(directory)
+    if not _has_score(modules):
+        return None
+    names = [module.name for module in modules]
+    wanted = [[pooling, *encoder.modules, "Identity"] for pooling in encoder.poolings]
+    if names not in wanted:
+        raise InputError(
+            f"{path}: its head ({', '.join(names)}) is not supported for {shape.model_type}, only "
+            f"{' or '.join(map(', '.join, wanted))}; use another model"
+        )
+    groups = encoder.leaves(shape)
+    pooler = {leaf.path[-1]: leaf.name for leaf in groups["pooler"]}
+    score = {leaf.path[-1]: leaf.name for leaf in groups["score"]}
+    pooling, *inner, last = modules
+    weight = last.tensors.get("linear.weight", np.zeros((0, 0), np.float32))
+    if weight.shape != (1, shape.hidden):
+        raise InputError(
+            f"{path}: its score layer has a weight of shape {weight.shape}, not {(1, shape.hidden)}; {AGAIN}"
+        )
+    bias, tensors = last.tensors.get("linear.bias", np.zeros(1, np.float32)), {score["kernel"]: weight}
+    for module in inner:
+        given = module.tensors
+        if "norm.weight" in given and "norm.bias" in given:
+            if shape.layer_norm_eps != NORM_EPS:
+                raise InputError(f"{path}: its LayerNorm's eps is {NORM_EPS}, not the encoder's {shape.layer_norm_eps}")
+            tensors[pooler["scale"]] = given["norm.weight"]
+            bias = bias + weight @ given["norm.bias"]  # ModernBERT's norm has none
+        elif "linear.weight" in given:
+            tensors[pooler["kernel"]] = given["linear.weight"]
+            if "bias" in pooler:
+                tensors[pooler["bias"]] = given.get("linear.bias", np.zeros(shape.hidden, np.float32))
+            elif "linear.bias" in given:
+                raise InputError(f"{path}: its dense layer has a bias, unlike {shape.model_type}'s; use another model")
+        else:
+            raise InputError(f"{path}: its module {module.kind} has no {WEIGHTS} with its weights; {AGAIN}")
+    return Head(pooling.name, {**tensors, score["bias"]: bias})
+
+
 def embedding(directory: str, hidden: int) -> Embedding:
     """How sentence-transformers' files define a text's vector; without them, it is the mean of hidden states. For a cross-encoder
     only the pooling counts. InputError for a module that is not supported."""
-    path, pooling = os.path.join(directory, MODULES), os.path.join(directory, "1_Pooling", "config.json")
-    if os.path.exists(path):
-        modules = _modules(directory, path)
-    else:
-        modules = [("Pooling", read_json(pooling), {})] if os.path.exists(pooling) else []
+    path, modules = os.path.join(directory, MODULES), _modules(directory)
+    alone = os.path.join(directory, "1_Pooling", "config.json")
+    if not os.path.exists(path) and os.path.exists(alone):
+        fields = read_json(alone)
+        modules = [Module("Pooling", _name("Pooling", fields), fields, {})]
     if _has_score(modules):
         modules = modules[:1]
-    first, *steps = [_name(kind, fields) for kind, fields, _ in modules] or ["mean"]
-    prompts = _prompts(os.path.join(directory, PROMPTS))
-    if first not in ("mean", "cls") or (any(prompts) and modules and not modules[0][1].get("include_prompt", True)):
+    pooling = modules[0].name if modules else "mean"
+
+    # Prompts. That of documents has several names in sentence-transformers; the first with a text counts.
+    named = _optional(os.path.join(directory, PROMPTS)).get("prompts") or {}
+    if not isinstance(named, dict) or not all(isinstance(text, str) for text in named.values()):
+        raise InputError(f"{directory}/{PROMPTS}: prompts={named!r} is not an object of texts; {AGAIN}")
+    document = next((text for name in ("document", "passage", "corpus") if (text := named.get(name))), "")
+    prompts = named.get("query", ""), document
+    if pooling not in ("mean", "cls") or (
+        any(prompts) and modules and not modules[0].fields.get("include_prompt", True)
+    ):
         advice = "use an encoder that pools by mean or cls, including its prompt"
-        raise InputError(f"{path}: pooling {first!r} is not supported; {advice}")
+        raise InputError(f"{path}: pooling {pooling!r} is not supported; {advice}")
+
+    # Dense layers and normalisation, which follow the pooling.
     size, dense = hidden, []
-    for step, (kind, _, tensors) in zip(steps, modules[1:]):
-        if step not in STEPS:
-            allowed = "only Normalize, and Dense with Identity or Tanh, may follow the pooling"
-            raise InputError(f"{path}: its module {kind} ({step}) is not supported; {allowed}; use another encoder")
-        if step != "Normalize":
-            weight = tensors.get("linear.weight", np.zeros(0, np.float32))
+    for module in modules[1:]:
+        if module.name not in STEPS:
+            allowed = "only Normalize, and Dense with Identity or Tanh, may follow the pooling; use another encoder"
+            raise InputError(f"{path}: its module {module.kind} ({module.name}) is not supported; {allowed}")
+        if module.name != "Normalize":
+            weight = module.tensors.get("linear.weight", np.zeros(0, np.float32))
             if weight.shape[1:] != (size,):
                 wrong = f"has a weight of shape {weight.shape} in {WEIGHTS}, not [any, {size}]"
-                raise InputError(f"{path}: its module {kind} {wrong}; fetch the model again")
+                raise InputError(f"{path}: its module {module.kind} {wrong}; {AGAIN}")
             size = len(weight)
-            dense.append({"kernel": weight.T, "bias": tensors.get("linear.bias", np.zeros(size, np.float32))})
-    length = _length(os.path.join(directory, LENGTH))
-    return Embedding(first, tuple(steps), tuple(dense), prompts, length, recorded=bool(modules))
+            dense.append({"kernel": weight.T, "bias": module.tensors.get("linear.bias", np.zeros(size, np.float32))})
 
-
-def _length(path: str) -> int | None:
-    """The length at which sentence-transformers truncates a text, often less than the encoder's positions."""
-    length = (read_json(path, "fetch the model again") if os.path.exists(path) else {}).get("max_seq_length")
+    # The length at which sentence-transformers truncates a text, often less than the encoder's positions.
+    length = _optional(os.path.join(directory, LENGTH)).get("max_seq_length")
     if length is not None and (not isinstance(length, int) or length < 1):
-        raise InputError(f"{path}: max_seq_length={length!r} is not a number of tokens; fetch the model again")
-    return length
-
-
-def _prompts(path: str) -> tuple[str, str]:
-    """The prompts of queries and documents. The latter has several names in sentence-transformers; the first with a text counts."""
-    named = (read_json(path, "fetch the model again") if os.path.exists(path) else {}).get("prompts") or {}
-    if not isinstance(named, dict) or not all(isinstance(text, str) for text in named.values()):
-        raise InputError(f"{path}: prompts={named!r} is not an object of texts; fetch the model again")
-    document = next((text for name in ("document", "passage", "corpus") if (text := named.get(name))), "")
-    return named.get("query", ""), document
-
-
-def _has_score(modules: list[tuple[str, dict[str, Any], Tensors]]) -> bool:
-    return any(kind == "LogitScore" or fields.get("module_output_name") == "scores" for kind, fields, _ in modules)
-
-
-def _modules(directory: str, path: str) -> list[tuple[str, dict[str, Any], Tensors]]:
-    """Class, config.json and tensors of each module after the encoder. InputError if the first module is not an encoder."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file
-
-    modules = []
-    try:
-        with open(path, encoding="utf-8") as file:
-            listed = json.load(file)
-        kinds = [module["type"] for module in listed]
-        first = kinds[0].rpartition(".")[2]
-        for module in listed[1:]:
-            folder = os.path.join(directory, os.path.basename(module["path"]))
-            config, weights = os.path.join(folder, "config.json"), os.path.join(folder, WEIGHTS)
-            fields = {}
-            if os.path.exists(config):
-                with open(config, encoding="utf-8") as file:
-                    fields = dict(json.load(file))
-            if not os.path.exists(weights):
-                check_not_pickled(folder)
-            tensors = load_file(weights) if os.path.exists(weights) else {}
-            modules.append((module["type"].rpartition(".")[2], fields, tensors))
-    except (SafetensorError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise InputError(f"{path} or a module that it lists is damaged ({error}); fetch the model again") from error
-    if custom := [kind for kind in kinds if not kind.startswith(OWN)]:
-        wrong = "is custom code, which is not executed here; use another model"
-        raise InputError(f"{path}: its module {custom[0]} {wrong}")
-    if first != "Transformer":
-        raise InputError(f"{path}: its first module is {first}, not Transformer; use another model")
-    return modules
+        raise InputError(f"{directory}/{LENGTH}: max_seq_length={length!r} is not a number of tokens; {AGAIN}")
+    steps = tuple(module.name for module in modules[1:])
+    return Embedding(pooling, steps, tuple(dense), prompts, length, recorded=bool(modules))
 
 
 def check_not_pickled(directory: str) -> None:
@@ -150,8 +144,45 @@ def check_not_pickled(directory: str) -> None:
         )
 
 
+def _has_score(modules: list[Module]) -> bool:
+    return any(module.kind == "LogitScore" or module.fields.get("module_output_name") == "scores" for module in modules)
+
+
+def _modules(directory: str) -> list[Module]:
+    """The modules after the encoder; empty without modules.json. InputError if the first module is not an encoder."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    path, modules = os.path.join(directory, MODULES), []
+    if not os.path.exists(path):
+        return []
+    try:
+        with open(path, encoding="utf-8") as file:
+            listed = json.load(file)
+        kinds = [module["type"] for module in listed]
+        first = kinds[0].rpartition(".")[2]
+        for module in listed[1:]:
+            folder, kind = os.path.join(directory, os.path.basename(module["path"])), module["type"].rpartition(".")[2]
+            fields, weights = _optional(os.path.join(folder, "config.json")), os.path.join(folder, WEIGHTS)
+            if not os.path.exists(weights):
+                check_not_pickled(folder)
+            tensors = load_file(weights) if os.path.exists(weights) else {}
+            modules.append(Module(kind, _name(kind, fields), fields, tensors))
+    except (SafetensorError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise InputError(f"{path} or a module that it lists is damaged ({error}); {AGAIN}") from error
+    if custom := [kind for kind in kinds if not kind.startswith(OWN)]:
+        wrong = "is custom code, which is not executed here; use another model"
+        raise InputError(f"{path}: its module {custom[0]} {wrong}")
+    if first != "Transformer":
+        raise InputError(f"{path}: its first module is {first}, not Transformer; use another model")
+    return modules
+
+
+def _optional(path: str) -> dict[str, Any]:
+    return read_json(path, AGAIN) if os.path.exists(path) else {}
+
+
 def _name(kind: str, fields: dict[str, Any]) -> str:
-    """A module's name: its pooling, the activation of a dense layer, or its class."""
     if kind == "Dense" and not fields.get("use_residual"):
         return str(fields.get("activation_function")).rpartition(".")[2]
     if kind != "Pooling":
@@ -161,31 +192,3 @@ def _name(kind: str, fields: dict[str, Any]) -> str:
     modes = [name for name, on in fields.items() if name.startswith("pooling_mode_") and on]
     short = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean"}
     return short.get(modes[0], modes[0]) if len(modes) == 1 else ", ".join(modes)
-
-
-def _tensors(encoder: Encoder, shape: EncoderConfig, modules: list[Tensors], path: str) -> Tensors:
-    """Tensors by the names of the encoder's leaves. The norm's bias, which ModernBERT lacks, is added to the score's bias."""
-    groups = encoder.leaves(shape)
-    pooler = {leaf.path[-1]: leaf.name for leaf in groups["pooler"]}
-    score = {leaf.path[-1]: leaf.name for leaf in groups["score"]}
-    *inner, last = modules
-    weight = last.get("linear.weight", np.zeros((0, 0), np.float32))
-    if weight.shape != (1, shape.hidden):
-        raise InputError(f"{path}: its score layer has a weight of shape {weight.shape}, not {(1, shape.hidden)}")
-    bias = last.get("linear.bias", np.zeros(1, np.float32))
-    by_name = {score["kernel"]: weight}
-    for tensors in inner:
-        if not tensors.keys() >= {"linear.weight"} and not tensors.keys() >= {"norm.weight", "norm.bias"}:
-            raise InputError(f"{path}: a module that it lists has no {WEIGHTS} with its weights; fetch the model again")
-        if "norm.weight" in tensors:
-            if shape.layer_norm_eps != NORM_EPS:
-                raise InputError(f"{path}: its LayerNorm's eps is {NORM_EPS}, not the encoder's {shape.layer_norm_eps}")
-            by_name[pooler["scale"]] = tensors["norm.weight"]
-            bias = bias + weight @ tensors["norm.bias"]
-            continue
-        by_name[pooler["kernel"]] = tensors["linear.weight"]
-        if "bias" in pooler:
-            by_name[pooler["bias"]] = tensors.get("linear.bias", np.zeros(shape.hidden, np.float32))
-        elif "linear.bias" in tensors:
-            raise InputError(f"{path}: its dense layer has a bias, unlike {shape.model_type}'s; use another model")
-    return {**by_name, score["bias"]: bias}
