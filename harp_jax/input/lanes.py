@@ -14,13 +14,13 @@ import contextlib
 import copy
 import multiprocessing
 import os
-import queue
 import signal
 import subprocess
 import sys
-import threading
 import traceback
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any
@@ -156,36 +156,16 @@ class Batches:
 
 def prefetched(make: Callable[[], Item], room: Callable[[Item], int]) -> Iterator[Item]:
     """Yields what `make` returns and raises what it raises; a thread calls it up to `room(first result)` times ahead."""
-    ready: queue.Queue = queue.Queue(1)
-    stop = threading.Event()
-
-    def work() -> None:
-        item: Any = None
-        while not stop.is_set() and not isinstance(item, BaseException):
-            try:
-                before, item = item, make()
-                if before is None:
-                    ready.maxsize = room(item)
-            except BaseException as error:
-                item = error
-            while not stop.is_set():
-                try:
-                    ready.put(item, timeout=0.2)
-                    break
-                except queue.Full:
-                    continue
-
-    thread = threading.Thread(target=work, name="input", daemon=True)
-    thread.start()
+    thread = ThreadPoolExecutor(1, "input")
+    ahead = deque([thread.submit(make)])
     try:
+        ahead.extend(thread.submit(make) for _ in range(room(ahead[0].result())))
         while True:
-            item = ready.get()
-            if isinstance(item, BaseException):
-                raise item
+            item = ahead.popleft().result()
+            ahead.append(thread.submit(make))
             yield item
     finally:
-        stop.set()
-        thread.join(timeout=5)
+        thread.shutdown(cancel_futures=True)
 
 
 LOST = "a process that reads and packs batches has ended (out of memory?); lower config.workers and run the same command again"

@@ -1,5 +1,6 @@
 """Export of a real, tiny training run to a directory that torch and the re-ranker load."""
 
+import json
 import os
 import shutil
 import sys
@@ -114,14 +115,21 @@ def test_parts_of_another_run_in_a_workdir_are_refused(workdir, tmp_path):
                 use(str(mixed))
 
 
-def test_a_full_disk_is_one_line_and_leaves_nothing(workdir, tmp_path):
-    """Files are limited to 2 KiB; `safetensors` raises its own exception then."""
-    output = tmp_path / "out"
-    said = python("-m", "harp_jax.export", f"--workdir={workdir}", f"--output={output}", status=2, limit="-f 2").stderr
+@pytest.mark.parametrize("name", ["export", "vocabulary"])
+def test_a_full_disk_is_one_line_and_leaves_nothing(workdir, tmp_path, name):
+    """Files are limited to 2 KiB; `safetensors` and `tokenizers` raise their own exceptions then."""
+    documents = [{"id": f"d{i}", "title": "", "text": f"some words of number{i} here", "links": []} for i in range(900)]
+    (tmp_path / "docs.jsonl").write_text("".join(json.dumps(document) + "\n" for document in documents))
+    source = f"--config.source.paths=('{tmp_path / 'docs.jsonl'}',)"
+    words = {
+        "export": ["-m", "harp_jax.export", f"--workdir={workdir}"],
+        "vocabulary": ["-m", "harp_jax", "vocabulary", "--config=data/linked_jsonl", source],
+    }[name]
+    said = python(*words, f"--output={tmp_path / 'out'}", status=2, limit="-f 2").stderr
     errors = [line for line in said.splitlines() if line.startswith("error: ")]
     assert "Traceback" not in said and len(errors) == 1, said[-2000:]
     assert "File too large; free space and run the same command again" in errors[0]
-    assert not list(tmp_path.rglob("*"))
+    assert not [*tmp_path.glob("out/*"), *tmp_path.rglob("*.tmp.*")]
 
 
 def test_an_export_scores_as_its_workdir_and_reads_as_many_tokens_as_it_was_trained_on(workdir, tmp_path, monkeypatch):
