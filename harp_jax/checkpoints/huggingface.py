@@ -13,7 +13,7 @@ import numpy as np
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import check_sums, listed_sums, output_folder, read_json
 from harp_jax.base.version import __version__
-from harp_jax.checkpoints.modular import WEIGHTS, check_not_pickled, modular_head
+from harp_jax.checkpoints.sentence_transformers import WEIGHTS, check_not_pickled, modular_head
 from harp_jax.model.encoders.encoder import WORDS, EncoderConfig
 from harp_jax.model.encoders.table import ENCODERS, encoder_of
 from harp_jax.text.auto_classes import check_no_custom_code, read_config

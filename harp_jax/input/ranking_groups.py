@@ -80,12 +80,8 @@ class RankingData:
         judged: RankingDataset,
         marks: Marks = NO_MARKS,
     ) -> None:
-        self.docs, self.queries, self.qrels, self.candidates = (
-            judged.docs,
-            judged.queries,
-            judged.qrels,
-            judged.candidates,
-        )
+        self.docs, self.queries = judged.docs, judged.queries
+        self.qrels, self.candidates = judged.qrels, judged.candidates
         self.tokenizer, self.max_length, self.seed, self.marks = tokenizer, config.row_length, config.seed, marks
         self.negatives = config.negatives
         self.teacher = teacher = read_run(config.teacher, queries=judged.qrels) if config.get("teacher", "") else None

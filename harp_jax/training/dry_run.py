@@ -106,6 +106,7 @@ def dry_run(config: ConfigDict, topology: str = "") -> str:
     parts = f" in {layout.microbatches} microbatches" if layout.microbatches > 1 else ""
     flops = batch_flops(config, stage, shape, stage.objective(shape))
     seconds = flops / peak_flops(devices, shape.dtype)
+    hours = f", {config.steps * seconds / 0.4 / 3600:,.1f} h for {config.steps:,} steps" if config.steps else ""
     traffic = collectives(program.as_text() or "", layout.microbatches)
     lines = [
         f"devices            {len(devices)} × {kind}, mesh {dict(mesh.shape)}",
@@ -126,7 +127,7 @@ def dry_run(config: ConfigDict, topology: str = "") -> str:
         lines.append(f"fits               about {fit:,} rows per microbatch")
     lines += [
         f"FLOPs per step     {flops:.3e} (analytic; {flops / len(devices):.3e} per device)",
-        f"time per step      {1e3 * seconds:.1f} ms at the devices' peak, {2.5e3 * seconds:.1f} ms at 40 % utilisation",
+        f"time per step      {1e3 * seconds:.1f} ms at the devices' peak; at 40 % utilisation {2.5e3 * seconds:.1f} ms{hours}",
         f"collectives        {len(traffic)}: " + ("none" if not traffic else ""),
     ]
     for name in sorted({name for name, _ in traffic}):
