@@ -3,6 +3,6 @@
 In: a training workdir, or a Hugging Face directory. Out: parameters, configs and tokenizers; an exported directory.
 Imports: text, model, input (how pairs become rows).
 Files: `checkpoint` (saved and restored, verified by digests), `recorded` (config, metrics, and selection of a run),
-`huggingface` (reads and writes directories), `sentence_transformers` (heads and vectors in its layout), `start` (initial encoders,
+`huggingface` (reads and writes directories), `sentence_transformers` (reads its heads and vectors), `start` (initial encoders,
 rankers with their tokenizer), `model_card`, `onnx_openvino`, `export`.
 """

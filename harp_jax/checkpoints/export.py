@@ -10,11 +10,11 @@ import numpy as np
 from harp_jax.base.errors import InputError, how_to_fetch
 from harp_jax.base.files import check_replaceable, sha256_file
 from harp_jax.checkpoints import checkpoint
-from harp_jax.checkpoints.huggingface import load_hf, save_hf
+from harp_jax.checkpoints.huggingface import load_hf, save_hf, save_vectors
 from harp_jax.checkpoints.model_card import model_card
 from harp_jax.checkpoints.onnx_openvino import needed, write_onnx, write_openvino
 from harp_jax.checkpoints.recorded import best
-from harp_jax.checkpoints.sentence_transformers import STAGE, save_vectors
+from harp_jax.checkpoints.sentence_transformers import STAGE
 from harp_jax.input.packing import fit
 from harp_jax.model.encoders.table import recorded_shape
 from harp_jax.objectives.finetune import DECODER

@@ -12,7 +12,7 @@ from ml_collections import ConfigDict
 from harp_jax.base.errors import InputError, how_to_fetch
 from harp_jax.checkpoints.checkpoint import load_params
 from harp_jax.checkpoints.huggingface import check_vocabulary, load_hf
-from harp_jax.checkpoints.recorded import best, read_config
+from harp_jax.checkpoints.recorded import best, is_workdir, read_config
 from harp_jax.model.cross_encoder import init_params
 from harp_jax.model.encoders.encoder import WORDS, EncoderConfig
 from harp_jax.model.encoders.table import encoder_of, recorded_shape
@@ -84,11 +84,6 @@ def load_ranker(path: str) -> tuple[EncoderConfig, dict, Tokenizer, Marks]:
         tokenizer = replace(tokenizer, max_length=int(read_config(path).row_length))
     check_vocabulary(tokenizer, shape, path)
     return shape, params, tokenizer, recorded_marks(path, tokenizer)
-
-
-def is_workdir(path: str) -> bool:
-    """Whether a directory is a training workdir with checkpoints."""
-    return os.path.isdir(os.path.join(path, "checkpoints"))
 
 
 def tokenizer_of(path: str) -> str:

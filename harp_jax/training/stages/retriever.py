@@ -10,7 +10,8 @@ import jax
 from ml_collections import ConfigDict
 
 from harp_jax.base.errors import InputError
-from harp_jax.checkpoints.sentence_transformers import embedding_of, recorded_embedding, save_vectors
+from harp_jax.checkpoints.huggingface import save_vectors
+from harp_jax.checkpoints.sentence_transformers import embedding_of, recorded_embedding
 from harp_jax.checkpoints.start import encoder_and_tokenizer, starting_params
 from harp_jax.input.contrastive_groups import SeparateTexts
 from harp_jax.input.lanes import Source, mixture
