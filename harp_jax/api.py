@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from harp_jax.evaluation.results import Table
     from harp_jax.ranking.scorers import Scorer, Windows
     from harp_jax.site.pages import Site
-    from harp_jax.training.loop import TrainResult
+    from harp_jax.training.train import TrainResult
 
 
 class Frame(Protocol):

@@ -50,23 +50,17 @@ def arguments_parser() -> Parser:
 def main(arguments: argparse.Namespace) -> None:
     from harp_jax.checkpoints.export import export_model, write_first_layers
 
-    given = [bool(option) for option in (arguments.workdir, arguments.encoder, arguments.layers)]
-    own = ("encoder", "layers", "sha256", "output")
-    more = [f"--{name}" for name, value in vars(arguments).items() if value and name not in own]
-    for wrong, message in (
-        (given not in ([True, False, False], [False, True, True]), "give --workdir, or --encoder with --layers"),
-        (
-            arguments.encoder and more,
-            f"leave out {', '.join(more)}: --encoder exports only its first layers",
-        ),
-        (arguments.workdir and arguments.sha256, "--sha256 is only for --encoder; leave it out"),
-    ):
-        if wrong:
-            raise InputError(message)
+    if bool(arguments.encoder) == bool(arguments.workdir) or bool(arguments.encoder) != bool(arguments.layers):
+        raise InputError("give --workdir, or --encoder with --layers")
     if arguments.encoder:
+        own = ("encoder", "layers", "sha256", "output")
+        if more := [f"--{name}" for name, value in vars(arguments).items() if value and name not in own]:
+            raise InputError(f"leave out {', '.join(more)}: --encoder exports only its first layers")
         write_first_layers(arguments.encoder, arguments.layers, arguments.output, arguments.sha256)
         print(f"{arguments.output}: {arguments.layers} layers of {arguments.encoder}")
         return
+    if arguments.sha256:
+        raise InputError("--sha256 is only for --encoder; leave it out")
     calibration = read_pairs(arguments.calibration) if arguments.calibration else []
     export_model(
         arguments.workdir,

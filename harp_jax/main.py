@@ -17,7 +17,7 @@ from harp_jax.base.errors import InputError
 if TYPE_CHECKING:
     from ml_collections import ConfigDict
 
-    from harp_jax.training.loop import TrainResult
+    from harp_jax.training.train import TrainResult
 
 
 def arguments_parser() -> ConfigParser:
@@ -30,9 +30,8 @@ def arguments_parser() -> ConfigParser:
     )
     parser.add_argument("--workdir", help="directory for config, checkpoints and metrics; rerunning resumes from it")
     parser.add_argument(
-        "--dry_run", action="store_true", help="compile the step; print memory, FLOPs, collectives, time"
+        "--dry_run", action="store_true", help="compile the step; print attention, memory, FLOPs, collectives"
     )
-    parser.add_argument("--largest", action="store_true", help="with --dry_run: find the largest batch that fits")
     parser.add_argument(
         "--topology", default="", help="devices for --dry_run, such as h100:8 or v3:2x2 (default: local)"
     )
@@ -53,8 +52,8 @@ def arguments_parser() -> ConfigParser:
 def main(args: argparse.Namespace) -> None:
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     logging.getLogger("harp_jax").setLevel(logging.INFO)
-    if (args.largest or args.topology) and not args.dry_run:
-        raise InputError("--largest and --topology are only for dry runs; add --dry_run")
+    if args.topology and not args.dry_run:
+        raise InputError("topologies are only for dry runs; add --dry_run")
     if (args.processes > 1 or args.process) and args.coordinator in ("", "auto"):
         raise InputError("--processes and --process need --coordinator=HOST:PORT")
     if args.dry_run:
@@ -62,9 +61,9 @@ def main(args: argparse.Namespace) -> None:
         sys.path += [
             os.environ[name] for name in ("HARP_LIBTPU", "HARP_CUDA") if args.topology and os.environ.get(name)
         ]
-        from harp_jax.training.dry_run import dry_run, largest_batch
+        from harp_jax.training.dry_run import dry_run
 
-        print((largest_batch if args.largest else dry_run)(args.config, args.topology))
+        print(dry_run(args.config, args.topology))
         return
     if not args.workdir:
         raise InputError("no --workdir; name a directory for checkpoints and metrics")

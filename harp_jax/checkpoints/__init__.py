@@ -1,10 +1,8 @@
 """Parameters on disk: Orbax checkpoints of a training, Hugging Face directories, exports with their model card.
 
-In: a training workdir, or a Hugging Face directory.
-Out: parameters, configs and tokenizers; an exported directory.
+In: a training workdir, or a Hugging Face directory. Out: parameters, configs and tokenizers; an exported directory.
 Imports: text, model, input (how pairs become rows).
 Files: `checkpoint` (saved and restored, verified by digests), `recorded` (config, metrics, and selection of a run),
-`huggingface` (reads and writes directories), `modular` (heads of sentence-transformers), `sentence_transformers` (trained
-vectors), `start` (initial encoders, rankers with their tokenizer), `model_card`, `onnx_openvino`, `export` (a whole model or its
-first layers; downloads from the Hub).
+`huggingface` (reads and writes directories), `sentence_transformers` (reads its heads and vectors), `start` (initial encoders,
+rankers with their tokenizer), `model_card`, `onnx_openvino`, `export`.
 """

@@ -9,13 +9,14 @@ and leaves earlier checkpoints unchanged.
 import contextlib
 import errno
 import functools
+import glob
 import hashlib
 import json
 import logging
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import jax
@@ -55,23 +56,23 @@ def leaf_digest(x: jax.Array) -> jax.Array:
     return jnp.stack(words)
 
 
-def digests(state: Any) -> Any:
-    """`leaf_digest` of every leaf, as numpy arrays, in every process. One program per shape: a single one for all leaves took
-    seconds to compile. One leaf at a time: with many collectives waiting for the same CPU device, XLA assumes a deadlock and
-    aborts."""
-    place = getattr(jax.tree.leaves(state)[0], "sharding", None)
-    everywhere = NamedSharding(place.mesh, P()) if isinstance(place, NamedSharding) else None
-    compute = _digest(everywhere)
-    return jax.tree.map(lambda x: jax.device_get(compute(x)), state)
-
-
 @functools.cache
 def _digest(out: NamedSharding | None) -> Callable[[jax.Array], jax.Array]:
     return jax.jit(leaf_digest, out_shardings=out)
 
 
-def _named(tree: Any) -> dict[str, list[int]]:
-    return {jax.tree_util.keystr(path): np.asarray(x).tolist() for path, x in jax.tree_util.tree_leaves_with_path(tree)}
+def digests(state: Any) -> Any:
+    """`leaf_digest` of every leaf, as numpy arrays, in every process. One program per shape: a single one for all leaves took
+    seconds to compile. One leaf at a time: with many collectives waiting for the same CPU device, XLA assumes a deadlock and
+    aborts."""
+    sharding = getattr(jax.tree.leaves(state)[0], "sharding", None)
+    compute = _digest(NamedSharding(sharding.mesh, P()) if isinstance(sharding, NamedSharding) else None)
+    return jax.tree.map(lambda x: jax.device_get(compute(x)), state)
+
+
+def named_digests(state: Any) -> dict[str, list[int]]:
+    leaves = jax.tree_util.tree_leaves_with_path(digests(state))
+    return {jax.tree_util.keystr(path): np.asarray(words).tolist() for path, words in leaves}
 
 
 def _meta(manager: Any, step: int, config: str) -> dict[str, Any]:
@@ -117,8 +118,8 @@ class Checkpoints:
     def save(self, step: int, state: Any, meta: Mapping[str, Any]) -> None:
         """Starts saving `state` (a tree of arrays) with `meta` (JSON: cursors, config). Raises InputError if this save cannot start
         or an earlier one failed."""
-        all_of_it = {**meta, "step": step, "config_sha256": self._config, "digests": _named(digests(state))}
-        text = json.dumps(all_of_it, sort_keys=True)
+        everything = {**meta, "step": step, "config_sha256": self._config, "digests": named_digests(state)}
+        text = json.dumps(everything, sort_keys=True)
         sealed = {"content": text, "sha256": hashlib.sha256(text.encode()).hexdigest()}
         args = self._ocp.args
         with self._writing():
@@ -137,55 +138,47 @@ class Checkpoints:
                 remove_unfinished(os.path.dirname(self.directory))
             with contextlib.suppress(Exception):
                 self._open()
-            left = self.steps()
             raise InputError(
                 f"cannot write a checkpoint to {self.directory}: {_first_line(error)}; make room (or repair the disk) and run "
-                f"the same command again: it resumes from step {left[-1] if left else 0}"
+                f"the same command again: it resumes from step {max(self.steps(), default=0)}"
             ) from error
 
     def restore(self, abstract: Any) -> tuple[int, Any, dict[str, Any]] | None:
         """(step, state, meta) of the newest checkpoint that verifies, or None if there are no checkpoints. `abstract` has the
         shapes, dtypes and shardings. Newer checkpoints that do not verify are moved to `checkpoints_damaged`, with the reason in
         the log. Raises InputError if checkpoints exist and none verifies, or if they cannot be read at the moment."""
-        newest = _newest(self.steps(), lambda step: self._read(step, abstract), self.directory)
+        args = self._ocp.args
+
+        def read(step: int) -> tuple[Any, dict[str, Any]]:
+            meta = _meta(self._manager, step, self._config)
+            state = self._manager.restore(step, args=args.Composite(state=args.StandardRestore(abstract)))["state"]
+            # Orbax silently casts to another dtype; other shapes would raise other errors.
+            for got, want in zip(jax.tree.leaves(state), jax.tree.leaves(abstract)):
+                if got.dtype != want.dtype or got.shape != want.shape:
+                    raise ValueError(f"a leaf is {got.dtype}{list(got.shape)}, expected {want.dtype}{list(want.shape)}")
+            if named_digests(state) != meta["digests"]:
+                raise ValueError("digest mismatch")
+            if meta["step"] != step:
+                raise ValueError(f"it says it is step {meta['step']}")
+            return state, meta
+
+        newest = _newest(self.steps(), read, self.directory)
         if newest is None:
             return None
         step, (state, meta), damaged = newest
-        self._set_aside(damaged)
-        return step, state, meta
-
-    def _read(self, step: int, abstract: Any) -> tuple[Any, dict[str, Any]]:
-        meta, args = _meta(self._manager, step, self._config), self._ocp.args
-        state = self._manager.restore(step, args=args.Composite(state=args.StandardRestore(abstract)))["state"]
-        # Orbax silently casts to another dtype; other shapes would raise other errors.
-        for got, want in zip(jax.tree.leaves(state), jax.tree.leaves(abstract)):
-            if got.dtype != want.dtype or got.shape != want.shape:
-                raise ValueError(f"a leaf is {got.dtype}{list(got.shape)}, expected {want.dtype}{list(want.shape)}")
-        actual = _named(digests(state))
-        wrong = [name for name, digest in meta["digests"].items() if actual.get(name) != digest]
-        if wrong or len(actual) != len(meta["digests"]):
-            raise ValueError(f"digest mismatch in {wrong[0] if wrong else 'its structure'}")
-        if meta["step"] != step:
-            raise ValueError(f"it says it is step {meta['step']}")
-        return state, meta
-
-    def _set_aside(self, damaged: list[int]) -> None:
-        if not damaged:
-            return
-        if jax.process_index() == 0:
+        if damaged:
             from etils import epath
 
-            place = epath.Path(f"{self.directory}_damaged")
-            place.mkdir(parents=True, exist_ok=True)
-            for step in damaged:
-                source = epath.Path(self.directory) / str(step)
-                target = place / str(step)
-                if target.exists():
-                    target.rmtree()
-                if source.exists():
-                    source.rename(target)
-        self._manager.close()
-        self._open()
+            aside = epath.Path(f"{self.directory}_damaged")
+            for name in map(str, damaged if jax.process_index() == 0 else ()):
+                aside.mkdir(parents=True, exist_ok=True)
+                if (aside / name).exists():
+                    (aside / name).rmtree()
+                if (epath.Path(self.directory) / name).exists():
+                    (epath.Path(self.directory) / name).rename(aside / name)
+            self._manager.close()
+            self._open()
+        return step, state, meta
 
     def wait(self) -> None:
         """Waits until all saves are on disk. Raises InputError if one failed."""
@@ -197,30 +190,30 @@ class Checkpoints:
             self._manager.close()
 
 
-def _newest(steps: list[int], read: Callable[[int], T], where: str) -> tuple[int, T, list[int]] | None:
+def _newest(steps: Iterable[int], read: Callable[[int], T], where: str) -> tuple[int, T, list[int]] | None:
     """(step, result of `read`, newer damaged steps) for the newest checkpoint that verifies; None if `steps` is empty. A failed
     read is retried once: corruption fails twice, an outage may pass. Raises InputError if none verifies, or if the storage does not
     answer."""
     damaged: list[int] = []
     for step in sorted(steps, reverse=True):
-        for trial in range(2):
+        for last in (False, True):
             try:
                 return step, read(step), damaged
             except InputError:
                 raise
             except Exception as error:
-                if trial and _transient(error):
+                if last and _transient(error):
                     raise InputError(
                         f"cannot read checkpoint {step} in {where}: {_first_line(error)}; nothing was changed, run the same "
                         "command again when the storage is back"
                     ) from error
-                again = "it is damaged and is skipped" if trial else "trying again"
-                log.warning("checkpoint %d in %s cannot be read (%s); %s", step, where, _first_line(error), again)
-            if not trial:
+                then = "it is damaged and is skipped" if last else "trying again"
+                log.warning("checkpoint %d in %s cannot be read (%s); %s", step, where, _first_line(error), then)
+            if not last:
                 time.sleep(RETRY_SECONDS)
         damaged.append(step)
     if damaged:
-        wrong = f"none of the checkpoints {sorted(steps)} in {where} verifies"
+        wrong = f"none of the checkpoints {damaged[::-1]} in {where} verifies"
         raise InputError(f"{wrong}; restore a backup, or train again")
     return None
 
@@ -243,45 +236,40 @@ def load_params(workdir: str) -> tuple[dict, ConfigDict, int]:
     """(parameters, config, step) of a training workdir's newest checkpoint that verifies; parameters are numpy float32. Reads on
     one host, whatever mesh wrote it; logs newer checkpoints that do not verify. Raises InputError if there is nothing to read, or
     if the storage does not answer."""
-    config = read_config(workdir)
+    config, digest = read_config(workdir), config_digest(workdir)
     directory = os.path.join(os.path.abspath(workdir), "checkpoints")
     import orbax.checkpoint as ocp
+
+    device = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
+
+    def read(step: int) -> dict:
+        """The parameters only: Adam's moments are twice their size and stay on disk."""
+        meta = _meta(manager, step, digest)
+        stored = manager.item_metadata(step)["state"].tree["params"]
+        wanted = {"params": jax.tree.map(lambda m: jax.ShapeDtypeStruct(m.shape, m.dtype, sharding=device), stored)}
+        how = ocp.args.PyTreeRestore(
+            item=wanted, restore_args=ocp.checkpoint_utils.construct_restore_args(wanted), partial_restore=True
+        )
+        restored = manager.restore(step, args=ocp.args.Composite(state=how))["state"]
+        params = {"params": restored["params"]}
+        if named_digests(params) != {name: d for name, d in meta["digests"].items() if name.startswith("['params']")}:
+            raise ValueError("digest mismatch in the parameters")
+        return jax.tree.map(np.asarray, params["params"])
 
     registry = ocp.handlers.DefaultCheckpointHandlerRegistry()
     registry.add("state", ocp.args.PyTreeRestore, ocp.PyTreeCheckpointHandler())
     registry.add("meta", ocp.args.JsonRestore, ocp.JsonCheckpointHandler())
-    digest, newest = config_digest(workdir), None
+    newest = None
     if os.path.isdir(directory):
         with ocp.CheckpointManager(directory, handler_registry=registry) as manager:
-            newest = _newest(list(manager.all_steps()), lambda step: _read_params(manager, step, digest), directory)
+            newest = _newest(manager.all_steps(), read, directory)
     if newest is None:
         raise InputError(f"{workdir} holds no checkpoint yet; train first")
-    return newest[1], config, newest[0]
-
-
-def _read_params(manager: Any, step: int, config: str) -> dict:
-    """Reads the parameters only: Adam's moments are twice their size and stay on disk."""
-    import orbax.checkpoint as ocp
-
-    meta = _meta(manager, step, config)
-    device = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
-    stored = manager.item_metadata(step)["state"].tree["params"]
-    wanted = {"params": jax.tree.map(lambda m: jax.ShapeDtypeStruct(m.shape, m.dtype, sharding=device), stored)}
-    how = ocp.args.PyTreeRestore(
-        item=wanted, restore_args=ocp.checkpoint_utils.construct_restore_args(wanted), partial_restore=True
-    )
-    params = manager.restore(step, args=ocp.args.Composite(state=how))["state"]["params"]
-    actual = {f"['params']{name}": digest for name, digest in _named(digests(params)).items()}
-    expected = {name: digest for name, digest in meta["digests"].items() if name.startswith("['params']")}
-    if actual != expected:
-        raise ValueError("digest mismatch in the parameters")
-    return jax.tree.map(np.asarray, params)
+    step, params, _ = newest
+    return params, config, step
 
 
 def remove_unfinished(workdir: str) -> None:
     """Removes the leftovers of a killed save, so that nothing half-written is ever read."""
-    directory = os.path.join(workdir, "checkpoints")
-    if os.path.isdir(directory):
-        for name in os.listdir(directory):
-            if ".orbax-checkpoint-tmp" in name:
-                shutil.rmtree(os.path.join(directory, name), ignore_errors=True)
+    for path in glob.glob(os.path.join(glob.escape(workdir), "checkpoints", "*.orbax-checkpoint-tmp*")):
+        shutil.rmtree(path, ignore_errors=True)

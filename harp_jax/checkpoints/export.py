@@ -1,26 +1,20 @@
-"""Exports a training workdir as a Hugging Face directory, or the first layers of an encoder as another encoder.
-
-An export loads in transformers (AutoModel, AutoModelForSequenceClassification, the class for pre-training) and in
-sentence-transformers' CrossEncoder, with the scores of the JAX model (`huggingface.save_hf`). The tokenizer's model_max_length
-is the row length of the training.
-"""
+"""Exports a training workdir as a Hugging Face directory, or the first layers of an encoder as another encoder."""
 
 import os
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from harp_jax.base.errors import InputError, how_to_fetch
 from harp_jax.base.files import check_replaceable, sha256_file
 from harp_jax.checkpoints import checkpoint
-from harp_jax.checkpoints.huggingface import load_hf, save_hf
+from harp_jax.checkpoints.huggingface import load_hf, save_hf, save_vectors
 from harp_jax.checkpoints.model_card import model_card
 from harp_jax.checkpoints.onnx_openvino import needed, write_onnx, write_openvino
 from harp_jax.checkpoints.recorded import best
-from harp_jax.checkpoints.sentence_transformers import STAGE, save_vectors
+from harp_jax.checkpoints.sentence_transformers import STAGE
 from harp_jax.input.packing import fit
 from harp_jax.model.encoders.table import recorded_shape
 from harp_jax.objectives.finetune import DECODER
@@ -47,14 +41,13 @@ def export_model(
     """Writes a training workdir's newest checkpoint that verifies as a Hugging Face directory.
 
     If the training selected parameters on held-out queries, exports those. Leaves out an MLM head that was not trained
-    (fine-tuning, mlm_weight=0), and with `ranker` also a trained one, since strict loaders refuse its tensors.
-    `formats` ("onnx", "openvino") also writes the ranker in these (`onnx_openvino.py`), and with `int8` quantised too;
-    OpenVINO's int8 is calibrated on `calibration`, (query, document) texts.
+    (fine-tuning, mlm_weight=0), and with `ranker` also a trained one, since strict loaders refuse its tensors. `formats` ("onnx",
+    "openvino") also writes the ranker in these (`onnx_openvino.py`), and with `int8` quantised too; OpenVINO's int8 is calibrated
+    on `calibration`, (query, document) texts. Trained vectors (stage retriever) become a sentence-transformers directory with their
+    pooling and prompts.
 
-    The directory appears complete or not at all. Raises InputError if no checkpoint of a cross-encoder verifies, if `output` is
-    not replaceable, and if a package that a format needs is not installed.
-
-    Trained vectors (stage retriever) become a sentence-transformers directory with their pooling and prompts.
+    The directory appears complete or not at all. Raises InputError if no checkpoint of an encoder verifies, if `output` is not
+    replaceable, and if a package that a format needs is not installed.
 
     >>> import harp_jax as hj
     >>> hj.export_model("runs/ranker", "exported")
@@ -70,10 +63,8 @@ def export_model(
         step = chosen["step"]
         _, params = load_hf(chosen["model"])
     vectors = config.get("stage") == STAGE
-    if vectors:
-        params = {"encoder": params["encoder"]}
-    if ranker or config.get("stage") == "finetune" or config.get("mlm_weight") == 0:
-        params = {name: tree for name, tree in params.items() if name not in ("mlm", DECODER)}
+    unused = {"mlm", DECODER} if ranker or config.get("stage") == "finetune" or config.get("mlm_weight") == 0 else set()
+    params = {name: params[name] for name in (("encoder",) if vectors else params) if name not in unused}
     # An export truncates where training did, so that it ranks like the model that was selected.
     tokenizer = replace(load_tokenizer(os.path.join(workdir, "tokenizer")), max_length=config.row_length)
     card = model_card(workdir, config.to_dict(), output, step, ranker="mlm" not in params)
@@ -93,19 +84,18 @@ def export_model(
 
 def check_formats(formats: Sequence[str], int8: bool, calibration: Sequence[tuple[str, str]]) -> None:
     """InputError for an unknown format, for missing packages, and for OpenVINO's int8 without texts."""
-    ranges = int8 and "openvino" in formats
-    for wrong, message in (
-        (not PACKAGES.keys() >= set(formats), f"--format is one of {', '.join(PACKAGES)}, not {', '.join(formats)}"),
-        (int8 and not formats, "--int8 belongs to --format; add --format=onnx or --format=openvino"),
-        (calibration and not ranges, "--calibration is only for --int8 with --format=openvino; leave it out"),
-        (
-            ranges and not calibration,
-            "--int8 with --format=openvino measures activation ranges on texts; add --calibration=FILE with a few hundred "
-            "query<TAB>document lines like those to be ranked",
-        ),
-    ):
-        if wrong:
-            raise InputError(message)
+    ranges, wrong = int8 and "openvino" in formats, ""
+    if not PACKAGES.keys() >= set(formats):
+        wrong = f"--format is one of {', '.join(PACKAGES)}, not {', '.join(formats)}"
+    elif int8 and not formats:
+        wrong = "--int8 belongs to --format; add --format=onnx or --format=openvino"
+    elif calibration and not ranges:
+        wrong = "--calibration is only for --int8 with --format=openvino; leave it out"
+    elif ranges and not calibration:
+        wrong = "--int8 with --format=openvino measures activation ranges on texts; add --calibration=FILE with a few hundred "
+        wrong += "query<TAB>document lines like those to be ranked"
+    if wrong:
+        raise InputError(wrong)
     for name in formats:
         *packages, quantizer = PACKAGES[name]
         for package in [*packages, quantizer] if int8 else packages:
@@ -116,13 +106,10 @@ def truncated(
     pairs: Sequence[tuple[str, str]], tokenizer: Tokenizer, marks: Marks
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Ids (int32) of the first PAIRS pairs of texts, truncated to the row length of the training."""
-    sides: list[list[Any]] = [
-        [np.asarray(encoding.ids, np.int32) for encoding in tokenizer.encode_batch(list(texts))]
-        for texts in (zip(*pairs[:PAIRS]) if pairs else ())
-    ]
+    ids = [[np.asarray(tokenizer.encode(text), np.int32) for text in pair] for pair in pairs[:PAIRS]]
     return [
         fit(marks.on_query(query), marks.on_document(document), tokenizer.max_length, tokenizer.template)
-        for query, document in zip(*sides)
+        for query, document in ids
     ]
 
 

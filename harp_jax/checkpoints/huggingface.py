@@ -9,11 +9,19 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from ml_collections import ConfigDict
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import check_sums, listed_sums, output_folder, read_json
 from harp_jax.base.version import __version__
-from harp_jax.checkpoints.modular import WEIGHTS, check_not_pickled, modular_head
+from harp_jax.checkpoints.sentence_transformers import (
+    LENGTH,
+    MODULES,
+    PROMPTS,
+    WEIGHTS,
+    check_not_pickled,
+    modular_head,
+)
 from harp_jax.model.encoders.encoder import WORDS, EncoderConfig
 from harp_jax.model.encoders.table import ENCODERS, encoder_of
 from harp_jax.text.auto_classes import check_no_custom_code, read_config
@@ -22,6 +30,7 @@ from harp_jax.text.tokenizer import MARKS, NO_MARKS, Marks, Tokenizer
 CONFIG = "config.json"
 INDEX = "model.safetensors.index.json"
 IDENTITY = "torch.nn.modules.linear.Identity"  # the score is a raw logit; CrossEncoder's default would be a sigmoid
+PACKAGE = "sentence_transformers.models"  # where sentence-transformers 2 to 6 find the modules of vectors
 MARK = "harp_jax_version"  # field of config.json in exports of `save_hf`
 HEADS = ("pooler", "score", "mlm")
 # Vocabulary rows added so that sharding divides them; more than this is another vocabulary.
@@ -163,6 +172,50 @@ def save_hf(
             file.write(model_card)
         if more is not None:
             more(folder)
+
+
+def save_vectors(
+    directory: str,
+    shape: EncoderConfig,
+    params: dict[str, Any],
+    tokenizer: Tokenizer,
+    config: ConfigDict,
+    card: str,
+    more: Callable[[str], None] | None = None,
+) -> None:
+    """Writes a trained bi-encoder (`config` of its training) as Transformer, Pooling, Normalize, and prompts;
+    AutoModel loads it, too. `more`: as in `save_hf`."""
+    modules = (("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Normalize", "Normalize"))
+    poolings = ("cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens")
+    query, document = config.prompts or ("", "")
+    files = {
+        MODULES: [
+            {"idx": n, "name": str(n), "path": path, "type": f"{PACKAGE}.{kind}"}
+            for n, (path, kind) in enumerate(modules)
+        ],
+        "1_Pooling/config.json": {
+            "word_embedding_dimension": shape.hidden,
+            **{f"pooling_mode_{name}": name.startswith(shape.pooling) and "sqrt" not in name for name in poolings},
+            "include_prompt": True,
+        },
+        PROMPTS: {
+            "prompts": {"query": query, "document": document},
+            "default_prompt_name": None,
+            "similarity_fn_name": "cosine",
+        },
+        LENGTH: {"max_seq_length": config.row_length, "do_lower_case": False},
+    }
+
+    def write_layout(folder: str) -> None:
+        for path, _ in modules[1:]:
+            os.makedirs(os.path.join(folder, path))
+        for name, content in files.items():
+            with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                json.dump(content, file, indent=2)
+        if more is not None:
+            more(folder)
+
+    save_hf(directory, shape, {"encoder": params["encoder"]}, tokenizer, card, more=write_layout)
 
 
 def hf_tensors(config: EncoderConfig, params: dict[str, Any]) -> dict[str, np.ndarray]:

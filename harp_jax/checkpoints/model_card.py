@@ -61,11 +61,23 @@ def model_card(workdir: str, config: Mapping[str, Any], output: str, step: int, 
     if any(config.get("marks", ())):
         query, document = (token or "none" for token in config["marks"])
         data.append(f"- marks before query and document: {query}, {document} (harp_jax adds them)")
+
+    # How the parameters were selected, and each split's last metrics.
+    measured = []
+    if chosen := best(workdir):
+        selected = f"Selected: step {chosen['step']}, by {chosen['measure']} {chosen['value']:.4f}"
+        measured.append(f"{selected} on {chosen['queries']} held-out training queries.\n")
+    last = {row["split"]: row for row in read_metrics(workdir) if row["step"] <= step}
+    for split, row in sorted(last.items()):
+        metrics = {key: value for key, value in row.items() if key not in ("step", "split", *SPEED)}
+        rows = "".join(f"| {_plain(key)} | {value:.6g} |\n" for key, value in metrics.items())
+        measured.append(f"Step {row['step']}, {_plain(split)}:\n\n| metric | value |\n|---|---|\n{rows}")
+    newline = "\n"
     return f"""---
 library_name: sentence-transformers
 pipeline_tag: {"sentence-similarity" if vectors else "text-ranking"}
 tags:
-{"".join(f"- {tag}{chr(10)}" for tag in tags)}---
+{"".join(f"- {tag}{newline}" for tag in tags)}---
 
 # {_plain(name)}
 
@@ -75,13 +87,13 @@ A {"bi" if vectors else "cross"}-encoder ({shape["model_type"]}, {shape["layers"
 
 ## Data
 
-{chr(10).join(data or ["- not recorded"])}
+{newline.join(data or ["- not recorded"])}
 
 ## Measured in training
 
 These are the parameters of step {step}.
 
-{_measured(workdir, step)}
+{newline.join(measured or [f"Nothing was recorded.{newline}"])}
 <details><summary>Config</summary>
 
 {fence}json
@@ -90,20 +102,6 @@ These are the parameters of step {step}.
 
 </details>
 """
-
-
-def _measured(workdir: str, step: int) -> str:
-    """How the exported parameters were selected, and a table of each split's last metrics up to `step`."""
-    tables = []
-    if chosen := best(workdir):
-        picked = f"Selected: step {chosen['step']}, by {chosen['measure']} {chosen['value']:.4f}"
-        tables.append(f"{picked} on {chosen['queries']} held-out training queries.\n")
-    last = {row["split"]: row for row in read_metrics(workdir) if row["step"] <= step}
-    for split, row in sorted(last.items()):
-        metrics = {name: value for name, value in row.items() if name not in ("step", "split", *SPEED)}
-        rows = "".join(f"| {_plain(name)} | {value:.6g} |\n" for name, value in metrics.items())
-        tables.append(f"Step {row['step']}, {_plain(split)}:\n\n| metric | value |\n|---|---|\n{rows}")
-    return "\n".join(tables or ["Nothing was recorded.\n"])
 
 
 def _portable(value: Any) -> Any:

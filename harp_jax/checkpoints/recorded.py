@@ -14,6 +14,11 @@ METRICS = "metrics.jsonl"
 SELECTED, RECORD = "selected", "selection.json"  # the record names the directory of parameters next to it
 
 
+def is_workdir(path: str) -> bool:
+    """Whether a directory is a training workdir with checkpoints."""
+    return os.path.isdir(os.path.join(path, "checkpoints"))
+
+
 def config_digest(workdir: str) -> str:
     """The sha256 of the config that a workdir was started with; "" without one."""
     path = os.path.join(workdir, CONFIG)

@@ -1,78 +1,209 @@
-"""Writes and reads trained vectors as a sentence-transformers directory: Transformer, Pooling, Normalize, and the prompts."""
+"""The modules that sentence-transformers adds to a bare encoder: a cross-encoder's head, or the layers of a text's vector."""
 
+import glob
 import json
 import os
-from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 from ml_collections import ConfigDict
 
-from harp_jax.checkpoints.huggingface import save_hf
-from harp_jax.checkpoints.modular import LENGTH, MODULES, PROMPTS, Embedding, embedding
-from harp_jax.checkpoints.recorded import read_config
-from harp_jax.checkpoints.start import is_workdir
-from harp_jax.model.encoders.encoder import EncoderConfig
-from harp_jax.text.tokenizer import Tokenizer
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import read_json
+from harp_jax.checkpoints.recorded import is_workdir, read_config
+from harp_jax.model.encoders.encoder import Encoder, EncoderConfig, Tensors
 
-STAGE = "retriever"
-PACKAGE = "sentence_transformers.models"  # where sentence-transformers 2 to 6 find the modules
-SIDES = ("query", "document")  # names of the prompts
-
-
-def layout(shape: EncoderConfig, prompts: tuple[str, ...], max_length: int) -> dict[str, Any]:
-    """The files of sentence-transformers by name; `max_length` tokens of a text are read, including special tokens."""
-    modules = (("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Normalize", "Normalize"))
-    poolings = ("cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens")
-    return {
-        MODULES: [
-            {"idx": n, "name": str(n), "path": path, "type": f"{PACKAGE}.{kind}"}
-            for n, (path, kind) in enumerate(modules)
-        ],
-        "1_Pooling/config.json": {
-            "word_embedding_dimension": shape.hidden,
-            **{f"pooling_mode_{name}": name.startswith(shape.pooling) and "sqrt" not in name for name in poolings},
-            "include_prompt": True,
-        },
-        PROMPTS: {
-            "prompts": dict(zip(SIDES, prompts or ("", ""))),
-            "default_prompt_name": None,
-            "similarity_fn_name": "cosine",
-        },
-        LENGTH: {"max_seq_length": max_length, "do_lower_case": False},
-    }
+MODULES, PROMPTS, LENGTH = "modules.json", "config_sentence_transformers.json", "sentence_bert_config.json"
+STEPS = ("Normalize", "Identity", "Tanh")  # after the pooling of a sentence encoder
+NORM_EPS = 1e-5  # of sentence-transformers' LayerNorm, which does not record it
+OWN = ("sentence_transformers.", "torch.nn.")  # packages of modules; others are custom code that comes with the model
+WEIGHTS = "model.safetensors"
+PICKLED = "pytorch_model*.bin"  # one file, or shards
+AGAIN = "fetch the model again"
+STAGE = "retriever"  # of a training of vectors
 
 
-def save_vectors(
-    directory: str,
-    shape: EncoderConfig,
-    params: dict[str, Any],
-    tokenizer: Tokenizer,
-    config: ConfigDict,
-    card: str,
-    more: Callable[[str], None] | None = None,
-) -> None:
-    """Writes a trained bi-encoder (`config` of its training); AutoModel loads it, too. `more`: as in `huggingface.save_hf`."""
+class Module(NamedTuple):
+    """A module after the encoder."""
 
-    def write_layout(folder: str) -> None:
-        os.makedirs(os.path.join(folder, "2_Normalize"))
-        for name, content in layout(shape, config.prompts, config.row_length).items():
-            path = os.path.join(folder, name)
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            with open(path, "w", encoding="utf-8") as file:
-                json.dump(content, file, indent=2)
-        if more is not None:
-            more(folder)
+    kind: str  # its class
+    name: str  # its pooling, the activation of a dense layer, or its class
+    fields: dict[str, Any]  # config.json
+    tensors: Tensors
 
-    save_hf(directory, shape, {"encoder": params["encoder"]}, tokenizer, card, more=write_layout)
+
+class Head(NamedTuple):
+    pooling: str
+    tensors: Tensors  # of the pooler and the score, by the encoder's Hugging Face names
+
+
+class Embedding(NamedTuple):
+    """How to compute a text's vector from hidden states."""
+
+    pooling: str = "mean"
+    steps: tuple[str, ...] = ()  # after the pooling: the activation of a dense layer, or "Normalize"
+    dense: tuple[Tensors, ...] = ()  # "kernel" [in, out] and "bias" [out] of each dense layer
+    prompts: tuple[str, str] = ("", "")  # before every query and every document
+    max_length: int | None = None  # tokens to read per text; None: the encoder's maximum
+    recorded: bool = False  # whether the files name the pooling
+
+
+def modular_head(directory: str, encoder: Encoder, shape: EncoderConfig) -> Head | None:
+    """The head, as the encoder's own pooler and score; None if modules.json lists no score, as for a sentence encoder. InputError
+    for a head that the encoder does not have."""
+    path, modules = os.path.join(directory, MODULES), _modules(directory)
+    if not _has_score(modules):
+        return None
+    names = [module.name for module in modules]
+    wanted = [[pooling, *encoder.modules, "Identity"] for pooling in encoder.poolings]
+    if names not in wanted:
+        raise InputError(
+            f"{path}: its head ({', '.join(names)}) is not supported for {shape.model_type}, only "
+            f"{' or '.join(map(', '.join, wanted))}; use another model"
+        )
+    groups = encoder.leaves(shape)
+    pooler = {leaf.path[-1]: leaf.name for leaf in groups["pooler"]}
+    score = {leaf.path[-1]: leaf.name for leaf in groups["score"]}
+    pooling, *inner, last = modules
+    weight = last.tensors.get("linear.weight", np.zeros((0, 0), np.float32))
+    if weight.shape != (1, shape.hidden):
+        raise InputError(
+            f"{path}: its score layer has a weight of shape {weight.shape}, not {(1, shape.hidden)}; {AGAIN}"
+        )
+    bias, tensors = last.tensors.get("linear.bias", np.zeros(1, np.float32)), {score["kernel"]: weight}
+    for module in inner:
+        given = module.tensors
+        if "norm.weight" in given and "norm.bias" in given:
+            if shape.layer_norm_eps != NORM_EPS:
+                raise InputError(f"{path}: its LayerNorm's eps is {NORM_EPS}, not the encoder's {shape.layer_norm_eps}")
+            tensors[pooler["scale"]] = given["norm.weight"]
+            bias = bias + weight @ given["norm.bias"]  # ModernBERT's norm has none
+        elif "linear.weight" in given:
+            tensors[pooler["kernel"]] = given["linear.weight"]
+            if "bias" in pooler:
+                tensors[pooler["bias"]] = given.get("linear.bias", np.zeros(shape.hidden, np.float32))
+            elif "linear.bias" in given:
+                raise InputError(f"{path}: its dense layer has a bias, unlike {shape.model_type}'s; use another model")
+        else:
+            raise InputError(f"{path}: its module {module.kind} has no {WEIGHTS} with its weights; {AGAIN}")
+    return Head(pooling.name, {**tensors, score["bias"]: bias})
+
+
+def embedding(directory: str, hidden: int) -> Embedding:
+    """How sentence-transformers' files define a text's vector; without them, it is the mean of hidden states. For a cross-encoder
+    only the pooling counts. InputError for a module that is not supported."""
+    path, modules = os.path.join(directory, MODULES), _modules(directory)
+    alone = os.path.join(directory, "1_Pooling", "config.json")
+    if not os.path.exists(path) and os.path.exists(alone):
+        fields = read_json(alone)
+        modules = [Module("Pooling", _name("Pooling", fields), fields, {})]
+    if _has_score(modules):
+        modules = modules[:1]
+    pooling = modules[0].name if modules else "mean"
+
+    # Prompts. That of documents has several names in sentence-transformers; the first with a text counts.
+    named = _optional(os.path.join(directory, PROMPTS)).get("prompts") or {}
+    if not isinstance(named, dict) or not all(isinstance(text, str) for text in named.values()):
+        raise InputError(f"{directory}/{PROMPTS}: prompts={named!r} is not an object of texts; {AGAIN}")
+    document = next((text for name in ("document", "passage", "corpus") if (text := named.get(name))), "")
+    prompts = named.get("query", ""), document
+    if pooling not in ("mean", "cls") or (
+        any(prompts) and modules and not modules[0].fields.get("include_prompt", True)
+    ):
+        advice = "use an encoder that pools by mean or cls, including its prompt"
+        raise InputError(f"{path}: pooling {pooling!r} is not supported; {advice}")
+
+    # Dense layers and normalisation, which follow the pooling.
+    size, dense = hidden, []
+    for module in modules[1:]:
+        if module.name not in STEPS:
+            allowed = "only Normalize, and Dense with Identity or Tanh, may follow the pooling; use another encoder"
+            raise InputError(f"{path}: its module {module.kind} ({module.name}) is not supported; {allowed}")
+        if module.name != "Normalize":
+            weight = module.tensors.get("linear.weight", np.zeros(0, np.float32))
+            if weight.shape[1:] != (size,):
+                wrong = f"has a weight of shape {weight.shape} in {WEIGHTS}, not [any, {size}]"
+                raise InputError(f"{path}: its module {module.kind} {wrong}; {AGAIN}")
+            size = len(weight)
+            dense.append({"kernel": weight.T, "bias": module.tensors.get("linear.bias", np.zeros(size, np.float32))})
+
+    # The length at which sentence-transformers truncates a text, often less than the encoder's positions.
+    length = _optional(os.path.join(directory, LENGTH)).get("max_seq_length")
+    if length is not None and (not isinstance(length, int) or length < 1):
+        raise InputError(f"{directory}/{LENGTH}: max_seq_length={length!r} is not a number of tokens; {AGAIN}")
+    steps = tuple(module.name for module in modules[1:])
+    return Embedding(pooling, steps, tuple(dense), prompts, length, recorded=bool(modules))
 
 
 def embedding_of(config: ConfigDict) -> Embedding:
     """How the training of `config` computes vectors."""
-    prompts = tuple(config.prompts) or ("", "")
-    return Embedding(config.pooling, ("Normalize",), (), (prompts[0], prompts[1]), config.row_length, recorded=True)
+    query, document = config.prompts or ("", "")
+    return Embedding(config.pooling, ("Normalize",), (), (query, document), config.row_length, recorded=True)
 
 
 def recorded_embedding(directory: str, hidden: int) -> Embedding:
-    """`modular.embedding`, or that of a training workdir."""
+    """`embedding`, or that of a training workdir."""
     config = read_config(directory) if is_workdir(directory) else ConfigDict()
     return embedding_of(config) if config.get("stage") == STAGE else embedding(directory, hidden)
+
+
+def check_not_pickled(directory: str) -> None:
+    """InputError for pickled weights, with a command that converts them."""
+    pickled = os.path.join(glob.escape(directory), PICKLED)
+    if files := sorted(glob.glob(pickled)):
+        raise InputError(
+            f"no {WEIGHTS} in {directory}; {os.path.basename(files[0])} is a pickle, which can execute code and is not read here; "
+            'convert it: python -c "import glob, torch, safetensors.torch as s; s.save_file({k: v.clone() for f in '
+            f"glob.glob({pickled!r}) for k, v in torch.load(f, weights_only=True).items()}}, "
+            f'{os.path.join(directory, WEIGHTS)!r})"'
+        )
+
+
+def _has_score(modules: list[Module]) -> bool:
+    return any(module.kind == "LogitScore" or module.fields.get("module_output_name") == "scores" for module in modules)
+
+
+def _modules(directory: str) -> list[Module]:
+    """The modules after the encoder; empty without modules.json. InputError if the first module is not an encoder."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    path, modules = os.path.join(directory, MODULES), []
+    if not os.path.exists(path):
+        return []
+    try:
+        with open(path, encoding="utf-8") as file:
+            listed = json.load(file)
+        kinds = [module["type"] for module in listed]
+        first = kinds[0].rpartition(".")[2]
+        for module in listed[1:]:
+            folder, kind = os.path.join(directory, os.path.basename(module["path"])), module["type"].rpartition(".")[2]
+            fields, weights = _optional(os.path.join(folder, "config.json")), os.path.join(folder, WEIGHTS)
+            if not os.path.exists(weights):
+                check_not_pickled(folder)
+            tensors = load_file(weights) if os.path.exists(weights) else {}
+            modules.append(Module(kind, _name(kind, fields), fields, tensors))
+    except (SafetensorError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise InputError(f"{path} or a module that it lists is damaged ({error}); {AGAIN}") from error
+    if custom := [kind for kind in kinds if not kind.startswith(OWN)]:
+        wrong = "is custom code, which is not executed here; use another model"
+        raise InputError(f"{path}: its module {custom[0]} {wrong}")
+    if first != "Transformer":
+        raise InputError(f"{path}: its first module is {first}, not Transformer; use another model")
+    return modules
+
+
+def _optional(path: str) -> dict[str, Any]:
+    return read_json(path, AGAIN) if os.path.exists(path) else {}
+
+
+def _name(kind: str, fields: dict[str, Any]) -> str:
+    if kind == "Dense" and not fields.get("use_residual"):
+        return str(fields.get("activation_function")).rpartition(".")[2]
+    if kind != "Pooling":
+        return kind
+    if "pooling_mode" in fields:  # since sentence-transformers 5.4
+        return str(fields["pooling_mode"])
+    modes = [name for name, on in fields.items() if name.startswith("pooling_mode_") and on]
+    short = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean"}
+    return short.get(modes[0], modes[0]) if len(modes) == 1 else ", ".join(modes)

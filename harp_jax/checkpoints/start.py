@@ -12,7 +12,7 @@ from ml_collections import ConfigDict
 from harp_jax.base.errors import InputError, how_to_fetch
 from harp_jax.checkpoints.checkpoint import load_params
 from harp_jax.checkpoints.huggingface import check_vocabulary, load_hf
-from harp_jax.checkpoints.recorded import best, read_config
+from harp_jax.checkpoints.recorded import best, is_workdir, read_config
 from harp_jax.model.cross_encoder import init_params
 from harp_jax.model.encoders.encoder import WORDS, EncoderConfig
 from harp_jax.model.encoders.table import encoder_of, recorded_shape
@@ -27,8 +27,6 @@ def encoder_and_tokenizer(config: ConfigDict) -> tuple[EncoderConfig, Tokenizer,
     vocabulary does not match the parameters."""
     params: dict | None = None
     m = config.model
-    chosen = {"attention": m.attention, "remat": m.remat}
-    chosen |= {"dropout": float(m.dropout), "attention_dropout": float(m.attention_dropout)}
     if config.init:
         shape, params = load_encoder(config.init)
         tokenizer = load_tokenizer(config.tokenizer or tokenizer_of(config.init))
@@ -45,8 +43,15 @@ def encoder_and_tokenizer(config: ConfigDict) -> tuple[EncoderConfig, Tokenizer,
     if config.row_length > shape.max_positions:
         limit = f"the encoder's {shape.max_positions} positions"
         raise InputError(f"row_length={config.row_length} exceeds {limit}; lower it")
-    dtype = fastest_dtype(jax.default_backend()) if config.dtype == "auto" else config.dtype
-    return replace(shape, dtype=dtype, **chosen), tokenizer, params
+    shape = replace(
+        shape,
+        dtype=fastest_dtype(jax.default_backend()) if config.dtype == "auto" else config.dtype,
+        attention=m.attention,
+        remat=m.remat,
+        dropout=float(m.dropout),
+        attention_dropout=float(m.attention_dropout),
+    )
+    return shape, tokenizer, params
 
 
 def load_encoder(path: str) -> tuple[EncoderConfig, dict]:
@@ -81,11 +86,6 @@ def load_ranker(path: str) -> tuple[EncoderConfig, dict, Tokenizer, Marks]:
     return shape, params, tokenizer, recorded_marks(path, tokenizer)
 
 
-def is_workdir(path: str) -> bool:
-    """Whether a directory is a training workdir with checkpoints."""
-    return os.path.isdir(os.path.join(path, "checkpoints"))
-
-
 def tokenizer_of(path: str) -> str:
     """Directory of the tokenizer of a Hugging Face directory or training workdir."""
     inner = os.path.join(path, "tokenizer")
@@ -96,14 +96,10 @@ def _resize_vocab(params: dict, rows: int) -> dict:
     """Parameters with rows of the vocabulary added, as sharding needs, or with those rows removed."""
     params = jax.tree.map(lambda x: x, params)
     word = params["encoder"]["embeddings"]["word"]
-    extra = rows - word["embedding"].shape[0]
-    if extra > 0:
-        word["embedding"] = np.pad(word["embedding"], ((0, extra), (0, 0)))
-    word["embedding"] = word["embedding"][:rows]
-    if "mlm" in params:
-        # Rows that are not tokens get no probability in the softmax.
-        bias = params["mlm"]["bias"]
-        params["mlm"]["bias"] = np.pad(bias, (0, max(extra, 0)), constant_values=-1e9)[:rows]
+    extra = max(0, rows - len(word["embedding"]))
+    word["embedding"] = np.pad(word["embedding"], ((0, extra), (0, 0)))[:rows]
+    if "mlm" in params:  # rows that are not tokens get no probability in the softmax
+        params["mlm"]["bias"] = np.pad(params["mlm"]["bias"], (0, extra), constant_values=-1e9)[:rows]
     return params
 
 

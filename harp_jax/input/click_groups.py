@@ -1,7 +1,6 @@
 """Labelled pairs to groups of one: a query and a clicked or a replaced document, a clicked document alone, or a judged pair."""
 
 import logging
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -84,8 +83,7 @@ class PairReader:
         self, config: ConfigDict, tokenizer: Tokenizer, docs: Texts, pairs: Labelled, marks: Marks, stream: str = STREAM
     ) -> None:
         self.tokenizer, self.docs, self.pairs, self.marks = tokenizer, docs, pairs, marks
-        self.length, self.template = config.row_length, tokenizer.template
-        self.sizes: Mapping[str, int] = {stream: len(pairs)}
+        self.length, self.sizes = config.row_length, {stream: len(pairs)}
         self.epochs = Epochs(config, stream, len(pairs))
 
     def read(self, lane: int, task: str, start: int, count: int) -> list[Group]:
@@ -93,14 +91,14 @@ class PairReader:
         rows = [self.pairs.labelled(epoch, number) for epoch, number in self.epochs.units(lane, start, count)]
         texts = self.tokenizer.encode_prefixes([self.docs[docid] for _, _, docid in rows], self.length)
         queries = self.tokenizer.encode_batch([query or "" for _, query, _ in rows])
-        groups = []
-        for (label, query, _), asked, ids in zip(rows, queries, texts):
+        template, groups = self.tokenizer.template, []
+        for (label, query, _), encoding, ids in zip(rows, queries, texts):
             document = np.asarray(ids, np.int32)
             if query is None:
-                groups.append(Group(label, (text_sequence(document, self.length, self.template),)))
-                continue
-            marked = self.marks.on_query(np.asarray(asked.ids, np.int32)), self.marks.on_document(document)
-            groups.append(
-                Group(label, (EncodedSequence(*fit(*marked, self.length, self.template), 0, 1, self.template),))
-            )
+                sequence = text_sequence(document, self.length, template)
+            else:
+                asked = self.marks.on_query(np.asarray(encoding.ids, np.int32))
+                pair = fit(asked, self.marks.on_document(document), self.length, template)
+                sequence = EncodedSequence(*pair, 0, 1, template)
+            groups.append(Group(label, (sequence,)))
         return groups

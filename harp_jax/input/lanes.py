@@ -14,13 +14,13 @@ import contextlib
 import copy
 import multiprocessing
 import os
-import queue
 import signal
 import subprocess
 import sys
-import threading
 import traceback
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any
@@ -85,29 +85,25 @@ class Lane:
         rng = generator(self.source.seed, "mixture", self.index, window)
         return {task: int(n) for task, n in zip(shares, rng.multinomial(self.source.window, list(shares.values())))}
 
-    def _load(self) -> None:
-        cursor, source = self.cursor, self.source
-        groups: list[Group] = []
-        for task, count in self.counts(cursor.window).items():
-            groups.extend(source.reader.read(self.index, task, cursor.consumed.get(task, 0), count))
-        order = generator(source.seed, "window", self.index, cursor.window).permutation(len(groups))
-        self.groups = [groups[i] for i in order]
-        self.plans = list(plan([tuple(len(s) for s in group.sequences) for group in self.groups], source.layout))
-        self._loaded = cursor.window
-
     def next(self, microbatch: int = 0) -> dict[str, np.ndarray]:
         """Return the lane's next (micro)batch (`packing.fill`) and advance the cursor. Each microbatch numbers its texts
         differently, so that their masks are independent."""
-        if self._loaded != self.cursor.window:
-            self._load()
-        number = self.index * self.source.layout.microbatches + microbatch
-        batch = fill(self.groups, self.plans[self.cursor.batch], self.source.layout, number)
-        self.cursor.batch += 1
-        if self.cursor.batch == len(self.plans):
-            for task, count in self.counts(self.cursor.window).items():
-                self.cursor.consumed[task] = self.cursor.consumed.get(task, 0) + count
-            self.cursor.window += 1
-            self.cursor.batch = 0
+        cursor, source = self.cursor, self.source
+        if self._loaded != cursor.window:
+            groups: list[Group] = []
+            for task, count in self.counts(cursor.window).items():
+                groups.extend(source.reader.read(self.index, task, cursor.consumed.get(task, 0), count))
+            order = generator(source.seed, "window", self.index, cursor.window).permutation(len(groups))
+            self.groups = [groups[i] for i in order]
+            self.plans = list(plan([tuple(len(s) for s in group.sequences) for group in self.groups], source.layout))
+            self._loaded = cursor.window
+        number = self.index * source.layout.microbatches + microbatch
+        batch = fill(self.groups, self.plans[cursor.batch], source.layout, number)
+        cursor.batch += 1
+        if cursor.batch == len(self.plans):
+            for task, count in self.counts(cursor.window).items():
+                cursor.consumed[task] = cursor.consumed.get(task, 0) + count
+            cursor.window, cursor.batch = cursor.window + 1, 0
         return batch
 
 
@@ -137,67 +133,48 @@ class Batches:
         if not self._workers:
             yield from prefetched(self.make, self._room)
             return
-        with working([self._part(number) for number in range(self._workers)]) as connections:
-            yield from prefetched(lambda: self._join([receive(connection) for connection in connections]), lambda _: 2)
+        # Each worker has consecutive lanes, so that the batches of all workers only have to be concatenated.
+        parts = [copy.copy(self) for _ in range(self._workers)]
+        for number, part in enumerate(parts):
+            bounds = [len(self._lanes) * n // self._workers for n in (number, number + 1)]
+            part._lanes, part._workers = self._lanes[slice(*bounds)], 0
+        axis = 1 if self._microbatches > 1 else 0
+        with working(parts) as received:
+
+            def make() -> Item:
+                items = received()
+                batch = {name: np.concatenate([part[name] for part, _ in items], axis) for name in items[0][0]}
+                return batch, {lane: cursor for _, cursors in items for lane, cursor in cursors.items()}
+
+            yield from prefetched(make, lambda _: 2)
 
     def _room(self, item: Item) -> int:
         """How many batches like `item` to make ahead: a window, since all lanes load theirs at the same time, which is slow."""
         window = max(len(lane.plans) for lane in self._lanes) // self._microbatches
         return max(4, min(window, AHEAD_BYTES // sum(array.nbytes for array in item[0].values())))
 
-    def _part(self, number: int) -> "Batches":
-        """The lanes of a worker: consecutive, so that the batches of all workers only have to be concatenated."""
-        part = copy.copy(self)
-        bounds = [len(self._lanes) * n // self._workers for n in (number, number + 1)]
-        part._lanes, part._workers = self._lanes[slice(*bounds)], 0
-        return part
-
-    def _join(self, parts: list[Item]) -> Item:
-        axis = 1 if self._microbatches > 1 else 0
-        batch = {name: np.concatenate([part[name] for part, _ in parts], axis) for name in parts[0][0]}
-        return batch, {lane: cursor for _, cursors in parts for lane, cursor in cursors.items()}
-
 
 def prefetched(make: Callable[[], Item], room: Callable[[Item], int]) -> Iterator[Item]:
     """Yields what `make` returns and raises what it raises; a thread calls it up to `room(first result)` times ahead."""
-    ready: queue.Queue = queue.Queue(1)
-    stop = threading.Event()
-
-    def work() -> None:
-        item: Any = None
-        while not stop.is_set() and not isinstance(item, BaseException):
-            try:
-                before, item = item, make()
-                if before is None:
-                    ready.maxsize = room(item)
-            except BaseException as error:
-                item = error
-            while not stop.is_set():
-                try:
-                    ready.put(item, timeout=0.2)
-                    break
-                except queue.Full:
-                    continue
-
-    thread = threading.Thread(target=work, name="input", daemon=True)
-    thread.start()
+    thread = ThreadPoolExecutor(1, "input")
+    ahead = deque([thread.submit(make)])
     try:
+        ahead.extend(thread.submit(make) for _ in range(room(ahead[0].result())))
         while True:
-            item = ready.get()
-            if isinstance(item, BaseException):
-                raise item
+            item = ahead.popleft().result()
+            ahead.append(thread.submit(make))
             yield item
     finally:
-        stop.set()
-        thread.join(timeout=5)
+        thread.shutdown(cancel_futures=True)
 
 
 LOST = "a process that reads and packs batches has ended (out of memory?); lower config.workers and run the same command again"
 
 
 @contextlib.contextmanager
-def working(parts: Sequence[Iterable[Any]]) -> Iterator[list[Connection]]:
-    """Starts a worker for each of `parts` (`Batches`) and yields connections for `receive`. They end with the block."""
+def working(parts: Sequence[Iterable[Item]]) -> Iterator[Callable[[], list[Item]]]:
+    """Starts a worker for each of `parts` (`Batches`), which ends with the block, and yields a function that returns the next item
+    of each. It raises what a worker raised, or InputError if one was killed."""
     processes, connections = [], []
     try:
         for _ in parts:
@@ -209,32 +186,28 @@ def working(parts: Sequence[Iterable[Any]]) -> Iterator[list[Connection]]:
             processes.append(subprocess.Popen(command, env=environment, pass_fds=[theirs.fileno()]))
             theirs.close()
             connections.append(ours)
+
+        def received() -> list[Item]:
+            items: list[Item] = []
+            for connection in connections:
+                try:
+                    item = connection.recv()
+                except (EOFError, OSError) as error:
+                    raise InputError(LOST) from error
+                if isinstance(item, BaseException):
+                    raise item
+                items.append(item)
+            return items
+
         for connection, part in zip(connections, parts):
-            with _lost():
+            with contextlib.suppress(OSError):  # it has ended, which `received` reports
                 connection.send(part)
-        yield connections
+        yield received
     finally:
         for process, connection in zip(processes, connections):
             process.kill()
             process.wait()
             connection.close()
-
-
-def receive(connection: Connection) -> Any:
-    """The next (batch, cursors) of a worker. Raises what the worker raised, or InputError if it was killed."""
-    with _lost():
-        item = connection.recv()
-    if isinstance(item, BaseException):
-        raise item
-    return item
-
-
-@contextlib.contextmanager
-def _lost() -> Iterator[None]:
-    try:
-        yield
-    except (EOFError, OSError) as error:
-        raise InputError(LOST) from error
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ import logging
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 from ml_collections import ConfigDict
@@ -18,7 +18,9 @@ from ml_collections import ConfigDict
 from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
 from harp_jax.config import TAUGHT_PAIRS
-from harp_jax.text.tokenizer import Template, Tokenizer
+
+if TYPE_CHECKING:
+    from harp_jax.text.tokenizer import Template, Tokenizer
 
 # Number of waiting groups that may fail to fit before a batch is closed. Measured on wiki lengths: 128 fills 97 % of the
 # slots, more gains less than half a point.
@@ -39,7 +41,7 @@ class EncodedSequence(NamedTuple):
     document: np.ndarray | None
     query_text: int
     document_text: int
-    template: Template
+    template: "Template"
 
     def __len__(self) -> int:
         if self.document is None:
@@ -88,12 +90,8 @@ class PackedLayout:
         most = math.ceil(self.rows * self.density) or self.rows * self.sequences // self.group_size
         return max(1, most)
 
-    def single(self) -> "PackedLayout":
-        """The same layout with one microbatch."""
-        return replace(self, microbatches=1)
 
-
-def fit(query: np.ndarray, document: np.ndarray, length: int, template: Template) -> tuple[np.ndarray, np.ndarray]:
+def fit(query: np.ndarray, document: np.ndarray, length: int, template: "Template") -> tuple[np.ndarray, np.ndarray]:
     """Truncate a pair to `length` tokens including its special tokens: the longer of the two, or both to half of the row. Same as
     "longest_first" in transformers and CrossEncoder, so that exports score the same there. A query is truncated only if it takes
     more than half of the row. If both are truncated, the longer one keeps the odd token."""
@@ -114,34 +112,33 @@ def pair_sequences(
     neg_query: np.ndarray,
     neg_doc: np.ndarray,
     length: int,
-    template: Template,
+    template: "Template",
     mask_side: str = "document",
     more_docs: Iterable[np.ndarray] = (),
 ) -> tuple[EncodedSequence, ...]:
     """The two sides of a pair record, and the positive query with each of `more_docs`, as sequences of at most `length` tokens. An
     empty negative text means the positive's. `mask_side`: the texts that may be masked: "document", "query" or "both"."""
-    q, d = mask_side in ("query", "both"), mask_side in ("document", "both")
+    masked = mask_side in ("query", "both"), mask_side in ("document", "both")
+    negative = (
+        neg_query if len(neg_query) else pos_query,
+        neg_doc if len(neg_doc) else pos_doc,
+        2 if len(neg_query) else 0,
+        3 if len(neg_doc) else 1,
+    )
+    more = ((pos_query, document, 0, 2 * number + 5) for number, document in enumerate(more_docs))
     sides = []
-    for query, document, texts in (
-        (pos_query, pos_doc, (0, 1)),
-        (
-            neg_query if len(neg_query) else pos_query,
-            neg_doc if len(neg_doc) else pos_doc,
-            (2 if len(neg_query) else 0, 3 if len(neg_doc) else 1),
-        ),
-        *((pos_query, document, (0, 2 * number + 5)) for number, document in enumerate(more_docs)),
-    ):
-        query, document = fit(query, document, length, template)
-        sides.append(EncodedSequence(query, document, texts[0] if q else -1, texts[1] if d else -1, template))
+    for query, document, *texts in ((pos_query, pos_doc, 0, 1), negative, *more):
+        numbers = (text if side else -1 for text, side in zip(texts, masked))
+        sides.append(EncodedSequence(*fit(query, document, length, template), *numbers, template))
     return tuple(sides)
 
 
-def text_sequence(text: np.ndarray, length: int, template: Template) -> EncodedSequence:
+def text_sequence(text: np.ndarray, length: int, template: "Template") -> EncodedSequence:
     """The beginning of a text as a sequence of at most `length` tokens, all of which may be masked."""
     return EncodedSequence(text[: length - template.around_text], None, 0, -1, template)
 
 
-def text_sequences(text: np.ndarray, length: int, template: Template) -> list[EncodedSequence]:
+def text_sequences(text: np.ndarray, length: int, template: "Template") -> list[EncodedSequence]:
     """Running text as the fewest sequences of at most `length` tokens, about equally long; all tokens may be masked."""
     pieces = max(1, math.ceil(len(text) / (length - template.around_text)))
     return [text_sequence(piece, length, template) for piece in np.array_split(text, pieces)]
@@ -226,14 +223,10 @@ def fill(groups: list[Group], placements: list[Placement], layout: PackedLayout,
     teacher: [1, groups, group_size] float32, with `layout.teacher`: its scores, 0 for absent members
     identities: [1, groups, layout.identities] int32, if there are any
     """
-    shapes = batch_shapes(layout.single(), 1)
+    shapes = batch_shapes(replace(layout, microbatches=1), 1)
     batch: dict[str, np.ndarray] = {name: np.zeros(shape, dtype) for name, (shape, dtype) in shapes.items()}
     for name, empty in (("tokens", layout.pad), ("mask_ids", -1), ("members", -1)):
         batch[name].fill(empty)
-    # Views by name: most arrays have the same shape, so a change of the table's order would go unnoticed.
-    tokens, segments, positions = batch["tokens"], batch["segment_ids"], batch["position_ids"]
-    types, mask_ids, cls_offset = batch["token_type_ids"], batch["mask_ids"], batch["cls_offset"]
-    members, task, valid = batch["members"], batch["group_task"], batch["group_valid"]
     filled = [0] * layout.rows
     counting = np.arange(layout.row_length, dtype=np.int32)
     texts_per_group = 2 * layout.group_size
@@ -242,34 +235,33 @@ def fill(groups: list[Group], placements: list[Placement], layout: PackedLayout,
         # Modulo, to fit int32: texts this far apart may share a mask.
         first_text = (lane * layout.groups + number) * texts_per_group % (2**31 // layout.row_length - texts_per_group)
         for member, (sequence, (row, start)) in enumerate(zip(group.sequences, placement.slots)):
-            seat = filled[row]
+            seat, end = filled[row], start + len(sequence)
             filled[row] += 1
-            end = start + len(sequence)
-            template, line = sequence.template, tokens[row]
+            template, tokens, mask_ids = sequence.template, batch["tokens"][row], batch["mask_ids"][row]
             after = start + len(template.start)
             query = slice(after, after + len(sequence.query))
-            line[start:after] = template.start
-            line[query] = sequence.query
+            tokens[start:after] = template.start
+            tokens[query] = sequence.query
             if sequence.query_text >= 0:
                 base = (first_text + sequence.query_text) * layout.row_length
-                mask_ids[row, query] = base + counting[: len(sequence.query)]
+                mask_ids[query] = base + counting[: len(sequence.query)]
             if sequence.document is None:
-                line[query.stop : end] = template.alone
+                tokens[query.stop : end] = template.alone
             else:
                 document = slice(query.stop + len(template.between), end - len(template.end))
-                line[query.stop : document.start] = template.between
-                line[document] = sequence.document
-                line[document.stop : end] = template.end
-                types[row, document.start : end] = template.second_type
+                tokens[query.stop : document.start] = template.between
+                tokens[document] = sequence.document
+                tokens[document.stop : end] = template.end
+                batch["token_type_ids"][row, document.start : end] = template.second_type
                 if sequence.document_text >= 0:
                     base = (first_text + sequence.document_text) * layout.row_length
-                    mask_ids[row, document] = base + counting[: len(sequence.document)]
-            segments[row, start:end] = seat + 1
-            positions[row, start:end] = counting[: end - start]
-            cls_offset[row, seat] = start
-            members[0, number, member] = row * layout.sequences + seat
-        task[0, number] = group.task
-        valid[0, number] = len(group.sequences) > 1
+                    mask_ids[document] = base + counting[: len(sequence.document)]
+            batch["segment_ids"][row, start:end] = seat + 1
+            batch["position_ids"][row, start:end] = counting[: end - start]
+            batch["cls_offset"][row, seat] = start
+            batch["members"][0, number, member] = row * layout.sequences + seat
+        batch["group_task"][0, number] = group.task
+        batch["group_valid"][0, number] = len(group.sequences) > 1
         if layout.teacher:
             batch["teacher"][0, number, : len(group.teacher)] = group.teacher
         if layout.identities:
@@ -298,7 +290,7 @@ def batch_shapes(layout: PackedLayout, lanes: int) -> dict[str, tuple[tuple[int,
 
 
 def pair_rows(
-    pairs: list[Pair], rows: int, length: int, tokenizer: Tokenizer
+    pairs: list[Pair], rows: int, length: int, tokenizer: "Tokenizer"
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """One pair per row: (tokens [rows, length], start of token type 1 [rows], end of the sequence [rows]) int32. `length` 0: the
     longest pair's. Spare rows end at 0."""
@@ -317,7 +309,7 @@ def pair_rows(
 
 def make_layout(
     config: ConfigDict,
-    tokenizer: Tokenizer,
+    tokenizer: "Tokenizer",
     reader: Reader,
     shares: Mapping[str, float],
     group_size: int,
@@ -327,12 +319,16 @@ def make_layout(
     """The static shapes of a lane: as many rows as hold its share of a (micro)batch's `sequences` on average. How well sequences
     pack depends on their lengths, so a sample of the data is packed, in windows of `window` groups like those of the lanes (0:
     config.window)."""
-    window = window or config.window
-    seats = max(2, config.row_length // 16)  # rows of 512 hold up to 25 sequences on Wikipedia
-    layout = PackedLayout(1, config.row_length, seats, group_size, tokenizer.pad)
-    taught = bool(config.get("teacher", "")) or config.get("pair_loss", "") in TAUGHT_PAIRS
-    layout = replace(layout, microbatches=config.accumulate, teacher=taught)
-    parts = config.lanes * config.accumulate
+    window, parts = window or config.window, config.lanes * config.accumulate
+    layout = PackedLayout(
+        rows=1,
+        row_length=config.row_length,
+        sequences=max(2, config.row_length // 16),  # rows of 512 hold up to 25 on Wikipedia
+        group_size=group_size,
+        pad=tokenizer.pad,
+        microbatches=config.accumulate,
+        teacher=bool(config.get("teacher", "")) or config.get("pair_loss", "") in TAUGHT_PAIRS,
+    )
     lengths = [
         tuple(len(s) for s in group.sequences)
         for task, share in shares.items()
@@ -346,9 +342,21 @@ def make_layout(
     wanted = sequences / parts
     if not lengths:
         return replace(layout, rows=max(1, round(wanted / 4)))  # a dry run without data: 4 sequences a row
-    layout = replace(layout, rows=rows_that_hold(layout, lengths, window, wanted))
-    layout = replace(layout, step_groups=batch_groups(layout, lengths, window) * parts)
+
+    # Start from perfect packing, with at least a row for each sequence of a group: every group then fits a batch, even if longer
+    # than those of the sample. Add rows: the first number that suffices, or the one before if that is closer.
     size = sum(map(len, lengths)) / len(lengths)
+    rows = max(int(wanted / size * sum(map(sum, lengths)) / len(lengths) / layout.row_length), group_size)
+    before: tuple[float, int] | None = None
+    while True:
+        groups = batch_groups(replace(layout, rows=rows), lengths, window)
+        if groups * size >= wanted or groups >= window:
+            break
+        before, rows = (groups, rows), rows + 1
+    if before is not None and abs(before[0] * size - wanted) <= abs(groups * size - wanted):
+        groups, rows = before
+    layout = replace(layout, rows=rows, step_groups=groups * parts)
+
     expected = layout.step_groups * size
     if not 0.8 * sequences <= expected <= 1.25 * sequences:
         why = (
@@ -370,22 +378,6 @@ def batch_groups(layout: PackedLayout, lengths: list[tuple[int, ...]], window: i
     return window * len(windows) / sum(len(list(plan(groups, layout))) for groups in windows)
 
 
-def rows_that_hold(layout: PackedLayout, lengths: list[tuple[int, ...]], window: int, wanted: float) -> int:
-    """The number of rows whose batches hold closest to `wanted` sequences, on average over a sample."""
-    size = sum(map(len, lengths)) / len(lengths)
-    # At least a row for each sequence of a group: every group then fits a batch, even if longer than those of the sample.
-    rows = max(int(wanted / size * sum(map(sum, lengths)) / len(lengths) / layout.row_length), layout.group_size)
-    before: tuple[float, int] | None = None
-    # Start from perfect packing and increase: the first number that suffices, or the one before if that is closer.
-    while True:
-        groups = batch_groups(replace(layout, rows=rows), lengths, window)
-        if groups * size >= wanted or groups >= window:
-            closer = before is not None and abs(before[0] - wanted) <= abs(groups * size - wanted)
-            return before[1] if before is not None and closer else rows
-        before = (groups * size, rows)
-        rows += 1
-
-
 def enough_rows(layout: PackedLayout, lengths: list[tuple[int, ...]]) -> PackedLayout:
     """The layout with the fewest rows at which the batches of a sample reach 99 % of `layout.tokens` on average. If few groups fill
     a batch, which ends at the nearer side of the target: 99 % of what it reaches with any number of rows. Packing depends on the
@@ -395,22 +387,18 @@ def enough_rows(layout: PackedLayout, lengths: list[tuple[int, ...]]) -> PackedL
         return replace(layout, rows=math.ceil(rows / 0.95))
     # Repeat a sample of fewer than three batches.
     lengths = lengths * max(math.ceil(3 * layout.tokens / sum(map(sum, lengths))), math.ceil(3 / len(lengths)))
-    most = held_without_limit(layout.tokens, map(sum, lengths))
-    wanted = 0.99 * (layout.tokens if most >= 0.99 * layout.tokens else most)
-    while True:
-        batches = list(plan(lengths, replace(layout, rows=rows)))[:-1]  # the last one is partial
-        held = sum(sum(lengths[placement.group]) for batch in batches for placement in batch) / len(batches)
-        if held >= wanted:
-            return replace(layout, rows=rows)
-        rows = max(rows + 1, int(rows * wanted / held))
-
-
-def held_without_limit(tokens: float, groups: Iterable[int]) -> float:
-    """Mean tokens of `plan`'s batches of `groups` (tokens of each) with unlimited rows, except the last, partial one."""
-    batches, held = [], 0
-    for size in groups:
-        if held and held + size / 2 > tokens:
+    # Mean tokens of `plan`'s batches with unlimited rows, except the last, partial one.
+    held, batches = 0, []
+    for size in map(sum, lengths):
+        if held and held + size / 2 > layout.tokens:
             batches.append(held)
             held = 0
         held += size
-    return sum(batches) / len(batches)
+    most = sum(batches) / len(batches)
+    wanted = 0.99 * (layout.tokens if most >= 0.99 * layout.tokens else most)
+    while True:
+        placed = list(plan(lengths, replace(layout, rows=rows)))[:-1]  # the last one is partial
+        mean = sum(sum(lengths[placement.group]) for batch in placed for placement in batch) / len(placed)
+        if mean >= wanted:
+            return replace(layout, rows=rows)
+        rows = max(rows + 1, int(rows * wanted / mean))

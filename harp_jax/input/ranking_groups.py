@@ -69,10 +69,9 @@ def held_out(config: ConfigDict, judged: RankingDataset) -> tuple[RankingDataset
 class RankingData:
     """The units of the judged queries, and their texts as token ids; `config` is for fine-tuning or a neural ranker. `report`
     counts what is left out: queries without text, relevant document or candidates, relevant documents that `docs` lacks or (without
-    `missed_positives`) that were not retrieved. `agreement` is also logged, with a warning if the run contradicts most pairs. With
-    a `teacher`, documents without its score are left out of the groups and counted; its scores are divided by their mean standard
-    deviation within a query, so that logits, cosines and BM25 scores have the same scale. Raises InputError if no unit is left, and
-    for candidates that `docs` lacks."""
+    `missed_positives`) that were not retrieved. With a `teacher`, documents without its score are left out of the groups and
+    counted; its scores are divided by their mean standard deviation within a query, so that logits, cosines and BM25 scores have
+    the same scale. Raises InputError if no unit is left, and for candidates that `docs` lacks."""
 
     def __init__(
         self,
@@ -84,24 +83,67 @@ class RankingData:
         self.docs, self.queries = judged.docs, judged.queries
         self.qrels, self.candidates = judged.qrels, judged.candidates
         self.tokenizer, self.max_length, self.seed, self.marks = tokenizer, config.row_length, config.seed, marks
-        self.negatives, self.missed_positives = config.negatives, config.missed_positives
+        self.negatives = config.negatives
         self.teacher = teacher = read_run(config.teacher, queries=judged.qrels) if config.get("teacher", "") else None
-        self.without = "no candidates" if teacher is None else "no candidates with a teacher score"
-        of_queries = ("judged, not among the queries", "no relevant document", self.without)
+        self._tokens: dict[str, np.ndarray] = {}
+
+        # Units. What is left out is counted, and said once.
+        unused = "no candidates" if teacher is None else "no candidates with a teacher score"
+        of_queries = ("judged, not among the queries", "no relevant document", unused)
         self.report = dict.fromkeys((*of_queries, "document not found", "not retrieved"), 0)
         self.report |= {} if teacher is None else {UNTAUGHT: 0}
-        self.units = [(qid, docid) for qid in judged.qrels for docid in self._positives(qid)]
+        ranking = {} if config.missed_positives else {"not retrieved": self.candidates}
+        ranking |= {} if teacher is None else {UNTAUGHT: teacher}
+        self.units: list[tuple[str, str]] = []
+        for qid, levels in self.qrels.items():
+            relevant = [docid for docid, level in levels.items() if level > 0]
+            present = [docid for docid in relevant if docid in self.docs]
+            self.report["document not found"] += len(relevant) - len(present)
+            lacking = (qid not in self.queries, not present, not self._pool(qid))
+            if any(lacking):
+                self.report[of_queries[lacking.index(True)]] += 1
+                continue
+            for otherwise, run in ranking.items():
+                known = set(run[qid].docids)
+                self.report[otherwise] += sum(docid not in known for docid in present)
+                present = [docid for docid in present if docid in known]
+            self.units += [(qid, docid) for docid in present]
         for what, count in self.report.items():
             if count:
                 noun = "queries" if what in of_queries else "relevant documents"
                 log.warning("%d %s are left out of training: %s", count, noun, what)
-        self._check_candidates()
+
+        # Candidates. Without units, check all judged queries: a run over other documents retrieves no relevant one.
+        queries = [*dict.fromkeys(qid for qid, _ in self.units)]
+        seen: set[str] = set()
+        for qid in queries or self.qrels.keys() & self.candidates.keys():
+            for docid in self.candidates[qid].docids:
+                if docid not in seen and docid not in self.docs:
+                    raise InputError(
+                        f"candidate {docid} of query {qid} is not in {self.docs.path}; retrieve from these documents"
+                    )
+                seen.add(docid)
         if not self.units:
             raise InputError(
                 f"no query can be trained on ({self.report}); check that qrels, queries, candidates and docs match"
                 + (", or set --config.missed_positives=True" if self.report["not retrieved"] else "")
             )
-        self.scale = 1.0 if teacher is None else self._scale(teacher)
+
+        # The scale of the teacher's scores.
+        self.scale = 1.0
+        if teacher is not None:
+            total = sum(len(self.candidates[qid]) for qid in queries)
+            known = sum(len({*self.candidates[qid].docids} & {*teacher[qid].docids}) for qid in queries)
+            if known < total:
+                said = "%d of %d candidates are left out of training: the teacher has no score for them"
+                log.warning(said, total - known, total)
+            self.scale = float(np.mean([np.std(teacher[qid].scores) for qid in queries]))
+            if not self.scale:
+                raise InputError(
+                    "the teacher gives all documents of a query the same score; nothing can be learned from it"
+                )
+
+        # What a model would learn from the first stage's scores alone.
         self.agreement = self._agreement()
         log.info(
             "training pairs: the candidates' run ranks the relevant document above the negative in %.3f of them; "
@@ -110,9 +152,8 @@ class RankingData:
         if self.agreement < 0.5:
             log.warning(
                 "the candidates' run contradicts most training pairs: a model learns from them to rank against its scores"
-                + ("; set --config.missed_positives=False" if self.missed_positives else "")
+                + ("; set --config.missed_positives=False" if config.missed_positives else "")
             )
-        self._tokens: dict[str, np.ndarray] = {}
 
     def __len__(self) -> int:
         return len(self.units)
@@ -120,119 +161,68 @@ class RankingData:
     def unit(self, epoch: int, index: int) -> list[tuple[np.ndarray, np.ndarray]]:
         """(query ids, document ids) of the positive, then of its negatives: int32, no special tokens, not yet truncated to a row.
         Negatives are drawn without replacement; fewer than `negatives` if the query has fewer candidates."""
-        qid, positive, negatives = self.chosen(epoch, index)
-        ids = self.tokenizer.encode_prefixes([self.queries[qid]], self.max_length)[0]
+        qid, docids = self._drawn(epoch, index)
+        (ids,) = self.tokenizer.encode_prefixes([self.queries[qid]], self.max_length)
         query = self.marks.on_query(np.asarray(ids, np.int32))
-        return [(query, document) for document in self._encode([positive, *negatives])]
-
-    def chosen(self, epoch: int, index: int) -> tuple[str, str, list[str]]:
-        """(query, relevant document, negatives) of a unit, as ids of the collection."""
-        qid, positive = self.units[index]
-        pool = self._negatives(qid)
-        draw = generator(self.seed, "negatives", epoch, qid, positive)
-        drawn = draw.choice(len(pool), min(self.negatives, len(pool)), replace=False)
-        return qid, positive, [pool[i] for i in drawn]
+        # Documents are cached, since candidates repeat in every epoch; the cache is emptied when full.
+        if len(self._tokens) > CACHED_DOCUMENTS:
+            self._tokens = {}
+        absent = [docid for docid in docids if docid not in self._tokens]
+        encoded = self.tokenizer.encode_prefixes([self.docs[docid] for docid in absent], self.max_length)
+        for docid, ids in zip(absent, encoded):
+            self._tokens[docid] = self.marks.on_document(np.asarray(ids, np.int32))
+        return [(query, self._tokens[docid]) for docid in docids]
 
     def taught(self, epoch: int, index: int) -> tuple[float, ...]:
         """The teacher's scores of a unit, in the order of `unit`; () without a teacher."""
         if self.teacher is None:
             return ()
-        qid, positive, negatives = self.chosen(epoch, index)
+        qid, docids = self._drawn(epoch, index)
         scores = dict(zip(self.teacher[qid].docids, self.teacher[qid].scores))
-        return tuple(scores[docid] / self.scale for docid in (positive, *negatives))
+        return tuple(scores[docid] / self.scale for docid in docids)
 
-    def _positives(self, qid: str) -> list[str]:
-        relevant = [docid for docid, level in self.qrels[qid].items() if level > 0]
-        present = [docid for docid in relevant if docid in self.docs]
-        self.report["document not found"] += len(relevant) - len(present)
-        for what, lacking in (
-            ("judged, not among the queries", qid not in self.queries),
-            ("no relevant document", not present),
-            (self.without, not self._negatives(qid)),
-        ):
-            if lacking:
-                self.report[what] += 1
-                return []
-        if not self.missed_positives:
-            present = self._within(present, self.candidates, qid, "not retrieved")
-        return present if self.teacher is None else self._within(present, self.teacher, qid, UNTAUGHT)
+    def _drawn(self, epoch: int, index: int) -> tuple[str, list[str]]:
+        """The query of a unit; its relevant document and negatives."""
+        qid, positive = self.units[index]
+        pool = self._pool(qid)
+        draw = generator(self.seed, "negatives", epoch, qid, positive)
+        return qid, [
+            positive,
+            *(pool[i] for i in draw.choice(len(pool), min(self.negatives, len(pool)), replace=False)),
+        ]
 
-    def _within(self, docids: list[str], run: Run, qid: str, otherwise: str) -> list[str]:
-        """The documents that a run ranks; the others are counted in the report."""
-        known = set(run[qid].docids)
-        self.report[otherwise] += sum(docid not in known for docid in docids)
-        return [docid for docid in docids if docid in known]
-
-    def _negatives(self, qid: str) -> list[str]:
+    def _pool(self, qid: str) -> list[str]:
+        """The candidates that may be negatives."""
         if qid not in self.candidates:
             return []
-        judged = self.qrels[qid]
-        negatives = [docid for docid in self.candidates[qid].docids if judged.get(docid, 0) <= 0]
+        levels = self.qrels[qid]
+        pool = [docid for docid in self.candidates[qid].docids if levels.get(docid, 0) <= 0]
         if self.teacher is None:
-            return negatives
+            return pool
         known = set(self.teacher[qid].docids) if qid in self.teacher else ()
-        return [docid for docid in negatives if docid in known]
-
-    def _scale(self, teacher: Run) -> float:
-        """The divisor of the teacher's scores. Logs how many candidates have none; InputError if all of a query are equal."""
-        queries = dict.fromkeys(qid for qid, _ in self.units)
-        candidates = sum(len(self.candidates[qid]) for qid in queries)
-        known = sum(len({*self.candidates[qid].docids} & {*teacher[qid].docids}) for qid in queries)
-        if known < candidates:
-            log.warning(
-                "%d of %d candidates are left out of training: the teacher has no score for them",
-                candidates - known, candidates,
-            )  # fmt: skip
-        scale = float(np.mean([np.std(teacher[qid].scores) for qid in queries]))
-        if not scale:
-            raise InputError(
-                "the teacher gives all documents of a query the same score; nothing can be learned from it"
-            )
-        return scale
+        return [docid for docid in pool if docid in known]
 
     def _agreement(self) -> float:
-        """The expected share of an epoch's (positive, negative) pairs that the candidates' run ranks as the judgments do: what a
-        model can learn from its scores alone. Pairs whose positive it missed count as ranked wrongly."""
-        place: dict[str, dict[str, int]] = {}
+        """The expected share of an epoch's (positive, negative) pairs that the candidates' run ranks as the judgments do. Pairs
+        whose positive it missed count as ranked wrongly."""
+        ranks: dict[str, dict[str, int]] = {}
         pairs, above = 0, 0.0
         for qid, positive in self.units:
-            if qid not in place:
-                place[qid] = {docid: rank for rank, docid in enumerate(self.candidates[qid].ranked())}
-            ranks, pool = place[qid], self._negatives(qid)
+            if qid not in ranks:
+                ranks[qid] = {docid: rank for rank, docid in enumerate(self.candidates[qid].ranked())}
+            rank, pool = ranks[qid], self._pool(qid)
             drawn = min(self.negatives, len(pool))
             pairs += drawn
-            if positive in ranks:
-                above += drawn * sum(ranks[docid] > ranks[positive] for docid in pool) / len(pool)
+            if positive in rank:
+                above += drawn * sum(rank[docid] > rank[positive] for docid in pool) / len(pool)
         return above / pairs
-
-    def _check_candidates(self) -> None:
-        seen: set[str] = set()
-        # Without units, check all judged queries: a run over other documents retrieves no relevant one.
-        for qid in dict.fromkeys(qid for qid, _ in self.units) or self.qrels.keys() & self.candidates.keys():
-            for docid in self.candidates[qid].docids:
-                if docid not in seen and docid not in self.docs:
-                    raise InputError(
-                        f"candidate {docid} of query {qid} is not in {self.docs.path}; retrieve from these documents"
-                    )
-                seen.add(docid)
-
-    def _encode(self, docids: list[str]) -> list[np.ndarray]:
-        """Token ids of documents. Cached, since candidates repeat in every epoch; the cache is emptied when full."""
-        if len(self._tokens) > CACHED_DOCUMENTS:
-            self._tokens = {}
-        tokens = self._tokens
-        absent = [docid for docid in docids if docid not in tokens]
-        encoded = self.tokenizer.encode_prefixes([self.docs[docid] for docid in absent], self.max_length)
-        tokens.update((docid, self.marks.on_document(np.asarray(ids, np.int32))) for docid, ids in zip(absent, encoded))
-        return [tokens[docid] for docid in docids]
 
 
 class Epochs:
     """One endless sequence of permuted epochs of `size` units; lane ℓ reads every `lanes`-th of them."""
 
     def __init__(self, config: ConfigDict, stream: str, size: int) -> None:
-        self.seed, self.stream, self.size = config.seed, stream, size
-        self.lanes = config.lanes
+        self.seed, self.stream, self.size, self.lanes = config.seed, stream, size, config.lanes
         self.step = self.lanes if size >= self.lanes else 1
         self._orders: dict[int, np.ndarray] = {}
 
@@ -258,7 +248,6 @@ class RankingReader:
         self.epochs = Epochs(config, "units", len(self.data))
 
     def read(self, lane: int, task: str, start: int, count: int) -> list[Group]:
-        """See `packing.Reader`."""
         groups = []
         for epoch, number in self.epochs.units(lane, start, count):
             pairs = [fit(q, d, self.length, self.template) for q, d in self.data.unit(epoch, number)]

@@ -72,7 +72,8 @@ def find_shards(directory: str, task: str, split: str) -> list[Shard]:
 
 
 class RecordReader:
-    """Groups from the shards of several directories, a `packing.Reader`. Raises InputError for missing splits or no records."""
+    """Groups from the shards of several directories, a `packing.Reader`; with `separate`, queries and pages are sequences of their
+    own. Raises InputError for missing splits or no records."""
 
     def __init__(
         self,
@@ -87,12 +88,11 @@ class RecordReader:
         negatives: int = 1,
         taught: bool = False,
         separate: SeparateTexts | None = None,
-        cache_bytes: int = CACHE_BYTES,
     ) -> None:
         require_tensorflow()
-        self.tasks, self.split, self.lanes, self.seed = tuple(tasks), split, lanes, seed
+        self.tasks, self.lanes, self.seed = tasks, lanes, seed
         self.length, self.mask_side, self.template, self.negatives = length, mask_side, template, negatives
-        self.taught, self.separate = taught, separate  # `separate`: queries and pages are sequences of their own
+        self.taught, self.separate = taught, separate
         self.shards = {task: [s for d in directories for s in find_shards(d, task, split)] for task in tasks}
         self.sizes: Mapping[str, int] = {task: sum(s.records for s in shards) for task, shards in self.shards.items()}
         if empty := [task for task, size in self.sizes.items() if not size]:
@@ -102,22 +102,20 @@ class RecordReader:
             )
         self._verified: set[str] = set()  # shards whose content was compared with the manifest
         self._cache: OrderedDict[Shard, list[bytes]] = OrderedDict()
-        self._cache_bytes = cache_bytes
-        self._epoch_start: dict[tuple[int, str], tuple[int, int]] = {}
+        self._epoch_start: dict[tuple[int, str], tuple[int, int]] = {}  # of (lane, task): epoch, its first position
 
-    def _share(self, lane: int, task: str, epoch: int) -> list[tuple[Shard, slice]]:
+    def share(self, lane: int, task: str, epoch: int) -> list[tuple[Shard, slice]]:
         """The shards of an epoch in the lane's order, with the lane's slice of each permuted shard."""
         shards = self.shards[task]
         order = generator(self.seed, "shards", task, epoch).permutation(len(shards))
         if len(shards) >= WHOLE_SHARDS * self.lanes:
             return [(shards[i], slice(None)) for i in order[lane :: self.lanes]]
-        step = self.lanes if self.sizes[task] >= self.lanes else 1
-        if step == 1:
+        if self.sizes[task] < self.lanes:
             return [(shards[i], slice(None)) for i in order]
         # Record n of the epoch belongs to lane n mod lanes, counted across shards, so that short shards favour no lane.
         share, before = [], 0
         for i in order:
-            share.append((shards[i], slice((lane - before) % step, None, step)))
+            share.append((shards[i], slice((lane - before) % self.lanes, None, self.lanes)))
             before += shards[i].records
         return share
 
@@ -129,21 +127,18 @@ class RecordReader:
         rows: list[bytes] = []
         while count > 0:
             self._epoch_start[lane, task] = (epoch, base)
-            for shard, part in self._share(lane, task, epoch):
+            for shard, part in self.share(lane, task, epoch):
                 size = len(range(shard.records)[part])
                 if start < base + size and count > 0:
-                    taken = self._rows(shard, task, epoch, part)[start - base : start - base + count]
+                    records, name = self._load(shard), os.path.basename(shard.path)
+                    order = generator(self.seed, "rows", task, epoch, name).permutation(len(records))
+                    taken = [records[i] for i in order[part][start - base : start - base + count]]
                     rows.extend(taken)
                     start += len(taken)
                     count -= len(taken)
                 base += size
             epoch += 1
-        return self._parse(task, rows)
-
-    def _rows(self, shard: Shard, task: str, epoch: int, part: slice) -> list[bytes]:
-        records = self._load(shard)
-        order = generator(self.seed, "rows", task, epoch, os.path.basename(shard.path)).permutation(len(records))
-        return [records[i] for i in order[part]]
+        return self._parse(task, rows) if rows else []
 
     def _load(self, shard: Shard) -> list[bytes]:
         if shard in self._cache:
@@ -158,20 +153,17 @@ class RecordReader:
         self._verified.add(shard.path)
         self._cache[shard] = records
         # Lanes take turns, and each reads its own shard of every task: a smaller cache would reread all of them in each turn.
-        while (
-            len(self._cache) > len(self._epoch_start) * 5 // 4 and sum(s.bytes for s in self._cache) > self._cache_bytes
-        ):
+        while len(self._cache) > len(self._epoch_start) * 5 // 4 and sum(s.bytes for s in self._cache) > CACHE_BYTES:
             self._cache.popitem(last=False)
         return records
 
     def _parse(self, task: str, rows: list[bytes]) -> list[Group]:
         """Parse serialised records to groups in one call: one at a time is 2.5 times slower."""
-        if not rows:
-            return []
         tf = tensorflow()
         names = TEXT_FEATURES if task == TEXT_TASK else (*PAIR_FEATURES, *MORE_FEATURES)
         features: dict[str, Any] = {name: tf.io.RaggedFeature(tf.int64) for name in names}
-        if self.taught and task != TEXT_TASK:
+        taught = self.taught and task != TEXT_TASK
+        if taught:
             features[TEACHER] = tf.io.RaggedFeature(tf.float32)
         if self.separate is not None:
             features[SOURCE] = tf.io.FixedLenFeature((), tf.string)
@@ -185,15 +177,13 @@ class RecordReader:
         if task == TEXT_TASK:
             texts = (text_sequences(text, self.length, self.template) for text in columns[0])
             return [Group(number, (sequence,)) for pieces in texts for sequence in pieces]
-        if self.separate is not None:
-            sources = parsed[SOURCE].numpy().tolist()
-            pairs = zip(sources, *columns)
-            return [
-                self.separate.group(number, source.decode(), pq, (pd, nd, *parts(more, lengths)), self.negatives)
-                for source, pq, pd, _, nd, more, lengths in pairs
-            ]
-        teacher = parsed[TEACHER].to_list() if self.taught else [()] * len(rows)
         groups = []
+        if self.separate is not None:
+            for source, pq, pd, _, nd, more, lengths in zip(parsed[SOURCE].numpy().tolist(), *columns):
+                pages = (pd, nd, *parts(more, lengths))
+                groups.append(self.separate.group(number, source.decode(), pq, pages, self.negatives))
+            return groups
+        teacher = parsed[TEACHER].to_list() if taught else [()] * len(rows)
         for pq, pd, nq, nd, more, lengths, scores in zip(*columns, teacher):
             documents = parts(more, lengths)[: self.negatives - 1]
             sequences = pair_sequences(pq, pd, nq, nd, self.length, self.template, self.mask_side, documents)

@@ -19,8 +19,7 @@ import numpy as np
 from harp_jax.base.errors import InputError
 from harp_jax.base.progress import Progress
 from harp_jax.checkpoints.huggingface import check_vocabulary
-from harp_jax.checkpoints.modular import Embedding
-from harp_jax.checkpoints.sentence_transformers import recorded_embedding
+from harp_jax.checkpoints.sentence_transformers import Embedding, recorded_embedding
 from harp_jax.checkpoints.start import load_encoder, load_ranker, tokenizer_of
 from harp_jax.input.packing import fit, pair_rows
 from harp_jax.model.cross_encoder import Ranker

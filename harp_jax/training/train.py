@@ -2,22 +2,34 @@
 
 A stage (`stages/`) passes in what differs: encoder, tokenizer, objective, data, starting parameters, number of steps. Here is what
 is the same for all. `train` is the story; the functions below it are its parts in the same order, and the dry run uses them too.
-The loop itself is in `loop.py`, the update in `step.py`.
+The update is in `step.py`.
 """
 
 import contextlib
 import dataclasses
+import importlib
+import itertools
+import json
 import logging
 import os
-from collections.abc import Sequence
+import signal
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import jax
+import numpy as np
 import optax
 from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
-from harp_jax.base.cli import keep_compiled
+from harp_jax.base.allocator import Growth, return_free_pages
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import full_disk_refused
+from harp_jax.base.progress import progress
+from harp_jax.base.version import __version__
 from harp_jax.checkpoints.checkpoint import Checkpoints
 from harp_jax.checkpoints.recorded import read_metrics
 from harp_jax.config import check_training
@@ -25,11 +37,10 @@ from harp_jax.input.lanes import Batches
 from harp_jax.model import sharding
 from harp_jax.model.encoders.encoder import EncoderConfig
 from harp_jax.objectives.objective import not_beaten, summarise
-from harp_jax.training.loop import Loop, TrainResult, add
-from harp_jax.training.machine import batch_flops, peak_flops
-from harp_jax.training.stages.stage import Evaluate, Stage
+from harp_jax.training.machine import batch_flops, check_memory, peak_flops
+from harp_jax.training.stages.stage import HEAD_DIRECTORY, Evaluate, Stage
 from harp_jax.training.step import State, initial, make_eval, make_step
-from harp_jax.training.workdir import MetricsLog, claim_workdir, disk_full_as_input_error
+from harp_jax.training.workdir import MetricsLog, claim_workdir
 
 log = logging.getLogger(__name__)
 
@@ -37,8 +48,18 @@ CLIP_NORM = 1.0
 # Compute matrix products with cuBLASLt: it adds the bias in the same kernel and needs no minute of autotuning. On an H200, kernels
 # of BERT-base's step then take .95 of the time.
 NO_TRITON = {"xla_gpu_enable_triton_gemm": False}
+# Steps dispatched ahead of the one in progress; each allocates its memory when dispatched. One keeps an accelerator busy. A CPU
+# gains nothing, since batches are read in a thread; on CPU `train` also runs steps in this thread, unless JAX had started before.
+AHEAD, AHEAD_ON_CPU = 1, 0
+MAX_SKIPPED = 100  # updates skipped for Inf, NaN or a spike before the run stops, over all of it
 
-Shardings = Any  # the tree of a State, of NamedShardings
+
+@dataclass(frozen=True)
+class TrainResult:
+    """The last logged training metrics of a run; `interrupted`: SIGTERM ended it before its last step, with its state saved."""
+
+    metrics: dict[str, float]
+    interrupted: bool = False
 
 
 def train(
@@ -46,16 +67,18 @@ def train(
 ) -> TrainResult:
     """Train a stage to its last step, resuming from the workdir. A finished run is left alone. SIGTERM saves the state and ends it.
     `stage` replaces the config's (for example with a custom reader, without TensorFlow); `devices` defaults to all. The workdir may
-    be in a bucket (`base/bucket.py`). Raises InputError for bad config or data, for a workdir of another config or in use, and for
-    a full disk."""
+    be in a bucket (`base/bucket.py`). Raises InputError for bad config or data, for a workdir of another config or in use, for a
+    full disk, and when more than MAX_SKIPPED updates were skipped."""
+    from harp_jax.base.cli import keep_compiled
+
     check_training(config)
     keep_compiled()
-    # On CPU the loop waits for each step (`loop.AHEAD_ON_CPU`), but a step's results may be ready before its memory is free: MiniLM
-    # with 18 rows of 256 went from 2.9 to 4.1 GB after some 45 steps. With this setting a step runs in the caller's thread and has
+    # On CPU the loop waits for each step (AHEAD_ON_CPU), but a step's results may be ready before its memory is free: MiniLM with
+    # 18 rows of 256 went from 2.9 to 4.1 GB after some 45 steps. With this setting a step runs in the caller's thread and has
     # freed its memory when it returns. No effect once JAX's backend has started.
     jax.config.update("jax_cpu_enable_async_dispatch", False)
     with contextlib.ExitStack() as cleanup:
-        cleanup.enter_context(disk_full_as_input_error(workdir))
+        cleanup.enter_context(full_disk_refused(workdir))
 
         # Mesh: the devices as data × fsdp × model. All shardings below are of this mesh; on one device they change nothing.
         # (Skip the barrier with one process.)
@@ -65,7 +88,7 @@ def train(
 
         # Stage: reads the data, the tokenizer and the parameters to start from.
         stage = stage_of(config) if stage is None else stage
-        encoder = padded(stage.encoder)
+        encoder, steps = padded(stage.encoder), stage.steps
 
         # Workdir: locked, and bound to this config and data. In a bucket only checkpoints are written directly; the rest is in a
         # local directory, which is uploaded before each checkpoint. (Skip this unless you train in a bucket.)
@@ -83,20 +106,20 @@ def train(
         upload()
 
         # Optimizer and state. The state is described before it exists, so that it is created, or restored, already sharded.
-        optimizer = make_optimizer(config, stage.steps, stage.model.frozen)
+        optimizer, rate = make_optimizer(config, steps, stage.model.frozen), schedule(config, steps)
         described = abstract_state(stage, encoder, optimizer, mesh)
         shardings = jax.tree.map(lambda x: x.sharding, described)
 
-        # Restore the newest checkpoint that verifies, or start.
+        # Restore the newest checkpoint that verifies, or start: from the parameters of a run that must come first, if there is one.
         checkpoints = Checkpoints(workdir, f"{home}/checkpoints" if mirror is not None else "")
         cleanup.callback(checkpoints.close)
         restored = checkpoints.restore(described)
         if restored is not None:
             start, state, meta = restored
-            log.info("resuming at step %d of %d", start, stage.steps)
+            log.info("resuming at step %d of %d", start, steps)
         else:
             if stage.before is not None:
-                prepared = prepare(stage, home, devices)
+                prepared = train_head(stage, home, devices)
                 if prepared is None:
                     return TrainResult({}, interrupted=True)
                 stage = prepared
@@ -105,46 +128,113 @@ def train(
             del params  # the state has a copy
 
         # Step: one fused, jitted function of state and batch, partitioned by the shardings.
-        objective = stage.objective(encoder)
-        step = jit_step(config, stage, encoder, optimizer, shardings, mesh)
+        jitted, step = jit_step(config, stage, encoder, optimizer, shardings, mesh), None
 
         # Batches of this process's lanes, from where the checkpoint stopped; evaluation on held-out pairs and queries.
         lanes = sharding.host_lanes(mesh, config.lanes)
         batches = Batches(stage.source, lanes, meta.get("cursors"), config.workers)
         evaluate = make_evaluate(config, stage, encoder, mesh, lanes, workdir)
 
-        # Loop: metrics, and FLOPs for the utilisation (MFU) among them.
+        # Metrics, and FLOPs for the utilisation (MFU) among them.
         metrics = MetricsLog(workdir, -1 if restored is None else start, first_process)
         cleanup.callback(metrics.close)
-        flops = batch_flops(config, stage, encoder, objective)
+        flops = batch_flops(config, stage, encoder, stage.objective(encoder))
         peak = peak_flops(list(mesh.devices.flat), encoder.dtype)
-        rate = schedule(config, stage.steps)
-        loop = Loop(
-            config, stage.steps, mesh, step, rate, evaluate, checkpoints, metrics, flops, peak, upload, stage.check
-        )
-        done = loop.run(state, start, batches)
-        return done if done.metrics or done.interrupted else TrainResult(last_logged(workdir))
+
+        # Loop. The parameters are evaluated before training, too.
+        if start == 0 and evaluate is not None:
+            metrics.write(0, evaluate(state["params"], 0), "validation")
+            return_free_pages()
+        on_cpu = mesh.devices.flat[0].platform == "cpu"
+        growth, ahead = Growth(), AHEAD_ON_CPU if on_cpu else AHEAD
+        last: dict[str, float] = {}
+        stop, pending, waited, since = False, [], 0.0, time.perf_counter()
+        stream = cleanup.enter_context(contextlib.closing(iter(batches)))  # type: ignore[type-var]
+        bar = cleanup.enter_context(progress(total=steps, initial=start, unit="steps", desc=config.stage))
+        interrupted = cleanup.enter_context(stopped_by_sigterm())
+        for number in range(start + 1, steps + 1):
+            # The batch was made ahead, in a thread; `cursors` say where the next one begins.
+            before = time.perf_counter()
+            batch, cursors = next(stream)
+            waited += time.perf_counter() - before
+
+            # The step: compiled at the first batch, then dispatched without waiting for its result. The guard makes any accidental
+            # copy between host and device an error.
+            arrays = sharding.put(batch, mesh)
+            if step is None:
+                said = "%s: %d steps; compiling the first (seconds for a small encoder, a minute or more for BERT-base)"
+                log.info(said, config.stage, steps - start)
+                rate(start)  # compiled before the step: leftovers of a later compilation would fragment the heap
+                step = jitted.lower(state, arrays).compile()
+                if on_cpu:
+                    return_free_pages()  # the compiler's
+                    check_memory(step, state)
+            with jax.transfer_guard("disallow"):
+                state, sums = step(state, arrays)
+            pending.append(sums)
+            if len(pending) > ahead:
+                jax.block_until_ready(pending[-1 - ahead])
+            growth.after_step()
+            bar.update(1)
+
+            # Metrics stay on the device until they are logged.
+            if number % config.log_every == 0 or number == steps:
+                total, count = add(jax.device_get(pending)), len(pending)
+                elapsed, skipped = max(time.perf_counter() - since, 1e-9), float(jax.device_get(state["skipped"]))
+                last = summarise(total)
+                last |= {
+                    "learning_rate": float(rate(number - 1)),
+                    "gradient_norm": total["gradient_norm"] / count,
+                    "tokens": total["tokens"],
+                    "tokens_per_second": total["tokens"] / elapsed,
+                    "seconds_per_step": elapsed / count,
+                    "input_wait": waited / elapsed,
+                    "mfu": flops * count * last["fill"] / elapsed / peak,  # FLOPs spent on padding do not count
+                    "skipped": skipped,
+                }
+                metrics.write(number, last)
+                if stage.check is not None:
+                    stage.check(number, last)
+                if skipped > MAX_SKIPPED:
+                    raise InputError(
+                        f"{skipped:.0f} updates up to step {number} were skipped because of Inf, NaN or a loss spike. Start in "
+                        "another --workdir with a lower learning_rate; --config.init with this workdir starts from its last "
+                        "checkpoint"
+                    )
+                speed = f"{last['tokens_per_second']:.0f}"
+                bar.set_postfix(loss=f"{last['loss']:.3f}", tokens_s=speed, refresh=False)
+                pending, waited, since = [], 0.0, time.perf_counter()
+            if evaluate is not None and config.eval_every and (number % config.eval_every == 0 or number == steps):
+                before = time.perf_counter()
+                metrics.write(number, evaluate(state["params"], number), "validation")
+                return_free_pages()
+                since += time.perf_counter() - before
+
+            # Save, and stop after SIGTERM; several processes agree on a step.
+            if jax.process_count() > 1:
+                from jax.experimental import multihost_utils
+
+                stop = multihost_utils.reached_preemption_sync_point(number) and number < steps
+            else:
+                stop = interrupted.is_set() and number < steps
+            due = number % config.checkpoint_every == 0 or number == steps or stop
+            if due and number not in checkpoints.steps():
+                upload()
+                checkpoints.save(number, state, {"cursors": gather_cursors(cursors), "version": __version__})
+                return_free_pages()
+            if stop:
+                log.warning("interrupted: saved step %d; run the same command again to resume", number)
+                break
+        checkpoints.wait()
+        return TrainResult(last or ({} if stop else last_logged(workdir)), interrupted=stop)
 
 
 def stage_of(config: ConfigDict, with_data: bool = True) -> Stage:
     """The stage that the config names. Only its own file is imported: they read different data."""
-    if config.stage == "pretrain":
-        from harp_jax.training.stages.pretrain import pretrain_stage
-
-        return pretrain_stage(config, with_data)
-    if config.stage == "retriever":
-        from harp_jax.training.stages.retriever import retriever_stage
-
-        return retriever_stage(config, with_data)
-    if config.stage == "finetune":
-        from harp_jax.training.stages.finetune import finetune_stage
-
-        return finetune_stage(config, with_data)
-    if config.stage == "coarse_tune":
-        from harp_jax.training.stages.coarse_tune import coarse_tune_stage
-
-        return coarse_tune_stage(config, with_data)
-    raise ValueError(f"{config.stage} is trained by harp_jax/baselines")
+    if config.stage not in ("pretrain", "retriever", "finetune", "coarse_tune"):
+        raise ValueError(f"{config.stage} is trained by harp_jax/baselines")
+    module = importlib.import_module(f"harp_jax.training.stages.{config.stage}")
+    return getattr(module, f"{config.stage}_stage")(config, with_data)
 
 
 def padded(encoder: EncoderConfig) -> EncoderConfig:
@@ -165,12 +255,10 @@ def schedule(config: ConfigDict, steps: int) -> optax.Schedule:
 def decayed(params: dict) -> dict:
     """Mask of the parameters that weight decay applies to: all but biases and layer norms."""
 
-    def walk(tree: dict, name: str) -> dict | bool:
-        if isinstance(tree, dict):
-            return {key: walk(value, key) for key, value in tree.items()}
-        return name != "scale" and "bias" not in name
+    def decays(path: tuple, _: Any) -> bool:
+        return path[-1].key != "scale" and "bias" not in path[-1].key
 
-    return walk(params, "")  # type: ignore[return-value]
+    return jax.tree_util.tree_map_with_path(decays, params)
 
 
 def make_optimizer(config: ConfigDict, steps: int, frozen: Sequence[str] = ()) -> optax.GradientTransformation:
@@ -193,6 +281,22 @@ def abstract_state(stage: Stage, encoder: EncoderConfig, optimizer: optax.Gradie
     return jax.tree.map(lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s), tree, shardings)
 
 
+def train_head(stage: Stage, workdir: str, devices: list[jax.Device] | None) -> Stage | None:
+    """The stage that starts from the parameters of `stage.before`, after training these; None if that was interrupted."""
+    from harp_jax.base.bucket import fetched
+    from harp_jax.checkpoints.start import load_encoder, starting_params
+
+    assert stage.before is not None
+    config, alone = stage.before(stage)
+    directory = os.path.join(workdir, HEAD_DIRECTORY)
+    log.info("%s has no MLM head: training one for %d steps in %s first", config.init, alone.steps, directory)
+    if train(config, directory, alone, devices).interrupted:
+        return None
+    with fetched(directory) as local:
+        loaded = load_encoder(local)[1]
+    return dataclasses.replace(stage, start=starting_params(loaded, (), stage.tokenizer.size))
+
+
 def shard_params(params: dict, shardings: dict) -> dict:
     """Host parameters (numpy) as sharded arrays; every process has all of them and places its shards."""
     return jax.tree.map(
@@ -200,88 +304,93 @@ def shard_params(params: dict, shardings: dict) -> dict:
     )
 
 
-def prepare(stage: Stage, workdir: str, devices: list[jax.Device] | None) -> Stage | None:
-    """The stage that starts from the parameters of the run that comes before it; None if that was interrupted."""
-    from harp_jax.base.bucket import fetched
-    from harp_jax.checkpoints.start import load_encoder, starting_params
-
-    assert stage.before is not None
-    before = stage.before(stage)
-    directory = os.path.join(workdir, before.directory)
-    log.info("%s: training for %d steps in %s first", before.why, before.stage.steps, directory)
-    if train(before.config, directory, before.stage, devices).interrupted:
-        return None
-    with fetched(directory) as local:
-        loaded = load_encoder(local)[1]
-    return dataclasses.replace(stage, start=starting_params(loaded, (), stage.tokenizer.size))
-
-
 def jit_step(
     config: ConfigDict,
     stage: Stage,
     encoder: EncoderConfig,
     optimizer: optax.GradientTransformation,
-    shardings: Shardings,
+    shardings: Any,
     mesh: Mesh,
 ) -> jax.stages.Wrapped:
-    """The jitted step, partitioned over the mesh; the state is donated."""
-    platform = mesh.devices.flat[0].platform
+    """The jitted step, partitioned over the mesh; the state, of NamedShardings `shardings`, is donated."""
     return jax.jit(
         make_step(stage.objective(encoder), optimizer, config.seed, config.prng, encoder.drops, stage.spike),
         donate_argnums=0,
         in_shardings=(shardings, sharding.batch_sharding(mesh, config.accumulate)),
         out_shardings=(shardings, sharding.replicated(mesh)),
-        compiler_options=NO_TRITON if platform == "gpu" else None,
+        compiler_options=NO_TRITON if mesh.devices.flat[0].platform == "gpu" else None,
     )
 
 
 def make_evaluate(
     config: ConfigDict, stage: Stage, encoder: EncoderConfig, mesh: Mesh, lanes: Sequence[int], workdir: str
 ) -> Evaluate | None:
-    """Evaluates on held-out pairs and selects by held-out queries, whichever the stage has; None if it has neither."""
-    both: list[Evaluate] = []
-    if stage.held_out is not None:
-        both.append(pair_evaluation(config, stage, encoder, mesh, lanes))
-    if stage.select is not None:
-        select = stage.select(encoder, workdir)
-        both.append(lambda params, step: select(whole(params), step))
-    if not both:
+    """The objective on the same `eval_batches` held-out batches each time, and selection by held-out queries, whichever the stage
+    has; None if it has neither. At the last step the log names the tasks that are not better than a trivial predictor."""
+    held_out, select = stage.held_out, stage.select and stage.select(encoder, workdir)
+    if held_out is None and select is None:
         return None
-    return lambda params, step: {name: value for part in both for name, value in part(params, step).items()}
-
-
-def pair_evaluation(
-    config: ConfigDict, stage: Stage, encoder: EncoderConfig, mesh: Mesh, lanes: Sequence[int]
-) -> Evaluate:
-    """The objective on the same `eval_batches` held-out batches each time. At the last step the log names the tasks that are not
-    better than a trivial predictor."""
-    assert stage.held_out is not None
-    layout, sizes = stage.source.layout.single(), stage.held_out.sizes
-    source = dataclasses.replace(stage.source, reader=stage.held_out, layout=layout, window=config.window)
-    batches = Batches(source, lanes)
-    fixed = [batches.make()[0] for _ in range(config.eval_batches)]
+    fixed: list[dict[str, np.ndarray]] = []
+    if held_out is not None:
+        layout = dataclasses.replace(stage.source.layout, microbatches=1)
+        source = dataclasses.replace(stage.source, reader=held_out, layout=layout, window=config.window)
+        batches = Batches(source, lanes)
+        fixed = [batches.make()[0] for _ in range(config.eval_batches)]
     compute = jax.jit(make_eval(stage.objective(encoder), config.seed), out_shardings=sharding.replicated(mesh))
 
     def evaluate(params: dict, step: int) -> dict[str, float]:
-        sums = add([jax.device_get(compute(params, sharding.put(b, mesh))) for b in fixed])
-        # The stream repeats its records, and a pair that is evaluated twice counts once.
-        counts = {f"{task}_pairs": min(sums.get(f"pairs/{task}", 0.0), sizes[task]) for task in stage.trivial}
-        metrics = summarise(sums) | counts
-        if step == stage.steps:
-            for sentence in not_beaten(metrics, stage.trivial):
+        metrics: dict[str, float] = {}
+        if held_out is not None:
+            sums = add([jax.device_get(compute(params, sharding.put(batch, mesh))) for batch in fixed])
+            metrics = summarise(sums)
+            for task in stage.trivial:
+                # The stream repeats its records, and a pair that is evaluated twice counts once.
+                metrics[f"{task}_pairs"] = min(sums.get(f"pairs/{task}", 0.0), held_out.sizes[task])
+            for sentence in not_beaten(metrics, stage.trivial) if step == stage.steps else ():
                 log.warning("%s", sentence)
+        if select is not None:
+            if jax.process_count() > 1:  # each host may hold only a part (`mesh.fsdp`, `mesh.model`)
+                from jax.experimental import multihost_utils
+
+                params = jax.device_put(multihost_utils.process_allgather(params, tiled=True))
+            metrics |= select(params, step)
         return metrics
 
     return evaluate
 
 
-def whole(params: dict) -> dict:
-    """All parameters on each host, which may hold only a part (`mesh.fsdp`, `mesh.model`). Every process must call this."""
+def add(rows: list[Mapping[str, Any]]) -> dict[str, float]:
+    """Sums of metric sums."""
+    return {name: float(np.sum([row[name] for row in rows], dtype=np.float64)) for name in rows[0]}
+
+
+def gather_cursors(cursors: Mapping[str, Any]) -> dict[str, Any]:
+    """The cursors of the lanes of all hosts, on every host."""
     if jax.process_count() == 1:
-        return params
+        return dict(cursors)
     from jax.experimental import multihost_utils
 
-    return jax.device_put(multihost_utils.process_allgather(params, tiled=True))
+    text = json.dumps(cursors).encode()
+    length = multihost_utils.process_allgather(np.asarray(len(text), np.int32))
+    buffer = np.zeros(int(np.max(length)), np.uint8)
+    buffer[: len(text)] = np.frombuffer(text, np.uint8)
+    rows = multihost_utils.process_allgather(buffer)
+    merged = [json.loads(bytes(row[:n])) for row, n in zip(rows, length)]
+    return dict(itertools.chain.from_iterable(m.items() for m in merged))
+
+
+@contextlib.contextmanager
+def stopped_by_sigterm() -> Iterator[threading.Event]:
+    """The event that SIGTERM sets in this block instead of killing the process (main thread, single process only)."""
+    event = threading.Event()
+    if threading.current_thread() is not threading.main_thread() or jax.process_count() > 1:
+        yield event
+        return
+    previous = signal.signal(signal.SIGTERM, lambda *_: event.set())
+    try:
+        yield event
+    finally:
+        signal.signal(signal.SIGTERM, previous)
 
 
 def last_logged(workdir: str) -> dict[str, float]:

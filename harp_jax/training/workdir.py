@@ -1,7 +1,4 @@
-"""The directory of a run: a lock against a second run, a check of its config and data, its metrics, an error for a full disk.
-
-Metrics are JSON lines, which are authoritative (one object per line, `step` first), and TensorBoard events.
-"""
+"""The directory of a run: a lock against a second run, a check of its config and data, its metrics."""
 
 import contextlib
 import hashlib
@@ -9,19 +6,18 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import IO, TYPE_CHECKING, Any
 
 import jax
 from ml_collections import ConfigDict
 
-from harp_jax.base import bucket, files
+from harp_jax.base import bucket
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import files_below, listed_sums, replacing, write_sums
-from harp_jax.checkpoints.checkpoint import Checkpoints, remove_unfinished
+from harp_jax.base.files import files_below, listed_sums, locked, replacing, sha256_file, write_sums
+from harp_jax.checkpoints.checkpoint import remove_unfinished
 from harp_jax.checkpoints.recorded import CONFIG, METRICS, read_config, read_metrics
 from harp_jax.config import flattened
-from harp_jax.input.records import MANIFEST
 
 if TYPE_CHECKING:
     from harp_jax.text.tokenizer import Tokenizer
@@ -42,7 +38,7 @@ def claim_workdir(
     lock = None
     if jax.process_index() == 0:
         busy = f"another run is using {workdir}; wait for it, or choose another --workdir"
-        lock = files.locked(os.path.join(workdir, "lock"), busy)
+        lock = locked(os.path.join(workdir, "lock"), busy)
     own = json.loads(config.to_json_best_effort()) | dict(model)
     own[INPUTS] = [*inputs_of(config), ["tokenizer", tokenizer.sha256]]
     path = os.path.join(workdir, CONFIG)
@@ -59,11 +55,13 @@ def claim_workdir(
             )
         old, new = dict(flattened(other)), dict(flattened(own))
         names = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
-        names = [name for name in names if name.split(".")[0] not in FREE_TO_CHANGE]
-        if names:
+        differences = [
+            f"{name} was {old.get(name)!r}" for name in names if name.partition(".")[0] not in FREE_TO_CHANGE
+        ]
+        if differences:
+            some = f"{', '.join(differences[:5])}{' …' if len(differences) > 5 else ''}"
             raise InputError(
-                f"{workdir} belongs to another config: {', '.join(f'{name} was {old.get(name)!r}' for name in names[:5])}"
-                f"{' …' if len(names) > 5 else ''}; choose another --workdir, or set these back"
+                f"{workdir} belongs to another config: {some}; choose another --workdir, or set these back"
             )
         if lock is not None:
             remove_unfinished(workdir)
@@ -81,44 +79,27 @@ def claim_workdir(
 
 def inputs_of(config: ConfigDict) -> list[list[str]]:
     """[path, digest] of every input of a run. For a generation job it is the manifest's, which has those of the shards; for
-    documents and clicks see `large_content`."""
-    manifests = [os.path.join(directory, MANIFEST) for directory in config.get("data", ())]
+    documents and clicks above WHOLE bytes it is the size and the digest of the first and last megabyte."""
+    manifests = [os.path.join(directory, "manifest.json") for directory in config.get("data", ())]
     small = [config.get(name, "") for name in ("queries", "qrels", "candidates", "folds", "train_queries", "teacher")]
-    large = [config.get(name, "") for name in ("docs", "clicks")]
-    digests = [[path, files.sha256_file(path)] for path in (*manifests, *small) if path and os.path.isfile(path)]
+    digests = [[path, sha256_file(path)] for path in (*manifests, *small) if path and os.path.isfile(path)]
     digests += [[path, hashlib.sha256(bucket.read(path)).hexdigest()] for path in manifests if bucket.is_bucket(path)]
-    return digests + [[path, large_content(path)] for path in large if path and os.path.isfile(path)]
-
-
-def large_content(path: str) -> str:
-    """The digest of a file; above WHOLE bytes, its size and the digest of its first and last megabyte."""
-    size = os.path.getsize(path)
-    if size <= WHOLE:
-        return files.sha256_file(path)
-    with open(path, "rb") as file:
-        digest = hashlib.sha256(file.read(END))
-        file.seek(-END, os.SEEK_END)
-        digest.update(file.read(END))
-    return f"{size} bytes, ends {digest.hexdigest()}"
-
-
-@contextlib.contextmanager
-def disk_full_as_input_error(workdir: str) -> Iterator[None]:
-    """Raise InputError when the disk is full (or a quota or file size limit reached); complete checkpoints are unchanged."""
-    try:
-        yield
-    except Exception as error:
-        if isinstance(error, InputError) or not (reason := files.disk_full(error)):
-            raise
-        saved = os.path.isdir(os.path.join(workdir, "checkpoints"))
-        raise InputError(
-            f"cannot write to {workdir}: {reason}; free space and run the same command again: it resumes from step "
-            f"{max(Checkpoints(workdir).steps(), default=0) if saved else 0}"
-        ) from error
+    for path in filter(os.path.isfile, (config.get(name, "") for name in ("docs", "clicks"))):
+        size = os.path.getsize(path)
+        if size <= WHOLE:
+            digests.append([path, sha256_file(path)])
+            continue
+        with open(path, "rb") as file:
+            ends = hashlib.sha256(file.read(END))
+            file.seek(-END, os.SEEK_END)
+            ends.update(file.read(END))
+        digests.append([path, f"{size} bytes, ends {ends.hexdigest()}"])
+    return digests
 
 
 class MetricsLog:
-    """Appends to workdir/metrics.jsonl and workdir/tensorboard. Opening removes the lines after the restored step."""
+    """Appends to workdir/metrics.jsonl, which is authoritative, and to workdir/tensorboard. Opening removes the lines after the
+    restored step, which a resumed run writes again. Not `enabled`: writes nothing."""
 
     def __init__(self, workdir: str, restored_step: int, enabled: bool = True) -> None:
         self._file = self._board = None
@@ -132,46 +113,35 @@ class MetricsLog:
 
         if torch is None:
             del sys.modules["torch"]
-        self.path = os.path.join(workdir, METRICS)
-        cut_after(self.path, restored_step)
-        self._file = open(self.path, "a", encoding="utf-8")
-        directory = os.path.join(workdir, "tensorboard")
+        path, directory = os.path.join(workdir, METRICS), os.path.join(workdir, "tensorboard")
+        if os.path.exists(path):
+            rows = [row for row in read_metrics(workdir) if row["step"] <= restored_step]
+            with replacing(path) as file:
+                file.writelines(json.dumps(row) + "\n" for row in rows)
+        self._file = open(path, "a", encoding="utf-8")
         os.makedirs(directory, exist_ok=True)
         self._board = EventsWriter(os.path.join(directory, "events"), f".{os.getpid()}")
         # Makes TensorBoard discard what a killed run wrote after its last checkpoint.
         start = SessionLog(status=SessionLog.START)
         self._board.write_event(Event(wall_time=time.time(), step=restored_step + 1, session_log=start))
 
-    def write(self, step: int, metrics: Mapping[str, float], prefix: str = "train") -> None:
-        """Append one line, {"step", "split", then the metrics as floats}, with `prefix` as the split."""
+    def write(self, step: int, metrics: Mapping[str, float], split: str = "train") -> None:
+        """Append one line, {"step", "split", then the metrics as floats}."""
         if self._file is None or self._board is None:
             return
-        line: dict[str, Any] = {
-            "step": step,
-            "split": prefix,
-            **{k: float(f"{float(v):.6g}") for k, v in metrics.items()},
-        }
-        self._file.write(json.dumps(line) + "\n")
+        rounded = {name: float(f"{float(value):.6g}") for name, value in metrics.items()}
+        self._file.write(json.dumps({"step": step, "split": split, **rounded}) + "\n")
         self._file.flush()
         from tensorboardX.proto.event_pb2 import Event
         from tensorboardX.proto.summary_pb2 import Summary
 
-        values = [Summary.Value(tag=f"{prefix}/{name}", simple_value=float(value)) for name, value in metrics.items()]
+        values = [Summary.Value(tag=f"{split}/{name}", simple_value=float(value)) for name, value in metrics.items()]
         self._board.write_event(Event(wall_time=time.time(), step=step, summary=Summary(value=values)))
         self._board.flush()
 
     def close(self) -> None:
-        if self._file is not None and self._board is not None:
+        for file in (self._file, self._board):
             # Each line is already on disk; an error here was reported by `write`.
             with contextlib.suppress(OSError):
-                self._file.close()
-            with contextlib.suppress(OSError):
-                self._board.close()
-
-
-def cut_after(path: str, step: int) -> None:
-    """Remove the lines after `step`: a resumed run writes them again."""
-    if os.path.exists(path):
-        rows = [row for row in read_metrics(os.path.dirname(path)) if row["step"] <= step]
-        with replacing(path) as file:
-            file.writelines(json.dumps(row) + "\n" for row in rows)
+                if file is not None:
+                    file.close()

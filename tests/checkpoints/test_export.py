@@ -57,7 +57,6 @@ def test_command_exports_the_newest_checkpoint_with_a_card(workdir, tmp_path):
 @pytest.mark.parametrize(
     "words, message",
     [
-        (["--encoder=x", "--layers=2", "--workdir=x"], "give --workdir, or --encoder with --layers"),
         (["--layers=2"], "give --workdir, or --encoder with --layers"),
         (["--encoder=x", "--layers=2", "--format=onnx", "--int8"], "leave out --format, --int8:"),
         (["--workdir=x", "--sha256=0"], "--sha256 is only for --encoder"),
@@ -121,17 +120,16 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(workdir, tmp_path, name):
     """Files are limited to 2 KiB; `safetensors` and `tokenizers` raise their own exceptions then."""
     documents = [{"id": f"d{i}", "title": "", "text": f"some words of number{i} here", "links": []} for i in range(900)]
     (tmp_path / "docs.jsonl").write_text("".join(json.dumps(document) + "\n" for document in documents))
-    source, output = f"--config.source.paths=('{tmp_path / 'docs.jsonl'}',)", f"--output={tmp_path / 'out'}"
+    source = f"--config.source.paths=('{tmp_path / 'docs.jsonl'}',)"
     words = {
-        "export": ["-m", "harp_jax.export", f"--workdir={workdir}", output],
-        "vocabulary": ["-m", "harp_jax", "vocabulary", "--config=data/linked_jsonl", source, output],
+        "export": ["-m", "harp_jax.export", f"--workdir={workdir}"],
+        "vocabulary": ["-m", "harp_jax", "vocabulary", "--config=data/linked_jsonl", source],
     }[name]
-    said = python(*words, status=2, limit="-f 2").stderr
+    said = python(*words, f"--output={tmp_path / 'out'}", status=2, limit="-f 2").stderr
     errors = [line for line in said.splitlines() if line.startswith("error: ")]
     assert "Traceback" not in said and len(errors) == 1, said[-2000:]
     assert "File too large; free space and run the same command again" in errors[0]
-    assert not list(tmp_path.glob("out/*"))
-    assert not [path for path in tmp_path.rglob("*") if ".tmp." in path.name]
+    assert not [*tmp_path.glob("out/*"), *tmp_path.rglob("*.tmp.*")]
 
 
 def test_an_export_scores_as_its_workdir_and_reads_as_many_tokens_as_it_was_trained_on(workdir, tmp_path, monkeypatch):
@@ -170,9 +168,7 @@ def test_an_export_scores_as_its_workdir_and_reads_as_many_tokens_as_it_was_trai
     [
         ("s3://KEY:SECRET@bucket/pairs", "s3://bucket/pairs"),
         ("s3://KEY:SEC/RET+=@bucket/a,http://host:80/b,s3://KEY:SECRET@c/d", "s3://bucket/a,http://host:80/b,s3://c/d"),
-        ("/home/me/SECRET runs/pairs", "pairs"),
-        ("/home/me's/SECRET a/c,/srv/SECRET d/e", "c,e"),
-        ("file:///home/me/SECRET/x", "x"),
+        ("/home/me's/SECRET a/c,file:///srv/SECRET d/e", "c,e"),
         ("runs (old)/my pairs,gs://bucket/c@2/d", "runs (old)/my pairs,gs://bucket/c@2/d"),
         ("https://host/a?X-Sign=SECRET&t=SECRET,gs://b/?.tsv", "https://host/a,gs://b/?.tsv"),
         ("/home/me/SECRET, too/c,./../../SECRET/x", "c,x"),

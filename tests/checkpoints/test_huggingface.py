@@ -18,7 +18,6 @@ from harp_jax.base.errors import InputError
 from harp_jax.base.files import SUMS
 from harp_jax.checkpoints.huggingface import load_hf, save_hf
 from harp_jax.model.cross_encoder import Ranker
-from harp_jax.model.encoders.bert import to_config
 from harp_jax.model.encoders.encoder import EncoderConfig
 from harp_jax.model.encoders.table import ENCODERS
 from tests.support.tiny_bert import CONFIG, PAIRS, pair_batch, random_params, small_tokenizer
@@ -128,16 +127,6 @@ def test_scores_are_those_of_torch_also_as_the_relation_of_two_sentences(exporte
     assert not relation[:, 0].any()
 
 
-def test_reads_a_berts_pre_training_as_transformers_wrote_it(tmp_path):
-    """Other classes: tests/model/test_encoders.py and test_public_models.py."""
-    model = transformers.BertForPreTraining(transformers.BertConfig(**to_config(CONFIG)))
-    model.save_pretrained(tmp_path)
-    config, params = load_hf(str(tmp_path))
-    assert config == CONFIG and set(params) == {"encoder", "pooler", "mlm"}
-    words = model.get_input_embeddings().weight.detach().numpy()
-    np.testing.assert_array_equal(params["encoder"]["embeddings"]["word"]["embedding"], words)
-
-
 def test_old_names_and_half_precision(exported, tmp_path):
     directory, _ = exported
     state = load_file(os.path.join(directory, "model.safetensors"))
@@ -213,7 +202,7 @@ def test_shards_are_those_of_the_index(exported, tmp_path):
     jax.tree.map(np.testing.assert_array_equal, load_hf(directory)[1], load_hf(exported[0])[1])
 
 
-@pytest.mark.parametrize("name", ["config.json", "vocab.txt", "model.safetensors"])
+@pytest.mark.parametrize("name", ["vocab.txt", "model.safetensors"])
 def test_a_changed_file_of_an_export_is_named(exported, tmp_path, name):
     shutil.copytree(exported[0], tmp_path, dirs_exist_ok=True)
     (tmp_path / name).write_bytes((tmp_path / name).read_bytes() + b" ")

@@ -41,12 +41,6 @@ def assert_same(expected, found) -> None:
         assert cursor == other_cursor
 
 
-def test_a_cursor_continues_exactly():
-    whole = stream(range(2), 30)
-    for at in (1, 7, 16, 29):
-        assert_same(whole[at:], stream(range(2), 30 - at, whole[at - 1][1]))
-
-
 def test_hosts_with_fewer_lanes_get_their_part_of_the_same_batches():
     streams = (stream(lanes, 10) for lanes in (range(4), range(2), range(2, 4)))
     for (expected, _), (first, _), (second, _) in zip(*streams):
@@ -66,13 +60,14 @@ def test_the_mixture_is_uniform_or_proportional():
 
 
 @pytest.mark.parametrize("microbatches", [1, 2])
-@pytest.mark.parametrize("workers", [0, 1, 2, 3, 9])
+@pytest.mark.parametrize("workers", [0, 3])
 def test_a_thread_and_processes_make_the_same_batches_also_when_resumed(workers, microbatches):
     source = replace(SOURCE, layout=replace(LAYOUT, microbatches=microbatches))
     make = partial(Batches, source, range(4))
     alone = make(None, 0)
-    whole = [alone.make() for _ in range(12)]
-    for start, cursors in ((0, None), (5, whole[4][1])):
+    whole = [alone.make() for _ in range(20)]
+    for start in (0, 1, 5, 16):  # a window has about ten batches
+        cursors = whole[start - 1][1] if start else None
         with contextlib.closing(iter(make(cursors, workers))) as stream:
             assert_same(whole[start:], stream)
 

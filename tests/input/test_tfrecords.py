@@ -35,14 +35,17 @@ def identity(groups) -> list[tuple]:
 
 
 def epoch_share(found: RecordReader, lane: int, task: str, epoch: int = 0) -> int:
-    return sum(len(range(shard.records)[part]) for shard, part in found._share(lane, task, epoch))
+    return sum(len(range(shard.records)[part]) for shard, part in found.share(lane, task, epoch))
 
 
 @pytest.mark.parametrize(("task", "records"), [("rqp", 63), ("qdm", 102)])
-def test_an_epoch_of_all_lanes_holds_every_record_once(directory, task, records):
-    found = reader(directory, task)
+def test_an_epoch_of_all_lanes_holds_every_record_once_in_an_order_of_its_own(directory, task, records):
+    found, other = reader(directory, task), reader(directory, task, seed=1)
     rows = [r for lane in range(LANES) for r in identity(found.read(lane, task, 0, epoch_share(found, lane, task)))]
     assert len(rows) == records and set(Counter(rows).values()) == {1}
+    size = epoch_share(found, 0, task)
+    first = identity(found.read(0, task, 0, size))
+    assert identity(found.read(0, task, size, size)) != first != identity(other.read(0, task, 0, size))
 
 
 def test_records_are_read_as_written(directory):
@@ -93,8 +96,8 @@ def test_reading_is_seekable_across_epochs(directory, task):
 
 def test_lanes_in_turns_read_a_shard_once_each_epoch_also_where_they_are_more_than_the_cache(tmp_path, monkeypatch):
     write_job(str(tmp_path), {"rqp": [8] * 16, "qdm": [8] * 16})
-    given = ((str(tmp_path),), ("rqp", "qdm"), "train", LANES, 128, "document", 0, TEMPLATE)
-    found = RecordReader(*given, cache_bytes=0)
+    monkeypatch.setattr("harp_jax.input.tfrecords.CACHE_BYTES", 0)
+    found = reader(str(tmp_path), "rqp", "qdm")
     loads, dataset = [], tensorflow().data.TFRecordDataset
     monkeypatch.setattr(tensorflow().data, "TFRecordDataset", lambda path: loads.append(path) or dataset(path))
     for start in range(0, 32, 2):
@@ -102,13 +105,6 @@ def test_lanes_in_turns_read_a_shard_once_each_epoch_also_where_they_are_more_th
             for task in ("rqp", "qdm"):
                 found.read(lane, task, start, 2)
     assert len(loads) == len(set(loads)) == 32
-
-
-def test_epochs_and_seeds_differ_in_order_not_in_content(directory):
-    found, other = reader(directory, "rqp"), reader(directory, "rqp", seed=1)
-    size = epoch_share(found, 0, "rqp")
-    first = identity(found.read(0, "rqp", 0, size))
-    assert identity(found.read(0, "rqp", size, size)) != first != identity(other.read(0, "rqp", 0, size))
 
 
 @pytest.mark.parametrize(
@@ -127,16 +123,13 @@ def test_damage_is_named_never_skipped(tmp_path, change, message):
         reader(str(tmp_path), "rqp").read(0, "rqp", 0, 3)
 
 
-def test_missing_data_are_named(directory, tmp_path):
+def test_missing_data_and_those_of_another_vocabulary_are_named(directory, tmp_path):
     with pytest.raises(InputError, match="no split 'acm_train', only"):
         reader(directory, "acm")
     with pytest.raises(InputError, match="not the output of a finished harp generate"):
         reader(str(tmp_path), "rqp")
     with pytest.raises(InputError, match="no train records for rqp in no directory; set `data`"):
         RecordReader((), ("rqp",), "train", LANES, 128, "document", 0, TEMPLATE)
-
-
-def test_data_of_another_vocabulary_are_rejected(directory, tmp_path):
     stage = pretrain_stage(tiny_config(str(tmp_path), data=(directory,)))
     assert stage.source.reader.sizes == {"rqp": 63, "qdm": 102} and np.isclose(sum(stage.source.shares.values()), 1)
     write_job(str(tmp_path / "other"), {"rqp": [9], "qdm": [9]})

@@ -10,7 +10,7 @@ import pytest
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.made import forget
-from harp_jax.checkpoints.modular import Embedding
+from harp_jax.checkpoints.sentence_transformers import Embedding
 from harp_jax.corpus.trec import read_run
 from harp_jax.model.encoders.bert import BertShape
 from harp_jax.ranking import scorers, vectors

@@ -68,12 +68,8 @@ def test_shards_are_read_from_a_bucket_and_compared_with_the_manifest(store, tmp
         read(f"{BUCKET}/job").read(1, "rqp", 0, 20)
     with pytest.raises(InputError, match=f"{BUCKET}/none has no manifest.json"):
         read(f"{BUCKET}/none")
-
-
-def test_other_stores_are_refused(tmp_path):
-    config = tiny_config(str(tmp_path), steps=1)
     with pytest.raises(InputError, match="s3://bucket/run: only gs:// buckets are supported; mount the bucket"):
-        train(config, "s3://bucket/run", tiny_stage(config))
+        bucket.read("s3://bucket/run")
 
 
 def test_an_interrupted_training_goes_on_in_a_bucket_with_the_same_bits(store, tmp_path):

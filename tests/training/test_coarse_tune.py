@@ -55,34 +55,26 @@ def coarse_config(path, **changes):
     return c
 
 
-def test_the_log_is_sampled_once_and_absent_documents_are_left_out(clicked, tmp_path):
+def test_the_log_is_sampled_a_pair_counts_once_and_bad_logs_are_refused(clicked, tmp_path):
     docs = Documents.open(str(clicked / "docs.tsv"), cache_dir=str(tmp_path))
-    clicks = Clicks.open(str(clicked / "orcas.tsv"), docs, 1.0, 0, str(tmp_path))
-    assert (len(clicks), clicks.documents) == (80, 40) and clicks.clicked("q39") == {"d39", "d0"}
-    assert {clicks.document(i) for i in range(40)} == {f"d{i}" for i in range(40)}
-    qid, query, docid = pickle.loads(pickle.dumps(clicks)).pair(0)  # as in worker processes
-    assert (qid, docid) == ("q0", "d0") and query in (clicked / "queries.tsv").read_text()
-    half = {s: Clicks.open(str(clicked / "orcas.tsv"), docs, 0.5, s, str(tmp_path)) for s in (0, 1)}
-    taken = {s: {half[s].pair(i) for i in range(len(half[s]))} for s in half}
-    assert taken[0] != taken[1] and binomtest(len(taken[0]), 80, 0.5).pvalue > 0.01
-
-
-def test_a_pair_of_the_log_counts_once_and_bad_logs_are_refused(clicked, tmp_path):
-    docs = Documents.open(str(clicked / "docs.tsv"), cache_dir=str(tmp_path))
+    log = lambda path, share=1.0, seed=0: Clicks.open(str(path), docs, share, seed, str(tmp_path))  # noqa: E731
+    half = [log(clicked / "orcas.tsv", 0.5, seed) for seed in (0, 1)]
+    one, two = ({clicks.pair(i) for i in range(len(clicks))} for clicks in half)
+    assert one != two and binomtest(len(one), 80, 0.5).pvalue > 0.01
     rows = ["q1 a d1 u", "q2 b d1 u", "q1 a d1 v", "q1 a gone u", "q2 b d3 u", "q1 a d1 u", "q9 c gone u"]
     (tmp_path / "log").write_text("\n".join(rows).replace(" ", "\t"))
-    clicks = Clicks.open(str(tmp_path / "log"), docs, 1.0, 0, str(tmp_path))
-    found = [clicks.pair(i) for i in range(len(clicks))]
-    assert found == [("q1", "a", "d1"), ("q2", "b", "d1"), ("q2", "b", "d3")]
+    clicks = pickle.loads(pickle.dumps(log(tmp_path / "log")))  # as in worker processes
+    pairs = [clicks.pair(i) for i in range(len(clicks))]
+    assert pairs == [("q1", "a", "d1"), ("q2", "b", "d1"), ("q2", "b", "d3")]
     assert clicks.clicked("q2") == {"d1", "d3"}
     assert [clicks.document(i) for i in range(clicks.documents)] == ["d1", "d3"]
-    for rows, message in (
+    for text, message in (
         ("q1 a d1 u\nq2  d1 u", "line 2: not in ORCAS' format"),
         ("q1 a nowhere u", "no pair is left"),
     ):
-        (tmp_path / "log").write_text(rows.replace(" ", "\t"))
+        (tmp_path / "log").write_text(text.replace(" ", "\t"))
         with pytest.raises(InputError, match=message):
-            Clicks.open(str(tmp_path / "log"), docs, 1.0, 0, str(tmp_path))
+            log(tmp_path / "log")
 
 
 def test_half_of_the_pairs_get_another_document_drawn_by_clicks(clicked):
@@ -148,24 +140,21 @@ def test_the_loss_is_that_of_a_loop(clicked):
 def test_masked_tokens_become_masks_always_as_in_the_paper_or_as_in_bert(clicked, always):
     assert read_config("coarse_tune_orcas").mask_always and not configs.coarse_tune().mask_always
     stage = coarse_tune_stage(coarse_config(clicked, mask_always=always))
-    batch = scored_batch(stage, 32)[1]
-    mask = jax.jit(lambda batch, key: stage.objective(stage.encoder).mask(batch, key))
-    kinds = {"mask": 0, "same": 0, "other": 0}
+    batch, mask = scored_batch(stage, 32)[1], jax.jit(stage.objective(stage.encoder).mask)
+    kinds = np.zeros(3, int)  # masks, other tokens, unchanged ones
     for number in range(20):
         masked = jax.device_get(mask(batch, jax.random.key(number, impl="threefry2x32")))
         rows, columns = np.nonzero(masked[WEIGHTS])
-        at = masked[POSITIONS][rows, columns]
-        for token, old, target in zip(
-            masked["tokens"][rows, at], batch["tokens"][rows, at], masked[TARGETS][rows, columns]
-        ):
-            assert old == target
-            kinds["mask" if token == stage.tokenizer.mask else "same" if token == old else "other"] += 1
-    total = sum(kinds.values())
-    assert total > 300
+        at = rows, masked[POSITIONS][rows, columns]
+        np.testing.assert_array_equal(batch["tokens"][at], masked[TARGETS][rows, columns])
+        shown, same = masked["tokens"][at], masked["tokens"][at] == batch["tokens"][at]
+        hidden = shown == stage.tokenizer.mask
+        kinds += hidden.sum(), (~hidden & ~same).sum(), same.sum()
+    assert kinds.sum() > 300
     if always:
-        assert kinds == {"mask": total, "same": 0, "other": 0}
+        assert kinds[0] == kinds.sum()
     else:
-        assert chisquare(list(kinds.values()), [0.8 * total, 0.1 * total, 0.1 * total]).pvalue > 1e-3
+        assert chisquare(kinds, np.array([0.8, 0.1, 0.1]) * kinds.sum()).pvalue > 1e-3
 
 
 def test_fine_tuning_classifies_every_judged_pair_and_needs_no_candidates(clicked, tmp_path):

@@ -80,24 +80,15 @@ def test_only_the_training_folds_or_queries_are_seen_and_an_epoch_has_every_unit
     assert all(len(g.sequences) == 4 for g in groups)
     assert stage.steps == 10 and finetune_stage(ranking_config(collection, steps=0)).steps == 8
     (tmp_path / "few").write_text("q3\nq8\tits text\nq7\n")
-    few = str(tmp_path / "few")
-    assert finetune_stage(ranking_config(collection, train_folds=(), train_queries=few)).source.reader.sizes == {
-        "rank": 3
-    }
-    assert finetune_stage(ranking_config(collection, train_queries=few)).source.reader.sizes == {"rank": 1}
+    for folds, units in ((), 3), (("0", "1", "2"), 1):
+        config = ranking_config(collection, train_folds=folds, train_queries=str(tmp_path / "few"))
+        assert finetune_stage(config).source.reader.sizes == {"rank": units}
 
 
 def test_every_group_fits_a_batch_whatever_lengths_the_sample_lacks(collection):
     layout = finetune_stage(ranking_config(collection, batch_pairs=2)).source.layout
     longest = [(layout.row_length,) * layout.group_size]
     assert len(list(plan(longest, layout))) == 1
-
-
-def test_learns_to_rank_what_it_has_seen(collection, tmp_path):
-    config = ranking_config(collection, steps=120, log_every=20, learning_rate=5e-3)
-    last = train(config, str(tmp_path / "run"), devices=jax.devices()[:1]).metrics
-    first = read_metrics(str(tmp_path / "run"))[0]
-    assert last["loss"] < first["loss"] - 0.05 and last["pair_accuracy"] > 0.7
 
 
 def test_scores_that_do_not_differ_are_warned_of(collection, tmp_path, caplog):
@@ -113,7 +104,7 @@ def test_scores_that_do_not_differ_are_warned_of(collection, tmp_path, caplog):
 
 @pytest.mark.parametrize("name", ["margin_mse", "kl"])
 def test_a_student_ranks_the_candidates_of_other_queries_as_its_teacher_does(collection, teacher, tmp_path, name):
-    """The labels (each query's own document) disagree with the teacher."""
+    """The labels (each query's own document) disagree with the teacher, so this also shows that fine-tuning learns to rank."""
     config = ranking_config(collection, rank_loss=name, teacher=teacher, steps=150, learning_rate=5e-3, negatives=7)
     train(config, str(tmp_path / "run"), devices=jax.devices()[:1])
     export_model(str(tmp_path / "run"), str(tmp_path / "model"))
@@ -156,9 +147,8 @@ def test_selection_keeps_the_best_of_all_evaluations(collection, tmp_path, monke
     export_model(workdir, str(tmp_path / "model"))
     stage = finetune_stage(config)
     selection = stage.select(stage.encoder, str(tmp_path / "again"))
-    assert not {d for judged in selection.held_out.values() for d in judged} & {
-        d for _, d in stage.source.reader.data.units
-    }
+    held_out = {docid for levels in selection.held_out.values() for docid in levels}
+    assert not held_out & {docid for _, docid in stage.source.reader.data.units}
     scorer = Reranker.from_pretrained(str(tmp_path / "model")).scorer
     run = {q: Ranking.of(d, s) for q, d, s in rankings(scorer, selection.run, selection.queries, selection.docs)}
     again = evaluate(selection.held_out, {"": run}, "RR@10").mean[""]["RR@10"]
@@ -191,16 +181,12 @@ def test_what_a_training_lacks_is_named(collection, tmp_path, changes, message):
         finetune_stage(ranking_config(collection, **changes))
 
 
-@pytest.mark.parametrize(
-    "lanes, batch_pairs, candidates, negatives", [(1, 32, 20, 3), (2, 4, 20, 3), (4, 8, 20, 3), (2, 32, 3, 7)]
-)
+@pytest.mark.parametrize("lanes, batch_pairs, candidates, negatives", [(1, 32, 20, 3), (4, 8, 20, 3), (2, 32, 3, 7)])
 def test_epochs_are_counted_by_what_batches_hold(
     collection, tmp_path, caplog, lanes, batch_pairs, candidates, negatives
 ):
-    """A lane needs a row for each member of a group, so small batches on many lanes have more pairs than configured.
-
-    In the last case, queries have fewer candidates than the configured negatives.
-    """
+    """A lane needs a row for each member of a group, so small batches on many lanes have more pairs than configured. In the last
+    case, queries have fewer candidates than the configured negatives."""
     run = (collection / "run.trec").read_text().splitlines(keepends=True)
     (tmp_path / "run.trec").write_text("".join(line for line in run if int(line.split()[3]) <= candidates))
     changes = {"lanes": lanes, "batch_pairs": batch_pairs, "negatives": negatives, "steps": 0, "epochs": 4.0}

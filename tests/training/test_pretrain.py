@@ -127,12 +127,6 @@ def test_the_best_of_all_evaluations_is_kept_beside_the_pairs_metrics(tmp_path):
         pretrain_stage(config)
 
 
-def test_overfits_a_few_pairs(tmp_path):
-    changes = {"steps": 150, "log_every": 10, "learning_rate": 5e-3, "mlm_weight": 0.0, "model.dropout": 0.0}
-    last = read_metrics(run_tiny(tmp_path, change=few(16), **changes))[-1]
-    assert last["rqp_accuracy"] > 0.95 and last["qdm_accuracy"] > 0.95
-
-
 @pytest.mark.parametrize("sample, document", [(0, 10), pytest.param(1, 20, marks=pytest.mark.real)])
 def test_a_small_encoder_from_scratch_learns_exact_matches(tmp_path, sample, document):
     config = from_scratch(str(tmp_path))

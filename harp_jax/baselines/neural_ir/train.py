@@ -32,9 +32,8 @@ from harp_jax.input.ranking_groups import RankingData, RankingDataset, held_out
 from harp_jax.objectives.losses import ranking_loss
 from harp_jax.ranking.selection import Selection
 from harp_jax.text.words import WordVocabulary, count_words, load_words, read_stopwords, read_vectors
-from harp_jax.training.loop import TrainResult, stopped_by_sigterm
 from harp_jax.training.stages.stage import check_inputs
-from harp_jax.training.train import last_logged, make_optimizer, schedule
+from harp_jax.training.train import TrainResult, last_logged, make_optimizer, schedule, stopped_by_sigterm
 from harp_jax.training.workdir import MetricsLog, claim_workdir
 
 log = logging.getLogger(__name__)

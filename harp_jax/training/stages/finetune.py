@@ -32,9 +32,7 @@ log = logging.getLogger(__name__)
 
 def finetune_stage(config: ConfigDict, with_data: bool = True, judged: RankingDataset | None = None) -> Stage:
     """Fine-tuning on judged queries, with negatives from a run's candidates. Data: the config's files, or `judged` in memory.
-
-    Raises InputError for bad config or data.
-    """
+    Raises InputError for bad config or data."""
     classified = config.rank_loss == "judged" and not config.select  # judged pairs; candidates are not read
     if with_data and judged is None:
         check_inputs(config, "docs", "queries", "qrels", *(() if classified else ("candidates",)))
@@ -84,7 +82,7 @@ def finetune_stage(config: ConfigDict, with_data: bool = True, judged: RankingDa
         encoder=encoder,
         tokenizer=tokenizer,
         model=ModelSpec(with_decoder, decoder_rules) if predicting else ModelSpec(),
-        start=starting_with_decoder(start, tokenizer.size) if predicting else start,
+        start=partial(start_with_decoder, start, tokenizer.size) if predicting else start,
         objective=objective,
         source=Source(reader, layout, shares, window, config.seed),
         steps=steps,
@@ -105,16 +103,12 @@ def decoder_rules(shape: EncoderConfig) -> tuple[tuple[str, P], ...]:
     return (*cross_encoder.rules(shape), *own)
 
 
-def starting_with_decoder(start: Start, vocab_size: int) -> Start:
+def start_with_decoder(start: Start, vocab_size: int, shape: EncoderConfig, key: jax.Array) -> dict:
     """The starting parameters with a new decoder; rows that sharding adds to the vocabulary get no probability."""
-
-    def started(shape: EncoderConfig, key: jax.Array) -> dict:
-        fresh = jax.device_get(init_decoder(replace(shape, vocab_size=vocab_size), jax.random.fold_in(key, 2)))
-        extra = shape.vocab_size - vocab_size
-        padded = {
-            "embedding": np.pad(fresh["embedding"], ((0, extra), (0, 0))),
-            "bias": np.pad(fresh["bias"], (0, extra), constant_values=-1e9),
-        }
-        return {**start(shape, key), DECODER: padded}
-
-    return started
+    fresh = jax.device_get(init_decoder(replace(shape, vocab_size=vocab_size), jax.random.fold_in(key, 2)))
+    extra = shape.vocab_size - vocab_size
+    decoder = {
+        "embedding": np.pad(fresh["embedding"], ((0, extra), (0, 0))),
+        "bias": np.pad(fresh["bias"], (0, extra), constant_values=-1e9),
+    }
+    return {**start(shape, key), DECODER: decoder}

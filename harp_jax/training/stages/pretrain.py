@@ -1,6 +1,5 @@
 """Pre-training on pair records and running text, and training of the MLM head alone if `init` has none."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from operator import itemgetter
@@ -19,12 +18,14 @@ from harp_jax.objectives.masking import max_predictions
 from harp_jax.objectives.objective import best_predictor
 from harp_jax.objectives.pretrain import Pretrain
 from harp_jax.text.tokenizer import Tokenizer
-from harp_jax.training.stages.stage import NoReader, Preparation, Stage, check_inputs, warn_if_constant
+from harp_jax.training.stages.stage import NoReader, Stage, check_inputs, warn_if_constant
 
 if TYPE_CHECKING:
+    from harp_jax.input.contrastive_groups import SeparateTexts
     from harp_jax.input.tfrecords import RecordReader
 
 JUDGED = ("docs", "queries", "qrels", "candidates")
+HEAD_RATE = 1e-3  # learning rate of the head alone
 
 
 def pretrain_stage(config: ConfigDict, with_data: bool = True) -> Stage:
@@ -37,10 +38,12 @@ def pretrain_stage(config: ConfigDict, with_data: bool = True) -> Stage:
     encoder, tokenizer, loaded = encoder_and_tokenizer(config)
     reader: Reader = NoReader(tasks)
     held_out = select = None
+    trivial: dict[str, tuple[str, float]] = {}
     if with_data:
-        check_data(config, tokenizer)
-        reader = _reader(config, tokenizer, "train")
-        held_out = _reader(config, tokenizer, "validation") if config.eval_every else None
+        predictors = check_data(config, tokenizer)
+        trivial = predictors if config.pair_weight else {}
+        reader = record_reader(config, tokenizer, "train")
+        held_out = record_reader(config, tokenizer, "validation") if config.eval_every else None
         if config.select:
             from harp_jax.input.ranking_groups import RankingDataset
             from harp_jax.ranking.selection import selecting_ranker
@@ -75,30 +78,39 @@ def pretrain_stage(config: ConfigDict, with_data: bool = True) -> Stage:
         source=Source(reader, layout, shares, config.window, config.seed),
         steps=config.steps,
         held_out=held_out,
-        trivial=_trivial(config.data, tasks) if with_data and config.pair_weight else {},
+        trivial=trivial,
         select=select,
         check=partial(warn_if_constant, config) if config.pair_weight else None,
-        before=partial(head_training, config) if headless and config.mlm_weight and config.mlm_head_steps else None,
+        before=partial(head_alone, config) if headless and config.mlm_weight and config.mlm_head_steps else None,
     )
 
 
-def check_data(config: ConfigDict, tokenizer: Tokenizer) -> None:
-    """Raises InputError for pairs of another vocabulary, and for pairs without the teacher that `pair_loss` needs."""
+def check_data(config: ConfigDict, tokenizer: Tokenizer) -> dict[str, tuple[str, float]]:
+    """Task → (name, accuracy) of the best trivial predictor in any of the data directories. Raises InputError for pairs of another
+    vocabulary, and for pairs without the teacher that `pair_loss` needs."""
     from harp_jax.input.records import read_manifest
 
+    best: dict[str, tuple[str, float]] = {}
     for directory in config.data:
         manifest = read_manifest(directory)
         if config.get("pair_loss") in TAUGHT_PAIRS and "teacher" not in manifest:
             raise InputError(f"{directory}: pair_loss={config.pair_loss} needs scored pairs; make them with harp teach")
-        found = manifest["tokenizer_sha256"]
-        if found != tokenizer.sha256:
+        theirs = manifest["tokenizer_sha256"]
+        if theirs != tokenizer.sha256:
             raise InputError(
-                f"{directory} was generated with another vocabulary ({found[:12]}…, this run's is "
+                f"{directory} was generated with another vocabulary ({theirs[:12]}…, this run's is "
                 f"{tokenizer.sha256[:12]}…); set `tokenizer` to that one or generate the data again"
             )
+        for task, entry in manifest.get("tasks", {}).items():
+            if task in config.tasks and entry.get("predictors"):
+                best[task] = max(best_predictor(entry["predictors"]), best.get(task, ("", 0.0)), key=itemgetter(1))
+    return best
 
 
-def _reader(config: ConfigDict, tokenizer: Tokenizer, split: str) -> "RecordReader":
+def record_reader(
+    config: ConfigDict, tokenizer: Tokenizer, split: str, separate: "SeparateTexts | None" = None
+) -> "RecordReader":
+    """The pair records of a split; `separate`: queries and pages apart."""
     from harp_jax.input.tfrecords import RecordReader
 
     return RecordReader(
@@ -107,31 +119,17 @@ def _reader(config: ConfigDict, tokenizer: Tokenizer, split: str) -> "RecordRead
         split,
         config.lanes,
         config.row_length,
-        config.mlm_side,
+        config.get("mlm_side", "document"),
         config.seed,
         tokenizer.template,
         config.negatives,
-        taught=config.pair_loss in TAUGHT_PAIRS,
+        taught=config.get("pair_loss") in TAUGHT_PAIRS,
+        separate=separate,
     )
 
 
-def _trivial(directories: Sequence[str], tasks: Sequence[str]) -> dict[str, tuple[str, float]]:
-    """Task → (name, accuracy) of the best trivial predictor in any of the data directories."""
-    from harp_jax.input.records import read_manifest
-
-    found: dict[str, tuple[str, float]] = {}
-    for directory in directories:
-        for task, entry in read_manifest(directory).get("tasks", {}).items():
-            if task in tasks and entry.get("predictors"):
-                found[task] = max(best_predictor(entry["predictors"]), found.get(task, ("", 0.0)), key=itemgetter(1))
-    return found
-
-
-HEAD_RATE = 1e-3  # learning rate of the head alone
-
-
-def head_training(config: ConfigDict, stage: Stage) -> Preparation:
-    """The run that trains a new MLM head alone, the encoder frozen, on the same batches.
+def head_alone(config: ConfigDict, stage: Stage) -> tuple[ConfigDict, Stage]:
+    """Config and stage of the run that trains a new MLM head alone, the encoder frozen, on the same batches.
 
     A new head on a trained encoder has a large gradient (norm 15 on MiniLM; the pairs' is .4), and clipping by the global norm
     scales both, so the pair tasks would learn nothing until the head has caught up. The paper starts from BERT, which has a head.
@@ -142,11 +140,9 @@ def head_training(config: ConfigDict, stage: Stage) -> Preparation:
     c.mlm_head_steps = c.eval_every = 0
 
     def objective(shape: EncoderConfig) -> Pretrain:
-        whole = stage.objective(shape)
-        assert isinstance(whole, Pretrain)
-        return whole.head_alone()
+        both = stage.objective(shape)
+        assert isinstance(both, Pretrain)
+        return both.head_alone()
 
-    alone = replace(
-        stage, objective=objective, held_out=None, select=None, check=None, before=None, steps=config.mlm_head_steps
-    )
-    return Preparation(f"{config.init} has no MLM head", "mlm_head", c, alone)
+    steps = config.mlm_head_steps
+    return c, replace(stage, objective=objective, held_out=None, select=None, check=None, before=None, steps=steps)

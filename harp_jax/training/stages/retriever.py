@@ -1,7 +1,7 @@
 """Training of vectors on pair records: an encoder that embeds queries and pages separately (a bi-encoder)."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -10,7 +10,8 @@ import jax
 from ml_collections import ConfigDict
 
 from harp_jax.base.errors import InputError
-from harp_jax.checkpoints.sentence_transformers import embedding_of, recorded_embedding, save_vectors
+from harp_jax.checkpoints.huggingface import save_vectors
+from harp_jax.checkpoints.sentence_transformers import embedding_of, recorded_embedding
 from harp_jax.checkpoints.start import encoder_and_tokenizer, starting_params
 from harp_jax.input.contrastive_groups import SeparateTexts
 from harp_jax.input.lanes import Source, mixture
@@ -19,9 +20,8 @@ from harp_jax.model import bi_encoder
 from harp_jax.model.cross_encoder import init_params
 from harp_jax.model.encoders.encoder import EncoderConfig
 from harp_jax.objectives.contrastive import START, Contrastive
-from harp_jax.text.tokenizer import Tokenizer
-from harp_jax.training.stages.pretrain import JUDGED, check_data
-from harp_jax.training.stages.stage import Evaluate, ModelSpec, NoReader, Stage, Start, check_inputs
+from harp_jax.training.stages.pretrain import JUDGED, check_data, record_reader
+from harp_jax.training.stages.stage import ModelSpec, NoReader, Stage, Start, check_inputs
 
 COLLAPSED = 1e-3  # standard deviation of a batch's cosines; MiniLM's on Wikipedia's links is .12
 FULL = 1.25  # maximum groups of a batch, relative to the average: memory for cosines grows with its square
@@ -48,10 +48,20 @@ def retriever_stage(config: ConfigDict, with_data: bool = True) -> Stage:
     held_out = select = None
     if with_data:
         check_data(config, tokenizer)
-        reader = pairs(config, texts, "train")
-        held_out = pairs(config, texts, "validation") if config.eval_every else None
+        reader = record_reader(config, tokenizer, "train", texts)
+        held_out = record_reader(config, tokenizer, "validation", texts) if config.eval_every else None
         if config.select:
-            select = selecting_vectors(config, tokenizer)
+            from harp_jax.input.ranking_groups import RankingDataset
+            from harp_jax.ranking.scorers import BiEncoderScorer
+            from harp_jax.ranking.selection import selecting
+
+            def scorer(shape: EncoderConfig, params: Any) -> BiEncoderScorer:
+                return BiEncoderScorer(shape, params, tokenizer, config.row_length, made=embedding_of(config))
+
+            def save(directory: str, shape: EncoderConfig, params: Any) -> None:
+                save_vectors(directory, shape, params, tokenizer, config, "")
+
+            select = selecting(config, RankingDataset.read(config), scorer, save)
     shares = mixture(reader.sizes, config.task_sampling)
     size = 2 + config.negatives
     layout = make_layout(config, tokenizer, reader, shares, size, size * config.batch_pairs)
@@ -83,30 +93,6 @@ def retriever_stage(config: ConfigDict, with_data: bool = True) -> Stage:
     )
 
 
-def pairs(config: ConfigDict, texts: SeparateTexts, split: str) -> Reader:
-    """The pair records of a split, queries and pages apart."""
-    from harp_jax.input.tfrecords import RecordReader
-
-    directories, tasks = tuple(config.data), tuple(config.tasks)
-    common = config.lanes, config.row_length, "document", config.seed, texts.template, config.negatives
-    return RecordReader(directories, tasks, split, *common, separate=texts)
-
-
-def selecting_vectors(config: ConfigDict, tokenizer: Tokenizer) -> Callable[[EncoderConfig, str], Evaluate]:
-    """Selection of the vectors that rank the candidates of `config.queries` best."""
-    from harp_jax.input.ranking_groups import RankingDataset
-    from harp_jax.ranking.scorers import BiEncoderScorer
-    from harp_jax.ranking.selection import selecting
-
-    def scorer(shape: EncoderConfig, params: Any) -> BiEncoderScorer:
-        return BiEncoderScorer(shape, params, tokenizer, config.row_length, made=embedding_of(config))
-
-    def save(directory: str, shape: EncoderConfig, params: Any) -> None:
-        save_vectors(directory, shape, params, tokenizer, config, "")
-
-    return selecting(config, RankingDataset.read(config), scorer, save)
-
-
 def pooling_and_prompts(config: ConfigDict, hidden: int) -> tuple[str, tuple[str, ...]]:
     """The config's, or those that `init` records; InputError if the pooling is unknown, or if a dense layer follows it."""
     made = recorded_embedding(config.init, hidden) if config.init else None
@@ -116,10 +102,8 @@ def pooling_and_prompts(config: ConfigDict, hidden: int) -> tuple[str, tuple[str
             f"init={config.init!r} does not record how it pools hidden states; set --config.pooling=mean or cls"
         )
     if made and made.dense:
-        raise InputError(
-            f"the vectors of {config.init} pass through a dense layer after the pooling, which is not trained here; use an "
-            "encoder without one"
-        )
+        wrong = "pass through a dense layer after the pooling, which is not trained here"
+        raise InputError(f"the vectors of {config.init} {wrong}; use an encoder without one")
     prompts = tuple(config.prompts) or (made.prompts if made else ())
     if any(prompts):
         log.info("queries begin with %r, pages with %r", *prompts)

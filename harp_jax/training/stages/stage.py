@@ -1,4 +1,4 @@
-"""What a stage passes to the training loop, and what several stages share.
+"""What a stage passes to `train`, and what several stages share.
 
 A stage is one file: a function `NAME_stage(config, with_data)` that returns a `Stage`, its fields in `harp_jax/config.py`, and an
 objective (`objectives/objective.py`) if no other stage has it. Mesh, optimizer, step, loop and checkpoints are the same for all.
@@ -8,6 +8,7 @@ import logging
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import jax
 from jax.sharding import PartitionSpec as P
@@ -20,11 +21,14 @@ from harp_jax.input.packing import Group, Reader
 from harp_jax.model import cross_encoder
 from harp_jax.model.encoders.encoder import EncoderConfig
 from harp_jax.objectives.objective import Objective
-from harp_jax.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from harp_jax.text.tokenizer import Tokenizer
 
 log = logging.getLogger(__name__)
 Start = Callable[[EncoderConfig, jax.Array], dict]  # parameters from a shape and a key
 Evaluate = Callable[[dict, int], dict[str, float]]  # parameters, step → held-out metrics
+HEAD_DIRECTORY = "mlm_head"  # in a workdir: the run of `Stage.before`
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,7 @@ class Stage:
     """What differs between kinds of training. Functions get the encoder's shape with its vocabulary padded for the mesh."""
 
     encoder: EncoderConfig
-    tokenizer: Tokenizer
+    tokenizer: "Tokenizer"
     model: ModelSpec = field(default_factory=ModelSpec)
     start: Start  # the initial parameters (numpy)
     objective: Callable[[EncoderConfig], Objective]
@@ -53,22 +57,12 @@ class Stage:
     held_out: Reader | None = None  # groups to evaluate the objective on
     # Task → (best trivial predictor, its accuracy), to compare with on `held_out`; empty if unknown.
     trivial: Mapping[str, tuple[str, float]] = field(default_factory=dict)
-    select: Callable[[EncoderConfig, str], Evaluate] | None = (
-        None  # from shape and workdir: keeps the best parameters there
-    )
+    # From shape and workdir: keeps the best parameters there.
+    select: Callable[[EncoderConfig, str], Evaluate] | None = None
     spike: float = 8.0  # skip an update whose loss is this many standard deviations above the running mean; 0: never
     check: Callable[[int, Mapping[str, float]], None] | None = None  # of (step, metrics): InputError ends the run
-    before: "Callable[[Stage], Preparation] | None" = None  # a run that must come first
-
-
-@dataclass(frozen=True)
-class Preparation:
-    """A shorter run, in WORKDIR/`directory`, from whose parameters a stage starts."""
-
-    why: str
-    directory: str
-    config: ConfigDict
-    stage: Stage
+    # Config and stage of the run that must come first, a training of a new MLM head; this stage starts from its parameters.
+    before: "Callable[[Stage], tuple[ConfigDict, Stage]] | None" = None
 
 
 CONSTANT = 1e-3  # standard deviation of a group's scores, whose margin is 1 in most losses
@@ -102,23 +96,19 @@ def check_inputs(config: ConfigDict, *required: str) -> None:
     """Raises InputError with all inputs, of the `required` and the optional fields, that are not set or do not exist."""
     from harp_jax.corpus.paths import is_irds
 
+    def exists(path: str) -> bool:
+        return not path or os.path.exists(as_stored(path)) or is_irds(path) or "://" in path
+
     missing, hint = {}, ""
     for name in (*required, *(name for name in OPTIONAL if config.get(name))):
         paths = [config[name]] if isinstance(config[name], str) else list(config[name])
-        absent = [
-            path
-            for path in paths
-            if path and not os.path.exists(as_stored(path)) and not is_irds(path) and "://" not in path
-        ]
         if not any(paths):
             missing[name] = "is not set"
-        elif absent:
+        elif absent := [path for path in paths if not exists(path)]:
             missing[name] = f"does not exist ({', '.join(absent)})"
             hint = hint or (how_to_fetch(absent[0]) if name in ("init", "tokenizer") else "")
     if "init" in config and not config.init and not config.tokenizer:
         missing["init"] = "and tokenizer are not set"
     if missing:
-        raise InputError(
-            f"missing inputs: {', '.join(f'{name} {what}' for name, what in missing.items())}; "
-            f"set each as --config.FIELD=PATH{hint}"
-        )
+        said = ", ".join(f"{name} {what}" for name, what in missing.items())
+        raise InputError(f"missing inputs: {said}; set each as --config.FIELD=PATH{hint}")
