@@ -26,6 +26,7 @@ import jax
 import numpy as np
 
 from harp_jax.api import Reranker
+from harp_jax.base.allocator import keep_pages
 from harp_jax.base.cli import keep_compiled
 from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.export import truncated
@@ -178,6 +179,7 @@ def main() -> None:
         help="process_time: CPU time, for a busy machine; pin the run to one core (taskset)",
     )
     arguments = parser.parse_args()
+    keep_pages()
     keep_compiled()
     pairs = real_pairs(arguments)
     accelerated = jax.default_backend() != "cpu"

@@ -20,6 +20,7 @@ import jax
 import numpy as np
 
 from harp_jax import config as configs
+from harp_jax.base.allocator import keep_pages
 from harp_jax.base.files import lines
 from harp_jax.base.randomness import generator
 from harp_jax.input.lanes import Batches
@@ -85,8 +86,11 @@ def main() -> None:
         "--clock", default="perf_counter", choices=("perf_counter", "process_time"), help="see rerank.py"
     )
     parser.add_argument("--attention", default="auto")
+    parser.add_argument("--pages", default="keep", choices=("keep", "return"), help="whether glibc keeps freed memory")
     args = parser.parse_args()
 
+    if args.pages == "keep":
+        keep_pages()
     c = configs.pretrain()
     c.tokenizer, c.tasks, c.row_length, c.batch_pairs = args.tokenizer, ("qdm",), args.row_length, args.pairs
     c.model.layers, c.model.hidden, c.model.heads, c.model.dropout = args.layers, args.hidden, args.heads, args.dropout

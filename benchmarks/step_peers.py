@@ -3,8 +3,8 @@
 python benchmarks/step_peers.py --documents=collection.jsonl.xz --tokenizer=vocab.txt
 
 benchmarks/step_torch.py measures "official" (the authors' way) and "tuned", each with glibc's defaults and with glibc keeping
-freed pages (GLIBC_TUNABLES, docs/faq.md). Ours is benchmarks/step.py with kept pages, before and after each; every run is a
-separate process. A ratio compares a peer with the mean of our runs before and after it, so that other load
+freed pages (as base/allocator.py does for our commands, here by GLIBC_TUNABLES). Ours is benchmarks/step.py, before and after
+each; every run is a separate process. A ratio compares a peer with the mean of our runs before and after it, so that other load
 on the machine affects both.
 """
 
@@ -74,7 +74,7 @@ def main() -> None:
     args = parser.parse_args()
     for row in args.rows.split(","):
         own = [sys.executable, f"{HERE}/step.py", *options(row, args), f"--steps={args.steps}"]
-        before = measured(own, KEEPING)
+        before = measured(own)
         peers = [(mode, pages) for mode in MODES[row] for pages in ("default pages", "pages kept")]
         ratios: dict[tuple[str, str], list[float]] = {pair: [] for pair in peers}
         for _ in range(args.rounds):
@@ -88,7 +88,7 @@ def main() -> None:
                     f"--steps={steps}",
                 ]
                 other = measured(peer, KEEPING if pages == "pages kept" else "")
-                after = measured(own, KEEPING)
+                after = measured(own)
                 found.append((before.rate + after.rate) / 2 / other.rate)
                 around = f"{before.rate:.0f} and {after.rate:.0f} real tokens/s ({after.memory:.2f} GiB) around"
                 print(f"{row}: {around} PyTorch {mode}, {pages}: {other.rate:.0f} ({other.memory:.2f} GiB)", flush=True)

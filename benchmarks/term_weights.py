@@ -25,6 +25,7 @@ from data_pipeline.links.link_graph import in_sentences
 from data_pipeline.text.terms import load_terms
 from data_pipeline.weights.attention_weights import Encoder, Sequence, attending, word_sums
 from data_pipeline.weights.tokenised import LONGEST
+from harp_jax.base.allocator import keep_pages
 from harp_jax.base.files import lines
 from harp_jax.base.randomness import generator
 from harp_jax.text.tokenizer import load_tokenizer
@@ -97,6 +98,7 @@ def main() -> None:
     parser.add_argument("--torch_dtype", default="float32", help="dtype of the straightforward implementation")
     parser.add_argument("--slots", type=int, default=2048, help="token slots per batch")
     args = parser.parse_args()
+    keep_pages()  # for both implementations
 
     import torch
     import transformers

@@ -18,6 +18,7 @@ from collections.abc import Callable
 import jax
 import numpy as np
 
+from harp_jax.base.allocator import keep_pages
 from harp_jax.base.cli import keep_compiled
 from harp_jax.base.files import lines
 from harp_jax.base.randomness import generator
@@ -73,6 +74,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=24)
     parser.add_argument("--rounds", type=int, default=5)
     a = parser.parse_args()
+    keep_pages()
     keep_compiled()
     import torch
     from sentence_transformers import SentenceTransformer

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from harp_jax.base.allocator import keep_pages
 from harp_jax.base.cli import TERMINATED, ConfigParser, count, positive, run
 from harp_jax.base.errors import InputError
 
@@ -67,6 +68,7 @@ def main(args: argparse.Namespace) -> None:
         return
     if not args.workdir:
         raise InputError("no --workdir; name a directory for checkpoints and metrics")
+    keep_pages()
     if args.coordinator:  # connect to the other processes
         import jax
 

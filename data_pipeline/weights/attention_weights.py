@@ -24,6 +24,7 @@ from data_pipeline.engine.local import SerialEngine
 from data_pipeline.engine.store import bucket_parts, read
 from data_pipeline.engine.tables import Row, unpack
 from data_pipeline.weights.tokenised import is_weighed, to_bytes
+from harp_jax.base.allocator import keep_pages
 from harp_jax.base.errors import InputError
 from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
 
@@ -219,6 +220,7 @@ def compute(job: Job) -> None:
 
     @functools.cache
     def encoder() -> Encoder:
+        keep_pages()
         return Encoder(job.config["encoder"], load_tokenizer(job.config["tokenizer"]), job.config["encoder_dtype"])
 
     here = SerialEngine(job, 1, "")  # the devices belong to this process

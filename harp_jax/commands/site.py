@@ -163,8 +163,10 @@ def rate_parser() -> ConfigParser:
 
 
 def rate(arguments: argparse.Namespace) -> None:
+    from harp_jax.base.allocator import keep_pages
     from harp_jax.site.ranker import measure_rate
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    keep_pages()
     seconds = measure_rate(arguments.config, arguments.output)
     print(f"{arguments.output}: {seconds:g} s per step, {3600 / seconds:,.0f} steps per hour")

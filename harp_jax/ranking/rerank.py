@@ -14,6 +14,7 @@ from pathlib import Path
 import jax
 import numpy as np
 
+from harp_jax.base.allocator import keep_pages
 from harp_jax.base.cli import keep_compiled
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import as_stored, locked, output_path, replacing
@@ -180,6 +181,7 @@ def rerank_with(
     load: Callable[..., Scorer], model: str, docs: str, queries: str, run: str, output: str, options: Reranking
 ) -> Reranked:
     """`rerank_files` by a model that `load` opens, with the arguments of `load_scorer`."""
+    keep_pages()
     keep_compiled()
     o, windows = options, Windows(options.windows) if options.windows else None
     inputs = [] if is_irds(docs) else document_files(docs)
