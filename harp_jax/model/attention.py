@@ -217,27 +217,13 @@ def splash(
     parts = (q.astype(v.dtype).astype(factors), k.astype(factors), v.astype(factors), segments)
     if mesh is None:
         return _kernel(*parts, reach=reach).astype(v.dtype)
-    rows, heads = (_present(mesh, axes) for axes in (BATCH[0], "model"))
+    # The mesh for term weights has the axis "data" only.
+    rows, heads = (tuple(axis for axis in axes if axis in mesh.axis_names) or None for axes in (BATCH[0], ("model",)))
     spec = P(rows, None, heads, None)
     # The kernel does not declare over which axes its outputs vary, so check_vma is off.
     kernel, specs = partial(_kernel, reach=reach), (spec, spec, spec, P(rows))
     over_mesh = jax.shard_map(kernel, mesh=mesh, in_specs=specs, out_specs=spec, check_vma=False)
     return over_mesh(*parts).astype(v.dtype)
-
-
-def _present(mesh: AbstractMesh, axes: str | tuple[str, ...]) -> tuple[str, ...] | None:
-    """The axes that the mesh has: the mesh for term weights has "data" only."""
-    return tuple(axis for axis in ((axes,) if isinstance(axes, str) else axes) if axis in mesh.axis_names) or None
-
-
-def _backward(blocks: int, block: int, reach: int) -> dict[str, Any]:
-    """BlockSizes' arguments that choose one fused kernel or two for the backward pass of a row of `blocks` blocks. The fused kernel
-    computes five products per pair of blocks, two kernels compute seven. But its grid includes the pairs that the mask excludes,
-    and it stores a gradient of the queries for each block of keys. Two kernels visit only blocks within reach."""
-    near = 2 * -(-reach // block) + 1  # blocks of keys that a block of queries attends to
-    if reach and 2 * near < blocks:
-        return {"block_q_dq": block, "block_kv_dq": block}
-    return {"use_fused_bwd_kernel": True}
 
 
 def _kernel(q: jax.Array, k: jax.Array, v: jax.Array, segments: jax.Array, *, reach: int) -> jax.Array:
@@ -248,7 +234,13 @@ def _kernel(q: jax.Array, k: jax.Array, v: jax.Array, segments: jax.Array, *, re
 
     length, heads = q.shape[1], q.shape[2]
     block = next(size for size in (BLOCK, BLOCK // 2, LANES) if length % size == 0)
-    sizes = kernels.BlockSizes(block, block, block, block, block, block, **_backward(length // block, block, reach))
+    # Backward, one fused kernel computes five products per pair of blocks, two kernels compute seven. But the fused one's grid
+    # includes the pairs that the mask excludes, and it stores a gradient of the queries for each block of keys. Two kernels visit
+    # only blocks within reach: `near` blocks of keys for a block of queries.
+    near = 2 * -(-reach // block) + 1
+    two = reach and 2 * near < length // block
+    backward: dict[str, Any] = {"block_q_dq": block, "block_kv_dq": block} if two else {"use_fused_bwd_kernel": True}
+    sizes = kernels.BlockSizes(block, block, block, block, block, block, **backward)
     square = (length, length)
     mask = masks.LocalMask(square, (reach, reach), 0) if reach else masks.FullMask(square)
     every = masks.MultiHeadMask([mask] * heads)

@@ -141,7 +141,7 @@ def step_flops(shape: EncoderConfig, rows: int, length: int, sequences: int, pre
     only. XLA's own figure counts a loop's body once and ignores custom calls."""
     h = shape.hidden
     heads = 2 * rows * (sequences * h * h + predictions * (h * h + h * shape.vocab_size))
-    return 3.0 * (ENCODERS[shape.model_type].flops(shape, rows, length, sequences + predictions) + heads)
+    return 3.0 * (shape.forward_flops(rows, length, sequences + predictions) + heads)
 
 
 @jax.custom_vjp

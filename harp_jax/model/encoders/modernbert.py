@@ -4,7 +4,7 @@ As published: no biases except in the decoder and the classifier, erf GELU. Warn
 bert.py.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -23,12 +23,14 @@ from harp_jax.model.encoders.encoder import (
     Encoder,
     EncoderConfig,
     Field,
+    HeadNames,
     Leaf,
     Tensors,
     class_of,
-    one_label,
+    dense_leaves,
+    norm_leaves,
     read_fields,
-    tied,
+    with_heads,
 )
 from harp_jax.model.layers import (
     Dropout,
@@ -54,6 +56,7 @@ class ModernBertShape(EncoderConfig):
     model_type: str = "modernbert"
 
     biased: ClassVar[bool] = False
+    mlp_kernels: ClassVar[int] = 3
     widening: ClassVar[float] = 1.5
 
     def __post_init__(self) -> None:
@@ -64,7 +67,6 @@ class ModernBertShape(EncoderConfig):
             )
 
     def reach(self, layer: int) -> int:
-        """The largest distance, in tokens, at which a layer attends; 0: any."""
         return self.window // 2 if layer % self.global_every else 0
 
 
@@ -269,56 +271,31 @@ RULES: tuple[tuple[str, P], ...] = (
 )
 
 
-def flops(shape: ModernBertShape, rows: int, length: int, positions: int) -> float:
-    """See `bert.flops`; a token of a local layer attends only to the window."""
-    h, tokens, last = shape.hidden, rows * length, rows * positions
-    total = 0.0
-    for i in range(shape.layers):
-        asking = tokens if i < shape.layers - 1 else last
-        keys = min(length, 2 * shape.reach(i) + 1) if shape.reach(i) else length
-        total += 4 * h * h * (tokens + asking) + asking * (6 * h * shape.intermediate + 4 * keys * h)
-    return total
-
-
-def _matrix(path: str, name: str, into: int, out: int, kernel: tuple[int, ...] = ()) -> Leaf:
-    return Leaf((*path.split("/"), "kernel"), f"{name}.weight", kernel or (into, out), (out, into))
-
-
-def _scale(path: str, name: str, size: int) -> Leaf:
-    return Leaf((*path.split("/"), "scale"), f"{name}.weight", (size,), (size,))
-
-
-def _encoder_leaves(c: ModernBertShape) -> Iterator[Leaf]:
+def leaves(c: ModernBertShape) -> dict[str, list[Leaf]]:
+    """The tensors of the encoder and of each head, after `read`, without the tied MLM decoder."""
+    dense, norm = partial(dense_leaves, biased=False), partial(norm_leaves, biased=False)
     h, split = c.hidden, (c.heads, c.head_dim)
-    yield Leaf(("encoder", *WORDS), "model.embeddings.tok_embeddings.weight", (c.vocab_size, h), (c.vocab_size, h))
-    yield _scale("encoder/embeddings/norm", "model.embeddings.norm", h)
+    encoder = [Leaf(("encoder", *WORDS), WORD_EMBEDDINGS, (c.vocab_size, h), (c.vocab_size, h))]
+    encoder += norm("encoder/embeddings/norm", "model.embeddings.norm", h)
     for i in range(c.layers):
         ours, theirs = f"encoder/layer_{i}", f"model.layers.{i}"
         if i:
-            yield _scale(f"{ours}/attention_norm", f"{theirs}.attn_norm", h)
+            encoder += norm(f"{ours}/attention_norm", f"{theirs}.attn_norm", h)
         for part in ("query", "key", "value"):
-            yield _matrix(f"{ours}/{part}", f"{theirs}.attn.{part}", h, h, (h, *split))
-        yield _matrix(f"{ours}/output", f"{theirs}.attn.Wo", h, h, (*split, h))
-        yield _scale(f"{ours}/mlp_norm", f"{theirs}.mlp_norm", h)
+            encoder += dense(f"{ours}/{part}", f"{theirs}.attn.{part}", h, h, (h, *split))
+        encoder += dense(f"{ours}/output", f"{theirs}.attn.Wo", h, h, (*split, h))
+        encoder += norm(f"{ours}/mlp_norm", f"{theirs}.mlp_norm", h)
         for part in ("gate", "up"):
-            yield _matrix(f"{ours}/{part}", f"{theirs}.mlp.{part}", h, c.intermediate)
-        yield _matrix(f"{ours}/down", f"{theirs}.mlp.Wo", c.intermediate, h)
-    yield _scale("encoder/norm", "model.final_norm", h)
-
-
-def leaves(c: ModernBertShape) -> dict[str, list[Leaf]]:
-    """The tensors of the encoder and of each head, after `read`, without the tied MLM decoder."""
+            encoder += dense(f"{ours}/{part}", f"{theirs}.mlp.{part}", h, c.intermediate)
+        encoder += dense(f"{ours}/down", f"{theirs}.mlp.Wo", c.intermediate, h)
     return {
-        "encoder": list(_encoder_leaves(c)),
-        "pooler": [
-            _matrix("pooler/dense", "head.dense", c.hidden, c.hidden),
-            _scale("pooler/norm", "head.norm", c.hidden),
-        ],
-        "score": [_matrix("score", "classifier", c.hidden, 1), Leaf(("score", "bias"), "classifier.bias", (1,), (1,))],
+        "encoder": encoder + norm("encoder/norm", "model.final_norm", h),
+        "pooler": [*dense("pooler/dense", NAMES.pooler, h, h), *norm("pooler/norm", "head.norm", h)],
+        "score": dense_leaves("score", NAMES.score, h, 1),
         "mlm": [
-            _matrix("mlm/transform", f"{MLM}head.dense", c.hidden, c.hidden),
-            _scale("mlm/norm", f"{MLM}head.norm", c.hidden),
-            Leaf(("mlm", "bias"), f"{MLM}decoder.bias", (c.vocab_size,), (c.vocab_size,)),
+            *dense("mlm/transform", NAMES.transform, h, h),
+            *norm("mlm/norm", NAMES.norm, h),
+            Leaf(("mlm", "bias"), NAMES.bias, (c.vocab_size,), (c.vocab_size,)),
         ],
     }
 
@@ -327,39 +304,41 @@ def leaves(c: ModernBertShape) -> dict[str, list[Leaf]]:
 FUSED = {"attn.Wqkv": ("attn.query", "attn.key", "attn.value"), "mlp.Wi": ("mlp.gate", "mlp.up")}
 # Hugging Face calls both heads `head`: in files with both, the names of the MLM head's tensors begin with this.
 MLM = "mlm."
+NAMES = HeadNames(
+    "head.dense", "classifier", f"{MLM}head.dense", f"{MLM}head.norm", f"{MLM}decoder", f"{MLM}decoder.bias"
+)
+WORD_EMBEDDINGS = "model.embeddings.tok_embeddings.weight"
 
 
 def read(tensors: Tensors, where: str) -> Tensors:
     """Adds the prefix that a bare ModernBertModel lacks, and splits fused tensors. Without a classifier `head` is the MLM head."""
-    bare = ("embeddings.", "layers.", "final_norm.")
-    state = {f"model.{name}" if name.startswith(bare) else name: tensor for name, tensor in tensors.items()}
-    if "classifier.weight" not in state:
-        alone = ("head.", "decoder.")
-        state = {f"{MLM}{name}" if name.startswith(alone) else name: tensor for name, tensor in state.items()}
-    split: Tensors = {}
-    for name, tensor in state.items():
+    state: Tensors = {}
+    for name, tensor in tensors.items():
+        if name.startswith(("embeddings.", "layers.", "final_norm.")):
+            name = f"model.{name}"
+        if "classifier.weight" not in tensors and name.startswith(("head.", "decoder.")):
+            name = f"{MLM}{name}"
         parts = next((parts for fused, parts in FUSED.items() if name.endswith(f".{fused}.weight")), ())
-        if not parts or len(tensor) % len(parts):
-            split[name] = tensor
-        for part, rows in zip(parts, np.split(tensor, len(parts)) if parts and not len(tensor) % len(parts) else ()):
-            split[f"{name.rsplit('.', 3)[0]}.{part}.weight"] = rows
-    labelled = one_label(split, "classifier.weight")
-    if len(labelled) < len(split):
-        labelled = {name: tensor for name, tensor in labelled.items() if not name.startswith("head.")}
-    return tied(labelled, f"{MLM}decoder", "model.embeddings.tok_embeddings.weight", f"{MLM}decoder.bias", where)
+        if parts and len(tensor) % len(parts) == 0:
+            layer = name.rsplit(".", 3)[0]
+            state |= {f"{layer}.{part}.weight": rows for part, rows in zip(parts, np.split(tensor, len(parts)))}
+        else:
+            state[name] = tensor
+    return with_heads(state, NAMES, WORD_EMBEDDINGS, where)
 
 
 def written(state: Tensors) -> Tensors:
     """The inverse of `read`."""
     fused: Tensors = {}
     for name, tensor in state.items():
-        place = next((place for place, parts in FUSED.items() if any(name.endswith(f".{p}.weight") for p in parts)), "")
-        if not place:
-            name = name if "classifier.weight" in state else name.removeprefix(MLM)
-            fused[name] = tensor
-        else:
-            whole = f"{name.rsplit('.', 3)[0]}.{place}.weight"
+        whole = next(
+            (whole for whole, parts in FUSED.items() if name.endswith(tuple(f".{p}.weight" for p in parts))), ""
+        )
+        if whole:
+            whole = f"{name.rsplit('.', 3)[0]}.{whole}.weight"
             fused[whole] = np.concatenate([fused[whole], tensor]) if whole in fused else tensor
+        else:
+            fused[name if "classifier.weight" in state else name.removeprefix(MLM)] = tensor
     return fused
 
 
@@ -369,7 +348,6 @@ ENCODER = Encoder(
     to_config=to_config,
     module=ModernBert,
     rules=RULES,
-    flops=flops,
     leaves=leaves,
     read=read,
     written=written,
