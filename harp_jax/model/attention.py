@@ -5,10 +5,8 @@
     "splash"  JAX's Pallas kernel: TPU, bfloat16 or float32, rows of a multiple of 128 tokens
     "auto"    "cudnn" on GPU in 16 bits, "splash" on TPU if it supports the rows, else "xla"
 
-TPU times have not been measured, for lack of a TPU. Compiled for eight cores of v3 and v5e (configs/tpu_v3.py, 64 rows × 512,
-bfloat16), a step with "splash" instead of "xla" needs a tenth and a quarter less memory for temporaries, and by XLA's estimate
-reads and writes a fifth and a quarter less, with the same collectives; its backward pass recomputes the scores, 7 products of T²
-instead of 6. Hence "auto" chooses it. Measure both with `benchmarks/step.py --attention=…` before a long run.
+"splash" recomputes the scores in its backward pass: 7 products of T² instead of 6, but less memory and traffic. It has not been timed
+on a TPU: measure both with `benchmarks/step.py --attention=…` before a long run.
 
 Attention dropout is off by default, so that all implementations train the same model. The kernels do not support it:
 `EncoderConfig` rejects the combination, and "auto" then selects "xla".
@@ -164,8 +162,7 @@ def _products(
 ) -> jax.Array:
     """Attention as plain matrix products. jax.nn.dot_product_attention would compute the softmax in float32 even in float64. Heads
     precede tokens, queries are scaled instead of scores, and the division by the softmax's sum comes last: XLA on CPU then runs
-    plain batched matrix products, and the forward pass takes 23 to 33 ms instead of 90 (16 × 256 tokens, 12 heads of 32, 2
-    cores)."""
+    plain batched matrix products, a third of the time."""
     wide = jnp.promote_types(q.dtype, jnp.float32)
     q = (q / jnp.sqrt(jnp.asarray(q.shape[-1], wide))).astype(q.dtype)
     q, k, v = (jnp.swapaxes(x, 1, 2) for x in (q, k, v))
@@ -178,8 +175,8 @@ def _products(
 
 @jax.custom_vjp
 def _scores(q: jax.Array, k: jax.Array) -> jax.Array:
-    """q·kᵀ [rows, heads, Q, T], at least float32. The keys' gradient is [head_dim, T], so that the smaller factor is transposed. A
-    CPU computes it in 14 instead of 45 ms (7 × 512 tokens, 12 heads of 32, one core)."""
+    """q·kᵀ [rows, heads, Q, T], at least float32. The keys' gradient is [head_dim, T], so that the smaller factor is transposed,
+    which takes a CPU a third of the time."""
     return jnp.einsum("rhtd,rhsd->rhts", q, k, preferred_element_type=jnp.promote_types(q.dtype, jnp.float32))
 
 

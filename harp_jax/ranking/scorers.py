@@ -226,7 +226,7 @@ def full_precision_matmul(dtype: str) -> contextlib.AbstractContextManager:
     return jax.default_matmul_precision("highest") if dtype == "float32" else contextlib.nullcontext()
 
 
-def check_heads(params: Mapping[str, Any]) -> None:
+def check_heads(params: Mapping) -> None:
     """Raises InputError for an encoder without the pooler and score heads."""
     if missing := {"pooler", "score"} - set(params):
         raise InputError(
@@ -284,7 +284,7 @@ class CrossEncoderScorer(PairTexts):
     def __init__(
         self,
         config: EncoderConfig,
-        params: Mapping[str, Any],
+        params: Mapping,
         tokenizer: Tokenizer,
         max_length: int | None = None,
         batch_tokens: int | None = None,
@@ -295,7 +295,7 @@ class CrossEncoderScorer(PairTexts):
         self.batch_tokens = token_budget(batch_tokens)
         self.use(jax.device_put({name: params[name] for name in PARTS}))
 
-        def score(params: Mapping[str, Any], tokens: jax.Array, second: jax.Array, end: jax.Array) -> jax.Array:
+        def score(params: Mapping, tokens: jax.Array, second: jax.Array, end: jax.Array) -> jax.Array:
             batch = {**single_rows(tokens, second, end), "cls_offset": jnp.zeros((len(tokens), 1), jnp.int32)}
             with full_precision_matmul(config.dtype):
                 outputs: Any = Ranker(config).apply({"params": params}, batch, method="scored")
@@ -312,7 +312,7 @@ class CrossEncoderScorer(PairTexts):
         config, params, tokenizer, marks = load_ranker(directory)
         return cls(config.computing_in(dtype), params, tokenizer, max_length, batch_tokens, marks)
 
-    def use(self, params: Mapping[str, Any]) -> None:
+    def use(self, params: Mapping) -> None:
         self._params = {name: params[name] for name in PARTS}
 
     def score(self, pairs: Sequence[Pair], bar: Progress | None = None) -> np.ndarray:
@@ -332,7 +332,7 @@ class BiEncoderScorer(EncoderTexts):
     def __init__(
         self,
         config: EncoderConfig,
-        params: Mapping[str, Any],
+        params: Mapping,
         tokenizer: Tokenizer,
         max_length: int | None = None,
         batch_tokens: int | None = None,
@@ -364,7 +364,7 @@ class BiEncoderScorer(EncoderTexts):
         length = max_length or min(made.max_length or recorded, recorded)
         return cls(config.computing_in(dtype), params, tokenizer, length, batch_tokens, made)
 
-    def use(self, params: Mapping[str, Any]) -> None:
+    def use(self, params: Mapping) -> None:
         self._params = {"encoder": params["encoder"], "dense": self._dense}
         self.forget()
 
@@ -427,7 +427,7 @@ class BiEncoderScorer(EncoderTexts):
 
 
 def _embed_rows(
-    config: EncoderConfig, made: Embedding, params: Mapping[str, Any], tokens: jax.Array, end: jax.Array
+    config: EncoderConfig, made: Embedding, params: Mapping, tokens: jax.Array, end: jax.Array
 ) -> jax.Array:
     """Unit vectors [rows, size] float32 of one text per row; `end` [rows] is its length."""
     batch, dense = single_rows(tokens, end, end), iter(params["dense"])
