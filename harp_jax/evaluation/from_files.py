@@ -71,7 +71,7 @@ def report_files(options: Evaluation, page: Page, output: str, text: str = "", v
         chance=options.chance, blank=options.blank, oracle=options.oracle, runs_per_draw=options.runs_per_draw,
     )  # fmt: skip
     remarks = [remark for remark in written.remarks if remark not in table.about_seeds]  # these end the table
-    headline = f"{written.headline} {written.figures}"
+    headline = f"{written.focus.sentence} {written.focus.figures}"
     printed = "\n".join([str(table), *written.facts[:1], *remarks, headline, *written.warnings])
     per_query = "".join(f"{line}\n" for line in table.per_query_lines())
     for path, content in {output: as_html(written), text: printed + "\n", values: per_query}.items():

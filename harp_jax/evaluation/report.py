@@ -1,7 +1,7 @@
 """A report: plain data from judgments, runs and their background (verdicts in words, training curves), then its HTML page."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from harp_jax.base.errors import InputError, needs
@@ -39,15 +39,15 @@ class Panel:
 
 @dataclass(frozen=True)
 class System:
-    """A row of the table: means, the interval of the mean by the deciding measure, the comparison with the baseline. `tone` is
+    """A row of the table: the verdict in a few words and as a sentence, its figures, the comparison with the baseline. `tone` is
     "good", "bad", "unsure" or "plain" (no verdict)."""
 
     name: str
-    means: list[float]
-    interval: tuple[float, float] | None
-    change: Comparison | None
     verdict: str
+    sentence: str
+    figures: str
     tone: str
+    change: Comparison | None
 
 
 @dataclass(frozen=True)
@@ -78,15 +78,11 @@ class Report:
     """All parts of a report; empty ones are not rendered."""
 
     title: str
-    headline: str
-    figures: str  # after the headline
-    tone: str
-    facts: list[str]
-    measures: list[str]
+    table: Table
     measure: str  # the deciding one
-    baseline: str
     systems: list[System]
-    focus: str  # the system in the headline, wins and losses
+    focus: System  # of the headline, wins and losses
+    facts: list[str]
     warnings: list[str]  # about other systems that have learned nothing
     remarks: list[str]
     curves: list[str]  # their names, by number
@@ -136,7 +132,7 @@ def report(
         chance=chance, blank=blank, oracle=oracle, intervals=True,
     )  # fmt: skip
     measure = table.judged_by or table.measures[0]
-    _, headline, figures, tone = verdict_on(table, focus)
+    systems = {name: system_of(table, name, {*blank.values()}) for name in table.mean}
 
     facts = [f"{table.queries} judged {'query' if table.queries == 1 else 'queries'}"]
     facts += [f"compared with {baseline}"] if baseline != focus else []
@@ -156,32 +152,22 @@ def report(
     curves = {name: read_metrics(path) for name, path in page.curves.items()}
     for name in (name for name, lines in curves.items() if not lines):
         raise InputError(f"the curves of {name}: {page.curves[name]} has no metrics; name a training workdir")
-    wins: list[Change] = []
-    losses: list[Change] = []
-    counts = (0, 0, 0)
-    if focus != baseline:
-        docs = Documents.open(page.docs, page.fields) if page.docs else None
-        queries = read_queries(page.query_texts) if page.query_texts else {}
-        values = (table.per_query[baseline][measure], table.per_query[focus][measure])
-        wins, losses, counts = changes(*values, (first[baseline], first[focus]), qrels, queries, docs)
+    docs = Documents.open(page.docs, page.fields) if page.docs else None
+    queries = read_queries(page.query_texts) if page.query_texts else {}
+    values = (table.per_query[baseline][measure], table.per_query[focus][measure])
+    moved = changes(*values, (first[baseline], first[focus]), qrels, queries, docs)
     written = Report(
-        title=page.title,
-        headline=headline,
-        figures=figures,
-        tone=tone,
-        facts=facts,
-        measures=table.measures,
-        measure=measure,
-        baseline=baseline,
-        systems=systems_of(table, blank),
-        focus=focus,
-        warnings=[" ".join(verdict_on(table, other)[1:3]) for other in table.verdicts if other != focus],
-        remarks=[*page.remarks, *table.notes(), *([missed] if unreachable else []), *table.about_seeds],
-        curves=[*curves][:MOST_LINES],
-        panels=panels_of([*curves], [*curves.values()][:MOST_LINES]),
-        wins=wins,
-        losses=losses,
-        counts=counts,
+        page.title,
+        table,
+        measure,
+        list(systems.values()),
+        systems[focus],
+        facts,
+        [f"{systems[name].sentence} {systems[name].figures}" for name in table.verdicts if name != focus],
+        [*page.remarks, *table.notes(), *([missed] if unreachable else []), *table.about_seeds],
+        [*curves][:MOST_LINES],
+        panels_of([*curves], [*curves.values()][:MOST_LINES]),
+        *(moved if focus != baseline else ([], [], (0, 0, 0))),
     )
     return written, table
 
@@ -225,47 +211,39 @@ def comparison_of(table: Table, name: str) -> Comparison | None:
     return next((c for c in table.comparisons if c.run == name and c.measure == table.judged_by), None)
 
 
-def systems_of(table: Table, blank: Mapping[str, str]) -> list[System]:
-    """The rows of the table, in order."""
-    known = {CHANCE: "candidates in random order", ORACLE: "candidates in the best order", table.baseline: "baseline"}
-    known |= dict.fromkeys(blank.values(), "documents scored without the query")
-    systems = []
-    for name, means in table.mean.items():
-        verdict, _, _, tone = verdict_on(table, name)
-        values, interval = [means[m] for m in table.measures], table.intervals.get(name)
-        systems.append(System(name, values, interval, comparison_of(table, name), verdict or known.get(name, ""), tone))
-    return systems
-
-
-def verdict_on(table: Table, name: str) -> tuple[str, str, str, str]:
-    """(verdict on a system in a few words, as a sentence, its figures, its tone as in `System`)."""
+def system_of(table: Table, name: str, blank: Collection[str] = ()) -> System:
+    """A row of the table; `blank`: the rows of blank queries."""
     measure = table.judged_by or table.measures[0]
-    fails, comparison = table.verdicts.get(name, []), comparison_of(table, name)
+    fails, comparison, base = table.verdicts.get(name, []), comparison_of(table, name), table.baseline
     figures = f"{measure} {table.mean[name][measure]:.3f}"
     if NOT_ABOVE_CHANCE in fails:
-        said = f"{name} is at chance level: it orders its candidates no better than a random order."
-        random = f"{figures}; the same candidates in random order: {table.mean[CHANCE][measure]:.3f}"
-        return "at chance level", said, random, "bad"
-    if NOT_ABOVE_BLANK in fails:
-        said = f"{name} does not read the query: it ranks no better than with the query blanked."
-        return NOT_ABOVE_BLANK, said, figures, "bad"
-    if fails:
-        return fails[0], f"{name} does not rank: {fails[0]}.", figures, "bad"
-    if not comparison:
-        interval = table.intervals.get(name)
-        between = f" (95 % interval {interval[0]:.3f} to {interval[1]:.3f})" if interval else ""
-        return "", f"{name} reaches {figures}.", figures + between, "plain"
-    low, high = comparison.interval
-    figures += f" against {table.mean[table.baseline][measure]:.3f}: {comparison.difference:+.3f}"
-    figures += f" (95 % interval {low:+.3f} to {high:+.3f})"
-    if comparison.verdict != "inconclusive":
-        tone = "good" if comparison.verdict == "better" else "bad"
-        return comparison.verdict, f"{name} ranks {comparison.verdict} than {table.baseline}.", figures, tone
-    queries = f"{table.queries} queries do" if table.queries != 1 else "One query does"
-    said = f"{queries} not decide whether {name} ranks better than {table.baseline}."
-    if table.per_query[name][measure] == table.per_query[table.baseline][measure]:
-        said = f"{name} ranks every query as {table.baseline} does, by {measure}."
-    return "not decided", said, figures, "unsure"
+        figures += f"; the same candidates in random order: {table.mean[CHANCE][measure]:.3f}"
+        verdict, said = "at chance level", "is at chance level: it orders its candidates no better than a random order."
+    elif NOT_ABOVE_BLANK in fails:
+        verdict = NOT_ABOVE_BLANK
+        said = "does not read the query: it ranks no better than with the query blanked."
+    elif fails:
+        verdict, said = fails[0], f"does not rank: {fails[0]}."
+    elif comparison:
+        low, high = comparison.interval
+        figures += f" against {table.mean[base][measure]:.3f}: {comparison.difference:+.3f}"
+        figures += f" (95 % interval {low:+.3f} to {high:+.3f})"
+        verdict, said = comparison.verdict, f"ranks {comparison.verdict} than {base}."
+    else:
+        known = {CHANCE: "candidates in random order", ORACLE: "candidates in the best order", base: "baseline"}
+        verdict = "documents scored without the query" if name in blank else known.get(name, "")
+        said = f"reaches {figures}."
+        if interval := table.intervals.get(name):
+            figures += f" (95 % interval {interval[0]:.3f} to {interval[1]:.3f})"
+    sentence = f"{name} {said}"
+    tone = "bad" if fails or verdict == "worse" else "good" if verdict == "better" else "plain"
+    if verdict == "inconclusive":
+        verdict, tone = "not decided", "unsure"
+        queries = f"{table.queries} queries do" if table.queries != 1 else "One query does"
+        sentence = f"{queries} not decide whether {name} ranks better than {base}."
+        if table.per_query[name][measure] == table.per_query[base][measure]:
+            sentence = f"{name} ranks every query as {base} does, by {measure}."
+    return System(name, verdict, sentence, figures, tone, comparison)
 
 
 def panels_of(names: Sequence[str], curves: Sequence[Sequence[Mapping[str, float | str]]]) -> list[Panel]:
@@ -337,10 +315,10 @@ def as_html(report: Report) -> str:
         undefined=StrictUndefined,
     )
     templates.filters["signed"] = lambda value: f"{value:+.3f}".replace("-", "−")
-    column = report.measures.index(report.measure)
-    bounds = [system.interval[1] for system in report.systems if system.interval]
-    scale = ticks(0.0, max(*bounds, *(system.means[column] for system in report.systems), 1e-9))
+    table, measure = report.table, report.measure
+    bounds = [high for _, high in table.intervals.values()]
+    scale = ticks(0.0, max(*bounds, *(mean[measure] for mean in table.mean.values()), 1e-9))
     templates.filters["percent"] = lambda value: f"{100 * min(max(value / scale[-1], 0.0), 1.0):.2f}%"
     drawing = {"width": WIDTH, "height": HEIGHT, "left": LEFT, "right": RIGHT, "bottom": BOTTOM}
     page = templates.get_template("report.html")
-    return page.render(report=report, column=column, scale=scale, chance=CHANCE, drawing=drawing)
+    return page.render(report=report, table=table, measure=measure, scale=scale, chance=CHANCE, drawing=drawing)

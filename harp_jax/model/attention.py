@@ -5,8 +5,8 @@
     "splash"  JAX's Pallas kernel: TPU, bfloat16 or float32, rows of a multiple of 128 tokens
     "auto"    "cudnn" on GPU in 16 bits, "splash" on TPU if it supports the rows, else "xla"
 
-"splash" recomputes the scores in its backward pass: 7 products of T² instead of 6, but less memory and traffic. It has not been timed
-on a TPU: measure both with `benchmarks/step.py --attention=…` before a long run.
+"splash" recomputes the scores in its backward pass: 7 products of T² instead of 6, but less memory and traffic. It has not been
+timed on a TPU: measure both with `benchmarks/step.py --attention=…` before a long run.
 
 Attention dropout is off by default, so that all implementations train the same model. The kernels do not support it:
 `EncoderConfig` rejects the combination, and "auto" then selects "xla".

@@ -12,7 +12,7 @@ from harp_jax.base.randomness import generator
 from harp_jax.commands.evaluate import name_runs
 from harp_jax.corpus.trec import Ranking, read_qrels, read_run, write_run
 from harp_jax.evaluation.evaluate import NOT_ABOVE_BLANK, NOT_ABOVE_CHANCE, evaluate, groups_to_resample
-from harp_jax.evaluation.report import headline
+from harp_jax.evaluation.report import system_of
 from tests.support.commands import command, python
 from tests.support.shared_data import shared
 
@@ -250,7 +250,7 @@ def test_a_constant_scorer_that_keeps_the_order_of_its_candidates_is_flagged(tmp
     table = evaluate(ONE_EACH, {"BM25": first, "same": read_run(str(tmp_path / "same.trec"))}, "RR@10")
     assert table.mean["same"] == table.mean["BM25"] and list(table.verdicts) == ["same"]
     assert f"equal scores in {len(first)} of {len(first)} rankings" in str(table) and table.notes() == []
-    assert headline(table, "same")[0].startswith("same does not rank: equal scores in")
+    assert system_of(table, "same").sentence.startswith("same does not rank: equal scores in")
 
 
 @pytest.mark.parametrize(
