@@ -254,7 +254,7 @@ class Part:
         self.output, self.path, self.done, self.truncated = output, f"{output}.part", 0, (0, 0)
         output_path(self.path)
         busy = f"another process is writing to {output}; wait for it, or choose another --output"
-        self._lock, self._file = locked(self.path, busy), open(self.path, "r+b")
+        self._lock, self._file = locked(os.path.abspath(self.path), busy), open(self.path, "r+b")
         head, first = f"{HEAD}{key}\n".encode(), self._file.readline()
         if not first.startswith(HEAD.encode()) and not head.startswith(first):
             self._lock.close()

@@ -35,13 +35,13 @@ from harp_jax.model.layers import (
     Words,
     attention_of,
     dense,
-    few,
-    frugal,
+    gather_positions,
     gelu,
     initializer,
     layer_norm,
-    picked,
+    recompute_on_gpu,
     rematerialised,
+    small_embedding,
 )
 from harp_jax.model.products import dot_general
 
@@ -117,16 +117,16 @@ class SelfAttention(nn.Module):
         self, x: jax.Array, segments: jax.Array, deterministic: bool, positions: jax.Array | None
     ) -> jax.Array:
         """Attend from all tokens, or from `positions` [rows, Q] only: [rows, T or Q, hidden]."""
-        queries = picked(x, positions)
+        queries = gather_positions(x, positions)
         q, k, v = self.query(queries), self.key(x), self.value(x)
         drop = lambda weights: self.drop_weights(weights, deterministic)  # noqa: E731
-        mixed = attend(q, k, v, picked(segments, positions), segments, attention_of(self, x, positions), drop)
+        mixed = attend(q, k, v, gather_positions(segments, positions), segments, attention_of(self, x, positions), drop)
         return self.norm(queries + self.drop(self.output(mixed), deterministic))
 
     def rows(self, x: jax.Array, segments: jax.Array, positions: jax.Array) -> jax.Array:
         """Attention probabilities from `positions` [rows, Q], averaged over heads: [rows, Q, T] float32."""
-        q, k = self.query(picked(x, positions)), self.key(x)
-        return probabilities(q, k, picked(segments, positions), segments).mean(axis=1)
+        q, k = self.query(gather_positions(x, positions)), self.key(x)
+        return probabilities(q, k, gather_positions(segments, positions), segments).mean(axis=1)
 
 
 class Mlp(nn.Module):
@@ -140,7 +140,7 @@ class Mlp(nn.Module):
         self.drop = Dropout(c.dropout)
 
     def __call__(self, x: jax.Array, deterministic: bool) -> jax.Array:
-        down = frugal(lambda mlp, hidden: mlp.down(gelu(hidden)), self, self.up(x))
+        down = recompute_on_gpu(lambda mlp, hidden: mlp.down(gelu(hidden)), self, self.up(x))
         return self.norm(x + self.drop(down, deterministic))
 
 
@@ -175,8 +175,12 @@ class Embeddings(nn.Module):
         places = positions + self.config.first_position
         x = self.word(tokens) + self.position(places)
         if self.config.type_vocab:
-            # `few` adds a term per row: BERT has two, but a file may have many.
-            x += few(self.token_type.embedding, types) if self.config.type_vocab <= 16 else self.token_type(types)
+            # `small_embedding` adds a term per row: BERT has two, but a file may have many.
+            x += (
+                small_embedding(self.token_type.embedding, types)
+                if self.config.type_vocab <= 16
+                else self.token_type(types)
+            )
         return self.drop(self.norm(x).astype(self.config.dtype), deterministic)
 
 

@@ -38,10 +38,10 @@ from harp_jax.model.layers import (
     attention_of,
     dense,
     flat,
+    gather_positions,
     gelu,
     initializer,
     layer_norm,
-    picked,
     rematerialised,
 )
 
@@ -174,8 +174,10 @@ class Layer(nn.Module):
         inner, q, k = self._projected(x, row, at)
         drop = lambda weights: self.drop_weights(weights, deterministic)  # noqa: E731
         implementation, reach = attention_of(self, x, at), self.config.reach(self.number)
-        mixed = attend(q, k, self.value(inner), picked(segments, at), segments, implementation, drop, reach, at)
-        x = flat(picked(x, at)) + flat(self.drop(self.output(mixed), deterministic))
+        mixed = attend(
+            q, k, self.value(inner), gather_positions(segments, at), segments, implementation, drop, reach, at
+        )
+        x = flat(gather_positions(x, at)) + flat(self.drop(self.output(mixed), deterministic))
         inner = self.mlp_norm(x)
         x += self.drop(self.down(gelu(self.gate(inner)) * self.up(inner)), deterministic)
         return x.reshape(*mixed.shape[:2], -1)
@@ -183,14 +185,14 @@ class Layer(nn.Module):
     def rows(self, x: jax.Array, row: Mapping[str, Any], at: jax.Array) -> jax.Array:
         """Attention probabilities of a full layer from the positions `at` [rows, Q], averaged over heads: [rows, Q, T] float32."""
         _, q, k = self._projected(x, row, at)
-        return probabilities(q, k, picked(row["segments"], at), row["segments"]).mean(axis=1)
+        return probabilities(q, k, gather_positions(row["segments"], at), row["segments"]).mean(axis=1)
 
     def _projected(self, x: jax.Array, row: Mapping[str, Any], at: jax.Array | None) -> tuple[jax.Array, ...]:
         """The normalised input, the rotated queries at `at`, and the rotated keys."""
         inner = self.attention_norm(flat(x)).reshape(x.shape) if self.number else x
         turn = row["local" if self.config.reach(self.number) else "global"]
-        asking = picked(turn[0], at), picked(turn[1], at)
-        return inner, rotated(self.query(picked(inner, at)), asking), rotated(self.key(inner), turn)
+        asking = gather_positions(turn[0], at), gather_positions(turn[1], at)
+        return inner, rotated(self.query(gather_positions(inner, at)), asking), rotated(self.key(inner), turn)
 
 
 class Embeddings(nn.Module):
