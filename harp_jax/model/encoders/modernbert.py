@@ -7,7 +7,7 @@ bert.py.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import flax.linen as nn
 import jax
@@ -130,15 +130,12 @@ def to_config(shape: ModernBertShape) -> dict[str, Any]:
     }
 
 
-def frequencies(theta: float, head_dim: int) -> np.ndarray:
-    """[head_dim / 2] float32: rounded as transformers rounds them, since positions multiply a difference by thousands."""
-    exponents = np.arange(0, head_dim, 2, dtype=np.float32) / np.float32(head_dim)
-    return np.float32(1) / (np.float64(theta) ** exponents).astype(np.float32)
-
-
 def rotation(positions: jax.Array, theta: float, head_dim: int) -> tuple[jax.Array, jax.Array]:
     """Cosines and sines of positions [rows, T], [rows, T, 1, head_dim] float32; the second half repeats the first."""
-    angles = positions[:, :, None, None].astype(jnp.float32) * frequencies(theta, head_dim)
+    # Frequencies rounded as transformers rounds them, since positions multiply a difference by thousands.
+    exponents = np.arange(0, head_dim, 2, dtype=np.float32) / np.float32(head_dim)
+    frequencies = np.float32(1) / (np.float64(theta) ** exponents).astype(np.float32)
+    angles = positions[:, :, None, None].astype(jnp.float32) * frequencies
     cos, sin = jnp.cos(angles), jnp.sin(angles)
     return jnp.concatenate([cos, cos], axis=-1), jnp.concatenate([sin, sin], axis=-1)
 
@@ -150,6 +147,14 @@ def rotated(x: jax.Array, rotation: tuple[jax.Array, jax.Array]) -> jax.Array:
     cos, sin = (each.astype(wide) for each in rotation)
     a, b = jnp.split(x.astype(wide), 2, axis=-1)
     return (x.astype(wide) * cos + jnp.concatenate([-b, a], axis=-1) * sin).astype(x.dtype)
+
+
+class Row(NamedTuple):
+    """What all layers read of the rows: segments [rows, T], and the rotations of layers with and without a window."""
+
+    segments: jax.Array
+    local: tuple[jax.Array, jax.Array]
+    full: tuple[jax.Array, jax.Array]
 
 
 class Layer(nn.Module):
@@ -168,9 +173,9 @@ class Layer(nn.Module):
         self.mlp_norm = layer_norm(c)
         self.drop, self.drop_weights = Dropout(c.dropout), Dropout(c.attention_dropout)
 
-    def __call__(self, x: jax.Array, row: Mapping[str, Any], deterministic: bool, at: jax.Array | None) -> jax.Array:
+    def __call__(self, x: jax.Array, row: Row, deterministic: bool, at: jax.Array | None) -> jax.Array:
         """Hidden states of all tokens, or only of those at the positions `at` [rows, Q]: [rows, T or Q, hidden]."""
-        segments = row["segments"]
+        segments = row.segments
         inner, q, k = self._projected(x, row, at)
         drop = lambda weights: self.drop_weights(weights, deterministic)  # noqa: E731
         implementation, reach = attention_of(self, x, at), self.config.reach(self.number)
@@ -182,15 +187,15 @@ class Layer(nn.Module):
         x += self.drop(self.down(gelu(self.gate(inner)) * self.up(inner)), deterministic)
         return x.reshape(*mixed.shape[:2], -1)
 
-    def rows(self, x: jax.Array, row: Mapping[str, Any], at: jax.Array) -> jax.Array:
+    def rows(self, x: jax.Array, row: Row, at: jax.Array) -> jax.Array:
         """Attention probabilities of a full layer from the positions `at` [rows, Q], averaged over heads: [rows, Q, T] float32."""
         _, q, k = self._projected(x, row, at)
-        return probabilities(q, k, gather_positions(row["segments"], at), row["segments"]).mean(axis=1)
+        return probabilities(q, k, gather_positions(row.segments, at), row.segments).mean(axis=1)
 
-    def _projected(self, x: jax.Array, row: Mapping[str, Any], at: jax.Array | None) -> tuple[jax.Array, ...]:
+    def _projected(self, x: jax.Array, row: Row, at: jax.Array | None) -> tuple[jax.Array, ...]:
         """The normalised input, the rotated queries at `at`, and the rotated keys."""
         inner = self.attention_norm(flat(x)).reshape(x.shape) if self.number else x
-        turn = row["local" if self.config.reach(self.number) else "global"]
+        turn = row.local if self.config.reach(self.number) else row.full
         asking = gather_positions(turn[0], at), gather_positions(turn[1], at)
         return inner, rotated(self.query(gather_positions(inner, at)), asking), rotated(self.key(inner), turn)
 
@@ -238,14 +243,10 @@ class ModernBert(nn.Module):
             x = getattr(self, f"layer_{i}")(x, row, True, None)
         return getattr(self, f"layer_{last}").rows(x, row, positions)
 
-    def _embedded(self, batch: Mapping[str, jax.Array], deterministic: bool) -> tuple[jax.Array, dict[str, Any]]:
-        """The embeddings, and what all layers read of the rows: segments, and rotations of the positions."""
-        c, places = self.config, batch["position_ids"]
-        turns = {
-            "global": rotation(places, c.global_theta, c.head_dim),
-            "local": rotation(places, c.local_theta, c.head_dim),
-        }
-        return self.embeddings(batch["tokens"], deterministic), {"segments": batch["segment_ids"], **turns}
+    def _embedded(self, batch: Mapping[str, jax.Array], deterministic: bool) -> tuple[jax.Array, Row]:
+        c, positions = self.config, batch["position_ids"]
+        local, full = (rotation(positions, theta, c.head_dim) for theta in (c.local_theta, c.global_theta))
+        return self.embeddings(batch["tokens"], deterministic), Row(batch["segment_ids"], local, full)
 
 
 class Pooler(nn.Module):
