@@ -135,8 +135,6 @@ def report(
     systems = {name: system_of(table, name, {*blank.values()}) for name in table.mean}
 
     facts = [f"{table.queries} judged {'query' if table.queries == 1 else 'queries'}"]
-    facts += [f"compared with {baseline}"] if baseline != focus else []
-    facts += [f"chance {measure} {table.mean[CHANCE][measure]:.3f}"] if CHANCE in table.mean else []
     if comparison := comparison_of(table, focus):
         facts.append(f"p {'< 0.0001' if comparison.p < 0.0001 else f'= {comparison.p:.4f}'} after Holm’s correction")
     facts += [f"{table.seeds[focus]} seeds"] if table.seeds[focus] > 1 else []
@@ -149,6 +147,8 @@ def report(
         unreachable += bool(relevant) and relevant.isdisjoint(candidates.get(qid, Ranking()).docids)
     missed = f"{unreachable} of {len(qrels)} queries have no relevant document among the candidates: retrieve more"
 
+    if len(page.curves) > MOST_LINES:
+        raise InputError(f"{len(page.curves)} curves: more than {MOST_LINES} cannot be told apart; leave some out")
     curves = {name: read_metrics(path) for name, path in page.curves.items()}
     for name in (name for name, lines in curves.items() if not lines):
         raise InputError(f"the curves of {name}: {page.curves[name]} has no metrics; name a training workdir")
@@ -165,8 +165,8 @@ def report(
         facts,
         [f"{systems[name].sentence} {systems[name].figures}" for name in table.verdicts if name != focus],
         [*page.remarks, *table.notes(), *([missed] if unreachable else []), *table.about_seeds],
-        [*curves][:MOST_LINES],
-        panels_of([*curves], [*curves.values()][:MOST_LINES]),
+        [*curves],
+        panels_of(curves),
         *(moved if focus != baseline else ([], [], (0, 0, 0))),
     )
     return written, table
@@ -246,15 +246,16 @@ def system_of(table: Table, name: str, blank: Collection[str] = ()) -> System:
     return System(name, verdict, sentence, figures, tone, comparison)
 
 
-def panels_of(names: Sequence[str], curves: Sequence[Sequence[Mapping[str, float | str]]]) -> list[Panel]:
-    """A panel for each held-out pair accuracy, then for the losses. `curves`: the lines of each workdir's metrics.jsonl."""
-    fields = {name for lines in curves for line in lines if line["split"] == "validation" for name in line}
+def panels_of(curves: Mapping[str, Sequence[Mapping[str, float | str]]]) -> list[Panel]:
+    """A panel for each held-out pair accuracy, then for the losses. `curves`: name → the lines of a workdir's metrics.jsonl."""
+    names = [*curves]
+    fields = {name for lines in curves.values() for line in lines if line["split"] == "validation" for name in line}
     accuracies = sorted(name for name in fields if name.endswith("_accuracy") and not name.startswith("mlm"))
     metrics = [("validation", name, f"{name.replace('_', ' ')}, held-out pairs") for name in accuracies]
     drawn: list[tuple[str, dict[int, Points]]] = []
     for split, metric, title in (*metrics, *LOSSES):
         points_of = {}
-        for number, lines in enumerate(curves):
+        for number, lines in enumerate(curves.values()):
             points = [(float(x["step"]), float(x[metric])) for x in lines if x["split"] == split and metric in x]
             if points := [point for point in points if math.isfinite(point[1])]:
                 points_of[number] = points
