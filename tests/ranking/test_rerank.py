@@ -305,49 +305,31 @@ def test_rank_and_predict_are_those_of_cross_encoder(model):
 def test_float32_is_not_tf32(scorer, shape, dtype):
     """With dtype float32, products are in full float32 on every device."""
     config = shape.computing_in(dtype)
-    found = scorer(config, random_params(config), small_tokenizer(config.vocab_size))
+    made = scorer(config, random_params(config), small_tokenizer(config.vocab_size))
     tokens, ends = jnp.ones((2, 8), jnp.int32), jnp.full(2, 8)
     arguments = {"_score": (tokens, ends, ends), "_embed": (tokens, ends)}
     name = "_score" if scorer is CrossEncoderScorer else "_embed"
-    traced = str(jax.make_jaxpr(getattr(found, name))(found._params, *arguments[name]))
+    traced = str(jax.make_jaxpr(getattr(made, name))(made._params, *arguments[name]))
     products, exact = traced.count("= dot_general["), traced.count("Precision.HIGHEST")
     assert products and bool(exact) == (dtype == "float32") and exact in (0, 2 * products)
 
 
-ROWS = [
-    ("1", "the cat", "a", "the cat sat", 3.0, 0, "A"),
-    ("1", "the cat", "b", "two dogs", 2.0, 1, "B"),
-    ("2", "one dog ?", "a", "the cat sat", 1.0, 0, "A"),
-    ("2", "one dog ?", "c", None, 0.5, 1, "C"),
-]
-RESULTS = pandas.DataFrame(ROWS, columns=["qid", "query", "docno", "text", "score", "rank", "title"])
-
-
-def add_ranks(frame):
-    """Like pt.model.add_ranks: rank 0 is the best score of each query."""
-    rank = frame.groupby("qid")["score"].rank(ascending=False, method="first").astype(int) - 1
-    return frame.assign(rank=rank).sort_values(["qid", "rank"])
-
-
-@pytest.fixture
-def pyterrier(monkeypatch):
-    """The package if it is installed, else a stand-in for what the adapter calls."""
-    if not importlib.util.find_spec("pyterrier"):
+def test_pyterrier_ranks_by_the_scores(model, monkeypatch):
+    if not importlib.util.find_spec("pyterrier"):  # a stand-in for what the adapter calls
+        add_ranks = lambda frame: frame.assign(rank=frame.groupby("qid")["score"].rank(ascending=False) - 1)  # noqa: E731
         stand_in = SimpleNamespace(Transformer=object, model=SimpleNamespace(add_ranks=add_ranks))
         monkeypatch.setitem(sys.modules, "pyterrier", stand_in)
-
-
-def test_pyterrier_ranks_by_the_scores(model, pyterrier):
-    reranker = Reranker.from_pretrained(model)
-    adapted = transformer(reranker)
-    found = adapted.transform(RESULTS)
-    scores = reranker.predict(list(zip(RESULTS["query"], RESULTS["text"].fillna(""))))
-    expected = dict(zip(zip(RESULTS["qid"], RESULTS["docno"]), scores))
-    assert {(row.qid, row.docno): row.score for row in found.itertuples()} == pytest.approx(expected)
-    assert set(found["title"]) == {"A", "B", "C"}
-    for _, group in found.groupby("qid"):
+    columns = {"qid": [*"1122"], "query": ["the cat"] * 2 + ["one dog ?"] * 2, "docno": [*"abac"]}
+    columns |= {"text": ["the cat sat", "two dogs", "the cat sat", None], "score": [3, 2, 1, 0.5], "rank": [0, 1, 0, 1]}
+    results, reranker = pandas.DataFrame(columns | {"title": [*"ABAC"]}), Reranker.from_pretrained(model)
+    ranked = transformer(reranker).transform(results)
+    scores = reranker.predict(list(zip(results["query"], results["text"].fillna(""))))
+    expected = dict(zip(zip(results["qid"], results["docno"]), scores))
+    assert {(row.qid, row.docno): row.score for row in ranked.itertuples()} == pytest.approx(expected)
+    assert set(ranked["title"]) == {"A", "B", "C"}
+    for _, group in ranked.groupby("qid"):
         ordered = group.sort_values("rank")
         assert list(ordered["rank"]) == [0, 1] and ordered["score"].is_monotonic_decreasing
     with pytest.raises(InputError, match="have no column text; put pt.text.get_text"):
-        adapted.transform(RESULTS.drop(columns="text"))
-    assert len(adapted.transform(RESULTS[:0])) == 0
+        transformer(reranker).transform(results.drop(columns="text"))
+    assert len(transformer(reranker).transform(results[:0])) == 0

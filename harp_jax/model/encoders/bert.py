@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import PartitionSpec as P
 
+from harp_jax.model import layers
 from harp_jax.model.attention import attend, probabilities
 from harp_jax.model.encoders.encoder import (
     SIZES,
@@ -29,19 +30,6 @@ from harp_jax.model.encoders.encoder import (
     norm_leaves,
     read_fields,
     with_heads,
-)
-from harp_jax.model.layers import (
-    Dropout,
-    Words,
-    attention_of,
-    dense,
-    gather_positions,
-    gelu,
-    initializer,
-    layer_norm,
-    recompute_on_gpu,
-    rematerialised,
-    small_embedding,
 )
 from harp_jax.model.products import dot_general
 
@@ -94,7 +82,7 @@ class ToHeads(nn.Module):
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
         c, split = self.config, (self.config.heads, self.config.head_dim)
-        drawn = lambda key, shape, dtype: initializer(c)(key, (c.hidden, c.hidden), dtype).reshape(shape)  # noqa: E731
+        drawn = lambda key, shape, dtype: layers.initializer(c)(key, (c.hidden, c.hidden), dtype).reshape(shape)  # noqa: E731
         kernel = (
             self.param("kernel", drawn, (c.hidden, *split), jnp.float32).astype(c.dtype).reshape(c.hidden, c.hidden)
         )
@@ -109,24 +97,25 @@ class SelfAttention(nn.Module):
     def setup(self) -> None:
         c = self.config
         self.query, self.key, self.value = (ToHeads(c) for _ in range(3))
-        self.output = nn.DenseGeneral(c.hidden, axis=(-2, -1), **dense(c))
-        self.norm = layer_norm(c)
-        self.drop, self.drop_weights = Dropout(c.dropout), Dropout(c.attention_dropout)
+        self.output = nn.DenseGeneral(c.hidden, axis=(-2, -1), **layers.dense(c))
+        self.norm = layers.layer_norm(c)
+        self.drop, self.drop_weights = layers.Dropout(c.dropout), layers.Dropout(c.attention_dropout)
 
     def __call__(
         self, x: jax.Array, segments: jax.Array, deterministic: bool, positions: jax.Array | None
     ) -> jax.Array:
         """Attend from all tokens, or from `positions` [rows, Q] only: [rows, T or Q, hidden]."""
-        queries = gather_positions(x, positions)
+        queries = layers.gather_positions(x, positions)
         q, k, v = self.query(queries), self.key(x), self.value(x)
         drop = lambda weights: self.drop_weights(weights, deterministic)  # noqa: E731
-        mixed = attend(q, k, v, gather_positions(segments, positions), segments, attention_of(self, x, positions), drop)
+        own = layers.gather_positions(segments, positions)
+        mixed = attend(q, k, v, own, segments, layers.attention_of(self, x, positions), drop)
         return self.norm(queries + self.drop(self.output(mixed), deterministic))
 
     def rows(self, x: jax.Array, segments: jax.Array, positions: jax.Array) -> jax.Array:
         """Attention probabilities from `positions` [rows, Q], averaged over heads: [rows, Q, T] float32."""
-        q, k = self.query(gather_positions(x, positions)), self.key(x)
-        return probabilities(q, k, gather_positions(segments, positions), segments).mean(axis=1)
+        q, k = self.query(layers.gather_positions(x, positions)), self.key(x)
+        return probabilities(q, k, layers.gather_positions(segments, positions), segments).mean(axis=1)
 
 
 class Mlp(nn.Module):
@@ -134,13 +123,13 @@ class Mlp(nn.Module):
 
     def setup(self) -> None:
         c = self.config
-        self.up = nn.Dense(c.intermediate, **dense(c))
-        self.down = nn.Dense(c.hidden, **dense(c))
-        self.norm = layer_norm(c)
-        self.drop = Dropout(c.dropout)
+        self.up = nn.Dense(c.intermediate, **layers.dense(c))
+        self.down = nn.Dense(c.hidden, **layers.dense(c))
+        self.norm = layers.layer_norm(c)
+        self.drop = layers.Dropout(c.dropout)
 
     def __call__(self, x: jax.Array, deterministic: bool) -> jax.Array:
-        down = recompute_on_gpu(lambda mlp, hidden: mlp.down(gelu(hidden)), self, self.up(x))
+        down = layers.recompute_on_gpu(lambda mlp, hidden: mlp.down(layers.gelu(hidden)), self, self.up(x))
         return self.norm(x + self.drop(down, deterministic))
 
 
@@ -163,24 +152,20 @@ class Embeddings(nn.Module):
         c = self.config
         # Embeddings in at least float32: the gradient of [SEP] sums thousands of positions, which bfloat16 would lose.
         wide = jnp.promote_types(c.dtype, jnp.float32)
-        self.word = Words(c.vocab_size, c.hidden, dtype=wide, embedding_init=initializer(c))
+        self.word = layers.Words(c.vocab_size, c.hidden, dtype=wide, embedding_init=layers.initializer(c))
         rows = c.first_position + c.max_positions
-        self.position = nn.Embed(rows, c.hidden, dtype=wide, embedding_init=initializer(c))
+        self.position = nn.Embed(rows, c.hidden, dtype=wide, embedding_init=layers.initializer(c))
         if c.type_vocab:
-            self.token_type = nn.Embed(c.type_vocab, c.hidden, dtype=wide, embedding_init=initializer(c))
-        self.norm = layer_norm(c)
-        self.drop = Dropout(c.dropout)
+            self.token_type = nn.Embed(c.type_vocab, c.hidden, dtype=wide, embedding_init=layers.initializer(c))
+        self.norm = layers.layer_norm(c)
+        self.drop = layers.Dropout(c.dropout)
 
     def __call__(self, tokens: jax.Array, positions: jax.Array, types: jax.Array, deterministic: bool) -> jax.Array:
-        places = positions + self.config.first_position
-        x = self.word(tokens) + self.position(places)
+        x = self.word(tokens) + self.position(positions + self.config.first_position)
         if self.config.type_vocab:
-            # `small_embedding` adds a term per row: BERT has two, but a file may have many.
-            x += (
-                small_embedding(self.token_type.embedding, types)
-                if self.config.type_vocab <= 16
-                else self.token_type(types)
-            )
+            # A term per row: BERT has two, but a file may have many.
+            small = self.config.type_vocab <= 16
+            x += layers.small_embedding(self.token_type.embedding, types) if small else self.token_type(types)
         return self.drop(self.norm(x).astype(self.config.dtype), deterministic)
 
 
@@ -191,7 +176,7 @@ class Bert(nn.Module):
 
     def setup(self) -> None:
         self.embeddings = Embeddings(self.config)
-        layer = rematerialised(Layer, self.config.remat)
+        layer = layers.rematerialised(Layer, self.config.remat)
         for i in range(self.config.layers):
             setattr(self, f"layer_{i}", layer(self.config))
 
@@ -320,7 +305,7 @@ def encoder(
         exported_as=partial(class_of, prefix),
         last_attention=f"{root}.encoder.layer.{{}}.attention",
         vocabulary=vocabulary,
-        pooler=lambda c: Pooler(c.hidden, dtype=c.dtype, kernel_init=initializer(c), activation=activation[1]),
+        pooler=lambda c: Pooler(c.hidden, dtype=c.dtype, kernel_init=layers.initializer(c), activation=activation[1]),
         modules=(activation[0],),
     )
 

@@ -16,6 +16,7 @@ import numpy as np
 from jax.sharding import PartitionSpec as P
 
 from harp_jax.base.errors import InputError
+from harp_jax.model import layers
 from harp_jax.model.attention import attend, probabilities
 from harp_jax.model.encoders.encoder import (
     SIZES,
@@ -31,18 +32,6 @@ from harp_jax.model.encoders.encoder import (
     norm_leaves,
     read_fields,
     with_heads,
-)
-from harp_jax.model.layers import (
-    Dropout,
-    Words,
-    attention_of,
-    dense,
-    flat,
-    gather_positions,
-    gelu,
-    initializer,
-    layer_norm,
-    rematerialised,
 )
 
 
@@ -163,41 +152,41 @@ class Layer(nn.Module):
 
     def setup(self) -> None:
         c = self.config
-        self.query, self.key, self.value = (nn.DenseGeneral((c.heads, c.head_dim), **dense(c)) for _ in range(3))
-        self.output = nn.DenseGeneral(c.hidden, axis=(-2, -1), **dense(c))
+        self.query, self.key, self.value = (nn.DenseGeneral((c.heads, c.head_dim), **layers.dense(c)) for _ in range(3))
+        self.output = nn.DenseGeneral(c.hidden, axis=(-2, -1), **layers.dense(c))
         self.gate, self.up, self.down = (
-            nn.Dense(size, **dense(c)) for size in (c.intermediate, c.intermediate, c.hidden)
+            nn.Dense(size, **layers.dense(c)) for size in (c.intermediate, c.intermediate, c.hidden)
         )
         if self.number:  # the embeddings are already normalised
-            self.attention_norm = layer_norm(c)
-        self.mlp_norm = layer_norm(c)
-        self.drop, self.drop_weights = Dropout(c.dropout), Dropout(c.attention_dropout)
+            self.attention_norm = layers.layer_norm(c)
+        self.mlp_norm = layers.layer_norm(c)
+        self.drop, self.drop_weights = layers.Dropout(c.dropout), layers.Dropout(c.attention_dropout)
 
     def __call__(self, x: jax.Array, row: Row, deterministic: bool, at: jax.Array | None) -> jax.Array:
         """Hidden states of all tokens, or only of those at the positions `at` [rows, Q]: [rows, T or Q, hidden]."""
         segments = row.segments
         inner, q, k = self._projected(x, row, at)
         drop = lambda weights: self.drop_weights(weights, deterministic)  # noqa: E731
-        implementation, reach = attention_of(self, x, at), self.config.reach(self.number)
+        implementation, reach = layers.attention_of(self, x, at), self.config.reach(self.number)
         mixed = attend(
-            q, k, self.value(inner), gather_positions(segments, at), segments, implementation, drop, reach, at
+            q, k, self.value(inner), layers.gather_positions(segments, at), segments, implementation, drop, reach, at
         )
-        x = flat(gather_positions(x, at)) + flat(self.drop(self.output(mixed), deterministic))
+        x = layers.flat(layers.gather_positions(x, at)) + layers.flat(self.drop(self.output(mixed), deterministic))
         inner = self.mlp_norm(x)
-        x += self.drop(self.down(gelu(self.gate(inner)) * self.up(inner)), deterministic)
+        x += self.drop(self.down(layers.gelu(self.gate(inner)) * self.up(inner)), deterministic)
         return x.reshape(*mixed.shape[:2], -1)
 
     def rows(self, x: jax.Array, row: Row, at: jax.Array) -> jax.Array:
         """Attention probabilities of a full layer from the positions `at` [rows, Q], averaged over heads: [rows, Q, T] float32."""
         _, q, k = self._projected(x, row, at)
-        return probabilities(q, k, gather_positions(row.segments, at), row.segments).mean(axis=1)
+        return probabilities(q, k, layers.gather_positions(row.segments, at), row.segments).mean(axis=1)
 
     def _projected(self, x: jax.Array, row: Row, at: jax.Array | None) -> tuple[jax.Array, ...]:
         """The normalised input, the rotated queries at `at`, and the rotated keys."""
-        inner = self.attention_norm(flat(x)).reshape(x.shape) if self.number else x
+        inner = self.attention_norm(layers.flat(x)).reshape(x.shape) if self.number else x
         turn = row.local if self.config.reach(self.number) else row.full
-        asking = gather_positions(turn[0], at), gather_positions(turn[1], at)
-        return inner, rotated(self.query(gather_positions(inner, at)), asking), rotated(self.key(inner), turn)
+        asking = layers.gather_positions(turn[0], at), layers.gather_positions(turn[1], at)
+        return inner, rotated(self.query(layers.gather_positions(inner, at)), asking), rotated(self.key(inner), turn)
 
 
 class Embeddings(nn.Module):
@@ -206,9 +195,9 @@ class Embeddings(nn.Module):
     def setup(self) -> None:
         c = self.config
         wide = jnp.promote_types(c.dtype, jnp.float32)  # see bert.Embeddings
-        self.word = Words(c.vocab_size, c.hidden, dtype=wide, embedding_init=initializer(c))
-        self.norm = layer_norm(c)
-        self.drop = Dropout(c.dropout)
+        self.word = layers.Words(c.vocab_size, c.hidden, dtype=wide, embedding_init=layers.initializer(c))
+        self.norm = layers.layer_norm(c)
+        self.drop = layers.Dropout(c.dropout)
 
     def __call__(self, tokens: jax.Array, deterministic: bool) -> jax.Array:
         return self.drop(self.norm(self.word(tokens)).astype(self.config.dtype), deterministic)
@@ -221,8 +210,8 @@ class ModernBert(nn.Module):
 
     def setup(self) -> None:
         c = self.config
-        self.embeddings, self.norm = Embeddings(c), layer_norm(c)
-        layer = rematerialised(Layer, c.remat)
+        self.embeddings, self.norm = Embeddings(c), layers.layer_norm(c)
+        layer = layers.rematerialised(Layer, c.remat)
         for i in range(c.layers):
             setattr(self, f"layer_{i}", layer(c, i))
 
@@ -256,11 +245,11 @@ class Pooler(nn.Module):
 
     def setup(self) -> None:
         c = self.config
-        self.dense = nn.Dense(c.hidden, use_bias=False, dtype=c.dtype, kernel_init=initializer(c))
-        self.norm = layer_norm(c)
+        self.dense = nn.Dense(c.hidden, use_bias=False, dtype=c.dtype, kernel_init=layers.initializer(c))
+        self.norm = layers.layer_norm(c)
 
     def __call__(self, pooled: jax.Array) -> jax.Array:
-        return self.norm(gelu(self.dense(pooled)))
+        return self.norm(layers.gelu(self.dense(pooled)))
 
 
 RULES: tuple[tuple[str, P], ...] = (
@@ -275,7 +264,7 @@ RULES: tuple[tuple[str, P], ...] = (
 
 def leaves(c: ModernBertShape) -> dict[str, list[Leaf]]:
     """The tensors of the encoder and of each head, after `read`, without the tied MLM decoder."""
-    dense, norm = partial(dense_leaves, biased=False), partial(norm_leaves, biased=False)
+    matrix, norm = partial(dense_leaves, biased=False), partial(norm_leaves, biased=False)
     h, split = c.hidden, (c.heads, c.head_dim)
     encoder = [Leaf(("encoder", *WORDS), WORD_EMBEDDINGS, (c.vocab_size, h), (c.vocab_size, h))]
     encoder += norm("encoder/embeddings/norm", "model.embeddings.norm", h)
@@ -284,18 +273,18 @@ def leaves(c: ModernBertShape) -> dict[str, list[Leaf]]:
         if i:
             encoder += norm(f"{ours}/attention_norm", f"{theirs}.attn_norm", h)
         for part in ("query", "key", "value"):
-            encoder += dense(f"{ours}/{part}", f"{theirs}.attn.{part}", h, h, (h, *split))
-        encoder += dense(f"{ours}/output", f"{theirs}.attn.Wo", h, h, (*split, h))
+            encoder += matrix(f"{ours}/{part}", f"{theirs}.attn.{part}", h, h, (h, *split))
+        encoder += matrix(f"{ours}/output", f"{theirs}.attn.Wo", h, h, (*split, h))
         encoder += norm(f"{ours}/mlp_norm", f"{theirs}.mlp_norm", h)
         for part in ("gate", "up"):
-            encoder += dense(f"{ours}/{part}", f"{theirs}.mlp.{part}", h, c.intermediate)
-        encoder += dense(f"{ours}/down", f"{theirs}.mlp.Wo", c.intermediate, h)
+            encoder += matrix(f"{ours}/{part}", f"{theirs}.mlp.{part}", h, c.intermediate)
+        encoder += matrix(f"{ours}/down", f"{theirs}.mlp.Wo", c.intermediate, h)
     return {
         "encoder": encoder + norm("encoder/norm", "model.final_norm", h),
-        "pooler": [*dense("pooler/dense", NAMES.pooler, h, h), *norm("pooler/norm", "head.norm", h)],
+        "pooler": [*matrix("pooler/dense", NAMES.pooler, h, h), *norm("pooler/norm", "head.norm", h)],
         "score": dense_leaves("score", NAMES.score, h, 1),
         "mlm": [
-            *dense("mlm/transform", NAMES.transform, h, h),
+            *matrix("mlm/transform", NAMES.transform, h, h),
             *norm("mlm/norm", NAMES.norm, h),
             Leaf(("mlm", "bias"), NAMES.bias, (c.vocab_size,), (c.vocab_size,)),
         ],
