@@ -12,19 +12,8 @@ import numpy as np
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import json_fields, read_json
 from harp_jax.base.made import InputPath, InputPaths, once
-from harp_jax.corpus.trec import (
-    SMALLEST_STEP,
-    Qrels,
-    Run,
-    ScoredQuery,
-    ordered,
-    outside,
-    read_folds,
-    read_qrels,
-    read_run,
-    select,
-    write_run,
-)
+from harp_jax.corpus import trec
+from harp_jax.corpus.trec import Qrels, Run, ScoredQuery
 from harp_jax.evaluation.measures import calculate, one_measure
 
 # The parts that `harp site` adds up, besides rankers (`combined`).
@@ -43,7 +32,7 @@ def normalised(scores: np.ndarray, how: str) -> np.ndarray:
     if how == "none":
         return scores
     # Runs separate ties by the smallest steps (`strictly_decreasing`), so a spread of n such steps counts as equal.
-    step = max(float(np.spacing(np.float32(np.abs(scores).max()))), SMALLEST_STEP)
+    step = max(float(np.spacing(np.float32(np.abs(scores).max()))), trec.SMALLEST_STEP)
     spread = np.ptp(scores)
     return (scores - scores.min()) / spread if spread > len(scores) * step else np.ones_like(scores)
 
@@ -96,7 +85,7 @@ class Fitting:
     def values(self, weights: tuple[float, ...]) -> dict[str, float]:
         """qid → the measure."""
         if weights not in self._known:
-            run = dict(ordered(weighted(self.pool, weights)))
+            run = dict(trec.ordered(weighted(self.pool, weights)))
             (self._known[weights],) = calculate(self.qrels, run, [self.measure]).values()
         return self._known[weights]
 
@@ -120,7 +109,7 @@ class Fitting:
 
     def by_fold(self, folds: Mapping[str, str], start: tuple[float, ...]) -> dict[str, tuple[float, ...]]:
         """Fold → the best weights on the other folds' queries."""
-        return {fold: self.best(outside(folds, fold, self.qrels), start) for fold in sorted(set(folds.values()))}
+        return {fold: self.best(trec.outside(folds, fold, self.qrels), start) for fold in sorted(set(folds.values()))}
 
 
 def joined(runs: Sequence[Run]) -> Iterator[ScoredQuery]:
@@ -170,7 +159,7 @@ def fuse_files(
     if weights and (method != "weights" or len(weights) != len(paths)):
         name = "--verdict" if verdict else "--weights"
         raise InputError(f"{name} is only for --method=weights, with one number for each of the {len(paths)} runs")
-    runs = [read_run(path) for path in paths]
+    runs = [trec.read_run(path) for path in paths]
     chosen = {"": tuple(weights)} if weights else {}
     rankings: Iterator[ScoredQuery]
     if method == "join":
@@ -181,11 +170,11 @@ def fuse_files(
         rankings = weighted(pooled(runs, normalise), weights or [1 / len(runs)] * len(runs))
     else:
         # A query's weights are never fitted on its own fold.
-        pool, fold_of = pooled(runs, normalise), read_folds(folds)
-        judged = select(read_qrels(qrels), fold_of)
+        pool, fold_of = pooled(runs, normalise), trec.read_folds(folds)
+        judged = trec.select(trec.read_qrels(qrels), fold_of)
         if lost := [qid for qid in pool if qid not in fold_of]:
             raise InputError(f"query {lost[0]} of the runs is in no fold; correct --folds")
         chosen = Fitting(pool, judged, measure).by_fold(fold_of, (1.0,) * len(runs))
         rankings = (one for qid in pool for one in weighted({qid: pool[qid]}, chosen[fold_of[qid]]))
-    write_run(output, rankings, tag=method)
+    trec.write_run(output, rankings, tag=method)
     return Fused({fold: list(values) for fold, values in chosen.items()})
