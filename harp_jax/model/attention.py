@@ -109,19 +109,6 @@ def within(query_segments: jax.Array, segments: jax.Array, reach: int, at: jax.A
     return mask
 
 
-def _masked(
-    q: jax.Array,
-    k: jax.Array,
-    v: jax.Array,
-    mask: jax.Array,
-    implementation: str,
-    drop: Callable[[jax.Array], jax.Array],
-) -> jax.Array:
-    if implementation == "cudnn":
-        return jax.nn.dot_product_attention(q, k, v, mask=mask, implementation="cudnn")
-    return _products(q, k, v, mask, drop)
-
-
 def _in_blocks(
     q: jax.Array,
     k: jax.Array,
@@ -157,12 +144,19 @@ def _in_blocks(
     return mixed.reshape(rows, blocks * size, *q.shape[2:])[:, :length]
 
 
-def _products(
-    q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array, drop: Callable[[jax.Array], jax.Array]
+def _masked(
+    q: jax.Array,
+    k: jax.Array,
+    v: jax.Array,
+    mask: jax.Array,
+    implementation: str,
+    drop: Callable[[jax.Array], jax.Array],
 ) -> jax.Array:
-    """Attention as plain matrix products. jax.nn.dot_product_attention would compute the softmax in float32 even in float64. Heads
-    precede tokens, queries are scaled instead of scores, and the division by the softmax's sum comes last: XLA on CPU then runs
-    plain batched matrix products, a third of the time."""
+    """Attention by "cudnn", or as plain matrix products. jax.nn.dot_product_attention would compute the softmax in float32 even in
+    float64. Heads precede tokens, queries are scaled instead of scores, and the division by the softmax's sum comes last: XLA on
+    CPU then runs plain batched matrix products, a third of the time."""
+    if implementation == "cudnn":
+        return jax.nn.dot_product_attention(q, k, v, mask=mask, implementation="cudnn")
     wide = jnp.promote_types(q.dtype, jnp.float32)
     q = (q / jnp.sqrt(jnp.asarray(q.shape[-1], wide))).astype(q.dtype)
     q, k, v = (jnp.swapaxes(x, 1, 2) for x in (q, k, v))
@@ -209,7 +203,7 @@ def splash(
     under `shard_map`: each device computes its rows and heads, which the projections' sharding already placed there. `mesh` is that
     of the arrays (None: one device), replicated over all axes but the batch's and "model"; `kind` is the device's."""
     factors = jnp.dtype("float32") if kind.startswith(WIDE_FACTORS) else v.dtype
-    # The kernel does not scale: scale in float32 and round once, as in `_products`.
+    # The kernel does not scale: scale in float32 and round once, as in `_masked`.
     q = q.astype(jnp.float32) / jnp.sqrt(jnp.float32(q.shape[-1]))
     parts = (q.astype(v.dtype).astype(factors), k.astype(factors), v.astype(factors), segments)
     if mesh is None:

@@ -1,9 +1,8 @@
 """Lexical ranking over a collection in memory: BM25, BM25F with a field of anchor texts, and query likelihood.
 
 An `InvertedIndex` is tokenised and sorted into postings once. Models score postings at query time, so another parameter value
-only costs scoring the queries again; bm25s precomputes all scores, which takes 11 s per value on 170,000 documents. Memory:
-4 bytes per token, 8 per posting and about 100 per document (22 M words: .3 GB). What
-does not fit is left to Lucene (Anserini, Pyserini), whose runs every command reads.
+only costs scoring the queries again; bm25s precomputes all scores for one value. Memory: 4 bytes per token, 8 per posting and
+about 100 per document. What does not fit is left to Lucene (Anserini, Pyserini), whose runs every command reads.
 """
 
 import sys
