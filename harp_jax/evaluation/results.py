@@ -51,8 +51,8 @@ class Table:
         intervals of the others leave training seeds out."""
         said = [f"{c.run} {c.seed_ratio:.1f} ({c.measure})" for c in self.comparisons if c.seed_ratio is not None]
         spread = f"spread of training seeds, as a multiple of the standard error over queries: {', '.join(said)}"
-        single = dict.fromkeys([*self.intervals, *(c.run for c in self.comparisons)])
-        single = [name for name in single if self.seeds.get(name, 1) == 1]
+        names = dict.fromkeys([*self.intervals, *(c.run for c in self.comparisons)])
+        single = [name for name in names if self.seeds.get(name, 1) == 1]
         alone = f"one run of {', '.join(single)}: the intervals {ONE_RUN}"
         return [*([spread] if said else []), *([alone] if single else [])]
 

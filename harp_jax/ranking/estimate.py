@@ -40,7 +40,7 @@ def estimate(candidates: Candidates, queries: str, model: str = "bm25", settings
         tracemalloc.start()
         try:
             count = len(index_of(size)[0])
-            return np.array([count, indexing, tracemalloc.get_traced_memory()[1], np.median(seconds or [0.0])])
+            return np.array([count, indexing, tracemalloc.get_traced_memory()[1], np.median([*seconds] or [0])])
         finally:
             tracemalloc.stop()
 
