@@ -39,8 +39,8 @@ def estimate(candidates: Candidates, queries: str, model: str = "bm25", settings
         del index, ranker
         tracemalloc.start()
         try:
-            count = len(index_of(size)[0])
-            return np.array([count, indexing, tracemalloc.get_traced_memory()[1], np.median([*seconds] or [0])])
+            count, per_query = len(index_of(size)[0]), np.median(seconds) if seconds else 0.0
+            return np.array([count, indexing, tracemalloc.get_traced_memory()[1], per_query])
         finally:
             tracemalloc.stop()
 
