@@ -128,17 +128,14 @@ class Windows:
             raise InputError(f"windows={self.count}: use 1 or more")
 
     def reach(self, max_length: int) -> int:
-        """Upper bound of the document tokens that are read."""
+        """How many of a document's tokens windows of `max_length` tokens read."""
         return max_length + (self.count - 1) * max(1, max_length // 2)
 
     def of(self, document: np.ndarray, room: int) -> list[np.ndarray]:
         """Windows of a document's tokens [n], each at most `room` long; at least one, which may be empty."""
-        stride = max(1, room // 2)
-        windows = [document[:room]]
-        while len(windows) < self.count and (len(windows) - 1) * stride + room < len(document):
-            start = self.start(len(windows), len(document), room)
-            windows.append(document[start : start + room])
-        return windows
+        needed = 1 + max(0, -(-(len(document) - room) // max(1, room // 2)))
+        starts = [self.start(number, len(document), room) for number in range(min(self.count, needed))]
+        return [document[start : start + room] for start in starts]
 
     def start(self, number: int, length: int, room: int) -> int:
         """The first token of a window of a document of `length` tokens."""
@@ -155,8 +152,7 @@ def best_windows(
     for query, document in texts:
         starts.append(len(rows))
         room = scorer.room(query)
-        read = room + ((windows.count if windows else 1) - 1) * max(1, room // 2)
-        scorer.truncated_documents += read < len(document)
+        scorer.truncated_documents += (windows or Windows(1)).reach(room) < len(document)
         # `pair` gives a document alone the odd token of the row, and a window only its room.
         rows.extend(scorer.pair(query, part) for part in (windows.of(document, room) if windows else [document]))
     if not rows:
