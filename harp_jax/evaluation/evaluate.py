@@ -10,8 +10,7 @@ popular scores above a random order. A system that is not above these rows is fl
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -35,7 +34,6 @@ FEWEST_ROUNDS, MOST_ROUNDS = 100, 1_000_000
 MEASURES = "RR@10 RR@100 nDCG@10 nDCG@100 AP"
 
 Scores = Mapping[str, Mapping[str, float]]  # qid → docid → score
-Values = Mapping[str, Mapping[str, np.ndarray]]  # row → measure → [seeds, queries]
 
 
 def evaluate(
@@ -71,60 +69,117 @@ def evaluate(
     blank = blank or {}
     if not isinstance(blank, Mapping):
         raise InputError(f"blank={blank!r}: use {{system: its run of blank queries}}")
-    check_names(runs, baseline, chance, blank, oracle)
-    _check_values(qrels, runs, rounds, runs_per_draw)
+    systems = {
+        name: [
+            {qid: one if isinstance(one, Ranking) else Ranking.of([*one], one.values()) for qid, one in run.items()}
+            for run in ([some] if isinstance(some, Mapping) else some)
+        ]
+        for name, some in runs.items()
+    }
+    _check_names(runs, baseline, chance, blank, oracle)
+    _check_values(qrels, systems, rounds, runs_per_draw)
     parsed = parse_measures(measures)
-    systems = {name: _rankings(given) for name, given in runs.items()}
-    judged = [name for name in systems if name not in blank.values()]
+    tested = [str(m) for m in parsed if is_tested(m)]
+    chosen = [str(m) for m in parse_measures(confirm)] if confirm else tested
+    if not set(chosen) <= set(tested):
+        raise InputError(f"{min(set(chosen) - set(tested))} is named by confirm, but is not among the measures; add it")
+
+    # Row → measure → values [seeds, queries]: the systems, and the rows to compare them with.
     values = {name: _by_seed(qrels, seeds, parsed) for name, seeds in systems.items()}
+    seeds_of = {name: len(seeds) for name, seeds in systems.items()}
     if chance:
-        values[CHANCE], orders = chance_values(qrels, systems[chance][0], parsed, seed)
+        values[CHANCE], seeds_of[CHANCE] = chance_values(qrels, systems[chance][0], parsed, seed)
     if oracle:
         values[ORACLE] = _by_seed(qrels, [best_order(qrels, systems[oracle][0])], parsed)
-    table = replace(_table(qrels, systems, values, parsed), verdicts=_constant(qrels, systems))
-    if chance:
-        shared = [(name, systems[name][0], systems[chance][0]) for name in judged]
-        counts = {name: sum(_docids(run, q) != _docids(than, q) for q in qrels) for name, run, than in shared}
-        others = {name: count for name, count in counts.items() if count}
-        table = replace(table, seeds=table.seeds | {CHANCE: orders}, other_candidates=others)
-    if not (baseline or chance or blank or intervals):
-        return replace(table, few_groups=0.0)  # nothing is resampled
-    chosen, groups = _confirmed(parsed, confirm), table.groups
-    if (chance or blank) and chosen:
-        # A system fails if the 95 % interval of its difference from the row includes 0 or lies below it.
-        fails = table.verdicts
-        pairs = [(name, row) for name in judged for row in (chance and CHANCE, blank.get(name)) if row]
-        for name, row in pairs:
-            key = generator(seed, "floor", name, row, chosen[0])
-            sides = values[name][chosen[0]], values[row][chosen[0]]
-            if bootstrap(*sides, groups, key, rounds, runs_per_draw)[0] <= 0:
-                fails.setdefault(name, []).append(NOT_ABOVE_CHANCE if row == CHANCE else NOT_ABOVE_BLANK)
-        table = replace(table, verdicts=fails, judged_by=chosen[0])
-    if intervals and chosen:
-        bounds = {}
-        for name, by_measure in values.items():
-            mine, key = by_measure[chosen[0]], generator(seed, "interval", name, chosen[0])
-            bounds[name] = bootstrap(mine, np.zeros((1, mine.shape[1])), groups, key, rounds, runs_per_draw)
-        table = replace(table, intervals=bounds, judged_by=chosen[0])
-    if baseline:
-        compared = {name: values[name] for name in systems if name in judged or name == baseline}
-        comparisons = compare(compared, groups, baseline, chosen, rounds, seed, runs_per_draw)
-        table = replace(table, baseline=baseline, comparisons=comparisons)
-    return table
+
+    # What systems do not beat: 0 is in the 95 % interval of the difference from the row, or above it.
+    judged = [name for name in systems if name not in blank.values()]
+    resampled = bool(chosen and (baseline or chance or blank or intervals))
+    groups, few_groups = groups_to_resample(qrels)
+    verdicts = _constant(qrels, systems)
+    compared_with = [(name, CHANCE) for name in judged if chance] + [
+        (name, blank[name]) for name in judged if name in blank
+    ]
+    for name, row in compared_with if chosen else ():
+        key = generator(seed, "floor", name, row, chosen[0])
+        if bootstrap(values[name][chosen[0]], values[row][chosen[0]], groups, key, rounds, runs_per_draw)[0] <= 0:
+            verdicts.setdefault(name, []).append(NOT_ABOVE_CHANCE if row == CHANCE else NOT_ABOVE_BLANK)
+    other_candidates = dict.fromkeys(judged if chance else (), 0)
+    for name in other_candidates:
+        pairs = [[{*run.get(qid, Ranking()).docids} for run in (systems[name][0], systems[chance][0])] for qid in qrels]
+        other_candidates[name] = sum(ours != theirs for ours, theirs in pairs)
+
+    # Intervals of the means, and comparisons with the baseline.
+    bounds = {}
+    for name in values if intervals and chosen else ():
+        mine, key = values[name][chosen[0]], generator(seed, "interval", name, chosen[0])
+        bounds[name] = bootstrap(mine, np.zeros((1, mine.shape[1])), groups, key, rounds, runs_per_draw)
+    compared = {name: values[name] for name in systems if name in judged or name == baseline}
+    comparisons = compare(compared, groups, baseline, chosen, rounds, seed, runs_per_draw) if baseline else []
+
+    per_query = {
+        name: {m: dict(zip(qrels, map(float, by_seed.mean(0)))) for m, by_seed in by_measure.items()}
+        for name, by_measure in values.items()
+    }
+    numbered = {
+        name if len(seeds) == 1 else f"{name} ({number})": run
+        for name, seeds in systems.items()
+        for number, run in enumerate(seeds, 1)
+    }
+    return Table(
+        measures=[str(measure) for measure in parsed],
+        queries=len(qrels),
+        mean={name: {str(m): aggregate(m, by_qid[str(m)]) for m in parsed} for name, by_qid in per_query.items()},
+        per_query=per_query,
+        missing={name: [qid for qid in qrels if qid not in run] for name, run in numbered.items()},
+        unknown={name: [qid for qid in run if qid not in qrels] for name, run in numbered.items()},
+        groups=groups,
+        seeds=seeds_of,
+        baseline=baseline,
+        comparisons=comparisons,
+        few_groups=few_groups if resampled else 0.0,
+        verdicts=verdicts,
+        judged_by=chosen[0] if chosen and (chance or blank or intervals) else "",
+        intervals=bounds,
+        other_candidates={name: count for name, count in other_candidates.items() if count},
+    )
 
 
-def _constant(qrels: Qrels, systems: Mapping[str, Sequence[Run]]) -> dict[str, list[str]]:
-    """A verdict for each system whose scores are equal in most queries: it keeps the order of its candidates, such as BM25's."""
-    found: dict[str, list[str]] = {}
-    for name, runs in systems.items():
-        several = [
-            np.asarray(run[qid].scores, np.float32) for run in runs for qid in qrels if qid in run and len(run[qid]) > 1
-        ]
-        # Run files have equal scores a unit in the last place apart (`trec.strictly_decreasing`).
-        equal = sum(bool(np.ptp(each) <= len(each) * np.spacing(np.abs(each).max())) for each in several)
-        if 2 * equal > len(several):
-            found[name] = [f"equal scores in {equal} of {len(several)} rankings: this is the order of its candidates"]
-    return found
+def _check_names(rows: Collection[str], baseline: str, chance: str, blank: Mapping[str, str], oracle: str) -> None:
+    """InputError for names that are not `rows` of the table, and for runs named like an added row."""
+    for row, asked in ((CHANCE, chance), (ORACLE, oracle)):
+        if asked and row in rows:
+            raise InputError(f"a run is named {row!r}, like the added row; rename the run")
+    named = [("baseline", baseline), ("chance", chance), ("oracle", oracle)]
+    for option, name in [*named, *(("blank", name) for pair in blank.items() for name in pair)]:
+        if name and name not in rows:
+            raise InputError(f"no run is named {name!r} for --{option}; the runs are {', '.join(rows)}")
+    for system, row in blank.items():
+        if row in blank:
+            wrong = f"{row} is both a system and a run of blank queries"
+            raise InputError(f"--blank={system}={row}: {wrong}; name another run")
+
+
+def _check_values(qrels: Qrels, systems: Mapping[str, Sequence[Run]], rounds: int, runs_per_draw: int) -> None:
+    """InputError for judgments that no measure can count, and for numbers out of range."""
+    wrong = ""
+    for qid, docid, level in ((qid, docid, level) for qid, levels in qrels.items() for docid, level in levels.items()):
+        if not isinstance(level, int | np.integer) or abs(level) > LARGEST_LEVEL:
+            said = f"relevance {level!r} is not an integer within ±{LARGEST_LEVEL}"
+            raise InputError(f"query {qid}, document {docid}: {said}; correct it")
+    if not qrels:
+        wrong = "the qrels have no query to evaluate; check the files"
+    elif not any(level > 0 for levels in qrels.values() for level in levels.values()):
+        wrong = f"none of the {len(qrels)} judged queries has a relevant document (level 1 or more); check the qrels"
+    elif not isinstance(rounds, int) or not FEWEST_ROUNDS <= rounds <= MOST_ROUNDS:
+        wrong = f"rounds={rounds!r}: use a whole number of {FEWEST_ROUNDS} to {MOST_ROUNDS}"
+    elif runs_per_draw < 1:
+        wrong = f"runs_per_draw={runs_per_draw}: use 1 or more"
+    elif uneven := [name for name, seeds in systems.items() if len(seeds) > 1 and len(seeds) % runs_per_draw]:
+        count = len(systems[uneven[0]])
+        wrong = f"{uneven[0]}: {count} runs are not a whole number of draws of {runs_per_draw}"
+    if wrong:
+        raise InputError(wrong)
 
 
 def _by_seed(qrels: Qrels, seeds: Sequence[Run], measures: "list[Measure]") -> dict[str, np.ndarray]:
@@ -133,82 +188,18 @@ def _by_seed(qrels: Qrels, seeds: Sequence[Run], measures: "list[Measure]") -> d
     return {m: np.array([list(one[m].values()) for one in by_run]) for m in map(str, measures)}
 
 
-def _table(qrels: Qrels, systems: Mapping[str, Sequence[Run]], values: Values, measures: "list[Measure]") -> Table:
-    """The table of all rows' means (`values`), with the runs' missing and unknown queries, without comparisons."""
-    per_query = {
-        name: {m: dict(zip(qrels, map(float, by_seed.mean(0)))) for m, by_seed in by_measure.items()}
-        for name, by_measure in values.items()
-    }
-    runs = {
-        name if len(seeds) == 1 else f"{name} ({number})": run
-        for name, seeds in systems.items()
-        for number, run in enumerate(seeds, 1)
-    }
-    groups, few = groups_to_resample(qrels)
-    return Table(
-        measures=[str(measure) for measure in measures],
-        queries=len(qrels),
-        mean={name: {str(m): aggregate(m, by_qid[str(m)]) for m in measures} for name, by_qid in per_query.items()},
-        per_query=per_query,
-        missing={name: [qid for qid in qrels if qid not in run] for name, run in runs.items()},
-        unknown={name: [qid for qid in run if qid not in qrels] for name, run in runs.items()},
-        groups=groups,
-        seeds={name: len(seeds) for name, seeds in systems.items()},
-        few_groups=few,
-    )
-
-
-def _confirmed(measures: "list[Measure]", confirm: str | list[str]) -> list[str]:
-    """The names of the measures to test. InputError for one that is not among `measures`."""
-    tested = [str(m) for m in measures if is_tested(m)]
-    chosen = [str(m) for m in parse_measures(confirm)] if confirm else tested
-    if not set(chosen) <= set(tested):
-        raise InputError(f"{min(set(chosen) - set(tested))} is named by confirm, but is not among the measures; add it")
-    return chosen
-
-
-def check_names(rows: Collection[str], baseline: str, chance: str, blank: Mapping[str, str], oracle: str) -> None:
-    """InputError for names that are not `rows` of the table, and for runs named like an added row."""
-    named = [("baseline", baseline), ("chance", chance), ("oracle", oracle)]
-    named += [("blank", name) for pair in blank.items() for name in pair]
-    absent = [f"no run is named {name!r} for --{option}; the runs are {', '.join(rows)}" for option, name in named
-              if name and name not in rows]  # fmt: skip
-    taken = [f"a run is named {row!r}, like the added row; rename the run"
-             for row, asked in ((CHANCE, chance), (ORACLE, oracle)) if asked and row in rows]  # fmt: skip
-    alone = [f"--blank={system}={row}: {row} is both a system and a run of blank queries; name another run"
-             for system, row in blank.items() if row in blank]  # fmt: skip
-    if wrong := [*taken, *absent, *alone]:
-        raise InputError(wrong[0])
-
-
-def _check_values(qrels: Qrels, runs: Mapping[str, Any], rounds: int, runs_per_draw: int) -> None:
-    """InputError for judgments that no measure can count, and for numbers out of range."""
-    levels = ((qid, docid, level) for qid, judged in qrels.items() for docid, level in judged.items())
-    odd = next((one for one in levels if not isinstance(one[2], int | np.integer) or abs(one[2]) > LARGEST_LEVEL), None)
-    counts = {name: 1 if isinstance(run, Mapping) else len(run) for name, run in runs.items()}
-    wrong = ""
-    if not qrels:
-        wrong = "the qrels have no query to evaluate; check the files"
-    elif odd:
-        wrong = f"query {odd[0]}, document {odd[1]}: relevance {odd[2]!r} is not an integer within ±{LARGEST_LEVEL}; correct it"
-    elif not any(level > 0 for judged in qrels.values() for level in judged.values()):
-        wrong = f"none of the {len(qrels)} judged queries has a relevant document (level 1 or more); check the qrels"
-    elif not isinstance(rounds, int) or not FEWEST_ROUNDS <= rounds <= MOST_ROUNDS:
-        wrong = f"rounds={rounds!r}: use a whole number of {FEWEST_ROUNDS} to {MOST_ROUNDS}"
-    elif runs_per_draw < 1:
-        wrong = f"runs_per_draw={runs_per_draw}: use 1 or more"
-    elif uneven := [name for name, count in counts.items() if count > 1 and count % runs_per_draw]:
-        wrong = f"{uneven[0]}: {counts[uneven[0]]} runs are not a whole number of draws of {runs_per_draw}"
-    if wrong:
-        raise InputError(wrong)
-
-
-def _rankings(given: Run | Scores | Sequence[Run | Scores]) -> list[Run]:
-    """The runs of one system, one per seed."""
-    return [
-        {qid: one if isinstance(one, Ranking) else Ranking.of([*one], one.values()) for qid, one in run.items()}
-        for run in ([given] if isinstance(given, Mapping) else given)
-    ]
+def _constant(qrels: Qrels, systems: Mapping[str, Sequence[Run]]) -> dict[str, list[str]]:
+    """A verdict for each system whose scores are equal in most queries: it keeps the order of its candidates, such as BM25's."""
+    verdicts: dict[str, list[str]] = {}
+    for name, runs in systems.items():
+        several = [np.asarray(run[q].scores, np.float32) for run in runs for q in qrels if q in run and len(run[q]) > 1]
+        # Run files have equal scores a unit in the last place apart (`trec.strictly_decreasing`).
+        equal = sum(bool(np.ptp(each) <= len(each) * np.spacing(np.abs(each).max())) for each in several)
+        if 2 * equal > len(several):
+            verdicts[name] = [
+                f"equal scores in {equal} of {len(several)} rankings: this is the order of its candidates"
+            ]
+    return verdicts
 
 
 def groups_to_resample(qrels: Qrels) -> tuple[list[int], float]:
@@ -245,11 +236,6 @@ def best_order(qrels: Qrels, run: Run) -> Run:
     """The run's candidates by decreasing relevance, ties in the order of the run."""
     best: Run = {}
     for qid, ranking in run.items():
-        judged = qrels.get(qid, {})
-        docids = sorted(ranking.ranked(), key=lambda docid: -judged.get(docid, 0))
+        docids = sorted(ranking.ranked(), key=lambda docid: -qrels.get(qid, {}).get(docid, 0))
         best[qid] = Ranking.of(docids, range(len(docids), 0, -1))
     return best
-
-
-def _docids(run: Run, qid: str) -> set[str]:
-    return set(run[qid].docids if qid in run else ())

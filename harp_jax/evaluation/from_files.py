@@ -54,22 +54,25 @@ class Evaluation:
         )  # fmt: skip
 
 
-def report_files(given: Evaluation, page: Page, output: str, text: str = "", values: str = "") -> str:
+def report_files(options: Evaluation, page: Page, output: str, text: str = "", values: str = "") -> str:
     """Writes a report as the HTML page `output`, and on request its table as `text`, which is returned, and the values per query as
     `values`. Raises InputError for bad input."""
     for path in filter(None, (output, text, values)):
         output_path(path)
-    if page.focus and page.focus not in given.runs:
-        raise InputError(f"no run is named {page.focus!r} for --focus; the runs are {', '.join(given.runs)}")
-    queries = page.query_texts or (given.queries if _has_texts(given.queries) else "")
-    page = replace(page, query_texts=queries, remarks=(*page.remarks, *truncated_remark(given.runs)))
+    if page.focus and page.focus not in options.runs:
+        raise InputError(f"no run is named {page.focus!r} for --focus; the runs are {', '.join(options.runs)}")
+    if not page.query_texts and (path := options.queries):
+        # Lines of --queries may be ids alone.
+        first = "\t" if is_irds(path) or os.path.isdir(path) else next((line.strip() for _, line in lines(path)), "")
+        page = replace(page, query_texts=path if "\t" in first or first.startswith("{") else "")
+    page = replace(page, remarks=(*page.remarks, *truncated_remark(options.runs)))
     written, table = report(
-        given.judgments(), given.read_runs(), given.measures, page, baseline=given.baseline, confirm=given.confirm,
-        chance=given.chance, blank=given.blank, oracle=given.oracle, runs_per_draw=given.runs_per_draw,
+        options.judgments(), options.read_runs(), options.measures, page, baseline=options.baseline, confirm=options.confirm,
+        chance=options.chance, blank=options.blank, oracle=options.oracle, runs_per_draw=options.runs_per_draw,
     )  # fmt: skip
     remarks = [remark for remark in written.remarks if remark not in table.about_seeds]  # these end the table
-    said = [f"{written.headline} {written.figures}", *written.warnings]
-    printed = "\n".join([str(table), *written.facts[:1], *remarks, *said])
+    headline = f"{written.focus.sentence} {written.focus.figures}"
+    printed = "\n".join([str(table), *written.facts[:1], *remarks, headline, *written.warnings])
     per_query = "".join(f"{line}\n" for line in table.per_query_lines())
     for path, content in {output: as_html(written), text: printed + "\n", values: per_query}.items():
         if path:
@@ -89,11 +92,3 @@ def truncated_remark(paths: Mapping[str, Sequence[str]]) -> list[str]:
         if documents:
             said.append(f"{name} in {documents} of {pairs} pairs")
     return [f"only the beginning of the document was read: {', '.join(said)}; --windows reads more"] if said else []
-
-
-def _has_texts(path: str) -> bool:
-    """Whether the lines of a file have texts after the query ids."""
-    if is_irds(path) or os.path.isdir(path):
-        return True
-    first = next((line for _, line in lines(path)), "") if path else ""
-    return "\t" in first.strip() or first.startswith("{")

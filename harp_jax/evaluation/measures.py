@@ -19,9 +19,20 @@ DEEPEST = 10**6  # maximum cutoff, deeper than any run
 def parse_measures(measures: str | list[str]) -> "list[Measure]":
     """Parses names of measures (a list, or a string separated by spaces), without duplicates. Computes each once on a toy run,
     because some names parse but cannot be computed. InputError for unknown names."""
-    names = measures.split() if isinstance(measures, str) else list(measures)
+    with needs("evaluation", "ir_measures", "eval"):
+        import ir_measures
+
     parsed: list[Measure] = []
-    for measure in map(_parse, names or [""]):
+    for name in (measures.split() if isinstance(measures, str) else measures) or [""]:
+        try:
+            measure = ir_measures.parse_measure(name)
+            if not 1 <= measure.params.get("cutoff", 1) <= DEEPEST:  # pytrec-eval would end the process
+                raise ValueError(f"use a cutoff of 1 to {DEEPEST:,}")
+            ir_measures.calc_aggregate([measure], {"1": {"d": 1}}, {"1": {"d": 1.0}})
+        except Exception as error:  # ir-measures lets any exception of its parser and providers through
+            why = f" ({error})" if isinstance(error, ValueError) else ""
+            advice = "use names of ir-measures (RR@10, nDCG@10, AP, P@5, R@100, Rprec)"
+            raise InputError(f"unknown measure {name!r}{why}; {advice}") from error
         if measure not in parsed:
             parsed.append(measure)
     return parsed
@@ -35,55 +46,35 @@ def one_measure(name: str) -> "Measure":
     return measures[0]
 
 
-def _parse(name: str) -> "Measure":
-    with needs("evaluation", "ir_measures", "eval"):
-        import ir_measures
-
-    try:
-        measure = ir_measures.parse_measure(name)
-        if not 1 <= measure.params.get("cutoff", 1) <= DEEPEST:  # pytrec-eval would end the process
-            raise ValueError(f"use a cutoff of 1 to {DEEPEST:,}")
-        ir_measures.calc_aggregate([measure], {"1": {"d": 1}}, {"1": {"d": 1.0}})
-    except Exception as error:  # ir-measures lets any exception of its parser and providers through
-        why = f" ({error})" if isinstance(error, ValueError) else ""
-        advice = "use names of ir-measures (RR@10, nDCG@10, AP, P@5, R@100, Rprec)"
-        raise InputError(f"unknown measure {name!r}{why}; {advice}") from error
-    return measure
-
-
 def is_tested(measure: "Measure") -> bool:
     """Whether a larger mean means a better run, so that it can be tested."""
     return not str(measure).startswith(DESCRIPTIVE)
 
 
 def calculate(qrels: Qrels, run: Run, measures: "list[Measure]") -> dict[str, Values]:
-    """Measure → qid → value for every query of the qrels; 0 for queries that the run lacks. InputError as `_check_gdeval`."""
+    """Measure → qid → value for every query of the qrels; 0 for queries that the run lacks. InputError for ERR of queries or levels
+    that gdeval, TREC's script for it, cannot read: ids that are not whole numbers, levels above 4."""
     import ir_measures
 
-    _check_gdeval(qrels, measures)
+    by_gdeval = [m for m in measures if m.NAME == "ERR" or m.params.get("dcg") == "exp-log2"]
+    for qid, levels in qrels.items() if by_gdeval else ():
+        wrong = "" if re.fullmatch("0|[1-9][0-9]*", qid) else f"the query id {qid!r} is not a number"
+        if max(levels.values(), default=0) > GDEVAL_LEVEL:
+            wrong = f"a level of query {qid} is above {GDEVAL_LEVEL}"
+        if wrong:
+            name = by_gdeval[0]
+            raise InputError(f"{name}: {wrong}, which TREC's script for it cannot read; leave {name} out")
     # pytrec-eval ends the process if all levels of a query are negative (TREC Web has -2 for spam); none is relevant.
-    levels = {
-        qid: judged if max(judged.values(), default=0) >= 0 else dict.fromkeys(judged, 0)
-        for qid, judged in qrels.items()
+    judged = {
+        qid: levels if max(levels.values(), default=0) >= 0 else dict.fromkeys(levels, 0)
+        for qid, levels in qrels.items()
     }
     # One order for all measures: the providers of ir-measures break ties differently, so RR@10 and RR could disagree.
-    given = {qid: {docid: -float(rank) for rank, docid in enumerate(run[qid].ranked())} for qid in qrels if qid in run}
+    ranked = {qid: {docid: -float(rank) for rank, docid in enumerate(run[qid].ranked())} for qid in qrels if qid in run}
     values: dict[str, Values] = {str(measure): dict.fromkeys(qrels, 0.0) for measure in measures}
-    for metric in ir_measures.iter_calc(measures, levels, given):
+    for metric in ir_measures.iter_calc(measures, judged, ranked):
         values[str(metric.measure)][metric.query_id] = metric.value
     return values
-
-
-def _check_gdeval(qrels: Qrels, measures: "list[Measure]") -> None:
-    """InputError for what gdeval, TREC's script for ERR, cannot read: ids that are not whole numbers, levels above 4."""
-    named = [m for m in measures if m.NAME == "ERR" or m.params.get("dcg") == "exp-log2"]
-    for qid, judged in qrels.items() if named else ():
-        high = max(judged.values(), default=0) > GDEVAL_LEVEL
-        if high or not re.fullmatch("0|[1-9][0-9]*", qid):
-            wrong = (
-                f"a level of query {qid} is above {GDEVAL_LEVEL}" if high else f"the query id {qid!r} is not a number"
-            )
-            raise InputError(f"{named[0]}: {wrong}, which TREC's script for it cannot read; leave {named[0]} out")
 
 
 def aggregate(measure: "Measure", values: Values) -> float:

@@ -1,6 +1,7 @@
 """The result of an evaluation, formatted as text, HTML or JSON."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from html import escape
 from typing import TYPE_CHECKING
@@ -45,55 +46,49 @@ class Table:
         return {(c.run, c.measure) for c in self.comparisons if c.significant}
 
     @property
-    def one_run(self) -> str:
-        """The note that intervals of systems with a single run leave out training seeds; "" if there are none."""
-        names = [*self.intervals, *(c.run for c in self.comparisons)]
-        names = [name for name in dict.fromkeys(names) if self.seeds.get(name, 1) == 1]
-        return f"one run of {', '.join(names)}: the intervals {ONE_RUN}" if names else ""
-
-    @property
     def about_seeds(self) -> list[str]:
-        """How much training seeds change the differences, compared with queries, if a system has several runs; then `one_run`."""
+        """How much training seeds change the differences, compared with queries, if a system has several runs; and that the
+        intervals of the others leave training seeds out."""
         said = [f"{c.run} {c.seed_ratio:.1f} ({c.measure})" for c in self.comparisons if c.seed_ratio is not None]
         spread = f"spread of training seeds, as a multiple of the standard error over queries: {', '.join(said)}"
-        return [*([spread] if said else []), *filter(None, [self.one_run])]
+        names = dict.fromkeys([*self.intervals, *(c.run for c in self.comparisons)])
+        single = [name for name in names if self.seeds.get(name, 1) == 1]
+        alone = f"one run of {', '.join(single)}: the intervals {ONE_RUN}"
+        return [*([spread] if said else []), *([alone] if single else [])]
 
     @property
     def too_few(self) -> str:
         """A sentence if there are too few groups to resample, else ""."""
-        said = (
+        return (
             f"queries that share relevant documents form an effective {self.few_groups:.1f} groups, too few to "
             "resample: intervals and tests treat single queries as independent, and are overconfident"
+            if self.few_groups
+            else ""
         )
-        return said if self.few_groups else ""
 
     def __str__(self) -> str:
         """One line per run, four decimal places, followed by the comparisons with the baseline."""
-        marked = self.marked
-        gap = 1 if marked else 0
-        cells = [
-            [f"{mean[m]:.4f}" + (MARK if (name, m) in marked else " " * gap) for m in self.measures]
-            for name, mean in self.mean.items()
-        ]
-        counts = {name: self.seeds.get(name, 1) for name in self.mean}
-        names = [name if n == 1 else f"{name} (mean of {n})" for name, n in counts.items()]
-        head = ["run", *(m + " " * gap for m in self.measures)]
-        rows = _aligned(head, [[n, *row] for n, row in zip(names, cells)]).split("\n")
-        width = max(map(len, rows))
-        said = ["", *(", ".join(self.verdicts.get(name, ())) for name in self.mean)]
-        text = "\n".join(f"{row:<{width}}  {words}".rstrip() for row, words in zip(rows, said))
+        marks = {pair: MARK for pair in self.marked}
+        space = " " if marks else ""
+        rows = [["run", *(measure + space for measure in self.measures)]]
+        for name, mean in self.mean.items():
+            seeds = self.seeds.get(name, 1)
+            values = [f"{mean[m]:.4f}{marks.get((name, m), space)}" for m in self.measures]
+            rows.append([name if seeds == 1 else f"{name} (mean of {seeds})", *values])
+        verdicts = ["", *(", ".join(self.verdicts.get(name, ())) for name in self.mean)]
+        lines = [f"{line}  {verdict}".rstrip() for line, verdict in zip(_aligned(rows), verdicts)]
         if not self.comparisons:
-            return text
-        compared = []
+            return "\n".join(lines)
+        legend = f"{MARK} differs from {self.baseline}: p < {LEVEL} in both tests after Holm's correction\n"
+        columns = ["measure", "Δ", "95 % interval", "p t", "Holm", "p rand.", "Holm", "verdict"]
+        rows = [[f"against {self.baseline}", *columns]]
         for c in self.comparisons:
             p_values = (c.t_test, c.t_test_holm, c.randomisation, c.randomisation_holm)
-            words = ["<.0001" if p < 0.0001 else f"{p:.4f}" for p in p_values]
+            shown = ["<.0001" if p < 0.0001 else f"{p:.4f}" for p in p_values]
             interval = f"[{c.interval[0]:+.4f}, {c.interval[1]:+.4f}]"
-            compared.append([c.run, c.measure, f"{c.difference:+.4f}", interval, *words, c.verdict])
-        head = ["measure", "Δ", "95 % interval", "p t", "Holm", "p rand.", "Holm", "verdict"]
-        legend = f"{MARK} differs from {self.baseline}: p < {LEVEL} in both tests after Holm's correction\n"
-        against = _aligned([f"against {self.baseline}", *head], compared)
-        return "\n".join([text, legend if marked else "", against, *self.about_seeds])
+            rows.append([c.run, c.measure, f"{c.difference:+.4f}", interval, *shown, c.verdict])
+        against = [line.rstrip() for line in _aligned(rows)]
+        return "\n".join([*lines, legend if marks else "", *against, *self.about_seeds])
 
     def to_frame(self) -> "pandas.DataFrame":
         """A pandas frame of the means: one row per run, one column per measure."""
@@ -106,44 +101,39 @@ class Table:
         return f"<pre>{escape(str(self))}</pre>"
 
     def json(self) -> str:
-        """All fields of the table, including the values of every query, and `one_run`."""
-        return json.dumps({**asdict(self), "one_run": self.one_run}, indent=1, ensure_ascii=False)
+        """All fields of the table, including the values of every query."""
+        return json.dumps({**asdict(self), "about_seeds": self.about_seeds}, indent=1, ensure_ascii=False)
 
     def per_query_lines(self) -> list[str]:
         """Tab-separated run, measure, qid, value and the query's group, with a header. White space in names becomes a space."""
-        lines = ["run\tmeasure\tqid\tvalue\tgroup"]
-        for name, by_measure in self.per_query.items():
-            for measure, values in by_measure.items():
-                start = f"{' '.join(name.split())}\t{measure}"
-                lines += [f"{start}\t{qid}\t{values[qid]:.6f}\t{group}" for qid, group in zip(values, self.groups)]
-        return lines
+        return ["run\tmeasure\tqid\tvalue\tgroup"] + [
+            f"{' '.join(name.split())}\t{measure}\t{qid}\t{value:.6f}\t{group}"
+            for name, by_measure in self.per_query.items()
+            for measure, values in by_measure.items()
+            for (qid, value), group in zip(values.items(), self.groups)
+        ]
 
     def notes(self) -> list[str]:
-        """Warnings: queries that count as zero or are left out, too few groups of queries."""
-        said = [
-            f"{name}: {len(by_run[name])} queries {what}: {abbreviate(by_run[name])}"
-            for name in self.missing
-            for by_run, what in (
-                (self.missing, "of the qrels are missing and count as zero"),
-                (self.unknown, "are not in the qrels and are left out"),
+        """Warnings: queries that count as zero or are left out, other candidates than those of "chance", too few groups."""
+        said = []
+        for name, missing in self.missing.items():
+            for qids, what in (
+                (missing, "of the qrels are missing and count as zero"),
+                (self.unknown[name], "are not in the qrels and are left out"),
+            ):
+                said += [f"{name}: {len(qids)} queries {what}: {abbreviate(qids)}"] if qids else []
+        for name, count in self.other_candidates.items():
+            differ = (
+                f"the candidates of {count} of {self.queries} queries differ from those of the row of random orders"
             )
-            if by_run[name]
-        ]
-        said += [
-            f"{name}: the candidates of {count} of {self.queries} queries differ from those of the row of random orders, "
-            "so its verdict compares different candidates"
-            for name, count in self.other_candidates.items()
-        ]
-        verdicts = (
-            f"verdicts by {self.judged_by}: the 95 % bootstrap interval of the difference includes 0 or lies below it"
-        )
-        return [*said, *([verdicts] if self.verdicts and self.judged_by else []), *filter(None, [self.too_few])]
+            said.append(f"{name}: {differ}, so its verdict compares different candidates")
+        if self.verdicts and self.judged_by:
+            rule = "the 95 % bootstrap interval of the difference includes 0 or lies below it"
+            said.append(f"verdicts by {self.judged_by}: {rule}")
+        return [*said, *filter(None, [self.too_few])]
 
 
-def _aligned(head: list[str], rows: list[list[str]]) -> str:
-    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
-    lines = [
-        "  ".join([f"{row[0]:<{widths[0]}}", *(f"{c:>{w}}" for c, w in zip(row[1:], widths[1:]))])
-        for row in [head, *rows]
-    ]
-    return "\n".join(line.rstrip() for line in lines)
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of cells as lines of equal length; the first column is aligned left, the others right."""
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    return ["  ".join([f"{row[0]:<{widths[0]}}", *(f"{c:>{w}}" for c, w in zip(row[1:], widths[1:]))]) for row in rows]

@@ -1,7 +1,6 @@
 """Compares runs: paired tests over groups of queries with Holm's correction, and bootstrap intervals.
 
-Queries that share relevant documents are not independent. With signs flipped by page (a true null) on 638 questions about 132
-pages, tests over single queries called .18 (t) and .17 (randomisation) of the cases significant at .05; over groups, .05.
+Queries that share relevant documents are not independent: tests over single queries then call too many differences significant.
 
 Holm's correction covers all comparisons in one table, so test only measures chosen beforehand (`harp evaluate --confirm`).
 """

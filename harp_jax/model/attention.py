@@ -5,10 +5,8 @@
     "splash"  JAX's Pallas kernel: TPU, bfloat16 or float32, rows of a multiple of 128 tokens
     "auto"    "cudnn" on GPU in 16 bits, "splash" on TPU if it supports the rows, else "xla"
 
-TPU times have not been measured, for lack of a TPU. Compiled for eight cores of v3 and v5e (configs/tpu_v3.py, 64 rows × 512,
-bfloat16), a step with "splash" instead of "xla" needs a tenth and a quarter less memory for temporaries, and by XLA's estimate
-reads and writes a fifth and a quarter less, with the same collectives; its backward pass recomputes the scores, 7 products of T²
-instead of 6. Hence "auto" chooses it. Measure both with `benchmarks/step.py --attention=…` before a long run.
+"splash" recomputes the scores in its backward pass: 7 products of T² instead of 6, but less memory and traffic. It has not been
+timed on a TPU: measure both with `benchmarks/step.py --attention=…` before a long run.
 
 Attention dropout is off by default, so that all implementations train the same model. The kernels do not support it:
 `EncoderConfig` rejects the combination, and "auto" then selects "xla".
@@ -111,19 +109,6 @@ def within(query_segments: jax.Array, segments: jax.Array, reach: int, at: jax.A
     return mask
 
 
-def _masked(
-    q: jax.Array,
-    k: jax.Array,
-    v: jax.Array,
-    mask: jax.Array,
-    implementation: str,
-    drop: Callable[[jax.Array], jax.Array],
-) -> jax.Array:
-    if implementation == "cudnn":
-        return jax.nn.dot_product_attention(q, k, v, mask=mask, implementation="cudnn")
-    return _products(q, k, v, mask, drop)
-
-
 def _in_blocks(
     q: jax.Array,
     k: jax.Array,
@@ -159,13 +144,19 @@ def _in_blocks(
     return mixed.reshape(rows, blocks * size, *q.shape[2:])[:, :length]
 
 
-def _products(
-    q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array, drop: Callable[[jax.Array], jax.Array]
+def _masked(
+    q: jax.Array,
+    k: jax.Array,
+    v: jax.Array,
+    mask: jax.Array,
+    implementation: str,
+    drop: Callable[[jax.Array], jax.Array],
 ) -> jax.Array:
-    """Attention as plain matrix products. jax.nn.dot_product_attention would compute the softmax in float32 even in float64. Heads
-    precede tokens, queries are scaled instead of scores, and the division by the softmax's sum comes last: XLA on CPU then runs
-    plain batched matrix products, and the forward pass takes 23 to 33 ms instead of 90 (16 × 256 tokens, 12 heads of 32, 2
-    cores)."""
+    """Attention by "cudnn", or as plain matrix products. jax.nn.dot_product_attention would compute the softmax in float32 even in
+    float64. Heads precede tokens, queries are scaled instead of scores, and the division by the softmax's sum comes last: XLA on
+    CPU then runs plain batched matrix products, a third of the time."""
+    if implementation == "cudnn":
+        return jax.nn.dot_product_attention(q, k, v, mask=mask, implementation="cudnn")
     wide = jnp.promote_types(q.dtype, jnp.float32)
     q = (q / jnp.sqrt(jnp.asarray(q.shape[-1], wide))).astype(q.dtype)
     q, k, v = (jnp.swapaxes(x, 1, 2) for x in (q, k, v))
@@ -178,8 +169,8 @@ def _products(
 
 @jax.custom_vjp
 def _scores(q: jax.Array, k: jax.Array) -> jax.Array:
-    """q·kᵀ [rows, heads, Q, T], at least float32. The keys' gradient is [head_dim, T], so that the smaller factor is transposed. A
-    CPU computes it in 14 instead of 45 ms (7 × 512 tokens, 12 heads of 32, one core)."""
+    """q·kᵀ [rows, heads, Q, T], at least float32. The keys' gradient is [head_dim, T], so that the smaller factor is transposed,
+    which takes a CPU a third of the time."""
     return jnp.einsum("rhtd,rhsd->rhts", q, k, preferred_element_type=jnp.promote_types(q.dtype, jnp.float32))
 
 
@@ -212,32 +203,18 @@ def splash(
     under `shard_map`: each device computes its rows and heads, which the projections' sharding already placed there. `mesh` is that
     of the arrays (None: one device), replicated over all axes but the batch's and "model"; `kind` is the device's."""
     factors = jnp.dtype("float32") if kind.startswith(WIDE_FACTORS) else v.dtype
-    # The kernel does not scale: scale in float32 and round once, as in `_products`.
+    # The kernel does not scale: scale in float32 and round once, as in `_masked`.
     q = q.astype(jnp.float32) / jnp.sqrt(jnp.float32(q.shape[-1]))
     parts = (q.astype(v.dtype).astype(factors), k.astype(factors), v.astype(factors), segments)
     if mesh is None:
         return _kernel(*parts, reach=reach).astype(v.dtype)
-    rows, heads = (_present(mesh, axes) for axes in (BATCH[0], "model"))
+    # The mesh for term weights has the axis "data" only.
+    rows, heads = (tuple(axis for axis in axes if axis in mesh.axis_names) or None for axes in (BATCH[0], ("model",)))
     spec = P(rows, None, heads, None)
     # The kernel does not declare over which axes its outputs vary, so check_vma is off.
     kernel, specs = partial(_kernel, reach=reach), (spec, spec, spec, P(rows))
     over_mesh = jax.shard_map(kernel, mesh=mesh, in_specs=specs, out_specs=spec, check_vma=False)
     return over_mesh(*parts).astype(v.dtype)
-
-
-def _present(mesh: AbstractMesh, axes: str | tuple[str, ...]) -> tuple[str, ...] | None:
-    """The axes that the mesh has: the mesh for term weights has "data" only."""
-    return tuple(axis for axis in ((axes,) if isinstance(axes, str) else axes) if axis in mesh.axis_names) or None
-
-
-def _backward(blocks: int, block: int, reach: int) -> dict[str, Any]:
-    """BlockSizes' arguments that choose one fused kernel or two for the backward pass of a row of `blocks` blocks. The fused kernel
-    computes five products per pair of blocks, two kernels compute seven. But its grid includes the pairs that the mask excludes,
-    and it stores a gradient of the queries for each block of keys. Two kernels visit only blocks within reach."""
-    near = 2 * -(-reach // block) + 1  # blocks of keys that a block of queries attends to
-    if reach and 2 * near < blocks:
-        return {"block_q_dq": block, "block_kv_dq": block}
-    return {"use_fused_bwd_kernel": True}
 
 
 def _kernel(q: jax.Array, k: jax.Array, v: jax.Array, segments: jax.Array, *, reach: int) -> jax.Array:
@@ -248,7 +225,13 @@ def _kernel(q: jax.Array, k: jax.Array, v: jax.Array, segments: jax.Array, *, re
 
     length, heads = q.shape[1], q.shape[2]
     block = next(size for size in (BLOCK, BLOCK // 2, LANES) if length % size == 0)
-    sizes = kernels.BlockSizes(block, block, block, block, block, block, **_backward(length // block, block, reach))
+    # Backward, one fused kernel computes five products per pair of blocks, two kernels compute seven. But the fused one's grid
+    # includes the pairs that the mask excludes, and it stores a gradient of the queries for each block of keys. Two kernels visit
+    # only blocks within reach: `near` blocks of keys for a block of queries.
+    near = 2 * -(-reach // block) + 1
+    two = reach and 2 * near < length // block
+    backward: dict[str, Any] = {"block_q_dq": block, "block_kv_dq": block} if two else {"use_fused_bwd_kernel": True}
+    sizes = kernels.BlockSizes(block, block, block, block, block, block, **backward)
     square = (length, length)
     mask = masks.LocalMask(square, (reach, reach), 0) if reach else masks.FullMask(square)
     every = masks.MultiHeadMask([mask] * heads)

@@ -38,4 +38,4 @@ def rules(shape: EncoderConfig) -> tuple[tuple[str, P], ...]:
 def step_flops(shape: EncoderConfig, rows: int, length: int, sequences: int, predictions: int) -> float:
     """FLOPs of one step: 3 × the forward pass of `rows` of `length` slots (`cross_encoder.step_flops`). Gradient caching encodes
     once more, and a frozen start once; like all recomputation, neither counts as useful work."""
-    return 3.0 * ENCODERS[shape.model_type].flops(shape, rows, length, sequences if shape.pooling == "cls" else length)
+    return 3.0 * shape.forward_flops(rows, length, sequences if shape.pooling == "cls" else length)

@@ -141,7 +141,7 @@ def step_flops(shape: EncoderConfig, rows: int, length: int, sequences: int, pre
     only. XLA's own figure counts a loop's body once and ignores custom calls."""
     h = shape.hidden
     heads = 2 * rows * (sequences * h * h + predictions * (h * h + h * shape.vocab_size))
-    return 3.0 * (ENCODERS[shape.model_type].flops(shape, rows, length, sequences + predictions) + heads)
+    return 3.0 * (shape.forward_flops(rows, length, sequences + predictions) + heads)
 
 
 @jax.custom_vjp
@@ -151,15 +151,14 @@ def vocabulary_cross_entropy(
     """MLM loss (HARP Eq. 15) without storing the logits hidden·embeddingᵀ + bias, and whether the target's logit is the largest.
     hidden: [rows, M, H]; embedding: [vocab, H]; bias: [vocab]; targets: [rows, M] int32. Returns loss (float32) and hit (bool),
     [rows, M]. The exponentials are the only array of the vocabulary's size stored for the backward pass: the gradient is two matrix
-    products with them, scaled on the small operands. Automatic differentiation of the logits makes six more passes over them, half
-    of a 2 × 128 model's step on CPU."""
+    products with them, scaled on the small operands. Automatic differentiation of the logits makes six more passes over them."""
     return _vocabulary_forward(hidden, embedding, bias, targets)[0]
 
 
 def _vocabulary_forward(hidden: jax.Array, embedding: jax.Array, bias: jax.Array, targets: jax.Array) -> tuple:
     wide, narrow = jnp.promote_types(hidden.dtype, jnp.float32), hidden.dtype
     # The bias is an extra column: adding it, and summing its gradient, would be separate passes over the logits. A GPU's fast
-    # kernels need rows of a multiple of 8 numbers: with 769, one product of BERT-base took 1.6 ms instead of .5 on an H200.
+    # kernels need rows of a multiple of 8 numbers.
     more = 7 if place_of(hidden).platform == "gpu" else 0
     words = jnp.pad(jnp.concatenate([embedding, bias[:, None]], axis=1), ((0, 0), (0, more))).astype(narrow)
     extended = jnp.concatenate([hidden, jnp.ones((*targets.shape, 1 + more), narrow)], axis=2)
@@ -174,7 +173,7 @@ def _vocabulary_forward(hidden: jax.Array, embedding: jax.Array, bias: jax.Array
 
 
 def _vocabulary_backward(stored: tuple, cotangents: tuple) -> tuple:
-    """Two products with the bracket; g/total scales the small operands. The empty arrays carry the gradients' dtypes."""
+    """Backward: two matmuls with softmax minus one-hot; the empty arrays carry the gradients' dtypes."""
     extended, words, bracket, total, embedding, bias = stored
     scale = (cotangents[0] / total)[..., None]
     size = embedding.shape[1]

@@ -35,7 +35,7 @@ class Norm(nn.LayerNorm):
 @partial(jax.custom_vjp, nondiff_argnums=(3,))
 def normalised(x: jax.Array, scale: jax.Array, bias: jax.Array | None, epsilon: float) -> jax.Array:
     """Layer norm over the last axis that stores only x, the means and the reciprocal deviations for the backward pass. JAX's
-    derivative stores more: norms, residuals and dropout then took 11.1 instead of 8.2 ms of a BERT-base step on an H200."""
+    derivative stores more, which costs a GPU time."""
     return _normalised_forward(x, scale, bias, epsilon)[0]
 
 
@@ -48,16 +48,16 @@ def _normalised_forward(x: jax.Array, scale: jax.Array, bias: jax.Array | None, 
     return y.astype(x.dtype), (x, scale, bias, mean, inverse)
 
 
-def _normalised_backward(epsilon: float, stored: tuple, given: jax.Array) -> tuple:
+def _normalised_backward(epsilon: float, stored: tuple, cotangent: jax.Array) -> tuple:
     x, scale, bias, mean, inverse = stored
     # Else XLA would store the float32 sum that x was rounded from, on GPUs that cannot add bfloat16 (before Hopper).
-    x, slopes = lax.optimization_barrier(x), given.astype(mean.dtype)
+    x, slopes = lax.optimization_barrier(x), cotangent.astype(mean.dtype)
     unit = (x.astype(mean.dtype) - mean) * inverse
     inner = slopes * scale
     along = (inner * unit).mean(-1, keepdims=True)
     to_x = inverse * (inner - inner.mean(-1, keepdims=True) - unit * along)
     # Else XLA would store slopes · unit, because it is part of sums over rows and over columns.
-    x, slopes, mean, inverse = lax.optimization_barrier((x, given, mean, inverse))
+    x, slopes, mean, inverse = lax.optimization_barrier((x, cotangent, mean, inverse))
     slopes, rows = slopes.astype(mean.dtype), tuple(range(x.ndim - 1))
     to_scale = (slopes * (x.astype(mean.dtype) - mean) * inverse).sum(rows).astype(scale.dtype)
     return to_x.astype(x.dtype), to_scale, None if bias is None else slopes.sum(rows).astype(bias.dtype)
@@ -66,7 +66,7 @@ def _normalised_backward(epsilon: float, stored: tuple, given: jax.Array) -> tup
 normalised.defvjp(_normalised_forward, _normalised_backward)
 
 
-def frugal(function: Callable[[Any, jax.Array], jax.Array], module: nn.Module, x: jax.Array) -> jax.Array:
+def recompute_on_gpu(function: Callable[[Any, jax.Array], jax.Array], module: nn.Module, x: jax.Array) -> jax.Array:
     """function(module, x); a GPU stores only x for the backward pass and recomputes the rest, but no matrix product. XLA would
     store GELU's result as well as its input, and reading it takes a GPU as long as recomputing it. A CPU computes erf too slowly
     for that, and TPUs were not measured."""
@@ -98,7 +98,7 @@ def flat(x: jax.Array) -> jax.Array:
     return x.reshape(-1, *x.shape[2:])
 
 
-def picked(x: jax.Array, at: jax.Array | None) -> jax.Array:
+def gather_positions(x: jax.Array, at: jax.Array | None) -> jax.Array:
     """x [rows, T, …] at the positions `at` [rows, Q]; None: all."""
     return x if at is None else jnp.take_along_axis(x, at.reshape(*at.shape, *(1,) * (x.ndim - 2)), axis=1)
 
@@ -115,7 +115,7 @@ def attention_of(layer: Any, x: jax.Array, at: jax.Array | None) -> str:
 def rematerialised(layer: type[nn.Module], policy: str) -> type[nn.Module]:
     """A layer, called with (x, its rows, deterministic, positions), whose backward pass recomputes instead of storing:
 
-    "none"    nothing but GELU on a GPU (`frugal`): fastest if memory suffices
+    "none"    nothing but GELU on a GPU (`recompute_on_gpu`): fastest if memory suffices
     "dots"    all but the projections: attention scores, softmax, GELU, norms, dropout
     "layer"   everything but the layer's input: a third more FLOPs, the least memory
     """
@@ -139,7 +139,7 @@ class Words(nn.Embed):
         return by_parts(lambda words, tokens: jnp.take(words, tokens, axis=0), words, tokens)
 
 
-def few(table: jax.Array, numbers: jax.Array) -> jax.Array:
+def small_embedding(table: jax.Array, numbers: jax.Array) -> jax.Array:
     """Lookup in a table of few rows: table [n, hidden], numbers [rows, T] → [rows, T, hidden]. The gradient of an ordinary lookup
     adds thousands of positions to each row of the table, which a GPU does one by one."""
     return sum(jnp.where((numbers == n)[..., None], row, 0) for n, row in enumerate(table))  # type: ignore[return-value]

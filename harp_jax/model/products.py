@@ -2,8 +2,7 @@
 
 JAX computes the gradient of a kernel as a product over two dimensions of rows, and transposes it. XLA then writes a transposed
 factor, and in that loop, against memory order, recomputes everything that the factor consists of: in ModernBERT the sum of the
-gradients of all layers above. Here both factors are matrices, nothing is transposed, and a float32 step of 7 × 256 takes 1.43
-instead of 2.43 s.
+gradients of all layers above. Here both factors are matrices, and nothing is transposed.
 
 XLA passes a product of bfloat16 factors with a float32 result to a library that uses AMX; with a bfloat16 result it runs its own
 loops instead. `benchmarks/step.py --dtype=bfloat16` measures the gain for a step. Everything between the products stays in
@@ -21,8 +20,8 @@ from jax import lax
 
 from harp_jax.model.attention import place_of
 
-# Linux's names for processors that multiply bfloat16 faster than float32: with tiles (AMX), and AMD's with 512-bit registers (twice
-# as fast). Intel's with registers are slower: 82 GFLOP/s, but 139 in float32 (2,048 × 384 × 1,536, a Xeon with tiles off).
+# Linux's names for processors that multiply bfloat16 faster than float32: with tiles (AMX), and AMD's with 512-bit registers.
+# Intel's with registers are slower.
 TILES, REGISTERS = "amx_bf16", {"avx512_bf16", "AuthenticAMD"}
 
 Dimensions = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]

@@ -35,32 +35,23 @@ def make_mesh(config: ConfigDict, devices: list | None = None) -> Mesh:
         if sizes[axis] < 0:
             sizes[axis] = max(1, len(devices) // known)
     if config.mesh.data < 0 and jax.process_count() == 1:
-        devices = _shared_by_lanes(config.lanes, sizes, devices)
-    needed = math.prod(sizes.values())
+        # Leaves devices out where the lanes cannot be divided among all, so that a small config runs anywhere.
+        every = sizes["data"]
+        sizes["data"] = max((n for n in range(1, every + 1) if config.lanes % (n * sizes["fsdp"]) == 0), default=every)
+        if sizes["data"] < every:
+            used, lanes = math.prod(sizes.values()), every * sizes["fsdp"]
+            said = "lanes=%d: training on %d of %d devices; lanes=%d uses all"
+            log.warning(said, config.lanes, used, len(devices), lanes)
+            devices = devices[:used]
+    needed, shards = math.prod(sizes.values()), sizes["data"] * sizes["fsdp"]
     if needed != len(devices):
-        raise InputError(
-            f"mesh {sizes} needs {needed} devices, but there are {len(devices)}; change mesh.data, mesh.fsdp or mesh.model"
-        )
-    if config.lanes % (sizes["data"] * sizes["fsdp"]):
-        raise InputError(
-            f"lanes={config.lanes} is not a multiple of mesh.data × mesh.fsdp = {sizes['data'] * sizes['fsdp']}; change lanes"
-        )
+        wrong = f"mesh {sizes} needs {needed} devices, but there are {len(devices)}"
+        raise InputError(f"{wrong}; change mesh.data, mesh.fsdp or mesh.model")
+    if config.lanes % shards:
+        wrong = f"lanes={config.lanes} is not a multiple of mesh.data × mesh.fsdp = {shards}"
+        raise InputError(f"{wrong}; change lanes")
     types = (AxisType.Auto,) * len(AXES)  # make_mesh would default to Explicit axes
     return jax.make_mesh(tuple(sizes[a] for a in AXES), AXES, axis_types=types, devices=devices)
-
-
-def _shared_by_lanes(lanes: int, sizes: dict[str, int], devices: list) -> list:
-    """The devices that `lanes` can be divided among, so that a small config runs anywhere; lowers sizes["data"] to match."""
-    whole = sizes["data"]
-    shares = [n for n in range(1, whole + 1) if lanes % (n * sizes["fsdp"]) == 0]
-    if not shares or shares[-1] == whole:
-        return devices
-    sizes["data"] = shares[-1]
-    used = math.prod(sizes.values())
-    log.warning(
-        "lanes=%d: training on %d of %d devices; lanes=%d uses all", lanes, used, len(devices), whole * sizes["fsdp"]
-    )
-    return devices[:used]
 
 
 def padded_vocab(vocab_size: int) -> int:
@@ -78,27 +69,22 @@ def param_shardings(mesh: Mesh, tree: Any, rules: tuple[tuple[str, P], ...]) -> 
         name = "/".join(str(getattr(k, "key", getattr(k, "name", getattr(k, "idx", k)))) for k in path)
         if leaf.ndim == 0:
             return NamedSharding(mesh, P())
-        for pattern, spec in rules:
-            if re.search(pattern, name):
-                used.add(pattern)
-                _check(name, leaf.shape, spec, mesh)
-                return NamedSharding(mesh, spec)
-        raise LookupError(f"no sharding rule for parameter {name} {leaf.shape}; add one to the rules of its encoder")
+        pattern, spec = next((rule for rule in rules if re.search(rule[0], name)), ("", P()))
+        if not pattern:
+            raise LookupError(
+                f"no sharding rule for parameter {name} {leaf.shape}; add one to the rules of its encoder"
+            )
+        used.add(pattern)
+        for size, axis in zip(leaf.shape, spec):
+            if axis is not None and size % mesh.shape[axis]:
+                wrong = f"{name} has an axis of size {size}, which mesh.{axis}={mesh.shape[axis]} does not divide"
+                raise InputError(f"{wrong}; change mesh.{axis} or the model's shape")
+        return NamedSharding(mesh, spec)
 
     shardings = jax.tree_util.tree_map_with_path(of, tree)
-    unused = [pattern for pattern, _ in rules if pattern not in used]
-    if unused:
+    if unused := [pattern for pattern, _ in rules if pattern not in used]:
         raise LookupError(f"sharding rules that match no parameter: {unused}; fix the rules of the encoder")
     return shardings
-
-
-def _check(name: str, shape: tuple[int, ...], spec: P, mesh: Mesh) -> None:
-    for size, axis in zip(shape, spec):
-        if axis is not None and size % mesh.shape[axis]:
-            raise InputError(
-                f"{name} has an axis of size {size}, which mesh.{axis}={mesh.shape[axis]} does not divide; "
-                f"change mesh.{axis} or the model's shape"
-            )
 
 
 def batch_sharding(mesh: Mesh, microbatches: int = 1) -> NamedSharding:

@@ -16,9 +16,8 @@ from harp_jax.objectives.losses import listwise_kl
 from harp_jax.objectives.objective import Batch, Metrics, fill
 
 START = "start"  # parameters of the frozen start, next to "encoder"
-IDENTITIES = (
-    "identities"  # [lanes, groups, 2 + 2·pages] int32: source page, query, and a signature of two words for each page
-)
+# [lanes, groups, 2 + 2·pages] int32: source page, query, and a signature of two words for each page
+IDENTITIES = "identities"
 NEAR = 8  # signatures of near-equal texts differ in at most so many of their 64 bits
 LOWEST = -1e9  # the logit of a page that is no negative; not -inf, since 0 · (-inf + inf) would be NaN
 

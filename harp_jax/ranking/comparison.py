@@ -8,12 +8,13 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.steps import Steps
 from harp_jax.corpus.documents import FIELDS
 from harp_jax.corpus.query_sets import QRELS, QUERIES, fold_queries, judged_queries
-from harp_jax.corpus.trec import Qrels, components, read_qrels
+from harp_jax.corpus.trec import components, read_qrels
 from harp_jax.evaluation.evaluate import CHANCE, ORACLE
 from harp_jax.evaluation.from_files import Evaluation, report_files
 from harp_jax.evaluation.measures import parse_measures
@@ -57,80 +58,60 @@ class Compared:
                 raise InputError(f"a model named {name!r}: the name is taken or has no letter; choose another")
 
 
-def compare(given: Compared, output: str) -> str:
+def compare(options: Compared, output: str) -> str:
     """Ranks and writes OUTPUT/report.html; returns the table as text. A repeated call resumes. Raises
     InputError for bad input, and if other options made what is in `output`."""
-    given.check()
-    measure, steps = given.measures.split()[0], Steps(output)
-
-    def place(name: str) -> str:
-        return os.path.join(output, name)
-
+    o, steps = options, Steps(output)
+    o.check()
+    measure, path = o.measures.split()[0], partial(os.path.join, output)
+    candidates, reranking = (
+        Candidates(o.docs, o.fields, o.language, "", o.k),
+        replace(o.reranking, fields=o.fields, k=o.k),
+    )
+    remarks = [f"Candidates: the best {o.k} of {'a given run, scored by BM25' if o.run else 'BM25'}."]
     try:
-        steps("Judged queries", judged_queries, given.queries, given.qrels, place("judged"))
-        queries, qrels = place(f"judged/{QUERIES}"), place(f"judged/{QRELS}")
-        folds, count, grouped = "", FOLDS, True
-        if given.tune or given.fuse:
-            count, grouped = fold_count(read_qrels(qrels))
-            folds = place("folds.tsv")
-            steps("Folds", fold_queries, queries, folds, qrels if grouped else "", count)
+        steps("Judged queries", judged_queries, o.queries, o.qrels, path("judged"))
+        queries, qrels, folds = path("judged", QUERIES), path("judged", QRELS), ""
+        if o.tune or o.fuse:
+            # Queries that share relevant documents are in one fold, unless most of the queries are connected in this way.
+            groups = components(read_qrels(qrels))
+            apart = max(map(len, groups)) <= CONNECTED * sum(map(len, groups))
+            count = min(FOLDS, len(groups) if apart else sum(map(len, groups)))
+            folds = path("folds.tsv")
+            steps("Folds", fold_queries, queries, folds, qrels if apart else "", count)
+            parts = " and ".join([*(["k1 and b of BM25"] if o.tune else []), *(["weights of sums"] if o.fuse else [])])
+            shared = " that share no relevant document" if apart else ""
+            remarks.append(f"Fitted on the other {count - 1} of {count} folds of queries{shared}: {parts}.")
 
         # The first stage.
-        candidates, tuned = Candidates(given.docs, given.fields, given.language, "", given.k), ""
-        if given.tune:
-            tuned = place("bm25.json")
-            steps(
-                "Tune BM25", tune_files, candidates, queries=queries, qrels=qrels, output=tuned, measure=measure, run=given.run,
-                folds=folds,
-            )  # fmt: skip
-        first = place("bm25.trec")
-        tuning = {"tuned": tuned, "folds": folds} if given.tune else {}
-        steps(BM25, first_stage_files, candidates, queries=queries, output=first, run=given.run, **tuning)  # type: ignore[arg-type]
+        first, tuning = path("bm25.trec"), {}
+        if o.tune:
+            tuning = {"tuned": path("bm25.json"), "folds": folds}
+            fitting = {"measure": measure, "run": o.run, "folds": folds}
+            steps("Tune BM25", tune_files, candidates, queries=queries, qrels=qrels, output=tuning["tuned"], **fitting)  # type: ignore[arg-type]
+        else:
+            remarks.append(
+                "k1 and b of BM25 are the defaults; fitted to the collection (tune) BM25 may be much better."
+            )
+        steps(BM25, first_stage_files, candidates, queries=queries, output=first, run=o.run, **tuning)  # type: ignore[arg-type]
 
         # The models, and their sums with BM25.
-        rows: dict[str, list[str]] = {BM25: [first]}
-        options = replace(given.reranking, fields=given.fields, k=given.k)
-        for name, model in given.models.items():
-            rows[name] = [place(f"{identifier(name)}.trec")]
-            steps(f"Re-rank by {name}", rerank_files, model, given.docs, queries, first, rows[name][0], options)
-        for name in given.models if given.fuse else ():
-            both = place(f"bm25_{identifier(name)}.trec")
-            steps(
-                f"Sum of {BM25} and {name}", fuse_files, (first, *rows[name]), both, "weights", qrels=qrels, folds=folds,
-                measure=measure,
-            )  # fmt: skip
+        rows = {BM25: [first]}
+        for name, model in o.models.items():
+            rows[name] = [path(f"{identifier(name)}.trec")]
+            steps(f"Re-rank by {name}", rerank_files, model, o.docs, queries, first, rows[name][0], reranking)
+        for name in o.models if o.fuse else ():
+            both, fitting = path(f"bm25_{identifier(name)}.trec"), {"qrels": qrels, "folds": folds, "measure": measure}
+            steps(f"Sum of {BM25} and {name}", fuse_files, (first, *rows[name]), both, "weights", **fitting)  # type: ignore[arg-type]
             rows[f"{BM25} + {name}"] = [both]
     finally:
         steps.close()
-    evaluation = Evaluation(qrels, rows, measures=given.measures, baseline=BM25, chance=BM25, oracle=BM25)
-    page = Page(
-        given.title, next(iter(given.models)), _remarks(given, count, grouped), docs=given.docs, fields=given.fields,
-        query_texts=queries,
-    )  # fmt: skip
-    return report_files(evaluation, page, place("report.html"))
-
-
-def _remarks(given: Compared, folds: int, grouped: bool) -> tuple[str, ...]:
-    """What the table cannot show: the candidates, and what was fitted."""
-    said = [f"Candidates: the best {given.k} of {'a given run, scored by BM25' if given.run else 'BM25'}."]
-    fitted = [what for asked, what in ((given.tune, "k1 and b of BM25"), (given.fuse, "weights of sums")) if asked]
-    if fitted:
-        shared = " that share no relevant document" if grouped else ""
-        said.append(f"Fitted on the other {folds - 1} of {folds} folds of queries{shared}: {' and '.join(fitted)}.")
-    if not given.tune:
-        said.append("k1 and b of BM25 are the defaults; fitted to the collection (tune) BM25 may be much better.")
-    return tuple(said)
+    evaluation = Evaluation(qrels, rows, measures=o.measures, baseline=BM25, chance=BM25, oracle=BM25)
+    texts = {"docs": o.docs, "fields": o.fields, "query_texts": queries}
+    page = Page(o.title, next(iter(o.models)), tuple(remarks), **texts)  # type: ignore[arg-type]
+    return report_files(evaluation, page, path("report.html"))
 
 
 def identifier(name: str) -> str:
     """A row's name as the name of a file."""
     return re.sub(r"\W+", "_", name).strip("_").lower()
-
-
-def fold_count(qrels: Qrels) -> tuple[int, bool]:
-    """(folds, whether they keep queries together that share relevant documents). If most queries are connected in this way, folds
-    do not keep them together."""
-    groups = components(qrels)
-    if max(map(len, groups)) <= CONNECTED * len(qrels):
-        return min(FOLDS, len(groups)), True
-    return min(FOLDS, len(qrels)), False

@@ -1,7 +1,6 @@
 """What a first stage will cost, in hours and memory, measured on a sample of its documents and queries."""
 
 import itertools
-import statistics
 import time
 import tracemalloc
 
@@ -11,7 +10,7 @@ from harp_jax.base.progress import duration
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import read_queries
 from harp_jax.ranking.first_stage import Candidates, indexed, read_anchors
-from harp_jax.ranking.lexical import InvertedIndex, make, search
+from harp_jax.ranking.lexical import InvertedIndex, Model, make, search
 
 SIZES, QUERIES = (1000, 4000), 20  # documents of two indexes, from whose difference is extrapolated; queries measured
 
@@ -21,29 +20,27 @@ def estimate(candidates: Candidates, queries: str, model: str = "bm25", settings
     InputError for bad input."""
     docs, texts = Documents.open(candidates.docs, candidates.fields), read_queries(queries)
     anchors = read_anchors(candidates.anchors) if candidates.anchors else None
-    asked = list(itertools.islice(texts.values(), QUERIES))
 
-    def index_of(size: int) -> InvertedIndex:
+    def index_of(size: int) -> tuple[InvertedIndex, Model]:
         step = max(1, len(docs) // size)
         chosen = ((docid, docs[docid]) for docid in itertools.islice(docs.ids(), 0, None, step))
         index = indexed(chosen, model, candidates.language, anchors)
-        make(model, index, {})
-        return index
+        return index, make(model, index, {})
 
     def measured(size: int) -> np.ndarray:
         """Documents, seconds of indexing, its peak memory in bytes, seconds per query."""
-        began = time.perf_counter()
-        index = index_of(size)
-        indexing, ranker, seconds = time.perf_counter() - began, make(model, index, {}), []
-        for query in asked:
-            began = time.perf_counter()
+        times = [time.perf_counter()]
+        index, ranker = index_of(size)
+        times.append(time.perf_counter())
+        for query in itertools.islice(texts.values(), QUERIES):
             search(ranker, index, query, candidates.k or 100)
-            seconds.append(time.perf_counter() - began)
+            times.append(time.perf_counter())
+        indexing, *seconds = np.diff(times)
         del index, ranker
         tracemalloc.start()
         try:
-            count = len(index_of(size))
-            return np.array([count, indexing, tracemalloc.get_traced_memory()[1], statistics.median(seconds or [0.0])])
+            count, per_query = len(index_of(size)[0]), np.median(seconds) if seconds else 0.0
+            return np.array([count, indexing, tracemalloc.get_traced_memory()[1], per_query])
         finally:
             tracemalloc.stop()
 

@@ -12,7 +12,6 @@ import json
 import math
 import re
 import sys
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -37,30 +36,23 @@ Settings = list[tuple[Mapping[str, float], Mapping[str, str]]]  # (parameters, t
 
 
 def retrieve(
-    name: str, collection: InvertedIndex, settings: Settings, k: int, excluded: Excluded | None = None
-) -> Iterator[ScoredQuery]:
-    """(qid, docids, scores) of the best `k` documents of every query; empty lists where nothing matches."""
-    barred = excluded or {}
-    for parameters, queries in settings:
-        model = make(name, collection, parameters)
-        for qid, query in progress(queries.items(), total=len(queries), unit="queries", desc=name):
-            yield qid, *candidates(model, collection, query, k, barred.get(qid, set()))
-
-
-def rerank(
     name: str,
     collection: InvertedIndex,
     settings: Settings,
-    run: Run,
     k: int | None = None,
     excluded: Excluded | None = None,
+    run: Run | None = None,
 ) -> Iterator[ScoredQuery]:
-    """(qid, docids, scores) of a run's best `k` candidates (default: all), in the order of the run. Raises InputError for a
-    candidate that the collection lacks."""
+    """(qid, docids, scores) of the best `k` documents of every query (default: 100); empty lists where nothing matches. With `run`,
+    of its best `k` candidates (default: all), in its order. Raises InputError for a candidate that the collection lacks."""
     for parameters, queries in settings:
         model = make(name, collection, parameters)
-        for qid in progress([qid for qid in run if qid in queries], unit="queries", desc=name):
+        qids = list(queries) if run is None else [qid for qid in run if qid in queries]
+        for qid in progress(qids, unit="queries", desc=name):
             barred = (excluded or {}).get(qid, set())
+            if run is None:
+                yield qid, *candidates(model, collection, queries[qid], k or 100, barred)
+                continue
             docids = [docid for docid in run[qid].ranked() if docid not in barred][:k]
             try:
                 yield qid, docids, rescore(model, collection, queries[qid], docids)
@@ -74,8 +66,8 @@ def candidates(
 ) -> tuple[list[str], np.ndarray]:
     """(docids, scores [n]) of the best `k` documents of a query that are not `barred`."""
     docids, scores = search(model, collection, query, k + len(barred))
-    kept = [i for i, docid in enumerate(docids) if docid not in barred][:k]
-    return [docids[i] for i in kept], scores[kept]
+    allowed = [i for i, docid in enumerate(docids) if docid not in barred][:k]
+    return [docids[i] for i in allowed], scores[allowed]
 
 
 def excluded_of(path: str) -> Excluded:
@@ -116,27 +108,27 @@ class Tuned:
             json.dump({name: value for name, value in asdict(self).items() if value is not None}, file, indent=1)
 
 
-def settings_of(name: str, given: Mapping[str, float], tuned: str, folds: str, queries: Mapping[str, str]) -> Settings:
-    """Assigns parameters to queries: the same for all, or those tuned without each query's fold. `given` are parameters by name,
-    `tuned` is a file written by `harp tune-first-stage`, `folds` the file it was tuned with."""
+def settings_of(
+    name: str, parameters: Mapping[str, float], tuned: str, folds: str, queries: Mapping[str, str]
+) -> Settings:
+    """Assigns parameters to queries: those given, the same for all, or those in the file `tuned` by `harp tune-first-stage`:
+    for all, or those tuned without each query's fold, with the file `folds` that it was tuned with."""
     record = Tuned.load(tuned) if tuned else None
     if folds and (record is None or record.folds is None):
         raise InputError("--folds is only for --parameters written by harp tune-first-stage --folds; leave it out")
     if record is None:
-        return [(given, queries)]
-    if given:
-        raise InputError(f"--{next(iter(given))} and --parameters contradict each other; use one of them")
+        return [(parameters, queries)]
+    if parameters:
+        raise InputError(f"--{next(iter(parameters))} and --parameters contradict each other; use one of them")
     if record.model != name:
         raise InputError(f"{tuned} holds parameters for {record.model}, not {name}; tune --model={name}")
     if record.folds is None:
         return [(record.parameters or {}, queries)]
-    chosen, fold_of = record.folds, read_folds(folds)
-    lost = [qid for qid in queries if fold_of.get(qid) not in chosen]
-    if lost:
+    by_fold, fold_of = record.folds, read_folds(folds)
+    if lost := [qid for qid in queries if fold_of.get(qid) not in by_fold]:
         raise InputError(f"query {lost[0]} is in no fold that {tuned} was tuned for; correct --folds")
     return [
-        (parameters, {qid: text for qid, text in queries.items() if fold_of[qid] == fold})
-        for fold, parameters in chosen.items()
+        (best, {qid: text for qid, text in queries.items() if fold_of[qid] == fold}) for fold, best in by_fold.items()
     ]
 
 
@@ -169,14 +161,6 @@ class Candidates:
         texts = progress(docs.texts(), total=len(docs), unit="documents", desc="index")
         return indexed(texts, model, self.language, anchors)
 
-    def ranked(
-        self, name: str, collection: InvertedIndex, settings: Settings, run: Run | None
-    ) -> Iterator[ScoredQuery]:
-        """The collection's best `k` documents (default: 100), or the best `k` candidates of `run` (default: all)."""
-        if run is None:
-            return retrieve(name, collection, settings, self.k or 100, self.excluded)
-        return rerank(name, collection, settings, run, self.k, self.excluded)
-
 
 def indexed(
     texts: Iterable[tuple[str, str]], model: str, language: str, anchors: Anchors | None = None
@@ -191,10 +175,8 @@ def indexed(
 
 @dataclass(frozen=True)
 class Retrieved:
-    """The number of queries that have candidates, and of the documents that were searched."""
-
-    queries: int
-    documents: int
+    queries: int  # with candidates
+    documents: int  # that were searched
 
 
 @once
@@ -215,7 +197,7 @@ def first_stage_files(
     output_path(output)  # fails before the documents are read
     texts = read_queries(queries)
     settings = settings_of(model, parameters or {}, tuned, folds, texts)
-    given = read_given(run, texts) if run else None
+    candidate_run = read_given(run, texts) if run else None
     ranked: set[str] = set()
 
     def counted(scored: Iterator[ScoredQuery]) -> Iterator[ScoredQuery]:
@@ -228,10 +210,10 @@ def first_stage_files(
         stage("index")
         collection = candidates.indexed(model)
         stage(model)
-        write_run(output, counted(candidates.ranked(model, collection, settings, given)), tag=model)
-    without = [qid for qid in texts if qid not in ranked]
-    if without:
-        why = "match no document" if given is None else "have no candidates in the run"
+        scored = retrieve(model, collection, settings, candidates.k, candidates.excluded, candidate_run)
+        write_run(output, counted(scored), tag=model)
+    if without := [qid for qid in texts if qid not in ranked]:
+        why = "match no document" if candidate_run is None else "have no candidates in the run"
         print(f"note: {len(without)} of {len(texts)} queries {why}: {abbreviate(without)}", file=sys.stderr)
     return Retrieved(len(ranked), len(collection))
 
@@ -268,10 +250,8 @@ def anchor_rows(path: str) -> Iterator[tuple[str, str, int]]:
 
 @dataclass(frozen=True)
 class Prior:
-    """The number of documents in a run, and how many have a value."""
-
-    documents: int
-    known: int
+    documents: int  # in the run
+    known: int  # with a value
 
 
 @once
@@ -290,12 +270,11 @@ def prior_files(
         raise InputError("--feature=inlinks needs --anchors, --feature=length needs --docs; give no other source")
     candidates = read_run(run)
     wanted = {docid for ranking in candidates.values() for docid in ranking.docids}
-    values: dict[str, int]
+    values: dict[str, int] = {}
     if feature == "inlinks":
-        count: Counter[str] = Counter()
-        for docid, _, n in anchor_rows(anchors):
-            count[docid] += n if docid in wanted else 0
-        values = dict(+count)
+        for docid, _, count in anchor_rows(anchors):
+            if docid in wanted:
+                values[docid] = values.get(docid, 0) + count
     else:
         texts = Documents.open(docs, fields)
         if absent := [docid for docid in sorted(wanted) if docid not in texts]:

@@ -12,19 +12,8 @@ import numpy as np
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import json_fields, read_json
 from harp_jax.base.made import InputPath, InputPaths, once
-from harp_jax.corpus.trec import (
-    SMALLEST_STEP,
-    Qrels,
-    Run,
-    ScoredQuery,
-    ordered,
-    outside,
-    read_folds,
-    read_qrels,
-    read_run,
-    select,
-    write_run,
-)
+from harp_jax.corpus import trec
+from harp_jax.corpus.trec import Qrels, Run, ScoredQuery
 from harp_jax.evaluation.measures import calculate, one_measure
 
 # The parts that `harp site` adds up, besides rankers (`combined`).
@@ -43,7 +32,7 @@ def normalised(scores: np.ndarray, how: str) -> np.ndarray:
     if how == "none":
         return scores
     # Runs separate ties by the smallest steps (`strictly_decreasing`), so a spread of n such steps counts as equal.
-    step = max(float(np.spacing(np.float32(np.abs(scores).max()))), SMALLEST_STEP)
+    step = max(float(np.spacing(np.float32(np.abs(scores).max()))), trec.SMALLEST_STEP)
     spread = np.ptp(scores)
     return (scores - scores.min()) / spread if spread > len(scores) * step else np.ones_like(scores)
 
@@ -53,13 +42,13 @@ def pooled(runs: Sequence[Run], how: str) -> Pool:
     pool: Pool = {}
     for qid in dict.fromkeys(qid for run in runs for qid in run):
         docids = list(dict.fromkeys(docid for run in runs if qid in run for docid in run[qid].ranked()))
-        place = {docid: i for i, docid in enumerate(docids)}
+        column = {docid: i for i, docid in enumerate(docids)}
         table = np.zeros((len(runs), len(docids)))
         for row, run in zip(table, runs):
             if qid in run:
-                found = normalised(np.asarray(run[qid].scores, np.float64), how)
-                row[:] = found.min()
-                row[[place[docid] for docid in run[qid].docids]] = found
+                scores = normalised(np.asarray(run[qid].scores, np.float64), how)
+                row[:] = scores.min()
+                row[[column[docid] for docid in run[qid].docids]] = scores
         pool[qid] = (docids, table)
     return pool
 
@@ -96,7 +85,7 @@ class Fitting:
     def values(self, weights: tuple[float, ...]) -> dict[str, float]:
         """qid → the measure."""
         if weights not in self._known:
-            run = dict(ordered(weighted(self.pool, weights)))
+            run = dict(trec.ordered(weighted(self.pool, weights)))
             (self._known[weights],) = calculate(self.qrels, run, [self.measure]).values()
         return self._known[weights]
 
@@ -110,48 +99,36 @@ class Fitting:
 
         for _ in range(SWEEPS):
             before = weights
-            for place in range(len(start)):
-                if place == fixed:
-                    continue
-                tried = [(*weights[:place], value, *weights[place + 1 :]) for value in GRID]
-                weights = max([weights, *tried], key=mean)
+            for i in range(len(start)):
+                if i != fixed:
+                    tried = [(*weights[:i], value, *weights[i + 1 :]) for value in GRID]
+                    weights = max([weights, *tried], key=mean)
             if weights == before:
                 break
         return weights
 
     def by_fold(self, folds: Mapping[str, str], start: tuple[float, ...]) -> dict[str, tuple[float, ...]]:
         """Fold → the best weights on the other folds' queries."""
-        return {fold: self.best(outside(folds, fold, self.qrels), start) for fold in sorted(set(folds.values()))}
-
-
-def fitted(
-    runs: Sequence[Run], qrels: Qrels, folds: Mapping[str, str], measure: str, how: str
-) -> tuple[dict[str, tuple[float, ...]], Iterator[ScoredQuery]]:
-    """Weights by fold, and the fused rankings. A query's weights are never fitted on its own fold."""
-    pool = pooled(runs, how)
-    if lost := [qid for qid in pool if qid not in folds]:
-        raise InputError(f"query {lost[0]} of the runs is in no fold; correct --folds")
-    weights = Fitting(pool, qrels, measure).by_fold(folds, (1.0,) * len(runs))
-    return weights, (one for qid in pool for one in weighted({qid: pool[qid]}, weights[folds[qid]]))
+        return {fold: self.best(trec.outside(folds, fold, self.qrels), start) for fold in sorted(set(folds.values()))}
 
 
 def joined(runs: Sequence[Run]) -> Iterator[ScoredQuery]:
     """Concatenates runs of different queries, such as one run per fold."""
-    found: set[str] = set()
+    seen: set[str] = set()
     for run in runs:
         for qid, ranking in run.items():
-            if qid in found:
+            if qid in seen:
                 raise InputError(f"query {qid} is in two of the runs; join is for runs of different queries")
-            found.add(qid)
+            seen.add(qid)
             order = ranking.order()
             yield qid, [ranking.docids[i] for i in order], np.asarray(ranking.scores, np.float32)[order]
 
 
 @dataclass(frozen=True)
 class Fused:
-    """The weights of the runs, by fold if they were fitted (else ""); empty for methods without weights."""
-
-    weights: dict[str, list[float]]
+    weights: dict[
+        str, list[float]
+    ]  # of the runs, by fold if they were fitted (else ""); empty for methods without weights
 
 
 @once
@@ -170,37 +147,34 @@ def fuse_files(
     """Fuses TREC runs by one of METHODS. "weights" needs one number per run in `weights`, a `verdict` (JSON of `harp site`) on
     the runs in this order, or `qrels` and `folds` to fit them. Raises InputError for bad input."""
     if verdict:
-        weights = _weights_of(verdict)
+        decided = read_json(verdict)
+        if decided.get("untested"):
+            raise InputError(f"{verdict} has no weights, because nothing was tested; use --weights")
+        with json_fields(verdict):
+            parts = (decided["first"], *(component["part"] for component in decided["components"]))
+            weights = [float(decided["weights"].get(part, 0.0)) for part in parts]  # 0: the verdict leaves the part out
     fitting = method == "weights" and not weights
     if fitting != bool(qrels) or fitting != bool(folds):
         raise InputError("--qrels and --folds are only for --method=weights, which needs them, --weights or --verdict")
     if weights and (method != "weights" or len(weights) != len(paths)):
         name = "--verdict" if verdict else "--weights"
         raise InputError(f"{name} is only for --method=weights, with one number for each of the {len(paths)} runs")
-    runs = [read_run(path) for path in paths]
-    chosen: dict[str, list[float]] = {"": list(weights)} if weights else {}
-    found: Iterator[ScoredQuery]
+    runs = [trec.read_run(path) for path in paths]
+    chosen = {"": tuple(weights)} if weights else {}
+    rankings: Iterator[ScoredQuery]
     if method == "join":
-        found = joined(runs)
+        rankings = joined(runs)
     elif method == "rrf":
-        found = reciprocal_ranks(runs)
-    elif method == "mean":
-        found = weighted(pooled(runs, normalise), [1 / len(runs)] * len(runs))
-    elif weights:
-        found = weighted(pooled(runs, normalise), weights)
+        rankings = reciprocal_ranks(runs)
+    elif not fitting:
+        rankings = weighted(pooled(runs, normalise), weights or [1 / len(runs)] * len(runs))
     else:
-        fold_of = read_folds(folds)
-        by_fold, found = fitted(runs, select(read_qrels(qrels), fold_of), fold_of, measure, normalise)
-        chosen = {fold: list(values) for fold, values in by_fold.items()}
-    write_run(output, found, tag=method)
-    return Fused(chosen)
-
-
-def _weights_of(verdict: str) -> list[float]:
-    """The weights of a verdict's parts, in its order; 0 for parts that it leaves out."""
-    decided = read_json(verdict)
-    if decided.get("untested"):
-        raise InputError(f"{verdict} has no weights, because nothing was tested; use --weights")
-    with json_fields(verdict):
-        parts = (decided["first"], *(component["part"] for component in decided["components"]))
-        return [float(decided["weights"].get(part, 0.0)) for part in parts]
+        # A query's weights are never fitted on its own fold.
+        pool, fold_of = pooled(runs, normalise), trec.read_folds(folds)
+        judged = trec.select(trec.read_qrels(qrels), fold_of)
+        if lost := [qid for qid in pool if qid not in fold_of]:
+            raise InputError(f"query {lost[0]} of the runs is in no fold; correct --folds")
+        chosen = Fitting(pool, judged, measure).by_fold(fold_of, (1.0,) * len(runs))
+        rankings = (one for qid in pool for one in weighted({qid: pool[qid]}, chosen[fold_of[qid]]))
+    trec.write_run(output, rankings, tag=method)
+    return Fused({fold: list(values) for fold, values in chosen.items()})

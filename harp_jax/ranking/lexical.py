@@ -1,9 +1,8 @@
 """Lexical ranking over a collection in memory: BM25, BM25F with a field of anchor texts, and query likelihood.
 
 An `InvertedIndex` is tokenised and sorted into postings once. Models score postings at query time, so another parameter value
-only costs scoring the queries again; bm25s precomputes all scores, which takes 11 s per value on 170,000 documents. Memory:
-4 bytes per token, 8 per posting and about 100 per document (22 M words: .3 GB). What
-does not fit is left to Lucene (Anserini, Pyserini), whose runs every command reads.
+only costs scoring the queries again; bm25s precomputes all scores for one value. Memory: 4 bytes per token, 8 per posting and
+about 100 per document. What does not fit is left to Lucene (Anserini, Pyserini), whose runs every command reads.
 """
 
 import sys
@@ -82,8 +81,14 @@ class InvertedIndex:
         left_out = lexical_stopwords(language)
         self._tokenizer = Tokenizer(stemmer=stemmer(language), stopwords=left_out, splitter=splitter(language))
         self.language = language
+
+        def noting_ids() -> Iterator[str]:
+            for docid, text in texts:
+                self.docids.append(docid)
+                yield text
+
         # As in bm25s, a document without words gets the empty word.
-        stems = self._tokenizer.streaming_tokenize(self._noting_ids(texts))
+        stems = self._tokenizer.streaming_tokenize(noting_ids())
         self.tokens = [array("i", ids) for ids in stems]  # half the memory of lists
         if not self.tokens:
             raise InputError("the collection holds no documents; check --docs")
@@ -96,19 +101,11 @@ class InvertedIndex:
                 self.anchors[number].extend(ids)
                 self.links[number].extend([links] * len(ids))
         self.vocabulary: dict[str, int] = self._tokenizer.get_vocab_dict()
+        self._words = max(self.vocabulary.values()) + 1
         self._numbers: dict[str, int] = {}
-
-    def _noting_ids(self, texts: Iterable[tuple[str, str]]) -> Iterator[str]:
-        for docid, text in texts:
-            self.docids.append(docid)
-            yield text
 
     def __len__(self) -> int:
         return len(self.docids)
-
-    @property
-    def _words(self) -> int:
-        return max(self.vocabulary.values()) + 1
 
     @cached_property
     def text(self) -> Field:
@@ -237,14 +234,14 @@ def make(name: str, collection: InvertedIndex, parameters: Mapping[str, float]) 
     if name not in MODELS or unknown:
         known = ", ".join(f"{model} ({', '.join(fields)})" for model, fields in MODELS.items())
         raise InputError(f"no first stage {name!r} with parameters {unknown}; choose from {known}")
-    given = {**MODELS[name], **parameters}
-    for field, value in given.items():
+    chosen = {**MODELS[name], **parameters}
+    for field, value in chosen.items():
         lowest = 0.0 if field != "mu" else 1e-9
         highest = 1.0 if field in ("b", "anchor_b") else sys.float_info.max
         if not isinstance(value, int | float | np.number) or not lowest <= value <= highest:
             raise InputError(f"{field}={value!r}: use k1 ≥ 0, b and anchor_b in 0…1, anchor_weight ≥ 0, mu > 0")
     models: dict[str, Callable[..., Model]] = {"bm25": Bm25, "bm25f": Bm25f, "ql": QueryLikelihood}
-    return models[name](collection, **given)
+    return models[name](collection, **chosen)
 
 
 def search(model: Model, collection: InvertedIndex, query: str, k: int) -> tuple[list[str], np.ndarray]:
@@ -267,9 +264,9 @@ def rescore(model: Model, collection: InvertedIndex, query: str, docids: list[st
 
 def top(scores: np.ndarray, k: int) -> np.ndarray:
     """Indices of the `k` largest scores [n] above -inf, largest first, ties by index."""
-    there = np.flatnonzero(scores > -np.inf)
-    if len(there) > k:
-        threshold = np.partition(scores[there], len(there) - k)[len(there) - k]
-        above, level = there[scores[there] > threshold], there[scores[there] == threshold]
-        there = np.sort(np.concatenate([above, level[: k - len(above)]]))
-    return there[np.argsort(-scores[there], kind="stable")]
+    best = np.flatnonzero(scores > -np.inf)
+    if len(best) > k:
+        threshold = np.partition(scores[best], len(best) - k)[len(best) - k]
+        above, level = best[scores[best] > threshold], best[scores[best] == threshold]
+        best = np.sort(np.concatenate([above, level[: k - len(above)]]))
+    return best[np.argsort(-scores[best], kind="stable")]

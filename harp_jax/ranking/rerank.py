@@ -2,14 +2,11 @@
 
 import json
 import os
-import re
-import shutil
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import zip_longest
-from pathlib import Path
 
 import jax
 import numpy as np
@@ -17,7 +14,7 @@ import numpy as np
 from harp_jax.base.allocator import keep_pages
 from harp_jax.base.cli import keep_compiled
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import as_stored, locked, output_path, replacing
+from harp_jax.base.files import as_stored, full_disk_refused, locked, output_path, replacing
 from harp_jax.base.made import InputPath, once
 from harp_jax.base.progress import Progress, progress
 from harp_jax.base.randomness import hash64
@@ -27,9 +24,7 @@ from harp_jax.corpus.trec import Run, ScoredQuery, chosen_queries, read_queries,
 from harp_jax.ranking.runtimes import RuntimeScorer, chosen_backend
 from harp_jax.ranking.scorers import BiEncoderScorer, CrossEncoderScorer, Scorer, Windows, best_of
 
-KEY = "key"
-LOCK = "lock"
-OURS = re.compile(r"(\d{6,}\.trec|key(\.json)?)(\.tmp\.\w+)?|lock")  # .tmp: left by a kill
+HEAD = "harp rerank "  # the first line of a `Part`, before the hash of its inputs
 
 Chunk = list[tuple[str, list[str]]]  # (qid, its candidates)
 
@@ -66,14 +61,16 @@ def is_neural(directory: str) -> bool:
     return os.path.isfile(os.path.join(directory, "tokenizer", "words.json"))
 
 
-def predict(scorer: Scorer, pairs: Sequence[tuple[str, str]], windows: Windows | None = None) -> np.ndarray:
+def predict(
+    scorer: Scorer, pairs: Sequence[tuple[str, str]], windows: Windows | None = None, bar: Progress | None = None
+) -> np.ndarray:
     """Scores [pairs] float32 of (query, document) texts, each text encoded once."""
     limit = None if windows is None else windows.reach(scorer.max_length)
     queries = list(dict.fromkeys(query for query, _ in pairs))
     documents = list(dict.fromkeys(document for _, document in pairs))
     query_ids = dict(zip(queries, scorer.encode_queries(queries)))
     document_ids = dict(zip(documents, scorer.encode_documents(documents, limit)))
-    return best_of(scorer, [(query_ids[query], document_ids[document]) for query, document in pairs], windows)
+    return best_of(scorer, [(query_ids[query], document_ids[document]) for query, document in pairs], windows, bar)
 
 
 def pairs_at_once() -> int:
@@ -92,13 +89,13 @@ def rankings(
     """(qid, docids, scores float32) of the best `k` candidates of each query (default: all), in the order of the run. `queries` has
     the text of every query in the run (`with_texts`). Raises InputError before scoring if `docs` lacks a document."""
     chunks = chunks_of(run, docs, k)
-    with progress(total=sum(map(size, chunks)), unit="pairs", desc="rerank") as bar:
+    with progress(total=pairs_in(chunks), unit="pairs", desc="rerank") as bar:
         for chunk in chunks:
             yield from rerank_chunk(scorer, chunk, queries, docs, windows, bar)
 
 
-def size(chunk: Chunk) -> int:
-    return sum(len(docids) for _, docids in chunk)
+def pairs_in(chunks: Sequence[Chunk]) -> int:
+    return sum(len(docids) for chunk in chunks for _, docids in chunk)
 
 
 def chunks_of(run: Run, docs: Texts, k: int | None) -> list[Chunk]:
@@ -123,14 +120,10 @@ def rerank_chunk(
     scorer: Scorer, chunk: Chunk, queries: Mapping[str, str], docs: Texts, windows: Windows | None, bar: Progress | None
 ) -> Iterator[ScoredQuery]:
     """(qid, docids, scores float32) of a chunk's candidates, scored together."""
-    # Each document is read and tokenised once, even if several queries have it as a candidate.
-    wanted = list(dict.fromkeys(docid for _, docids in chunk for docid in docids))
-    limit = None if windows is None else windows.reach(scorer.max_length)
-    encoded = scorer.encode_queries([queries[qid] for qid, _ in chunk])
-    documents = dict(zip(wanted, scorer.encode_documents([docs[docid] for docid in wanted], limit)))
-    pairs = [(query, documents[docid]) for query, (_, docids) in zip(encoded, chunk) for docid in docids]
-    scores = best_of(scorer, pairs, windows, bar)
-    start = 0
+    # Each document is read once, even if several queries have it as a candidate.
+    texts = {docid: docs[docid] for docid in dict.fromkeys(docid for _, docids in chunk for docid in docids)}
+    pairs = [(queries[qid], texts[docid]) for qid, docids in chunk for docid in docids]
+    scores, start = predict(scorer, pairs, windows, bar), 0
     for qid, docids in chunk:
         yield qid, docids, scores[start : start + len(docids)]
         start += len(docids)
@@ -173,7 +166,7 @@ def rerank_files(
     model: InputPath, docs: InputPath, queries: InputPath, run: InputPath, output: str, options: Reranking = DEFAULTS
 ) -> Reranked:
     """Re-ranks the TREC run `run` to `output`, for queries with a text in `queries`; notes go to stderr. A repeated call resumes a
-    killed one: finished chunks stay in OUTPUT.parts until the run is complete. Raises InputError for bad input before scoring."""
+    killed one: finished chunks stay in OUTPUT.part until the run is complete. Raises InputError for bad input before scoring."""
     return rerank_with(load_scorer, model, docs, queries, run, output, options)
 
 
@@ -184,6 +177,8 @@ def rerank_with(
     keep_pages()
     keep_compiled()
     o, windows = options, Windows(options.windows) if options.windows else None
+
+    # The queries, their candidates and the documents.
     inputs = [] if is_irds(docs) else document_files(docs)
     inputs += [queries if is_irds(queries) else query_file(queries), *map(as_stored, (run, o.only, o.folds))]
     output_path(output, inputs)
@@ -192,57 +187,45 @@ def rerank_with(
     candidates, left_out = with_texts(read_run(run, wanted), texts, queries)
     documents = Documents.open(docs, o.fields)
     scorer = load(model, o.dtype, o.max_length, o.batch_tokens, o.cosine, o.backend)
-    scored = dict.fromkeys(texts, "") if o.blank_query else texts
     chunks = chunks_of(candidates, documents, o.k)
-    # The first candidate of every query, then the second, …: the candidates of one query are too similar.
+    # Checked: the first candidate of every query, then the second, …: the candidates of one query are too similar.
     ranks = zip_longest(*(docids for chunk in chunks for _, docids in chunk))
     checked = (documents[docid] for rank in ranks for docid in rank if docid is not None)
-    asked = (texts[qid] for chunk in chunks for qid, _ in chunk)
-    for text in (left_out, *scorer.check(asked, checked, o.blank_query)):
-        _note(text)
-    settings = {
-        "files": [model, docs, queries, run],
-        "chosen": asdict(o),
-        "computed": [type(scorer).__name__, jax.default_backend()],
-        "parts": "counts, lines",  # what a part holds
-    }
-    parts = Parts(output, fingerprint(settings, model, inputs), len(chunks))
-    ties = _score(parts, scorer, chunks, scored, documents, windows)
-    parts.finish()
-    expected = texts if wanted is None else wanted & texts.keys()
-    if len(expected) > len(candidates):
-        _note(f"{len(expected) - len(candidates)} of {len(expected)} queries have no candidates in the run")
-    if scorer.truncated_queries:
-        _note(f"the query was truncated in {scorer.truncated_queries} pairs; {scorer.remedy}")
-    total = sum(map(size, chunks))
-    if scorer.truncated_documents:
-        _note(
-            f"only the beginning of the document was read in {scorer.truncated_documents} of {total} pairs; "
-            "--windows reads more, or a longer --max_length if the model was trained with it"
-        )
-    _note(ties)
-    return Reranked(len(candidates), total, scorer.truncated_documents)
+    notes = [left_out, *scorer.check((texts[qid] for chunk in chunks for qid, _ in chunk), checked, o.blank_query)]
 
-
-def _score(
-    parts: "Parts",
-    scorer: Scorer,
-    chunks: list[Chunk],
-    queries: Mapping[str, str],
-    docs: Texts,
-    windows: Windows | None,
-) -> str:
-    """Scores the remaining chunks into `parts`; returns `note_on_ties` on their queries."""
-    total, done = sum(map(size, chunks)), sum(map(size, chunks[: parts.done]))
-    _note(f"resuming after {done} of {total} pairs, found in {parts.directory}" if done else "")
-    scorer.truncated_queries, scorer.truncated_documents = parts.truncated
+    # Scores what an earlier call has not finished. Scores depend on the options, and on the size, mtime and ctime of each file;
+    # tools that restore modification times cannot set the ctime.
+    weights = [os.path.join(folder, name) for folder, _, names in sorted(os.walk(model)) for name in sorted(names)]
+    stats = [os.stat(path) for path in (*weights, *inputs) if os.path.exists(path)]
+    computed = [model, docs, queries, run, asdict(o), type(scorer).__name__, jax.default_backend()]
+    state = [computed, [(each.st_size, each.st_mtime_ns, each.st_ctime_ns) for each in stats]]
+    part = Part(output, f"{hash64(json.dumps(state, sort_keys=True)):016x}")
+    total, done = pairs_in(chunks), pairs_in(chunks[: part.done])
+    notes += [f"resuming after {done} of {total} pairs, found in {part.path}"] if done else []
+    for note in filter(None, notes):
+        print(f"note: {note}", file=sys.stderr)
+    scorer.truncated_queries, scorer.truncated_documents = part.truncated
+    scored = dict.fromkeys(texts, "") if o.blank_query else texts
     ties: Counter[str] = Counter()
     with progress(total=total, initial=done, unit="pairs", desc="rerank") as bar:
-        for chunk in chunks[parts.done :]:
-            found = list(rerank_chunk(scorer, chunk, queries, docs, windows, bar))
-            ties.update(ties_of(found))
-            parts.add(found, (scorer.truncated_queries, scorer.truncated_documents))
-    return note_on_ties(ties)
+        for chunk in chunks[part.done :]:
+            ranked = list(rerank_chunk(scorer, chunk, scored, documents, windows, bar))
+            ties.update(ties_of(ranked))
+            part.add(ranked, (scorer.truncated_queries, scorer.truncated_documents))
+    part.finish()
+
+    # What the run does not show.
+    expected, notes = texts if wanted is None else wanted & texts.keys(), []
+    if len(expected) > len(candidates):
+        notes.append(f"{len(expected) - len(candidates)} of {len(expected)} queries have no candidates in the run")
+    if scorer.truncated_queries:
+        notes.append(f"the query was truncated in {scorer.truncated_queries} pairs; {scorer.remedy}")
+    if scorer.truncated_documents:
+        beginning = f"only the beginning of the document was read in {scorer.truncated_documents} of {total} pairs"
+        notes.append(f"{beginning}; --windows reads more, or a longer --max_length if the model was trained with it")
+    for note in filter(None, [*notes, note_on_ties(ties)]):
+        print(f"note: {note}", file=sys.stderr)
+    return Reranked(len(candidates), total, scorer.truncated_documents)
 
 
 def ties_of(rankings: Iterable[ScoredQuery]) -> Iterator[str]:
@@ -256,75 +239,51 @@ def ties_of(rankings: Iterable[ScoredQuery]) -> Iterator[str]:
 def note_on_ties(ties: Counter[str]) -> str:
     """A note on the queries with equal scores, from the counts of `ties_of`; "" if there are none."""
     queries = f"of the {ties.total()} scored queries with several candidates"
-    said = [f"all scores are equal for {ties['all']} {queries}"] if ties["all"] else []
-    said += [f"some scores are equal for {ties['some']} {queries}"] if ties["some"] else []
+    said = [f"{which} scores are equal for {ties[which]} {queries}" for which in ("all", "some") if ties[which]]
     return f"{'; '.join(said)}; documents with equal scores keep the order of the candidates" if said else ""
 
 
-def _note(text: str) -> None:
-    if text:
-        print(f"note: {text}", file=sys.stderr)
+class Part:
+    """OUTPUT.part: what an interrupted run has finished. The first line identifies the inputs. Each chunk's lines of the run are
+    followed by a line, with a tab first, that counts the pairs so far with a truncated query and with a truncated document.
 
-
-class Parts:
-    """OUTPUT.parts: chunk n of the run as n.trec, and a key that identifies the inputs.
-
-    The first line of a chunk counts the pairs so far with a truncated query, and with a truncated document. Removes parts with
-    another key or none. Raises InputError if the directory holds other files, or if another process is writing to it.
+    Starts anew if the file is of other inputs. Raises InputError for any other file, or if another process is writing it.
     """
 
-    def __init__(self, output: str, key: str, count: int) -> None:
-        self.output, self.directory, self.count = output, f"{output}.parts", count
-        held = sorted(os.listdir(self.directory)) if os.path.isdir(self.directory) else []
-        if foreign := [name for name in held if not OURS.fullmatch(name)]:
-            raise InputError(f"{self.directory} holds {foreign[0]}, which is not part of a run; move it away")
+    def __init__(self, output: str, key: str) -> None:
+        self.output, self.path, self.done, self.truncated = output, f"{output}.part", 0, (0, 0)
+        output_path(self.path)
         busy = f"another process is writing to {output}; wait for it, or choose another --output"
-        self._lock = locked(os.path.join(self.directory, LOCK), busy)
-        path = os.path.join(self.directory, KEY)
-        if not (os.path.exists(path) and Path(path).read_bytes() == key.encode()):
-            self._remove()
-            with replacing(path) as file:
-                file.write(key)
-        self.done = next(n for n in range(count + 1) if n == count or not os.path.exists(self._part(n)))
-        self.truncated = (0, 0)
-        if self.done:
-            with open(self._part(self.done - 1), encoding="utf-8") as part:
-                queries, documents = map(int, part.readline().split())
-            self.truncated = (queries, documents)
-
-    def _part(self, number: int) -> str:
-        return os.path.join(self.directory, f"{number:06d}.trec")
+        self._lock, self._file = locked(os.path.abspath(self.path), busy), open(self.path, "r+b")
+        head, first = f"{HEAD}{key}\n".encode(), self._file.readline()
+        if not first.startswith(HEAD.encode()) and not head.startswith(first):
+            self._lock.close()
+            raise InputError(f"{self.path} is not part of a run; move it away")
+        end = position = len(first)
+        for line in self._file if first == head else ():
+            position += len(line)
+            if line.startswith(b"\t") and line.endswith(b"\n"):
+                queries, documents = map(int, line.split())
+                self.done, self.truncated, end = self.done + 1, (queries, documents), position
+        self._file.truncate(end if first == head else 0)
+        self._file.seek(0, os.SEEK_END)
+        if first != head:
+            self._file.write(head)
 
     def add(self, rankings: Iterable[ScoredQuery], truncated: tuple[int, int]) -> None:
         """Writes the next chunk, with the numbers of truncated queries and documents so far."""
-        with replacing(self._part(self.done)) as file:
-            file.write("{} {}\n".format(*truncated))
-            file.writelines(run_lines(rankings))
+        with full_disk_refused(self.path):
+            self._file.writelines(line.encode() for line in (*run_lines(rankings), "\t{} {}\n".format(*truncated)))
+            self._file.flush()
+            os.fsync(self._file.fileno())
         self.done += 1
 
     def finish(self) -> None:
-        """Concatenates the chunks into the output and removes them."""
+        """Writes the output and removes the file."""
+        self._file.seek(0)
+        self._file.readline()
         with replacing(self.output) as whole:
-            for number in range(self.count):
-                with open(self._part(number), encoding="utf-8") as part:
-                    part.readline()
-                    shutil.copyfileobj(part, whole)
-        self._remove()
-        os.remove(os.path.join(self.directory, LOCK))
-        os.rmdir(self.directory)
+            whole.writelines(line.decode() for line in self._file if not line.startswith(b"\t"))
+        os.remove(self.path)
+        self._file.close()
         self._lock.close()
-
-    def _remove(self) -> None:
-        """Removes the chunks, then the key: after a kill the rest is still recognised."""
-        for name in sorted(os.listdir(self.directory), key=lambda name: (name == KEY, name)):
-            if name != LOCK:
-                os.remove(os.path.join(self.directory, name))
-
-
-def fingerprint(settings: Mapping[str, object], model: str, inputs: Iterable[str]) -> str:
-    """Hash of everything that scores depend on: settings, and the size, mtime and ctime of each file. Tools that restore
-    modification times cannot set the ctime. `model` is a directory, `inputs` are files; missing ones are skipped."""
-    weights = [os.path.join(folder, name) for folder, _, names in sorted(os.walk(model)) for name in sorted(names)]
-    found = [os.stat(path) for path in (*weights, *inputs) if os.path.exists(path)]
-    state = [dict(settings), [(about.st_size, about.st_mtime_ns, about.st_ctime_ns) for about in found]]
-    return f"{hash64(json.dumps(state, sort_keys=True, default=str)):016x}"

@@ -237,7 +237,7 @@ class RuntimeEncoder(BiEncoderScorer):
         )
         vectors = np.zeros((len(texts), self.size), np.float32)
         for chosen, hidden in self._run(batches):
-            vectors[chosen] = pooled(np, hidden, sizes[chosen], self.made.pooling, self.made.steps, self.made.dense)
+            vectors[chosen] = pooled(np, hidden, sizes[chosen], self.made, self.made.dense)
         return vectors
 
 

@@ -2,7 +2,7 @@
 
 Encoder texts are tokenized and truncated here, as in training; `runtimes` scores the same pairs without JAX. Pairs are scored
 in batches of few shapes (`score_by_length`). A long document is scored by its first tokens (FirstP), or by the best of several
-windows (MaxP, Dai and Callan 2019: `best_of`).
+windows (MaxP, Dai and Callan 2019: `best_windows`).
 """
 
 import contextlib
@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from harp_jax.base.errors import InputError
@@ -28,8 +29,7 @@ from harp_jax.text.tokenizer import NO_MARKS, Marks, Tokenizer, load_tokenizer
 
 Pair = tuple[np.ndarray, np.ndarray]  # token or word ids of query and document, int32, truncated to the model's lengths
 
-# Compiled row lengths; finer steps pad less and compile more. On real candidates, steps of 16 fill 91 to 95 % of the slots.
-# Accelerators, where compiling costs more, use larger steps (85 %).
+# Compiled row lengths; finer steps pad less and compile more, which costs more on accelerators.
 CPU_STEP = 16
 LENGTHS = (*range(32, 192, 32), *range(192, 1 << 20, 64))  # on accelerators
 
@@ -39,6 +39,8 @@ KNOWN = 100_000  # cached vectors: 150 MB at 384 dimensions
 POOLED = Embedding()  # the mean of hidden states, without prompts
 PARTS = ("encoder", "pooler", "score")  # the subtrees of a cross-encoder's parameters that scoring reads
 
+Item = TypeVar("Item")  # a pair, or a text
+
 
 class Scorer(Protocol):
     """A trained ranker: texts to ids, ids to pairs that fit the model, pairs to scores. Implemented by `CrossEncoderScorer`,
@@ -46,7 +48,7 @@ class Scorer(Protocol):
 
     max_length: int  # tokens of a row (cross-encoder), or words of a document (neural rankers)
     truncated_queries: int  # pairs so far whose query was truncated
-    truncated_documents: int  # pairs so far whose document was only partly read; counted by `best_of`
+    truncated_documents: int  # pairs so far whose document was only partly read; counted by `best_windows`
     remedy: str  # what to do about truncated queries
 
     def encode_queries(self, texts: list[str]) -> list[np.ndarray]:
@@ -66,9 +68,6 @@ class Scorer(Protocol):
 
     def check(self, queries: Iterable[str], documents: Iterable[str], blank: bool) -> list[str]:
         """Notes on texts to be scored (`blank`: with empty queries). Raises InputError if all scores would be equal."""
-
-
-Item = TypeVar("Item")  # a pair, or a text
 
 
 class JaxScorer(Scorer, Protocol):
@@ -128,69 +127,54 @@ class Windows:
             raise InputError(f"windows={self.count}: use 1 or more")
 
     def reach(self, max_length: int) -> int:
-        """Upper bound of the document tokens that are read."""
+        """How many of a document's tokens windows of `max_length` tokens read."""
         return max_length + (self.count - 1) * max(1, max_length // 2)
 
     def of(self, document: np.ndarray, room: int) -> list[np.ndarray]:
         """Windows of a document's tokens [n], each at most `room` long; at least one, which may be empty."""
-        stride = max(1, room // 2)
-        windows = [document[:room]]
-        while len(windows) < self.count and (len(windows) - 1) * stride + room < len(document):
-            start = self.start(len(windows), len(document), room)
-            windows.append(document[start : start + room])
-        return windows
+        needed = 1 + max(0, -(-(len(document) - room) // max(1, room // 2)))
+        starts = [self.start(number, len(document), room) for number in range(min(self.count, needed))]
+        return [document[start : start + room] for start in starts]
 
     def start(self, number: int, length: int, room: int) -> int:
         """The first token of a window of a document of `length` tokens."""
         return max(0, min(number * max(1, room // 2), length - room))
 
-    def end(self, length: int, room: int) -> int:
-        """How many of a document's `length` tokens the windows read."""
-        return min(length, room + (self.count - 1) * max(1, room // 2))
 
-
-def best_of(scorer: Scorer, texts: Sequence[Pair], windows: Windows | None, bar: Progress | None = None) -> np.ndarray:
-    """Scores [texts] float32 of untruncated (query ids, document ids): of the first tokens, or of the best window. Raises
-    InputError for scores that are not finite."""
-    if windows is None:
-        _count_truncated(scorer, texts, Windows(1))
-        return _finite(scorer.score([scorer.pair(query, document) for query, document in texts], bar))
-    scores, _ = best_windows(scorer, texts, windows)
-    if bar is not None:
-        bar.update(len(texts))
-    return scores
-
-
-def best_windows(scorer: Scorer, texts: Sequence[Pair], windows: Windows) -> tuple[np.ndarray, np.ndarray]:
-    """Scores [texts] float32 of untruncated (query ids, document ids), and the indices [texts] int64 of their windows. Raises
-    InputError for scores that are not finite."""
-    _count_truncated(scorer, texts, windows)
+def best_windows(
+    scorer: Scorer, texts: Sequence[Pair], windows: Windows | None, bar: Progress | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Scores [texts] float32 of untruncated (query ids, document ids), and the indices [texts] int64 of their best windows; None:
+    of a document's first tokens. Raises InputError for scores that are not finite."""
     rows: list[Pair] = []
     starts: list[int] = []
     for query, document in texts:
         starts.append(len(rows))
-        rows.extend(scorer.pair(query, window) for window in windows.of(document, scorer.room(query)))
+        room = scorer.room(query)
+        scorer.truncated_documents += (windows or Windows(1)).reach(room) < len(document)
+        # `pair` gives a document alone the odd token of the row, and a window only its room.
+        rows.extend(scorer.pair(query, part) for part in (windows.of(document, room) if windows else [document]))
     if not rows:
         return np.zeros(0, np.float32), np.zeros(0, np.int64)
-    by_text = np.split(_finite(scorer.score(rows)), starts[1:])
-    return np.array([each.max() for each in by_text]), np.array([each.argmax() for each in by_text])
-
-
-def _finite(scores: np.ndarray) -> np.ndarray:
+    scores = scorer.score(rows, None if windows else bar)
     if not np.isfinite(scores).all():
         wrong = "the model gives scores that are not finite numbers: its weights are damaged"
         raise InputError(f"{wrong}; restore or train it again")
-    return scores
+    if not windows:
+        return scores, np.zeros(len(texts), np.int64)
+    if bar is not None:
+        bar.update(len(texts))
+    by_text = np.split(scores, starts[1:])
+    return np.array([each.max() for each in by_text]), np.array([each.argmax() for each in by_text])
 
 
-def _count_truncated(scorer: Scorer, texts: Sequence[Pair], windows: Windows) -> None:
-    scorer.truncated_documents += sum(
-        windows.end(len(document), scorer.room(query)) < len(document) for query, document in texts
-    )
+def best_of(scorer: Scorer, texts: Sequence[Pair], windows: Windows | None, bar: Progress | None = None) -> np.ndarray:
+    """The scores of `best_windows`."""
+    return best_windows(scorer, texts, windows, bar)[0]
 
 
 class EncoderTexts:
-    """Tokenizes texts for an encoder; `max_length` defaults to the length in training."""
+    """Tokenizes texts for an encoder, as `Scorer` says; `max_length` defaults to the length in training."""
 
     remedy = "raise --max_length"
 
@@ -206,57 +190,17 @@ class EncoderTexts:
         self.truncated_queries = self.truncated_documents = self._longest_query = 0
 
     def encode_queries(self, texts: list[str]) -> list[np.ndarray]:
-        """All token ids of each text, int32."""
         ids = [np.asarray(encoding.ids, np.int32) for encoding in self.tokenizer.encode_batch(texts)]
         self._longest_query = max([self._longest_query, *map(len, ids)])
         return ids
 
     def encode_documents(self, texts: list[str], limit: int | None = None) -> list[np.ndarray]:
-        """The first `limit` token ids of each text, int32. Default: as many as fit in a row, but at least one more than the longest
-        query so far, because `packing.fit` gives the odd token to the longer text."""
+        # At least one token more than the longest query so far, because `packing.fit` gives the odd token to the longer text.
         limit = limit or max(self.max_length, self._longest_query + 1)
         return [np.asarray(ids, np.int32) for ids in self.tokenizer.encode_prefixes(texts, limit)]
 
     def check(self, queries: Iterable[str], documents: Iterable[str], blank: bool) -> list[str]:
-        """No notes: subword tokenizers cover any text."""
-        return []
-
-
-class PairTexts(EncoderTexts):
-    """Query and document with special tokens in one row of `max_length` tokens, truncated as in training (`packing.fit`)."""
-
-    def __init__(
-        self, config: EncoderConfig, tokenizer: Tokenizer, max_length: int | None, marks: Marks = NO_MARKS
-    ) -> None:
-        super().__init__(config, tokenizer, max_length, SHORTEST)
-        self.marks = marks
-
-    def check(self, queries: Iterable[str], documents: Iterable[str], blank: bool) -> list[str]:
-        """A note if rows are longer than in training: a 3-layer model trained at 80 lost a quarter of RR@10 at 160."""
-        trained = recorded_length(self.tokenizer, self.config)
-        if self.max_length <= trained:
-            return []
-        return [
-            f"--max_length={self.max_length}, but the model was trained with {trained} tokens and may rank longer rows worse; "
-            "--windows reads more of a document"
-        ]
-
-    def room(self, query: np.ndarray) -> int:
-        """Document tokens that fit in a row with this query: at least half of the row (`packing.fit`)."""
-        room, query = self.max_length - self.tokenizer.template.around_pair, self.marks.on_query(query)
-        return max(1, max(room - len(query), room // 2) - (self.marks.document >= 0))
-
-    def row_sizes(self, pairs: Iterable[Pair]) -> np.ndarray:
-        """Row lengths [pairs] int64, including special tokens."""
-        special = self.tokenizer.template.around_pair
-        return np.array([len(query) + len(document) + special for query, document in pairs], np.int64)
-
-    def pair(self, query: np.ndarray, document: np.ndarray) -> Pair:
-        """Adds the marks and truncates the pair to the row."""
-        query, document = self.marks.on_query(query), self.marks.on_document(document)
-        fitted = fit(query, document, self.max_length, self.tokenizer.template)
-        self.truncated_queries += len(fitted[0]) < len(query)
-        return fitted
+        return []  # subword tokenizers cover any text
 
 
 def recorded_length(tokenizer: Tokenizer, config: EncoderConfig) -> int:
@@ -270,74 +214,22 @@ def token_budget(batch_tokens: int | None) -> int:
     return batch_tokens or (4096 if jax.default_backend() == "cpu" else 65536)
 
 
-class CrossEncoderScorer(PairTexts):
-    """Scores one pair per row. `max_length` (default: as in training) includes special tokens; a batch has `batch_tokens` tokens,
-    padding included."""
-
-    def __init__(
-        self,
-        config: EncoderConfig,
-        params: Mapping[str, Any],
-        tokenizer: Tokenizer,
-        max_length: int | None = None,
-        batch_tokens: int | None = None,
-        marks: Marks = NO_MARKS,
-    ) -> None:
-        check_heads(params)
-        super().__init__(config, tokenizer, max_length, marks)
-        self.batch_tokens = token_budget(batch_tokens)
-        self.use(jax.device_put({name: params[name] for name in PARTS}))
-        self._score = jax.jit(partial(_score_rows, config))
-
-    @classmethod
-    def load(
-        cls, directory: str, dtype: str = "float32", max_length: int | None = None, batch_tokens: int | None = None
-    ) -> "CrossEncoderScorer":
-        """Loads a Hugging Face directory with a one-label classifier, such as an export, or a training workdir. A workdir scores
-        like its export: with the selected parameters, length and marks."""
-        config, params, tokenizer, marks = load_ranker(directory)
-        return cls(config.computing_in(dtype), params, tokenizer, max_length, batch_tokens, marks)
-
-    def use(self, params: Mapping[str, Any]) -> None:
-        """See `JaxScorer.use`."""
-        self._params = {name: params[name] for name in PARTS}
-
-    def score(self, pairs: Sequence[Pair], bar: Progress | None = None) -> np.ndarray:
-        """Scores [pairs] float32: raw logits, larger is more relevant."""
-        return score_by_length(self._score_batch, pairs, self.row_sizes(pairs), self.lengths, self.batch_tokens, bar)
-
-    def _score_batch(self, pairs: list[Pair], rows: int, length: int) -> jax.Array:
-        """Scores [rows] of pairs padded to `length` tokens; unused rows have length 0."""
-        tokens, second, end = pair_rows(pairs, rows, length, self.tokenizer)
-        return self._score(self._params, tokens, second, end)
+def full_precision_matmul(dtype: str) -> contextlib.AbstractContextManager:
+    """For float32, disables TF32 (GPU) and bfloat16 (TPU) in matmuls, which make scores tie."""
+    return jax.default_matmul_precision("highest") if dtype == "float32" else contextlib.nullcontext()
 
 
-def check_heads(params: Mapping[str, Any]) -> None:
+def check_heads(params: Mapping) -> None:
     """Raises InputError for an encoder without the pooler and score heads."""
-    missing = {"pooler", "score"} - set(params)
-    if missing:
+    if missing := {"pooler", "score"} - set(params):
         raise InputError(
             f"the model has no {' and no '.join(sorted(missing))}: it is an encoder; use a fine-tuned or pre-trained export, or "
             "rank by the encoder's vectors (harp rerank --cosine)"
         )
 
 
-def _score_rows(config: EncoderConfig, params: dict, tokens: jax.Array, second: jax.Array, end: jax.Array) -> jax.Array:
-    """Scores [rows] of one sequence per row."""
-    batch = {**_batch(tokens, second, end), "cls_offset": jax.numpy.zeros((tokens.shape[0], 1), jax.numpy.int32)}
-    with full_precision_matmul(config.dtype):
-        outputs: Any = Ranker(config).apply({"params": params}, batch, method="scored")
-    return outputs[0][:, 0]
-
-
-def full_precision_matmul(dtype: str) -> contextlib.AbstractContextManager:
-    """For float32, disables TF32 (GPU) and bfloat16 (TPU) in matmuls, which make scores tie."""
-    return jax.default_matmul_precision("highest") if dtype == "float32" else contextlib.nullcontext()
-
-
-def _batch(tokens: jax.Array, second: jax.Array, end: jax.Array) -> dict[str, jax.Array]:
+def single_rows(tokens: jax.Array, second: jax.Array, end: jax.Array) -> dict[str, jax.Array]:
     """The encoder's batch of one sequence per row; segments, positions and types are computed on the device."""
-    jnp = jax.numpy
     position = jnp.broadcast_to(jnp.arange(tokens.shape[1], dtype=jnp.int32), tokens.shape)
     real = position < end[:, None]
     return {
@@ -348,15 +240,92 @@ def _batch(tokens: jax.Array, second: jax.Array, end: jax.Array) -> dict[str, ja
     }
 
 
-class BiEncoderScorer(EncoderTexts):
-    """Baseline: the initial encoder's cosine of pooled vectors, as sentence encoders rank. A ranker trained from this encoder has
-    to beat it. Pooling, dense layers, prompts and maximum length come from the sentence-transformers directory. Texts are encoded
-    separately, and recent vectors are cached."""
+class PairTexts(EncoderTexts):
+    """Query and document with special tokens in one row of `max_length` tokens, truncated as in training (`packing.fit`)."""
+
+    def __init__(
+        self, config: EncoderConfig, tokenizer: Tokenizer, max_length: int | None, marks: Marks = NO_MARKS
+    ) -> None:
+        super().__init__(config, tokenizer, max_length, SHORTEST)
+        self.marks = marks
+
+    def check(self, queries: Iterable[str], documents: Iterable[str], blank: bool) -> list[str]:
+        trained = recorded_length(self.tokenizer, self.config)
+        longer = f"--max_length={self.max_length}, but the model was trained with {trained} tokens and may rank longer rows worse"
+        return [f"{longer}; --windows reads more of a document"] if self.max_length > trained else []
+
+    def room(self, query: np.ndarray) -> int:
+        room, query = self.max_length - self.tokenizer.template.around_pair, self.marks.on_query(query)
+        return max(1, max(room - len(query), room // 2) - (self.marks.document >= 0))  # as in `packing.fit`
+
+    def row_sizes(self, pairs: Iterable[Pair]) -> np.ndarray:
+        """Row lengths [pairs] int64, including special tokens."""
+        special = self.tokenizer.template.around_pair
+        return np.array([len(query) + len(document) + special for query, document in pairs], np.int64)
+
+    def pair(self, query: np.ndarray, document: np.ndarray) -> Pair:
+        query, document = self.marks.on_query(query), self.marks.on_document(document)
+        fitted = fit(query, document, self.max_length, self.tokenizer.template)
+        self.truncated_queries += len(fitted[0]) < len(query)
+        return fitted
+
+
+class CrossEncoderScorer(PairTexts):
+    """Scores one pair per row. `max_length` (default: as in training) includes special tokens; a batch has `batch_tokens` tokens,
+    padding included."""
 
     def __init__(
         self,
         config: EncoderConfig,
-        params: Mapping[str, Any],
+        params: Mapping,
+        tokenizer: Tokenizer,
+        max_length: int | None = None,
+        batch_tokens: int | None = None,
+        marks: Marks = NO_MARKS,
+    ) -> None:
+        check_heads(params)
+        super().__init__(config, tokenizer, max_length, marks)
+        self.batch_tokens = token_budget(batch_tokens)
+        self.use(jax.device_put({name: params[name] for name in PARTS}))
+
+        def score(params: Mapping, tokens: jax.Array, second: jax.Array, end: jax.Array) -> jax.Array:
+            batch = {**single_rows(tokens, second, end), "cls_offset": jnp.zeros((len(tokens), 1), jnp.int32)}
+            with full_precision_matmul(config.dtype):
+                outputs: Any = Ranker(config).apply({"params": params}, batch, method="scored")
+            return outputs[0][:, 0]
+
+        self._score = jax.jit(score)
+
+    @classmethod
+    def load(
+        cls, directory: str, dtype: str = "float32", max_length: int | None = None, batch_tokens: int | None = None
+    ) -> "CrossEncoderScorer":
+        """Loads a Hugging Face directory with a one-label classifier, such as an export, or a training workdir. A workdir scores
+        like its export: with the selected parameters, length and marks."""
+        config, params, tokenizer, marks = load_ranker(directory)
+        return cls(config.computing_in(dtype), params, tokenizer, max_length, batch_tokens, marks)
+
+    def use(self, params: Mapping) -> None:
+        self._params = {name: params[name] for name in PARTS}
+
+    def score(self, pairs: Sequence[Pair], bar: Progress | None = None) -> np.ndarray:
+        """Scores [pairs] float32: raw logits, larger is more relevant."""
+
+        def score_batch(pairs: list[Pair], rows: int, length: int) -> jax.Array:
+            return self._score(self._params, *pair_rows(pairs, rows, length, self.tokenizer))
+
+        return score_by_length(score_batch, pairs, self.row_sizes(pairs), self.lengths, self.batch_tokens, bar)
+
+
+class BiEncoderScorer(EncoderTexts):
+    """Baseline: the initial encoder's cosine of pooled vectors, as sentence encoders rank. A ranker trained from this encoder has
+    to beat it. Pooling, dense layers, prompts and maximum length come from the sentence-transformers directory. Texts are encoded
+    separately, and recent vectors are cached. Ids are without prompts until `as_query` and `as_document` add them."""
+
+    def __init__(
+        self,
+        config: EncoderConfig,
+        params: Mapping,
         tokenizer: Tokenizer,
         max_length: int | None = None,
         batch_tokens: int | None = None,
@@ -371,7 +340,7 @@ class BiEncoderScorer(EncoderTexts):
         self.made = made
         self._dense = jax.device_put(made.dense)
         self.use(jax.device_put({"encoder": params["encoder"]}))
-        self._embed = jax.jit(partial(_embed_rows, config, made.pooling, made.steps))
+        self._embed = jax.jit(partial(_embed_rows, config, made))
 
     @classmethod
     def load(
@@ -381,8 +350,7 @@ class BiEncoderScorer(EncoderTexts):
         config, params, tokenizer, made = load_sentence_encoder(directory, max_length)
         return cls(config.computing_in(dtype), params, tokenizer, made.max_length, batch_tokens, made)
 
-    def use(self, params: Mapping[str, Any]) -> None:
-        """See `JaxScorer.use`."""
+    def use(self, params: Mapping) -> None:
         self._params = {"encoder": params["encoder"], "dense": self._dense}
         self.forget()
 
@@ -391,12 +359,10 @@ class BiEncoderScorer(EncoderTexts):
         self._known: dict[bytes, np.ndarray] = {}  # vectors of texts by their ids
 
     def encode_queries(self, texts: list[str]) -> list[np.ndarray]:
-        """All token ids of each text, int32, without the query prompt; `as_query` adds it."""
         prompted = super().encode_queries([self.prompt_texts[0] + text for text in texts])
         return [ids[len(self.prompts[0]) :] for ids in prompted]
 
     def encode_documents(self, texts: list[str], limit: int | None = None) -> list[np.ndarray]:
-        """As `EncoderTexts.encode_documents`, without the document prompt; `as_document` adds it to each window."""
         before = len(self.prompts[1])
         prompted = super().encode_documents([self.prompt_texts[1] + text for text in texts], limit and limit + before)
         return [ids[before:] for ids in prompted]
@@ -410,14 +376,12 @@ class BiEncoderScorer(EncoderTexts):
         return np.concatenate([self.prompts[1], ids[: self.room(ids)]])
 
     def room(self, query: np.ndarray) -> int:
-        """Maximum document tokens, for any query."""
         return self.max_length - self.tokenizer.template.around_text - len(self.prompts[1])
 
     def pair(self, query: np.ndarray, document: np.ndarray) -> Pair:
-        """Both texts with their prompts, truncated to the encoder's length."""
-        asked = self.as_query(query)
-        self.truncated_queries += len(asked) < len(self.prompts[0]) + len(query)
-        return asked, self.as_document(document)
+        prompted = self.as_query(query)
+        self.truncated_queries += len(prompted) < len(self.prompts[0]) + len(query)
+        return prompted, self.as_document(document)
 
     def score(self, pairs: Sequence[Pair], bar: Progress | None = None) -> np.ndarray:
         """Cosines [pairs] float32."""
@@ -435,18 +399,18 @@ class BiEncoderScorer(EncoderTexts):
     def vectors(self, texts: Sequence[np.ndarray]) -> np.ndarray:
         """Unit vectors [texts, size] float32 of token ids with their prompts, in batches of similar length."""
         sizes = np.array([len(text) + self.tokenizer.template.around_text for text in texts], np.int64)
-        return score_by_length(self._embed_batch, texts, sizes, self.lengths, self.batch_tokens, shape=(self.size,))
 
-    def _embed_batch(self, texts: list[np.ndarray], rows: int, length: int) -> jax.Array:
-        """Unit vectors [rows, size] of texts padded to `length` tokens."""
-        return self._embed(self._params, *self.rows(texts, rows, length))
+        def embed_batch(texts: list[np.ndarray], rows: int, length: int) -> jax.Array:
+            return self._embed(self._params, *self.rows(texts, rows, length))
+
+        return score_by_length(embed_batch, texts, sizes, self.lengths, self.batch_tokens, shape=(self.size,))
 
     def rows(self, texts: list[np.ndarray], rows: int, length: int) -> tuple[np.ndarray, np.ndarray]:
         """Tokens [rows, length] int32 of texts with the special tokens, padded, and the texts' lengths [rows] int32."""
-        tokens = np.full((rows, length), self.tokenizer.pad, np.int32)
-        end = np.zeros(rows, np.int32)
+        template = self.tokenizer.template
+        tokens, end = np.full((rows, length), self.tokenizer.pad, np.int32), np.zeros(rows, np.int32)
         for row, text in enumerate(texts):
-            line = (*self.tokenizer.template.start, *text, *self.tokenizer.template.alone)
+            line = (*template.start, *text, *template.alone)
             end[row] = len(line)
             tokens[row, : end[row]] = line
         return tokens, end
@@ -468,24 +432,22 @@ def load_sentence_encoder(
 
 
 def _embed_rows(
-    config: EncoderConfig, pooling: str, steps: tuple[str, ...], params: dict, tokens: jax.Array, end: jax.Array
+    config: EncoderConfig, made: Embedding, params: Mapping, tokens: jax.Array, end: jax.Array
 ) -> jax.Array:
     """Unit vectors [rows, size] float32 of one text per row; `end` [rows] is its length."""
     with full_precision_matmul(config.dtype):
-        batch = _batch(tokens, end, end)
+        batch = single_rows(tokens, end, end)
         hidden: Any = Ranker(config).apply({"params": {"encoder": params["encoder"]}}, batch, True, method="encode")
-        return pooled(jax.numpy, hidden.astype(jax.numpy.float32), end, pooling, steps, params["dense"])
+        return pooled(jnp, hidden.astype(jnp.float32), end, made, params["dense"])
 
 
-def pooled(
-    xp: Any, hidden: Any, end: Any, pooling: str, steps: Sequence[str], dense: Sequence[Mapping[str, Any]]
-) -> Any:
+def pooled(xp: Any, hidden: Any, end: Any, made: Embedding, dense: Sequence[Mapping[str, Any]]) -> Any:
     """Unit vectors [rows, size] float32 of hidden states [rows, length, hidden] float32, in numpy or jax.numpy (`xp`): the first
     token's or the mean of `end` [rows] tokens, then the dense layers."""
     real = xp.arange(hidden.shape[1]) < end[:, None]
     mean = (hidden * real[..., None]).sum(1) / xp.maximum(end, 1)[:, None]
-    vector, layers = hidden[:, 0] if pooling == "cls" else mean, iter(dense)
-    for step in (*steps, "Normalize"):
+    vector, layers = hidden[:, 0] if made.pooling == "cls" else mean, iter(dense)
+    for step in (*made.steps, "Normalize"):
         if step == "Normalize":
             vector /= xp.maximum(xp.linalg.norm(vector, axis=1, keepdims=True), 1e-9)
             continue

@@ -65,25 +65,15 @@ class Selection:
             # Ties keep the first stage's order, so untrained weights of zero would be selected with BM25's value.
             value = evaluate(self.held_out, {"": dict(ordered(ranked))}, [self.measure]).mean[""][self.measure]
         if jax.process_index() == 0 and value > best(self.workdir).get("value", -1.0):
-            self._keep(params, step, value)
-        return {self.measure: value}
-
-    def _keep(self, params: Any, step: int, value: float) -> None:
-        """Writes the record last, so that it always names complete parameters of its own step."""
-        name = f"step-{step}"
-        self.save(os.path.join(self.directory, name), jax.device_get(params))
-        with replacing(os.path.join(self.directory, RECORD)) as file:
-            record = {
-                "step": step,
-                "measure": self.measure,
-                "value": value,
-                "queries": len(self.held_out),
-                "model": name,
-            }
-            json.dump(record | {"config_sha256": config_digest(self.workdir)}, file)
-        for other in os.listdir(self.directory):
-            if other not in (name, RECORD):
+            # The record comes last, so that it always names complete parameters of its own step.
+            name = f"step-{step}"
+            self.save(os.path.join(self.directory, name), jax.device_get(params))
+            record = {"step": step, "measure": self.measure, "value": value, "queries": len(self.held_out)}
+            with replacing(os.path.join(self.directory, RECORD)) as file:
+                json.dump(record | {"model": name, "config_sha256": config_digest(self.workdir)}, file)
+            for other in {*os.listdir(self.directory)} - {name, RECORD}:
                 shutil.rmtree(os.path.join(self.directory, other), ignore_errors=True)
+        return {self.measure: value}
 
 
 def selecting(

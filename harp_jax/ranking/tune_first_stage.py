@@ -9,16 +9,16 @@ scores each query with the parameters of its fold (cross-validation). Without fo
 
 import heapq
 import itertools
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import output_path
 from harp_jax.base.made import InputPath, once
 from harp_jax.base.progress import STAGES, progress, say, stage
 from harp_jax.base.randomness import hash64
-from harp_jax.corpus.trec import Qrels, ordered, outside, read_folds, read_qrels, read_queries, read_run, select
+from harp_jax.corpus.trec import ordered, outside, read_folds, read_qrels, read_queries, read_run, select
 from harp_jax.evaluation.measures import calculate, one_measure
-from harp_jax.ranking.first_stage import Candidates, Tuned
+from harp_jax.ranking.first_stage import Candidates, Tuned, retrieve
 
 SAMPLE = 2000  # queries to tune on: 25 settings on all 367,000 training queries of MS MARCO would take weeks
 
@@ -64,29 +64,10 @@ def choose(
     return {fold: best(outside(folds, fold, queries)) for fold in sorted(set(folds.values()))} or {"": best(queries)}
 
 
-def at_the_edge(axes: Axes, chosen: Sequence[Mapping[str, float]]) -> list[str]:
-    """Parameters whose best value is the smallest or largest of several tried: better ones may lie beyond."""
-    several = [(field, (min(tried), max(tried))) for field, tried in axes.items() if len(tried) > 1]
-    return [field for field, ends in several if any(point[field] in ends for point in chosen)]
-
-
-def wider(axes: Axes, chosen: Sequence[Mapping[str, float]], fixed: Container[str]) -> dict[str, tuple[float, ...]]:
-    """Extends the axes whose optimum is on the boundary by the next value of LADDERS."""
-    grown = dict(axes)
-    for field in at_the_edge(axes, chosen):
-        if field not in fixed:
-            low, high, best_ones = min(axes[field]), max(axes[field]), {point[field] for point in chosen}
-            below = [value for value in LADDERS[field] if value < low][-1:] if low in best_ones else []
-            above = [value for value in LADDERS[field] if value > high][:1] if high in best_ones else []
-            grown[field] = (*below, *axes[field], *above)
-    return grown
-
-
-def sampled(qrels: Qrels, size: int) -> Qrels:
-    """The judgments of `size` queries (0: all), drawn by hash of the query id; more queries join without replacing these."""
-    if not 0 < size < len(qrels):
-        return qrels
-    return select(qrels, set(heapq.nsmallest(size, qrels, key=lambda qid: (hash64(0, "tune", qid), qid))))
+def at_the_edge(axes: Axes, best: Sequence[Mapping[str, float]]) -> dict[str, set[float]]:
+    """Parameter → its best values, if one is the smallest or largest of several tried: better ones may lie beyond."""
+    values = {field: {point[field] for point in best} for field, tried in axes.items() if len(tried) > 1}
+    return {field: some for field, some in values.items() if some & {min(axes[field]), max(axes[field])}}
 
 
 @once
@@ -114,12 +95,13 @@ def tune_files(
     known = select(read_qrels(qrels), texts)
     if not known:
         raise InputError("no query of --queries is judged in --qrels; use training queries and their judgments")
-    judged = sampled(known, sample)
-    if len(judged) < len(known):
+    judged = known
+    if 0 < sample < len(known):  # more queries join without replacing these
+        judged = select(known, set(heapq.nsmallest(sample, known, key=lambda qid: (hash64(0, "tune", qid), qid))))
         say(f"note: tuned on {len(judged)} of {len(known)} judged queries, drawn by hash; --sample=0 uses all")
     texts = {qid: texts[qid] for qid in judged}
     fold_of = read_folds(folds) if folds else {}
-    given = read_run(run, queries=judged) if run else None
+    candidate_run = read_run(run, queries=judged) if run else None
     tried: dict[str, tuple[float, ...]] = {**GRIDS[model], **(axes or {})}
     points: list[dict[str, float]] = []
     table: list[Mapping[str, float]] = []
@@ -130,13 +112,20 @@ def tune_files(
         stage(f"tuning {model}")
         while fresh := [point for point in grid_of(tried) if point not in points]:
             for point in progress(fresh, unit="settings"):
-                ranked = dict(ordered(candidates.ranked(model, index, [(point, texts)], given)))
+                scored = retrieve(model, index, [(point, texts)], candidates.k, candidates.excluded, candidate_run)
+                ranked = dict(ordered(scored))
                 table += calculate(judged, ranked, [chosen_by]).values()
             points += fresh
             chosen = choose(points, table, fold_of)
-            best_ones = list(chosen.values())
-            reached, tried = tried, wider(tried, best_ones, axes or {})
-    for parameter in at_the_edge(reached, best_ones):
+            edges = at_the_edge(tried, list(chosen.values()))
+            # Extends axes whose optimum is on the boundary by the next value of LADDERS, except those of the caller.
+            for parameter, best in edges.items():
+                low, high = min(tried[parameter]), max(tried[parameter])
+                if parameter not in (axes or {}):
+                    below = [value for value in LADDERS[parameter] if value < low][-1:] if low in best else []
+                    above = [value for value in LADDERS[parameter] if value > high][:1] if high in best else []
+                    tried[parameter] = (*below, *tried[parameter], *above)
+    for parameter in edges:
         say(f"note: the best {parameter} is the smallest or largest tried; widen --{parameter}")
     grid = [{**point, "mean": sum(row.values()) / len(row)} for point, row in zip(points, table)]
     result = Tuned(model, chosen.get(""), chosen if fold_of else None, str(chosen_by), len(judged), len(known), grid)

@@ -16,7 +16,7 @@ from harp_jax.model import cross_encoder, layers
 from harp_jax.model.attention import Place
 from harp_jax.model.cross_encoder import Ranker
 from harp_jax.model.encoders import bert
-from harp_jax.model.layers import Dropout, few, random_words
+from harp_jax.model.layers import Dropout, random_words, small_embedding
 from tests.support.tiny_bert import CONFIG, PAIRS, pair_batch, random_params, small_tokenizer
 
 PARAMS = random_params(CONFIG)
@@ -101,7 +101,7 @@ def test_the_layer_norm_of_gpus_is_that_of_flax(biased, dtype, apart):
 def test_rows_of_a_small_table_are_looked_up():
     rng = np.random.default_rng(0)
     table, numbers = rng.normal(size=(3, 5)).astype(np.float32), rng.integers(0, 3, (4, 6))
-    found, back = jax.vjp(lambda table: few(table, numbers), jnp.asarray(table))
+    found, back = jax.vjp(lambda table: small_embedding(table, numbers), jnp.asarray(table))
     np.testing.assert_array_equal(found, table[numbers])
     slopes = rng.normal(size=(4, 6, 5)).astype(np.float32)
     expected = np.zeros_like(table)

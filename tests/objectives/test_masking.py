@@ -26,28 +26,25 @@ def masked(rate: float = 0.15, key: jax.Array = KEY):
 
 def test_rates_are_15_percent_and_80_10_10():
     tokens, ids, out = masked()
-    kinds, chosen = np.zeros(3), 0
+    rows, columns = np.nonzero(out[WEIGHTS])
+    at, targets = out[POSITIONS][rows, columns], out[TARGETS][rows, columns]
+    new, chosen = out["tokens"][rows, at], len(rows)
+    assert (targets == tokens[rows, at]).all() and (ids[rows, at] >= 0).all()
     unmasked = np.ones_like(tokens, bool)
-    for row in range(tokens.shape[0]):
-        for position, target, weight in zip(out[POSITIONS][row], out[TARGETS][row], out[WEIGHTS][row]):
-            if weight:
-                chosen += 1
-                unmasked[row, position] = False
-                assert target == tokens[row, position] and ids[row, position] >= 0
-                new = out["tokens"][row, position]
-                kinds[0 if new == MASK else 2 if new == target else 1] += 1
+    unmasked[rows, at] = False
     np.testing.assert_array_equal(out["tokens"][unmasked], tokens[unmasked])
     assert (out["tokens"] != masked(key=jax.random.fold_in(KEY, 1))[2]["tokens"]).any()
     # Each row masks a binomial number of its candidates, at most M.
     expected = variance = 0.0
-    for candidates in np.asarray((ids >= 0).sum(axis=1)):
+    for candidates in (ids >= 0).sum(axis=1):
         support = np.arange(candidates + 1)
         probability = stats.binom.pmf(support, candidates, 0.15)
         capped = np.minimum(support, max_predictions(512, 0.15))
         expected += (capped * probability).sum()
         variance += (capped**2 * probability).sum() - (capped * probability).sum() ** 2
     assert abs(chosen - expected) < 3 * variance**0.5
-    assert expected > 0.99 * 0.15 * int((ids >= 0).sum())
+    assert expected > 0.99 * 0.15 * (ids >= 0).sum()
+    kinds = [(new == MASK).sum(), ((new != MASK) & (new != targets)).sum(), ((new != MASK) & (new == targets)).sum()]
     assert stats.chisquare(kinds, chosen * np.array([0.8, 0.1, 0.1])).pvalue > 0.001
 
 

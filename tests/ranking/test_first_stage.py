@@ -15,7 +15,7 @@ from harp_jax.corpus.trec import Ranking, read_qrels, read_queries, read_run
 from harp_jax.evaluation.evaluate import evaluate
 from harp_jax.ranking import first_stage
 from harp_jax.ranking.lexical import Bm25, Bm25f, InvertedIndex, QueryLikelihood, rescore, search
-from harp_jax.ranking.tune_first_stage import GRIDS, LADDERS
+from harp_jax.ranking.tune_first_stage import GRIDS
 from tests.support.commands import command
 from tests.support.shared_data import shared
 
@@ -82,16 +82,16 @@ def test_bm25_ranks_as_bm25s_does():
 
 
 @pytest.mark.parametrize(
-    "given", [(0.9, 0.4, 1.0, 0.4), (1.2, 0.75, 3.0, 1.0), (0.6, 0.2, 0.5, 0.0), (1.2, 0.75, 0.0, 0.4)]
+    "parameters", [(0.9, 0.4, 1.0, 0.4), (1.2, 0.75, 3.0, 1.0), (0.6, 0.2, 0.5, 0.0), (1.2, 0.75, 0.0, 0.4)]
 )
-def test_bm25f_is_its_formula(given):
+def test_bm25f_is_its_formula(parameters):
     fielded = InvertedIndex(DOCS.items(), "", ANCHORS)
     for query in ("wing drag", "theory heat", "wing wing lift", "unheard heat"):
-        scores = rescore(Bm25f(fielded, *given), fielded, query, list(DOCS))
-        expected = slow_bm25f(query, *given)
+        scores = rescore(Bm25f(fielded, *parameters), fielded, query, list(DOCS))
+        expected = slow_bm25f(query, *parameters)
         np.testing.assert_allclose(scores, [expected[d] for d in DOCS], rtol=1e-9)
-    if given[2]:
-        assert set(search(Bm25f(fielded, *given), fielded, "heat", 10)[0]) == {"D4", "D5"}
+    if parameters[2]:
+        assert set(search(Bm25f(fielded, *parameters), fielded, "heat", 10)[0]) == {"D4", "D5"}
 
 
 @pytest.mark.parametrize("mu", [0.5, 10.0, 2000.0])
@@ -101,14 +101,14 @@ def test_query_likelihood_is_its_formula(collection, mu):
         expected = slow_ql(query, mu)
         scores = rescore(model, collection, query, list(DOCS))
         np.testing.assert_allclose(scores, [expected[d] for d in DOCS], rtol=1e-9, atol=1e-12)
-        docids, found = search(model, collection, query, 10)
+        docids, scores = search(model, collection, query, 10)
         sharing = {d for d, text in DOCS.items() if set(text.split()) & set(query.split())}
-        assert set(docids) == sharing and list(found) == sorted(found, reverse=True)
+        assert set(docids) == sharing and list(scores) == sorted(scores, reverse=True)
     assert search(model, collection, "unheard", 10)[0] == []
 
 
 @pytest.mark.parametrize(
-    "language, text, found, absent",
+    "language, text, present, absent",
     [
         ("", "wing lift", ("WING",), ("wings",)),
         ("en", "the sources of a wing", ("Sourcing", "WINGS"), ("the",)),
@@ -121,11 +121,11 @@ def test_query_likelihood_is_its_formula(collection, mu):
         ("de", "Die Straßen der Häuser", ("straße", "STRASSE", "Haus"), ("die", "Weg")),
     ],
 )  # fmt: skip
-def test_a_word_is_found_in_its_language(language, text, found, absent):
+def test_a_word_is_found_in_its_language(language, text, present, absent):
     """Inside a sentence without spaces, with vowel signs, or by its stem; stopwords do not count."""
     documents = InvertedIndex([("other", "0815 4711"), ("text", text)], language)
-    for query in found + absent:
-        assert search(Bm25(documents), documents, query, 10)[0] == (["text"] if query in found else []), query
+    for query in present + absent:
+        assert search(Bm25(documents), documents, query, 10)[0] == (["text"] if query in present else []), query
 
 
 def test_a_letter_alone_counts_as_one_word():
@@ -167,8 +167,8 @@ def test_command_writes_a_run(files, capsys):
 def test_a_given_run_is_reranked_and_nothing_is_added(files, capsys):
     given = "q1 Q0 D5 1 3 x\nq1 Q0 D3 2 2 x\nq1 Q0 D1 3 1 x\nq3 Q0 D1 1 2 x\nq3 Q0 D2 2 1 x\nq7 Q0 D1 1 1 x\n"
     (files / "given.trec").write_text(given)
-    found = run_of(files, model="ql", run=files / "given.trec", mu=5)
-    assert found == {"q1": ["D1", "D3", "D5"], "q3": sorted(["D1", "D2"], key=lambda d: -slow_ql("boundary", 5)[d])}
+    by_ql = run_of(files, model="ql", run=files / "given.trec", mu=5)
+    assert by_ql == {"q1": ["D1", "D3", "D5"], "q3": sorted(["D1", "D2"], key=lambda d: -slow_ql("boundary", 5)[d])}
     said = capsys.readouterr().err
     assert "have no candidates in the run: q2" in said
     assert "1 of 3 queries of the run are not in --queries and are left out: q7" in said
@@ -179,20 +179,25 @@ def test_a_given_run_is_reranked_and_nothing_is_added(files, capsys):
             run_of(files, run=files / "given.trec")
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
+def test_wrong_options_are_refused(judged):
+    for options, said in (
         ({"anchor_weight": 50}, "--anchor_weight is not a parameter of --model=bm25; .*use --model=bm25f"),
         ({"model": "bm25f"}, "set --anchors to their file"),
         ({"b": 1.5}, "use k1"),
         ({"max_length": 10}, "--encoder and --max_length are only for --model=vectors"),
         ({"language": "klingon"}, "language 'klingon' is not a language tag"),
         ({"folds": "folds"}, "--folds is only for --parameters"),
-    ],
-)
-def test_wrong_options_are_refused(files, given, said):
-    with pytest.raises(InputError, match=said):
-        run_of(files, **given)
+    ):
+        with pytest.raises(InputError, match=said):
+            run_of(judged, **options)
+    (judged / "folds").write_text("a0\ta\na1\ta\nb0\ta\nb1\ta\n")
+    for options, said in (
+        ({"measure": "AP RR"}, "name one measure"),
+        ({"folds": judged / "folds"}, "no judged query lies outside fold a"),
+        ({"output": judged}, "cannot write .*: it is a directory"),
+    ):
+        with pytest.raises(InputError, match=said):
+            tune(judged, k1="1", b="0", **options)
 
 
 def test_anchor_texts_are_a_field_or_more_words(files):
@@ -204,9 +209,8 @@ def test_anchor_texts_are_a_field_or_more_words(files):
     for anchors in (files / "anchors", {"D1": {"sustentation": 3}, "D2": {"sustentation": 1}}, {"D1": "sustentation"}):
         found = hj.first_stage(DOCS, {"q": "sustentation"}, model="bm25f", anchors=anchors)["q"]
         assert next(iter(found)) == "D1"
-    for wrong in ({"D1": {"lift": 0}}, {"D1": {"lift": "2"}}, {"D1": 3}, {3: "lift"}):
-        with pytest.raises(InputError):
-            hj.first_stage(DOCS, {"q": "lift"}, model="bm25f", anchors=wrong)
+    with pytest.raises(InputError, match="0 links; use a whole number"):
+        hj.first_stage(DOCS, {"q": "lift"}, model="bm25f", anchors={"D1": {"lift": 0}})
     for rows, said in (
         *((f"D2\ttail\t1\n{line}\n", "anchors, line 2: ") for line in ("D1\twing", "D1\twing\tmany", "\twing\t1")),
         ("E1\ttail\t1\n", "has no anchor text for any document in --docs"),
@@ -239,13 +243,11 @@ def tune(files, **more):
     "model, axes",
     [
         ("bm25", {"k1": (1.2,), "b": (0.0, 1.0)}),
-        ("ql", {"mu": (1.0, 1000.0)}),
         ("bm25f", {"k1": (1.2,), "b": (0.0, 1.0), "anchor_weight": (1.0,)}),
     ],
 )
 def test_a_fold_is_never_scored_by_what_it_chose(judged, monkeypatch, model, axes):
     monkeypatch.setitem(GRIDS, model, axes)
-    monkeypatch.setitem(LADDERS, "mu", (1.0, 1000.0))
     (judged / "anchors").write_text("N\tnothing\t1\n")
     anchored = {"anchors": judged / "anchors"} if model == "bm25f" else {}
     alone = {}
@@ -253,8 +255,8 @@ def test_a_fold_is_never_scored_by_what_it_chose(judged, monkeypatch, model, axe
         (judged / f"{fold}.tsv").write_text(f"{fold}0\tword\n{fold}1\tword\n")
         alone[fold] = tune(judged, model=model, queries=judged / f"{fold}.tsv", **anchored)["parameters"]
     assert alone["a"] != alone["b"]
-    found = tune(judged, model=model, folds=judged / "folds", **anchored)
-    assert found["folds"] == {"a": alone["b"], "b": alone["a"]} and len(found["grid"]) == 2
+    tuned = tune(judged, model=model, folds=judged / "folds", **anchored)
+    assert tuned["folds"] == {"a": alone["b"], "b": alone["a"]} and len(tuned["grid"]) == 2
     using = {"model": model, "parameters": judged / "best.json"} | anchored
     first = {qid: ranked[0][0] for qid, ranked in run_of(judged, folds=judged / "folds", **using).items()}
     assert first == {"a0": "S", "a1": "S", "b0": "L", "b1": "L"}
@@ -270,29 +272,17 @@ def test_a_grid_grows_until_its_best_value_is_not_the_last_tried(judged, monkeyp
     short = tune(judged, queries=judged / "a.tsv", b="0.6,0.75")  # given values do not grow; a note says so
     assert short["parameters"]["b"] == 0.6 and {point["b"] for point in short["grid"]} == {0.6, 0.75}
     assert "widen --b" in capsys.readouterr().err
-    found = tune(judged, queries=judged / "a.tsv")
-    assert min(point["b"] for point in found["grid"]) < found["parameters"]["b"] < 0.6
-    assert max(point["mean"] for point in found["grid"]) == 1.0 and "note: the best b" not in capsys.readouterr().err
+    wider = tune(judged, queries=judged / "a.tsv")
+    assert min(point["b"] for point in wider["grid"]) < wider["parameters"]["b"] < 0.6
+    assert max(point["mean"] for point in wider["grid"]) == 1.0 and "note: the best b" not in capsys.readouterr().err
 
 
 def test_tuning_uses_a_sample_of_many_queries_and_says_so(judged, capsys):
-    found = tune(judged, k1="1.2", b="0.4,0.75", sample=3)
-    assert (found["queries"], found["of"], len(found["grid"])) == (3, 4, 2)
+    tuned = tune(judged, k1="1.2", b="0.4,0.75", sample=3)
+    assert (tuned["queries"], tuned["of"], len(tuned["grid"])) == (3, 4, 2)
     said = capsys.readouterr()
     assert "3 of 4 judged queries, drawn by hash; --sample=0 uses all" in said.err and "3 of 4 queries" in said.out
     assert tune(judged, k1="1.2", b="0.4", sample=0)["queries"] == 4
-
-
-def test_tuning_refuses_what_it_cannot_use(judged):
-    (judged / "folds").write_text("a0\ta\na1\ta\nb0\ta\nb1\ta\n")
-    for given, message in (
-        ({"measure": "AP RR"}, "name one measure"),
-        ({"folds": judged / "folds"}, "no judged query lies outside fold a"),
-        ({"mu": "1,2"}, "--mu is not a parameter of --model=bm25"),
-        ({"output": judged}, "cannot write .*: it is a directory"),
-    ):
-        with pytest.raises(InputError, match=message):
-            tune(judged, k1="1", b="0", **given)
 
 
 @pytest.mark.real
@@ -309,8 +299,8 @@ def test_cranfield(tmp_path):
     excluded = first_stage.excluded_of(shared("cranfield", "source_documents.tsv"))
     collection, runs = InvertedIndex(docs.texts()), {}
     for model, parameters in (("bm25", {"k1": 1.2, "b": 0.75}), ("ql", {"mu": 250.0})):
-        found = first_stage.retrieve(model, collection, [(parameters, queries)], 1000, excluded)
-        runs[model] = {qid: Ranking.of(docids, scores) for qid, docids, scores in found}
+        ranked = first_stage.retrieve(model, collection, [(parameters, queries)], 1000, excluded)
+        runs[model] = {qid: Ranking.of(docids, scores) for qid, docids, scores in ranked}
     table = evaluate(qrels, runs, "AP nDCG@10 R@100")
     assert not any(table.missing.values()) and not any(table.unknown.values())
     assert 0.34 < table.mean["bm25"]["AP"] < 0.38 and 0.30 < table.mean["ql"]["AP"] < 0.38

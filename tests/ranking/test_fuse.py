@@ -22,10 +22,10 @@ def scores(rankings) -> dict[str, dict[str, float]]:
 
 
 def test_mean_of_normalised_scores():
-    found = scores(weighted(pooled([FIRST, SECOND], "minmax"), [0.5, 0.5]))
+    mean = scores(weighted(pooled([FIRST, SECOND], "minmax"), [0.5, 0.5]))
     # a: (1 + .5)/2, b: (.5 + 0)/2 (missing counts as the lowest), c: 0, d: (0 + 1)/2
-    assert found["q1"] == pytest.approx({"a": 0.75, "b": 0.25, "c": 0.0, "d": 0.5})
-    assert found["q2"] == {"x": 0.5} and found["q3"] == {"z": 0.5, "y": 0.0}
+    assert mean["q1"] == pytest.approx({"a": 0.75, "b": 0.25, "c": 0.0, "d": 0.5})
+    assert mean["q2"] == {"x": 0.5} and mean["q3"] == {"z": 0.5, "y": 0.0}
     assert normalised(np.array([2.0, 2.0]), "minmax").tolist() == [1, 1]
     assert normalised(np.array([2.0, 3.0]), "none").tolist() == [2, 3]
     for tied in (0.0, 0.3, -7.0):  # in written runs no two scores are equal
@@ -33,13 +33,10 @@ def test_mean_of_normalised_scores():
         assert pooled([run], "minmax")["q"][1].tolist() == [[1] * 5]
 
 
-def test_reciprocal_rank_fusion():
-    found = scores(reciprocal_ranks([FIRST, SECOND]))
-    assert found["q1"] == pytest.approx({"a": 1 / 61 + 1 / 62, "b": 1 / 62, "c": 1 / 63 + 1 / 63, "d": 1 / 61})
-    assert found["q3"] == pytest.approx({"z": 1 / 61, "y": 1 / 62})
-
-
-def test_join_is_for_different_queries():
+def test_reciprocal_rank_fusion_and_joins():
+    fused = scores(reciprocal_ranks([FIRST, SECOND]))
+    assert fused["q1"] == pytest.approx({"a": 1 / 61 + 1 / 62, "b": 1 / 62, "c": 1 / 63 + 1 / 63, "d": 1 / 61})
+    assert fused["q3"] == pytest.approx({"z": 1 / 61, "y": 1 / 62})
     assert list(scores(joined([FIRST, {"q9": SECOND["q3"]}]))) == ["q1", "q2", "q9"]
     with pytest.raises(InputError, match="query q1 is in two"):
         list(joined([FIRST, SECOND]))
@@ -122,15 +119,12 @@ def test_a_run_with_ties_is_no_better_than_itself(tmp_path, monkeypatch):
     assert expected == pytest.approx(1 / 6)
     pool = pooled([run], "minmax")
     sums = weighted(pool, (1.0,)), weighted(pooled([run, run], "none"), (1.0, 1.0)), reciprocal_ranks([run])
-    for found in (*sums, joined([run])):
-        assert evaluate(qrels, {"": [dict(ordered(found))]}, "RR@10").mean[""]["RR@10"] == pytest.approx(expected)
+    for fused_run in (*sums, joined([run])):
+        assert evaluate(qrels, {"": [dict(ordered(fused_run))]}, "RR@10").mean[""]["RR@10"] == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(
-    "text", ['{"model": "bm25", "parameters": 3}', '{"model": "bm25"}', '{"parameters": {"k1": "x"}}',
-             '{"model": "bm25", "folds": {"a": 1}}', '{"model": "bm25", "parameters": {"k1": null}}'],
-)  # fmt: skip
-def test_edited_parameters_are_refused_when_they_are_read(tmp_path, text):
-    (tmp_path / "bm25.json").write_text(text)
+@pytest.mark.parametrize("fields", [{"parameters": 3}, {}, {"folds": {"a": 1}}])
+def test_edited_parameters_are_refused_when_they_are_read(tmp_path, fields):
+    (tmp_path / "bm25.json").write_text(json.dumps({"model": "bm25"} | fields))
     with pytest.raises(InputError, match="bm25.json .*tune again"):
         settings_of("bm25", {}, str(tmp_path / "bm25.json"), "", {"q": "text"})

@@ -4,8 +4,9 @@ The parameters are a plain nested dict, used directly by the sharding rules, the
 shape and config.json; the Linen modules; sharding; FLOPs; the table of Hugging Face's tensors; ENCODER.
 """
 
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import flax.linen as nn
@@ -14,30 +15,21 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import PartitionSpec as P
 
+from harp_jax.model import layers
 from harp_jax.model.attention import attend, probabilities
 from harp_jax.model.encoders.encoder import (
     SIZES,
     Encoder,
     EncoderConfig,
     Field,
+    HeadNames,
     Leaf,
     Tensors,
-    one_label,
+    class_of,
+    dense_leaves,
+    norm_leaves,
     read_fields,
-    tied,
-)
-from harp_jax.model.layers import (
-    Dropout,
-    Words,
-    attention_of,
-    dense,
-    few,
-    frugal,
-    gelu,
-    initializer,
-    layer_norm,
-    picked,
-    rematerialised,
+    with_heads,
 )
 from harp_jax.model.products import dot_general
 
@@ -58,19 +50,28 @@ FIELDS: dict[str, Field] = {
     "attention_probs_dropout_prob": ("attention_dropout", 0.0, 1.0),
 }
 FIXED = {"hidden_act": "gelu", "position_embedding_type": "absolute"}  # the only values that this file computes
-DECODER = {"is_decoder": False}
 
 
-def from_config(config: Mapping[str, Any], where: str) -> BertShape:
-    """The encoder's shape from a config as transformers reads it; InputError for one that this file does not compute. Attention
-    dropout is off here unless a training config turns it on."""
-    shape = read_fields(config, FIELDS, {**FIXED, **DECODER}, where)
-    return BertShape(**{**shape, "attention_dropout": 0.0})
+def from_config(
+    kind: type[BertShape], fields: Mapping[str, Field], fixed: Mapping[str, Any], config: Mapping[str, Any], where: str
+) -> BertShape:
+    """The encoder's shape from a config as transformers reads it; InputError for one that this file does not compute, such as
+    narrower embeddings (ELECTRA's small discriminator, generators). Attention dropout is off here unless a training config turns it
+    on."""
+    expected = {**fixed, "is_decoder": False, "embedding_size": config.get("hidden_size")}
+    shape = kind(**{**read_fields(config, fields, expected, where), "attention_dropout": 0.0})
+    # RoBERTa's config.json also counts the first rows of the position table, which are never read.
+    positions = {"max_position_embeddings": shape.max_positions - shape.first_position}
+    return replace(shape, **read_fields(positions, {name: fields[name] for name in positions}, {}, where))
 
 
-def to_config(shape: BertShape) -> dict[str, Any]:
+def to_config(
+    shape: BertShape, fields: Mapping[str, Field] = FIELDS, fixed: Mapping[str, Any] = FIXED
+) -> dict[str, Any]:
     """The inverse of `from_config`."""
-    return {"model_type": "bert", **{field: getattr(shape, ours) for field, (ours, *_) in FIELDS.items()}, **FIXED}
+    config = {field: getattr(shape, ours) for field, (ours, *_) in fields.items()}
+    config["max_position_embeddings"] += shape.first_position
+    return {"model_type": shape.model_type, **config, **fixed}
 
 
 class ToHeads(nn.Module):
@@ -81,7 +82,7 @@ class ToHeads(nn.Module):
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
         c, split = self.config, (self.config.heads, self.config.head_dim)
-        drawn = lambda key, shape, dtype: initializer(c)(key, (c.hidden, c.hidden), dtype).reshape(shape)  # noqa: E731
+        drawn = lambda key, shape, dtype: layers.initializer(c)(key, (c.hidden, c.hidden), dtype).reshape(shape)  # noqa: E731
         kernel = (
             self.param("kernel", drawn, (c.hidden, *split), jnp.float32).astype(c.dtype).reshape(c.hidden, c.hidden)
         )
@@ -96,24 +97,25 @@ class SelfAttention(nn.Module):
     def setup(self) -> None:
         c = self.config
         self.query, self.key, self.value = (ToHeads(c) for _ in range(3))
-        self.output = nn.DenseGeneral(c.hidden, axis=(-2, -1), **dense(c))
-        self.norm = layer_norm(c)
-        self.drop, self.drop_weights = Dropout(c.dropout), Dropout(c.attention_dropout)
+        self.output = nn.DenseGeneral(c.hidden, axis=(-2, -1), **layers.dense(c))
+        self.norm = layers.layer_norm(c)
+        self.drop, self.drop_weights = layers.Dropout(c.dropout), layers.Dropout(c.attention_dropout)
 
     def __call__(
         self, x: jax.Array, segments: jax.Array, deterministic: bool, positions: jax.Array | None
     ) -> jax.Array:
         """Attend from all tokens, or from `positions` [rows, Q] only: [rows, T or Q, hidden]."""
-        queries = picked(x, positions)
+        queries = layers.gather_positions(x, positions)
         q, k, v = self.query(queries), self.key(x), self.value(x)
         drop = lambda weights: self.drop_weights(weights, deterministic)  # noqa: E731
-        mixed = attend(q, k, v, picked(segments, positions), segments, attention_of(self, x, positions), drop)
+        own = layers.gather_positions(segments, positions)
+        mixed = attend(q, k, v, own, segments, layers.attention_of(self, x, positions), drop)
         return self.norm(queries + self.drop(self.output(mixed), deterministic))
 
     def rows(self, x: jax.Array, segments: jax.Array, positions: jax.Array) -> jax.Array:
         """Attention probabilities from `positions` [rows, Q], averaged over heads: [rows, Q, T] float32."""
-        q, k = self.query(picked(x, positions)), self.key(x)
-        return probabilities(q, k, picked(segments, positions), segments).mean(axis=1)
+        q, k = self.query(layers.gather_positions(x, positions)), self.key(x)
+        return probabilities(q, k, layers.gather_positions(segments, positions), segments).mean(axis=1)
 
 
 class Mlp(nn.Module):
@@ -121,13 +123,13 @@ class Mlp(nn.Module):
 
     def setup(self) -> None:
         c = self.config
-        self.up = nn.Dense(c.intermediate, **dense(c))
-        self.down = nn.Dense(c.hidden, **dense(c))
-        self.norm = layer_norm(c)
-        self.drop = Dropout(c.dropout)
+        self.up = nn.Dense(c.intermediate, **layers.dense(c))
+        self.down = nn.Dense(c.hidden, **layers.dense(c))
+        self.norm = layers.layer_norm(c)
+        self.drop = layers.Dropout(c.dropout)
 
     def __call__(self, x: jax.Array, deterministic: bool) -> jax.Array:
-        down = frugal(lambda mlp, hidden: mlp.down(gelu(hidden)), self, self.up(x))
+        down = layers.recompute_on_gpu(lambda mlp, hidden: mlp.down(layers.gelu(hidden)), self, self.up(x))
         return self.norm(x + self.drop(down, deterministic))
 
 
@@ -150,20 +152,20 @@ class Embeddings(nn.Module):
         c = self.config
         # Embeddings in at least float32: the gradient of [SEP] sums thousands of positions, which bfloat16 would lose.
         wide = jnp.promote_types(c.dtype, jnp.float32)
-        self.word = Words(c.vocab_size, c.hidden, dtype=wide, embedding_init=initializer(c))
+        self.word = layers.Words(c.vocab_size, c.hidden, dtype=wide, embedding_init=layers.initializer(c))
         rows = c.first_position + c.max_positions
-        self.position = nn.Embed(rows, c.hidden, dtype=wide, embedding_init=initializer(c))
+        self.position = nn.Embed(rows, c.hidden, dtype=wide, embedding_init=layers.initializer(c))
         if c.type_vocab:
-            self.token_type = nn.Embed(c.type_vocab, c.hidden, dtype=wide, embedding_init=initializer(c))
-        self.norm = layer_norm(c)
-        self.drop = Dropout(c.dropout)
+            self.token_type = nn.Embed(c.type_vocab, c.hidden, dtype=wide, embedding_init=layers.initializer(c))
+        self.norm = layers.layer_norm(c)
+        self.drop = layers.Dropout(c.dropout)
 
     def __call__(self, tokens: jax.Array, positions: jax.Array, types: jax.Array, deterministic: bool) -> jax.Array:
-        places = positions + self.config.first_position
-        x = self.word(tokens) + self.position(places)
+        x = self.word(tokens) + self.position(positions + self.config.first_position)
         if self.config.type_vocab:
-            # `few` adds a term per row: BERT has two, but a file may have many.
-            x += few(self.token_type.embedding, types) if self.config.type_vocab <= 16 else self.token_type(types)
+            # A term per row: BERT has two, but a file may have many.
+            small = self.config.type_vocab <= 16
+            x += layers.small_embedding(self.token_type.embedding, types) if small else self.token_type(types)
         return self.drop(self.norm(x).astype(self.config.dtype), deterministic)
 
 
@@ -174,7 +176,7 @@ class Bert(nn.Module):
 
     def setup(self) -> None:
         self.embeddings = Embeddings(self.config)
-        layer = rematerialised(Layer, self.config.remat)
+        layer = layers.rematerialised(Layer, self.config.remat)
         for i in range(self.config.layers):
             setattr(self, f"layer_{i}", layer(self.config))
 
@@ -214,15 +216,12 @@ def without_padding_tokens(tokens: jax.Array, positions: jax.Array, pad: int) ->
 
 
 class Pooler(nn.Dense):
-    """A dense layer with tanh."""
+    """A dense layer of a sequence's first hidden state, and an activation: the input of the score."""
+
+    activation: Callable[[jax.Array], jax.Array] = jnp.tanh
 
     def __call__(self, pooled: jax.Array) -> jax.Array:  # type: ignore[override]
-        return jnp.tanh(super().__call__(pooled))
-
-
-def pooler(config: BertShape) -> Pooler:
-    """What BERT and RoBERTa score: tanh of a dense layer of a sequence's first hidden state."""
-    return Pooler(config.hidden, dtype=config.dtype, kernel_init=initializer(config))
+        return self.activation(super().__call__(pooled))
 
 
 RULES: tuple[tuple[str, P], ...] = (
@@ -238,83 +237,77 @@ RULES: tuple[tuple[str, P], ...] = (
 )
 
 
-def flops(shape: BertShape, rows: int, length: int, positions: int) -> float:
-    """FLOPs of the forward pass (2 per multiply-add) of `rows` of `length` slots; the last layer computes `positions` of each."""
-    h, tokens, last = shape.hidden, rows * length, rows * positions
-    projections, mlp = 2 * h * h, 2 * h * shape.intermediate  # two kernels each: keys and values, queries and output
-    layer = 2 * tokens * (2 * projections + mlp) + 4 * tokens * length * h
-    return (
-        (shape.layers - 1) * layer + 2 * tokens * projections + 2 * last * (projections + mlp) + 4 * last * length * h
-    )
-
-
-Sizes = tuple[int, ...]
-
-
-def dense_leaves(path: str, name: str, into: int, out: int, kernel: Sizes = (), bias: Sizes = ()) -> list[Leaf]:
-    parts = tuple(path.split("/"))
-    return [
-        Leaf((*parts, "kernel"), f"{name}.weight", kernel or (into, out), (out, into)),
-        Leaf((*parts, "bias"), f"{name}.bias", bias or (out,), (out,)),
-    ]
-
-
-def norm_leaves(path: str, name: str, size: int) -> list[Leaf]:
-    parts = tuple(path.split("/"))
-    leaves = (((*parts, "scale"), f"{name}.weight"), ((*parts, "bias"), f"{name}.bias"))
-    return [Leaf(ours, theirs, (size,), (size,)) for ours, theirs in leaves]
-
-
-def encoder_leaves(c: BertShape, root: str) -> Iterator[Leaf]:
-    """The encoder's tensors, named as in Hugging Face's module `root`."""
-    positions = c.first_position + c.max_positions
-    for name, rows in (("word", c.vocab_size), ("position", positions), ("token_type", c.type_vocab)):
+def leaves(root: str, names: HeadNames, c: BertShape) -> dict[str, list[Leaf]]:
+    """The tensors of the encoder, Hugging Face's module `root`, and of each head, without the tied MLM decoder."""
+    h, encoder = c.hidden, []
+    for name, rows in (
+        ("word", c.vocab_size), ("position", c.first_position + c.max_positions), ("token_type", c.type_vocab)
+    ):  # fmt: skip
         path = ("encoder", "embeddings", name, "embedding")
         if rows:
-            yield Leaf(path, f"{root}.embeddings.{name}_embeddings.weight", (rows, c.hidden), (rows, c.hidden))
-    yield from norm_leaves("encoder/embeddings/norm", f"{root}.embeddings.LayerNorm", c.hidden)
+            encoder.append(Leaf(path, f"{root}.embeddings.{name}_embeddings.weight", (rows, h), (rows, h)))
+    encoder += norm_leaves("encoder/embeddings/norm", f"{root}.embeddings.LayerNorm", h)
     for i in range(c.layers):
         ours, theirs = f"encoder/layer_{i}", f"{root}.encoder.layer.{i}"
         split = (c.heads, c.head_dim)
         for part in ("query", "key", "value"):
             name = f"{theirs}.attention.self.{part}"
-            yield from dense_leaves(f"{ours}/attention/{part}", name, c.hidden, c.hidden, (c.hidden, *split), split)
+            encoder += dense_leaves(f"{ours}/attention/{part}", name, h, h, (h, *split), split)
         name = f"{theirs}.attention.output"
-        yield from dense_leaves(f"{ours}/attention/output", f"{name}.dense", c.hidden, c.hidden, (*split, c.hidden))
-        yield from norm_leaves(f"{ours}/attention/norm", f"{name}.LayerNorm", c.hidden)
-        yield from dense_leaves(f"{ours}/mlp/up", f"{theirs}.intermediate.dense", c.hidden, c.intermediate)
-        yield from dense_leaves(f"{ours}/mlp/down", f"{theirs}.output.dense", c.intermediate, c.hidden)
-        yield from norm_leaves(f"{ours}/mlp/norm", f"{theirs}.output.LayerNorm", c.hidden)
-
-
-def leaves(c: BertShape) -> dict[str, list[Leaf]]:
-    """The tensors of the encoder and of each head, without the tied MLM decoder."""
-    mlm = "cls.predictions"
+        encoder += dense_leaves(f"{ours}/attention/output", f"{name}.dense", h, h, (*split, h))
+        encoder += norm_leaves(f"{ours}/attention/norm", f"{name}.LayerNorm", h)
+        encoder += dense_leaves(f"{ours}/mlp/up", f"{theirs}.intermediate.dense", h, c.intermediate)
+        encoder += dense_leaves(f"{ours}/mlp/down", f"{theirs}.output.dense", c.intermediate, h)
+        encoder += norm_leaves(f"{ours}/mlp/norm", f"{theirs}.output.LayerNorm", h)
     return {
-        "encoder": list(encoder_leaves(c, "bert")),
-        "pooler": dense_leaves("pooler", "bert.pooler.dense", c.hidden, c.hidden),
-        "score": dense_leaves("score", "classifier", c.hidden, 1),
+        "encoder": encoder,
+        "pooler": dense_leaves("pooler", names.pooler, h, h),
+        "score": dense_leaves("score", names.score, h, 1),
         "mlm": [
-            *dense_leaves("mlm/transform", f"{mlm}.transform.dense", c.hidden, c.hidden),
-            *norm_leaves("mlm/norm", f"{mlm}.transform.LayerNorm", c.hidden),
-            Leaf(("mlm", "bias"), f"{mlm}.bias", (c.vocab_size,), (c.vocab_size,)),
+            *dense_leaves("mlm/transform", names.transform, h, h),
+            *norm_leaves("mlm/norm", names.norm, h),
+            Leaf(("mlm", "bias"), names.bias, (c.vocab_size,), (c.vocab_size,)),
         ],
     }
 
 
-def read(tensors: Tensors, where: str) -> Tensors:
-    """Old files have gamma and beta; a bare BertModel lacks the prefix; a classifier of several labels is not a score."""
-    state = {_canonical(name): tensor for name, tensor in tensors.items()}
-    state = one_label(state, "classifier.weight")
-    return tied(
-        state, "cls.predictions.decoder", "bert.embeddings.word_embeddings.weight", "cls.predictions.bias", where
+def read(root: str, names: HeadNames, tensors: Tensors, where: str) -> Tensors:
+    """Old files have gamma and beta; a bare encoder lacks the prefix `root`."""
+    state: Tensors = {}
+    for name, tensor in tensors.items():
+        for old, new in ((".gamma", ".weight"), (".beta", ".bias")):
+            name = name.removesuffix(old) + new if name.endswith(old) else name
+        bare = name.startswith(("embeddings.", "encoder.", "transformer.", "pooler."))
+        state[f"{root}.{name}" if bare else name] = tensor
+    return with_heads(state, names, f"{root}.embeddings.word_embeddings.weight", where)
+
+
+def encoder(
+    kind: type[BertShape],
+    root: str,
+    prefix: str,
+    names: HeadNames,
+    *,
+    fields: Mapping[str, Field] = FIELDS,
+    fixed: Mapping[str, Any] = FIXED,
+    activation: tuple[str, Callable[[jax.Array], jax.Array]] = ("Tanh", jnp.tanh),
+    vocabulary: int = 30522,
+) -> Encoder:
+    """The record of an architecture with BERT's layers: Hugging Face's module `root`, and the `prefix` of its classes."""
+    return Encoder(
+        shape=kind,
+        from_config=partial(from_config, kind, fields, fixed),
+        to_config=partial(to_config, fields=fields, fixed=fixed),
+        module=Bert,
+        rules=RULES,
+        leaves=partial(leaves, root, names),
+        read=partial(read, root, names),
+        exported_as=partial(class_of, prefix),
+        last_attention=f"{root}.encoder.layer.{{}}.attention",
+        vocabulary=vocabulary,
+        pooler=lambda c: Pooler(c.hidden, dtype=c.dtype, kernel_init=layers.initializer(c), activation=activation[1]),
+        modules=(activation[0],),
     )
-
-
-def _canonical(name: str) -> str:
-    name = name.removesuffix(".gamma") + ".weight" if name.endswith(".gamma") else name
-    name = name.removesuffix(".beta") + ".bias" if name.endswith(".beta") else name
-    return f"bert.{name}" if name.startswith(("embeddings.", "encoder.", "pooler.")) else name
 
 
 def written(state: Tensors) -> Tensors:
@@ -328,24 +321,11 @@ def written(state: Tensors) -> Tensors:
 
 def exported_as(heads: Collection[str]) -> str:
     """The class of transformers with a parameter for every tensor of these heads, or the closest class."""
-    if "mlm" in heads:
-        return "BertForPreTraining" if "score" in heads else "BertForMaskedLM"
-    return "BertForSequenceClassification" if "score" in heads else "BertModel"
+    return "BertForPreTraining" if {"mlm", "score"} <= {*heads} else class_of("Bert", heads)
 
 
-ENCODER = Encoder(
-    shape=BertShape,
-    from_config=from_config,
-    to_config=to_config,
-    module=Bert,
-    rules=RULES,
-    flops=flops,
-    leaves=leaves,
-    read=read,
-    written=written,
-    exported_as=exported_as,
-    last_attention="bert.encoder.layer.{}.attention",
-    vocabulary=30522,
-    pooler=pooler,
-    modules=("Tanh",),
-)
+NAMES = HeadNames(
+    "bert.pooler.dense", "classifier", "cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm",
+    "cls.predictions.decoder", "cls.predictions.bias",
+)  # fmt: skip
+ENCODER = replace(encoder(BertShape, "bert", "Bert", NAMES), written=written, exported_as=exported_as)

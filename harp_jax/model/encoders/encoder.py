@@ -35,6 +35,7 @@ class EncoderConfig:
     model_type: str = ""  # Hugging Face's; the key of ENCODERS
 
     biased: ClassVar[bool] = True  # dense layers and norms have biases
+    mlp_kernels: ClassVar[int] = 2  # of hidden × intermediate
     widening: ClassVar[float] = 4.0  # intermediate / hidden of the published models, for models from scratch
 
     def __post_init__(self) -> None:
@@ -62,6 +63,22 @@ class EncoderConfig:
 
     def computing_in(self, dtype: str) -> Self:
         return replace(self, dtype=dtype)
+
+    def reach(self, layer: int) -> int:
+        """The largest distance, in tokens, at which a layer attends; 0: any."""
+        return 0
+
+    def forward_flops(self, rows: int, length: int, positions: float) -> float:
+        """FLOPs of the forward pass (2 per multiply-add) of `rows` of `length` slots; of these the last layer computes
+        `positions`."""
+        h, tokens, total = self.hidden, rows * length, 0.0
+        for i in range(self.layers):
+            queries = tokens if i < self.layers - 1 else rows * positions
+            keys = min(length, 2 * self.reach(i) + 1) if self.reach(i) else length
+            mlp = 2 * self.mlp_kernels * h * self.intermediate
+            # Two kernels each: keys and values, queries and output; then scores and their products with the values.
+            total += 4 * h * h * (tokens + queries) + queries * (mlp + 4 * keys * h)
+        return total
 
 
 class Leaf(NamedTuple):
@@ -93,12 +110,12 @@ class Encoder:
     # a window, averaged over heads; `embeddings.word` is a `layers.Words`.
     module: Callable[..., nn.Module]  # of (shape, name=…)
     rules: tuple[tuple[str, P], ...]  # (regex on the parameter's path, PartitionSpec), see sharding.py
-    # FLOPs of the forward pass for (shape, rows, length, positions): the last layer computes only `positions` of each row.
-    flops: Callable[[Any, int, int, int], float]
     leaves: Callable[[Any], dict[str, list[Leaf]]]  # of "encoder" and of each head, without the tied MLM decoder
     # Converts the tensors of any file of this architecture to those of `leaves`; the second argument is the file, for errors.
     read: Callable[[Tensors, str], Tensors]
-    written: Callable[[Tensors], Tensors]  # the inverse, with the tensors that Hugging Face's class adds
+    written: Callable[[Tensors], Tensors] = lambda tensors: (
+        tensors
+    )  # the inverse, with tensors that Hugging Face's class adds
     exported_as: Callable[[Collection[str]], str]  # Hugging Face's class for these heads
     # Hugging Face's module whose first output only the last layer's MLP reads, with {} for the layer's number; "": unknown.
     last_attention: str = ""
@@ -118,19 +135,47 @@ def class_of(prefix: str, heads: Collection[str]) -> str:
     return prefix + ("ForSequenceClassification" if "score" in heads else "ForMaskedLM" if "mlm" in heads else "Model")
 
 
-def one_label(state: Tensors, classifier: str) -> Tensors:
-    """The tensors without the heads of a classifier whose weight has several rows, since it is not a score."""
-    if classifier not in state or len(state[classifier]) == 1:
-        return state
-    heads = (classifier.partition(".")[0] + ".",)
-    return {name: tensor for name, tensor in state.items() if not name.startswith(heads)}
+def dense_leaves(
+    path: str,
+    name: str,
+    into: int,
+    out: int,
+    kernel: tuple[int, ...] = (),
+    bias: tuple[int, ...] = (),
+    biased: bool = True,
+) -> list[Leaf]:
+    """A dense layer; `kernel`, `bias`: their shapes in the tree, if these are not matrices and vectors."""
+    parts = tuple(path.split("/"))
+    weights = Leaf((*parts, "kernel"), f"{name}.weight", kernel or (into, out), (out, into))
+    return [weights, *([Leaf((*parts, "bias"), f"{name}.bias", bias or (out,), (out,))] if biased else [])]
 
 
-def tied(state: Tensors, decoder: str, words: str, bias: str, where: str) -> Tensors:
-    """The tensors with the MLM decoder's bias under the name `bias`; InputError unless its weights are the word embeddings."""
-    if f"{decoder}.bias" in state:
-        state = {bias: state[f"{decoder}.bias"], **state}
-    weights = state.get(f"{decoder}.weight")
+def norm_leaves(path: str, name: str, size: int, biased: bool = True) -> list[Leaf]:
+    leaves = (("scale", "weight"), ("bias", "bias"))[: 1 + biased]
+    return [Leaf((*path.split("/"), ours), f"{name}.{theirs}", (size,), (size,)) for ours, theirs in leaves]
+
+
+class HeadNames(NamedTuple):
+    """Hugging Face's names of the heads' layers, and of the bias of the MLM decoder."""
+
+    pooler: str
+    score: str
+    transform: str
+    norm: str
+    decoder: str
+    bias: str
+
+
+def with_heads(state: Tensors, names: HeadNames, words: str, where: str) -> Tensors:
+    """The tensors without the pooler and score of a classifier of several labels, which is not a score, and with the decoder's bias
+    under its name in `names`. InputError unless the decoder's weights are the word embeddings `words`."""
+    classifier = state.get(f"{names.score}.weight")
+    if classifier is not None and len(classifier) != 1:
+        roots = {f"{name.partition('.')[0]}." for name in (names.pooler, names.score)} - {f"{words.partition('.')[0]}."}
+        state = {name: tensor for name, tensor in state.items() if not name.startswith(tuple(roots))}
+    if f"{names.decoder}.bias" in state:
+        state = {names.bias: state[f"{names.decoder}.bias"], **state}
+    weights = state.get(f"{names.decoder}.weight")
     if weights is not None and words in state and not np.array_equal(weights, state[words]):
         raise InputError(f"{where}: the MLM decoder is not tied to the word embeddings; use a model where it is")
     return state

@@ -4,10 +4,10 @@ As published: no biases except in the decoder and the classifier, erf GELU. Warn
 bert.py.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import flax.linen as nn
 import jax
@@ -16,6 +16,7 @@ import numpy as np
 from jax.sharding import PartitionSpec as P
 
 from harp_jax.base.errors import InputError
+from harp_jax.model import layers
 from harp_jax.model.attention import attend, probabilities
 from harp_jax.model.encoders.encoder import (
     SIZES,
@@ -23,24 +24,14 @@ from harp_jax.model.encoders.encoder import (
     Encoder,
     EncoderConfig,
     Field,
+    HeadNames,
     Leaf,
     Tensors,
     class_of,
-    one_label,
+    dense_leaves,
+    norm_leaves,
     read_fields,
-    tied,
-)
-from harp_jax.model.layers import (
-    Dropout,
-    Words,
-    attention_of,
-    dense,
-    flat,
-    gelu,
-    initializer,
-    layer_norm,
-    picked,
-    rematerialised,
+    with_heads,
 )
 
 
@@ -54,6 +45,7 @@ class ModernBertShape(EncoderConfig):
     model_type: str = "modernbert"
 
     biased: ClassVar[bool] = False
+    mlp_kernels: ClassVar[int] = 3
     widening: ClassVar[float] = 1.5
 
     def __post_init__(self) -> None:
@@ -64,7 +56,6 @@ class ModernBertShape(EncoderConfig):
             )
 
     def reach(self, layer: int) -> int:
-        """The largest distance, in tokens, at which a layer attends; 0: any."""
         return self.window // 2 if layer % self.global_every else 0
 
 
@@ -128,27 +119,31 @@ def to_config(shape: ModernBertShape) -> dict[str, Any]:
     }
 
 
-def frequencies(theta: float, head_dim: int) -> np.ndarray:
-    """[head_dim / 2] float32: rounded as transformers rounds them, since positions multiply a difference by thousands."""
-    exponents = np.arange(0, head_dim, 2, dtype=np.float32) / np.float32(head_dim)
-    return np.float32(1) / (np.float64(theta) ** exponents).astype(np.float32)
-
-
 def rotation(positions: jax.Array, theta: float, head_dim: int) -> tuple[jax.Array, jax.Array]:
     """Cosines and sines of positions [rows, T], [rows, T, 1, head_dim] float32; the second half repeats the first."""
-    angles = positions[:, :, None, None].astype(jnp.float32) * frequencies(theta, head_dim)
+    # Frequencies rounded as transformers rounds them, since positions multiply a difference by thousands.
+    exponents = np.arange(0, head_dim, 2, dtype=np.float32) / np.float32(head_dim)
+    frequencies = np.float32(1) / (np.float64(theta) ** exponents).astype(np.float32)
+    angles = positions[:, :, None, None].astype(jnp.float32) * frequencies
     cos, sin = jnp.cos(angles), jnp.sin(angles)
     return jnp.concatenate([cos, cos], axis=-1), jnp.concatenate([sin, sin], axis=-1)
 
 
 def rotated(x: jax.Array, rotation: tuple[jax.Array, jax.Array]) -> jax.Array:
-    """x [rows, T, heads, head_dim] with components i and i + head_dim / 2 rotated by their angle. Computed over whole heads: half
-    by half, or with tiled angles, the forward pass takes 134 or 153 instead of 111 ms on CPU (7 × 256, 8 × 192 tokens, one
-    core)."""
+    """x [rows, T, heads, head_dim] with components i and i + head_dim / 2 rotated by their angle. Computed over whole heads,
+    which is faster on CPU than half by half, or with tiled angles."""
     wide = jnp.promote_types(x.dtype, jnp.float32)
     cos, sin = (each.astype(wide) for each in rotation)
     a, b = jnp.split(x.astype(wide), 2, axis=-1)
     return (x.astype(wide) * cos + jnp.concatenate([-b, a], axis=-1) * sin).astype(x.dtype)
+
+
+class Row(NamedTuple):
+    """What all layers read of the rows: segments [rows, T], and the rotations of layers with and without a window."""
+
+    segments: jax.Array
+    local: tuple[jax.Array, jax.Array]
+    full: tuple[jax.Array, jax.Array]
 
 
 class Layer(nn.Module):
@@ -157,39 +152,41 @@ class Layer(nn.Module):
 
     def setup(self) -> None:
         c = self.config
-        self.query, self.key, self.value = (nn.DenseGeneral((c.heads, c.head_dim), **dense(c)) for _ in range(3))
-        self.output = nn.DenseGeneral(c.hidden, axis=(-2, -1), **dense(c))
+        self.query, self.key, self.value = (nn.DenseGeneral((c.heads, c.head_dim), **layers.dense(c)) for _ in range(3))
+        self.output = nn.DenseGeneral(c.hidden, axis=(-2, -1), **layers.dense(c))
         self.gate, self.up, self.down = (
-            nn.Dense(size, **dense(c)) for size in (c.intermediate, c.intermediate, c.hidden)
+            nn.Dense(size, **layers.dense(c)) for size in (c.intermediate, c.intermediate, c.hidden)
         )
         if self.number:  # the embeddings are already normalised
-            self.attention_norm = layer_norm(c)
-        self.mlp_norm = layer_norm(c)
-        self.drop, self.drop_weights = Dropout(c.dropout), Dropout(c.attention_dropout)
+            self.attention_norm = layers.layer_norm(c)
+        self.mlp_norm = layers.layer_norm(c)
+        self.drop, self.drop_weights = layers.Dropout(c.dropout), layers.Dropout(c.attention_dropout)
 
-    def __call__(self, x: jax.Array, row: Mapping[str, Any], deterministic: bool, at: jax.Array | None) -> jax.Array:
+    def __call__(self, x: jax.Array, row: Row, deterministic: bool, at: jax.Array | None) -> jax.Array:
         """Hidden states of all tokens, or only of those at the positions `at` [rows, Q]: [rows, T or Q, hidden]."""
-        segments = row["segments"]
+        segments = row.segments
         inner, q, k = self._projected(x, row, at)
         drop = lambda weights: self.drop_weights(weights, deterministic)  # noqa: E731
-        implementation, reach = attention_of(self, x, at), self.config.reach(self.number)
-        mixed = attend(q, k, self.value(inner), picked(segments, at), segments, implementation, drop, reach, at)
-        x = flat(picked(x, at)) + flat(self.drop(self.output(mixed), deterministic))
+        implementation, reach = layers.attention_of(self, x, at), self.config.reach(self.number)
+        mixed = attend(
+            q, k, self.value(inner), layers.gather_positions(segments, at), segments, implementation, drop, reach, at
+        )
+        x = layers.flat(layers.gather_positions(x, at)) + layers.flat(self.drop(self.output(mixed), deterministic))
         inner = self.mlp_norm(x)
-        x += self.drop(self.down(gelu(self.gate(inner)) * self.up(inner)), deterministic)
+        x += self.drop(self.down(layers.gelu(self.gate(inner)) * self.up(inner)), deterministic)
         return x.reshape(*mixed.shape[:2], -1)
 
-    def rows(self, x: jax.Array, row: Mapping[str, Any], at: jax.Array) -> jax.Array:
+    def rows(self, x: jax.Array, row: Row, at: jax.Array) -> jax.Array:
         """Attention probabilities of a full layer from the positions `at` [rows, Q], averaged over heads: [rows, Q, T] float32."""
         _, q, k = self._projected(x, row, at)
-        return probabilities(q, k, picked(row["segments"], at), row["segments"]).mean(axis=1)
+        return probabilities(q, k, layers.gather_positions(row.segments, at), row.segments).mean(axis=1)
 
-    def _projected(self, x: jax.Array, row: Mapping[str, Any], at: jax.Array | None) -> tuple[jax.Array, ...]:
+    def _projected(self, x: jax.Array, row: Row, at: jax.Array | None) -> tuple[jax.Array, ...]:
         """The normalised input, the rotated queries at `at`, and the rotated keys."""
-        inner = self.attention_norm(flat(x)).reshape(x.shape) if self.number else x
-        turn = row["local" if self.config.reach(self.number) else "global"]
-        asking = picked(turn[0], at), picked(turn[1], at)
-        return inner, rotated(self.query(picked(inner, at)), asking), rotated(self.key(inner), turn)
+        inner = self.attention_norm(layers.flat(x)).reshape(x.shape) if self.number else x
+        turn = row.local if self.config.reach(self.number) else row.full
+        asking = layers.gather_positions(turn[0], at), layers.gather_positions(turn[1], at)
+        return inner, rotated(self.query(layers.gather_positions(inner, at)), asking), rotated(self.key(inner), turn)
 
 
 class Embeddings(nn.Module):
@@ -198,9 +195,9 @@ class Embeddings(nn.Module):
     def setup(self) -> None:
         c = self.config
         wide = jnp.promote_types(c.dtype, jnp.float32)  # see bert.Embeddings
-        self.word = Words(c.vocab_size, c.hidden, dtype=wide, embedding_init=initializer(c))
-        self.norm = layer_norm(c)
-        self.drop = Dropout(c.dropout)
+        self.word = layers.Words(c.vocab_size, c.hidden, dtype=wide, embedding_init=layers.initializer(c))
+        self.norm = layers.layer_norm(c)
+        self.drop = layers.Dropout(c.dropout)
 
     def __call__(self, tokens: jax.Array, deterministic: bool) -> jax.Array:
         return self.drop(self.norm(self.word(tokens)).astype(self.config.dtype), deterministic)
@@ -213,8 +210,8 @@ class ModernBert(nn.Module):
 
     def setup(self) -> None:
         c = self.config
-        self.embeddings, self.norm = Embeddings(c), layer_norm(c)
-        layer = rematerialised(Layer, c.remat)
+        self.embeddings, self.norm = Embeddings(c), layers.layer_norm(c)
+        layer = layers.rematerialised(Layer, c.remat)
         for i in range(c.layers):
             setattr(self, f"layer_{i}", layer(c, i))
 
@@ -235,14 +232,10 @@ class ModernBert(nn.Module):
             x = getattr(self, f"layer_{i}")(x, row, True, None)
         return getattr(self, f"layer_{last}").rows(x, row, positions)
 
-    def _embedded(self, batch: Mapping[str, jax.Array], deterministic: bool) -> tuple[jax.Array, dict[str, Any]]:
-        """The embeddings, and what all layers read of the rows: segments, and rotations of the positions."""
-        c, places = self.config, batch["position_ids"]
-        turns = {
-            "global": rotation(places, c.global_theta, c.head_dim),
-            "local": rotation(places, c.local_theta, c.head_dim),
-        }
-        return self.embeddings(batch["tokens"], deterministic), {"segments": batch["segment_ids"], **turns}
+    def _embedded(self, batch: Mapping[str, jax.Array], deterministic: bool) -> tuple[jax.Array, Row]:
+        c, positions = self.config, batch["position_ids"]
+        local, full = (rotation(positions, theta, c.head_dim) for theta in (c.local_theta, c.global_theta))
+        return self.embeddings(batch["tokens"], deterministic), Row(batch["segment_ids"], local, full)
 
 
 class Pooler(nn.Module):
@@ -252,11 +245,11 @@ class Pooler(nn.Module):
 
     def setup(self) -> None:
         c = self.config
-        self.dense = nn.Dense(c.hidden, use_bias=False, dtype=c.dtype, kernel_init=initializer(c))
-        self.norm = layer_norm(c)
+        self.dense = nn.Dense(c.hidden, use_bias=False, dtype=c.dtype, kernel_init=layers.initializer(c))
+        self.norm = layers.layer_norm(c)
 
     def __call__(self, pooled: jax.Array) -> jax.Array:
-        return self.norm(gelu(self.dense(pooled)))
+        return self.norm(layers.gelu(self.dense(pooled)))
 
 
 RULES: tuple[tuple[str, P], ...] = (
@@ -269,56 +262,31 @@ RULES: tuple[tuple[str, P], ...] = (
 )
 
 
-def flops(shape: ModernBertShape, rows: int, length: int, positions: int) -> float:
-    """See `bert.flops`; a token of a local layer attends only to the window."""
-    h, tokens, last = shape.hidden, rows * length, rows * positions
-    total = 0.0
-    for i in range(shape.layers):
-        asking = tokens if i < shape.layers - 1 else last
-        keys = min(length, 2 * shape.reach(i) + 1) if shape.reach(i) else length
-        total += 4 * h * h * (tokens + asking) + asking * (6 * h * shape.intermediate + 4 * keys * h)
-    return total
-
-
-def _matrix(path: str, name: str, into: int, out: int, kernel: tuple[int, ...] = ()) -> Leaf:
-    return Leaf((*path.split("/"), "kernel"), f"{name}.weight", kernel or (into, out), (out, into))
-
-
-def _scale(path: str, name: str, size: int) -> Leaf:
-    return Leaf((*path.split("/"), "scale"), f"{name}.weight", (size,), (size,))
-
-
-def _encoder_leaves(c: ModernBertShape) -> Iterator[Leaf]:
+def leaves(c: ModernBertShape) -> dict[str, list[Leaf]]:
+    """The tensors of the encoder and of each head, after `read`, without the tied MLM decoder."""
+    matrix, norm = partial(dense_leaves, biased=False), partial(norm_leaves, biased=False)
     h, split = c.hidden, (c.heads, c.head_dim)
-    yield Leaf(("encoder", *WORDS), "model.embeddings.tok_embeddings.weight", (c.vocab_size, h), (c.vocab_size, h))
-    yield _scale("encoder/embeddings/norm", "model.embeddings.norm", h)
+    encoder = [Leaf(("encoder", *WORDS), WORD_EMBEDDINGS, (c.vocab_size, h), (c.vocab_size, h))]
+    encoder += norm("encoder/embeddings/norm", "model.embeddings.norm", h)
     for i in range(c.layers):
         ours, theirs = f"encoder/layer_{i}", f"model.layers.{i}"
         if i:
-            yield _scale(f"{ours}/attention_norm", f"{theirs}.attn_norm", h)
+            encoder += norm(f"{ours}/attention_norm", f"{theirs}.attn_norm", h)
         for part in ("query", "key", "value"):
-            yield _matrix(f"{ours}/{part}", f"{theirs}.attn.{part}", h, h, (h, *split))
-        yield _matrix(f"{ours}/output", f"{theirs}.attn.Wo", h, h, (*split, h))
-        yield _scale(f"{ours}/mlp_norm", f"{theirs}.mlp_norm", h)
+            encoder += matrix(f"{ours}/{part}", f"{theirs}.attn.{part}", h, h, (h, *split))
+        encoder += matrix(f"{ours}/output", f"{theirs}.attn.Wo", h, h, (*split, h))
+        encoder += norm(f"{ours}/mlp_norm", f"{theirs}.mlp_norm", h)
         for part in ("gate", "up"):
-            yield _matrix(f"{ours}/{part}", f"{theirs}.mlp.{part}", h, c.intermediate)
-        yield _matrix(f"{ours}/down", f"{theirs}.mlp.Wo", c.intermediate, h)
-    yield _scale("encoder/norm", "model.final_norm", h)
-
-
-def leaves(c: ModernBertShape) -> dict[str, list[Leaf]]:
-    """The tensors of the encoder and of each head, after `read`, without the tied MLM decoder."""
+            encoder += matrix(f"{ours}/{part}", f"{theirs}.mlp.{part}", h, c.intermediate)
+        encoder += matrix(f"{ours}/down", f"{theirs}.mlp.Wo", c.intermediate, h)
     return {
-        "encoder": list(_encoder_leaves(c)),
-        "pooler": [
-            _matrix("pooler/dense", "head.dense", c.hidden, c.hidden),
-            _scale("pooler/norm", "head.norm", c.hidden),
-        ],
-        "score": [_matrix("score", "classifier", c.hidden, 1), Leaf(("score", "bias"), "classifier.bias", (1,), (1,))],
+        "encoder": encoder + norm("encoder/norm", "model.final_norm", h),
+        "pooler": [*matrix("pooler/dense", NAMES.pooler, h, h), *norm("pooler/norm", "head.norm", h)],
+        "score": dense_leaves("score", NAMES.score, h, 1),
         "mlm": [
-            _matrix("mlm/transform", f"{MLM}head.dense", c.hidden, c.hidden),
-            _scale("mlm/norm", f"{MLM}head.norm", c.hidden),
-            Leaf(("mlm", "bias"), f"{MLM}decoder.bias", (c.vocab_size,), (c.vocab_size,)),
+            *matrix("mlm/transform", NAMES.transform, h, h),
+            *norm("mlm/norm", NAMES.norm, h),
+            Leaf(("mlm", "bias"), NAMES.bias, (c.vocab_size,), (c.vocab_size,)),
         ],
     }
 
@@ -327,39 +295,41 @@ def leaves(c: ModernBertShape) -> dict[str, list[Leaf]]:
 FUSED = {"attn.Wqkv": ("attn.query", "attn.key", "attn.value"), "mlp.Wi": ("mlp.gate", "mlp.up")}
 # Hugging Face calls both heads `head`: in files with both, the names of the MLM head's tensors begin with this.
 MLM = "mlm."
+NAMES = HeadNames(
+    "head.dense", "classifier", f"{MLM}head.dense", f"{MLM}head.norm", f"{MLM}decoder", f"{MLM}decoder.bias"
+)
+WORD_EMBEDDINGS = "model.embeddings.tok_embeddings.weight"
 
 
 def read(tensors: Tensors, where: str) -> Tensors:
     """Adds the prefix that a bare ModernBertModel lacks, and splits fused tensors. Without a classifier `head` is the MLM head."""
-    bare = ("embeddings.", "layers.", "final_norm.")
-    state = {f"model.{name}" if name.startswith(bare) else name: tensor for name, tensor in tensors.items()}
-    if "classifier.weight" not in state:
-        alone = ("head.", "decoder.")
-        state = {f"{MLM}{name}" if name.startswith(alone) else name: tensor for name, tensor in state.items()}
-    split: Tensors = {}
-    for name, tensor in state.items():
+    state: Tensors = {}
+    for name, tensor in tensors.items():
+        if name.startswith(("embeddings.", "layers.", "final_norm.")):
+            name = f"model.{name}"
+        if "classifier.weight" not in tensors and name.startswith(("head.", "decoder.")):
+            name = f"{MLM}{name}"
         parts = next((parts for fused, parts in FUSED.items() if name.endswith(f".{fused}.weight")), ())
-        if not parts or len(tensor) % len(parts):
-            split[name] = tensor
-        for part, rows in zip(parts, np.split(tensor, len(parts)) if parts and not len(tensor) % len(parts) else ()):
-            split[f"{name.rsplit('.', 3)[0]}.{part}.weight"] = rows
-    labelled = one_label(split, "classifier.weight")
-    if len(labelled) < len(split):
-        labelled = {name: tensor for name, tensor in labelled.items() if not name.startswith("head.")}
-    return tied(labelled, f"{MLM}decoder", "model.embeddings.tok_embeddings.weight", f"{MLM}decoder.bias", where)
+        if parts and len(tensor) % len(parts) == 0:
+            layer = name.rsplit(".", 3)[0]
+            state |= {f"{layer}.{part}.weight": rows for part, rows in zip(parts, np.split(tensor, len(parts)))}
+        else:
+            state[name] = tensor
+    return with_heads(state, NAMES, WORD_EMBEDDINGS, where)
 
 
 def written(state: Tensors) -> Tensors:
     """The inverse of `read`."""
     fused: Tensors = {}
     for name, tensor in state.items():
-        place = next((place for place, parts in FUSED.items() if any(name.endswith(f".{p}.weight") for p in parts)), "")
-        if not place:
-            name = name if "classifier.weight" in state else name.removeprefix(MLM)
-            fused[name] = tensor
-        else:
-            whole = f"{name.rsplit('.', 3)[0]}.{place}.weight"
+        whole = next(
+            (whole for whole, parts in FUSED.items() if name.endswith(tuple(f".{p}.weight" for p in parts))), ""
+        )
+        if whole:
+            whole = f"{name.rsplit('.', 3)[0]}.{whole}.weight"
             fused[whole] = np.concatenate([fused[whole], tensor]) if whole in fused else tensor
+        else:
+            fused[name if "classifier.weight" in state else name.removeprefix(MLM)] = tensor
     return fused
 
 
@@ -369,7 +339,6 @@ ENCODER = Encoder(
     to_config=to_config,
     module=ModernBert,
     rules=RULES,
-    flops=flops,
     leaves=leaves,
     read=read,
     written=written,
