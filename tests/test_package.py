@@ -15,7 +15,7 @@ from packaging.utils import canonicalize_name
 from harp_jax.base.errors import InputError
 from harp_jax.base.version import __version__
 from harp_jax.evaluation.measures import parse_measures
-from harp_jax.experiments.curve import as_svg
+from harp_jax.experiments.figure4 import as_svg
 from harp_jax.input.tfrecords import RecordReader
 from harp_jax.ranking.adapters import transformer
 from harp_jax.ranking.lexical import InvertedIndex

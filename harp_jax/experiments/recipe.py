@@ -19,10 +19,9 @@ from typing import Any, NamedTuple
 from harp_jax.base.errors import InputError
 from harp_jax.base.steps import Steps
 from harp_jax.evaluation.from_files import Evaluation
-from harp_jax.experiments.benchmark import labelled, need_files, show, with_options
 from harp_jax.experiments.experiment import check_known
-from harp_jax.experiments.pretraining import PRETRAINING, RECOMMENDED, Pretraining
-from harp_jax.ranking.rerank import Reranking, rerank_files
+from harp_jax.experiments.tables import PRETRAINING, RECOMMENDED, Pretraining, labelled, need_files, reranking, show
+from harp_jax.ranking.rerank import rerank_files
 
 
 class Row(NamedTuple):
@@ -130,7 +129,7 @@ def recipe(
     if pretraining.pairs and (made := [row for row in rows if ROWS[row].pairs or ROWS[row].teacher]):
         raise InputError(f"the rows {', '.join(made)} have pairs of their own: leave out pairs, or these rows")
     need_files(docs, *queries, *qrels, *sets.values(), *only, start, teacher, pretraining.pairs)
-    options = with_options(Reranking(fields=fields), rerank, "rerank")
+    options = reranking(fields, rerank)
     steps = Steps(output)
     models = trained(steps, pretraining, rows, seeds, teacher)
 
@@ -142,8 +141,8 @@ def recipe(
         rankings.append(("blank", models[rows[0]][0], f"{rows[0]}_blank", {"blank_query": True}))
         for row, model, label, more in rankings:
             systems.setdefault(row, []).append(f"{folder}/{label}.trec")
-            given = replace(options, only=chosen, **more)
-            steps(f"Rank {name} with {label}", rerank_files, model, docs, asked, run, systems[row][-1], given)
+            how = replace(options, only=chosen, **more)
+            steps(f"Rank {name} with {label}", rerank_files, model, docs, asked, run, systems[row][-1], how)
         table = Evaluation(
             judged, systems, queries=chosen or asked, measures=measures, baseline=name, confirm=measures.split()[0],
             chance="cosine",  # the candidates that are re-ranked; the run may have more
@@ -168,8 +167,7 @@ def trained(
             plain, taught = Row(row.tasks, row.pairs), row._replace(training=(), whole=False)
             if plain not in made:
                 made[plain] = f"{steps.output}/pairs_{name}"
-                job = replace(pretraining, generation=(*pretraining.generation, *row.pairs)).job(row.tasks)
-                steps(f"Generate pairs of {name}", generate, job, made[plain])
+                steps(f"Generate pairs of {name}", generate, pretraining.job(row.tasks, *row.pairs), made[plain])
             if taught not in made:
                 by = (teacher,) if row.teacher == VECTORS else tuple(models[row.teacher])
                 options = TeachOptions(made[plain], by, row.teacher == VECTORS, **dict(row.teach))
@@ -177,9 +175,5 @@ def trained(
                 steps(f"Teach the pairs of {name}", teach, options, made[taught])
             pairs = made[taught]
         changes = {"tasks": row.tasks} | ({"init": teacher} if row.whole else {})
-        workdirs = {seed: f"{steps.output}/{name}_s{seed}" for seed in seeds}
-        for seed, workdir in workdirs.items():
-            title = f"Train {name}, seed {seed}"
-            pretraining.trained(steps, title, pairs, seed, changes, workdir, texts=row.training)
-        models[name] = list(workdirs.values())
+        models[name] = [pretraining.trained(steps, name, pairs, seed, changes, texts=row.training) for seed in seeds]
     return models

@@ -15,10 +15,9 @@ from harp_jax import config as configs
 from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
 from harp_jax.baselines.linklearn import model as f
-from harp_jax.baselines.linklearn.collection import Index, count, lengths_of, words_of
+from harp_jax.baselines.linklearn.collection import Index, count, lengths_of, rank_linklearn, words_of
 from harp_jax.baselines.linklearn.links import GraphSplit, read_graph, shared_terms, split
 from harp_jax.baselines.linklearn.model import Okapi
-from harp_jax.baselines.linklearn.rank import rank_linklearn
 from harp_jax.baselines.linklearn.train import Task, Trainer, train
 from harp_jax.checkpoints.recorded import read_metrics
 from harp_jax.corpus.trec import read_run
@@ -223,12 +222,12 @@ def test_similarities_in_training_and_ranking_equal_a_loop():
     index = Index(counts).weigh(model)
     pairs = [(a, b) for a in range(5) for b in range(5)]
     a, b = (np.array(side) for side in zip(*pairs))
-    shared = shared_terms(counts, a, b)
+    pair, term, tf_a, tf_b = shared_terms(counts, a, b)
     batch = {
-        "pair": np.append(shared.pair, 25).astype(np.int32),  # one entry of padding
-        "tf_a": np.append(model.scaled("tf", shared.tf_a), 1.0),
-        "tf_b": np.append(model.scaled("tf", shared.tf_b), 1.0),
-        "idf": np.append(model.scaled("idf", index.idf[shared.term]), 1.0),
+        "pair": np.append(pair, 25).astype(np.int32),  # one entry of padding
+        "tf_a": np.append(model.scaled("tf", tf_a), 1.0),
+        "tf_b": np.append(model.scaled("tf", tf_b), 1.0),
+        "idf": np.append(model.scaled("idf", index.idf[term]), 1.0),
         "length_a": model.scaled("length", lengths_of(counts)[a]),
         "length_b": model.scaled("length", lengths_of(counts)[b]),
     }

@@ -29,9 +29,8 @@ from harp_jax.base.files import remove_sums, replacing, write_sums
 from harp_jax.base.progress import progress
 from harp_jax.base.randomness import generator
 from harp_jax.baselines.linklearn import model as f
-from harp_jax.baselines.linklearn.collection import Index, Weighting, idf, lengths_of, words_of
-from harp_jax.baselines.linklearn.links import Graph, GraphSplit, read_graph, shared_terms, split
-from harp_jax.baselines.linklearn.model import at_the_edge, tuned
+from harp_jax.baselines.linklearn.collection import Index, idf, lengths_of, words_of
+from harp_jax.baselines.linklearn.links import GraphSplit, read_graph, shared_terms, split
 from harp_jax.config import FIELDS, check_values
 from harp_jax.objectives.losses import PAIRWISE
 from harp_jax.training.recorded import recorded
@@ -44,6 +43,67 @@ PATIENCE = 8  # stop after this many evaluations without improvement
 TRAINED_ON = 0.5  # share of the documents; links between training and held-out documents are dropped
 EVAL_QUERIES = 150  # held-out documents whose links are ranked
 EVAL_DOCUMENTS = 20_000  # maximum number of held-out documents to rank
+# Values of Okapi to try.
+K_GRID = (0.0, 0.1, 0.2, 0.4, 0.6, 0.9, 1.2, 1.6, 2.0, 3.0)
+B_GRID = (0.0, 0.2, 0.4, 0.6, 0.75, 0.9, 1.0)
+
+Best = tuple[f.LinkLearn, dict[str, Any]]  # a model and its figures
+
+
+@recorded
+def train(config: ConfigDict, output: str) -> dict[str, Any]:
+    """Trains once and writes OUTPUT/model.json; returns its figures. Raises InputError for bad config or data."""
+    check_values(config, FIELDS["linklearn"])
+    if not config.docs:
+        raise InputError("docs is empty; set --config.docs to linked documents (JSONL)")
+    if min(config.hidden, default=0) < 1 or min(config.learning_rates, default=0.0) <= 0:
+        raise InputError("--config.hidden and learning_rates: give at least one value of each, all above 0")
+    graph = read_graph(tuple(config.docs), tuple(config.redirects), config.language)
+    training, validation = split(graph, TRAINED_ON, config.seed)
+    task = Task(validation, EVAL_QUERIES, EVAL_DOCUMENTS, config.seed)
+    log.info(
+        "%d documents, %d links in training, %d in validation; %d queries on %d documents",
+        graph.counts.shape[0], len(training.edges) // 2, len(validation.edges) // 2, len(task.queries), len(task.index.rows),
+    )  # fmt: skip
+
+    # LinkLearn with all hidden units and learning rates; those that diverge are left out.
+    os.makedirs(output, exist_ok=True)
+    models: list[Best] = []
+    failed: list[InputError] = []
+    with contextlib.closing(MetricsLog(output, -1)) as metrics:
+        for hidden, rate in itertools.product(config.hidden, config.learning_rates):
+            try:
+                models.append(descend(Trainer(training, config, hidden, rate), task, config, metrics))
+            except InputError as error:
+                log.warning("hidden=%d, learning rate %g: %s", hidden, rate, error)
+                failed.append(error)
+    if not models:
+        raise failed[-1]
+    model, best = max(models, key=lambda one: one[1]["held_out"]["linklearn"])
+
+    # Okapi tuned on the same links. Ties: the first. K ends at 0, B at 0 and 1.
+    grid = [f.Okapi(k, b) for k, b in itertools.product(K_GRID, B_GRID)]
+    precisions = [task.average_precision(o) for o in progress(grid, total=len(grid), unit="settings", desc="Okapi")]
+    okapi, best["held_out"]["okapi"] = grid[int(np.argmax(precisions))], max(precisions)
+    if okapi.k == max(K_GRID):
+        log.warning("Okapi's best K is the largest tried (%s): the baseline may be too weak", okapi)
+
+    # Ranking SVM's metric, learned from the same links.
+    if config.ranking_svm_constraints:
+        vectors = f.unit_vectors(graph.counts, idf(graph.counts[training.documents]))
+        rng = generator(config.seed, "ranking svm")
+        d, positive, negative = training.draw(rng, config.ranking_svm_constraints, 1, config.negatives_from)
+        weights = f.solve(vectors[d], vectors[positive], vectors[negative[:, 0]])
+        scores = ((d, -f.distances(weights, vectors[[d]], vectors[task.index.rows])) for d in task.queries.tolist())
+        best["held_out"]["ranking_svm"] = float(np.mean([task.precision(d, of_d) for d, of_d in scores]))
+
+    remove_sums(output)
+    with replacing(os.path.join(output, f.MODEL)) as file:
+        params = jax.tree.map(lambda x: np.asarray(x).tolist(), model.params)
+        linklearn = {"scale": model.scale, "params": params}
+        json.dump(best | {"linklearn": linklearn, "okapi": asdict(okapi)}, file, indent=1)
+    write_sums(output, [f.MODEL])
+    return best
 
 
 class Task:
@@ -61,23 +121,22 @@ class Task:
         others = rng.permutation(np.setdiff1d(data.documents, relevant))[: max(0, documents - len(relevant))]
         self.index = Index(self.counts, np.sort(np.concatenate([relevant, others])))
 
-    def average_precision(self, weighting: Weighting) -> float:
+    def average_precision(self, weighting: f.Weighting) -> float:
         """Mean average precision of the queries."""
         self.index.weigh(weighting)
-        found = [self.precision(d, self.index.similarities(*words_of(self.counts, d))) for d in self.queries]
-        return float(np.mean(found))
+        words = ((d, words_of(self.counts, d)) for d in self.queries)
+        return float(np.mean([self.precision(d, self.index.similarities(*own)) for d, own in words]))
 
     def precision(self, d: int, scores: np.ndarray) -> float:
         """Average precision of scores [documents of the index] for query d; ties in the order of the collection."""
-        source, linked = self.data.graph.source, self.data.linked(d)
+        source, linked, rows = self.data.graph.source, self.data.linked(d), self.index.rows
         article = self.data.graph.article
-        candidate = np.isin(source[self.index.rows], source[linked]) & (article[self.index.rows] != article[d])
-        at = np.searchsorted(self.index.rows, linked)
+        candidate = np.isin(source[rows], source[linked]) & (article[rows] != article[d])
         order = np.argsort(-np.where(candidate, scores, -np.inf), kind="stable")
         rank = np.empty(len(order), np.int64)
         rank[order] = np.arange(1, len(order) + 1)
-        places = np.sort(rank[at])
-        return float(np.mean(np.arange(1, len(places) + 1) / places))
+        ranks = np.sort(rank[np.searchsorted(rows, linked)])
+        return float(np.mean(np.arange(1, len(ranks) + 1) / ranks))
 
 
 @dataclass
@@ -107,8 +166,7 @@ class Trainer:
 
     def step(self) -> tuple[jax.Array, jax.Array]:
         """One update; returns (loss, share of satisfied constraints) without waiting for them."""
-        batch = self.batch()
-        self.params, self.opt_state, loss, right = self._step(self.params, self.opt_state, batch)
+        self.params, self.opt_state, loss, right = self._step(self.params, self.opt_state, self.batch())
         return loss, right
 
     def batch(self) -> dict[str, np.ndarray]:
@@ -117,17 +175,13 @@ class Trainer:
         d, positive, negative = self.data.draw(self.rng, BATCH, c.negatives, c.negatives_from)
         a = np.repeat(d, 1 + c.negatives)
         b = np.concatenate([positive[:, None], negative], axis=1).reshape(-1)
-        shared = shared_terms(self.data.graph.counts, a, b)
+        pair, term, tf_a, tf_b = shared_terms(self.data.graph.counts, a, b)
         # Padded to the next power of two, for few static shapes.
-        room = 1 << max(10, int(len(shared.pair) - 1).bit_length())
+        room = (1 << max(10, int(len(pair) - 1).bit_length())) - len(pair)
         scaled = f.LinkLearn({}, self.scale).scaled
-        words = {
-            "tf_a": scaled("tf", shared.tf_a),
-            "tf_b": scaled("tf", shared.tf_b),
-            "idf": scaled("idf", self.idf[shared.term]),
-        }
-        padded = {name: np.pad(x, (0, room - len(x))) for name, x in words.items()}
-        padded["pair"] = np.pad(shared.pair, (0, room - len(shared.pair)), constant_values=self.pairs).astype(np.int32)
+        words = {"tf_a": scaled("tf", tf_a), "tf_b": scaled("tf", tf_b), "idf": scaled("idf", self.idf[term])}
+        padded = {name: np.pad(x, (0, room)) for name, x in words.items()}
+        padded["pair"] = np.pad(pair, (0, room), constant_values=self.pairs).astype(np.int32)
         return padded | {f"length_{side}": scaled("length", self.lengths[d]) for side, d in (("a", a), ("b", b))}
 
     def cost(self, params: dict, batch: dict[str, jax.Array]) -> tuple[jax.Array, jax.Array]:
@@ -144,54 +198,6 @@ class Trainer:
         return optax.apply_updates(params, updates), opt_state, loss, right
 
 
-@recorded
-def train(config: ConfigDict, output: str) -> dict[str, Any]:
-    """Trains once and writes OUTPUT/model.json; returns its figures. Raises InputError for bad config or data."""
-    check_values(config, FIELDS["linklearn"])
-    if not config.docs:
-        raise InputError("docs is empty; set --config.docs to linked documents (JSONL)")
-    if min(config.hidden, default=0) < 1 or min(config.learning_rates, default=0.0) <= 0:
-        raise InputError("--config.hidden and learning_rates: give at least one value of each, all above 0")
-    graph = read_graph(tuple(config.docs), tuple(config.redirects), config.language)
-    training, validation = split(graph, TRAINED_ON, config.seed)
-    task = Task(validation, EVAL_QUERIES, EVAL_DOCUMENTS, config.seed)
-    log.info(
-        "%d documents, %d links in training, %d in validation; %d queries on %d documents",
-        graph.counts.shape[0], len(training.edges) // 2, len(validation.edges) // 2, len(task.queries), len(task.index.rows),
-    )  # fmt: skip
-    os.makedirs(output, exist_ok=True)
-    with contextlib.closing(MetricsLog(output, -1)) as metrics:
-        model, best = selected(training, task, config, metrics)
-    okapi, best["held_out"]["okapi"] = tuned(task.average_precision)
-    for name in at_the_edge(okapi):
-        log.warning("Okapi's best %s is the smallest or largest tried (%s): the baseline may be too weak", name, okapi)
-    if config.ranking_svm_constraints:
-        best["held_out"]["ranking_svm"] = ranking_svm(graph, training, task, config)
-    remove_sums(output)
-    with replacing(os.path.join(output, f.MODEL)) as file:
-        json.dump(best | {"linklearn": model.to_json(), "okapi": asdict(okapi)}, file, indent=1)
-    write_sums(output, [f.MODEL])
-    return best
-
-
-Best = tuple[f.LinkLearn, dict[str, Any]]  # a model and its figures
-
-
-def selected(training: GraphSplit, task: Task, config: ConfigDict, metrics: MetricsLog) -> Best:
-    """The best of `descend` over hidden units and learning rates. One that diverges is left out; InputError if all do."""
-    found: list[Best] = []
-    failed: list[InputError] = []
-    for hidden, rate in itertools.product(config.hidden, config.learning_rates):
-        try:
-            found.append(descend(Trainer(training, config, hidden, rate), task, config, metrics))
-        except InputError as error:
-            log.warning("hidden=%d, learning rate %g: %s", hidden, rate, error)
-            failed.append(error)
-    if not found:
-        raise failed[-1]
-    return max(found, key=lambda one: one[1]["held_out"]["linklearn"])
-
-
 def descend(trainer: Trainer, task: Task, config: ConfigDict, metrics: MetricsLog) -> Best:
     """Trains until average precision has not risen for PATIENCE evaluations; returns the best model and its figures.
 
@@ -206,7 +212,8 @@ def descend(trainer: Trainer, task: Task, config: ConfigDict, metrics: MetricsLo
                 model = trainer.model
                 sums = np.mean(jax.device_get(pending), axis=0) if pending else np.zeros(2)
                 # NaN scores would leave the documents in collection order, which can be a good ranking.
-                if not (np.isfinite(sums[0]) and model.finite):
+                leaves = [sums[0], *jax.tree.leaves(model.params), *model.scale.values()]
+                if not all(np.isfinite(leaf).all() for leaf in leaves):
                     raise InputError(
                         f"step {number}: the loss or a parameter is not finite; lower learning_rates={trainer.learning_rate}"
                     )
@@ -223,21 +230,5 @@ def descend(trainer: Trainer, task: Task, config: ConfigDict, metrics: MetricsLo
             if number < config.steps:
                 pending.append(trainer.step())
                 bar.update(1)
-    figures = {
-        "step": at,
-        "constraints": number * BATCH * config.negatives,
-        "held_out": {"linklearn": highest},
-        **given,
-    }
-    return best, figures
-
-
-def ranking_svm(graph: Graph, training: GraphSplit, task: Task, config: ConfigDict) -> float:
-    """Average precision of Ranking SVM's metric on the task, learned from the same links."""
-    vectors = f.unit_vectors(graph.counts, idf(graph.counts[training.documents]))
-    rng = generator(config.seed, "ranking svm")
-    d, positive, negative = training.draw(rng, config.ranking_svm_constraints, 1, config.negatives_from)
-    weights = f.solve(vectors[d], vectors[positive], vectors[negative[:, 0]])
-    candidates = vectors[task.index.rows]
-    found = [task.precision(int(d), -f.distances(weights, vectors[[d]], candidates)) for d in task.queries]
-    return float(np.mean(found))
+    constraints = number * BATCH * config.negatives
+    return best, {"step": at, "constraints": constraints, "held_out": {"linklearn": highest}, **given}
