@@ -36,8 +36,8 @@ from harp_jax.experiments.tables import (
     TRANSFORMERS,
     Benchmark,
     Pretraining,
-    compare,
-)  # fmt: skip
+    tables,
+)
 
 WITHOUT_A_LOSS = tuple(system for system in SYSTEMS if system.startswith("no_"))
 
@@ -89,7 +89,7 @@ def msmarco(
         print(costs(pretraining, benchmark, tests, transformers, len(blank)))
     benchmark = official(folder, benchmark, tests, pretraining, transformers, given=bm25 == "given")
     if not dry_run:
-        compare(Steps(output), "msmarco", pretraining, benchmark, lexical, (), transformers, blank=blank)
+        tables(output, pretraining, benchmark, lexical, (), transformers, blank=blank, name="msmarco")
 
 
 def costs(
@@ -166,9 +166,8 @@ def table2(
     target_pairs: finished PROP pairs from MS MARCO's documents, for PROP (MARCO)
     """
     benchmark = official(folder, benchmark, ("dev", "dl2019"), pretraining, transformers)
-    compare(
-        Steps(output), "table2", pretraining, benchmark, lexical, neural_rankers, transformers, target_pairs, ("harp",)
-    )
+    rows = lexical, neural_rankers, transformers
+    tables(output, pretraining, benchmark, *rows, target_pairs, name="table2")
 
 
 def table3(
@@ -184,7 +183,8 @@ def table3(
     ensemble: encoders (Hugging Face directories, or workdirs of pre-training) that are fine-tuned and added to HARP's score
     """
     benchmark = official(folder, benchmark, ("dev",), pretraining, ("harp",))
-    compare(Steps(output), "table3", pretraining, benchmark, (), (), ("harp",), others=ensemble, remarks=[EVAL])
+    rows = (), (), ("harp",)
+    tables(output, pretraining, benchmark, *rows, blank=(), others=ensemble, name="table3", remarks=(EVAL,))
 
 
 def table4(
@@ -200,7 +200,7 @@ def table4(
     transformers: rows of transformers
     """
     benchmark = official(folder, benchmark, ("dev",), pretraining, transformers)
-    compare(Steps(output), "table4", pretraining, benchmark, (), (), transformers)
+    tables(output, pretraining, benchmark, (), (), transformers, blank=(), name="table4")
 
 
 def official(

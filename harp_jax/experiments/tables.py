@@ -405,6 +405,9 @@ def tables(
     target_pairs: str = "",
     blank: tuple[str, ...] = ("harp",),
     ensembles: bool = False,
+    others: tuple[str, ...] = (),
+    name: str = "table",
+    remarks: tuple[str, ...] = (),
 ) -> None:
     """Systems on your collection: what HARP's Tables 2 to 4 are made of, in five folds or on test sets.
 
@@ -414,27 +417,10 @@ def tables(
     target_pairs: finished PROP pairs from the target collection
     blank: transformers that also rank blank queries
     ensembles: add rows for sums with the candidates, over all seeds, and over all systems
+    others: encoders that are fine-tuned without pre-training, and whose mean with the transformers is the row "ensemble"
+    name: what the names of the tables' files begin with
+    remarks: lines below the tables
     """
-    rows = lexical, neural_rankers, transformers
-    compare(Steps(output), "table", pretraining, benchmark, *rows, target_pairs, blank, ensembles)
-
-
-def compare(
-    steps: Steps,
-    name: str,
-    pretraining: Pretraining,
-    benchmark: Benchmark,
-    lexical: Sequence[str] = (),
-    neural_rankers: Sequence[str] = (),
-    transformers: Sequence[str] = (),
-    target_pairs: str = "",
-    blank: Sequence[str] = (),
-    ensembles: bool = False,
-    others: Sequence[str] = (),
-    remarks: Sequence[str] = (),
-) -> None:
-    """Trains and ranks with the systems, and prints the tables NAME_LABEL. Arguments as in `tables`; `others`: encoders that are
-    fine-tuned without pre-training, and whose mean with the transformers is the row "ensemble"."""
     from data_pipeline.output.collection import write_anchors
 
     check_known("lexical", lexical, LEXICAL)
@@ -445,7 +431,8 @@ def compare(
             "ensembles, inlinks and length fit weights on other tested folds: test two or more, and leave test_queries out"
         )
     benchmark.check(target_pairs, *others, *pretraining.files(transformers))
-    bench, seeds = benchmark.prepared(steps), benchmark.seeds
+    steps, seeds = Steps(output), benchmark.seeds
+    bench = benchmark.prepared(steps)
 
     # Pre-train the transformers, once for all runs of candidates.
     starts = pretraining.starts(steps, transformers, seeds)
@@ -460,7 +447,7 @@ def compare(
     with_blank = {*blank} & {*transformers}
 
     # What the other rows need: anchor texts; stems and word vectors of the documents.
-    anchors, words = f"{steps.output}/anchors.tsv", f"{steps.output}/words"
+    anchors, words = f"{output}/anchors.tsv", f"{output}/words"
     if not {"bm25f", "expanded", "inlinks"}.isdisjoint(lexical):
         steps("Read anchor texts", write_anchors, pretraining.job(TASKS), anchors)
     if neural_rankers:
