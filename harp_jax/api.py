@@ -14,7 +14,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
 
 import numpy as np
 
@@ -44,7 +44,7 @@ class Frame(Protocol):
 
 
 Path: TypeAlias = str | os.PathLike[str]
-RunData: TypeAlias = Mapping[str, Mapping[str, float]] | Mapping[str, Ranking] | Frame | Path
+RunData: TypeAlias = Mapping[str, Mapping[str, float]] | Frame | Path
 QrelsData: TypeAlias = Mapping[str, Mapping[str, int]] | Frame | Path
 QueriesData: TypeAlias = Mapping[str, str] | Frame | Path
 DocumentsData: TypeAlias = Mapping[str, str] | Documents | Frame | Path
@@ -402,12 +402,6 @@ def to_run(data: RunData) -> Run:
     """A run from {qid: {docid: score}}, a frame, or a path to a TREC or MS MARCO run."""
     if isinstance(data, str | os.PathLike):
         return trec.read_run(os.fspath(data))
-    if isinstance(data, Mapping) and data and all(isinstance(scores, Ranking) for scores in data.values()):
-        run = cast(Run, data)
-        for qid, ranking in run.items():
-            for docid, score in zip(ranking.docids, ranking.scores):
-                _number(score, qid, docid)
-        return run
     return {qid: Ranking.of([*scores], [*scores.values()]) for qid, scores in _by_query(data, SCORE).items()}
 
 

@@ -103,9 +103,6 @@ JUDGED: Fields = {
     "folds": Field("", "file of qid<TAB>fold lines"),
     "train_folds": Field((), "folds to train on; empty: all queries"),
     "train_queries": Field("", "file whose lines begin with the query ids to train on; empty: all"),
-    # With them BM25's top 50 rank the positive above a negative in .489 of WikiPassageQA's training pairs, without them in .812
-    # (training prints the share when it starts). On Cranfield's folds AP is higher without them: DRMM .279 (with: .224), KNRM .194
-    # (.156), DUET .224 (.198), Conv-KNRM .154 (.135).
     "missed_positives": Field(False, "also train on relevant documents that are not candidates. Off by default: re-ranking never "
         "sees them, and they share fewer words with the query than BM25's negatives do"),
     **SELECT,

@@ -8,7 +8,6 @@ import pandas
 import pytest
 
 import harp_jax as hj
-from harp_jax.corpus.trec import Ranking
 from harp_jax.text.tokenizer import load_tokenizer
 from harp_jax.training.train import train
 from tests.support import ROOT, corpus
@@ -153,10 +152,6 @@ def frame(columns, *rows):
         (lambda: hj.evaluate({"q": {"d": 1}}, [RUNS]), "runs: list given"),
         (lambda: hj.evaluate({"q": ["d"]}, RUNS), "query 'q': list given; use {docid: number}"),
         (lambda: hj.evaluate({"q": {"d": "x"}}, RUNS), "'x' is not a whole number"),
-        (
-            lambda: hj.evaluate({"q": {"d": 1}}, {"a": {"q": Ranking.of(["d"], [math.nan])}}),
-            "nan is not a finite number",
-        ),
         (lambda: hj.evaluate({"q": {"d": 0}}, RUNS), "none of the 1 judged queries has a relevant document"),
         (lambda: hj.load_config("tpu_v3", steps="many"), "tpu_v3: .*steps"),
         (lambda: hj.write_run("run.trec", {"q": {"d": 1.0}}, "a b"), "the tag 'a b' has white space"),
