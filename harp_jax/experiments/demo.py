@@ -19,7 +19,7 @@ from harp_jax.config import load_config
 from harp_jax.evaluation.from_files import Evaluation, report_files
 from harp_jax.evaluation.report import Page
 from harp_jax.evaluation.results import Table
-from harp_jax.experiments.tables import need_files
+from harp_jax.experiments.experiment import need_files
 from harp_jax.ranking.first_stage import Candidates, first_stage_files
 from harp_jax.ranking.rerank import Reranking, rerank_files
 from harp_jax.training.recorded import first_layers, train

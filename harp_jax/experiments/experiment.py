@@ -12,6 +12,7 @@ per option. In a file of your own, `base.steps.Steps` runs functions of installe
 
 import ast
 import dataclasses
+import glob
 import importlib
 import inspect
 import os
@@ -23,7 +24,9 @@ from types import ModuleType
 from typing import Any
 
 from harp_jax.base.errors import InputError
+from harp_jax.base.files import as_stored
 from harp_jax.config import load_file, parsed
+from harp_jax.corpus.paths import is_irds
 
 Value = str | int | float | bool | tuple[str, ...] | tuple[int, ...] | tuple[float, ...]
 # Experiment → the file of its function.
@@ -101,6 +104,28 @@ def check_known(option: str, values: Sequence[str], known: Sequence[str]) -> Non
     """Raises InputError for the first value of an option that is not known."""
     if unknown := [name for name in values if name not in known]:
         raise InputError(f"{option}={unknown[0]} is unknown; choose from {', '.join(known)}")
+
+
+def need_files(*paths: str) -> None:
+    """Raises InputError with all paths and patterns for which there is no file, compressed or not."""
+    wanted = dict.fromkeys(path for path in paths if path and not is_irds(path))
+    if missing := [p for p in wanted if not (os.path.exists(as_stored(p)) or glob.glob(p, recursive=True))]:
+        raise InputError(
+            f"missing: {', '.join(missing)}; nothing was started. Put them there, or name yours with --set"
+        )
+
+
+def labelled(texts: Sequence[str]) -> dict[str, str]:
+    """Label → path, from NAME=PATH or PATH. InputError for a label given twice, and for one without a path."""
+    paths: dict[str, str] = {}
+    for text in texts:
+        label, equals, path = text.partition("=")
+        if not equals:
+            label, path = os.path.basename(text).split(".")[0], text
+        if not path or not label or os.sep in label or label.lower() in map(str.lower, paths):
+            raise InputError(f"{text}: write NAME=PATH, and every name once")
+        paths[label] = path
+    return paths
 
 
 def parsed_settings(settings: Sequence[str], defaults: Mapping[str, Value], where: str) -> dict[str, Any]:

@@ -29,7 +29,6 @@ Hardware: any. The scale `tiny` (BERT-tiny, 600 updates) checks the pipeline on 
 Figures: docs/lab/neural.md for neural rankers, docs/lab/links.md for links; the others not run yet.
 """
 
-import glob
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -38,15 +37,13 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import as_stored
 from harp_jax.base.steps import Steps
 from harp_jax.config import PRESETS, load_config
-from harp_jax.corpus.paths import is_irds
 from harp_jax.corpus.query_sets import fold_queries
 from harp_jax.corpus.trec import read_folds
 from harp_jax.evaluation.from_files import Evaluation, report_files
 from harp_jax.evaluation.report import Page
-from harp_jax.experiments.experiment import check_known, parsed_settings
+from harp_jax.experiments.experiment import check_known, labelled, need_files, parsed_settings
 from harp_jax.ranking.first_stage import Candidates, first_stage_files, prior_files
 from harp_jax.ranking.fuse import fuse_files
 from harp_jax.ranking.rerank import Reranking, rerank_files
@@ -522,28 +519,6 @@ def show(evaluation: Evaluation, place: str, title: str, remarks: Sequence[str] 
     page = Page(title=title, remarks=tuple(remarks))
     printed = report_files(evaluation, page, f"{place}.html", values=f"{place}.tsv")
     print(f"\n{title}\n{printed}\n{place}.html", flush=True)
-
-
-def need_files(*paths: str) -> None:
-    """Raises InputError with all paths and patterns for which there is no file, compressed or not."""
-    wanted = dict.fromkeys(path for path in paths if path and not is_irds(path))
-    if missing := [p for p in wanted if not (os.path.exists(as_stored(p)) or glob.glob(p, recursive=True))]:
-        raise InputError(
-            f"missing: {', '.join(missing)}; nothing was started. Put them there, or name yours with --set"
-        )
-
-
-def labelled(texts: Sequence[str]) -> dict[str, str]:
-    """Label → path, from NAME=PATH or PATH. InputError for a label given twice, and for one without a path."""
-    paths: dict[str, str] = {}
-    for text in texts:
-        label, equals, path = text.partition("=")
-        if not equals:
-            label, path = os.path.basename(text).split(".")[0], text
-        if not path or not label or os.sep in label or label.lower() in map(str.lower, paths):
-            raise InputError(f"{text}: write NAME=PATH, and every name once")
-        paths[label] = path
-    return paths
 
 
 def reranking(fields: tuple[str, ...], texts: Sequence[str], **options: Any) -> Reranking:
