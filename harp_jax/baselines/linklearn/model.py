@@ -71,12 +71,13 @@ def mlp(params: Mapping[str, A], x: A, xp: ModuleType = jnp) -> A:
     return xp.tanh(x[..., None] * params["in"] + params["in_bias"]) @ params["out"] + params["out_bias"]
 
 
-def similarities(params: dict, batch: dict[str, jax.Array], pairs: int) -> jax.Array:
+def similarities(params: dict, batch: dict[str, jax.Array]) -> jax.Array:
     """sim_θ [pairs] of pairs of texts.
 
-    batch: pair, tf_a, tf_b, idf [T], one entry for each shared word (pair = `pairs` for padding), length_a, length_b
+    batch: pair, tf_a, tf_b, idf [T], one entry for each shared word (pair = number of pairs for padding), length_a, length_b
     [pairs]; all transformed and scaled. The length's MLP does not depend on the word and is factored out of the sum.
     """
+    pairs = len(batch["length_a"])
     words = mlp(params["tf"], batch["tf_a"]) * mlp(params["tf"], batch["tf_b"]) * mlp(params["idf"], batch["idf"]) ** 2
     sums = jax.ops.segment_sum(words, batch["pair"], num_segments=pairs + 1)[:pairs]
     return sums * mlp(params["length"], batch["length_a"]) * mlp(params["length"], batch["length_b"])

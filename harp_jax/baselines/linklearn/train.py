@@ -16,10 +16,12 @@ import itertools
 import json
 import logging
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import optax
 from ml_collections import ConfigDict
@@ -73,7 +75,7 @@ def train(config: ConfigDict, output: str) -> dict[str, Any]:
     with contextlib.closing(MetricsLog(output, -1)) as metrics:
         for hidden, rate in itertools.product(config.hidden, config.learning_rates):
             try:
-                models.append(descend(Trainer(training, config, hidden, rate), task, config, metrics))
+                models.append(descend(training, task, config, hidden, rate, metrics))
             except InputError as error:
                 log.warning("hidden=%d, learning rate %g: %s", hidden, rate, error)
                 failed.append(error)
@@ -139,96 +141,77 @@ class Task:
         return float(np.mean(np.arange(1, len(ranks) + 1) / ranks))
 
 
-@dataclass
-class Trainer:
-    """Minimises the cost of sampled constraints. `pair_loss` is "hinge" (Eq. 7) or "logistic" (RankNet, Eq. 9, p = 1)."""
-
-    data: GraphSplit
-    config: ConfigDict
-    hidden: int
-    learning_rate: float
-
-    def __post_init__(self) -> None:
-        c, counts = self.config, self.data.graph.counts
-        self.lengths, own = lengths_of(counts), counts[self.data.documents]
-        self.idf = idf(own)
-        self.scale = f.scales(own.data, self.idf[own.indices], self.lengths[self.data.documents])
-        self.params = f.init_params(c.seed, self.hidden)
-        self.optimizer = optax.adam(self.learning_rate)
-        self.opt_state = self.optimizer.init(self.params)
-        self.rng = generator(c.seed, "linklearn constraints")
-        self.pairs = BATCH * (1 + c.negatives)
-        self._step = jax.jit(self._descend)
-
-    @property
-    def model(self) -> f.LinkLearn:
-        return f.LinkLearn(jax.tree.map(np.asarray, jax.device_get(self.params)), self.scale)
-
-    def step(self) -> tuple[jax.Array, jax.Array]:
-        """One update; returns (loss, share of satisfied constraints) without waiting for them."""
-        self.params, self.opt_state, loss, right = self._step(self.params, self.opt_state, self.batch())
-        return loss, right
-
-    def batch(self) -> dict[str, np.ndarray]:
-        """The input of `model.similarities`: for each drawn d the pair with l⁺, then the pairs with its negatives."""
-        c = self.config
-        d, positive, negative = self.data.draw(self.rng, BATCH, c.negatives, c.negatives_from)
-        a = np.repeat(d, 1 + c.negatives)
-        b = np.concatenate([positive[:, None], negative], axis=1).reshape(-1)
-        pair, term, tf_a, tf_b = shared_terms(self.data.graph.counts, a, b)
-        # Padded to the next power of two, for few static shapes.
-        room = (1 << max(10, int(len(pair) - 1).bit_length())) - len(pair)
-        scaled = f.LinkLearn({}, self.scale).scaled
-        words = {"tf_a": scaled("tf", tf_a), "tf_b": scaled("tf", tf_b), "idf": scaled("idf", self.idf[term])}
-        padded = {name: np.pad(x, (0, room)) for name, x in words.items()}
-        padded["pair"] = np.pad(pair, (0, room), constant_values=self.pairs).astype(np.int32)
-        return padded | {f"length_{side}": scaled("length", self.lengths[d]) for side, d in (("a", a), ("b", b))}
-
-    def cost(self, params: dict, batch: dict[str, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        """Mean cost of the batch's constraints, and the share of satisfied ones."""
-        sims = f.similarities(params, batch, self.pairs).reshape(-1, 1 + self.config.negatives)
-        each = PAIRWISE[self.config.pair_loss](sims[:, :1], sims[:, 1:])
-        return each.mean(), (sims[:, :1] > sims[:, 1:]).mean()
-
-    def _descend(
-        self, params: dict, opt_state: optax.OptState, batch: dict
-    ) -> tuple[dict, optax.OptState, jax.Array, jax.Array]:
-        (loss, right), grads = jax.value_and_grad(self.cost, has_aux=True)(params, batch)
-        updates, opt_state = self.optimizer.update(grads, opt_state)
-        return optax.apply_updates(params, updates), opt_state, loss, right
+def cost(params: dict, batch: dict[str, jax.Array], negatives: int, pair_loss: str) -> tuple[jax.Array, jax.Array]:
+    """Mean cost of a batch's constraints, and the share of satisfied ones. Of each document the pair with l⁺ comes first, then
+    those with its negatives. `pair_loss` is "hinge" (Eq. 7) or "logistic" (RankNet, Eq. 9, p = 1)."""
+    sims = f.similarities(params, batch).reshape(-1, 1 + negatives)
+    each = PAIRWISE[pair_loss](sims[:, :1], sims[:, 1:])
+    return each.mean(), (sims[:, :1] > sims[:, 1:]).mean()
 
 
-def descend(trainer: Trainer, task: Task, config: ConfigDict, metrics: MetricsLog) -> Best:
+def descend(
+    data: GraphSplit, task: Task, config: ConfigDict, hidden: int, learning_rate: float, metrics: MetricsLog
+) -> Best:
     """Trains until average precision has not risen for PATIENCE evaluations; returns the best model and its figures.
 
     Raises InputError at the first evaluation with a loss or a parameter that is not finite.
     """
-    best, highest, at = trainer.model, -1.0, -1
-    given = {"hidden": trainer.hidden, "learning_rate": trainer.learning_rate}
-    pending: list[tuple[jax.Array, jax.Array]] = []
-    with progress(total=config.steps, unit="steps", desc="LinkLearn") as bar:
-        for number in range(config.steps + 1):
-            if number % config.eval_every == 0 or number == config.steps:
-                model = trainer.model
+    c, counts = config, data.graph.counts
+    lengths, own = lengths_of(counts), counts[data.documents]
+    weights = idf(own)
+    scale = f.scales(own.data, weights[own.indices], lengths[data.documents])
+    scaled = f.LinkLearn({}, scale).scaled
+    rng = generator(c.seed, "linklearn constraints")
+
+    def batch() -> dict[str, np.ndarray]:
+        """The input of `model.similarities` for BATCH drawn documents."""
+        d, positive, negative = data.draw(rng, BATCH, c.negatives, c.negatives_from)
+        a = np.repeat(d, 1 + c.negatives)
+        b = np.concatenate([positive[:, None], negative], axis=1).reshape(-1)
+        pair, term, tf_a, tf_b = shared_terms(counts, a, b)
+        # Padded to the next power of two, for few static shapes.
+        room = (1 << max(10, int(len(pair) - 1).bit_length())) - len(pair)
+        words = {"tf_a": scaled("tf", tf_a), "tf_b": scaled("tf", tf_b), "idf": scaled("idf", weights[term])}
+        padded = {name: np.pad(x, (0, room)) for name, x in words.items()}
+        padded["pair"] = np.pad(pair, (0, room), constant_values=len(a)).astype(np.int32)
+        return padded | {"length_a": scaled("length", lengths[a]), "length_b": scaled("length", lengths[b])}
+
+    params, optimizer = f.init_params(c.seed, hidden), optax.adam(learning_rate)
+    opt_state = optimizer.init(params)
+
+    @jax.jit
+    def step(params: dict, opt_state: optax.OptState, batch: dict) -> tuple[dict, optax.OptState, jax.Array]:
+        gradient = jax.value_and_grad(partial(cost, negatives=c.negatives, pair_loss=c.pair_loss), has_aux=True)
+        (loss, right), grads = gradient(params, batch)
+        updates, opt_state = optimizer.update(grads, opt_state)
+        return optax.apply_updates(params, updates), opt_state, jnp.stack([loss, right])
+
+    best, highest, at = f.LinkLearn(jax.device_get(params), scale), -1.0, -1
+    given = {"hidden": hidden, "learning_rate": learning_rate}
+    pending: list[jax.Array] = []
+    with progress(total=c.steps, unit="steps", desc="LinkLearn") as bar:
+        for number in range(c.steps + 1):
+            if number % c.eval_every == 0 or number == c.steps:
+                model = f.LinkLearn(jax.device_get(params), scale)
                 sums = np.mean(jax.device_get(pending), axis=0) if pending else np.zeros(2)
                 # NaN scores would leave the documents in collection order, which can be a good ranking.
-                leaves = [sums[0], *jax.tree.leaves(model.params), *model.scale.values()]
-                if not all(np.isfinite(leaf).all() for leaf in leaves):
-                    raise InputError(
-                        f"step {number}: the loss or a parameter is not finite; lower learning_rates={trainer.learning_rate}"
-                    )
+                if not all(
+                    np.isfinite(leaf).all() for leaf in (sums[0], *jax.tree.leaves(model.params), *scale.values())
+                ):
+                    wrong = f"step {number}: the loss or a parameter is not finite"
+                    raise InputError(f"{wrong}; lower learning_rates={learning_rate}")
                 value, pending = task.average_precision(model), []
-                measured = {"average_precision": value, "constraints": number * BATCH * config.negatives, **given}
-                if number:
-                    measured |= {"loss": float(sums[0]), "pair_accuracy": float(sums[1])}
+                measured = {"average_precision": value, "constraints": number * BATCH * c.negatives, **given}
+                measured |= {"loss": float(sums[0]), "pair_accuracy": float(sums[1])} if number else {}
                 metrics.write(number, measured, "validation")
                 if value > highest:
                     best, highest, at = model, value, number
-                elif number - at >= PATIENCE * config.eval_every:
+                elif number - at >= PATIENCE * c.eval_every:
                     break
                 bar.set_postfix(ap=f"{value:.4f}", refresh=False)
-            if number < config.steps:
-                pending.append(trainer.step())
+            if number < c.steps:
+                params, opt_state, sums = step(params, opt_state, batch())
+                pending.append(sums)
                 bar.update(1)
-    constraints = number * BATCH * config.negatives
+    constraints = number * BATCH * c.negatives
     return best, {"step": at, "constraints": constraints, "held_out": {"linklearn": highest}, **given}
