@@ -6,6 +6,7 @@ and sets fields. A value that no shipped config, experiment or paper changes is 
 
 import ast
 import difflib
+import importlib
 import importlib.util
 import os
 import traceback
@@ -470,26 +471,19 @@ def parsed(text: str, default: bool | int | float | str) -> bool | int | float |
 def config_file(name: str) -> str:
     """Path of a config: `name` if it is a file, else configs/NAME.py of the installed package; keeps `:PRESET`."""
     path, colon, preset = name.partition(":")
-    if os.path.isfile(path):
-        return name
-    shipped = shipped_file(path.removeprefix("configs/").removesuffix(".py") + ".py")
-    return shipped + colon + preset if shipped else name
-
-
-def shipped_file(name: str) -> str:
-    """Path of a file below configs/ of this checkout or installation; empty if it does not exist."""
-    return next((str(folder / name) for folder in _shipped_folders() if (folder / name).is_file()), "")
+    shipped = shipped_folder() / (path.removeprefix("configs/").removesuffix(".py") + ".py")
+    return str(shipped) + colon + preset if shipped.is_file() and not os.path.isfile(path) else name
 
 
 def shipped_configs() -> list[str]:
     """The names of the configs below configs/: tpu_v3, data/html, …"""
-    files = {path.relative_to(folder) for folder in _shipped_folders() for path in folder.rglob("*.py")}
-    return sorted(file.with_suffix("").as_posix() for file in files if file.stem != "__init__")
+    files = [path.relative_to(shipped_folder()) for path in shipped_folder().rglob("*.py") if path.stem != "__init__"]
+    return sorted(file.with_suffix("").as_posix() for file in files)
 
 
-def _shipped_folders() -> list[Path]:
+def shipped_folder() -> Path:
+    """configs/ of this checkout, or of the installed package, next to which a folder may hold another project's configs."""
     checkout = Path(__file__).parents[1]
-    # In an installation, the folder next to the package may hold another project's configs.
-    folders = [checkout / "configs"] if (checkout / "setup.py").is_file() else []
-    spec = importlib.util.find_spec("harp_jax.configs")
-    return folders + ([Path(folder) for folder in (spec.submodule_search_locations or ())] if spec else [])
+    if (checkout / "setup.py").is_file():
+        return checkout / "configs"
+    return Path(importlib.import_module("harp_jax.configs").__path__[0])
