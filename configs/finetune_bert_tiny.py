@@ -1,8 +1,8 @@
 """Fine-tune BERT-tiny on judged queries in about a minute: binary cross-entropy, 1:7 negatives.
 
-harp train --config=configs/finetune_bert_tiny.py --workdir=runs/ranker --config.init=runs/tiny --config.docs=docs.tsv …
+harp train --config=configs/finetune_bert_tiny.py --workdir=runs/ranker --config.init=runs/harp --config.docs=docs.tsv …
 
-Hardware: 2 CPU cores. Used by the tests on real data.
+Hardware: 2 CPU cores. Used by the examples of docs/library.md.
 """
 
 from harp_jax.config import finetune

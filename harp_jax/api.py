@@ -12,14 +12,14 @@ import os
 import tempfile
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
 
 import numpy as np
 
+from harp_jax import config as configs
 from harp_jax.base.errors import InputError
-from harp_jax.config import check_names, read_config
 from harp_jax.corpus import trec
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import LARGEST, Qrels, Ranking, Run, read_qrels, read_queries
@@ -38,20 +38,22 @@ class Frame(Protocol):
     """A table with named columns, such as pandas.DataFrame."""
 
     @property
-    def columns(self) -> Iterable[Any]:
-        """Column names."""
+    def columns(self) -> Iterable[Any]: ...
 
-    def __getitem__(self, name: Any, /) -> Any:
-        """A column, iterable over its values."""
+    def __getitem__(self, name: Any, /) -> Any: ...
 
 
 Path: TypeAlias = str | os.PathLike[str]
-RunData: TypeAlias = Mapping[str, Mapping[str, float]] | Mapping[str, Ranking] | Frame | Path
+RunData: TypeAlias = Mapping[str, Mapping[str, float]] | Frame | Path
 QrelsData: TypeAlias = Mapping[str, Mapping[str, int]] | Frame | Path
 QueriesData: TypeAlias = Mapping[str, str] | Frame | Path
 DocumentsData: TypeAlias = Mapping[str, str] | Documents | Frame | Path
 Scores = dict[str, dict[str, float]]  # qid → docid → score, best first
 
+# Names of a frame's columns.
+QID, DOCID = ("qid", "query_id"), ("docno", "docid", "doc_id")
+SCORE, LEVEL = ("score",), ("label", "relevance")
+QUERY, TEXT = ("query", "text"), ("text", "body", "contents")
 CANDIDATES = 50  # BM25 results from which `Reranker.fit` draws negatives
 
 
@@ -194,13 +196,7 @@ def load_config(path: Path, **changes: Any) -> "ConfigDict":
     >>> hj.load_config("tpu_v3", steps=1000, **{"model.layers": 2}).model.layers
     2
     """
-    config = read_config(os.fspath(path))
-    check_names(config, changes, os.fspath(path))
-    try:
-        config.update_from_flattened_dict(changes)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{os.fspath(path)}: {error}") from error
-    return config
+    return configs.load_config(os.fspath(path), changes)
 
 
 def train(config: "ConfigDict | Path", workdir: Path) -> "TrainResult":
@@ -389,13 +385,7 @@ def _plain(run: trec.Run) -> Scores:
     return {qid: {r.docids[i]: r.scores[i] for i in r.order()} for qid, r in run.items()}
 
 
-Value = TypeVar("Value")
-QID = ("qid", "query_id")
-DOCID = ("docno", "docid", "doc_id")
-SCORE = ("score",)
-LEVEL = ("label", "relevance")
-QUERY = ("query", "text")
-TEXT = ("text", "body", "contents")
+# What users pass, as the types of the other rooms: checked here, once.
 
 
 class Texts(dict[str, str]):
@@ -408,128 +398,79 @@ class Texts(dict[str, str]):
         return iter(self.items())
 
 
-def to_run(given: RunData) -> Run:
+def to_run(data: RunData) -> Run:
     """A run from {qid: {docid: score}}, a frame, or a path to a TREC or MS MARCO run."""
-    if isinstance(given, str | os.PathLike):
-        return trec.read_run(os.fspath(given))
-    if isinstance(given, Mapping) and given and all(isinstance(scores, Ranking) for scores in given.values()):
-        run = cast(Run, given)
-        for qid, ranking in run.items():
-            for docid, score in zip(ranking.docids, ranking.scores):
-                number(score, qid, docid)
-        return run
-    return {qid: Ranking.of([*scores], [*scores.values()]) for qid, scores in _by_query(given, SCORE, number).items()}
+    if isinstance(data, str | os.PathLike):
+        return trec.read_run(os.fspath(data))
+    return {qid: Ranking.of([*scores], [*scores.values()]) for qid, scores in _by_query(data, SCORE).items()}
 
 
-def to_qrels(given: QrelsData) -> Qrels:
+def to_qrels(data: QrelsData) -> Qrels:
     """Judgments from {qid: {docid: level}}, a frame, or a path."""
-    if isinstance(given, str | os.PathLike):
-        return read_qrels(os.fspath(given))
-    return _by_query(given, LEVEL, lambda level, qid, docid: int(number(level, qid, docid, whole=True)))
+    if isinstance(data, str | os.PathLike):
+        return read_qrels(os.fspath(data))
+    judged = _by_query(data, LEVEL, whole=True)
+    return {qid: {docid: int(level) for docid, level in levels.items()} for qid, levels in judged.items()}
 
 
-def _by_query(
-    given: Any, names: tuple[str, ...], value_of: Callable[[Any, str, str], Value]
-) -> dict[str, dict[str, Value]]:
-    """{qid: {docid: value}} from such a dict, or from a frame with a column in `names`."""
-    values: dict[str, dict[str, Value]] = {}
-    if isinstance(given, Mapping):
-        for qid, row in given.items():
-            if not isinstance(row, Mapping):
-                raise InputError(f"query {qid!r}: {type(row).__name__} given; use {{docid: number}}")
-            check_ids((qid, *row))
-            values[qid] = {docid: value_of(value, qid, docid) for docid, value in row.items()}
-        return values
-    for qid, docid, value in columns(given, QID, DOCID, names):
-        once(values.setdefault(id_of(qid), {}), id_of(docid), value_of(value, qid, docid), f"query {qid!r}")
-    return values
-
-
-def check_ids(ids: Iterable[Any]) -> None:
-    """Raises InputError for the first id that is not a string: 1 and "1" would be two queries."""
-    for key in ids:
-        if not isinstance(key, str):
-            raise InputError(f"the id {key!r} is not a string; use str() for the ids of queries and documents")
-
-
-def number(score: Any, qid: str, docid: str, whole: bool = False) -> float:
-    """The score as a float. Raises InputError unless it is finite, and for a fraction if it should be `whole`."""
-    try:
-        value = float(score)
-    except (TypeError, ValueError, OverflowError):
-        value = math.nan
-    if not abs(value) <= LARGEST or (whole and value != int(value)):
-        kind = "whole" if whole else "finite"
-        raise InputError(f"query {qid!r}, document {docid!r}: {score!r} is not a {kind} number up to {LARGEST:g}")
-    return value
-
-
-def texts_of(given: Mapping[str, str], kind: str) -> Iterator[tuple[str, str]]:
-    """(id, text) with lone surrogates replaced, as in files. Raises InputError for a text that is not a string."""
-    check_ids(given)
-    for key, text in given.items():
-        if not isinstance(text, str):
-            raise InputError(f"{kind} {key!r}: {type(text).__name__} given; use a string")
-        yield key, text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if not text.isascii() else text
-
-
-def to_queries(given: QueriesData) -> dict[str, str]:
+def to_queries(data: QueriesData) -> dict[str, str]:
     """Queries from {qid: text}, a frame, or a path."""
-    if isinstance(given, str | os.PathLike):
-        return read_queries(os.fspath(given))
-    return dict(texts_of(given if isinstance(given, Mapping) else frame_texts(given, QID, QUERY), "query"))
+    return (
+        read_queries(os.fspath(data))
+        if isinstance(data, str | os.PathLike)
+        else dict(_texts(data, QID, QUERY, "query"))
+    )
 
 
-def to_documents(given: DocumentsData) -> Documents | Texts:
+def to_documents(data: DocumentsData) -> Documents | Texts:
     """Documents from {docid: text}, a frame, a path, or `Documents` themselves."""
-    if isinstance(given, str | os.PathLike):
-        return Documents.open(os.fspath(given))
-    if isinstance(given, Documents | Texts):
-        return given
-    return Texts(texts_of(given if isinstance(given, Mapping) else frame_texts(given, DOCID, TEXT), "document"))
+    if isinstance(data, str | os.PathLike):
+        return Documents.open(os.fspath(data))
+    return data if isinstance(data, Documents | Texts) else Texts(_texts(data, DOCID, TEXT, "document"))
 
 
-def frame_texts(frame: Frame, ids: tuple[str, ...], texts: tuple[str, ...]) -> dict[str, str]:
-    """id → text from two columns of a frame."""
-    by_id: dict[str, str] = {}
-    for key, text in columns(frame, ids, texts):
-        once(by_id, id_of(key), text, "the frame")
-    return by_id
-
-
-def to_anchors(given: Mapping[str, Any]) -> dict[str, dict[str, int]]:
+def to_anchors(data: Mapping[str, Any]) -> dict[str, dict[str, int]]:
     """Anchor texts from {docid: text} or {docid: {text: number of links}}. Raises InputError for other types."""
+    if not isinstance(data, Mapping):
+        raise InputError(f"anchors: {type(data).__name__} given; use {{docid: {{text: number of links}}}}, or a path")
     anchors: dict[str, dict[str, int]] = {}
-    if not isinstance(given, Mapping):
-        raise InputError(f"anchors: {type(given).__name__} given; use {{docid: {{text: number of links}}}}, or a path")
-    for docid, some in given.items():
+    for docid, some in data.items():
         counts = some if isinstance(some, Mapping) else {some: 1}
         for links in counts.values():
             if isinstance(links, bool) or not isinstance(links, numbers.Integral) or not 0 < int(links) <= 10**9:
                 raise InputError(f"anchors of {docid!r}: {links!r} links; use a whole number from 1 to 10^9")
-        texts = [text for _, text in texts_of({f"{docid} ({n})": text for n, text in enumerate(counts)}, "anchor")]
-        anchors[docid] = dict(zip(texts, map(int, counts.values())))
-    check_ids(anchors)
+        anchors[_id(docid)] = {_text(text, f"anchor of {docid!r}"): int(links) for text, links in counts.items()}
     return anchors
 
 
-def id_of(given: Any) -> str:
-    """A frame's id, text or integer, as a string. InputError for missing ids and for floats: 7.0 is not the id "7"."""
-    if isinstance(given, str):
-        return given
-    if isinstance(given, numbers.Integral) and not isinstance(given, bool):
-        return str(int(given))
-    raise InputError(f"the id {given!r} is neither text nor a whole number; read the column as text, without gaps")
+def _by_query(data: Any, names: tuple[str, ...], whole: bool = False) -> dict[str, dict[str, float]]:
+    """{qid: {docid: number}} from such a dict, or from a frame with a column in `names`."""
+    values: dict[str, dict[str, float]] = {}
+    if isinstance(data, Mapping):
+        for qid, row in data.items():
+            if not isinstance(row, Mapping):
+                raise InputError(f"query {qid!r}: {type(row).__name__} given; use {{docid: number}}")
+            values[_id(qid)] = {_id(docid): _number(value, qid, docid, whole) for docid, value in row.items()}
+        return values
+    for qid, docid, value in _columns(data, QID, DOCID, names):
+        row = values.setdefault(_id(qid, in_frame=True), {})
+        if (docid := _id(docid, in_frame=True)) in row:
+            raise InputError(f"query {qid!r} lists {docid!r} twice; drop the duplicates")
+        row[docid] = _number(value, qid, docid, whole)
+    return values
 
 
-def once(entries: dict[str, Value], key: str, value: Value, where: str) -> None:
-    """Adds an entry. Raises InputError for a duplicate key."""
-    if key in entries:
-        raise InputError(f"{where} lists {key!r} twice; drop the duplicates")
-    entries[key] = value
+def _texts(data: Any, ids: tuple[str, ...], names: tuple[str, ...], kind: str) -> Iterator[tuple[str, str]]:
+    """(id, text) from a dict, or from two columns of a frame."""
+    in_frame, known = not isinstance(data, Mapping), set()
+    for key, text in _columns(data, ids, names) if in_frame else data.items():
+        if (key := _id(key, in_frame)) in known:
+            raise InputError(f"the frame lists {key!r} twice; drop the duplicates")
+        known.add(key)
+        yield key, _text(text, f"{kind} {key!r}")
 
 
-def columns(frame: Frame, *names: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:
+def _columns(frame: Frame, *names: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:
     """Rows of the given columns of a frame; each column may have several names. InputError unless there is one of each."""
     if not hasattr(frame, "columns"):
         raise InputError(f"{type(frame).__name__} given; use a dict, a path, or a frame with the columns {names}")
@@ -539,3 +480,33 @@ def columns(frame: Frame, *names: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:
         if held.count(name) != 1:
             raise InputError(f"the frame needs one column {' or '.join(some)}; it has {', '.join(sorted(held))}")
     return zip(*(frame[name] for name in chosen))
+
+
+def _id(key: Any, in_frame: bool = False) -> str:
+    """The id as a string. InputError for other types: 1 and "1" would be two queries. A frame's may be integers; 7.0 is not "7"."""
+    if isinstance(key, str):
+        return key
+    if not in_frame:
+        raise InputError(f"the id {key!r} is not a string; use str() for the ids of queries and documents")
+    if isinstance(key, numbers.Integral) and not isinstance(key, bool):
+        return str(int(key))
+    raise InputError(f"the id {key!r} is neither text nor a whole number; read the column as text, without gaps")
+
+
+def _text(text: Any, where: str) -> str:
+    """The text with lone surrogates replaced, as in files. Raises InputError if it is not a string."""
+    if not isinstance(text, str):
+        raise InputError(f"{where}: {type(text).__name__} given; use a string")
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _number(score: Any, qid: str, docid: str, whole: bool = False) -> float:
+    """The score as a float. Raises InputError unless it is finite, and for a fraction if it should be `whole`."""
+    try:
+        value = float(score)
+    except (TypeError, ValueError, OverflowError):
+        value = math.nan
+    if not abs(value) <= LARGEST or (whole and value != int(value)):
+        kind = "whole" if whole else "finite"
+        raise InputError(f"query {qid!r}, document {docid!r}: {score!r} is not a {kind} number up to {LARGEST:g}")
+    return value

@@ -4,12 +4,16 @@ A config file starts from the function of its stage (`pretrain`, `retriever`, `f
 and sets fields. A value that no shipped config, experiment or paper changes is a constant where it is used.
 """
 
+import ast
 import difflib
+import importlib
 import importlib.util
 import os
-import sys
+import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 from ml_collections import ConfigDict
@@ -27,6 +31,7 @@ class Field(NamedTuple):
 
 Fields = Mapping[str, Field]
 
+BOOLS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 COUNT, WEIGHT, SHARE, STEPS = (1, 1 << 24), (0, 1e6), (0, 1), (0, 1 << 40)
 
 # fmt: off
@@ -99,9 +104,6 @@ JUDGED: Fields = {
     "folds": Field("", "file of qid<TAB>fold lines"),
     "train_folds": Field((), "folds to train on; empty: all queries"),
     "train_queries": Field("", "file whose lines begin with the query ids to train on; empty: all"),
-    # With them BM25's top 50 rank the positive above a negative in .489 of WikiPassageQA's training pairs, without them in .812
-    # (training prints the share when it starts). On Cranfield's folds AP is higher without them: DRMM .279 (with: .224), KNRM .194
-    # (.156), DUET .224 (.198), Conv-KNRM .154 (.135).
     "missed_positives": Field(False, "also train on relevant documents that are not candidates. Off by default: re-ranking never "
         "sees them, and they share fewer words with the query than BM25's negatives do"),
     **SELECT,
@@ -291,29 +293,18 @@ def with_preset(config: ConfigDict, preset: str, presets: Mapping[str, dict[str,
     return config.lock()
 
 
-def retriever() -> ConfigDict:
-    """Defaults of training an encoder's vectors on pairs of a query and a page."""
-    return defaults(FIELDS["retriever"], "retriever").lock()
+def of_stage(stage: str) -> ConfigDict:
+    """The defaults of a stage, locked."""
+    return defaults(FIELDS[stage], stage if stage in OWN else "").lock()
 
 
-def finetune() -> ConfigDict:
-    """Defaults of fine-tuning a re-ranker on judged queries (paper section 4.3.3 where it specifies a value)."""
-    return defaults(FIELDS["finetune"], "finetune").lock()
-
-
-def coarse_tune() -> ConfigDict:
-    """Defaults of coarse-tuning on a click log (Keyaki and Keyaki, section 3.1)."""
-    return defaults(FIELDS["coarse_tune"], "coarse_tune").lock()
-
-
-def neural_ir() -> ConfigDict:
-    """Defaults of the neural rankers DRMM, DUET, KNRM and Conv-KNRM, trained on judged queries like fine-tuning."""
-    return defaults(FIELDS["neural_ir"], "neural_ir").lock()
-
-
-def linklearn() -> ConfigDict:
-    """Defaults of LinkLearn (`harp linklearn-train`)."""
-    return defaults(FIELDS["linklearn"]).lock()
+retriever = partial(of_stage, "retriever")  # an encoder's vectors, on pairs of a query and a page
+finetune = partial(
+    of_stage, "finetune"
+)  # a re-ranker on judged queries (paper section 4.3.3 where it specifies a value)
+coarse_tune = partial(of_stage, "coarse_tune")  # on a click log (Keyaki and Keyaki, section 3.1)
+neural_ir = partial(of_stage, "neural_ir")  # DRMM, DUET, KNRM and Conv-KNRM, on judged queries like fine-tuning
+linklearn = partial(of_stage, "linklearn")  # `harp linklearn-train`
 
 
 def flattened(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -328,18 +319,16 @@ def flattened(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str
 def check_names(config: ConfigDict, names: Iterable[str], where: str, prefix: str = "") -> None:
     """Raises InputError with all names ("model.layers") that are not fields of the config at `where`, and their stages."""
     known = {name for name, _ in flattened(config)}
-    unknown = [f"{prefix}{name} {_explained(name, known)}" for name in names if name not in known]
+    unknown = []
+    for name in names:
+        if name not in known:
+            homes = [stage for stage, fields in FIELDS.items() if name in fields]
+            near = difflib.get_close_matches(name, known, 1)
+            hints = [f"belongs to {', '.join(homes)}"] * bool(homes) + [f"did you mean {near[0]}?" for _ in near]
+            unknown.append(f"{prefix}{name} ({'; '.join(hints) or 'in no stage'})")
     if unknown:
         kind = f"the stage {config.stage}" if "stage" in config else "a generation job" if "source" in config else ""
         raise InputError(f"{where}: {kind or 'this config'} has no field {', '.join(unknown)}; check the names")
-
-
-def _explained(name: str, known: set[str]) -> str:
-    homes = [stage for stage, fields in FIELDS.items() if name in fields]
-    near = difflib.get_close_matches(name, known, 1)
-    said = [f"belongs to {', '.join(homes)}"] if homes else []
-    said += [f"did you mean {near[0]}?"] if near else []
-    return f"({'; '.join(said)})" if said else "(in no stage)"
 
 
 def check_values(config: Mapping[str, Any], fields: Fields) -> None:
@@ -364,47 +353,30 @@ def check_training(config: ConfigDict) -> None:
             "configs/baselines/linklearn.py is for harp linklearn-train"
         )
     check_values(config, FIELDS[stage])
-    shape = config.model
-    away = [f"{name}={value}" for name, value in config.items() if isinstance(value, str) and "://" in value]
+    c = config
+    shape, finetune, retriever = c.model, stage == "finetune", stage == "retriever"
+    away = [f"{name}={value}" for name, value in c.items() if isinstance(value, str) and "://" in value]
     for wrong, message in (
         (away, f"{', '.join(away)}: only `data` and the workdir may be in a bucket; copy it to this machine"),
-        (config.get("mesh", {}).get("data") == 0, "mesh.data=0: use a number of devices, or -1 for all that remain"),
-        (
-            stage == "finetune" and (config.rank_loss in TAUGHT) != bool(config.teacher),
-            "teacher is a run that rank_loss=margin_mse and kl learn from: set both or neither",
-        ),
-        (
-            stage == "finetune" and config.rank_loss == "judged" and config.mqp_weight,
-            "mqp_weight needs groups with a positive, which rank_loss=judged does not have: set it to 0",
-        ),
-        (not config.steps and not config.epochs, "steps=0 and --config.epochs=0: set one of them"),
-        (
-            stage == "coarse_tune" and config.eval_every,
-            f"eval_every={config.eval_every}: coarse-tuning holds nothing out to evaluate on; set it to 0",
-        ),
-        (
-            stage in ("finetune", "neural_ir") and config.eval_every and not config.select,
-            f"eval_every={config.eval_every}: queries are held out only for `select`; "
-            "set --config.select=RR@10, or eval_every to 0",
-        ),
-        ("data" in config and not config.tasks, "tasks=(): name at least one task"),
-        (
-            stage == "retriever" and config.kl_weight and not config.init,
-            "kl_weight keeps the similarities of `init`: set --config.init, or kl_weight to 0",
-        ),
-        (
-            stage == "retriever" and config.batch_pairs == 1 and not config.negatives,
-            "batch_pairs=1 and negatives=0: a batch of one page has nothing to compare; raise one of them",
-        ),
-        (
-            stage == "retriever" and len(config.prompts) not in (0, 2),
-            "prompts: name two texts, for queries and for pages",
-        ),
-        (
-            not config.get("init", "") and shape.get("hidden", 0) % shape.get("heads", 1),
-            f"model.hidden={shape.get('hidden')} must be a multiple of model.heads={shape.get('heads')}",
-        ),
-    ):
+        (c.get("mesh", {}).get("data") == 0, "mesh.data=0: use a number of devices, or -1 for all that remain"),
+        (finetune and (c.rank_loss in TAUGHT) != bool(c.teacher),
+         "teacher is a run that rank_loss=margin_mse and kl learn from: set both or neither"),
+        (finetune and c.rank_loss == "judged" and c.mqp_weight,
+         "mqp_weight needs groups with a positive, which rank_loss=judged does not have: set it to 0"),
+        (not c.steps and not c.epochs, "steps=0 and --config.epochs=0: set one of them"),
+        (stage == "coarse_tune" and c.eval_every,
+         f"eval_every={c.eval_every}: coarse-tuning holds nothing out to evaluate on; set it to 0"),
+        (stage in ("finetune", "neural_ir") and c.eval_every and not c.select,
+         f"eval_every={c.eval_every}: queries are held out only for `select`; set --config.select=RR@10, or eval_every to 0"),
+        ("data" in c and not c.tasks, "tasks=(): name at least one task"),
+        (retriever and c.kl_weight and not c.init,
+         "kl_weight keeps the similarities of `init`: set --config.init, or kl_weight to 0"),
+        (retriever and c.batch_pairs == 1 and not c.negatives,
+         "batch_pairs=1 and negatives=0: a batch of one page has nothing to compare; raise one of them"),
+        (retriever and len(c.prompts) not in (0, 2), "prompts: name two texts, for queries and for pages"),
+        (not c.get("init", "") and shape.get("hidden", 0) % shape.get("heads", 1),
+         f"model.hidden={shape.get('hidden')} must be a multiple of model.heads={shape.get('heads')}"),
+    ):  # fmt: skip
         if wrong:
             raise InputError(f"--config.{message}")
 
@@ -412,84 +384,106 @@ def check_training(config: ConfigDict) -> None:
 # Finding and reading config files.
 
 
-def read_config(path: str | None, overrides: Sequence[str] = ()) -> Any:
-    """The ConfigDict of a config file with `--config.FIELD=VALUE` overrides, locked; None without a path. Raises InputError for a
-    file that cannot be read, an unknown field, or a value of the wrong type."""
-    from absl import flags
-    from ml_collections import config_flags
+def load_config(path: str, fields: Mapping[str, Any], texts: Sequence[str] = ()) -> ConfigDict:
+    """The config of a file, locked, with `fields` changed by name ("model.layers"), then by `texts` "name=value". Raises InputError
+    for an unknown field or a value of the wrong type."""
+    config = read_config(path)
+    changes: dict[str, Any] = dict(fields)
+    check_names(config, changes, path)
+    for text in texts:
+        name, _, value = text.partition("=")
+        changes[name] = value_of(config, name, value, path)
+    try:
+        config.update_from_flattened_dict(changes)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{path}: {error}") from error
+    return config
 
-    if path and not os.path.isfile(config_file(path).partition(":")[0]):
+
+def read_config(path: str, overrides: Sequence[str] = ()) -> ConfigDict:
+    """The ConfigDict of a config file with `--config.FIELD=VALUE` overrides (the last of a field holds), locked. Raises InputError
+    for a file that cannot be read, an unknown field, or a value of the wrong type."""
+    file, colon, preset = config_file(path).partition(":")
+    if not os.path.isfile(file):
         names = shipped_configs()
-        near = difflib.get_close_matches(path.partition(":")[0], names, 1)
+        near = difflib.get_close_matches(file, names, 1)
         use = (
             f"did you mean {near[0]}?"
             if near
             else f"name a Python file with get_config(), or one of {', '.join(names)}"
         )
         raise InputError(f"no config {path!r}; {use}")
-    values = flags.FlagValues()
-    config_flags.DEFINE_config_file("config", None, "", flag_values=values, lock_config=True)
-    given = [f"--config={config_file(path)}"] if path else []
-    words, typed = ["harp", *given, *last_of_each(overrides)], sys.argv
+    module = load_file(os.path.abspath(file))
     try:
-        sys.argv = words  # where ml_collections looks for the fields to override
-        rest = values(words)
-        if len(rest) > 1:
-            raise InputError(f"unexpected argument {rest[1]!r}; options are written --name=value (see --help)")
-        if values.config is not None:
-            values.config.lock()  # a file that cannot be read raises on first use: use it here
-        return values.config
-    except InputError:
-        raise
-    except Exception as error:  # anything from the file's code, absl or ml_collections
-        if path and overrides:
-            names = [word.partition("=")[0].partition(".")[2] for word in overrides if word.startswith("--config.")]
-            check_names(read_config(path), names, path, "--config.")
-        raise InputError(
-            f"{str(error)[:1000] or 'a value is nested too deeply'}; check --config and its fields"
-        ) from error
-    finally:
-        sys.argv = typed
+        config = module.get_config(*([preset] if colon else []))
+        config.lock()
+    except (AttributeError, TypeError, KeyError, ValueError) as error:
+        raise InputError(f"{path}: {type(error).__name__}: {error}; correct get_config()") from error
+    words = iter(overrides)
+    for word in words:
+        name, equals, text = word.partition("=")
+        if not name.startswith("--config."):
+            raise InputError(f"unexpected argument {word!r}; options are written --name=value (see --help)")
+        name = name.removeprefix("--config.")
+        value = value_of(config, name, text if equals else next(words, ""), path, "--config.")
+        config.update_from_flattened_dict({name: value})
+    return config
 
 
-def last_of_each(overrides: Sequence[str]) -> list[str]:
-    """The words with only the last value of each field; ml_collections would join the values of tuples."""
-    by_field: dict[str, list[str]] = {}
-    field = ""
-    for number, word in enumerate(overrides):
-        if word.startswith("--"):
-            name, equals, _ = word.partition("=")
-            field = name if equals or name.startswith("--config.") else f"{name} {number}"
-            by_field.pop(field, None)
-        elif not field:
-            field = f"{number}"
-        by_field.setdefault(field, []).append(word)
-    return [word for words in by_field.values() for word in words]
+def load_file(path: str) -> ModuleType:
+    """A Python file as a module, its folder not on the import path. Raises InputError with the line if its code fails."""
+    spec = importlib.util.spec_from_file_location(Path(path).stem, path)
+    if spec is None or spec.loader is None:
+        raise InputError(f"{path} is not a Python file; name one that ends with .py")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
+        line = error.lineno if isinstance(error, SyntaxError) else next(reversed(lines), None)
+        raise InputError(f"{path}, line {line}: {type(error).__name__}: {error}; correct the file") from error
+    return module
+
+
+def value_of(config: ConfigDict, name: str, text: str, where: str, prefix: str = "") -> Any:
+    """The text as a value of the field's type. Raises InputError for an unknown field or another type."""
+    check_names(config, [name], where, prefix)
+    default = dict(flattened(config))[name]
+    try:
+        if not isinstance(default, tuple):
+            return parsed(text, default)
+        value = ast.literal_eval(text)
+        return tuple(value) if isinstance(value, list | tuple) else (value,)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
+        use = {tuple: "a tuple, in quotes: \"('a',)\"", bool: "True or False", int: "a whole number", float: "a number"}
+        raise InputError(f"{prefix}{name}={text[:100]}: write {use[type(default)]}") from error
+
+
+def parsed(text: str, default: bool | int | float | str) -> bool | int | float | str:
+    """A text as a value of the default's type. ValueError for another type."""
+    if not isinstance(default, bool):
+        return type(default)(text)
+    if text.lower() not in BOOLS:
+        raise ValueError(f"{text!r} is neither true nor false")
+    return BOOLS[text.lower()]
 
 
 def config_file(name: str) -> str:
     """Path of a config: `name` if it is a file, else configs/NAME.py of the installed package; keeps `:PRESET`."""
     path, colon, preset = name.partition(":")
-    if os.path.isfile(path):
-        return name
-    shipped = shipped_file(path.removeprefix("configs/").removesuffix(".py") + ".py")
-    return shipped + colon + preset if shipped else name
-
-
-def shipped_file(name: str) -> str:
-    """Path of a file below configs/ of this checkout or installation; empty if it does not exist."""
-    return next((str(folder / name) for folder in _shipped_folders() if (folder / name).is_file()), "")
+    shipped = shipped_folder() / (path.removeprefix("configs/").removesuffix(".py") + ".py")
+    return str(shipped) + colon + preset if shipped.is_file() and not os.path.isfile(path) else name
 
 
 def shipped_configs() -> list[str]:
     """The names of the configs below configs/: tpu_v3, data/html, …"""
-    files = {path.relative_to(folder) for folder in _shipped_folders() for path in folder.rglob("*.py")}
-    return sorted(file.with_suffix("").as_posix() for file in files if file.stem != "__init__")
+    files = [path.relative_to(shipped_folder()) for path in shipped_folder().rglob("*.py") if path.stem != "__init__"]
+    return sorted(file.with_suffix("").as_posix() for file in files)
 
 
-def _shipped_folders() -> list[Path]:
+def shipped_folder() -> Path:
+    """configs/ of this checkout, or of the installed package, next to which a folder may hold another project's configs."""
     checkout = Path(__file__).parents[1]
-    # In an installation, the folder next to the package may hold another project's configs.
-    folders = [checkout / "configs"] if (checkout / "setup.py").is_file() else []
-    spec = importlib.util.find_spec("harp_jax.configs")
-    return folders + ([Path(folder) for folder in (spec.submodule_search_locations or ())] if spec else [])
+    if (checkout / "setup.py").is_file():
+        return checkout / "configs"
+    return Path(importlib.import_module("harp_jax.configs").__path__[0])

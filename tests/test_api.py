@@ -8,7 +8,6 @@ import pandas
 import pytest
 
 import harp_jax as hj
-from harp_jax.corpus.trec import Ranking
 from harp_jax.text.tokenizer import load_tokenizer
 from harp_jax.training.train import train
 from tests.support import ROOT, corpus
@@ -143,10 +142,7 @@ def frame(columns, *rows):
         (lambda: hj.evaluate({"q": {3: 1}}, RUNS), "the id 3 is not a string"),
         (lambda: hj.first_stage({"d": "a cat"}, {"q": "cat"}, k=0), "k=0: use 1 or more"),
         (lambda: hj.first_stage({"d": "x"}, frame(("qid", "query"), ("q", None))), "query 'q': NoneType given"),
-        (
-            lambda: hj.first_stage({"d": "x"}, {"q": "x"}, anchors={"d": 5}),
-            "anchors of 'd': int given|anchor 'd .0.': int given",
-        ),
+        (lambda: hj.first_stage({"d": "x"}, {"q": "x"}, anchors={"d": 5}), "anchor of 'd': int given"),
         (
             lambda: hj.first_stage(["a cat"], {"q": "cat"}),
             "list given; use a dict, a path, or a frame with the columns",
@@ -156,10 +152,6 @@ def frame(columns, *rows):
         (lambda: hj.evaluate({"q": {"d": 1}}, [RUNS]), "runs: list given"),
         (lambda: hj.evaluate({"q": ["d"]}, RUNS), "query 'q': list given; use {docid: number}"),
         (lambda: hj.evaluate({"q": {"d": "x"}}, RUNS), "'x' is not a whole number"),
-        (
-            lambda: hj.evaluate({"q": {"d": 1}}, {"a": {"q": Ranking.of(["d"], [math.nan])}}),
-            "nan is not a finite number",
-        ),
         (lambda: hj.evaluate({"q": {"d": 0}}, RUNS), "none of the 1 judged queries has a relevant document"),
         (lambda: hj.load_config("tpu_v3", steps="many"), "tpu_v3: .*steps"),
         (lambda: hj.write_run("run.trec", {"q": {"d": 1.0}}, "a b"), "the tag 'a b' has white space"),

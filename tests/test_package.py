@@ -15,7 +15,7 @@ from packaging.utils import canonicalize_name
 from harp_jax.base.errors import InputError
 from harp_jax.base.version import __version__
 from harp_jax.evaluation.measures import parse_measures
-from harp_jax.experiments.curve import as_svg
+from harp_jax.experiments.figure4 import as_svg
 from harp_jax.input.tfrecords import RecordReader
 from harp_jax.ranking.adapters import transformer
 from harp_jax.ranking.lexical import InvertedIndex
@@ -58,11 +58,11 @@ def test_the_wheel_runs_outside_the_repository(wheel, tmp_path):
     python("-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", folder, wheel)
     code = """if True:
         import json, harp_jax as hj, harp_jax.__main__ as command
-        from harp_jax.config import shipped_file
+        from harp_jax.config import config_file
         configs = ("tpu_v3", "finetune", "baselines/neural", "data/html")
         assert all(hj.load_config(name) for name in configs)
         command.main(["plan"])
-        print(json.dumps([hj.__file__, shipped_file("tpu_v3.py")]))
+        print(json.dumps([hj.__file__, config_file("tpu_v3")]))
     """
     *plan, files = python("-c", code, cwd=empty, PYTHONPATH=str(folder)).stdout.splitlines()
     assert all(Path(file).is_relative_to(folder) for file in json.loads(files))

@@ -9,7 +9,6 @@ import heapq
 import itertools
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
 from typing import Any
 
 import jax
@@ -25,7 +24,6 @@ from harp_jax.corpus.clicks import sampled_clicks
 from harp_jax.corpus.documents import FIELDS, Documents
 from harp_jax.input.packing import pair_rows
 from harp_jax.model.cross_encoder import Ranker
-from harp_jax.text.tokenizer import Tokenizer
 
 BATCH = 32  # documents
 
@@ -73,44 +71,8 @@ class Probe:
         types[: len(pairs)] = segments[: len(pairs)] * (column >= second[:, None])
         positions = np.broadcast_to(np.arange(self.length, dtype=np.int32), shape)
         batch = {"tokens": tokens, "segment_ids": segments, "position_ids": positions, "token_type_ids": types}
-        found = np.asarray(self._logits(self._params, batch))[: len(documents), :, : self.tokenizer.size]
-        return np.argsort(-found, axis=-1, kind="stable")[..., :k]
-
-
-def probe(
-    model: Probe, texts: Iterable[tuple[str, str]], known: dict[str, set[str]], summary: Counter[str]
-) -> Iterator[dict]:
-    """Yields a record for each (docid, text), "id" and "predicted" (tokens, masks × k), and updates the summary."""
-    rows = iter(texts)
-    while chunk := list(itertools.islice(rows, BATCH)):
-        whole = [encoding.ids for encoding in model.tokenizer.encode_batch([text for _, text in chunk])]
-        parts = model.read_part(whole)
-        for (docid, _), guesses, ids, all_ids in zip(chunk, model.predict(parts), parts, whole):
-            tokens = [[model.tokenizer.tokens[i] for i in place] for place in guesses]
-            summary["documents"] += 1
-            for place, best in enumerate(int(row[0]) for row in guesses):
-                summary[f"mask {place + 1}: part of a word"] += bool(model.tokenizer.continues[best])
-                summary[f"mask {place + 1}: in the part of the document that was read"] += best in set(ids)
-                summary[f"mask {place + 1}: only in the rest of the document"] += best in set(all_ids) - set(ids)
-            if docid in known:
-                summary["with known queries"] += 1
-                summary["a first guess is in a known query"] += bool({row[0] for row in tokens} & known[docid])
-                summary["a guess is in a known query"] += bool({t for row in tokens for t in row} & known[docid])
-            yield {"id": docid, "predicted": tokens}
-
-
-def sampled_documents(
-    clicks: str, docs: Documents, tokenizer: Tokenizer, count: int
-) -> tuple[list[str], dict[str, set[str]]]:
-    """Clicked documents sampled by hash, and the tokens of their queries; any documents if there is no click log."""
-    clicked = {docid for _, _, docid in sampled_clicks(clicks, 1.0, 0)} if clicks else set()
-    eligible = (docid for docid in clicked if docid in docs) if clicked else docs.ids()
-    chosen = heapq.nsmallest(count, eligible, key=lambda docid: hash64(0, "probe", docid))
-    tokens: dict[str, set[str]] = {docid: set() for docid in chosen if docid in clicked}
-    for _, query, docid in sampled_clicks(clicks, 1.0, 0) if clicks else ():
-        if docid in tokens:
-            tokens[docid].update(tokenizer.tokens[i] for i in tokenizer.encode(query))
-    return chosen, tokens
+        logits = np.asarray(self._logits(self._params, batch))[: len(documents), :, : self.tokenizer.size]
+        return np.argsort(-logits, axis=-1, kind="stable")[..., :k]
 
 
 @once
@@ -125,18 +87,41 @@ def probe_files(
     max_length: int = 256,
     fields: tuple[str, ...] = FIELDS,
 ) -> dict[str, int]:
-    """Writes the guesses as JSONL, one line per document, and returns the summary.
+    """Writes the guesses as JSONL, {"id", "predicted"} (tokens, masks × 5) a document, and returns the summary.
 
     `model` is a training workdir, or a Hugging Face directory with an MLM head. Raises InputError for bad input.
     """
-    loaded = Probe(model, masks, max_length)
-    collection = Documents.open(docs, fields)
-    chosen, tokens = sampled_documents(clicks, collection, loaded.tokenizer, documents)
+    probe, collection = Probe(model, masks, max_length), Documents.open(docs, fields)
+    tokenizer = probe.tokenizer
+
+    # Clicked documents sampled by hash, and the tokens of their queries; any documents if there is no click log.
+    clicked = {docid for _, _, docid in sampled_clicks(clicks, 1.0, 0)} if clicks else set()
+    eligible = (docid for docid in clicked if docid in collection) if clicked else collection.ids()
+    chosen = heapq.nsmallest(documents, eligible, key=lambda docid: hash64(0, "probe", docid))
     if not chosen:
         raise InputError("no clicked document is in --docs; correct one of them")
+    known: dict[str, set[str]] = {docid: set() for docid in chosen if docid in clicked}
+    for _, query, docid in sampled_clicks(clicks, 1.0, 0) if clicks else ():
+        if docid in known:
+            known[docid].update(tokenizer.tokens[i] for i in tokenizer.encode(query))
+
     summary: Counter[str] = Counter()
+    rows = iter(progress(chosen, unit="documents", desc="probe"))
     with replacing(output) as file:
-        texts = ((docid, collection[docid]) for docid in progress(chosen, unit="documents", desc="probe"))
-        for record in probe(loaded, texts, tokens, summary):
-            file.write(json.dumps(record, ensure_ascii=False) + "\n")
+        while ids := list(itertools.islice(rows, BATCH)):
+            whole = [encoding.ids for encoding in tokenizer.encode_batch([collection[docid] for docid in ids])]
+            parts = probe.read_part(whole)
+            for docid, guesses, part, all_of_it in zip(ids, probe.predict(parts), parts, whole):
+                tokens = [[tokenizer.tokens[i] for i in of_mask] for of_mask in guesses]
+                summary["documents"] += 1
+                for mask, best in enumerate((int(row[0]) for row in guesses), 1):
+                    summary[f"mask {mask}: part of a word"] += bool(tokenizer.continues[best])
+                    summary[f"mask {mask}: in the part of the document that was read"] += best in set(part)
+                    summary[f"mask {mask}: only in the rest of the document"] += best in set(all_of_it) - set(part)
+                if docid in known:
+                    summary["with known queries"] += 1
+                    first, every = {row[0] for row in tokens}, {token for row in tokens for token in row}
+                    summary["a first guess is in a known query"] += bool(first & known[docid])
+                    summary["a guess is in a known query"] += bool(every & known[docid])
+                file.write(json.dumps({"id": docid, "predicted": tokens}, ensure_ascii=False) + "\n")
     return dict(summary)

@@ -3,8 +3,8 @@
 import argparse
 import logging
 
-from harp_jax.base.cli import ConfigParser, Parser, count, positive
-from harp_jax.baselines.linklearn.rank import rank_linklearn
+from harp_jax.base.cli import ConfigParser, Parser, positive
+from harp_jax.baselines.linklearn.collection import rank_linklearn
 from harp_jax.commands.options import add_documents, add_lexical, add_output
 from harp_jax.text.words import VECTORS, write_words
 
@@ -19,19 +19,17 @@ def words_parser() -> Parser:
     parser.add_argument("--stemmer", default="", help="Snowball stemmer such as english (none)")
     parser.add_argument("--stopwords", default="", help="words to leave out: english, or a file, one per line (none)")
     parser.add_argument("--min_documents", type=positive, default=1, help="minimum documents that contain a word (1)")
-    parser.add_argument("--max_words", type=count, default=0, help="keep only the most frequent words (0: all)")
     parser.add_argument("--vectors", action="store_true", help="also train word2vec vectors: OUTPUT/vectors.txt")
-    parser.add_argument("--dimension", type=positive, default=100, help="dimensions of a vector (100)")
-    parser.add_argument("--epochs", type=positive, default=5, help="passes over the collection (5)")
     return parser
 
 
 def words(a: argparse.Namespace) -> None:
-    counts = (a.min_documents, a.max_words, a.dimension, a.epochs * a.vectors)
-    found = write_words(a.docs, a.output, a.fields, a.stemmer, a.stopwords, *counts)
-    print(f"{a.output}: {found.words} words of {found.documents} documents")
-    if found.vectors:
-        print(f"{a.output}/{VECTORS}: {found.vectors} vectors of {a.dimension} numbers")
+    written = write_words(
+        a.docs, a.output, a.fields, a.stemmer, a.stopwords, min_documents=a.min_documents, epochs=5 if a.vectors else 0
+    )
+    print(f"{a.output}: {written.words} words of {written.documents} documents")
+    if written.vectors:
+        print(f"{a.output}/{VECTORS}: {written.vectors} vectors")
 
 
 def linklearn_train_parser() -> ConfigParser:
@@ -68,5 +66,5 @@ def linklearn_rank_parser() -> Parser:
 
 
 def linklearn_rank(a: argparse.Namespace) -> None:
-    found = rank_linklearn(a.model, a.docs, a.queries, a.output, a.fields, a.language, a.exclude, a.k, a.okapi)
-    print(f"{a.output}: {found.matched} queries ranked by {'okapi' if a.okapi else 'linklearn'}")
+    ranked = rank_linklearn(a.model, a.docs, a.queries, a.output, a.fields, a.language, a.exclude, a.k, a.okapi)
+    print(f"{a.output}: {ranked.matched} queries ranked by {'okapi' if a.okapi else 'linklearn'}")

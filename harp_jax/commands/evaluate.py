@@ -3,16 +3,13 @@
 import argparse
 import os
 import sys
-from dataclasses import replace
 
-from harp_jax.base.cli import Parser, count, positive
+from harp_jax.base.cli import Parser
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import replacing
 from harp_jax.commands.options import add_table, names
 from harp_jax.corpus.documents import FIELDS
 from harp_jax.evaluation.from_files import Evaluation, report_files
 from harp_jax.evaluation.report import Page
-from harp_jax.evaluation.significance import ROUNDS
 
 
 def arguments_parser() -> Parser:
@@ -25,11 +22,6 @@ def arguments_parser() -> Parser:
     add_table(parser)
     what = "text, or json with the values per query"
     parser.add_argument("--format", default="text", choices=("json", "text"), help=what)
-    what = "file to write per-query values to, with each query's resampling group"
-    parser.add_output("--per_query", default="", help=what)
-    what = f"randomisation and bootstrap rounds ({ROUNDS})"
-    parser.add_argument("--rounds", type=positive, default=ROUNDS, help=what)
-    parser.add_argument("--seed", type=count, default=0, help="random seed for randomisation and bootstrap (0)")
     return parser
 
 
@@ -42,12 +34,9 @@ def evaluation(a: argparse.Namespace, runs: dict[str, list[str]]) -> Evaluation:
 
 
 def main(a: argparse.Namespace) -> None:
-    table = replace(evaluation(a, name_runs(a.runs)), rounds=a.rounds, seed=a.seed).table()
+    table = evaluation(a, name_runs(a.runs)).table()
     for note in table.notes():
         print(f"note: {note}", file=sys.stderr)
-    if a.per_query:
-        with replacing(a.per_query) as file:
-            file.writelines(line + "\n" for line in table.per_query_lines())
     print(table.json() if a.format == "json" else table)
 
 
@@ -92,13 +81,12 @@ def report_parser() -> Parser:
     parser.add_input("--docs", default="", help="documents, for the texts of wins and losses")
     parser.add_argument("--fields", type=names, default=FIELDS, help="document fields to quote (title,url,body)")
     parser.add_argument("--query_texts", default="", help="file with the query texts (--queries, if it has them)")
-    parser.add_argument("--remark", action="append", default=[], help="line to print below the table; repeatable")
     parser.add_argument("--title", default="Re-ranking", help="title of the page (Re-ranking)")
     parser.add_output("--output", required=True, help="the HTML page to write")
     return parser
 
 
 def report(a: argparse.Namespace) -> None:
-    page = Page(a.title, a.focus, tuple(a.remark), named(a.curves, "--curves"), a.docs, a.fields, a.query_texts)
+    page = Page(a.title, a.focus, (), named(a.curves, "--curves"), a.docs, a.fields, a.query_texts)
     print(report_files(evaluation(a, name_runs(a.run)), page, a.output))
     print(f"report: {a.output}")

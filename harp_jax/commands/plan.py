@@ -45,9 +45,9 @@ def arguments_parser() -> Parser:
 
 def main(arguments: argparse.Namespace) -> None:
     if arguments.plan is None:
-        found = shipped()
-        width = max(len(name) for name, _ in found)
-        print("\n".join(f"{name:<{width}}  {summary}" for name, summary in found))
+        summaries = shipped()
+        width = max(map(len, summaries))
+        print("\n".join(f"{name:<{width}}  {summary}" for name, summary in summaries.items()))
         return
     experiment = find(arguments.plan)
     values = experiment.arguments([*arguments.set, "dry_run=true"] if arguments.dry_run else arguments.set)

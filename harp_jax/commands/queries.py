@@ -2,7 +2,7 @@
 
 import argparse
 
-from harp_jax.base.cli import Parser, count, positive
+from harp_jax.base.cli import Parser, positive
 from harp_jax.commands.options import add_output
 from harp_jax.corpus.query_sets import fold_queries
 
@@ -16,11 +16,10 @@ def arguments_parser() -> Parser:
     parser.add_input("--queries", required=True, help="qid<TAB>text, JSONL, a BEIR folder, irds:ID")
     parser.add_input("--qrels", default="", help="judgments: qid 0 docid level, a BEIR split, irds:ID")
     parser.add_argument("--count", type=positive, default=5, help="number of folds (5)")
-    parser.add_argument("--seed", type=count, default=0, help="random seed of the order (0)")
     add_output(parser, "the file to write")
     return parser
 
 
 def main(a: argparse.Namespace) -> None:
-    folds = fold_queries(a.queries, a.output, a.qrels, a.count, a.seed)
+    folds = fold_queries(a.queries, a.output, a.qrels, a.count)
     print(f"{a.output}: {folds.queries} queries in {a.count} folds, largest group {folds.largest_group}")

@@ -3,8 +3,6 @@
 In: options (`harp plan NAME --set OPTION=VALUE`); pages, collections, encoders.
 Out: a folder with the output of every step, made once (`base/made.py`), and tables.
 Imports: every room above; inside functions also the generation job.
-Files: `experiment` (finds an experiment, reads its options), `calls` (training, configs), `pretraining` (a
-corpus and the systems pre-trained on it), `benchmark` (a judged collection: training, ranking, tables), `curve` (plots few-shot
-results); `demo`; of HARP `tables`, `msmarco` (Tables 1 to 4) and `figure4`; `recipe` (what links alone teach),
-`linklearn`, `coarse_tuning`.
+Files: `experiment` (finds an experiment, reads its options); `demo`; of HARP `tables` (pre-trains, fine-tunes and compares systems
+on a judged collection), `msmarco` (Tables 1 to 4) and `figure4`; `recipe` (what links alone teach), `linklearn`, `coarse_tuning`.
 """

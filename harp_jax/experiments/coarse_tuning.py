@@ -27,10 +27,11 @@ from typing import Any
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.steps import Steps
-from harp_jax.experiments.benchmark import FOLDED, Benchmark, Runs
-from harp_jax.experiments.calls import configured, train
+from harp_jax.config import load_config
+from harp_jax.experiments.tables import FOLDED, Benchmark, Runs, reranking
 from harp_jax.ranking.first_stage import Candidates, first_stage_files
 from harp_jax.ranking.rerank import rerank_files
+from harp_jax.training.recorded import train
 
 FINE_TUNING = {"robust04": (3, 4), "gov2": (1, 3), "covid": (5, 5), "dl": (4, 2)}  # epochs, folds
 COARSE, MARKS = "coarse_tune_orcas", ("[unused0]", "[unused1]")
@@ -83,11 +84,9 @@ def coarse_tuning(
     benchmark = Benchmark(docs, queries, qrels, folds=division, measures=MEASURES, rerank=("max_length=256",))
     benchmark.check(bert, clicks, click_docs)
     steps = Steps(output)
-    on = benchmark.divided(steps)
-    if len(on.fold_names) != (folds or known[1]):
-        raise InputError(
-            f"{division} has {len(on.fold_names)} folds, not {folds or known[1]}; divide the queries again"
-        )
+    bench = benchmark.prepared(steps, first_stage=False)
+    if (count := len(bench.fold_names)) != (folds or known[1]):
+        raise InputError(f"{division} has {count} folds, not {folds or known[1]}; divide the queries again")
     bm25 = f"{output}/bm25.trec"
     steps("Rank with BM25", first_stage_files, Candidates(docs, k=1000), queries=queries, output=bm25)
 
@@ -102,11 +101,12 @@ def coarse_tuning(
     source = {"init": bert, "clicks": clicks, "docs": click_docs}
     rows: dict[str, list[Runs]] = {"BM25": [{FOLDED: bm25}]}
     for name, fields in starts.items():
-        steps(f"Train {name}", train, configured(COARSE, source | fields), f"{output}/{name}")
+        steps(f"Train {name}", train, load_config(COARSE, source | fields), f"{output}/{name}")
         if name != "continual":
-            ranked = f"{output}/{name}.trec"
-            steps(f"Rank with {name}", rerank_files, f"{output}/{name}", docs, queries, bm25, ranked, benchmark.ranking)
-            rows[name.replace("coarse", "coarse_tuned")] = [{FOLDED: ranked}]
+            run = f"{output}/{name}.trec"
+            options = reranking(benchmark.fields, benchmark.rerank)
+            steps(f"Rank with {name}", rerank_files, f"{output}/{name}", docs, queries, bm25, run, options)
+            rows[name.replace("coarse", "coarse_tuned")] = [{FOLDED: run}]
 
     # Each of them fine-tuned in the collection's folds, several times.
     begins: dict[str, Mapping[str, Any]] = {
@@ -117,17 +117,18 @@ def coarse_tuning(
         if name.startswith("coarse"):
             begins[name.replace("coarse", "coarse_fine")] = {"init": f"{output}/{name}", "marks": MARKS}
     for (system, begin), (tag, epochs) in itertools.product(begins.items(), tuned_for.items()):
-        fields = {**begin, **RECIPE, "epochs": epochs}
-        runs = [on.transformer(f"{system}{tag}_t{trial}", bm25, trial, fields)[0] for trial in range(trials)]
-        rows[system + tag] = runs
+        for trial in range(trials):
+            fields = {**begin, **RECIPE, "epochs": epochs, "seed": trial}
+            ranked, _ = bench.ranker(f"{system}{tag}_t{trial}", benchmark.finetune, fields, (), bm25)
+            rows.setdefault(system + tag, []).append(ranked)
 
     # Which words the models expect in a query; fine-tuning leaves the MLM head unchanged.
     first = next(iter(tuned_for))
-    models = (*starts, *(f"{system}{first}_t0_f{on.tested[0]}" for system in begins if system != "cont_pre_fine"))
+    models = (*starts, *(f"{system}{first}_t0_f{bench.tested[0]}" for system in begins if system != "cont_pre_fine"))
     for name in models if probe else ():
         model, report = f"{output}/{name}", f"{output}/probe_{name}.jsonl"
         counts = steps(
             f"Probe {name}", probe_files, model=model, clicks=clicks, docs=click_docs, documents=probe, output=report
         )
         print("\n".join(f"  {what}: {number}" for what, number in counts.items()))
-    on.table("table", rows, f"fine_tuned{first}", chance="BM25")
+    bench.table("table", rows, f"fine_tuned{first}", chance="BM25")

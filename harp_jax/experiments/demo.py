@@ -15,14 +15,14 @@ import os
 from typing import Any
 
 from harp_jax.base.steps import Steps
+from harp_jax.config import load_config
 from harp_jax.evaluation.from_files import Evaluation, report_files
 from harp_jax.evaluation.report import Page
 from harp_jax.evaluation.results import Table
-from harp_jax.experiments.benchmark import need_files
-from harp_jax.experiments.calls import configured, train
+from harp_jax.experiments.experiment import need_files
 from harp_jax.ranking.first_stage import Candidates, first_stage_files
 from harp_jax.ranking.rerank import Reranking, rerank_files
-from harp_jax.training.recorded import first_layers
+from harp_jax.training.recorded import first_layers, train
 
 LAYERS, FIELDS, MEASURE = 3, ("body",), "RR@10"
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
@@ -70,8 +70,8 @@ def demo(
     run("Take three layers of the encoder", first_layers, encoder, LAYERS, start, MINILM_SHA256)
     run("Invent a wiki", write_sample_wiki, SampleWiki(pages, seed, informative), wiki)
     source = {"source.paths": (f"{wiki}/wiki.xml.bz2",), "tokenizer": start, "seed": seed}
-    run("Make pairs of its links", generate, configured("data/demo", source), pairs)
-    pretraining = configured("demo", {"init": start, "data": (pairs,), "seed": seed, "steps": steps})
+    run("Make pairs of its links", generate, load_config("data/demo", source), pairs)
+    pretraining = load_config("demo", {"init": start, "data": (pairs,), "seed": seed, "steps": steps})
     run("Train on links", train, pretraining, harp)
 
     # BM25's best 12 pages for each test question, ranked without labels.
@@ -110,7 +110,7 @@ def demo(
             ("harp", "after links", {"init": harp}),
         ):
             tuned, row = f"{output}/{name}_tuned", f"fine-tuned {label}"
-            run(f"Fine-tune {label}", train, configured("finetune_demo", judged | begin), tuned)
+            run(f"Fine-tune {label}", train, load_config("finetune_demo", judged | begin), tuned)
             ranked(row, f"{name}_tuned", f"Rank after fine-tuning {label}", tuned)
             shown.append(row)
 

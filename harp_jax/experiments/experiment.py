@@ -12,22 +12,23 @@ per option. In a file of your own, `base.steps.Steps` runs functions of installe
 
 import ast
 import dataclasses
+import glob
 import importlib
-import importlib.util
 import inspect
 import os
 import re
-import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from harp_jax.base.errors import InputError
+from harp_jax.base.files import as_stored
+from harp_jax.config import load_file, parsed
+from harp_jax.corpus.paths import is_irds
 
 Value = str | int | float | bool | tuple[str, ...] | tuple[int, ...] | tuple[float, ...]
-TRUE, FALSE = ("true", "1", "yes"), ("false", "0", "no")
 # Experiment → the file of its function.
 NAMES = {
     "demo": "demo", "table1": "msmarco", "table2": "msmarco", "table3": "msmarco", "table4": "msmarco", "figure4": "figure4",
@@ -49,17 +50,7 @@ class Experiment:
 
     def arguments(self, settings: Sequence[str] = ()) -> dict[str, Any]:
         """The function's arguments from "name=value" texts. InputError for unknown names and values of another type."""
-        values: dict[str, Any] = {}
-        for setting in settings:
-            name, equals, text = setting.partition("=")
-            try:
-                if not equals:
-                    raise ValueError("write NAME=VALUE")
-                values[name] = parsed(text, self.defaults[name])
-            except (KeyError, ValueError) as error:
-                wrong = "no such option" if isinstance(error, KeyError) else error
-                options = ", ".join(f"{name} ({written(default)})" for name, default in self.defaults.items())
-                raise InputError(f"--set {setting}: {wrong}; options of {self.name}: {options or 'none'}") from error
+        values = parsed_settings(settings, self.defaults, f"--set, {self.name}")
         for parameter, group in self.groups.items():
             own = {f.name: values.pop(f.name) for f in dataclasses.fields(group) if f.name in values}
             values[parameter] = dataclasses.replace(group, **own)
@@ -69,11 +60,10 @@ class Experiment:
         """The description, and the options with their defaults."""
         width = max(map(len, self.defaults), default=0)
         options = [
-            f"  {name:<{width}}  {self.meanings.get(name, '')} ({written(default)})".replace("  (", " (")
-            for name, default in self.defaults.items()
+            f"  {name:<{width}}  {self.meanings.get(name, '')} ({written(self.defaults[name])})"
+            for name in self.defaults
         ]
-        about = ["options, with --set NAME=VALUE:", *options] if options else ["It has no options."]
-        return "\n".join([self.description.strip(), "", *about])
+        return "\n".join([self.description.strip(), "", "options, with --set NAME=VALUE:", *(options or ["  none"])])
 
 
 def find(name: str) -> Experiment:
@@ -81,17 +71,17 @@ def find(name: str) -> Experiment:
     if name in NAMES:
         module: ModuleType = importlib.import_module(f"harp_jax.experiments.{NAMES[name]}")
     elif os.path.isfile(name):
-        module = _loaded(name)
+        module = load_file(os.path.abspath(name))
     else:
         raise InputError(f"no experiment {name!r}; name a Python file, or one of {', '.join(NAMES)}")
     function = getattr(module, Path(name).stem, None)
     if not callable(function) or next(iter(inspect.signature(function).parameters), "") != "output":
         raise InputError(f"{name} has no function {Path(name).stem}(output, …); add it")
-    given = {n: p.default for n, p in inspect.signature(function).parameters.items() if n != "output"}
-    if bare := [n for n, default in given.items() if default is inspect.Parameter.empty]:
+    options = {n: p.default for n, p in inspect.signature(function).parameters.items() if n != "output"}
+    if bare := [n for n, default in options.items() if default is inspect.Parameter.empty]:
         raise InputError(f"{name}: the option {bare[0]} has no default; add one, which gives it its type")
-    groups = {n: default for n, default in given.items() if dataclasses.is_dataclass(default)}
-    defaults = {n: default for n, default in given.items() if n not in groups}
+    groups = {n: default for n, default in options.items() if dataclasses.is_dataclass(default)}
+    defaults = {n: default for n, default in options.items() if n not in groups}
     for group in groups.values():
         defaults |= {f.name: getattr(group, f.name) for f in dataclasses.fields(group)}
     documented = [(function.__doc__ or ""), *(type(group).__doc__ or "" for group in groups.values())]
@@ -100,57 +90,63 @@ def find(name: str) -> Experiment:
     return Experiment(name, module.__doc__ or "", function, defaults, meanings, groups)
 
 
-def _loaded(path: str) -> ModuleType:
-    """A file as a module, its folder not on the import path. Raises InputError with the line if its code fails."""
-    spec = importlib.util.spec_from_file_location(Path(path).stem, path)
-    if spec is None or spec.loader is None:
-        raise InputError(f"{path} is not a Python file; name one that ends with .py")
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except SyntaxError as error:
-        raise InputError(f"{error.filename or path}, line {error.lineno}: {error.msg}; correct the file") from error
-    except (Exception, SystemExit) as error:
-        own = os.path.abspath(path)
-        frames = [f.lineno for f in traceback.extract_tb(error.__traceback__) if os.path.abspath(f.filename) == own]
-        where = f"{path}, line {frames[-1]}" if frames else path
-        raise InputError(f"{where}: {type(error).__name__}: {error}; correct the file") from error
-    return module
-
-
-def shipped() -> list[tuple[str, str]]:
-    """(name, first line of the function's docstring) of every experiment."""
-    found = []
+def shipped() -> dict[str, str]:
+    """Every experiment with the first line of its function's docstring; read without imports, which take seconds."""
+    summaries = {}
     for name, file in NAMES.items():
         tree = ast.parse(Path(__file__).with_name(f"{file}.py").read_text("utf-8"))
         (function,) = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name)
-        found.append((name, (ast.get_docstring(function) or "").partition("\n")[0]))
-    return found
+        summaries[name] = (ast.get_docstring(function) or "").partition("\n")[0]
+    return summaries
 
 
-def check_known(option: str, given: Sequence[str], known: Sequence[str]) -> None:
+def check_known(option: str, values: Sequence[str], known: Sequence[str]) -> None:
     """Raises InputError for the first value of an option that is not known."""
-    if unknown := [name for name in given if name not in known]:
+    if unknown := [name for name in values if name not in known]:
         raise InputError(f"{option}={unknown[0]} is unknown; choose from {', '.join(known)}")
 
 
-def parsed(text: str, default: Value) -> Value:
-    """A text as a value of the default's type. ValueError for another type."""
-    if isinstance(default, tuple):
-        first = default[0] if default else ""
-        # Commas in parentheses belong to a value, as in fields=('title','body').
-        parts = re.split(r",(?![^(]*\))", text) if text else []
-        return tuple(parsed(part.strip(), first) for part in parts)  # type: ignore[return-value]
-    if isinstance(default, bool):
-        if text.lower() not in TRUE + FALSE:
-            raise ValueError(f"{text!r} is neither true nor false")
-        return text.lower() in TRUE
-    if isinstance(default, str):
-        return text
-    try:
-        return type(default)(text)
-    except ValueError:
-        raise ValueError(f"{text!r} is not {'an integer' if isinstance(default, int) else 'a number'}") from None
+def need_files(*paths: str) -> None:
+    """Raises InputError with all paths and patterns for which there is no file, compressed or not."""
+    wanted = dict.fromkeys(path for path in paths if path and not is_irds(path))
+    if missing := [p for p in wanted if not (os.path.exists(as_stored(p)) or glob.glob(p, recursive=True))]:
+        raise InputError(
+            f"missing: {', '.join(missing)}; nothing was started. Put them there, or name yours with --set"
+        )
+
+
+def labelled(texts: Sequence[str]) -> dict[str, str]:
+    """Label → path, from NAME=PATH or PATH. InputError for a label given twice, and for one without a path."""
+    paths: dict[str, str] = {}
+    for text in texts:
+        label, equals, path = text.partition("=")
+        if not equals:
+            label, path = os.path.basename(text).split(".")[0], text
+        if not path or not label or os.sep in label or label.lower() in map(str.lower, paths):
+            raise InputError(f"{text}: write NAME=PATH, and every name once")
+        paths[label] = path
+    return paths
+
+
+def parsed_settings(settings: Sequence[str], defaults: Mapping[str, Value], where: str) -> dict[str, Any]:
+    """Values from "name=value" texts, of the defaults' types. InputError, which begins with `where`, for another name or type."""
+    values: dict[str, Any] = {}
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        try:
+            if not equals or name not in defaults:
+                raise ValueError("no such option" if equals else "write NAME=VALUE")
+            default = defaults[name]
+            if isinstance(default, tuple):
+                # Commas in parentheses belong to a value, as in fields=('title','body').
+                parts = re.split(r",(?![^(]*\))", text) if text else []
+                values[name] = tuple(parsed(part.strip(), default[0] if default else "") for part in parts)
+            else:
+                values[name] = parsed(text, default)
+        except ValueError as error:
+            options = ", ".join(f"{name} ({written(default)})" for name, default in defaults.items())
+            raise InputError(f"{where}: {setting}: {error}; the options are {options or 'none'}") from error
+    return values
 
 
 def written(default: Value) -> str:

@@ -15,19 +15,20 @@ docs/lab/links.md for a small collection. With 300 test queries the standard err
 .02: read the intervals before the lines.
 """
 
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
-from harp_jax.base.errors import InputError
+from harp_jax.base.errors import InputError, needs
 from harp_jax.base.files import replacing
 from harp_jax.base.steps import Steps
 from harp_jax.corpus.query_sets import subset_queries
-from harp_jax.corpus.trec import read_qrels, read_run, read_subset
-from harp_jax.experiments.benchmark import FOLDED, Benchmark, Prepared
-from harp_jax.experiments.curve import as_svg, as_text, points
-from harp_jax.experiments.msmarco import MSMARCO, official
-from harp_jax.experiments.pretraining import NONE, PAPER, Pretraining
+from harp_jax.corpus.trec import Qrels, Run, read_qrels, read_run, read_subset
+from harp_jax.evaluation.evaluate import evaluate
+from harp_jax.evaluation.measures import one_measure
+from harp_jax.experiments.msmarco import MSMARCO, PAPER, official
+from harp_jax.experiments.tables import FOLDED, NONE, Benchmark, Prepared, Pretraining
 
 LARGE = ("50000", "100000", "150000", "200000")
 
@@ -54,24 +55,24 @@ def figure4(
     """
     if folder:
         benchmark = official(folder, benchmark, ("dev",), pretraining, transformers)
-    elif len(benchmark.tested) > 1 or len(benchmark.runs) > 1:
+    elif len(benchmark.tested) > 1 or len(benchmark.candidates) > 1:
         raise InputError("tested or candidates names several; a curve needs one fold and one run to re-rank")
     if len({size.endswith("%") for size in large}) > 1:
         raise InputError(f"large={','.join(large)}: write numbers of queries, or shares of them, not both")
-    benchmark.check(*pretraining.files(True))
+    benchmark.check(*pretraining.files(transformers))
     running = Steps(output)
-    on = benchmark.prepared(running)
-    on = replace(on, given=replace(benchmark, tested=on.tested[:1] if on.folds else ()))
-    starts = pretraining.systems(running, transformers, benchmark.seeds)
+    bench = benchmark.prepared(running)
+    bench = replace(bench, tested=bench.tested[:1])
+    starts = pretraining.starts(running, transformers, benchmark.seeds)
     if few:
-        curve(on, "few", [str(size) for size in few], draws, starts, transformers, [f"steps={steps}"])
+        curve(bench, "few", [str(size) for size in few], draws, starts, transformers, [f"steps={steps}"])
     if large:
         # One draw: at 100 % all draws are the same, and elsewhere they differ little.
-        curve(on, "large", large, 1, starts, transformers, [])
+        curve(bench, "large", large, 1, starts, transformers, [])
 
 
 def curve(
-    on: Prepared,
+    bench: Prepared,
     name: str,
     sizes: Sequence[str],
     draws: int,
@@ -80,26 +81,25 @@ def curve(
     texts: Sequence[str],
 ) -> None:
     """Draws queries, trains a ranker for each size, draw, seed and system, and writes NAME.svg and NAME.txt."""
-    b, output = on.given, on.steps.output
-    ((label, run),) = on.candidates.items()
-    (tested,) = on.tested
-    others = tuple(fold for fold in on.fold_names if fold != tested) if tested else ()
+    b, output = bench.options, bench.steps.output
+    ((label, run),) = bench.candidates.items()
+    ((test, one),) = bench.tests.items()
+    others = tuple(fold for fold in bench.fold_names if fold not in bench.tested)
     subsets = f"{output}/{name}_queries"
-    subset_queries(b.qrels, subsets, tuple(sizes), draws, folds=on.folds, train_folds=others, run=run, docs=b.docs)
+    subset_queries(b.qrels, subsets, tuple(sizes), draws, folds=bench.folds, train_folds=others, run=run, docs=b.docs)
 
-    ((test, one),) = on.tests.items()
     runs: dict[tuple[str, str], list[str]] = {(label, ""): [one.run or run]}
     for system in transformers:
         for size in sizes:
             for draw in range(draws):
                 for seed in b.seeds:
                     title = f"{name}/{system}_{size.replace('%', 'percent')}_d{draw}_s{seed}"
-                    fields = {**starts[system, seed], "seed": seed}
-                    listed = f"{subsets}/draw-{draw:02d}/{size}.txt"
-                    found, _ = on.ranker(title, b.finetune, run, fields, [*b.settings, *texts], only=listed)
-                    runs.setdefault((system, size), []).append(found[test])
+                    fields, listed = {**starts[system, seed], "seed": seed}, f"{subsets}/draw-{draw:02d}/{size}.txt"
+                    ranked, _ = bench.ranker(title, b.finetune, fields, [*b.settings, *texts], run, only=listed)
+                    runs.setdefault((system, size), []).append(ranked[test])
 
-    qrels = read_subset(read_qrels(one.qrels), folds=on.folds if test == FOLDED else "", wanted=b.tested)
+    folded = test == FOLDED
+    qrels = read_subset(read_qrels(one.qrels), "", bench.folds if folded else "", bench.tested if folded else ())
     systems = {row: [read_run(path) for path in paths] for row, paths in runs.items()}
     measure = b.measures.split()[0]
     drawn = points(qrels, systems, measure, len(b.seeds) if draws > 1 else 1)
@@ -107,3 +107,80 @@ def curve(
         with replacing(f"{output}/{name}{suffix}") as file:
             file.write(text)
     print(f"\n{as_text(drawn, measure)}\n{output}/{name}.svg", flush=True)
+
+
+class Point(NamedTuple):
+    """A system's mean at one size, a number of queries, a share such as "25%", or "" for a line without sizes; with its 95 %
+    bootstrap interval, over queries, draws and seeds."""
+
+    system: str
+    size: str
+    runs: int
+    value: float
+    low: float
+    high: float
+
+    @property
+    def number(self) -> float:
+        """The place on the axis."""
+        return float(self.size.removesuffix("%"))
+
+
+def points(
+    qrels: Qrels, systems: Mapping[tuple[str, str], Sequence[Run]], measure: str, runs_per_draw: int = 1
+) -> list[Point]:
+    """A point for each (system, size). `runs_per_draw`: consecutive runs that share one draw of training queries (see
+    `significance.bootstrap`)."""
+    name, runs = str(one_measure(measure)), {f"{system}@{size}": some for (system, size), some in systems.items()}
+    table = evaluate(qrels, runs, name, runs_per_draw=runs_per_draw, intervals=True)
+    return [
+        Point(system, size, table.seeds[row], table.mean[row][name], *table.intervals[row])
+        for row, (system, size) in zip(runs, systems)
+    ]
+
+
+def as_text(curves: Sequence[Point], measure: str) -> str:
+    """Tab-separated rows under a header: system, size, runs, mean, interval."""
+    rows = [f"{p.system}\t{p.size or '-'}\t{p.runs}\t{p.value:.4f}\t{p.low:.4f}\t{p.high:.4f}" for p in curves]
+    return "\n".join([f"system\tsize\truns\t{measure}\tlow\thigh", *rows])
+
+
+def as_svg(curves: Sequence[Point], measure: str) -> str:
+    """The curves as SVG. Systems without sizes are horizontal lines; the axis is logarithmic for numbers, linear for shares."""
+    with needs("drawing curves", "matplotlib", "plots"):
+        import matplotlib
+
+    matplotlib.use("svg")
+    matplotlib.rcParams["text.parse_math"] = False  # names may contain $
+    from matplotlib import pyplot
+
+    sized = [p for p in curves if p.size]
+    shares = any(p.size.endswith("%") for p in sized)
+    figure, axis = pyplot.subplots(figsize=(6, 4))
+    for colour, system in enumerate(dict.fromkeys(p.system for p in sized)):
+        line = sorted((p.number, p.value, p.low, p.high) for p in sized if p.system == system)
+        sizes, values, low, high = zip(*line)
+        label = f" {system}"  # the legend leaves out names that begin with _
+        axis.plot(sizes, values, marker="o", label=label, color=f"C{colour}")
+        axis.fill_between(sizes, low, high, color=f"C{colour}", alpha=0.15, linewidth=0)
+    for p in curves:
+        if not p.size:
+            axis.axhline(p.value, linestyle="--", color="0.4")
+            start = (0.01, p.value)
+            axis.annotate(p.system, start, xycoords=("axes fraction", "data"), ha="left", va="bottom", fontsize=8)
+    if not shares:
+        axis.set_xscale("log")
+    ticks = sorted({p.number for p in sized})
+    axis.set_xticks(ticks, [f"{tick:g}{'%' if shares else ''}" for tick in ticks])
+    axis.minorticks_off()
+    axis.set_xlabel("training queries")
+    axis.set_ylabel(measure)
+    axis.grid(alpha=0.3)
+    axis.legend(fontsize=8)
+    figure.tight_layout()
+    buffer = io.StringIO()
+    # No date, and ids from the content: the same data give the same bytes.
+    with pyplot.rc_context({"svg.hashsalt": "harp_jax"}):
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    pyplot.close(figure)
+    return buffer.getvalue()

@@ -21,10 +21,10 @@ and both do nearly as well as the models tuned on Cranfield.
 import os
 
 from harp_jax.base.steps import Steps
-from harp_jax.baselines.linklearn.rank import rank_linklearn
+from harp_jax.baselines.linklearn.collection import rank_linklearn
 from harp_jax.baselines.linklearn.train import train
-from harp_jax.experiments.benchmark import Benchmark, Runs
-from harp_jax.experiments.calls import configured
+from harp_jax.config import load_config
+from harp_jax.experiments.tables import FOLDED, Benchmark, Runs
 
 GRIDS = {
     "bm25": {"k1": (0.6, 0.9, 1.2, 1.6, 2.0, 3.0, 4.0, 6.0)},
@@ -64,12 +64,12 @@ def linklearn(
     benchmark = Benchmark(docs, queries, qrels, ("title", "body"), measures="P@10 Rprec AP nDCG@10", tune_for="AP")
     benchmark.check(exclude, *linked, *rows, *redirects)
     run = Steps(output)
-    on = benchmark.divided(run, grouped=False)
+    bench = benchmark.prepared(run, grouped=False, first_stage=False)
 
     # BM25 and QL are tuned on the collection's own folds.
-    found: dict[str, list[Runs]] = {}
+    rankings: dict[str, list[Runs]] = {}
     for model, grid in GRIDS.items():
-        found[model.upper()] = [on.lexical(model, model, k=DEPTH, exclude=exclude, grid=grid)]
+        rankings[model.upper()] = [bench.lexical(model, model, k=DEPTH, exclude=exclude, grid=grid)]
 
     # LinkLearn, and Okapi tuned on the same links, have not met the collection.
     systems: dict[str, dict[str, object]] = {
@@ -82,10 +82,10 @@ def linklearn(
         for seed in seeds:
             given = {"docs": linked, "redirects": redirects, "seed": seed, **fields}
             model = f"{output}/{name}_s{seed}"
-            run(f"Train {name}, seed {seed}", train, configured(CONFIG, given, settings), model)
+            run(f"Train {name}, seed {seed}", train, load_config(CONFIG, given, settings), model)
             for okapi in (False, True)[: 1 + (name == "linklearn")]:
                 label = "okapi" if okapi else name
                 ranked = f"{output}/{label}_s{seed}.trec"
                 rank_linklearn(model, docs, queries, ranked, benchmark.fields, exclude=exclude, k=DEPTH, okapi=okapi)
-                found.setdefault(label, []).append({"": ranked})
-    on.table("table", found, "okapi", chance="okapi")
+                rankings.setdefault(label, []).append({FOLDED: ranked})
+    bench.table("table", rankings, "okapi", chance="okapi")

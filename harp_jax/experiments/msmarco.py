@@ -24,14 +24,25 @@ from dataclasses import replace
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import replacing
 from harp_jax.base.steps import Steps
-from harp_jax.experiments.benchmark import NEURAL, Benchmark
-from harp_jax.experiments.calls import configured
+from harp_jax.config import load_config
 from harp_jax.experiments.experiment import check_known
-from harp_jax.experiments.pretraining import ENSEMBLE, NONE, NOT_PRETRAINED, PAPER, SYSTEMS, TASKS, Pretraining
-from harp_jax.experiments.tables import TRANSFORMERS, compare
+from harp_jax.experiments.tables import (
+    NEURAL,
+    NONE,
+    NOT_PRETRAINED,
+    PRETRAINING,
+    SYSTEMS,
+    TASKS,
+    TRANSFORMERS,
+    Benchmark,
+    Pretraining,
+    tables,
+)
 
 WITHOUT_A_LOSS = tuple(system for system in SYSTEMS if system.startswith("no_"))
 
+PAPER = replace(PRETRAINING, source=(), source_config="data/enwiki:paper", init="bert-base-uncased", scale="full")
+ENSEMBLE = ("roberta-base", "electra-base-discriminator")  # fine-tuned besides HARP in the paper's Table 3
 DOCS = "msmarco-docs.tsv"
 # Queries, judgments, top 100.
 TRAIN = ("msmarco-doctrain-queries.tsv", "msmarco-doctrain-qrels.tsv", "msmarco-doctrain-top100")
@@ -76,9 +87,9 @@ def msmarco(
     check_known("bm25", [bm25], ("given", "tuned"))
     if dry_run:
         print(costs(pretraining, benchmark, tests, transformers, len(blank)))
-    found = official(folder, benchmark, tests, pretraining, transformers, given=bm25 == "given")
+    benchmark = official(folder, benchmark, tests, pretraining, transformers, given=bm25 == "given")
     if not dry_run:
-        compare(Steps(output), "msmarco", pretraining, found, lexical, (), transformers, blank=blank)
+        tables(output, pretraining, benchmark, lexical, (), transformers, blank=blank, name="msmarco")
 
 
 def costs(
@@ -92,8 +103,8 @@ def costs(
     from harp_jax.training.dry_run import FILL
     from harp_jax.training.machine import PEAKS
 
-    pre = configured(pretraining.config, {}, pretraining.pretrain)
-    tune = configured(benchmark.finetune, {}, benchmark.settings)
+    pre = load_config(pretraining.config, {}, pretraining.pretrain)
+    tune = load_config(benchmark.finetune, {}, benchmark.settings)
     encoder, size = encoder_of(pre.model.model_type, pretraining.config), pre.model
     sizes = size.layers, size.hidden, size.heads, int(encoder.shape.widening * size.hidden)
     shape = encoder.shape(encoder.vocabulary, *sizes, size.max_positions)
@@ -130,7 +141,7 @@ def table1(output: str, pretraining: Pretraining = PAPER, tasks: tuple[str, ...]
     """
     from data_pipeline.output.inspection import as_text, inspect
 
-    text = as_text(inspect(pretraining.generated(Steps(output), tasks, f"{output}/pairs")))
+    text = as_text(inspect(pretraining.generated(Steps(output), tasks)))
     with replacing(f"{output}/table1.txt") as file:
         file.write(text + "\n")
     print(text)
@@ -154,8 +165,9 @@ def table2(
     transformers: rows of transformers, see `harp plan tables --help`
     target_pairs: finished PROP pairs from MS MARCO's documents, for PROP (MARCO)
     """
-    found = official(folder, benchmark, ("dev", "dl2019"), pretraining, transformers)
-    compare(Steps(output), "table2", pretraining, found, lexical, neural_rankers, transformers, target_pairs, ("harp",))
+    benchmark = official(folder, benchmark, ("dev", "dl2019"), pretraining, transformers)
+    rows = lexical, neural_rankers, transformers
+    tables(output, pretraining, benchmark, *rows, target_pairs, name="table2")
 
 
 def table3(
@@ -170,8 +182,9 @@ def table3(
     folder: folder of the official files
     ensemble: encoders (Hugging Face directories, or workdirs of pre-training) that are fine-tuned and added to HARP's score
     """
-    found = official(folder, benchmark, ("dev",), pretraining, ("harp",))
-    compare(Steps(output), "table3", pretraining, found, (), (), ("harp",), others=ensemble, remarks=[EVAL])
+    benchmark = official(folder, benchmark, ("dev",), pretraining, ("harp",))
+    rows = (), (), ("harp",)
+    tables(output, pretraining, benchmark, *rows, blank=(), others=ensemble, name="table3", remarks=(EVAL,))
 
 
 def table4(
@@ -186,8 +199,8 @@ def table4(
     folder: folder of the official files
     transformers: rows of transformers
     """
-    found = official(folder, benchmark, ("dev",), pretraining, transformers)
-    compare(Steps(output), "table4", pretraining, found, (), (), transformers)
+    benchmark = official(folder, benchmark, ("dev",), pretraining, transformers)
+    tables(output, pretraining, benchmark, (), (), transformers, blank=(), name="table4")
 
 
 def official(
@@ -213,7 +226,7 @@ def official(
     if given and not benchmark.candidates:
         runs = tuple(f"{name}={files[2]}" for name, files in paths.items())
         benchmark = replace(benchmark, candidates=(f"official={top}",), test_candidates=runs)
-    found = replace(
+    benchmark = replace(
         benchmark,
         docs=os.path.join(folder, DOCS),
         queries=queries,
@@ -221,5 +234,5 @@ def official(
         test_queries=tuple(f"{name}={files[0]}" for name, files in paths.items()),
         test_qrels=tuple(f"{name}={files[1]}" for name, files in paths.items()),
     )
-    found.check(*pretraining.files(bool(set(transformers) - NOT_PRETRAINED.keys())))
-    return found
+    benchmark.check(*pretraining.files(transformers))
+    return benchmark

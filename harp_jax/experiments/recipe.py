@@ -19,10 +19,9 @@ from typing import Any, NamedTuple
 from harp_jax.base.errors import InputError
 from harp_jax.base.steps import Steps
 from harp_jax.evaluation.from_files import Evaluation
-from harp_jax.experiments.benchmark import labelled, need_files, show, with_options
-from harp_jax.experiments.experiment import check_known
-from harp_jax.experiments.pretraining import PRETRAINING, RECOMMENDED, Pretraining
-from harp_jax.ranking.rerank import Reranking, rerank_files
+from harp_jax.experiments.experiment import check_known, labelled, need_files
+from harp_jax.experiments.tables import HARP_TASKS, PRETRAINING, RECOMMENDED, Pretraining, reranking, show
+from harp_jax.ranking.rerank import rerank_files
 
 
 class Row(NamedTuple):
@@ -42,52 +41,31 @@ class Row(NamedTuple):
 
 
 VECTORS = "vectors"
-FOUR = ("rqp", "qdm", "rdp", "acm")
 LCE_KL = ("negatives=3", "pair_loss=lce_kl")
 SEVEN = ("hard_negatives=7", "negative_search=words")
 ROWS: dict[str, Row] = {
     "links": Row(),
     # Controls that need no link.
     "titles": Row(("title",)),
-    "titles_of_linked": Row(("title",), ("text_pages=linked",)),
     "leads": Row(("lead",)),
-    "leads_of_linked": Row(("lead",), ("text_pages=linked",)),
-    "links_titles": Row(("adp", "title")),
-    # The loss, the kind of negatives, and their number.
-    "logistic": Row(training=("pair_loss=logistic",)),
-    "words": Row(pairs=("negative_search=words",)),
+    # The kind of negatives, their number, and the loss.
     **{f"k{k}": Row(pairs=SEVEN, training=(f"negatives={k}", "pair_loss=lce")) for k in (1, 3, 7)},
     **{f"k{k}_hinge": Row(pairs=SEVEN, training=(f"negatives={k}",)) for k in (1, 3, 7)},
     # A second round: seven negatives by whole words; the first round's rankers drop those that they rank above the positive.
     "second": Row(("adp",), SEVEN, ("negatives=3", "pair_loss=lce"), "taught", (("drop_above", True), ("hardest", 3))),
-    # The rankers of all seeds distilled into one.
-    "distilled": Row(training=LCE_KL, teacher="taught"),
-    # The order of an encoder's vectors as a teacher, with the links and alone.
+    # The order of an encoder's vectors as a teacher, with the links and alone; the rankers of all seeds distilled into one.
     "taught": Row(training=LCE_KL, teacher=VECTORS),
     "taught_whole": Row(training=(*LCE_KL, "learning_rate=1e-4"), teacher=VECTORS, whole=True),
-    "taught_by_whole": Row(training=LCE_KL, teacher="taught_whole"),
     "taught_alone": Row(training=("negatives=3", "pair_loss=kl"), teacher=VECTORS),
-    # The same without links.
-    "taught_titles": Row(("title",), ("text_pages=linked",), ("negatives=3", "pair_loss=kl"), teacher=VECTORS),
-    "taught_leads": Row(("lead",), ("text_pages=linked",), ("negatives=3", "pair_loss=kl"), teacher=VECTORS),
+    "distilled": Row(training=LCE_KL, teacher="taught"),
     # The texts of a query and a document.
-    "sampled": Row(pairs=("adp_queries=('sampled',)",)),
-    "anchors": Row(pairs=("adp_queries=('anchor',)",)),
-    "anchors_windows": Row(pairs=("adp_queries=('anchor','window')",)),
     "mixed": Row(pairs=("adp_queries=('anchor','short','window','sentence')",)),
     "document_titles": Row(pairs=("document_title=True",)),
-    # The papers' tasks, and more than one.
-    "four": Row(FOUR),
-    "four_mlm": Row(FOUR, training=("mlm_weight=1.0",)),
-    **{task: Row((task,)) for task in (*FOUR, "ict", "wlp", "prop")},
-    "adp_qdm": Row(("adp", "qdm")),
-    # The optimizer.
-    "slower": Row(training=("learning_rate=1e-4",)),
-    "dropout": Row(training=("model.dropout=0.1",)),
+    # The papers' tasks.
+    "four": Row(HARP_TASKS),
+    **{task: Row((task,)) for task in (*HARP_TASKS, "ict", "wlp", "prop")},
 }
 UNTAUGHT = tuple(name for name, row in ROWS.items() if not row.teacher)
-
-
 RECIPE = replace(PRETRAINING, source_config="data/linked_jsonl:recommended", config=f"baselines/harp:{RECOMMENDED}")
 
 
@@ -130,7 +108,7 @@ def recipe(
     if pretraining.pairs and (made := [row for row in rows if ROWS[row].pairs or ROWS[row].teacher]):
         raise InputError(f"the rows {', '.join(made)} have pairs of their own: leave out pairs, or these rows")
     need_files(docs, *queries, *qrels, *sets.values(), *only, start, teacher, pretraining.pairs)
-    options = with_options(Reranking(fields=fields), rerank, "rerank")
+    options = reranking(fields, rerank)
     steps = Steps(output)
     models = trained(steps, pretraining, rows, seeds, teacher)
 
@@ -142,8 +120,8 @@ def recipe(
         rankings.append(("blank", models[rows[0]][0], f"{rows[0]}_blank", {"blank_query": True}))
         for row, model, label, more in rankings:
             systems.setdefault(row, []).append(f"{folder}/{label}.trec")
-            given = replace(options, only=chosen, **more)
-            steps(f"Rank {name} with {label}", rerank_files, model, docs, asked, run, systems[row][-1], given)
+            how = replace(options, only=chosen, **more)
+            steps(f"Rank {name} with {label}", rerank_files, model, docs, asked, run, systems[row][-1], how)
         table = Evaluation(
             judged, systems, queries=chosen or asked, measures=measures, baseline=name, confirm=measures.split()[0],
             chance="cosine",  # the candidates that are re-ranked; the run may have more
@@ -168,8 +146,7 @@ def trained(
             plain, taught = Row(row.tasks, row.pairs), row._replace(training=(), whole=False)
             if plain not in made:
                 made[plain] = f"{steps.output}/pairs_{name}"
-                job = replace(pretraining, generation=(*pretraining.generation, *row.pairs)).job(row.tasks)
-                steps(f"Generate pairs of {name}", generate, job, made[plain])
+                steps(f"Generate pairs of {name}", generate, pretraining.job(row.tasks, *row.pairs), made[plain])
             if taught not in made:
                 by = (teacher,) if row.teacher == VECTORS else tuple(models[row.teacher])
                 options = TeachOptions(made[plain], by, row.teacher == VECTORS, **dict(row.teach))
@@ -177,9 +154,5 @@ def trained(
                 steps(f"Teach the pairs of {name}", teach, options, made[taught])
             pairs = made[taught]
         changes = {"tasks": row.tasks} | ({"init": teacher} if row.whole else {})
-        workdirs = {seed: f"{steps.output}/{name}_s{seed}" for seed in seeds}
-        for seed, workdir in workdirs.items():
-            title = f"Train {name}, seed {seed}"
-            pretraining.trained(steps, title, pairs, seed, changes, workdir, texts=row.training)
-        models[name] = list(workdirs.values())
+        models[name] = [pretraining.trained(steps, name, pairs, seed, changes, texts=row.training) for seed in seeds]
     return models

@@ -15,11 +15,10 @@ from harp_jax import config as configs
 from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
 from harp_jax.baselines.linklearn import model as f
-from harp_jax.baselines.linklearn.collection import Index, count, lengths_of, words_of
+from harp_jax.baselines.linklearn.collection import Index, count, lengths_of, rank_linklearn, words_of
 from harp_jax.baselines.linklearn.links import GraphSplit, read_graph, shared_terms, split
 from harp_jax.baselines.linklearn.model import Okapi
-from harp_jax.baselines.linklearn.rank import rank_linklearn
-from harp_jax.baselines.linklearn.train import Task, Trainer, train
+from harp_jax.baselines.linklearn.train import Task, cost, train
 from harp_jax.checkpoints.recorded import read_metrics
 from harp_jax.corpus.trec import read_run
 from harp_jax.ranking.lexical import InvertedIndex
@@ -223,16 +222,16 @@ def test_similarities_in_training_and_ranking_equal_a_loop():
     index = Index(counts).weigh(model)
     pairs = [(a, b) for a in range(5) for b in range(5)]
     a, b = (np.array(side) for side in zip(*pairs))
-    shared = shared_terms(counts, a, b)
+    pair, term, tf_a, tf_b = shared_terms(counts, a, b)
     batch = {
-        "pair": np.append(shared.pair, 25).astype(np.int32),  # one entry of padding
-        "tf_a": np.append(model.scaled("tf", shared.tf_a), 1.0),
-        "tf_b": np.append(model.scaled("tf", shared.tf_b), 1.0),
-        "idf": np.append(model.scaled("idf", index.idf[shared.term]), 1.0),
+        "pair": np.append(pair, 25).astype(np.int32),  # one entry of padding
+        "tf_a": np.append(model.scaled("tf", tf_a), 1.0),
+        "tf_b": np.append(model.scaled("tf", tf_b), 1.0),
+        "idf": np.append(model.scaled("idf", index.idf[term]), 1.0),
         "length_a": model.scaled("length", lengths_of(counts)[a]),
         "length_b": model.scaled("length", lengths_of(counts)[b]),
     }
-    found = np.asarray(f.similarities(model.params, batch, 25))
+    found = np.asarray(f.similarities(model.params, batch))
     expected = np.array([slow_similarity(model, TEXTS[i], TEXTS[j], TEXTS) for i, j in pairs])
     assert np.std(expected) > 0.1
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
@@ -259,14 +258,18 @@ def test_okapi_equals_its_formula(k):
 
 
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])
-def test_cost_is_the_mean_over_the_constraints(graph, loss, wiki):
-    training, _ = split(graph, 0.5, 0)
-    trainer = Trainer(training, linklearn_config(wiki, pair_loss=loss), 10, 1e-2)
-    batch = trainer.batch()
-    sims = np.asarray(f.similarities(trainer.params, batch, trainer.pairs)).reshape(16, 5)
+def test_cost_is_the_mean_over_the_constraints(loss):
+    rng, pairs, words = generator("cost"), 20, 60
+    batch = {name: rng.standard_normal(words).astype(np.float32) for name in ("tf_a", "tf_b", "idf")}
+    batch |= {"pair": np.sort(rng.integers(0, pairs, words)).astype(np.int32)}
+    batch |= {name: rng.standard_normal(pairs).astype(np.float32) for name in ("length_a", "length_b")}
+    params = random_model().params
+    sims = np.asarray(f.similarities(params, batch)).reshape(4, 5)  # of each document the linked one comes first
     gaps = [row[0] - other for row in sims for other in row[1:]]
-    expected = [max(0.0, 1 - g) if loss == "hinge" else -math.log(1 / (1 + math.exp(-g))) for g in gaps]
-    assert float(trainer.cost(trainer.params, batch)[0]) == pytest.approx(np.mean(expected), rel=1e-5)
+    expected = [max(0.0, 1 - g) if loss == "hinge" else float(np.logaddexp(0, -g)) for g in gaps]
+    found, right = cost(params, batch, 4, loss)
+    assert float(found) == pytest.approx(np.mean(expected), rel=1e-5)
+    assert float(right) == pytest.approx(np.mean(np.array(gaps) > 0))
 
 
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])

@@ -12,10 +12,9 @@ from harp_jax import config as configs
 from harp_jax.api import Reranker
 from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
-from harp_jax.baselines.neural_ir.groups import GroupBatches
 from harp_jax.baselines.neural_ir.models import NeuralConfig, build, init_params, word_tables
 from harp_jax.baselines.neural_ir.scorer import load_neural, load_ranker, read_state
-from harp_jax.baselines.neural_ir.train import group_loss, train
+from harp_jax.baselines.neural_ir.train import GroupBatches, group_loss, train
 from harp_jax.checkpoints.recorded import best, read_metrics
 from harp_jax.checkpoints.start import load_encoder
 from harp_jax.corpus.documents import Documents

@@ -7,46 +7,35 @@ from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
 from harp_jax.corpus.query_sets import draw_subsets, fold_queries, make_folds, subset_queries
 from harp_jax.corpus.trec import Ranking, read_folds
-from harp_jax.experiments.curve import as_svg, as_text, points
+from harp_jax.experiments.figure4 import as_svg, as_text, points
 from tests.support.ranking_collection import QRELS
 
 QUERIES = 40
 JUDGED = {f"q{i}": {f"d{i}": 1} for i in range(QUERIES)}
 
 
-def rank(worst: int, draw: int, query: int) -> int:
-    return int(generator("rank", worst, draw, query).integers(worst))
-
-
-def runs(worst: int, draws=range(4)) -> list[dict[str, Ranking]]:
-    """Runs that find the relevant document at a random rank of 1 to `worst`."""
-    found = []
-    for draw in draws:
-        ids = [[f"x{j}" for j in range(5)] for _ in range(QUERIES)]
-        for i, docids in enumerate(ids):
-            docids.insert(rank(worst, draw, i), f"d{i}")
-        found.append({f"q{i}": Ranking.of(docids, np.arange(6.0)[::-1]) for i, docids in enumerate(ids)})
-    return found
-
-
 def test_a_point_is_the_mean_of_its_runs_with_an_interval():
+    def runs(ranks: np.ndarray) -> list[dict[str, Ranking]]:
+        """Runs [draws] in which each query's relevant document has the given rank."""
+        ids = [
+            [*(f"x{j}" for j in range(int(at) - 1)), f"d{i}", "y"] for of_draw in ranks for i, at in enumerate(of_draw)
+        ]
+        rankings = [Ranking.of(docids, -np.arange(float(len(docids)))) for docids in ids]
+        return [{f"q{i}": rankings[draw * QUERIES + i] for i in range(QUERIES)} for draw in range(len(ranks))]
+
+    ranks = {worst: generator("rank", worst).integers(1, worst + 1, (4, QUERIES)) for worst in (1, 2, 4)}
     systems = {
-        ("first", ""): runs(2, [0]),
-        ("HARP", "10"): runs(4),
-        ("HARP", "100"): runs(1),
-        ("MLM", "10"): runs(4, [0, 1]),
+        ("first", ""): runs(ranks[2][[0, 0]]),
+        ("HARP", "10"): runs(ranks[4]),
+        ("HARP", "100"): runs(ranks[1]),
+        ("MLM", "10"): runs(ranks[4][:2]),
     }
-    first, ten, hundred, mlm = points(
-        JUDGED, {k: v if k[0] != "first" else v * 2 for k, v in systems.items()}, "RR@10", 2
-    )
-    ranks = [[rank(4, draw, i) + 1 for i in range(QUERIES)] for draw in range(4)]
-    assert (ten.runs, f"{ten.value:.4f}") == (4, f"{np.mean(1 / np.array(ranks)):.4f}")
-    assert (hundred.runs, hundred.value, hundred.interval) == (4, 1.0, (1.0, 1.0)) and first.size == ""
-    assert mlm.interval[0] < mlm.value < mlm.interval[1] and 0.05 < mlm.interval[1] - mlm.interval[0] < 0.5
+    first, ten, hundred, mlm = points(JUDGED, systems, "RR@10", 2)
+    assert (ten.runs, f"{ten.value:.4f}") == (4, f"{np.mean(1 / ranks[4]):.4f}")
+    assert hundred == ("HARP", "100", 4, 1.0, 1.0, 1.0) and first.size == ""
+    assert mlm.low < mlm.value < mlm.high and 0.05 < mlm.high - mlm.low < 0.5
     assert as_text([hundred], "RR@10").splitlines()[1] == "HARP\t100\t4\t1.0000\t1.0000\t1.0000"
     assert as_svg([first, ten, hundred], "RR@10").startswith("<?xml")
-    with pytest.raises(InputError, match="all sizes numbers of queries, or all shares"):
-        as_svg(points(JUDGED, {("HARP", "10"): runs(4), ("HARP", "25%"): runs(1)}, "RR@10"), "RR@10")
 
 
 def test_folds_are_even_and_keep_groups_together(tmp_path):

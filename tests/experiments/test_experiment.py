@@ -3,7 +3,7 @@
 import pytest
 
 from harp_jax.base.errors import InputError
-from harp_jax.experiments.experiment import NAMES, find, parsed, shipped
+from harp_jax.experiments.experiment import NAMES, find, parsed_settings, shipped
 from tests.support.commands import command
 
 OWN = '''"""An experiment for tests."""
@@ -40,25 +40,25 @@ def test_options_of_a_file_are_parsed_by_the_type_of_their_defaults(own, capsys)
     sets = ["folder=there", "seeds=3", "steps=5", "rate=1", "fast=true"]
     command("plan", "own.py", *(f"--set={one}" for one in sets), output="out")
     assert (own / "out").read_text() == "('there', (3,), 5, 1.0, True)"
-    assert parsed("epochs=1.0,fields=('title','body')", ("",)) == ("epochs=1.0", "fields=('title','body')")
-    assert parsed("", (0,)) == () and parsed("a, b", ()) == ("a", "b")
-    assert (
-        "folder  to read (here)" in find("own.py").help() and "seeds   of every training (0,1)" in find("own.py").help()
+    texts = parsed_settings(
+        ["a=epochs=1.0,fields=('title','body')", "b=", "c=a, b"], {"a": ("",), "b": (0,), "c": ()}, ""
     )
+    assert texts == {"a": ("epochs=1.0", "fields=('title','body')"), "b": (), "c": ("a", "b")}
+    said = find("own.py").help()
+    assert "folder  to read (here)" in said and "seeds   of every training (0,1)" in said
 
 
 @pytest.mark.parametrize("wrong", ["speed=1", "steps", "seeds=0,x", "fast=perhaps"])
 def test_wrong_options_are_refused_with_the_list_of_options(own, wrong):
-    with pytest.raises(
-        InputError, match=r"--set .*options of own\.py: seeds \(0,1\), steps \(600\), .* folder \(here\)"
-    ):
+    options = r"the options are seeds \(0,1\), steps \(600\), .* folder \(here\)"
+    with pytest.raises(InputError, match=rf"--set, own\.py: {wrong}: .*; {options}"):
         find("own.py").arguments([wrong])
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("def wrong(:", "line 1: invalid syntax; correct the file"),
+        ("def wrong(:", "line 1: SyntaxError: invalid syntax .*; correct the file"),
         ("import sys; sys.exit(3)", "line 1: SystemExit: 3"),
         ("def wrong(output, steps): pass", "the option steps has no default"),
         ("def other(output): pass", r"wrong\.py has no function wrong\(output, …\)"),
@@ -75,6 +75,6 @@ def test_what_is_wrong_in_a_file_is_one_line(tmp_path, monkeypatch, text, messag
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_option_of_ours_is_explained(name):
-    found = find(name)
-    assert found.meanings.keys() == found.defaults.keys()
-    assert dict(shipped())[name] and found.arguments().keys() == found.groups.keys()
+    experiment = find(name)
+    assert experiment.meanings.keys() == experiment.defaults.keys()
+    assert shipped()[name] and experiment.arguments().keys() == experiment.groups.keys()

@@ -9,7 +9,6 @@ import pytest
 from harp_jax.base import steps
 from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.huggingface import save_hf
-from harp_jax.commands.plan import main as plan
 from harp_jax.corpus.trec import read_run
 from harp_jax.experiments.experiment import find
 from harp_jax.model.encoders.bert import BertShape
@@ -29,31 +28,32 @@ def folder(tmp_path, monkeypatch):
     return write_collection(tmp_path)
 
 
-def run(name: str, options: list[str], output: str = "out") -> None:
+def run(name: str, options: list[str]) -> None:
+    """The experiment, with those of the options that it has."""
     experiment = find(name)
-    experiment.function(output, **experiment.arguments(options))
+    experiment.function(
+        "out", **experiment.arguments([o for o in options if o.partition("=")[0] in experiment.defaults])
+    )
 
 
 def rows(path: str) -> dict[tuple[str, str], list[float]]:
-    found: dict[tuple[str, str], list[float]] = {}
+    values: dict[tuple[str, str], list[float]] = {}
     for line in Path(path).read_text().splitlines()[1:]:
         system, measure, _, value, _ = line.split("\t")
-        found.setdefault((system, measure), []).append(float(value))
-    return found
+        values.setdefault((system, measure), []).append(float(value))
+    return values
 
 
-NEURAL = [
-    "transformers=", "neural_rankers=knrm", "lexical=bm25,ql", "blank=", "tested=0", "fields=body", "depth=10",
-    "measures=RR@10 AP", "folds=folds.tsv", "neural=steps=4,batch_pairs=32",
-]  # fmt: skip
+ONE_ROW = "transformers= neural_rankers=knrm lexical=bm25,ql blank= tested=0 fields=body depth=10 folds=folds.tsv"
+NEURAL = [*ONE_ROW.split(), "measures=RR@10 AP", "neural=steps=4,batch_pairs=32"]
 
 
 def test_a_table_of_a_neural_ranker_and_what_a_second_run_does(folder, capsys):
     run("tables", NEURAL)
-    found = rows("out/table_bm25.tsv")
-    assert {system for system, _ in found} == {"BM25", "ql", "knrm", "chance"}
-    assert all(len(values) == 10 for values in found.values())  # the queries of fold 0
-    assert sum(found["BM25", "RR@10"]) / 10 > 0.9  # a query is three of the twelve words of its document
+    values = rows("out/table_bm25.tsv")
+    assert {system for system, _ in values} == {"BM25", "ql", "knrm", "chance"}
+    assert all(len(each) == 10 for each in values.values())  # the queries of fold 0
+    assert sum(values["BM25", "RR@10"]) / 10 > 0.9  # a query is three of the twelve words of its document
     printed = capsys.readouterr().out
     assert all(said in printed for said in ("against BM25", "chance (mean of 300)", "Train bm25: knrm_s0, fold 0\n"))
     run("tables", NEURAL)
@@ -79,27 +79,19 @@ def test_two_test_sets_are_ranked_by_one_training(folder, capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["docs=absent.tsv", "folds=none.tsv"], "missing: absent.tsv, none.tsv; nothing was started"),
-        (["tested=9"], "tested=9 is not a fold; the folds of folds.tsv are 0, 1, 2, 3"),
-        (["transformers=bert"], "transformers=bert is unknown; choose from none, sjtf, harp"),
-        (["tested=0", "ensembles=true"], "fit weights on other tested folds"),
-        (["test_queries=dev=queries.tsv", "folds="], "name different test sets"),
-        (["rerank=max_lenght=3", "transformers=none"], "rerank=max_lenght=3: .*options are fields, k, "),
-        (["candidates=A=run.trec,a=run.trec"], "a=run.trec: write NAME=PATH, and every name once"),
+        ("docs=absent.tsv folds=none.tsv", "missing: absent.tsv, none.tsv; nothing was started"),
+        ("tested=9", "tested=9 is not a fold; the folds of folds.tsv are 0, 1, 2, 3"),
+        ("transformers=bert", "transformers=bert is unknown; choose from none, sjtf, harp"),
+        ("tested=0 ensembles=true", "fit weights on other tested folds"),
+        ("test_queries=dev=queries.tsv folds=", "name different test sets"),
+        ("rerank=max_lenght=3 transformers=none", "rerank: max_lenght=3: .*the options are fields .*, k "),
+        ("candidates=A=run.trec,a=run.trec", "a=run.trec: write NAME=PATH, and every name once"),
     ],
 )
 def test_wrong_options_end_before_anything_is_trained(folder, options, message):
-    given = [
-        "fields=body",
-        "folds=folds.tsv",
-        "lexical=",
-        "neural_rankers=",
-        "transformers=none",
-        "tokenizer=tokenizer",
-    ]
-    given.append("candidates=A=run.trec")
+    usual = "fields=body folds=folds.tsv lexical= neural_rankers= transformers=none tokenizer=tokenizer candidates=A=run.trec"
     with pytest.raises(InputError, match=message):
-        run("tables", [*given, *options])
+        run("tables", [*usual.split(), *options.split()])
     assert not list(folder.glob("out/**/metrics.jsonl"))
 
 
@@ -116,43 +108,38 @@ def pages(folder) -> list[str]:
             for link in page["links"]:
                 link["target"] = link["target"].replace("alias-", "p").replace("p", "d", 1)
             file.write(json.dumps(page) + "\n")
-    settings = [
-        "source=pages.jsonl",
-        "source_config=data/linked_jsonl:paper",
-        "encoder=idf",
-        "tokenizer=corpus/vocab.txt",
+    texts = "source=pages.jsonl source_config=data/linked_jsonl:paper encoder=idf tokenizer=corpus/vocab.txt init= scale=tiny"
+    usual = "fields=body depth=10 rerank=max_length=64 folds=folds.tsv"
+    return [
+        *texts.split(),
+        *usual.split(),
+        "generation=validation_fraction=0.2,workers=1,memory_limit=500MB",
+        f"pretrain=steps=3,batch_tokens=600,eval_every=0,window=64,prng=threefry,dtype=float32,{SIZE}",
+        f"settings=epochs=1.0,negatives=3,batch_pairs=16,window=16,dtype=float32,{SIZE}",
     ]
-    settings.append("init=")
-    settings.append("generation=validation_fraction=0.2,workers=1,memory_limit=500MB")
-    settings.append(f"pretrain=steps=3,batch_tokens=600,eval_every=0,window=64,prng=threefry,dtype=float32,{SIZE}")
-    settings += ["scale=tiny", "fields=body", "depth=10", "rerank=max_length=64"]
-    settings.append(f"settings=epochs=1.0,negatives=3,batch_pairs=16,window=16,dtype=float32,{SIZE}")
-    return settings
 
 
 @pytest.mark.real
 @pytest.mark.parametrize(
     "options",
     [
-        ["transformers=none,mlm,harp", "neural_rankers=", "lexical=ql,bm25f,expanded,inlinks", "tested=0,1"],
-        ["transformers=none,harp", "seeds=0,1", "tested=0,1", "lexical=", "neural_rankers=knrm_given", "ensembles=true",
-         "neural=steps=4,batch_pairs=32"],
-        ["transformers=harp,no_mlm,no_qdm", "tested=0", "lexical=", "neural_rankers="],
+        "transformers=none,mlm,harp neural_rankers= lexical=ql,bm25f,expanded,inlinks tested=0,1",
+        "transformers=none,harp seeds=0,1 tested=0,1 lexical= neural_rankers=knrm_given ensembles=true neural=steps=4",
+        "transformers=harp,no_mlm,no_qdm tested=0 lexical= neural_rankers=",
     ],
-)  # fmt: skip
+)
 def test_every_table_of_transformers(folder, options, capsys):
     """Links, pairs, pre-training, fine-tuning and the table, with one layer and a few updates: tests only the wiring."""
-    run("tables", [*pages(folder), "folds=folds.tsv", *options])
-    found = {name for name, _ in rows("out/table_bm25.tsv")}
-    assert "harp" in found and ("knrm_given+BM25" in found) == ("ensembles=true" in options)
+    run("tables", [*pages(folder), *options.split()])
+    systems = {name for name, _ in rows("out/table_bm25.tsv")}
+    assert "harp" in systems and ("knrm_given+BM25" in systems) == ("ensembles=true" in options)
     printed = capsys.readouterr().out
     assert "chance" in printed and f"against {'harp+BM25' if 'ensembles=true' in options else 'harp'}" in printed
 
 
 @pytest.mark.real
 def test_the_figure_of_few_and_many_queries(folder, capsys):
-    options = ["transformers=none,harp", "few=4,8", "draws=2", "steps=3", "large=50%,100%", "folds=folds.tsv"]
-    run("figure4", [*pages(folder), *options])
+    run("figure4", [*pages(folder), "transformers=none,harp", "few=4,8", "draws=2", "steps=3", "large=50%,100%"])
     assert Path("out/few.svg").read_text().startswith("<?xml")
     few = [line.split("\t")[:3] for line in Path("out/few.txt").read_text().splitlines()[1:]]
     assert few == [["BM25", "-", "1"], *([name, size, "2"] for name in ("none", "harp") for size in ("4", "8"))]
@@ -162,8 +149,7 @@ def test_the_figure_of_few_and_many_queries(folder, capsys):
 
 @pytest.mark.real
 def test_statistics_of_the_pairs(folder, capsys):
-    experiment = find("table1")
-    run("table1", [one for one in pages(folder) if one.partition("=")[0] in experiment.defaults])
+    run("table1", pages(folder))
     printed = capsys.readouterr().out
     assert "rqp" in printed and "90.48" in printed and printed.endswith(Path("out/table1.txt").read_text())
 
@@ -174,41 +160,19 @@ def test_recipes_of_one_encoder(folder, capsys):
     words = load_tokenizer("corpus/vocab.txt")
     shape = BertShape(words.size, layers=1, hidden=32, heads=2, intermediate=64, max_positions=64)
     save_hf("start", shape, random_params(shape), words, "")
-    given = [
-        "docs=docs.tsv",
-        "fields=body",
-        "candidates=BM25=run.trec",
-        "init=start",
-        "teacher=start",
-        "rows=links,taught",
-    ]
-    given += [settings[0], "encoder=idf", "scale=small", "rerank=max_length=64", "tokenizer="]
-    given += [one for one in settings if one.startswith("generation")]
-    given.append("pretrain=steps=3,batch_tokens=600,eval_every=0,window=64,row_length=64,lanes=1,dtype=float32")
-    run("recipe", given)
-    assert {name for name, _ in rows("out/table_bm25.tsv")} == {"BM25", "cosine", "links", "taught", "blank", "chance"}
+    own = "candidates=BM25=run.trec init=start teacher=start rows=links,taught scale=small tokenizer="
+    training = "pretrain=steps=3,batch_tokens=600,eval_every=0,window=64,row_length=64,lanes=1,dtype=float32"
+    settings = [one for one in settings if not one.startswith("source_config")]
+    run("recipe", [*settings, *own.split(), training])
+    systems = {name for name, _ in rows("out/table_bm25.tsv")}
+    assert systems == {"BM25", "cosine", "links", "taught", "blank", "chance"}
     assert "against BM25" in capsys.readouterr().out and os.path.isdir("out/taught_pairs_taught")
 
 
 @pytest.mark.real
 def test_linklearn_from_pages_to_a_collection(folder):
     pages(folder)
-    paths = [
-        "linked=pages.jsonl",
-        "docs=docs.tsv",
-        "queries=queries.tsv",
-        "qrels=qrels.txt",
-        "rows=",
-        "redirects=",
-        "exclude=",
-    ]
-    run("linklearn", ["data=.", *paths, "settings=steps=20,hidden=(10,)"])
+    paths = "data=. linked=pages.jsonl docs=docs.tsv queries=queries.tsv qrels=qrels.txt rows= redirects= exclude="
+    run("linklearn", [*paths.split(), "settings=steps=20,hidden=(10,)"])
     systems = {"BM25", "QL", "okapi", "linklearn", "linked_negatives", "ranknet", "chance"}
     assert {name for name, _ in rows("out/table.tsv")} == systems
-
-
-def test_plan_prints_the_experiments(capsys):
-    from harp_jax.commands.plan import arguments_parser
-
-    plan(arguments_parser().parse_args([]))
-    assert "demo           Hyperlinks make a ranker" in capsys.readouterr().out

@@ -170,7 +170,7 @@ def test_a_run_on_other_data_or_in_a_workdir_in_use_is_refused(tmp_path, monkeyp
 
 def test_sigterm_ends_the_command_with_the_status_of_a_terminated_process(tmp_path, monkeypatch):
     monkeypatch.setattr("harp_jax.training.train.train", lambda *_: TrainResult({}, interrupted=True))
-    given = arguments_parser().parse_args([f"--workdir={tmp_path}", "--config=bert_tiny"])
+    given = arguments_parser().parse_args([f"--workdir={tmp_path}", "--config=demo"])
     given.config = tiny_config(str(tmp_path))
     with pytest.raises(SystemExit) as ended:
         main(given)

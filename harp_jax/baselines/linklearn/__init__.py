@@ -5,6 +5,6 @@
 In: linked documents (JSONL) for training; documents and queries for ranking.
 Out: model.json and metrics in a workdir; rankings of a collection.
 Imports: base, corpus, objectives, ranking (lexical), training (its metrics log).
-Files: `collection` (word counts and the index), `links` (constraints from hyperlinks), `model` (f, Okapi, Ranking SVM's metric),
-`train` (minimises the cost, Eq. 6), `rank` (ranks a collection).
+Files: `model` (f, Okapi, Ranking SVM's metric), `links` (constraints from hyperlinks), `train` (minimises the cost, Eq. 6),
+`collection` (word counts, their index, the ranking of a collection).
 """

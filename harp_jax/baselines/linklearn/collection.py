@@ -1,14 +1,23 @@
-"""Word counts of documents, a sparse matrix [documents, words] int32, and its index, for Okapi, LinkLearn and the constraints.
+"""Word counts of documents, a sparse matrix [documents, words] int32, their index, and the ranking of a collection with it.
 
 In memory: 8 bytes per (document, word) pair for the counts, 12 for the index.
 """
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from harp_jax.base.made import InputPath, once
+from harp_jax.base.progress import progress
+from harp_jax.baselines.linklearn.model import Weighting, load
+from harp_jax.corpus.documents import FIELDS, Documents
+from harp_jax.corpus.trec import ScoredQuery, read_queries, write_run
+from harp_jax.ranking.first_stage import candidates, excluded_of
 from harp_jax.ranking.lexical import Field, InvertedIndex, Word
+from harp_jax.text.languages import ENGLISH
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -38,18 +47,6 @@ def idf(counts: "csr_array") -> np.ndarray:
     """log(N / df) [V] float32; 0 for words that occur in no document."""
     df = np.bincount(counts.indices, minlength=counts.shape[1])
     return np.where(df > 0, np.log(counts.shape[0] / np.maximum(df, 1)), 0.0).astype(np.float32)
-
-
-class Weighting(Protocol):
-    """A model that weighs words; the similarity of two texts is the dot product of their weights."""
-
-    def query(self, tf: np.ndarray, idf: np.ndarray, length: int) -> np.ndarray:
-        """Weights [terms] of a query's words."""
-
-    def documents(
-        self, tf: np.ndarray, terms: np.ndarray, owner: np.ndarray, idf: np.ndarray, lengths: np.ndarray
-    ) -> np.ndarray:
-        """Weights [postings]: posting p is tf[p] times word terms[p] in text owner[p]; idf [V], lengths [texts]."""
 
 
 class Index:
@@ -82,3 +79,49 @@ class Index:
         terms, tf = np.unique(np.hstack(query).astype(np.int64), return_counts=True)
         scores = self.similarities(terms, tf)
         return scores, scores > 0
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """The number of queries, and of those that match a document."""
+
+    queries: int
+    matched: int
+
+
+@once
+def rank_linklearn(
+    model: InputPath,
+    docs: InputPath,
+    queries: InputPath,
+    output: str,
+    fields: tuple[str, ...] = FIELDS,
+    language: str = ENGLISH,
+    exclude: InputPath = "",
+    k: int = 1000,
+    okapi: bool = False,
+) -> Ranked:
+    """Writes a TREC run of the best `k` documents of each query, without the pairs of the file `exclude`.
+
+    `model` is a workdir of `train.train`. Raises InputError for bad input.
+    """
+    name = "okapi" if okapi else "linklearn"
+    weighting = load(model, okapi)  # a missing model is reported before the documents are read
+    texts, excluded = read_queries(queries), excluded_of(exclude)
+    documents = Documents.open(docs, fields)
+    bar = progress(documents.texts(), total=len(documents), unit="documents", desc="index")
+    collection = InvertedIndex(bar, language)
+    index = Index(count(collection)).weigh(weighting)
+    unmatched: list[str] = []
+
+    def noted() -> Iterator[ScoredQuery]:
+        for qid, query in progress(texts.items(), total=len(texts), unit="queries", desc=name):
+            docids, scores = candidates(index, collection, query, k, excluded.get(qid, set()))
+            if not docids:
+                unmatched.append(qid)
+            yield qid, docids, scores
+
+    write_run(output, noted(), tag=name)
+    if unmatched:
+        print(f"note: {len(unmatched)} of {len(texts)} queries match no document: {unmatched[:5]}", file=sys.stderr)
+    return Ranked(len(texts), len(texts) - len(unmatched))

@@ -11,8 +11,7 @@ a document is never a negative for its own article.
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -48,82 +47,66 @@ class Graph:
         return self.neighbours[self.starts[d] : self.starts[d + 1]]
 
 
-def read_redirects(path: str) -> dict[str, str]:
-    """alias → document id, from "alias<TAB>id" lines."""
-    redirects = {}
-    for number, line in lines(path):
-        alias, tab, target = line.partition("\t")
-        if line.strip() and not (tab and target.strip()):
-            raise InputError(f"{path}, line {number}: not 'alias<TAB>id'; correct the line")
-        if tab:
-            redirects[alias] = target.strip()
-    return redirects
-
-
 def read_graph(paths: tuple[str, ...], redirects: tuple[str, ...] = (), language: str = "en") -> Graph:
     """Reads linked documents, streaming; drops links to missing documents and within an article.
 
     The files of one path or glob are one source, with texts of similar length and style. Documents with the same id, such as
     rows of a table, are all kept; links lead to the first. Raises InputError for malformed lines, and if no link is left.
     """
+    # alias → document id.
+    aliases: dict[str, str] = {}
+    for path in expand(redirects):
+        for number, line in lines(path):
+            alias, tab, target = line.partition("\t")
+            if line.strip() and not (tab and target.strip()):
+                raise InputError(f"{path}, line {number}: not 'alias<TAB>id'; correct the line")
+            if tab:
+                aliases[alias] = target.strip()
+
+    # One pass over the documents, whose texts are counted while they are read.
     docids: list[str] = []
     numbers: dict[str, int] = {}
     articles: dict[str, int] = {}
     article: list[int] = []
     source: list[int] = []
     links: list[tuple[int, str]] = []
-    aliases = {alias: docid for path in expand(redirects) for alias, docid in read_redirects(path).items()}
 
     def texts() -> Iterator[tuple[str, str]]:
-        for number, path, line_number, line in _numbered(paths):
-            docid, title, text, targets = _document(line, f"{path}, line {line_number}")
-            numbers.setdefault(docid, len(docids))
-            article.append(articles.setdefault(title or docid, len(articles)))
-            links.extend((len(docids), target) for target in targets)
-            docids.append(docid)
-            source.append(number)
-            yield docid, f"{title} {text}"
+        for of_source, entry in enumerate(paths):
+            for where, line in ((f"{path}, line {n}", line) for path in expand((entry,)) for n, line in lines(path)):
+                if not line.strip():
+                    continue
+                record = parse_object(where, line)
+                try:
+                    docid, text = str(record["id"]), record["text"]
+                    links.extend((len(docids), str(link["target"])) for link in record.get("links", ()))
+                except (KeyError, TypeError) as error:
+                    advice = "write id, title, text and links"
+                    raise InputError(f"{where}: not a linked document ({error!r}); {advice}") from error
+                # Otherwise null would become the word "none".
+                title = checked_text(where, record.get("title") or "", "title").strip()
+                text = checked_text(where, text, "text")
+                numbers.setdefault(docid, len(docids))
+                article.append(articles.setdefault(title or docid, len(articles)))
+                docids.append(docid)
+                source.append(of_source)
+                yield docid, f"{title} {text}"
 
     counts = count(InvertedIndex(texts(), language))
     if len(docids) > len(numbers):
         log.warning("%d documents have the id of an earlier one; links lead to the first", len(docids) - len(numbers))
+
+    # Links in both directions, without duplicates.
     pairs = [(d, numbers.get(aliases.get(target, target), d)) for d, target in links]
     edges = np.array([(a, b) for a, b in pairs if article[a] != article[b]], np.int64).reshape(-1, 2)
     if not len(edges):
         raise InputError(
             f"none of {len(links)} links leads to another document of {', '.join(paths)}; check the ids, and that titles differ"
         )
-    starts, neighbours = _rows(edges, counts.shape[0])
+    both = np.unique(np.concatenate([edges, edges[:, ::-1]]), axis=0)
+    starts, neighbours = np.searchsorted(both[:, 0], np.arange(counts.shape[0] + 1)), both[:, 1]
     of_documents = np.array(article, np.int64), np.array(source, np.int32)
     return Graph(docids, counts, list(articles), *of_documents, starts, neighbours)
-
-
-def _numbered(paths: tuple[str, ...]) -> Iterator[tuple[int, str, int, str]]:
-    """(index in `paths`, file, line number, line), without blank lines."""
-    for number, entry in enumerate(paths):
-        for path in expand((entry,)):
-            for line_number, line in lines(path):
-                if line.strip():
-                    yield number, path, line_number, line
-
-
-def _rows(edges: np.ndarray, documents: int) -> tuple[np.ndarray, np.ndarray]:
-    """(starts, neighbours) of links [n, 2], in both directions, without duplicates."""
-    both = np.unique(np.concatenate([edges, edges[:, ::-1]]), axis=0)
-    return np.searchsorted(both[:, 0], np.arange(documents + 1)), both[:, 1]
-
-
-def _document(line: str, where: str) -> tuple[str, str, str, list[str]]:
-    """(id, title, text, link targets)."""
-    record = parse_object(where, line)
-    try:
-        docid, text = str(record["id"]), record["text"]
-        targets = [str(link["target"]) for link in record.get("links", ())]
-    except (KeyError, TypeError) as error:
-        raise InputError(f"{where}: not a linked document ({error!r}); write id, title, text and links") from error
-    # Otherwise null would become the word "none".
-    title = checked_text(where, record.get("title") or "", "title")
-    return docid, title.strip(), checked_text(where, text, "text"), targets
 
 
 class GraphSplit:
@@ -135,34 +118,21 @@ class GraphSplit:
         inside[documents] = True
         owner = np.repeat(np.arange(graph.counts.shape[0]), np.diff(graph.starts))
         kept = inside[owner] & inside[graph.neighbours]
-        # Links between the two sides are dropped.
+        # Links between the two sides are dropped. Sorted by d; edges[starts[d] : starts[d + 1]] are those of d.
         self.edges = np.stack([owner[kept], graph.neighbours[kept]], axis=1)
-
-    @cached_property
-    def queries(self) -> np.ndarray:
-        """Documents that have a link, ascending."""
-        return np.unique(self.edges[:, 0])
-
-    @cached_property
-    def _starts(self) -> np.ndarray:
-        return np.searchsorted(self.edges[:, 0], np.arange(self.graph.counts.shape[0] + 1))
+        self.starts = np.searchsorted(self.edges[:, 0], np.arange(graph.counts.shape[0] + 1))
+        self.keys = self.edges[:, 0] * graph.counts.shape[0] + self.edges[:, 1]  # one ascending number a link
+        self.queries = np.unique(self.edges[:, 0])  # documents that have a link, ascending
+        # Documents that negatives are drawn from, by source: each once, or as often as it is linked.
+        source, ends = graph.source, self.edges[:, 1]
+        self.pools = {
+            "uniform": {int(n): documents[source[documents] == n] for n in np.unique(source[ends])},
+            "linked": {int(n): ends[source[ends] == n] for n in np.unique(source[ends])},
+        }
 
     def linked(self, d: int) -> np.ndarray:
         """L(d) within this side."""
-        return self.edges[self._starts[d] : self._starts[d + 1], 1]
-
-    @cached_property
-    def _keys(self) -> np.ndarray:
-        return self.edges[:, 0] * self.graph.counts.shape[0] + self.edges[:, 1]
-
-    @cached_property
-    def _pools(self) -> dict[str, dict[int, np.ndarray]]:
-        """Documents that negatives are drawn from, by source: each once, or as often as it is linked."""
-        source, ends = self.graph.source, self.edges[:, 1]
-        return {
-            "uniform": {int(n): self.documents[source[self.documents] == n] for n in np.unique(source[ends])},
-            "linked": {int(n): ends[source[ends] == n] for n in np.unique(source[ends])},
-        }
+        return self.edges[self.starts[d] : self.starts[d + 1], 1]
 
     def draw(
         self, rng: np.random.Generator, documents: int, negatives: int, negatives_from: str = "uniform"
@@ -184,28 +154,26 @@ class GraphSplit:
                     "; add documents"
                 )
             d[rows] = left[rng.integers(len(left), size=len(rows))]
-            positive[rows] = self.edges[rng.integers(self._starts[d[rows]], self._starts[d[rows] + 1]), 1]
-            negative[rows], lacking = self._negatives(
-                rng, d[rows], positive[rows], negatives, self._pools[negatives_from]
-            )
+            positive[rows] = self.edges[rng.integers(self.starts[d[rows]], self.starts[d[rows] + 1]), 1]
+            negative[rows], lacking = self._negatives(rng, d[rows], positive[rows], negatives, negatives_from)
             rows = rows[lacking]
             left = np.setdiff1d(left, d[rows])
         return d, positive, negative
 
     def _negatives(
-        self, rng: np.random.Generator, d: np.ndarray, positive: np.ndarray, count: int, pools: dict[int, np.ndarray]
+        self, rng: np.random.Generator, d: np.ndarray, positive: np.ndarray, count: int, negatives_from: str
     ) -> tuple[np.ndarray, np.ndarray]:
         """(negatives [n, count] for each d and l⁺, which rows [n] found too few of them in TRIES draws)."""
-        source, article = self.graph.source[positive], self.graph.article
+        source, article, size = self.graph.source[positive], self.graph.article, self.graph.counts.shape[0]
         negative = np.zeros((len(d), count), np.int64)
         wrong: np.ndarray = np.ones_like(negative, bool)
         for _ in range(TRIES):
-            for number, pool in pools.items():
+            for number, pool in self.pools[negatives_from].items():
                 here = wrong & (source == number)[:, None]
                 negative[here] = pool[rng.integers(len(pool), size=int(here.sum()))]
-            keys = d[:, None] * self.graph.counts.shape[0] + negative
-            at = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
-            wrong = (self._keys[at] == keys) | (article[negative] == article[d][:, None])
+            keys = d[:, None] * size + negative
+            at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+            wrong = (self.keys[at] == keys) | (article[negative] == article[d][:, None])
             if not wrong.any():
                 break
         return negative, np.any(wrong, axis=1)
@@ -222,17 +190,10 @@ def split(graph: Graph, fraction: float, seed: int) -> tuple[GraphSplit, GraphSp
     return sides
 
 
-class Shared(NamedTuple):
-    """Words shared by the texts of pairs (a, b): pair `pair[i]` shares the word `term[i]`, with its counts in a and b."""
-
-    pair: np.ndarray
-    term: np.ndarray
-    tf_a: np.ndarray
-    tf_b: np.ndarray
-
-
-def shared_terms(counts: "csr_array", a: np.ndarray, b: np.ndarray) -> Shared:
-    """The common words of documents a [n] and b [n]."""
+def shared_terms(
+    counts: "csr_array", a: np.ndarray, b: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The common words of documents a [n] and b [n]: (pair, term, tf_a, tf_b); pair i shares `term` with its counts in a and b."""
     left, right = counts[a], counts[b]
     of_a, of_b = left.multiply(right.astype(bool)), right.multiply(left.astype(bool))
-    return Shared(np.repeat(np.arange(len(a)), np.diff(of_a.indptr)), of_a.indices, of_a.data, of_b.data)
+    return np.repeat(np.arange(len(a)), np.diff(of_a.indptr)), of_a.indices, of_a.data, of_b.data

@@ -3,13 +3,12 @@
 f is a product of three one-input MLPs (Eq. 3), in JAX for training and as lookup tables for ranking.
 """
 
-import itertools
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -17,8 +16,6 @@ import numpy as np
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import check_sums, read_json
-from harp_jax.base.progress import progress
-from harp_jax.baselines.linklearn.collection import Weighting
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -29,9 +26,19 @@ A = TypeVar("A", jax.Array, np.ndarray)  # in training and in ranking
 
 MODEL = "model.json"  # in a workdir, with its digest in SHA256SUMS
 INPUTS = ("tf", "idf", "length")
-K_GRID = (0.0, 0.1, 0.2, 0.4, 0.6, 0.9, 1.2, 1.6, 2.0, 3.0)
-B_GRID = (0.0, 0.2, 0.4, 0.6, 0.75, 0.9, 1.0)
 BIAS = 0.5  # initial output bias: weights near BIAS³, so that similarities begin near the margin
+
+
+class Weighting(Protocol):
+    """A model that weighs words; the similarity of two texts is the dot product of their weights."""
+
+    def query(self, tf: np.ndarray, idf: np.ndarray, length: int) -> np.ndarray:
+        """Weights [terms] of a query's words."""
+
+    def documents(
+        self, tf: np.ndarray, terms: np.ndarray, owner: np.ndarray, idf: np.ndarray, lengths: np.ndarray
+    ) -> np.ndarray:
+        """Weights [postings]: posting p is tf[p] times word terms[p] in text owner[p]; idf [V], lengths [texts]."""
 
 
 def scales(tf: np.ndarray, idf: np.ndarray, length: np.ndarray) -> dict[str, list[float]]:
@@ -64,12 +71,13 @@ def mlp(params: Mapping[str, A], x: A, xp: ModuleType = jnp) -> A:
     return xp.tanh(x[..., None] * params["in"] + params["in_bias"]) @ params["out"] + params["out_bias"]
 
 
-def similarities(params: dict, batch: dict[str, jax.Array], pairs: int) -> jax.Array:
+def similarities(params: dict, batch: dict[str, jax.Array]) -> jax.Array:
     """sim_θ [pairs] of pairs of texts.
 
-    batch: pair, tf_a, tf_b, idf [T], one entry for each shared word (pair = `pairs` for padding), length_a, length_b
+    batch: pair, tf_a, tf_b, idf [T], one entry for each shared word (pair = number of pairs for padding), length_a, length_b
     [pairs]; all transformed and scaled. The length's MLP does not depend on the word and is factored out of the sum.
     """
+    pairs = len(batch["length_a"])
     words = mlp(params["tf"], batch["tf_a"]) * mlp(params["tf"], batch["tf_b"]) * mlp(params["idf"], batch["idf"]) ** 2
     sums = jax.ops.segment_sum(words, batch["pair"], num_segments=pairs + 1)[:pairs]
     return sums * mlp(params["length"], batch["length_a"]) * mlp(params["length"], batch["length_b"])
@@ -82,12 +90,6 @@ class LinkLearn:
     params: dict[str, dict[str, np.ndarray]]
     scale: dict[str, list[float]]
 
-    @property
-    def finite(self) -> bool:
-        """Whether all parameters and scales are finite."""
-        leaves = [*jax.tree.leaves(self.params), *self.scale.values()]
-        return all(bool(np.isfinite(leaf).all()) for leaf in leaves)
-
     def scaled(self, name: str, x: np.ndarray) -> np.ndarray:
         """An input, transformed and scaled for its MLP."""
         mean, deviation = self.scale[name]
@@ -99,28 +101,15 @@ class LinkLearn:
         return mlp(self.params[name], self.scaled(name, values), np)[place.reshape(np.shape(x))]
 
     def query(self, tf: np.ndarray, idf: np.ndarray, length: int) -> np.ndarray:
-        """f of a query's words; abs(), because a negative length factor would invert the ranking."""
+        # A negative length factor would invert the ranking.
         size = np.abs(self.table("length", np.array([length])))
         return self.table("tf", tf) * self.table("idf", idf) * size
 
     def documents(
         self, tf: np.ndarray, terms: np.ndarray, owner: np.ndarray, idf: np.ndarray, lengths: np.ndarray
     ) -> np.ndarray:
-        """f of every posting."""
         by_tf = mlp(self.params["tf"], self.scaled("tf", np.arange(tf.max(initial=0) + 1)), np)
         return by_tf[tf] * self.table("idf", idf)[terms] * self.table("length", lengths)[owner]
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "scale": self.scale,
-            "params": {n: {k: np.asarray(v).tolist() for k, v in p.items()} for n, p in self.params.items()},
-        }
-
-    @staticmethod
-    def from_json(data: dict[str, Any]) -> "LinkLearn":
-        """The model of `to_json`."""
-        params = {n: {k: np.asarray(v, np.float32) for k, v in p.items()} for n, p in data["params"].items()}
-        return LinkLearn(params, data["scale"])
 
 
 @dataclass(frozen=True)
@@ -140,20 +129,6 @@ class Okapi:
         return (self.k + 1.0) * tf * idf[terms] / (norm[owner] + tf)
 
 
-def tuned(value: Callable[[Okapi], float]) -> tuple[Okapi, float]:
-    """The setting of the grid with the largest `value` (ties: first), and its value."""
-    grid = [Okapi(k, b) for k, b in itertools.product(K_GRID, B_GRID)]
-    values = [value(okapi) for okapi in progress(grid, total=len(grid), unit="settings", desc="Okapi")]
-    best = int(np.argmax(values))
-    return grid[best], values[best]
-
-
-def at_the_edge(okapi: Okapi) -> list[str]:
-    """Parameters that are the smallest or largest of the grid, so that better values may be outside. K ends at 0, B at 0 and 1."""
-    edges = {"K": (okapi.k, K_GRID, (0.0,)), "B": (okapi.b, B_GRID, (0.0, 1.0))}
-    return [name for name, (x, grid, ends) in edges.items() if x in (min(grid), max(grid)) and x not in ends]
-
-
 def load(workdir: str, okapi: bool = False) -> Weighting:
     """The LinkLearn model of a workdir of `train`, or with `okapi` the Okapi tuned on the same task.
 
@@ -161,7 +136,10 @@ def load(workdir: str, okapi: bool = False) -> Weighting:
     """
     check_sums(workdir, [MODEL])
     data = read_json(os.path.join(workdir, MODEL), "train it again")
-    return Okapi(**data["okapi"]) if okapi else LinkLearn.from_json(data["linklearn"])
+    if okapi:
+        return Okapi(**data["okapi"])
+    params, scale = data["linklearn"]["params"], data["linklearn"]["scale"]
+    return LinkLearn({n: {k: np.asarray(v, np.float32) for k, v in p.items()} for n, p in params.items()}, scale)
 
 
 def unit_vectors(counts: "csr_array", idf: np.ndarray) -> "csr_array":

@@ -16,10 +16,12 @@ import itertools
 import json
 import logging
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import optax
 from ml_collections import ConfigDict
@@ -29,9 +31,8 @@ from harp_jax.base.files import SUMS, replacing, write_sums
 from harp_jax.base.progress import progress
 from harp_jax.base.randomness import generator
 from harp_jax.baselines.linklearn import model as f
-from harp_jax.baselines.linklearn.collection import Index, Weighting, idf, lengths_of, words_of
-from harp_jax.baselines.linklearn.links import Graph, GraphSplit, read_graph, shared_terms, split
-from harp_jax.baselines.linklearn.model import at_the_edge, tuned
+from harp_jax.baselines.linklearn.collection import Index, idf, lengths_of, words_of
+from harp_jax.baselines.linklearn.links import GraphSplit, read_graph, shared_terms, split
 from harp_jax.config import FIELDS, check_values
 from harp_jax.objectives.losses import PAIRWISE
 from harp_jax.training.recorded import recorded
@@ -44,104 +45,11 @@ PATIENCE = 8  # stop after this many evaluations without improvement
 TRAINED_ON = 0.5  # share of the documents; links between training and held-out documents are dropped
 EVAL_QUERIES = 150  # held-out documents whose links are ranked
 EVAL_DOCUMENTS = 20_000  # maximum number of held-out documents to rank
+# Values of Okapi to try.
+K_GRID = (0.0, 0.1, 0.2, 0.4, 0.6, 0.9, 1.2, 1.6, 2.0, 3.0)
+B_GRID = (0.0, 0.2, 0.4, 0.6, 0.75, 0.9, 1.0)
 
-
-class Task:
-    """The artificial retrieval task on one part of the graph: documents as queries, their linked documents relevant.
-
-    Queries and distractors are sampled; a query's candidates are the documents from the same sources as its relevant ones, except
-    those of its own article.
-    """
-
-    def __init__(self, data: GraphSplit, queries: int, documents: int, seed: int) -> None:
-        rng = generator(seed, "linklearn task")
-        self.data, self.counts = data, data.graph.counts
-        self.queries = rng.permutation(data.queries)[:queries]
-        relevant = np.unique(np.concatenate([data.linked(d) for d in self.queries]))
-        others = rng.permutation(np.setdiff1d(data.documents, relevant))[: max(0, documents - len(relevant))]
-        self.index = Index(self.counts, np.sort(np.concatenate([relevant, others])))
-
-    def average_precision(self, weighting: Weighting) -> float:
-        """Mean average precision of the queries."""
-        self.index.weigh(weighting)
-        found = [self.precision(d, self.index.similarities(*words_of(self.counts, d))) for d in self.queries]
-        return float(np.mean(found))
-
-    def precision(self, d: int, scores: np.ndarray) -> float:
-        """Average precision of scores [documents of the index] for query d; ties in the order of the collection."""
-        source, linked = self.data.graph.source, self.data.linked(d)
-        article = self.data.graph.article
-        candidate = np.isin(source[self.index.rows], source[linked]) & (article[self.index.rows] != article[d])
-        at = np.searchsorted(self.index.rows, linked)
-        order = np.argsort(-np.where(candidate, scores, -np.inf), kind="stable")
-        rank = np.empty(len(order), np.int64)
-        rank[order] = np.arange(1, len(order) + 1)
-        places = np.sort(rank[at])
-        return float(np.mean(np.arange(1, len(places) + 1) / places))
-
-
-@dataclass
-class Trainer:
-    """Minimises the cost of sampled constraints. `pair_loss` is "hinge" (Eq. 7) or "logistic" (RankNet, Eq. 9, p = 1)."""
-
-    data: GraphSplit
-    config: ConfigDict
-    hidden: int
-    learning_rate: float
-
-    def __post_init__(self) -> None:
-        c, counts = self.config, self.data.graph.counts
-        self.lengths, own = lengths_of(counts), counts[self.data.documents]
-        self.idf = idf(own)
-        self.scale = f.scales(own.data, self.idf[own.indices], self.lengths[self.data.documents])
-        self.params = f.init_params(c.seed, self.hidden)
-        self.optimizer = optax.adam(self.learning_rate)
-        self.opt_state = self.optimizer.init(self.params)
-        self.rng = generator(c.seed, "linklearn constraints")
-        self.pairs = BATCH * (1 + c.negatives)
-        self._step = jax.jit(self._descend)
-
-    @property
-    def model(self) -> f.LinkLearn:
-        return f.LinkLearn(jax.tree.map(np.asarray, jax.device_get(self.params)), self.scale)
-
-    def step(self) -> tuple[jax.Array, jax.Array]:
-        """One update; returns (loss, share of satisfied constraints) without waiting for them."""
-        batch = self.batch()
-        self.params, self.opt_state, loss, right = self._step(self.params, self.opt_state, batch)
-        return loss, right
-
-    def batch(self) -> dict[str, np.ndarray]:
-        """The input of `model.similarities`: for each drawn d the pair with l⁺, then the pairs with its negatives."""
-        c = self.config
-        d, positive, negative = self.data.draw(self.rng, BATCH, c.negatives, c.negatives_from)
-        a = np.repeat(d, 1 + c.negatives)
-        b = np.concatenate([positive[:, None], negative], axis=1).reshape(-1)
-        shared = shared_terms(self.data.graph.counts, a, b)
-        # Padded to the next power of two, for few static shapes.
-        room = 1 << max(10, int(len(shared.pair) - 1).bit_length())
-        scaled = f.LinkLearn({}, self.scale).scaled
-        words = {
-            "tf_a": scaled("tf", shared.tf_a),
-            "tf_b": scaled("tf", shared.tf_b),
-            "idf": scaled("idf", self.idf[shared.term]),
-        }
-        padded = {name: np.pad(x, (0, room - len(x))) for name, x in words.items()}
-        padded["pair"] = np.pad(shared.pair, (0, room - len(shared.pair)), constant_values=self.pairs).astype(np.int32)
-        return padded | {f"length_{side}": scaled("length", self.lengths[d]) for side, d in (("a", a), ("b", b))}
-
-    def cost(self, params: dict, batch: dict[str, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        """Mean cost of the batch's constraints, and the share of satisfied ones."""
-        sims = f.similarities(params, batch, self.pairs).reshape(-1, 1 + self.config.negatives)
-        each = PAIRWISE[self.config.pair_loss](sims[:, :1], sims[:, 1:])
-        return each.mean(), (sims[:, :1] > sims[:, 1:]).mean()
-
-    def _descend(
-        self, params: dict, opt_state: optax.OptState, batch: dict
-    ) -> tuple[dict, optax.OptState, jax.Array, jax.Array]:
-        (loss, right), grads = jax.value_and_grad(self.cost, has_aux=True)(params, batch)
-        updates, opt_state = self.optimizer.update(grads, opt_state)
-        return optax.apply_updates(params, updates), opt_state, loss, right
+Best = tuple[f.LinkLearn, dict[str, Any]]  # a model and its figures
 
 
 @recorded
@@ -159,86 +67,152 @@ def train(config: ConfigDict, output: str) -> dict[str, Any]:
         "%d documents, %d links in training, %d in validation; %d queries on %d documents",
         graph.counts.shape[0], len(training.edges) // 2, len(validation.edges) // 2, len(task.queries), len(task.index.rows),
     )  # fmt: skip
+
+    # LinkLearn with all hidden units and learning rates; those that diverge are left out.
     os.makedirs(output, exist_ok=True)
+    models: list[Best] = []
+    failed: list[InputError] = []
     with contextlib.closing(MetricsLog(output, -1)) as metrics:
-        model, best = selected(training, task, config, metrics)
-    okapi, best["held_out"]["okapi"] = tuned(task.average_precision)
-    for name in at_the_edge(okapi):
-        log.warning("Okapi's best %s is the smallest or largest tried (%s): the baseline may be too weak", name, okapi)
+        for hidden, rate in itertools.product(config.hidden, config.learning_rates):
+            try:
+                models.append(descend(training, task, config, hidden, rate, metrics))
+            except InputError as error:
+                log.warning("hidden=%d, learning rate %g: %s", hidden, rate, error)
+                failed.append(error)
+    if not models:
+        raise failed[-1]
+    model, best = max(models, key=lambda one: one[1]["held_out"]["linklearn"])
+
+    # Okapi tuned on the same links. Ties: the first. K ends at 0, B at 0 and 1.
+    grid = [f.Okapi(k, b) for k, b in itertools.product(K_GRID, B_GRID)]
+    precisions = [task.average_precision(o) for o in progress(grid, total=len(grid), unit="settings", desc="Okapi")]
+    okapi, best["held_out"]["okapi"] = grid[int(np.argmax(precisions))], max(precisions)
+    if okapi.k == max(K_GRID):
+        log.warning("Okapi's best K is the largest tried (%s): the baseline may be too weak", okapi)
+
+    # Ranking SVM's metric, learned from the same links.
     if config.ranking_svm_constraints:
-        best["held_out"]["ranking_svm"] = ranking_svm(graph, training, task, config)
+        vectors = f.unit_vectors(graph.counts, idf(graph.counts[training.documents]))
+        rng = generator(config.seed, "ranking svm")
+        d, positive, negative = training.draw(rng, config.ranking_svm_constraints, 1, config.negatives_from)
+        weights = f.solve(vectors[d], vectors[positive], vectors[negative[:, 0]])
+        scores = ((d, -f.distances(weights, vectors[[d]], vectors[task.index.rows])) for d in task.queries.tolist())
+        best["held_out"]["ranking_svm"] = float(np.mean([task.precision(d, of_d) for d, of_d in scores]))
+
     with contextlib.suppress(FileNotFoundError):  # a kill before the new sums leaves no wrong ones
         os.remove(os.path.join(output, SUMS))
     with replacing(os.path.join(output, f.MODEL)) as file:
-        json.dump(best | {"linklearn": model.to_json(), "okapi": asdict(okapi)}, file, indent=1)
+        params = jax.tree.map(lambda x: np.asarray(x).tolist(), model.params)
+        linklearn = {"scale": model.scale, "params": params}
+        json.dump(best | {"linklearn": linklearn, "okapi": asdict(okapi)}, file, indent=1)
     write_sums(output, [f.MODEL])
     return best
 
 
-Best = tuple[f.LinkLearn, dict[str, Any]]  # a model and its figures
+class Task:
+    """The artificial retrieval task on one part of the graph: documents as queries, their linked documents relevant.
+
+    Queries and distractors are sampled; a query's candidates are the documents from the same sources as its relevant ones, except
+    those of its own article.
+    """
+
+    def __init__(self, data: GraphSplit, queries: int, documents: int, seed: int) -> None:
+        rng = generator(seed, "linklearn task")
+        self.data, self.counts = data, data.graph.counts
+        self.queries = rng.permutation(data.queries)[:queries]
+        relevant = np.unique(np.concatenate([data.linked(d) for d in self.queries]))
+        others = rng.permutation(np.setdiff1d(data.documents, relevant))[: max(0, documents - len(relevant))]
+        self.index = Index(self.counts, np.sort(np.concatenate([relevant, others])))
+
+    def average_precision(self, weighting: f.Weighting) -> float:
+        """Mean average precision of the queries."""
+        self.index.weigh(weighting)
+        words = ((d, words_of(self.counts, d)) for d in self.queries)
+        return float(np.mean([self.precision(d, self.index.similarities(*own)) for d, own in words]))
+
+    def precision(self, d: int, scores: np.ndarray) -> float:
+        """Average precision of scores [documents of the index] for query d; ties in the order of the collection."""
+        source, linked, rows = self.data.graph.source, self.data.linked(d), self.index.rows
+        article = self.data.graph.article
+        candidate = np.isin(source[rows], source[linked]) & (article[rows] != article[d])
+        order = np.argsort(-np.where(candidate, scores, -np.inf), kind="stable")
+        rank = np.empty(len(order), np.int64)
+        rank[order] = np.arange(1, len(order) + 1)
+        ranks = np.sort(rank[np.searchsorted(rows, linked)])
+        return float(np.mean(np.arange(1, len(ranks) + 1) / ranks))
 
 
-def selected(training: GraphSplit, task: Task, config: ConfigDict, metrics: MetricsLog) -> Best:
-    """The best of `descend` over hidden units and learning rates. One that diverges is left out; InputError if all do."""
-    found: list[Best] = []
-    failed: list[InputError] = []
-    for hidden, rate in itertools.product(config.hidden, config.learning_rates):
-        try:
-            found.append(descend(Trainer(training, config, hidden, rate), task, config, metrics))
-        except InputError as error:
-            log.warning("hidden=%d, learning rate %g: %s", hidden, rate, error)
-            failed.append(error)
-    if not found:
-        raise failed[-1]
-    return max(found, key=lambda one: one[1]["held_out"]["linklearn"])
+def cost(params: dict, batch: dict[str, jax.Array], negatives: int, pair_loss: str) -> tuple[jax.Array, jax.Array]:
+    """Mean cost of a batch's constraints, and the share of satisfied ones. Of each document the pair with l⁺ comes first, then
+    those with its negatives. `pair_loss` is "hinge" (Eq. 7) or "logistic" (RankNet, Eq. 9, p = 1)."""
+    sims = f.similarities(params, batch).reshape(-1, 1 + negatives)
+    each = PAIRWISE[pair_loss](sims[:, :1], sims[:, 1:])
+    return each.mean(), (sims[:, :1] > sims[:, 1:]).mean()
 
 
-def descend(trainer: Trainer, task: Task, config: ConfigDict, metrics: MetricsLog) -> Best:
+def descend(
+    data: GraphSplit, task: Task, config: ConfigDict, hidden: int, learning_rate: float, metrics: MetricsLog
+) -> Best:
     """Trains until average precision has not risen for PATIENCE evaluations; returns the best model and its figures.
 
     Raises InputError at the first evaluation with a loss or a parameter that is not finite.
     """
-    best, highest, at = trainer.model, -1.0, -1
-    given = {"hidden": trainer.hidden, "learning_rate": trainer.learning_rate}
-    pending: list[tuple[jax.Array, jax.Array]] = []
-    with progress(total=config.steps, unit="steps", desc="LinkLearn") as bar:
-        for number in range(config.steps + 1):
-            if number % config.eval_every == 0 or number == config.steps:
-                model = trainer.model
+    c, counts = config, data.graph.counts
+    lengths, own = lengths_of(counts), counts[data.documents]
+    weights = idf(own)
+    scale = f.scales(own.data, weights[own.indices], lengths[data.documents])
+    scaled = f.LinkLearn({}, scale).scaled
+    rng = generator(c.seed, "linklearn constraints")
+
+    def batch() -> dict[str, np.ndarray]:
+        """The input of `model.similarities` for BATCH drawn documents."""
+        d, positive, negative = data.draw(rng, BATCH, c.negatives, c.negatives_from)
+        a = np.repeat(d, 1 + c.negatives)
+        b = np.concatenate([positive[:, None], negative], axis=1).reshape(-1)
+        pair, term, tf_a, tf_b = shared_terms(counts, a, b)
+        # Padded to the next power of two, for few static shapes.
+        room = (1 << max(10, int(len(pair) - 1).bit_length())) - len(pair)
+        words = {"tf_a": scaled("tf", tf_a), "tf_b": scaled("tf", tf_b), "idf": scaled("idf", weights[term])}
+        padded = {name: np.pad(x, (0, room)) for name, x in words.items()}
+        padded["pair"] = np.pad(pair, (0, room), constant_values=len(a)).astype(np.int32)
+        return padded | {"length_a": scaled("length", lengths[a]), "length_b": scaled("length", lengths[b])}
+
+    params, optimizer = f.init_params(c.seed, hidden), optax.adam(learning_rate)
+    opt_state = optimizer.init(params)
+
+    @jax.jit
+    def step(params: dict, opt_state: optax.OptState, batch: dict) -> tuple[dict, optax.OptState, jax.Array]:
+        gradient = jax.value_and_grad(partial(cost, negatives=c.negatives, pair_loss=c.pair_loss), has_aux=True)
+        (loss, right), grads = gradient(params, batch)
+        updates, opt_state = optimizer.update(grads, opt_state)
+        return optax.apply_updates(params, updates), opt_state, jnp.stack([loss, right])
+
+    best, highest, at = f.LinkLearn(jax.device_get(params), scale), -1.0, -1
+    given = {"hidden": hidden, "learning_rate": learning_rate}
+    pending: list[jax.Array] = []
+    with progress(total=c.steps, unit="steps", desc="LinkLearn") as bar:
+        for number in range(c.steps + 1):
+            if number % c.eval_every == 0 or number == c.steps:
+                model = f.LinkLearn(jax.device_get(params), scale)
                 sums = np.mean(jax.device_get(pending), axis=0) if pending else np.zeros(2)
                 # NaN scores would leave the documents in collection order, which can be a good ranking.
-                if not (np.isfinite(sums[0]) and model.finite):
-                    raise InputError(
-                        f"step {number}: the loss or a parameter is not finite; lower learning_rates={trainer.learning_rate}"
-                    )
+                if not all(
+                    np.isfinite(leaf).all() for leaf in (sums[0], *jax.tree.leaves(model.params), *scale.values())
+                ):
+                    wrong = f"step {number}: the loss or a parameter is not finite"
+                    raise InputError(f"{wrong}; lower learning_rates={learning_rate}")
                 value, pending = task.average_precision(model), []
-                measured = {"average_precision": value, "constraints": number * BATCH * config.negatives, **given}
-                if number:
-                    measured |= {"loss": float(sums[0]), "pair_accuracy": float(sums[1])}
+                measured = {"average_precision": value, "constraints": number * BATCH * c.negatives, **given}
+                measured |= {"loss": float(sums[0]), "pair_accuracy": float(sums[1])} if number else {}
                 metrics.write(number, measured, "validation")
                 if value > highest:
                     best, highest, at = model, value, number
-                elif number - at >= PATIENCE * config.eval_every:
+                elif number - at >= PATIENCE * c.eval_every:
                     break
                 bar.set_postfix(ap=f"{value:.4f}", refresh=False)
-            if number < config.steps:
-                pending.append(trainer.step())
+            if number < c.steps:
+                params, opt_state, sums = step(params, opt_state, batch())
+                pending.append(sums)
                 bar.update(1)
-    figures = {
-        "step": at,
-        "constraints": number * BATCH * config.negatives,
-        "held_out": {"linklearn": highest},
-        **given,
-    }
-    return best, figures
-
-
-def ranking_svm(graph: Graph, training: GraphSplit, task: Task, config: ConfigDict) -> float:
-    """Average precision of Ranking SVM's metric on the task, learned from the same links."""
-    vectors = f.unit_vectors(graph.counts, idf(graph.counts[training.documents]))
-    rng = generator(config.seed, "ranking svm")
-    d, positive, negative = training.draw(rng, config.ranking_svm_constraints, 1, config.negatives_from)
-    weights = f.solve(vectors[d], vectors[positive], vectors[negative[:, 0]])
-    candidates = vectors[task.index.rows]
-    found = [task.precision(int(d), -f.distances(weights, vectors[[d]], candidates)) for d in task.queries]
-    return float(np.mean(found))
+    constraints = number * BATCH * c.negatives
+    return best, {"step": at, "constraints": constraints, "held_out": {"linklearn": highest}, **given}

@@ -43,11 +43,6 @@ class NeuralConfig:
     dropout: float = 0.0  # DUET
     dtype: str = "float32"
 
-    @property
-    def drops(self) -> bool:
-        """Whether training draws dropout masks."""
-        return self.dropout > 0
-
 
 class WordTables(NamedTuple):
     """Word features besides vectors: idf [V] float32, n-graph ids [V, G] int32 (0: none)."""
@@ -58,8 +53,7 @@ class WordTables(NamedTuple):
 
 def vectors(module: nn.Module, config: NeuralConfig) -> jax.Array:
     """The word vectors [V, dimension] as a parameter; without a gradient unless `train_vectors`."""
-    found = module.param("vectors", nn.initializers.normal(0.1), (config.vocab_size, config.dimension))
-    table = jnp.asarray(found)
+    table = jnp.asarray(module.param("vectors", nn.initializers.normal(0.1), (config.vocab_size, config.dimension)))
     return table if config.train_vectors else jax.lax.stop_gradient(table)
 
 
@@ -68,30 +62,23 @@ def cosines(a: jax.Array, b: jax.Array) -> jax.Array:
 
     In full float32: a TPU's bfloat16 product would move exact matches off their kernel, whose width is 0.001.
     """
-    return jnp.einsum("bnd,bmd->bnm", _unit(a), _unit(b), precision=jax.lax.Precision.HIGHEST)
 
+    def unit(x: jax.Array) -> jax.Array:
+        # Not x / norm: the norm's gradient at zero is NaN.
+        return x * jax.lax.rsqrt(jnp.maximum(jnp.sum(x * x, axis=-1, keepdims=True), 1e-12))
 
-def _unit(x: jax.Array) -> jax.Array:
-    # Not x / norm: the norm's gradient at zero is NaN.
-    return x * jax.lax.rsqrt(jnp.maximum(jnp.sum(x * x, axis=-1, keepdims=True), 1e-12))
-
-
-def kernel_levels(kernels: int) -> tuple[np.ndarray, np.ndarray]:
-    """μ and σ [kernels]: the last for exact matches (1, 0.001), the others evenly spread over [-1, 1] with σ = 0.1.
-
-    11 kernels: -0.9, -0.7, … 0.9, and 1.
-    """
-    width = 2.0 / (kernels - 1)
-    soft = -1.0 + width * (np.arange(kernels - 1) + 0.5)
-    return np.append(soft, 1.0).astype(np.float32), np.append(np.full(kernels - 1, 0.1), 0.001).astype(np.float32)
+    return jnp.einsum("bnd,bmd->bnm", unit(a), unit(b), precision=jax.lax.Precision.HIGHEST)
 
 
 def kernel_features(match: jax.Array, query: jax.Array, document: jax.Array, kernels: int) -> jax.Array:
     """φ [B, kernels] of similarities [B, n, m]; query [B, n] and document [B, m] mask words (bool).
 
-    Padding is masked after the kernels: its similarity of 0 would count in the kernels around μ = 0.
+    The last kernel is for exact matches (μ = 1, σ = 0.001), the others are evenly spread over [-1, 1] with σ = 0.1; for 11 kernels
+    at -0.9, -0.7, … 0.9. Padding is masked after the kernels: its similarity of 0 would count in the kernels around μ = 0.
     """
-    mu, sigma = kernel_levels(kernels)
+    width = 2.0 / (kernels - 1)
+    mu = np.append(-1.0 + width * (np.arange(kernels - 1) + 0.5), 1.0).astype(np.float32)
+    sigma = np.append(np.full(kernels - 1, 0.1), 0.001).astype(np.float32)
     near = jnp.exp(-jnp.square(match[..., None] - mu) / (2.0 * sigma**2))
     counts = jnp.sum(near * document[:, None, :, None], axis=2)
     return SCALE * jnp.sum(jnp.log(jnp.maximum(counts, FLOOR)) * query[:, :, None], axis=1)
@@ -158,15 +145,6 @@ class ConvKnrm(nn.Module):
         return nn.Dense(1, kernel_init=nn.initializers.zeros, name="score")(jnp.concatenate(features, axis=1))[:, 0]
 
 
-def histograms(query: jax.Array, document: jax.Array, match: jax.Array, bins: int) -> jax.Array:
-    """Counts [B, n, bins] of the document's words by similarity [B, n, m] to each query word, exact matches last."""
-    exact = query[:, :, None] == document[:, None, :]
-    soft = jnp.clip(jnp.floor((match + 1.0) / 2.0 * (bins - 1)), 0, bins - 2).astype(jnp.int32)
-    place = jnp.where(exact, bins - 1, soft)
-    hits = (place[..., None] == jnp.arange(bins)) & (document > 0)[:, None, :, None]
-    return hits.sum(axis=2).astype(match.dtype)
-
-
 class Drmm(nn.Module):
     """DRMM (Guo et al., CIKM 2016): a histogram of similarities for each query word, a small network, a gate over the words.
 
@@ -183,8 +161,12 @@ class Drmm(nn.Module):
     ) -> jax.Array:
         c = self.config
         table = jax.lax.stop_gradient(vectors(self, c))
-        words = table[query]
-        counts = histograms(query, document, cosines(words, table[document]), c.bins)
+        # Counts [B, n, bins] of the document's words by their similarity to each query word, exact matches last.
+        match = cosines(table[query], table[document])
+        soft = jnp.clip(jnp.floor((match + 1.0) / 2.0 * (c.bins - 1)), 0, c.bins - 2).astype(jnp.int32)
+        bins = jnp.where(query[:, :, None] == document[:, None, :], c.bins - 1, soft)
+        hits = (bins[..., None] == jnp.arange(c.bins)) & (document > 0)[:, None, :, None]
+        counts = hits.sum(axis=2).astype(match.dtype)
         middle = nn.tanh(nn.Dense(HIDDEN, name="network_in")(jnp.log1p(counts)))
         relevance = nn.tanh(nn.Dense(1, name="network_out")(middle))[..., 0]
         known = jnp.asarray(tables.idf)[query][..., None]
@@ -195,21 +177,21 @@ class Drmm(nn.Module):
         return jnp.sum(jnp.where(there, gate * relevance, 0.0), axis=1)
 
 
-def word_graphs(word: str) -> list[str]:
-    """The n-graphs of a word, with repetitions: "duck" has d, u, c, k, du, uc, ck, duc, uck, duck."""
-    word = word[:CHARACTERS]
-    return [word[i : i + n] for n in range(1, LONGEST_GRAPH + 1) for i in range(len(word) - n + 1)]
-
-
 def graph_table(words: WordVocabulary, graphs: int) -> np.ndarray:
-    """N-graph ids [V, G] int32 of every word, padded with 0; counts only the `graphs` n-graphs that occur in most documents."""
+    """N-graph ids [V, G] int32 of every word, padded with 0; counts only the `graphs` n-graphs that occur in most documents.
+
+    With repetitions: "duck" has d, u, c, k, du, uc, ck, duc, uck, duck.
+    """
+    sizes = range(1, LONGEST_GRAPH + 1)
+    shortened = [word[:CHARACTERS] for word in words.words]
+    by_word = [[word[i : i + n] for n in sizes for i in range(len(word) - n + 1)] for word in shortened]
     weight: Counter[str] = Counter()
-    for word, documents in zip(words.words, words.frequencies):
-        for graph in word_graphs(word):
+    for own, documents in zip(by_word, words.frequencies):
+        for graph in own:
             weight[graph] += documents
     ranked = sorted(weight, key=lambda graph: (-weight[graph], graph))[:graphs]
     ids = {graph: number for number, graph in enumerate(ranked, 1)}
-    rows = [[ids[graph] for graph in word_graphs(word) if graph in ids] for word in words.words]
+    rows = [[ids[graph] for graph in own if graph in ids] for own in by_word]
     table = np.zeros((words.size, max(1, max(map(len, rows)))), np.int32)
     for index, row in enumerate(rows, 1):
         table[index, : len(row)] = row
@@ -235,16 +217,16 @@ class Duet(nn.Module):
         self, query: jax.Array, document: jax.Array, tables: WordTables, deterministic: bool = True
     ) -> jax.Array:
         c = self.config
-        query = _exactly(query, c.query_length)
-        document = _exactly(document, c.document_length)
-        local = self._local(query, document, deterministic)
-        return local + self._distributed(query, document, tables, deterministic)
 
-    def _local(self, query: jax.Array, document: jax.Array, deterministic: bool) -> jax.Array:
+        def exactly(ids: jax.Array, length: int) -> jax.Array:
+            return jnp.pad(ids[:, :length], ((0, 0), (0, max(0, length - ids.shape[1]))))
+
+        query, document = exactly(query, c.query_length), exactly(document, c.document_length)
         exact = (query[:, :, None] == document[:, None, :]) & (query > 0)[:, :, None]
-        matched = nn.tanh(nn.Dense(self.config.filters, name="local_conv")(exact.astype(jnp.float32)))
+        matched = nn.tanh(nn.Dense(c.filters, name="local_conv")(exact.astype(jnp.float32)))
         matched = jnp.where((query > 0)[..., None], matched, 0.0)
-        return self._dense(matched.reshape(len(query), -1), "local", deterministic)
+        local = self._dense(matched.reshape(len(query), -1), "local", deterministic)
+        return local + self._distributed(query, document, tables, deterministic)
 
     def _distributed(self, query: jax.Array, document: jax.Array, tables: WordTables, deterministic: bool) -> jax.Array:
         c = self.config
@@ -296,11 +278,6 @@ def sliding_max(x: jax.Array, window: int) -> jax.Array:
         width *= 2
     rest = window - width
     return jnp.maximum(x[:, : x.shape[1] - rest], x[:, rest:]) if rest else x
-
-
-def _exactly(ids: jax.Array, length: int) -> jax.Array:
-    """ids [B, L] truncated or padded to [B, length]."""
-    return jnp.pad(ids[:, :length], ((0, 0), (0, max(0, length - ids.shape[1]))))
 
 
 def build(config: NeuralConfig) -> Any:

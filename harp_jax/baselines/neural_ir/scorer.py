@@ -3,6 +3,7 @@
 import os
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import jax
@@ -13,7 +14,6 @@ from harp_jax.base.errors import InputError
 from harp_jax.base.files import check_sums, replacing, write_sums
 from harp_jax.base.made import InputPath, once
 from harp_jax.base.progress import Progress
-from harp_jax.baselines.neural_ir.groups import known_words
 from harp_jax.baselines.neural_ir.models import NeuralConfig, build, word_tables
 from harp_jax.checkpoints.recorded import best, read_config
 from harp_jax.ranking.rerank import DEFAULTS, Reranked, Reranking, rerank_with
@@ -22,6 +22,7 @@ from harp_jax.text.words import WordVocabulary, load_words
 
 PARAMETERS, STATE = "parameters.safetensors", "state.npz"  # selected parameters; the newest checkpoint
 WORD_LENGTHS = (32, 64, 128, 192, 256, 384, 512, 1024)  # compiled document lengths
+SAMPLE = 500  # texts of each kind to check
 
 
 def save_parameters(directory: str, params: dict[str, Any]) -> None:
@@ -59,14 +60,13 @@ def load_ranker(workdir: str) -> tuple[NeuralConfig, dict[str, Any], WordVocabul
     words = load_words(os.path.join(workdir, "tokenizer"))
     if selected := best(workdir):
         check_sums(selected["model"])
-        params = unflatten_dict(load_file(os.path.join(selected["model"], PARAMETERS)), sep="/")
+        flat = load_file(os.path.join(selected["model"], PARAMETERS))
     else:
         state = read_state(workdir)
-        if not state:
-            raise InputError(f"{workdir} holds no checkpoint yet; train first")
         flat = {name.removeprefix("params/"): leaf for name, leaf in state.items() if name.startswith("params/")}
-        params = unflatten_dict(flat, sep="/")
-    return NeuralConfig(**config.neural_ir), params, words
+        if not flat:
+            raise InputError(f"{workdir} holds no checkpoint yet; train first")
+    return NeuralConfig(**config.neural_ir), unflatten_dict(flat, sep="/"), words
 
 
 def load_neural(
@@ -78,13 +78,13 @@ def load_neural(
     backend: str = "jax",
 ) -> "NeuralScorer":
     """The scorer of a workdir; options as in `ranking.rerank.load_scorer`. InputError for all but scores by JAX in float32."""
-    for option, wrong in (
-        (f"--backend={backend}", backend not in ("jax", "auto")),
-        (f"--dtype={dtype}", dtype != "float32"),
-        ("--cosine", cosine),
-    ):
-        if wrong:
-            raise InputError(f"{option}: the neural ranker {directory} does not support it; leave the option out")
+    options = {
+        f"--backend={backend}": backend not in ("jax", "auto"),
+        f"--dtype={dtype}": dtype != "float32",
+        "--cosine": cosine,
+    }
+    if wrong := next((option for option, unknown in options.items() if unknown), ""):
+        raise InputError(f"{wrong}: the neural ranker {directory} does not support it; leave the option out")
     return NeuralScorer(*load_ranker(directory), max_length, batch_tokens)
 
 
@@ -97,10 +97,8 @@ def rerank_files(
 
 
 class NeuralScorer:
-    """Scores (query words, document words), a `JaxScorer`.
-
-    `max_length` is in document words, at most the model's. A batch has `batch_tokens` words.
-    """
+    """Scores (query words, document words), a `JaxScorer`. `max_length` is in document words, at most the model's; a batch has
+    `batch_tokens` words."""
 
     remedy = "train with a larger --config.model.query_length"
 
@@ -129,28 +127,22 @@ class NeuralScorer:
         self._score = jax.jit(score)
 
     def use(self, params: Mapping[str, Any]) -> None:
-        """See `JaxScorer.use`."""
         self._params = params
 
     def encode_queries(self, texts: list[str]) -> list[np.ndarray]:
-        """All word ids of each text, int32."""
         return [np.asarray(self.words.encode(text), np.int32) for text in texts]
 
     def encode_documents(self, texts: list[str], limit: int | None = None) -> list[np.ndarray]:
-        """The first `limit` word ids of each text, int32 (default: as many as the model reads)."""
         return [np.asarray(ids, np.int32) for ids in self.words.encode_prefixes(texts, limit or self.max_length)]
 
     def room(self, query: np.ndarray) -> int:
-        """Maximum document words, for any query."""
         return self.max_length
 
     def pair(self, query: np.ndarray, document: np.ndarray) -> Pair:
-        """Truncates both to the model's lengths."""
         self.truncated_queries += len(query) > self.config.query_length
         return query[: self.config.query_length], document[: self.max_length]
 
     def score(self, pairs: Sequence[Pair], bar: Progress | None = None) -> np.ndarray:
-        """Scores [pairs] float32, larger is more relevant."""
         sizes = np.array([len(document) for _, document in pairs], np.int64)
         return score_by_length(self._score_batch, pairs, sizes, self.lengths, self.batch_tokens, bar)
 
@@ -177,3 +169,27 @@ class NeuralScorer:
             query[row, : len(q)] = q
             document[row, : len(d)] = d
         return self._score(self._params, query, document)
+
+
+def known_words(
+    words: WordVocabulary, texts: Mapping[str, Iterable[str]], limit: int, least: float, remedy: str
+) -> list[str]:
+    """A note for each kind of texts (by name) with less than half of its words in the vocabulary.
+
+    Counts the first `limit` words of the first SAMPLE texts. Raises InputError if none are in the vocabulary, or less than
+    `least`: unknown words all have id 0, so documents would score the same.
+    """
+    notes = []
+    for what, some in texts.items():
+        ids = [i for text in islice(some, SAMPLE) for i in words.encode(text, limit)]
+        known = sum(i > 0 for i in ids) / max(len(ids), 1)
+        if not known or known < least:
+            raise InputError(
+                f"{known:.1%} of the words of the {what} are in the vocabulary ({words.size - 1} words, stemmer "
+                f"{words.stemmer!r}); it comes from other texts or another stemmer: {remedy}"
+            )
+        if known < 0.5:
+            notes.append(
+                f"only {known:.0%} of the words of the {what} are in the vocabulary; was it made from this collection?"
+            )
+    return notes

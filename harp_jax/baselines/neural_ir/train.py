@@ -1,4 +1,4 @@
-"""Training of a neural ranker on judged queries, on one device: words, model, groups, state, step, loop.
+"""Training of a neural ranker on judged queries, on one device: words, model, groups, optimizer, step, state, loop.
 
 In the workdir: config.json, the vocabulary, metrics.jsonl, `state.npz` (the newest checkpoint), `selected/` (with `select`).
 """
@@ -9,8 +9,10 @@ import logging
 import math
 import os
 import time
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
 
 import flax.linen as nn
 import jax
@@ -23,9 +25,9 @@ from harp_jax.base.cli import keep_compiled
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import full_disk_refused, replacing
 from harp_jax.base.progress import progress
-from harp_jax.baselines.neural_ir.groups import GroupBatches, check_words
+from harp_jax.base.randomness import generator
 from harp_jax.baselines.neural_ir.models import NeuralConfig, WordTables, build, init_params, word_tables
-from harp_jax.baselines.neural_ir.scorer import STATE, NeuralScorer, read_state, save_parameters
+from harp_jax.baselines.neural_ir.scorer import STATE, NeuralScorer, known_words, read_state, save_parameters
 from harp_jax.config import check_training
 from harp_jax.corpus.documents import Documents
 from harp_jax.input.ranking_groups import RankingData, RankingDataset, held_out
@@ -42,14 +44,7 @@ log = logging.getLogger(__name__)
 # training queries.
 SIZES: dict[str, dict[str, Any]] = {"duet": {"filters": 64, "hidden": 64, "dropout": 0.2}}
 LANGUAGE = "english"  # for stemming and stopwords, if no vocabulary is given
-
-
-class State(NamedTuple):
-    """params, optimizer state, and the number of steps done."""
-
-    params: dict
-    opt_state: optax.OptState
-    step: int
+LEAST_KNOWN = 0.05  # share of the training texts' words that the vocabulary must have
 
 
 def train(config: ConfigDict, workdir: str) -> TrainResult:
@@ -60,9 +55,15 @@ def train(config: ConfigDict, workdir: str) -> TrainResult:
         raise InputError(f"{workdir}: a neural ranker trains in one process and in a local directory; use these")
     keep_compiled()
 
-    # Words, model, data. Selected queries are held out from training.
-    words = vocabulary(config)
+    # The words, those of the documents if no vocabulary is given, and the model's shape.
+    if config.tokenizer:
+        words = load_words(config.tokenizer)
+    else:
+        texts = Documents.open(config.docs, tuple(config.fields)).texts()
+        words = count_words(texts, LANGUAGE, stopwords=read_stopwords(LANGUAGE))
     shape, vectors = shape_of(config, words)
+
+    # Groups of a query, its relevant document and negatives. The queries for `select` are held out from training.
     judged, selection = RankingDataset.read(config), None
     if config.select:
         judged, selected_on = held_out(config, judged)
@@ -75,72 +76,54 @@ def train(config: ConfigDict, workdir: str) -> TrainResult:
     batches = GroupBatches(data, groups, shape.query_length, shape.document_length, config.seed)
     steps = config.steps or math.ceil(config.epochs * batches.per_epoch)
 
-    # The optimizer, the step, and the newest state of this config in the workdir, or a new one.
-    optimizer = make_optimizer(config, steps)
+    # The optimizer, the step, and the initial parameters.
+    optimizer, rate = make_optimizer(config, steps), schedule(config, steps)
     step = make_step(build(shape), word_tables(shape, words), config.rank_loss, optimizer, config.seed)
     params = jax.jit(lambda key: init_params(shape, key))(jax.random.key(config.seed))
     if vectors is not None and "vectors" in params:
         params["vectors"] = jnp.asarray(vectors)
+
     with contextlib.ExitStack() as cleanup:
+        # The workdir, locked, and its newest state.
         cleanup.enter_context(full_disk_refused(workdir))
         lock = claim_workdir(workdir, config, {"neural_ir": dataclasses.asdict(shape)}, words)
         if lock is not None:
             cleanup.callback(lock.close)
-        state = restored(workdir, State(params, optimizer.init(params), 0))
-        metrics = MetricsLog(workdir, state.step or -1)
-        cleanup.callback(metrics.close)
-        return _loop(config, workdir, steps, state, step, batches, selection, metrics)
+        params, opt_state, start = restored(workdir, params, optimizer.init(params))
+        metrics = cleanup.enter_context(contextlib.closing(MetricsLog(workdir, start or -1)))
+        bar = cleanup.enter_context(progress(total=steps, initial=start, unit="steps", desc=config.model.name))
+        stop = cleanup.enter_context(stopped_by_sigterm())
 
-
-def _loop(
-    config: ConfigDict,
-    workdir: str,
-    steps: int,
-    state: State,
-    step: Callable,
-    batches: GroupBatches,
-    selection: Selection | None,
-    metrics: MetricsLog,
-) -> TrainResult:
-    """Steps `state.step + 1` … `steps`; after SIGTERM it saves and ends."""
-    params, opt_state, start = state
-    if start == 0 and selection is not None:
-        metrics.write(0, selection(params, 0), "validation")
-    rate, pending, since, last = schedule(config, steps), [], time.perf_counter(), last_logged(workdir)
-    stream = batches.after(start)
-    with (
-        progress(total=steps, initial=start, unit="steps", desc=config.model.name) as bar,
-        stopped_by_sigterm() as stop,
-    ):
-        for number in range(start + 1, steps + 1):
-            params, opt_state, sums = step(params, opt_state, number - 1, next(stream))
+        # The loop; after SIGTERM it saves and ends.
+        if start == 0 and selection is not None:
+            metrics.write(0, selection(params, 0), "validation")
+        pending, since, last, number = [], time.perf_counter(), last_logged(workdir), start
+        for number, batch in zip(range(start + 1, steps + 1), batches.after(start)):
+            params, opt_state, sums = step(params, opt_state, number - 1, batch)
             pending.append(sums)
             bar.update(1)
             if number % config.log_every == 0 or number == steps:
-                last = _means(jax.device_get(pending), time.perf_counter() - since)
-                last["learning_rate"] = float(rate(number - 1))
+                rows = jax.device_get(pending)
+                total = {name: float(np.sum([row[name] for row in rows], dtype=np.float64)) for name in rows[0]}
+                last = {
+                    "loss": total["loss"] / len(rows),
+                    "pair_accuracy": total["right"] / max(total["pairs"], 1.0),
+                    "pairs_per_step": total["pairs"] / len(rows),
+                    "seconds_per_step": (time.perf_counter() - since) / len(rows),
+                    "learning_rate": float(rate(number - 1)),
+                }
                 metrics.write(number, last)
                 if not math.isfinite(last["loss"]):
-                    raise InputError(
-                        f"step {number}: the loss is not finite; lower learning_rate={config.learning_rate}"
-                    )
+                    wrong = f"step {number}: the loss is not finite"
+                    raise InputError(f"{wrong}; lower learning_rate={config.learning_rate}")
                 pending, since = [], time.perf_counter()
             if selection is not None and (number % config.eval_every == 0 or number == steps):
                 metrics.write(number, selection(params, number), "validation")
-            ends = number == steps or stop.is_set()
-            if number % config.checkpoint_every == 0 or ends:
-                save(workdir, State(params, opt_state, number))
-            if ends:
-                return TrainResult(last, interrupted=number < steps)
-    return TrainResult(last)
-
-
-def vocabulary(config: ConfigDict) -> WordVocabulary:
-    """The words of `config.tokenizer`, or of the documents if it is empty."""
-    if config.tokenizer:
-        return load_words(config.tokenizer)
-    texts = Documents.open(config.docs, tuple(config.fields)).texts()
-    return count_words(texts, LANGUAGE, stopwords=read_stopwords(LANGUAGE))
+            if number % config.checkpoint_every == 0 or number == steps or stop.is_set():
+                save(workdir, params, opt_state, number)
+            if stop.is_set():
+                break
+        return TrainResult(last, interrupted=number < steps)
 
 
 def shape_of(config: ConfigDict, words: WordVocabulary) -> tuple[NeuralConfig, np.ndarray | None]:
@@ -148,17 +131,14 @@ def shape_of(config: ConfigDict, words: WordVocabulary) -> tuple[NeuralConfig, n
     name = config.model.name
     frozen = name == "drmm" or not config.model.train_vectors
     for wrong, message in (
-        (
-            config.select and not config.eval_every,
-            f"select={config.select!r} needs evaluations; set --config.eval_every",
-        ),
+        (config.select and not config.eval_every, "select needs evaluations; set --config.eval_every"),
         (name == "duet" and config.vectors, "vectors: DUET reads n-graphs, not word vectors; remove the option"),
         (frozen and config.weight_decay, "weight_decay would shrink word vectors that are not trained; set it to 0"),
     ):
         if wrong:
             raise InputError(message)
-    given = {**SIZES.get(name, {}), **config.model.to_dict()}
-    shape = NeuralConfig(vocab_size=words.size, document_length=config.row_length, **given)
+    sizes = {**SIZES.get(name, {}), **config.model.to_dict()}
+    shape = NeuralConfig(vocab_size=words.size, document_length=config.row_length, **sizes)
     if config.vectors:
         vectors, known = read_vectors(config.vectors, words, config.seed)
         log.info("%d of %d words have a vector in %s", known, len(words.words), config.vectors)
@@ -169,6 +149,65 @@ def shape_of(config: ConfigDict, words: WordVocabulary) -> tuple[NeuralConfig, n
             "--config.vectors to trained ones (`harp words --vectors`)"
         )
     return shape, None
+
+
+def check_words(words: WordVocabulary, data: RankingData, length: int) -> None:
+    """Warns if the vocabulary has less than half of the words of the training texts; InputError if it has almost none."""
+    queries = dict.fromkeys(qid for qid, _ in data.units)
+    # The relevant documents and a candidate of each query, because the candidates of one query are similar.
+    docids = (docid for qid, positive in data.units for docid in (positive, data.candidates[qid].docids[0]))
+    texts = {
+        "training queries": (data.queries[qid] for qid in queries),
+        "documents to train on": (data.docs[docid] for docid in docids),
+    }
+    remedy = "make one of these documents (harp words), or leave --config.tokenizer out"
+    for note in known_words(words, texts, length, LEAST_KNOWN, remedy):
+        log.warning(note)
+
+
+@dataclass(frozen=True)
+class GroupBatches:
+    """Epochs of permuted (query, relevant document) pairs; the last batch of an epoch has fewer groups than the others.
+
+    Query and documents are truncated to `query_length` and `document_length` words. Batch number n is a pure function of
+    (seed, n), so that a run resumes with its number of steps as cursor.
+    """
+
+    data: RankingData
+    groups: int  # per batch
+    query_length: int
+    document_length: int
+    seed: int
+
+    @property
+    def per_epoch(self) -> int:
+        return math.ceil(len(self.data) / self.groups)
+
+    def after(self, start: int) -> Iterator[dict[str, np.ndarray]]:
+        """Batches number `start`, `start + 1`, …, endlessly."""
+        epoch, order = -1, np.zeros(0, np.int64)
+        for number in count(start):
+            if number // self.per_epoch != epoch:
+                epoch = number // self.per_epoch
+                order = generator(self.seed, "units", epoch).permutation(len(self.data))
+            first = number % self.per_epoch * self.groups
+            yield self.batch([self.data.unit(epoch, int(unit)) for unit in order[first : first + self.groups]])
+
+    def batch(self, units: list[list[tuple[np.ndarray, np.ndarray]]]) -> dict[str, np.ndarray]:
+        """query [groups, Lq], documents [groups, size, Ld] int32, padded with 0, the relevant document first; present
+        [groups, size] bool. `units`: (query, document) of each member of a group."""
+        size = 1 + self.data.negatives
+        query = np.zeros((self.groups, self.query_length), np.int32)
+        documents = np.zeros((self.groups, size, self.document_length), np.int32)
+        present = np.zeros((self.groups, size), bool)
+        for row, members in enumerate(units):
+            words = members[0][0][: self.query_length]
+            query[row, : len(words)] = words
+            for member, (_, document) in enumerate(members):
+                words = document[: self.document_length]
+                documents[row, member, : len(words)] = words
+                present[row, member] = True
+        return {"query": query, "documents": documents, "present": present}
 
 
 def group_loss(
@@ -207,31 +246,21 @@ def make_step(
     return step
 
 
-def _means(rows: list[dict[str, np.ndarray]], seconds: float) -> dict[str, float]:
-    """Means of the metric sums of some steps, which took `seconds`."""
-    total = {name: float(np.sum([row[name] for row in rows], dtype=np.float64)) for name in rows[0]}
-    return {
-        "loss": total["loss"] / len(rows),
-        "pair_accuracy": total["right"] / max(total["pairs"], 1.0),
-        "pairs_per_step": total["pairs"] / len(rows),
-        "seconds_per_step": seconds / len(rows),
-    }
-
-
-def save(workdir: str, state: State) -> None:
+def save(workdir: str, params: dict, opt_state: optax.OptState, step: int) -> None:
     """Replaces the checkpoint atomically. Its zip format has a checksum of every array."""
-    leaves, _ = jax.tree_util.tree_flatten_with_path(jax.device_get(state._asdict()))
+    state = jax.device_get({"params": params, "opt_state": opt_state, "step": step})
+    leaves, _ = jax.tree_util.tree_flatten_with_path(state)
     with replacing(os.path.join(workdir, STATE), "wb") as file:
         np.savez(file, **{jax.tree_util.keystr(path, simple=True, separator="/"): leaf for path, leaf in leaves})
 
 
-def restored(workdir: str, fresh: State) -> State:
-    """The checkpoint of a workdir, or `fresh`, which has the same shapes, if there is none yet."""
+def restored(workdir: str, params: dict, opt_state: optax.OptState) -> tuple[dict, optax.OptState, int]:
+    """Parameters, optimizer state and step of the workdir's checkpoint; without one the given ones, of the same shapes."""
     stored = read_state(workdir)
     if not stored:
-        return fresh
-    paths, tree = jax.tree_util.tree_flatten_with_path(fresh._asdict())
+        return params, opt_state, 0
+    paths, tree = jax.tree_util.tree_flatten_with_path({"params": params, "opt_state": opt_state, "step": 0})
     leaves = [stored[jax.tree_util.keystr(path, simple=True, separator="/")] for path, _ in paths]
-    found = State(**jax.tree_util.tree_unflatten(tree, leaves))
-    log.info("resuming at step %d", found.step)
-    return found._replace(step=int(found.step))
+    state = jax.tree_util.tree_unflatten(tree, leaves)
+    log.info("resuming at step %d", state["step"])
+    return state["params"], state["opt_state"], int(state["step"])
