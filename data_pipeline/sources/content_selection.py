@@ -14,7 +14,7 @@ inline elements counts for the block that contains them.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 # Not displayed as text, or displayed again by a script.
 OPAQUE = frozenset(
     """script style template svg math iframe object embed canvas audio video map select textarea datalist
-    input img rp rt head title -comment""".split()  # noqa: SIM905
+    input button img rp rt head title -comment""".split()  # noqa: SIM905
 )
 INLINE = frozenset(
     """a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark nobr output q ruby rb s samp
-    small span strike strong sub sup time tt u var wbr meter progress picture button""".split()  # noqa: SIM905
+    small span strike strong sub sup time tt u var wbr meter progress picture""".split()  # noqa: SIM905
 )
 HEADINGS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
 MIN_BLOCK = 60
@@ -137,8 +137,7 @@ _SITE = re.compile(
 # A teaser for another page if it has links; otherwise the lead of this page.
 _TEASER = re.compile(r"teaser|(?<![a-z])cards?(?![a-z])", re.IGNORECASE)
 _TEASER_LINKS = 0.2
-# The article as a whole: its other classes name its categories and tags (WordPress).
-_WHOLE_ARTICLE = re.compile(r"(?<![a-z-])(?:hentry|h-entry|type-post)(?![a-z-])")
+_ARTICLE = re.compile(r"(?<![a-z-])(?:hentry|h-entry|type-post)(?![a-z-])")
 _ARTICLE = re.compile(
     r"(?<![a-z])(?:article|artikel|articulo|story|post|entry|beitrag|noticia|news|detail)(?![a-z])", re.IGNORECASE
 )
@@ -149,10 +148,6 @@ _NAMED_BY_ID = frozenset("div ul ol td table p form".split())  # noqa: SIM905
 _SECTION = re.compile(
     r"(?<![\w-])(?:(?:sub)*section|chapter|appendix|preface|unnumbered|sect\d|refsect\d|refentry|level\d|[a-z]+-level-extent)(?![\w-])"
 )
-# DocBook's blocks with a title, whose ids are words of it.
-_TITLED = frozenset("table informaltable example figure equation note tip warning caution important".split())  # noqa: SIM905
-_PROPERTIES = frozenset("author datePublished dateModified keywords publisher".split())  # noqa: SIM905
-_CAMEL = re.compile("(?<=[a-z])(?=[A-Z])")
 _MAX_NAME = 300
 
 
@@ -160,7 +155,6 @@ class _Names(NamedTuple):
     """What the class and the id of an element say that it is."""
 
     article: bool  # an article, a story or a post
-    whole_article: bool  # an article with its header and metadata
     boilerplate: bool
     site: bool  # about the site: its menus, its footer
     teaser: bool
@@ -168,13 +162,10 @@ class _Names(NamedTuple):
 
 @lru_cache(maxsize=1 << 14)  # elements of a site share few names
 def _names(classes: str, id_: str) -> _Names:
-    names = f"{classes} {id_}" if id_ and not _TITLED & set(classes.split()) else classes
-    if (
-        "admonition" in classes.split() or len(names) < 2
-    ):  # the other classes of an admonition are the words of its title
+    names = f"{classes} {id_}"[:_MAX_NAME]
+    if "admonition" in classes.split():  # its other classes are the words of its title
         names = ""
-    names = _CAMEL.sub(" ", names[:_MAX_NAME])
-    return _Names(*(bool(each.search(names)) for each in (_ARTICLE, _WHOLE_ARTICLE, _BOILERPLATE, _SITE, _TEASER)))
+    return _Names(*(bool(each.search(names)) for each in (_ARTICLE, _BOILERPLATE, _SITE, _TEASER)))
 
 
 def is_section(tag: str, attributes: Mapping[str, str | None]) -> bool:
@@ -193,7 +184,7 @@ def _is_apart(page: Page, i: int) -> bool:
     tag, attributes = page.tags[i], page.attributes[i]
     if tag in _TAGS:
         return tag != "aside" or (attributes.get("class") or "").split(" ")[0] not in _DOCUTILS
-    if not attributes or attributes.get("role") == "tabpanel":  # a tab that is not shown at first
+    if not attributes:
         return False
     return (
         attributes.get("role") in _ROLES
@@ -213,18 +204,8 @@ _AFTER = 0.05  # of the core's prose: elements after it with less are left out
 _LINKS = 0.6  # of a block's text
 _FEW = 0.25  # of the page's prose: names that leave less, and less than MIN_PROSE, mean something else on this site
 _LINES = frozenset(("p", "li", "dt", "dd")) | HEADINGS
-_SENTENCES = _LINES - HEADINGS | {"td", "th"}
 _PAGER = 160  # maximum characters outside the links of a pager: titles of the pages that it links to
 _LEADS = frozenset("prev previous next up home first last start begin top contents toc index".split())  # noqa: SIM905
-_LEAD_TEXTS = frozenset(
-    """prev, previous, previous page, previous chapter, previous section, next, next page, next chapter, next section, up,
-    home, top, contents, index, zurück, weiter, vorherige, vorherige seite, nächste, nächste seite, nach oben, zum anfang,
-    inhalt, précédent, page précédente, suivant, page suivante, niveau supérieur, sommaire, anterior, página anterior,
-    siguiente, página siguiente, subir, inicio, próximo, próxima página, página seguinte, indietro, pagina precedente,
-    avanti, pagina successiva, risali, vorige, vorige pagina, volgende, volgende pagina, omhoog, poprzednia strona,
-    następna strona, назад, вперёд, вверх, 前へ, 次へ, 上へ, 上に戻る, ホーム, 目次, 前のページ, 次のページ,
-    上一页, 下一页, 上一级, 起始页, 目录""".replace("\n   ", "").split(", ")
-)
 _WRAPPERS = ("form", "noscript")  # on some sites they wrap the whole page, however short
 
 
@@ -277,8 +258,14 @@ def _leave_boilerplate(page: Page, by_name: bool) -> None:
     """Decides which elements are left out, including those below them."""
     count = len(page.tags)
     page.out, article, code = [False] * count, [False] * count, [False] * count
-    is_pager = _pagers(page)
     most, little_prose = _MOST * page.prose[0], page.prose[0] < 4 * MIN_PROSE
+    # Links, and those to the previous or next page, or up, as the page's <link rel> names them.
+    head = page.nodes[0].parent
+    rels = (link.attributes for link in (head.css("link[rel][href]") if head is not None else ()))
+    targets = {link["href"] for link in rels if not _LEADS.isdisjoint((link["rel"] or "").lower().split())}
+    hrefs = [given.get("href") if tag == "a" else None for tag, given in zip(page.tags, page.attributes)]
+    links = page.totals([int(href is not None) for href in hrefs])
+    leading = page.totals([int(href in targets) for href in hrefs])
     for i in range(1, count):
         tag, attributes, parent = page.tags[i], page.attributes[i], page.parents[i]
         if page.out[parent]:
@@ -286,79 +273,34 @@ def _leave_boilerplate(page: Page, by_name: bool) -> None:
             continue
         # An element without text may be a link target: <span id="comments"></span>.
         names = _names_of(page, i) if attributes and page.text[i] else _names("", "")
-        article[i] = article[parent] or tag in ("article", "main") or names.whole_article
+        article[i] = article[parent] or tag in ("article", "main")
         # In highlighted code, classes name syntax.
         code[i] = code[parent] or tag in ("pre", "code")
-        if tag == "button":
-            page.out[i] = code[i] or not _in_sentence(page, i) or _is_apart(page, i)
-        if code[i] or tag == "button":
+        if code[i]:
             continue
         # A `sidebar` with a title is a box in the text, as DocBook and docutils write it, and not that of the site.
         classes = (attributes.get("class") or "").split()
         if "sidebar" in classes and page.nodes[i].css_first("p.title, .sidebar-title") is not None:
             continue
         # The contents of a chapter whose sections are separate pages: all that its page says.
-        named = by_name and tag in _NAMED and not names.whole_article and (page.prose[0] or "toc" not in classes)
+        named = by_name and tag in _NAMED and (page.prose[0] or "toc" not in classes)
+        unlinked, most_unlinked = page.text[i] - page.linked[i], _MOST * (page.text[0] - page.linked[0])
+        # A pager has such links, few others, and little other text.
+        is_pager = tag not in INLINE and 2 <= leading[i] > links[i] / 2 and not page.prose[i]
         teaser = names.teaser and page.linked[i] > _TEASER_LINKS * page.text[i]
         out = (
             _is_apart(page, i)
             # The header of an article is content, that of the page is not.
             or (tag == "header" and not article[i] and not page.titles[i])
-            or (named and (names.boilerplate or teaser or attributes.get("itemprop") in _PROPERTIES))
-            or is_pager(i)
+            or (named and (names.boilerplate or teaser))
+            or (is_pager and unlinked < min(_PAGER, most_unlinked))
         )
-        page.out[i] = out and page.prose[i] <= most and not (tag in _WRAPPERS and _is_most_text(page, i))
+        wraps = tag in _WRAPPERS and unlinked > most_unlinked
+        page.out[i] = out and page.prose[i] <= most and not wraps
         # On a page with little prose, the footer may hold most of it.
         if little_prose and not page.out[i] and page.text[i] <= _MOST * page.text[0]:
             page.out[i] = tag in _NAMED and names.site
     page.kept = page.totals([0 if out else prose for out, prose in zip(page.out, page.own_prose)])
-
-
-def _is_most_text(page: Page, i: int) -> bool:
-    return page.text[i] - page.linked[i] > _MOST * (page.text[0] - page.linked[0])
-
-
-def _in_sentence(page: Page, button: int) -> bool:
-    """Whether a <button> is part of a sentence ("Press <button>OK</button>."): in a paragraph, item or cell, or between texts."""
-    inner = block = button
-    while page.tags[block] in INLINE:
-        inner, block = block, page.parents[block]
-    if page.tags[block] in _SENTENCES or page.tags[block] in HEADINGS:
-        return page.own[block] > 0 and page.tags[block] not in HEADINGS
-    around = (page.nodes[inner].prev, page.nodes[inner].next)
-    return all(node is not None and node.tag == "-text" and (node.text_content or "").strip() for node in around)
-
-
-def _pagers(page: Page) -> Callable[[int], bool]:
-    """Tells blocks that are pagers (Prev, Up, Next, Home): at least two such links, no others, and little other text."""
-    # Links to the previous or next page, or up: by the page's <link rel>, their own rel, or their text.
-    head = page.nodes[0].parent
-    rels = [link.attributes for link in head.css("link[rel][href]")] if head is not None else []
-    targets = {link["href"] for link in rels if not _LEADS.isdisjoint((link["rel"] or "").lower().split())}
-    links, leading = [], []
-    for tag, node, attributes in zip(page.tags, page.nodes, page.attributes):
-        href = attributes.get("href") if tag == "a" else None
-        links.append(int(tag == "a" and "href" in attributes))
-        leads = href is not None and (
-            href in targets
-            or not _LEADS.isdisjoint((attributes.get("rel") or "").lower().split())
-            # "Next: Saws" names the page, too.
-            or " ".join(re.split("[:：]", (node.text() or "").lower())[0].split()).strip("<>«»‹›←→↑[]|() ")
-            in _LEAD_TEXTS
-        )
-        leading.append(int(leads))
-    links, leading = page.totals(links), page.totals(leading)
-
-    def is_pager(i: int) -> bool:
-        unlinked = page.text[i] - page.linked[i]
-        if leading[i] < 2 or leading[i] < links[i] or page.prose[i] or page.tags[i] in INLINE:
-            return False
-        alone = not any(page.tags[n] in _LINES and (n == i or page.text[n] > page.linked[n]) for n in page.below(i))
-        return (
-            unlinked < _PAGER and 2 * unlinked <= page.text[0] - page.linked[0] and (alone or unlinked < page.linked[i])
-        )
-
-    return is_pager
 
 
 def _landmark(page: Page) -> int:

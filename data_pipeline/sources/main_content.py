@@ -236,7 +236,7 @@ def text_of(heading: "LexborNode") -> str:
         if node.tag == "-text" and (parent := node.parent) is not None:
             text = _WHITE.sub(" ", node.text_content or "")
             link = parent.tag == "a" and "#" in (parent.attributes.get("href") or "")
-            hidden = parent.tag in OPAQUE | {"button"} and parent.tag != "title"
+            hidden = parent.tag in OPAQUE and parent.tag != "title"
             classes = " ".join(each.attributes.get("class") or "" for each in (parent, parent.parent) if each)
             number = parent.tag == "span" and _APART.search(classes)
             if not hidden and not number and not (link and _PERMALINK.fullmatch(text)):
