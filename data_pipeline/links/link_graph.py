@@ -8,7 +8,6 @@ The SQL uses only what DuckDB and Spark SQL compute identically: equi-joins, int
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -51,12 +50,11 @@ def parse_chunk(job: Job, number: int, chunk: Chunk) -> Outputs:
 
     A document with a `problem` keeps its address, so that links to it are counted under that problem.
     """
-    c = job.config
-    documents, dropped = formats.parse(chunk, c["source"])
+    documents, dropped = formats.parse(chunk, job.config["source"])
     counts = DropCounts()
     count(dropped, counts)
     numbered = ((number * DOCS_PER_CHUNK + position, document) for position, document in enumerate(documents))
-    return tabulate(c, number // job.per_bucket, numbered, counts)
+    return tabulate(job.config, number // job.per_bucket, numbered, counts)
 
 
 def count(dropped: Iterable[Dropped], counts: DropCounts) -> None:
@@ -70,13 +68,25 @@ def tabulate(c: Config, home: int, numbered: Iterable[tuple[int, LinkedDocument]
     addresses: list[Row] = []
     redirects: list[Row] = []
     for doc, document in numbered:
+        text, lead_end = document.text, document.lead_end
         if document.redirect is not None:
             redirects.append({"address": document.address, "target": document.redirect, "priority": doc})
             continue
-        document = replace(document, lead_end=destination_end(document, c["destination_text"]))
-        problem, text = _problem(document, c), document.text
+        if c["destination_text"] == "first_paragraph":
+            lead = text[:lead_end]
+            first = lead.find("\n", len(lead) - len(lead.lstrip()))
+            lead_end = first if first >= 0 else lead_end
+        # The reason why links to the page are dropped. Splitting at spaces is fast, and enough for most pages.
+        wanted = min(c["min_article_words"], SECTION_WORDS) if document.is_section else c["min_article_words"]
+        problem = ""
+        if wanted and len(text.split()) < wanted and count_words(text) < wanted:
+            problem = "link-to-short-page"
+        elif document.is_disambiguation:
+            problem = "link-to-disambiguation"
+        elif not text[:lead_end].strip():
+            problem = "link-to-empty-page"
         # Documents of one identity are one page: by number, or by a hash of the destination's text in lower case.
-        identity = doc if c["page_identity"] == "id" else signed64("page", text[: document.lead_end].lower())
+        identity = doc if c["page_identity"] == "id" else signed64("page", text[:lead_end].lower())
         addresses.append(
             dict(
                 doc=doc, home=home, address=document.address, id=document.id, problem=problem,
@@ -86,30 +96,10 @@ def tabulate(c: Config, home: int, numbered: Iterable[tuple[int, LinkedDocument]
         if problem == "link-to-short-page":
             counts.add("page-too-short", document.id, document.title)
             continue
-        row = dict(doc=doc, id=document.id, title=document.title, text=text, lead_end=document.lead_end)
+        row = dict(doc=doc, id=document.id, title=document.title, text=text, lead_end=lead_end)
         shown.append(row | dict(links=[link._asdict() for link in document.links]))
     made: Outputs = {tables.DOCUMENTS: shown, tables.ADDRESSES: addresses, tables.REDIRECTS: redirects}
     return made | {tables.LOSSES: counts.rows()}
-
-
-def destination_end(document: LinkedDocument, shown: str) -> int:
-    """The end of the text that represents a document as a destination: its first section, or that section's first paragraph."""
-    lead = document.text[: document.lead_end]
-    first = lead.find("\n", len(lead) - len(lead.lstrip()))
-    return document.lead_end if shown == "first_section" or first < 0 else first
-
-
-def _problem(document: LinkedDocument, c: Config) -> str:
-    """The reason why links to the page are dropped, as a slug; empty if they are kept."""
-    wanted = min(c["min_article_words"], SECTION_WORDS) if document.is_section else c["min_article_words"]
-    # Splitting at spaces is fast, and enough for most pages.
-    if wanted and len(document.text.split()) < wanted and count_words(document.text) < wanted:
-        return "link-to-short-page"
-    if document.is_disambiguation:
-        return "link-to-disambiguation"
-    if not document.text[: document.lead_end].strip():
-        return "link-to-empty-page"
-    return ""
 
 
 def extract_links(job: Job, number: int, payload: None) -> Outputs:
@@ -186,23 +176,11 @@ def is_number(anchor: str) -> bool:
     return all(_OF_NUMBERS.fullmatch(word) for word in _WORD.findall(anchor))
 
 
-def limits(c: Config, pages: int) -> tuple[int, int]:
-    """(maximum pages with the same link, maximum destinations of an anchor text), given the number of pages with links."""
-    if not c["drop_anchors"]:
-        return (1 << 62, 1 << 62)
-    return max(RECURS_ON, int(MENU_SHARE * pages)), MANY_DESTINATIONS
-
-
 # The first of several documents with one address, or with one id.
 PLACES_SQL = """
     SELECT doc, home, home AS bucket, address, id, disambiguation, identity, problem FROM (
-        SELECT doc, home, address, id, disambiguation, identity, problem,
-            row_number() OVER (PARTITION BY id ORDER BY doc) AS same_id
-        FROM (
-            SELECT doc, home, address, id, disambiguation, identity, problem,
-                row_number() OVER (PARTITION BY address ORDER BY doc) AS copy
-            FROM addresses
-        ) WHERE copy = 1
+        SELECT *, row_number() OVER (PARTITION BY id ORDER BY doc) AS same_id
+        FROM (SELECT *, row_number() OVER (PARTITION BY address ORDER BY doc) AS copy FROM addresses) WHERE copy = 1
     ) WHERE same_id = 1
 """
 
@@ -248,7 +226,8 @@ TARGETS_SQL = """
     LEFT JOIN pages q ON a.target = q.address
 """
 
-# Each anchor text and destination once, with the reason to drop these links. Arguments: `limits`.
+# Each anchor text and destination once, with the reason to drop these links. Arguments: maximum pages with the same link, maximum
+# destinations of an anchor text.
 LINK_COUNTS_SQL = """
     SELECT anchor, destination, CASE
         WHEN pages > {} THEN 'link-boilerplate'
@@ -336,11 +315,13 @@ def index(engine: Engine) -> None:
 
 def resolve(engine: Engine) -> None:
     """From `addresses`, `redirects` and `links` to `link_counts` and `resolved`: links with destinations, or why they have none."""
-    c = engine.job.config
     index(engine)
     engine.join(tables.TARGETS, TARGETS_SQL)
-    (with_links,) = engine.query("SELECT COUNT(DISTINCT doc) FROM targets")[0]
-    engine.join(tables.LINK_COUNTS, LINK_COUNTS_SQL.format(*limits(c, with_links)))
+    most_pages = most_destinations = 1 << 62
+    if engine.job.config["drop_anchors"]:
+        (with_links,) = engine.query("SELECT COUNT(DISTINCT doc) FROM targets")[0]
+        most_pages, most_destinations = max(RECURS_ON, int(MENU_SHARE * with_links)), MANY_DESTINATIONS
+    engine.join(tables.LINK_COUNTS, LINK_COUNTS_SQL.format(most_pages, most_destinations))
     engine.join(tables.RESOLVED, RESOLVED_SQL)
 
 
@@ -349,33 +330,30 @@ def build(engine: Engine) -> None:
     resolve(engine)
     needs = engine.job.needs
     engine.join(tables.ANCHOR_DESTINATION, ANCHOR_DESTINATION_SQL[OCCURRENCES in needs])
-    join = "LEFT" if ALL_PAGES in needs else ""
-    engine.join(tables.CANDIDATES, CANDIDATES_SQL.format(join))
+    engine.join(tables.CANDIDATES, CANDIDATES_SQL.format("LEFT" if ALL_PAGES in needs else ""))
     engine.join(tables.RANKED, RANKED_SQL)
 
 
 # What the maps dropped, and what each join dropped.
-_LOSSES = "SELECT reason, n, location, example FROM losses"
-_PAGES = """
+_LOSSES = f"""
+    SELECT reason, n, location, example FROM losses
+    UNION ALL
     SELECT 'page-duplicate' AS reason, 1 AS n, a.id AS location, a.address AS example
     FROM addresses a LEFT JOIN places p ON a.doc = p.doc WHERE p.doc IS NULL
-"""
-_REDIRECTS = """
+    UNION ALL
     SELECT CASE WHEN n.address IS NULL THEN 'redirect-to-no-page' ELSE 'redirect-endless' END AS reason,
         1 AS n, a.address AS location, a.target AS example
     FROM aliases a LEFT JOIN places p ON a.target = p.address LEFT JOIN aliases n ON a.target = n.address
     WHERE p.address IS NULL
-"""
-# The address belongs to a page, or to an earlier redirect with another target.
-_REDIRECT_DUPLICATES = """
+    UNION ALL -- the address belongs to a page, or to an earlier redirect with another target
     SELECT 'redirect-duplicate' AS reason, 1 AS n, r.address AS location, r.target AS example
     FROM redirects r LEFT JOIN aliases_0 a ON r.address = a.address AND r.target = a.target WHERE a.address IS NULL
-"""
-_EXCLUSIONS = f"""
+    UNION ALL
     SELECT 'exclusion-of-no-page' AS reason, 1 AS n, e.line AS location, e.address AS example FROM {EXCLUDED}
     WHERE COALESCE(p.doc, q.doc) IS NULL
 """
-_LINKS = """
+_LOST_LINKS = """
+    UNION ALL
     SELECT r.problem AS reason, 1 AS n, p.id AS location, r.anchor || ' -> ' || r.target AS example
     FROM resolved r JOIN pages p ON r.doc = p.doc WHERE r.problem <> ''
 """
@@ -383,12 +361,11 @@ _LINKS = """
 
 def losses(engine: Engine, with_links: bool) -> dict[str, Loss]:
     """Reason → what the maps dropped, and the pages, redirects, exclusions and links that the joins dropped, with examples."""
-    dropped = [_LOSSES, _PAGES, _REDIRECTS, _REDIRECT_DUPLICATES, _EXCLUSIONS, *([_LINKS] if with_links else [])]
     sql = f"""
         SELECT reason, CAST(total AS BIGINT), location, example FROM (
             SELECT reason, location, example, SUM(n) OVER (PARTITION BY reason) AS total,
                 row_number() OVER (PARTITION BY reason ORDER BY location, example) AS place
-            FROM ({" UNION ALL ".join(dropped)})
+            FROM ({_LOSSES}{_LOST_LINKS if with_links else ""})
         ) WHERE place <= {EXAMPLES} ORDER BY reason, place
     """
     by_reason: dict[str, Loss] = {}
@@ -399,20 +376,19 @@ def losses(engine: Engine, with_links: bool) -> dict[str, Loss]:
 
 def most_first(losses: Mapping[str, Loss]) -> dict[str, int]:
     """Reason → count, the largest first."""
-    counts = {reason: loss["count"] for reason, loss in losses.items()}
-    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+    counts = ((reason, loss["count"]) for reason, loss in losses.items())
+    return dict(sorted(counts, key=lambda item: (-item[1], item[0])))
 
 
 def graph_summary(engine: Engine, with_links: bool) -> dict[str, Any]:
     """The manifest's `link_graph`: counts of pages, redirects, links and anchor texts."""
-    sql = "SELECT COUNT(*), COUNT(CASE WHEN problem = '' THEN 1 END), CAST(COALESCE(SUM(disambiguation), 0) AS BIGINT) FROM pages"
-    pages, destinations, disambiguation = engine.query(sql)[0]
-    redirects = engine.query("SELECT COUNT(*) FROM redirects")[0][0]
-    summary = dict(pages=pages, destinations=destinations, disambiguation_pages=disambiguation, redirects=redirects)
+    good = "COUNT(CASE WHEN problem = '' THEN 1 END)"
+    pages = f"SELECT COUNT(*), {good}, CAST(COALESCE(SUM(disambiguation), 0) AS BIGINT) FROM pages"
+    summary = dict(zip(("pages", "destinations", "disambiguation_pages"), engine.query(pages)[0]))
+    summary["redirects"] = engine.query("SELECT COUNT(*) FROM redirects")[0][0]
     if with_links:
-        sql = "SELECT COUNT(*), COUNT(CASE WHEN problem = '' THEN 1 END) FROM resolved"
-        summary["links"], summary["links_kept"] = engine.query(sql)[0]
-        sql = "SELECT anchor, COUNT(*) AS n FROM link_counts WHERE problem = '' GROUP BY anchor"
-        sql = f"SELECT COUNT(*), COUNT(CASE WHEN n > 1 THEN 1 END) FROM ({sql})"
-        summary["anchor_texts"], summary["ambiguous_anchor_texts"] = engine.query(sql)[0]
+        summary["links"], summary["links_kept"] = engine.query(f"SELECT COUNT(*), {good} FROM resolved")[0]
+        anchors = "SELECT anchor, COUNT(*) AS n FROM link_counts WHERE problem = '' GROUP BY anchor"
+        anchors = f"SELECT COUNT(*), COUNT(CASE WHEN n > 1 THEN 1 END) FROM ({anchors})"
+        summary["anchor_texts"], summary["ambiguous_anchor_texts"] = engine.query(anchors)[0]
     return summary

@@ -16,7 +16,7 @@ import json
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from itertools import count, islice
@@ -27,7 +27,7 @@ from data_pipeline.engine.store import bucket_parts, read, rows, write
 from data_pipeline.engine.tables import DOCS_PER_CHUNK, DropCounts, Row
 from data_pipeline.links import link_graph
 from data_pipeline.sources import formats, urls
-from data_pipeline.sources.document import Chunk, Dropped, Link, LinkedDocument, Outline, Section, Source, redirect
+from data_pipeline.sources.document import Chunk, Dropped, Link, LinkedDocument, Outline, Section, redirect
 from harp_jax.base.files import lines
 from harp_jax.base.progress import say
 
@@ -75,7 +75,10 @@ def parse_documents(engine: Engine) -> None:
     chunks = enumerate(formats.chunks(source))
     if formats.FORMATS[source["format"]].has_boilerplate:
         engine.map("crawled", parse_chunk, chunks, per_bucket=job.per_bucket)
-        find(engine)
+        engine.join(tables.BOILERPLATE, BOILERPLATE_SQL.format(MIN_PAGES, round(1000 * BOILERPLATE_SHARE)))
+        engine.join(tables.SITES, SITES_SQL)
+        engine.join(tables.CRAWLED_SITES, CRAWLED_SITES_SQL)
+        engine.join(tables.SECTION_TARGETS, SECTION_TARGETS_SQL)
         engine.map("documents", drop, bucket_parts(job, tables.CRAWLED))
     else:
         engine.map("documents", link_graph.parse_chunk, chunks, per_bucket=job.per_bucket)
@@ -101,27 +104,36 @@ def parse_chunk(job: Job, number: int, chunk: Chunk) -> Outputs:
     crawled: list[Row] = []
     redirects: list[Row] = []
     fragments: list[Row] = []
-    pages: dict[str, list[int]] = {}
+    pages: dict[str, Row] = {}
     links: Counter[tuple[str, str, str]] = Counter()
     hosts: set[str] = set()
     for doc, document in enumerate(documents, number * DOCS_PER_CHUNK):
-        address = document.address
+        own, outline = document.address, document.outline
         if document.redirect is not None:
-            redirects.append(dict(address=address, target=document.redirect, priority=doc))
+            redirects.append(dict(address=own, target=document.redirect, priority=doc))
             continue
-        site = urls.site(address)
-        pages[site] = [a + b for a, b in zip(pages.get(site, (0, 0, 0)), (1, *link_counts(document)))]
-        links.update({(site, *_key(document.text, link)) for link in document.links})
-        fragments += (dict(page=address, fragment=name, section=place) for name, place in fragment_places(document))
+        site = pages.setdefault(urls.site(own), dict(site=urls.site(own), n=0, links=0, to_sections=0))
+        site["n"] += 1
+        # Links within the page count if they lead to a section.
+        begins = {section.fragment for section in outline.sections} if outline else set()
+        for link in document.links:
+            links[site["site"], *_key(document.text, link)] += 1
+            page, _, fragment = link.target.partition("#")
+            if urls.site(page) == site["site"] and (page != own or fragment in begins):
+                site["links"] += 1
+                site["to_sections"] += bool(fragment)
+        if outline:
+            addresses = _addresses(own, outline)
+            places = ((name, addresses[section]) for name, section in outline.fragments.items())
+            fragments += (dict(page=own, fragment=name, section=place) for name, place in places)
         hosts |= {urls.site(document.canonical)} if document.canonical else set()
         row = {name: getattr(document, name) for name in ("address", "title", "text", "lead_end", "canonical")}
-        outline = json.dumps(document.outline, ensure_ascii=False)
-        crawled.append(row | dict(doc=doc, links=[link._asdict() for link in document.links], outline=outline))
+        shown = json.dumps(outline, ensure_ascii=False)
+        crawled.append(row | dict(doc=doc, links=[link._asdict() for link in document.links], outline=shown))
     targets = ((site, target, anchor, *target.partition("#"), n) for (site, target, anchor), n in links.items())
     return {
         tables.CRAWLED: crawled, tables.REDIRECTS: redirects, tables.FRAGMENTS: fragments, tables.LOSSES: counts.rows(),
-        tables.CANONICAL_SITES: [dict(site=site) for site in sorted(hosts)],
-        tables.SITE_PAGES: [dict(site=site, n=n, links=each, to_sections=some) for site, (n, each, some) in pages.items()],
+        tables.CANONICAL_SITES: [dict(site=site) for site in sorted(hosts)], tables.SITE_PAGES: list(pages.values()),
         tables.SITE_LINKS: [
             dict(site=site, target=target, anchor=anchor, page=page, fragment=fragment, n=n)
             for site, target, anchor, page, _, fragment, n in targets
@@ -129,57 +141,51 @@ def parse_chunk(job: Job, number: int, chunk: Chunk) -> Outputs:
     }  # fmt: skip
 
 
-def find(engine: Engine) -> None:
-    """Joins the counts into the tables `boilerplate`, `sites`, `crawled_sites` and `section_targets`."""
-    engine.join(tables.BOILERPLATE, BOILERPLATE_SQL.format(MIN_PAGES, round(1000 * BOILERPLATE_SHARE)))
-    engine.join(tables.SITES, SITES_SQL)
-    engine.join(tables.CRAWLED_SITES, CRAWLED_SITES_SQL)
-    engine.join(tables.SECTION_TARGETS, SECTION_TARGETS_SQL)
-
-
 def drop(job: Job, number: int, payload: None) -> Outputs:
     """Map over `crawled`: pages or their sections, without boilerplate; counts what was removed."""
-    source, sites = job.config["source"], read(job, tables.SITES, number).to_pylist()
+    sites, choice = read(job, tables.SITES, number).to_pylist(), job.config["source"].get("split", "pages")
+    split = {
+        row["site"]: choice == "sections" or (choice == "auto" and 2 * row["to_sections"] > row["links"])
+        for row in sites
+    }
     places = {row["target"]: row["section"] for row in read(job, tables.SECTION_TARGETS, number).to_pylist()}
-    split = {row["site"]: is_split(source, row["links"], row["to_sections"]) for row in sites}
     hosts = {row["site"] for row in read(job, tables.CRAWLED_SITES, number).to_pylist()}
 
-    def place_of(target: str, sections_too: bool) -> str:
+    def place_of(target: str, site: str) -> str:
         page = target.partition("#")[0]
-        return places.get(target, page) if sections_too else page
+        return places.get(target, page) if split[site] else page
 
-    known: dict[str, set[Key]] = {}
+    boilerplate: dict[str, set[Key]] = {}
     for row in read(job, tables.BOILERPLATE, number).to_pylist():
-        target = place_of(row["target"], split[row["site"]])
-        known.setdefault(row["site"], set()).add((target, row["anchor"]))
+        key = (place_of(row["target"], row["site"]), row["anchor"])
+        boilerplate.setdefault(row["site"], set()).add(key)
     dropped: list[Dropped] = []
     counts = DropCounts()
     documents: list[tuple[int, LinkedDocument]] = []
     last = -1
     for row in rows(job, tables.CRAWLED, number):
-        document = _document(row)
-        site = urls.site(document.address)
-        parts = finished(document, split[site], partial(place_of, sections_too=split[site]), dropped)
-        if urls.site(document.canonical or "///") in hosts:
-            parts = _moved(parts, document.address, document.canonical)
+        address = row["address"]
+        site = urls.site(address)
+        stored, outline = json.loads(row["outline"]), None
+        if stored:
+            sections = (Section(a, b, parent, tuple(map(tuple, spans))) for a, b, parent, spans in stored[0])
+            outline = Outline(tuple(sections), stored[1])
+        links = tuple(Link(**link) for link in row["links"])
+        page = LinkedDocument(address, address, row["title"], row["text"], links, row["lead_end"], outline=outline)
+        parts = finished(page, split[site], partial(place_of, site=site), dropped)
+        if urls.site(row["canonical"] or "///") in hosts:
+            parts = _moved(parts, address, row["canonical"])
         first = max(last + 1, row["doc"])  # sections are numbered after their page
         last = first + len(parts) - 1
         for doc, part in enumerate(parts, first):
-            boilerplate = known.get(site) if part.redirect is None else None
-            documents.append((doc, _without(part, boilerplate, counts) if boilerplate else part))
+            keys = boilerplate.get(site) if part.redirect is None else None
+            documents.append((doc, _without(part, keys, counts) if keys else part))
     link_graph.count(dropped, counts)
     return link_graph.tabulate(job.config, number, documents, counts)
 
 
-def _document(row: Row) -> LinkedDocument:
-    links, outline = tuple(Link(**link) for link in row["links"]), None
-    if stored := json.loads(row["outline"]):
-        sections = (Section(a, b, parent, tuple(map(tuple, spans))) for a, b, parent, spans in stored[0])
-        outline = Outline(tuple(sections), stored[1])
-    return LinkedDocument(
-        row["address"], row["address"], row["title"], row["text"], links, row["lead_end"], outline=outline,
-        canonical=row["canonical"],
-    )  # fmt: skip
+def _key(text: str, link: Link) -> Key:
+    return link.target, text[link.start : link.end]
 
 
 def _moved(documents: list[LinkedDocument], old: str, new: str) -> list[LinkedDocument]:
@@ -193,11 +199,8 @@ def _moved(documents: list[LinkedDocument], old: str, new: str) -> list[LinkedDo
     return moved
 
 
-def _key(text: str, link: Link) -> Key:
-    return link.target, text[link.start : link.end]
-
-
-def _without(document: LinkedDocument, known: set[Key], counts: DropCounts) -> LinkedDocument:
+def _without(document: LinkedDocument, boilerplate: set[Key], counts: DropCounts) -> LinkedDocument:
+    """The document without these links, and without paragraphs of only such links and punctuation."""
     text, lead_end = document.text, document.lead_end
     pieces: list[str] = []
     kept: list[Link] = []
@@ -209,7 +212,7 @@ def _without(document: LinkedDocument, known: set[Key], counts: DropCounts) -> L
         while at < len(document.links) and document.links[at].start < end:
             link = document.links[at]
             at += 1
-            if _key(text, link) in known:
+            if _key(text, link) in boilerplate:
                 counts.add("link-boilerplate", document.address, f"{text[link.start : link.end]} -> {link.target}")
                 rest += text[position : link.start]
                 position = link.end
@@ -231,35 +234,6 @@ def _without(document: LinkedDocument, known: set[Key], counts: DropCounts) -> L
     return replace(document, text=text, links=tuple(kept), lead_end=lead_end)
 
 
-def link_counts(document: LinkedDocument) -> tuple[int, int]:
-    """A page's links to its site: all, and those with a fragment. Links within the page count if they lead to a section."""
-    site, own = urls.site(document.address), document.address
-    links = to_sections = 0
-    outline = document.outline
-    begins = {section.fragment for section in outline.sections} if outline else set()
-    for link in document.links:
-        page, _, fragment = link.target.partition("#")
-        if urls.site(page) == site and (page != own or fragment in begins):
-            links += 1
-            to_sections += bool(fragment)
-    return links, to_sections
-
-
-def is_split(source: Source, links: int, to_sections: int) -> bool:
-    """Whether the pages of a site with these counts of links are split into sections."""
-    choice = source.get("split", "pages")
-    return choice == "sections" or (choice == "auto" and 2 * to_sections > links)
-
-
-def fragment_places(document: LinkedDocument) -> Iterator[tuple[str, str]]:
-    """(fragment, address of the section that it points into) of every anchor of the page."""
-    if document.outline is None:
-        return
-    addresses = _addresses(document, document.outline)
-    for fragment, number in document.outline.fragments.items():
-        yield fragment, addresses[number]
-
-
 def finished(
     document: LinkedDocument, split: bool, place_of: Callable[[str], str], dropped: list[Dropped]
 ) -> list[LinkedDocument]:
@@ -271,7 +245,7 @@ def finished(
         return [document]
     if not split:
         links = [link._replace(target=link.target.partition("#")[0]) for link in document.links]
-        kept = [link for link, given in zip(links, document.links) if link.target != document.address or link == given]
+        kept = [link for link, own in zip(links, document.links) if link.target != document.address or link == own]
         if len(kept) < len(links):
             dropped.append(Dropped(document.address, "link-self", "", len(links) - len(kept)))
         return [replace(document, links=tuple(kept), outline=None)]
@@ -279,7 +253,7 @@ def finished(
     return _sections(replace(document, links=tuple(links)), document.outline, dropped)
 
 
-def _addresses(document: LinkedDocument, outline: Outline) -> list[str]:
+def _addresses(page: str, outline: Outline) -> list[str]:
     """The address of every section; a section without text has the address of another one that replaces it."""
     sections = outline.sections
     filled = [any(end > start for start, end in section.spans) for section in sections]
@@ -291,12 +265,11 @@ def _addresses(document: LinkedDocument, outline: Outline) -> list[str]:
     for number, section in enumerate(sections):  # else the section around it
         if not filled[stands[number]] and number:
             stands[number] = stands[section.parent]
-    own = document.address
-    return [f"{own}#{sections[n].fragment}" if n and sections[n].fragment else own for n in stands]
+    return [f"{page}#{sections[n].fragment}" if n and sections[n].fragment else page for n in stands]
 
 
 def _sections(document: LinkedDocument, outline: Outline, dropped: list[Dropped]) -> list[LinkedDocument]:
-    addresses = _addresses(document, outline)
+    addresses = _addresses(document.address, outline)
     starts = [link.start for link in document.links]
     parts: list[LinkedDocument] = []
     kept = 0
@@ -306,38 +279,25 @@ def _sections(document: LinkedDocument, outline: Outline, dropped: list[Dropped]
             if section.fragment or not number:
                 parts.append(redirect(own, addresses[number]))
             continue
-        if number and not section.fragment:
+        # Its text, and its links with offsets in that text.
+        pieces: list[str] = []
+        links: list[Link] = []
+        length = 0
+        for start, end in section.spans:
+            pieces.append(document.text[start:end])
+            for link in document.links[bisect_left(starts, start) : bisect_left(starts, end)]:
+                links.append(Link(link.start - start + length, link.end - start + length, link.target))
+            length += end - start + 1
+        if not (text := "\n".join(pieces)):
             continue
-        text, links = _joined(document, section, starts)
         kept += len(links)
-        if not text:
-            continue
-        title = TITLE_SEPARATOR.join(_path(outline, number, document.title))[:500]
+        # Its title: those from the page's to its own.
+        titles: list[str] = []
+        while number:
+            titles.insert(0, outline.sections[number].title)
+            number = outline.sections[number].parent
+        title = TITLE_SEPARATOR.join(filter(None, [document.title, *titles]))[:500]
         parts.append(LinkedDocument(own, own, title, text, tuple(links), len(text), is_section=True))
     if kept < len(document.links):
         dropped.append(Dropped(document.address, "link-in-heading", document.title, len(document.links) - kept))
     return parts if any(each.redirect is None for each in parts) else [replace(document, outline=None)]
-
-
-def _joined(document: LinkedDocument, section: Section, starts: list[int]) -> tuple[str, list[Link]]:
-    """The text of a section and its links, offsets counted in that text."""
-    pieces: list[str] = []
-    links: list[Link] = []
-    length = 0
-    for start, end in section.spans:
-        pieces.append(document.text[start:end])
-        for link in document.links[bisect_left(starts, start) : bisect_left(starts, end)]:
-            links.append(Link(link.start - start + length, link.end - start + length, link.target))
-        length += end - start + 1
-    return "\n".join(pieces), links
-
-
-def _path(outline: Outline, number: int, page: str) -> list[str]:
-    """Titles from the page's to the section's."""
-    titles: list[str] = []
-    while number:
-        title = outline.sections[number].title
-        if title:
-            titles.append(title)
-        number = outline.sections[number].parent
-    return [*([page] if page else []), *reversed(titles)]

@@ -14,6 +14,7 @@ inline elements counts for the block that contains them.
 """
 
 import re
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,87 +26,81 @@ if TYPE_CHECKING:
 # Not displayed as text, or displayed again by a script.
 OPAQUE = frozenset(
     """script style template svg math iframe object embed canvas audio video map select textarea datalist
-    input img rp rt head title -comment""".split()  # noqa: SIM905
+    input button img rp rt head title -comment""".split()  # noqa: SIM905
 )
 INLINE = frozenset(
     """a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark nobr output q ruby rb s samp
-    small span strike strong sub sup time tt u var wbr meter progress picture button""".split()  # noqa: SIM905
+    small span strike strong sub sup time tt u var wbr meter progress picture""".split()  # noqa: SIM905
 )
 HEADINGS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
 MIN_BLOCK = 60
 
 
-class Elements(NamedTuple):
-    """Lists with one entry per element, parents first; the entries of a subtree are [i, i + size[i])."""
+class Page:
+    """The elements of a page as lists with one entry each, parents first; the entries of a subtree are [i, i + sizes[i])."""
 
-    nodes: "list[LexborNode]"
-    tags: list[str]
-    attributes: list[dict[str, str | None]]
-    parents: list[int]  # -1: the body
-    sizes: list[int]  # elements of the subtree
-    own: list[int]  # characters of the element's own text
-    text: list[int]  # characters of the subtree
-    linked: list[int]  # those inside links
-    own_prose: list[int]
-    prose: list[int]  # of the subtree
-    titles: list[int]  # <h1> elements of the subtree
+    def __init__(self, body: "LexborNode") -> None:
+        """One pass over the nodes, without recursion."""
+        self.nodes: list[LexborNode] = []
+        self.tags: list[str] = []
+        self.attributes: list[dict[str, str | None]] = []
+        self.parents: list[int] = []  # -1: the body
+        self.own: list[int] = []  # characters of the element's own text
+        own_linked: list[int] = []
+        waiting: list[tuple[LexborNode, int, bool]] = [(body, -1, False)]
+        while waiting:
+            node, parent, inside = waiting.pop()
+            number, tag, length = len(self.nodes), node.tag or "", 0
+            # In XHTML, browsers read <a id="x"/> as an <a> that ends with its block.
+            inside = inside or (tag == "a" and "href" in node.attributes)
+            children: list[tuple[LexborNode, int, bool]] = []
+            for child in node.iter(include_text=True):
+                if child.tag == "-text":
+                    length += len((child.text_content or "").strip())
+                elif child.tag not in OPAQUE:
+                    children.append((child, number, inside))
+            self.nodes.append(node)
+            self.tags.append(tag)
+            self.attributes.append(node.attributes)
+            self.parents.append(parent)
+            self.own.append(length)
+            own_linked.append(length if inside else 0)
+            waiting += reversed(children)
+        # Prose in the blocks themselves; none in inline elements, whose text belongs to their block.
+        block_text, block_linked = [*self.own], [*own_linked]
+        for i in range(len(self.tags) - 1, 0, -1):
+            if self.tags[i] in INLINE:
+                block_text[self.parents[i]] += block_text[i]
+                block_linked[self.parents[i]] += block_linked[i]
+                block_text[i] = block_linked[i] = 0
+        outside = (text - linked for text, linked in zip(block_text, block_linked))
+        self.own_prose = [length if length >= MIN_BLOCK else 0 for length in outside]
+        # Of subtrees: elements, characters, those inside links, those of prose, <h1> elements.
+        self.sizes = self.totals([1] * len(self.tags))
+        self.text, self.linked, self.prose = map(self.totals, (self.own, own_linked, self.own_prose))
+        self.titles = self.totals([int(tag == "h1") for tag in self.tags])
+        self.out = [False] * len(self.tags)  # left out, with all elements below them
+        self.kept = self.prose  # prose of subtrees that is not left out
 
+    def totals(self, values: list[int]) -> list[int]:
+        """Sums over subtrees of the elements' own values."""
+        totals = [*values]
+        for i in range(len(totals) - 1, 0, -1):
+            totals[self.parents[i]] += totals[i]
+        return totals
 
-def elements_of(body: "LexborNode") -> Elements:
-    """One pass over the nodes, without recursion."""
-    nodes: list[LexborNode] = []
-    tags: list[str] = []
-    attributes: list[dict[str, str | None]] = []
-    parents: list[int] = []
-    own: list[int] = []
-    own_linked: list[int] = []
-    waiting: list[tuple[LexborNode, int, bool]] = [(body, -1, False)]
-    while waiting:
-        node, parent, inside = waiting.pop()
-        number, tag, length = len(nodes), node.tag or "", 0
-        # In XHTML, browsers read <a id="x"/> as an <a> that ends with its block.
-        inside = inside or (tag == "a" and "href" in node.attributes)
-        children: list[tuple[LexborNode, int, bool]] = []
-        child = node.first_child
-        while child is not None:
-            kind = child.tag or ""
-            if kind == "-text":
-                length += len((child.text_content or "").strip())
-            elif kind not in OPAQUE:
-                children.append((child, number, inside))
-            child = child.next
-        nodes.append(node)
-        tags.append(tag)
-        attributes.append(node.attributes)
-        parents.append(parent)
-        own.append(length)
-        own_linked.append(length if inside else 0)
-        waiting += reversed(children)
-    own_prose = _prose(tags, parents, own, own_linked)
-    titles = [int(tag == "h1") for tag in tags]
-    sizes, text, linked, prose, titles = (
-        _totals(parents, values) for values in ([1] * len(nodes), own, own_linked, own_prose, titles)
-    )
-    return Elements(nodes, tags, attributes, parents, sizes, own, text, linked, own_prose, prose, titles)
+    def below(self, i: int) -> range:
+        return range(i, i + self.sizes[i])
 
+    def children(self, i: int) -> Iterator[int]:
+        child = i + 1
+        while child < i + self.sizes[i]:
+            yield child
+            child += self.sizes[child]
 
-def _totals(parents: list[int], values: list[int]) -> list[int]:
-    """Sums over subtrees of the elements' own values."""
-    totals = [*values]
-    for number in range(len(totals) - 1, 0, -1):
-        totals[parents[number]] += totals[number]
-    return totals
-
-
-def _prose(tags: list[str], parents: list[int], own: list[int], own_linked: list[int]) -> list[int]:
-    """Characters of prose in the blocks themselves; 0 for inline elements, whose text belongs to their block."""
-    text, linked = [*own], [*own_linked]
-    for number in range(len(tags) - 1, 0, -1):
-        if tags[number] in INLINE:
-            text[parents[number]] += text[number]
-            linked[parents[number]] += linked[number]
-            text[number] = linked[number] = 0
-    return [length - links if length - links >= MIN_BLOCK else 0 for length, links in zip(text, linked)]
+    def leave(self, i: int) -> None:
+        for n in self.below(i):
+            self.out[n] = True
 
 
 # Boilerplate by tag, role, visibility, or class and id names. Site builders use the same names in every language: `sidebar`,
@@ -142,8 +137,7 @@ _SITE = re.compile(
 # A teaser for another page if it has links; otherwise the lead of this page.
 _TEASER = re.compile(r"teaser|(?<![a-z])cards?(?![a-z])", re.IGNORECASE)
 _TEASER_LINKS = 0.2
-# The article as a whole: its other classes name its categories and tags (WordPress).
-_WHOLE_ARTICLE = re.compile(r"(?<![a-z-])(?:hentry|h-entry|type-post)(?![a-z-])")
+_ARTICLE = re.compile(r"(?<![a-z-])(?:hentry|h-entry|type-post)(?![a-z-])")
 _ARTICLE = re.compile(
     r"(?<![a-z])(?:article|artikel|articulo|story|post|entry|beitrag|noticia|news|detail)(?![a-z])", re.IGNORECASE
 )
@@ -154,55 +148,43 @@ _NAMED_BY_ID = frozenset("div ul ol td table p form".split())  # noqa: SIM905
 _SECTION = re.compile(
     r"(?<![\w-])(?:(?:sub)*section|chapter|appendix|preface|unnumbered|sect\d|refsect\d|refentry|level\d|[a-z]+-level-extent)(?![\w-])"
 )
-# DocBook's blocks with a title, whose ids are words of it.
-_TITLED = frozenset("table informaltable example figure equation note tip warning caution important".split())  # noqa: SIM905
-_PROPERTIES = frozenset("author datePublished dateModified keywords publisher".split())  # noqa: SIM905
-_CAMEL = re.compile("(?<=[a-z])(?=[A-Z])")
 _MAX_NAME = 300
-Attributes = dict[str, str | None]
 
 
-def is_section(tag: str, attributes: Attributes) -> bool:
+class _Names(NamedTuple):
+    """What the class and the id of an element say that it is."""
+
+    article: bool  # an article, a story or a post
+    boilerplate: bool
+    site: bool  # about the site: its menus, its footer
+    teaser: bool
+
+
+@lru_cache(maxsize=1 << 14)  # elements of a site share few names
+def _names(classes: str, id_: str) -> _Names:
+    names = f"{classes} {id_}"[:_MAX_NAME]
+    if "admonition" in classes.split():  # its other classes are the words of its title
+        names = ""
+    return _Names(*(bool(each.search(names)) for each in (_ARTICLE, _BOILERPLATE, _SITE, _TEASER)))
+
+
+def is_section(tag: str, attributes: Mapping[str, str | None]) -> bool:
     """Whether the element is a section with its heading."""
     return tag == "section" or (tag == "div" and bool(_SECTION.search(attributes.get("class") or "")))
 
 
-def names_of(tag: str, attributes: Attributes) -> str:
-    """The class, and the id if it counts as a name; camel case is split into words."""
-    names = attributes.get("class") or ""
-    if "admonition" in names.split():  # its other classes are the words of its title
-        return ""
-    if tag in _NAMED_BY_ID and (given := attributes.get("id")) and not is_section(tag, attributes):
-        names += "" if _TITLED & set(names.split()) else " " + given
-    return _words(names[:_MAX_NAME]) if len(names) > 1 else ""
+def _names_of(page: Page, i: int) -> _Names:
+    tag, attributes = page.tags[i], page.attributes[i]
+    counts = tag in _NAMED_BY_ID and not is_section(tag, attributes)
+    return _names(attributes.get("class") or "", (counts and attributes.get("id")) or "")
 
 
-@lru_cache(maxsize=1 << 14)  # elements of a site share few names
-def _words(names: str) -> str:
-    return _CAMEL.sub(" ", names)
-
-
-@lru_cache(maxsize=1 << 14)
-def _says(names: str) -> tuple[bool, bool, bool]:
-    """Whether names mean a whole article, boilerplate, a teaser."""
-    return bool(_WHOLE_ARTICLE.search(names)), bool(_BOILERPLATE.search(names)), bool(_TEASER.search(names))
-
-
-def is_article(tag: str, names: str) -> bool:
-    """Whether the element is marked as an article, a story or a post."""
-    return tag in ("article", "main") or bool(_ARTICLE.search(names))
-
-
-def is_whole_article(tag: str, names: str) -> bool:
-    """Whether the element is one article with its header and metadata."""
-    return tag in ("article", "main") or (bool(names) and _says(names)[0])
-
-
-def is_apart(tag: str, attributes: Attributes) -> bool:
+def _is_apart(page: Page, i: int) -> bool:
     """Whether the element is hidden, or about the site and not the page, by its tag, role or style."""
+    tag, attributes = page.tags[i], page.attributes[i]
     if tag in _TAGS:
         return tag != "aside" or (attributes.get("class") or "").split(" ")[0] not in _DOCUTILS
-    if not attributes or attributes.get("role") == "tabpanel":  # a tab that is not shown at first
+    if not attributes:
         return False
     return (
         attributes.get("role") in _ROLES
@@ -210,22 +192,6 @@ def is_apart(tag: str, attributes: Attributes) -> bool:
         or attributes.get("aria-hidden") == "true"
         or bool(_HIDDEN_STYLE.search(attributes.get("style") or ""))
     )
-
-
-def is_about_the_site(tag: str, names: str) -> bool:
-    """Whether the element's names say that it is about the site: its menus, its footer."""
-    return bool(names) and tag in _NAMED and bool(_SITE.search(names))
-
-
-def is_named_boilerplate(tag: str, attributes: Attributes, names: str, text: int, linked: int) -> bool:
-    """Whether the element's names say that it is not content. `text`, `linked`: characters of its text and of its links."""
-    if not attributes or tag in HEADINGS or tag not in _NAMED:
-        return False
-    if names:
-        article, boilerplate, teaser = _says(names)
-        if article or boilerplate or (teaser and linked > _TEASER_LINKS * text):
-            return not article
-    return attributes.get("itemprop") in _PROPERTIES
 
 
 # Which part is the content.
@@ -238,18 +204,8 @@ _AFTER = 0.05  # of the core's prose: elements after it with less are left out
 _LINKS = 0.6  # of a block's text
 _FEW = 0.25  # of the page's prose: names that leave less, and less than MIN_PROSE, mean something else on this site
 _LINES = frozenset(("p", "li", "dt", "dd")) | HEADINGS
-_SENTENCES = _LINES | {"td", "th"}
 _PAGER = 160  # maximum characters outside the links of a pager: titles of the pages that it links to
 _LEADS = frozenset("prev previous next up home first last start begin top contents toc index".split())  # noqa: SIM905
-_LEAD_TEXTS = frozenset(
-    """prev, previous, previous page, previous chapter, previous section, next, next page, next chapter, next section, up,
-    home, top, contents, index, zurück, weiter, vorherige, vorherige seite, nächste, nächste seite, nach oben, zum anfang,
-    inhalt, précédent, page précédente, suivant, page suivante, niveau supérieur, sommaire, anterior, página anterior,
-    siguiente, página siguiente, subir, inicio, próximo, próxima página, página seguinte, indietro, pagina precedente,
-    avanti, pagina successiva, risali, vorige, vorige pagina, volgende, volgende pagina, omhoog, poprzednia strona,
-    następna strona, назад, вперёд, вверх, 前へ, 次へ, 上へ, 上に戻る, ホーム, 目次, 前のページ, 次のページ,
-    上一页, 下一页, 上一级, 起始页, 目录""".replace("\n   ", "").split(", ")
-)
 _WRAPPERS = ("form", "noscript")  # on some sites they wrap the whole page, however short
 
 
@@ -268,282 +224,195 @@ class Selection(NamedTuple):
 
 def select(body: "LexborNode") -> Selection:
     """Linear in the nodes of the body."""
-    page = elements_of(body)
-    out = _boilerplate(page, by_name=True)
-    kept = _kept(page, out)
-    if kept[0] < min(_FEW * page.prose[0], MIN_PROSE):
-        out = _boilerplate(page, by_name=False)
-        kept = _kept(page, out)
-    _leave_name_of_site(page, out)
-    if kept[0] < MIN_PROSE:
-        root = _landmark(page, out)
+    page = Page(body)
+    for by_name in (True, False):
+        _leave_boilerplate(page, by_name)
+        if page.kept[0] >= min(_FEW * page.prose[0], MIN_PROSE):
+            break
+    # A first <h1> that is only a link, above another that is not, is the site's name, linked to its home page.
+    titles = [i for i in page.below(0) if page.tags[i] == "h1" and not page.out[i]]
+    if [page.linked[i] == page.text[i] for i in titles[:2]] == [True, False]:
+        page.leave(titles[0])
+    if page.kept[0] < MIN_PROSE:
+        root = _landmark(page)
     else:
-        core = _core(page, out, kept)
-        root = _root(page, out, kept, core)
-        _leave_before_title(page, out, kept, root)
-        _leave_after_core(page, out, kept, root, core)
-        _leave_blocks_of_links(page, out, root)
-        _leave_empty_headings(page, out, root)
-    left_out = {page.nodes[number].mem_id for number in range(len(out)) if out[number]}
-    read = range(root, root + page.sizes[root])
-    unread = [number for number, prose in enumerate(page.own_prose) if prose and (out[number] or number not in read)]
-    unread.sort(key=lambda number: -page.own_prose[number])
-    return Selection(page.nodes[root], left_out, _anchors(page), [page.nodes[number] for number in unread])
-
-
-def _anchors(page: Elements) -> dict[int, str]:
-    found: dict[int, str] = {}
+        core = _core(page)
+        root = _root(page, core)
+        _leave_before_title(page, root)
+        _leave_after_core(page, root, core)
+        _leave_blocks_of_links(page, root)
+        _leave_empty_headings(page, root)
+    left_out = {node.mem_id for node, out in zip(page.nodes, page.out) if out}
+    read = page.below(root)
+    unread = [i for i, prose in enumerate(page.own_prose) if prose and (page.out[i] or i not in read)]
+    unread.sort(key=lambda i: -page.own_prose[i])
+    anchors = {}
     for tag, node, attributes in zip(page.tags, page.nodes, page.attributes):
         name = attributes and (attributes.get("id") or (tag == "a" and attributes.get("name")))
         if name and (anchor := urls.anchor(name)):
-            found[node.mem_id] = anchor
-    return found
+            anchors[node.mem_id] = anchor
+    return Selection(page.nodes[root], left_out, anchors, [page.nodes[i] for i in unread])
 
 
-def _boilerplate(page: Elements, by_name: bool) -> list[bool]:
-    """Which elements are left out, including those below them."""
+def _leave_boilerplate(page: Page, by_name: bool) -> None:
+    """Decides which elements are left out, including those below them."""
     count = len(page.tags)
-    out, article, code = [False] * count, [False] * count, [False] * count
-    links = _totals(
-        page.parents, [int(tag == "a" and "href" in given) for tag, given in zip(page.tags, page.attributes)]
-    )
-    leading = _totals(page.parents, _leading(page))
+    page.out, article, code = [False] * count, [False] * count, [False] * count
     most, little_prose = _MOST * page.prose[0], page.prose[0] < 4 * MIN_PROSE
+    # Links, and those to the previous or next page, or up, as the page's <link rel> names them.
+    head = page.nodes[0].parent
+    rels = (link.attributes for link in (head.css("link[rel][href]") if head is not None else ()))
+    targets = {link["href"] for link in rels if not _LEADS.isdisjoint((link["rel"] or "").lower().split())}
+    hrefs = [given.get("href") if tag == "a" else None for tag, given in zip(page.tags, page.attributes)]
+    links = page.totals([int(href is not None) for href in hrefs])
+    leading = page.totals([int(href in targets) for href in hrefs])
     for i in range(1, count):
         tag, attributes, parent = page.tags[i], page.attributes[i], page.parents[i]
-        if out[parent]:
-            out[i] = True
+        if page.out[parent]:
+            page.out[i] = True
             continue
         # An element without text may be a link target: <span id="comments"></span>.
-        names = names_of(tag, attributes) if attributes and page.text[i] else ""
-        article[i] = article[parent] or is_whole_article(tag, names)
+        names = _names_of(page, i) if attributes and page.text[i] else _names("", "")
+        article[i] = article[parent] or tag in ("article", "main")
         # In highlighted code, classes name syntax.
         code[i] = code[parent] or tag in ("pre", "code")
-        if tag == "button":
-            out[i] = code[i] or not _in_sentence(page, i) or is_apart(tag, attributes)
-        if code[i] or tag == "button":
+        if code[i]:
             continue
-        if "sidebar" in names and _is_box(page, i):
+        # A `sidebar` with a title is a box in the text, as DocBook and docutils write it, and not that of the site.
+        classes = (attributes.get("class") or "").split()
+        if "sidebar" in classes and page.nodes[i].css_first("p.title, .sidebar-title") is not None:
             continue
-        found = is_apart(tag, attributes)
-        # The header of an article is content, that of the page is not.
-        found = found or (tag == "header" and not article[i] and not page.titles[i])
         # The contents of a chapter whose sections are separate pages: all that its page says.
-        contents = not page.prose[0] and "toc" in (attributes.get("class") or "").split()
-        found = found or (
-            by_name and not contents and is_named_boilerplate(tag, attributes, names, page.text[i], page.linked[i])
+        named = by_name and tag in _NAMED and (page.prose[0] or "toc" not in classes)
+        unlinked, most_unlinked = page.text[i] - page.linked[i], _MOST * (page.text[0] - page.linked[0])
+        # A pager has such links, few others, and little other text.
+        is_pager = tag not in INLINE and 2 <= leading[i] > links[i] / 2 and not page.prose[i]
+        teaser = names.teaser and page.linked[i] > _TEASER_LINKS * page.text[i]
+        out = (
+            _is_apart(page, i)
+            # The header of an article is content, that of the page is not.
+            or (tag == "header" and not article[i] and not page.titles[i])
+            or (named and (names.boilerplate or teaser))
+            or (is_pager and unlinked < min(_PAGER, most_unlinked))
         )
-        found = found or is_pager(page, i, links, leading)
-        out[i] = found and page.prose[i] <= most and not (tag in _WRAPPERS and _is_most_text(page, i))
+        wraps = tag in _WRAPPERS and unlinked > most_unlinked
+        page.out[i] = out and page.prose[i] <= most and not wraps
         # On a page with little prose, the footer may hold most of it.
-        if little_prose and not out[i] and page.text[i] <= _MOST * page.text[0]:
-            out[i] = is_about_the_site(tag, names)
-    return out
+        if little_prose and not page.out[i] and page.text[i] <= _MOST * page.text[0]:
+            page.out[i] = tag in _NAMED and names.site
+    page.kept = page.totals([0 if out else prose for out, prose in zip(page.out, page.own_prose)])
 
 
-def _is_box(page: Elements, i: int) -> bool:
-    """Whether a `sidebar` is a box with a title in the text, as DocBook and docutils write it, and not that of the site."""
-    inside = "sidebar" in (page.attributes[i].get("class") or "").split()
-    return inside and page.nodes[i].css_first("p.title, .sidebar-title") is not None
-
-
-def _in_sentence(page: Elements, button: int) -> bool:
-    """Whether a <button> is part of a sentence ("Press <button>OK</button>."): in a paragraph, item or cell, or between texts."""
-    inner = block = button
-    while page.tags[block] in INLINE:
-        inner, block = block, page.parents[block]
-    if page.tags[block] in _SENTENCES:
-        return page.own[block] > 0 and page.tags[block] not in HEADINGS
-    around = (page.nodes[inner].prev, page.nodes[inner].next)
-    return all(node is not None and node.tag == "-text" and (node.text_content or "").strip() for node in around)
-
-
-def _leading(page: Elements) -> list[int]:
-    """1 for each link to the previous or next page, or up: by the page's <link rel>, its own rel, or its text."""
-    head = page.nodes[0].parent
-    given = [link.attributes for link in head.css("link[rel][href]")] if head is not None else []
-    targets = {link["href"] for link in given if not _LEADS.isdisjoint((link["rel"] or "").lower().split())}
-    found = []
-    for tag, node, attributes in zip(page.tags, page.nodes, page.attributes):
-        href = attributes.get("href") if tag == "a" else None
-        leads = href is not None and (
-            href in targets
-            or not _LEADS.isdisjoint((attributes.get("rel") or "").lower().split())
-            # "Next: Saws" names the page, too.
-            or " ".join(re.split("[:：]", (node.text() or "").lower())[0].split()).strip("<>«»‹›←→↑[]|() ")
-            in _LEAD_TEXTS
-        )
-        found.append(int(leads))
-    return found
-
-
-def is_pager(page: Elements, i: int, links: list[int], leading: list[int]) -> bool:
-    """Whether a block is a pager (Prev, Up, Next, Home): at least two such links, no others, and little other text."""
-    unlinked = page.text[i] - page.linked[i]
-    if leading[i] < 2 or leading[i] < links[i] or page.prose[i] or page.tags[i] in INLINE:
-        return False
-    inside = range(i + 1, i + page.sizes[i])
-    alone = page.tags[i] not in _LINES and not any(
-        page.tags[n] in _LINES and page.text[n] > page.linked[n] for n in inside
-    )
-    return unlinked < _PAGER and 2 * unlinked <= page.text[0] - page.linked[0] and (alone or unlinked < page.linked[i])
-
-
-def _is_most_text(page: Elements, i: int) -> bool:
-    return page.text[i] - page.linked[i] > _MOST * (page.text[0] - page.linked[0])
-
-
-def _kept(page: Elements, out: list[bool]) -> list[int]:
-    """The prose of each subtree that is not left out."""
-    return _totals(page.parents, [0 if gone else prose for gone, prose in zip(out, page.own_prose)])
-
-
-def _landmark(page: Elements, out: list[bool]) -> int:
+def _landmark(page: Page) -> int:
     """The first <main> with text, or the only <article> with text, or the body."""
-    filled = [i for i in range(1, len(out)) if not out[i] and page.text[i]]
-    for i in filled:
-        if page.tags[i] == "main" or page.attributes[i].get("role") == "main":
-            return i
+    filled = [i for i in page.below(0)[1:] if not page.out[i] and page.text[i]]
+    main = [i for i in filled if page.tags[i] == "main" or page.attributes[i].get("role") == "main"]
     articles = [i for i in filled if page.tags[i] == "article"]
-    return articles[0] if len(articles) == 1 else 0
+    return main[0] if main else articles[0] if len(articles) == 1 else 0
 
 
-def _core(page: Elements, out: list[bool], kept: list[int]) -> int:
+def _core(page: Page) -> int:
     """The smallest element reached from the body by steps into the child with most of the remaining prose."""
-    largest = [0] * len(out)  # the child with the most prose
-    most = [0] * len(out)
-    for i in range(len(out) - 1, 0, -1):
-        if not out[i] and page.tags[i] != "p" and page.tags[i] not in INLINE:
-            parent = page.parents[i]
-            if kept[i] and kept[i] >= most[parent]:
-                largest[parent], most[parent] = i, kept[i]
+    largest = [0] * len(page.tags)  # the child with the most prose
+    most = [0] * len(page.tags)
+    for i in range(len(page.tags) - 1, 0, -1):
+        parent = page.parents[i]
+        block = not page.out[i] and page.tags[i] != "p" and page.tags[i] not in INLINE
+        if block and page.kept[i] and page.kept[i] >= most[parent]:
+            largest[parent], most[parent] = i, page.kept[i]
     core = 0
-    while most[core] and most[core] >= _CORE * kept[core]:
+    while most[core] and most[core] >= _CORE * page.kept[core]:
         core = largest[core]
     return core
 
 
-def _root(page: Elements, out: list[bool], kept: list[int], core: int) -> int:
+def _root(page: Page, core: int) -> int:
     """The core, or an element around it: the page's <main>, the element with its title, the article."""
-    titles = _totals(page.parents, [int(tag == "h1" and not gone) for tag, gone in zip(page.tags, out)])
+    titles = page.totals([int(tag == "h1" and not out) for tag, out in zip(page.tags, page.out)])
     root, i = core, core
-    while i > 0:
-        if titles[i] or page.tags[i] == "main":
-            root = i
-            break
+    while i > 0 and not titles[i] and page.tags[i] != "main":
         i = page.parents[i]
+    if i > 0:
+        root = i
     else:
-        while (around := page.parents[root]) > 0 and _continues(page, out, kept, root, around):
+        while (around := page.parents[root]) > 0 and _continues(page, root, around):
             root = around
     i = root
     while i > 0:
-        attributes = page.attributes[i]
-        if is_article(page.tags[i], names_of(page.tags[i], attributes)):
-            if kept[i] > _AROUND * kept[core]:
+        if page.tags[i] in ("article", "main") or _names_of(page, i).article:
+            if page.kept[i] > _AROUND * page.kept[core]:
                 break
             root = i
         i = page.parents[i]
     # A table or list is a part of its section, and a section with a title may be one of several.
     i = root
-    while (i := page.parents[i]) >= 0 and kept[i] <= _SECTION_AROUND * kept[core]:
-        if is_section(page.tags[i], page.attributes[i]) or _has_further_sections(page, out, kept, root, i):
+    while (i := page.parents[i]) >= 0 and page.kept[i] <= _SECTION_AROUND * page.kept[core]:
+        further = is_section(page.tags[root], page.attributes[root]) and any(
+            n != root and page.kept[n] and not page.out[n] and is_section(page.tags[n], page.attributes[n])
+            for n in page.children(i)
+        )
+        if further or is_section(page.tags[i], page.attributes[i]):
             root = i
     return root
 
 
-def _has_further_sections(page: Elements, out: list[bool], kept: list[int], inner: int, around: int) -> bool:
-    """Whether the section `inner` has a sibling with prose that is a section, too."""
-    i, end = around + 1, around + page.sizes[around]
-    while i < end and is_section(page.tags[inner], page.attributes[inner]):
-        if i != inner and kept[i] and not out[i] and is_section(page.tags[i], page.attributes[i]):
-            return True
-        i += page.sizes[i]
-    return False
+def _kind(page: Page, i: int) -> tuple[str, str | None]:
+    return page.tags[i], page.attributes[i].get("class")
 
 
-def _continues(page: Elements, out: list[bool], kept: list[int], inner: int, around: int) -> bool:
+def _continues(page: Page, inner: int, around: int) -> bool:
     """Whether an element goes on around its main part `inner`: with a heading, or with further sections of the same kind."""
-    kind = page.tags[inner], page.attributes[inner].get("class")
-    i, end = around + 1, around + page.sizes[around]
-    while i < end:
-        if i != inner and not out[i]:
-            same = kept[i] and kind == (page.tags[i], page.attributes[i].get("class"))
-            if same or (not page.prose[i] and not HEADINGS.isdisjoint(page.tags[i : i + page.sizes[i]])):
-                return True
-        i += page.sizes[i]
-    return False
+    return any(
+        (page.kept[i] and _kind(page, i) == _kind(page, inner))
+        or (not page.prose[i] and not HEADINGS.isdisjoint(page.tags[n] for n in page.below(i)))
+        for i in page.children(around)
+        if i != inner and not page.out[i]
+    )
 
 
-def _leave(page: Elements, out: list[bool], i: int) -> None:
-    for number in range(i, i + page.sizes[i]):
-        out[number] = True
-
-
-def _leave_name_of_site(page: Elements, out: list[bool]) -> None:
-    """Leaves out a first <h1> that is only a link, above another that is not: the site's name, linked to its home page."""
-    titles = [i for i, tag in enumerate(page.tags) if tag == "h1" and not out[i]]
-    linked = [page.linked[i] == page.text[i] for i in titles]
-    if linked[:2] == [True, False]:
-        _leave(page, out, titles[0])
-
-
-def _leave_before_title(page: Elements, out: list[bool], kept: list[int], root: int) -> None:
+def _leave_before_title(page: Page, root: int) -> None:
     """Leaves out kickers, breadcrumbs and dates above the first <h1>, if there is almost no prose above it."""
-    end = root + page.sizes[root]
-    title = next((i for i in range(root, end) if page.tags[i] == "h1" and not out[i]), None)
-    if title is None or sum(page.own_prose[root:title]) >= 0.1 * kept[root]:
+    title = next((i for i in page.below(root) if page.tags[i] == "h1" and not page.out[i]), None)
+    if title is None or sum(page.own_prose[root:title]) >= 0.1 * page.kept[root]:
         return
-    i = root + 1
-    while i < title:
-        around = i + page.sizes[i] > title
-        if not around and not page.prose[i] and page.tags[i] not in INLINE:
-            _leave(page, out, i)
-        i += 1 if around or not out[i] else page.sizes[i]
+    for i in range(root + 1, title):
+        if not page.out[i] and title not in page.below(i) and not page.prose[i] and page.tags[i] not in INLINE:
+            page.leave(i)
 
 
-def _leave_after_core(page: Elements, out: list[bool], kept: list[int], root: int, core: int) -> None:
+def _leave_after_core(page: Page, root: int, core: int) -> None:
     """Leaves out elements with little prose after the core, except its siblings of the same kind: further sections."""
     inner = core
     while inner != root:
         parent = page.parents[inner]
-        i, end = inner + page.sizes[inner], parent + page.sizes[parent]
-        kind = page.tags[inner], page.attributes[inner].get("class")
-        while i < end and not is_section(page.tags[parent], page.attributes[parent]):
-            same = kind == (page.tags[i], page.attributes[i].get("class"))
-            if not same and kept[i] <= _AFTER * kept[core]:
-                _leave(page, out, i)
-            i += page.sizes[i]
+        for i in page.children(parent) if not is_section(page.tags[parent], page.attributes[parent]) else ():
+            if i > inner and _kind(page, i) != _kind(page, inner) and page.kept[i] <= _AFTER * page.kept[core]:
+                page.leave(i)
         inner = parent
 
 
-def _leave_blocks_of_links(page: Elements, out: list[bool], root: int) -> None:
+def _leave_blocks_of_links(page: Page, root: int) -> None:
     """Leaves out menus and lists of teasers. Paragraphs, list items and headings stay: they contain few links."""
-    i, end = root + 1, root + page.sizes[root]
-    while i < end:
+    for i in page.below(root)[1:]:
         links = page.text[i] and page.linked[i] > _LINKS * page.text[i] and not page.prose[i]
-        if links and not out[i] and page.tags[i] not in _LINES and page.tags[i] not in INLINE:
-            _leave(page, out, i)
-        i += page.sizes[i] if out[i] else 1
+        if links and not page.out[i] and page.tags[i] not in _LINES and page.tags[i] not in INLINE:
+            page.leave(i)
 
 
-def _leave_empty_headings(page: Elements, out: list[bool], root: int) -> None:
+def _leave_empty_headings(page: Page, root: int) -> None:
     """Leaves out headings with no text left before the next heading of their level, or the end."""
     waiting: list[tuple[str, int]] = []
     i, end = root, root + page.sizes[root]
     while i < end:
         tag = page.tags[i]
-        if out[i]:
-            i += page.sizes[i]
-        elif tag in HEADINGS:
+        if tag in HEADINGS and not page.out[i]:
             while waiting and waiting[-1][0] >= tag:
-                _leave(page, out, waiting.pop()[1])
+                page.leave(waiting.pop()[1])
             if not page.own[page.parents[i]]:  # else its text may be in the parent itself
                 waiting.append((tag, i))
-            i += page.sizes[i]
-        else:
-            if page.own[i]:
-                waiting = []
-            i += 1
+        elif page.own[i] and not page.out[i]:
+            waiting = []
+        i += page.sizes[i] if page.out[i] or tag in HEADINGS else 1
     for tag, heading in waiting:
         if tag != "h1":
-            _leave(page, out, heading)
+            page.leave(heading)

@@ -90,29 +90,33 @@ def redirects(source: Source) -> Iterator[tuple[str, str]]:
             yield alias, address
 
 
-# Detecting the format.
+# Detecting the format and the language.
 # Files of a folder to check by content if no name says HTML: a mirror may begin with images.
 _CHECKED = 1000
 _HEAD = 1 << 16
+_PAGES_ASKED = 200
+_TELLING = 200  # minimum characters of a page to detect its language
+_HTML_LANGUAGE = re.compile(
+    rb"<(?:html|body)\b[^<>]{0,1000}?\slang\s*=\s*[\"']?\s*([a-z]{2,3}(?:[-_][a-z0-9]{1,8})*)(?=[\"'\s/>])",
+    re.IGNORECASE,
+)
 
 
 def format_of_content(path: str) -> str:
     """One of "html", "warc", "mediawiki", "wikiextractor", "harp_json", "linked_jsonl"; InputError for anything else."""
-    if os.path.isdir(path):
-        if any(name.lower().endswith(html_pages.SUFFIXES) for name in files.walk(path)):
-            return "html"
-        found = {_kind(name) for name in itertools.islice(files.walk(path), _CHECKED)}
-        known = [kind for kind in FORMATS if kind in found]
-    else:
-        files.check_readable(path)
-        known = [kind for kind in [_kind(path)] if kind]
-    if not known:
+    is_folder = os.path.isdir(path)
+    if is_folder and any(name.lower().endswith(html_pages.SUFFIXES) for name in files.walk(path)):
+        return "html"
+    files.check_readable(path)
+    kinds = {_kind(name) for name in (itertools.islice(files.walk(path), _CHECKED) if is_folder else [path])}
+    kind = next((kind for kind in FORMATS if kind in kinds), "")
+    if not kind:
         raise InputError(
             f"{path} is not HTML, WARC, a MediaWiki dump or JSON lines; name the pages, or choose a format with --format"
         )
-    if os.path.isdir(path) and known[0] in ("warc", "mediawiki"):
-        raise InputError(f"{path} is a folder of {known[0]} files; name the files, as in '{path}/*.gz'")
-    return known[0]
+    if is_folder and kind in ("warc", "mediawiki"):
+        raise InputError(f"{path} is a folder of {kind} files; name the files, as in '{path}/*.gz'")
+    return kind
 
 
 def _kind(path: str) -> str:
@@ -123,18 +127,12 @@ def _kind(path: str) -> str:
         return "mediawiki"
     if html_pages.is_page(path):
         return "html"
-    line = head.lstrip(b"\xef\xbb\xbf \r\n\t")
-    return _json_kind(line) if line.startswith(b"{") else ""
-
-
-def _json_kind(head: bytes) -> str:
-    """The format of JSON lines. If the first line is longer than the head, its keys are found by a regular expression."""
-    text = head.partition(b"\n")[0].decode("utf-8", "replace")
+    line = head.lstrip(b"\xef\xbb\xbf \r\n\t").partition(b"\n")[0].decode("utf-8", "replace")
     try:
-        record = json.loads(text)
+        record = json.loads(line)
         keys, body = set(record), str(record.get("text", ""))
-    except (ValueError, RecursionError):
-        keys, body = set(re.findall(r'"(\w+)"\s*:', text)), text
+    except (ValueError, RecursionError, TypeError, AttributeError):  # a longer line than the head has its keys, too
+        keys, body = set(re.findall(r'"(\w+)"\s*:', line)) if line.startswith("{") else set(), line
     if "tokenized_sentence" in keys:
         return "harp_json"
     if not {"id", "text"} <= keys:
@@ -152,15 +150,6 @@ def _head(path: str) -> bytes:
         return b""
 
 
-# Detecting the language.
-_PAGES_ASKED = 200
-_TELLING = 200  # minimum characters of a page to detect its language
-_HTML_LANGUAGE = re.compile(
-    rb"<(?:html|body)\b[^<>]{0,1000}?\slang\s*=\s*[\"']?\s*([a-z]{2,3}(?:[-_][a-z0-9]{1,8})*)(?=[\"'\s/>])",
-    re.IGNORECASE,
-)
-
-
 class Language(NamedTuple):
     """A language tag, and how it was found, in words."""
 
@@ -174,31 +163,25 @@ def language_of(source: Source) -> Language:
 
     A job has one language: pages in others are read by its rules.
     """
-    paths = files.expand(tuple(source["paths"]))
     if source["format"] == "mediawiki":
-        return Language(mediawiki.language(paths[0]), "by the head of the dump")
+        return Language(mediawiki.language(files.expand(tuple(source["paths"]))[0]), "by the head of the dump")
     if source["format"] not in ("html", "warc"):
         return Language(ENGLISH, "assumed: JSON lines name none")
     source = {**source, "redirects": (), "index": ()}
     pages = itertools.islice(files_of(source), _PAGES_ASKED)
     named = [match[1].decode().lower() for page in pages if (match := _HTML_LANGUAGE.search(_head(page)))]
-    if not named:
-        return _by_words(source)
-    ((tag, times),) = Counter(named).most_common(1)
-    return Language(tag, f"by <html lang> or <body lang> of {times} of the {len(named)} first pages that have one")
-
-
-def _by_words(source: Source) -> Language:
-    """The most frequent language of the first pages that are long enough to detect it; English if none is."""
+    if named:
+        ((tag, times),) = Counter(named).most_common(1)
+        return Language(tag, f"by <html lang> or <body lang> of {times} of the {len(named)} first pages that have one")
     with needs("the language of web pages", "py3langid", "web"):
         import py3langid
     # Page by page: a chunk of a folder has a thousand.
-    pages = (
-        chunk._replace(payload=each)
+    parts = (
+        chunk._replace(payload=part)
         for chunk in chunks(source)
-        for each in (([page] for page in chunk.payload) if source["format"] == "html" else [chunk.payload])
+        for part in (([page] for page in chunk.payload) if source["format"] == "html" else [chunk.payload])
     )
-    documents = itertools.chain.from_iterable(parse(page, source)[0] for page in pages)
+    documents = itertools.chain.from_iterable(parse(part, source)[0] for part in parts)
     texts = [each.text for each in itertools.islice(documents, _PAGES_ASKED) if len(each.text) >= _TELLING]
     if not texts:
         return Language(ENGLISH, "assumed: no <html lang>, no <body lang>, little text")

@@ -45,12 +45,11 @@ from data_pipeline.sources.document import (
     redirect,
     tidy,
 )
-from data_pipeline.sources.main_content import Content, main_content, text_of
+from data_pipeline.sources.main_content import main_content, text_of
 from harp_jax.base import files
 from harp_jax.base.errors import needs
 
 if TYPE_CHECKING:
-    import webencodings
     from selectolax.lexbor import LexborHTMLParser
 
 Resolve = Callable[[str], tuple[str | None, str]]  # `urls.resolve` of the links of a page
@@ -90,43 +89,13 @@ def _quoted(relative: str) -> str:
 
 
 def _aliases(base: str, relative: str) -> list[str]:
-    """Other URLs that a server may answer with this file."""
+    """Other URLs that a server may answer with this file: without its suffix, and with ? for a query."""
     stem, suffix = os.path.splitext(relative)
-    names = [relative]
-    if suffix.lower() in SUFFIXES and os.path.basename(stem).lower() != "index":
-        names.append(stem)
-    found = [base + _quoted(name) for name in names[1:]]
-    for path, mark, query in (name.partition("?") for name in names):
-        if mark:
-            found.append(f"{base}{_quoted(path)}?{urllib.parse.quote(os.fsencode(query), urls.SAFE + '?')}")
-    return found
-
-
-def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Dropped]]:
-    """The chunk's pages; raises InputError for a file that cannot be read."""
-    documents: list[LinkedDocument] = []
-    dropped: list[Dropped] = []
-    limit = int(source["max_page_bytes"])
-    for path, url, others in chunk.payload:
-        if not path:
-            documents += _redirects(others, url)
-            continue
-        with open(path, "rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            data = file.read(limit + 1)
-        if size > limit:
-            dropped.append(Dropped(path, "page-too-large", f"{size} bytes"))
-            continue
-        read = read_page(data, url, path, source, dropped)
-        documents += read + (_redirects(others, url) if read else [])
-    return documents, dropped
-
-
-def _redirects(others: list[str], url: str) -> list[LinkedDocument]:
-    """Redirects from the other URLs of a page; a page with the same address has priority."""
-    own = urls.address(url)
-    addresses = dict.fromkeys(urls.address(other) for other in others)
-    return [redirect(address, own) for address in addresses if address and own and address != own]
+    stems = [stem] if suffix.lower() in SUFFIXES and os.path.basename(stem).lower() != "index" else []
+    queries = (name.partition("?") for name in (relative, *stems) if "?" in name)
+    return [base + _quoted(name) for name in stems] + [
+        f"{base}{_quoted(path)}?{urllib.parse.quote(os.fsencode(query), urls.SAFE + '?')}" for path, _, query in queries
+    ]
 
 
 def _pages_of(given: str) -> Iterator[tuple[str, str]]:
@@ -139,12 +108,33 @@ def _pages_of(given: str) -> Iterator[tuple[str, str]]:
 
 def _links_of(given: str) -> Iterator[tuple[str, str]]:
     """(link, target) of symbolic links to pages, and to folders of pages, as paths below the given folder."""
-    if os.path.isdir(given):
-        for link, target in files.links_within(given):
-            for path in files.walk(target) if os.path.isdir(target) else [target]:
-                if is_page(path):
-                    name = os.path.normpath(os.path.join(link, os.path.relpath(path, target)))
-                    yield os.path.relpath(name, given), os.path.relpath(path, given)
+    for link, target in files.links_within(given) if os.path.isdir(given) else ():
+        for path in files.walk(target) if os.path.isdir(target) else [target]:
+            if is_page(path):
+                name = os.path.normpath(os.path.join(link, os.path.relpath(path, target)))
+                yield os.path.relpath(name, given), os.path.relpath(path, given)
+
+
+def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Dropped]]:
+    """The chunk's pages; raises InputError for a file that cannot be read."""
+    documents: list[LinkedDocument] = []
+    dropped: list[Dropped] = []
+    limit = int(source["max_page_bytes"])
+    for path, url, others in chunk.payload:
+        if path:
+            with open(path, "rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                data = file.read(limit + 1)
+            if size > limit:
+                dropped.append(Dropped(path, "page-too-large", f"{size} bytes"))
+                continue
+            if not (read := read_page(data, url, path, source, dropped)):
+                continue
+            documents += read
+        # Redirects from the other URLs of the page; a page with the same address has priority.
+        own, addresses = urls.address(url), dict.fromkeys(map(urls.address, others))
+        documents += (redirect(address, own) for address in addresses if address and own and address != own)
+    return documents, dropped
 
 
 def is_page(path: str) -> bool:
@@ -209,11 +199,9 @@ def read_page(
     `charset`: from the HTTP headers. Raises InputError only if the extra [web] is not installed.
     """
     own = urls.address(url)
-    if own is None:
-        dropped.append(Dropped(where, "page-url", url))
-        return []
-    if len(data) > source["max_page_bytes"]:
-        dropped.append(Dropped(where, "page-too-large", f"{len(data)} bytes"))
+    if own is None or len(data) > source["max_page_bytes"]:
+        reason = ("page-url", url) if own is None else ("page-too-large", f"{len(data)} bytes")
+        dropped.append(Dropped(where, *reason))
         return []
     with needs("reading HTML", "selectolax", "web"):
         from selectolax.lexbor import LexborHTMLParser
@@ -227,7 +215,15 @@ def read_page(
         return []
     base = urls.joined(url, _attribute(tree, "base[href]", "href") or "") or url
     resolve = partial(urls.resolve, base, encoding=encoding)
-    address, elsewhere = _canonical(tree, resolve, own)
+    # A canonical address on another host is kept apart: documentation builds may name a path on the author's disk, or a host that
+    # these pages do not come from.
+    href = _attribute(tree, "link[rel~=canonical i][href]", "href")
+    address, elsewhere = own, ""
+    if href is not None and not href.strip().lower().startswith("file:") and (canonical := resolve(href)[0]):
+        if urls.site(canonical) == urls.site(own):
+            address = canonical
+        else:
+            elsewhere = canonical
     aliases = [redirect(own, address)] if address != own else []
     moved = _refresh(tree, resolve)
     if moved and moved not in (address, own):
@@ -240,138 +236,8 @@ def read_page(
     return [*aliases, replace(document, canonical=elsewhere)]
 
 
-def _canonical(tree: "LexborHTMLParser", resolve: Resolve, own: str) -> tuple[str, str]:
-    """The page's address, and its canonical address if that is on another host, else "".
-
-    Documentation builds may name a path on the author's disk, or a host that these pages do not come from.
-    """
-    href = _attribute(tree, "link[rel~=canonical i][href]", "href")
-    address = resolve(href)[0] if href is not None else None
-    if href is None or address is None or href.strip().lower().startswith("file:"):
-        return own, ""
-    return (address, "") if urls.site(address) == urls.site(own) else (own, address)
-
-
 def _path_of(address: str) -> str:
     return address.split("//", 1)[1].removeprefix(urls.site(address))
-
-
-def _document(
-    tree: "LexborHTMLParser", resolve: Resolve, address: str, where: str, source: Source, dropped: list[Dropped]
-) -> LinkedDocument | None:
-    content = main_content(tree)
-    if content.outside:
-        dropped.append(Dropped(where, "link-outside-content", content.outside[0], len(content.outside)))
-    if content.unread:
-        dropped.append(Dropped(where, "text-outside-content", text_of(content.unread[0]), len(content.unread)))
-    text, placed, lead_end, spans, numbers = _assembled(content)
-    if not text:
-        dropped.append(Dropped(where, "page-empty", ""))
-        return None
-    title = content.heading
-    # Several <h1>, the first with a number, are chapters of the page: "Summary" is not its title.
-    chapter = _NUMBER_OF_TITLE.match(title) and len(tree.css("h1")) > 1
-    if (chapter or not title) and (element := tree.css_first("title")) is not None:
-        title = text_of(element) or title
-    title = _title(title.rstrip(" \u00b6"))
-    outline = _outline(content, spans, title) if source.get("split", "pages") != "pages" else None
-    kept = {number for _, _, number in placed}
-    for number, href in enumerate(content.hrefs):
-        if number not in kept:
-            reason = "link-number" if number in numbers else resolve(href)[1] or "link-empty"
-            dropped.append(Dropped(where, reason, href))
-    links: list[Link] = []
-    for start, end, number in (_unquoted(text, *place) for place in placed):
-        target, reason = _target(resolve, content.hrefs[number], address, outline is not None)
-        if target is None:
-            dropped.append(Dropped(where, reason, content.hrefs[number]))
-        else:
-            links.append(Link(start, end, target))
-    if _is_index_page(address, text, links):
-        dropped.append(Dropped(where, "page-index", title))
-        dropped.append(Dropped(where, "link-on-index-page", title, len(links)))
-        links = []
-    return LinkedDocument(address, address, title, text, tuple(links), lead_end, outline=outline)
-
-
-def _assembled(content: Content) -> tuple[str, list[tuple[int, int, int]], int, list[list[tuple[int, int]]], set[int]]:
-    """Text, links (start, end, number), the end of the lead, the spans of every section, and the links that are only a number."""
-    pieces: list[str] = []
-    links: list[tuple[int, int, int]] = []
-    spans: list[list[tuple[int, int]]] = [[] for _ in content.sections]
-    length, lead_end = 0, -1
-    numbers: set[int] = set()
-    for block in content.blocks:
-        text = ODD_SPACE.sub(" ", INVISIBLE.sub("", block.text))
-        text = tidy(SPACES.sub(" ", text))
-        numbers |= {int(number) for number in _NOTHING_ELSE.findall(text)}
-        plain, found, _ = offsets(_NUMBER_OF_ANCHOR.sub(r"\1", text))
-        if not plain:
-            continue
-        if block.heading and length and lead_end < 0:
-            lead_end = length - 1
-        links += [(start + length, end + length, number) for start, end, number in found if number not in numbers]
-        if not block.begins:
-            spans[block.section].append((length, length + len(plain)))
-        pieces.append(plain)
-        length += len(plain) + 1
-    text = "\n".join(pieces)
-    return text, links, len(text) if lead_end < 0 else lead_end, spans, numbers
-
-
-def _outline(content: Content, spans: list[list[tuple[int, int]]], title: str) -> Outline:
-    sections = [Section("", title, 0, tuple(spans[0]))]
-    for section, places in zip(content.sections[1:], spans[1:]):
-        name = _title(section.title)
-        fragment = section.anchors[0] if section.anchors else ""
-        sections.append(Section(fragment, name, section.parent, tuple(places)))
-    return Outline(tuple(sections), content.fragments)
-
-
-def _target(resolve: Resolve, href: str, own: str, sections: bool) -> tuple[str | None, str]:
-    """The address that a link leads to, with the fragment if pages may be split; or None and the reason."""
-    target, reason = resolve(href)
-    if not sections or reason not in ("", "link-self"):
-        return target, reason
-    fragment = urls.fragment(href)
-    if target is None:
-        return (f"{own}#{fragment}", "") if fragment else (None, reason)
-    return (f"{target}#{fragment}" if fragment else target), ""
-
-
-def _title(text: str) -> str:
-    """The title of a page or section without its number."""
-    text = CONTROLS.sub("", text)
-    number = _NUMBER_OF_TITLE.match(text)
-    return text[number.end() if number else 0 :][:500]
-
-
-def _unquoted(text: str, start: int, end: int, number: int) -> tuple[int, int, int]:
-    """A link without the quotation marks around its text."""
-    quoted = end - start > 2 and text[end - 1] in _QUOTES.get(text[start], "")
-    return (start + 1, end - 1, number) if quoted else (start, end, number)
-
-
-def _is_index_page(address: str, text: str, links: Sequence[Link]) -> bool:
-    """By the address, by 10 links that are nearly the whole text, or 30 that are most of it or in lines without a sentence."""
-    if _INDEX_PAGES.search(address.partition("?")[0]):
-        return True
-    linked = sum(link.end - link.start for link in links) / max(1, len(text) - text.count("\n"))
-    if len(links) < MIN_LINKS:
-        return len(links) >= MIN_ONLY_LINKS and linked > _ONLY_LINKED
-    if linked > _LINKED:
-        return True
-    entries, sentences, at = 0, 0, 0
-    start = 0
-    for line in text.split("\n"):
-        first, outside = at, len(line)
-        while at < len(links) and links[at].start < start + len(line):
-            outside -= links[at].end - links[at].start
-            at += 1
-        sentences += outside if outside >= _SENTENCE else 0
-        entries += at - first if outside < _SENTENCE else 0
-        start += len(line) + 1
-    return entries > _ENTRIES * len(links) and sentences < (1 - _LINKED) * len(text)
 
 
 def _attribute(tree: "LexborHTMLParser", selector: str, name: str) -> str | None:
@@ -399,9 +265,15 @@ def _decoded(data: bytes, charset: str | None, where: str, dropped: list[Dropped
     with needs("reading HTML", "webencodings", "web"):
         import webencodings
 
-    encoding = _encoding(charset or "")
+    def known(label: str) -> "webencodings.Encoding | None":
+        """The encoding of a label in the standard, or in the spelling of programs ("latin-1")."""
+        with contextlib.suppress(LookupError, ValueError):
+            return webencodings.lookup(label) or webencodings.lookup(codecs.lookup(label).name)
+        return None
+
+    encoding = known(charset or "")
     if encoding is None and (meta := _META_CHARSET.search(data, 0, 4096)):
-        encoding = _encoding(meta[1].decode("ascii"))
+        encoding = known(meta[1].decode("ascii"))
         if encoding and encoding.name.startswith("utf-16"):
             encoding = webencodings.UTF8  # an ASCII <meta> cannot be part of UTF-16
     if encoding is None or encoding.name == "gbk":
@@ -416,35 +288,120 @@ def _decoded(data: bytes, charset: str | None, where: str, dropped: list[Dropped
     return text.replace("\0", "\ufffd"), "utf-8" if encoding.name.startswith("utf-16") else encoding.name
 
 
-def _encoding(label: str) -> "webencodings.Encoding | None":
-    """The encoding of a label in the standard, or in the spelling of programs ("latin-1")."""
-    import webencodings
+def _document(
+    tree: "LexborHTMLParser", resolve: Resolve, address: str, where: str, source: Source, dropped: list[Dropped]
+) -> LinkedDocument | None:
+    content = main_content(tree)
+    if content.outside:
+        dropped.append(Dropped(where, "link-outside-content", content.outside[0], len(content.outside)))
+    if content.unread:
+        dropped.append(Dropped(where, "text-outside-content", text_of(content.unread[0]), len(content.unread)))
+    # The text, its links (start, end, number), the end of its lead, the spans of every section; links that are only a number.
+    pieces: list[str] = []
+    placed: list[tuple[int, int, int]] = []
+    spans: list[list[tuple[int, int]]] = [[] for _ in content.sections]
+    length, lead_end = 0, -1
+    numbers: set[int] = set()
+    for block in content.blocks:
+        marked = tidy(SPACES.sub(" ", ODD_SPACE.sub(" ", INVISIBLE.sub("", block.text))))
+        numbers |= {int(number) for number in _NOTHING_ELSE.findall(marked)}
+        plain, block_links, _ = offsets(_NUMBER_OF_ANCHOR.sub(r"\1", marked))
+        if not plain:
+            continue
+        if block.heading and length and lead_end < 0:
+            lead_end = length - 1
+        placed += [
+            (start + length, end + length, number) for start, end, number in block_links if number not in numbers
+        ]
+        if not block.begins:
+            spans[block.section].append((length, length + len(plain)))
+        pieces.append(plain)
+        length += len(plain) + 1
+    if not (text := "\n".join(pieces)):
+        dropped.append(Dropped(where, "page-empty", ""))
+        return None
+    lead_end = len(text) if lead_end < 0 else lead_end
+    title = content.sections[0].title
+    # Several <h1>, the first with a number, are chapters of the page: "Summary" is not its title.
+    chapter = _NUMBER_OF_TITLE.match(title) and len(tree.css("h1")) > 1
+    if (chapter or not title) and (element := tree.css_first("title")) is not None:
+        title = text_of(element) or title
+    title = _title(title.rstrip(" \u00b6"))
+    outline = None
+    if source.get("split", "pages") != "pages":
+        sections = [Section("", title, 0, tuple(spans[0]))]
+        for section, parts in zip(content.sections[1:], spans[1:]):
+            fragment = section.anchors[0] if section.anchors else ""
+            sections.append(Section(fragment, _title(section.title), section.parent, tuple(parts)))
+        outline = Outline(tuple(sections), content.fragments)
+    kept = {number for _, _, number in placed}
+    for number, href in enumerate(content.hrefs):
+        if number not in kept:
+            dropped.append(
+                Dropped(where, "link-number" if number in numbers else resolve(href)[1] or "link-empty", href)
+            )
+    links: list[Link] = []
+    for start, end, number in placed:
+        if end - start > 2 and text[end - 1] in _QUOTES.get(text[start], ""):
+            start, end = start + 1, end - 1
+        # With the fragment, if pages may be split.
+        target, reason = resolve(content.hrefs[number])
+        if outline and reason in ("", "link-self") and (fragment := urls.fragment(content.hrefs[number])):
+            target = f"{target or address}#{fragment}"
+        if target is None:
+            dropped.append(Dropped(where, reason, content.hrefs[number]))
+        else:
+            links.append(Link(start, end, target))
+    if _is_index_page(address, text, links):
+        dropped.append(Dropped(where, "page-index", title))
+        dropped.append(Dropped(where, "link-on-index-page", title, len(links)))
+        links = []
+    return LinkedDocument(address, address, title, text, tuple(links), lead_end, outline=outline)
 
-    found = webencodings.lookup(label)
-    with contextlib.suppress(LookupError, ValueError):
-        found = found or webencodings.lookup(codecs.lookup(label).name)
-    return found
+
+def _title(text: str) -> str:
+    """The title of a page or section without its number."""
+    text = CONTROLS.sub("", text)
+    number = _NUMBER_OF_TITLE.match(text)
+    return text[number.end() if number else 0 :][:500]
 
 
-# What would take more than linear time to parse.
-_TAG = re.compile(r"<(/?)([a-zA-Z][^\s/>]*)([^<>]*)")
-_FORMATTING = "b big code em font i nobr s small strike strong tt u"
-_FORMATTING_TAG = re.compile(rf"</?(?:{_FORMATTING.replace(' ', '|')})(?=[\s/>])[^<>]*>", re.IGNORECASE)
+def _is_index_page(address: str, text: str, links: Sequence[Link]) -> bool:
+    """By the address, by 10 links that are nearly the whole text, or 30 that are most of it or in lines without a sentence."""
+    if _INDEX_PAGES.search(address.partition("?")[0]):
+        return True
+    linked = sum(link.end - link.start for link in links) / max(1, len(text) - text.count("\n"))
+    if len(links) < MIN_LINKS:
+        return len(links) >= MIN_ONLY_LINKS and linked > _ONLY_LINKED
+    if linked > _LINKED:
+        return True
+    entries = sentences = at = start = 0
+    for line in text.split("\n"):
+        first, outside = at, len(line)
+        while at < len(links) and links[at].start < start + len(line):
+            outside -= links[at].end - links[at].start
+            at += 1
+        sentences += outside if outside >= _SENTENCE else 0
+        entries += at - first if outside < _SENTENCE else 0
+        start += len(line) + 1
+    return entries > _ENTRIES * len(links) and sentences < (1 - _LINKED) * len(text)
+
+
+# What would take more than linear time to parse: the parser walks over all open elements, and over all attributes of a tag; each
+# paragraph reopens unclosed formatting (bold, font …), which is removed if there is much of it.
+_TAG = re.compile(r"<(/?)([a-zA-Z][^\s/>]*)[^<>]*")
+_FORMATS = frozenset("b big code em font i nobr s small strike strong tt u".split())  # noqa: SIM905
+_FORMATTING_TAG = re.compile(rf"</?(?:{'|'.join(_FORMATS)})(?=[\s/>])[^<>]*>", re.IGNORECASE)
 # Void elements, and elements closed by the next of their kind.
 _CLOSED = frozenset(
     """area base br col embed hr img input link meta param source track wbr a p li dd dt tr td th thead tbody tfoot option
     optgroup colgroup rt rp html head body script style""".split()  # noqa: SIM905
 )
-# Only inside <svg> and <math> is <path/> self-closing; the elements below end them.
-_FOREIGN = ("svg", "math")
-_ENDS_FOREIGN = frozenset("div span p table ul ol li center pre blockquote font code h1 h2 h3 h4 h5 h6".split())  # noqa: SIM905
-_FORMATS = frozenset(_FORMATTING.split())
+# Comparisons in scripts would count as open elements, and so would self-closing elements of drawings.
+_NOT_TEXT = re.compile(r"<(script|svg|math)(?=[\s/>]).*?(?:</\1(?=[\s/>])[^>]*>?|\Z)", re.IGNORECASE | re.DOTALL)
 MAX_OPEN = 1000
 MAX_FORMATS = 50
 MAX_ATTRIBUTES = 4096
-_LONG_TAG = 4 * MAX_ATTRIBUTES
-_SCRIPT = re.compile(r"<script(?=[\s/>]).*?(?:</script(?=[\s/>])[^>]*>?|\Z)", re.IGNORECASE | re.DOTALL)
-_COMPARISON = re.compile(r"<[a-zA-Z][\w.$]*[;,()\[\]{}&|?+*]")
 
 
 class _Tangled(Exception):
@@ -452,42 +409,30 @@ class _Tangled(Exception):
 
 
 def _untangled(text: str) -> str:
-    """The text in a form that parses in linear time; raises `_Tangled` if removing formatting tags is not enough.
-
-    The parser walks over all open elements, and over all attributes of a tag; each paragraph reopens unclosed formatting (bold,
-    font …), which is removed if there is much of it.
-    """
-    if len(_COMPARISON.findall(text)) > MAX_OPEN // 2:  # each would count as an open element
-        text = _SCRIPT.sub("", text)
-    opened: Counter[str] = Counter()
-    total = formats = most_formats = 0
-    for slash, name, rest in _TAG.findall(text):
-        name = name.lower()
-        if name in _CLOSED:
-            continue
-        if slash:
-            if opened[name]:
-                opened[name] -= 1
-                total -= name not in _FORMATS
-                formats -= name in _FORMATS
-        elif name in _FORMATS:
-            opened[name] += 1
-            formats += 1
-            most_formats = max(most_formats, formats)
-        else:
-            foreign = sum(opened[drawing] for drawing in _FOREIGN)
-            if foreign and name in _ENDS_FOREIGN:
-                opened["svg"] = opened["math"] = 0
-                total -= foreign
-            elif foreign and rest.endswith("/"):
-                continue
-            opened[name] += 1
-            total += 1
-            if total > MAX_OPEN:
-                raise _Tangled(f"more than {MAX_OPEN} elements open at once")
+    """The text in a form that parses in linear time; raises `_Tangled` if there is none."""
+    elements, formats = _most_open(text)
+    if elements > MAX_OPEN:
+        text = _NOT_TEXT.sub("", text)
+        elements, formats = _most_open(text)
+    if elements > MAX_OPEN:
+        raise _Tangled(f"more than {MAX_OPEN} elements open at once")
     for part in text.split(">"):
-        if len(part) > _LONG_TAG and (tag := _TAG.search(part)):
+        if len(part) > 4 * MAX_ATTRIBUTES and (tag := _TAG.search(part)):
             attributes = re.sub("\"[^\"]*\"|'[^']*'", "", part[tag.start() :])
             if len(attributes.replace("/", " ").replace("=", " ").split()) > MAX_ATTRIBUTES:
                 raise _Tangled(f"more than {MAX_ATTRIBUTES} attributes in one tag")
-    return _FORMATTING_TAG.sub("", text) if most_formats > MAX_FORMATS else text
+    return _FORMATTING_TAG.sub("", text) if formats > MAX_FORMATS else text
+
+
+def _most_open(text: str) -> tuple[int, int]:
+    """The maximum of elements open at once: others, and those that format."""
+    opened: Counter[str] = Counter()
+    total, most = [0, 0], [0, 0]
+    for slash, name in _TAG.findall(text):
+        name = name.lower()
+        if name not in _CLOSED and (opened[name] or not slash):
+            kind, step = name in _FORMATS, -1 if slash else 1
+            opened[name] += step
+            total[kind] += step
+            most[kind] = max(most[kind], total[kind])
+    return most[0], most[1]

@@ -14,7 +14,6 @@ import os
 import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -39,7 +38,6 @@ from harp_jax.base import files
 from harp_jax.base.errors import InputError
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_WORD = re.compile(r"\w")
 Parsed = tuple[list[LinkedDocument], list[Dropped]]
 
 
@@ -84,21 +82,15 @@ def _records(chunk: Chunk, dropped: list[Dropped]) -> Iterator[tuple[str, dict[s
         where = f"{path} line {number}"
         if isinstance(content, int):
             dropped.append(Dropped(where, "page-too-large", f"{content} bytes"))
-            continue
-        if not content.strip():
-            continue
-        try:
-            record, why = json.loads(content.decode("utf-8-sig" if number == 1 else "utf-8")), ""
-        except (ValueError, RecursionError) as error:
-            record, why = None, f" ({error})"
-        hint = "; WikiExtractor writes JSON with --json" if content.startswith(b"<doc ") else ""
-        _check(
-            isinstance(record, dict),
-            f"not JSON{why}" if why else "not a JSON object",
-            where,
-            f"write one per line{hint}",
-        )
-        yield where, record
+        elif content.strip():
+            try:
+                record = json.loads(content.decode("utf-8-sig" if number == 1 else "utf-8"))
+                why = "" if isinstance(record, dict) else "not a JSON object"
+            except (ValueError, RecursionError) as error:
+                why = f"not JSON ({error})"
+            hint = "; WikiExtractor writes JSON with --json" if content.startswith(b"<doc ") else ""
+            _check(not why, why, where, f"write one per line{hint}")
+            yield where, record
 
 
 def _check(fine: bool, wrong: str, where: str, advice: str = "fix the line") -> None:
@@ -107,8 +99,7 @@ def _check(fine: bool, wrong: str, where: str, advice: str = "fix the line") -> 
         raise InputError(f"{wrong}; {where}; {advice}")
 
 
-def string(record: Mapping[str, Any], key: str, where: str, empty: bool = True) -> str:
-    """The string under `key`; raises InputError if it is missing, not a string, or empty without `empty`."""
+def _string(record: Mapping[str, Any], key: str, where: str, empty: bool = True) -> str:
     value = record.get(key)
     _check(isinstance(value, str) and bool(value or empty), f"the key {key!r} is missing or not a string", where)
     # JSON can encode lone surrogates, which UTF-8 cannot; one replacement character each keeps the offsets right.
@@ -138,38 +129,26 @@ def parse_linked(chunk: Chunk, source: Source) -> Parsed:
 
 def _linked(record: dict[str, Any], where: str, dropped: list[Dropped]) -> LinkedDocument:
     where += f", id {str(record.get('id'))[:80]!r}"
-    id_ = string(record, "id", where, empty=False)
-    title, text = (string(record, key, where) for key in ("title", "text"))
+    id_ = _string(record, "id", where, empty=False)
+    title, text = _string(record, "title", where), _string(record, "text", where)
+    size = f"the text of {len(text)} code points"
     lead_end = record.get("lead_end", len(text))
-    _check(
-        _is_offset(lead_end, len(text)),
-        f"lead_end {lead_end!r} lies outside the text of {len(text)} code points",
-        where,
-    )
-    return LinkedDocument(id_, id_, title, text, _links(record, text, where, dropped), lead_end)
-
-
-def _is_offset(value: Any, size: int) -> bool:
-    return type(value) is int and 0 <= value <= size
-
-
-def _links(record: dict[str, Any], text: str, where: str, dropped: list[Dropped]) -> tuple[Link, ...]:
+    _check(type(lead_end) is int and 0 <= lead_end <= len(text), f"lead_end {lead_end!r} lies outside {size}", where)
     given = record.get("links", [])
     listed = isinstance(given, list) and all(isinstance(link, dict) for link in given)
     _check(listed, "'links' is not a list of objects", where)
     links: list[Link] = []
     for link in given:
         start, end = link.get("start"), link.get("end")
-        inside = _is_offset(start, len(text)) and _is_offset(end, len(text)) and start <= end
-        outside = f"link offsets {start!r}..{end!r} lie outside the text of {len(text)} code points"
-        _check(inside, outside, where, "offsets count code points from 0")
+        inside = type(start) is type(end) is int and 0 <= start <= end <= len(text)
+        _check(inside, f"link offsets {start!r}..{end!r} lie outside {size}", where, "offsets count code points from 0")
         # Strip the anchor: a space before a sentence's first word would put the link across two sentences.
-        shown, target = text[start:end], string(link, "target", where)
+        shown, target = text[start:end], _string(link, "target", where)
         if shown.strip() and target:
             links.append(Link(end - len(shown.lstrip()), start + len(shown.rstrip()), target))
         else:
             dropped.append(Dropped(where, "link-empty", target))
-    return _disjoint(links, text, where, dropped)
+    return LinkedDocument(id_, id_, title, text, _disjoint(links, text, where, dropped), lead_end)
 
 
 _ANCHOR = re.compile(r'<a href="([^"\n]*)">((?:[^<\n]++|\n(?!\n)|<(?!/?a\b))*+)</a>')
@@ -190,21 +169,26 @@ def parse_extracted(chunk: Chunk, source: Source) -> Parsed:
     documents: list[LinkedDocument] = []
     dropped: list[Dropped] = []
     for where, record in _records(chunk, dropped):
-        id_, title = (string(record, key, where, empty=False) for key in ("id", "title"))
-        plain = plain_text(string(record, "text", where), title)
+        id_, title = _string(record, "id", where, empty=False), _string(record, "title", where, empty=False)
+        plain = plain_text(_string(record, "text", where), title)
         dropped += [Dropped(f"{where}: {title}", *each) for each in plain.dropped]
         if not plain.text:
             dropped.append(Dropped(f"{where}: {title}", "page-empty", ""))
             continue
-        links = tuple(Link(*link) for link in plain.links)
-        page = LinkedDocument(_site().address(title), id_, title, plain.text, links, plain.lead_end)
-        documents.append(replace(page, is_disambiguation=title.lower().endswith("(disambiguation)")))
+        links, disambiguates = tuple(Link(*link) for link in plain.links), title.lower().endswith("(disambiguation)")
+        page = (_site().address(title), id_, title, plain.text, links, plain.lead_end)
+        documents.append(LinkedDocument(*page, is_disambiguation=disambiguates))
     return documents, dropped
 
 
 def title_addresser(source: Source) -> Callable[[str], str]:
     """Normalises titles like link targets; leaves titles that cannot be linked unchanged."""
     return lambda title: _site().resolve(title).address or title.strip()
+
+
+@lru_cache(maxsize=1)
+def _site() -> Site:
+    return Site({})
 
 
 def plain_text(text: str, title: str) -> Plain:
@@ -223,19 +207,11 @@ def plain_text(text: str, title: str) -> Plain:
         addresses.append(address)
         return f"\x02{len(addresses) - 1}\x05{shown}\x03"
 
-    def stray(match: re.Match[str]) -> str:
-        dropped.append(("link-malformed", match[0][:200]))
-        return ""
-
-    text = _STRAY.sub(stray, _ANCHOR.sub(mark, text))
-    text = _BULLET.sub("", _SECTION.sub("\x04", _TAG.sub("", text)))
+    text = _ANCHOR.sub(mark, text)
+    dropped += [("link-malformed", stray[:200]) for stray in _STRAY.findall(text)]
+    text = _BULLET.sub("", _SECTION.sub("\x04", _TAG.sub("", _STRAY.sub("", text))))
     text = ODD_SPACE.sub(" ", INVISIBLE.sub("", text))
     return assemble(tidy(SPACES.sub(" ", text.replace("\n", "\n\n"))), addresses, dropped)
-
-
-@lru_cache(maxsize=1)
-def _site() -> Site:
-    return Site({})
 
 
 def parse_harp(chunk: Chunk, source: Source) -> Parsed:
@@ -250,48 +226,41 @@ def parse_harp(chunk: Chunk, source: Source) -> Parsed:
     dropped: list[Dropped] = []
     known: set[str] = set()
     for where, record in _records(chunk, dropped):
-        tokens: Any = record.get("tokenized_sentence")
-        anchors: Any = record.get("anchors")
+        tokens, anchors = record.get("tokenized_sentence"), record.get("anchors")
         strings = isinstance(tokens, list) and all(isinstance(token, str) for token in tokens)
         _check(strings, "'tokenized_sentence' is missing or not a list of strings", where)
         _check(isinstance(anchors, list), "'anchors' is missing or not a list", where)
-        text = _SURROGATE.sub("\ufffd", " ".join(tokens))
-        starts = [0, *itertools.accumulate(len(token) + 1 for token in tokens)]
+        tokens = [_SURROGATE.sub("\ufffd", token) for token in tokens]
         links: list[Link] = []
         passages: list[LinkedDocument] = []
         for anchor in [anchor for group in anchors for anchor in (group if isinstance(group, list) else [group])]:
-            span = _span(text, starts, anchor)
-            if span is None:
+            try:
+                start, end = _span(tokens, anchor)
+            except (TypeError, KeyError, AttributeError, ValueError):
                 dropped.append(Dropped(where, "anchor-malformed", json.dumps(anchor, ensure_ascii=False)))
                 continue
-            passage = string(anchor, "passage", where)
+            passage = _string(anchor, "passage", where)
             address = "passage-" + hashlib.blake2b(passage.encode(), digest_size=12).hexdigest()
-            links.append(Link(*span, address))
+            links.append(Link(start, end, address))
             if address not in known:
                 known.add(address)
                 passages.append(LinkedDocument(address, address, "", passage, (), len(passage)))
-        number = where.rpartition(" ")[2]
-        id_ = _SURROGATE.sub("\ufffd", f"{chunk.name.rpartition(':')[0]}-{number}")
+        text = " ".join(tokens)
+        id_ = _SURROGATE.sub("\ufffd", f"{chunk.name.rpartition(':')[0]}-{where.rpartition(' ')[2]}")
         documents.append(LinkedDocument(id_, id_, "", text, _disjoint(links, text, where, dropped), len(text)))
         documents += passages
     return documents, dropped
 
 
-def _span(sentence: str, starts: list[int], anchor: Any) -> tuple[int, int] | None:
-    """The span of the anchor's text in the tokens of `pos`; None if they contain other words, too."""
-    if not isinstance(anchor, dict):
-        return None
-    text, pos, passage = anchor.get("text"), anchor.get("pos"), anchor.get("passage")
-    if not (isinstance(text, str) and text.strip() and isinstance(passage, str) and passage.strip()):
-        return None
-    if not (isinstance(pos, list) and len(pos) == 2 and all(type(index) is int for index in pos)):
-        return None
-    first, last = pos
-    if not 0 <= first <= last < len(starts) - 1:
-        return None
-    start, end = starts[first], starts[last + 1] - 1
-    at = sentence.find(text.strip(), start, end)
-    after = at + len(text.strip())
-    if at < 0 or _WORD.search(sentence[start:at] + sentence[after:end]):
-        return None
-    return at, after
+def _span(tokens: list[str], anchor: Any) -> tuple[int, int]:
+    """The span of the anchor's text in the tokens of `pos`; raises ValueError if they contain other words, too."""
+    (first, last), text = anchor["pos"], anchor["text"].strip()
+    if not (
+        type(first) is type(last) is int and 0 <= first <= last < len(tokens) and text and anchor["passage"].strip()
+    ):
+        raise ValueError
+    start = sum(len(token) + 1 for token in tokens[:first])
+    before, after = " ".join(tokens[first : last + 1]).split(text, 1)
+    if re.search(r"\w", before + after):
+        raise ValueError
+    return start + len(before), start + len(before) + len(text)

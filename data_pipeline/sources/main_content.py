@@ -42,9 +42,8 @@ class Block(NamedTuple):
 
 
 class Section(NamedTuple):
-    """Section 0 is the page. `anchors`: fragments that point to it, its own first; empty for a section above the title.
-
-    `parent`: number of the section around it.
+    """Section 0 is the page, its title the first <h1>. `anchors`: fragments that point to it, its own first; empty for a section
+    above the title. `parent`: number of the section around it.
     """
 
     anchors: list[str]
@@ -62,18 +61,17 @@ class Content(NamedTuple):
     outside: list[str]
     unread: "list[LexborNode]"  # the longest first
 
-    @property
-    def heading(self) -> str:
-        """The first <h1>."""
-        return self.sections[0].title
-
 
 def main_content(tree: "LexborHTMLParser") -> Content:
     """Reads a parsed page (selectolax.lexbor.LexborHTMLParser). Linear in its nodes; never raises."""
     body = tree.body
     if body is None:
         return Content([], [Section([], "", 0)], {}, [], [], [])
-    return _Walk(body).content()
+    walk = _Walk(body)
+    walk.read()
+    links = Counter(link.attributes.get("href") or "" for link in body.css("a[href]"))
+    outside = list((links - Counter(walk.hrefs)).elements())
+    return Content(walk.blocks, walk.sections, walk.fragments, walk.hrefs, outside, walk.unread)
 
 
 class _Walk:
@@ -81,8 +79,8 @@ class _Walk:
 
     def __init__(self, body: "LexborNode") -> None:
         self.root, self.left_out, self.anchors, self.unread = select(body)
-        self.links = [link.attributes.get("href") or "" for link in body.css("a[href]")]
-        self.of_data = _tables_of_data(body)
+        self.of_data = {_table_of(cell) for cell in body.css("th")}
+        self.of_data |= {each.parent.mem_id for each in body.css("caption") if each.parent is not None}
         self.blocks: list[Block] = []
         self.pieces: list[str] = []
         self.sections = [Section([], "", 0)]
@@ -98,12 +96,24 @@ class _Walk:
         # For each open <dl>: the section around it, and the term that has no definition yet.
         self.terms: list[tuple[int, int]] = []
 
-    def content(self) -> Content:
+    def read(self) -> None:
         inside = False  # inside a link
-        stack: list[tuple[LexborNode, str, int]] = []  # open elements, what follows them, the section after them or -1
-        node = self.root.first_child
-        while node is not None:
-            child, closing, after, tag = None, "", -1, node.tag or ""
+        # Nodes to read, the next one last; ends of elements: what follows them, the section after them or -1, the tag.
+        todo: list[LexborNode | tuple[str, int, str]] = list(self.root.iter(include_text=True))[::-1]
+        while todo:
+            node = todo.pop()
+            if isinstance(node, tuple):
+                closing, after, tag = node
+                self.pieces.append(closing)
+                inside = inside and closing != "\x03"
+                if after >= 0:
+                    if tag == "dl":
+                        self.terms.pop()
+                    # A <section> that contains only a heading: what follows is its text.
+                    if self.body or tag not in ("section", "div"):
+                        self._switch(after)
+                continue
+            tag = node.tag or ""
             if tag == "-text":
                 text = _WHITE.sub(" ", node.text_content or "")
                 self.pieces.append(text)
@@ -115,19 +125,19 @@ class _Walk:
             elif tag in OPAQUE:
                 pass
             elif node.mem_id in self.left_out:
-                closing = "" if tag == "noscript" else " " if inside or tag in INLINE else "\n\n"
+                self.pieces.append("" if tag == "noscript" else " " if inside or tag in INLINE else "\n\n")
             elif tag == "h1" and not self.titled:
                 self._title(node, inside)
             else:
-                child = node.first_child
+                children, closing, after = list(node.iter(include_text=True)), "", -1
                 if (anchor := self.anchors.get(node.mem_id)) is not None:
                     self.waiting.append(anchor)
                     self.fragments[anchor] = self.section
                 if tag == "a":
                     href = node.attributes.get("href")
                     if href is not None and "#" in href and _PERMALINK.fullmatch(node.text() or ""):
-                        child = None
-                    elif href is not None and not inside and child is not None:
+                        children = []
+                    elif href is not None and not inside and children:
                         self.pieces.append(f"\x02{len(self.hrefs)}\x05")
                         self.hrefs.append(href)
                         inside, closing = True, "\x03"
@@ -135,28 +145,11 @@ class _Walk:
                     # A block inside a link (<a><div>) does not end the paragraph: the link would end with it.
                     closing = " " if inside or (tag in ("td", "th") and _table_of(node) in self.of_data) else "\n\n"
                     self.pieces.append(closing)
-                    if child is not None and not inside:
+                    if children and not inside:
                         after = self._open(node, tag)
-            if child is not None:
-                stack.append((node, closing, after))
-                node = child
-                continue
-            self.pieces.append(closing)
-            while node is not None and (following := node.next) is None:
-                if not stack:
-                    return self._result()
-                node, closing, after = stack.pop()
-                self.pieces.append(closing)
-                inside = inside and closing != "\x03"
-                if after >= 0:
-                    self._close(node, after)
-            node = following
-        return self._result()
-
-    def _result(self) -> Content:
+                todo.append((closing, after, tag))
+                todo += reversed(children)
         self._end_block()
-        outside = list((Counter(self.links) - Counter(self.hrefs)).elements())
-        return Content(self.blocks, self.sections, self.fragments, self.hrefs, outside, self.unread)
 
     def _end_block(self) -> None:
         if self.pieces:
@@ -185,43 +178,34 @@ class _Walk:
     def _open(self, node: "LexborNode", tag: str) -> int:
         """Begins a section or a heading; returns the section that follows the element, or -1 if the element does not matter."""
         if tag in HEADINGS:
-            anchors = [] if self.terms else self._anchors_of(node)
-            if anchors:
+            if anchors := [] if self.terms else self._anchors_of(node):
                 while self.levels and self.levels[-1][0] >= tag:
                     self.levels.pop()
-                parent = self.levels[-1][1] if self.levels else 0
-                self._begin(anchors, text_of(node), parent, heading=True)
+                self._begin(anchors, text_of(node), self.levels[-1][1] if self.levels else 0, heading=True)
                 self.levels.append((tag, self.section))
             else:
                 self._switch(self.section, heading=True)
-            return self.section
-        if tag == "dl":
+        elif tag == "dl":
             self.terms.append((self.section, 0))
-        elif tag == "dt" and self.terms:
-            return self._open_term(node)
         elif tag == "dd" and self.terms:
             self.terms[-1] = (self.terms[-1][0], 0)
             return -1
-        elif not is_section(tag, node.attributes):
-            return -1
-        return self.section
-
-    def _open_term(self, node: "LexborNode") -> int:
-        around, term = self.terms[-1]
-        term = term if term >= self.first else 0
-        anchors = self._anchors_of(node) if node.mem_id in self.anchors or node.css_first("a[id], a[name]") else []
-        if term:  # another term with the same definition
-            known = self.sections[term]
-            title = f"{known.title}, {text_of(node)}"[:500]
-            self.sections[term] = Section([*known.anchors, *anchors], title, known.parent)
-            self.fragments |= dict.fromkeys(anchors, term)
-            self._switch(term, begins=True)
-        elif anchors:
+        elif tag == "dt" and self.terms:
+            around, term = self.terms[-1]
+            anchors = self._anchors_of(node) if node.mem_id in self.anchors or node.css_first("a[id], a[name]") else []
+            if term >= self.first:  # another term with the same definition
+                known = self.sections[term]
+                title = f"{known.title}, {text_of(node)}"[:500]
+                self.sections[term] = Section([*known.anchors, *anchors], title, known.parent)
+                self.fragments |= dict.fromkeys(anchors, term)
+                self._switch(term, begins=True)
+                return self.section
             self._switch(around)
+            if not anchors:
+                return -1
             self._begin(anchors, text_of(node), self.section)
             self.terms[-1] = (around, self.section)
-        else:
-            self._switch(around)
+        elif not is_section(tag, node.attributes):
             return -1
         return self.section
 
@@ -232,13 +216,6 @@ class _Walk:
         self.body = False
         self.sections.append(Section(anchors, title, parent))
 
-    def _close(self, node: "LexborNode", after: int) -> None:
-        if node.tag == "dl":
-            self.terms.pop()
-        # A <section> that contains only a heading: what follows is its text.
-        if self.body or node.tag not in ("section", "div"):
-            self._switch(after)
-
     def _anchors_of(self, node: "LexborNode") -> list[str]:
         """The anchors of a heading: its own or that of the <section> it begins, those since the last text, those inside it."""
         own = self.anchors.get(node.mem_id)
@@ -247,35 +224,26 @@ class _Walk:
             if around in self.waiting or (parent.tag == "section" and around not in self.begun):
                 own = around or None
         inner = [self.anchors[each.mem_id] for each in node.css("[id], a[name]") if each.mem_id in self.anchors]
-        found = dict.fromkeys([*([own] if own else []), *reversed(self.waiting), *inner])
+        anchors = dict.fromkeys([*([own] if own else []), *reversed(self.waiting), *inner])
         self.waiting = []
-        return list(found)
+        return list(anchors)
 
 
 def text_of(heading: "LexborNode") -> str:
     """The text of a heading in one line, without its permalink and, if the markup tells it apart, its number."""
     pieces = []
     for node in islice(heading.traverse(include_text=True), _TITLE_NODES):
-        if node.tag == "-text":
-            parent = node.parent
-            link = parent is not None and parent.tag == "a" and "#" in (parent.attributes.get("href") or "")
+        if node.tag == "-text" and (parent := node.parent) is not None:
             text = _WHITE.sub(" ", node.text_content or "")
-            hidden = parent is not None and parent.tag in OPAQUE | {"button"} and parent.tag != "title"
-            classes = " ".join(
-                each.attributes.get("class") or "" for each in (parent, parent and parent.parent) if each
-            )
-            number = parent is not None and parent.tag == "span" and _APART.search(classes)
+            link = parent.tag == "a" and "#" in (parent.attributes.get("href") or "")
+            hidden = parent.tag in OPAQUE and parent.tag != "title"
+            classes = " ".join(each.attributes.get("class") or "" for each in (parent, parent.parent) if each)
+            number = parent.tag == "span" and _APART.search(classes)
             if not hidden and not number and not (link and _PERMALINK.fullmatch(text)):
                 pieces.append(text)
     text = " ".join("".join(pieces).split())
     numbered = heading.tag in HEADINGS and _LEVEL.fullmatch(heading.attributes.get("class") or "")
     return text[number.end() :] if numbered and (number := _NUMBER_OF_LEVEL.match(text)) else text
-
-
-def _tables_of_data(body: "LexborNode") -> set[int]:
-    return {_table_of(cell) for cell in body.css("th")} | {
-        caption.parent.mem_id for caption in body.css("caption") if caption.parent is not None
-    }
 
 
 def _table_of(cell: "LexborNode") -> int:

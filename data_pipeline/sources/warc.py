@@ -59,8 +59,9 @@ def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Drop
     dropped: list[Dropped] = []
     with open(path, "rb") as file:
         for _, place in chunk.payload:
+            where = f"{path} byte {place.start}"
             if place.size > int(source["max_page_bytes"]) + _HEAD_BYTES:
-                dropped.append(Dropped(f"{path} byte {place.start}", "page-too-large", f"{place.size} bytes"))
+                dropped.append(Dropped(where, "page-too-large", f"{place.size} bytes"))
                 continue
             file.seek(place.start)
             data = io.BytesIO(file.read(place.end - place.start))
@@ -68,72 +69,76 @@ def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Drop
             try:
                 record = next(ArchiveIterator(data, parse_http=False), None)
             except OSError as error:  # a head that is longer than FastWARC reads
-                dropped.append(Dropped(f"{path} byte {place.start}", "page-http", str(error)))
+                dropped.append(Dropped(where, "page-http", str(error)))
                 continue
             if record is not None:
                 url = (record.headers.get("WARC-Target-URI") or "").strip("<>")
-                documents += _pages(record, url, f"{path} byte {place.start}: {url}"[:300], source, dropped)
+                documents += _pages(record, url, f"{where}: {url}"[:300], source, dropped)
     return documents, dropped
 
 
 def _pages(record: "WarcRecord", url: str, where: str, source: Source, dropped: list[Dropped]) -> list[LinkedDocument]:
-    from fastwarc.warc import WarcRecordType
-
-    if record.record_type == WarcRecordType.revisit:
-        dropped.append(Dropped(where, "page-revisit", url))
-        return []
+    """The page or the redirect of a record; else the reason is appended to `dropped`."""
+    reason, example, limit = "", "", int(source["max_page_bytes"]) + 1
     try:
-        if record.is_http:
+        headers: dict[str, str] = {}
+        kind, charset, status = (record.headers.get("Content-Type") or "").partition(";")[0].strip(), None, 200
+        revisit = record.headers.get("WARC-Type", "").lower() == "revisit"
+        if record.is_http and not revisit:
             record.parse_http(auto_decode="none")
+            headers = {name.lower(): value for name, value in record.http_headers.items()}
+            kind, charset = record.http_content_type or "", record.http_charset
             status = record.http_headers.status_code
-            if status in _REDIRECTS:
-                return _redirect(url, record.http_headers.get("Location") or "", where, dropped)
-            if status != 200:
-                dropped.append(Dropped(where, "page-status", str(status)))
-                return []
-            kind, charset = (record.http_content_type or "").lower(), record.http_charset
-            headers = {name.lower(): value.lower() for name, value in record.http_headers.items()}
+        if revisit:
+            reason, example = "page-revisit", url
+        elif status in _REDIRECTS:
+            own, location = urls.address(url), headers.get("location", "")
+            target, why = urls.resolve(url, location)
+            if own and target:
+                return [redirect(own, target)] if target != own else []
+            reason, example = why.replace("link-", "redirect-") or "page-url", location
+        elif status != 200:
+            reason, example = "page-status", str(status)
+        elif kind.lower() not in _HTML:
+            reason, example = "page-type", kind.lower()
         else:
-            kind, charset = (record.headers.get("Content-Type") or "").partition(";")[0].strip().lower(), None
-            headers = {}
-        if kind not in _HTML:
-            dropped.append(Dropped(where, "page-type", str(kind)))
-            return []
-        data = decoded(record.reader.read(), headers, int(source["max_page_bytes"]) + 1)
+            return read_page(_decoded(record.reader.read(), headers, limit), url, where, source, dropped, charset)
     except (OSError, ValueError, AttributeError, zlib.error) as error:  # AttributeError: no HTTP headers
-        dropped.append(Dropped(where, "page-http", str(error)))
-        return []
-    return read_page(data, url, where, source, dropped, charset)
+        reason, example = "page-http", str(error)
+    dropped.append(Dropped(where, reason, example))
+    return []
 
 
-def decoded(body: bytes, headers: Mapping[str, str], limit: int) -> bytes:
-    """At most `limit` bytes of a body without the transfer and content encodings that its headers (in lower case) declare.
+def _decoded(body: bytes, headers: Mapping[str, str], limit: int) -> bytes:
+    """At most `limit` bytes of a body without the transfer and content encodings that its headers declare.
 
     An encoding that the bytes do not have is skipped. Raises ValueError or zlib.error for compressed data that are damaged.
     """
-    if "chunked" in headers.get("transfer-encoding", ""):
+    if "chunked" in headers.get("transfer-encoding", "").lower():
         body = _dechunked(body)
-    for name in reversed(headers.get("content-encoding", "").replace(" ", "").split(",")):
+    for name in reversed(headers.get("content-encoding", "").lower().replace(" ", "").split(",")):
+        window = 0
         if name in ("gzip", "x-gzip") and body[:2] == b"\x1f\x8b":
-            body = _inflated(body, 31, limit)
-        elif name == "deflate":
-            with contextlib.suppress(zlib.error):  # HTTP's deflate has zlib's header; some servers leave it out
-                headed = len(body) > 1 and body[0] & 15 == 8 and (body[0] << 8 | body[1]) % 31 == 0
-                body = _inflated(body, 15 if headed else -15, limit)
+            window = 31
+        elif name == "deflate":  # with zlib's header, which some servers leave out
+            window = 15 if len(body) > 1 and body[0] & 15 == 8 and (body[0] << 8 | body[1]) % 31 == 0 else -15
         elif name == "br":
             import brotli  # of fastwarc
 
             with contextlib.suppress(brotli.error):
                 body = brotli.Decompressor().process(body, output_buffer_limit=limit)
+        if window:
+            stream = zlib.decompressobj(window)
+            try:
+                text = stream.decompress(body, limit)
+            except zlib.error:
+                if name == "deflate":
+                    continue
+                raise
+            if not stream.eof and len(text) < limit:
+                raise ValueError("the compressed page is truncated")
+            body = text
     return body[:limit]
-
-
-def _inflated(body: bytes, window: int, limit: int) -> bytes:
-    stream = zlib.decompressobj(window)
-    text = stream.decompress(body, limit)
-    if not stream.eof and len(text) < limit:
-        raise ValueError("the compressed page is truncated")
-    return text
 
 
 def _dechunked(body: bytes) -> bytes:
@@ -149,15 +154,6 @@ def _dechunked(body: bytes) -> bytes:
         parts.append(body[match.end() : end])
         start = body.find(b"\n", end) + 1 or len(body)
     return b"".join(parts) or body
-
-
-def _redirect(url: str, location: str, where: str, dropped: list[Dropped]) -> list[LinkedDocument]:
-    address = urls.address(url)
-    target, reason = urls.resolve(url, location)
-    if address is None or target is None:
-        dropped.append(Dropped(where, reason.replace("link-", "redirect-") or "page-url", location))
-        return []
-    return [redirect(address, target)] if target != address else []
 
 
 def _records(path: str) -> Iterator[Record]:
@@ -199,11 +195,11 @@ def _compressed(file: IO[bytes]) -> Iterator[Record]:
         while not member.eof:
             if not (pending or (pending := file.read(_BLOCK))):
                 raise EOFError("the last record is truncated")
-            given = len(pending)
+            consumed += len(pending)
             # Bounded output: a few bytes can decompress to very many.
             data = member.decompress(pending, 8 * _BLOCK)
             pending = member.unused_data if member.eof else member.unconsumed_tail
-            consumed += given - len(pending)
+            consumed -= len(pending)
             size += len(data)
             begin += data[: _HEAD_BYTES - len(begin)]
         head, length = _head(begin)
@@ -215,7 +211,6 @@ def _compressed(file: IO[bytes]) -> Iterator[Record]:
 
 def _head(data: bytes) -> tuple[bytes, int]:
     """The header block and the length of the content that follows it."""
-    match = _HEAD.match(data)
-    if match is None:
+    if not (match := _HEAD.match(data)):
         raise ValueError("no WARC record begins there")
     return match[0], int(match[1])

@@ -1,12 +1,12 @@
 """Wikitext to plain text with link offsets, in linear time for any markup; link targets to titles of pages.
 
 Each step is a compiled regular expression that jumps from markup to markup; nesting uses a stack: no recursion and no
-backtracking over unbalanced brackets. Links are replaced early by marks in the text (see document.py), so that the cleaning
-steps need no offsets. Removed: templates (which are not expanded), tables, references, captions, headings.
+backtracking over unbalanced brackets. Links are replaced early by marks in the text (document.py), so that the cleaning steps
+need no offsets. Removed: tables, references, captions, headings, and templates except those that display their arguments.
 
-Titles follow MediaWiki's rules: `_` is a space, runs of spaces are one space, `#fragment` is not part of the title, the first
-letter is upper case if <case> is "first-letter", and a prefix may name a namespace or another wiki. A dump lists its namespaces but
-neither their aliases nor the interwiki prefixes: the common ones are below.
+Titles follow MediaWiki's rules: `_` is a space, `#fragment` is not part of the title, the first letter is upper case if <case> is
+"first-letter", and a prefix may name a namespace or another wiki. A dump lists its namespaces but neither their aliases nor the
+interwiki prefixes: the common ones are below.
 """
 
 import html
@@ -14,7 +14,7 @@ import re
 import unicodedata
 import urllib.parse
 from collections.abc import Iterable, Mapping
-from functools import lru_cache, partial
+from functools import partial
 from typing import NamedTuple
 
 from data_pipeline.sources.document import CONTROLS, INVISIBLE, ODD_SPACE, SPACES, Plain, assemble, tidy
@@ -91,24 +91,53 @@ class Site:
         self.language = language
         self.subpages = subpages
         self.languages, self.interwiki = (LANGUAGES, INTERWIKI) if wikimedia else (frozenset(), frozenset())
-        self.media = [name for name, number in self.namespaces.items() if number == 6]
         self._resolved: dict[str, Resolved] = {}
+        # Letters right after a link belong to it: "[[bus]]es". The alphabet depends on the wiki's language.
+        trail = "a-z" if language.startswith("en") else _LOWER
+        anchor = r"(?>[^\[\]\x04]+|\[(?!\[)|\](?!\]))*+"
+        self.link = re.compile(rf"\[\[([^\[\]|{{}}<>\n\x01-\x05]+)(?:\|({anchor}))?\]\](\](?!\]))?([{trail}]*)")
+        # An opening file link, and all brackets (the group is set if a file link opens).
+        names = (re.escape(name).replace(r"\ ", "[ _]") for name, number in self.namespaces.items() if number == 6)
+        opening = rf"[ _]*(?i:{'|'.join(names)})[ _]*:"
+        self.media, self.brackets = re.compile(rf"\[\[{opening}"), re.compile(rf"\[\[({opening})?|\]\]")
 
     def resolve(self, target: str) -> Resolved:
         """Resolves the text between `[[` and `|` or `]]`; cached."""
-        found = self._resolved.get(target)
-        if found is None:
+        if target not in self._resolved:
             if len(self._resolved) >= CACHED_TARGETS:
                 self._resolved.clear()
-            found = self._resolved[target] = self._resolve(target)
-        return found
+            self._resolved[target] = self._resolve(target)
+        return self._resolved[target]
+
+    def _resolve(self, target: str) -> Resolved:
+        title = _TITLE_SPACES.sub(" ", _decoded(target).partition("#")[0]).strip()
+        leading_colon = title.startswith(":")
+        title = title[1:].lstrip() if leading_colon else title
+        prefix, colon, _ = title.partition(":")
+        if colon:
+            prefix = _fold(prefix)
+            if number := self.namespaces.get(prefix, 0):
+                return Resolved(None, "link-namespace", hidden=number in (6, 14) and not leading_colon)
+            if prefix in self.languages or prefix in self.interwiki:
+                return Resolved(None, "link-interwiki", hidden=prefix in self.languages and not leading_colon)
+        if not title:
+            return Resolved(None, "link-self" if "#" in target else "link-invalid")
+        address = self.address(title)
+        if not address or _INVALID.search(address) or len(address.encode("utf-8", "replace")) > MAX_TITLE_BYTES:
+            return Resolved(None, "link-invalid")
+        return Resolved(address)
 
     def address(self, title: str) -> str:
         """A page title in its canonical form: spaces, composition (NFC), first letter."""
         title = _TITLE_SPACES.sub(" ", title).strip()
         if not title.isascii():
             title = unicodedata.normalize("NFC", INVISIBLE.sub("", title)).strip()
-        return upper_first(title, self.language) if self.first_letter else title
+        first, language = title[:1], primary(self.language)
+        # ß and Georgian letters do not change. Turkish, Azerbaijani and Karakalpak have İ; Dutch has IJ, one letter.
+        upper = "İ" if first == "i" and language in ("tr", "az", "kaa") else first.upper()
+        if not self.first_letter or len(upper) != 1 or "\u10d0" <= first <= "\u10ff":
+            return title
+        return "IJ" + title[2:] if language == "nl" and title[:2].lower() == "ij" else upper + title[1:]
 
     def namespace(self, title: str) -> int:
         """The number of the namespace that the title's prefix names; 0 without such a prefix."""
@@ -117,66 +146,29 @@ class Site:
 
     def absolute(self, target: str, page: str) -> tuple[str, str]:
         """A link target, below or beside the page if it begins with / or ../, and its text if the link has no other."""
-        written = _percent_decoded(html.unescape(target)).strip() if "&" in target or "%" in target else target.strip()
+        written = _decoded(target).strip()
         shown = written.removeprefix(":").replace("_", " ")
         part, around = written, page.split("/")
         while part.startswith("../"):
             part, around = part[3:], around[:-1]
-        if part == written:
-            if not (part.startswith("/") and self.subpages and page):
-                return target, shown
+        if part == written and part.startswith("/") and self.subpages and page:
             part = part[1:]
-        if not around:  # above the first page
+        if part == written or not around:  # no subpage, or above the first page
             return target, shown
         name = part.rstrip("/").strip()
         whole = "/".join([*around, *([name] if name else [])])
         return whole, name if part.endswith("/") else (whole if written.startswith(".") else shown)
-
-    def _resolve(self, target: str) -> Resolved:
-        if "&" in target:
-            target = html.unescape(target)
-        if "%" in target:
-            target = _percent_decoded(target)
-        title = _TITLE_SPACES.sub(" ", target.partition("#")[0]).strip()
-        leading_colon = title.startswith(":")
-        if leading_colon:
-            title = title[1:].lstrip()
-        prefix, colon, _ = title.partition(":")
-        if colon:
-            prefix = _fold(prefix)
-            if number := self.namespaces.get(prefix, 0):
-                return Resolved(None, "link-namespace", hidden=number in (6, 14) and not leading_colon)
-            if prefix in self.languages:
-                return Resolved(None, "link-interwiki", hidden=not leading_colon)
-            if prefix in self.interwiki:
-                return Resolved(None, "link-interwiki")
-        if not title:
-            return Resolved(None, "link-self" if "#" in target else "link-invalid")
-        address = self.address(title)
-        if not address or _INVALID.search(address) or len(address.encode("utf-8", "replace")) > MAX_TITLE_BYTES:
-            return Resolved(None, "link-invalid")
-        return Resolved(address)
-
-
-def upper_first(title: str, language: str = "en") -> str:
-    """The title with its first letter in upper case, if that is a single letter; ß and Georgian letters do not change.
-
-    Turkish, Azerbaijani and Karakalpak have İ; Dutch has IJ, one letter.
-    """
-    first = title[:1]
-    if primary(language) == "nl" and title[:2].lower() == "ij":
-        return "IJ" + title[2:]
-    upper = "İ" if first == "i" and primary(language) in ("tr", "az", "kaa") else first.upper()
-    return upper + title[1:] if len(upper) == 1 and not "\u10d0" <= first <= "\u10ff" else title
 
 
 def _fold(prefix: str) -> str:
     return _TITLE_SPACES.sub(" ", prefix).strip().lower()
 
 
-def _percent_decoded(target: str) -> str:
+def _decoded(target: str) -> str:
+    """A link target without character references and percent-encoding."""
+    target = html.unescape(target) if "&" in target else target
     try:
-        return urllib.parse.unquote(target, errors="strict")
+        return urllib.parse.unquote(target, errors="strict") if "%" in target else target
     except UnicodeDecodeError:
         return target
 
@@ -271,53 +263,6 @@ def plain_text(wikitext: str, site: Site, page: str = "") -> Plain:
     return assemble(_clean(text), addresses, dropped)
 
 
-def _remove(text: str, spans: Iterable[tuple[int, int]], filler: str = "\x01") -> str:
-    """The text without the spans (sorted, disjoint); the filler separates the text around them."""
-    pieces, position = [], 0
-    for start, end in spans:
-        pieces += [text[position:start], filler]
-        position = end
-    pieces.append(text[position:])
-    return "".join(pieces)
-
-
-def _close(spans: list[tuple[int, int]], start: int, end: int) -> None:
-    """Adds a span and removes the spans inside it. Each is added and removed at most once: linear."""
-    while spans and spans[-1][0] >= start:
-        spans.pop()
-    spans.append((start, end))
-
-
-def _words_of(template: re.Match[str]) -> str:
-    """What a template of `_SHOWN`, or of the text in a language ("lang-fr"), displays."""
-    what = _SHOWN.get(template[1].lower().replace(" ", "_"), "first")
-    arguments = _INNER_LINK.sub(lambda link: link[0].replace("|", "\0"), template[2]).split("|")
-    arguments = [each for each in arguments if _NUMBERED.match(each) or not _NAMED.match(each)]
-    values = [_NUMBERED.sub("", each, count=1).replace("\0", "|").strip() for each in arguments]
-    values += [""] * (4 - len(values))
-    if what == "unit":
-        unit = _UNIT.search(template[2])
-        middle = (
-            f" {values[1]} {values[2]} {values[3]}"
-            if values[1] in _RANGES
-            else f" {unit[1].strip() if unit else values[1]}"
-        )
-        return f"{values[0]}{middle}".rstrip()
-    if what in ("link", "pair") and values[0] and "[" not in template[2]:
-        return f"[[{values[0]}|{(what == 'pair' and values[1]) or values[0]}]]"
-    return next(filter(None, values[::-1]), "") if what == "last" else values[0]
-
-
-def _variant(language: str, conversion: re.Match[str]) -> str:
-    """What `-{zh-hans:…;zh-hant:…}-` displays: the text for the wiki's language, else the first; nothing if it only sets a rule."""
-    flags, bar, text = conversion[1].partition("|")
-    if bar and {"H", "T", "N", "-"} & set(flags.strip()):
-        return ""
-    text = text if bar else conversion[1]
-    texts = {found[1]: found[2] for part in text.split(";") if (found := _VARIANT.match(part))}
-    return texts.get(language, next(iter(texts.values()), text)).strip()
-
-
 def _without_hidden(text: str) -> str:
     """Without comments, to the end of the page if unclosed, and extension tags. An unclosed tag is literal text, and so are all
     later ones of its kind.
@@ -344,8 +289,49 @@ def _without_hidden(text: str) -> str:
             pieces += [text[position:start], filler]
             position = after = end
         match = _HIDDEN.search(text, after)
-    pieces.append(text[position:])
-    return "".join(pieces)
+    return "".join([*pieces, text[position:]])
+
+
+def _variant(language: str, conversion: re.Match[str]) -> str:
+    """What `-{zh-hans:…;zh-hant:…}-` displays: the text for the wiki's language, else the first; nothing if it only sets a rule."""
+    flags, bar, text = conversion[1].partition("|")
+    if bar and {"H", "T", "N", "-"} & set(flags.strip()):
+        return ""
+    text = text if bar else conversion[1]
+    texts = {variant[1]: variant[2] for part in text.split(";") if (variant := _VARIANT.match(part))}
+    return texts.get(language, next(iter(texts.values()), text)).strip()
+
+
+def _words_of(template: re.Match[str]) -> str:
+    """What a template of `_SHOWN`, or of the text in a language ("lang-fr"), displays."""
+    what = _SHOWN.get(template[1].lower().replace(" ", "_"), "first")
+    arguments = _INNER_LINK.sub(lambda link: link[0].replace("|", "\0"), template[2]).split("|")
+    arguments = [each for each in arguments if _NUMBERED.match(each) or not _NAMED.match(each)]
+    values = [_NUMBERED.sub("", each, count=1).replace("\0", "|").strip() for each in arguments]
+    values += [""] * (4 - len(values))
+    if what == "unit":
+        unit = _UNIT.search(template[2])
+        after = values[1:4] if values[1] in _RANGES else [unit[1].strip() if unit else values[1]]
+        return " ".join([values[0], *after]).rstrip()
+    if what in ("link", "pair") and values[0] and "[" not in template[2]:
+        return f"[[{values[0]}|{(what == 'pair' and values[1]) or values[0]}]]"
+    return next(filter(None, values[::-1]), "") if what == "last" else values[0]
+
+
+def _remove(text: str, spans: Iterable[tuple[int, int]], filler: str = "\x01") -> str:
+    """The text without the spans (sorted, disjoint); the filler separates the text around them."""
+    pieces, position = [], 0
+    for start, end in spans:
+        pieces += [text[position:start], filler]
+        position = end
+    return "".join([*pieces, text[position:]])
+
+
+def _close(spans: list[tuple[int, int]], start: int, end: int) -> None:
+    """Adds a span and removes the spans inside it. Each is added and removed at most once: linear."""
+    while spans and spans[-1][0] >= start:
+        spans.pop()
+    spans.append((start, end))
 
 
 def _without_templates(text: str, dropped: list[tuple[str, str]]) -> str:
@@ -393,42 +379,28 @@ def _without_tables(text: str) -> str:
             if kind == opener:
                 _close(spans, start, match.end())
                 break
-    position = 0
+    end = 0
     for _, start in stack:
-        if start >= position:
+        if start >= end:
             heading = _HEADING.search(text, start + 1)
-            position = heading.start() if heading else len(text)
-            # The merge handles closed tables inside it, and those after it that `_close` does not reach.
-            spans.append((start, position))
-    return _remove(text, _merged(spans), "\n\x01\n")
-
-
-def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+            end = heading.start() if heading else len(text)
+            spans.append((start, end))
+    # An unclosed table may overlap closed ones.
     merged: list[tuple[int, int]] = []
     for start, end in sorted(spans):
         if merged and start < merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-        else:
-            merged.append((start, end))
-    return merged
-
-
-@lru_cache(maxsize=8)
-def _media_patterns(names: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Patterns of an opening file link, and of all brackets (the group is set if a file link opens)."""
-    alternatives = "|".join(re.escape(name).replace(r"\ ", "[ _]") for name in names)
-    opening = rf"[ _]*(?i:{alternatives})[ _]*:"
-    return re.compile(rf"\[\[{opening}"), re.compile(rf"\[\[({opening})?|\]\]")
+            start, end = merged[-1][0], max(end, merged.pop()[1])
+        merged.append((start, end))
+    return _remove(text, merged, "\n\x01\n")
 
 
 def _without_media(text: str, site: Site) -> str:
     """Without `[[File:...|caption]]`, including captions that contain links."""
-    opening, brackets = _media_patterns(tuple(site.media))
-    if not opening.search(text):
+    if not site.media.search(text):
         return text
     spans: list[tuple[int, int]] = []
     stack: list[tuple[int, bool]] = []
-    for match in brackets.finditer(text):
+    for match in site.brackets.finditer(text):
         if match[0] != "]]":
             stack.append((match.start(), match[1] is not None))
         elif stack:
@@ -436,14 +408,6 @@ def _without_media(text: str, site: Site) -> str:
             if media:
                 _close(spans, start, match.end())
     return _remove(text, spans)
-
-
-@lru_cache(maxsize=8)
-def _link_pattern(language: str) -> re.Pattern[str]:
-    # Letters right after a link belong to it: "[[bus]]es". The alphabet depends on the wiki's language.
-    trail = "a-z" if language.startswith("en") else _LOWER
-    anchor = r"(?>[^\[\]\x04]+|\[(?!\[)|\](?!\]))*+"
-    return re.compile(rf"\[\[([^\[\]|{{}}<>\n\x01-\x05]+)(?:\|({anchor}))?\]\](\](?!\]))?([{trail}]*)")
 
 
 def _mark_links(text: str, site: Site, page: str, dropped: list[tuple[str, str]]) -> tuple[str, list[str]]:
@@ -457,12 +421,7 @@ def _mark_links(text: str, site: Site, page: str, dropped: list[tuple[str, str]]
             if resolved.reason == "link-interwiki":
                 dropped.append((resolved.reason, target))
             return "\x01" + (bracket or "") + trail
-        if anchor is None:
-            anchor = shown
-        elif not anchor:
-            anchor = _pipe_trick(target)
-        if "\n" in anchor:
-            anchor = anchor.replace("\n", " ")
+        anchor = (shown if anchor is None else anchor).replace("\n", " ")
         outside = ""
         if bracket and anchor.count("[") > anchor.count("]"):
             anchor += bracket
@@ -474,27 +433,22 @@ def _mark_links(text: str, site: Site, page: str, dropped: list[tuple[str, str]]
         addresses.append(resolved.address)
         return f"\x02{len(addresses) - 1}\x05{anchor}{trail}\x03{outside}"
 
-    return _link_pattern(site.language).sub(mark, text), addresses
-
-
-def _pipe_trick(target: str) -> str:
-    """`[[Wiki:Rome (city)|]]` and `[[Rome, Georgia|]]` display "Rome"."""
-    name = target.strip().removeprefix(":")
-    name = name.partition(":")[2] or name
-    if name.endswith(")") and " (" in name:
-        return name[: name.rindex(" (")].strip()
-    return name.partition(", ")[0].strip()
+    return site.link.sub(mark, text), addresses
 
 
 def _clean(text: str) -> str:
     # Patterns begin with a literal character if possible: the regex engine then searches for it.
     text = _EXTERNAL.sub(r"\1", text)
-    text = _without_quotes(text)
+    # Bold and italics; apostrophes next to them stay.
+    if "'''s" in text:
+        text = "\n".join(_possessive(line) if "'''s" in line else line for line in text.split("\n"))
+    if "''" in text:
+        text = re.sub("''+", "", re.sub("(?<!')''''(?!')", "'", text))
     text = _SWITCH.sub("", _RULE_OR_ROW.sub("\n", text))
     text = _LIST_LINE.sub(r"\n\n\1\n", text)
     text = _LEFTOVER.sub("", text)
     if "&" in text:
-        text = _ENTITY.sub(_unescape, text)
+        text = _ENTITY.sub(_unescaped, text)
     text = text.replace("\t", " ")
     if not text.isascii():
         text = ODD_SPACE.sub(" ", INVISIBLE.sub("", text))
@@ -502,15 +456,9 @@ def _clean(text: str) -> str:
     return tidy(text)
 
 
-def _without_quotes(text: str) -> str:
-    """Without bold and italic quotes; apostrophes next to them stay."""
-    if "''" not in text:
-        return text
-    if "'''s" in text:
-        text = "\n".join(_possessive(line) if "'''s" in line else line for line in text.split("\n"))
-    if "''''" in text:
-        text = re.sub("(?<!')''''(?!')", "'", text)
-    return re.sub("''+", "", text)
+def _unescaped(match: re.Match[str]) -> str:
+    character = html.unescape(match[0])
+    return " " if character.isspace() else CONTROLS.sub("", character)
 
 
 def _possessive(line: str) -> str:
@@ -519,8 +467,3 @@ def _possessive(line: str) -> str:
     bold = sum(run in (3, 4) or run >= 5 for run in runs)
     italic = sum(run == 2 or run >= 5 for run in runs)
     return re.sub(r"(?<=[^\s'])'''(?=s\b)", "'", line, count=1) if bold % 2 and italic % 2 else line
-
-
-def _unescape(match: re.Match[str]) -> str:
-    character = html.unescape(match[0])
-    return " " if character.isspace() else CONTROLS.sub("", character)

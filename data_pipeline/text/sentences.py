@@ -7,7 +7,6 @@ before if it begins in lower case, or if it follows an abbreviation and does not
 """
 
 import re
-from collections.abc import Iterator
 
 from harp_jax.base.errors import needs
 from harp_jax.text.languages import ENGLISH, primary
@@ -55,29 +54,24 @@ def sentences(text: str, language: str = ENGLISH) -> list[tuple[int, int]]:
     """Spans (start, end) in code points, in order, without surrounding white space; none contains a line feed."""
     if (code := primary(language)) == ENGLISH:
         return _english(text)
-    spans: list[tuple[int, int]] = []
-    start = 0
-    for paragraph in text.split("\n"):
-        for first, last in _bounds(paragraph, code):
-            body = paragraph[first:last]
-            if kept := body.strip():
-                first += len(body) - len(body.lstrip())
-                spans.append((start + first, start + first + len(kept)))
-        start += len(paragraph) + 1
-    return spans
-
-
-def _bounds(paragraph: str, language: str) -> Iterator[tuple[int, int]]:
-    """Sentences of at most WINDOW characters; the last sentence of a window is read again, with the text after it."""
-    with needs(f"sentences of the language {language!r}", "sentencex", "data"):
+    with needs(f"sentences of the language {code!r}", "sentencex", "data"):
         import sentencex
-    start = 0
-    while start < len(paragraph):
-        part = paragraph[start : start + WINDOW]
-        bounds = [(b["start_index"], b["end_index"]) for b in sentencex.get_sentence_boundaries(language, part)]
-        whole = len(bounds) < 2 or start + len(part) == len(paragraph)
-        yield from ((start + first, start + last) for first, last in (bounds if whole else bounds[:-1]))
-        start += len(part) if whole else bounds[-1][0]
+    spans: list[tuple[int, int]] = []
+    before = 0
+    for paragraph in text.split("\n"):
+        start = 0
+        while start < len(paragraph):
+            part = paragraph[start : start + WINDOW]
+            bounds = [(b["start_index"], b["end_index"]) for b in sentencex.get_sentence_boundaries(code, part)]
+            # The last sentence of a window is read again, with the text after it.
+            whole = len(bounds) < 2 or start + len(part) == len(paragraph)
+            for first, last in bounds if whole else bounds[:-1]:
+                if body := part[first:last].strip():
+                    first = part.index(body, first)
+                    spans.append((before + start + first, before + start + first + len(body)))
+            start += len(part) if whole else bounds[-1][0]
+        before += len(paragraph) + 1
+    return spans
 
 
 def _english(text: str) -> list[tuple[int, int]]:

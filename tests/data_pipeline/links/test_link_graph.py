@@ -15,8 +15,6 @@ from data_pipeline.links.link_graph import in_sentences
 from data_pipeline.links.web_sites import parse_documents
 from data_pipeline.sources.document import LinkedDocument
 from data_pipeline.sources.wikitext import Site
-from tests.support import corpus
-from tests.support.generation_job import linked_documents
 from tests.support.source_files import HEAD, TAIL, page
 from tests.support.steps import check_linear
 
@@ -179,13 +177,28 @@ def test_numbers_are_no_queries():
     assert not link_graph.is_number(f"{'1' * 10_000}x")  # must not be exponential in the digits
 
 
+def tabulated(text, lead_end=None, **fields):
+    """The row of a document, and the problem of links to it."""
+    document = LinkedDocument("a", "a", "", text, (), len(text) if lead_end is None else lead_end)
+    made = link_graph.tabulate(plain_config(**fields), 0, [(0, document)], DropCounts())
+    return (made[tables.DOCUMENTS] or [None])[0], made[tables.ADDRESSES][0]["problem"]
+
+
 def test_pages_and_anchors_without_spaces_have_their_length():
+    assert tabulated("北京是首都。" * 50)[1] == "" and tabulated("北京是首都。" * 30)[1] == "link-to-short-page"
     c = plain_config()
-    for text, problem in (("北京是首都。" * 50, ""), ("北京是首都。" * 30, "link-to-short-page")):
-        document = LinkedDocument("北京市", "1", "北京市", text, (), len(text))
-        assert link_graph._problem(document, c) == problem
     assert link_graph.reason_to_drop("中华人民共和国", c) == ""
     assert link_graph.reason_to_drop("北京是首都" * 8, c) == "anchor-too-long"
+
+
+@pytest.mark.parametrize(
+    ("text", "lead_end", "shown"),
+    [("A b.\nC d.\nE", 9, "A b."), ("A b.\nC", 4, "A b."), ("\n A b.\nC", 8, "\n A b."), ("A b.", 4, "A b.")],
+)
+def test_the_first_paragraph_of_the_first_section_ends_at_the_first_line_break_after_text(text, lead_end, shown):
+    row, _ = tabulated(text, lead_end, min_article_words=0, destination_text="first_paragraph")
+    assert row["text"][: row["lead_end"]] == shown and row["text"] == text
+    assert tabulated(text, lead_end, min_article_words=0)[0]["lead_end"] == lead_end
 
 
 def test_links_across_sentence_bounds_join_them():
@@ -205,21 +218,3 @@ def test_sentences_of_many_links_take_linear_steps():
 
     check_linear(read_page, most=2.1)
     assert len(read_page(60_000)) == 60_000  # would take minutes if each join read all links before it
-
-
-@pytest.mark.parametrize(
-    ("text", "lead_end", "shown"),
-    [("A b.\nC d.\nE", 9, "A b."), ("A b.\nC", 4, "A b."), ("\n A b.\nC", 8, "\n A b."), ("A b.", 4, "A b.")],
-)
-def test_the_first_paragraph_of_the_first_section_ends_at_the_first_line_break_after_text(text, lead_end, shown):
-    document = LinkedDocument("a", "a", "", text, (), lead_end)
-    assert text[: link_graph.destination_end(document, "first_paragraph")] == shown
-    assert link_graph.destination_end(document, "first_section") == lead_end
-
-
-def test_destinations_are_first_paragraphs_by_choice(tmp_path):
-    folder = corpus.write(tmp_path / "corpus", files=0)
-    (folder / "pages-0.jsonl").write_text('{"id": "p0", "title": "", "text": "See gates.\\nA wall.", "links": []}\n')
-    for choice, shown in (("first_section", "See gates.\nA wall."), ("first_paragraph", "See gates.")):
-        found = linked_documents(corpus.config(folder, destination_text=choice, workers=1), tmp_path / choice)
-        assert found["p0"]["text"][: found["p0"]["lead_end"]] == shown and len(found["p0"]["text"]) == 18

@@ -28,7 +28,6 @@ def shown(page, url=URL):
         ("<h1>T</h1><p>a</p><h2><a href=x>h</a></h2>b", "a|[h->/guide/x]|b"),
         ("<nav><a href=n>n</a></nav>a<footer>f</footer><aside>s</aside><header>h</header>", "a"),
         ("<div role=navigation>n</div><div hidden>h</div><p style='display: none'>i</p>a<b aria-hidden=true>c</b>", "a"),
-        ("menu<main><header>a</header>b</main>menu", "a|b"),
         ("a<script>'<a href=x>s</a>'</script><style>p{}</style><noscript>n</noscript><!-- c -->b", "ab"),
         ("<pre>a = 1\nb</pre><p>use <code>f()</code>", "a = 1 b|use f()"),
         ("<table><tr><td>a<td>b</table><table><tr><th>c<td>d</table>e", "a|b|c d|e"),
@@ -43,19 +42,14 @@ def shown(page, url=URL):
         ("</font>" * 300 + "<p>" + "".join(f"<font color={i}>" for i in range(300)) + "<p>word" * 300, "|".join(["word"] * 300)),
         ("<noscript><meta http-equiv=refresh content='0; url=x'></noscript><p>a", "a"),
         ("<p>Press <span class=guilabel><b class=button>OK</b></span> or <b class=menu>File</b>.", "Press OK or File."),
-        ("<table><tr><td><b class=button>OK</b><td>Ends.</table>", "OK|Ends."),
-        ("<p>Press <button>OK</button> or <b><button><i class=tag>X</i></button></b>.<p><button>Y</button>", "Press OK or X."),
         ("<h2>T<button>Copy</button></h2>a<pre>b<button>Copy</button></pre><div>c<button>More</button></div>", "T|a|b|c"),
         ("<p>See <a href=q>Abschnitt 4.5, „Drehen“</a>, <a href=r>Section 9.21</a>.", "See „[Drehen->/guide/q]“, Section 9.21."),
         ("<p><a href=q>Figure 8 knot</a>, <a href=r>Tables 1.1 and 1.2: Sizes</a>", "[Figure 8 knot->/guide/q], [Sizes->/guide/r]"),
-        ("<p><a href=a>9.21</a> <a href=b>Part II</a> <a href=c>Sec. 3</a> <a href=d>Abb. 3</a>", "9.21 Part II Sec. 3 Abb. 3"),
-        ("<p><a href=a>Chapter IV</a> <a href=b>Figures 3 and 4</a>", "Chapter IV Figures 3 and 4"),
-        ("<p><a href=a>Sections 3.1–3.4</a>", "Sections 3.1–3.4"),
+        ("<p><a href=a>9.21</a> <a href=b>Part II</a> <a href=c>Sec. 3</a> <a href=d>Figures 3 and 4</a>",
+         "9.21 Part II Sec. 3 Figures 3 and 4"),
         ("<p>Siehe <a href=q>第3章「回転」</a>, <a href=r>3 Doors</a>.", "Siehe 「[回転->/guide/q]」, [3 Doors->/guide/r]."),
-        ("<p>A short page.<p><a href=a>Prev</a> <a href=b>Up</a> <a href=c>Next</a>", "A short page."),
-        ("<p>A page.<div><a href=a>Prev: Lathes</a> | <a href=b>Up: Tools</a> | <a href=c>Next: Saws</a></div>", "A page."),
-        ("<div>Press <button>OK</button> to accept</div><div>Text <button>More</button></div>", "Press OK to accept|Text"),
-        ("<p>A page.<p><a href=a>&lt;&lt; Page précédente</a> | <a href=b>Page suivante &gt;&gt;</a>", "A page."),
+        ("<link rel=prev href=a><link rel=up href=b><p>A page on saws.<div><a href=a>Lathes</a> | <a href=b>Tools</a></div>",
+         "A page on saws."),
         ("<p>Nach <a href=q>§ 34 BDSG</a> und <a href=r>§§ 12, 13</a>", "Nach [§ 34 BDSG->/guide/q] und [§§ 12, 13->/guide/r]"),
         ("<b><template shadowrootmode=open><p>a <a href=b>c</a></template></b>", "a [c->/guide/b]"),
         ("<p hidden=until-found>d<p hidden>e<template>f</template>", "d"),
@@ -87,10 +81,6 @@ def test_the_number_of_a_title_is_no_word(given, title):
     assert read(f"<h1>{given}</h1><p>a")[0][0].title == title
 
 
-def test_the_number_of_a_texinfo_chapter_is_no_word():
-    assert read("<h1 class=chapter>2 Packages</h1><p>a")[0][0].title == "Packages"
-
-
 def test_every_link_that_is_no_anchor_of_the_text_is_counted():
     page = "<nav><a href=1>a</a><a href=2>b</a></nav><p>c <a href=3><img></a> <a href='#'>d</a><a href='tel:1'>e</a><a href='http://['>f</a>"
     (document,), dropped = read(page)
@@ -108,9 +98,8 @@ CHAPTERS = "<title>AUTOINCREMENT</title><h1>{0}Summary</h1><p>Lead.<h1>{0}Keywor
         ("<title>Site</title><h1> The <i>title</i></h1><p>Lead.<p>More.<h2>A</h2><p>Body.", "The title", "Lead.\nMore."),
         ("<div>Menu<h3>Contents</h3>Part</div><h1>T</h1><p>Lead.<h1>Next</h1>Body.", "T", "Menu\nContents\nPart\nLead."),
         (CHAPTERS.format("1. "), "AUTOINCREMENT", "Lead."),
-        ("<h1>Kapitel 3: Bar</h1><p>a", "Bar", "a"),
-        ("<h1>2001: A Space Odyssey</h1><p>a", "2001: A Space Odyssey", "a"),
         (CHAPTERS.format(""), "Summary", "Lead."),
+        ("<h1 class=chapter>2 Packages</h1><p>a", "Packages", "a"),
         ("<title>Only\n title</title>text", "Only title", "text"),
     ],
 )  # fmt: skip
@@ -149,12 +138,9 @@ def test_encodings(data, charset, text, replaced):
     assert [each.reason for each in dropped] == ["characters-replaced"] * replaced
 
 
-def test_a_page_that_decodes_badly_is_dropped_and_counted():
+def test_encodings_that_are_wrong_and_those_of_queries():
     documents, dropped = read("<meta charset=utf-8><p>日本語の文章です。".encode("cp932"))
     assert documents == [] and [each.reason for each in dropped] == ["page-encoding"]
-
-
-def test_queries_of_links_are_in_the_encoding_of_the_page():
     page = "<meta charset=gbk><p><a href='/中?wd=中文'>a</a>".encode("gbk")
     assert shown(page) == "[a->/%E4%B8%AD?wd=%D6%D0%CE%C4]"
 
@@ -185,7 +171,7 @@ def test_urls_that_stay_apart_and_those_that_are_none():
 
 def test_pages_too_tangled_are_counted():
     attributes = "".join(f"x{i}=1 " for i in range(6000))
-    for page in ("<div>" * (MAX_OPEN + 1) + "x", "<svg><div>" + "<x/>" * 3000, f"<p>before <a {attributes}>after</a>"):
+    for page in ("<div>" * (MAX_OPEN + 1) + "x", "<x/>" * 3000, f"<p>before <a {attributes}>after</a>"):
         assert read(page)[1][0].reason == "page-too-tangled"
 
 
@@ -208,11 +194,11 @@ def test_folders(tmp_path):
     }  # fmt: skip
     folder = write(tmp_path / "site", pages)
     documents, dropped = read_folder(folder, max_page_bytes=4000)
-    found = {document.address: document for document in documents if document.redirect is None}
-    assert list(found) == ["file:///b%20c.htm", "file:///guide", "file://", "file:///%C3%A4.xhtml"]
-    moved = {"file:///b%20c": "file:///b%20c.htm", "file:///%C3%A4": "file:///%C3%A4.xhtml"}
-    assert {d.address: d.redirect for d in documents if d.redirect is not None} == moved
-    targets = [link.target for link in found["file://"].links]
+    assert {d.address.removeprefix("file://"): d.redirect for d in documents} == {
+        "": None, "/guide": None, "/b%20c.htm": None, "/%C3%A4.xhtml": None, "/b%20c": "file:///b%20c.htm",
+        "/%C3%A4": "file:///%C3%A4.xhtml",
+    }  # fmt: skip
+    targets = [link.target for document in documents for link in document.links if document.address == "file://"]
     assert targets == ["file:///guide", "file:///b%20c.htm", "https://x.org/docs/guide"]
     assert [(each.where, each.reason) for each in dropped] == [(str(folder / "large.html"), "page-too-large")]
     documents, _ = read_folder(folder / "*.htm*", folder / "guide", base_url="x.org/docs")
@@ -224,15 +210,14 @@ def test_folders(tmp_path):
 
 def reached(documents):
     """Anchor text → page that the link leads to, after redirects, or None."""
-    pages = {document.address for document in documents if document.redirect is None}
-    redirects = {document.address: document.redirect for document in documents if document.redirect is not None}
-    found = {}
+    pages = {document.address: document.redirect for document in documents}
+    ends = {}
     for document in documents:
         for start, end, target in document.links:
             for _ in range(3):
-                target = target if target in pages else redirects.get(target)
-            found[document.text[start:end]] = target and target.removeprefix("https://x.org")
-    return found
+                target = pages.get(target) or target
+            ends[document.text[start:end]] = target.removeprefix("https://x.org") if target in pages else None
+    return ends
 
 
 HTML = "<!DOCTYPE html><title>t</title>"
@@ -252,8 +237,8 @@ def test_a_mirror_whose_links_were_not_converted(tmp_path, base, adjusted):
     write(tmp_path / "site" / ("x.org" if base == "https://" else ""), pages | others)
     documents, dropped = read_folder(tmp_path / "site", base_url=base)
     assert dropped == [] and len([d for d in documents if d.redirect is None]) == len(pages)
-    found = reached(documents)
-    assert all(found.values()) and len(set(found.values())) == len(found) == len(SERVED), found
+    ends = reached(documents)
+    assert all(ends.values()) and len(set(ends.values())) == len(ends) == len(SERVED), ends
 
 
 def test_file_names_are_escaped_as_links_are(tmp_path):
@@ -263,8 +248,8 @@ def test_file_names_are_escaped_as_links_are(tmp_path):
     pages["index.html"] = "".join(f"<a href='{link}'>{link}</a> " for link in links)
     folder = write(tmp_path / "site" / "localhost:8000", pages)
     for path, base in ((folder, "https://x.org"), (folder, ""), (tmp_path / "site", "http://")):
-        found = reached(read_folder(path, base_url=base)[0])
-        assert all(found.values()) and len(set(found.values())) == 4, found
+        ends = reached(read_folder(path, base_url=base)[0])
+        assert all(ends.values()) and len(set(ends.values())) == 4, ends
 
 
 def test_symbolic_links_lead_to_pages(tmp_path):

@@ -182,7 +182,8 @@ def test_a_truncated_dump_or_an_index_that_does_not_fit_is_an_input_error(tmp_pa
         ([line.replace("Page: ", "Side ") for line in lines], "does not belong to .*a.xml.bz2"),
         ([], "does not belong to"),
         ([*lines[:-1]], "names 4 pages"),
-        (lines[::-1], "line 6"),
+        (lines[::-1], "does not belong to"),
+        ([*lines[:10], *lines[:5]], "line 11"),
         (["x", *lines], "line 1"),
         ([*lines, "99999999:9:Z"], "line 31: .* below the"),
     ):

@@ -17,7 +17,6 @@ def shown(wikitext, site=SITE, page=""):
         # links
         ("a [[bus]]es b", "a [buses->Bus] b"), ("a [[Bus (vehicle)|bus]]es, b", "a [buses->Bus (vehicle)], b"),
         ("[[ old_mill |mill]]", "[mill->Old mill]"), ("[[ old_mill ]]", "[old mill->Old mill]"),
-        ("[[Rome (city)|]] and [[Rome, Georgia|]]", "[Rome->Rome (city)] and [Rome->Rome, Georgia]"),
         ("[[Ferry#History|its past]]", "[its past->Ferry]"), ("[[#Past|see above]]", "see above"),
         ("[[AT%26T|wires]] [[AT&amp;T|phones]] [[AT%26T]]", "[wires->AT&T] [phones->AT&T] [AT&T->AT&T]"),
         ("[[foo\u00ad bar]], [[foo\u200bbar|x]]", "[foo bar->Foo bar], [x->Foobar]"),
