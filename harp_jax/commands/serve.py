@@ -71,6 +71,8 @@ def look(a: argparse.Namespace) -> None:
             raise InputError(f"--{given} is recorded in {a.site}; leave it out, or give --model and --docs")
         sources = of_site(a.site, a.labels, a.queries, a.backend)
     else:
+        if absent := [f"--{name}" for name in ("model", "docs") if not getattr(a, name)]:
+            raise InputError(f"no {' and no '.join(absent)}; give both, or the output directory of `harp site`")
         paths = {name: getattr(a, name) for name in ("model", "docs", "anchors", "queries", "parameters", "backend")}
         sources = Sources(
             **paths,
@@ -80,4 +82,6 @@ def look(a: argparse.Namespace) -> None:
             depth=a.depth or 20,
             language=a.language or ENGLISH,
         )
+        if not 0 <= sources.weight <= 1000:
+            raise InputError(f"--weight={sources.weight:g}: use 0 to 1000")
     serve(Service(sources, port=a.port, page=True))

@@ -87,11 +87,14 @@ def make_app(session: SearchSession, labels: LabelFile | None = None, host: str 
         from starlette.responses import JSONResponse, Response
         from starlette.routing import Route
 
+    site, weights = session.sources.site, session.combined.settings.weights
+    summary = {"documents": len(session.collection), "model": sum_in_words(weights) if site else session.name}
+
     def answer(content: Any, status: int = 200) -> Response:
         return JSONResponse(content, status, headers=HEADERS)
 
     async def health(_: "Request") -> Response:
-        return answer({"status": "ok", **summary(session)})
+        return answer({"status": "ok", **summary})
 
     async def search(request: "Request") -> Response:
         query = tidy(text_of(request.query_params.get("q", ""), "q", LONGEST_QUERY))
@@ -113,19 +116,32 @@ def make_app(session: SearchSession, labels: LabelFile | None = None, host: str 
         return answer({"error": str(error)}, 500)
 
     def page(labels: LabelFile) -> list[Route]:
+        def counts() -> dict[str, Any]:
+            return {"labels": len(labels), "labelled": labels.queries, "file": labels.path}
+
         async def static(request: "Request") -> Response:
             name, kind = STATIC[request.url.path]
             text = resources.files("harp_jax.serving").joinpath("static", name).read_text("utf-8")
             return Response(text, media_type=kind, headers=HEADERS)
 
         async def about(_: "Request") -> Response:
-            return answer(described(session, labels))
+            shown = {"sum": "Recommended" if site else "Both", "reader": session.reader}
+            proposed = {"verdict": session.sources.verdict, "queries": session.suggested}
+            return answer(summary | shown | proposed | counts())
 
         async def label(request: "Request") -> Response:
             origin = request.headers.get("origin")
             if origin is not None and origin != f"http://{request.headers['host']}":
                 raise RequestError(403, "labels are accepted from this page only")
-            return answer(await run_in_threadpool(labelled, session, labels, await read_object(request)))
+            body = await read_object(request)
+            query, docid = (text_of(body.get(name), name, LONGEST_QUERY) for name in ("query", "docid"))
+            level = body.get("level")
+            if "level" not in body or (level is not None and (type(level) is not int or level not in LEVELS)):
+                raise RequestError(422, f"`level` must be one of {LEVELS}, or null to remove the label")
+            if docid not in session.docs:
+                raise RequestError(422, f"no document {docid!r}")
+            await run_in_threadpool(labels.set, tidy(query), docid, level)
+            return answer({"levels": labels.of(query), **counts()})
 
         return [
             *(Route(path, static, methods=["GET"]) for path in STATIC),
@@ -180,39 +196,6 @@ def text_of(value: object, name: str, longest: int, shortest: int = 1) -> str:
     return value
 
 
-def summary(session: SearchSession) -> dict[str, Any]:
-    """How much is searched, and by what."""
-    weights = session.combined.settings.weights
-    return {
-        "documents": len(session.collection),
-        "model": sum_in_words(weights) if session.sources.site else session.name,
-    }
-
-
-def described(session: SearchSession, labels: LabelFile) -> dict[str, Any]:
-    """The answer to GET /about."""
-    about = {"sum": "Recommended" if session.sources.site else "Both", "reader": session.reader}
-    return (
-        summary(session) | about | {"verdict": session.sources.verdict, "queries": session.suggested} | _counts(labels)
-    )
-
-
-def _counts(labels: LabelFile) -> dict[str, Any]:
-    return {"labels": len(labels), "labelled": labels.queries, "file": labels.path}
-
-
-def labelled(session: SearchSession, labels: LabelFile, body: dict[str, Any]) -> dict[str, Any]:
-    """Stores a label and returns the answer to POST /label. Raises RequestError 422 for wrong fields."""
-    query, docid = (text_of(body.get(name), name, LONGEST_QUERY) for name in ("query", "docid"))
-    query, level = tidy(query), body.get("level")
-    if "level" not in body or (level is not None and (type(level) is not int or level not in LEVELS)):
-        raise RequestError(422, f"`level` must be one of {LEVELS}, or null to remove the label")
-    if docid not in session.docs:
-        raise RequestError(422, f"no document {docid!r}")
-    labels.set(query, docid, level)
-    return {"levels": labels.of(query), **_counts(labels)}
-
-
 def reranked(session: SearchSession, body: dict[str, Any]) -> dict[str, Any] | list[dict[str, Any]]:
     """The answer to POST /v1/rerank. Raises RequestError: 422 for wrong types, 413 for too many documents."""
     name = "texts" if "texts" in body and "documents" not in body else "documents"
@@ -264,8 +247,7 @@ def listen(host: str, port: int, shared: bool = False) -> socket.socket:
 
 def serve(service: Service, workers: int = 1) -> None:
     """Serves until this process is interrupted. Each of several `workers` is a process that loads the index; the vectors are one
-    memory-mapped file. Raises InputError for bad sources, a port that is taken, and a worker that was killed."""
-    service.sources.check()
+    memory-mapped file. Raises InputError for a port that is taken, and a worker that was killed."""
     listening = listen(service.host, service.port)
     if workers == 1:
         _load_and_run(service, listening)

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from harp_jax.base.errors import InputError
 from harp_jax.base.files import read_json
 from harp_jax.base.progress import progress
 from harp_jax.corpus.documents import FIELDS, Documents
@@ -21,7 +20,7 @@ from harp_jax.ranking.first_stage import anchor_rows, candidates, excluded_of, i
 from harp_jax.ranking.fuse import ANCHORS, BM25, INLINKS
 from harp_jax.ranking.lexical import make
 from harp_jax.ranking.rerank import load_scorer
-from harp_jax.ranking.scorers import BiEncoderScorer, PairTexts, Scorer, Windows, best_of
+from harp_jax.ranking.scorers import CPU_STEP, BiEncoderScorer, PairTexts, Scorer, Windows, best_of
 from harp_jax.site.options import FIELDS as SITE_FIELDS
 from harp_jax.site.search import ANCHOR_TEXTS, DOCS, ENCODER, CombinedSearch, Scores, Settings, passage_of
 from harp_jax.text.languages import ENGLISH, function_words, lone_letters, pieces, stemmer
@@ -63,15 +62,6 @@ class Sources:
     language: str = ENGLISH
     backend: str = "jax"
     site: str = ""
-
-    def check(self) -> None:
-        """InputError unless documents are given, and a model or a site; and for a weight out of range."""
-        absent = [f"--{name}" for name in ("model", "docs") if not (getattr(self, name) or self.site)]
-        wrong = "" if 0 <= self.weight <= 1000 else f"--weight={self.weight:g}: use 0 to 1000"
-        if absent:
-            wrong = f"no {' and no '.join(absent)}; give both, or the output directory of `harp site`"
-        if wrong:
-            raise InputError(wrong)
 
 
 def of_site(folder: str, labels: str = "", queries: str = "", backend: str = "jax") -> Sources:
@@ -132,25 +122,37 @@ def scores_of(scorer: Scorer, query: str, texts: Sequence[str]) -> np.ndarray:
 class SearchSession:
     """Everything loaded to answer queries, for any number of threads; models score one query at a time.
 
-    Scores once when created, so that the first query does not wait for compilation. Raises InputError if something cannot be read.
+    Scores when created, so that the first query does not wait for compilation. Raises InputError if something cannot be read.
     """
 
     def __init__(self, sources: Sources) -> None:
-        self.sources, self.language = sources, sources.language
+        self.sources, self.language, self.lock = sources, sources.language, threading.Lock()
         self.combined = CombinedSearch(sources.site, backend=sources.backend) if sources.site else RankerSearch(sources)
         self.docs, self.collection = self.combined.docs, self.combined.collection
         more = [field for field in ("title", "url") if field in sources.fields and len(sources.fields) > 1]
         self.fields = {field: Documents.open(sources.docs, (field,)) for field in more}
         self.scorer, self.name = self._reranker()
-        self._read_suggestions()
-        self.lock = threading.Lock()
         # The model whose passages are returned: the ranker, which comes last, or else the vectors.
         models = [part for part in self.combined.settings.weights if part not in (BM25, ANCHORS, INLINKS)]
         self.reader = models[-1] if models else ""
+        # Anchor texts of the documents; queries to suggest; and the pages that these were taken from, which are not candidates.
+        anchors: dict[str, list[tuple[str, int]]] = {}
+        for docid, text, count in anchor_rows(sources.anchors) if sources.anchors else ():
+            anchors.setdefault(docid, []).append((text, count))
+        self.anchors = {docid: sorted(rows, key=lambda row: -row[1])[:ANCHORS_SHOWN] for docid, rows in anchors.items()}
+        queries = read_queries(sources.queries) if sources.queries else {}
+        suggested = list(dict.fromkeys(queries.values())) or [rows[0][0] for rows in self.anchors.values()]
+        self.suggested = suggested[:SUGGESTED]
+        self.excluded: dict[str, set[str]] = {}
+        for qid, docids in excluded_of(sources.exclude).items():
+            if qid in queries:
+                self.excluded.setdefault(tidy(queries[qid]), set()).update(docids)
+        # Compile the shapes of usual queries.
         if self.scorer:
             first = self.docs[next(iter(self.docs.ids()))]
             self.rerank("warm up", [first] * min(sources.depth, len(self.docs)))
-            self.search("warm up")
+            for words in (1, CPU_STEP):
+                self.search("warm " * words)
 
     def _reranker(self) -> tuple[Scorer | None, str]:
         """What scores texts, and its name: a model in the recommended sum, else any model; rankers first, the last one trained."""
@@ -167,20 +169,6 @@ class SearchSession:
             return load_scorer(path, max_length=settings.max_length, backend=backend), name
         encoder = os.path.join(self.sources.site, ENCODER)
         return (BiEncoderScorer.load(encoder), settings.encoder) if settings.encoder else (None, "")
-
-    def _read_suggestions(self) -> None:
-        """Anchor texts of the documents, queries to suggest, and the pages that these were taken from, which are not candidates."""
-        sources, anchors = self.sources, dict[str, list[tuple[str, int]]]()
-        for docid, text, count in anchor_rows(sources.anchors) if sources.anchors else ():
-            anchors.setdefault(docid, []).append((text, count))
-        self.anchors = {docid: sorted(rows, key=lambda row: -row[1])[:ANCHORS_SHOWN] for docid, rows in anchors.items()}
-        queries = read_queries(sources.queries) if sources.queries else {}
-        suggested = list(dict.fromkeys(queries.values())) or [rows[0][0] for rows in self.anchors.values()]
-        self.suggested = suggested[:SUGGESTED]
-        self.excluded: dict[str, set[str]] = {}
-        for qid, docids in excluded_of(sources.exclude).items():
-            if qid in queries:
-                self.excluded.setdefault(tidy(queries[qid]), set()).update(docids)
 
     def rerank(self, query: str, texts: Sequence[str]) -> np.ndarray:
         """The model's scores [texts] float32. Raises InputError if they are not finite."""
@@ -227,7 +215,8 @@ class SearchSession:
         body = text[len(title) :] if title and text.startswith(title) else text
         read = [*scores.windows] if explain else [self.reader] * bool(self.reader)
         windows = {part: self.combined.passage(part, query, docid, int(scores.windows[part][i])) for part in read}
-        passage = windows.get(self.reader) or in_words(snippet(words, body, self.language, PASSAGE_WORDS))
+        passage = windows.get(self.reader, "")
+        passage = passage or "".join(text for text, _ in snippet(words, body, self.language, PASSAGE_WORDS))
         result: dict[str, Any] = {
             "id": docid,
             "title": title,
@@ -257,48 +246,31 @@ def ranks_of(scores: np.ndarray) -> np.ndarray:
     return ranks
 
 
-def in_words(segments: Segments) -> str:
-    """The text of a snippet."""
-    return "".join(text for text, _ in segments)
-
-
 def snippet(wanted: Container[str], text: str, language: str, words: int = WORDS) -> Segments:
     """The `words` words of `text` with the most distinct `wanted` stems (ties: first), or its beginning if none match."""
     text = " ".join(text[:READ].split())
     spans = pieces(text, language)
     if not spans:
         return [(text[:200], False)] if text else []
-    matching = _matching(wanted, text, spans, language)
-    matches = [place for place, stem in enumerate(matching) if stem]
-    first = 0
-    if matches:
-        starts = [max(0, min(place - words // 4, len(spans) - words)) for place in matches]
-        first = max(starts, key=lambda start: (len(set(filter(None, matching[start : start + words]))), -start))
-    last = min(first + words, len(spans))
-    segments: Segments = []
-    at = spans[first][0] if first else 0
-    for place in range(first, last):
-        start, end = spans[place]
-        if matching[place]:
-            segments += [(text[at:start], False), (text[start:end], True)]
-            at = end
-    end = spans[last][0] if last < len(spans) else len(text)
-    segments.append((text[at:end].rstrip(), False))
-    return [
-        *([("… ", False)] if first else []),
-        *((part, matched) for part, matched in segments if part),
-        *([(" …", False)] if last < len(spans) else []),
-    ]
-
-
-def _matching(wanted: Container[str], text: str, spans: list[tuple[int, int]], language: str) -> list[str]:
-    """For each span the wanted stem that it equals or, in scripts without spaces, is a part of; else ""."""
+    # For each word the wanted stem that it equals or, in scripts without spaces, is a part of; else "".
     stems = [text[start:end].lower() for start, end in spans]
     if stem := stemmer(language):
         stems = stem.stemWords(stems)
     matching = [each if each in wanted else "" for each in stems]
-    for place in range(1, len(spans)):
-        pair = stems[place - 1] + stems[place]
-        if spans[place - 1][1] == spans[place][0] and pair in wanted:
-            matching[place - 1 : place + 1] = matching[place - 1] or pair, pair
-    return matching
+    for n in range(1, len(spans)):
+        pair = stems[n - 1] + stems[n]
+        if spans[n - 1][1] == spans[n][0] and pair in wanted:
+            matching[n - 1 : n + 1] = matching[n - 1] or pair, pair
+    # The best window, and its parts.
+    starts = [max(0, min(n - words // 4, len(spans) - words)) for n, stem in enumerate(matching) if stem]
+    first = max(starts, key=lambda start: (len({*matching[start : start + words]} - {""}), -start), default=0)
+    last = min(first + words, len(spans))
+    segments: Segments = [("… ", False)] if first else []
+    at = spans[first][0] if first else 0
+    for (start, end), stem in zip(spans[first:last], matching[first:last]):
+        if stem:
+            segments += [(text[at:start], False), (text[start:end], True)]
+            at = end
+    end = spans[last][0] if last < len(spans) else len(text)
+    segments += [(text[at:end].rstrip(), False), *([(" …", False)] if last < len(spans) else [])]
+    return [segment for segment in segments if segment[0]]

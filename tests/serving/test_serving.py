@@ -2,7 +2,6 @@
 
 import json
 import os
-import resource
 import signal
 import socket
 import subprocess
@@ -22,7 +21,7 @@ from harp_jax.base.errors import InputError
 from harp_jax.corpus.labels import LabelFile
 from harp_jax.ranking.lexical import Bm25, InvertedIndex, search
 from harp_jax.serving.server import HOST, LARGEST_BODY, MOST_DOCUMENTS, MOST_RESULTS, listen, make_app
-from harp_jax.serving.session import NOTHING, SearchSession, Sources, in_words, of_site
+from harp_jax.serving.session import NOTHING, SearchSession, Sources, of_site
 from harp_jax.site.search import CombinedSearch, Settings
 from tests.support.commands import command
 from tests.support.look_site import DOCS, HOSTILE, QUERIES, TUNED, add_vectors, write_site
@@ -129,7 +128,7 @@ def test_each_column_shows_the_passage_that_its_part_read(tmp_path):
     assert session.reader == session.name == "fine-tuned ranker"
     (long,) = (hit for hit in session.search("red cat", explain=True)["results"] if hit["id"] == "d5")
     assert long["ranks"].keys() == {"sum", "BM25", "vectors", "ranker", "fine-tuned ranker"}
-    passages = {part: in_words(segments) for part, segments in long["snippets"].items()}
+    passages = {part: "".join(text for text, _ in segments) for part, segments in long["snippets"].items()}
     assert passages["ranker"] == passages["fine-tuned ranker"] != passages["vectors"]  # the same weights, other windows
     assert long["passage"] == passages["ranker"] != passages[""]
 
@@ -283,25 +282,6 @@ def test_a_model_that_scores_no_numbers_is_refused_when_it_is_loaded_and_never_a
     body = {"query": "red cat", "documents": ["a"]}
     for answer in (client.post("/v1/rerank", json=body), client.get("/search", params={"q": "red cat"})):
         assert answer.status_code == 500 and "not finite numbers" in answer.json()["error"]
-
-
-def test_lack_of_file_descriptors_keeps_the_index_of_the_documents(place, client):
-    """File descriptors run out, as with a thousand open connections; the next request after that is answered."""
-    _, session = place
-    for opened in (False, True):  # the index
-        for docs in (session.docs, session.fields["title"]):
-            docs._opened.pid = None  # as in a thread that has not read yet
-            _ = opened and docs._connection()
-        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-        os.close(free := os.dup(0))
-        resource.setrlimit(resource.RLIMIT_NOFILE, (free, limits[1]))
-        try:
-            with pytest.raises(InputError, match="cannot read .* by the index"):
-                session.docs["d1"]
-        finally:
-            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
-        assert os.path.exists(session.docs.index)
-    assert client.get("/search", params={"q": "red cat"}).json()["candidates"] == 3
 
 
 def test_a_copy_with_another_cache_and_several_workers_answers_the_same(tmp_path):
