@@ -23,6 +23,7 @@ import json
 import logging
 import multiprocessing
 import multiprocessing.connection
+import os
 import signal
 import socket
 import sys
@@ -126,7 +127,7 @@ def make_app(session: SearchSession, labels: LabelFile | None = None, host: str 
 
         async def about(_: "Request") -> Response:
             shown = {"sum": "Recommended" if site else "Both", "reader": session.reader}
-            proposed = {"verdict": session.sources.verdict, "queries": session.suggested}
+            proposed = {"verdict": session.verdict, "queries": session.suggested}
             return answer(summary | shown | proposed | counts())
 
         async def label(request: "Request") -> Response:
@@ -226,16 +227,6 @@ def reranked(session: SearchSession, body: dict[str, Any]) -> dict[str, Any] | l
     return {"model": session.name, "results": results}
 
 
-@dataclass(frozen=True)
-class Service:
-    """What to serve and where. `port`: 0 for any free one; `page`: with the page of `harp look`."""
-
-    sources: Sources
-    host: str = HOST
-    port: int = 8808
-    page: bool = False
-
-
 def listen(host: str, port: int, shared: bool = False) -> socket.socket:
     """A listening socket; `shared`: several processes have one for this port. Raises InputError if the port is taken."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -245,25 +236,27 @@ def listen(host: str, port: int, shared: bool = False) -> socket.socket:
         raise InputError(f"--port={port} of {host}: {error}; choose another, or 0 for any free one") from error
 
 
-def serve(service: Service, workers: int = 1) -> None:
-    """Serves until this process is interrupted. Each of several `workers` is a process that loads the index; the vectors are one
-    memory-mapped file. Raises InputError for a port that is taken, and a worker that was killed."""
-    listening = listen(service.host, service.port)
+def serve(sources: Sources, host: str = HOST, port: int = 0, page: bool = False, workers: int = 1) -> None:
+    """Serves until this process is interrupted. `port`: 0 for any free one; `page`: with the page of `harp look`.
+
+    Each of several `workers` is a process that loads the index; the vectors are one memory-mapped file. Raises InputError for a
+    port that is taken, and a worker that was killed.
+    """
+    listening = listen(host, port)
     if workers == 1:
-        _load_and_run(service, listening)
+        _load_and_run(sources, host, listening, page)
         return
     with listening:  # the port is free; every worker listens to it, and the system distributes the connections
         port = listening.getsockname()[1]
     context = multiprocessing.get_context("spawn")
-    processes = [context.Process(target=_worker, args=(service, port, number)) for number in range(workers)]
+    processes = [context.Process(target=_worker, args=(sources, host, port, number)) for number in range(workers)]
 
     def terminated(_number: int, _frame: FrameType | None) -> None:
         raise Terminated("terminated")
 
     signal.signal(signal.SIGTERM, terminated)
-    interrupt = signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # inherited: workers end with this process, without a traceback
+    # Inherited: workers end with this process, without a traceback.
+    interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)
     for process in processes:
         process.start()
     signal.signal(signal.SIGINT, interrupt)
@@ -280,23 +273,23 @@ def serve(service: Service, workers: int = 1) -> None:
     sys.exit(ended)  # the worker has said why
 
 
-def _worker(service: Service, port: int, number: int) -> None:
+def _worker(sources: Sources, host: str, port: int, number: int) -> None:
     """One of several processes; the first one says where they serve."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # after the server has closed, end as usual
     threading.Thread(target=end_with_parent, daemon=True).start()
     with ending_well():
-        _load_and_run(service, listen(service.host, port, shared=True), said=number == 0)
+        _load_and_run(sources, host, listen(host, port, shared=True), page=False, said=number == 0)
 
 
-def _load_and_run(service: Service, listening: socket.socket, said: bool = True) -> None:
+def _load_and_run(sources: Sources, host: str, listening: socket.socket, page: bool, said: bool = True) -> None:
     """Loads everything, prints the address if it is to be `said`, and serves in this process."""
-    labels = LabelFile(service.sources.labels) if service.page else None
+    labels = LabelFile(sources.labels or os.path.join(sources.site, "labels.tsv")) if page else None
     keep_compiled()
-    app = make_app(SearchSession(service.sources), labels, service.host)
-    host, port = listening.getsockname()[:2]
+    app = make_app(SearchSession(sources), labels, host)
+    name, port = listening.getsockname()[:2]
     if said:
         more = f"; labels go to {labels.path}" if labels is not None else ""
-        print(f"http://{f'[{host}]' if ':' in host else host}:{port}  (Ctrl-C ends it{more})", flush=True)
+        print(f"http://{f'[{name}]' if ':' in name else name}:{port}  (Ctrl-C ends it{more})", flush=True)
     run(app, listening)
 
 

@@ -13,23 +13,21 @@ import numpy as np
 
 from harp_jax.base.files import read_json
 from harp_jax.base.progress import progress
-from harp_jax.corpus.documents import FIELDS, Documents
+from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.labels import tidy
 from harp_jax.corpus.trec import read_queries
-from harp_jax.ranking.first_stage import anchor_rows, candidates, excluded_of, indexed, settings_of
+from harp_jax.ranking.first_stage import anchor_rows, candidates, excluded_of, indexed
 from harp_jax.ranking.fuse import ANCHORS, BM25, INLINKS
 from harp_jax.ranking.lexical import make
 from harp_jax.ranking.rerank import load_scorer
 from harp_jax.ranking.scorers import CPU_STEP, BiEncoderScorer, PairTexts, Scorer, Windows, best_of
-from harp_jax.site.options import FIELDS as SITE_FIELDS
-from harp_jax.site.search import ANCHOR_TEXTS, DOCS, ENCODER, CombinedSearch, Scores, Settings, passage_of
+from harp_jax.site.search import ANCHOR_TEXTS, ENCODER, CombinedSearch, Scores, Settings, passage_of
 from harp_jax.text.languages import ENGLISH, function_words, lone_letters, pieces, stemmer
 
 ANCHORS_SHOWN = 5  # per document
 SUGGESTED = 200  # queries
 READ = 20_000  # characters searched for a snippet
 WORDS, PASSAGE_WORDS = 36, 150  # of a snippet; of a passage, if no model reads one
-LABELS = "labels.tsv"
 ADDRESS = re.compile(r"https?://\S+", re.IGNORECASE)  # addresses that a page may link to, not files or scripts
 RERANKER = "re-ranker"  # the only model, if there is no site
 SUM = "sum"
@@ -40,64 +38,31 @@ Segments = list[tuple[str, bool]]  # (text, whether it matches the query)
 
 @dataclass(frozen=True)
 class Sources:
-    """Paths of model, documents and queries. `exclude` has "qid docid" lines of pages to leave out; `parameters` are BM25's,
-    from `harp tune-first-stage`.
+    """What is searched: `site`, an output of `harp site`, or documents and a ranker (`docs`, `model`, `language`).
 
-    `weight` is the ranker's weight in the sum with BM25 (both scaled to 0…1); `depth`: candidates to re-rank; `language` is for
-    stemming and stopwords; `backend` computes a ranker's scores. `site` is an output of `harp site`, whose recommended sum ranks;
-    `verdict` is its verdict as one line.
+    `queries`: to suggest instead of the site's test queries; `labels`: the file of labels (labels.tsv, in the site); `backend`
+    computes a ranker's scores.
     """
 
+    site: str = ""
     model: str = ""
     docs: str = ""
-    fields: tuple[str, ...] = FIELDS
-    anchors: str = ""
-    queries: str = ""
-    exclude: str = ""
-    parameters: str = ""
-    labels: str = ""
-    weight: float = 1.0
-    depth: int = 20
-    verdict: str = ""
     language: str = ENGLISH
+    queries: str = ""
+    labels: str = ""
     backend: str = "jax"
-    site: str = ""
-
-
-def of_site(folder: str, labels: str = "", queries: str = "", backend: str = "jax") -> Sources:
-    """The sources in the output of `harp site`. Raises InputError for an unfinished one.
-
-    `queries` replaces the suggested ones, which are the test queries.
-    """
-    language = Settings.load(folder).language
-    verdict = os.path.join(folder, "verdict.json")
-    own = [os.path.join(folder, "pages", name) for name in ("queries.tsv", "sources.tsv")]
-    suggested, exclude = (path if os.path.exists(path) and not queries else "" for path in own)
-    return Sources(
-        docs=os.path.join(folder, DOCS),
-        fields=SITE_FIELDS,
-        anchors=os.path.join(folder, ANCHOR_TEXTS),
-        queries=queries or suggested,
-        exclude=exclude,
-        labels=labels or os.path.join(folder, LABELS),
-        language=language,
-        backend=backend,
-        verdict=str(read_json(verdict).get("line", "")) if os.path.exists(verdict) else "",
-        site=folder,
-    )
 
 
 class RankerSearch:
     """BM25 and a ranker that reads the first tokens, without a site: what `CombinedSearch` has for one."""
 
     def __init__(self, sources: Sources) -> None:
-        ((parameters, _),) = settings_of("bm25", {}, sources.parameters, "", {})
-        weights = {BM25: 1.0, RERANKER: sources.weight}
-        self.settings = Settings({}, weights, sources.language, models={RERANKER: sources.model}, depth=sources.depth)
-        self.docs = Documents.open(sources.docs, sources.fields)
+        weights = {BM25: 1.0, RERANKER: 1.0}
+        self.settings = Settings({}, weights, sources.language, models={RERANKER: sources.model})
+        self.docs = Documents.open(sources.docs)
         texts = progress(self.docs.texts(), total=len(self.docs), unit="documents", desc="index")
         self.collection = indexed(texts, "bm25", sources.language)
-        self.bm25 = make("bm25", self.collection, parameters)
+        self.bm25 = make("bm25", self.collection, {})
         self.scorer = load_scorer(sources.model, backend=sources.backend)
 
     def scores(self, query: str, barred: Set[str]) -> Scores:
@@ -126,31 +91,38 @@ class SearchSession:
     """
 
     def __init__(self, sources: Sources) -> None:
-        self.sources, self.language, self.lock = sources, sources.language, threading.Lock()
-        self.combined = CombinedSearch(sources.site, backend=sources.backend) if sources.site else RankerSearch(sources)
+        self.sources, self.lock, site = sources, threading.Lock(), sources.site
+        self.combined = CombinedSearch(site, backend=sources.backend) if site else RankerSearch(sources)
         self.docs, self.collection = self.combined.docs, self.combined.collection
-        more = [field for field in ("title", "url") if field in sources.fields and len(sources.fields) > 1]
-        self.fields = {field: Documents.open(sources.docs, (field,)) for field in more}
+        self.language = self.combined.settings.language
+        more = ("title",) if site else ("title", "url")
+        self.fields = {field: Documents.open(self.docs.path, (field,)) for field in more}
         self.scorer, self.name = self._reranker()
         # The model whose passages are returned: the ranker, which comes last, or else the vectors.
         models = [part for part in self.combined.settings.weights if part not in (BM25, ANCHORS, INLINKS)]
         self.reader = models[-1] if models else ""
-        # Anchor texts of the documents; queries to suggest; and the pages that these were taken from, which are not candidates.
+
+        # Of a site: the verdict as one line, anchor texts, and test queries with the pages that they were taken from, which are no
+        # candidates.
+        verdict, own = os.path.join(site, "verdict.json"), os.path.join(site, "pages", "queries.tsv")
+        self.verdict = str(read_json(verdict).get("line", "")) if site and os.path.exists(verdict) else ""
         anchors: dict[str, list[tuple[str, int]]] = {}
-        for docid, text, count in anchor_rows(sources.anchors) if sources.anchors else ():
+        for docid, text, count in anchor_rows(os.path.join(site, ANCHOR_TEXTS)) if site else ():
             anchors.setdefault(docid, []).append((text, count))
         self.anchors = {docid: sorted(rows, key=lambda row: -row[1])[:ANCHORS_SHOWN] for docid, rows in anchors.items()}
+        self.excluded: dict[str, set[str]] = {}
         queries = read_queries(sources.queries) if sources.queries else {}
+        if site and not sources.queries and os.path.exists(own):
+            queries = read_queries(own)
+            for qid, docids in excluded_of(os.path.join(site, "pages", "sources.tsv")).items():
+                self.excluded.setdefault(tidy(queries.get(qid, "")), set()).update(docids)
         suggested = list(dict.fromkeys(queries.values())) or [rows[0][0] for rows in self.anchors.values()]
         self.suggested = suggested[:SUGGESTED]
-        self.excluded: dict[str, set[str]] = {}
-        for qid, docids in excluded_of(sources.exclude).items():
-            if qid in queries:
-                self.excluded.setdefault(tidy(queries[qid]), set()).update(docids)
+
         # Compile the shapes of usual queries.
         if self.scorer:
             first = self.docs[next(iter(self.docs.ids()))]
-            self.rerank("warm up", [first] * min(sources.depth, len(self.docs)))
+            self.rerank("warm up", [first] * min(self.combined.settings.depth, len(self.docs)))
             for words in (1, CPU_STEP):
                 self.search("warm " * words)
 

@@ -17,7 +17,7 @@ from harp_jax.checkpoints.huggingface import save_hf
 from harp_jax.commands.site import arguments_parser, options_of
 from harp_jax.config import read_config
 from harp_jax.serving.server import RequestError, reranked
-from harp_jax.serving.session import SearchSession, of_site
+from harp_jax.serving.session import SearchSession, Sources
 from harp_jax.site import adapt, ranker
 from harp_jax.site import build as site
 from harp_jax.site import pages as reading
@@ -168,7 +168,7 @@ def test_too_few_links_leave_an_untested_search(tmp_path, capsys, embedder, star
     command("search", output, queries=tmp_path / "queries.tsv", output=tmp_path / "runs")
     assert (tmp_path / "runs" / "bm25.trec").read_text().split()[2] == "https://x.org/p3.html"
     assert (tmp_path / "runs" / "vectors.trec").exists() == (start == "embedder")
-    session = SearchSession(of_site(str(output)))
+    session = SearchSession(Sources(str(output)))
     assert ("vectors" in session.search("water gate")["results"][0]["parts"]) == ("vectors" in weights)
     asked = {"query": "a", "documents": ["b", "a cat"]}
     if start == "embedder":  # by its cosines
