@@ -261,16 +261,17 @@ def serve(sources: Sources, host: str = HOST, port: int = 0, page: bool = False,
         process.start()
     signal.signal(signal.SIGINT, interrupt)
     try:
-        multiprocessing.connection.wait([process.sentinel for process in processes])
+        ended = multiprocessing.connection.wait([process.sentinel for process in processes])
+        first = next(process for process in processes if process.sentinel in ended)
+        first.join()  # the exit code follows a moment later
     finally:
-        ended = next((process.exitcode for process in processes if process.exitcode is not None), 0)
         for process in processes:
             process.terminate()
         for process in processes:
             process.join()
-    if ended == -signal.SIGKILL:
+    if first.exitcode == -signal.SIGKILL:
         raise InputError("a worker was killed, probably for lack of memory; use fewer --workers")
-    sys.exit(ended)  # the worker has said why
+    sys.exit(first.exitcode)  # the worker has said why
 
 
 def _worker(sources: Sources, host: str, port: int, number: int) -> None:

@@ -22,7 +22,7 @@ from harp_jax.ranking.lexical import make
 from harp_jax.ranking.rerank import load_scorer
 from harp_jax.ranking.scorers import CPU_STEP, BiEncoderScorer, PairTexts, Scorer, Windows, best_of
 from harp_jax.site.search import ANCHOR_TEXTS, ENCODER, CombinedSearch, Scores, Settings, passage_of
-from harp_jax.text.languages import ENGLISH, function_words, lone_letters, pieces, stemmer
+from harp_jax.text.languages import ENGLISH, function_words, lone_letters, pieces, splitter, stemmer
 
 ANCHORS_SHOWN = 5  # per document
 SUGGESTED = 200  # queries
@@ -119,12 +119,16 @@ class SearchSession:
         suggested = list(dict.fromkeys(queries.values())) or [rows[0][0] for rows in self.anchors.values()]
         self.suggested = suggested[:SUGGESTED]
 
+        # Function words are not marked in snippets.
+        words, stem = [*function_words(self.language)], stemmer(self.language)
+        self.common = {*words, *(stem.stemWords(words) if stem else ())}
+
         # Compile the shapes of usual queries.
         if self.scorer:
             first = self.docs[next(iter(self.docs.ids()))]
             self.rerank("warm up", [first] * min(self.combined.settings.depth, len(self.docs)))
-            for words in (1, CPU_STEP):
-                self.search("warm " * words)
+            for repeated in (1, CPU_STEP):
+                self.search("warm " * repeated)
 
     def _reranker(self) -> tuple[Scorer | None, str]:
         """What scores texts, and its name: a model in the recommended sum, else any model; rankers first, the last one trained."""
@@ -203,12 +207,9 @@ class SearchSession:
         return result
 
     def stems(self, query: str) -> set[str]:
-        """The query's stems that BM25 matches, without stopwords (bm25s's short list for English lets some through)."""
-        numbers, stem = set(self.collection.query(query)), stemmer(self.language)
-        words = [*function_words(self.language)]
-        common = {*words, *(stem.stemWords(words) if stem else ())}
-        known = {s for s, n in self.collection.vocabulary.items() if n in numbers} if numbers else set()
-        return (known | {*lone_letters(query, self.language)}) - common
+        """The query's stems, without function words (bm25s's short list of stopwords for English lets some through)."""
+        words, stem = splitter(self.language)(query.lower()), stemmer(self.language)
+        return {*(stem.stemWords(words) if stem else words), *lone_letters(query, self.language)} - self.common
 
 
 def ranks_of(scores: np.ndarray) -> np.ndarray:

@@ -289,7 +289,8 @@ def copy_encoder(encoder: InputPath, output: str) -> None:
 def embed_documents(windows: int, read: Read, folder: str, steps: Steps) -> None:
     """Embeds the documents that have no vector; says first how long that and the test take."""
     docs, encoder, output = (os.path.join(folder, name) for name in (DOCS, ENCODER, VECTORS_FOLDER))
-    if (count := missing_texts(docs, encoder, windows, output)) > SAMPLE:
+    already = embed.already(docs, encoder, windows, output=output)  # refuses other windows
+    if not already and (count := missing_texts(docs, encoder, windows, output)) > SAMPLE:
         sample = steps("Measure the encoder", sampled, docs, encoder, windows, output)
         seconds = 20 + sample.seconds_left + (0 if read.shortage else 30 + read.queries / QUERIES_PER_SECOND)
         at = time.strftime("%H:%M", time.localtime(time.time() + seconds))
