@@ -218,7 +218,9 @@ def passage_of(ranker: PairTexts, query: str, text: str, windows: Windows, windo
 
 def _window(tokenizer: Tokenizer, text: str, skip: int, room: int, reach: int, windows: Windows, number: int) -> str:
     """The text of a window of `room` tokens, among the `reach` tokens after the first `skip`."""
-    # As `Tokenizer.encode_prefixes`: of a long text only the beginning is tokenized, unless it has too few tokens.
+    # As `Tokenizer.encode_prefixes`: of a long text only the beginning is tokenized, unless it has too few tokens. What follows the
+    # window does not matter, but that something does.
+    reach = min(reach, windows.start(number, reach, room) + room + 1)
     most = CHARACTERS_PER_TOKEN * (skip + reach)
     beginning = text[: text.rfind(" ", 0, most) + 1].rstrip() if len(text) > most else text
     (encoding,) = tokenizer.encode_batch([beginning or text])
