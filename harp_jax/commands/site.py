@@ -1,23 +1,20 @@
-"""`harp site`: from your own pages to a tested search; `harp search`: your own queries; `harp rate`: seconds per training step."""
+"""`harp site`: from your own pages to a tested search; `harp search`: your own queries."""
 
 import argparse
-import logging
 import os
 import re
-from collections.abc import Set
 from dataclasses import fields, replace
 from typing import Any
 
-from harp_jax.base.cli import ConfigParser, Parser, count, keep_compiled, positive
+from harp_jax.base.cli import Parser, count, keep_compiled, positive
 from harp_jax.base.errors import InputError
 from harp_jax.base.progress import progress
 from harp_jax.commands.options import QUERIES
-from harp_jax.corpus.documents import Documents
 from harp_jax.site.options import SiteOptions, Source, Training
 
 CHOICES = {"split": ("auto", "pages", "sections"), "vocabulary": ("auto", "wordpiece", "unigram")}
 FROM_ZERO = ("context_words", "layers", "seed")  # numbers that may be 0
-FILES = ("redirects", "labels")
+FILES = ("redirects", "labels", "queries")
 
 
 def arguments_parser() -> Parser:
@@ -101,72 +98,43 @@ def search_parser() -> Parser:
     )
     parser.add_argument("site", metavar="DIR", help="output of harp site")
     parser.add_input("--queries", required=True, help=QUERIES)
-    parser.add_input("--qrels", default="", help="judgments: qid 0 docid level")
+    parser.add_input(
+        "--qrels", default="", help="judgments: qid 0 docid level; a page's judgment counts for its sections"
+    )
     parser.add_argument("--measures", default="RR@10 nDCG@10", help="measures of the table (RR@10 nDCG@10)")
     parser.add_output("--output", required=True, help="directory for the runs")
     return parser
 
 
 def search(a: argparse.Namespace) -> None:
-    from harp_jax.corpus.trec import read_qrels, read_queries, read_run, select, write_run
+    from harp_jax.corpus.trec import read_queries, read_run, write_run
     from harp_jax.evaluation.evaluate import evaluate
     from harp_jax.evaluation.measures import is_tested, parse_measures
     from harp_jax.ranking.fuse import BM25, sum_in_words
     from harp_jax.site.measure import RECOMMENDED
     from harp_jax.site.search import CombinedSearch, Settings, documents
+    from harp_jax.site.tune import read_judged
 
     queries, settings = read_queries(a.queries), Settings.load(a.site)
     judged, confirm = {}, ""
     if a.qrels:
         confirm = next((str(m) for m in parse_measures(a.measures) if is_tested(m)), "")
-        if not (judged := select(read_qrels(a.qrels), queries)):
-            raise InputError(f"{a.qrels} judges none of the {len(queries)} queries of {a.queries}; check both")
-        check_judged(a.qrels, {docid for levels in judged.values() for docid in levels}, documents(a.site))
+        _, judged, absent = read_judged(a.qrels, a.queries, {*documents(a.site).ids()})
+        if absent:
+            print(f"note: {absent} judged documents are not in the site")
     keep_compiled()
     combined = CombinedSearch(a.site, settings.everything)
     found = {qid: combined.scores(query) for qid, query in progress(queries.items(), unit="queries", desc="search")}
     os.makedirs(a.output, exist_ok=True)
     runs = {}
     for part in (*combined.names, RECOMMENDED):
-        summed = part == RECOMMENDED
-        scores = {q: one.total(settings.weights) if summed else one.parts[part] for q, one in found.items()}
-        path = os.path.join(a.output, f"{part_file(part)}.trec")
-        write_run(path, ((qid, found[qid].docids, each) for qid, each in scores.items()), tag=part_file(part))
+        name = re.sub("[^a-z0-9]+", "_", part.lower()).strip("_")
+        path = os.path.join(a.output, f"{name}.trec")
+        scores = {
+            q: one.total(settings.weights) if part == RECOMMENDED else one.parts[part] for q, one in found.items()
+        }
+        write_run(path, ((qid, found[qid].docids, each) for qid, each in scores.items()), tag=name)
         runs[part] = read_run(path)
     print(f"{a.output}: {len(queries)} queries by {', '.join(runs)}; recommended: {sum_in_words(settings.weights)}")
     if judged:
         print(evaluate(judged, runs, a.measures, baseline=BM25, confirm=confirm))
-
-
-def part_file(part: str) -> str:
-    """The name of a part's run, without suffix."""
-    return re.sub("[^a-z0-9]+", "_", part.lower()).strip("_")
-
-
-def check_judged(qrels: str, judged: Set[str], docs: Documents) -> None:
-    """Prints how many judged documents the site lacks; InputError if it lacks all."""
-    absent = sorted(docid for docid in judged if docid not in docs)
-    if len(absent) == len(judged):
-        wrong = f"none of its {len(judged)} judged documents is in the site, such as {absent[0]}"
-        raise InputError(f"{qrels}: {wrong}; ids of the site are like {next(docs.ids())}")
-    if absent:
-        print(f"note: {len(absent)} of {len(judged)} judged documents are not in the site, such as {absent[0]}")
-
-
-def rate_parser() -> ConfigParser:
-    parser = ConfigParser(
-        description="Measure the seconds per training step on this machine by running a few steps of the training itself.",
-        example="harp rate --config=site --config.init=MiniLM-L6-v2/ --config.data=\"('pairs',)\" --output=rate.json",
-    )
-    parser.add_output("--output", required=True, help='the JSON file to write: {"seconds_per_step"}')
-    return parser
-
-
-def rate(arguments: argparse.Namespace) -> None:
-    from harp_jax.base.allocator import keep_pages
-    from harp_jax.site.ranker import measure_rate
-
-    logging.basicConfig(level=logging.WARNING, format="%(message)s")
-    keep_pages()
-    seconds = measure_rate(arguments.config, arguments.output)
-    print(f"{arguments.output}: {seconds:g} s per step, {3600 / seconds:,.0f} steps per hour")

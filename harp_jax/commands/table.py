@@ -38,7 +38,6 @@ GROUPS: dict[str, dict[str, Entry]] = {
     },
     "training": {
         "train": Entry("harp_jax.main", "pre-train, coarse-tune or fine-tune a config; resumes"),
-        "rate": Entry("harp_jax.commands.site:rate", "measure the seconds per training step"),
         "export": Entry("harp_jax.export", "export a checkpoint or an encoder's first layers to Hugging Face"),
         "words": Entry("harp_jax.commands.baselines:words", "build words and word2vec vectors for neural rankers"),
         "linklearn-train": Entry("harp_jax.commands.baselines:linklearn_train", "learn term weights from links"),

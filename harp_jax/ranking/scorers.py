@@ -106,11 +106,16 @@ def batches_by_length(
     sizes: np.ndarray, lengths: Sequence[int], batch_tokens: int
 ) -> Iterator[tuple[np.ndarray, int, int]]:
     """Batches as (item indices, rows, length), longest items first; arguments as in `score_by_length`. Rows are capped at the power
-    of two (at least 8) that holds the remaining items: few items make a small batch, and few shapes are compiled."""
+    of two (at least 8) that holds the remaining items: few items make a small batch, and few shapes are compiled. A single item,
+    such as a query that is searched for, is not padded with rows."""
     waiting = np.argsort(-sizes, kind="stable")
     while len(waiting):
         length = next(n for n in lengths if n >= sizes[waiting[0]])
-        rows = min(max(1, batch_tokens // length), 1 << max(3, int(len(waiting) - 1).bit_length()))
+        rows = (
+            min(max(1, batch_tokens // length), 1 << max(3, int(len(waiting) - 1).bit_length()))
+            if len(sizes) > 1
+            else 1
+        )
         chosen, waiting = waiting[:rows], waiting[rows:]
         yield chosen, rows, length
 

@@ -23,6 +23,7 @@ import json
 import logging
 import multiprocessing
 import multiprocessing.connection
+import os
 import signal
 import socket
 import sys
@@ -87,11 +88,14 @@ def make_app(session: SearchSession, labels: LabelFile | None = None, host: str 
         from starlette.responses import JSONResponse, Response
         from starlette.routing import Route
 
+    site, weights = session.sources.site, session.combined.settings.weights
+    summary = {"documents": len(session.collection), "model": sum_in_words(weights) if site else session.name}
+
     def answer(content: Any, status: int = 200) -> Response:
         return JSONResponse(content, status, headers=HEADERS)
 
     async def health(_: "Request") -> Response:
-        return answer({"status": "ok", **summary(session)})
+        return answer({"status": "ok", **summary})
 
     async def search(request: "Request") -> Response:
         query = tidy(text_of(request.query_params.get("q", ""), "q", LONGEST_QUERY))
@@ -113,19 +117,32 @@ def make_app(session: SearchSession, labels: LabelFile | None = None, host: str 
         return answer({"error": str(error)}, 500)
 
     def page(labels: LabelFile) -> list[Route]:
+        def counts() -> dict[str, Any]:
+            return {"labels": len(labels), "labelled": labels.queries, "file": labels.path}
+
         async def static(request: "Request") -> Response:
             name, kind = STATIC[request.url.path]
             text = resources.files("harp_jax.serving").joinpath("static", name).read_text("utf-8")
             return Response(text, media_type=kind, headers=HEADERS)
 
         async def about(_: "Request") -> Response:
-            return answer(described(session, labels))
+            shown = {"sum": "Recommended" if site else "Both", "reader": session.reader}
+            proposed = {"verdict": session.verdict, "queries": session.suggested}
+            return answer(summary | shown | proposed | counts())
 
         async def label(request: "Request") -> Response:
             origin = request.headers.get("origin")
             if origin is not None and origin != f"http://{request.headers['host']}":
                 raise RequestError(403, "labels are accepted from this page only")
-            return answer(await run_in_threadpool(labelled, session, labels, await read_object(request)))
+            body = await read_object(request)
+            query, docid = (text_of(body.get(name), name, LONGEST_QUERY) for name in ("query", "docid"))
+            level = body.get("level")
+            if "level" not in body or (level is not None and (type(level) is not int or level not in LEVELS)):
+                raise RequestError(422, f"`level` must be one of {LEVELS}, or null to remove the label")
+            if docid not in session.docs:
+                raise RequestError(422, f"no document {docid!r}")
+            await run_in_threadpool(labels.set, tidy(query), docid, level)
+            return answer({"levels": labels.of(query), **counts()})
 
         return [
             *(Route(path, static, methods=["GET"]) for path in STATIC),
@@ -180,39 +197,6 @@ def text_of(value: object, name: str, longest: int, shortest: int = 1) -> str:
     return value
 
 
-def summary(session: SearchSession) -> dict[str, Any]:
-    """How much is searched, and by what."""
-    weights = session.combined.settings.weights
-    return {
-        "documents": len(session.collection),
-        "model": sum_in_words(weights) if session.sources.site else session.name,
-    }
-
-
-def described(session: SearchSession, labels: LabelFile) -> dict[str, Any]:
-    """The answer to GET /about."""
-    about = {"sum": "Recommended" if session.sources.site else "Both", "reader": session.reader}
-    return (
-        summary(session) | about | {"verdict": session.sources.verdict, "queries": session.suggested} | _counts(labels)
-    )
-
-
-def _counts(labels: LabelFile) -> dict[str, Any]:
-    return {"labels": len(labels), "labelled": labels.queries, "file": labels.path}
-
-
-def labelled(session: SearchSession, labels: LabelFile, body: dict[str, Any]) -> dict[str, Any]:
-    """Stores a label and returns the answer to POST /label. Raises RequestError 422 for wrong fields."""
-    query, docid = (text_of(body.get(name), name, LONGEST_QUERY) for name in ("query", "docid"))
-    query, level = tidy(query), body.get("level")
-    if "level" not in body or (level is not None and (type(level) is not int or level not in LEVELS)):
-        raise RequestError(422, f"`level` must be one of {LEVELS}, or null to remove the label")
-    if docid not in session.docs:
-        raise RequestError(422, f"no document {docid!r}")
-    labels.set(query, docid, level)
-    return {"levels": labels.of(query), **_counts(labels)}
-
-
 def reranked(session: SearchSession, body: dict[str, Any]) -> dict[str, Any] | list[dict[str, Any]]:
     """The answer to POST /v1/rerank. Raises RequestError: 422 for wrong types, 413 for too many documents."""
     name = "texts" if "texts" in body and "documents" not in body else "documents"
@@ -243,16 +227,6 @@ def reranked(session: SearchSession, body: dict[str, Any]) -> dict[str, Any] | l
     return {"model": session.name, "results": results}
 
 
-@dataclass(frozen=True)
-class Service:
-    """What to serve and where. `port`: 0 for any free one; `page`: with the page of `harp look`."""
-
-    sources: Sources
-    host: str = HOST
-    port: int = 8808
-    page: bool = False
-
-
 def listen(host: str, port: int, shared: bool = False) -> socket.socket:
     """A listening socket; `shared`: several processes have one for this port. Raises InputError if the port is taken."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -262,59 +236,61 @@ def listen(host: str, port: int, shared: bool = False) -> socket.socket:
         raise InputError(f"--port={port} of {host}: {error}; choose another, or 0 for any free one") from error
 
 
-def serve(service: Service, workers: int = 1) -> None:
-    """Serves until this process is interrupted. Each of several `workers` is a process that loads the index; the vectors are one
-    memory-mapped file. Raises InputError for bad sources, a port that is taken, and a worker that was killed."""
-    service.sources.check()
-    listening = listen(service.host, service.port)
+def serve(sources: Sources, host: str = HOST, port: int = 0, page: bool = False, workers: int = 1) -> None:
+    """Serves until this process is interrupted. `port`: 0 for any free one; `page`: with the page of `harp look`.
+
+    Each of several `workers` is a process that loads the index; the vectors are one memory-mapped file. Raises InputError for a
+    port that is taken, and a worker that was killed.
+    """
+    listening = listen(host, port)
     if workers == 1:
-        _load_and_run(service, listening)
+        _load_and_run(sources, host, listening, page)
         return
     with listening:  # the port is free; every worker listens to it, and the system distributes the connections
         port = listening.getsockname()[1]
     context = multiprocessing.get_context("spawn")
-    processes = [context.Process(target=_worker, args=(service, port, number)) for number in range(workers)]
+    processes = [context.Process(target=_worker, args=(sources, host, port, number)) for number in range(workers)]
 
     def terminated(_number: int, _frame: FrameType | None) -> None:
         raise Terminated("terminated")
 
     signal.signal(signal.SIGTERM, terminated)
-    interrupt = signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # inherited: workers end with this process, without a traceback
+    # Inherited: workers end with this process, without a traceback.
+    interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)
     for process in processes:
         process.start()
     signal.signal(signal.SIGINT, interrupt)
     try:
-        multiprocessing.connection.wait([process.sentinel for process in processes])
+        ended = multiprocessing.connection.wait([process.sentinel for process in processes])
+        first = next(process for process in processes if process.sentinel in ended)
+        first.join()  # the exit code follows a moment later
     finally:
-        ended = next((process.exitcode for process in processes if process.exitcode is not None), 0)
         for process in processes:
             process.terminate()
         for process in processes:
             process.join()
-    if ended == -signal.SIGKILL:
+    if first.exitcode == -signal.SIGKILL:
         raise InputError("a worker was killed, probably for lack of memory; use fewer --workers")
-    sys.exit(ended)  # the worker has said why
+    sys.exit(first.exitcode)  # the worker has said why
 
 
-def _worker(service: Service, port: int, number: int) -> None:
+def _worker(sources: Sources, host: str, port: int, number: int) -> None:
     """One of several processes; the first one says where they serve."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # after the server has closed, end as usual
     threading.Thread(target=end_with_parent, daemon=True).start()
     with ending_well():
-        _load_and_run(service, listen(service.host, port, shared=True), said=number == 0)
+        _load_and_run(sources, host, listen(host, port, shared=True), page=False, said=number == 0)
 
 
-def _load_and_run(service: Service, listening: socket.socket, said: bool = True) -> None:
+def _load_and_run(sources: Sources, host: str, listening: socket.socket, page: bool, said: bool = True) -> None:
     """Loads everything, prints the address if it is to be `said`, and serves in this process."""
-    labels = LabelFile(service.sources.labels) if service.page else None
+    labels = LabelFile(sources.labels or os.path.join(sources.site, "labels.tsv")) if page else None
     keep_compiled()
-    app = make_app(SearchSession(service.sources), labels, service.host)
-    host, port = listening.getsockname()[:2]
+    app = make_app(SearchSession(sources), labels, host)
+    name, port = listening.getsockname()[:2]
     if said:
         more = f"; labels go to {labels.path}" if labels is not None else ""
-        print(f"http://{f'[{host}]' if ':' in host else host}:{port}  (Ctrl-C ends it{more})", flush=True)
+        print(f"http://{f'[{name}]' if ':' in name else name}:{port}  (Ctrl-C ends it{more})", flush=True)
     run(app, listening)
 
 

@@ -11,26 +11,23 @@ from typing import Any
 
 import numpy as np
 
-from harp_jax.base.errors import InputError
 from harp_jax.base.files import read_json
 from harp_jax.base.progress import progress
-from harp_jax.corpus.documents import FIELDS, Documents
+from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.labels import tidy
 from harp_jax.corpus.trec import read_queries
-from harp_jax.ranking.first_stage import anchor_rows, candidates, excluded_of, indexed, settings_of
+from harp_jax.ranking.first_stage import anchor_rows, candidates, excluded_of, indexed
 from harp_jax.ranking.fuse import ANCHORS, BM25, INLINKS
 from harp_jax.ranking.lexical import make
 from harp_jax.ranking.rerank import load_scorer
-from harp_jax.ranking.scorers import BiEncoderScorer, PairTexts, Scorer, Windows, best_of
-from harp_jax.site.options import FIELDS as SITE_FIELDS
-from harp_jax.site.search import ANCHOR_TEXTS, DOCS, ENCODER, CombinedSearch, Scores, Settings, passage_of
-from harp_jax.text.languages import ENGLISH, function_words, lone_letters, pieces, stemmer
+from harp_jax.ranking.scorers import CPU_STEP, BiEncoderScorer, PairTexts, Scorer, Windows, best_of
+from harp_jax.site.search import ANCHOR_TEXTS, ENCODER, CombinedSearch, Scores, Settings, passage_of
+from harp_jax.text.languages import ENGLISH, function_words, lone_letters, pieces, splitter, stemmer
 
 ANCHORS_SHOWN = 5  # per document
 SUGGESTED = 200  # queries
 READ = 20_000  # characters searched for a snippet
 WORDS, PASSAGE_WORDS = 36, 150  # of a snippet; of a passage, if no model reads one
-LABELS = "labels.tsv"
 ADDRESS = re.compile(r"https?://\S+", re.IGNORECASE)  # addresses that a page may link to, not files or scripts
 RERANKER = "re-ranker"  # the only model, if there is no site
 SUM = "sum"
@@ -41,73 +38,31 @@ Segments = list[tuple[str, bool]]  # (text, whether it matches the query)
 
 @dataclass(frozen=True)
 class Sources:
-    """Paths of model, documents and queries. `exclude` has "qid docid" lines of pages to leave out; `parameters` are BM25's,
-    from `harp tune-first-stage`.
+    """What is searched: `site`, an output of `harp site`, or documents and a ranker (`docs`, `model`, `language`).
 
-    `weight` is the ranker's weight in the sum with BM25 (both scaled to 0…1); `depth`: candidates to re-rank; `language` is for
-    stemming and stopwords; `backend` computes a ranker's scores. `site` is an output of `harp site`, whose recommended sum ranks;
-    `verdict` is its verdict as one line.
+    `queries`: to suggest instead of the site's test queries; `labels`: the file of labels (labels.tsv, in the site); `backend`
+    computes a ranker's scores.
     """
 
+    site: str = ""
     model: str = ""
     docs: str = ""
-    fields: tuple[str, ...] = FIELDS
-    anchors: str = ""
-    queries: str = ""
-    exclude: str = ""
-    parameters: str = ""
-    labels: str = ""
-    weight: float = 1.0
-    depth: int = 20
-    verdict: str = ""
     language: str = ENGLISH
+    queries: str = ""
+    labels: str = ""
     backend: str = "jax"
-    site: str = ""
-
-    def check(self) -> None:
-        """InputError unless documents are given, and a model or a site; and for a weight out of range."""
-        absent = [f"--{name}" for name in ("model", "docs") if not (getattr(self, name) or self.site)]
-        wrong = "" if 0 <= self.weight <= 1000 else f"--weight={self.weight:g}: use 0 to 1000"
-        if absent:
-            wrong = f"no {' and no '.join(absent)}; give both, or the output directory of `harp site`"
-        if wrong:
-            raise InputError(wrong)
-
-
-def of_site(folder: str, labels: str = "", queries: str = "", backend: str = "jax") -> Sources:
-    """The sources in the output of `harp site`. Raises InputError for an unfinished one.
-
-    `queries` replaces the suggested ones, which are the test queries.
-    """
-    language = Settings.load(folder).language
-    verdict = os.path.join(folder, "verdict.json")
-    own = [os.path.join(folder, "pages", name) for name in ("queries.tsv", "sources.tsv")]
-    suggested, exclude = (path if os.path.exists(path) and not queries else "" for path in own)
-    return Sources(
-        docs=os.path.join(folder, DOCS),
-        fields=SITE_FIELDS,
-        anchors=os.path.join(folder, ANCHOR_TEXTS),
-        queries=queries or suggested,
-        exclude=exclude,
-        labels=labels or os.path.join(folder, LABELS),
-        language=language,
-        backend=backend,
-        verdict=str(read_json(verdict).get("line", "")) if os.path.exists(verdict) else "",
-        site=folder,
-    )
 
 
 class RankerSearch:
     """BM25 and a ranker that reads the first tokens, without a site: what `CombinedSearch` has for one."""
 
     def __init__(self, sources: Sources) -> None:
-        ((parameters, _),) = settings_of("bm25", {}, sources.parameters, "", {})
-        weights = {BM25: 1.0, RERANKER: sources.weight}
-        self.settings = Settings({}, weights, sources.language, models={RERANKER: sources.model}, depth=sources.depth)
-        self.docs = Documents.open(sources.docs, sources.fields)
+        weights = {BM25: 1.0, RERANKER: 1.0}
+        self.settings = Settings({}, weights, sources.language, models={RERANKER: sources.model})
+        self.docs = Documents.open(sources.docs)
         texts = progress(self.docs.texts(), total=len(self.docs), unit="documents", desc="index")
         self.collection = indexed(texts, "bm25", sources.language)
-        self.bm25 = make("bm25", self.collection, parameters)
+        self.bm25 = make("bm25", self.collection, {})
         self.scorer = load_scorer(sources.model, backend=sources.backend)
 
     def scores(self, query: str, barred: Set[str]) -> Scores:
@@ -132,25 +87,48 @@ def scores_of(scorer: Scorer, query: str, texts: Sequence[str]) -> np.ndarray:
 class SearchSession:
     """Everything loaded to answer queries, for any number of threads; models score one query at a time.
 
-    Scores once when created, so that the first query does not wait for compilation. Raises InputError if something cannot be read.
+    Scores when created, so that the first query does not wait for compilation. Raises InputError if something cannot be read.
     """
 
     def __init__(self, sources: Sources) -> None:
-        self.sources, self.language = sources, sources.language
-        self.combined = CombinedSearch(sources.site, backend=sources.backend) if sources.site else RankerSearch(sources)
+        self.sources, self.lock, site = sources, threading.Lock(), sources.site
+        self.combined = CombinedSearch(site, backend=sources.backend) if site else RankerSearch(sources)
         self.docs, self.collection = self.combined.docs, self.combined.collection
-        more = [field for field in ("title", "url") if field in sources.fields and len(sources.fields) > 1]
-        self.fields = {field: Documents.open(sources.docs, (field,)) for field in more}
+        self.language = self.combined.settings.language
+        more = ("title",) if site else ("title", "url")
+        self.fields = {field: Documents.open(self.docs.path, (field,)) for field in more}
         self.scorer, self.name = self._reranker()
-        self._read_suggestions()
-        self.lock = threading.Lock()
         # The model whose passages are returned: the ranker, which comes last, or else the vectors.
         models = [part for part in self.combined.settings.weights if part not in (BM25, ANCHORS, INLINKS)]
         self.reader = models[-1] if models else ""
+
+        # Of a site: the verdict as one line, anchor texts, and test queries with the pages that they were taken from, which are no
+        # candidates.
+        verdict, own = os.path.join(site, "verdict.json"), os.path.join(site, "pages", "queries.tsv")
+        self.verdict = str(read_json(verdict).get("line", "")) if site and os.path.exists(verdict) else ""
+        anchors: dict[str, list[tuple[str, int]]] = {}
+        for docid, text, count in anchor_rows(os.path.join(site, ANCHOR_TEXTS)) if site else ():
+            anchors.setdefault(docid, []).append((text, count))
+        self.anchors = {docid: sorted(rows, key=lambda row: -row[1])[:ANCHORS_SHOWN] for docid, rows in anchors.items()}
+        self.excluded: dict[str, set[str]] = {}
+        queries = read_queries(sources.queries) if sources.queries else {}
+        if site and not sources.queries and os.path.exists(own):
+            queries = read_queries(own)
+            for qid, docids in excluded_of(os.path.join(site, "pages", "sources.tsv")).items():
+                self.excluded.setdefault(tidy(queries.get(qid, "")), set()).update(docids)
+        suggested = list(dict.fromkeys(queries.values())) or [rows[0][0] for rows in self.anchors.values()]
+        self.suggested = suggested[:SUGGESTED]
+
+        # Function words are not marked in snippets.
+        words, stem = [*function_words(self.language)], stemmer(self.language)
+        self.common = {*words, *(stem.stemWords(words) if stem else ())}
+
+        # Compile the shapes of usual queries.
         if self.scorer:
             first = self.docs[next(iter(self.docs.ids()))]
-            self.rerank("warm up", [first] * min(sources.depth, len(self.docs)))
-            self.search("warm up")
+            self.rerank("warm up", [first] * min(self.combined.settings.depth, len(self.docs)))
+            for repeated in (1, CPU_STEP):
+                self.search("warm " * repeated)
 
     def _reranker(self) -> tuple[Scorer | None, str]:
         """What scores texts, and its name: a model in the recommended sum, else any model; rankers first, the last one trained."""
@@ -167,20 +145,6 @@ class SearchSession:
             return load_scorer(path, max_length=settings.max_length, backend=backend), name
         encoder = os.path.join(self.sources.site, ENCODER)
         return (BiEncoderScorer.load(encoder), settings.encoder) if settings.encoder else (None, "")
-
-    def _read_suggestions(self) -> None:
-        """Anchor texts of the documents, queries to suggest, and the pages that these were taken from, which are not candidates."""
-        sources, anchors = self.sources, dict[str, list[tuple[str, int]]]()
-        for docid, text, count in anchor_rows(sources.anchors) if sources.anchors else ():
-            anchors.setdefault(docid, []).append((text, count))
-        self.anchors = {docid: sorted(rows, key=lambda row: -row[1])[:ANCHORS_SHOWN] for docid, rows in anchors.items()}
-        queries = read_queries(sources.queries) if sources.queries else {}
-        suggested = list(dict.fromkeys(queries.values())) or [rows[0][0] for rows in self.anchors.values()]
-        self.suggested = suggested[:SUGGESTED]
-        self.excluded: dict[str, set[str]] = {}
-        for qid, docids in excluded_of(sources.exclude).items():
-            if qid in queries:
-                self.excluded.setdefault(tidy(queries[qid]), set()).update(docids)
 
     def rerank(self, query: str, texts: Sequence[str]) -> np.ndarray:
         """The model's scores [texts] float32. Raises InputError if they are not finite."""
@@ -227,7 +191,8 @@ class SearchSession:
         body = text[len(title) :] if title and text.startswith(title) else text
         read = [*scores.windows] if explain else [self.reader] * bool(self.reader)
         windows = {part: self.combined.passage(part, query, docid, int(scores.windows[part][i])) for part in read}
-        passage = windows.get(self.reader) or in_words(snippet(words, body, self.language, PASSAGE_WORDS))
+        passage = windows.get(self.reader, "")
+        passage = passage or "".join(text for text, _ in snippet(words, body, self.language, PASSAGE_WORDS))
         result: dict[str, Any] = {
             "id": docid,
             "title": title,
@@ -242,12 +207,9 @@ class SearchSession:
         return result
 
     def stems(self, query: str) -> set[str]:
-        """The query's stems that BM25 matches, without stopwords (bm25s's short list for English lets some through)."""
-        numbers, stem = set(self.collection.query(query)), stemmer(self.language)
-        words = [*function_words(self.language)]
-        common = {*words, *(stem.stemWords(words) if stem else ())}
-        known = {s for s, n in self.collection.vocabulary.items() if n in numbers} if numbers else set()
-        return (known | {*lone_letters(query, self.language)}) - common
+        """The query's stems, without function words (bm25s's short list of stopwords for English lets some through)."""
+        words, stem = splitter(self.language)(query.lower()), stemmer(self.language)
+        return {*(stem.stemWords(words) if stem else words), *lone_letters(query, self.language)} - self.common
 
 
 def ranks_of(scores: np.ndarray) -> np.ndarray:
@@ -257,48 +219,31 @@ def ranks_of(scores: np.ndarray) -> np.ndarray:
     return ranks
 
 
-def in_words(segments: Segments) -> str:
-    """The text of a snippet."""
-    return "".join(text for text, _ in segments)
-
-
 def snippet(wanted: Container[str], text: str, language: str, words: int = WORDS) -> Segments:
     """The `words` words of `text` with the most distinct `wanted` stems (ties: first), or its beginning if none match."""
     text = " ".join(text[:READ].split())
     spans = pieces(text, language)
     if not spans:
         return [(text[:200], False)] if text else []
-    matching = _matching(wanted, text, spans, language)
-    matches = [place for place, stem in enumerate(matching) if stem]
-    first = 0
-    if matches:
-        starts = [max(0, min(place - words // 4, len(spans) - words)) for place in matches]
-        first = max(starts, key=lambda start: (len(set(filter(None, matching[start : start + words]))), -start))
-    last = min(first + words, len(spans))
-    segments: Segments = []
-    at = spans[first][0] if first else 0
-    for place in range(first, last):
-        start, end = spans[place]
-        if matching[place]:
-            segments += [(text[at:start], False), (text[start:end], True)]
-            at = end
-    end = spans[last][0] if last < len(spans) else len(text)
-    segments.append((text[at:end].rstrip(), False))
-    return [
-        *([("… ", False)] if first else []),
-        *((part, matched) for part, matched in segments if part),
-        *([(" …", False)] if last < len(spans) else []),
-    ]
-
-
-def _matching(wanted: Container[str], text: str, spans: list[tuple[int, int]], language: str) -> list[str]:
-    """For each span the wanted stem that it equals or, in scripts without spaces, is a part of; else ""."""
+    # For each word the wanted stem that it equals or, in scripts without spaces, is a part of; else "".
     stems = [text[start:end].lower() for start, end in spans]
     if stem := stemmer(language):
         stems = stem.stemWords(stems)
     matching = [each if each in wanted else "" for each in stems]
-    for place in range(1, len(spans)):
-        pair = stems[place - 1] + stems[place]
-        if spans[place - 1][1] == spans[place][0] and pair in wanted:
-            matching[place - 1 : place + 1] = matching[place - 1] or pair, pair
-    return matching
+    for n in range(1, len(spans)):
+        pair = stems[n - 1] + stems[n]
+        if spans[n - 1][1] == spans[n][0] and pair in wanted:
+            matching[n - 1 : n + 1] = matching[n - 1] or pair, pair
+    # The best window, and its parts.
+    starts = [max(0, min(n - words // 4, len(spans) - words)) for n, stem in enumerate(matching) if stem]
+    first = max(starts, key=lambda start: (len({*matching[start : start + words]} - {""}), -start), default=0)
+    last = min(first + words, len(spans))
+    segments: Segments = [("… ", False)] if first else []
+    at = spans[first][0] if first else 0
+    for (start, end), stem in zip(spans[first:last], matching[first:last]):
+        if stem:
+            segments += [(text[at:start], False), (text[start:end], True)]
+            at = end
+    end = spans[last][0] if last < len(spans) else len(text)
+    segments += [(text[at:end].rstrip(), False), *([(" …", False)] if last < len(spans) else [])]
+    return [segment for segment in segments if segment[0]]

@@ -1,20 +1,11 @@
 """`harp site` from top to bottom: pages, vectors, a test on anchors of held-out pages, a ranker if asked, the verdict.
 
-The folder that it writes holds all that a search needs, under fixed names, and may be copied to another machine:
-
-    search.json    the recommended sum: weights, parameters        verdict.json   what to use and what it gains
-    pages/         documents, anchor texts, test queries           report.html    every system, with intervals and tests
-    vectors/       of the documents, memory-mapped                 test/          the runs of the test, tables
-    encoder/       a copy of the sentence encoder                  logs/          the output of each step
-    ranker/        with --train=ranker                             training/      with --train: pairs, checkpoints
-    encoder_adapted/   with --train=vectors: the encoder, adapted to the links
-
-Every step is a function with `made.once`: repeated, it returns at once; after other options it names the difference. Changed pages
-are read again, and only new texts are embedded; the test and the ranker of earlier pages are kept.
+The folder that it writes holds all that a search needs, under fixed names (CONTENTS), and may be copied to another machine. Every
+step is a function with `made.once`: repeated, it returns at once; after other options it names the difference. Changed pages are
+read again, and only new texts are embedded; the test and the ranker of earlier pages are kept.
 """
 
 import contextlib
-import filecmp
 import glob
 import importlib
 import importlib.util
@@ -30,18 +21,17 @@ from harp_jax.base.files import SUMS, check_outside, expand, output_folder, repl
 from harp_jax.base.made import InputPath, forget, once
 from harp_jax.base.progress import duration
 from harp_jax.base.steps import Steps
-from harp_jax.corpus.labels import read_labels, relevant_only
-from harp_jax.corpus.query_sets import labelled_queries
 from harp_jax.corpus.trec import components, read_qrels, read_run
 from harp_jax.evaluation.evaluate import evaluate
-from harp_jax.ranking.fuse import ANCHORS, BM25, INLINKS, VECTORS
+from harp_jax.ranking.fuse import ANCHORS, BM25, INLINKS, VECTORS, sum_in_words
 from harp_jax.ranking.rerank import Reranking, rerank_files
 from harp_jax.site.adapt import adapt_encoder
 from harp_jax.site.measure import FILES, MEASURE, POOL, Tested, judge, score_parts
 from harp_jax.site.options import FIELDS, SiteOptions, Training
 from harp_jax.site.pages import PARAMETERS, Read, read_pages
 from harp_jax.site.ranker import fine_tuned, publish, train_ranker
-from harp_jax.site.search import DOCS, ENCODER, VECTORS_FOLDER, Settings
+from harp_jax.site.search import DOCS, ENCODER, VECTORS_FOLDER, Settings, documents
+from harp_jax.site.tune import read_judged
 from harp_jax.site.vectors import SAMPLE, embed, missing_texts, sampled
 from harp_jax.site.verdict import Verdict
 from harp_jax.text.auto_classes import read_config
@@ -64,8 +54,6 @@ PACKAGES = {"demo": ("ir_measures", "bm25s")}
 TRAINING_PACKAGES = {"data": ("tensorflow",)}
 WEB = {"html": ("ada_url", "selectolax"), "warc": ("ada_url", "fastwarc", "selectolax")}
 READ_SECONDS_PER_MB, QUERIES_PER_SECOND = 0.6, 15.0
-WINDOW_BYTES = 1500  # of text, in a window of 256 tokens
-MUCH = 0.5  # of the documents' text; below it, the windows are mentioned
 CONTENTS = """| | |
 |---|---|
 | `search.json` | the recommended sum: weights, parameters of BM25 and BM25F |
@@ -108,6 +96,9 @@ def build(options: SiteOptions, output: str, force: bool = False) -> SiteResult:
                 forget(place(name))
             for name in ("test", "training"):
                 shutil.rmtree(place(name), ignore_errors=True)
+        before = None
+        with contextlib.suppress(InputError):  # there is none, or it is damaged
+            before = None if force else Settings.load(output)
 
         # Pages to documents, anchor texts, and anchors of held-out pages as test queries.
         reading = (options.source, options.max_queries, options.context_words)
@@ -134,7 +125,7 @@ def build(options: SiteOptions, output: str, force: bool = False) -> SiteResult:
             depth=options.depth,
             windows=options.windows,
         )
-        if not os.path.exists(place("search.json")):
+        if not before:
             settings.save(output)
 
         # The test: labels decide, else anchors of held-out pages, if there are enough.
@@ -143,7 +134,7 @@ def build(options: SiteOptions, output: str, force: bool = False) -> SiteResult:
         if not read.shortage:
             tested[ANCHOR_TEST] = test.run(ANCHOR_TEST)
         if options.labels:
-            take_labels(options.labels, output)
+            take_labels(options, output)
             tested[LABEL_TEST] = test.run(LABEL_TEST)
         decides = next(reversed(tested), "")
 
@@ -159,17 +150,30 @@ def build(options: SiteOptions, output: str, force: bool = False) -> SiteResult:
         elif training:
             print(f"No ranker: {read.shortage}.", flush=True)
 
-        # The verdict, and the search that it recommends.
+        # The verdict, with what to do next.
         verdict = tested[decides].verdict if decides else Verdict(settings.weights, BM25, untested=read.shortage)
-        verdict = replace(verdict, next=next_step(options, output, advice, verdict))
-        for name, found in tested.items():
+        labels = f"judge 30 queries of your own in harp look {output}, then repeat with --labels={place('labels.tsv')}"
+        if not advice:
+            advice = f"add pages that link to these, or {labels}" if verdict.untested else labels
+            advice = f"harp look {output}" if options.labels and not verdict.untested else advice
+        verdict = replace(verdict, next=advice)
+        for name, result in tested.items():
             shutil.copyfile(test.report(name), place("report.html" if name == decides else f"{name}_report.html"))
             if name != decides:
-                found.verdict.save(place(f"{name}_verdict.json"))
+                result.verdict.save(place(f"{name}_verdict.json"))
         verdict.save(place("verdict.json"))
+        with replacing(place("README.md")) as file:
+            file.write(f"# A search made by harp site\n\n```\n{verdict.words()}\n```\n\n{CONTENTS}")
+
+        # The search that it recommends, unless `harp tune` has chosen the weights of the same parts.
         rankers = {part: name for part, name in FOLDERS.items() if os.path.exists(place(name))}
-        replace(settings, weights=verdict.weights, models=rankers).save(output)
-        write_readme(output, verdict)
+        settings = replace(settings, weights=verdict.weights, models=rankers)
+        if before and before.tuned and before.everything == settings.everything:
+            settings = replace(settings, weights=before.weights, tuned=before.tuned)
+            print(f"search.json keeps the weights of harp tune: {sum_in_words(settings.weights)}", flush=True)
+        elif before and before.tuned:
+            print("The parts have changed: the weights of harp tune are replaced; tune again.", flush=True)
+        settings.save(output)
     best = rankers.get(LABELLED if LABELLED in verdict.weights else RANKER, "")
     return SiteResult(verdict, tested.get(decides), best and place(best), adapted)
 
@@ -182,9 +186,11 @@ def check(options: SiteOptions, output: str) -> None:
         if not os.path.isdir(path):
             raise InputError(f"{path} is not a directory{how_to_fetch(path)}")
     check_outside(output, (*options.source.pages, *inputs))
+    if options.queries and not options.labels:
+        raise InputError("--queries has the texts of --labels; name both")
     if options.labels:
-        _, qrels = read_labels(options.labels)
-        if (groups := len(components(relevant_only(qrels)))) < MIN_LABELLED:
+        _, qrels, _ = read_judged(options.labels, options.queries)
+        if (groups := len(components(qrels))) < MIN_LABELLED:
             raise InputError(
                 f"--labels={options.labels}: only {groups} queries that share no relevant document, {MIN_LABELLED} needed to "
                 "decide; label more, or evaluate these with harp search --qrels"
@@ -217,28 +223,30 @@ def choose_encoder(options: SiteOptions, read: Read, copied: str) -> tuple[str, 
 
     Trusted is a sentence encoder that knows the language. Of others the vectors are used only if they rank better in the test.
     """
-    given = options.encoder or (options.training.start if options.training else "")
-    if given == NO_ENCODER:
+    named = options.encoder or (options.training.start if options.training else "")
+    if named == NO_ENCODER:
         return "", "", False
-    encoder = given or downloaded(DEFAULT_ENCODER) or (copied if os.path.exists(copied) else "")
+    encoder = named or downloaded(DEFAULT_ENCODER) or (copied if os.path.exists(copied) else "")
     if not encoder:
         folder = os.path.basename(DEFAULT_ENCODER)
         fetch = f"hf download {DEFAULT_ENCODER} --local-dir {folder}"
         return "", f"search by meaning too: {fetch}, and repeat with --encoder={folder}", False
-    tested = given and (options.labels or not read.shortage)
-    use = "used only if they rank better in the test" if tested else "left out"
-    if not is_embedder(encoder):
-        print(f"{encoder} is not a sentence encoder (it has no 1_Pooling): its vectors are {use}.", flush=True)
-        return encoder if tested else "", "name a sentence encoder with --encoder", False
-    if (share := known_words(encoder, read.language)) >= KNOWN:
+    if not os.path.isdir(os.path.join(encoder, "1_Pooling")):  # where sentence-transformers stores how it pools
+        wrong = f"{encoder} is not a sentence encoder (it has no 1_Pooling)"
+        advice = "name a sentence encoder with --encoder"
+    elif (share := known_words(encoder, read.language)) < KNOWN:
+        wrong = (
+            f"The vocabulary of {encoder} has {share:.2f} of the function words of {read.language} (at least {KNOWN} if an "
+            "encoder knows the language)"
+        )
+        advice = f"name an encoder that knows {read.language} with --encoder, such as multilingual-e5-small"
+    else:
         return encoder, "", True
+    tested = named and (options.labels or not read.shortage)
     print(
-        f"The vocabulary of {encoder} has {share:.2f} of the function words of {read.language} (at least {KNOWN} if an encoder "
-        f"knows the language): its vectors are {use}.",
-        flush=True,
+        f"{wrong}: its vectors are {'used only if they rank better in the test' if tested else 'left out'}.", flush=True
     )
-    known = f"name an encoder that knows {read.language} with --encoder, such as multilingual-e5-small"
-    return encoder if tested else "", known, False
+    return encoder if tested else "", advice, False
 
 
 def downloaded(name: str) -> str:
@@ -251,19 +259,14 @@ def downloaded(name: str) -> str:
         return ""
 
 
-def is_embedder(encoder: str) -> bool:
-    """Whether an encoder was trained to embed texts: sentence-transformers stores how it pools."""
-    return os.path.isdir(os.path.join(encoder, "1_Pooling"))
-
-
 @lru_cache
 def known_words(encoder: str, language: str) -> float:
     """The share of a language's function words that are single tokens of an encoder; 0 for a language without a list."""
     words, tokenizer = sorted(function_words(language)), load_tokenizer(encoder)
     # SentencePiece keeps the space apart from a script that is written without spaces.
     space = tokenizer.vocab.get(SPACE)
-    found = [[i for i in ids if i != space] for ids in tokenizer.encode_prefixes([f" {word}" for word in words], 3)]
-    return sum(len(ids) == 1 and ids[0] != tokenizer.unk for ids in found) / max(len(words), 1)
+    tokens = [[i for i in ids if i != space] for ids in tokenizer.encode_prefixes([f" {word}" for word in words], 3)]
+    return sum(len(ids) == 1 and ids[0] != tokenizer.unk for ids in tokens) / max(len(words), 1)
 
 
 @once
@@ -286,25 +289,13 @@ def copy_encoder(encoder: InputPath, output: str) -> None:
 def embed_documents(windows: int, read: Read, folder: str, steps: Steps) -> None:
     """Embeds the documents that have no vector; says first how long that and the test take."""
     docs, encoder, output = (os.path.join(folder, name) for name in (DOCS, ENCODER, VECTORS_FOLDER))
-    if not embed.already(docs, encoder, windows, output=output):
-        if (share := share_read(docs, windows)) < MUCH:
-            split = "--split=sections makes every section a document; " if read.format in WEB else ""
-            print(
-                f"{windows} windows hold about {share:.0%} of the text for vectors; BM25 reads all. {split}--windows reads more."
-            )
-        if (count := missing_texts(docs, encoder, windows, output)) > SAMPLE:
-            sample = steps("Measure the encoder", sampled, docs, encoder, windows, output)
-            seconds = 20 + sample.seconds_left + (0 if read.shortage else 30 + read.queries / QUERIES_PER_SECOND)
-            at = time.strftime("%H:%M", time.localtime(time.time() + seconds))
-            print(f"Embeds {count:,} texts and tests, about {duration(seconds)}: ready at about {at}.", flush=True)
+    already = embed.already(docs, encoder, windows, output=output)  # refuses other windows
+    if not already and (count := missing_texts(docs, encoder, windows, output)) > SAMPLE:
+        sample = steps("Measure the encoder", sampled, docs, encoder, windows, output)
+        seconds = 20 + sample.seconds_left + (0 if read.shortage else 30 + read.queries / QUERIES_PER_SECOND)
+        at = time.strftime("%H:%M", time.localtime(time.time() + seconds))
+        print(f"Embeds {count:,} texts and tests, about {duration(seconds)}: ready at about {at}.", flush=True)
     steps("Embed the documents", embed, docs, encoder, windows, output=output)
-
-
-def share_read(docs: str, windows: int) -> float:
-    """The share of the documents' bytes within the windows, which overlap by half."""
-    with open(docs, "rb") as file:
-        sizes = [len(line) for line in file]
-    return sum(min(size, WINDOW_BYTES * (windows + 1) / 2) for size in sizes) / max(1, sum(sizes))
 
 
 @dataclass(frozen=True)
@@ -349,30 +340,37 @@ class SearchTest:
         # A query's source page contains its words.
         exclude = os.path.join(self.output, "pages", "sources.tsv") if name == ANCHOR_TEST else ""
         settings, runs = replace(self.settings, weights={}), os.path.join(self.folder(name), "runs")
-        given = (self.output, settings, paths["queries"], exclude)
-        parts = self.steps(f"Search for the {name}", score_parts, *given, output=runs)
-        found = {part: os.path.join(runs, FILES[part]) for part in parts} | rankers
+        searching = (self.output, settings, paths["queries"], exclude)
+        parts = self.steps(f"Search for the {name}", score_parts, *searching, output=runs)
+        part_runs = {part: os.path.join(runs, FILES[part]) for part in parts} | rankers
         measured = (INLINKS, *rankers) if self.trusted and name == ANCHOR_TEST else ()
         training = partial(os.path.join, self.output, "training")
         made_by = {"curves": {"training": training("ranker")}} if rankers else {}
-        judging = (found, paths["queries"], paths["qrels"], self.trusted, measured, paths["docs"], made_by)
+        judging = (part_runs, paths["queries"], paths["qrels"], self.trusted, measured, paths["docs"], made_by)
         made = judge.already(*judging, output=self.report(name))
         return made.result if made else judge(*judging, output=self.report(name))
 
 
-def take_labels(labels: str, output: str) -> None:
+def take_labels(options: SiteOptions, output: str) -> None:
     """Writes labels as queries and judgments into test/labels; what was made with other labels is removed."""
+    texts, judged, absent = read_judged(options.labels, options.queries, {*documents(output).ids()})
+    if absent:
+        print(f"note: {absent} judged documents are not in the site", flush=True)
     folder = os.path.join(output, "test", LABEL_TEST)
-    forget(f"{folder}.new")
-    labelled_queries(labels, f"{folder}.new")
-    names = ("queries.tsv", "qrels.txt")
-    if filecmp.cmpfiles(folder, f"{folder}.new", names, shallow=False)[0] != [*names]:
-        for place in (folder, *glob.glob(os.path.join(glob.escape(output), "training", "labels*"))):
-            shutil.rmtree(place) if os.path.isdir(place) else forget(place)
+    judgments = [f"{qid} 0 {docid} {level}\n" for qid, levels in judged.items() for docid, level in levels.items()]
+    queries = [f"{qid}\t{' '.join(texts[qid].split())}\n" for qid in judged]
+    new = {"queries.tsv": "".join(queries), "qrels.txt": "".join(judgments)}
+    old = {}
+    for name in new:
+        with contextlib.suppress(FileNotFoundError), open(os.path.join(folder, name), encoding="utf-8") as file:
+            old[name] = file.read()
+    if old != new:
+        for path in (folder, *glob.glob(os.path.join(glob.escape(output), "training", "labels*"))):
+            shutil.rmtree(path) if os.path.isdir(path) else forget(path)
         forget(os.path.join(output, FOLDERS[LABELLED]))
-        os.rename(f"{folder}.new", folder)
-    else:
-        shutil.rmtree(f"{folder}.new")
+        for name, text in new.items():
+            with replacing(os.path.join(folder, name)) as file:
+                file.write(text)
 
 
 def add_adapted(options: SiteOptions, training: Training, trusted: bool, name: str, test: SearchTest) -> str:
@@ -428,19 +426,3 @@ def add_ranker(options: SiteOptions, training: Training, trusted: bool, name: st
     for part, workdir in workdirs.items():
         steps(f"Export the {part}", publish, training, encoder, workdir, output=exports[part])
     return ""
-
-
-def next_step(options: SiteOptions, output: str, advice: str, verdict: Verdict) -> str:
-    """What to do next, as the third line of the verdict."""
-    labels = f"judge 30 queries of your own in harp look {output}, then repeat with --labels={os.path.join(output, 'labels.tsv')}"
-    if advice:
-        return advice
-    if verdict.untested:
-        return f"add pages that link to these, or {labels}"
-    return f"harp look {output}" if options.labels else labels
-
-
-def write_readme(output: str, verdict: Verdict) -> None:
-    """Says what is what in the folder."""
-    with replacing(os.path.join(output, "README.md")) as file:
-        file.write(f"# A search made by harp site\n\n```\n{verdict.words()}\n```\n\n{CONTENTS}")

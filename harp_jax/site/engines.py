@@ -7,32 +7,39 @@ OpenSearch and Elasticsearch rank nearly as `CombinedSearch` does:
               texts are repeated for every link; a document without one has UNLINKED, so that mean length and idf are those over
               all documents.
     vectors   The cosine of the nearest passage.
-    the sum   The candidates are the best `depth` of each query; every part then scores all of them (`add_up`).
+    the sum   The candidates are the best `depth` of each query; every part then scores all of them (`packed_search`).
 
-LanceDB's BM25 has fixed parameters, and Typesense ranks words by rules of its own; there only vectors and weights are the same.
+LanceDB's BM25 has fixed parameters, so there it only supplies candidates, and documents have the score of each of their terms
+(`impacts`): the scores of a query are sums of these. Typesense ranks words by rules of its own; only vectors and weights are the
+same.
 """
 
-import inspect
 import itertools
 import json
 import math
 import os
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from harp_jax.base.progress import progress
 from harp_jax.ranking.fuse import ANCHORS, BM25, VECTORS
 from harp_jax.ranking.lexical import MODELS
-from harp_jax.site.search import Settings
-from harp_jax.text.languages import lexical_stopwords, primary
+from harp_jax.site import packed_search
+from harp_jax.site.search import CombinedSearch, Settings
+from harp_jax.text.languages import ENGLISH, lexical_stopwords, primary, stemmer, word_patterns
 
 UNLINKED = "unlinkeddocument"  # the anchor text of a document without links
 MOST = 1000  # links of a document that are repeated; of more, each anchor text's share is kept
-DIGITS = 5  # of vectors in JSON; they are stored as float16
+DIGITS = 5  # of numbers in JSON; vectors are stored as float16
 COLUMNS = {BM25: ["text"], ANCHORS: ["text", "anchor_text"]}
-DEEP = 500  # hits of each query where the engine adds up, and searched neighbours
+IMPACTS = {BM25: "bm25", ANCHORS: "bm25f"}  # part → column of its impacts
+NEIGHBOURS = 500  # searched by an approximate index
+FETCHED = 200  # documents of each search that LanceDB's script scores
 TIES = 0.1  # share of the worse field; BM25F is between 0 and 1, nearest here on two manuals
 BULK = 20_000_000  # bytes per file of documents: engines limit a request
 # Languages for which Lucene and Lance have Snowball stemmers of these names.
@@ -46,55 +53,59 @@ BIGRAMS = frozenset({"ja", "ko", "zh"})
 
 @dataclass(frozen=True)
 class Record:
-    """A document: `anchors`: (text, number of links); `vectors` [passages, size] float16, no rows without an encoder."""
+    """A document: `anchors`: (text, number of links); `vectors` [passages, size] float16, no rows without an encoder; `impacts`, if
+    the engine has a use for them: see `impacts`."""
 
     docid: str
     title: str
     body: str
     anchors: tuple[tuple[str, int], ...]
     vectors: np.ndarray
+    impacts: dict[str, list]
 
-    @property
-    def in_links(self) -> int:
-        return sum(count for _, count in self.anchors)
+    def fields(self) -> dict[str, Any]:
+        """All but the id and vectors; `anchor_text` has all anchor texts as one text, for BM25."""
+        in_links = sum(count for _, count in self.anchors)
+        share = min(1.0, MOST / max(1, in_links))
+        repeated = ["\n".join([text] * math.ceil(count * share)) for text, count in self.anchors]
+        anchors = [{"text": text, "count": count} for text, count in self.anchors]
+        return {
+            "title": self.title, "body": self.body, "anchor_text": "\n".join(repeated) or UNLINKED, "in_links": in_links,
+            "anchors": anchors, **self.impacts,
+        }  # fmt: skip
 
-    @property
-    def anchor_text(self) -> str:
-        """All anchor texts as one text, for BM25."""
-        share = min(1.0, MOST / max(1, self.in_links))
-        return "\n".join("\n".join([text] * math.ceil(count * share)) for text, count in self.anchors) or UNLINKED
-
-    @property
     def passages(self) -> list[list[float]]:
         """The vectors, for JSON."""
         return [[round(value, DIGITS) for value in row] for row in self.vectors.astype(np.float64).tolist()]
 
 
-def add_up(scores: dict[str, dict[str, float]], weights: dict[str, float]) -> list[tuple[str, float]]:
-    """(id, score) of all candidates, best first: the weighted sum of the parts, each scaled to 0…1. A part's missing score is 0."""
-    total = dict.fromkeys((docid for found in scores.values() for docid in found), 0.0)
-    for part, weight in weights.items():
-        values = [scores[part].get(docid, 0.0) for docid in total]
-        low, spread = min(values, default=0.0), max(values, default=0.0) - min(values, default=0.0)
-        for docid, value in zip(total, values):
-            total[docid] += weight * ((value - low) / spread if spread else 1.0)
-    return sorted(total.items(), key=lambda item: -item[1])
+def impacts(site: str) -> Iterator[dict[str, list]]:
+    """The terms of each document, and what each adds to the score of a query that has it: {"terms", "bm25", "bm25f"}.
+
+    Terms are stems. The score of a query is the sum over its terms, with repetitions.
+    """
+    search = CombinedSearch(site, [BM25])
+    terms, rows = [], []
+    for term, number in progress(search.collection.vocabulary.items(), unit="terms", desc="impacts"):
+        scores = [search.lexical[part].scores([number])[0] for part in IMPACTS]
+        documents = np.flatnonzero(np.maximum(*scores)) if term else np.zeros(0, np.int64)
+        rows.append(
+            np.stack([documents, np.full(len(documents), len(terms)), *(each[documents] for each in scores)], 1)
+        )
+        terms.append(term)
+    table = np.concatenate(rows)
+    table = table[np.argsort(table[:, 0], kind="stable")]
+    for each in np.split(table, np.searchsorted(table[:, 0], np.arange(1, len(search.ids)))):
+        columns = np.round(each[:, 2:], DIGITS).T.tolist()
+        yield {"terms": [terms[int(number)] for number in each[:, 1]], **dict(zip(IMPACTS.values(), columns))}
 
 
-def nearest(vector: list[float], passages: list[list[float]]) -> float:
-    """The largest cosine of unit vectors."""
-    return max(sum(a * b for a, b in zip(vector, passage)) for passage in passages)
-
-
-def _lucene(rows: Iterable[Record], settings: Settings, engine: str, folder: str) -> None:
+def _lucene(engine: str, rows: Iterable[Record], size: int, settings: Settings, folder: str) -> None:
     """OpenSearch and Elasticsearch."""
-    opensearch, size = engine == "opensearch", 0
 
     def lines() -> Iterator[str]:
-        nonlocal size
         for row in rows:
-            size = row.vectors.shape[1]
-            record = _fields(row) | {"passages": [{"vector": vector} for vector in row.passages]}
+            record = row.fields() | {"passages": [{"vector": vector} for vector in row.passages()]}
             yield f"{_json({'index': {'_id': row.docid}})}\n{_json(record)}\n"
 
     _write_lines(folder, ".ndjson", lines())
@@ -105,27 +116,14 @@ def _lucene(rows: Iterable[Record], settings: Settings, engine: str, folder: str
         for part, fields in COLUMNS.items()
     }
     if size:
-        near: dict[str, Any] = {"field": "passages.vector", "query_vector": "VECTOR", "num_candidates": DEEP}
-        if opensearch:
-            near = {"passages.vector": {"vector": "VECTOR", "k": DEEP}}
+        near: dict[str, Any] = {"field": "passages.vector", "query_vector": "VECTOR", "num_candidates": NEIGHBOURS}
+        if engine == "opensearch":
+            near = {"passages.vector": {"vector": "VECTOR", "k": NEIGHBOURS}}
         queries[VECTORS] = {"nested": {"path": "passages", "score_mode": "max", "query": {"knn": near}}}
-    files = {"index.json": _index(settings, opensearch, size), "query.json": _query(settings, {"queries": queries})}
-
-    # OpenSearch also adds up by itself.
-    if opensearch:
-        used = [part for part in queries if part in settings.weights]
-        how = {"weights": [settings.weights[part] / sum(settings.weights[each] for each in used) for part in used]}
-        step = {
-            "normalization": {"technique": "min_max"},
-            "combination": {"technique": "arithmetic_mean", "parameters": how},
-        }
-        files["pipeline.json"] = {"phase_results_processors": [{"normalization-processor": step}]}
-        hybrid = {"pagination_depth": DEEP, "queries": [queries[part] for part in used]}
-        files["hybrid.json"] = {"size": 10, "query": {"hybrid": hybrid}}
-    for name, value in files.items():
-        _write(folder, name, _json(value, indent=1))
-    _write(folder, "search.py", _script(REST))
-    _write(folder, "README.txt", REST_README.format(engine=engine) + (HYBRID_README if opensearch else ""))
+    _write(folder, "index.json", _index(settings, engine == "opensearch", size))
+    _write_query(folder, settings, {"queries": queries})
+    _copy_script(folder)
+    _write(folder, "README.txt", REST_README.format(engine=engine))
 
 
 def _index(settings: Settings, opensearch: bool, size: int) -> dict[str, Any]:
@@ -142,13 +140,14 @@ def _index(settings: Settings, opensearch: bool, size: int) -> dict[str, Any]:
         filters["stems"] = {"type": "snowball", "language": SNOWBALL[code]}
         order.append("stems")
     analyzer = {"words": {"type": "custom", "tokenizer": "words", "filter": order}}
-    analysis = {"tokenizer": {"words": tokenizer}, "filter": filters, "analyzer": analyzer}
 
     # BM25F's parameters as those of two fields.
     both = {**MODELS["bm25f"], **settings.parameters["bm25f"]}
     text = both if ANCHORS in settings.weights else {**MODELS["bm25"], **settings.parameters["bm25"]}
-    anchors = {"k1": both["k1"] / max(both["anchor_weight"], 1e-9), "b": both["anchor_b"]}
-    similarity = {"text": {"k1": text["k1"], "b": text["b"]}, "anchors": anchors}
+    similarity = {
+        "text": {"type": "BM25", "k1": text["k1"], "b": text["b"]},
+        "anchors": {"type": "BM25", "k1": both["k1"] / max(both["anchor_weight"], 1e-9), "b": both["anchor_b"]},
+    }
 
     words: dict[str, Any] = {"type": "text", "analyzer": "words"}
     fields: dict[str, Any] = {
@@ -159,49 +158,39 @@ def _index(settings: Settings, opensearch: bool, size: int) -> dict[str, Any]:
         "anchors": {"type": "object", "enabled": False},
         "in_links": {"type": "integer"},
     }
-    if size and opensearch:
+    vector = {"type": "dense_vector", "dims": size, "similarity": "cosine", "index_options": {"type": "hnsw"}}
+    if opensearch:
         method = {"name": "hnsw", "engine": "lucene", "space_type": "cosinesimil"}
         vector = {"type": "knn_vector", "dimension": size, "method": method}
-    else:
-        vector = {"type": "dense_vector", "dims": size, "similarity": "cosine", "index_options": {"type": "hnsw"}}
     if size:
         fields["passages"] = {"type": "nested", "properties": {"vector": vector}}
     index = {
         "number_of_shards": 1,
-        "similarity": {name: {"type": "BM25", **values} for name, values in similarity.items()},
+        "similarity": similarity,
+        "analysis": {"tokenizer": {"words": tokenizer}, "filter": filters, "analyzer": analyzer},
+        **({"knn": True} if opensearch else {}),
     }
-    more = {"analysis": analysis} | ({"knn": True} if opensearch else {})
-    return {"settings": {"index": index | more}, "mappings": {"dynamic": False, "properties": fields}}
+    return {"settings": {"index": index}, "mappings": {"dynamic": False, "properties": fields}}
 
 
-def _typesense(rows: Iterable[Record], settings: Settings, engine: str, folder: str) -> None:
+def _typesense(rows: Iterable[Record], size: int, settings: Settings, folder: str) -> None:
     """Each passage is a document with the whole text, grouped by `document`: a field of Typesense has one vector."""
-    size = 0
 
     def lines() -> Iterator[str]:
-        nonlocal size
         for row in rows:
-            size = row.vectors.shape[1]
-            anchors = [text for text, _ in row.anchors]
-            record = {
-                "document": row.docid,
-                "title": row.title,
-                "body": row.body,
-                "anchors": anchors,
-                "in_links": row.in_links,
-            }
-            for number, vector in enumerate(row.passages or [[]]):
+            record = row.fields() | {"document": row.docid, "anchors": [text for text, _ in row.anchors]}
+            del record["anchor_text"]
+            for number, vector in enumerate(row.passages() or [[]]):
                 yield _json(record | {"id": f"{row.docid} {number}"} | ({"vector": vector} if vector else {})) + "\n"
 
     _write_lines(folder, ".jsonl", lines())
-    stems = {"stem": True} if primary(settings.language) in SNOWBALL else {}
+    words: dict[str, Any] = {"locale": primary(settings.language)}
+    words |= {"stem": True} if primary(settings.language) in SNOWBALL else {}
     fields: list[dict[str, Any]] = [
         {"name": "document", "type": "string", "facet": True},
         {"name": "in_links", "type": "int32"},
-    ]
-    kinds = {"title": "string", "body": "string", "anchors": "string[]"}
-    fields += [
-        {"name": name, "type": kind, "locale": primary(settings.language), **stems} for name, kind in kinds.items()
+        *({"name": name, "type": "string", **words} for name in ("title", "body")),
+        {"name": "anchors", "type": "string[]", **words},
     ]
     search: dict[str, Any] = {
         "collection": "harp", "q": "QUERY", "query_by": "anchors,title,body", "query_by_weights": "3,2,1", "group_by": "document",
@@ -211,154 +200,62 @@ def _typesense(rows: Iterable[Record], settings: Settings, engine: str, folder: 
         fields.append({"name": "vector", "type": "float[]", "num_dim": size, "vec_dist": "cosine"})
         share = settings.weights.get(VECTORS, 0.0) / sum(settings.weights.values())
         search["vector_query"] = f"vector:(VECTOR, k: {settings.depth}, alpha: {share:.2f})"
-    _write(folder, "schema.json", _json({"name": "harp", "fields": fields}, indent=1))
-    _write(folder, "query.json", _json({"searches": [search]}, indent=1))
+    _write(folder, "schema.json", {"name": "harp", "fields": fields})
+    _write(folder, "query.json", {"searches": [search]})
     _write(folder, "README.txt", TYPESENSE_README)
 
 
-def _jsonl(rows: Iterable[Record], settings: Settings, engine: str, folder: str) -> None:
-    lines = (_json({"id": row.docid} | _fields(row) | {"vectors": row.passages}) + "\n" for row in rows)
+def _jsonl(rows: Iterable[Record], size: int, settings: Settings, folder: str) -> None:
+    lines = (_json({"id": row.docid} | row.fields() | {"vectors": row.passages()}) + "\n" for row in rows)
     _write_lines(folder, ".jsonl", lines)
-    _write(folder, "query.json", _json(_query(settings, {"parameters": settings.parameters}), indent=1))
-    text = "documents-*.jsonl: one document a line; vectors: of its passages, unit length. query.json: the weights of the sum.\n"
-    _write(folder, "README.txt", text)
+    _write_query(folder, settings, {"impacts": IMPACTS, "words": query_words(settings.language)})
+    _write(folder, "README.txt", JSONL_README)
 
 
-def _lancedb(rows: Iterable[Record], settings: Settings, engine: str, folder: str) -> None:
+def _lancedb(rows: Iterable[Record], size: int, settings: Settings, folder: str) -> None:
     """A table with the vectors of all passages in one column, and full text indices of texts and anchor texts."""
     import lancedb
     import pyarrow as pa
     from lancedb.index import FTS
 
-    first, rows = next(iterator := iter(rows)), iterator
-    columns = {
-        "id": pa.string(),
-        "title": pa.string(),
-        "text": pa.string(),
-        "anchor_text": pa.string(),
-        "in_links": pa.int64(),
-    }
-    if size := first.vectors.shape[1]:
-        columns["vectors"] = pa.list_(pa.list_(pa.float16(), size))
+    columns: dict[str, Any] = {name: pa.string() for name in ("id", "title", "text", "anchor_text")}
+    columns |= {"in_links": pa.int64(), "terms": pa.list_(pa.string())}
+    columns |= {name: pa.list_(pa.float32()) for name in IMPACTS.values()}
+    columns |= {"vectors": pa.list_(pa.list_(pa.float16(), size))} if size else {}
     schema = pa.schema(columns)
 
     def batches() -> Iterator[Any]:
-        for row in itertools.chain([first], rows):
-            record = {
-                "id": row.docid,
-                "text": f"{row.title} {row.body}".strip(),
-                "vectors": [*map(list, row.vectors)],
-            } | _fields(row)
+        for row in rows:
+            text = f"{row.title} {row.body}".strip()
+            record = row.fields() | {"id": row.docid, "text": text, "vectors": [*map(list, row.vectors)]}
             yield pa.RecordBatch.from_pylist([{name: record[name] for name in columns}], schema)
 
     table = lancedb.connect(folder).create_table("documents", pa.RecordBatchReader.from_batches(schema, batches()))
     code, unspaced = primary(settings.language), primary(settings.language) in BIGRAMS
-    for column in ("text", "anchor_text"):
+    for column in COLUMNS[ANCHORS]:
         table.create_index(column, config=FTS(
             base_tokenizer="ngram" if unspaced else "simple", ngram_min_length=2, ngram_max_length=2, ascii_folding=False,
             language=SNOWBALL.get(code, "English"), stem=code in SNOWBALL, custom_stop_words=lexical_stopwords(settings.language),
         ))  # fmt: skip
-    _write(folder, "query.json", _json(_query(settings, {"columns": COLUMNS}), indent=1))
-    _write(folder, "search.py", _script(LANCE))
+    more = {
+        "columns": COLUMNS[ANCHORS],
+        "fetched": FETCHED,
+        "impacts": IMPACTS,
+        "words": query_words(settings.language),
+    }
+    _write_query(folder, settings, more)
+    _copy_script(folder)
     _write(folder, "README.txt", LANCE_README)
 
 
-# The text of the files, besides add_up.
-SCRIPT = '''"""Searches what harp pack wrote: {usage} """
-
-import json
-import math
-import os
-import sys
-import urllib.request
-from pathlib import Path
-
-HERE = Path(__file__).resolve().parent
-PLAN = json.loads((HERE / "query.json").read_text(encoding="utf-8"))
+def query_words(language: str) -> dict[str, Any]:
+    """How `packed_search.terms_of` makes the terms of a query."""
+    run, letter = (r"\b\w\w+\b", "(?!)") if primary(language) == ENGLISH else [each.pattern for each in word_patterns()]
+    stems = primary(language) if stemmer(language) else ""
+    return {"run": run, "letter": letter, "stopwords": lexical_stopwords(language), "stems": stems}
 
 
-def embed(query: str) -> list[float]:
-    """The vector of a query. Requires sentence-transformers."""
-    from sentence_transformers import SentenceTransformer
-
-    return SentenceTransformer(str(HERE / "encoder")).encode_query(query, normalize_embeddings=True).tolist()
-
-
-{add_up}
-
-{nearest}
-
-{search}
-
-if __name__ == "__main__":
-    *where, query = sys.argv[1:]
-    vector = embed(query) if (HERE / "encoder").exists() else []
-    for docid, score in search(*where, query, vector)[:10]:
-        print(f"{score:.3f}  {docid}")
-'''
-REST = '''def ask(index: str, searches: list[dict]) -> list[list[dict]]:
-    """The hits of each search. `index`: URL of the server and index."""
-    body = "".join("{}\\n" + json.dumps(each) + "\\n" for each in searches)
-    headers = {"Content-Type": "application/x-ndjson"}
-    if "AUTHORIZATION" in os.environ:
-        headers["Authorization"] = os.environ["AUTHORIZATION"]
-    with urllib.request.urlopen(urllib.request.Request(f"{index}/_msearch", body.encode(), headers)) as answer:
-        found = json.load(answer)["responses"]
-    if wrong := [each["error"] for each in found if "error" in each]:
-        sys.exit(f"error: {wrong[0]}")
-    return [each["hits"]["hits"] for each in found]
-
-
-def search(index: str, query: str, vector: list[float]) -> list[tuple[str, float]]:
-    """(id, score), best first."""
-    filled = json.dumps(PLAN["queries"]).replace('"QUERY"', json.dumps(query)).replace('"VECTOR"', json.dumps(vector))
-    queries = json.loads(filled)
-    found = ask(index, [{"size": PLAN["depth"], "_source": False, "query": each} for each in queries.values()])
-    ids = list({hit["_id"]: None for hits in found for hit in hits})
-    # Every part scores all candidates.
-    only, words = {"ids": {"values": ids}}, [part for part in queries if part != "vectors"]
-    searches = [{"_source": False, "query": {"bool": {"must": queries[part], "filter": only}}} for part in words]
-    searches.append({"_source": ["in_links", "passages"], "query": only})
-    *found, candidates = ask(index, [{"size": max(1, len(ids)), **each} for each in searches])
-    scores = {part: {hit["_id"]: hit["_score"] for hit in hits} for part, hits in zip(words, found)}
-    rows = {hit["_id"]: hit["_source"] for hit in candidates}
-    scores["in-links"] = {docid: math.log1p(row["in_links"]) for docid, row in rows.items()}
-    if vector:
-        scores["vectors"] = {d: nearest(vector, [each["vector"] for each in row["passages"]]) for d, row in rows.items()}
-    return add_up(scores, PLAN["weights"])
-'''
-LANCE = '''def search(query: str, vector: list[float]) -> list[tuple[str, float]]:
-    """(id, score), best first. Requires lancedb."""
-    import lancedb
-    from lancedb.query import MultiMatchQuery
-
-    table, depth = lancedb.connect(str(HERE)).open_table("documents"), PLAN["depth"]
-    words = {part: MultiMatchQuery(query, columns) for part, columns in PLAN["columns"].items()}
-    found = [table.search(each, query_type="fts").select(["id", "_score"]).limit(depth).to_list() for each in words.values()]
-    if vector:
-        near = table.search(vector, vector_column_name="vectors").distance_type("cosine")
-        found.append(near.select(["id", "_distance"]).limit(depth).to_list())
-    ids = list({row["id"]: None for rows in found for row in rows})
-    if not ids:
-        return []
-    # Every part scores all candidates.
-    only = "id IN ({})".format(", ".join(repr_sql(docid) for docid in ids))
-    scores = {}
-    for part, each in words.items():
-        rows = table.search(each, query_type="fts").where(only, prefilter=True)
-        scores[part] = {row["id"]: row["_score"] for row in rows.select(["id", "_score"]).limit(len(ids)).to_list()}
-    columns = ["id", "in_links", *(["vectors"] if vector else [])]
-    rows = table.search().where(only).select(columns).limit(len(ids)).to_list()
-    scores["in-links"] = {row["id"]: math.log1p(row["in_links"]) for row in rows}
-    if vector:
-        scores["vectors"] = {row["id"]: nearest(vector, row["vectors"]) for row in rows}
-    return add_up(scores, PLAN["weights"])
-
-
-def repr_sql(text: str) -> str:
-    quote = chr(39)
-    return quote + text.replace(quote, 2 * quote) + quote
-'''
+# What else is written.
 REST_README = """The documents and the query of a site made by harp, for {engine}
 
     SERVER=http://localhost:9200
@@ -369,12 +266,6 @@ REST_README = """The documents and the query of a site made by harp, for {engine
 index.json: analysis, BM25's parameters, fields. query.json: the weights, and each part's query with QUERY and VECTOR to fill in.
 search.py sends the queries and adds up the scores. It embeds the query with sentence-transformers and the model in encoder/.
 For a server with a password: export AUTHORIZATION="Basic $(printf USER:PASSWORD | base64)".
-"""
-HYBRID_README = """
-In one request (OpenSearch 2.19 or newer; a coarser sum, without in-links): fill in QUERY and VECTOR in hybrid.json.
-
-    curl -X PUT -H Content-Type:application/json -d @pipeline.json $SERVER/_search/pipeline/harp
-    curl -H Content-Type:application/json -d @hybrid.json "$SERVER/harp/_search?search_pipeline=harp"
 """
 TYPESENSE_README = """The documents and the query of a site made by harp, for Typesense
 
@@ -388,43 +279,34 @@ Typesense ranks words by rules of its own, so its ranking differs from harp's.
 """
 LANCE_README = """The documents and the query of a site made by harp, as the table "documents" of LanceDB
 
-    pip install lancedb sentence-transformers
+    pip install lancedb PyStemmer regex sentence-transformers
     python search.py "your query"
 
-query.json has the weights. search.py searches the words and the vectors, and adds up the scores; its functions can be imported.
+terms, bm25, bm25f: a document's terms, and what each adds to a score; the score of a query is the sum over its terms. query.json
+has the weights of the parts. search.py adds up the scores; its functions can be imported.
+"""
+JSONL_README = """documents-*.jsonl: one document a line; vectors: of its passages, unit length; bm25, bm25f: what each of its terms
+adds to a score. query.json: the weights of the sum, and how a query is split into terms.
 """
 
 
-def _script(search: str) -> str:
-    """The text of search.py."""
-    usage = 'python search.py SERVER/INDEX "query"' if search is REST else 'python search.py "query"'
-    parts = {"usage": usage, "search": search}
-    parts |= {function.__name__: inspect.getsource(function) for function in (add_up, nearest)}
-    text = SCRIPT
-    for name, value in parts.items():
-        text = text.replace("{" + name + "}", value)
-    return text
+def _copy_script(folder: str) -> None:
+    shutil.copyfile(packed_search.__file__, os.path.join(folder, "search.py"))
 
 
-def _query(settings: Settings, more: dict[str, Any]) -> dict[str, Any]:
-    """The sum, for search.py."""
+def _write_query(folder: str, settings: Settings, more: dict[str, Any]) -> None:
+    """The sum, without rankers, and how to search."""
     weights = {part: weight for part, weight in settings.weights.items() if part not in settings.models}
-    return {"weights": weights, "depth": settings.depth, **more}
+    _write(folder, "query.json", {"weights": weights, "depth": settings.depth, **more})
 
 
-def _fields(row: Record) -> dict[str, Any]:
-    """What all engines store of a document, besides its id and vectors."""
-    anchors = [{"text": text, "count": count} for text, count in row.anchors]
-    return {
-        "title": row.title, "body": row.body, "anchor_text": row.anchor_text, "in_links": row.in_links, "anchors": anchors,
-    }  # fmt: skip
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
-def _json(value: Any, indent: int | None = None) -> str:
-    return json.dumps(value, indent=indent, ensure_ascii=False)
-
-
-def _write(folder: str, name: str, text: str) -> None:
+def _write(folder: str, name: str, content: Any) -> None:
+    """Writes a text, or a value as JSON."""
+    text = content if isinstance(content, str) else json.dumps(content, indent=1, ensure_ascii=False)
     with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
         file.write(text)
 
@@ -442,7 +324,7 @@ def _write_lines(folder: str, suffix: str, lines: Iterable[str]) -> None:
                 file.write(line)
 
 
-Writer = Callable[[Iterable[Record], Settings, str, str], None]
-ENGINES: dict[str, Writer] = {
-    "opensearch": _lucene, "elasticsearch": _lucene, "typesense": _typesense, "jsonl": _jsonl, "lancedb": _lancedb,
+ENGINES: dict[str, Callable[[Iterable[Record], int, Settings, str], None]] = {
+    "opensearch": partial(_lucene, "opensearch"), "elasticsearch": partial(_lucene, "elasticsearch"), "typesense": _typesense,
+    "jsonl": _jsonl, "lancedb": _lancedb,
 }  # fmt: skip

@@ -74,7 +74,8 @@ class SiteOptions:
     """What `harp site` reads, how it searches and tests, and whether it trains.
 
     encoder: folder of a sentence encoder (all-MiniLM-L6-v2, if it was downloaded from the Hub); none: no vectors
-    labels: file of query<TAB>docid<TAB>level lines to decide by (and to fine-tune on)
+    labels: file of query<TAB>docid<TAB>level lines to decide by (and to fine-tune on); with queries: qid 0 docid level
+    queries: file of the queries of labels by id
     max_queries: maximum number of test queries, which are anchors of held-out pages
     context_words: words of an anchor's sentence to add to its query
     depth: candidates per query from each first stage (BM25, BM25F, vectors)
@@ -85,6 +86,7 @@ class SiteOptions:
     source: Source
     encoder: str = ""
     labels: InputPath = ""
+    queries: InputPath = ""
     max_queries: int = 400
     context_words: int = 3
     depth: int = 20

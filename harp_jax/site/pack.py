@@ -3,6 +3,7 @@
 A ranker is left out: no engine computes it.
 """
 
+import itertools
 import os
 import shutil
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from harp_jax.base.progress import progress
 from harp_jax.base.randomness import hash64
 from harp_jax.corpus.documents import Documents
 from harp_jax.ranking.first_stage import read_anchors
-from harp_jax.site.engines import ENGINES, Record
+from harp_jax.site.engines import ENGINES, Record, impacts
 from harp_jax.site.search import ANCHOR_TEXTS, DOCS, ENCODER, VECTORS_FOLDER, Settings, documents
 from harp_jax.site.vectors import VECTORS_FILE, read_texts
 
@@ -42,35 +43,33 @@ def pack(folder: str, engine: str, output: str) -> Packed:
     if engine == "lancedb":
         with needs("--for=lancedb", "lancedb", "lancedb"):
             import lancedb  # noqa: F401
-    count = np.zeros(2, int)
+    place, counts = os.path.join(folder, VECTORS_FOLDER), dict[int, int]()
+    stored = np.zeros((0, 0), np.float16)
+    if settings.encoder:
+        counts = read_texts(place)
+        stored = np.memmap(os.path.join(place, VECTORS_FILE), np.float16, "r").reshape(sum(counts.values()), -1)
+    ends = dict(zip(counts, itertools.accumulate(counts.values())))
+    passages = 0
 
-    def counted() -> Iterator[Record]:
-        for record in records(folder, settings):
-            count[:] += 1, len(record.vectors)
-            yield record
+    def records() -> Iterator[Record]:
+        nonlocal passages
+        anchors = read_anchors(os.path.join(folder, ANCHOR_TEXTS))
+        titles, bodies = (Documents.open(os.path.join(folder, DOCS), (field,)) for field in ("title", "body"))
+        scored = impacts(folder) if engine in ("jsonl", "lancedb") else itertools.repeat(dict[str, list]())
+        rows = zip(texts.texts(), titles.texts(), bodies.texts(), scored)
+        for (docid, text), (_, title), (_, body), terms in progress(
+            rows, total=len(texts), unit="documents", desc="pack"
+        ):
+            key = hash64(text)
+            if settings.encoder and key not in ends:
+                raise InputError(f"{place} lacks the vectors of {docid}; run harp site again")
+            vectors = stored[ends[key] - counts[key] : ends[key]] if settings.encoder else stored
+            passages += len(vectors)
+            yield Record(docid, title, body, tuple(anchors.get(docid, {}).items()), vectors, terms)
 
+    texts = documents(folder)
     with output_folder(output) as new:
         if settings.encoder:
             shutil.copytree(os.path.join(folder, ENCODER), os.path.join(new, ENCODER))
-        ENGINES[engine](counted(), settings, engine, new)
-    return Packed(int(count[0]), int(count[1]), left_out)
-
-
-def records(folder: str, settings: Settings) -> Iterator[Record]:
-    """The documents of a site."""
-    anchors = read_anchors(os.path.join(folder, ANCHOR_TEXTS))
-    place, passages = os.path.join(folder, VECTORS_FOLDER), dict[int, np.ndarray]()
-    if settings.encoder and (counts := read_texts(place)):
-        ends = np.cumsum([*counts.values()])
-        stored = np.memmap(os.path.join(place, VECTORS_FILE), np.float16, "r").reshape(int(ends[-1]), -1)
-        passages = {key: stored[end - n : end] for (key, n), end in zip(counts.items(), ends.tolist())}
-    texts, titles, bodies = (
-        documents(folder),
-        *(Documents.open(os.path.join(folder, DOCS), (f,)) for f in ("title", "body")),
-    )
-    rows = zip(texts.texts(), titles.texts(), bodies.texts())
-    for (docid, text), (_, title), (_, body) in progress(rows, total=len(texts), unit="documents", desc="pack"):
-        vectors = passages.get(hash64(text), np.zeros((0, 0), np.float16))
-        if settings.encoder and not len(vectors):
-            raise InputError(f"{place} lacks the vectors of {docid}; run harp site again")
-        yield Record(docid, title, body, tuple(anchors.get(docid, {}).items()), vectors)
+        ENGINES[engine](records(), stored.shape[1], settings, new)
+    return Packed(len(texts), passages, left_out)

@@ -23,9 +23,9 @@ from harp_jax.base.progress import progress
 from harp_jax.base.randomness import hash64
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import ordered
-from harp_jax.ranking.first_stage import anchor_rows, candidates, indexed, read_anchors
+from harp_jax.ranking.first_stage import anchor_rows, indexed, read_anchors
 from harp_jax.ranking.fuse import ANCHORS, BM25, INLINKS, VECTORS, normalised, reciprocal_ranks
-from harp_jax.ranking.lexical import make, rescore
+from harp_jax.ranking.lexical import make, top
 from harp_jax.ranking.rerank import load_scorer
 from harp_jax.ranking.scorers import PairTexts, Scorer, Windows, best_windows
 from harp_jax.site.options import FIELDS
@@ -44,6 +44,7 @@ class Settings:
 
     `parameters`: of bm25 and bm25f; `depth`: candidates per first stage; `encoder`: name of the encoder in the folder "encoder", ""
     for none. The encoder and a ranker read at most `windows` windows of a document; a ranker's have `max_length` tokens.
+    `tuned`: by what `harp tune` has chosen the weights, or "".
     """
 
     parameters: dict[str, dict[str, float]]
@@ -54,6 +55,7 @@ class Settings:
     depth: int = 20
     windows: int = 1
     max_length: int | None = None
+    tuned: str = ""
 
     @property
     def everything(self) -> tuple[str, ...]:
@@ -155,31 +157,43 @@ class CombinedSearch:
 
     def scores(self, query: str, barred: Set[str] = frozenset()) -> Scores:
         """The candidates of a query, without `barred` documents, in order of reciprocal rank fusion."""
-        depth = self.settings.depth
-        runs = [candidates(model, self.collection, query, depth, barred) for model in self.lexical.values()]
+        depth, words = self.settings.depth, self.collection.words(query)
+        lexical = {part: model.scores(words)[0] for part, model in self.lexical.items()}
+        best = [
+            (scores, top(np.where(scores > 0, scores, -np.inf), depth + len(barred))) for scores in lexical.values()
+        ]
         if self.vectors:
             cosines, nearest = self.vectors.cosines(query)
-            if not self.collection.words(query) and cosines.max() <= self.vectors.noise:
+            if not words and cosines.max() <= self.vectors.noise:
                 return Scores([], {part: np.zeros(0) for part in self.names}, {})
-            near = np.argsort(-cosines, kind="stable")[: depth + len(barred)].tolist()
-            kept = [number for number in near if self.ids[number] not in barred][:depth]
-            runs.append(([self.ids[number] for number in kept], cosines[kept]))
+            best.append((cosines, np.argsort(-cosines, kind="stable")[: depth + len(barred)]))
+        runs = []
+        for scores, order in best:
+            kept = [number for number in order.tolist() if self.ids[number] not in barred][:depth]
+            runs.append(([self.ids[number] for number in kept], scores[kept]))
         rankings = [dict(ordered([("q", docids, scores)])) for docids, scores in runs if docids]
         pool = dict(ordered(reciprocal_ranks(rankings)))
         docids = pool["q"].ranked() if pool else []
+        if not docids:
+            return Scores([], {part: np.zeros(0) for part in self.names}, {})
+        # The scores of all parts.
+        numbers = self.collection.numbers(docids)
         parts: dict[str, np.ndarray] = {}
-        best: dict[str, np.ndarray] = {}
-        for part in self.names if docids else ():
+        windows: dict[str, np.ndarray] = {}
+        for part in self.names:
             if part in self.lexical:
-                parts[part] = np.asarray(rescore(self.lexical[part], self.collection, query, docids), np.float64)
+                parts[part] = lexical[part][numbers]
             elif part == INLINKS:
                 parts[part] = np.log1p([self.inlinks[docid] for docid in docids])
-            elif part == VECTORS and self.vectors:
-                numbers = self.collection.numbers(docids)
-                parts[part], best[part] = cosines[numbers].astype(np.float64), nearest[numbers]
+            elif part == VECTORS:
+                parts[part], windows[part] = cosines[numbers].astype(np.float64), nearest[numbers]
             else:
-                parts[part], best[part] = self._model_scores(part, query, docids)
-        return Scores(docids, parts or {part: np.zeros(0) for part in self.names}, best)
+                scorer, read = self.scorers[part]
+                (asked,) = scorer.encode_queries([query])
+                texts = scorer.encode_documents([self.docs[docid] for docid in docids], read.reach(scorer.max_length))
+                found, windows[part] = best_windows(scorer, [(asked, text) for text in texts], read)
+                parts[part] = found.astype(np.float64)
+        return Scores(docids, parts, windows)
 
     def passage(self, part: str, query: str, docid: str, window: int) -> str:
         """The text of a window in `Scores`; empty if the part reads the whole document."""
@@ -195,13 +209,6 @@ class CombinedSearch:
             encoder.tokenizer, encoder.prompt_texts[1] + text, prompt, room, windows.reach(room), windows, window
         )
 
-    def _model_scores(self, part: str, query: str, docids: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        scorer, windows = self.scorers[part]
-        (asked,) = scorer.encode_queries([query])
-        texts = scorer.encode_documents([self.docs[docid] for docid in docids], windows.reach(scorer.max_length))
-        scores, numbers = best_windows(scorer, [(asked, text) for text in texts], windows)
-        return scores.astype(np.float64), numbers
-
 
 def passage_of(ranker: PairTexts, query: str, text: str, windows: Windows, window: int) -> str:
     """The text of one window, as the ranker reads it with this query; empty if it reads the whole document."""
@@ -211,7 +218,9 @@ def passage_of(ranker: PairTexts, query: str, text: str, windows: Windows, windo
 
 def _window(tokenizer: Tokenizer, text: str, skip: int, room: int, reach: int, windows: Windows, number: int) -> str:
     """The text of a window of `room` tokens, among the `reach` tokens after the first `skip`."""
-    # As `Tokenizer.encode_prefixes`: of a long text only the beginning is tokenized, unless it has too few tokens.
+    # As `Tokenizer.encode_prefixes`: of a long text only the beginning is tokenized, unless it has too few tokens. What follows the
+    # window does not matter, but that something does.
+    reach = min(reach, windows.start(number, reach, room) + room + 1)
     most = CHARACTERS_PER_TOKEN * (skip + reach)
     beginning = text[: text.rfind(" ", 0, most) + 1].rstrip() if len(text) > most else text
     (encoding,) = tokenizer.encode_batch([beginning or text])

@@ -60,10 +60,10 @@ class TunedWeights:
 def tune(
     folder: str, labels: InputPath, queries: InputPath = "", measure: str = "RR@10", dry_run: bool = False
 ) -> TunedWeights:
-    """Tunes the sum of a site and, unless `dry_run`, writes weights that hold into its search.json.
+    """Tunes the sum of a site and, unless `dry_run`, writes weights that hold into its search.json, where `harp site` keeps them.
 
-    `labels`: query<TAB>document<TAB>level lines, or judgments by the ids of the file `queries`. A ranker takes part if it is in
-    use. Raises InputError for bad input, and for too few queries.
+    `labels` and `queries`: see `read_judged`. A ranker takes part if it is in use. Raises InputError for bad input, and for too few
+    queries.
     """
     settings = Settings.load(folder)
     models = {part: model for part, model in settings.models.items() if part in settings.weights}
@@ -76,7 +76,8 @@ def tune(
             pool[qid] = scores.docids, np.array(table)
     tuned = replace(best_weights(pool, qrels, search.names, settings.weights, measure), absent=absent)
     if tuned.holds and not dry_run:
-        replace(settings, weights=tuned.weights).save(folder)
+        by = f"{tuned.measure} on {tuned.queries} queries"
+        replace(settings, weights=tuned.weights, tuned=by).save(folder)
     return tuned
 
 
@@ -111,27 +112,31 @@ def best_weights(
     )
 
 
-def read_judged(labels: str, queries: str, docids: Collection[str]) -> tuple[dict[str, str], Qrels, int]:
+def read_judged(
+    labels: str, queries: str = "", docids: Collection[str] | None = None
+) -> tuple[dict[str, str], Qrels, int]:
     """(queries, judgments of the site's documents, number of judged documents that it lacks) of queries with a relevant document.
 
-    A page's judgment counts for its sections, unless they are judged; a section's counts for its page if only that is a document.
-    Raises InputError if none is left.
+    `labels`: query<TAB>document<TAB>level lines, or judgments by the ids of the file `queries`. `docids`: the site's documents
+    (default: those that are judged). A page's judgment counts for its sections, unless they are judged; a section's counts for its
+    page if only that is a document. Raises InputError if none is left.
     """
-    texts, given = (read_queries(queries), read_qrels(labels)) if queries else read_labels(labels)
+    texts, judgments = (read_queries(queries), read_qrels(labels)) if queries else read_labels(labels)
+    docids = {docid for levels in judgments.values() for docid in levels} if docids is None else docids
     sections: dict[str, list[str]] = {}
     for docid in docids:
         sections.setdefault(docid.partition("#")[0], []).append(docid)
     judged: Qrels = {}
     absent: set[str] = set()
-    for qid, levels in given.items():
-        found: dict[str, int] = {}
+    for qid, levels in judgments.items():
+        counted: dict[str, int] = {}
         for name, level in sorted(levels.items(), key=lambda item: "#" in item[0]):  # a section overrules its page
             page = name.partition("#")[0]
-            counted = [name] if "#" in name and name in docids else sections.get(name, [page] if page in docids else [])
-            absent |= set() if counted else {name}
-            for docid in counted:
-                found[docid] = level if docid == name else max(level, found.get(docid, level))
-        judged[qid] = found
+            meant = [name] if "#" in name and name in docids else sections.get(name, [page] if page in docids else [])
+            absent |= set() if meant else {name}
+            for docid in meant:
+                counted[docid] = level if docid == name else max(level, counted.get(docid, level))
+        judged[qid] = counted
     judged = {qid: levels for qid, levels in relevant_only(judged).items() if qid in texts}
     if not judged:
         wrong = f"no query has a text and a relevant document of the site, whose ids are like {next(iter(docids))}"

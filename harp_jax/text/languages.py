@@ -96,7 +96,7 @@ def splitter(tag: str) -> Words:
     """Lower-cased text → words of lexical ranking: at least two letters or digits, or letter pairs in unspaced scripts."""
     if primary(tag) == ENGLISH:
         return re.compile(r"(?u)\b\w\w+\b").findall
-    word, letter = _patterns()
+    word, letter = word_patterns()
 
     def words(text: str) -> list[str]:
         parts: list[str] = []
@@ -113,14 +113,14 @@ def lone_letters(text: str, tag: str) -> list[str]:
     """The words of `splitter` that are a single letter of a script without spaces."""
     if primary(tag) == ENGLISH:
         return []
-    return [word for word in splitter(tag)(text) if _patterns()[1].fullmatch(word)]
+    return [word for word in splitter(tag)(text) if word_patterns()[1].fullmatch(word)]
 
 
 def pieces(text: str, tag: str) -> list[tuple[int, int]]:
     """[start, end) of each word of a text, and of each letter in scripts without spaces."""
     if primary(tag) == ENGLISH:
         return [match.span() for match in re.finditer(r"\w+", text)]
-    word, letter = _patterns()
+    word, letter = word_patterns()
     spans: list[tuple[int, int]] = []
     for match in word.finditer(text):
         start, end = match.span()
@@ -142,7 +142,7 @@ def phrases(tag: str) -> re.Pattern[str]:
 
 
 @lru_cache(maxsize=1)
-def _patterns() -> tuple[Any, Any]:
+def word_patterns() -> tuple[Any, Any]:
     """Patterns of a word or a run without spaces, and of a letter of such a run."""
     with needs("words", "regex", "bm25"):
         import regex

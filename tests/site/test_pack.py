@@ -1,4 +1,4 @@
-"""What `harp pack` writes: every engine's files of a tiny site, and the sum that search.py computes. Real engines: tests/real."""
+"""What `harp pack` writes: every engine's files of a tiny site, and what search.py computes. Real engines: tests/real."""
 
 import dataclasses
 import http.server
@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from harp_jax.base.errors import InputError
-from harp_jax.site.engines import ENGINES, MOST, Record, add_up
+from harp_jax.ranking.lexical import InvertedIndex
+from harp_jax.site.engines import ENGINES, MOST, Record, query_words
 from harp_jax.site.pack import pack
+from harp_jax.site.packed_search import add_up
 from harp_jax.site.search import CombinedSearch, Settings
 from tests.support.commands import command
 from tests.support.look_site import DOCS, add_vectors, write_site
@@ -53,10 +55,6 @@ def test_an_index_has_the_documents_the_fields_and_a_query_for_each_part(site, t
     plan = json.loads((tmp_path / "out" / "query.json").read_text())
     assert plan["weights"] == WEIGHTS and {*plan["queries"]} == {"BM25", "anchor texts (BM25F)", "vectors"}
     assert (tmp_path / "out" / "encoder" / "config.json").exists()
-    if engine == "opensearch":
-        step = json.loads((tmp_path / "out" / "pipeline.json").read_text())["phase_results_processors"][0]
-        shares = step["normalization-processor"]["combination"]["parameters"]["weights"]
-        assert shares == pytest.approx([1 / 3, 2 / 3])
 
 
 def test_other_engines(site, tmp_path):
@@ -88,15 +86,70 @@ def test_the_script_adds_up_as_the_site_does(site):
 
 
 def test_anchor_texts_of_many_links_keep_their_shares():
-    text = Record("d", "", "", (("one", 3 * MOST), ("two", MOST)), np.zeros((0, 0))).anchor_text.split("\n")
+    record = Record("d", "", "", (("one", 3 * MOST), ("two", MOST)), np.zeros((0, 0)), {})
+    text = record.fields()["anchor_text"].split("\n")
     assert (text.count("one"), text.count("two")) == (MOST * 3 // 4, MOST // 4)
+
+
+def script(folder):
+    """The module search.py."""
+    spec = importlib.util.spec_from_file_location("search", folder / "search.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_impacts_add_up_to_the_scores_of_the_search(site, tmp_path):
+    pack(str(site), "jsonl", str(tmp_path))
+    written = {record["id"]: record for record in lines(tmp_path, ".jsonl")}
+    combined = CombinedSearch(str(site), ["in-links"])
+    for query in ("the dog", "red red cats", "green mat pet", "unknown"):
+        asked = [
+            combined.collection.docids,
+            *(model.scores(combined.collection.words(query))[0] for model in combined.lexical.values()),
+        ]
+        stems = query.replace("cats", "cat").split()
+        for docid, *expected in zip(*asked):
+            row = written[docid]
+            found = [
+                sum(dict(zip(row["terms"], row[part])).get(stem, 0) for stem in stems) for part in ("bm25", "bm25f")
+            ]
+            assert found == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        ("en", "The running dogs' re-use of v15_x"), ("de", "Die Häuser, größer ALS"), ("ja", "東京タワー と SQL"),
+        ("hi", "हिन्दी भाषा"), ("ar", "الكتب"),
+    ],
+)  # fmt: skip
+def test_the_script_splits_a_query_as_the_index_does(tmp_path, language, text):
+    pack_script = tmp_path / "search.py"
+    pack_script.write_text(open(importlib.util.find_spec("harp_jax.site.packed_search").origin).read())
+    (tmp_path / "query.json").write_text(json.dumps({"words": query_words(language)}))
+    index = InvertedIndex([("a", text)], language)
+    names = {number: stem for stem, number in index.vocabulary.items()}
+    assert script(tmp_path).terms_of(text) == [names[number] for number in index.query(text)] != []
+
+
+def test_lancedb_ranks_as_the_site_does(site, tmp_path):
+    pytest.importorskip("lancedb")
+    settings = Settings.load(str(site))
+    dataclasses.replace(settings, weights=WEIGHTS, models={}).save(str(site))
+    pack(str(site), "lancedb", str(tmp_path / "out"))
+    combined, search = CombinedSearch(str(site)), script(tmp_path / "out")
+    encoder = combined.vectors.encoder
+    for query in ("the dog", "red cat", "green mat", "unknown"):
+        vector = encoder.vectors([encoder.as_query(encoder.encode_queries([query])[0])])[0].tolist()
+        found = search.search_table(query, vector)
+        assert dict(found) == pytest.approx(dict(combined.search(query)), abs=2e-3)  # vectors are stored in 16 bits
+    settings.save(str(site))
 
 
 def test_the_script_asks_a_server_and_ranks_its_hits(site, tmp_path):
     pack(str(site), "elasticsearch", str(tmp_path / "out"))
-    spec = importlib.util.spec_from_file_location("search", tmp_path / "out" / "search.py")
-    search = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(search)
+    search = script(tmp_path / "out")
     asked = []
 
     class Server(http.server.BaseHTTPRequestHandler):
@@ -119,7 +172,7 @@ def test_the_script_asks_a_server_and_ranks_its_hits(site, tmp_path):
     with http.server.HTTPServer(("127.0.0.1", 0), Server) as server:
         serving = threading.Thread(target=lambda: [server.handle_request() for _ in range(2)], daemon=True)
         serving.start()
-        found = search.search(f"http://127.0.0.1:{server.server_port}/harp", 'a "dog"', [0.8, 0.6])
+        found = search.search_server(f"http://127.0.0.1:{server.server_port}/harp", 'a "dog"', [0.8, 0.6])
         serving.join()
     assert found == [("d2", 2.5), ("d1", 1.0)]  # the second by words, the first by in-links and by 0.96 against 0.8
     assert {path for path, _ in asked} == {"/harp/_msearch"} and len(asked) == 6

@@ -90,5 +90,9 @@ def test_weights_that_hold_are_written(tmp_path, capsys):
     assert (
         "search.json is unchanged" in said and "search.json is changed" in said and "1 judged documents are not" in said
     )
-    weights = Settings.load(str(folder)).weights
-    assert weights.get("BM25") and settings.weights.keys() <= weights.keys()
+    tuned = Settings.load(str(folder))
+    assert (
+        tuned.tuned == "RR@10 on 30 queries"
+        and tuned.weights.get("BM25")
+        and settings.weights.keys() <= tuned.weights.keys()
+    )
