@@ -5,7 +5,8 @@ python benchmarks/enwiki_estimate.py --wiki=DIR --dump=enwiki-excerpt.xml.bz2 --
 Two jobs run with one worker: one on real pages with links to real lead sections (DIR as for benchmarks/pairs.py), for all stages
 from links on; one on an excerpt of the dump, repeated to `megabytes`, for parsing and for the contents of a megabyte of XML. The
 rate of a stage is the amount it processed (megabytes, links, tokens, pairs) divided by its seconds. English Wikipedia is 100 GB of
-XML, 15.5 M pages and 38.19 M pairs (section 4.1.1 and Table 1 of the paper), with as many links per megabyte as the excerpt.
+XML, 15.5 M pages and 38.19 M pairs (section 4.1.1 and Table 1 of the paper), with as many links per megabyte as the excerpt. A pair
+of every link, which is what the job makes, would be about ten times as many: --pairs=380e6.
 Assumed: stages scale with the number of cores (parsing does with the dump's multistream index); start-up times are not scaled
 down. Disk: all tables and the shards together. Memory of a worker: a fresh process makes the pairs of the largest bucket of the
 sample; its memory above that of the imports is scaled to 1/512 of all pairs.
@@ -129,8 +130,8 @@ def memory(job: Job, bucket: int) -> tuple[float, float]:
     return start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def worker_memory(output: str) -> float:
-    """GiB of a worker for a bucket with 1/512 of English Wikipedia's pairs."""
+def worker_memory(output: str, pairs: float) -> float:
+    """GiB of a worker for a bucket with 1/512 of the pairs."""
     job = job_of(output)
     sizes: dict[int, int] = {
         b: rows(os.path.join(job.work, "assembled", f"bucket={b}")) for b in buckets(job, tables.ASSEMBLED)
@@ -138,7 +139,7 @@ def worker_memory(output: str) -> float:
     largest = max(sizes, key=sizes.__getitem__)
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         start, peak = pool.apply(memory, (job, largest))
-    return (start + (peak - start) / sizes[largest] * PAIRS / BUCKETS) / 1024
+    return (start + (peak - start) / sizes[largest] * pairs / BUCKETS) / 1024
 
 
 def main() -> None:
@@ -149,6 +150,7 @@ def main() -> None:
     parser.add_argument("--stopwords", default="")
     parser.add_argument("--work", default="")
     parser.add_argument("--megabytes", type=float, default=60)
+    parser.add_argument("--pairs", type=float, default=PAIRS)
     parser.add_argument("--cores", type=int, default=32)
     parser.add_argument("--memory_limit", type=float, default=64, help="GB of the joins, as in configs/data/enwiki.py")
     parser.add_argument("--tflops", type=float, default=100)
@@ -164,9 +166,9 @@ def estimate(args: argparse.Namespace) -> None:
     seconds, disk, sample = of_wiki(output)
     sample |= {unit: dump_amounts[unit] for unit in ("MB of XML", "MB of pages")}
     passages, sentences = sample["passage tokens"] / sample["pages"], sample["sentence tokens"] / sample["pairs"]
-    enwiki: dict[str, Any] = {"MB of XML": XML_MB, "MB of pages": XML_MB, "pages": PAGES, "pairs": PAIRS}
+    enwiki: dict[str, Any] = {"MB of XML": XML_MB, "MB of pages": XML_MB, "pages": PAGES, "pairs": args.pairs}
     enwiki["links"] = dump_amounts["links"] / dump_amounts["MB of XML"] * XML_MB
-    enwiki["tokens"] = passages * PAGES + sentences * PAIRS
+    enwiki["tokens"] = passages * PAGES + sentences * args.pairs
     total = 0.0
     print(f"{'stage':14}{'measured rate per core':>32}{'English Wikipedia':>28}{'hours':>8}")
     for stage, unit in STAGES.items():
@@ -186,7 +188,7 @@ def estimate(args: argparse.Namespace) -> None:
         grown[f"{name} of text"] = dump_disk[name] / sample["MB of pages"] * XML_MB / 1e9
     shown = sorted(grown.items(), key=lambda item: -item[1])[:8]
     print(f"disk: {sum(grown.values()):.0f} GB ({', '.join(f'{name} {used:.0f}' for name, used in shown)} ...)")
-    worker = worker_memory(output)
+    worker = worker_memory(output, args.pairs)
     joins = args.memory_limit * 1e9 / 2**30
     print(
         f"memory: {args.cores * worker + joins:.0f} GiB: {args.cores} workers of {worker:.1f}, and {joins:.0f} in a join "

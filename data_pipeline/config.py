@@ -76,6 +76,9 @@ FIELDS: Fields = {
     "exclude_destinations": Field(
         "", "file of titles or ids, one per line, that no pair may link to (judged documents)"
     ),
+    "linking_pages": Field(
+        1.0, "fraction of the pages whose links become pairs, drawn by the hash of their ids", (1e-9, 1)
+    ),
     "drop_anchors": Field(
         True, "drop anchors that are numbers, dates or navigation, and links in menus (links/link_graph.py)"
     ),

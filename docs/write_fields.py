@@ -5,7 +5,7 @@ from pathlib import Path
 from data_pipeline import config as generation_config
 from harp_jax.config import ENCODER, FIELDS, JUDGED, LOOP, Fields
 
-MANY = 1 << 24  # larger bounds only catch typos
+MANY = 1_000_000  # bounds from here on only catch typos
 PAGE = Path(__file__).with_name("formats.md")
 HEAD = """## Config fields
 
@@ -52,7 +52,7 @@ def table(fields: Fields) -> str:
     for name, (default, meaning, allowed) in fields.items():
         values = ""
         if allowed and isinstance(allowed[0], str):
-            values = ", ".join(f"`{choice}`" for choice in allowed)
+            values = ", ".join(f"`{choice}`" if choice else '`""`' for choice in allowed)
         elif allowed:
             low, high = allowed
             values = f"{low:g} to {high:g}" if high < MANY else f"from {low:g}" if low > -MANY else ""

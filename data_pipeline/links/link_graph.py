@@ -19,7 +19,7 @@ from data_pipeline.sources import formats
 from data_pipeline.sources.document import Chunk, Dropped, LinkedDocument
 from data_pipeline.text.sentences import sentences
 from data_pipeline.text.terms import count_words, normalise_anchor
-from harp_jax.base.randomness import signed64
+from harp_jax.base.randomness import hash64, signed64
 from harp_jax.input.records import Loss
 from harp_jax.text.languages import ENGLISH
 
@@ -107,6 +107,8 @@ def extract_links(job: Job, number: int, payload: None) -> Outputs:
     links: list[Row] = []
     counts = DropCounts()
     for document in rows(job, tables.DOCUMENTS, number, ["doc", "id", "text", "links"]):
+        if hash64("links", document["id"].partition("#")[0]) >= job.config["linking_pages"] * 2.0**64:
+            continue
         for link, sentence in in_sentences(document["text"], document["links"], job.config["language"]):
             shown = document["text"][link["start"] : link["end"]]
             anchor = normalise_anchor(shown)

@@ -72,7 +72,7 @@ def verify(folder: str, belongs_to: str, encoder: EncoderContent) -> str:
 WEIGHTED_BY = (
     "min_article_words", "exclude_destinations", "drop_anchors", "destination_text", "document_title", "max_doc_tokens",
     "language", "source.format", "source.max_page_bytes", "source.base_url", "source.exclude", "source.split", "page_identity",
-    "unit", "anchor_row",
+    "unit", "anchor_row", "linking_pages",
 )  # fmt: skip
 
 

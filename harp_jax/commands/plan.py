@@ -50,6 +50,8 @@ def main(arguments: argparse.Namespace) -> None:
         print("\n".join(f"{name:<{width}}  {summary}" for name, summary in summaries.items()))
         return
     experiment = find(arguments.plan)
+    if arguments.dry_run and "dry_run" not in experiment.defaults:
+        raise InputError(f"{arguments.plan} has no --dry_run; msmarco has, which prints what all trainings cost")
     values = experiment.arguments([*arguments.set, "dry_run=true"] if arguments.dry_run else arguments.set)
     if not arguments.output:
         raise InputError("no --output; the experiment needs a directory for its results")

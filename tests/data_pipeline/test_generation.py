@@ -181,6 +181,20 @@ def test_pages_of_one_text_are_one_page_by_choice(tmp_path):
     assert numbers["p2"] not in {row["doc"] for row in table(output, tables.CANDIDATES)}
 
 
+def test_a_fraction_of_the_pages_makes_pairs_of_its_links_and_destinations_of_all(tmp_path):
+    folder = corpus.write(tmp_path / "corpus")
+    links = {}
+    for share in (1.0, 0.3):
+        linked_documents(corpus.config(folder, linking_pages=share, workers=1), tmp_path / f"{share}")
+        links[share] = {
+            (row["doc"], row["link_start"]): row["destination"] for row in table(tmp_path / f"{share}", tables.RESOLVED)
+        }
+    pages = {doc for doc, _ in links[0.3]}
+    assert 5 < len(pages) < 25  # of 48
+    assert links[0.3] == {key: destination for key, destination in links[1.0].items() if key[0] in pages}
+    assert set(links[0.3].values()) - pages
+
+
 class Full(SerialEngine):
     """A disk that is full when the first join writes: DuckDB's error names no file of the user's."""
 

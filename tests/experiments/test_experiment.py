@@ -55,6 +55,12 @@ def test_wrong_options_are_refused_with_the_list_of_options(own, wrong):
         find("own.py").arguments([wrong])
 
 
+def test_only_experiments_with_a_dry_run_have_one(own):
+    with pytest.raises(InputError, match=r"own\.py has no --dry_run"):
+        command("plan", "own.py", "--dry_run", output="out")
+    assert not (own / "out").exists()
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
