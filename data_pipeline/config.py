@@ -34,6 +34,7 @@ from harp_jax.config import Field, Fields, check_values, defaults, with_preset
 from harp_jax.text.languages import INQUERY, primary
 
 AUTHORS = "authors"  # of `stopwords`: refused, with the place of their file
+THEIRS = "their file, data/corpus/stopwords.txt of https://github.com/zhengyima/anchors"
 SOURCE: Fields = {
     "source.format": Field("mediawiki", 'format of the pages; "": detected from the content', ("", *FORMATS)),
     "source.paths": Field((), "files or globs to read; also folders for html, wikiextractor and JSONL"),
@@ -145,12 +146,11 @@ FIELDS: Fields = {
 PRESETS: dict[str, dict[str, Any]] = {
     "recommended": {
         "tasks": ("adp",),
-        # Compared with sampled words, RR@10 without labels: .50 → .56 after 240 updates (12 words: .54), .55 → .57 after 960.
         "adp_queries": ("window",),
-        "weighting": "normalised",  # a softmax over attention shares is nearly uniform (.003 bits from it)
+        "weighting": "normalised",  # a softmax over attention shares is nearly uniform
         "hard_negatives": 3,  # `harp teach` orders them; without a teacher, training reads the first
         "context_in_page": True,  # for RQP, if you add it: otherwise a word absent from the page identifies S1
-        "qdm_negative": "occurrence",  # drawn like the positives; if uniform, in-links alone decide .68 of the pairs
+        "qdm_negative": "occurrence",  # drawn like the positives; if uniform, in-links alone decide most pairs
         "acm_negative": "in_links",
     },
     "paper": {
@@ -184,12 +184,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 def generation(preset: str = "") -> ConfigDict:
     """The defaults, changed by the preset "recommended", "paper" or "official"; InputError for an unknown preset."""
-    return with_preset(defaults(fields()), preset, PRESETS)
-
-
-def fields() -> Fields:
-    """All fields, including those of tasks that were registered later."""
-    return {**FIELDS, **{name: field for task in TASKS.values() for name, field in task.fields.items()}}
+    return with_preset(defaults(FIELDS), preset, PRESETS)
 
 
 def plain(config: ConfigDict) -> Config:
@@ -197,41 +192,36 @@ def plain(config: ConfigDict) -> Config:
     if "source" not in config:
         raise InputError("this config has no `source`, so it is not a generation config; use one of configs/data/")
     c = json.loads(config.to_json_best_effort())
-    check_values(c, fields())
-    problems = _source_problems(c["source"])
-    named = bool(c["tasks"]) and set(c["tasks"]) <= set(TASKS)
-    if not named:
-        problems.append(f"config.tasks {c['tasks']} must name one or more of {', '.join(TASKS)}")
-    if named and not c["encoder"] and weighed(c):
-        # A config with an encoder may lack a tokenizer: `harp anchors` tokenises nothing.
-        if not c["tokenizer"]:
-            problems.append("config.tokenizer is not set; name a Hugging Face directory or a vocab.txt")
-        known = 'a Hugging Face directory, a training workdir, "uniform" or "idf"'
-        problems.append(f"config.encoder is not set; name {known}")
-    if c["stopwords"] == AUTHORS:
-        place = "data/corpus/stopwords.txt of https://github.com/zhengyima/anchors"
-        problems.append(
-            f"config.stopwords: the authors' code filters with its own 1,321 words; name their file, {place}"
-        )
-    if c["context_in_page"] and c["sampling"] == "official":
-        problems.append("config.context_in_page draws without replacement; unset it, or config.sampling")
-    if problems:
+    check_values(c, FIELDS)
+    unknown = set(c["tasks"]) - set(TASKS)
+    # A config with an encoder may lack a tokenizer: `harp anchors` tokenises nothing.
+    unweighed = not unknown and not c["encoder"] and weighed(c)
+    checks = (
+        *source_checks(c["source"]),
+        (unknown or not c["tasks"], f"config.tasks {c['tasks']} must name one or more of {', '.join(TASKS)}"),
+        (unweighed and not c["tokenizer"], "config.tokenizer is not set; name a Hugging Face directory or a vocab.txt"),
+        (unweighed, 'config.encoder is not set; a Hugging Face directory, a training workdir, "uniform" or "idf"'),
+        (
+            c["stopwords"] == AUTHORS,
+            f"config.stopwords: the authors' code filters with its own 1,321 words; name {THEIRS}",
+        ),
+        (
+            c["context_in_page"] and c["sampling"] == "official",
+            "config.context_in_page draws without replacement; unset it, or config.sampling",
+        ),
+    )
+    if problems := [problem for wrong, problem in checks if wrong]:
         raise InputError("; ".join(problems))
     source = plain_source(config)
     tag = language(config, source)
     return c | {"source": source, "language": tag.tag, "language_from": tag.origin}
 
 
-def language(config: ConfigDict, source: dict[str, Any]) -> Language:
-    """`config.language`, or the language of the source. Raises InputError for an invalid language tag."""
-    return Language(config.language, "as given") if primary(config.language) else language_of(source)
-
-
 def plain_source(config: ConfigDict) -> dict[str, Any]:
     """config.source as plain JSON values, its format detected if it is not set; InputError for invalid values."""
     source = json.loads(config.source.to_json_best_effort())
     check_values({"source": source}, SOURCE)
-    if problems := _source_problems(source):
+    if problems := [problem for wrong, problem in source_checks(source) if wrong]:
         raise InputError("; ".join(problems))
     source["format"] = source["format"] or format_of_content(expand(tuple(source["paths"]))[0])
     if source["format"] == "mediawiki" and not source["index"]:
@@ -241,11 +231,18 @@ def plain_source(config: ConfigDict) -> dict[str, Any]:
     return source
 
 
-def _source_problems(source: dict[str, Any]) -> list[str]:
-    problems = [] if source["paths"] else ["config.source.paths is not set; name the files to read"]
-    if source["index"] and source["format"] != "mediawiki":
-        problems.append("config.source.index is only for multistream dumps (config.source.format=mediawiki)")
-    return problems
+def source_checks(source: dict[str, Any]) -> tuple[tuple[bool, str], ...]:
+    """(whether something is wrong, what)."""
+    of_dumps = "config.source.index is only for multistream dumps (config.source.format=mediawiki)"
+    return (
+        (not source["paths"], "config.source.paths is not set; name the files to read"),
+        (bool(source["index"]) and source["format"] != "mediawiki", of_dumps),
+    )
+
+
+def language(config: ConfigDict, source: dict[str, Any]) -> Language:
+    """`config.language`, or the language of the source. Raises InputError for an invalid language tag."""
+    return Language(config.language, "as given") if primary(config.language) else language_of(source)
 
 
 def weighed(c: Config) -> bool:

@@ -4,7 +4,6 @@ documents → links → link graph → sentences, passages → term weights → 
 """
 
 import os
-import shutil
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -19,11 +18,11 @@ from data_pipeline.engine.local import LocalEngine, fitting
 from data_pipeline.engine.store import bucket_parts, buckets, read, write
 from data_pipeline.links import link_graph
 from data_pipeline.links.web_sites import parse_documents
-from data_pipeline.output.claim import WORK, claim, fingerprint, once_for_config
+from data_pipeline.output.claim import WORK, claimed, fingerprint, once_for_config
 from data_pipeline.output.manifest import SHARDED_SQL, plan, write_manifest, write_shard
 from data_pipeline.sources.document import CHUNK_BYTES
 from data_pipeline.tasks import diagnostics
-from data_pipeline.tasks.maps import RequestPart, make_pairs, make_records, make_requests
+from data_pipeline.tasks.maps import make_pairs, make_records, make_requests
 from data_pipeline.tasks.table import chosen, needs
 from data_pipeline.weights import artefact, tokenised
 from harp_jax.base.errors import InputError
@@ -51,6 +50,12 @@ ASSEMBLED_SQL = """
     LEFT JOIN passages w ON r.words_of = w.doc
     LEFT JOIN passage_weights a ON r.words_of = a.doc
 """
+# The first of the draws that are allowed.
+FIRST_SQL = """
+    SELECT task, key, destination FROM (
+        SELECT task, key, destination, row_number() OVER (PARTITION BY task, key ORDER BY draw) AS position FROM ({})
+    ) WHERE position = 1
+"""
 
 
 @once_for_config
@@ -74,32 +79,26 @@ def generate(
     Raises InputError for bad input and for an output directory that belongs to another job.
     """
     require_tensorflow()
-    directory, c = os.fspath(output), plain(config)
-    with progress(unit=STAGES) as bar, full_disk_refused(directory):
+    directory, c = os.path.abspath(output), plain(config)
+    with progress(unit=STAGES) as bar, full_disk_refused(os.fspath(output)):
         memory = fitting(c["memory_limit"])
         tokenizer = load_tokenizer(c["tokenizer"])
         stage("fingerprint")
         inputs = fingerprint(c, tokenizer.sha256)
-        lock = claim(directory, c, inputs)
-        if lock is None:
-            say(f"{directory} is complete: nothing to do")
-            return read_manifest(directory)
-        job = job_of(c, inputs, directory, tokenizer)
-        wanted = ", ".join(task.name for task in chosen(c))
-        megabytes = sum(file["size"] for file in inputs["source"]) / 1e6
-        say(f"pairs of {wanted} from {megabytes:.1f} MB of pages; if interrupted, run the command again to resume")
-        with lock:
-            with closing(engine(job, c["workers"], memory)) as running:
-                run(running, inputs, tokenizer, bar)
-            if not c["keep_work"]:
-                shutil.rmtree(job.work, ignore_errors=True)
+        with claimed(os.fspath(output), c, inputs) as finished:
+            if not finished:
+                wanted = ", ".join(task.name for task in chosen(c))
+                size = sum(file["size"] for file in inputs["source"])
+                say(
+                    f"pairs of {wanted} from {size / 1e6:.1f} MB of pages; if interrupted, run the command again to resume"
+                )
+                with closing(engine(job_of(c, inputs, directory, tokenizer), c["workers"], memory)) as running:
+                    run(running, inputs, tokenizer, bar)
     return read_manifest(directory)
 
 
-def job_of(c: Config, inputs: Inputs, output: str, tokenizer: Tokenizer) -> Job:
+def job_of(c: Config, inputs: Inputs, directory: str, tokenizer: Tokenizer) -> Job:
     """The job of a config: where its tables are, how many buckets they have, how many tokens the encoder reads."""
-    directory = os.path.abspath(output)
-    size = sum(file["size"] for file in inputs["source"])
     longest = tokenised.longest(c, tokenizer)
     longest = min(longest, inputs["encoder_content"].get("positions", longest))
     return Job(
@@ -107,7 +106,7 @@ def job_of(c: Config, inputs: Inputs, output: str, tokenizer: Tokenizer) -> Job:
         work=os.path.join(directory, WORK),
         output=directory,
         weights=os.path.join(directory, artefact.FOLDER),
-        per_bucket=max(1, size // (CHUNK_BYTES * BUCKETS)),
+        per_bucket=max(1, sum(file["size"] for file in inputs["source"]) // (CHUNK_BYTES * BUCKETS)),
         window=longest - tokenizer.template.around_text,
         needs=tuple(needs(c)),
     )
@@ -170,9 +169,8 @@ def tokenise(engine: Engine) -> None:
     if not os.path.exists(path):
         sql = "SELECT word, CAST(SUM(n) AS BIGINT) AS n FROM word_counts GROUP BY word"
         engine.join(tables.WORD_TOTALS, sql)
-        artefact.save_frequency(
-            path, read(job, tables.WORD_TOTALS), engine.query("SELECT COUNT(*) FROM passages")[0][0]
-        )
+        passages = engine.query("SELECT COUNT(*) FROM passages")[0][0]
+        artefact.DocumentFrequency.save(path, read(job, tables.WORD_TOTALS), passages)
 
 
 def make_pair_requests(engine: Engine) -> None:
@@ -181,14 +179,15 @@ def make_pair_requests(engine: Engine) -> None:
     tasks = [task for task in chosen(c) if task.requests]
     candidates, unlinked = engine.query("SELECT COUNT(*), COUNT(CASE WHEN in_links = 0 THEN 1 END) FROM candidates")[0]
     for reads in dict.fromkeys(task.reads for task in tasks):
-        part = RequestPart(reads, candidates, unlinked)
-        engine.map(f"requests of {reads.name}", make_requests, [(bucket, part) for bucket in buckets(job, reads)])
+        parts = [(bucket, (reads, candidates, unlinked)) for bucket in buckets(job, reads)]
+        engine.map(f"requests of {reads.name}", make_requests, parts)
     for task in tasks:
         if task.prepare:
             task.prepare(engine)
-    if drawn := [task.negatives(c) for task in tasks if task.negatives]:
-        sql = " UNION ALL ".join(f"SELECT task, key, destination FROM ({part})" for part in drawn)
-        engine.join(tables.NEGATIVES, sql)
+    if allowed := [
+        f"SELECT task, key, draw, destination FROM ({task.negatives(c)})" for task in tasks if task.negatives
+    ]:
+        engine.join(tables.NEGATIVES, FIRST_SQL.format(" UNION ALL ".join(allowed)))
 
 
 def write_shards(engine: Engine) -> None:

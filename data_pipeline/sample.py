@@ -5,7 +5,7 @@ title, body: the articles' leads), DIR/queries.tsv, DIR/qrels.txt, DIR/folds.tsv
 DIR/{train,test}.queries.tsv (folds 0-2 and 3-4). Several pages share a name, so that an anchor or a question needs its context.
 The same seed writes the same bytes.
 
-A fact has three wordings, `page | page | question`, which share only function  A page uses one of the first two; links to
+A fact has three wordings, `page | page | question`, which share only function words. A page uses one of the first two; links to
 it use the other one if there is a question about the page, else the wording for questions. So no question is worded like its page
 or like a link to it: to find the page, a ranker must learn from links to other pages that "passage across the water" belongs to
 "ferrymen" and to "landing stages and flat boats".
@@ -21,15 +21,15 @@ from xml.sax.saxutils import escape, quoteattr
 import numpy as np
 
 from data_pipeline.sources.wikitext import Site, plain_text
-from harp_jax.base import files
 from harp_jax.base.errors import InputError
+from harp_jax.base.files import replacing
 from harp_jax.base.made import once
 from harp_jax.base.randomness import generator
 
 FOLDS = 5
 TRAIN_FOLDS = 3
 HOMONYMS = 5  # pages that share a name, on average
-FACTS_PER_PAGE = 2  # facts per page; a question asks about both
+FACTS_PER_PAGE = 2  # a question asks about both
 QUESTION = 2  # index of the wording for questions
 NAMESPACES = {"Talk": 1, "File": 6, "Template": 10, "Category": 14}
 T = TypeVar("T")
@@ -155,9 +155,8 @@ GIVEN = "Alvo Berin Cassa Dorrit Edda Gisla Hobart Ilse Jorun Kessa Lothar Mirna
 
 
 class Fact(NamedTuple):
-    """A fact of a page: its number within the kind of page, and its wording in the lead, in links and in questions."""
+    """A fact of a page, as its lead, links to the page and questions word it."""
 
-    number: int
     lead: str
     link: str
     question: str
@@ -175,26 +174,64 @@ class Page(NamedTuple):
     alias: str
 
 
-def world(count: int, seed: int, informative: bool = True) -> list[Page]:
-    """The pages and their facts. Pages with the same name and kind share no fact while there are enough.
+@dataclass(frozen=True)
+class SampleWiki:
+    """What to write: articles, the seed, whether links state facts of their pages (else random ones, as a control)."""
 
-    informative=False is the control: links to a page state random facts.
-    """
-    draw = generator("sample_wiki", seed, "world")
-    names = _names(max(4, count // HOMONYMS), draw)
+    pages: int = 400
+    seed: int = 0
+    informative: bool = True
+
+
+@once
+def write_sample_wiki(options: SampleWiki, output: str) -> int:
+    """Writes the seven files of a wiki to a directory; returns the number of questions. InputError for too few pages."""
+    if options.pages < 2 * FOLDS:
+        few = f"{options.pages} pages are too few for {FOLDS} folds"
+        raise InputError(f"{few}; use at least {2 * FOLDS} pages")
+    pages = world(options)
+    articles = [article(page, pages, options.seed) for page in pages]
+    docs = []
+    for page, text in zip(pages, articles):
+        plain = plain_text(text, Site(NAMESPACES))
+        body, url = plain.text[: plain.lead_end].replace("\n", " "), _URL + page.title.replace(" ", "_")
+        docs.append(f"{page.id}\t{url}\t{page.title}\t{body}\n")
+    asked = list(questions(pages, options.seed))
+    for name, lines in (
+        ("docs.tsv", docs),
+        ("queries.tsv", (f"{qid}\t{text}\n" for qid, text, _, _ in asked)),
+        ("qrels.txt", (f"{qid} 0 {page.id} 1\n" for qid, _, page, _ in asked)),
+        ("folds.tsv", (f"{qid}\t{fold}\n" for qid, _, _, fold in asked)),
+        # The demo trains on the first three folds and is tested on the others.
+        ("train.queries.tsv", (f"{qid}\t{text}\n" for qid, text, _, fold in asked if fold < TRAIN_FOLDS)),
+        ("test.queries.tsv", (f"{qid}\t{text}\n" for qid, text, _, fold in asked if fold >= TRAIN_FOLDS)),
+    ):
+        with replacing(os.path.join(output, name)) as file:
+            file.writelines(lines)
+    with replacing(os.path.join(output, "wiki.xml.bz2"), "wb") as raw, bz2.open(raw, "wt", encoding="utf-8") as file:
+        file.writelines(dump(pages, articles))
+    return len(asked)
+
+
+def world(options: SampleWiki) -> list[Page]:
+    """The pages and their facts. Pages with the same name and kind share no fact while there are enough."""
+    draw = generator("sample_wiki", options.seed, "world")
+    names: dict[str, None] = {}
+    while len(names) < max(4, options.pages // HOMONYMS):
+        syllables = [_pick(ONSETS, draw) + _pick(VOWELS, draw) for _ in range(int(draw.integers(1, 3)))]
+        names["".join([*syllables, _pick(CODAS, draw)]).capitalize()] = None
+    usable = [name for name in names if len(name) > 3] or list(names)
     pages: list[Page] = []
     taken: set[str] = set()
     used: dict[tuple[str, str], set[int]] = {}
-    asked = set(_asked(count, seed).tolist())
-    for number in range(count):
+    asked = set(_asked(options.pages, options.seed).tolist())
+    for number in range(options.pages):
         kind = KINDS[number % len(KINDS)]
-        name = str(names[int(draw.integers(len(names)))])
-        region = _pick(REGIONS, draw)
-        facts = _facts(kind, used.setdefault((name, kind), set()), number in asked, informative, draw)
+        name, region = _pick(usable, draw), _pick(REGIONS, draw)
+        facts = _facts(kind, used.setdefault((name, kind), set()), number in asked, options.informative, draw)
         noun = NOUNS[kind][0]
         title = f"{_pick(GIVEN, draw)} {name}" if kind == "person" else f"{name} ({noun})"
-        place = region.removeprefix("the ")
-        candidates = [title, f"{name} ({noun}, {place})", f"{title} ({number})"]
+        candidates = [title, f"{name} ({noun}, {region.removeprefix('the ')})", f"{title} ({number})"]
         title = next(candidate for candidate in candidates if candidate not in taken)
         alias = _pick(ALIASES, draw).format(title) if number % 3 == 0 else ""
         alias = "" if alias in taken else alias
@@ -203,35 +240,22 @@ def world(count: int, seed: int, informative: bool = True) -> list[Page]:
     return pages
 
 
-def _names(count: int, draw: np.random.Generator) -> list[str]:
-    names: dict[str, None] = {}
-    while len(names) < count:
-        syllables = [_pick(ONSETS, draw) + _pick(VOWELS, draw) for _ in range(int(draw.integers(1, 3)))]
-        names["".join([*syllables, _pick(CODAS, draw)]).capitalize()] = None
-    return [name for name in names if len(name) > 3] or list(names)
-
-
-def _pick(options: Sequence[T], draw: np.random.Generator) -> T:
-    return options[int(draw.integers(len(options)))]
-
-
 def _facts(kind: str, used: set[int], asked: bool, informative: bool, draw: np.random.Generator) -> tuple[Fact, ...]:
-    """Two facts; those in `used` are avoided while others are left."""
+    """Facts of a page; those in `used` are avoided while others are left."""
     table = FACTS[kind]
     fresh = [number for number in range(len(table)) if number not in used]
     if len(fresh) < FACTS_PER_PAGE:
         fresh = list(range(len(table)))
+    facts = []
     chosen = [fresh[i] for i in draw.permutation(len(fresh))[:FACTS_PER_PAGE]]
     used.update(chosen)
-    facts = []
     for number in chosen:
         # In the control, a fact of any kind: one of the page's own kind would still reveal the kind.
         other = table if informative else FACTS[_pick(KINDS, draw)]
         linked = number if informative else int(draw.integers(len(other)))
-        first, second, question = table[number].split(" | ")
+        *wordings, question = table[number].split(" | ")
         swapped = bool(draw.integers(2))
-        lead = second if swapped else first
-        facts.append(Fact(number, lead, other[linked].split(" | ")[QUESTION if not asked else 1 - swapped], question))
+        facts.append(Fact(wordings[swapped], other[linked].split(" | ")[1 - swapped if asked else QUESTION], question))
     return tuple(facts)
 
 
@@ -239,39 +263,26 @@ def article(page: Page, pages: list[Page], seed: int) -> str:
     """The wikitext of a page: infobox, lead, sections with links, a table, references, categories."""
     draw = generator("sample_wiki", seed, "article", page.id)
     noun, opening, _ = NOUNS[page.kind]
+
+    def year() -> int:
+        return int(draw.integers(1300, 1900))
+
     lead = f"'''{page.title.partition(' (')[0]}''' {opening.format(region=page.region)}"
-    lead += f"<ref name=a>{{{{cite book|title=Annals of {page.region}|year={_year(draw)}}}}}</ref>"
+    lead += f"<ref name=a>{{{{cite book|title=Annals of {page.region}|year={year()}}}}}</ref>"
     lead += " " + _pick(LEADS, draw).format(*(fact.lead for fact in _order(page.facts, draw)))
     text = f"{{{{Infobox {noun}\n| name = {page.name}\n| region = [[{page.region}]]\n}}}}\n{lead}\n"
     headings = draw.permutation(len(HEADINGS))[: int(draw.integers(2, 5))]
     for place, heading in enumerate(headings):
         sentences = [_linking(page, pages, draw) for _ in range(int(draw.integers(2, 5)))]
-        sentences.insert(int(draw.integers(len(sentences) + 1)), _plain(page, draw))
+        at = int(draw.integers(len(sentences) + 1))
+        sentences.insert(at, _pick(PLAIN, draw).format(year=year(), region=page.region))
         text += f"\n== {HEADINGS[heading]} ==\n"
         if place == 0:
             text += f"[[File:{page.name}.jpg|thumb|{_linking(page, pages, draw)}]]\n"
         text += " ".join(sentences) + "<ref name=a />\n"
-    rows = "".join(f"|-\n| {_year(draw)} || {_anchor(_other(page, pages, draw), draw)}\n" for _ in range(3))
+    rows = "".join(f"|-\n| {year()} || {_anchor(_other(page, pages, draw), draw)}\n" for _ in range(3))
     text += f'\n== See also ==\n<!-- kept short -->\n{{| class="wikitable"\n! Year !! Page\n{rows}|}}\n'
     return text + f"* {_anchor(_other(page, pages, draw), draw)}\n\n[[Category:{noun.capitalize()}]]\n"
-
-
-def _year(draw: np.random.Generator) -> int:
-    return int(draw.integers(1300, 1900))
-
-
-def _plain(page: Page, draw: np.random.Generator) -> str:
-    return _pick(PLAIN, draw).format(year=_year(draw), region=page.region)
-
-
-def _other(page: Page, pages: list[Page], draw: np.random.Generator) -> Page:
-    # The square makes few destinations popular and most of them rare, as in real link graphs.
-    other = pages[int(len(pages) * float(draw.random()) ** 2)]
-    return other if other is not page else pages[(page.id - 10 + 1) % len(pages)]
-
-
-def _order(facts: tuple[Fact, ...], draw: np.random.Generator) -> list[Fact]:
-    return [facts[i] for i in draw.permutation(len(facts))]
 
 
 def _linking(page: Page, pages: list[Page], draw: np.random.Generator) -> str:
@@ -282,8 +293,15 @@ def _linking(page: Page, pages: list[Page], draw: np.random.Generator) -> str:
     phrases = []
     for other in (one, _pick(near, draw) if near else _other(page, pages, draw)):
         phrases.append(_pick(PHRASES, draw).format(_pick(other.facts, draw).link, x=_anchor(other, draw)))
-    sentence = frame.format(*phrases, year=_year(draw), region=page.region)
+    sentence = frame.format(*phrases)
+    draw.integers(1300, 1900)  # unused; without it a seed would give other pages than in earlier versions
     return sentence[0].upper() + sentence[1:]
+
+
+def _other(page: Page, pages: list[Page], draw: np.random.Generator) -> Page:
+    # The square makes few destinations popular and most of them rare, as in real link graphs.
+    other = pages[int(len(pages) * float(draw.random()) ** 2)]
+    return other if other is not page else pages[(page.id - 10 + 1) % len(pages)]
 
 
 def _anchor(page: Page, draw: np.random.Generator) -> str:
@@ -302,45 +320,47 @@ def _anchor(page: Page, draw: np.random.Generator) -> str:
     return f"{article}[[{target}|{page.name}]]"
 
 
-def dump(pages: list[Page], seed: int) -> Iterator[str]:
-    """The text of a MediaWiki export, in pieces."""
+def _pick(options: Sequence[T], draw: np.random.Generator) -> T:
+    return options[int(draw.integers(len(options)))]
+
+
+def _order(facts: tuple[Fact, ...], draw: np.random.Generator) -> list[Fact]:
+    return [facts[i] for i in draw.permutation(len(facts))]
+
+
+def dump(pages: list[Page], articles: list[str]) -> Iterator[str]:
+    """The text of a MediaWiki export, in pieces: articles, redirects, disambiguation pages, a talk page."""
     yield (
         '<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.10/" version="0.10" xml:lang="en">\n'
         "  <siteinfo>\n"
         "    <sitename>Sample wiki</sitename>\n    <dbname>samplewiki</dbname>\n    <case>first-letter</case>\n"
         '    <namespaces>\n      <namespace key="0" case="first-letter" />\n'
     )
-    for name, number in NAMESPACES.items():
-        yield f'      <namespace key="{number}" case="first-letter">{name}</namespace>\n'
+    for name, key in NAMESPACES.items():
+        yield f'      <namespace key="{key}" case="first-letter">{name}</namespace>\n'
     yield "    </namespaces>\n  </siteinfo>\n"
-    for page in pages:
-        yield _element(page.title, page.id, article(page, pages, seed))
-    number = 10 + len(pages)
-    for page in pages:
-        if page.alias:
-            yield _element(page.alias, number, f"#REDIRECT [[{page.title}]]", redirect=page.title)
-            number += 1
-    titles = {page.title for page in pages}
-    for name in sorted({page.name for page in pages} - titles):
-        listed = [page for page in pages if page.name == name]
-        if len(listed) > 1:
-            lines = "".join(f"* [[{page.title}]], {NOUNS[page.kind][0]}\n" for page in listed)
-            yield _element(name, number, f"'''{name}''' may mean:\n{lines}{{{{disambig}}}}\n")
+
+    # (title, text, title that it redirects to), numbered from 10.
+    elements = [(page.title, text, "") for page, text in zip(pages, articles)]
+    elements += [(page.alias, f"#REDIRECT [[{page.title}]]", page.title) for page in pages if page.alias]
+    for name in sorted({page.name for page in pages} - {page.title for page in pages}):
+        first, *more = (page for page in pages if page.name == name)
+        if more:
+            lines = "".join(f"* [[{page.title}]], {NOUNS[page.kind][0]}\n" for page in (first, *more))
+            elements.append((name, f"'''{name}''' may mean:\n{lines}{{{{disambig}}}}\n", ""))
         else:
-            yield _element(name, number, f"#REDIRECT [[{listed[0].title}]]", redirect=listed[0].title)
-        number += 1
-    yield _element(f"Talk:{pages[0].title}", number, f"Is this [[{pages[1].title}]]?", namespace=1)
+            elements.append((name, f"#REDIRECT [[{first.title}]]", first.title))
+    elements.append((f"Talk:{pages[0].title}", f"Is this [[{pages[1].title}]]?", ""))
+    for number, (title, text, redirect) in enumerate(elements, 10):
+        pointer = f"    <redirect title={quoteattr(redirect)} />\n" if redirect else ""
+        yield (
+            f"  <page>\n    <title>{escape(title)}</title>\n    <ns>{int(title.startswith('Talk:'))}</ns>\n"
+            f"    <id>{number}</id>\n{pointer}"
+            f"    <revision>\n      <id>{number}</id>\n      <timestamp>2020-01-01T00:00:00Z</timestamp>\n"
+            "      <model>wikitext</model>\n      <format>text/x-wiki</format>\n"
+            f'      <text xml:space="preserve">{escape(text)}</text>\n    </revision>\n  </page>\n'
+        )
     yield "</mediawiki>\n"
-
-
-def _element(title: str, number: int, text: str, redirect: str = "", namespace: int = 0) -> str:
-    pointer = f"    <redirect title={quoteattr(redirect)} />\n" if redirect else ""
-    return (
-        f"  <page>\n    <title>{escape(title)}</title>\n    <ns>{namespace}</ns>\n    <id>{number}</id>\n{pointer}"
-        f"    <revision>\n      <id>{number}</id>\n      <timestamp>2020-01-01T00:00:00Z</timestamp>\n"
-        "      <model>wikitext</model>\n      <format>text/x-wiki</format>\n"
-        f'      <text xml:space="preserve">{escape(text)}</text>\n    </revision>\n  </page>\n'
-    )
 
 
 def questions(pages: list[Page], seed: int) -> Iterator[tuple[str, str, Page, int]]:
@@ -365,45 +385,3 @@ def _train(count: int) -> int:
 def _asked(count: int, seed: int) -> np.ndarray:
     """The places of the pages that are asked about, those of training questions first, in random order."""
     return generator("sample_wiki", seed, "asked").permutation(count)[: _train(count) + 3 * count // 8]
-
-
-@dataclass(frozen=True)
-class SampleWiki:
-    """What to write: articles, the seed, whether links state facts of their pages (see `world`)."""
-
-    pages: int = 400
-    seed: int = 0
-    informative: bool = True
-
-
-@once
-def write_sample_wiki(options: SampleWiki, output: str) -> int:
-    """Writes the seven files of a wiki to a directory; returns the number of questions. InputError for too few pages."""
-    count, seed = options.pages, options.seed
-    if count < 2 * FOLDS:
-        raise InputError(f"{count} pages are too few for {FOLDS} folds; use at least {2 * FOLDS} pages")
-    pages = world(count, seed, options.informative)
-    site = Site(NAMESPACES)
-    docs = []
-    for page in pages:
-        plain = plain_text(article(page, pages, seed), site)
-        body, url = plain.text[: plain.lead_end].replace("\n", " "), _URL + page.title.replace(" ", "_")
-        docs.append(f"{page.id}\t{url}\t{page.title}\t{body}\n")
-    asked = list(questions(pages, seed))
-    for name, lines in (
-        ("docs.tsv", docs),
-        ("queries.tsv", (f"{qid}\t{text}\n" for qid, text, _, _ in asked)),
-        ("qrels.txt", (f"{qid} 0 {page.id} 1\n" for qid, _, page, _ in asked)),
-        ("folds.tsv", (f"{qid}\t{fold}\n" for qid, _, _, fold in asked)),
-        # The demo trains on the first three folds and is tested on the others.
-        ("train.queries.tsv", (f"{qid}\t{text}\n" for qid, text, _, fold in asked if fold < TRAIN_FOLDS)),
-        ("test.queries.tsv", (f"{qid}\t{text}\n" for qid, text, _, fold in asked if fold >= TRAIN_FOLDS)),
-    ):
-        with files.replacing(os.path.join(output, name)) as file:
-            file.writelines(lines)
-    with (
-        files.replacing(os.path.join(output, "wiki.xml.bz2"), "wb") as raw,
-        bz2.open(raw, "wt", encoding="utf-8") as file,
-    ):
-        file.writelines(dump(pages, seed))
-    return len(asked)

@@ -38,24 +38,13 @@ def _follow_parent() -> None:
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
     # Ctrl-C reaches every process of the terminal; the parent ends this one, and prints one line.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        threading.Thread(target=_end_after, args=(parent,), daemon=True).start()
 
+    def end_after(parent: BaseProcess) -> None:
+        parent.join()
+        os._exit(1)
 
-def _end_after(parent: BaseProcess) -> None:
-    parent.join()
-    os._exit(1)
-
-
-@contextlib.contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Blocks Ctrl-C here and in processes started in this block: one that is still importing would print a traceback."""
-    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+    if parent := multiprocessing.parent_process():
+        threading.Thread(target=end_after, args=(parent,), daemon=True).start()
 
 
 class LocalEngine:
@@ -72,9 +61,8 @@ class LocalEngine:
 
         Part `number` writes to bucket `number // per_bucket`. `parts` may be a stream: only a few are in flight at a time.
         """
-        if store.finished(self.job, stage):
+        if not store.begin(self.job, stage):
             return
-        os.makedirs(os.path.dirname(store.mark_path(self.job, stage, "all")), exist_ok=True)
         running: set[Future[int]] = set()
         with progress(total=len(parts) if isinstance(parts, list) else None, unit="parts", desc=stage) as bar:
             rows = 0
@@ -90,13 +78,10 @@ class LocalEngine:
 
             try:
                 for number, payload in parts:
-                    mark = store.mark_path(self.job, stage, number)
-                    if store.marked(self.job, mark):
+                    if store.marked(self.job, stage, number):
                         bar.skip()
                         continue
-                    run = partial(
-                        store.run_part, stage, function, self.job, number, number // per_bucket, payload, mark
-                    )
+                    run = partial(store.run_part, stage, function, self.job, number, payload, per_bucket)
                     running.add(self.submit(run))
                     collect(2 * self.workers)
                 collect(0)
@@ -120,8 +105,12 @@ class LocalEngine:
         if self._pool is None:
             context = multiprocessing.get_context("spawn")
             self._pool = ProcessPoolExecutor(self.workers, mp_context=context, initializer=_follow_parent)
-        with _uninterrupted():
+        # Blocks Ctrl-C in workers started here, too: one that is still importing would print a traceback.
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
             return self._pool.submit(run)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
     def join(self, output: Table, sql: str) -> None:
         """Runs `sql` over the tables that it names and writes its rows as table `output`.

@@ -98,41 +98,33 @@ class SparkEngine:
 
     def map(self, stage: str, function: MapFunction[P], parts: Iterable[Part[P]], per_bucket: int = 1) -> None:
         """As `LocalEngine.map`: each part is a Spark task that reads and writes whole files."""
-        if store.finished(self.job, stage):
+        if not store.begin(self.job, stage):
             return
-        os.makedirs(os.path.dirname(store.mark_path(self.job, stage, "all")), exist_ok=True)
-        total = len(parts) if isinstance(parts, list) else None
-        stream = iter(parts)
-        with progress(total=total, unit="parts", desc=stage) as bar:
-            while batch := list(islice(stream, total or IN_FLIGHT * self.spark.sparkContext.defaultParallelism)):
-                todo = [part for part in batch if not store.marked(self.job, store.mark_path(self.job, stage, part[0]))]
-                if todo:
-                    self._run(stage, function, todo, per_bucket)
-                bar.skip(len(batch) - len(todo))
-                bar.update(len(todo))
-        store.finish(self.job, stage)
-
-    def _run(self, stage: str, function: MapFunction[P], parts: list[Part[P]], per_bucket: int) -> None:
         job, folder = self.job, os.getcwd()
 
         def run(part: Part[P]) -> tuple[int, str]:
             os.chdir(folder)  # relative paths of the config are relative to the driver's directory
             os.environ["TOKENIZERS_PARALLELISM"], os.environ["CUDA_VISIBLE_DEVICES"] = "false", ""
-            number, payload = part
             try:
-                store.run_part(
-                    stage, function, job, number, number // per_bucket, payload, store.mark_path(job, stage, number)
-                )
+                store.run_part(stage, function, job, *part, per_bucket)
             except InputError as error:
                 # Bad input is not retried: Spark would retry an exception four times and print a traceback.
-                return number, str(error)
-            return number, ""
+                return part[0], str(error)
+            return part[0], ""
 
-        # Not mapInArrow: a part reads and writes whole files by name, not rows, and mapInArrow needs pandas.
-        tasks = self.spark.sparkContext.parallelize(parts, len(parts)).map(run)
-        for _, problem in sorted(self._try(tasks.collect, stage)):
-            if problem:
-                raise InputError(problem)
+        total = len(parts) if isinstance(parts, list) else None
+        stream = iter(parts)
+        with progress(total=total, unit="parts", desc=stage) as bar:
+            while batch := list(islice(stream, total or IN_FLIGHT * self.spark.sparkContext.defaultParallelism)):
+                if todo := [part for part in batch if not store.marked(job, stage, part[0])]:
+                    # Not mapInArrow: a part reads and writes whole files by name, not rows, and mapInArrow needs pandas.
+                    tasks = self.spark.sparkContext.parallelize(todo, len(todo)).map(run)
+                    for _, problem in sorted(self._try(tasks.collect, stage)):
+                        if problem:
+                            raise InputError(problem)
+                bar.skip(len(batch) - len(todo))
+                bar.update(len(todo))
+        store.finish(job, stage)
 
     def join(self, output: Table, sql: str) -> None:
         """As `LocalEngine.join`. A bucket may have several files: rebalancing splits large ones among tasks."""

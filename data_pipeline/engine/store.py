@@ -5,7 +5,6 @@ is renamed to its final name when it is complete, and lists its files. A file's 
 process checks before it first reads the file: a killed job may resume months later. All processes must share the file system.
 """
 
-import contextlib
 import glob
 import hashlib
 import os
@@ -20,14 +19,18 @@ import pyarrow as pa
 from data_pipeline.engine.job import Job, MapFunction, P, Part
 from data_pipeline.engine.tables import Row, Rows, Table
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import locked, replacing, sha256_file
+from harp_jax.base.files import replacing, sha256_file
 
 NAMED = re.compile(r".*\.([0-9a-f]{16})\.parquet")  # with the digest of the content
-END = "done\n"
+END = "done\n"  # the last line of a complete list: a power failure may leave an empty file
 LIST = "files"  # in the directory of a join's table: the names of its files
-LOCK = "lock"  # in the work directory
 DAMAGED = "remove {work} and run the command again: the job starts from the beginning"
 verified: set[str] = set()  # files whose content this process has compared with their names
+
+
+def table_dir(job: Job, table: Table) -> str:
+    """The directory of a table."""
+    return os.path.join(job.weights if table.kept else job.work, table.name)
 
 
 def read(job: Job, table: Table, bucket: int | None = None, columns: list[str] | None = None) -> pa.Table:
@@ -37,7 +40,7 @@ def read(job: Job, table: Table, bucket: int | None = None, columns: list[str] |
     folder = "*" if bucket is None else f"bucket={bucket}"
     paths = sorted(glob.glob(os.path.join(glob.escape(table_dir(job, table)), folder, "*.parquet")))
     for path in paths:
-        verify(job, path)
+        _verify(job, path)
     # Files are read one by one: as a data set, the folder names would become a column.
     parts = [pq.ParquetFile(path).read(columns) for path in paths]
     return pa.concat_tables(parts) if parts else table.schema.empty_table().select(columns or table.schema.names)
@@ -65,6 +68,23 @@ def bucket_parts(job: Job, table: Table) -> list[Part[None]]:
     return [(bucket, None) for bucket in buckets(job, table)]
 
 
+def checked_files(job: Job, table: Table) -> list[str]:
+    """The files of a table, each compared with the digest in its name."""
+    files = sorted(glob.glob(os.path.join(glob.escape(table_dir(job, table)), "*", "*.parquet")))
+    with ThreadPoolExecutor() as hashing:
+        list(hashing.map(partial(_verify, job), files))
+    return files
+
+
+def _verify(job: Job, path: str) -> None:
+    """Raises InputError unless a file has the content that its name says; reads it once per process."""
+    if path not in verified:
+        named = NAMED.fullmatch(path)
+        if not named or sha256_file(path)[:16] != named[1]:
+            raise InputError(f"{path} is damaged; {DAMAGED.format(work=job.work)}")
+        verified.add(path)
+
+
 def write(job: Job, table: Table, bucket: int, stage: str, part: int, rows: Rows) -> tuple[list[str], int]:
     """Writes a file of a table, complete or not at all; returns its name below the directory of the tables, and its rows.
 
@@ -87,33 +107,43 @@ def write(job: Job, table: Table, bucket: int, stage: str, part: int, rows: Rows
     return [os.path.join(table.name, f"bucket={bucket}", os.path.basename(path))], made.num_rows
 
 
-def verify(job: Job, path: str) -> None:
-    """Raises InputError unless the content of a table's file has the digest in its name; once per file and process."""
-    if path in verified:
-        return
-    named = NAMED.fullmatch(path)
-    if not named or sha256_file(path)[:16] != named[1]:
-        raise InputError(f"{path} is damaged; {DAMAGED.format(work=job.work)}")
-    verified.add(path)
+def run_part(stage: str, function: MapFunction[P], job: Job, number: int, payload: P, per_bucket: int) -> int:
+    """Runs a part, writes its tables and its mark; returns the number of rows."""
+    outputs = function(job, number, payload)
+    written = [write(job, table, number // per_bucket, stage, number, made) for table, made in outputs.items()]
+    _write_list(mark_path(job, stage, number), (file for files, _ in written for file in files))
+    return sum(count for _, count in written)
 
 
-def checked_files(job: Job, table: Table) -> list[str]:
-    """The files of a table, after `verify`."""
-    files = sorted(glob.glob(os.path.join(glob.escape(table_dir(job, table)), "*", "*.parquet")))
-    with ThreadPoolExecutor() as hashing:
-        list(hashing.map(partial(verify, job), files))
-    return files
+def mark_path(job: Job, stage: str, part: int | str) -> str:
+    """The file that marks a part as finished; part "all": the stage."""
+    return os.path.join(job.work, f"{stage}.marks", part if isinstance(part, str) else f"{part:07d}")
+
+
+def begin(job: Job, stage: str) -> bool:
+    """Whether a stage has unfinished parts. Raises InputError if a file of a finished one is missing."""
+    every = mark_path(job, stage, "all")
+    os.makedirs(os.path.dirname(every), exist_ok=True)
+    marks = glob.glob(glob.escape(os.path.dirname(every)) + "/*")
+    return not (os.path.exists(every) and all(_listed(job, mark) for mark in marks))
+
+
+def marked(job: Job, stage: str, part: int) -> bool:
+    """Whether a part is finished. Raises InputError if one of its files is missing."""
+    return _listed(job, mark_path(job, stage, part))
+
+
+def finish(job: Job, stage: str) -> None:
+    """Marks a stage as finished."""
+    _write_list(mark_path(job, stage, "all"))
 
 
 def complete(job: Job, table: Table) -> bool:
     """Whether the table of a join is finished. Raises InputError if one of its files is missing."""
     folder = table_dir(job, table)
-    names = _read_list(os.path.join(folder, LIST))
-    if names is None:
+    if not (done := _listed(job, os.path.join(folder, LIST))):
         shutil.rmtree(folder, ignore_errors=True)
-        return False
-    _check_present(job, (os.path.join(table.name, file) for file in names))
-    return True
+    return done
 
 
 def finish_join(temporary: str, folder: str) -> None:
@@ -122,95 +152,26 @@ def finish_join(temporary: str, folder: str) -> None:
     for path in sorted(glob.glob(os.path.join(glob.escape(temporary), "*", "*.parquet"))):
         named = f"{path.removesuffix('.parquet')}.{sha256_file(path)[:16]}.parquet"
         os.rename(path, named)
-        names.append(os.path.relpath(named, temporary))
+        names.append(os.path.join(os.path.basename(folder), os.path.relpath(named, temporary)))
     _write_list(os.path.join(temporary, LIST), names)
     os.replace(temporary, folder)
 
 
 def _write_list(path: str, names: Iterable[str] = ()) -> None:
-    """Writes file names, and a last line that marks the list as complete: a power failure may leave an empty file."""
+    """Writes the names of files, below the directory of the tables."""
     with replacing(path, durable=False) as file:
         file.writelines([*(f"{name}\n" for name in names), END])
 
 
-def _read_list(path: str) -> list[str] | None:
-    """The names of `_write_list`; None if the file is missing or incomplete."""
+def _listed(job: Job, path: str) -> bool:
+    """Whether a list is there and complete. Raises InputError for a file that it names and that is missing."""
     try:
         with open(path, encoding="utf-8") as file:
             *names, end = file.readlines() or [""]
     except (FileNotFoundError, UnicodeDecodeError):
-        return None
-    return [name.rstrip("\n") for name in names] if end == END else None
-
-
-def _check_present(job: Job, names: Iterable[str]) -> None:
-    """Raises InputError for a file of a finished part or join that is missing; `names` begin with the table's."""
-    for name in names:
+        return False
+    for name in (line.rstrip("\n") for line in names if end == END):
         if not any(os.path.exists(os.path.join(folder, name)) for folder in (job.work, job.weights) if folder):
-            path = os.path.join(job.work, name)
-            raise InputError(f"{path}, which a finished stage wrote, is missing; {DAMAGED.format(work=job.work)}")
-
-
-def table_dir(job: Job, table: Table) -> str:
-    """The directory of a table."""
-    return os.path.join(job.weights if table.kept else job.work, table.name)
-
-
-def run_part(stage: str, function: MapFunction[P], job: Job, number: int, bucket: int, payload: P, mark: str) -> int:
-    """Runs a part, writes its tables and its mark; returns the number of rows."""
-    outputs = function(job, number, payload)
-    written = [write(job, table, bucket, stage, number, made) for table, made in outputs.items()]
-    _write_list(mark, (file for files, _ in written for file in files))
-    return sum(count for _, count in written)
-
-
-def mark_path(job: Job, stage: str, part: int | str) -> str:
-    """The file that marks a part as finished; part "all": the stage."""
-    name = part if isinstance(part, str) else f"{part:07d}"
-    return os.path.join(job.work, f"{stage}.marks", name)
-
-
-def marked(job: Job, mark: str) -> bool:
-    """Whether a part is finished. Raises InputError if one of its files is missing."""
-    names = _read_list(mark)
-    if names is not None:
-        _check_present(job, names)
-    return names is not None
-
-
-def finish(job: Job, stage: str) -> None:
-    """Marks a stage as done."""
-    _write_list(mark_path(job, stage, "all"))
-
-
-def finished(job: Job, stage: str) -> bool:
-    """Whether all parts of a stage are finished. Raises InputError if one of their files is missing."""
-    every = mark_path(job, stage, "all")
-    return os.path.exists(every) and all(
-        marked(job, mark) for mark in glob.glob(glob.escape(os.path.dirname(every)) + "/*")
-    )
-
-
-@contextlib.contextmanager
-def work_directory(work: str, output: str) -> Iterator[None]:
-    """An empty work directory of a command, locked, and removed at the end, the lock last: a later call needs it to clear the rest.
-
-    Raises InputError if the directory holds other files, or while another process uses it.
-    """
-    if os.path.isdir(work) and os.listdir(work) and not os.path.exists(os.path.join(work, LOCK)):
-        raise InputError(f"{work} is needed as a work directory but holds other files; move it or use another --output")
-    busy = f"another process is writing to {output}; wait for it, or choose another --output"
-    with locked(os.path.join(work, LOCK), busy):
-        _empty(work)
-        try:
-            yield
-        finally:
-            _empty(work)
-            shutil.rmtree(work, ignore_errors=True)
-
-
-def _empty(work: str) -> None:
-    for name in os.listdir(work):
-        if name != LOCK:
-            path = os.path.join(work, name)
-            shutil.rmtree(path, ignore_errors=True) if os.path.isdir(path) else os.remove(path)
+            lost = os.path.join(job.work, name)
+            raise InputError(f"{lost}, which a finished stage wrote, is missing; {DAMAGED.format(work=job.work)}")
+    return end == END

@@ -4,7 +4,7 @@ In: a config; tables; finished pairs.
 Out: TFRecord shards that TFDS reads, and manifest.json, whose presence means that the job is complete; collections; vocabularies.
 Imports: config, engine, links, sources, tasks, weights; the records of harp_jax.input, the rankers of harp_jax.ranking.
 Files:
-  claim       an output directory belongs to one job; the inputs of a config
+  claim       which job an output directory belongs to; the inputs of a config
   manifest    shards, TFDS's metadata, manifest.json
   inspection  shards compared with their manifest; statistics and examples
   teacher     a ranker's scores added to pairs

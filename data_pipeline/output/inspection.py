@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from data_pipeline.tasks.table import TABLE_1
 from harp_jax.base.errors import InputError
 from harp_jax.base.progress import progress
 from harp_jax.input import records
@@ -14,6 +13,13 @@ from harp_jax.input.records import AGAIN, PAIR_FEATURES, TEXT_FEATURES, Manifest
 from harp_jax.input.tfrecords import tensorflow
 
 COLUMNS = ("tokens", "pairs", "mean_query_tokens", "mean_doc_tokens", "mean_sequence_tokens")
+# The paper's Table 1: tokens = 2 × (query + document) × pairs.
+TABLE_1 = {
+    "rqp": {"tokens": 3_330_000_000, "pairs": 17_710_000, "mean_query_tokens": 2.64, "mean_doc_tokens": 90.48},
+    "qdm": {"tokens": 220_000_000, "pairs": 1_350_000, "mean_query_tokens": 2.80, "mean_doc_tokens": 81.17},
+    "rdp": {"tokens": 1_560_000_000, "pairs": 6_490_000, "mean_query_tokens": 34.90, "mean_doc_tokens": 85.86},
+    "acm": {"tokens": 1_970_000_000, "pairs": 12_640_000, "mean_query_tokens": 4.55, "mean_doc_tokens": 73.64},
+}
 TEXTS = (*PAIR_FEATURES, *TEXT_FEATURES)
 
 
@@ -27,48 +33,41 @@ class Inspection:
 
 
 def inspect(directory: str, count: int = 0) -> Inspection:
-    """Checks a directory and decodes `count` records of each task. Raises InputError for an unfinished or damaged one."""
-    manifest = records.read_manifest(directory)
-    if missing := {"tasks", "link_graph", "losses"} - manifest.keys():
-        raise InputError(f"{os.path.join(directory, records.MANIFEST)} has no field {min(missing)}; {AGAIN}")
-    check(directory, manifest)
-    shown = {task: examples(directory, manifest, task, count) for task in manifest["tasks"]}
-    return Inspection(directory, manifest, shown)
-
-
-def check(directory: str, manifest: Manifest) -> None:
-    """Raises InputError for a shard that is missing, damaged or not in the manifest, and without TFDS's metadata."""
-    tf, there = tensorflow(), os.listdir(directory)
-    shards = [shard for split in manifest["splits"].values() for shard in shards_of(directory, split)]
-    unknown = {name for name in there if name.startswith(f"{records.DATASET}-")} - {
-        os.path.basename(s.path) for s in shards
-    }
-    problems = [f"{name} is not in the manifest" for name in unknown]
+    """Checks a directory and decodes `count` records of each task, if the job's tokenizer is at its path, relative to the directory
+    or to here. Raises InputError for an unfinished job, for a shard that is missing, damaged or not in the manifest, and without
+    TFDS's metadata.
+    """
+    tf, manifest, there = tensorflow(), records.read_manifest(directory), os.listdir(directory)
+    shards = {name: shards_of(directory, split) for name, split in manifest["splits"].items()}
+    every = [shard for some in shards.values() for shard in some]
+    missing = {"tasks", "link_graph", "losses"} - manifest.keys()
+    problems = [f"{records.MANIFEST} has no field {name}" for name in missing]
     problems += [f"{name} is missing" for name in ("dataset_info.json", "features.json") if name not in there]
-    with progress(shards, unit="shards", desc="check") as bar:
+    listed = {os.path.basename(shard.path) for shard in every}
+    unknown = {name for name in there if name.startswith(f"{records.DATASET}-")} - listed
+    problems += [f"{name} is not in the manifest" for name in unknown]
+    with progress(every, unit="shards", desc="check") as bar:
         for shard in bar:
             shard.check_size()
             shard.check_content()
-            if (count := sum(1 for _ in tf.data.TFRecordDataset(shard.path))) != shard.records:
-                problems.append(f"{shard.path} holds {count} records, but the manifest says {shard.records}")
+            if (held := sum(1 for _ in tf.data.TFRecordDataset(shard.path))) != shard.records:
+                problems.append(f"{shard.path} holds {held} records, but the manifest says {shard.records}")
     if problems:
         raise InputError(f"{directory}: {min(problems)}; {AGAIN}")
 
-
-def examples(directory: str, manifest: Manifest, task: str, count: int) -> list[dict[str, Any]]:
-    """The first records of a task; ids are decoded if the job's tokenizer is at its path, relative to the directory or to here."""
-    tf = tensorflow()
     decode: Callable[[Iterable[int]], str | list[int]] = list
     with contextlib.suppress(InputError):
         decode = records.job_tokenizer(directory, manifest).decode
-    splits = (manifest["splits"].get(records.split_name(task, split)) for split in records.SPLITS)
-    paths = [shard.path for split in splits if split for shard in shards_of(directory, split)]
-    decoded: list[dict[str, Any]] = []
-    for raw in tf.data.TFRecordDataset(paths).take(count) if paths else ():
-        features = tf.train.Example.FromString(raw.numpy()).features.feature
-        named = {name: features[name].bytes_list.value[0].decode() for name in ("key", "page")}
-        decoded.append(named | {name: decode(features[name].int64_list.value) for name in TEXTS if name in features})
-    return decoded
+    examples: dict[str, list[dict[str, Any]]] = {}
+    for task in manifest["tasks"]:
+        names = [records.split_name(task, split) for split in records.SPLITS]
+        paths = [shard.path for name in names for shard in shards.get(name, [])]
+        examples[task] = []
+        for raw in tf.data.TFRecordDataset(paths).take(count) if paths else ():
+            features = tf.train.Example.FromString(raw.numpy()).features.feature
+            texts = {name: decode(features[name].int64_list.value) for name in TEXTS if name in features}
+            examples[task].append({"key": features["key"].bytes_list.value[0].decode(), **texts})
+    return Inspection(directory, manifest, examples)
 
 
 def as_text(inspection: Inspection) -> str:
@@ -95,8 +94,8 @@ def as_text(inspection: Inspection) -> str:
     for reason, loss in manifest["losses"].items():
         lines.append(f"{loss['count']:>10,}  {reason}")
         lines += [f"{'':14}{': '.join(part for part in example if part)[:160]}" for example in loss["examples"]]
-    for task, some in inspection.examples.items():
-        for example in some:
+    for task, examples in inspection.examples.items():
+        for example in examples:
             lines += ["", f"{task}  {example['key']}"]
             lines += [f"  {name}: {str(example[name])[:300]}" for name in TEXTS if name in example]
     return "\n".join(lines)

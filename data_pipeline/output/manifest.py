@@ -15,7 +15,7 @@ from data_pipeline.engine.job import LINKS, Engine, Inputs, Job, Outputs
 from data_pipeline.engine.store import read
 from data_pipeline.engine.tables import Row
 from data_pipeline.links import link_graph
-from data_pipeline.tasks import diagnostics
+from data_pipeline.tasks.diagnostics import NAMES
 from harp_jax.base.files import replacing, sha256_file
 from harp_jax.base.progress import say
 from harp_jax.base.version import __version__
@@ -65,27 +65,30 @@ def write_tfds_metadata(directory: str, splits: Mapping[str, SplitEntry], descri
     from tensorflow_datasets.core import dataset_info, file_adapters, naming
     from tensorflow_datasets.core import splits as tfds_splits
 
-    texts = {name: tfds.features.Text() for name in records.BYTES_FEATURES}
-    named_lists = (*records.PAIR_FEATURES, *records.MORE_FEATURES, *records.TEXT_FEATURES)
-    lists = {name: tfds.features.Sequence(np.int64) for name in named_lists}
+    lists = (*records.PAIR_FEATURES, *records.MORE_FEATURES, *records.TEXT_FEATURES)
+    features = {name: tfds.features.Text() for name in records.BYTES_FEATURES}
+    features |= {name: tfds.features.Sequence(np.int64) for name in lists}
+    features[records.TEACHER] = tfds.features.Sequence(np.float32)
     identity = dataset_info.DatasetIdentity(
         name=records.DATASET, version="1.0.0", data_dir=directory, module_name="data_pipeline.output.manifest"
     )
-    scores = {records.TEACHER: tfds.features.Sequence(np.float32)}
-    features = tfds.features.FeaturesDict({**texts, **lists, **scores})
-    info = dataset_info.DatasetInfo(builder=identity, features=features, description=description)
+    info = dataset_info.DatasetInfo(
+        builder=identity, features=tfds.features.FeaturesDict(features), description=description
+    )
     info.set_file_format(file_adapters.FileFormat.TFRECORD)
-    named = []
+    infos = []
     for name, split in sorted(splits.items()):
         template = naming.ShardedFileTemplate(
             data_dir=directory, dataset_name=records.DATASET, split=name, filetype_suffix="tfrecord"
         )
-        lengths = [shard["records"] for shard in split["shards"]]
-        size = sum(shard["bytes"] for shard in split["shards"])
-        named.append(
+        lengths, size = (
+            [shard["records"] for shard in split["shards"]],
+            sum(shard["bytes"] for shard in split["shards"]),
+        )
+        infos.append(
             tfds_splits.SplitInfo(name=name, shard_lengths=lengths, num_bytes=size, filename_template=template)
         )
-    info.set_splits(tfds_splits.SplitDict(named))
+    info.set_splits(tfds_splits.SplitDict(infos))
     info.write_to_directory(directory)
 
 
@@ -98,9 +101,14 @@ STATISTICS_SQL = """
 
 def write_manifest(engine: Engine, inputs: Inputs, weights_sha256: str | None, tokenizer: Tokenizer) -> None:
     """Writes TFDS's metadata, then manifest.json, the last file of the job."""
-    job, c = engine.job, engine.job.config
-    splits = _splits(engine)
-    losses = link_graph.losses(engine, with_links=LINKS in job.needs)
+    job, c, with_links = engine.job, engine.job.config, LINKS in engine.job.needs
+    splits: dict[str, SplitEntry] = {}
+    files: dict[str, Any] = {row["file"]: row for row in read(job, tables.SHARD_FILES).to_pylist()}
+    for row in read(job, tables.SPLITS).to_pylist():
+        name = split_name(row["task"], row["split"])
+        shards = [files[shard_name(name, number, row["shards"])] for number in range(row["shards"])]
+        splits[name] = {"records": sum(shard["records"] for shard in shards), "shards": shards}
+    losses = link_graph.losses(engine, with_links)
     if unmatched := losses.get("exclusion-of-no-page"):
         shown = ", ".join(repr(line) for line, _ in unmatched["examples"])
         say(f"exclude_destinations: {unmatched['count']} line(s) match no page, for example {shown}")
@@ -118,23 +126,13 @@ def write_manifest(engine: Engine, inputs: Inputs, weights_sha256: str | None, t
         "encoder_content": dict(inputs["encoder_content"]),
         "tasks": _tasks(engine, tokenizer.template),
         "splits": splits,
-        "link_graph": cast(LinkGraph, link_graph.graph_summary(engine, with_links=LINKS in job.needs)),
+        "link_graph": cast(LinkGraph, link_graph.graph_summary(engine, with_links)),
         "losses": losses,
     }
     write_tfds_metadata(job.output, splits, "Pre-training pairs from hyperlinks and anchor texts (HARP).")
     with replacing(os.path.join(job.output, records.MANIFEST)) as file:
         json.dump(manifest, file, indent=1)
         file.write("\n")
-
-
-def _splits(engine: Engine) -> dict[str, SplitEntry]:
-    splits: dict[str, SplitEntry] = {}
-    files: dict[str, Any] = {row["file"]: row for row in read(engine.job, tables.SHARD_FILES).to_pylist()}
-    for row in read(engine.job, tables.SPLITS).to_pylist():
-        name = split_name(row["task"], row["split"])
-        shards = [files[shard_name(name, number, row["shards"])] for number in range(row["shards"])]
-        splits[name] = {"records": sum(shard["records"] for shard in shards), "shards": shards}
-    return splits
 
 
 def _tasks(engine: Engine, template: Template) -> dict[str, TaskEntry]:
@@ -156,9 +154,7 @@ def _tasks(engine: Engine, template: Template) -> dict[str, TaskEntry]:
             "mean_query_tokens": queries / sequences,
             "mean_doc_tokens": docs / sequences,
             "mean_sequence_tokens": (queries + docs) / sequences + template.around_pair,
-            "predictors": {
-                name: scored[name][0] / (2 * scored[name][1]) for name in diagnostics.NAMES if name in scored
-            },
+            "predictors": {name: scored[name][0] / (2 * scored[name][1]) for name in NAMES if name in scored},
             "predictor_pairs": max((n for _, n in scored.values()), default=0),
         }
         if task in shared:

@@ -30,18 +30,18 @@ from typing import TypedDict
 from ml_collections import ConfigDict
 
 from data_pipeline.engine import tables
-from data_pipeline.engine.job import Engine, Job, Outputs
+from data_pipeline.engine.job import Job, Outputs
 from data_pipeline.engine.store import bucket_parts, buckets, read, rows
 from data_pipeline.engine.tables import Row
 from data_pipeline.links import link_graph
 from data_pipeline.links.link_graph import most_first
 from data_pipeline.links.web_sites import TITLE_SEPARATOR
 from data_pipeline.output.claim import once_for_config
-from data_pipeline.output.collection import ANCHOR_TEXTS_SQL, counted_texts, linked_pages, resolved_links, write_rows
+from data_pipeline.output.collection import ANCHOR_TEXTS_SQL, counted_texts, linked_pages, write_rows
 from data_pipeline.tasks.maps import split_of
 from data_pipeline.text.terms import STOPWORDS, normalise_anchor, read_stopwords
 from data_pipeline.weights.tokenised import texts_of
-from harp_jax.base import files
+from harp_jax.base.files import replacing
 from harp_jax.base.progress import stage
 from harp_jax.base.randomness import hash64
 from harp_jax.input.records import Loss
@@ -99,6 +99,19 @@ class Survey(TypedDict):
     text: str
 
 
+@dataclass
+class Query:
+    """A held-out anchor text; `link`: a row of `held_out`, its first occurrence; `relevant`: its destinations; `sources`: held-out
+    pages with such a link, which are not candidates; `in_title`: all words occur in the title of a destination.
+    """
+
+    anchor: str
+    link: Row
+    relevant: dict[str, None] = field(default_factory=dict)
+    sources: dict[str, None] = field(default_factory=dict)
+    in_title: bool = False
+
+
 @once_for_config
 def write_survey(config: ConfigDict, output: str, queries: int = 300, words: int = 0) -> Survey:
     """Writes the folder `output` and returns the content of its survey.json.
@@ -106,18 +119,19 @@ def write_survey(config: ConfigDict, output: str, queries: int = 300, words: int
     config: a generation config; its tasks and encoder are not used. `queries`: maximum number; `words`: words of the anchor's
     sentence to add to each. Works out of core. Raises InputError for bad input.
     """
-    docs, anchors, _, _, _, summary = written = [os.path.join(output, name) for name in WRITTEN]
-    with linked_pages(config, output, written, stages=4) as engine:
+    path = {name: os.path.join(output, name) for name in WRITTEN}
+    with linked_pages(config, output, list(path.values()), stages=4) as engine:
         job = engine.job
-        resolved_links(engine)
         stage("held-out anchors")
-        tabulate(engine)
+        engine.map("source pages", mark_sources, bucket_parts(job, tables.PAGES))
+        engine.join(tables.ANCHOR_USE, ANCHOR_USE_SQL)
+        engine.join(tables.HELD_OUT, HELD_OUT_SQL)
         stage("written")
         sql = ANCHOR_TEXTS_SQL.format("JOIN source_pages s ON r.doc = s.doc", "AND s.held = 0")
         engine.join(tables.ANCHOR_TEXTS, sql)
-        chosen, counts = choose(job, queries, words)
+        chosen, counts = choose(job, queries)
         links, links_kept, texts, sources, held = engine.query(COUNTS_SQL)[0]
-        documents, _ = write_rows(job, docs)
+        documents, _ = write_rows(job, path["docs.jsonl"])
         made = Survey(
             format=job.config["source"]["format"], language=job.config["language"], language_from=job.config["language_from"],
             documents=documents, links=links, links_kept=links_kept, anchor_texts=texts, pages_with_links=sources,
@@ -126,19 +140,19 @@ def write_survey(config: ConfigDict, output: str, queries: int = 300, words: int
             queries=len(chosen), losses=link_graph.losses(engine, with_links=True), text="",
         )  # fmt: skip
         made["text"] = as_text(made)
-        with files.replacing(anchors) as file:
-            file.writelines(f"{docid}\t{anchor}\t{n}\n" for docid, anchor, n in counted_texts(job))
-        _write_queries(chosen, output)
-        with files.replacing(summary) as file:
-            json.dump(made, file, indent=1, ensure_ascii=False)
+        numbered = [(f"a{number}", query) for number, query in enumerate(chosen, 1)]
+        # A source that another page links to with the same text may be an answer.
+        apart = ((qid, docid) for qid, query in numbered for docid in query.sources if docid not in query.relevant)
+        for name, lines in (
+            ("anchors.tsv", (f"{docid}\t{anchor}\t{n}\n" for docid, anchor, n in counted_texts(job))),
+            ("queries.tsv", (f"{qid}\t{text}\n" for (qid, _), text in zip(numbered, query_texts(job, chosen, words)))),
+            ("qrels.txt", (f"{qid} 0 {docid} 1\n" for qid, query in numbered for docid in query.relevant)),
+            ("sources.tsv", (f"{qid}\t{docid}\n" for qid, docid in apart)),
+            ("survey.json", [json.dumps(made, indent=1, ensure_ascii=False)]),
+        ):
+            with replacing(path[name]) as file:
+                file.writelines(lines)
         return made
-
-
-def tabulate(engine: Engine) -> None:
-    """From `pages` and `resolved` to `source_pages`, `anchor_use` and `held_out`."""
-    engine.map("source pages", mark_sources, bucket_parts(engine.job, tables.PAGES))
-    engine.join(tables.ANCHOR_USE, ANCHOR_USE_SQL)
-    engine.join(tables.HELD_OUT, HELD_OUT_SQL)
 
 
 def mark_sources(job: Job, number: int, payload: None) -> Outputs:
@@ -148,37 +162,28 @@ def mark_sources(job: Job, number: int, payload: None) -> Outputs:
     return {tables.SOURCE_PAGES: {"doc": pages["doc"], "held": held}}
 
 
-@dataclass
-class Query:
-    """A held-out anchor text; `link`: a row of `held_out`, its first occurrence."""
-
-    anchor: str
-    link: Row
-    relevant: dict[str, None] = field(default_factory=dict)
-    sources: dict[str, None] = field(default_factory=dict)  # held-out pages with such a link, which are not candidates
-    in_title: bool = False  # all words of the anchor occur in the title of a destination
-    text: str = ""
-
-
-def choose(job: Job, count: int, words: int = 0) -> tuple[list[Query], Counter[str]]:
-    """At most `count` queries in the order of a hash, each the anchor with up to `words` words of its sentence around it; and the
-    counts of a `Survey`, without "held_out_".
+def choose(job: Job, count: int) -> tuple[list[Query], Counter[str]]:
+    """At most `count` queries in the order of a hash, and the counts of a `Survey`, without "held_out_".
 
     Memory grows with `count`, not with the pages: of too many texts those with the lowest hashes are kept (WAITING for each query),
     and the counts of texts are then estimates.
     """
+
+    def key(anchor: str) -> int:
+        return hash64("held-out", anchor)
+
     counts: Counter[str] = Counter()
     texts: dict[str, Query] = {}
     titles: set[str] = set()
     limit = 1 << 64
-    parts = (
+    links = (
         rows(job, tables.HELD_OUT, bucket, order=("doc", "link_start")) for bucket in buckets(job, tables.HELD_OUT)
     )
-    for link in itertools.chain.from_iterable(parts):
+    for link in itertools.chain.from_iterable(links):
         anchor, trained = link["anchor"], link["trained"] > 0
         title = not trained and is_title(anchor, link["title"])
         counts.update(links=1, trained=int(trained), titles=int(title))
-        if trained or _key(anchor) >= limit:
+        if trained or key(anchor) >= limit:
             continue
         if title:
             titles.add(anchor)
@@ -187,24 +192,20 @@ def choose(job: Job, count: int, words: int = 0) -> tuple[list[Query], Counter[s
         query.in_title |= set(_WORD.findall(anchor)) <= set(_WORD.findall(link["title"].lower()))
         while len(texts) > WAITING * count:
             limit //= 2
-            texts = {text: query for text, query in texts.items() if _key(text) < limit}
-            titles = {text for text in titles if _key(text) < limit}
+            texts = {text: query for text, query in texts.items() if key(text) < limit}
+            titles = {text for text in titles if key(text) < limit}
     left = [query for anchor, query in texts.items() if anchor not in titles]
     in_title = sum(query.in_title for query in left)
     counts.update(texts=len(left) * (1 << 64) // limit, in_title=in_title * (1 << 64) // limit)
+    # At most PER_PAGE of one page.
     pages: Counter[str] = Counter()
     chosen: list[Query] = []
-    for query in sorted(left, key=lambda query: (_key(query.anchor), query.anchor)):
+    for query in sorted(left, key=lambda query: (key(query.anchor), query.anchor)):
         page = next(iter(query.sources)).partition("#")[0]
         pages[page] += 1
         if pages[page] <= PER_PAGE and len(chosen) < count:
             chosen.append(query)
-    _set_texts(job, chosen, words)
     return chosen, counts
-
-
-def _key(anchor: str) -> int:
-    return hash64("held-out", anchor)
 
 
 def is_title(anchor: str, title: str) -> bool:
@@ -212,23 +213,25 @@ def is_title(anchor: str, title: str) -> bool:
     return anchor in map(normalise_anchor, (title, *title.split(TITLE_SEPARATOR)))
 
 
-def _set_texts(job: Job, queries: list[Query], words: int) -> None:
-    """Sets `Query.text`. The added words are those nearest to the anchor that are not stopwords, in order."""
+def query_texts(job: Job, queries: list[Query], words: int) -> list[str]:
+    """The anchors as their pages spell them, each with up to `words` words of its sentence."""
     wanted, texts = {query.link["doc"] for query in queries}, dict[int, str]()
     for bucket in buckets(job, tables.DOCUMENTS):
         texts |= texts_of(job, bucket, wanted)
     language = job.config["language"]
     stopwords = read_stopwords(job.config["stopwords"], language)
-    for query in queries:
-        link, first = query.link, query.link["sentence_start"]
-        sentence, start, end = texts[link["doc"]][first : link["sentence_end"]], link["link_start"], link["link_end"]
-        query.text = in_context(sentence, start - first, end - first, words, language, stopwords)
+    made = []
+    for link in (query.link for query in queries):
+        first, last, text = link["sentence_start"], link["sentence_end"], texts[link["doc"]]
+        place = link["link_start"] - first, link["link_end"] - first
+        made.append(in_context(text[first:last], *place, words, language, stopwords))
+    return made
 
 
 def in_context(
     sentence: str, start: int, end: int, words: int, language: str = ENGLISH, stopwords: Container[str] = STOPWORDS
 ) -> str:
-    """The anchor [start, end) with the `words` nearest other words of its sentence, without stopwords and numbers."""
+    """The anchor [start, end) with the `words` nearest other words of its sentence, without stopwords and numbers, in order."""
     pattern, anchor = phrases(language), " ".join(sentence[start:end].split())
     own = set(pattern.findall(anchor.lower()))
     near: dict[str, tuple[int, int, str]] = {}
@@ -239,41 +242,23 @@ def in_context(
             place = (distance, match.start(), word)
             near[folded] = min(near.get(folded, place), place)
     around = sorted((place, word) for _, place, word in sorted(near.values())[:words])
-    before = [word for place, word in around if place < start]
-    return " ".join([*before, anchor, *(word for place, word in around if place >= start)])
-
-
-def _write_queries(queries: list[Query], output: str) -> None:
-    numbered = [(f"a{number}", query) for number, query in enumerate(queries, 1)]
-    # A source that another page links to with the same text may be an answer.
-    sources = ((qid, docid) for qid, query in numbered for docid in query.sources if docid not in query.relevant)
-    for name, lines in (
-        ("queries.tsv", (f"{qid}\t{query.text}\n" for qid, query in numbered)),
-        ("qrels.txt", (f"{qid} 0 {docid} 1\n" for qid, query in numbered for docid in query.relevant)),
-        ("sources.tsv", (f"{qid}\t{docid}\n" for qid, docid in sources)),
-    ):
-        with files.replacing(os.path.join(output, name)) as file:
-            file.writelines(lines)
+    return " ".join(word for _, word in sorted([*around, (start, anchor)]))
 
 
 def as_text(s: Survey) -> str:
-    """The survey as lines: what was found, what was dropped and why, what can be tested."""
+    """The survey as lines: what was read, what was dropped and why, what can be tested."""
     share = f"{s['held_out_in_title'] / s['held_out_texts']:.0%}" if s["held_out_texts"] else "none"
+    dropped = []
+    for reason, count in most_first(s["losses"]).items():
+        where, what = s["losses"][reason]["examples"][0]
+        dropped.append(f"  {reason} {count:,}: {f'{what} ({where})' if what and what != where else where}")
     lines = [
         f"{s['documents']:,} documents ({s['format']}), language {s['language']} ({s['language_from']}), {s['links']:,} links, "
         f"{s['links_kept']:,} of them kept, with {s['anchor_texts']:,} anchor texts on {s['pages_with_links']:,} documents",
         "dropped, each with an example:",
-        *(
-            f"  {reason} {count:,}: {_example(s['losses'][reason])}"
-            for reason, count in most_first(s["losses"]).items()
-        ),
+        *dropped,
         f"held out: {s['pages_held_out']:,} documents with {s['held_out_links']:,} links; {s['held_out_trained']:,} use a "
         f"text that other pages also use, {s['held_out_titles']:,} the title of their destination",
         f"{s['held_out_texts']:,} texts remain, {share} of them made up of words of the title; {s['queries']:,} are queries",
     ]
     return "\n".join(lines)
-
-
-def _example(entry: Loss) -> str:
-    where, what = entry["examples"][0]
-    return f"{what} ({where})" if what and what != where else where

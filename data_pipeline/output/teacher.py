@@ -8,12 +8,14 @@ written one by one, the manifest last: a killed command resumes at the shard it 
 import dataclasses
 import json
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, TypedDict
 
 import numpy as np
 
+from data_pipeline.output.claim import check_same
 from data_pipeline.output.manifest import write_tfds_metadata
 from data_pipeline.tasks.maps import serialise
 from harp_jax.base.errors import InputError
@@ -24,10 +26,10 @@ from harp_jax.input import records
 from harp_jax.input.records import (
     MORE_FEATURES,
     PAIR_FEATURES,
+    SOURCE,
     TEACHER,
     TEXT_TASK,
     Manifest,
-    Shard,
     ShardEntry,
     SplitEntry,
 )
@@ -38,8 +40,7 @@ from harp_jax.text.tokenizer import Tokenizer
 
 COSINE = 0.05  # temperature
 BATCH = 16_384  # records scored together
-UNFINISHED = ".teacher.json"  # in the output: what its shards are made from, and their digests
-Record = dict[str, Any]
+UNFINISHED = ".teacher.json"  # in the output
 
 
 @dataclass(frozen=True)
@@ -73,12 +74,11 @@ class Taught:
     left_out: int
 
 
-@dataclass(frozen=True)
-class Unfinished:
-    """A directory's options and input digests, and its shards so far, by file name."""
+class Unfinished(TypedDict):
+    """The content of UNFINISHED: options and input digests, and the shards so far, by file name."""
 
     made_from: dict[str, Any]
-    shards: dict[str, ShardEntry] = field(default_factory=dict)
+    shards: dict[str, ShardEntry]
 
 
 @once
@@ -93,24 +93,44 @@ def teach(options: TeachOptions, output: str) -> Taught:
 
 def score_pairs(options: TeachOptions, scorers: Sequence[Scorer], output: str) -> Taught:
     """`teach` with scorers that are loaded already."""
-    pairs = options.pairs
-    manifest = records.read_manifest(pairs)
-    tokenizer = records.job_tokenizer(pairs, manifest)
-    path = os.path.join(output, UNFINISHED)
-    begun = _begin(path, options)
+    manifest = records.read_manifest(options.pairs)
+    tokenizer = records.job_tokenizer(options.pairs, manifest)
 
-    # Shard by shard: those of an earlier run are kept if they are intact.
+    # What an earlier call has begun here. The content of inputs counts, not the path.
+    path = os.path.join(output, UNFINISHED)
+    contents = [digest(name).sha256 for name in (options.pairs, *options.models) if os.path.exists(name)]
+    made_from = flat(dataclasses.asdict(options) | {"pairs": "", "models": "", "content": contents})
+    begun: Unfinished = {"made_from": made_from, "shards": {}}
+    os.makedirs(output, exist_ok=True)
+    if os.path.exists(path):
+        begun = read_json_as(Unfinished, path, f"remove {output} and run again")
+        check_same(begun["made_from"], made_from, output)
+    elif os.listdir(output):
+        raise InputError(f"{output} is not empty; use another --output")
+
+    # Shard by shard: those of an earlier call are kept if they are intact.
     splits: dict[str, SplitEntry] = {name: {"records": 0, "shards": []} for name in manifest["splits"]}
-    shards = [(name, shard) for name, split in manifest["splits"].items() for shard in records.shards_of(pairs, split)]
+    shards = [
+        (name, shard) for name, split in manifest["splits"].items() for shard in records.shards_of(options.pairs, split)
+    ]
     for name, shard in progress(shards, unit="shards", desc="teach"):
         file = os.path.basename(shard.path)
-        target, entry = os.path.join(output, file), begun.shards.get(file)
+        target, entry = os.path.join(output, file), begun["shards"].get(file)
         if entry is None or not os.path.exists(target) or sha256_file(target) != entry["sha256"]:
-            count = _write(target, shard, name.rpartition("_")[0], scorers, tokenizer, options)
+            shard.check_content()
+            tf, task, count = tensorflow(), name.rpartition("_")[0], 0
+            with replacing(target, "wb") as raw, tf.io.TFRecordWriter(raw.name) as writer:
+                for batch in tf.data.TFRecordDataset(shard.path).batch(BATCH):
+                    examples = batch.numpy().tolist()
+                    if task != TEXT_TASK:  # running text is copied
+                        examples = list(_scored(task, examples, scorers, tokenizer, options))
+                    for example in examples:
+                        writer.write(example)
+                    count += len(examples)
             size, sha256 = os.path.getsize(target), sha256_file(target)
-            begun.shards[file] = entry = {"file": file, "records": count, "bytes": size, "sha256": sha256}
+            begun["shards"][file] = entry = {"file": file, "records": count, "bytes": size, "sha256": sha256}
             with replacing(path) as state:
-                json.dump(dataclasses.asdict(begun), state)
+                json.dump(begun, state)
         splits[name]["shards"].append(entry)
         splits[name]["records"] += entry["records"]
 
@@ -123,24 +143,40 @@ def score_pairs(options: TeachOptions, scorers: Sequence[Scorer], output: str) -
     return Taught(after, before - after)
 
 
-def _begin(path: str, options: TeachOptions) -> Unfinished:
-    """The state of an unfinished directory, or of a new one. InputError for other options or inputs, or files of others."""
-    output = os.path.dirname(path)
-    made_from = dataclasses.asdict(options) | {"pairs": "", "models": ""}  # the content counts, not the path
-    contents = [digest(name).sha256 for name in (options.pairs, *options.models) if os.path.exists(name)]
-    made_from = flat(made_from | {"content": contents})
-    os.makedirs(output, exist_ok=True)
-    if not os.path.exists(path):
-        if os.listdir(output):
-            raise InputError(f"{output} is not empty; use another --output")
-        return Unfinished(made_from)
-    begun = read_json_as(Unfinished, path, f"remove {output} and run again")
-    for name in sorted({*made_from, *begun.made_from}):
-        then, now = begun.made_from.get(name), made_from.get(name)
-        if then != now:
-            advice = "choose another --output, or remove this one"
-            raise InputError(f"{output} was begun with {name}={then}, now {now}; {advice}")
-    return begun
+def _scored(
+    task: str, examples: list[bytes], scorers: Sequence[Scorer], tokenizer: Tokenizer, options: TeachOptions
+) -> Iterator[bytes]:
+    """The records with their scores, without the negatives that the options leave out, and those without a negative."""
+    # All documents of all records with their queries: the positive of a record first.
+    parsed, texts = [], list[tuple[str, str]]()
+    for example in examples:
+        features = tensorflow().train.Example.FromString(example).features.feature
+        key, page = (features[name].bytes_list.value[0].decode() for name in ("key", SOURCE))
+        lists = (np.array(features[name].int64_list.value, np.int64) for name in (*PAIR_FEATURES, *MORE_FEATURES))
+        query, document, other, negative, more, lengths = lists
+        negatives = [negative, *records.parts(more, lengths)]
+        pairs = [(query, document), (other if len(other) else query, negative if len(negative) else document)]
+        pairs += [(query, each) for each in negatives[1:]]
+        texts += [(tokenizer.decode(one.tolist()), tokenizer.decode(two.tolist())) for one, two in pairs]
+        parsed.append((key, page, (query, document, other), negatives))
+    for scorer in scorers:
+        if isinstance(scorer, BiEncoderScorer):
+            scorer.forget()  # the last bits of a vector depend on its batch: after a restart, on other texts than before
+    scores = iter(np.mean([predict(scorer, texts) for scorer in scorers], axis=0).tolist())
+    for key, page, shared, negatives in parsed:
+        positive, *others = (next(scores) for _ in range(1 + len(negatives)))
+        if indices := chosen(positive, others, options.drop_above, options.hardest):
+            first, *rest = (negatives[index] for index in indices)
+            teacher = [score / options.divisor for score in (positive, *(others[index] for index in indices))]
+            stored = zip(MORE_FEATURES, (list(chain(*rest)), list(map(len, rest))))
+            named = dict(zip(PAIR_FEATURES, (*shared, first))) | {TEACHER: teacher} | dict(stored)
+            yield serialise(task, key, page, named)
+
+
+def chosen(positive: float, negatives: list[float], drop_above: bool, hardest: int) -> list[int]:
+    """Indices of the negatives that are kept, in their order, or with `hardest` the best-scored ones first."""
+    indices = [index for index, score in enumerate(negatives) if not drop_above or score < positive]
+    return sorted(indices, key=lambda index: -negatives[index])[:hardest] if hardest else indices
 
 
 def _manifest(manifest: Manifest, splits: dict[str, SplitEntry], options: TeachOptions, output: str) -> Manifest:
@@ -158,69 +194,3 @@ def _manifest(manifest: Manifest, splits: dict[str, SplitEntry], options: TeachO
         }
         tasks = {task: entry if task == TEXT_TASK else {"pairs": counts[task]} for task, entry in tasks.items()}
     return manifest | {"splits": splits, "teacher": settings, "tokenizer": tokenizer, "tasks": tasks}
-
-
-def _write(
-    path: str, shard: Shard, task: str, scorers: Sequence[Scorer], tokenizer: Tokenizer, options: TeachOptions
-) -> int:
-    """Writes a shard with scores and returns its records; running text is copied."""
-    shard.check_content()
-    tf, count = tensorflow(), 0
-    with replacing(path, "wb") as file, tf.io.TFRecordWriter(file.name) as writer:
-        for batch in tf.data.TFRecordDataset(shard.path).batch(BATCH):
-            examples = batch.numpy().tolist()
-            if task != TEXT_TASK:
-                scored = _scored([_parse(example) for example in examples], scorers, tokenizer, options)
-                examples = [_serialised(task, record) for record in scored]
-            for example in examples:
-                writer.write(example)
-            count += len(examples)
-    return count
-
-
-def _parse(example: bytes) -> Record:
-    features = tensorflow().train.Example.FromString(example).features.feature
-    record: Record = {name: features[name].bytes_list.value[0].decode() for name in ("key", "page")}
-    lists = {name: np.array(features[name].int64_list.value, np.int64) for name in (*PAIR_FEATURES, *MORE_FEATURES)}
-    more, lengths = (lists.pop(name) for name in MORE_FEATURES)
-    return record | lists | {"more_docs": records.parts(more, lengths)}
-
-
-def _serialised(task: str, record: Record) -> bytes:
-    more, lengths = MORE_FEATURES
-    features = {name: record[name] for name in (*PAIR_FEATURES, TEACHER)}
-    features[more] = [token for each in record[more] for token in each]
-    features[lengths] = [len(each) for each in record[more]]
-    return serialise(task, record["key"], record["page"], features)
-
-
-def _scored(
-    pairs: list[Record], scorers: Sequence[Scorer], tokenizer: Tokenizer, options: TeachOptions
-) -> list[Record]:
-    """The records with their scores, without the negatives that the options leave out, and those without a negative."""
-    texts: list[tuple[str, str]] = []
-    for record in pairs:
-        query, document = record["pos_query"], record["pos_doc"]
-        other = record["neg_query"] if len(record["neg_query"]) else query
-        sides = [(query, document), (other, record["neg_doc"] if len(record["neg_doc"]) else document)]
-        sides += [(query, each) for each in record["more_docs"]]
-        texts += [(tokenizer.decode(one.tolist()), tokenizer.decode(two.tolist())) for one, two in sides]
-    for scorer in scorers:
-        if isinstance(scorer, BiEncoderScorer):
-            scorer.forget()  # the last bits of a vector depend on its batch: after a restart, on other texts than before
-    scores = iter(np.mean([predict(scorer, texts) for scorer in scorers], axis=0).tolist())
-    scored = []
-    for record in pairs:
-        positive, *negatives = (next(scores) for _ in range(2 + len(record["more_docs"])))
-        if indices := chosen(positive, negatives, options.drop_above, options.hardest):
-            documents = [record["neg_doc"], *record["more_docs"]]
-            first, *more = (documents[index] for index in indices)
-            teacher = [score / options.divisor for score in (positive, *(negatives[index] for index in indices))]
-            scored.append(record | {"neg_doc": first, "more_docs": more, TEACHER: teacher})
-    return scored
-
-
-def chosen(positive: float, negatives: list[float], drop_above: bool, hardest: int) -> list[int]:
-    """Indices of the negatives that are kept, in their order, or with `hardest` the best-scored ones first."""
-    indices = [index for index, score in enumerate(negatives) if not drop_above or score < positive]
-    return sorted(indices, key=lambda index: -negatives[index])[:hardest] if hardest else indices

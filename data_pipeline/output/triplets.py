@@ -1,20 +1,22 @@
 """Pairs as Parquet files of texts, in the column conventions of sentence-transformers.
 
-One folder per task, with files SPLIT-00000-of-00003.parquet that `datasets.load_dataset("parquet", data_files=…)` reads,
-and a README.md through which `load_dataset(FOLDER, TASK)` finds them. The columns, in this order:
+One folder per task, with files SPLIT-00000-of-00003.parquet, and a README.md through which `datasets.load_dataset(FOLDER, TASK)`
+finds them. The columns, in this order:
 
     query, positive, negative: the two documents of a preference; or document, positive, negative: the two queries of a preference
     between queries (RQP), with the document as the anchor
 
-Texts of pairs are decoded from token ids, so an uncased vocabulary has lower-cased them; a tokenizer with this vocabulary
-returns the same ids. Works in batches of BATCH records: memory does not grow with the data. The folder appears complete or not
-at all, and replaces only a folder that this command wrote (`files.output_folder`).
+Texts are decoded from token ids, so an uncased vocabulary has lower-cased them; a tokenizer with this vocabulary returns the same
+ids. Memory does not grow with the data.
 """
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-from harp_jax.base.errors import InputError, needs
+import pyarrow
+import pyarrow.parquet
+
+from harp_jax.base.errors import InputError
 from harp_jax.base.files import output_folder
 from harp_jax.base.made import InputPath, once
 from harp_jax.input.records import (
@@ -30,7 +32,6 @@ from harp_jax.input.tfrecords import tensorflow
 from harp_jax.text.tokenizer import Tokenizer
 
 BATCH = 1024  # records in memory, and per row group
-Columns = dict[str, list[str]]
 
 
 @once
@@ -42,30 +43,29 @@ def write_parquet(pairs: InputPath, output: str, tokenizer: InputPath = "") -> d
     """
     manifest = read_manifest(pairs)
     ids = job_tokenizer(pairs, manifest, tokenizer)
-    counts: dict[str, int] = {}
-    card: dict[
-        str, list[str]
-    ] = {}  # task → lines of README.md, through which load_dataset(FOLDER, TASK) finds the files
+    splits = {name: entry for name, entry in manifest["splits"].items() if entry["records"]}
+    card: dict[str, list[str]] = {}  # task → lines of README.md
     with output_folder(output) as folder:
-        for name, entry in manifest["splits"].items():
+        for name, entry in splits.items():
             (task, _, split), shards = name.rpartition("_"), shards_of(pairs, entry)
-            if not entry["records"]:
-                continue
             os.makedirs(f"{folder}/{task}", exist_ok=True)
             for number, shard in enumerate(shards):
-                path = f"{folder}/{task}/{split}-{number:05d}-of-{len(shards):05d}.parquet"
-                counts[name] = counts.get(name, 0) + _write(path, _columns(shard, task, ids))
+                batches = _batches(shard, task, ids)
+                if first := next(batches, None):
+                    path = f"{folder}/{task}/{split}-{number:05d}-of-{len(shards):05d}.parquet"
+                    with pyarrow.parquet.ParquetWriter(path, first.schema, compression="zstd") as writer:
+                        for batch in (first, *batches):
+                            writer.write_batch(batch)
             lines = card.setdefault(task, [f"- config_name: {task}", "  data_files:"])
             lines += [f"  - split: {split}", f"    path: {task}/{split}-*.parquet"]
         text = ["---", "configs:", *(line for lines in card.values() for line in lines), "---", ""]
         text.append("Written by harp_jax. Columns are in the order that sentence-transformers expects.\n")
         with open(os.path.join(folder, "README.md"), "w", encoding="utf-8") as file:
             file.write("\n".join(text))
-    return counts
+    return {name: entry["records"] for name, entry in splits.items()}
 
 
-def _columns(shard: Shard, task: str, tokenizer: Tokenizer) -> Iterator[Columns]:
-    """The columns of a shard's records, BATCH records at a time. InputError for a shard that was changed or damaged."""
+def _batches(shard: Shard, task: str, tokenizer: Tokenizer) -> Iterator[pyarrow.RecordBatch]:
     shard.check_content()
     tf = tensorflow()
     features = {name: tf.io.RaggedFeature(tf.int64) for name in (TEXT_FEATURES if task == TEXT_TASK else PAIR_FEATURES)}
@@ -73,31 +73,13 @@ def _columns(shard: Shard, task: str, tokenizer: Tokenizer) -> Iterator[Columns]
         ids = tf.io.parse_example(batch, features)
         texts = [[tokenizer.decode(each) if each else "" for each in ids[name].to_list()] for name in features]
         if task == TEXT_TASK:
-            yield {"text": texts[0]}
-            continue
-        queries, documents, other_queries, other_documents = texts
-        if not any(other_queries):
-            yield {"query": queries, "positive": documents, "negative": other_documents}
-        elif not any(other_documents):
-            yield {"document": documents, "positive": queries, "negative": other_queries}
+            columns = {"text": texts[0]}
         else:
-            problem = "the two sides of its pairs share neither query nor document, so they form no triplets"
-            raise InputError(f"{shard.path}: {problem}")
-
-
-def _write(path: str, batches: Iterable[Columns]) -> int:
-    """Writes batches of the same columns, each as a row group; returns the rows. No file without batches."""
-    with needs("writing Parquet", "pyarrow", "data"):
-        import pyarrow
-        import pyarrow.parquet
-    writer, rows = None, 0
-    try:
-        for columns in batches:
-            batch = pyarrow.RecordBatch.from_pydict(columns)
-            writer = writer or pyarrow.parquet.ParquetWriter(path, batch.schema, compression="zstd")
-            writer.write_batch(batch)
-            rows += batch.num_rows
-    finally:
-        if writer is not None:
-            writer.close()
-    return rows
+            queries, documents, other_queries, other_documents = texts
+            if any(other_queries) and any(other_documents):
+                problem = "the two sides of its pairs share neither query nor document, so they form no triplets"
+                raise InputError(f"{shard.path}: {problem}")
+            columns = {"query": queries, "positive": documents, "negative": other_documents}
+            if any(other_queries):
+                columns = {"document": documents, "positive": queries, "negative": other_queries}
+        yield pyarrow.RecordBatch.from_pydict(columns)

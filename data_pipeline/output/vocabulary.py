@@ -13,30 +13,25 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 from ml_collections import ConfigDict
 
 from data_pipeline.config import language, plain_source
 from data_pipeline.output.claim import once_for_config
 from data_pipeline.sources import formats
-from data_pipeline.sources.document import Source
 from harp_jax.base.errors import InputError
 from harp_jax.base.progress import progress
 from harp_jax.text.languages import ENGLISH, UNSPACED, primary
 from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
 
-if TYPE_CHECKING:
-    from tokenizers import BertWordPieceTokenizer
-
 ALPHABET = 1000  # characters at most, as in BERT; rarer ones become [UNK]
 MANY_CHARACTERS = UNSPACED | {"ko"}  # languages with more characters than that: at most half of the vocabulary
 MIN_FREQUENCY = 2
-# Characters of a Unigram piece at most. With SentencePiece's 16, whole phrases of a small Japanese wiki became pieces, and a small
-# ranker trained on them was certainly worse (docs/lab/languages.md).
+# Characters of a Unigram piece at most. With SentencePiece's 16, whole phrases of a small Japanese wiki become pieces.
 LONGEST = 16
 LONGEST_OF = {"ja": 4, "zh": 4}
 KINDS = ("wordpiece", "unigram")
+NO_TEXT = "there is no text to train a vocabulary on; check config.source"
 
 
 @dataclass(frozen=True)
@@ -60,10 +55,18 @@ def write_vocabulary(config: ConfigDict, output: str, kind: str = "auto", size: 
     tag, origin = language(config, source)
     if kind == "auto":
         kind = "unigram" if primary(tag) in UNSPACED else "wordpiece"
-    texts = partial(paragraphs, source)
-    tokenizer = train_unigram(texts(), size, tag) if kind == "unigram" else train(texts, size, tag)
-    tokenizer.save(output)
-    return Vocabulary(kind, tag, origin, tokenizer.size, tokenizer.sha256)
+
+    def paragraphs() -> Iterator[str]:
+        with progress(unit="documents", desc="read") as bar:
+            for document in (
+                document for chunk in formats.chunks(source) for document in formats.parse(chunk, source)[0]
+            ):
+                bar.update()
+                yield from filter(None, document.text.split("\n"))
+
+    made = train_unigram(paragraphs(), size, tag) if kind == "unigram" else train(paragraphs, size, tag)
+    made.save(output)
+    return Vocabulary(kind, tag, origin, made.size, made.sha256)
 
 
 def train(texts: Callable[[], Iterable[str]], size: int, tag: str = ENGLISH) -> Tokenizer:
@@ -72,13 +75,15 @@ def train(texts: Callable[[], Iterable[str]], size: int, tag: str = ENGLISH) -> 
     Calls `texts` three times: for the characters, their ## forms, and the merges. Holds the counts of all distinct words.
     Raises InputError if there is no text, or more characters than `size` allows.
     """
+    from tokenizers import BertWordPieceTokenizer
+
     accents = None if primary(tag) == ENGLISH else False
-    empty = partial(_empty, accents)
-    normalise = empty().normalizer.normalize_str
+    empty = partial(BertWordPieceTokenizer, lowercase=True, strip_accents=accents)
     most = (size - len(SPECIAL_TOKENS)) // 2 if primary(tag) in MANY_CHARACTERS else ALPHABET
-    alphabet = sorted(_most_frequent(map(normalise, texts()), most))
+    alphabet = sorted(_by_frequency(map(empty().normalizer.normalize_str, texts()))[:most])
+    alphabet = [character for character in alphabet if not character.isspace()]
     if not alphabet:
-        raise InputError("there is no text to train a vocabulary on; check config.source")
+        raise InputError(NO_TEXT)
 
     def trained(first: list[str], size: int) -> list[str]:
         trainer = empty()
@@ -86,25 +91,14 @@ def train(texts: Callable[[], Iterable[str]], size: int, tag: str = ENGLISH) -> 
             texts(), vocab_size=size, min_frequency=MIN_FREQUENCY, special_tokens=[*SPECIAL_TOKENS, *first],
             initial_alphabet=alphabet, limit_alphabet=len(alphabet), show_progress=False,
         )  # fmt: skip
-        return list(trainer.get_vocab())
+        return sorted(set(trainer.get_vocab()) - set(SPECIAL_TOKENS))
 
     # With size 0 there are no merges: only the characters and the ## forms that occur.
-    forms = sorted(set(trained([], 0)) - set(SPECIAL_TOKENS))
+    forms = trained([], 0)
     if len(forms) + len(SPECIAL_TOKENS) > size:
-        raise InputError(
-            f"a vocabulary of {size} tokens cannot hold the {len(forms)} characters and ## forms of the text; raise the size"
-        )
-    tokens = trained(forms, size)
-    return Tokenizer.of_words((*SPECIAL_TOKENS, *sorted(set(tokens) - set(SPECIAL_TOKENS))), strip_accents=accents)
-
-
-def _most_frequent(texts: Iterable[str], count: int | None) -> list[str]:
-    """The `count` most frequent characters (None: all), without white space."""
-    characters: Counter[str] = Counter()
-    for text in texts:
-        characters.update(text)
-    ranked = sorted(characters.items(), key=lambda item: (-item[1], item[0]))
-    return [character for character, _ in ranked[:count] if not character.isspace()]
+        what = f"the {len(forms)} characters and ## forms of the text"
+        raise InputError(f"a vocabulary of {size} tokens cannot hold {what}; raise the size")
+    return Tokenizer.of_words((*SPECIAL_TOKENS, *trained(forms, size)), strip_accents=accents)
 
 
 def train_unigram(texts: Iterable[str], size: int, tag: str = ENGLISH) -> Tokenizer:
@@ -122,26 +116,29 @@ def train_unigram(texts: Iterable[str], size: int, tag: str = ENGLISH) -> Tokeni
         made.pre_tokenizer, made.decoder = pre_tokenizers.Metaspace(), decoders.Metaspace()
         return made
 
+    # The text without rare characters.
+    lines = [text for text in texts if not text.isspace()]
+    kept = max(ALPHABET, 3 * size // 4)
+    characters = [character for character in _by_frequency(lines) if not character.isspace()]
+    rare = dict.fromkeys(map(ord, characters[kept:]), " ")
+    lines = [line.translate(rare) for line in lines] if rare else lines
+    if not lines:
+        raise InputError(NO_TEXT)
+
     trained = encoder(models.Unigram())
     names = dict(cls="<s>", pad="<pad>", sep="</s>", unk="<unk>", mask="<mask>")
     trainer = trainers.UnigramTrainer(
-        vocab_size=size,
-        special_tokens=list(names.values()),
-        unk_token=names["unk"],
-        max_piece_length=LONGEST_OF.get(primary(tag), LONGEST),
-        show_progress=False,
-    )
-    lines = [text for text in texts if not text.isspace()]
-    rare = dict.fromkeys(map(ord, _most_frequent(lines, None)[max(ALPHABET, 3 * size // 4) :]), " ")
-    lines = [line.translate(rare) for line in lines] if rare else lines
-    if not lines:
-        raise InputError("there is no text to train a vocabulary on; check config.source")
+        vocab_size=size, special_tokens=list(names.values()), unk_token=names["unk"],
+        max_piece_length=LONGEST_OF.get(primary(tag), LONGEST), show_progress=False,
+    )  # fmt: skip
     try:
         trained.train_from_iterator(lines, trainer)
     except Exception as error:  # tokenizers raises nothing more specific
         raise InputError(f"a vocabulary of {size} tokens: {error}; raise the size") from error
+
+    # Pieces by score. Characters that no piece needed score .0001 above each other, from the lowest score on, in random order: they
+    # get the lowest score.
     pieces = json.loads(trained.to_str())["model"]["vocab"][len(names) :]
-    # Characters that no piece needed score .0001 above each other, from the lowest score on, in the order of a hash map.
     lowest = min((score for _, score in pieces), default=0.0)
     unordered = lowest + 1e-4 * sum(len(piece) == 1 for piece, _ in pieces)
     rounded = ((piece, round(lowest if len(piece) == 1 and score < unordered else score, 5)) for piece, score in pieces)
@@ -154,16 +151,9 @@ def train_unigram(texts: Iterable[str], size: int, tag: str = ENGLISH) -> Tokeni
     return Tokenizer(made.to_str(), tuple(names.items()))
 
 
-def _empty(strip_accents: bool | None) -> "BertWordPieceTokenizer":
-    from tokenizers import BertWordPieceTokenizer
-
-    return BertWordPieceTokenizer(lowercase=True, strip_accents=strip_accents)
-
-
-def paragraphs(source: Source) -> Iterator[str]:
-    """The paragraphs of all documents, with a progress bar."""
-    with progress(unit="documents", desc="read") as bar:
-        for chunk in formats.chunks(source):
-            for document in formats.parse(chunk, source)[0]:
-                bar.update()
-                yield from filter(None, document.text.split("\n"))
+def _by_frequency(texts: Iterable[str]) -> list[str]:
+    """All characters, the most frequent first."""
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(text)
+    return sorted(counts, key=lambda character: (-counts[character], character))

@@ -10,7 +10,7 @@ from data_pipeline.engine import tables
 from data_pipeline.engine.job import ALL_PAGES, LINKS, SENTENCES, Config
 from data_pipeline.links.link_graph import COLINKED_SQL
 from data_pipeline.tasks.sampling import NoPair
-from data_pipeline.tasks.task import Anchor, Attempt, Draw, PairTokens, Passages, Request, Sentence, Setup, Task
+from data_pipeline.tasks.task import Anchor, Attempt, PairTokens, Passages, Request, Sentence, Setup, Task
 from harp_jax.config import Field
 
 FIELDS = {
@@ -31,23 +31,6 @@ FIELDS = {
     "acm_exclude_colinked": Field(True, "exclude negatives that occur with P1 in the links of one sentence"),
 }
 DRAWS = 8  # candidates for a negative; the first that is not co-linked is used
-
-# The negative: the first drawn candidate, or the first that is not co-linked with P1 in any sentence (P1 counts as co-linked).
-NEGATIVES_SQL = {
-    False: """
-        SELECT 'acm' AS task, d.key AS key, c.doc AS destination
-        FROM draws d JOIN candidates c ON d.place = c.place WHERE d.task = 'acm' AND d.draw = 0
-    """,
-    True: """
-        SELECT 'acm' AS task, key, destination FROM (
-            SELECT d.key AS key, c.doc AS destination, row_number() OVER (PARTITION BY d.key ORDER BY d.draw) AS position
-            FROM draws d
-            JOIN candidates c ON d.place = c.place
-            LEFT JOIN colinked l ON d.one = l.one AND c.doc = l.other
-            WHERE l.one IS NULL AND d.task = 'acm'
-        ) WHERE position = 1
-    """,
-}
 
 
 def requests(sentence: Sentence, setup: Setup) -> Iterator[Attempt]:
@@ -72,32 +55,33 @@ def choose(anchors: Sequence[Anchor], rng: np.random.Generator) -> tuple[int, in
             return one, two
 
 
-def negative_places(
-    rng: np.random.Generator, positive: Anchor, places: tuple[int, int], draws: int, similar: bool
-) -> list[int]:
-    """`draws` places from [low, high): uniform, or with `similar` near the positive's, where in-links are about equal.
+def negative_places(setup: Setup, positive: Anchor, rng: np.random.Generator) -> list[int]:
+    """DRAWS places among the candidates: uniform, or with "in_links" near the positive's, where in-links are about equal.
 
     Candidates are ordered by in-links; "near" means within 1 % of all candidates, but at least 50 places.
     """
-    low, high = places
-    if similar:
+    low, high = (0 if setup.c["acm_negative"] == "corpus" else setup.unlinked), setup.candidates
+    if setup.c["acm_negative"] == "in_links":
         reach = max(50, (high - low) // 100)
         low, high = max(low, positive.place - reach), min(high, positive.place + reach + 1)
-    return rng.integers(low, high, size=draws).tolist()
+    return rng.integers(low, high, size=DRAWS).tolist()
 
 
 def request(sentence: Sentence, pair: tuple[int, int], setup: Setup, rng: np.random.Generator) -> list[Request]:
     """The query is from (a1, P1), P2 is the positive page; the negative is one of the draws (Eq. 14)."""
-    c = setup.c
     one, two = sentence.anchors[pair[0]], sentence.anchors[pair[1]]
-    words = sentence.words_of(one, setup.terms)
-    key = f"{sentence.anchor_key(one)}+{two.number}"
-    places = 0 if c["acm_negative"] == "corpus" else setup.unlinked, setup.candidates
-    drawn = negative_places(rng, two, places, DRAWS, c["acm_negative"] == "in_links")
-    draws = [Draw(key, i, one=one.destination, place=place) for i, place in enumerate(drawn)]
+    words, source = sentence.words_of(one, setup.terms), one.destination
+    draws = [{"one": source, "place": place} for place in negative_places(setup, two, rng)]
     length = setup.sampler.length(rng)
-    positive, source = two.destination, one.destination
-    return [Request(TASK.name, key, sentence.page, positive, (), words, length, words_of=source, draws=draws)]
+    key = f"{sentence.anchor_key(one)}+{two.number}"
+    return [Request(key, sentence.page, two.destination, (), words, length, words_of=source, draws=draws)]
+
+
+def negatives(c: Config) -> str:
+    """The drawn candidates, or those that are not co-linked with P1 in any sentence (P1 counts as co-linked)."""
+    sql = "SELECT d.task, d.key, d.draw, c.doc AS destination FROM draws d JOIN candidates c ON d.place = c.place"
+    apart = " LEFT JOIN colinked l ON d.one = l.one AND c.doc = l.other WHERE l.one IS NULL"
+    return sql + (apart if c["acm_exclude_colinked"] else "")
 
 
 def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Generator) -> PairTokens:
@@ -105,10 +89,7 @@ def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Gen
 
     In the authors' code the words of the negative side are drawn independently.
     """
-    assert passages.words is not None
     sampler, anew = setup.sampler, setup.sampler.official
-    if not passages.negative:
-        raise NoPair("candidates-all-co-linked")
     if anew and list(passages.negative) == list(passages.positive):
         # Two queries from the same distribution for one page: neither is better.
         raise NoPair("documents-equal")
@@ -129,6 +110,5 @@ def needs(c: Config) -> set[str]:
 TASK = Task(
     "acm", reads=tables.SENTENCES, needs=needs, fields=FIELDS, requests=requests,
     prepare=lambda engine: engine.join(tables.COLINKED, COLINKED_SQL),
-    negatives=lambda c: NEGATIVES_SQL[c["acm_exclude_colinked"]],
-    sides=sides,
+    negatives=negatives, missing="candidates-all-co-linked", sides=sides,
 )  # fmt: skip

@@ -17,8 +17,8 @@ from data_pipeline.engine.tables import Row, unpack
 from data_pipeline.tasks import hard_negatives
 from data_pipeline.tasks.rqp import context_query, each_link
 from data_pipeline.tasks.sampling import NoPair
-from data_pipeline.tasks.task import Anchor, Attempt, PairTokens, Passages, Request, Sentence, Setup, Task
-from data_pipeline.text.terms import Terms, Word, unpack_words
+from data_pipeline.tasks.task import Attempt, PairTokens, Passages, Request, Sentence, Setup, Task
+from data_pipeline.text.terms import unpack_words
 from harp_jax.config import Field
 
 FIELDS = {
@@ -35,16 +35,24 @@ ANCHOR = 2  # words of a lead used as the anchor
 
 
 def request(sentence: Sentence, index: int, setup: Setup, rng: np.random.Generator) -> list[Request]:
-    """The query and page P of one link; BM25 finds the negatives."""
-    anchor, styles = sentence.anchors[index], setup.c["adp_queries"]
+    """The query and page P of one link; BM25 finds the negatives.
+
+    The query is S1, or the anchor and adjacent words, including stopwords, in sentence order and without punctuation. The number of
+    words before the anchor is uniform; if one side of the sentence is too short, the other side has more.
+    """
+    anchor, styles, terms = sentence.anchors[index], setup.c["adp_queries"], setup.terms
     style = styles[int(rng.integers(len(styles)))] if len(styles) > 1 else styles[0]
     if style == "sampled":
         query, words, _ = context_query(sentence, index, setup, rng)
     else:
-        words = sentence.words_of(anchor, setup.terms)
-        query = window(sentence, anchor, setup.terms, context_length(style, rng), rng)
-    key, ids = sentence.anchor_key(anchor), setup.terms.ids(query)
-    return [Request("adp", key, sentence.page, anchor.destination, ids, words)]
+        words, length = sentence.words_of(anchor, terms), context_length(style, rng)
+        parts = sentence.words[: anchor.start], sentence.words[anchor.start : anchor.end], sentence.words[anchor.end :]
+        before, within, after = ([word for word in part if terms.has_content(word)] for part in parts)
+        left = min(int(rng.integers(0, length + 1)), len(before))
+        right = min(length - left, len(after))
+        left = min(length - right, len(before))
+        query = [*before[len(before) - left :], *within, *after[:right]]
+    return [Request(sentence.anchor_key(anchor), sentence.page, anchor.destination, terms.ids(query), words)]
 
 
 def context_length(style: str, rng: np.random.Generator) -> int:
@@ -52,27 +60,6 @@ def context_length(style: str, rng: np.random.Generator) -> int:
     if style == "window":
         return max(1, int(rng.poisson(WINDOW)))
     return {"anchor": 0, "short": int(rng.integers(1, 3)), "sentence": SENTENCE}[style]
-
-
-def window(sentence: Sentence, anchor: Anchor, terms: Terms, length: int, rng: np.random.Generator) -> list[Word]:
-    """The anchor and `length` adjacent words, including stopwords, in sentence order and without punctuation.
-
-    The number of words before the anchor is uniform; if one side of the sentence is too short, the other side has more.
-    """
-    words, start, end = sentence.words, anchor.start, anchor.end
-    parts = words[:start], words[start:end], words[end:]
-    before, within, after = ([word for word in part if terms.has_content(word)] for part in parts)
-    left = min(int(rng.integers(0, length + 1)), len(before))
-    right = min(length - left, len(after))
-    left = min(length - right, len(before))
-    return [*before[len(before) - left :], *within, *after[:right]]
-
-
-def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Generator) -> PairTokens:
-    """(S1, P) against (S1, P̃), and more P̃."""
-    if not passages.negative:
-        raise NoPair("no-page-shares-a-word-of-the-query")
-    return PairTokens(request.query, passages.positive, (), passages.negative, passages.more)
 
 
 def each_page(
@@ -89,7 +76,7 @@ def title_request(page: Row, setup: Setup, rng: np.random.Generator) -> list[Req
     words = [word for word in span.words if setup.terms.has_content(word)]
     if not words:
         raise NoPair("title-without-words")
-    return [Request("title", page["id"], page["id"], page["doc"], setup.terms.ids(words), words)]
+    return [Request(page["id"], page["id"], page["doc"], setup.terms.ids(words), words)]
 
 
 def lead_request(page: Row, setup: Setup, rng: np.random.Generator) -> list[Request]:
@@ -108,20 +95,19 @@ def lead_request(page: Row, setup: Setup, rng: np.random.Generator) -> list[Requ
     first = int(rng.integers(len(words) - count + 1))
     query, doc = words[first : first + count], page["doc"]
     # BM25 searches for two words, as for an anchor: pages found for all words share more of them with the query than the rest of
-    # its own page does, and the model learns to prefer fewer shared words (RR@10 .04, chance .10).
+    # its own page does, and the model would learn to prefer fewer shared words.
     place = int(rng.integers(max(1, count - ANCHOR + 1)))
     anchor, ids = query[place : place + ANCHOR], setup.terms.ids(query)
-    return [Request("lead", page["id"], page["id"], doc, ids, anchor, at, words_of=doc)]
+    return [Request(page["id"], page["id"], doc, ids, anchor, at, words_of=doc)]
 
 
 def lead_sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Generator) -> PairTokens:
     """(q, P without the sentence) against (q, P̃), which loses as many tokens: else the shorter document would be the answer."""
-    pair = sides(request, passages, setup, rng)
     start, end = [0, *passages.sentences][request.length : request.length + 2]
     positive = [*passages.page[:start], *passages.page[end:]]
-    documents = (pair.neg_doc, *pair.more_docs)
+    documents = (passages.negative, *passages.more)
     first, *more = (tokens[: max(len(tokens) // 2, len(tokens) - (end - start))] for tokens in documents)
-    return pair._replace(pos_doc=positive, neg_doc=first, more_docs=more)
+    return PairTokens(request.query, positive, (), first, more)
 
 
 def control_needs(c: Config) -> set[str]:
@@ -130,13 +116,13 @@ def control_needs(c: Config) -> set[str]:
 
 ADP = Task(
     "adp", reads=tables.SENTENCES, needs=lambda c: {LINKS, SENTENCES}, fields=FIELDS, requests=partial(each_link, request),
-    prepare=partial(hard_negatives.prepare, task="adp", popular=True), sides=sides,
+    prepare=partial(hard_negatives.prepare, task="adp", popular=True), missing=hard_negatives.MISSING,
 )  # fmt: skip
 TITLE = Task(
     "title", reads=tables.PASSAGES, needs=control_needs, requests=partial(each_page, title_request),
-    prepare=partial(hard_negatives.prepare, task="title", popular=False), sides=sides,
+    prepare=partial(hard_negatives.prepare, task="title", popular=False), missing=hard_negatives.MISSING,
 )  # fmt: skip
 LEAD = Task(
     "lead", reads=tables.PASSAGES, needs=lambda c: control_needs(c) | {SENTENCE_ENDS}, requests=partial(each_page, lead_request),
-    prepare=partial(hard_negatives.prepare, task="lead", popular=False), sides=lead_sides,
+    prepare=partial(hard_negatives.prepare, task="lead", popular=False), missing=hard_negatives.MISSING, sides=lead_sides,
 )  # fmt: skip

@@ -36,10 +36,14 @@ SLICE = 20_000  # pages that BM25 searches: a larger slice has harder negatives,
 # Negatives are drawn from the best DEPTH pages, or DRAWN pages per negative if that is more.
 DEPTH = 10
 DRAWN = 3
+MISSING = "no-page-shares-a-word-of-the-query"
+POSITIVES_SQL = """
+    SELECT r.task, r.key, p.signature, r.bucket FROM requests r JOIN passages p ON r.positive = p.doc
+"""
 
 
 class Slice:
-    """Passages (`doc`, `in_links`, `signature`, `tokens`, `words`) with an index of their words, which `spell` turns into text."""
+    """Passages (`doc`, `in_links`, `signature`, `words`) with an index of their words, which `spell` turns into text."""
 
     def __init__(self, pages: list[Row], spell: Callable[[str], str], language: str) -> None:
         self.pages = pages
@@ -67,11 +71,6 @@ class Slice:
         return best, copies
 
 
-POSITIVES_SQL = """
-    SELECT r.task, r.key, p.signature, r.bucket FROM requests r JOIN passages p ON r.positive = p.doc
-"""
-
-
 def prepare(engine: Engine, task: str, popular: bool) -> None:
     """Makes the table `mined` of a task; draws in proportion to in-links if `popular`, as link destinations are, else uniformly."""
     engine.join(tables.POSITIVES, POSITIVES_SQL)
@@ -88,56 +87,51 @@ def mine(job: Job, number: int, payload: tuple[str, bool]) -> Outputs:
     manual, a mirror, a printable page) are left out and counted.
     """
     (task, popular), c = payload, job.config
-    columns = ["task", "key", "page", "query", "anchor", "positive"]
+    # The requests of the task. A positive without a signature is not shown: it makes no pair.
     signed = [row for row in read(job, tables.POSITIVES, number).to_pylist() if row["task"] == task]
     signatures = {row["key"]: unpack(row["signature"]) for row in signed}
-    # A positive without a signature is not shown: it makes no pair.
-    requests = [row for row in read(job, tables.REQUESTS, number, columns).to_pylist() if row["task"] == task]
-    requests = [row for row in requests if row["key"] in signatures]
+    table = read(job, tables.REQUESTS, number, ["task", "key", "page", "query", "anchor", "positive"])
+    requests = [row for row in table.to_pylist() if row["task"] == task and row["key"] in signatures]
     if not requests:
         return {tables.MINED: []}
-    terms, count, dropped = terms_of(c), c["hard_negatives"], DropCounts()
-    spelled, pages = SPELLED[c["negative_search"]], _slice(job, number, popular, terms)
+    terms, count, search, dropped = terms_of(c), c["hard_negatives"], c["negative_search"], DropCounts()
+    pages = slice_of(job, number, popular, terms)
     sources = {row["id"]: row["doc"] for row in read(job, tables.PAGES, number, ["doc", "id"]).to_pylist()}
     mined: list[Row] = []
     for row in requests:
         ids, without = unpack(row["query"]).tolist(), (row["positive"], sources[row["page"]])
-        tokens, decode = terms.tokenizer.tokens, terms.tokenizer.decode
-        query = [tokens[i] for i in ids] if terms.unit == "tokens" else decode(ids).split()
+        tokenizer = terms.tokenizer
+        query = [tokenizer.tokens[i] for i in ids] if terms.unit == "tokens" else tokenizer.decode(ids).split()
         places = np.zeros(0, np.int64)
         for words in (row["anchor"], pack_words(query)):
             if not len(places):
                 most, positive = max(DEPTH, DRAWN * count), signatures[row["key"]]
-                places, copies = pages.search(spelled(words, terms), most, without, positive)
+                places, copies = pages.search(spelled(words, terms, search), most, without, positive)
                 for copy in copies:
                     dropped.add(f"{task}-copy-of-the-positive", row["key"], f"page {pages.docs[copy]}")
         if not len(places):
             continue
         rng = generator(c["seed"], task, row["key"], "negative")
         first, *more = (pages.pages[place] for place in places[drawn(pages.in_links[places], count, popular, rng)])
-        wanted, told = set(_as_words(row["anchor"], terms).lower().split()), first["words"].lower().split()
+        wanted = set(spelled(row["anchor"], terms, "words").lower().split())
         mined.append(
             dict(
                 task=task, key=row["key"], destination=first["doc"], more=b"".join(page["tokens"] for page in more),
-                more_lengths=pack([len(unpack(page["tokens"])) for page in more]), shared=int(not wanted.isdisjoint(told)),
+                more_lengths=pack([len(unpack(page["tokens"])) for page in more]),
+                shared=int(not wanted.isdisjoint(first["words"].lower().split())),
             )
         )  # fmt: skip
     return {tables.MINED: mined, tables.LOSSES: dropped.rows()}
 
 
-def _as_words(packed: str, terms: Terms) -> str:
-    return " ".join(filter(terms.is_term, unpack_words(packed)))
+def spelled(words: str, terms: Terms, search: str) -> str:
+    """Packed words as BM25 reads them: as "words" without stopwords, or as tokens."""
+    if search == "words":
+        return " ".join(filter(terms.is_term, unpack_words(words)))
+    return " ".join(f"t{token}" for word in unpack_words(words) for token in terms.later_ids(word))
 
 
-def _as_tokens(packed: str, terms: Terms) -> str:
-    return " ".join(f"t{token}" for word in unpack_words(packed) for token in terms.later_ids(word))
-
-
-# How pages and anchors are spelled for the search, from packed words.
-SPELLED: dict[str, Callable[[str, Terms], str]] = {"words": _as_words, "tokens": _as_tokens}
-
-
-def _slice(job: Job, number: int, popular: bool, terms: Terms) -> Slice:
+def slice_of(job: Job, number: int, popular: bool, terms: Terms) -> Slice:
     """The passages of bucket `number` and the buckets after it, wrapping around, up to SLICE passages.
 
     With `popular` only linked pages: positives are then link destinations, so an unlinked page (which has a passage if another
@@ -152,14 +146,13 @@ def _slice(job: Job, number: int, popular: bool, terms: Terms) -> Slice:
         if len(pages) >= SLICE:
             break
     language = job.config["language"] if search == "words" else ENGLISH
-    return Slice(pages[:SLICE], lambda words: SPELLED[search](words, terms), language)
+    return Slice(pages[:SLICE], lambda words: spelled(words, terms, search), language)
 
 
 def drawn(in_links: np.ndarray, count: int, popular: bool, rng: np.random.Generator) -> list[int]:
-    """Places of `count` negatives among the pages found, in the order of the draws; fewer if fewer were found.
+    """Places of `count` negatives among the pages that were found, in the order of the draws; fewer if fewer were found.
 
-    `popular`: in proportion to in-links, like the positives: every link is one. A uniform draw would make in-links a good predictor
-    (.67 on an earlier demo wiki).
+    `popular`: in proportion to in-links, like the positives, since every link is one. If uniform, in-links would be a predictor.
     """
     weights = np.maximum(in_links, 1) if popular else np.ones(len(in_links))
     p = weights / weights.sum()

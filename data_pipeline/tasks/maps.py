@@ -1,22 +1,23 @@
-"""Maps from sentences and links to requests (what each task needs before the passages are joined), and from requests with
-passages, or from pages, to serialized records and statistics.
+"""Maps of the tasks: sentences and pages to requests (what each task needs before the passages are joined); requests with their
+passages, or pages, to serialized records and statistics.
 """
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from data_pipeline.engine import tables
-from data_pipeline.engine.job import Config, Job, Outputs
+from data_pipeline.engine.job import Job, Outputs
 from data_pipeline.engine.store import read, rows
 from data_pipeline.engine.tables import DropCounts, Row, Table, pack, unpack
 from data_pipeline.tasks.sampling import NoPair, Weighted
 from data_pipeline.tasks.table import TASKS, chosen
-from data_pipeline.tasks.task import Anchor, PairTokens, Passages, Request, Sentence, Setup, Task, setup_of
+from data_pipeline.tasks.task import Anchor, Pair, PairTokens, Passages, Request, Sentence, Setup, setup_of
 from data_pipeline.text.terms import pack_words, terms_of, unpack_words
 from data_pipeline.weights.tokenised import from_bytes
 from harp_jax.base.randomness import hash64
@@ -27,139 +28,104 @@ from harp_jax.input.tfrecords import tensorflow
 FRAME_BYTES = 16  # overhead of a TFRecord: length and two checksums
 
 
-class RequestPart(NamedTuple):
-    """The table that tasks read, and how many pages negatives are drawn from; the first `unlinked` of these have no in-links."""
+def make_requests(job: Job, number: int, part: tuple[Table, int, int]) -> Outputs:
+    """Map over the buckets of a table that tasks read: requests, and draws of negatives. Each key has its own generator.
 
-    reads: Table
-    candidates: int
-    unlinked: int
-
-
-def make_requests(job: Job, number: int, part: RequestPart) -> Outputs:
-    """Map over the buckets of the table `part.reads`: requests, and draws of negatives. Each key has its own generator."""
-    setup, dropped = setup_of(job, part.candidates, part.unlinked), DropCounts()
-    tasks = [task for task in chosen(job.config) if task.reads == part.reads and task.requests]
+    part: the table, how many pages negatives are drawn from, and how many of these have no in-links.
+    """
+    reads, candidates, unlinked = part
+    setup, dropped = setup_of(job, candidates, unlinked), DropCounts()
+    tasks = [(task.name, task.requests) for task in chosen(job.config) if task.requests and task.reads == reads]
     made: list[Row] = []
     draws: list[Row] = []
-    for item in ITEMS[part.reads](job, number):
-        for task in tasks:
-            assert task.requests is not None
-            for key, build in task.requests(item, setup):
+    for item in items(job, number, reads):
+        for task, attempts in tasks:
+            for key, build in attempts(item, setup):
                 try:
-                    requests = build(setup.rng(task.name, key, "request"))
+                    requests = build(setup.rng(task, key, "request"))
                 except NoPair as reason:
-                    dropped.add(f"{task.name}-{reason}", key)
+                    dropped.add(f"{task}-{reason}", key)
                     continue
                 for request in requests:
-                    made.append(_request_row(request))
-                    draws += ({"task": task.name, **draw._asdict()} for draw in request.draws)
+                    made.append(
+                        dict(
+                            task=task, key=request.key, page=request.page, query=pack(request.query),
+                            anchor=pack_words(request.anchor), context=pack_words(request.context), length=request.length,
+                            words_of=request.words_of, positive=request.positive, negative=request.negative,
+                        )
+                    )  # fmt: skip
+                    for at, draw in enumerate(request.draws):
+                        draws.append({"task": task, "key": request.key, "draw": at, **draw})
     return {tables.REQUESTS: made, tables.DRAWS: draws, tables.LOSSES: dropped.rows()}
 
 
-def _request_row(request: Request) -> Row:
-    return dict(
-        task=request.task, key=request.key, page=request.page, query=pack(request.query), anchor=pack_words(request.anchor),
-        context=pack_words(request.context), length=request.length, words_of=request.words_of, positive=request.positive,
-        negative=request.negative,
-    )  # fmt: skip
-
-
-def weighed_sentences(job: Job, number: int) -> Iterator[Sentence]:
-    """The sentences of a bucket with their weights."""
-    sentences, weights = (read(job, table, number) for table in (tables.SENTENCES, tables.SENTENCE_WEIGHTS))
-    for at in range(0, sentences.num_rows, 1024):
-        yield from map(_sentence, sentences.slice(at, 1024).to_pylist(), weights.slice(at, 1024).to_pylist())
-
-
-def _sentence(row: Row, weight: Row) -> Sentence:
-    cls, to_cls = from_bytes(weight["cls"]), from_bytes(weight["to_cls"])
-    anchors = [Anchor(text=a.pop("anchor"), **a) for a in row["anchors"]]
-    by_anchor = from_bytes(weight["anchors"]).reshape(len(anchors), len(cls))
-    words, tokens, lengths = unpack_words(row["words"]), unpack(row["tokens"]).tolist(), unpack(row["lengths"])
-    return Sentence(row["page"], row["start"], words, tokens, cls, by_anchor, anchors, to_cls, lengths)
-
-
-def links_of_pages(job: Job, number: int) -> Iterator[list[Row]]:
-    """The links of each page of a bucket of `ranked`, in order."""
-    columns = ["doc", "link_start", "destination", "id"]
-    links = rows(job, tables.RANKED, number, columns, order=("doc", "link_start"))
-    for _, group in itertools.groupby(links, key=itemgetter("doc")):
-        yield list(group)
-
-
-def shown_pages(job: Job, number: int) -> Iterator[Row]:
-    """The passages of a bucket with the ids and titles of their pages."""
-    columns = ["doc", "id", "title"]
-    named = {row["doc"]: row for row in read(job, tables.DOCUMENTS, number, columns).to_pylist()}
-    for row in read(job, tables.PASSAGES, number).to_pylist():
-        yield row | named[row["doc"]]
-
-
-ITEMS: dict[Table, Callable[[Job, int], Iterator[Any]]] = {
-    tables.SENTENCES: weighed_sentences,
-    tables.RANKED: links_of_pages,
-    tables.PASSAGES: shown_pages,
-}
-
-
-def split_of(page: str, fraction: float) -> str:
-    """The split of a source page, by the hash of its id: the same for every task, seed and run, and for all sections of a page."""
-    return "validation" if hash64("validation", page.partition("#")[0]) < fraction * 2.0**64 else "train"
-
-
-def shuffle_key(task: str, key: str) -> int:
-    """63 bits that determine a record's shard and its order there; not negative, as SQL engines then disagree on %."""
-    return hash64("shard", task, key) >> 1
+def items(job: Job, number: int, reads: Table) -> Iterator[Any]:
+    """What tasks that read a table start from: its sentences with their weights, the links of each page in order, or passages with
+    the ids and titles of their pages."""
+    if reads == tables.SENTENCES:
+        sentences, weights = (read(job, table, number) for table in (tables.SENTENCES, tables.SENTENCE_WEIGHTS))
+        for at in range(0, sentences.num_rows, 1024):
+            for row, weight in zip(sentences.slice(at, 1024).to_pylist(), weights.slice(at, 1024).to_pylist()):
+                anchors = [Anchor(text=anchor.pop("anchor"), **anchor) for anchor in row["anchors"]]
+                cls, to_cls, by_anchor = (from_bytes(weight[name]) for name in ("cls", "to_cls", "anchors"))
+                yield Sentence(
+                    row["page"], row["start"], unpack_words(row["words"]), unpack(row["tokens"]).tolist(), cls,
+                    by_anchor.reshape(len(anchors), len(cls)), anchors, to_cls, unpack(row["lengths"]),
+                )  # fmt: skip
+    elif reads == tables.RANKED:
+        columns = ["doc", "link_start", "destination", "id"]
+        links = rows(job, reads, number, columns, order=("doc", "link_start"))
+        yield from (list(group) for _, group in itertools.groupby(links, key=itemgetter("doc")))
+    else:
+        documents = read(job, tables.DOCUMENTS, number, ["doc", "id", "title"]).to_pylist()
+        named = {row["doc"]: row for row in documents}
+        yield from (row | named[row["doc"]] for row in read(job, reads, number).to_pylist())
 
 
 def make_pairs(job: Job, number: int, payload: None) -> Outputs:
     """Map over the buckets of `assembled`: records, held-out pairs for the trivial predictors, token counts, dropped pairs."""
-    setup = setup_of(job)
-    out = Examples(setup.c, setup.terms.tokenizer.size)
+    setup, out = setup_of(job), Examples(job)
     for row in rows(job, tables.ASSEMBLED, number, size=512, order=("task", "key")):
-        task, key = TASKS[row["task"]], row["key"]
-        make = partial(_sides, task, row, setup)
-        out.add_pair(task.name, key, row["page"], make, row["positive_in_links"], row["negative_in_links"])
+        in_links = row["positive_in_links"], row["negative_in_links"]
+        out.add_pair(row["task"], Pair(row["key"], row["page"], partial(_sides, row, setup), *in_links))
     return out.outputs()
 
 
 def make_records(job: Job, number: int, task: str) -> Outputs:
     """Map over the buckets of the table that a task without requests reads; same output as `make_pairs`."""
-    make = TASKS[task].records
+    make, out = TASKS[task].records, Examples(job)
     assert make is not None
-    out = Examples(job.config, terms_of(job.config).tokenizer.size)
     for made in make(job, number):
         if isinstance(made, TextRecord):
-            out.add_text(made)
+            out.add(TEXT_TASK, made.key, made.page, {"text": made.text}, 0, len(made.text), 1)
         else:
-            out.add_pair(task, made.key, made.page, made.sides, made.positive_in_links, made.negative_in_links)
+            out.add_pair(task, made)
     return out.outputs()
 
 
-def _sides(task: Task, row: Row, setup: Setup) -> PairTokens:
+def _sides(row: Row, setup: Setup) -> PairTokens:
     """The sides of a row of `assembled`."""
-    assert task.sides is not None
+    task = TASKS[row["task"]]
     if row["copy"] and row["copied"] and are_copies(unpack(row["copy"]), unpack(row["copied"])):
         raise NoPair("negative-is-a-copy")
-    query, anchor, context = unpack(row["query"]).tolist(), unpack_words(row["anchor"]), unpack_words(row["context"])
-    request = Request(row["task"], row["key"], row["page"], 0, query, anchor, row["length"], context)
-    return task.sides(request, _passages(row), setup, setup.rng(task.name, row["key"], "page"))
-
-
-def _passages(row: Row) -> Passages:
     if row["positive"] is None:
         raise NoPair("page-not-shown")  # it links to pages, but links to it are dropped
-    positive = unpack(row["positive"]).tolist()
-    negative = [] if row["negative"] is None else unpack(row["negative"]).tolist()
+    # Passages as token ids; of the page whose words or sentences the task needs, these too.
+    positive, negative = unpack(row["positive"]).tolist(), unpack(row["negative"] or b"").tolist()
     if not negative and row["negative"] is not None:  # a page of characters that the tokenizer drops
         raise NoPair("side-empty")
+    if task.missing and not negative:
+        raise NoPair(task.missing)
     flat = parts(unpack(row["more"]), unpack(row["more_lengths"])) if row["more"] else []
-    more = [tokens.tolist() for tokens in flat if len(tokens)]
-    if row["words"] is None:
-        return Passages(positive, negative, None, more=more)
-    words = None if row["weights"] is None else Weighted(unpack_words(row["words"]), from_bytes(row["weights"]))
-    page, sentences = unpack(row["tokens"]).tolist(), unpack(row["sentences"]).tolist()
-    return Passages(positive, negative, words, page, sentences, more)
+    passages = Passages(positive, negative, more=[tokens.tolist() for tokens in flat if len(tokens)])
+    if row["words"] is not None:
+        weights = None if row["weights"] is None else from_bytes(row["weights"])
+        words = passages.words if weights is None else Weighted(unpack_words(row["words"]), weights)
+        page, sentences = unpack(row["tokens"]).tolist(), unpack(row["sentences"]).tolist()
+        passages = replace(passages, words=words, page=page, sentences=sentences)
+    query, anchor, context = unpack(row["query"]).tolist(), unpack_words(row["anchor"]), unpack_words(row["context"])
+    request = Request(row["key"], row["page"], 0, query, anchor, row["length"], context)
+    return task.sides(request, passages, setup, setup.rng(task.name, row["key"], "page"))
 
 
 def stored(sides: PairTokens, query_limit: int, doc_limit: int) -> PairTokens:
@@ -178,68 +144,54 @@ def stored(sides: PairTokens, query_limit: int, doc_limit: int) -> PairTokens:
 class Examples:
     """Collects the records and statistics of one part."""
 
-    def __init__(self, c: Config, vocab_size: int) -> None:
-        self.c, self.vocab_size = c, vocab_size
+    def __init__(self, job: Job) -> None:
+        self.c, self.vocab_size = job.config, terms_of(job.config).tokenizer.size
         self.records: list[Row] = []
         self.validation: list[Row] = []
         self.counts: dict[tuple[str, str], np.ndarray] = {}
         self.dropped = DropCounts()
 
-    def add_pair(
-        self,
-        task: str,
-        key: str,
-        page: str,
-        make: Callable[[], PairTokens],
-        pos_in_links: int,
-        neg_in_links: int | None,
-    ) -> None:
-        """Adds the pair that `make` returns, or why there is none: also if its sides are equal or empty. In-links are those of the
-        documents' pages (negative None: the same page)."""
+    def add_pair(self, task: str, pair: Pair) -> None:
+        """Adds a pair, or why there is none: also if its sides are equal or empty."""
         try:
-            pair = stored(make(), self.c["max_query_tokens"], self.c["max_doc_tokens"])
+            sides = stored(pair.sides(), self.c["max_query_tokens"], self.c["max_doc_tokens"])
         except NoPair as reason:
-            self.dropped.add(f"{task}-{reason}", key)
+            self.dropped.add(f"{task}-{reason}", pair.key)
             return
-        neg_query, neg_doc = pair.neg_query or pair.pos_query, pair.neg_doc or pair.pos_doc
-        lengths, negatives = list(map(len, pair.more_docs)), 1 + len(pair.more_docs)
-        features = dict(
-            zip((*PAIR_FEATURES, *MORE_FEATURES), (*pair[:4], list(itertools.chain(*pair.more_docs)), lengths))
-        )
-        queries = negatives * len(pair.pos_query) + len(neg_query)
-        docs = len(pair.pos_doc) + len(neg_doc) + sum(lengths)
-        if self._add(task, key, page, features, queries, docs, 1 + negatives) == "validation":
+        neg_query, neg_doc = sides.neg_query or sides.pos_query, sides.neg_doc or sides.pos_doc
+        lengths, negatives = list(map(len, sides.more_docs)), 1 + len(sides.more_docs)
+        more = dict(zip(MORE_FEATURES, (list(itertools.chain(*sides.more_docs)), lengths)))
+        queries = negatives * len(sides.pos_query) + len(neg_query)
+        docs = len(sides.pos_doc) + len(neg_doc) + sum(lengths)
+        features = dict(zip(PAIR_FEATURES, sides[:4])) | more
+        if self.add(task, pair.key, pair.page, features, queries, docs, 1 + negatives) == "validation":
+            # What the trivial predictors read.
             self.validation.append(
                 dict(
-                    task=task, key=key, pos_query=pack(pair.pos_query), pos_doc=pack(pair.pos_doc), neg_query=pack(neg_query),
-                    neg_doc=pack(neg_doc), pos_in_links=pos_in_links, neg_in_links=neg_in_links if pair.neg_doc else pos_in_links,
+                    task=task, key=pair.key, pos_query=pack(sides.pos_query), pos_doc=pack(sides.pos_doc),
+                    neg_query=pack(neg_query), neg_doc=pack(neg_doc), pos_in_links=pair.positive_in_links,
+                    neg_in_links=pair.negative_in_links if sides.neg_doc else pair.positive_in_links,
                 )
             )  # fmt: skip
             return
         # Count only queries or documents that differ between the sides.
-        apart = {
-            "pos_query": pair.neg_query,
-            "neg_query": pair.neg_query,
-            "pos_doc": pair.neg_doc,
-            "neg_doc": pair.neg_doc,
-        }
-        for side in (side for side, differs in apart.items() if differs):
-            count = self.counts.setdefault((task, side), np.zeros(self.vocab_size, np.int64))
-            np.add.at(count, np.asarray(getattr(pair, side)), 1)
+        for side in PAIR_FEATURES:
+            if getattr(sides, side.replace("pos_", "neg_")):
+                count = self.counts.setdefault((task, side), np.zeros(self.vocab_size, np.int64))
+                np.add.at(count, np.asarray(getattr(sides, side)), 1)
 
-    def add_text(self, record: TextRecord) -> None:
-        """Adds a piece of running text."""
-        self._add(TEXT_TASK, record.key, record.page, {"text": record.text}, 0, len(record.text), 1)
-
-    def _add(
+    def add(
         self, task: str, key: str, page: str, features: dict[str, Any], queries: int, docs: int, sequences: int
     ) -> str:
+        """Adds a record with numbers of its tokens and sequences; returns its split."""
         split = split_of(page, self.c["validation_fraction"])
         example = serialise(task, key, page, features)
+        # 63 bits that determine a record's shard and its order there; not negative, as SQL engines then disagree on %.
+        shuffle = hash64("shard", task, key) >> 1
         self.records.append(
             dict(
-                task=task, split=split, shuffle=shuffle_key(task, key), key=key, example=example,
-                size=len(example) + FRAME_BYTES, query_tokens=queries, doc_tokens=docs, sequences=sequences,
+                task=task, split=split, shuffle=shuffle, key=key, example=example, size=len(example) + FRAME_BYTES,
+                query_tokens=queries, doc_tokens=docs, sequences=sequences,
             )
         )  # fmt: skip
         return split
@@ -255,6 +207,11 @@ class Examples:
             tables.RECORDS: self.records, tables.VALIDATION: self.validation,
             tables.TOKEN_COUNTS: counts, tables.LOSSES: self.dropped.rows(),
         }  # fmt: skip
+
+
+def split_of(page: str, fraction: float) -> str:
+    """The split of a source page, by the hash of its id: the same for every task, seed and run, and for all sections of a page."""
+    return "validation" if hash64("validation", page.partition("#")[0]) < fraction * 2.0**64 else "train"
 
 
 def serialise(task: str, key: str, page: str, features: Mapping[str, Sequence[int] | Sequence[float]]) -> bytes:

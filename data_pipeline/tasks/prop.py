@@ -15,7 +15,7 @@ from data_pipeline.engine.job import ALL_PAGES, ALL_WEIGHTS, LINKS, Config, Engi
 from data_pipeline.engine.store import bucket_parts, read, rows
 from data_pipeline.engine.tables import unpack
 from data_pipeline.tasks.sampling import NoPair, probabilities, shuffled, without_replacement
-from data_pipeline.tasks.task import PagePair, PairTokens, Setup, Task, setup_of
+from data_pipeline.tasks.task import Pair, PairTokens, Setup, Task, setup_of
 from data_pipeline.text.terms import Terms, Word, unpack_words
 from data_pipeline.weights.tokenised import from_bytes, in_links
 from harp_jax.base.files import replacing
@@ -41,8 +41,7 @@ class Smoothed:
 
     def __init__(self, counts: Mapping[Word, int], collection: "TermCollection", mu: float) -> None:
         self.counts, self.collection, self.mu = counts, collection, mu
-        self.words = list(counts)
-        self.length = sum(counts.values())
+        self.words, self.length = list(counts), sum(counts.values())
         self._ends = np.cumsum(np.fromiter(counts.values(), np.int64, len(counts)))
 
     def sample(self, rng: np.random.Generator, count: int) -> list[Word]:
@@ -80,13 +79,11 @@ class Contrastive:
         self._p = probabilities(np.fromiter(self.gamma.values(), np.float64, len(self.words)), "softmax")
 
     def sample(self, rng: np.random.Generator, count: int) -> list[Word]:
-        """`count` distinct words of the page; NoPair if it has fewer."""
         if len(self.words) < count:
             raise NoPair("page-has-too-few-terms")
         return [self.words[i] for i in without_replacement(rng, self._p, count)]
 
     def log_likelihood(self, words: Sequence[Word]) -> float:
-        """Σ γ_w."""
         return float(sum(self.gamma[word] for word in words))
 
 
@@ -107,47 +104,43 @@ def sides(model: Smoothed | Contrastive, document: Sequence[int], setup: Setup, 
     return PairTokens(setup.terms.ids(shuffled(rng, better)), document, setup.terms.ids(shuffled(rng, worse)), ())
 
 
-def contrastive(c: Config) -> bool:
-    return c["prop_distribution"] == "contrastive"
-
-
 def prepare(engine: Engine) -> None:
     """Counts the terms of the collection."""
     job, path = engine.job, os.path.join(engine.job.work, COLLECTION)
     engine.map("term counts", count_terms, bucket_parts(job, tables.PASSAGES))
     engine.join(tables.TERM_TOTALS, TERM_TOTALS_SQL)
     if not os.path.exists(path):
-        save(path, read(job, tables.TERM_TOTALS), engine.query("SELECT COUNT(*) FROM passages")[0][0])
+        TermCollection.save(path, read(job, tables.TERM_TOTALS), engine.query("SELECT COUNT(*) FROM passages")[0][0])
 
 
 def count_terms(job: Job, number: int, payload: None) -> Outputs:
     """Map over the buckets of `passages`: how often each term occurs, or its shares of attention in units of 2⁻³²."""
-    c, counts = job.config, dict[Word, int]()
+    counts, unit = dict[Word, int](), UNIT if contrastive(job.config) else 1
     for _, _, amounts in _pages(job, number, setup_of(job).terms):
         for word, amount in amounts.items():
-            counts[word] = counts.get(word, 0) + (round(amount * UNIT) if contrastive(c) else int(amount))
+            counts[word] = counts.get(word, 0) + round(amount * unit)
     hashes = [signed64("word", word) for word in counts]
     return {tables.TERM_COUNTS: {"word": hashes, "text": list(counts), "n": list(counts.values())}}
-
-
-def save(path: str, totals: pa.Table, pages: int) -> None:
-    """Writes the rows of `term_totals` as an Arrow file in one batch, for `TermCollection`: `word` (hash, ascending), `text`, `end`
-    (cumulated n); `pages`: the number of passages.
-    """
-    totals = totals.sort_by("word")
-    text = totals.column("text").cast(pa.large_string()).combine_chunks()
-    ends = np.cumsum(totals.column("n").to_numpy())
-    columns = {"word": totals.column("word").combine_chunks(), "text": text, "end": pa.array(ends, pa.int64())}
-    table = pa.table(columns).replace_schema_metadata({"pages": str(pages)})
-    with replacing(path, "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
-        writer.write_table(table)
 
 
 class TermCollection:
     """p(w|C), the share of each term in all passages (B-PROP: its mean share of a page's attention).
 
-    The file of `save` is mapped into memory: English Wikipedia has millions of terms, and all workers share them.
+    The file is mapped into memory: English Wikipedia has millions of terms, and all workers share them.
     """
+
+    @staticmethod
+    def save(path: str, totals: pa.Table, pages: int) -> None:
+        """Writes the rows of `term_totals` of `pages` passages as an Arrow file in one batch: `word` (hash, ascending), `text`,
+        `end` (cumulated n).
+        """
+        totals = totals.sort_by("word")
+        text = totals.column("text").cast(pa.large_string()).combine_chunks()
+        ends = pa.array(np.cumsum(totals.column("n").to_numpy()), pa.int64())
+        table = pa.table({"word": totals.column("word").combine_chunks(), "text": text, "end": ends})
+        table = table.replace_schema_metadata({"pages": str(pages)})
+        with replacing(path, "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+            writer.write_table(table)
 
     def __init__(self, path: str, shares: bool) -> None:
         table = pa.ipc.open_file(pa.memory_map(path)).read_all()
@@ -167,7 +160,7 @@ class TermCollection:
         return self._texts[int(np.searchsorted(self.ends, rng.integers(self.total), side="right"))].as_py()
 
 
-def records(job: Job, number: int) -> Iterator[PagePair]:
+def records(job: Job, number: int) -> Iterator[Pair]:
     """`PAIRS` pairs of word sets for each page of a bucket."""
     setup, c = setup_of(job), job.config
     collection = TermCollection(os.path.join(job.work, COLLECTION), contrastive(c))
@@ -184,7 +177,7 @@ def records(job: Job, number: int) -> Iterator[PagePair]:
         for at in range(PAIRS if amounts else 1):
             key = f"{page['id']}#{at}" if amounts else page["id"]
             make = partial(sides, model, tokens, setup, setup.rng(TASK.name, key))
-            yield PagePair(key, page["id"], make, page["in_links"])
+            yield Pair(key, page["id"], make, page["in_links"])
 
 
 def _pages(job: Job, number: int, terms: Terms) -> Iterator[tuple[int, list[int], dict[Word, float]]]:
@@ -206,6 +199,10 @@ def _pages(job: Job, number: int, terms: Terms) -> Iterator[tuple[int, list[int]
             total = sum(amounts.values())
             amounts = {word: amount / total for word, amount in amounts.items()}
         yield row["doc"], unpack(row["tokens"]).tolist(), amounts
+
+
+def contrastive(c: Config) -> bool:
+    return c["prop_distribution"] == "contrastive"
 
 
 def needs(c: Config) -> set[str]:

@@ -8,7 +8,7 @@ import numpy as np
 from data_pipeline.engine import tables
 from data_pipeline.engine.job import LINKS, OCCURRENCES, SENTENCES, Config
 from data_pipeline.tasks.rqp import context_query
-from data_pipeline.tasks.task import Anchor, Attempt, Draw, Request, Sentence, Setup, Task, documents_apart
+from data_pipeline.tasks.task import Anchor, Attempt, Request, Sentence, Setup, Task
 from harp_jax.base.randomness import generator
 from harp_jax.config import Field
 
@@ -23,11 +23,10 @@ FIELDS = {
     ),
 }
 
-# The negative: the destination of the anchor at the drawn rank. link_graph.py ranks each destination once (uniform) or once per
-# occurrence.
+# The destination of the anchor at the drawn rank. link_graph.py ranks each destination once (uniform) or once per occurrence.
 NEGATIVES_SQL = """
-    SELECT 'qdm' AS task, d.key AS key, r.destination AS destination
-    FROM draws d JOIN anchor_destination r ON d.anchor = r.anchor AND d.rank = r.rank WHERE d.task = 'qdm'
+    SELECT d.task, d.key, d.draw, r.destination
+    FROM draws d JOIN anchor_destination r ON d.anchor = r.anchor AND d.rank = r.rank
 """
 
 
@@ -37,12 +36,6 @@ def requests(sentence: Sentence, setup: Setup) -> Iterator[Attempt]:
     for index, anchor in enumerate(sentence.anchors):
         if anchor.total > anchor.own and chosen(anchor, c["qdm_positives"], setup.sampler.official, c["seed"]):
             yield sentence.anchor_key(anchor), partial(request, sentence, index, setup)
-
-
-def negative_rank(anchor: Anchor, rng: np.random.Generator) -> int:
-    """A rank of the anchor text that leads to another page, uniform over all such ranks (P̃ of Eq. 9)."""
-    rank = int(rng.integers(anchor.total - anchor.own))
-    return rank if rank < anchor.first else rank + anchor.own
 
 
 def chosen(anchor: Anchor, limit: int, official: bool, seed: int) -> bool:
@@ -57,12 +50,14 @@ def chosen(anchor: Anchor, limit: int, official: bool, seed: int) -> bool:
 
 
 def request(sentence: Sentence, index: int, setup: Setup, rng: np.random.Generator) -> list[Request]:
-    """The query S1 and page P of one link, and the draw of P̃."""
+    """The query S1 and page P of one link, and the draw of P̃: a rank of the anchor text that leads to another page, uniform over
+    all such ranks (Eq. 9)."""
     anchor = sentence.anchors[index]
     query, _, _ = context_query(sentence, index, setup, rng)
-    key = sentence.anchor_key(anchor)
-    draw = Draw(key, anchor=anchor.text, rank=negative_rank(anchor, rng))
-    return [Request(TASK.name, key, sentence.page, anchor.destination, setup.terms.ids(query), draws=[draw])]
+    rank = int(rng.integers(anchor.total - anchor.own))
+    draw = {"anchor": anchor.text, "rank": rank if rank < anchor.first else rank + anchor.own}
+    key, ids = sentence.anchor_key(anchor), setup.terms.ids(query)
+    return [Request(key, sentence.page, anchor.destination, ids, draws=[draw])]
 
 
 def needs(c: Config) -> set[str]:
@@ -70,6 +65,5 @@ def needs(c: Config) -> set[str]:
 
 
 TASK = Task(
-    "qdm", reads=tables.SENTENCES, needs=needs, fields=FIELDS, requests=requests,
-    negatives=lambda c: NEGATIVES_SQL, sides=documents_apart,
-)  # fmt: skip
+    "qdm", reads=tables.SENTENCES, needs=needs, fields=FIELDS, requests=requests, negatives=lambda c: NEGATIVES_SQL
+)

@@ -9,7 +9,7 @@ import numpy as np
 from data_pipeline.engine import tables
 from data_pipeline.engine.job import LINKS, SENTENCES
 from data_pipeline.tasks.sampling import NoPair, Sampler, probabilities
-from data_pipeline.tasks.task import Attempt, Request, Sentence, Setup, Task, documents_apart
+from data_pipeline.tasks.task import Attempt, Request, Sentence, Setup, Task
 from harp_jax.config import Field
 
 FIELDS = {
@@ -27,21 +27,18 @@ FIELDS = {
 RESOLUTION = 2.0**-10
 
 
-def importance(
-    sentence: Sentence, lengths: np.ndarray, direction: str = "from_cls", summed: bool = True
-) -> dict[str, tuple[float, int]]:
+def importance(sentence: Sentence, direction: str = "from_cls", summed: bool = True) -> dict[str, tuple[float, int]]:
     """Anchor text → (η, destination of its first occurrence) in order of occurrence.
 
-    γ of an occurrence is the attention from [CLS], averaged over the anchor's tokens (lengths [words]), or with "to_cls" from
-    the anchor to [CLS] (Eq. 10, read literally). η is the sum of γ over the occurrences of the anchor text (Eq. 11), or γ of
-    the first one.
+    γ of an occurrence is the attention from [CLS], averaged over the anchor's tokens, or with "to_cls" from the anchor to [CLS]
+    (Eq. 10, read literally). η is the sum of γ over the occurrences of the anchor text (Eq. 11), or γ of the first one.
     """
     eta: dict[str, tuple[float, int]] = {}
     for index, anchor in enumerate(sentence.anchors):
         if not summed and anchor.text in eta:
             continue
         span = slice(anchor.start, anchor.end)
-        gamma = float(sentence.cls[span].sum() / lengths[span].sum())
+        gamma = float(sentence.cls[span].sum() / sentence.lengths[span].sum())
         if direction == "to_cls":
             gamma = float(sentence.to_cls[index])
         total, destination = eta.get(anchor.text, (0.0, anchor.destination))
@@ -76,9 +73,8 @@ def request(sentence: Sentence, setup: Setup, rng: np.random.Generator) -> list[
 
     One pair, sampled by Eq. 11, or "all" pairs of the sentence.
     """
-    c = setup.c
-    sampled = c["rdp_pairs"] == "sampled"
-    merged = importance(sentence, sentence.lengths, c["rdp_direction"], summed=sampled)
+    sampled = setup.c["rdp_pairs"] == "sampled"
+    merged = importance(sentence, setup.c["rdp_direction"], summed=sampled)
     if len(merged) < 2:
         return []
     eta = np.array([weight for weight, _ in merged.values()])
@@ -90,16 +86,11 @@ def request(sentence: Sentence, setup: Setup, rng: np.random.Generator) -> list[
         ordered = [(one, other) if eta[one] >= eta[other] else (other, one) for one, other in pairs]
         chosen = {f"{sentence.key}+{more}>{less}": (more, less) for more, less in ordered}
     return [
-        Request(TASK.name, key, sentence.page, destinations[more], sentence.tokens, negative=destinations[less])
+        Request(key, sentence.page, destinations[more], sentence.tokens, negative=destinations[less])
         for key, (more, less) in chosen.items()
     ]
 
 
 TASK = Task(
-    "rdp",
-    reads=tables.SENTENCES,
-    needs=lambda c: {LINKS, SENTENCES},
-    fields=FIELDS,
-    requests=requests,
-    sides=documents_apart,
-)
+    "rdp", reads=tables.SENTENCES, needs=lambda c: {LINKS, SENTENCES}, fields=FIELDS, requests=requests
+)  # fmt: skip

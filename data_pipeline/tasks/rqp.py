@@ -12,6 +12,15 @@ from data_pipeline.tasks.task import Attempt, PairTokens, Passages, Request, Sen
 from data_pipeline.text.terms import Word
 from harp_jax.config import Field
 
+FIELDS = {
+    "context_in_page": Field(
+        False, "RQP: sample S1's context only from words of P; otherwise a word absent from P identifies S1"
+    ),
+    "anchor_in_context": Field(
+        False, "S1 and ACM's query may draw the anchor's words again, which the paper excludes only from S2 (Eq. 5)"
+    ),
+}
+
 
 def each_link(
     request: Callable[[Sentence, int, Setup, np.random.Generator], list[Request]], sentence: Sentence, setup: Setup
@@ -26,8 +35,7 @@ def context_query(
 ) -> tuple[list[Word], list[Word], int]:
     """S1 in random order, the anchor's words, and l.
 
-    S1 = anchor ∪ l words sampled from the sentence by the attention of the anchor's own span (Eq. 1 to 4); l is the
-    number of sampled words. `Sampler.excluded` decides about the anchor's words.
+    S1 = anchor ∪ l words sampled from the sentence by the attention of the anchor's own span (Eq. 1 to 4).
     """
     sampler, anchor = setup.sampler, sentence.words_of(sentence.anchors[index], setup.terms)
     length = sampler.length(rng)
@@ -50,7 +58,7 @@ def request(sentence: Sentence, index: int, setup: Setup, rng: np.random.Generat
     else:
         query, words, length = context_query(sentence, index, setup, rng)
     key, page = sentence.anchor_key(anchor), anchor.destination
-    return [Request(TASK.name, key, sentence.page, page, setup.terms.ids(query), words, length, context, words_of=page)]
+    return [Request(key, sentence.page, page, setup.terms.ids(query), words, length, context, words_of=page)]
 
 
 def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Generator) -> PairTokens:
@@ -58,7 +66,6 @@ def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Gen
 
     In the authors' code its length is drawn independently.
     """
-    assert passages.words is not None
     sampler = setup.sampler
     anchor, query, length = list(request.anchor), request.query, request.length
     if sampler.context_in_page:
@@ -73,14 +80,6 @@ def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Gen
     return PairTokens(query, passages.positive, setup.terms.ids(negative), ())
 
 
-FIELDS = {
-    "context_in_page": Field(
-        False, "RQP: sample S1's context only from words of P; otherwise a word absent from P identifies S1"
-    ),
-    "anchor_in_context": Field(
-        False, "S1 and ACM's query may draw the anchor's words again, which the paper excludes only from S2 (Eq. 5)"
-    ),
-}
 TASK = Task(
     "rqp", reads=tables.SENTENCES, needs=lambda c: {LINKS, SENTENCES}, fields=FIELDS,
     requests=partial(each_link, request), sides=sides,

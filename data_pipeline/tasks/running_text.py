@@ -14,7 +14,7 @@ from data_pipeline.engine import tables
 from data_pipeline.engine.job import LINKS, Job
 from data_pipeline.engine.store import read, rows
 from data_pipeline.tasks.sampling import NoPair
-from data_pipeline.tasks.task import PagePair, PairTokens, Task
+from data_pipeline.tasks.task import Pair, PairTokens, Task
 from data_pipeline.text.sentences import sentences
 from data_pipeline.text.terms import terms_of
 from data_pipeline.weights.tokenised import in_links, longest
@@ -22,7 +22,7 @@ from harp_jax.base.randomness import generator
 from harp_jax.input.records import TEXT_TASK, TextRecord
 
 PASSAGE_TOKENS = 128  # passages are about as long as HARP's documents
-KEEP = 0.1  # share of the pairs whose passage keeps the sentence
+KEEP = 0.1  # share of the pairs whose passage keeps the sentence: exact matches are worth learning, too
 Passage = list[list[int]]  # sentences as token ids
 
 
@@ -35,6 +35,14 @@ def pages(job: Job, number: int) -> Iterator[tuple[str, list[list[int]]]]:
             text = document["text"]
             parts = [text[start:end] for start, end in sentences(text, job.config["language"])]
             yield document["id"], [encoding.ids for encoding in terms.tokenizer.encode_batch(parts)]
+
+
+def texts(job: Job, number: int) -> Iterator[TextRecord]:
+    """The running text of a bucket's documents, in pieces."""
+    tokenizer = terms_of(job.config).tokenizer
+    limit = longest(job.config, tokenizer) - tokenizer.template.around_text
+    for page, text in pages(job, number):
+        yield from pieces(page, text, limit)
 
 
 def pieces(page: str, sentences: Iterable[Sequence[int]], limit: int) -> Iterator[TextRecord]:
@@ -52,11 +60,17 @@ def pieces(page: str, sentences: Iterable[Sequence[int]], limit: int) -> Iterato
         yield TextRecord(f"{page}#{number}", page, piece)
 
 
-def texts(job: Job, number: int) -> Iterator[TextRecord]:
-    tokenizer = terms_of(job.config).tokenizer
-    limit = longest(job.config, tokenizer) - tokenizer.template.around_text
+def pairs(job: Job, number: int) -> Iterator[Pair]:
+    """A pair for each passage of at least two sentences in a bucket's articles."""
+    c = job.config
+    counts = {row["id"]: row["in_links"] for row in in_links(job, number)}
     for page, text in pages(job, number):
-        yield from pieces(page, text, limit)
+        read_page = page in counts and (counts[page] or c["text_pages"] == "all")
+        split = passages(text, PASSAGE_TOKENS) if read_page else []
+        for at in range(len(split)):
+            key = f"{page}#{at}"
+            make = partial(sides, split, at, KEEP, generator(c["seed"], ICT.name, key))
+            yield Pair(key, page, make, counts[page], counts[page])
 
 
 def passages(sentences: Sequence[Sequence[int]], limit: int) -> list[Passage]:
@@ -74,14 +88,14 @@ def passages(sentences: Sequence[Sequence[int]], limit: int) -> list[Passage]:
 
 
 def sides(passages: Sequence[Passage], number: int, keep: float, rng: np.random.Generator) -> PairTokens:
-    """(s, P \\ s) against (s, P' \\ s'), or with probability `keep` (s, P) against (s, P'): exact matches are worth learning, too.
+    """(s, P \\ s) against (s, P' \\ s'), or with probability `keep` (s, P) against (s, P').
 
     s and s' are uniformly drawn sentences; P is passage `number`, P' another one of the article. Both need two sentences, else
     NoPair.
     """
 
-    def without(passage: Passage, sentence: int | None) -> list[int]:
-        return [token for at, tokens in enumerate(passage) if at != sentence for token in tokens]
+    def without(passage: Passage, sentence: int) -> list[int]:
+        return [token for at, tokens in enumerate(passage) if whole or at != sentence for token in tokens]
 
     passage = passages[number]
     if len(passage) < 2:
@@ -92,21 +106,8 @@ def sides(passages: Sequence[Passage], number: int, keep: float, rng: np.random.
     if not others:
         raise NoPair("article-has-no-other-passage-of-two-sentences")
     other = others[int(rng.integers(len(others)))]
-    removed = None if whole else int(rng.integers(len(other)))
-    return PairTokens(passage[at], without(passage, None if whole else at), (), without(other, removed))
-
-
-def pairs(job: Job, number: int) -> Iterator[PagePair]:
-    """A pair for each passage of at least two sentences in a bucket's articles."""
-    c = job.config
-    counts = {row["id"]: row["in_links"] for row in in_links(job, number)}
-    wanted = {page for page, n in counts.items() if n or c["text_pages"] == "all"}
-    for page, text in pages(job, number):
-        split = passages(text, PASSAGE_TOKENS) if page in wanted else []
-        for at in range(len(split)):
-            key = f"{page}#{at}"
-            make = partial(sides, split, at, KEEP, generator(c["seed"], ICT.name, key))
-            yield PagePair(key, page, make, counts[page], counts[page])
+    removed = 0 if whole else int(rng.integers(len(other)))
+    return PairTokens(passage[at], without(passage, at), (), without(other, removed))
 
 
 MLM = Task(TEXT_TASK, reads=tables.DOCUMENTS, needs=lambda c: set(), records=texts)

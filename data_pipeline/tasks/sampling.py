@@ -1,8 +1,7 @@
 """Sampling words by their weights: HARP Eq. 2 to 5.
 
-Weights are attention shares below 1, so the softmax of Eq. 3 is close to uniform (`weighting="normalised"` is sharper). Eq. 3 as
-printed runs over the whole vocabulary, where nearly all mass would fall on words that do not occur; here it runs over the words of
-the text.
+Weights are attention shares below 1, so the softmax of Eq. 3 is close to uniform (`weighting="normalised"` is sharper). It runs
+over the words of the text: over the whole vocabulary, as printed, nearly all mass would fall on words that do not occur.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence

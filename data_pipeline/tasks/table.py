@@ -23,14 +23,6 @@ TASKS: dict[str, Task] = {
 
 HARP = ("rqp", "qdm", "rdp", "acm", "mlm")  # the paper's tasks
 
-# The paper's Table 1: tokens = 2 × (query + document) × pairs, in the words of manifest.json.
-TABLE_1 = {
-    "rqp": {"tokens": 3_330_000_000, "pairs": 17_710_000, "mean_query_tokens": 2.64, "mean_doc_tokens": 90.48},
-    "qdm": {"tokens": 220_000_000, "pairs": 1_350_000, "mean_query_tokens": 2.80, "mean_doc_tokens": 81.17},
-    "rdp": {"tokens": 1_560_000_000, "pairs": 6_490_000, "mean_query_tokens": 34.90, "mean_doc_tokens": 85.86},
-    "acm": {"tokens": 1_970_000_000, "pairs": 12_640_000, "mean_query_tokens": 4.55, "mean_doc_tokens": 73.64},
-}
-
 
 def chosen(c: Config) -> list[Task]:
     """The tasks of a job, in the order of the table."""

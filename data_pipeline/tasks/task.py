@@ -1,12 +1,11 @@
 """The record `Task`, which describes a pre-training task, and the data that tasks exchange with the rest of the job.
 
-A task is a `Task` that table.py lists. There are two kinds. Most make requests: `requests` turns a sentence with
-links (or the links of a page) into queries and the pages that they need, a join reads those pages, and `sides` turns both into the
-two sides of a pair. Tasks that need no other page make their records in one step (`records`).
-All randomness comes from generators keyed by (seed, task, key).
+There are two kinds of tasks. Most make requests: `requests` turns a sentence with links (or a page, or the links of a page) into
+queries and the pages that they need, a join reads those pages, and `sides` turns both into the two sides of a pair. Tasks that need
+no other page make their records in one step (`records`). All randomness comes from generators keyed by (seed, task, key).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
@@ -55,8 +54,8 @@ class Sentence:
     cls: np.ndarray
     by_anchor: np.ndarray
     anchors: Sequence[Anchor]
-    to_cls: np.ndarray = field(default_factory=lambda: np.zeros(0))
-    lengths: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    to_cls: np.ndarray
+    lengths: np.ndarray
 
     @property
     def key(self) -> str:
@@ -73,32 +72,15 @@ class Sentence:
         return words
 
 
-class Draw(NamedTuple):
-    """A row of the table `draws`: candidate number `draw` for the negative of the pair `key`, in columns that the task's SQL uses.
-
-    The candidate is the page `doc`, the page at `place` of `candidates`, or the destination of `anchor` at `rank`; `one` is a page
-    that it must not be linked with.
-    """
-
-    key: str
-    draw: int = 0
-    anchor: str | None = None
-    rank: int | None = None
-    one: int | None = None
-    doc: int | None = None
-    place: int | None = None
-
-
 @dataclass(frozen=True)
 class Request:
     """A pair before its passages are known. Pages are `doc` numbers.
 
     query: token ids, empty if it depends on the page; anchor, length (l): for queries sampled from the page `words_of`; context:
     words of the sentence to choose from, in order of preference; negative: None if the draws or another table decide it, or if both
-    sides have the same page.
+    sides have the same page; draws: candidates for the negative in order, as columns of the table `draws`.
     """
 
-    task: str
     key: str
     page: str
     positive: int
@@ -108,7 +90,7 @@ class Request:
     context: Sequence[Word] = ()
     words_of: int | None = None
     negative: int | None = None
-    draws: Sequence[Draw] = ()
+    draws: Sequence[Mapping[str, Any]] = ()
 
 
 @dataclass(frozen=True)
@@ -119,7 +101,7 @@ class Passages:
 
     positive: Sequence[int]
     negative: Sequence[int]
-    words: Weighted | None
+    words: Weighted = field(default_factory=lambda: Weighted([], np.zeros(0)))
     page: Sequence[int] = ()
     sentences: Sequence[int] = ()
     more: Sequence[Sequence[int]] = ()
@@ -138,13 +120,13 @@ class PairTokens(NamedTuple):
     more_docs: Sequence[Sequence[int]] = ()
 
 
-class PagePair(NamedTuple):
-    """A pair of a task without requests, made by `sides()`, which may raise NoPair; in-links as in `maps.Examples.add_pair`."""
+class Pair(NamedTuple):
+    """A pair that `sides()` makes, or raises NoPair; in-links are those of the documents' pages (negative None: the same page)."""
 
     key: str
     page: str
     sides: Callable[[], PairTokens]
-    positive_in_links: int = 0
+    positive_in_links: int
     negative_in_links: int | None = None
 
 
@@ -173,12 +155,12 @@ def setup_of(job: Job, candidates: int = 0, unlinked: int = 0) -> Setup:
 
 
 def documents_apart(request: Request, passages: Passages, setup: Setup, rng: np.random.Generator) -> PairTokens:
-    """(query, P) against (query, P̃): the `sides` of tasks whose query is known before the passages."""
-    return PairTokens(request.query, passages.positive, (), passages.negative)
+    """(query, P) against (query, P̃) and more P̃: the `sides` of tasks whose query is known before the passages."""
+    return PairTokens(request.query, passages.positive, (), passages.negative, passages.more)
 
 
-# A key, and a function that makes the requests of that key with the key's generator.
-Attempt = tuple[str, Callable[[np.random.Generator], Iterable[Request]]]
+# A key, and a function that makes the requests of that key with the key's generator, or raises NoPair.
+Attempt = tuple[str, Callable[[np.random.Generator], list[Request]]]
 
 
 @dataclass(frozen=True)
@@ -187,10 +169,10 @@ class Task:
 
     name: of the task, used for its splits too. fields: its config fields. needs: what the job must make for it (engine/job.py).
     reads: the table whose buckets it starts from.
-    With requests: `requests(sentence, setup)` ("sentences"), `requests(links of a page, setup)` ("ranked") or
-    `requests(page, setup)` ("passages"); `prepare(engine)` runs after all requests are made, and may make the table `mined`;
-    `negatives(config)` is SQL for (task, key, destination), from `draws`; then
-    `sides(request, passages, setup, rng)`. Without: `prepare(engine)`, then `records(job, bucket)`.
+    With requests: `requests(item, setup)`, where an item is a sentence ("sentences"), the links of a page ("ranked") or a page
+    ("passages"); `prepare(engine)` runs after all requests are made, and may make the table `mined`; `negatives(config)` is SQL for
+    (task, key, draw, destination): the draws that are allowed, of which the first counts; then `sides(request, passages, setup,
+    rng)`, or NoPair(missing) if the task needs a negative and there is none. Without: `prepare`, then `records(job, bucket)`.
     """
 
     name: str
@@ -198,7 +180,8 @@ class Task:
     needs: Callable[[Config], set[str]]
     fields: Mapping[str, Field] = field(default_factory=dict)
     requests: Callable[[Any, Setup], Iterator[Attempt]] | None = None
-    negatives: Callable[[Config], str] | None = None
-    sides: Callable[[Request, Passages, Setup, np.random.Generator], PairTokens] | None = None
-    records: Callable[[Job, int], Iterator[PagePair | TextRecord]] | None = None
     prepare: Callable[[Engine], None] | None = None
+    negatives: Callable[[Config], str] | None = None
+    missing: str = ""
+    sides: Callable[[Request, Passages, Setup, np.random.Generator], PairTokens] = documents_apart
+    records: Callable[[Job, int], Iterator[Pair | TextRecord]] | None = None

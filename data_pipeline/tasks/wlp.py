@@ -10,17 +10,15 @@ from data_pipeline.engine.job import ALL_PAGES, LINKS, SENTENCE_ENDS
 from data_pipeline.engine.tables import Row
 from data_pipeline.links.link_graph import LINKED_SQL
 from data_pipeline.tasks.sampling import NoPair
-from data_pipeline.tasks.task import Attempt, Draw, PairTokens, Passages, Request, Setup, Task
+from data_pipeline.tasks.task import Attempt, PairTokens, Passages, Request, Setup, Task
 
 DRAWS = 8  # candidates for a negative; the first that does not link to the query's page is used
 
-# The negative: the first drawn page that does not link to A.
+# The drawn pages that do not link to A.
 NEGATIVES_SQL = """
-    SELECT 'wlp' AS task, key, destination FROM (
-        SELECT d.key AS key, d.doc AS destination, row_number() OVER (PARTITION BY d.key ORDER BY d.draw) AS position
-        FROM draws d LEFT JOIN linked l ON d.doc = l.one AND d.one = l.other
-        WHERE d.task = 'wlp' AND l.one IS NULL AND d.doc <> d.one
-    ) WHERE position = 1
+    SELECT d.task, d.key, d.draw, d.doc AS destination
+    FROM draws d LEFT JOIN linked l ON d.doc = l.one AND d.one = l.other
+    WHERE d.task = 'wlp' AND l.one IS NULL AND d.doc <> d.one
 """
 
 
@@ -29,19 +27,9 @@ def requests(links: Sequence[Row], setup: Setup) -> Iterator[Attempt]:
     first: dict[int, Row] = {}
     for link in links:
         first.setdefault(link["destination"], link)
-    destinations = list(first)
     for at, link in enumerate(first.values()):
-        place = link["id"], link["doc"], destinations, at, link["link_start"]
+        place = link["id"], link["doc"], list(first), at, link["link_start"]
         yield f"{link['id']}@{link['link_start']}", partial(request, *place)
-
-
-def neighbours(destinations: Sequence[int], at: int, draws: int, rng: np.random.Generator) -> list[int]:
-    """Up to `draws` pages that B links to, except A (destination number `at`), in random order; NoPair if there are none."""
-    others = len(destinations) - 1
-    if not others:
-        raise NoPair("page-has-one-destination")
-    drawn = rng.choice(others, size=min(draws, others), replace=False).tolist()
-    return [destinations[i + (i >= at)] for i in drawn]
 
 
 def request(
@@ -49,17 +37,18 @@ def request(
 ) -> list[Request]:
     """Page B, whose first link to A is at `number`, as the positive; the draws for the negative C.
 
-    A is number `at` of `destinations`, the distinct pages that B links to. Candidates for C are the other destinations.
+    A is number `at` of `destinations`, the distinct pages that B links to. Candidates for C are the other ones, in random order.
     """
-    a, key = destinations[at], f"{page}@{number}"
-    drawn = [Draw(key, i, one=a, doc=doc) for i, doc in enumerate(neighbours(destinations, at, DRAWS, rng))]
-    return [Request(TASK.name, key, page, b, words_of=a, draws=drawn)]
+    a, others = destinations[at], len(destinations) - 1
+    if not others:
+        raise NoPair("page-has-one-destination")
+    drawn = rng.choice(others, size=min(DRAWS, others), replace=False).tolist()
+    draws = [{"one": a, "doc": destinations[i + (i >= at)]} for i in drawn]
+    return [Request(f"{page}@{number}", page, b, words_of=a, draws=draws)]
 
 
 def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Generator) -> PairTokens:
     """(s, B) against (s, C): s is a random sentence of A's first section; B links to A, C does not."""
-    if not passages.negative:
-        raise NoPair("candidates-all-link-to-the-page")
     ends = list(passages.sentences)
     if not ends:
         raise NoPair("page-without-sentences")
@@ -71,5 +60,5 @@ def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Gen
 TASK = Task(
     "wlp", reads=tables.RANKED, needs=lambda c: {LINKS, ALL_PAGES, SENTENCE_ENDS}, requests=requests,
     prepare=lambda engine: engine.join(tables.LINKED, LINKED_SQL),
-    negatives=lambda c: NEGATIVES_SQL, sides=sides,
+    negatives=lambda c: NEGATIVES_SQL, missing="candidates-all-link-to-the-page", sides=sides,
 )  # fmt: skip

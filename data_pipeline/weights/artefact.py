@@ -19,53 +19,21 @@ from data_pipeline.engine.store import bucket_parts, read
 from data_pipeline.engine.tables import Row, unpack
 from data_pipeline.text.terms import terms_of, unpack_words
 from data_pipeline.weights import attention_weights
-from data_pipeline.weights.tokenised import is_weighed, to_bytes
+from data_pipeline.weights.tokenised import to_bytes, weighed_passages
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import read_json_as, replacing, sha256_file
 
 WITHOUT_ENCODER = ("uniform", "idf")  # values of config.encoder that need no encoder
-TABLES = (tables.SENTENCE_WEIGHTS, tables.PASSAGE_WEIGHTS)
 FOLDER, META = "term_weights", "meta.json"
 FREQUENCY = "document_frequency.npz"  # in the work directory
 
 
-def digest(folder: str) -> str:
-    """sha256 over the names and contents of an artefact's files."""
-    state = hashlib.sha256()
-    for table in TABLES:
-        for parent, _, files in sorted(os.walk(os.path.join(folder, table.name))):
-            # Ignore temporary files of a killed job.
-            for file in sorted(name for name in files if name.endswith(".parquet")):
-                path = os.path.join(parent, file)
-                state.update(f"{os.path.relpath(path, folder)} {sha256_file(path)}\n".encode())
-    return state.hexdigest()
-
-
 class Meta(TypedDict):
-    """meta.json of finished term weights; belongs_to: a digest of the input."""
+    """meta.json, which marks term weights as finished; belongs_to: a digest of the input."""
 
     encoder: EncoderContent
     belongs_to: str
     sha256: str
-
-
-def read_meta(folder: str) -> Meta:
-    """meta.json of finished term weights. Raises InputError if it is damaged."""
-    return read_json_as(Meta, os.path.join(folder, META), "make the term weights again")
-
-
-def verify(folder: str, belongs_to: str, encoder: EncoderContent) -> str:
-    """The sha256 of finished term weights; InputError if they are incomplete, damaged, or of another input or encoder."""
-    meta, problem = read_meta(folder), ""
-    if meta["belongs_to"] != belongs_to:
-        problem = "were made for other input, tokenizer or link settings"
-    elif meta["encoder"] != encoder:
-        problem = "were made by another encoder"
-    elif digest(folder) != meta["sha256"]:
-        problem = f"do not match {META}"
-    if problem:
-        raise InputError(f"the term weights in {folder} {problem}; remove them")
-    return meta["sha256"]
 
 
 # The fields that determine the sentences and passages.
@@ -79,7 +47,7 @@ WEIGHTED_BY = (
 def provide(engine: Engine, inputs: Inputs) -> str:
     """Computes the term weights of a job in `job.weights`, unless finished ones are there; returns their sha256.
 
-    Raises InputError for weights of another input or encoder.
+    Raises InputError for weights that are damaged, or of another input or encoder.
     """
     job, c = engine.job, engine.job.config
     given = c | {f"source.{key}": value for key, value in c["source"].items()}
@@ -89,16 +57,35 @@ def provide(engine: Engine, inputs: Inputs) -> str:
     content = json.dumps([decides, inputs["source"], inputs["tokenizer_sha256"]])
     belongs_to = hashlib.sha256(content.encode()).hexdigest()
     encoder: EncoderContent = {**inputs["encoder_content"], "dtype": c["encoder_dtype"]}
-    if not os.path.exists(os.path.join(job.weights, META)):
+    path = os.path.join(job.weights, META)
+    if not os.path.exists(path):
         if c["encoder"] in WITHOUT_ENCODER:
             engine.map("weigh sentences", weigh_sentences, bucket_parts(job, tables.SENTENCES))
             engine.map("weigh passages", weigh_passages, bucket_parts(job, tables.PASSAGES))
         else:
             attention_weights.compute(job)
-        with replacing(os.path.join(job.weights, META)) as file:  # marks the term weights as finished
+        with replacing(path) as file:
             fields: Meta = {"encoder": encoder, "belongs_to": belongs_to, "sha256": digest(job.weights)}
             json.dump(fields, file, indent=1)
-    return verify(job.weights, belongs_to, encoder)
+    meta = read_json_as(Meta, path, "make the term weights again")
+    problem = "" if digest(job.weights) == meta["sha256"] else f"do not match {META}"
+    problem = problem if meta["encoder"] == encoder else "were made by another encoder"
+    problem = problem if meta["belongs_to"] == belongs_to else "were made for other input, tokenizer or link settings"
+    if problem:
+        raise InputError(f"the term weights in {job.weights} {problem}; remove them")
+    return meta["sha256"]
+
+
+def digest(folder: str) -> str:
+    """sha256 over the names and contents of an artefact's files."""
+    state = hashlib.sha256()
+    for table in (tables.SENTENCE_WEIGHTS, tables.PASSAGE_WEIGHTS):
+        for parent, _, files in sorted(os.walk(os.path.join(folder, table.name))):
+            # Ignore temporary files of a killed job.
+            for file in sorted(name for name in files if name.endswith(".parquet")):
+                path = os.path.join(parent, file)
+                state.update(f"{os.path.relpath(path, folder)} {sha256_file(path)}\n".encode())
+    return state.hexdigest()
 
 
 def weigh_sentences(job: Job, number: int, payload: None) -> Outputs:
@@ -110,8 +97,7 @@ def weigh_sentences(job: Job, number: int, payload: None) -> Outputs:
         # Without attention to [CLS], both directions of Eq. 10 are the mean over the anchor's tokens.
         spans = [slice(anchor["start"], anchor["end"]) for anchor in anchors]
         to_cls = np.array([alpha[span].sum() / lengths[span].sum() for span in spans])
-        by_anchor = np.tile(alpha, len(anchors))
-        weights = dict(cls=to_bytes(alpha), anchors=to_bytes(by_anchor), to_cls=to_bytes(to_cls))
+        weights = dict(cls=to_bytes(alpha), anchors=to_bytes(np.tile(alpha, len(anchors))), to_cls=to_bytes(to_cls))
         weighed.append(dict(doc=row["doc"], start=row["start"]) | weights)
     return {tables.SENTENCE_WEIGHTS: weighed}
 
@@ -119,8 +105,11 @@ def weigh_sentences(job: Job, number: int, payload: None) -> Outputs:
 def weigh_passages(job: Job, number: int, payload: None) -> Outputs:
     """Map over `passages`: "uniform" or "idf" weights."""
     weigh = _weigher(job)
-    passages = (row for row in read(job, tables.PASSAGES, number).to_pylist() if is_weighed(row, job))
-    return {tables.PASSAGE_WEIGHTS: [dict(doc=row["doc"], weights=to_bytes(weigh(row))) for row in passages]}
+    return {
+        tables.PASSAGE_WEIGHTS: [
+            dict(doc=row["doc"], weights=to_bytes(weigh(row))) for row in weighed_passages(job, number)
+        ]
+    }
 
 
 def _weigher(job: Job) -> Callable[[Row], np.ndarray]:
@@ -140,6 +129,13 @@ def _weigher(job: Job) -> Callable[[Row], np.ndarray]:
 class DocumentFrequency:
     """Number of passages that contain a word, as sorted arrays: a large corpus has too many words for a dict."""
 
+    @staticmethod
+    def save(path: str, totals: pa.Table, passages: int) -> None:
+        """Writes the file from a table with the columns `word` (hash) and `n`."""
+        totals = totals.sort_by("word")
+        with replacing(path, "wb") as file:
+            np.savez(file, words=totals["word"].to_numpy(), counts=totals["n"].to_numpy(), passages=passages)
+
     def __init__(self, path: str) -> None:
         with np.load(path) as arrays:
             self.words, self.counts, self.passages = arrays["words"], arrays["counts"], int(arrays["passages"])
@@ -151,10 +147,3 @@ class DocumentFrequency:
         at = np.minimum(np.searchsorted(self.words, words), len(self.words) - 1)
         counts = np.where(self.words[at] == words, self.counts[at], 0)
         return np.log((self.passages + 1) / (counts + 0.5))
-
-
-def save_frequency(path: str, totals: pa.Table, passages: int) -> None:
-    """Writes a `DocumentFrequency` file from a table with the columns `word` (hash) and `n`."""
-    totals = totals.sort_by("word")
-    with replacing(path, "wb") as file:
-        np.savez(file, words=totals["word"].to_numpy(), counts=totals["n"].to_numpy(), passages=passages)

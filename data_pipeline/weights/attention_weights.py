@@ -12,8 +12,7 @@ most of these differences.
 import functools
 import hashlib
 from collections import abc
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -23,7 +22,7 @@ from data_pipeline.engine.job import EncoderContent, Job, Outputs
 from data_pipeline.engine.local import SerialEngine
 from data_pipeline.engine.store import bucket_parts, read
 from data_pipeline.engine.tables import Row, unpack
-from data_pipeline.weights.tokenised import is_weighed, to_bytes
+from data_pipeline.weights.tokenised import to_bytes, weighed_passages
 from harp_jax.base.allocator import keep_pages
 from harp_jax.base.errors import InputError
 from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
@@ -93,16 +92,20 @@ def batches(
     lengths: tuple[int, ...] = LENGTHS,
 ) -> Iterator[Batch]:
     """Batches of about `slots` slots, longest sequences first, padded to the smallest of `lengths` that fits."""
+
+    def at_least(sizes: tuple[int, ...], size: int) -> int:
+        return next(candidate for candidate in sizes if candidate >= size)
+
     order = sorted(range(len(sequences)), key=lambda i: -len(sequences[i].tokens))
     at, template = 0, tokenizer.template
     special = template.around_text
     while at < len(order):
-        length = _at_least(lengths, len(sequences[order[at]].tokens) + special)
+        length = at_least(lengths, len(sequences[order[at]].tokens) + special)
         rows = max(1, slots // length // rows_multiple) * rows_multiple
         members = order[at : at + rows]
         at += rows
         wanted = [sequences[i].positions for i in members]
-        width = _at_least(QUERIES, 1 + max(map(len, wanted)))
+        width = at_least(QUERIES, 1 + max(map(len, wanted)))
         tokens = np.full((rows, length), tokenizer.pad, np.int32)
         segments = np.zeros((rows, length), np.int32)
         queries = np.zeros((rows, width), np.int32)
@@ -112,10 +115,6 @@ def batches(
             segments[row, : size + special] = 1
             queries[row, 1 : 1 + len(wanted[row])] = [position + 1 for position in wanted[row]]
         yield Batch(members, tokens, segments, queries)
-
-
-def _at_least(sizes: tuple[int, ...], size: int) -> int:
-    return next(candidate for candidate in sizes if candidate >= size)
 
 
 class Encoder:
@@ -172,29 +171,26 @@ class Encoder:
         The first array is attention to the sequence's tokens (HARP Eq. 1), the second to [CLS] (Eq. 10, read literally). n is 0
         for sequences without tokens.
         """
+
+        def unpacked(batch: Batch, result: "jax.Array") -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+            attention = np.asarray(result)
+            for row, i in enumerate(batch.members):
+                tokens, spans = sequences[i]
+                inner = attention[row, :, : len(tokens) + 1]
+                at = {position: 1 + place for place, position in enumerate(sequences[i].positions)}
+                means = [inner[[at[position] for position in range(*span)]].mean(axis=0) for span in spans]
+                stacked = np.stack([inner[0], *means])
+                yield i, stacked[:, 1:], stacked[:, 0]
+
         waiting: list[tuple[Batch, jax.Array]] = []
         for batch in batches(sequences, self.slots, self.devices, self.tokenizer, self.lengths):
             arrays = [self._place(x) for x in (batch.tokens, batch.segment_ids, batch.queries)]
             waiting.append((batch, self._attention(self._params, *arrays)))
             # The device computes the next batch while the host unpacks this one.
             if len(waiting) > 1:
-                yield from _unpacked(*waiting.pop(0), sequences)
-        for batch, result in waiting:
-            yield from _unpacked(batch, result, sequences)
-
-
-def _unpacked(
-    batch: Batch, result: "jax.Array", sequences: list[EncodedSequence]
-) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    attention = np.asarray(result)
-    for row, i in enumerate(batch.members):
-        tokens, spans = sequences[i]
-        inner = attention[row, :, : len(tokens) + 1]
-        at = {position: 1 + place for place, position in enumerate(sequences[i].positions)}
-        rows = [inner[0]]
-        rows += [inner[[at[position] for position in range(start, end)]].mean(axis=0) for start, end in spans]
-        stacked = np.stack(rows)
-        yield i, stacked[:, 1:], stacked[:, 0]
+                yield from unpacked(*waiting.pop(0))
+        for each in waiting:
+            yield from unpacked(*each)
 
 
 def identify(path: str) -> EncoderContent:
@@ -223,30 +219,26 @@ def compute(job: Job) -> None:
         keep_pages()
         return Encoder(job.config["encoder"], load_tokenizer(job.config["tokenizer"]), job.config["encoder_dtype"])
 
+    def weigh_sentences(job: Job, bucket: int, payload: None) -> Outputs:
+        rows = read(job, tables.SENTENCES, bucket).to_pylist()
+        lengths, tokens = ([unpack(row[name]) for row in rows] for name in ("lengths", "tokens"))
+        anchors, which = (row["anchors"] for row in rows), job.config["anchor_row"]
+        spans = [attending(*sentence, which) for sentence in zip(tokens, lengths, anchors)]
+        weighed: dict[int, Row] = {}
+        for i, attention, to_cls in encoder().rows(list(map(EncodedSequence, tokens, spans))):
+            words = word_sums(attention, lengths[i])
+            weights = dict(cls=to_bytes(words[0]), anchors=to_bytes(words[1:]), to_cls=to_bytes(to_cls[1:]))
+            weighed[i] = dict(doc=rows[i]["doc"], start=rows[i]["start"]) | weights
+        return {tables.SENTENCE_WEIGHTS: [weighed[i] for i in sorted(weighed)]}
+
+    def weigh_passages(job: Job, bucket: int, payload: None) -> Outputs:
+        rows = weighed_passages(job, bucket)
+        weighed: dict[int, Row] = {}
+        for i, attention, _ in encoder().rows([EncodedSequence(unpack(row["tokens"]), []) for row in rows]):
+            words = word_sums(attention, unpack(rows[i]["lengths"]))
+            weighed[i] = dict(doc=rows[i]["doc"], weights=to_bytes(words[0]))
+        return {tables.PASSAGE_WEIGHTS: [weighed[i] for i in sorted(weighed)]}
+
     here = SerialEngine(job, 1, "")  # the devices belong to this process
-    here.map("weigh sentences", partial(_weigh_sentences, encoder), bucket_parts(job, tables.SENTENCES))
-    here.map("weigh passages", partial(_weigh_passages, encoder), bucket_parts(job, tables.PASSAGES))
-
-
-def _weigh_sentences(encoder: Callable[[], Encoder], job: Job, bucket: int, payload: None) -> Outputs:
-    rows = read(job, tables.SENTENCES, bucket).to_pylist()
-    lengths = [unpack(row["lengths"]) for row in rows]
-    tokens, anchor_row = [unpack(row["tokens"]) for row in rows], job.config["anchor_row"]
-    spans = [attending(ids, n, row["anchors"], anchor_row) for ids, n, row in zip(tokens, lengths, rows)]
-    weighed: dict[int, Row] = {}
-    for i, attention, to_cls in encoder().rows(list(map(EncodedSequence, tokens, spans))):
-        words = word_sums(attention, lengths[i])
-        weighed[i] = dict(
-            doc=rows[i]["doc"], start=rows[i]["start"], cls=to_bytes(words[0]), anchors=to_bytes(words[1:]),
-            to_cls=to_bytes(to_cls[1:]),
-        )  # fmt: skip
-    return {tables.SENTENCE_WEIGHTS: [weighed[i] for i in sorted(weighed)]}
-
-
-def _weigh_passages(encoder: Callable[[], Encoder], job: Job, bucket: int, payload: None) -> Outputs:
-    rows = [row for row in read(job, tables.PASSAGES, bucket).to_pylist() if is_weighed(row, job)]
-    weighed: dict[int, Row] = {}
-    for i, attention, _ in encoder().rows([EncodedSequence(unpack(row["tokens"]), []) for row in rows]):
-        words = word_sums(attention, unpack(rows[i]["lengths"]))
-        weighed[i] = dict(doc=rows[i]["doc"], weights=to_bytes(words[0]))
-    return {tables.PASSAGE_WEIGHTS: [weighed[i] for i in sorted(weighed)]}
+    here.map("weigh sentences", weigh_sentences, bucket_parts(job, tables.SENTENCES))
+    here.map("weigh passages", weigh_passages, bucket_parts(job, tables.PASSAGES))

@@ -35,33 +35,31 @@ def tokenise_sentences(job: Job, number: int, payload: None) -> Outputs:
     texts = texts_of(job, number, {link["doc"] for link in links})
     groups = [list(group) for _, group in itertools.groupby(links, key=itemgetter("doc", "sentence_start"))]
     made: list[Row] = []
+    fields = ("anchor", "destination", "place", "first", "own", "total", "occurrence", "occurrences")
     for at in range(0, len(groups), BATCH):
         batch = groups[at : at + BATCH]
         parts = [texts[g[0]["doc"]][g[0]["sentence_start"] : g[0]["sentence_end"]] for g in batch]
         for group, (span, starts, ends) in zip(batch, terms.split(parts, job.window)):
-            anchors = [_anchor(link, starts, ends, counts) for link in group]
-            if kept := [anchor for anchor in anchors if anchor]:
+            # Links as spans of the words that overlap their characters.
+            anchors: list[Row] = []
+            for link in group:
+                base = link["sentence_start"]
+                start = int(np.searchsorted(ends, link["link_start"] - base, side="right"))
+                end = int(np.searchsorted(starts, link["link_end"] - base, side="left"))
+                if start < end:
+                    place = {"number": link["link_start"], "start": start, "end": end}
+                    anchors.append(place | {field: link[field] for field in fields})
+                else:  # beyond the encoder's window, or only characters that the tokenizer drops
+                    counts.add("anchor-outside-window", link["id"], link["anchor"])
+            if anchors:
                 first = group[0]
                 made.append(
                     dict(
-                        doc=first["doc"], page=first["id"], start=first["sentence_start"],
-                        words=pack_words(span.words), tokens=pack(span.tokens), lengths=pack(span.lengths), anchors=kept,
+                        doc=first["doc"], page=first["id"], start=first["sentence_start"], anchors=anchors,
+                        words=pack_words(span.words), tokens=pack(span.tokens), lengths=pack(span.lengths),
                     )
                 )  # fmt: skip
     return {tables.SENTENCES: made, tables.LOSSES: counts.rows()}
-
-
-def _anchor(link: Row, starts: np.ndarray, ends: np.ndarray, counts: DropCounts) -> Row | None:
-    """The link as a span of the words that overlap its characters; None if there are none."""
-    base = link["sentence_start"]
-    start = int(np.searchsorted(ends, link["link_start"] - base, side="right"))
-    end = int(np.searchsorted(starts, link["link_end"] - base, side="left"))
-    if start >= end:
-        # Beyond the encoder's window, or only characters that the tokenizer drops.
-        counts.add("anchor-outside-window", link["id"], link["anchor"])
-        return None
-    fields = ("anchor", "destination", "place", "first", "own", "total", "occurrence", "occurrences")
-    return {"number": link["link_start"], "start": start, "end": end} | {field: link[field] for field in fields}
 
 
 def texts_of(job: Job, number: int, wanted: Container[int]) -> dict[int, str]:
@@ -118,9 +116,10 @@ def in_links(job: Job, number: int) -> Iterator[Row]:
             yield row | {"in_links": counts.get(row["doc"], 0)}
 
 
-def is_weighed(passage: Mapping[str, Any], job: Job) -> bool:
-    """Whether a passage needs weights: link destinations do; for some tasks all passages do."""
-    return passage["in_links"] > 0 or ALL_WEIGHTS in job.needs
+def weighed_passages(job: Job, number: int) -> list[Row]:
+    """The passages of a bucket that need weights: link destinations; for some tasks all."""
+    passages = read(job, tables.PASSAGES, number).to_pylist()
+    return [row for row in passages if row["in_links"] > 0 or ALL_WEIGHTS in job.needs]
 
 
 def to_bytes(weights: np.ndarray) -> bytes:

@@ -112,9 +112,12 @@ def test_pages_stand_for_their_documents_wherever_a_collection_is_named(tmp_path
 def test_a_kill_while_the_work_directory_is_removed_does_not_stop_the_next_run(tmp_path, monkeypatch):
     folder, output = site(tmp_path / "site"), str(tmp_path / "docs.jsonl")
 
-    def killed(path, **_):  # the files directly in the folder are already removed, the lock too
-        for entry in filter(os.path.isfile, (os.path.join(path, name) for name in os.listdir(path))):
-            os.remove(entry)
+    remove = shutil.rmtree
+
+    def killed(path, **options):
+        if not path.endswith(".work"):
+            return remove(path, **options)
+        os.remove(os.path.join(path, "lock"))
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):

@@ -11,9 +11,7 @@ import pytest
 
 from data_pipeline.config import generation
 from data_pipeline.engine import tables
-from data_pipeline.engine.job import Job
 from data_pipeline.engine.local import SerialEngine
-from data_pipeline.engine.store import read, write
 from data_pipeline.engine.tables import pack
 from data_pipeline.pipeline import generate
 from data_pipeline.tasks import adp, prop, running_text, wlp
@@ -23,7 +21,7 @@ from data_pipeline.tasks.sampling import NoPair, Sampler
 from data_pipeline.tasks.task import Passages, Request, Setup
 from data_pipeline.text.sentences import sentences
 from data_pipeline.text.terms import Terms, load_terms
-from harp_jax.base.randomness import generator, signed64
+from harp_jax.base.randomness import generator
 from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
 from tests.support import corpus
 from tests.support.distributions import assert_drawn
@@ -67,14 +65,14 @@ def test_wlp_candidates_are_the_other_destinations_and_the_sentence_any_of_the_p
         (request,) = wlp.request("b", 3, [5, 7, 9, 11], 1, 40, rng)
         draws = request.draws
         assert (request.positive, request.words_of, request.key) == (3, 7, "b@40")
-        assert len({draw.doc for draw in draws}) == 3 and all(draw.one == 7 != draw.doc for draw in draws)
-        firsts.append(draws[0].doc)
+        assert len({draw["doc"] for draw in draws}) == 3 and all(draw["one"] == 7 != draw["doc"] for draw in draws)
+        firsts.append(draws[0]["doc"])
     assert_drawn(firsts, dict.fromkeys((5, 9, 11), 1 / 3))
     with pytest.raises(NoPair, match="one-destination"):
         wlp.request("b", 3, [7], 0, 40, rng)
 
-    passages = Passages([1], [2], None, page=[10, 11, 12, 13, 14, 15], sentences=[2, 3, 6])
-    request = Request("wlp", "b@40", "b", 3)
+    passages = Passages([1], [2], page=[10, 11, 12, 13, 14, 15], sentences=[2, 3, 6])
+    request = Request("b@40", "b", 3)
     chosen = (tuple(wlp.sides(request, passages, SETUP, rng).pos_query) for _ in range(3_000))
     assert_drawn(chosen, dict.fromkeys([(10, 11), (12,), (13, 14, 15)], 1 / 3))
 
@@ -84,7 +82,7 @@ def test_lead_takes_the_sentence_of_its_query_out_of_the_page_and_as_many_tokens
     words = [*(f"w{i}" for i in range(30)), ".", *(f"w{i}" for i in range(30, 40)), "."]
     page = {"id": "p", "doc": 3, "words": " ".join(words), "lengths": pack([1] * 42), "sentences": pack([31, 42])}
     tokens = terms.ids(words)
-    passages = Passages([], [1] * 70, None, tokens, [31, 42], [[2] * 20])
+    passages = Passages([], [1] * 70, page=tokens, sentences=[31, 42], more=[[2] * 20])
     lengths, sentences_of = Counter(), Counter()
     for number in range(2_000):
         (request,) = adp.lead_request(page, replace(SETUP, terms=terms), generator("lead", number))
@@ -261,22 +259,3 @@ def test_plain_collections_without_links_make_ict_and_prop(tmp_path):
     assert manifest["term_weights_sha256"] is None
     assert manifest["tasks"]["prop"]["pairs"] + manifest["losses"]["prop-no-contrast"]["count"] == 5 * corpus.PAGES
     assert manifest["tasks"]["ict"]["pairs"] > 10
-
-
-def test_a_collection_has_the_sums_of_its_parts(tmp_path):
-    words = [f"{'é' * (i % 4)}{i}" for i in range(2_000)]
-    job = Job({}, str(tmp_path))
-    for bucket in (0, 1):
-        columns = {
-            "word": [signed64("word", word) for word in words],
-            "text": words,
-            "n": [bucket + 1 + len(word) for word in words],
-        }
-        write(job, tables.TERM_COUNTS, bucket, "test", 0, columns)
-    SerialEngine(job, 1, "500MB").join(tables.TERM_TOTALS, prop.TERM_TOTALS_SQL)
-    prop.save(str(tmp_path / "terms"), read(job, tables.TERM_TOTALS), 5)
-    found = TermCollection(str(tmp_path / "terms"), False)
-    n = {word: 3 + 2 * len(word) for word in words}
-    assert found.total == sum(n.values()) and found.mean_length == found.total / 5
-    assert all(found.share(word) == n[word] / found.total for word in words)
-    assert {found.draw(generator("terms", i)) for i in range(50)} < set(words)

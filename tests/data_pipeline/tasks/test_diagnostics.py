@@ -7,17 +7,20 @@ from data_pipeline.engine import tables
 from data_pipeline.engine.job import Job
 from data_pipeline.engine.store import write
 from data_pipeline.engine.tables import pack
-from data_pipeline.tasks.diagnostics import log_odds, predict, save_tables, scores
+from data_pipeline.tasks.diagnostics import predict, save_tables, scores
 from data_pipeline.text.terms import load_terms
-from data_pipeline.weights.artefact import FREQUENCY, DocumentFrequency, save_frequency
+from data_pipeline.weights.artefact import FREQUENCY, DocumentFrequency
 from harp_jax.base.randomness import signed64
 from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
 
 
-def test_log_odds_against_counting():
-    positive, negative = np.array([3.0, 0.0, 1.0]), np.array([0.0, 2.0, 1.0])
+def test_tables_have_the_log_odds_of_counted_tokens(tmp_path):
+    save_tables(str(tmp_path / "odds.npz"), 3, [("a", "pos_doc", 0, 3), ("a", "pos_doc", 2, 1), ("a", "neg_doc", 1, 2),
+                                                ("a", "neg_doc", 2, 1), ("a", "pos_query", 0, 1)])  # fmt: skip
     expected = [np.log(4 / 7) - np.log(1 / 6), np.log(1 / 7) - np.log(3 / 6), np.log(2 / 7) - np.log(2 / 6)]
-    np.testing.assert_allclose(log_odds(positive, negative), expected)
+    odds = np.load(tmp_path / "odds.npz")
+    assert odds.files == ["a/doc"]
+    np.testing.assert_allclose(odds["a/doc"], expected)
 
 
 @pytest.fixture
@@ -26,7 +29,7 @@ def job(tmp_path):
     tokenizer = Tokenizer.of_words((*SPECIAL_TOKENS, *"abcd", "##b"))
     tokenizer.save(str(tmp_path / "tokenizer"))
     words = {"word": [signed64("word", word) for word in ("a", "b", "##b")], "n": [3, 1, 3]}
-    save_frequency(str(tmp_path / FREQUENCY), tables.WORD_TOTALS.of(words), 3)
+    DocumentFrequency.save(str(tmp_path / FREQUENCY), tables.WORD_TOTALS.of(words), 3)
     counts = [("qdm", "pos_doc", 5, 5), ("qdm", "neg_doc", 6, 5)]
     save_tables(str(tmp_path / "predictors.npz"), tokenizer.size, counts)
     config = {"tokenizer": str(tmp_path / "tokenizer"), "stopwords": "", "unit": "words", "language": "en"}

@@ -101,6 +101,7 @@ def test_negatives_share_a_word_with_the_anchor_or_the_query_and_are_neither_the
     assert len(mined) > of_anchor > 0.5 * len(mined)
     manifest = read_manifest(str(made.output))
     assert manifest["tasks"]["adp"]["negatives_share_word"] == pytest.approx(of_anchor / len(mined), abs=1e-4)
+    assert 0 < manifest["losses"]["adp-no-page-shares-a-word-of-the-query"]["count"] <= len(requests) - len(mined)
 
 
 def test_pages_without_links_are_no_negatives_where_text_tasks_read_them(tmp_path):

@@ -50,7 +50,8 @@ def sentence(*anchors):
     found = [
         Anchor(100 + start, " ".join(WORDS[start:end]), start, end, page, 0, 0, 1, 1) for start, end, page in anchors
     ]
-    return Sentence("page", 0, WORDS, [], ALPHA, np.stack([ALPHA] * len(found)), found, lengths=np.ones(len(WORDS)))
+    by_anchor = np.stack([ALPHA] * len(found))
+    return Sentence("page", 0, WORDS, [], ALPHA, by_anchor, found, np.zeros(len(found)), np.ones(len(WORDS)))
 
 
 def softmax_of_sums(excluded=()):
@@ -97,7 +98,7 @@ def test_acm_has_one_pair_a_sentence_whose_query_is_of_the_first_page(vocabulary
         ((_, build),) = acm.requests(replace(sentence(*anchors), page=f"p{seed}"), made)
         (request,) = build(generator("acm", seed))
         pairs[request.words_of, request.positive] += 1
-        negatives.update(draw.place for draw in request.draws[:1])
+        negatives.update(draw["place"] for draw in request.draws[:1])
         if request.anchor == ANCHOR and request.length == 1:
             sides = acm.sides(request, Passages([9], [10], Weighted(WORDS, ALPHA)), made, generator("q", seed))
             assert (sides.pos_doc, sides.neg_doc, list(sides.neg_query)) == ([9], [10], [])

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from data_pipeline.config import generation
-from data_pipeline.tasks import acm, adp, qdm, rdp, rqp, running_text, task
+from data_pipeline.tasks import acm, adp, qdm, rdp, rqp, running_text
 from data_pipeline.tasks.maps import stored
 from data_pipeline.tasks.sampling import NoPair, Sampler, Weighted
 from data_pipeline.tasks.task import Anchor, PairTokens, Passages, Request, Sentence, Setup
@@ -45,7 +45,7 @@ WORDS = ["the", "w0", "w1x", ".", *W[2:10]]
 SENTENCE = Sentence(
     "page", 100, WORDS, TERMS.ids(WORDS), np.linspace(0.01, 0.12, 12), np.stack([np.linspace(0.12, 0.01, 12)] * 2),
     [anchor(110, "w1x.", 2, 4, 7, 1, 2, 5), anchor(120, "w4 w5", 6, 8, 9)],
-    lengths=np.array([len(TERMS.ids([each])) for each in WORDS]),
+    to_cls=np.zeros(2), lengths=np.array([len(TERMS.ids([each])) for each in WORDS]),
 )  # fmt: skip
 PAGE = Weighted([*W[:30], "w1x"], np.linspace(0.001, 0.05, 31))
 POSITIVE, NEGATIVE = [30, 31, 32], [33, 34]
@@ -61,7 +61,7 @@ def test_rqp_queries_are_equally_long_and_s2_has_no_anchor_word():
             continue
         assert (request.key, request.positive, request.words_of, request.negative) == ("page@110", 7, 7, None)
         assert request.anchor == ["w1x"]  # without its full stop
-        sides = rqp.sides(request, Passages(POSITIVE, None, PAGE), SETUP, generator("s2", seed))
+        sides = rqp.sides(request, Passages(POSITIVE, (), PAGE), SETUP, generator("s2", seed))
         assert sides.pos_doc == POSITIVE and not sides.neg_doc
         s1, s2 = Counter(sides.pos_query), Counter(sides.neg_query)
         assert s1[X] == 1 and sum(s1.values()) - 1 == sum(s2.values())
@@ -84,7 +84,7 @@ def test_rqp_can_restrict_its_context_to_the_page():
     page = Weighted([W[0], W[2], W[3], W[6], *W[20:30]], np.full(14, 0.05))
     for seed in range(50):
         request = only(rqp.request(SENTENCE, 0, having(sampler), generator("in page", seed)))
-        sides = rqp.sides(request, Passages(POSITIVE, None, page), having(sampler), generator("s2", seed))
+        sides = rqp.sides(request, Passages(POSITIVE, (), page), having(sampler), generator("s2", seed))
         assert set(sides.pos_query) <= {8, X, *(7 + i for i in (0, 2, 3, 6))}
         # Four terms of the sentence are in the page: longer queries are shortened on both sides.
         assert len(sides.pos_query) == min(request.length, 4) + 2 == len(sides.neg_query) + 1
@@ -96,22 +96,12 @@ def test_rqp_official_has_its_anchor_last_and_in_the_pools():
     setup, repeated, found, lengths = having(OFFICIAL), 0, 0, set()
     for seed in range(200):
         request = only(rqp.request(SENTENCE, 1, setup, generator("last", seed)))
-        sides = rqp.sides(request, Passages([1], None, PAGE), setup, generator("s2", seed))
+        sides = rqp.sides(request, Passages([1], (), PAGE), setup, generator("s2", seed))
         assert sides.pos_query[-2:] == [11, 12]
         repeated += bool(set(sides.pos_query[:-2]) & {11, 12})
         found += bool(set(sides.neg_query) & {11, 12})
         lengths.add(len(sides.neg_query) - len(sides.pos_query))
     assert repeated and found and len(lengths) > 3
-
-
-def test_adp_has_the_query_of_its_link_and_no_pair_without_a_found_page():
-    request = only(adp.request(SENTENCE, 0, SETUP, generator("adp", 1)))
-    assert (request.key, request.positive, request.negative, request.words_of) == ("page@110", 7, None, None)
-    assert {8, X} <= set(request.query) and request.anchor == ["w1x"]
-    sides = adp.sides(request, Passages(POSITIVE, NEGATIVE, None), SETUP, generator("x"))
-    assert sides == (request.query, POSITIVE, (), NEGATIVE, ())
-    with pytest.raises(NoPair, match="no-page-shares-a-word-of-the-query"):
-        adp.sides(request, Passages(POSITIVE, None, None), SETUP, generator("x"))
 
 
 LONG = replace(SENTENCE, words=W, anchors=[anchor(110, "a", 20, 21, 7)])
@@ -142,21 +132,12 @@ def test_adp_draws_the_style_of_each_query():
     assert_drawn(lengths, {1: 1 / 3, 2: 1 / 6, 3: 1 / 6, 31: 1 / 3})
 
 
-def test_qdm_negatives_are_uniform_over_the_other_ranks():
-    rng = generator("qdm")
-    of_nine = anchor(0, "a", 0, 1, 7, first=2, own=3, total=9)
-    ranks = (qdm.negative_rank(of_nine, rng) for _ in range(6_000))
-    assert_drawn(ranks, dict.fromkeys([0, 1, 5, 6, 7, 8], 1 / 6))
-
-
-def test_qdm_asks_only_about_ambiguous_anchors():
+def test_qdm_asks_about_ambiguous_anchors_and_draws_from_the_other_ranks():
     ((key, build),) = qdm.requests(SENTENCE, having(replace(SAMPLER, query_length=0.1)))
-    request = only(build(generator("ambiguous")))
-    (draw,) = request.draws
-    assert (request.positive, request.negative, draw.anchor) == (7, None, "w1x.")
-    assert draw.key == request.key == key and draw.rank in (0, 3, 4)
-    sides = task.documents_apart(request, Passages(POSITIVE, NEGATIVE, None), SETUP, generator("x"))
-    assert sides == (request.query, POSITIVE, (), NEGATIVE, ())
+    requests = [only(build(generator("ambiguous", seed))) for seed in range(3_000)]
+    assert {(request.key, request.positive, request.negative) for request in requests} == {(key, 7, None)}
+    assert {draw["anchor"] for request in requests for draw in request.draws} == {"w1x."}
+    assert_drawn((request.draws[0]["rank"] for request in requests), dict.fromkeys([0, 3, 4], 1 / 3))
 
 
 def test_qdm_takes_any_ten_occurrences_or_the_first():
@@ -173,12 +154,12 @@ def test_rdp_importance_sums_repeated_anchors_and_averages_over_pieces():
     anchors = [anchor(0, "a", 2, 3, 7), anchor(1, "b", 6, 8, 9), anchor(2, "a", 9, 10, 7)]
     sentence = replace(SENTENCE, anchors=anchors, to_cls=np.array([0.5, 0.2, 0.3]))
     # γ of Eq. 10: attention per wordpiece; w1x has two pieces that share the word's stored sum.
-    cls, lengths = SENTENCE.cls, SENTENCE.lengths
+    cls = SENTENCE.cls
     a, b = pytest.approx(cls[2] / 2 + cls[9]), pytest.approx((cls[6] + cls[7]) / 2)
-    assert rdp.importance(sentence, lengths) == {"a": (a, 7), "b": (b, 9)}
-    assert rdp.importance(sentence, lengths, summed=False) == {"a": (cls[2] / 2, 7), "b": (b, 9)}
-    assert rdp.importance(sentence, lengths, "to_cls") == {"a": (0.8, 7), "b": (0.2, 9)}
-    assert rdp.importance(sentence, lengths, "to_cls", False) == {"a": (0.5, 7), "b": (0.2, 9)}
+    assert rdp.importance(sentence) == {"a": (a, 7), "b": (b, 9)}
+    assert rdp.importance(sentence, summed=False) == {"a": (cls[2] / 2, 7), "b": (b, 9)}
+    assert rdp.importance(sentence, "to_cls") == {"a": (0.8, 7), "b": (0.2, 9)}
+    assert rdp.importance(sentence, "to_cls", False) == {"a": (0.5, 7), "b": (0.2, 9)}
     found = rdp.request(sentence, having(rdp_direction="to_cls", rdp_pairs="all"), generator("all"))
     assert [(r.key, r.positive, r.negative) for r in found] == [("page@100+0>1", 7, 9)]
     many = [anchor(i, text, i, i + 1, i) for i, text in enumerate("abcd")]
@@ -212,27 +193,15 @@ def test_rdp_drops_sentences_without_contrast():
 
 def test_acm_negatives_are_uniform_or_near_in_in_links():
     rng, positive = generator("places"), anchor(0, "a", 0, 1, 1, place=9_000)
-    places = [place for _ in range(500) for place in acm.negative_places(rng, positive, (0, 10), 8, similar=False)]
-    assert_drawn(places, dict.fromkeys(range(10), 1 / 10))
-    near = [place for _ in range(500) for place in acm.negative_places(rng, positive, (0, 10_000), 8, similar=True)]
+    few, many = replace(SETUP, candidates=12, unlinked=2), replace(having(acm_negative="in_links"), candidates=10_000)
+    places = [place for _ in range(500) for place in acm.negative_places(few, positive, rng)]
+    assert_drawn(places, dict.fromkeys(range(2, 12), 1 / 10))
+    near = [place for _ in range(500) for place in acm.negative_places(many, positive, rng)]
     assert min(near) >= 8_900 and max(near) <= 9_100 and len(set(near)) > 150
 
 
-def test_acm_query_is_the_anchor_with_words_of_its_page():
-    request = only(acm.request(SENTENCE, (1, 0), SETUP, generator("acm")))
-    draws = request.draws
-    assert (request.key, request.positive, request.words_of) == ("page@120+110", 7, 9)
-    assert [draw.draw for draw in draws] == list(range(acm.DRAWS)) and {draw.one for draw in draws} == {9}
-    sides = acm.sides(request, Passages(POSITIVE, NEGATIVE, PAGE), SETUP, generator("query"))
-    assert not sides.neg_query and sides.pos_doc == POSITIVE and sides.neg_doc == NEGATIVE
-    assert Counter(sides.pos_query)[11] == Counter(sides.pos_query)[12] == 1  # w4 and w5, once each
-    assert len(sides.pos_query) - 2 - Counter(sides.pos_query)[X] == request.length
-    with pytest.raises(NoPair, match="co-linked"):
-        acm.sides(request, Passages(POSITIVE, None, PAGE), SETUP, generator("query"))
-
-
 def test_acm_queries_drawn_anew_differ_and_share_the_anchor():
-    request = Request("acm", "k", "p", 1, (), ["w0"], 4, words_of=2)
+    request = Request("k", "p", 1, (), ["w0"], 4, words_of=2)
     sides = acm.sides(request, Passages([1], [2], PAGE), having(OFFICIAL), generator("anew"))
     assert sides.neg_query and sides.neg_query != sides.pos_query and 7 in sides.neg_query and 7 in sides.pos_query
     with pytest.raises(NoPair, match="documents-equal"):
