@@ -205,7 +205,9 @@ def write_openvino(
         with without_telemetry():
             more = nncf.AdvancedQuantizationParameters(overflow_fix=nncf.OverflowFix.ENABLE)  # like ONNX's reduce_range
             kind, size = nncf.ModelType.TRANSFORMER, len(rows)
-            model = nncf.quantize(model, nncf.Dataset(rows), model_type=kind, subset_size=size, advanced_parameters=more)
+            model = nncf.quantize(
+                model, nncf.Dataset(rows), model_type=kind, subset_size=size, advanced_parameters=more
+            )
         openvino.save_model(model, os.path.join(directory, FILES["openvino", True]), compress_to_fp16=False)
 
 

@@ -17,8 +17,8 @@ import numpy as np
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import SUMS, beside, cache_directory, check_sums, intact, listed_sums, write_sums
 from harp_jax.base.progress import Progress
-from harp_jax.checkpoints.modular import Embedding
 from harp_jax.checkpoints.onnx_openvino import FILES, feed, model_files, needed, readable, write_onnx, write_openvino
+from harp_jax.checkpoints.sentence_transformers import Embedding
 from harp_jax.checkpoints.start import load_ranker
 from harp_jax.input.packing import pair_rows
 from harp_jax.model.encoders.encoder import EncoderConfig

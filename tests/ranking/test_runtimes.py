@@ -11,8 +11,8 @@ from harp_jax.api import Reranker
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import SUMS
 from harp_jax.checkpoints.huggingface import save_hf
-from harp_jax.checkpoints.modular import Embedding
 from harp_jax.checkpoints.onnx_openvino import FILES, model_files, write_onnx, write_openvino
+from harp_jax.checkpoints.sentence_transformers import Embedding
 from harp_jax.ranking import runtimes
 from harp_jax.ranking.rerank import load_scorer
 from harp_jax.ranking.runtimes import RuntimeScorer, chosen_backend
