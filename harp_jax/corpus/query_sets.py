@@ -128,9 +128,7 @@ def number_of(size: str, usable: int) -> int:
 
 def connected(queries: Sequence[str], qrels: Qrels) -> list[list[str]]:
     """Groups of queries that share relevant documents; a query without judgments is a separate group."""
-    groups = components(select(qrels, queries))
-    judged = {qid for group in groups for qid in group}
-    return groups + [[qid] for qid in queries if qid not in judged]
+    return components({qid: qrels.get(qid, {}) for qid in queries})
 
 
 def make_folds(groups: Iterable[list[str]], count: int = 5, seed: int = 0) -> dict[str, int]:
