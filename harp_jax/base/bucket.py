@@ -9,6 +9,7 @@ import logging
 import os
 import tempfile
 from collections.abc import Collection, Iterator
+from pathlib import Path
 from typing import Any
 
 from harp_jax.base.errors import InputError, needs
@@ -48,6 +49,12 @@ def read(path: str) -> bytes:
         return store.cat_file(path)
 
 
+def write(path: str, content: bytes) -> None:
+    """Creates or replaces an object atomically."""
+    with store_of(path) as store, store.open(path, "wb") as file:
+        file.write(content)
+
+
 @contextlib.contextmanager
 def fetched(path: str, apart: Collection[str] = ()) -> Iterator[str]:
     """A local path: `path` itself, or a temporary copy of a directory in a bucket, without the folders named in `apart`."""
@@ -57,10 +64,11 @@ def fetched(path: str, apart: Collection[str] = ()) -> Iterator[str]:
     root = path.removeprefix("gs://").rstrip("/") + "/"
     with tempfile.TemporaryDirectory(prefix="harp_jax_") as local:
         with store_of(path) as store:
-            for name in (each.removeprefix(root) for each in store.find(path)):
-                if not {*name.split("/")[:-1]} & {*apart}:
-                    os.makedirs(os.path.dirname(os.path.join(local, name)), exist_ok=True)
-                    store.get_file(f"{root}{name}", os.path.join(local, name))
+            names = [each.removeprefix(root) for each in store.find(path)]
+        for name in names:
+            if not {*name.split("/")[:-1]} & {*apart}:
+                os.makedirs(os.path.dirname(os.path.join(local, name)), exist_ok=True)
+                Path(local, name).write_bytes(read(f"gs://{root}{name}"))
         yield local
 
 
@@ -76,9 +84,9 @@ class Mirror:
         """Uploads changed files to the bucket, and deletes removed ones there."""
         states = self._states()
         changed = [name for name, state in states.items() if self._sent.get(name) != state]
+        for name in sorted(changed, key=lambda name: (os.path.basename(name) in RECORDS, name)):
+            write(f"{self.workdir}/{name}", Path(self.local, name).read_bytes())
         with store_of(self.workdir) as store:
-            for name in sorted(changed, key=lambda name: (os.path.basename(name) in RECORDS, name)):
-                store.put_file(os.path.join(self.local, name), f"{self.workdir}/{name}")
             for name in self._sent.keys() - states.keys():
                 with contextlib.suppress(FileNotFoundError):
                     store.rm_file(f"{self.workdir}/{name}")

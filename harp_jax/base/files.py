@@ -173,7 +173,7 @@ def typed(value: Any, kind: Any, name: str) -> Any:
     if shape is UnionType:
         return None if value is None else typed(value, inner[0], name)
     if (is_typeddict(kind) or dataclasses.is_dataclass(kind)) and isinstance(value, dict):
-        hints, required = get_type_hints(kind), getattr(kind, "__required_keys__", frozenset())
+        hints, required = get_type_hints(kind), set(getattr(kind, "__required_keys__", ()))
         if not is_typeddict(kind):
             fields = dataclasses.fields(kind)
             required = {each.name for each in fields if each.default is each.default_factory is dataclasses.MISSING}
@@ -311,7 +311,7 @@ def replacing(path: str, mode: str = "w", durable: bool = True) -> Iterator[IO]:
             fcntl.flock(left, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.remove(path)
     # A name from the command line may have bytes that are not UTF-8.
-    text = {} if "b" in mode else {"encoding": "utf-8", "errors": "backslashreplace", "newline": "\n"}
+    text: dict[str, Any] = {} if "b" in mode else {"encoding": "utf-8", "errors": "backslashreplace", "newline": "\n"}
     file = open(temporary, mode.replace("w", "x"), **text)
     try:
         with full_disk_refused(path), file:

@@ -160,7 +160,7 @@ class OnceFunction(Generic[P, T]):
         options: dict[str, Any] = {}
         paths: dict[str, str] = {}
         for name, value, mark in _leaves({**bound.arguments, "output": {}}, hints):
-            if mark == SPEED or name in self._speed:
+            if name in self._speed:
                 continue
             if (mark == INPUT or name in named) and (files := _matching(name, value)):
                 paths |= files
@@ -270,10 +270,12 @@ def flat(values: Mapping[str, Any]) -> dict[str, Any]:
 def _leaves(
     values: Mapping[Any, Any], hints: Mapping[str, Any], prefix: str = "", mark: str = ""
 ) -> Iterator[tuple[str, Any, str]]:
-    """(name, JSON value, INPUT, SPEED or "") of the values within, named as by `flat`."""
+    """(name, JSON value, INPUT or "") of the values within that are not SPEED, named as by `flat`."""
     for key, value in values.items():
         name, hint, inner = f"{prefix}{key}", hints.get(key), dict[str, Any]()
         own = mark or next((arg for arg in get_args(hint)[1:] if get_origin(hint) is Annotated), "")
+        if own == SPEED:
+            continue
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             inner = get_type_hints(type(value), include_extras=True)
         if not isinstance(value, str | int | float | list | tuple | Mapping | None):

@@ -24,16 +24,6 @@ QUERIES, QRELS = "queries.tsv", "qrels.txt"  # written to a folder of judged que
 
 
 @dataclass(frozen=True)
-class Written:
-    """The numbers of queries and judgments written, of the queries read, and of the judged queries without a text."""
-
-    queries: int
-    judgments: int
-    of: int
-    without_text: int = 0
-
-
-@dataclass(frozen=True)
 class Folds:
     """The number of queries, and the size of the largest group of queries that share relevant documents."""
 
@@ -42,38 +32,37 @@ class Folds:
 
 
 @once
-def judged_queries(queries: InputPath, qrels: InputPath, output: str) -> Written:
+def judged_queries(queries: InputPath, qrels: InputPath, output: str) -> None:
     """Writes the queries that have judgments to OUTPUT/queries.tsv and OUTPUT/qrels.txt; the others need no ranking. Raises
     InputError if no judged query has a text."""
-    texts, judged = read_queries(queries), read_qrels(qrels)
-    with_text = {qid: " ".join(text.split()) for qid, text in texts.items() if qid in judged}
-    if not with_text:
+    judged = read_qrels(qrels)
+    texts = {qid: text for qid, text in read_queries(queries).items() if qid in judged}
+    if not texts:
         wrong = f"has no text for any of the {len(judged)} judged queries, such as {next(iter(judged))}"
         raise InputError(f"{queries} {wrong}; check both")
-    count = _write(output, with_text, judged, [query_file(queries), qrels_file(qrels)])
-    return Written(len(with_text), count, len(texts), len(judged) - len(with_text))
+    _write(output, texts, judged, [query_file(queries), qrels_file(qrels)])
 
 
 @once
-def labelled_queries(labels: InputPath, output: str) -> Written:
+def labelled_queries(labels: InputPath, output: str) -> None:
     """As `judged_queries`, from a file of labels (`labels.read_labels`), for the queries with a relevant document."""
     queries, qrels = read_labels(labels)
     usable = relevant_only(qrels)
-    count = _write(output, {qid: queries[qid] for qid in usable}, usable, [labels])
-    return Written(len(usable), count, len(queries))
+    _write(output, {qid: queries[qid] for qid in usable}, usable, [labels])
 
 
-def _write(folder: str, queries: Mapping[str, str], qrels: Qrels, inputs: list[str]) -> int:
-    """Writes the queries and their judgments; returns the number of judgments. InputError if an input would be lost."""
-    rows = [f"{qid} 0 {docid} {level}\n" for qid in queries for docid, level in qrels[qid].items()]
-    contents = {QUERIES: [f"{qid}\t{text}\n" for qid, text in queries.items()], QRELS: rows}
+def _write(folder: str, queries: Mapping[str, str], qrels: Qrels, inputs: list[str]) -> None:
+    """Writes the queries and their judgments. InputError if an input would be lost."""
+    contents = {
+        QUERIES: [f"{qid}\t{' '.join(text.split())}\n" for qid, text in queries.items()],
+        QRELS: [f"{qid} 0 {docid} {level}\n" for qid in queries for docid, level in qrels[qid].items()],
+    }
     os.makedirs(folder, exist_ok=True)
     for name in contents:
         output_path(os.path.join(folder, name), inputs)
-    for name, lines in contents.items():
+    for name, rows in contents.items():
         with replacing(os.path.join(folder, name)) as file:
-            file.writelines(lines)
-    return len(rows)
+            file.writelines(rows)
 
 
 @once
@@ -128,9 +117,7 @@ def number_of(size: str, usable: int) -> int:
 
 def connected(queries: Sequence[str], qrels: Qrels) -> list[list[str]]:
     """Groups of queries that share relevant documents; a query without judgments is a separate group."""
-    groups = components(select(qrels, queries))
-    judged = {qid for group in groups for qid in group}
-    return groups + [[qid] for qid in queries if qid not in judged]
+    return components({qid: qrels.get(qid, {}) for qid in queries})
 
 
 def make_folds(groups: Iterable[list[str]], count: int = 5, seed: int = 0) -> dict[str, int]:

@@ -41,7 +41,7 @@ def count(docs: InputPath, options: Options, more: InputPaths = (), output: str 
 
 
 @once(inputs=lambda given: {"config.data": given["config"]["data"]}, speed=("config.workers",))
-def folder(config: dict, runs: NamedInputs, output: str) -> None:
+def folder(config: dict, runs: NamedInputs, output: str, engine: Speed[type] = dict) -> None:
     os.makedirs(output, exist_ok=True)
     Path(output, "shard").write_text(str(config["seed"]))
 

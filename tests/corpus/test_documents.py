@@ -16,7 +16,6 @@ from harp_jax.base.errors import InputError
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import read_qrels, read_queries, read_run
 from harp_jax.training.stages.stage import check_inputs
-from tests.support.commands import command, python
 
 RECORDS = [
     {"id": "D1", "url": "http://a.org/1", "title": "One", "body": "the first  body"},
@@ -292,8 +291,6 @@ def test_a_file_is_found_under_its_name_without_gz(tmp_path):
     with pytest.raises(InputError, match="missing inputs: candidates does not exist"):
         config = load_config("finetune_bert_tiny", **paths | {"candidates": "absent.trec"}, tokenizer=str(tmp_path))
         check_inputs(config, *inputs)
-    given = {"docs": tmp_path / "docs.tsv", "queries": tmp_path / "queries.tsv", "output": tmp_path / "out.trec"}
-    python("-m", "harp_jax", "first-stage", *(f"--{name}={path}" for name, path in given.items()))
 
 
 @pytest.fixture
@@ -321,7 +318,7 @@ def registered(tmp_path, monkeypatch):
     return f"irds:{name}"
 
 
-def test_an_ir_datasets_id_stands_for_files(registered, tmp_path):
+def test_an_ir_datasets_id_stands_for_files(registered):
     docs = Documents.open(registered, ("title", "body"))
     assert (docs["D1"], docs["D2"], len(docs)) == ("One the body", "Two another", 2)
     assert "D1" in docs and "D9" not in docs and list(docs.ids()) == ["D1", "D2"]
@@ -330,11 +327,9 @@ def test_an_ir_datasets_id_stands_for_files(registered, tmp_path):
     assert read_queries(registered) == {"q1": "the question", "q2": "other"}
     assert read_qrels(registered) == {"q1": {"D1": 2, "D2": 0}}  # the highest level of a subtopic
     assert read_run(registered)["q1"].ranked() == ["D2", "D1"] and list(read_run(registered, {"q2"})) == ["q2"]
-    command("first-stage", docs=registered, queries=registered, run=registered, output=tmp_path / "bm25.trec")
-    assert sorted(read_run(str(tmp_path / "bm25.trec"))["q1"].docids) == ["D1", "D2"]
 
 
-def test_what_ir_datasets_cannot_serve_or_fetch_is_an_input_error(registered, tmp_path, monkeypatch):
+def test_what_ir_datasets_cannot_serve_or_fetch_is_an_input_error(registered, monkeypatch):
     from ir_datasets.util import Download, LocalDownload, RequestsDownload
 
     for absent in ("irds:no-such-thing", registered + "/docs"):

@@ -264,7 +264,7 @@ def test_the_next_process_loads_it_without_transformers_or_network(tmp_path):
     ],
 )
 def test_every_kind_of_tokenizer_next_to_every_model(kind, model_type, count, tmp_path):
-    path = Path(save_trained(kind, str(tmp_path / "ours"), lines_of_scripts(100), 1000))
+    path = Path(save_trained(kind, str(tmp_path / "ours"), lines_of_scripts(100), 4000))
     (path / "SHA256SUMS").unlink(missing_ok=True)
     (path / "config.json").write_text(json.dumps({"model_type": model_type}))
     check_as_transformers(str(path), count)

@@ -50,20 +50,15 @@ def store(monkeypatch):
     kill(server)
 
 
-def put(path: str, content: bytes) -> None:
-    with bucket.store_of(path) as store:
-        store.pipe_file(path, content)
-
-
 def test_shards_are_read_from_a_bucket_and_compared_with_the_manifest(store, tmp_path):
     write_job(str(tmp_path), {"rqp": [9, 7]})
     for path in tmp_path.iterdir():
-        put(f"{BUCKET}/job/{path.name}", path.read_bytes())
+        bucket.write(f"{BUCKET}/job/{path.name}", path.read_bytes())
     read = lambda place: RecordReader((place,), ("rqp",), "train", 2, 128, "document", 0, TEMPLATE)  # noqa: E731
     ids = lambda groups: [[s.query.tolist() for s in group.sequences] for group in groups]  # noqa: E731
     assert ids(read(f"{BUCKET}/job").read(1, "rqp", 0, 20)) == ids(read(str(tmp_path)).read(1, "rqp", 0, 20))
     shard = "harp-rqp_train.tfrecord-00000-of-00002"
-    put(f"{BUCKET}/job/{shard}", b"other")
+    bucket.write(f"{BUCKET}/job/{shard}", b"other")
     with pytest.raises(InputError, match=f"shard {BUCKET}/job/{shard} is missing or damaged: sha256"):
         read(f"{BUCKET}/job").read(1, "rqp", 0, 20)
     with pytest.raises(InputError, match=f"{BUCKET}/none has no manifest.json"):
