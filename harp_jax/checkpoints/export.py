@@ -64,7 +64,7 @@ def export_model(
         _, params = load_hf(chosen["model"])
     vectors = config.get("stage") == STAGE
     unused = {"mlm", DECODER} if ranker or config.get("stage") == "finetune" or config.get("mlm_weight") == 0 else set()
-    params = {name: params[name] for name in (("encoder",) if vectors else params) if name not in unused}
+    params = {name: params[name] for name in (["encoder"] if vectors else [*params]) if name not in unused}
     # An export truncates where training did, so that it ranks like the model that was selected.
     tokenizer = replace(load_tokenizer(os.path.join(workdir, "tokenizer")), max_length=config.row_length)
     card = model_card(workdir, config.to_dict(), output, step, ranker="mlm" not in params)

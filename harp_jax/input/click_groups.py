@@ -1,6 +1,7 @@
 """Labelled pairs to groups of one: a query and a clicked or a replaced document, a clicked document alone, or a judged pair."""
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -83,8 +84,8 @@ class PairReader:
         self, config: ConfigDict, tokenizer: Tokenizer, docs: Texts, pairs: Labelled, marks: Marks, stream: str = STREAM
     ) -> None:
         self.tokenizer, self.docs, self.pairs, self.marks = tokenizer, docs, pairs, marks
-        self.length, self.sizes = config.row_length, {stream: len(pairs)}
-        self.epochs = Epochs(config, stream, len(pairs))
+        self.length, self.epochs = config.row_length, Epochs(config, stream, len(pairs))
+        self.sizes: Mapping[str, int] = {stream: len(pairs)}
 
     def read(self, lane: int, task: str, start: int, count: int) -> list[Group]:
         """See `packing.Reader`."""

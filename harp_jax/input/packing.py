@@ -118,7 +118,7 @@ def pair_sequences(
 ) -> tuple[EncodedSequence, ...]:
     """The two sides of a pair record, and the positive query with each of `more_docs`, as sequences of at most `length` tokens. An
     empty negative text means the positive's. `mask_side`: the texts that may be masked: "document", "query" or "both"."""
-    masked = mask_side in ("query", "both"), mask_side in ("document", "both")
+    q, d = mask_side in ("query", "both"), mask_side in ("document", "both")
     negative = (
         neg_query if len(neg_query) else pos_query,
         neg_doc if len(neg_doc) else pos_doc,
@@ -127,9 +127,9 @@ def pair_sequences(
     )
     more = ((pos_query, document, 0, 2 * number + 5) for number, document in enumerate(more_docs))
     sides = []
-    for query, document, *texts in ((pos_query, pos_doc, 0, 1), negative, *more):
-        numbers = (text if side else -1 for text, side in zip(texts, masked))
-        sides.append(EncodedSequence(*fit(query, document, length, template), *numbers, template))
+    for query, document, query_text, document_text in ((pos_query, pos_doc, 0, 1), negative, *more):
+        pair = fit(query, document, length, template)
+        sides.append(EncodedSequence(*pair, query_text if q else -1, document_text if d else -1, template))
     return tuple(sides)
 
 

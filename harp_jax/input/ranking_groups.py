@@ -133,10 +133,10 @@ class RankingData:
         self.scale = 1.0
         if teacher is not None:
             total = sum(len(self.candidates[qid]) for qid in queries)
-            known = sum(len({*self.candidates[qid].docids} & {*teacher[qid].docids}) for qid in queries)
-            if known < total:
+            scored = sum(len({*self.candidates[qid].docids} & {*teacher[qid].docids}) for qid in queries)
+            if scored < total:
                 said = "%d of %d candidates are left out of training: the teacher has no score for them"
-                log.warning(said, total - known, total)
+                log.warning(said, total - scored, total)
             self.scale = float(np.mean([np.std(teacher[qid].scores) for qid in queries]))
             if not self.scale:
                 raise InputError(

@@ -128,7 +128,8 @@ def train(
             del params  # the state has a copy
 
         # Step: one fused, jitted function of state and batch, partitioned by the shardings.
-        jitted, step = jit_step(config, stage, encoder, optimizer, shardings, mesh), None
+        jitted = jit_step(config, stage, encoder, optimizer, shardings, mesh)
+        step: jax.stages.Compiled | None = None
 
         # Batches of this process's lanes, from where the checkpoint stopped; evaluation on held-out pairs and queries.
         lanes = sharding.host_lanes(mesh, config.lanes)
