@@ -144,24 +144,26 @@ def report(
     if len(page.curves) > MOST_LINES:
         raise InputError(f"{len(page.curves)} curves: more than {MOST_LINES} cannot be told apart; leave some out")
     curves = {name: read_metrics(path) for name, path in page.curves.items()}
-    for name in (name for name, lines in curves.items() if not lines):
-        raise InputError(f"the curves of {name}: {page.curves[name]} has no metrics; name a training workdir")
+    if empty := [f"{name}: {page.curves[name]}" for name, lines in curves.items() if not lines]:
+        raise InputError(f"the curves of {empty[0]} has no metrics; name a training workdir")
     docs = Documents.open(page.docs, page.fields) if page.docs else None
     queries = read_queries(page.query_texts) if page.query_texts else {}
     values = (table.per_query[baseline][measure], table.per_query[focus][measure])
-    moved = changes(*values, (first[baseline], first[focus]), qrels, queries, docs)
+    wins, losses, counts = changes(*values, (first[baseline], first[focus]), qrels, queries, docs)
     written = Report(
-        page.title,
-        table,
-        measure,
-        list(systems.values()),
-        systems[focus],
-        facts,
-        [f"{systems[name].sentence} {systems[name].figures}" for name in table.verdicts if name != focus],
-        [*page.remarks, *table.notes(), *([missed] if unreachable else []), *table.about_seeds],
-        [*curves],
-        panels_of(curves),
-        *(moved if focus != baseline else ([], [], (0, 0, 0))),
+        title=page.title,
+        table=table,
+        measure=measure,
+        systems=list(systems.values()),
+        focus=systems[focus],
+        facts=facts,
+        warnings=[f"{systems[name].sentence} {systems[name].figures}" for name in table.verdicts if name != focus],
+        remarks=[*page.remarks, *table.notes(), *([missed] if unreachable else []), *table.about_seeds],
+        curves=[*curves],
+        panels=panels_of(curves),
+        wins=wins,
+        losses=losses,
+        counts=counts if focus != baseline else (0, 0, 0),
     )
     return written, table
 
