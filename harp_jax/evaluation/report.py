@@ -16,25 +16,19 @@ from harp_jax.evaluation.significance import Comparison
 SHOWN = 5  # wins, and losses
 SNIPPET = 220  # characters of a document
 MOST_LINES = 6  # more cannot be told apart
-GUESSING = 0.5  # pair accuracy by chance
 LOSSES = (("train", "loss", "training loss"), ("validation", "mlm_loss", "MLM loss, held out"))
-WIDTH, HEIGHT = 360, 220  # of a drawing of curves; then its margins
-LEFT, RIGHT, TOP, BOTTOM = 40, 10, 12, 34
 
 Points = list[tuple[float, float]]
 
 
 @dataclass(frozen=True)
 class Panel:
-    """The curves of one metric as SVG coordinates. `lines`: number of the curve and its points; `steps`, `values`: the ticks of the
-    axes, position and number; `guessing`: the y of guessing; `spoken`: the panel in words, for screen readers."""
+    """The curves of one metric, by name: points (step, value); the ticks of the values; whether they are accuracies of pairs."""
 
     title: str
-    lines: list[tuple[int, Points]]
-    steps: Points
-    values: Points
-    guessing: float | None
-    spoken: str
+    curves: dict[str, Points]
+    ticks: list[float]
+    of_pairs: bool
 
 
 @dataclass(frozen=True)
@@ -85,7 +79,7 @@ class Report:
     facts: list[str]
     warnings: list[str]  # about other systems that have learned nothing
     remarks: list[str]
-    curves: list[str]  # their names, by number
+    curves: list[str]  # names of training workdirs
     panels: list[Panel]
     wins: list[Change]
     losses: list[Change]
@@ -150,24 +144,26 @@ def report(
     if len(page.curves) > MOST_LINES:
         raise InputError(f"{len(page.curves)} curves: more than {MOST_LINES} cannot be told apart; leave some out")
     curves = {name: read_metrics(path) for name, path in page.curves.items()}
-    for name in (name for name, lines in curves.items() if not lines):
-        raise InputError(f"the curves of {name}: {page.curves[name]} has no metrics; name a training workdir")
+    if empty := [f"{name}: {page.curves[name]}" for name, lines in curves.items() if not lines]:
+        raise InputError(f"the curves of {empty[0]} has no metrics; name a training workdir")
     docs = Documents.open(page.docs, page.fields) if page.docs else None
     queries = read_queries(page.query_texts) if page.query_texts else {}
     values = (table.per_query[baseline][measure], table.per_query[focus][measure])
-    moved = changes(*values, (first[baseline], first[focus]), qrels, queries, docs)
+    wins, losses, counts = changes(*values, (first[baseline], first[focus]), qrels, queries, docs)
     written = Report(
-        page.title,
-        table,
-        measure,
-        list(systems.values()),
-        systems[focus],
-        facts,
-        [f"{systems[name].sentence} {systems[name].figures}" for name in table.verdicts if name != focus],
-        [*page.remarks, *table.notes(), *([missed] if unreachable else []), *table.about_seeds],
-        [*curves],
-        panels_of(curves),
-        *(moved if focus != baseline else ([], [], (0, 0, 0))),
+        title=page.title,
+        table=table,
+        measure=measure,
+        systems=list(systems.values()),
+        focus=systems[focus],
+        facts=facts,
+        warnings=[f"{systems[name].sentence} {systems[name].figures}" for name in table.verdicts if name != focus],
+        remarks=[*page.remarks, *table.notes(), *([missed] if unreachable else []), *table.about_seeds],
+        curves=[*curves],
+        panels=panels_of(curves),
+        wins=wins,
+        losses=losses,
+        counts=counts if focus != baseline else (0, 0, 0),
     )
     return written, table
 
@@ -248,49 +244,20 @@ def system_of(table: Table, name: str, blank: Collection[str] = ()) -> System:
 
 def panels_of(curves: Mapping[str, Sequence[Mapping[str, float | str]]]) -> list[Panel]:
     """A panel for each held-out pair accuracy, then for the losses. `curves`: name → the lines of a workdir's metrics.jsonl."""
-    names = [*curves]
     fields = {name for lines in curves.values() for line in lines if line["split"] == "validation" for name in line}
     accuracies = sorted(name for name in fields if name.endswith("_accuracy") and not name.startswith("mlm"))
     metrics = [("validation", name, f"{name.replace('_', ' ')}, held-out pairs") for name in accuracies]
-    drawn: list[tuple[str, dict[int, Points]]] = []
+    panels = []
     for split, metric, title in (*metrics, *LOSSES):
-        points_of = {}
-        for number, lines in enumerate(curves.values()):
+        drawn = {}
+        for name, lines in curves.items():
             points = [(float(x["step"]), float(x[metric])) for x in lines if x["split"] == split and metric in x]
             if points := [point for point in points if math.isfinite(point[1])]:
-                points_of[number] = points
-        if points_of:
-            drawn.append((title, points_of))
-
-    # All panels have the same steps, and those of accuracies at least the values from .4 to 1.
-    last = max((step for _, points_of in drawn for points in points_of.values() for step, _ in points), default=0.0)
-    steps, panels = ticks(0.0, last), []
-    x_of = lambda step: round(LEFT + step / steps[-1] * (WIDTH - LEFT - RIGHT), 1)  # noqa: E731
-    for title, points_of in drawn:
-        of_pairs = title.endswith("pairs")
-        values = [value for points in points_of.values() for _, value in points]
-        scale = ticks(min(0.4 if of_pairs else 0.0, *values), 1.0 if of_pairs else max(values))
-
-        def y_of(value: float, low: float = scale[0], high: float = scale[-1]) -> float:
-            return round(HEIGHT - BOTTOM - (value - low) / (high - low) * (HEIGHT - TOP - BOTTOM), 1)
-
-        spoken = [
-            f"{names[number]} from {points[0][1]:.3g} at step {points[0][0]:g} to {points[-1][1]:.3g} at step {points[-1][0]:g}"
-            for number, points in points_of.items()
-        ]
-        panels.append(
-            Panel(
-                title,
-                [
-                    (number, [(x_of(step), y_of(value)) for step, value in points])
-                    for number, points in points_of.items()
-                ],
-                [(x_of(step), step) for step in steps],
-                [(y_of(value), value) for value in scale],
-                y_of(GUESSING) if of_pairs else None,
-                f"{title}: {'; '.join([*spoken, *([f'chance is {GUESSING:g}'] if of_pairs else [])])}.",
-            )
-        )
+                drawn[name] = points
+        if drawn:
+            of_pairs, values = metric in accuracies, [value for points in drawn.values() for _, value in points]
+            scale = ticks(min(0.4, *values), 1.0) if of_pairs else ticks(min(0.0, *values), max(values))
+            panels.append(Panel(title, drawn, scale, of_pairs))
     return panels
 
 
@@ -320,6 +287,7 @@ def as_html(report: Report) -> str:
     bounds = [high for _, high in table.intervals.values()]
     scale = ticks(0.0, max(*bounds, *(mean[measure] for mean in table.mean.values()), 1e-9))
     templates.filters["percent"] = lambda value: f"{100 * min(max(value / scale[-1], 0.0), 1.0):.2f}%"
-    drawing = {"width": WIDTH, "height": HEIGHT, "left": LEFT, "right": RIGHT, "bottom": BOTTOM}
+    curves = [points for panel in report.panels for points in panel.curves.values()]
+    steps = ticks(0.0, max((step for points in curves for step, _ in points), default=0.0))
     page = templates.get_template("report.html")
-    return page.render(report=report, table=table, measure=measure, scale=scale, chance=CHANCE, drawing=drawing)
+    return page.render(report=report, table=table, measure=measure, scale=scale, steps=steps, chance=CHANCE)
