@@ -4,7 +4,6 @@ import argparse
 import logging
 import os
 import re
-from collections.abc import Set
 from dataclasses import fields, replace
 from typing import Any
 
@@ -12,7 +11,6 @@ from harp_jax.base.cli import ConfigParser, Parser, count, keep_compiled, positi
 from harp_jax.base.errors import InputError
 from harp_jax.base.progress import progress
 from harp_jax.commands.options import QUERIES
-from harp_jax.corpus.documents import Documents
 from harp_jax.site.options import SiteOptions, Source, Training
 
 CHOICES = {"split": ("auto", "pages", "sections"), "vocabulary": ("auto", "wordpiece", "unigram")}
@@ -115,42 +113,36 @@ def search(a: argparse.Namespace) -> None:
     from harp_jax.site.measure import RECOMMENDED
     from harp_jax.site.search import CombinedSearch, Settings, documents
 
+    # The queries, and their judgments, if there are any, of documents that the site has.
     queries, settings = read_queries(a.queries), Settings.load(a.site)
     judged, confirm = {}, ""
     if a.qrels:
         confirm = next((str(m) for m in parse_measures(a.measures) if is_tested(m)), "")
         if not (judged := select(read_qrels(a.qrels), queries)):
             raise InputError(f"{a.qrels} judges none of the {len(queries)} queries of {a.queries}; check both")
-        check_judged(a.qrels, {docid for levels in judged.values() for docid in levels}, documents(a.site))
+        docs, docids = documents(a.site), {docid for levels in judged.values() for docid in levels}
+        absent = sorted(docid for docid in docids if docid not in docs)
+        if len(absent) == len(docids):
+            wrong = f"none of its {len(docids)} judged documents is in the site, such as {absent[0]}"
+            raise InputError(f"{a.qrels}: {wrong}; ids of the site are like {next(docs.ids())}")
+        if absent:
+            print(f"note: {len(absent)} of {len(docids)} judged documents are not in the site, such as {absent[0]}")
+
+    # One search a query; a run of each part, and of the recommended sum.
     keep_compiled()
     combined = CombinedSearch(a.site, settings.everything)
-    found = {qid: combined.scores(query) for qid, query in progress(queries.items(), unit="queries", desc="search")}
+    results = {qid: combined.scores(query) for qid, query in progress(queries.items(), unit="queries", desc="search")}
     os.makedirs(a.output, exist_ok=True)
     runs = {}
     for part in (*combined.names, RECOMMENDED):
-        summed = part == RECOMMENDED
-        scores = {q: one.total(settings.weights) if summed else one.parts[part] for q, one in found.items()}
-        path = os.path.join(a.output, f"{part_file(part)}.trec")
-        write_run(path, ((qid, found[qid].docids, each) for qid, each in scores.items()), tag=part_file(part))
+        summed, name = part == RECOMMENDED, re.sub("[^a-z0-9]+", "_", part.lower()).strip("_")
+        scores = {q: one.total(settings.weights) if summed else one.parts[part] for q, one in results.items()}
+        path = os.path.join(a.output, f"{name}.trec")
+        write_run(path, ((qid, results[qid].docids, each) for qid, each in scores.items()), tag=name)
         runs[part] = read_run(path)
     print(f"{a.output}: {len(queries)} queries by {', '.join(runs)}; recommended: {sum_in_words(settings.weights)}")
     if judged:
         print(evaluate(judged, runs, a.measures, baseline=BM25, confirm=confirm))
-
-
-def part_file(part: str) -> str:
-    """The name of a part's run, without suffix."""
-    return re.sub("[^a-z0-9]+", "_", part.lower()).strip("_")
-
-
-def check_judged(qrels: str, judged: Set[str], docs: Documents) -> None:
-    """Prints how many judged documents the site lacks; InputError if it lacks all."""
-    absent = sorted(docid for docid in judged if docid not in docs)
-    if len(absent) == len(judged):
-        wrong = f"none of its {len(judged)} judged documents is in the site, such as {absent[0]}"
-        raise InputError(f"{qrels}: {wrong}; ids of the site are like {next(docs.ids())}")
-    if absent:
-        print(f"note: {len(absent)} of {len(judged)} judged documents are not in the site, such as {absent[0]}")
 
 
 def rate_parser() -> ConfigParser:
