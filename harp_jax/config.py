@@ -337,8 +337,8 @@ def check_values(config: Mapping[str, Any], fields: Fields) -> None:
         if not allowed:
             continue
         choices = isinstance(allowed[0], str)
-        given = value if isinstance(value, list | tuple) else [value]
-        if not (set(given) <= set(allowed) and given if choices else allowed[0] <= value <= allowed[1]):
+        values = value if isinstance(value, list | tuple) else [value]
+        if not (set(values) <= set(allowed) and values if choices else allowed[0] <= value <= allowed[1]):
             use = f"one of {', '.join(allowed)}" if choices else f"{allowed[0]:g} to {allowed[1]:g}"
             raise InputError(f"--config.{name}={value!r} is not allowed; use {use}")
 

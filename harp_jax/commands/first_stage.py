@@ -62,11 +62,11 @@ def _candidates(a: argparse.Namespace) -> Candidates:
 
 def parameters_of(a: argparse.Namespace) -> dict[str, Any]:
     """The given parameters of the model. InputError for one of another model."""
-    given = {field: value for field in AXES if (value := getattr(a, field)) is not None}
-    if other := next((field for field in given if field not in MODELS[a.model]), ""):
+    parameters = {field: value for field in AXES if (value := getattr(a, field)) is not None}
+    if other := next((field for field in parameters if field not in MODELS[a.model]), ""):
         advice = f"leave it out, or use --model={AXES[other]}"
         raise InputError(f"--{other} is not a parameter of --model={a.model}; {advice}")
-    return given
+    return parameters
 
 
 def main(a: argparse.Namespace) -> None:

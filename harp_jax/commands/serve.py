@@ -67,8 +67,8 @@ def look(a: argparse.Namespace) -> None:
 
     if a.site:
         own = ("model", "docs", "fields", "anchors", "parameters", "weight", "depth", "language")
-        if given := next((name for name in own if getattr(a, name)), ""):
-            raise InputError(f"--{given} is recorded in {a.site}; leave it out, or give --model and --docs")
+        if recorded := next((name for name in own if getattr(a, name)), ""):
+            raise InputError(f"--{recorded} is recorded in {a.site}; leave it out, or give --model and --docs")
         sources = of_site(a.site, a.labels, a.queries, a.backend)
     else:
         paths = {name: getattr(a, name) for name in ("model", "docs", "anchors", "queries", "parameters", "backend")}

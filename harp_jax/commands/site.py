@@ -45,14 +45,17 @@ def add_options(parser: Parser, kind: type) -> None:
         name, default = field.name, field.default
         if name in ("pages", "source", "training", "model"):
             continue
-        given: dict[str, Any] = {"help": meanings[name].replace("%", "%%"), "default": default}
+        keywords: dict[str, Any] = {"help": meanings[name].replace("%", "%%"), "default": default}
         if isinstance(default, tuple):
-            given |= {"action": "append", "default": [], "help": f"{given['help']}; repeatable"}
+            keywords |= {"action": "append", "default": [], "help": f"{keywords['help']}; repeatable"}
         elif isinstance(default, int | float):
             number = count if name in FROM_ZERO else positive
-            given |= {"type": float if isinstance(default, float) else number, "help": f"{given['help']} ({default:g})"}
+            keywords |= {
+                "type": float if isinstance(default, float) else number,
+                "help": f"{keywords['help']} ({default:g})",
+            }
         names = ["--encoder", "--vectors"] if name == "encoder" else [f"--{name}"]
-        (parser.add_input if name in FILES else parser.add_argument)(*names, choices=CHOICES.get(name), **given)
+        (parser.add_input if name in FILES else parser.add_argument)(*names, choices=CHOICES.get(name), **keywords)
 
 
 def options_of(a: argparse.Namespace) -> SiteOptions:

@@ -164,12 +164,12 @@ def solve(a: "csr_array", b: "csr_array", c: "csr_array", cost: float = 1.0, ite
 
     start = np.ones(gaps.shape[1])
     bounds, options = [(0.0, None)] * len(start), {"maxiter": iterations}
-    found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-    if not np.isfinite(found.x).all():
+    solution = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    if not np.isfinite(solution.x).all():
         raise InputError("Ranking SVM found weights that are not finite; check the documents")
-    if not found.success:
-        log.warning("Ranking SVM stopped after %d iterations before its minimum: %s", found.nit, found.message)
-    return found.x
+    if not solution.success:
+        log.warning("Ranking SVM stopped after %d iterations before its minimum: %s", solution.nit, solution.message)
+    return solution.x
 
 
 def distances(weights: np.ndarray, query: "csr_array", documents: "csr_array") -> np.ndarray:
