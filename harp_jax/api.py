@@ -150,10 +150,10 @@ def evaluate(
     if not isinstance(runs, Mapping):
         raise InputError(f"runs: {type(runs).__name__} given; use a name for each, as in {{'BM25': 'bm25.trec'}}")
     lists = {name: some if isinstance(some, list | tuple) else [some] for name, some in runs.items()}
-    given = {name: [to_run(one) for one in some] for name, some in lists.items()}
-    if not given or not all(given.values()):
+    systems = {name: [to_run(one) for one in some] for name, some in lists.items()}
+    if not systems or not all(systems.values()):
         raise InputError("runs: give one or several runs for each name, as in {'BM25': 'bm25.trec'}")
-    table = measured(to_qrels(qrels), given, names, baseline, **options)
+    table = measured(to_qrels(qrels), systems, names, baseline, **options)
     for note in table.notes():
         warnings.warn(note, stacklevel=2)
     return table
@@ -213,8 +213,8 @@ def train(config: "ConfigDict | Path", workdir: Path) -> "TrainResult":
     """
     from harp_jax.main import trainer_of
 
-    given = load_config(config) if isinstance(config, str | os.PathLike) else config
-    return trainer_of(given)(given, _directory(workdir))
+    loaded = load_config(config) if isinstance(config, str | os.PathLike) else config
+    return trainer_of(loaded)(loaded, _directory(workdir))
 
 
 def generate(config: "ConfigDict | Path", output: Path) -> dict[str, Any]:
@@ -231,8 +231,8 @@ def generate(config: "ConfigDict | Path", output: Path) -> dict[str, Any]:
     """
     # Imported by name: harp_jax works without data_pipeline.
     pipeline = importlib.import_module("data_pipeline.pipeline")
-    given = load_config(config) if isinstance(config, str | os.PathLike) else config
-    return pipeline.generate(given, _directory(output))
+    loaded = load_config(config) if isinstance(config, str | os.PathLike) else config
+    return pipeline.generate(loaded, _directory(output))
 
 
 class Reranker:

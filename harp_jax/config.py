@@ -31,7 +31,6 @@ class Field(NamedTuple):
 
 Fields = Mapping[str, Field]
 
-BOOLS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 COUNT, WEIGHT, SHARE, STEPS = (1, 1 << 24), (0, 1e6), (0, 1), (0, 1 << 40)
 
 # fmt: off
@@ -338,8 +337,8 @@ def check_values(config: Mapping[str, Any], fields: Fields) -> None:
         if not allowed:
             continue
         choices = isinstance(allowed[0], str)
-        given = value if isinstance(value, list | tuple) else [value]
-        if not (set(given) <= set(allowed) and given if choices else allowed[0] <= value <= allowed[1]):
+        values = value if isinstance(value, list | tuple) else [value]
+        if not (set(values) <= set(allowed) and values if choices else allowed[0] <= value <= allowed[1]):
             use = f"one of {', '.join(allowed)}" if choices else f"{allowed[0]:g} to {allowed[1]:g}"
             raise InputError(f"--config.{name}={value!r} is not allowed; use {use}")
 
@@ -384,25 +383,21 @@ def check_training(config: ConfigDict) -> None:
 # Finding and reading config files.
 
 
-def load_config(path: str, fields: Mapping[str, Any], texts: Sequence[str] = ()) -> ConfigDict:
-    """The config of a file, locked, with `fields` changed by name ("model.layers"), then by `texts` "name=value". Raises InputError
-    for an unknown field or a value of the wrong type."""
-    config = read_config(path)
-    changes: dict[str, Any] = dict(fields)
-    check_names(config, changes, path)
-    for text in texts:
-        name, _, value = text.partition("=")
-        changes[name] = value_of(config, name, value, path)
-    try:
-        config.update_from_flattened_dict(changes)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{path}: {error}") from error
-    return config
-
-
 def read_config(path: str, overrides: Sequence[str] = ()) -> ConfigDict:
-    """The ConfigDict of a config file with `--config.FIELD=VALUE` overrides (the last of a field holds), locked. Raises InputError
-    for a file that cannot be read, an unknown field, or a value of the wrong type."""
+    """The config of a file with `--config.FIELD=VALUE` overrides; see `load_config`."""
+    texts, words = [], iter(overrides)
+    for word in words:
+        name, equals, text = word.partition("=")
+        if not name.startswith("--config."):
+            raise InputError(f"unexpected argument {word!r}; options are written --name=value (see --help)")
+        texts.append(f"{name.removeprefix('--config.')}={text if equals else next(words, '')}")
+    return load_config(path, {}, texts, "--config.")
+
+
+def load_config(path: str, fields: Mapping[str, Any], texts: Sequence[str] = (), prefix: str = "") -> ConfigDict:
+    """The ConfigDict of a config file, locked, with `fields` changed by name ("model.layers"), then by `texts` "name=value", of
+    which the last of a name holds. Raises InputError, which puts `prefix` before names, for a file that cannot be read, an unknown
+    field, or a value of the wrong type."""
     file, colon, preset = config_file(path).partition(":")
     if not os.path.isfile(file):
         names = shipped_configs()
@@ -415,18 +410,23 @@ def read_config(path: str, overrides: Sequence[str] = ()) -> ConfigDict:
         raise InputError(f"no config {path!r}; {use}")
     module = load_file(os.path.abspath(file))
     try:
-        config = module.get_config(*([preset] if colon else []))
-        config.lock()
+        config = module.get_config(*([preset] if colon else [])).lock()
     except (AttributeError, TypeError, KeyError, ValueError) as error:
         raise InputError(f"{path}: {type(error).__name__}: {error}; correct get_config()") from error
-    words = iter(overrides)
-    for word in words:
-        name, equals, text = word.partition("=")
-        if not name.startswith("--config."):
-            raise InputError(f"unexpected argument {word!r}; options are written --name=value (see --help)")
-        name = name.removeprefix("--config.")
-        value = value_of(config, name, text if equals else next(words, ""), path, "--config.")
-        config.update_from_flattened_dict({name: value})
+
+    typed = dict(text.partition("=")[::2] for text in texts)
+    check_names(config, [*fields, *typed], path, prefix)
+    defaults = dict(flattened(config))
+    for name, value in {**fields, **typed}.items():
+        try:
+            if name in typed and not isinstance(defaults[name], str):
+                value = ast.literal_eval(value.capitalize() if isinstance(defaults[name], bool) else value)
+                if isinstance(defaults[name], tuple):
+                    value = tuple(value) if isinstance(value, list | tuple) else (value,)
+            config.update_from_flattened_dict({name: value})
+        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
+            like = f"{defaults[name]!r}" if defaults[name] != () else "('a',)"
+            raise InputError(f"{path}: {prefix}{name}={str(value)[:100]} is not of the type of {like}") from error
     return config
 
 
@@ -443,29 +443,6 @@ def load_file(path: str) -> ModuleType:
         line = error.lineno if isinstance(error, SyntaxError) else next(reversed(lines), None)
         raise InputError(f"{path}, line {line}: {type(error).__name__}: {error}; correct the file") from error
     return module
-
-
-def value_of(config: ConfigDict, name: str, text: str, where: str, prefix: str = "") -> Any:
-    """The text as a value of the field's type. Raises InputError for an unknown field or another type."""
-    check_names(config, [name], where, prefix)
-    default = dict(flattened(config))[name]
-    try:
-        if not isinstance(default, tuple):
-            return parsed(text, default)
-        value = ast.literal_eval(text)
-        return tuple(value) if isinstance(value, list | tuple) else (value,)
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
-        use = {tuple: "a tuple, in quotes: \"('a',)\"", bool: "True or False", int: "a whole number", float: "a number"}
-        raise InputError(f"{prefix}{name}={text[:100]}: write {use[type(default)]}") from error
-
-
-def parsed(text: str, default: bool | int | float | str) -> bool | int | float | str:
-    """A text as a value of the default's type. ValueError for another type."""
-    if not isinstance(default, bool):
-        return type(default)(text)
-    if text.lower() not in BOOLS:
-        raise ValueError(f"{text!r} is neither true nor false")
-    return BOOLS[text.lower()]
 
 
 def config_file(name: str) -> str:

@@ -134,13 +134,11 @@ def frame(columns, *rows):
     "call, said",
     [
         (lambda: hj.evaluate({"q": {"d": 1}}, {"a": {"q": {"d": float("nan")}}}), "nan is not a finite number"),
-        (lambda: hj.evaluate({"q": {"d": 1.5}}, RUNS), "1.5 is not a whole number"),
         (lambda: hj.evaluate({"q": {"d": 1}}, {"a": []}), "runs: give one or several"),
         (lambda: hj.evaluate(frame(QRELS, ("q", "d", 1.0), ("q", "d", 0)), RUNS), "query 'q' lists 'd' twice"),
         (lambda: hj.evaluate(frame(QRELS, (math.nan, "d", 1)), RUNS), "the id nan is neither text nor a whole number"),
         (lambda: hj.evaluate(frame((*QRELS, "qid"), ("q", "d", 1, "r")), RUNS), "needs one column qid or query_id"),
         (lambda: hj.evaluate({"q": {3: 1}}, RUNS), "the id 3 is not a string"),
-        (lambda: hj.first_stage({"d": "a cat"}, {"q": "cat"}, k=0), "k=0: use 1 or more"),
         (lambda: hj.first_stage({"d": "x"}, frame(("qid", "query"), ("q", None))), "query 'q': NoneType given"),
         (lambda: hj.first_stage({"d": "x"}, {"q": "x"}, anchors={"d": 5}), "anchor of 'd': int given"),
         (
@@ -151,7 +149,7 @@ def frame(columns, *rows):
         (lambda: hj.first_stage({"d": "a cat"}, {"q": "cat"}, k1="2"), "k1='2': use k1"),
         (lambda: hj.evaluate({"q": {"d": 1}}, [RUNS]), "runs: list given"),
         (lambda: hj.evaluate({"q": ["d"]}, RUNS), "query 'q': list given; use {docid: number}"),
-        (lambda: hj.evaluate({"q": {"d": "x"}}, RUNS), "'x' is not a whole number"),
+        (lambda: hj.evaluate({"q": {"d": 1.5}}, RUNS), "1.5 is not a whole number"),
         (lambda: hj.evaluate({"q": {"d": 0}}, RUNS), "none of the 1 judged queries has a relevant document"),
         (lambda: hj.load_config("tpu_v3", steps="many"), "tpu_v3: .*steps"),
         (lambda: hj.write_run("run.trec", {"q": {"d": 1.0}}, "a b"), "the tag 'a b' has white space"),

@@ -2,7 +2,6 @@
 
 import argparse
 import os
-from collections.abc import Sequence
 from dataclasses import replace
 
 from harp_jax.base.cli import Parser, positive
@@ -48,23 +47,30 @@ def main(a: argparse.Namespace) -> None:
     from harp_jax.ranking.rerank import Reranking
 
     paths = parts(a.collection, a.docs, a.queries, a.qrels)
-    given = named(a.model)
-    check_outside(a.output, [*paths.values(), *given.values()])
+    models: dict[str, str] = {}
+    for model in a.model:
+        name, equals, path = model.partition("=")
+        if not equals or os.path.exists(model):
+            name, path = os.path.basename(os.path.normpath(model)), model
+        if not name or not path or name in models:
+            raise InputError(f"--model={model}: write NAME=DIR, or DIR, and every name once")
+        models[name] = path
+    check_outside(a.output, [*paths.values(), *models.values()])
     dtype, backend = a.dtype or "float32", a.backend or "jax"
     reranking = Reranking(windows=a.windows, max_length=a.max_length, dtype=dtype, backend=backend)
     compared = Compared(
-        **paths, models=given, run=a.run, fields=a.fields, k=a.k, language=a.language, tune=a.tune, fuse=a.fuse,
+        **paths, models=models, run=a.run, fields=a.fields, k=a.k, language=a.language, tune=a.tune, fuse=a.fuse,
         measures=a.measures or MEASURES, reranking=reranking, title=f"Re-ranking of {a.collection or paths['docs']}",
     )  # fmt: skip
     compared.check()
-    models = {name: fetched(path) for name, path in given.items()}
-    read = dict.fromkeys((*paths.values(), *filter(None, [a.run]), *models.values()))
+    local = {name: fetched(path) for name, path in models.items()}
+    read = dict.fromkeys((*paths.values(), *filter(None, [a.run]), *local.values()))
     if missing := [path for path in read if not (is_irds(path) or os.path.exists(as_stored(path)))]:
-        hint = next((how_to_fetch(path) for path in missing if path in models.values()), "")
+        hint = next((how_to_fetch(path) for path in missing if path in local.values()), "")
         raise InputError(f"{', '.join(missing)}: no such file or folder; check the paths{hint}")
     if a.force:
         replace_outputs()
-    print(compare(replace(compared, models=models), a.output))
+    print(compare(replace(compared, models=local), a.output))
     print(f"report: {os.path.join(a.output, 'report.html')}")
 
 
@@ -75,16 +81,3 @@ def parts(collection: str, docs: str, queries: str, qrels: str) -> dict[str, str
         raise InputError(f"no {', '.join(absent)}; name a COLLECTION, or give all three")
     test = os.path.join(collection, "qrels", "test.tsv")
     return paths | ({"qrels": test} if not qrels and os.path.exists(test) else {})
-
-
-def named(models: Sequence[str]) -> dict[str, str]:
-    """Name → path of models written NAME=PATH or PATH. Raises InputError for a name that is given twice."""
-    paths: dict[str, str] = {}
-    for model in models:
-        name, equals, path = model.partition("=")
-        if not equals or os.path.exists(model):
-            name, path = os.path.basename(os.path.normpath(model)), model
-        if not name or not path or name in paths:
-            raise InputError(f"--model={model}: write NAME=DIR, or DIR, and every name once")
-        paths[name] = path
-    return paths

@@ -62,40 +62,36 @@ def _candidates(a: argparse.Namespace) -> Candidates:
 
 def parameters_of(a: argparse.Namespace) -> dict[str, Any]:
     """The given parameters of the model. InputError for one of another model."""
-    given = {field: value for field in AXES if (value := getattr(a, field)) is not None}
-    if other := next((field for field in given if field not in MODELS[a.model]), ""):
+    parameters = {field: value for field in AXES if (value := getattr(a, field)) is not None}
+    if other := next((field for field in parameters if field not in MODELS[a.model]), ""):
         advice = f"leave it out, or use --model={AXES[other]}"
         raise InputError(f"--{other} is not a parameter of --model={a.model}; {advice}")
-    return given
+    return parameters
 
 
 def main(a: argparse.Namespace) -> None:
     if a.model == VECTORS:
-        by_vectors(a)
+        from harp_jax.ranking.vectors import vector_files
+
+        if not a.encoder or any(getattr(a, name) for name in (*AXES, "parameters", "folds", "anchors")):
+            raise InputError(f"--model={VECTORS} needs --encoder, and no lexical options")
+        nearest = vector_files(
+            _candidates(a), model=a.encoder, queries=a.queries, output=a.output, run=a.run, passages=a.passages,
+            max_length=a.max_length,
+        )  # fmt: skip
+        print(f"{a.output}: the nearest of {nearest.documents} documents for {nearest.queries} queries")
         return
     if a.encoder or a.max_length:
         raise InputError(f"--encoder and --max_length are only for --model={VECTORS}")
-    given = parameters_of(a)
+    parameters = parameters_of(a)
     if a.dry_run:
         print(estimate(_candidates(a), a.queries, a.model))
         return
     written = first_stage_files(
-        _candidates(a), queries=a.queries, output=a.output, model=a.model, run=a.run, parameters=given, tuned=a.parameters,
+        _candidates(a), queries=a.queries, output=a.output, model=a.model, run=a.run, parameters=parameters, tuned=a.parameters,
         folds=a.folds,
     )  # fmt: skip
     print(f"{a.output}: {a.model} for {written.queries} queries over {written.documents} documents")
-
-
-def by_vectors(a: argparse.Namespace) -> None:
-    from harp_jax.ranking.vectors import vector_files
-
-    if not a.encoder or any(getattr(a, name) for name in (*AXES, "parameters", "folds", "anchors")):
-        raise InputError(f"--model={VECTORS} needs --encoder, and no lexical options")
-    written = vector_files(
-        _candidates(a), model=a.encoder, queries=a.queries, output=a.output, run=a.run, passages=a.passages,
-        max_length=a.max_length,
-    )  # fmt: skip
-    print(f"{a.output}: the nearest of {written.documents} documents for {written.queries} queries")
 
 
 def tune_parser() -> Parser:

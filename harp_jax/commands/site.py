@@ -44,14 +44,17 @@ def add_options(parser: Parser, kind: type) -> None:
         name, default = field.name, field.default
         if name in ("pages", "source", "training", "model"):
             continue
-        given: dict[str, Any] = {"help": meanings[name].replace("%", "%%"), "default": default}
+        keywords: dict[str, Any] = {"help": meanings[name].replace("%", "%%"), "default": default}
         if isinstance(default, tuple):
-            given |= {"action": "append", "default": [], "help": f"{given['help']}; repeatable"}
+            keywords |= {"action": "append", "default": [], "help": f"{keywords['help']}; repeatable"}
         elif isinstance(default, int | float):
             number = count if name in FROM_ZERO else positive
-            given |= {"type": float if isinstance(default, float) else number, "help": f"{given['help']} ({default:g})"}
+            keywords |= {
+                "type": float if isinstance(default, float) else number,
+                "help": f"{keywords['help']} ({default:g})",
+            }
         names = ["--encoder", "--vectors"] if name == "encoder" else [f"--{name}"]
-        (parser.add_input if name in FILES else parser.add_argument)(*names, choices=CHOICES.get(name), **given)
+        (parser.add_input if name in FILES else parser.add_argument)(*names, choices=CHOICES.get(name), **keywords)
 
 
 def options_of(a: argparse.Namespace) -> SiteOptions:
@@ -115,6 +118,7 @@ def search(a: argparse.Namespace) -> None:
     from harp_jax.site.search import CombinedSearch, Settings, documents
     from harp_jax.site.tune import read_judged
 
+    # The queries, and their judgments, if there are any, of documents that the site has.
     queries, settings = read_queries(a.queries), Settings.load(a.site)
     judged, confirm = {}, ""
     if a.qrels:
@@ -124,16 +128,16 @@ def search(a: argparse.Namespace) -> None:
             print(f"note: {absent} judged documents are not in the site")
     keep_compiled()
     combined = CombinedSearch(a.site, settings.everything)
-    found = {qid: combined.scores(query) for qid, query in progress(queries.items(), unit="queries", desc="search")}
+    results = {qid: combined.scores(query) for qid, query in progress(queries.items(), unit="queries", desc="search")}
     os.makedirs(a.output, exist_ok=True)
     runs = {}
     for part in (*combined.names, RECOMMENDED):
         name = re.sub("[^a-z0-9]+", "_", part.lower()).strip("_")
         path = os.path.join(a.output, f"{name}.trec")
         scores = {
-            q: one.total(settings.weights) if part == RECOMMENDED else one.parts[part] for q, one in found.items()
+            q: one.total(settings.weights) if part == RECOMMENDED else one.parts[part] for q, one in results.items()
         }
-        write_run(path, ((qid, found[qid].docids, each) for qid, each in scores.items()), tag=name)
+        write_run(path, ((qid, results[qid].docids, each) for qid, each in scores.items()), tag=name)
         runs[part] = read_run(path)
     print(f"{a.output}: {len(queries)} queries by {', '.join(runs)}; recommended: {sum_in_words(settings.weights)}")
     if judged:

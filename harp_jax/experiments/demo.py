@@ -115,15 +115,15 @@ def demo(
             shown.append(row)
 
     # The page has everything, the terminal what matters.
-    given = Evaluation(
+    evaluation = Evaluation(
         qrels, {row: [path] for row, path in rankings.items()}, queries=test, measures=f"{MEASURE} nDCG@10", baseline="BM25",
         confirm=MEASURE, chance="BM25", blank={ALONE: BLANK},
     )  # fmt: skip
     remark = "Invented text: it shows that links teach to rank and save labels, not how much they gain on real text."
     title = "harp_jax on an invented wiki"
     page = Page(title, remarks=(remark,), curves=curves, docs=docs, fields=FIELDS, query_texts=test)
-    report_files(given, page, f"{output}/report.html", text=f"{output}/table.txt")
-    table = given.table()
+    report_files(evaluation, page, f"{output}/report.html", text=f"{output}/table.txt")
+    table = evaluation.table()
     print(f"\n{short(table, ['chance', *shown])}\n{finding(table)}")
     print(f"Open {output}/report.html. " + NEXT.format(model=tuned if fine_tune else harp, wiki=wiki))
 

@@ -25,7 +25,7 @@ from typing import Any
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import as_stored
-from harp_jax.config import load_file, parsed
+from harp_jax.config import load_file
 from harp_jax.corpus.paths import is_irds
 
 Value = str | int | float | bool | tuple[str, ...] | tuple[int, ...] | tuple[float, ...]
@@ -147,6 +147,15 @@ def parsed_settings(settings: Sequence[str], defaults: Mapping[str, Value], wher
             options = ", ".join(f"{name} ({written(default)})" for name, default in defaults.items())
             raise InputError(f"{where}: {setting}: {error}; the options are {options or 'none'}") from error
     return values
+
+
+def parsed(text: str, default: str | int | float) -> str | int | float:
+    """A text as a value of the default's type. ValueError for another type."""
+    if not isinstance(default, bool):
+        return type(default)(text)
+    if text.lower() not in ("true", "false"):
+        raise ValueError(f"{text!r} is neither true nor false")
+    return text.lower() == "true"
 
 
 def written(default: Value) -> str:

@@ -80,9 +80,9 @@ def linklearn(
     }
     for name, fields in systems.items():
         for seed in seeds:
-            given = {"docs": linked, "redirects": redirects, "seed": seed, **fields}
+            training = {"docs": linked, "redirects": redirects, "seed": seed, **fields}
             model = f"{output}/{name}_s{seed}"
-            run(f"Train {name}, seed {seed}", train, load_config(CONFIG, given, settings), model)
+            run(f"Train {name}, seed {seed}", train, load_config(CONFIG, training, settings), model)
             for okapi in (False, True)[: 1 + (name == "linklearn")]:
                 label = "okapi" if okapi else name
                 ranked = f"{output}/{label}_s{seed}.trec"

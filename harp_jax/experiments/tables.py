@@ -153,10 +153,10 @@ class Pretraining:
     ) -> str:  # fmt: skip
         """The workdir OUTPUT/NAME_sSEED of a system; its config differs from `config` in `changes` and `texts`."""
         fields = SCALES[self.scale] | {"init": self.init, "tokenizer": self.vocabulary, "seed": seed, "data": (pairs,)}
-        given = load_config(config or self.config, fields, (*self.pretrain, *texts))
-        given.update_from_flattened_dict(dict(changes))
+        training = load_config(config or self.config, fields, (*self.pretrain, *texts))
+        training.update_from_flattened_dict(dict(changes))
         workdir = f"{steps.output}/{name}_s{seed}"
-        steps(f"Pre-train {name}, seed {seed}", train, given, workdir)
+        steps(f"Pre-train {name}, seed {seed}", train, training, workdir)
         return workdir
 
     def starts(self, steps: Steps, systems: Sequence[str], seeds: Sequence[int]) -> dict[tuple[str, int], dict]:
@@ -314,8 +314,8 @@ class Prepared:
         for test, one in sets.items():
             ranked[test] = f"{place}_{test}.trec" if test else f"{place}.trec"
             title = f"Rank {test or 'the queries'} with {name}"
-            given = run if test == FOLDED else one.run if run else ""
-            steps(title, first_stage_files, index, queries=one.queries, output=ranked[test], run=given, **tuned)
+            candidates = run if test == FOLDED else one.run if run else ""
+            steps(title, first_stage_files, index, queries=one.queries, output=ranked[test], run=candidates, **tuned)
         return ranked
 
     def ranker(
@@ -523,6 +523,6 @@ def show(evaluation: Evaluation, place: str, title: str, remarks: Sequence[str] 
 
 def reranking(fields: tuple[str, ...], texts: Sequence[str], **options: Any) -> Reranking:
     """Options of a re-ranking, also from texts such as "max_length=256". InputError for an unknown option or a wrong value."""
-    given = replace(Reranking(fields=fields), **options)
-    known = {name: 0 if value is None else value for name, value in vars(given).items()}
-    return replace(given, **parsed_settings(texts, known, "rerank"))
+    reranking_options = replace(Reranking(fields=fields), **options)
+    known = {name: 0 if value is None else value for name, value in vars(reranking_options).items()}
+    return replace(reranking_options, **parsed_settings(texts, known, "rerank"))

@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import ModuleType
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -27,18 +27,6 @@ A = TypeVar("A", jax.Array, np.ndarray)  # in training and in ranking
 MODEL = "model.json"  # in a workdir, with its digest in SHA256SUMS
 INPUTS = ("tf", "idf", "length")
 BIAS = 0.5  # initial output bias: weights near BIAS³, so that similarities begin near the margin
-
-
-class Weighting(Protocol):
-    """A model that weighs words; the similarity of two texts is the dot product of their weights."""
-
-    def query(self, tf: np.ndarray, idf: np.ndarray, length: int) -> np.ndarray:
-        """Weights [terms] of a query's words."""
-
-    def documents(
-        self, tf: np.ndarray, terms: np.ndarray, owner: np.ndarray, idf: np.ndarray, lengths: np.ndarray
-    ) -> np.ndarray:
-        """Weights [postings]: posting p is tf[p] times word terms[p] in text owner[p]; idf [V], lengths [texts]."""
 
 
 def scales(tf: np.ndarray, idf: np.ndarray, length: np.ndarray) -> dict[str, list[float]]:
@@ -101,6 +89,7 @@ class LinkLearn:
         return mlp(self.params[name], self.scaled(name, values), np)[place.reshape(np.shape(x))]
 
     def query(self, tf: np.ndarray, idf: np.ndarray, length: int) -> np.ndarray:
+        """Weights [terms] of a query's words; the similarity of two texts is the dot product of their weights."""
         # A negative length factor would invert the ranking.
         size = np.abs(self.table("length", np.array([length])))
         return self.table("tf", tf) * self.table("idf", idf) * size
@@ -108,6 +97,7 @@ class LinkLearn:
     def documents(
         self, tf: np.ndarray, terms: np.ndarray, owner: np.ndarray, idf: np.ndarray, lengths: np.ndarray
     ) -> np.ndarray:
+        """Weights [postings]: posting p is tf[p] times word terms[p] in text owner[p]; idf [V], lengths [texts]."""
         by_tf = mlp(self.params["tf"], self.scaled("tf", np.arange(tf.max(initial=0) + 1)), np)
         return by_tf[tf] * self.table("idf", idf)[terms] * self.table("length", lengths)[owner]
 
@@ -127,6 +117,9 @@ class Okapi:
     ) -> np.ndarray:
         norm = self.k * (1.0 - self.b + self.b * lengths / max(lengths.mean(), 1e-9))
         return (self.k + 1.0) * tf * idf[terms] / (norm[owner] + tf)
+
+
+Weighting = LinkLearn | Okapi
 
 
 def load(workdir: str, okapi: bool = False) -> Weighting:
@@ -171,12 +164,12 @@ def solve(a: "csr_array", b: "csr_array", c: "csr_array", cost: float = 1.0, ite
 
     start = np.ones(gaps.shape[1])
     bounds, options = [(0.0, None)] * len(start), {"maxiter": iterations}
-    found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-    if not np.isfinite(found.x).all():
+    solution = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    if not np.isfinite(solution.x).all():
         raise InputError("Ranking SVM found weights that are not finite; check the documents")
-    if not found.success:
-        log.warning("Ranking SVM stopped after %d iterations before its minimum: %s", found.nit, found.message)
-    return found.x
+    if not solution.success:
+        log.warning("Ranking SVM stopped after %d iterations before its minimum: %s", solution.nit, solution.message)
+    return solution.x
 
 
 def distances(weights: np.ndarray, query: "csr_array", documents: "csr_array") -> np.ndarray:

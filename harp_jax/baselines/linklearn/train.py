@@ -188,7 +188,7 @@ def descend(
         return optax.apply_updates(params, updates), opt_state, jnp.stack([loss, right])
 
     best, highest, at = f.LinkLearn(jax.device_get(params), scale), -1.0, -1
-    given = {"hidden": hidden, "learning_rate": learning_rate}
+    setting = {"hidden": hidden, "learning_rate": learning_rate}
     pending: list[jax.Array] = []
     with progress(total=c.steps, unit="steps", desc="LinkLearn") as bar:
         for number in range(c.steps + 1):
@@ -202,7 +202,7 @@ def descend(
                     wrong = f"step {number}: the loss or a parameter is not finite"
                     raise InputError(f"{wrong}; lower learning_rates={learning_rate}")
                 value, pending = task.average_precision(model), []
-                measured = {"average_precision": value, "constraints": number * BATCH * c.negatives, **given}
+                measured = {"average_precision": value, "constraints": number * BATCH * c.negatives, **setting}
                 measured |= {"loss": float(sums[0]), "pair_accuracy": float(sums[1])} if number else {}
                 metrics.write(number, measured, "validation")
                 if value > highest:
@@ -215,4 +215,4 @@ def descend(
                 pending.append(sums)
                 bar.update(1)
     constraints = number * BATCH * c.negatives
-    return best, {"step": at, "constraints": constraints, "held_out": {"linklearn": highest}, **given}
+    return best, {"step": at, "constraints": constraints, "held_out": {"linklearn": highest}, **setting}
