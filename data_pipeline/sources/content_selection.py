@@ -111,7 +111,7 @@ _ROLES = frozenset("navigation banner contentinfo complementary search menu menu
 _DOCUTILS = frozenset("topic footnote footnote-list admonition".split())  # noqa: SIM905 - classes of <aside> in the text
 _HIDDEN_STYLE = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 # Anywhere in a name:
-_PARTS = """sidebar(?!-title) newsletter breadcrumb navigation navbar navbox megamenu offcanvas off-canvas cookie
+_PARTS = """sidebar(?!-title) newsletter breadcrumb navigation navbar navbox navheader megamenu offcanvas off-canvas cookie
     advert adsense sponsor affiliate outbrain taboola criteo zergnet plista
     comment(?!ary) kommentar comentario disqus trackback pingback akismet
     related relacionad verwandt recommend popular trending mostread most-read most_read meistgelesen yarpp alsolike also-like
@@ -284,18 +284,18 @@ def _leave_boilerplate(page: Page, by_name: bool) -> None:
             continue
         # The contents of a chapter whose sections are separate pages: all that its page says.
         named = by_name and tag in _NAMED and (page.prose[0] or "toc" not in classes)
-        unlinked, most_unlinked = page.text[i] - page.linked[i], _MOST * (page.text[0] - page.linked[0])
-        # A pager has such links, few others, and little other text.
-        is_pager = tag not in INLINE and 2 <= leading[i] > links[i] / 2 and not page.prose[i]
+        unlinked, all_unlinked = page.text[i] - page.linked[i], page.text[0] - page.linked[0]
+        # A pager has such links, no others, and little other text.
+        is_pager = tag not in INLINE and 2 <= leading[i] == links[i] and not page.prose[i]
         teaser = names.teaser and page.linked[i] > _TEASER_LINKS * page.text[i]
         out = (
             _is_apart(page, i)
             # The header of an article is content, that of the page is not.
             or (tag == "header" and not article[i] and not page.titles[i])
             or (named and (names.boilerplate or teaser))
-            or (is_pager and unlinked < min(_PAGER, most_unlinked))
+            or (is_pager and unlinked < _PAGER and 2 * unlinked <= all_unlinked)
         )
-        wraps = tag in _WRAPPERS and unlinked > most_unlinked
+        wraps = tag in _WRAPPERS and unlinked > _MOST * all_unlinked
         page.out[i] = out and page.prose[i] <= most and not wraps
         # On a page with little prose, the footer may hold most of it.
         if little_prose and not page.out[i] and page.text[i] <= _MOST * page.text[0]:
