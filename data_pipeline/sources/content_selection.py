@@ -23,7 +23,7 @@ from data_pipeline.sources import urls
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode
 
-# Not displayed as text, or displayed again by a script.
+# Not displayed as text, displayed again by a script, or commands.
 OPAQUE = frozenset(
     """script style template svg math iframe object embed canvas audio video map select textarea datalist
     input button img rp rt head title -comment""".split()  # noqa: SIM905
@@ -137,7 +137,6 @@ _SITE = re.compile(
 # A teaser for another page if it has links; otherwise the lead of this page.
 _TEASER = re.compile(r"teaser|(?<![a-z])cards?(?![a-z])", re.IGNORECASE)
 _TEASER_LINKS = 0.2
-_ARTICLE = re.compile(r"(?<![a-z-])(?:hentry|h-entry|type-post)(?![a-z-])")
 _ARTICLE = re.compile(
     r"(?<![a-z])(?:article|artikel|articulo|story|post|entry|beitrag|noticia|news|detail)(?![a-z])", re.IGNORECASE
 )
@@ -265,7 +264,7 @@ def _leave_boilerplate(page: Page, by_name: bool) -> None:
     targets = {link["href"] for link in rels if not _LEADS.isdisjoint((link["rel"] or "").lower().split())}
     hrefs = [given.get("href") if tag == "a" else None for tag, given in zip(page.tags, page.attributes)]
     links = page.totals([int(href is not None) for href in hrefs])
-    leading = page.totals([int(href in targets) for href in hrefs])
+    leading = page.totals([int(href is not None and href in targets) for href in hrefs])
     for i in range(1, count):
         tag, attributes, parent = page.tags[i], page.attributes[i], page.parents[i]
         if page.out[parent]:
