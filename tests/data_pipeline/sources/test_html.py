@@ -50,6 +50,7 @@ def shown(page, url=URL):
         ("<p>Siehe <a href=q>第3章「回転」</a>, <a href=r>3 Doors</a>.", "Siehe 「[回転->/guide/q]」, [3 Doors->/guide/r]."),
         ("<link rel=prev href=a><link rel=up href=b><p>A page on saws.<div><a href=a>Lathes</a> | <a href=b>Tools</a></div>",
          "A page on saws."),
+        ("<div class=navheader><a href=a>Prev</a> Chapter 4 <a href=b>Next</a></div><p>A page.", "A page."),
         ("<p>Nach <a href=q>§ 34 BDSG</a> und <a href=r>§§ 12, 13</a>", "Nach [§ 34 BDSG->/guide/q] und [§§ 12, 13->/guide/r]"),
         ("<b><template shadowrootmode=open><p>a <a href=b>c</a></template></b>", "a [c->/guide/b]"),
         ("<p hidden=until-found>d<p hidden>e<template>f</template>", "d"),
