@@ -23,7 +23,7 @@ from data_pipeline.sources import urls
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode
 
-# Not displayed as text, or displayed again by a script.
+# Not displayed as text, displayed again by a script, or commands.
 OPAQUE = frozenset(
     """script style template svg math iframe object embed canvas audio video map select textarea datalist
     input button img rp rt head title -comment""".split()  # noqa: SIM905
@@ -111,7 +111,7 @@ _ROLES = frozenset("navigation banner contentinfo complementary search menu menu
 _DOCUTILS = frozenset("topic footnote footnote-list admonition".split())  # noqa: SIM905 - classes of <aside> in the text
 _HIDDEN_STYLE = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 # Anywhere in a name:
-_PARTS = """sidebar(?!-title) newsletter breadcrumb navigation navbar navbox megamenu offcanvas off-canvas cookie
+_PARTS = """sidebar(?!-title) newsletter breadcrumb navigation navbar navbox navheader megamenu offcanvas off-canvas cookie
     advert adsense sponsor affiliate outbrain taboola criteo zergnet plista
     comment(?!ary) kommentar comentario disqus trackback pingback akismet
     related relacionad verwandt recommend popular trending mostread most-read most_read meistgelesen yarpp alsolike also-like
@@ -137,7 +137,6 @@ _SITE = re.compile(
 # A teaser for another page if it has links; otherwise the lead of this page.
 _TEASER = re.compile(r"teaser|(?<![a-z])cards?(?![a-z])", re.IGNORECASE)
 _TEASER_LINKS = 0.2
-_ARTICLE = re.compile(r"(?<![a-z-])(?:hentry|h-entry|type-post)(?![a-z-])")
 _ARTICLE = re.compile(
     r"(?<![a-z])(?:article|artikel|articulo|story|post|entry|beitrag|noticia|news|detail)(?![a-z])", re.IGNORECASE
 )
@@ -265,7 +264,7 @@ def _leave_boilerplate(page: Page, by_name: bool) -> None:
     targets = {link["href"] for link in rels if not _LEADS.isdisjoint((link["rel"] or "").lower().split())}
     hrefs = [given.get("href") if tag == "a" else None for tag, given in zip(page.tags, page.attributes)]
     links = page.totals([int(href is not None) for href in hrefs])
-    leading = page.totals([int(href in targets) for href in hrefs])
+    leading = page.totals([int(href is not None and href in targets) for href in hrefs])
     for i in range(1, count):
         tag, attributes, parent = page.tags[i], page.attributes[i], page.parents[i]
         if page.out[parent]:
@@ -284,18 +283,18 @@ def _leave_boilerplate(page: Page, by_name: bool) -> None:
             continue
         # The contents of a chapter whose sections are separate pages: all that its page says.
         named = by_name and tag in _NAMED and (page.prose[0] or "toc" not in classes)
-        unlinked, most_unlinked = page.text[i] - page.linked[i], _MOST * (page.text[0] - page.linked[0])
-        # A pager has such links, few others, and little other text.
-        is_pager = tag not in INLINE and 2 <= leading[i] > links[i] / 2 and not page.prose[i]
+        unlinked, all_unlinked = page.text[i] - page.linked[i], page.text[0] - page.linked[0]
+        # A pager has such links, no others, and little other text.
+        is_pager = tag not in INLINE and 2 <= leading[i] == links[i] and not page.prose[i]
         teaser = names.teaser and page.linked[i] > _TEASER_LINKS * page.text[i]
         out = (
             _is_apart(page, i)
             # The header of an article is content, that of the page is not.
             or (tag == "header" and not article[i] and not page.titles[i])
             or (named and (names.boilerplate or teaser))
-            or (is_pager and unlinked < min(_PAGER, most_unlinked))
+            or (is_pager and unlinked < _PAGER and 2 * unlinked <= all_unlinked)
         )
-        wraps = tag in _WRAPPERS and unlinked > most_unlinked
+        wraps = tag in _WRAPPERS and unlinked > _MOST * all_unlinked
         page.out[i] = out and page.prose[i] <= most and not wraps
         # On a page with little prose, the footer may hold most of it.
         if little_prose and not page.out[i] and page.text[i] <= _MOST * page.text[0]:

@@ -1,16 +1,14 @@
 """HTML: a page (bytes and URL) to a LinkedDocument, and folders of pages (a mirror, a documentation build) or single files.
 
-Offsets refer to the extracted text. The address is that of the canonical link if the page has one, else of its URL; a page that
-names another address is also a redirect. Lists of links (back-of-book indices, tables of contents, site maps, search forms) keep
-their text and lose their links, which only repeat titles and names without a sentence around them: 42 % of the links of Python's
-documentation. From 30 links on, 70 % of the text in links is enough, from 10 on 80 %. Chapter numbers and their labels are removed
-from the start of titles and anchors ("Abschnitt 4.5, „Drehen“" becomes "Drehen"); a link with nothing else ("Section 9.21") is
-dropped.
+The address of a page is that of its canonical link, else its URL; a page that names another address is also a redirect. Lists of
+links (indices, tables of contents, site maps) keep their text and lose their links, which repeat titles without a sentence around
+them: 42 % of the links of Python's documentation. Numbers and their labels are removed from the start of titles and anchors
+("Abschnitt 4.5, „Drehen“" becomes "Drehen"); a link with nothing else ("Section 9.21") is dropped.
 
-A file's URL is `source.base_url` plus its path below the given folder; without a base URL, `file:///` plus that path, so that
-relative links resolve. The files read are those named .html, .htm and .xhtml, others that begin like HTML, and all that
-`source.paths` names directly. Links as the server writes them (`wget --mirror` without -k) also resolve: `guide` is another
-address of guide.html, `view?id=1` of "view?id=1" and "view?id=1.html". A symbolic link is another address of its target.
+A file's URL is `source.base_url` plus its path below the given folder; without a base URL, `file:///` plus that path. The files
+read are those named .html, .htm and .xhtml, others that begin like HTML, and all that `source.paths` names directly. Links as the
+server writes them (`wget --mirror` without -k) also resolve: `guide` is another address of guide.html, `view?id=1` of
+"view?id=1.html", a symbolic link of its target.
 """
 
 import codecs

@@ -226,7 +226,8 @@ def parse_harp(chunk: Chunk, source: Source) -> Parsed:
     dropped: list[Dropped] = []
     known: set[str] = set()
     for where, record in _records(chunk, dropped):
-        tokens, anchors = record.get("tokenized_sentence"), record.get("anchors")
+        tokens: Any = record.get("tokenized_sentence")
+        anchors: Any = record.get("anchors")
         strings = isinstance(tokens, list) and all(isinstance(token, str) for token in tokens)
         _check(strings, "'tokenized_sentence' is missing or not a list of strings", where)
         _check(isinstance(anchors, list), "'anchors' is missing or not a list", where)

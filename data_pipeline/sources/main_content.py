@@ -99,7 +99,7 @@ class _Walk:
     def read(self) -> None:
         inside = False  # inside a link
         # Nodes to read, the next one last; ends of elements: what follows them, the section after them or -1, the tag.
-        todo: list[LexborNode | tuple[str, int, str]] = list(self.root.iter(include_text=True))[::-1]
+        todo: list[LexborNode | tuple[str, int, str]] = [*reversed(list(self.root.iter(include_text=True)))]
         while todo:
             node = todo.pop()
             if isinstance(node, tuple):

@@ -82,8 +82,9 @@ def _pages(record: "WarcRecord", url: str, where: str, source: Source, dropped: 
     reason, example, limit = "", "", int(source["max_page_bytes"]) + 1
     try:
         headers: dict[str, str] = {}
-        kind, charset, status = (record.headers.get("Content-Type") or "").partition(";")[0].strip(), None, 200
-        revisit = record.headers.get("WARC-Type", "").lower() == "revisit"
+        status: int | None = 200
+        kind, charset = (record.headers.get("Content-Type") or "").partition(";")[0].strip(), None
+        revisit = (record.headers.get("WARC-Type") or "").lower() == "revisit"
         if record.is_http and not revisit:
             record.parse_http(auto_decode="none")
             headers = {name.lower(): value for name, value in record.http_headers.items()}
@@ -102,11 +103,13 @@ def _pages(record: "WarcRecord", url: str, where: str, source: Source, dropped: 
         elif kind.lower() not in _HTML:
             reason, example = "page-type", kind.lower()
         else:
-            return read_page(_decoded(record.reader.read(), headers, limit), url, where, source, dropped, charset)
+            data = _decoded(record.reader.read(), headers, limit)
     except (OSError, ValueError, AttributeError, zlib.error) as error:  # AttributeError: no HTTP headers
         reason, example = "page-http", str(error)
-    dropped.append(Dropped(where, reason, example))
-    return []
+    if reason:
+        dropped.append(Dropped(where, reason, example))
+        return []
+    return read_page(data, url, where, source, dropped, charset)
 
 
 def _decoded(body: bytes, headers: Mapping[str, str], limit: int) -> bytes:

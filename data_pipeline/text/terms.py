@@ -90,10 +90,6 @@ class Terms:
         return lru_cache(CACHED)(normalised)
 
     @cached_property
-    def _stopped(self) -> frozenset[Word]:
-        return frozenset(self.word(word).lower() for word in self.stopwords)
-
-    @cached_property
     def first_ids(self) -> Callable[[Word], tuple[int, ...]]:
         """The token ids of a word at the start of a text."""
         if self.unit != "words":
@@ -117,9 +113,10 @@ class Terms:
     @cached_property
     def is_term(self) -> Callable[[Word], bool]:
         """Whether a word may be sampled."""
+        stopped = frozenset(self.word(word).lower() for word in self.stopwords)
 
         def decided(word: Word) -> bool:
-            return word.lower() not in self._stopped and any(map(str.isalnum, word)) and self._known(word)
+            return word.lower() not in stopped and any(map(str.isalnum, word)) and self._known(word)
 
         return lru_cache(CACHED)(decided)
 
@@ -138,8 +135,12 @@ class Terms:
     @cached_property
     def _kinds(self) -> np.ndarray:
         """Kind of each token id, [vocabulary] int8: 2 for white space, 1 for only punctuation, 0 for the rest."""
+
+        def is_punctuation(character: str) -> bool:
+            return character in string.punctuation or unicodedata.category(character).startswith("P")
+
         spelled = (self.tokenizer.decode([token]).strip() for token in range(self.tokenizer.size))
-        return np.array([2 if not text else int(all(map(_is_punctuation, text))) for text in spelled], np.int8)
+        return np.array([2 if not text else int(all(map(is_punctuation, text))) for text in spelled], np.int8)
 
     def split(self, texts: list[str], limit: int) -> Iterable[tuple[Span, np.ndarray, np.ndarray]]:
         """For each text its whole words up to `limit` tokens, and the start and end of each ([words] int32, code points)."""
@@ -179,10 +180,6 @@ class Terms:
         else:
             words = [self.tokenizer.tokens[token] for token in tokens.tolist()]
         return Span(words, tokens, (ends - starts).astype(np.int32)), first, last
-
-
-def _is_punctuation(character: str) -> bool:
-    return character in string.punctuation or unicodedata.category(character).startswith("P")
 
 
 # Scripts without spaces between words, with the average letters per word; their punctuation ends words.

@@ -135,16 +135,6 @@ def test_links_of_documentation_lead_to_sections(tmp_path):
     }  # fmt: skip
 
 
-def test_names_of_sections_with_spaces_are_reached_and_ids_without(tmp_path):
-    text = "<h1>Locks</h1><h2 id='the lock'>Lock</h2><p>A gate, see <a href='#low weir'>weirs</a>."
-    text += "<a name='low weir'><h2>Weir</h2></a>A dam."
-    guide = "<h1>Guide</h1>Of <a href='a.html#the lock'>good locks</a> and <a href='a.html#the%20lock'>old locks</a>."
-    documents, links = documents_of(tmp_path, {"a.html": text, "guide.html": guide})
-    lock, weir = "a.html#the%20lock", "a.html#low%20weir"
-    assert [i.removeprefix("https://x.org/") for i in documents] == [lock, weir, "guide.html"]
-    assert links == {"weirs": weir, "good locks": lock, "old locks": lock}
-
-
 def test_pages_of_other_sites_stay_whole(tmp_path):
     documents, links = documents_of(tmp_path, DOCS, split="pages")
     assert len(documents) == 2 and documents["https://x.org/glossary.html"]["text"].startswith("lock\nA gate")

@@ -194,33 +194,26 @@ def test_a_truncated_dump_or_an_index_that_does_not_fit_is_an_input_error(tmp_pa
 
 def test_files_of_wikimedia_are_found_by_their_names_and_checked(tmp_path, capsys):
     """The index beside a dump, whole or in parts, and the checksums; a file that differs from them is refused."""
-    parts = [("", ""), ("27", "-p1p42")]
+    name, parts = "xwiki-20210101-pages-articles-multistream", (("27", "-p1p42"), ("", ""))
     for number, pages in parts:
-        index = tmp_path / f"xwiki-20210101-pages-articles-multistream-index{number}.txt{pages}.bz2"
-        dump = tmp_path / f"xwiki-20210101-pages-articles-multistream{number}.xml{pages}.bz2"
+        index, dump = tmp_path / f"{name}-index{number}.txt{pages}.bz2", tmp_path / f"{name}{number}.xml{pages}.bz2"
         assert mediawiki.index_beside(str(dump)) == ""
         index.touch()
         assert mediawiki.index_beside(str(dump)) == str(index)
     multistream(tmp_path)
-    dump = (tmp_path / "a.xml.bz2").rename(tmp_path / "xwiki-20210101-pages-articles-multistream.xml.bz2")
-    (tmp_path / "a-index.txt.bz2").rename(tmp_path / "xwiki-20210101-pages-articles-multistream-index.txt.bz2")
+    (tmp_path / "a.xml.bz2").rename(dump)
+    (tmp_path / "a-index.txt.bz2").rename(index)
     config = generation()
     config.source.paths = (str(dump),)
     source = plain_source(config)
-    assert source["index"] == [str(tmp_path / "xwiki-20210101-pages-articles-multistream-index.txt.bz2")]
-    assert len(source_reading.read(source)[0]) == 30
-    assert (
-        "put https://dumps.wikimedia.org/xwiki/20210101/xwiki-20210101-sha1sums.txt beside it"
-        in capsys.readouterr().err
-    )
-    for algorithm in (hashlib.sha1, hashlib.md5):
-        sums = tmp_path / f"xwiki-20210101-{algorithm().name}sums.txt"
-        sums.write_text(
-            f"{'0' * 32}  xwiki-20210101-other.gz\n{algorithm(dump.read_bytes()).hexdigest()}  {dump.name}\n"
-        )
+    assert source["index"] == [str(index)] and len(source_reading.read(source)[0]) == 30
+    assert "dumps.wikimedia.org/xwiki/20210101/xwiki-20210101-sha1sums.txt beside it" in capsys.readouterr().err
+    for algorithm in ("sha1", "md5"):
+        sums, digest = tmp_path / f"xwiki-20210101-{algorithm}sums.txt", hashlib.new(algorithm, dump.read_bytes())
+        sums.write_text(f"{'0' * 32}  xwiki-20210101-other.gz\n{digest.hexdigest()}  {dump.name}\n")
         source_reading.read(source)
-        assert f"{algorithm().name} as listed" in capsys.readouterr().err
+        assert f"{algorithm} as listed" in capsys.readouterr().err
         sums.write_text(f"{'0' * 32}  {dump.name}\n")
-        with pytest.raises(InputError, match=f"has {algorithm().name} .* lists 000.*download it again"):
+        with pytest.raises(InputError, match=f"has {algorithm} .* lists 000.*download it again"):
             source_reading.read(source)
         sums.unlink()

@@ -60,18 +60,11 @@ def test_boundaries_of_other_languages(language):
     assert [text[start:end] for start, end in sentences(text, language)] == 2 * expected
 
 
-def test_never_crosses_a_paragraph_and_loses_no_letter():
-    text = "\n\n  One. Two\nthree. \n \nFour (a. b) cc.\t\u00a0Five\n"
-    spans = sentences(text)
-    assert [text[start:end] for start, end in spans] == ["One.", "Two", "three.", "Four (a. b) cc.", "Five"]
-    assert sentences("") == sentences(" \n\t\n") == []
-
-
 @pytest.mark.parametrize("language", ["en", "de"])
 def test_random_text_keeps_its_invariants(language):
     random_ = random.Random(0)
     parts = ["a", "Bee", ". ", "! ", "? ", "... ", '"', " ", "\n", "(", ")", "U.S. ", "Dr. ", "1. "]
-    parts += ["。", "’", "'", "\u3000"]
+    parts += ["。", "’", "'", "\u3000", "\t\u00a0", "\n \n"]
     for _ in range(3000):
         text = "".join(random_.choices(parts, k=random_.randint(0, 40)))
         position = 0
