@@ -30,7 +30,7 @@ verified: set[str] = set()  # files whose content this process has compared with
 
 def table_dir(job: Job, table: Table) -> str:
     """The directory of a table."""
-    return os.path.join(job.weights if table.kept else job.work, table.name)
+    return os.path.join(job.weights if table.in_artefact else job.work, table.name)
 
 
 def read(job: Job, table: Table, bucket: int | None = None, columns: list[str] | None = None) -> pa.Table:

@@ -30,12 +30,12 @@ _anchor = pa.struct(
 class Table:
     """A table between the stages, by its name in SQL and on disk. Its uses are the stages that make it and read it.
 
-    kept: it belongs to the term weights, which outlive the work directory.
+    in_artefact: it belongs to the term weights, which outlive the work directory.
     """
 
     name: str
     schema: pa.Schema = field(compare=False)
-    kept: bool = False
+    in_artefact: bool = False
 
     def of(self, rows: "Rows") -> pa.Table:
         """Rows or columns in the types of this table."""
@@ -46,8 +46,8 @@ class Table:
 Rows = list[Row] | dict[str, Any]  # rows, or columns by name
 
 
-def _table(name: str, kept: bool = False, **columns: pa.DataType) -> Table:
-    return Table(name, pa.schema(list(columns.items())), kept)
+def _table(name: str, in_artefact: bool = False, **columns: pa.DataType) -> Table:
+    return Table(name, pa.schema(list(columns.items())), in_artefact)
 
 
 # From sources to documents (links/parsing.py, links/web_sites.py, links/link_graph.py). `crawled` to `boilerplate`: web pages only.
@@ -97,8 +97,8 @@ SENTENCES = _table("sentences", doc=_l, page=_s, start=_i, words=_s, tokens=_b, 
 PASSAGES = _table("passages", doc=_l, in_links=_l, words=_s, tokens=_b, lengths=_b, sentences=_b, signature=_b)
 WORD_COUNTS = _table("word_counts", word=_l, n=_l)
 WORD_TOTALS = _table("word_totals", word=_l, n=_l)
-SENTENCE_WEIGHTS = _table("sentence_weights", kept=True, doc=_l, start=_i, cls=_b, anchors=_b, to_cls=_b)
-PASSAGE_WEIGHTS = _table("passage_weights", kept=True, doc=_l, weights=_b)
+SENTENCE_WEIGHTS = _table("sentence_weights", in_artefact=True, doc=_l, start=_i, cls=_b, anchors=_b, to_cls=_b)
+PASSAGE_WEIGHTS = _table("passage_weights", in_artefact=True, doc=_l, weights=_b)
 
 # Pairs (tasks/).
 TERM_COUNTS = _table("term_counts", word=_l, text=_s, n=_l)
@@ -165,24 +165,16 @@ class DropCounts:
     """
 
     def __init__(self) -> None:
-        self._counts: dict[str, int] = {}
-        self._examples: dict[str, list[tuple[str, str]]] = {}
+        self._rows: dict[str, list[Row]] = {}
 
     def add(self, reason: str, location: str, example: str = "", count: int = 1) -> None:
-        self._counts[reason] = self._counts.get(reason, 0) + count
-        examples = self._examples.setdefault(reason, [])
-        if len(examples) < EXAMPLES:
+        rows = self._rows.setdefault(reason, [])
+        if len(rows) < EXAMPLES:
             # File names that are not UTF-8 contain lone surrogates, which Parquet cannot store.
-            examples.append((_printable(location), _printable(example[:200])))
+            where, what = (text.encode("utf-8", "backslashreplace").decode() for text in (location, example[:200]))
+            rows.append(dict(reason=reason, n=0, location=where, example=what))
+        rows[0]["n"] += count
 
     def rows(self) -> list[Row]:
         """The count of a reason is in its first row; its other rows have n = 0 and an example."""
-        return [
-            dict(reason=reason, n=self._counts[reason] if i == 0 else 0, location=location, example=example)
-            for reason, examples in self._examples.items()
-            for i, (location, example) in enumerate(examples)
-        ]
-
-
-def _printable(text: str) -> str:
-    return text.encode("utf-8", "backslashreplace").decode()
+        return [row for rows in self._rows.values() for row in rows]

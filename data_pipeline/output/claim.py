@@ -71,23 +71,23 @@ def claimed(output: str, c: Config, inputs: Inputs) -> Iterator[bool]:
     manifest, work = os.path.join(output, MANIFEST), os.path.join(output, WORK)
     begun = os.path.join(work, "job.json")
     with locked(os.path.join(work, "lock"), f"another process is writing to {output}; wait or choose another --output"):
-        mine = theirs = identity(c, inputs)
+        now = then = identity(c, inputs)
         finished = os.path.exists(manifest)
         with json_fields(manifest if finished else begun, AGAIN):
             if finished:
                 made = read_manifest(output)
                 check_sizes(output, made)
-                theirs = identity(made["config"], made)
+                then = identity(made["config"], made)
             elif os.path.exists(begun):
-                theirs = read_json(begun, "remove the output directory and run again")
+                then = read_json(begun, "remove the output directory and run again")
             else:
                 weights = os.path.join(output, artefact.FOLDER)
                 if not os.path.exists(os.path.join(weights, artefact.META)):
                     # Unfinished weights of an earlier job whose work directory was removed.
                     shutil.rmtree(weights, ignore_errors=True)
                 with replacing(begun) as file:
-                    json.dump(mine, file, indent=1)
-        check_same(theirs, mine, output)
+                    json.dump(now, file, indent=1)
+        check_same(then, now, output)
         yield finished
         if not c["keep_work"]:
             shutil.rmtree(work, ignore_errors=True)

@@ -105,7 +105,6 @@ class Query:
     pages with such a link, which are not candidates; `in_title`: all words occur in the title of a destination.
     """
 
-    anchor: str
     link: Row
     relevant: dict[str, None] = field(default_factory=dict)
     sources: dict[str, None] = field(default_factory=dict)
@@ -187,7 +186,7 @@ def choose(job: Job, count: int) -> tuple[list[Query], Counter[str]]:
             continue
         if title:
             titles.add(anchor)
-        query = texts.setdefault(anchor, Query(anchor, link))
+        query = texts.setdefault(anchor, Query(link))
         query.relevant[link["id"]] = query.sources[link["source"]] = None
         query.in_title |= set(_WORD.findall(anchor)) <= set(_WORD.findall(link["title"].lower()))
         while len(texts) > WAITING * count:
@@ -200,7 +199,7 @@ def choose(job: Job, count: int) -> tuple[list[Query], Counter[str]]:
     # At most PER_PAGE of one page.
     pages: Counter[str] = Counter()
     chosen: list[Query] = []
-    for query in sorted(left, key=lambda query: (key(query.anchor), query.anchor)):
+    for query in sorted(left, key=lambda query: (key(query.link["anchor"]), query.link["anchor"])):
         page = next(iter(query.sources)).partition("#")[0]
         pages[page] += 1
         if pages[page] <= PER_PAGE and len(chosen) < count:

@@ -118,9 +118,9 @@ def train_unigram(texts: Iterable[str], size: int, tag: str = ENGLISH) -> Tokeni
 
     # The text without rare characters.
     lines = [text for text in texts if not text.isspace()]
-    kept = max(ALPHABET, 3 * size // 4)
+    most = max(ALPHABET, 3 * size // 4)
     characters = [character for character in _by_frequency(lines) if not character.isspace()]
-    rare = dict.fromkeys(map(ord, characters[kept:]), " ")
+    rare = dict.fromkeys(map(ord, characters[most:]), " ")
     lines = [line.translate(rare) for line in lines] if rare else lines
     if not lines:
         raise InputError(NO_TEXT)

@@ -73,16 +73,16 @@ def scores(
     """
     texts = [terms.tokenizer.decode(ids) for ids in (query, doc)]
     spans = terms.split(texts, 2 * (len(query) + len(doc)))
-    asked, told = (np.array([terms.hashed(word) for word in span.words], np.int64) for span, _, _ in spans)
+    query_words, doc_words = (np.array([terms.hashed(word) for word in span.words], np.int64) for span, _, _ in spans)
 
     def total(text: str, tokens: np.ndarray) -> float:
         # Sorted, so that equal bags of tokens get equal sums.
         return float(odds[f"{task}/{text}"][np.sort(tokens)].sum()) if f"{task}/{text}" in odds else 0.0
 
     return {
-        "overlap": float(np.isin(asked, told).mean()) if len(asked) else 0.0,
+        "overlap": float(np.isin(query_words, doc_words).mean()) if len(query_words) else 0.0,
         "length": float(len(query) + len(doc)),
         "query_only": total("query", query),
         "document_only": total("doc", doc),
-        "idf": float(frequency.idf(np.intersect1d(asked, told)).sum()),
+        "idf": float(frequency.idf(np.intersect1d(query_words, doc_words)).sum()),
     }

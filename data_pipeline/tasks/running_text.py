@@ -69,7 +69,7 @@ def pairs(job: Job, number: int) -> Iterator[Pair]:
         split = passages(text, PASSAGE_TOKENS) if read_page else []
         for at in range(len(split)):
             key = f"{page}#{at}"
-            make = partial(sides, split, at, KEEP, generator(c["seed"], ICT.name, key))
+            make = partial(sides, split, at, generator(c["seed"], ICT.name, key))
             yield Pair(key, page, make, counts[page], counts[page])
 
 
@@ -87,8 +87,8 @@ def passages(sentences: Sequence[Sequence[int]], limit: int) -> list[Passage]:
     return made
 
 
-def sides(passages: Sequence[Passage], number: int, keep: float, rng: np.random.Generator) -> PairTokens:
-    """(s, P \\ s) against (s, P' \\ s'), or with probability `keep` (s, P) against (s, P').
+def sides(passages: Sequence[Passage], number: int, rng: np.random.Generator) -> PairTokens:
+    """(s, P \\ s) against (s, P' \\ s'), or with probability KEEP (s, P) against (s, P').
 
     s and s' are uniformly drawn sentences; P is passage `number`, P' another one of the article. Both need two sentences, else
     NoPair.
@@ -101,7 +101,7 @@ def sides(passages: Sequence[Passage], number: int, keep: float, rng: np.random.
     if len(passage) < 2:
         raise NoPair("passage-has-one-sentence")
     at = int(rng.integers(len(passage)))
-    whole = rng.random() < keep
+    whole = rng.random() < KEEP
     others = [other for i, other in enumerate(passages) if i != number and len(other) > 1]
     if not others:
         raise NoPair("article-has-no-other-passage-of-two-sentences")

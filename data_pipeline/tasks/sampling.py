@@ -4,7 +4,7 @@ Weights are attention shares below 1, so the softmax of Eq. 3 is close to unifor
 over the words of the text: over the whole vocabulary, as printed, nearly all mass would fall on words that do not occur.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,8 +38,7 @@ class Sampler:
 
     @property
     def official(self) -> bool:
-        """Whether words are sampled as in the authors' code."""
-        return self.sampling == "official"
+        return self.sampling == "official"  # as in the authors' code
 
     def length(self, rng: np.random.Generator) -> int:
         """l ~ Poisson(λ) given l ≥ 1 (Eq. 4, whose printed form diverges because the factorial is missing).
@@ -118,7 +117,5 @@ def without_replacement(rng: np.random.Generator, p: np.ndarray, count: int) -> 
     return np.argsort(-keys, kind="stable")[:count].tolist()
 
 
-def shuffled(rng: np.random.Generator, words: Iterable[Word]) -> list[Word]:
-    """The words in random order."""
-    words = list(words)
+def shuffled(rng: np.random.Generator, words: Sequence[Word]) -> list[Word]:
     return [words[i] for i in rng.permutation(len(words))]

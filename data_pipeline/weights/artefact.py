@@ -24,6 +24,7 @@ from harp_jax.base.errors import InputError
 from harp_jax.base.files import read_json_as, replacing, sha256_file
 
 WITHOUT_ENCODER = ("uniform", "idf")  # values of config.encoder that need no encoder
+TABLES = (tables.SENTENCE_WEIGHTS, tables.PASSAGE_WEIGHTS)
 FOLDER, META = "term_weights", "meta.json"
 FREQUENCY = "document_frequency.npz"  # in the work directory
 
@@ -50,8 +51,8 @@ def provide(engine: Engine, inputs: Inputs) -> str:
     Raises InputError for weights that are damaged, or of another input or encoder.
     """
     job, c = engine.job, engine.job.config
-    given = c | {f"source.{key}": value for key, value in c["source"].items()}
-    decides = {key: given[key] for key in WEIGHTED_BY}
+    fields = c | {f"source.{key}": value for key, value in c["source"].items()}
+    decides = {key: fields[key] for key in WEIGHTED_BY}
     decides["exclude_destinations"] = os.path.basename(c["exclude_destinations"])  # its content is in `inputs`
     decides["passages"] = "all" if ALL_WEIGHTS in job.needs else "linked"
     content = json.dumps([decides, inputs["source"], inputs["tokenizer_sha256"]])
@@ -65,8 +66,8 @@ def provide(engine: Engine, inputs: Inputs) -> str:
         else:
             attention_weights.compute(job)
         with replacing(path) as file:
-            fields: Meta = {"encoder": encoder, "belongs_to": belongs_to, "sha256": digest(job.weights)}
-            json.dump(fields, file, indent=1)
+            made: Meta = {"encoder": encoder, "belongs_to": belongs_to, "sha256": digest(job.weights)}
+            json.dump(made, file, indent=1)
     meta = read_json_as(Meta, path, "make the term weights again")
     problem = "" if digest(job.weights) == meta["sha256"] else f"do not match {META}"
     problem = problem if meta["encoder"] == encoder else "were made by another encoder"
@@ -79,7 +80,7 @@ def provide(engine: Engine, inputs: Inputs) -> str:
 def digest(folder: str) -> str:
     """sha256 over the names and contents of an artefact's files."""
     state = hashlib.sha256()
-    for table in (tables.SENTENCE_WEIGHTS, tables.PASSAGE_WEIGHTS):
+    for table in TABLES:
         for parent, _, files in sorted(os.walk(os.path.join(folder, table.name))):
             # Ignore temporary files of a killed job.
             for file in sorted(name for name in files if name.endswith(".parquet")):

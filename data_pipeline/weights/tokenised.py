@@ -65,7 +65,7 @@ def tokenise_sentences(job: Job, number: int, payload: None) -> Outputs:
 def texts_of(job: Job, number: int, wanted: Container[int]) -> dict[int, str]:
     """The texts of the `wanted` documents of a bucket."""
     documents = rows(job, tables.DOCUMENTS, number, ["doc", "text"], 1024)
-    return {document["doc"]: document["text"] for document in documents if document["doc"] in wanted}
+    return {row["doc"]: row["text"] for row in documents if row["doc"] in wanted}
 
 
 def tokenise_passages(job: Job, number: int, payload: None) -> Outputs:
@@ -75,7 +75,7 @@ def tokenise_passages(job: Job, number: int, payload: None) -> Outputs:
     tells copies, and the number of passages that contain each word (hashed).
     """
     terms = terms_of(job.config)
-    shown = min(job.window, job.config["max_doc_tokens"])
+    limit = min(job.window, job.config["max_doc_tokens"])
     with_sentences, language = SENTENCE_ENDS in job.needs, job.config["language"]
     in_links = {row["doc"]: row["in_links"] for row in read(job, tables.CANDIDATES, number).to_pylist()}
     words: dict[int, int] = {}
@@ -86,7 +86,7 @@ def tokenise_passages(job: Job, number: int, payload: None) -> Outputs:
         leads = [document["text"][: document["lead_end"]] for document in documents]
         if job.config["document_title"]:
             leads = [f"{document['title']}\n{lead}" for document, lead in zip(documents, leads)]
-        for document, lead, (span, starts, _) in zip(documents, leads, terms.split(leads, shown)):
+        for document, lead, (span, starts, _) in zip(documents, leads, terms.split(leads, limit)):
             doc = document["doc"]
             made.append(
                 dict(

@@ -70,7 +70,7 @@ def test_what_a_power_failure_emptied_is_made_again(tmp_path):
     assert all((work / name).read_text().endswith("done\n") for name in ("count.marks/0000001", "word_totals/files"))
 
 
-@pytest.mark.parametrize("name", ["a[b]c", "wild*", "what?", "it's", "[", "ü é"])
+@pytest.mark.parametrize("name", ["a[b]c*?", "it's [", "ü é"])
 def test_directories_with_odd_names(tmp_path, name):
     (tmp_path / name).mkdir()
     assert len(begun(tmp_path / name)) == 3 and resume(tmp_path / name) == 160

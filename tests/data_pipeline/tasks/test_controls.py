@@ -43,7 +43,7 @@ def test_ict_takes_any_sentence_and_leaves_it_in_a_tenth_of_the_time():
     whole = [1, 2, 3, 4, 5, 6]
     chosen, wholes, negatives = [], [], []
     for _ in range(6_000):
-        query, document, neg_query, neg_document, _ = running_text.sides(passages, 1, 0.1, rng)
+        query, document, neg_query, neg_document, _ = running_text.sides(passages, 1, rng)
         assert not neg_query and document in (whole, [token for token in whole if token not in query])
         chosen.append(tuple(query))
         wholes.append(document == whole)
@@ -55,7 +55,7 @@ def test_ict_takes_any_sentence_and_leaves_it_in_a_tenth_of_the_time():
     assert_drawn(wholes, {True: 0.1, False: 0.9})
     for own, message in (([[1, 2]], "one-sentence"), ([[1], [2]], "no-other-passage-of-two-sentences")):
         with pytest.raises(NoPair, match=message):
-            running_text.sides([own, [[3]]], 0, 0.1, rng)
+            running_text.sides([own, [[3]]], 0, rng)
 
 
 def test_wlp_candidates_are_the_other_destinations_and_the_sentence_any_of_the_page():
