@@ -50,15 +50,8 @@ def kill(process: subprocess.Popen) -> None:
 
 def test_from_pages_to_a_ranker_and_a_verdict(pages, tmp_path):
     output = tmp_path / "x"
-    process = started(command(pages, output))
-    while not (output / "training" / "ranker" / "metrics.jsonl").exists():
-        assert process.poll() is None, "ended before the training"
-        time.sleep(0.1)
-    kill(process)
-    rate = (output / "training" / "rate.json").read_text()
     said = python(*command(pages, output)).stdout
-    assert (output / "training" / "rate.json").read_text() == rate  # so the same number of steps
-    assert "Read the pages · already done" in said and "training pairs are few" in said and "steps of training" in said
+    assert "training pairs are few" in said and "steps of training" in said
     verdict = json.loads((output / "verdict.json").read_text())
     assert verdict["queries"] >= 50 and verdict["words"] in said and "\nranker " in said  # its row of the table
     assert [part["part"] for part in verdict["components"]] == ["anchor texts (BM25F)", "in-links", "ranker"]
