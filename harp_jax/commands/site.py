@@ -110,7 +110,7 @@ def search_parser() -> Parser:
 
 
 def search(a: argparse.Namespace) -> None:
-    from harp_jax.corpus.trec import read_queries, read_run, write_run
+    from harp_jax.corpus.trec import Qrels, read_queries, read_run, write_run
     from harp_jax.evaluation.evaluate import evaluate
     from harp_jax.evaluation.measures import is_tested, parse_measures
     from harp_jax.ranking.fuse import BM25, sum_in_words
@@ -120,7 +120,7 @@ def search(a: argparse.Namespace) -> None:
 
     # The queries, and their judgments, if there are any, of documents that the site has.
     queries, settings = read_queries(a.queries), Settings.load(a.site)
-    judged, confirm = {}, ""
+    judged, confirm = Qrels(), ""
     if a.qrels:
         confirm = next((str(m) for m in parse_measures(a.measures) if is_tested(m)), "")
         _, judged, absent = read_judged(a.qrels, a.queries, {*documents(a.site).ids()})

@@ -32,7 +32,7 @@ from harp_jax.site.pages import PARAMETERS, Read, read_pages
 from harp_jax.site.ranker import fine_tuned, publish, train_ranker
 from harp_jax.site.search import DOCS, ENCODER, VECTORS_FOLDER, Settings, documents
 from harp_jax.site.tune import read_judged
-from harp_jax.site.vectors import SAMPLE, embed, missing_texts, sampled
+from harp_jax.site.vectors import SAMPLE, add_texts, embed, missing_texts
 from harp_jax.site.verdict import Verdict
 from harp_jax.text.auto_classes import read_config
 from harp_jax.text.languages import function_words
@@ -291,7 +291,7 @@ def embed_documents(windows: int, read: Read, folder: str, steps: Steps) -> None
     docs, encoder, output = (os.path.join(folder, name) for name in (DOCS, ENCODER, VECTORS_FOLDER))
     already = embed.already(docs, encoder, windows, output=output)  # refuses other windows
     if not already and (count := missing_texts(docs, encoder, windows, output)) > SAMPLE:
-        sample = steps("Measure the encoder", sampled, docs, encoder, windows, output)
+        sample = steps("Measure the encoder", add_texts, docs, encoder, windows, output, SAMPLE)
         seconds = 20 + sample.seconds_left + (0 if read.shortage else 30 + read.queries / QUERIES_PER_SECOND)
         at = time.strftime("%H:%M", time.localtime(time.time() + seconds))
         print(f"Embeds {count:,} texts and tests, about {duration(seconds)}: ready at about {at}.", flush=True)

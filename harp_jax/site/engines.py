@@ -85,7 +85,7 @@ def impacts(site: str) -> Iterator[dict[str, list]]:
     Terms are stems. The score of a query is the sum over its terms, with repetitions.
     """
     search = CombinedSearch(site, [BM25])
-    terms, rows = [], []
+    terms, rows = list[str](), list[np.ndarray]()
     for term, number in progress(search.collection.vocabulary.items(), unit="terms", desc="impacts"):
         scores = [search.lexical[part].scores([number])[0] for part in IMPACTS]
         documents = np.flatnonzero(np.maximum(*scores)) if term else np.zeros(0, np.int64)

@@ -138,7 +138,8 @@ def terms_of(query: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    *index, asked = sys.argv[1:]
-    embedded = embed(asked) if (HERE / "encoder").exists() else []
-    for found, score in (search_server(*index, asked, embedded) if index else search_table(asked, embedded))[:10]:
+    *server, question = sys.argv[1:]
+    embedded = embed(question) if (HERE / "encoder").exists() else []
+    ranked = search_server(server[0], question, embedded) if server else search_table(question, embedded)
+    for found, score in ranked[:10]:
         print(f"{score:.3f}  {found}")

@@ -40,7 +40,7 @@ NO_IDS = np.zeros(0, np.int32)
 
 @dataclass(frozen=True)
 class Embedded:
-    """How many texts were embedded now, how many there are, and the seconds that the missing ones take (`only_sample`)."""
+    """How many texts were embedded now, how many there are, and the seconds that the others take (of a sample)."""
 
     new: int
     texts: int
@@ -51,11 +51,6 @@ class Embedded:
 def embed(docs: InputPath, encoder: InputPath, windows: int, output: str) -> Embedded:
     """Embeds the texts of the documents `docs` that the folder `output` lacks; drops texts that are gone if most are."""
     return add_texts(docs, encoder, windows, output)
-
-
-def sampled(docs: str, encoder: str, windows: int, output: str) -> Embedded:
-    """Embeds a sample of the missing texts, and estimates how long the others take."""
-    return add_texts(docs, encoder, windows, output, SAMPLE)
 
 
 def missing_texts(docs: str, encoder: str, windows: int, output: str) -> int:
@@ -70,7 +65,7 @@ def made_with(encoder: str, windows: int) -> str:
 
 
 def add_texts(docs: str, encoder: str, windows: int, output: str, sample: int = 0) -> Embedded:
-    """Embeds missing texts: all, or a `sample` spread over the collection, once to compile and once to measure."""
+    """Embeds missing texts: all, or a `sample` spread over the collection, once to compile and once to measure the time."""
     os.makedirs(output, mode=0o700, exist_ok=True)  # as private as the documents
     head = made_with(encoder, windows)
     texts = {hash64(text): text for _, text in Documents.open(docs, FIELDS).texts()}

@@ -14,7 +14,7 @@ from harp_jax.base.randomness import generator, hash64
 from harp_jax.ranking.rerank import load_scorer, predict
 from harp_jax.site import vectors
 from harp_jax.site.search import CombinedSearch, Settings
-from harp_jax.site.vectors import Embedded, SiteVectors, add_texts, read_texts, sampled
+from harp_jax.site.vectors import Embedded, SiteVectors, add_texts, read_texts
 from tests.support.commands import command
 from tests.support.look_site import DOCS, QUERIES, add_vectors, write_site
 from tests.support.tiny_bert import WORDS
@@ -139,7 +139,7 @@ def test_only_new_texts_are_embedded_and_a_killed_run_resumes(site, tmp_path, mo
     # Killed after half a line, in a block after a sample.
     monkeypatch.setattr(vectors, "BLOCK", 2)
     other = str(tmp_path / "other")
-    assert sampled(docs, encoder, 1, other).new == 4
+    assert add_texts(docs, encoder, 1, other, vectors.SAMPLE).new == 4
     texts = os.path.join(other, "texts.tsv")
     os.truncate(texts, os.path.getsize(texts) - 30)
     assert add_texts(docs, encoder, 1, other) == Embedded(2, 4)
