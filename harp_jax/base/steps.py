@@ -44,10 +44,12 @@ class Steps:
         began = time.monotonic()
         try:
             result = in_process(function, log)(*args, **kwargs)
-        except InputError as error:
+        except (InputError, KeyboardInterrupt) as error:
             if terminal:
                 print()
-            raise type(error)(f"{title}: {error} (log: {log})") from error
+            if isinstance(error, InputError):
+                raise type(error)(f"{title}: {error} (log: {log})") from error
+            raise
         seconds = time.monotonic() - began
         print("\r" * terminal + f"{label} · {int(seconds) // 60}:{int(seconds) % 60:02}", flush=True)
         return result
