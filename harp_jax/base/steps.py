@@ -42,8 +42,12 @@ class Steps:
         began = time.monotonic()
         try:
             result = in_process(function, log)(*args, **kwargs)
-        except InputError as error:
-            raise type(error)(f"{title}: {error} (log: {log})") from error
+        except (InputError, KeyboardInterrupt) as error:
+            if terminal:
+                print()
+            if isinstance(error, InputError):
+                raise type(error)(f"{title}: {error} (log: {log})") from error
+            raise
         seconds = time.monotonic() - began
         print(f"{label} · {int(seconds) // 60}:{int(seconds) % 60:02}", flush=True)
         return result
