@@ -169,7 +169,7 @@ def _scored(
             first, *rest = (negatives[index] for index in indices)
             teacher = [score / options.divisor for score in (positive, *(others[index] for index in indices))]
             stored = zip(MORE_FEATURES, (list(chain(*rest)), list(map(len, rest))))
-            named = dict(zip(PAIR_FEATURES, (*shared, first))) | {TEACHER: teacher} | dict(stored)
+            named: dict[str, Any] = dict(zip(PAIR_FEATURES, (*shared, first))) | {TEACHER: teacher} | dict(stored)
             yield serialise(task, key, page, named)
 
 

@@ -38,7 +38,8 @@ class Steps:
         if already and (made := already(*args, **kwargs)):
             print(f"{label} · already done", flush=True)
             return made.result
-        print(label, end="\r" if sys.stdout.isatty() else "\n", flush=True)  # a terminal shows one line per step
+        terminal = sys.stdout.isatty()
+        print(label, end="\r" if terminal else "\n", flush=True)  # a terminal shows one line per step
         began = time.monotonic()
         try:
             result = in_process(function, log)(*args, **kwargs)
