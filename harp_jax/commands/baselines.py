@@ -20,13 +20,14 @@ def words_parser() -> Parser:
     parser.add_argument("--stopwords", default="", help="words to leave out: english, or a file, one per line (none)")
     parser.add_argument("--min_documents", type=positive, default=1, help="minimum documents that contain a word (1)")
     parser.add_argument("--vectors", action="store_true", help="also train word2vec vectors: OUTPUT/vectors.txt")
+    parser.add_argument("--dimension", type=positive, default=100, help="dimensions of a vector (100)")
+    parser.add_argument("--epochs", type=positive, default=5, help="passes over the collection (5)")
     return parser
 
 
 def words(a: argparse.Namespace) -> None:
-    written = write_words(
-        a.docs, a.output, a.fields, a.stemmer, a.stopwords, min_documents=a.min_documents, epochs=5 if a.vectors else 0
-    )
+    more = {"min_documents": a.min_documents, "dimension": a.dimension, "epochs": a.epochs * a.vectors}
+    written = write_words(a.docs, a.output, a.fields, a.stemmer, a.stopwords, **more)
     print(f"{a.output}: {written.words} words of {written.documents} documents")
     if written.vectors:
         print(f"{a.output}/{VECTORS}: {written.vectors} vectors")

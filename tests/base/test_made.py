@@ -204,4 +204,4 @@ def test_after_an_interruption_the_message_begins_a_line(tmp_path, monkeypatch, 
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     with pytest.raises(KeyboardInterrupt):
         Steps(str(tmp_path))("Train", interrupted)
-    assert capsys.readouterr().out == "Train\n"
+    assert capsys.readouterr().out == "Train\r\n"
