@@ -10,8 +10,9 @@ queries. The dev queries are never used.
 
 Hardware: BERT-base on 8 cores of TPU v3, or a large GPU. Time: about 2.2 hours on the v3-8, estimated from 1.6e18 FLOPs at 40 %
 utilisation. A process tokenizes and packs 340 documents of 1,100 words a second, read from disk (one core, 29 November 2026); an
-H100 needs about 1,200: --config.workers=4. Figure: not run yet; the paper reports MRR@100 .4472 on dev over ANCE's top 100. Plain BERT reaches .418 to .445
-in other work, so compare with the control (another --config.init, nothing else changed). `harp plan msmarco` does both.
+H100 needs about 1,200: --config.workers=4. Figure: not run yet; the paper reports MRR@100 .4472 on dev over ANCE's top 100. Plain
+BERT reaches .418 to .445 in other work, so compare with the control (another --config.init, nothing else changed).
+`harp plan msmarco` does both.
 """
 
 from harp_jax.configs import finetune

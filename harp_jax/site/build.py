@@ -292,7 +292,7 @@ def embed_documents(windows: int, read: Read, folder: str, steps: Steps) -> None
     already = embed.already(docs, encoder, windows, output=output)  # refuses other windows
     if not already and (count := missing_texts(docs, encoder, windows, output)) > SAMPLE:
         sample = steps("Measure the encoder", add_texts, docs, encoder, windows, output, SAMPLE)
-        seconds = 20 + sample.seconds_left + (0 if read.shortage else 30 + read.queries / QUERIES_PER_SECOND)
+        seconds = 10 + sample.seconds_left + (0 if read.shortage else 5 + read.queries / QUERIES_PER_SECOND)
         at = time.strftime("%H:%M", time.localtime(time.time() + seconds))
         print(f"Embeds {count:,} texts and tests, about {duration(seconds)}: ready at about {at}.", flush=True)
     steps("Embed the documents", embed, docs, encoder, windows, output=output)
