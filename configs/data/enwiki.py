@@ -25,9 +25,7 @@ def get_config(preset: str = "") -> ConfigDict:
     config.source.paths = ("enwiki-20210101-pages-articles-multistream.xml.bz2",)
     config.tokenizer = config.encoder = "bert-base-uncased"
     config.encoder_dtype = "bfloat16"
-    config.linking_pages = (
-        0.1  # all links would make about ten times the pairs of Table 1, by an excerpt's links per word
-    )
+    config.linking_pages = 0.1  # all links would make about ten times the pairs of Table 1 (docs/lab/day-one.md)
     config.workers = 32
     config.memory_limit = "64GB"
     config.validation_fraction = 0.001

@@ -113,6 +113,7 @@ def linked_pages(
     config = config.copy_and_resolve_references()
     with config.unlocked():
         config.encoder, config.tasks = "uniform", ("rqp",)
+        config.linking_pages = 1.0  # anchor texts count all links; only pairs need fewer
     c = plain(config)
     for path in filter(os.path.exists, written):
         files.output_path(path, formats.files_of(c["source"]))

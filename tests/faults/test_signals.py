@@ -64,7 +64,8 @@ def start(name: str, data: Path, output: Path) -> subprocess.Popen:
 
 
 def content(output: Path) -> dict[str, bytes]:
-    """Name → bytes of the output files, except logs and records, which contain times, and what a killed process could not finish or remove."""
+    """Name → bytes of the output files, except logs and records, which contain times, and what a killed process
+    could not finish or remove."""
     files = [file for file in (output, *output.rglob("*")) if file.is_file()]
     named = {str(file.relative_to(output.parent)): file.read_bytes() for file in files}
     unlike = re.compile(r"metrics.jsonl|made.json$|tfevents|\.tmp\.[0-9a-f]{8}$")

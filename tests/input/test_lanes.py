@@ -98,3 +98,9 @@ def test_judgments_and_documents_are_read_in_processes_too(tmp_path):
     alone, several = (Batches(stage.source, range(2), workers=n) for n in (0, 2))
     with contextlib.closing(iter(several)) as stream:
         assert_same([alone.make() for _ in range(3)], stream)
+
+
+def test_a_cursor_continues_exactly():
+    whole = stream(range(2), 30)
+    for at in (1, 7, 16, 29):
+        assert_same(whole[at:], stream(range(2), 30 - at, whole[at - 1][1]))

@@ -254,3 +254,10 @@ def test_the_hidden_query_token_is_uniform():
     assert (np.asarray(masked[WEIGHTS]).sum(1) == 1).all()
     counts = np.bincount(np.asarray(masked[TARGETS])[np.asarray(masked[WEIGHTS]) > 0], minlength=18)[11:16]
     assert counts.sum() == 3000 and chisquare(counts).pvalue > 0.01
+
+
+def test_learns_to_rank_what_it_has_seen(collection, tmp_path):
+    config = ranking_config(collection, steps=120, log_every=20, learning_rate=5e-3)
+    last = train(config, str(tmp_path / "run"), devices=jax.devices()[:1]).metrics
+    first = read_metrics(str(tmp_path / "run"))[0]
+    assert last["loss"] < first["loss"] - 0.05 and last["pair_accuracy"] > 0.7

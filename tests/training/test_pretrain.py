@@ -133,3 +133,9 @@ def test_a_small_encoder_from_scratch_learns_exact_matches(tmp_path, sample, doc
     config.model.initialisation, config.model.dropout, config.steps = "matching", 0.0, 15 * document
     config.eval_every = config.steps
     assert held_out_accuracy(config, str(tmp_path), partial(exact_match, sample, document))[TASK] >= 0.95
+
+
+def test_overfits_a_few_pairs(tmp_path):
+    changes = {"steps": 150, "log_every": 10, "learning_rate": 5e-3, "mlm_weight": 0.0, "model.dropout": 0.0}
+    last = read_metrics(run_tiny(tmp_path, change=few(16), **changes))[-1]
+    assert last["rqp_accuracy"] > 0.95 and last["qdm_accuracy"] > 0.95

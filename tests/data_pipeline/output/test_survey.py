@@ -132,7 +132,9 @@ def test_anchor_texts_are_counted_for_their_destinations(tmp_path):
             target = link["target"].replace("alias-", "p")
             if target not in ("nowhere", source["id"]):
                 expected[target, source["text"][link["start"] : link["end"]]] += 1
-    counts = write_anchors(corpus.config(corpus.write(tmp_path / "corpus")), str(tmp_path / "anchors.tsv"))
+    counts = write_anchors(
+        corpus.config(corpus.write(tmp_path / "corpus"), linking_pages=0.1), str(tmp_path / "anchors.tsv")
+    )
     found = {(docid, text): n for docid, text, n in anchor_rows(str(tmp_path / "anchors.tsv"))}
     assert found == expected
     assert (counts.documents, counts.lines) == (len({docid for docid, _ in found}), len(found))
