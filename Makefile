@@ -70,7 +70,9 @@ demo: .venv/demo | $(MINILM)
 
 # Two processes, one test file at a time each: a worker takes up to 5 GB, mostly compiled programs.
 WORKERS ?= 2
-PYTEST := -m pytest -m "not real and not faults" -n $(WORKERS) --dist loadfile
+# A crashed process ends the run: with another one in its place, pytest-xdist can wait forever.
+WORKER_OPTIONS := -n $(WORKERS) --dist loadfile --max-worker-restart=0
+PYTEST := -m pytest -m "not real and not faults" $(WORKER_OPTIONS)
 # Many tests take longer to compile than to run: LLVM's first level saved a third of the CPU time of the losses and coarse-tuning tests.
 test check pythons: export XLA_FLAGS ?= --xla_backend_optimization_level=1
 test: .venv/test
@@ -112,7 +114,7 @@ real: .venv/real .venv/libtpu .venv/cuda | $(MINILM)
 		HARP_MINILM=$(MINILM) $(BIN)/python -m pytest -m real -s
 
 faults: .venv/test
-	$(BIN)/python -m pytest -m faults -n $(WORKERS) --dist loadfile
+	$(BIN)/python -m pytest -m faults $(WORKER_OPTIONS)
 
 # What a user installs: the wheel, built from the sdist, in an environment of its own. PACKAGE_PYTHON=python3.12 uses another Python.
 PACKAGE_PYTHON ?= $(PYTHON)

@@ -3,6 +3,7 @@
 Model files come from the export (`harp export --format=…`), or are converted once into the cache.
 """
 
+import functools
 import hashlib
 import importlib.util
 import os
@@ -122,6 +123,13 @@ def _identity(config: EncoderConfig, params: dict[str, Any]) -> str:
     return digest.hexdigest()[:24]
 
 
+@functools.cache
+def _openvino_core() -> Any:
+    """OpenVINO, once per process and kept until its end: it gives the thread that loads it another stack for signal handlers, which
+    it unmaps without replacement when another thread frees it. The next signal would then end the process (OpenVINO 2026.4)."""
+    return needed("openvino", "openvino").Core()
+
+
 def openvino_runtime(path: str, dtype: str) -> Runtime:
     """Runs an OpenVINO model; OpenVINO chooses the number of parallel batches. float32 and bfloat16 set the inference precision; an
     int8 model computes its remaining layers in the machine's default."""
@@ -129,7 +137,7 @@ def openvino_runtime(path: str, dtype: str) -> Runtime:
     precision = {"float32": "f32", "bfloat16": "bf16"}.get(dtype)
     options = {"PERFORMANCE_HINT": "THROUGHPUT", **({"INFERENCE_PRECISION_HINT": precision} if precision else {})}
     with readable(path):
-        model = openvino.Core().compile_model(path, "CPU", options)
+        model = _openvino_core().compile_model(path, "CPU", options)
     queue = openvino.AsyncInferQueue(model)
 
     def run(batches: Iterable[Batch]) -> Iterator[Result]:

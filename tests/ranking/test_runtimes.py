@@ -1,6 +1,8 @@
 """Re-ranking with OpenVINO and ONNX Runtime: JAX's scores, from files in the export or converted once."""
 
 import os
+import subprocess
+import sys
 from dataclasses import replace
 from functools import partial
 
@@ -66,6 +68,24 @@ def test_the_file_of_the_export_is_used_and_bfloat16_is_near(tmp_path, cache):
     near = Reranker.from_pretrained(str(tmp_path / "m"), "bfloat16", backend="auto")
     assert isinstance(near.scorer, RuntimeScorer) and not cache.exists()
     np.testing.assert_allclose(near.predict(PAIRS), ours, rtol=0, atol=0.05 * np.ptp(ours))
+
+
+def test_a_signal_after_another_thread_freed_the_model_is_handled(tmp_path):
+    """OpenVINO replaces the stack of signal handlers where it is loaded, and unmaps it where it is freed."""
+    pytest.importorskip("openvino")
+    as_openvino(str(tmp_path))
+    program = (
+        "import faulthandler, signal, sys, threading\n"
+        "from harp_jax.ranking.runtimes import openvino_runtime\n"
+        "faulthandler.enable()\n"  # gives handlers a stack of their own, as servers and pytest do
+        "signal.signal(signal.SIGTERM, lambda *_: print('handled'))\n"
+        "models = [openvino_runtime(sys.argv[1], 'float32')]\n"
+        "thread = threading.Thread(target=models.clear)\n"
+        "thread.start(), thread.join(), signal.raise_signal(signal.SIGTERM)\n"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path / FILES["openvino", False])]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "handled\n"), done.stderr[-2000:]
 
 
 @pytest.mark.parametrize("backend", ["openvino", "onnx"])
