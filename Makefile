@@ -104,9 +104,10 @@ check: lint audit
 	$(BIN)/python $(PYTEST) $(FAST)
 
 # Used only by the slow tests: a driver for Debian's chromium (if installed), a client for `POST /v1/rerank`, SentencePiece's character
-# table, mkdocs.
+# table, mkdocs, LanceDB, and the Lucene that pyserini contains (needs a JDK 17).
 .venv/real: .venv/test
-	$(PIP) install --quiet --constraint constraints.txt --editable '.[docs,pyterrier]' selenium cohere sentencepiece
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[docs,lancedb,pyterrier]' selenium cohere sentencepiece
+	$(PIP) install --quiet --no-deps pyserini==0.22.1
 	touch $@
 
 real: .venv/real .venv/libtpu .venv/cuda | $(MINILM)
