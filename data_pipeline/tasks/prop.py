@@ -205,8 +205,7 @@ def contrastive(c: Config) -> bool:
     return c["prop_distribution"] == "contrastive"
 
 
-def needs(c: Config) -> set[str]:
-    return {LINKS, ALL_PAGES, *([ALL_WEIGHTS] if contrastive(c) else [])}
-
-
-TASK = Task("prop", reads=tables.PASSAGES, needs=needs, fields=FIELDS, records=records, prepare=prepare)
+TASK = Task(
+    "prop", reads=tables.PASSAGES, fields=FIELDS, records=records, prepare=prepare,
+    needs=lambda c: {LINKS, ALL_PAGES, *([ALL_WEIGHTS] if contrastive(c) else [])},
+)  # fmt: skip

@@ -38,7 +38,6 @@ def pages(job: Job, number: int) -> Iterator[tuple[str, list[list[int]]]]:
 
 
 def texts(job: Job, number: int) -> Iterator[TextRecord]:
-    """The running text of a bucket's documents, in pieces."""
     tokenizer = terms_of(job.config).tokenizer
     limit = longest(job.config, tokenizer) - tokenizer.template.around_text
     for page, text in pages(job, number):

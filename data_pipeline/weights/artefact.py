@@ -105,12 +105,8 @@ def weigh_sentences(job: Job, number: int, payload: None) -> Outputs:
 
 def weigh_passages(job: Job, number: int, payload: None) -> Outputs:
     """Map over `passages`: "uniform" or "idf" weights."""
-    weigh = _weigher(job)
-    return {
-        tables.PASSAGE_WEIGHTS: [
-            dict(doc=row["doc"], weights=to_bytes(weigh(row))) for row in weighed_passages(job, number)
-        ]
-    }
+    weigh, rows = _weigher(job), weighed_passages(job, number)
+    return {tables.PASSAGE_WEIGHTS: [dict(doc=row["doc"], weights=to_bytes(weigh(row))) for row in rows]}
 
 
 def _weigher(job: Job) -> Callable[[Row], np.ndarray]:

@@ -23,13 +23,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from ml_collections import ConfigDict
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
-from harp_jax.input.packing import Group, PackedLayout, Placement, Reader, fill, plan
+from harp_jax.input.packing import Group, PackedLayout, Placement, Reader, fill, make_layout, plan
+
+if TYPE_CHECKING:
+    from harp_jax.text.tokenizer import Tokenizer
 
 Item = tuple[dict[str, np.ndarray], dict[str, Any]]  # a batch, and the cursors after it
 
@@ -63,11 +67,18 @@ def mixture(sizes: Mapping[str, int], sampling: str) -> dict[str, float]:
     return {task: weight / total for task, weight in weights.items()}
 
 
-def epoch_window(window: int, size: int, lanes: int) -> int:
-    """Window size for training by epochs: the smaller of `window` and a lane's share of the `size` units. A longer window would
-    shuffle several epochs together: a run that ends within it would have trained on some units several times and on others
-    never."""
-    return min(window, size // lanes if size >= lanes else size)
+def packed_source(
+    config: ConfigDict, tokenizer: "Tokenizer", reader: Reader, group_size: int, sequences: int, by_epochs: bool = False
+) -> Source:
+    """What a stage trains on: about `sequences` per step, in groups of at most `group_size`. `by_epochs`: a window is at most a
+    lane's share of an epoch. A longer one would shuffle several epochs together: a run that ends within it would have trained on
+    some units several times and on others never."""
+    shares, window = mixture(reader.sizes, config.get("task_sampling", "uniform")), config.window
+    if by_epochs:
+        units = sum(reader.sizes.values())
+        window = min(window, units // config.lanes if units >= config.lanes else units)
+    layout = make_layout(config, tokenizer, reader, shares, group_size, sequences, window)
+    return Source(reader, layout, shares, window, config.seed)
 
 
 class Lane:

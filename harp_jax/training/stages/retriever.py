@@ -14,8 +14,8 @@ from harp_jax.checkpoints.huggingface import save_vectors
 from harp_jax.checkpoints.sentence_transformers import embedding_of, recorded_embedding
 from harp_jax.checkpoints.start import encoder_and_tokenizer, starting_params
 from harp_jax.input.contrastive_groups import SeparateTexts
-from harp_jax.input.lanes import Source, mixture
-from harp_jax.input.packing import PackedLayout, Reader, make_layout
+from harp_jax.input.lanes import packed_source
+from harp_jax.input.packing import PackedLayout, Reader
 from harp_jax.model import bi_encoder
 from harp_jax.model.cross_encoder import init_params
 from harp_jax.model.encoders.encoder import EncoderConfig
@@ -62,9 +62,8 @@ def retriever_stage(config: ConfigDict, with_data: bool = True) -> Stage:
                 save_vectors(directory, shape, params, tokenizer, config, "")
 
             select = selecting(config, RankingDataset.read(config), scorer, save)
-    shares = mixture(reader.sizes, config.task_sampling)
     size = 2 + config.negatives
-    layout = make_layout(config, tokenizer, reader, shares, size, size * config.batch_pairs)
+    source = packed_source(config, tokenizer, reader, size, size * config.batch_pairs)
 
     def objective(shape: EncoderConfig) -> Contrastive:
         return Contrastive(shape, config.temperature, config.kl_weight, config.both_directions)
@@ -85,7 +84,7 @@ def retriever_stage(config: ConfigDict, with_data: bool = True) -> Stage:
         model=ModelSpec(with_start(init_params), bi_encoder.rules, bi_encoder.step_flops, frozen=(START,)),
         start=with_start(starting_params(given, (), tokenizer.size, config.model.initialisation)),
         objective=objective,
-        source=Source(reader, with_identities(layout, config), shares, config.window, config.seed),
+        source=replace(source, layout=with_identities(source.layout, config)),
         steps=config.steps,
         held_out=held_out,
         select=select,
