@@ -3,8 +3,7 @@
 A *unit* is a (query, relevant document) pair; its negatives in an epoch are a pure function of (seed, epoch, query,
 document). Negatives are candidates that are not judged relevant. Relevant documents that the first stage missed are left
 out, unless `missed_positives` is on; evaluation re-ranks the candidates unchanged. A document that a lexical first stage missed
-shares fewer words with the query than its negatives do: from such positives a model learns that matching words are bad. How often
-the first stage prefers the positive is logged at the start.
+shares fewer words with the query than its negatives do: from such positives a model learns that matching words are bad.
 """
 
 import logging
@@ -143,18 +142,6 @@ class RankingData:
                     "the teacher gives all documents of a query the same score; nothing can be learned from it"
                 )
 
-        # What a model would learn from the first stage's scores alone.
-        self.agreement = self._agreement()
-        log.info(
-            "training pairs: the candidates' run ranks the relevant document above the negative in %.3f of them; "
-            "%d relevant documents are trained on", self.agreement, len(self.units),
-        )  # fmt: skip
-        if self.agreement < 0.5:
-            log.warning(
-                "the candidates' run contradicts most training pairs: a model learns from them to rank against its scores"
-                + ("; set --config.missed_positives=False" if config.missed_positives else "")
-            )
-
     def __len__(self) -> int:
         return len(self.units)
 
@@ -186,10 +173,8 @@ class RankingData:
         qid, positive = self.units[index]
         pool = self._pool(qid)
         draw = generator(self.seed, "negatives", epoch, qid, positive)
-        return qid, [
-            positive,
-            *(pool[i] for i in draw.choice(len(pool), min(self.negatives, len(pool)), replace=False)),
-        ]
+        chosen = draw.choice(len(pool), min(self.negatives, len(pool)), replace=False)
+        return qid, [positive, *(pool[i] for i in chosen)]
 
     def _pool(self, qid: str) -> list[str]:
         """The candidates that may be negatives."""
@@ -201,21 +186,6 @@ class RankingData:
             return pool
         known = set(self.teacher[qid].docids) if qid in self.teacher else ()
         return [docid for docid in pool if docid in known]
-
-    def _agreement(self) -> float:
-        """The expected share of an epoch's (positive, negative) pairs that the candidates' run ranks as the judgments do. Pairs
-        whose positive it missed count as ranked wrongly."""
-        ranks: dict[str, dict[str, int]] = {}
-        pairs, above = 0, 0.0
-        for qid, positive in self.units:
-            if qid not in ranks:
-                ranks[qid] = {docid: rank for rank, docid in enumerate(self.candidates[qid].ranked())}
-            rank, pool = ranks[qid], self._pool(qid)
-            drawn = min(self.negatives, len(pool))
-            pairs += drawn
-            if positive in rank:
-                above += drawn * sum(rank[docid] > rank[positive] for docid in pool) / len(pool)
-        return above / pairs
 
 
 class Epochs:
