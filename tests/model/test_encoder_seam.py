@@ -1,6 +1,5 @@
 """Encoders and tokenizers, from pre-training to a re-ranked run and a generation job."""
 
-import dataclasses
 import re
 from collections.abc import Mapping
 from string import ascii_lowercase
@@ -23,7 +22,7 @@ from harp_jax.checkpoints.export import export_model
 from harp_jax.checkpoints.huggingface import load_hf
 from harp_jax.checkpoints.recorded import read_metrics
 from harp_jax.checkpoints.start import load_encoder
-from harp_jax.input.packing import Group, make_layout, pair_sequences
+from harp_jax.input.packing import Group, pair_sequences
 from harp_jax.model.encoders.table import ENCODERS
 from harp_jax.ranking.rerank import predict
 from harp_jax.ranking.scorers import CrossEncoderScorer
@@ -36,6 +35,7 @@ from tests.support import corpus
 from tests.support.generation_job import records, table
 from tests.support.ranking_collection import ranking_config
 from tests.support.tiny_bert import WORDS
+from tests.support.tiny_run import with_pairs
 from tests.support.tokenizers import save_trained
 from tests.support.training_processes import same_parameters
 
@@ -111,9 +111,7 @@ def trained(model, known, tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
     config = small_config(model, known)
     stage = pretrain_stage(config, with_data=False)
-    reader = PairReader(stage.tokenizer, config.row_length)
-    layout = make_layout(config, stage.tokenizer, reader, stage.source.shares, 2, 2 * config.batch_pairs)
-    stage = dataclasses.replace(stage, source=dataclasses.replace(stage.source, reader=reader, layout=layout))
+    stage = with_pairs(stage, config, PairReader(stage.tokenizer, config.row_length))
     workdir, output = str(folder / "run"), str(folder / "export")
     train(config, workdir, stage, jax.devices()[:1])
     export_model(workdir, output)

