@@ -5,9 +5,9 @@ from (seed, lane, window), the records are read, shuffled and packed, and the wi
 cursor of a lane is therefore small: the window, the batch within it, and the number of records of each task before the
 window. Resuming repacks one window; the batches do not depend on the number of hosts.
 
-Worker processes make the batches of some of the lanes each: with threads, Python would pack on one core only. A worker runs this
-module as a command. It receives its lanes through a socket and sends (batch, cursors) until the socket closes, so it never outlives
-the training.
+Worker processes make the batches of some of the lanes each: with threads, Python would pack on one core only. A worker receives its
+lanes through a connection and sends (batch, cursors) until it closes, so it never outlives the training. Workers are spawned: a
+script that trains with them needs `if __name__ == "__main__":`.
 """
 
 import contextlib
@@ -15,8 +15,6 @@ import copy
 import multiprocessing
 import os
 import signal
-import subprocess
-import sys
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -29,6 +27,7 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from harp_jax.base.errors import InputError
+from harp_jax.base.processes import SAFE_PATH
 from harp_jax.base.randomness import generator
 from harp_jax.input.packing import Group, PackedLayout, Placement, Reader, fill, make_layout, plan
 
@@ -186,17 +185,21 @@ LOST = "a process that reads and packs batches has ended (out of memory?); lower
 def working(parts: Sequence[Iterable[Item]]) -> Iterator[Callable[[], list[Item]]]:
     """Starts a worker for each of `parts` (`Batches`), which ends with the block, and yields a function that returns the next item
     of each. It raises what a worker raised, or InputError if one was killed."""
-    processes, connections = [], []
+    context = multiprocessing.get_context("spawn")
+    workers, connections = [], []
     try:
+        # They leave the accelerator alone, and import nothing from the working folder.
+        theirs = {"JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": "", "TOKENIZERS_PARALLELISM": "false", SAFE_PATH: "1"}
+        before = {name: os.environ.get(name) for name in theirs}
+        os.environ.update(theirs)
         for _ in parts:
-            ours, theirs = multiprocessing.Pipe()
-            # Not `multiprocessing.Process`, which would run the caller's script again.
-            command = [sys.executable, "-P", "-m", __name__, str(theirs.fileno())]
-            environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
-            environment |= {"JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": "", "TOKENIZERS_PARALLELISM": "false"}
-            processes.append(subprocess.Popen(command, env=environment, pass_fds=[theirs.fileno()]))
-            theirs.close()
+            ours, other = context.Pipe()
+            workers.append(context.Process(target=work, args=(other,), daemon=True))
             connections.append(ours)
+            workers[-1].start()
+            other.close()
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
 
         def received() -> list[Item]:
             items: list[Item] = []
@@ -215,17 +218,17 @@ def working(parts: Sequence[Iterable[Item]]) -> Iterator[Callable[[], list[Item]
                 connection.send(part)
         yield received
     finally:
-        for process, connection in zip(processes, connections):
-            process.kill()
-            process.wait()
+        for worker, connection in zip(workers, connections):
+            worker.kill()
+            worker.join()
             connection.close()
 
 
-def main() -> None:
+def work(connection: Connection) -> None:
+    """A worker: receives its part and sends the items of it, until the connection closes."""
     # The training process handles signals that are sent to all processes of a job: it saves, and then ends its workers.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    connection = Connection(int(sys.argv[1]))
     item = None
     with contextlib.suppress(EOFError, OSError):  # the training has ended
         stream = iter(connection.recv())
@@ -237,7 +240,3 @@ def main() -> None:
             except Exception:
                 item = RuntimeError(f"in a process that reads batches:\n{traceback.format_exc()}")
             connection.send(item)
-
-
-if __name__ == "__main__":
-    main()
