@@ -63,7 +63,7 @@ def attending(
     return [(at, at + 1) for at in first]
 
 
-class EncodedSequence(NamedTuple):
+class TokenSpans(NamedTuple):
     """tokens [n] int32 without special tokens; the spans of tokens whose attention is returned, in addition to [CLS]."""
 
     tokens: np.ndarray
@@ -85,7 +85,7 @@ class Batch(NamedTuple):
 
 
 def batches(
-    sequences: list[EncodedSequence],
+    sequences: list[TokenSpans],
     slots: int,
     rows_multiple: int,
     tokenizer: Tokenizer,
@@ -165,7 +165,7 @@ class Encoder:
 
         self._attention = jax.jit(attention)
 
-    def rows(self, sequences: list[EncodedSequence]) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+    def rows(self, sequences: list[TokenSpans]) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
         """(index, [1 + spans, n], [1 + spans] float32): attention from [CLS], then from each span (mean over its pieces).
 
         The first array is attention to the sequence's tokens (HARP Eq. 1), the second to [CLS] (Eq. 10, read literally). n is 0
@@ -225,7 +225,7 @@ def compute(job: Job) -> None:
         anchors, which = (row["anchors"] for row in rows), job.config["anchor_row"]
         spans = [attending(*sentence, which) for sentence in zip(tokens, lengths, anchors)]
         weighed: dict[int, Row] = {}
-        for i, attention, to_cls in encoder().rows(list(map(EncodedSequence, tokens, spans))):
+        for i, attention, to_cls in encoder().rows(list(map(TokenSpans, tokens, spans))):
             words = word_sums(attention, lengths[i])
             weights = dict(cls=to_bytes(words[0]), anchors=to_bytes(words[1:]), to_cls=to_bytes(to_cls[1:]))
             weighed[i] = dict(doc=rows[i]["doc"], start=rows[i]["start"]) | weights
@@ -234,7 +234,7 @@ def compute(job: Job) -> None:
     def weigh_passages(job: Job, bucket: int, payload: None) -> Outputs:
         rows = weighed_passages(job, bucket)
         weighed: dict[int, Row] = {}
-        for i, attention, _ in encoder().rows([EncodedSequence(unpack(row["tokens"]), []) for row in rows]):
+        for i, attention, _ in encoder().rows([TokenSpans(unpack(row["tokens"]), []) for row in rows]):
             words = word_sums(attention, unpack(rows[i]["lengths"]))
             weighed[i] = dict(doc=rows[i]["doc"], weights=to_bytes(words[0]))
         return {tables.PASSAGE_WEIGHTS: [weighed[i] for i in sorted(weighed)]}

@@ -24,7 +24,7 @@ from harp_jax.model.cross_encoder import Ranker
 from harp_jax.model.encoders.encoder import EncoderConfig
 from harp_jax.objectives.finetune import DECODER, Finetune, init_decoder
 from harp_jax.text.tokenizer import marks_of
-from harp_jax.training.stages.stage import ModelSpec, NoReader, Stage, Start, check_inputs, warn_if_constant
+from harp_jax.training.stages.stage import NoReader, Stage, Start, check_inputs, warn_if_constant
 
 TASK = "rank"
 log = logging.getLogger(__name__)
@@ -79,7 +79,8 @@ def finetune_stage(config: ConfigDict, with_data: bool = True, judged: RankingDa
     return Stage(
         encoder=encoder,
         tokenizer=tokenizer,
-        model=ModelSpec(with_decoder, decoder_rules) if predicting else ModelSpec(),
+        init_params=with_decoder if predicting else cross_encoder.init_params,
+        rules=decoder_rules if predicting else cross_encoder.rules,
         start=partial(start_with_decoder, start, tokenizer.size) if predicting else start,
         objective=objective,
         source=source,
