@@ -84,39 +84,6 @@ class Batch(NamedTuple):
     queries: np.ndarray
 
 
-def batches(
-    sequences: list[TokenSpans],
-    slots: int,
-    rows_multiple: int,
-    tokenizer: Tokenizer,
-    lengths: tuple[int, ...] = LENGTHS,
-) -> Iterator[Batch]:
-    """Batches of about `slots` slots, longest sequences first, padded to the smallest of `lengths` that fits."""
-
-    def at_least(sizes: tuple[int, ...], size: int) -> int:
-        return next(candidate for candidate in sizes if candidate >= size)
-
-    order = sorted(range(len(sequences)), key=lambda i: -len(sequences[i].tokens))
-    at, template = 0, tokenizer.template
-    special = template.around_text
-    while at < len(order):
-        length = at_least(lengths, len(sequences[order[at]].tokens) + special)
-        rows = max(1, slots // length // rows_multiple) * rows_multiple
-        members = order[at : at + rows]
-        at += rows
-        wanted = [sequences[i].positions for i in members]
-        width = at_least(QUERIES, 1 + max(map(len, wanted)))
-        tokens = np.full((rows, length), tokenizer.pad, np.int32)
-        segments = np.zeros((rows, length), np.int32)
-        queries = np.zeros((rows, width), np.int32)
-        for row, i in enumerate(members):
-            size = len(sequences[i].tokens)
-            tokens[row, : size + special] = (*template.start, *sequences[i].tokens, *template.alone)
-            segments[row, : size + special] = 1
-            queries[row, 1 : 1 + len(wanted[row])] = [position + 1 for position in wanted[row]]
-        yield Batch(members, tokens, segments, queries)
-
-
 class Encoder:
     """An encoder on the given devices (default: all local ones); the rows of a batch are sharded. `slots`: per batch (0: SLOTS).
 
@@ -165,6 +132,32 @@ class Encoder:
 
         self._attention = jax.jit(attention)
 
+    def batches(self, sequences: list[TokenSpans]) -> Iterator[Batch]:
+        """Batches of about `slots` slots, longest sequences first, padded to the smallest of `lengths` that fits."""
+
+        def at_least(sizes: tuple[int, ...], size: int) -> int:
+            return next(candidate for candidate in sizes if candidate >= size)
+
+        order = sorted(range(len(sequences)), key=lambda i: -len(sequences[i].tokens))
+        at, template = 0, self.tokenizer.template
+        special = template.around_text
+        while at < len(order):
+            length = at_least(self.lengths, len(sequences[order[at]].tokens) + special)
+            rows = max(1, self.slots // length // self.devices) * self.devices
+            members = order[at : at + rows]
+            at += rows
+            wanted = [sequences[i].positions for i in members]
+            width = at_least(QUERIES, 1 + max(map(len, wanted)))
+            tokens = np.full((rows, length), self.tokenizer.pad, np.int32)
+            segments = np.zeros((rows, length), np.int32)
+            queries = np.zeros((rows, width), np.int32)
+            for row, i in enumerate(members):
+                size = len(sequences[i].tokens)
+                tokens[row, : size + special] = (*template.start, *sequences[i].tokens, *template.alone)
+                segments[row, : size + special] = 1
+                queries[row, 1 : 1 + len(wanted[row])] = [position + 1 for position in wanted[row]]
+            yield Batch(members, tokens, segments, queries)
+
     def rows(self, sequences: list[TokenSpans]) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
         """(index, [1 + spans, n], [1 + spans] float32): attention from [CLS], then from each span (mean over its pieces).
 
@@ -183,7 +176,7 @@ class Encoder:
                 yield i, stacked[:, 1:], stacked[:, 0]
 
         waiting: list[tuple[Batch, jax.Array]] = []
-        for batch in batches(sequences, self.slots, self.devices, self.tokenizer, self.lengths):
+        for batch in self.batches(sequences):
             arrays = [self._place(x) for x in (batch.tokens, batch.segment_ids, batch.queries)]
             waiting.append((batch, self._attention(self._params, *arrays)))
             # The device computes the next batch while the host unpacks this one.

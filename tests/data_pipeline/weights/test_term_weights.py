@@ -15,7 +15,7 @@ from data_pipeline.engine.local import SerialEngine
 from data_pipeline.engine.tables import unpack
 from data_pipeline.pipeline import generate
 from data_pipeline.weights import attention_weights
-from data_pipeline.weights.attention_weights import Encoder, TokenSpans, batches, identify
+from data_pipeline.weights.attention_weights import Encoder, TokenSpans, identify
 from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.huggingface import save_hf
 from harp_jax.input.records import read_manifest
@@ -67,7 +67,7 @@ def test_rows_of_cls_and_anchors(encoder_dir):
     # An alphabet without spaces, each letter a link: every anchor is the same word of 33 pieces, queried once.
     alphabet = [(4, 37)] * 33 + [(2, 3), (36, 40)]
     sequences.append(TokenSpans(rng.integers(5, tokenizer.size, 40).astype(np.int32), alphabet))
-    (batch,) = batches(sequences[-1:], 512, 1, tokenizer)
+    (batch,) = Encoder(str(folder / "hf"), tokenizer, "float32", 512, jax.devices()[:1]).batches(sequences[-1:])
     assert 1 + 38 <= batch.queries.shape[1] <= 512
     found = weigh(folder / "hf", tokenizer, sequences)
     assert sorted(found) == list(range(len(sequences)))
