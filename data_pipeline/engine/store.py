@@ -121,15 +121,14 @@ def mark_path(job: Job, stage: str, part: int | None = None) -> str:
 
 def finish(job: Job, stage: str, part: int | None = None, files: Iterable[str] = ()) -> None:
     """Marks a part or a stage, which has written `files` (names below the directory of the tables), as finished."""
-    path = mark_path(job, stage, part)
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with replacing(path, durable=False) as mark:
+    with replacing(mark_path(job, stage, part), durable=False) as mark:
         mark.writelines([*(f"{name}\n" for name in files), END])
 
 
 def finished(job: Job, stage: str, part: int | None = None) -> bool:
     """Whether a part or a stage is finished. Raises InputError if a file of it, or of a part of it, is missing."""
     own = mark_path(job, stage, part)
+    os.makedirs(os.path.dirname(own), exist_ok=True)  # shows that the stage has begun
     for path in [own] if part is not None else [own, *glob.glob(glob.escape(os.path.dirname(own)) + "/*")]:
         try:
             with open(path, encoding="utf-8") as mark:
