@@ -7,6 +7,7 @@ shares fewer words with the query than its negatives do: from such positives a m
 """
 
 import logging
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -29,6 +30,7 @@ log = logging.getLogger(__name__)
 HELD_OUT = 0.1  # share of the training queries that are held out for `select`; at most `config.select_queries`
 CACHED_DOCUMENTS = 65_536  # maximum number of documents whose token ids are cached, 4 bytes per token
 UNTAUGHT = "no teacher score"
+OF_DOCUMENTS = ("document not found", "not retrieved", UNTAUGHT)
 
 
 @dataclass(frozen=True)
@@ -87,30 +89,29 @@ class RankingData:
         self._tokens: dict[str, np.ndarray] = {}
 
         # Units. What is left out is counted, and said once.
-        unused = "no candidates" if teacher is None else "no candidates with a teacher score"
-        of_queries = ("judged, not among the queries", "no relevant document", unused)
-        self.report = dict.fromkeys((*of_queries, "document not found", "not retrieved"), 0)
-        self.report |= {} if teacher is None else {UNTAUGHT: 0}
-        ranking = {} if config.missed_positives else {"not retrieved": self.candidates}
-        ranking |= {} if teacher is None else {UNTAUGHT: teacher}
         self.units: list[tuple[str, str]] = []
+        self.report: Counter[str] = Counter()
         for qid, levels in self.qrels.items():
             relevant = [docid for docid, level in levels.items() if level > 0]
             present = [docid for docid in relevant if docid in self.docs]
             self.report["document not found"] += len(relevant) - len(present)
-            lacking = (qid not in self.queries, not present, not self._pool(qid))
-            if any(lacking):
-                self.report[of_queries[lacking.index(True)]] += 1
-                continue
-            for otherwise, run in ranking.items():
-                known = set(run[qid].docids)
-                self.report[otherwise] += sum(docid not in known for docid in present)
-                present = [docid for docid in present if docid in known]
-            self.units += [(qid, docid) for docid in present]
+            if qid not in self.queries:
+                self.report["judged, not among the queries"] += 1
+            elif not present:
+                self.report["no relevant document"] += 1
+            elif not self._pool(qid):
+                self.report["no candidates" if teacher is None else "no candidates with a teacher score"] += 1
+            else:
+                runs = {} if config.missed_positives else {"not retrieved": self.candidates}
+                for without, run in (runs if teacher is None else runs | {UNTAUGHT: teacher}).items():
+                    known = set(run[qid].docids)
+                    self.report[without] += sum(docid not in known for docid in present)
+                    present = [docid for docid in present if docid in known]
+                self.units += [(qid, docid) for docid in present]
+        self.report = +self.report  # without zeros
         for what, count in self.report.items():
-            if count:
-                noun = "queries" if what in of_queries else "relevant documents"
-                log.warning("%d %s are left out of training: %s", count, noun, what)
+            noun = "relevant documents" if what in OF_DOCUMENTS else "queries"
+            log.warning("%d %s are left out of training: %s", count, noun, what)
 
         # Candidates. Without units, check all judged queries: a run over other documents retrieves no relevant one.
         queries = [*dict.fromkeys(qid for qid, _ in self.units)]
@@ -124,7 +125,7 @@ class RankingData:
                 seen.add(docid)
         if not self.units:
             raise InputError(
-                f"no query can be trained on ({self.report}); check that qrels, queries, candidates and docs match"
+                f"no query can be trained on ({dict(self.report)}); check that qrels, queries, candidates and docs match"
                 + (", or set --config.missed_positives=True" if self.report["not retrieved"] else "")
             )
 
