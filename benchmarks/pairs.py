@@ -91,10 +91,13 @@ def clock(job: Job, number: int, _: None) -> Outputs:
 def measure(output: str) -> tuple[int, dict[str, tuple[float, float]]]:
     """Pairs, and (seconds, CPU seconds) by stage, of one more run of the stages from requests to records."""
     config, work = read_manifest(output)["config"], os.path.join(output, WORK)
-    for name in [
-        *MADE,
-        *(f"{stage}.marks" for stage in ("requests of sentences", "pairs", *map(clock_of, range(len(STAGES) + 1)))),
-    ]:
+    stages = [
+        "requests of sentences",
+        "pairs",
+        *(f"join {name}" for name in MADE),
+        *map(clock_of, range(len(STAGES) + 1)),
+    ]
+    for name in [*MADE, *(f"{stage}.marks" for stage in stages)]:
         shutil.rmtree(os.path.join(work, name), ignore_errors=True)
     job = Job(config, work, output, os.path.join(output, artefact.FOLDER), needs=tuple(needs(config)))
     engine = LocalEngine(job, 1, config["memory_limit"])

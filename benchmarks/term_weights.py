@@ -23,7 +23,7 @@ import numpy as np
 
 from data_pipeline.links.link_graph import in_sentences
 from data_pipeline.text.terms import load_terms
-from data_pipeline.weights.attention_weights import EncodedSequence, Encoder, attending, word_sums
+from data_pipeline.weights.attention_weights import Encoder, TokenSpans, attending, word_sums
 from data_pipeline.weights.tokenised import LONGEST
 from harp_jax.base.allocator import keep_pages
 from harp_jax.base.files import lines
@@ -33,7 +33,7 @@ from harp_jax.text.tokenizer import load_tokenizer
 Weighed = dict[int, np.ndarray]  # sentence → [1 + anchors, words]
 
 
-def load_sentences(path: str, tokenizer: str, count: int) -> list[tuple[EncodedSequence, np.ndarray]]:
+def load_sentences(path: str, tokenizer: str, count: int) -> list[tuple[TokenSpans, np.ndarray]]:
     """(sequence, lengths of its words) of `count` sentences drawn from all pages, in the order of the text."""
     groups: list[tuple[str, list[tuple[int, int]]]] = []
     for _, line in lines(path):
@@ -51,9 +51,7 @@ def load_sentences(path: str, tokenizer: str, count: int) -> list[tuple[EncodedS
     ):
         words = [(int(np.searchsorted(ends, a, "right")), int(np.searchsorted(starts, b, "left"))) for a, b in anchors]
         kept = [{"start": a, "end": b} for a, b in words if a < b]
-        sentences.append(
-            (EncodedSequence(span.tokens, attending(span.tokens, span.lengths, kept, "span")), span.lengths)
-        )
+        sentences.append((TokenSpans(span.tokens, attending(span.tokens, span.lengths, kept, "span")), span.lengths))
     return sentences
 
 

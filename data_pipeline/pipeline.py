@@ -25,6 +25,7 @@ from data_pipeline.tasks import diagnostics
 from data_pipeline.tasks.maps import make_pairs, make_records, make_requests
 from data_pipeline.tasks.table import chosen, needs
 from data_pipeline.weights import artefact, tokenised
+from data_pipeline.weights.word_counts import FREQUENCY, WordCounts
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import full_disk_refused
 from harp_jax.base.made import Speed
@@ -165,12 +166,12 @@ def tokenise(engine: Engine) -> None:
     if SENTENCES in job.needs:
         engine.map("sentences", tokenised.tokenise_sentences, bucket_parts(job, tables.RANKED))
     engine.map("passages", tokenised.tokenise_passages, bucket_parts(job, tables.CANDIDATES))
-    path = os.path.join(job.work, artefact.FREQUENCY)
+    path = os.path.join(job.work, FREQUENCY)
     if not os.path.exists(path):
         sql = "SELECT word, CAST(SUM(n) AS BIGINT) AS n FROM word_counts GROUP BY word"
         engine.join(tables.WORD_TOTALS, sql)
         passages = engine.query("SELECT COUNT(*) FROM passages")[0][0]
-        artefact.DocumentFrequency.save(path, read(job, tables.WORD_TOTALS), passages)
+        WordCounts.save(path, read(job, tables.WORD_TOTALS), passages)
 
 
 def make_pair_requests(engine: Engine) -> None:

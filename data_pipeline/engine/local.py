@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
-from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -21,6 +20,7 @@ from data_pipeline.engine import store
 from data_pipeline.engine.job import Job, MapFunction, P, Part
 from data_pipeline.engine.tables import Table, read_by
 from harp_jax.base.errors import InputError, needs
+from harp_jax.base.processes import end_with_parent
 from harp_jax.base.progress import progress, say
 
 if TYPE_CHECKING:
@@ -32,19 +32,12 @@ MEMORY_SHARE = 0.75  # the rest is for the workers
 SMALL = 64 << 20  # bytes of input up to which starting worker processes does not pay
 
 
-def _follow_parent() -> None:
-    """Ends this worker when its parent ends: a killed parent cannot stop it, and the queue it reads from never closes."""
-    os.environ["TOKENIZERS_PARALLELISM"] = "false"
-    os.environ["CUDA_VISIBLE_DEVICES"] = ""
+def _begin_worker() -> None:
+    os.environ["TOKENIZERS_PARALLELISM"], os.environ["CUDA_VISIBLE_DEVICES"] = "false", ""
     # Ctrl-C reaches every process of the terminal; the parent ends this one, and prints one line.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-    def end_after(parent: BaseProcess) -> None:
-        parent.join()
-        os._exit(1)
-
-    if parent := multiprocessing.parent_process():
-        threading.Thread(target=end_after, args=(parent,), daemon=True).start()
+    # A killed parent cannot end it, and the queue that it reads from never closes.
+    threading.Thread(target=end_with_parent, daemon=True).start()
 
 
 class LocalEngine:
@@ -61,7 +54,7 @@ class LocalEngine:
 
         Part `number` writes to bucket `number // per_bucket`. `parts` may be a stream: only a few are in flight at a time.
         """
-        if not store.begin(self.job, stage):
+        if store.finished(self.job, stage):
             return
         running: set[Future[int]] = set()
         with progress(total=len(parts) if isinstance(parts, list) else None, unit="parts", desc=stage) as bar:
@@ -78,7 +71,7 @@ class LocalEngine:
 
             try:
                 for number, payload in parts:
-                    if store.marked(self.job, stage, number):
+                    if store.finished(self.job, stage, number):
                         bar.skip()
                         continue
                     run = partial(store.run_part, stage, function, self.job, number, payload, per_bucket)
@@ -104,7 +97,7 @@ class LocalEngine:
         """Calls `run` in a worker."""
         if self._pool is None:
             context = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(self.workers, mp_context=context, initializer=_follow_parent)
+            self._pool = ProcessPoolExecutor(self.workers, mp_context=context, initializer=_begin_worker)
         # Blocks Ctrl-C in workers started here, too: one that is still importing would print a traceback.
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
@@ -118,10 +111,9 @@ class LocalEngine:
         A column `bucket` of the result is the bucket of each row; without it all rows are in bucket 0.
         The order of rows within a bucket is undefined: readers must sort.
         """
-        folder = store.table_dir(self.job, output)
-        if store.complete(self.job, output):
+        if store.finished(self.job, f"join {output.name}"):
             return
-        temporary = folder + ".tmp"
+        temporary = store.table_dir(self.job, output) + ".tmp"
         shutil.rmtree(temporary, ignore_errors=True)
         columns, options = ", ".join(f'"{name}"' for name in output.schema.names), "FORMAT PARQUET, COMPRESSION zstd"
         with self._connection(sql) as connection, self.explained(output.name):
@@ -134,7 +126,7 @@ class LocalEngine:
                 target = f"{temporary}/bucket=0/part.parquet"
             quoted = target.replace("'", "''")
             connection.execute(f"COPY (SELECT {columns} FROM ({sql})) TO '{quoted}' ({options})")
-        store.finish_join(temporary, folder)
+        store.finish_join(self.job, output, temporary)
 
     def query(self, sql: str) -> list[tuple]:
         """The rows of a small result, in memory."""

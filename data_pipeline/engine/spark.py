@@ -98,7 +98,7 @@ class SparkEngine:
 
     def map(self, stage: str, function: MapFunction[P], parts: Iterable[Part[P]], per_bucket: int = 1) -> None:
         """As `LocalEngine.map`: each part is a Spark task that reads and writes whole files."""
-        if not store.begin(self.job, stage):
+        if store.finished(self.job, stage):
             return
         job, folder = self.job, os.getcwd()
 
@@ -116,7 +116,7 @@ class SparkEngine:
         stream = iter(parts)
         with progress(total=total, unit="parts", desc=stage) as bar:
             while batch := list(islice(stream, total or IN_FLIGHT * self.spark.sparkContext.defaultParallelism)):
-                if todo := [part for part in batch if not store.marked(job, stage, part[0])]:
+                if todo := [part for part in batch if not store.finished(job, stage, part[0])]:
                     # Not mapInArrow: a part reads and writes whole files by name, not rows, and mapInArrow needs pandas.
                     tasks = self.spark.sparkContext.parallelize(todo, len(todo)).map(run)
                     for _, problem in sorted(self._try(tasks.collect, stage)):
@@ -129,7 +129,7 @@ class SparkEngine:
     def join(self, output: Table, sql: str) -> None:
         """As `LocalEngine.join`. A bucket may have several files: rebalancing splits large ones among tasks."""
         target = store.table_dir(self.job, output)
-        if store.complete(self.job, output):
+        if store.finished(self.job, f"join {output.name}"):
             return
         # A new name, since executors of a killed job may still be writing to its directory.
         for left in glob.glob(glob.escape(target) + ".tmp*"):
@@ -144,7 +144,7 @@ class SparkEngine:
         else:
             frame = frame.selectExpr(*columns)
             self._try(lambda: frame.write.parquet(_uri(f"{temporary}/bucket=0")), output.name)
-        store.finish_join(temporary, target)
+        store.finish_join(self.job, output, temporary)
 
     def query(self, sql: str) -> list[tuple]:
         """The rows of a small result."""

@@ -1,8 +1,8 @@
 """Tables on disk as Parquet files, and the marks of finished parts.
 
-A part of a map is marked when all its outputs have their final names, and its mark lists them; the directory of a join's table
-is renamed to its final name when it is complete, and lists its files. A file's name ends with a digest of its content, which every
-process checks before it first reads the file: a killed job may resume months later. All processes must share the file system.
+A part of a map, or a join, is marked when all its outputs have their final names, and its mark lists them. A file's name ends with
+a digest of its content, which every process checks before it first reads the file: a killed job may resume months later. All
+processes must share the file system.
 """
 
 import glob
@@ -23,7 +23,6 @@ from harp_jax.base.files import replacing, sha256_file
 
 NAMED = re.compile(r".*\.([0-9a-f]{16})\.parquet")  # with the digest of the content
 END = "done\n"  # the last line of a complete list: a power failure may leave an empty file
-LIST = "files"  # in the directory of a join's table: the names of its files
 DAMAGED = "remove {work} and run the command again: the job starts from the beginning"
 verified: set[str] = set()  # files whose content this process has compared with their names
 
@@ -111,67 +110,47 @@ def run_part(stage: str, function: MapFunction[P], job: Job, number: int, payloa
     """Runs a part, writes its tables and its mark; returns the number of rows."""
     outputs = function(job, number, payload)
     written = [write(job, table, number // per_bucket, stage, number, made) for table, made in outputs.items()]
-    _write_list(mark_path(job, stage, number), (file for files, _ in written for file in files))
+    finish(job, stage, number, (file for files, _ in written for file in files))
     return sum(count for _, count in written)
 
 
-def mark_path(job: Job, stage: str, part: int | str) -> str:
-    """The file that marks a part as finished; part "all": the stage."""
-    return os.path.join(job.work, f"{stage}.marks", part if isinstance(part, str) else f"{part:07d}")
+def mark_path(job: Job, stage: str, part: int | None = None) -> str:
+    """The file that marks a part as finished (None: the whole stage), and lists its files. A join is a stage without parts."""
+    return os.path.join(job.work, f"{stage}.marks", "all" if part is None else f"{part:07d}")
 
 
-def begin(job: Job, stage: str) -> bool:
-    """Whether a stage has unfinished parts. Raises InputError if a file of a finished one is missing."""
-    every = mark_path(job, stage, "all")
-    os.makedirs(os.path.dirname(every), exist_ok=True)
-    marks = glob.glob(glob.escape(os.path.dirname(every)) + "/*")
-    return not (os.path.exists(every) and all(_listed(job, mark) for mark in marks))
+def finish(job: Job, stage: str, part: int | None = None, files: Iterable[str] = ()) -> None:
+    """Marks a part or a stage, which has written `files` (names below the directory of the tables), as finished."""
+    with replacing(mark_path(job, stage, part), durable=False) as mark:
+        mark.writelines([*(f"{name}\n" for name in files), END])
 
 
-def marked(job: Job, stage: str, part: int) -> bool:
-    """Whether a part is finished. Raises InputError if one of its files is missing."""
-    return _listed(job, mark_path(job, stage, part))
+def finished(job: Job, stage: str, part: int | None = None) -> bool:
+    """Whether a part or a stage is finished. Raises InputError if a file of it, or of a part of it, is missing."""
+    own = mark_path(job, stage, part)
+    os.makedirs(os.path.dirname(own), exist_ok=True)  # shows that the stage has begun
+    for path in [own] if part is not None else [own, *glob.glob(glob.escape(os.path.dirname(own)) + "/*")]:
+        try:
+            with open(path, encoding="utf-8") as mark:
+                *names, end = mark.readlines() or [""]
+        except (FileNotFoundError, UnicodeDecodeError):
+            return False
+        if end != END:
+            return False
+        for name in (line.rstrip("\n") for line in names):
+            if not any(os.path.exists(os.path.join(folder, name)) for folder in (job.work, job.weights) if folder):
+                lost = f"{os.path.join(job.work, name)}, which a finished stage wrote, is missing"
+                raise InputError(f"{lost}; {DAMAGED.format(work=job.work)}")
+    return True
 
 
-def finish(job: Job, stage: str) -> None:
-    """Marks a stage as finished."""
-    _write_list(mark_path(job, stage, "all"))
-
-
-def complete(job: Job, table: Table) -> bool:
-    """Whether the table of a join is finished. Raises InputError if one of its files is missing."""
-    folder = table_dir(job, table)
-    if not (done := _listed(job, os.path.join(folder, LIST))):
-        shutil.rmtree(folder, ignore_errors=True)
-    return done
-
-
-def finish_join(temporary: str, folder: str) -> None:
-    """Adds digests to the file names of a join's table, lists them, and renames the directory to its final name."""
-    names = []
+def finish_join(job: Job, output: Table, temporary: str) -> None:
+    """Adds digests to the file names of a join's table, renames its directory to the final name, and marks the join."""
+    folder, names = table_dir(job, output), []
     for path in sorted(glob.glob(os.path.join(glob.escape(temporary), "*", "*.parquet"))):
         named = f"{path.removesuffix('.parquet')}.{sha256_file(path)[:16]}.parquet"
         os.rename(path, named)
-        names.append(os.path.join(os.path.basename(folder), os.path.relpath(named, temporary)))
-    _write_list(os.path.join(temporary, LIST), names)
+        names.append(os.path.join(output.name, os.path.relpath(named, temporary)))
+    shutil.rmtree(folder, ignore_errors=True)  # left by a killed join
     os.replace(temporary, folder)
-
-
-def _write_list(path: str, names: Iterable[str] = ()) -> None:
-    """Writes the names of files, below the directory of the tables."""
-    with replacing(path, durable=False) as file:
-        file.writelines([*(f"{name}\n" for name in names), END])
-
-
-def _listed(job: Job, path: str) -> bool:
-    """Whether a list is there and complete. Raises InputError for a file that it names and that is missing."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            *names, end = file.readlines() or [""]
-    except (FileNotFoundError, UnicodeDecodeError):
-        return False
-    for name in (line.rstrip("\n") for line in names if end == END):
-        if not any(os.path.exists(os.path.join(folder, name)) for folder in (job.work, job.weights) if folder):
-            lost = os.path.join(job.work, name)
-            raise InputError(f"{lost}, which a finished stage wrote, is missing; {DAMAGED.format(work=job.work)}")
-    return end == END
+    finish(job, f"join {output.name}", files=names)

@@ -111,7 +111,7 @@ DRAWS = _table("draws", task=_s, key=_s, draw=_i, anchor=_s, rank=_l, one=_l, do
 COLINKED = _table("colinked", one=_l, other=_l)
 LINKED = _table("linked", one=_l, other=_l)
 POSITIVES = _table("positives", task=_s, key=_s, signature=_b)  # of the positives of requests
-MINED = _table("mined", task=_s, key=_s, destination=_l, more=_b, more_lengths=_b, shared=_l)
+MINED = _table("mined", task=_s, key=_s, destination=_l, more=_b, more_lengths=_b)
 NEGATIVES = _table("negatives", task=_s, key=_s, destination=_l)
 ASSEMBLED = _table(
     "assembled",

@@ -120,38 +120,28 @@ def linked_pages(
     paths = files.expand(tuple(c["source"]["paths"]))
     inner = (file for path in paths for file in (files.walk(path) if os.path.isdir(path) else [path]))
     size = sum(map(os.path.getsize, inner))
-    with (
-        work_directory(output) as work,
-        progress(total=stages, unit=STAGES),
-        files.full_disk_refused(output),
-    ):
-        job = Job(c, work, work, per_bucket=max(1, size // (CHUNK_BYTES * BUCKETS)))
-        with closing((LocalEngine if size > SMALL else SerialEngine)(job, c["workers"], c["memory_limit"])) as engine:
-            stage("documents")
-            parse_documents(engine)
-            if links:
-                stage("links")
-                engine.map("links", link_graph.extract_links, bucket_parts(job, tables.DOCUMENTS))
-                link_graph.resolve(engine)
-            yield engine
 
-
-@contextmanager
-def work_directory(output: str) -> Iterator[str]:
-    """An empty folder in OUTPUT.work, which is locked, and removed at the end, the lock last: a later call needs it.
-
-    Raises InputError if OUTPUT.work holds other files, or while another process uses it.
-    """
+    # The work directory is locked, and removed at the end, the lock last: a later call needs it.
     work = os.path.abspath(output) + ".work"
-    lock, inner = os.path.join(work, "lock"), os.path.join(work, "tables")
+    lock, tables_dir = os.path.join(work, "lock"), os.path.join(work, "tables")
     if os.path.isdir(work) and os.listdir(work) and not os.path.exists(lock):
         raise InputError(f"{work} is needed as a work directory but holds other files; move it or use another --output")
-    with files.locked(lock, f"another process is writing to {output}; wait for it, or choose another --output"):
+    busy = f"another process is writing to {output}; wait for it, or choose another --output"
+    with files.locked(lock, busy), progress(total=stages, unit=STAGES), files.full_disk_refused(output):
         try:
-            shutil.rmtree(inner, ignore_errors=True)
-            yield inner
+            shutil.rmtree(tables_dir, ignore_errors=True)
+            job = Job(c, tables_dir, tables_dir, per_bucket=max(1, size // (CHUNK_BYTES * BUCKETS)))
+            kind = LocalEngine if size > SMALL else SerialEngine
+            with closing(kind(job, c["workers"], c["memory_limit"])) as engine:
+                stage("documents")
+                parse_documents(engine)
+                if links:
+                    stage("links")
+                    engine.map("links", link_graph.extract_links, bucket_parts(job, tables.DOCUMENTS))
+                    link_graph.resolve(engine)
+                yield engine
         finally:
-            shutil.rmtree(inner, ignore_errors=True)
+            shutil.rmtree(tables_dir, ignore_errors=True)
             shutil.rmtree(work, ignore_errors=True)
 
 

@@ -85,9 +85,6 @@ def as_text(inspection: Inspection) -> str:
         if entry.get("predictors"):
             scores = "  ".join(f"{name} {value:.3f}" for name, value in entry["predictors"].items())
             lines.append(f"{task:6}n={entry.get('predictor_pairs', 0):<8} {scores}")
-    for task, entry in tasks.items():
-        if (share := entry.get("negatives_share_word")) is not None:
-            lines += ["", f"{task}: {share:.0%} of the negatives share a content word with the anchor"]
     counts = ", ".join(f"{name} {split['records']:,}" for name, split in manifest["splits"].items())
     links = ", ".join(f"{name.replace('_', ' ')} {value:,}" for name, value in graph.items())
     lines += ["", f"Records: {counts}", "", f"Link graph: {links}", "", "Dropped, with examples"]

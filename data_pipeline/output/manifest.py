@@ -136,13 +136,11 @@ def write_manifest(engine: Engine, inputs: Inputs, weights_sha256: str | None, t
 
 
 def _tasks(engine: Engine, template: Template) -> dict[str, TaskEntry]:
-    """The columns of the paper's Table 1 over both sides of all pairs, the trivial predictors' accuracies, and the share of the
-    negatives found by BM25 that have a content word of the anchor."""
+    """The columns of the paper's Table 1 over both sides of all pairs, and the trivial predictors' accuracies."""
     points: dict[str, dict[str, tuple[int, int]]] = {}
     sql = "SELECT task, predictor, CAST(SUM(points) AS BIGINT), CAST(SUM(n) AS BIGINT) FROM predictions GROUP BY task, predictor"
     for task, predictor, won, n in engine.query(sql):
         points.setdefault(task, {})[predictor] = (won, n)
-    shared = dict(engine.query("SELECT task, AVG(shared) FROM mined GROUP BY task"))
     entries: dict[str, TaskEntry] = {}
     for task, pairs, queries, docs, sequences in engine.query(STATISTICS_SQL):
         entry: TaskEntry = {"pairs": pairs, "tokens": queries + docs}
@@ -157,6 +155,4 @@ def _tasks(engine: Engine, template: Template) -> dict[str, TaskEntry]:
             "predictors": {name: scored[name][0] / (2 * scored[name][1]) for name in NAMES if name in scored},
             "predictor_pairs": max((n for _, n in scored.values()), default=0),
         }
-        if task in shared:
-            entries[task]["negatives_share_word"] = round(shared[task], 4)
     return entries

@@ -1,7 +1,7 @@
 """Anchor Co-occurrence Modeling (HARP 3.2.4): words of a page match another page linked in the same sentence."""
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
@@ -39,20 +39,15 @@ def requests(sentence: Sentence, setup: Setup) -> Iterator[Attempt]:
         for one, two in itertools.combinations(range(len(sentence.anchors)), 2):
             yield f"{sentence.key}+{one}+{two}", partial(request, sentence, (one, two), setup)
         return
-    pair = choose(sentence.anchors, setup.rng("acm-pair", sentence.key, "request"))
-    if pair is not None:
-        for direction in (pair, pair[::-1])[: 1 if setup.c["acm_pairs"] == "sampled" else 2]:
-            yield f"{sentence.key}+{direction[0]}", partial(request, sentence, direction, setup)
-
-
-def choose(anchors: Sequence[Anchor], rng: np.random.Generator) -> tuple[int, int] | None:
-    """Indices of two anchors with different pages, uniform over all ordered pairs; None if there are none."""
+    anchors, rng = sentence.anchors, setup.rng("acm-pair", sentence.key, "request")
     if len({anchor.destination for anchor in anchors}) < 2:
-        return None
-    while True:
+        return
+    # Uniform over all ordered pairs of anchors with different pages.
+    one = two = 0
+    while anchors[one].destination == anchors[two].destination:
         one, two = rng.integers(len(anchors), size=2).tolist()
-        if anchors[one].destination != anchors[two].destination:
-            return one, two
+    for direction in ((one, two), (two, one))[: 1 if setup.c["acm_pairs"] == "sampled" else 2]:
+        yield f"{sentence.key}+{direction[0]}", partial(request, sentence, direction, setup)
 
 
 def negative_places(setup: Setup, positive: Anchor, rng: np.random.Generator) -> list[int]:
@@ -103,12 +98,9 @@ def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Gen
     return PairTokens(*positive, queries[1][:limit] if anew else (), passages.negative[:limit])
 
 
-def needs(c: Config) -> set[str]:
-    return {LINKS, SENTENCES, *([ALL_PAGES] if c["acm_negative"] == "corpus" else [])}
-
-
 TASK = Task(
-    "acm", reads=tables.SENTENCES, needs=needs, fields=FIELDS, requests=requests,
+    "acm", reads=tables.SENTENCES, fields=FIELDS, requests=requests,
+    needs=lambda c: {LINKS, SENTENCES, *([ALL_PAGES] if c["acm_negative"] == "corpus" else [])},
     prepare=lambda engine: engine.join(tables.COLINKED, COLINKED_SQL),
     negatives=negatives, missing="candidates-all-co-linked", sides=sides,
 )  # fmt: skip

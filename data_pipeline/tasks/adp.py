@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from data_pipeline.engine import tables
-from data_pipeline.engine.job import ALL_PAGES, LINKS, SENTENCE_ENDS, SENTENCES, Config
+from data_pipeline.engine.job import ALL_PAGES, LINKS, SENTENCE_ENDS, SENTENCES
 from data_pipeline.engine.tables import Row, unpack
 from data_pipeline.tasks import hard_negatives
 from data_pipeline.tasks.rqp import context_query, each_link
@@ -32,6 +32,7 @@ FIELDS = {
 }
 WINDOW, SENTENCE = 6.0, 30  # words around the anchor: on average, and at most
 ANCHOR = 2  # words of a lead used as the anchor
+TITLE_NEEDS = {"all": {LINKS, ALL_PAGES}, "linked": {LINKS}}  # by `text_pages`
 
 
 def request(sentence: Sentence, index: int, setup: Setup, rng: np.random.Generator) -> list[Request]:
@@ -110,19 +111,16 @@ def lead_sides(request: Request, passages: Passages, setup: Setup, rng: np.rando
     return PairTokens(request.query, positive, (), first, more)
 
 
-def control_needs(c: Config) -> set[str]:
-    return {LINKS, *([ALL_PAGES] if c["text_pages"] == "all" else [])}
-
-
 ADP = Task(
     "adp", reads=tables.SENTENCES, needs=lambda c: {LINKS, SENTENCES}, fields=FIELDS, requests=partial(each_link, request),
     prepare=partial(hard_negatives.prepare, task="adp", popular=True), missing=hard_negatives.MISSING,
 )  # fmt: skip
 TITLE = Task(
-    "title", reads=tables.PASSAGES, needs=control_needs, requests=partial(each_page, title_request),
+    "title", reads=tables.PASSAGES, needs=lambda c: TITLE_NEEDS[c["text_pages"]], requests=partial(each_page, title_request),
     prepare=partial(hard_negatives.prepare, task="title", popular=False), missing=hard_negatives.MISSING,
 )  # fmt: skip
 LEAD = Task(
-    "lead", reads=tables.PASSAGES, needs=lambda c: control_needs(c) | {SENTENCE_ENDS}, requests=partial(each_page, lead_request),
-    prepare=partial(hard_negatives.prepare, task="lead", popular=False), missing=hard_negatives.MISSING, sides=lead_sides,
+    "lead", reads=tables.PASSAGES, requests=partial(each_page, lead_request), sides=lead_sides,
+    needs=lambda c: TITLE_NEEDS[c["text_pages"]] | {SENTENCE_ENDS},
+    prepare=partial(hard_negatives.prepare, task="lead", popular=False), missing=hard_negatives.MISSING,
 )  # fmt: skip

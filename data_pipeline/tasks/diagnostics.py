@@ -15,7 +15,7 @@ from data_pipeline.engine.job import Job, Outputs
 from data_pipeline.engine.store import read
 from data_pipeline.engine.tables import unpack
 from data_pipeline.text.terms import Terms, terms_of
-from data_pipeline.weights.artefact import FREQUENCY, DocumentFrequency
+from data_pipeline.weights.word_counts import FREQUENCY, WordCounts
 from harp_jax.base.files import replacing
 
 NAMES = ("overlap", "length", "query_only", "document_only", "in_links", "idf")
@@ -42,7 +42,7 @@ def save_tables(path: str, vocab_size: int, count_rows: list[tuple]) -> None:
 def predict(job: Job, number: int, payload: None) -> Outputs:
     """Map over `validation`: per task and predictor 2 · wins + ties, and the number of pairs."""
     odds = dict(np.load(os.path.join(job.work, "predictors.npz")))
-    terms, frequency = terms_of(job.config), DocumentFrequency(os.path.join(job.work, FREQUENCY))
+    terms, frequency = terms_of(job.config), WordCounts(os.path.join(job.work, FREQUENCY))
     points: dict[tuple[str, str], list[int]] = {}
     for row in read(job, tables.VALIDATION, number).to_pylist():
         positive, negative = (
@@ -64,7 +64,7 @@ def scores(
     doc: np.ndarray,
     odds: Mapping[str, np.ndarray],
     terms: Terms,
-    frequency: DocumentFrequency,
+    frequency: WordCounts,
 ) -> dict[str, float]:
     """The scores of one side by the predictors that read its tokens.
 

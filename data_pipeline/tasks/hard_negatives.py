@@ -113,14 +113,9 @@ def mine(job: Job, number: int, payload: tuple[str, bool]) -> Outputs:
             continue
         rng = generator(c["seed"], task, row["key"], "negative")
         first, *more = (pages.pages[place] for place in places[drawn(pages.in_links[places], count, popular, rng)])
-        wanted = set(spelled(row["anchor"], terms, "words").lower().split())
-        mined.append(
-            dict(
-                task=task, key=row["key"], destination=first["doc"], more=b"".join(page["tokens"] for page in more),
-                more_lengths=pack([len(unpack(page["tokens"])) for page in more]),
-                shared=int(not wanted.isdisjoint(first["words"].lower().split())),
-            )
-        )  # fmt: skip
+        tokens, lengths = b"".join(page["tokens"] for page in more), [len(unpack(page["tokens"])) for page in more]
+        row = dict(task=task, key=row["key"], destination=first["doc"], more=tokens, more_lengths=pack(lengths))
+        mined.append(row)
     return {tables.MINED: mined, tables.LOSSES: dropped.rows()}
 
 

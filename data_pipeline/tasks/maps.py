@@ -3,7 +3,7 @@ passages, or pages, to serialized records and statistics.
 """
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from operator import itemgetter
@@ -83,24 +83,22 @@ def items(job: Job, number: int, reads: Table) -> Iterator[Any]:
 
 
 def make_pairs(job: Job, number: int, payload: None) -> Outputs:
-    """Map over the buckets of `assembled`: records, held-out pairs for the trivial predictors, token counts, dropped pairs."""
-    setup, out = setup_of(job), Examples(job)
-    for row in rows(job, tables.ASSEMBLED, number, size=512, order=("task", "key")):
-        in_links = row["positive_in_links"], row["negative_in_links"]
-        out.add_pair(row["task"], Pair(row["key"], row["page"], partial(_sides, row, setup), *in_links))
-    return out.outputs()
+    """Map over the buckets of `assembled`: see `collect`."""
+    setup = setup_of(job)
+
+    def pairs() -> Iterator[tuple[str, Pair]]:
+        for row in rows(job, tables.ASSEMBLED, number, size=512, order=("task", "key")):
+            in_links = row["positive_in_links"], row["negative_in_links"]
+            yield row["task"], Pair(row["key"], row["page"], partial(_sides, row, setup), *in_links)
+
+    return collect(job, pairs())
 
 
 def make_records(job: Job, number: int, task: str) -> Outputs:
-    """Map over the buckets of the table that a task without requests reads; same output as `make_pairs`."""
-    make, out = TASKS[task].records, Examples(job)
+    """Map over the buckets of the table that a task without requests reads: see `collect`."""
+    make = TASKS[task].records
     assert make is not None
-    for made in make(job, number):
-        if isinstance(made, TextRecord):
-            out.add(TEXT_TASK, made.key, made.page, {"text": made.text}, 0, len(made.text), 1)
-        else:
-            out.add_pair(task, made)
-    return out.outputs()
+    return collect(job, ((task, made) for made in make(job, number)))
 
 
 def _sides(row: Row, setup: Setup) -> PairTokens:
@@ -141,72 +139,67 @@ def stored(sides: PairTokens, query_limit: int, doc_limit: int) -> PairTokens:
     return PairTokens(pos_query, pos_doc, neg_query, neg_doc, [each for each in more if each and each != pos_doc])
 
 
-class Examples:
-    """Collects the records and statistics of one part."""
+def collect(job: Job, made: Iterable[tuple[str, Pair | TextRecord]]) -> Outputs:
+    """Records of (task, pair or text), held-out pairs for the trivial predictors, counts of tokens, and why pairs were dropped."""
+    c, vocab_size = job.config, terms_of(job.config).tokenizer.size
+    records: list[Row] = []
+    validation: list[Row] = []
+    counts: dict[tuple[str, str], np.ndarray] = {}
+    dropped = DropCounts()
+    for task, one in made:
+        # The features of the record, and the numbers of its tokens and sequences.
+        if isinstance(one, TextRecord):
+            task, features = TEXT_TASK, {"text": one.text}
+            query_tokens, doc_tokens, sequences = 0, len(one.text), 1
+        else:
+            try:
+                sides = stored(one.sides(), c["max_query_tokens"], c["max_doc_tokens"])
+            except NoPair as reason:
+                dropped.add(f"{task}-{reason}", one.key)
+                continue
+            neg_query, neg_doc = sides.neg_query or sides.pos_query, sides.neg_doc or sides.pos_doc
+            lengths, sequences = list(map(len, sides.more_docs)), 2 + len(sides.more_docs)
+            more = list(itertools.chain(*sides.more_docs)), lengths
+            features = dict(zip((*PAIR_FEATURES, *MORE_FEATURES), (*sides[:4], *more)))
+            query_tokens = (sequences - 1) * len(sides.pos_query) + len(neg_query)
+            doc_tokens = len(sides.pos_doc) + len(neg_doc) + sum(lengths)
 
-    def __init__(self, job: Job) -> None:
-        self.c, self.vocab_size = job.config, terms_of(job.config).tokenizer.size
-        self.records: list[Row] = []
-        self.validation: list[Row] = []
-        self.counts: dict[tuple[str, str], np.ndarray] = {}
-        self.dropped = DropCounts()
-
-    def add_pair(self, task: str, pair: Pair) -> None:
-        """Adds a pair, or why there is none: also if its sides are equal or empty."""
-        try:
-            sides = stored(pair.sides(), self.c["max_query_tokens"], self.c["max_doc_tokens"])
-        except NoPair as reason:
-            self.dropped.add(f"{task}-{reason}", pair.key)
-            return
-        neg_query, neg_doc = sides.neg_query or sides.pos_query, sides.neg_doc or sides.pos_doc
-        lengths, negatives = list(map(len, sides.more_docs)), 1 + len(sides.more_docs)
-        more = dict(zip(MORE_FEATURES, (list(itertools.chain(*sides.more_docs)), lengths)))
-        queries = negatives * len(sides.pos_query) + len(neg_query)
-        docs = len(sides.pos_doc) + len(neg_doc) + sum(lengths)
-        features = dict(zip(PAIR_FEATURES, sides[:4])) | more
-        if self.add(task, pair.key, pair.page, features, queries, docs, 1 + negatives) == "validation":
-            # What the trivial predictors read.
-            self.validation.append(
-                dict(
-                    task=task, key=pair.key, pos_query=pack(sides.pos_query), pos_doc=pack(sides.pos_doc),
-                    neg_query=pack(neg_query), neg_doc=pack(neg_doc), pos_in_links=pair.positive_in_links,
-                    neg_in_links=pair.negative_in_links if sides.neg_doc else pair.positive_in_links,
-                )
-            )  # fmt: skip
-            return
-        # Count only queries or documents that differ between the sides.
-        for side in PAIR_FEATURES:
-            if getattr(sides, side.replace("pos_", "neg_")):
-                count = self.counts.setdefault((task, side), np.zeros(self.vocab_size, np.int64))
-                np.add.at(count, np.asarray(getattr(sides, side)), 1)
-
-    def add(
-        self, task: str, key: str, page: str, features: dict[str, Any], queries: int, docs: int, sequences: int
-    ) -> str:
-        """Adds a record with numbers of its tokens and sequences; returns its split."""
-        split = split_of(page, self.c["validation_fraction"])
-        example = serialise(task, key, page, features)
-        # 63 bits that determine a record's shard and its order there; not negative, as SQL engines then disagree on %.
-        shuffle = hash64("shard", task, key) >> 1
-        self.records.append(
+        # `shuffle` determines a record's shard and its order there. Not negative: SQL engines then disagree on %.
+        split = split_of(one.page, c["validation_fraction"])
+        example, shuffle = serialise(task, one.key, one.page, features), hash64("shard", task, one.key) >> 1
+        records.append(
             dict(
-                task=task, split=split, shuffle=shuffle, key=key, example=example, size=len(example) + FRAME_BYTES,
-                query_tokens=queries, doc_tokens=docs, sequences=sequences,
+                task=task, split=split, shuffle=shuffle, key=one.key, example=example, size=len(example) + FRAME_BYTES,
+                query_tokens=query_tokens, doc_tokens=doc_tokens, sequences=sequences,
             )
         )  # fmt: skip
-        return split
 
-    def outputs(self) -> Outputs:
-        """The part's output: `records`, `validation`, `token_counts`, `losses`."""
-        counts = [
-            dict(task=task, side=side, token=int(token), n=int(count[token]))
-            for (task, side), count in self.counts.items()
-            for token in np.flatnonzero(count)
-        ]
-        return {
-            tables.RECORDS: self.records, tables.VALIDATION: self.validation,
-            tables.TOKEN_COUNTS: counts, tables.LOSSES: self.dropped.rows(),
-        }  # fmt: skip
+        # What the trivial predictors read of held-out pairs, and count in the others: the texts that differ between the sides.
+        if isinstance(one, TextRecord):
+            continue
+        if split == "validation":
+            validation.append(
+                dict(
+                    task=task, key=one.key, pos_query=pack(sides.pos_query), pos_doc=pack(sides.pos_doc),
+                    neg_query=pack(neg_query), neg_doc=pack(neg_doc), pos_in_links=one.positive_in_links,
+                    neg_in_links=one.negative_in_links if sides.neg_doc else one.positive_in_links,
+                )
+            )  # fmt: skip
+            continue
+        for side in PAIR_FEATURES:
+            if getattr(sides, side.replace("pos_", "neg_")):
+                count = counts.setdefault((task, side), np.zeros(vocab_size, np.int64))
+                np.add.at(count, np.asarray(getattr(sides, side)), 1)
+
+    token_counts = [
+        dict(task=task, side=side, token=int(token), n=int(count[token]))
+        for (task, side), count in counts.items()
+        for token in np.flatnonzero(count)
+    ]
+    return {
+        tables.RECORDS: records, tables.VALIDATION: validation, tables.TOKEN_COUNTS: token_counts,
+        tables.LOSSES: dropped.rows(),
+    }  # fmt: skip
 
 
 def split_of(page: str, fraction: float) -> str:

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 import numpy as np
-import pyarrow as pa
 
 from data_pipeline.engine import tables
 from data_pipeline.engine.job import ALL_PAGES, ALL_WEIGHTS, LINKS, Config, Engine, Job, Outputs
@@ -18,7 +17,7 @@ from data_pipeline.tasks.sampling import NoPair, probabilities, shuffled, withou
 from data_pipeline.tasks.task import Pair, PairTokens, Setup, Task, setup_of
 from data_pipeline.text.terms import Terms, Word, unpack_words
 from data_pipeline.weights.tokenised import from_bytes, in_links
-from harp_jax.base.files import replacing
+from data_pipeline.weights.word_counts import UNIT, WordCounts
 from harp_jax.base.randomness import signed64
 from harp_jax.config import Field
 
@@ -31,7 +30,6 @@ FIELDS = {
 }
 PAIRS = 5  # pairs of word sets per page
 PATIENCE = 100  # maximum draws per word of a set; only a corpus of a handful of words needs more
-UNIT = 1 << 32  # shares of attention are summed as integers, so that the order does not matter; 2³¹ pages fit 63 bits
 COLLECTION = "collection.arrow"  # in the work directory
 TERM_TOTALS_SQL = "SELECT word, MIN(text) AS text, CAST(SUM(n) AS BIGINT) AS n FROM term_counts GROUP BY word"
 
@@ -39,7 +37,7 @@ TERM_TOTALS_SQL = "SELECT word, MIN(text) AS text, CAST(SUM(n) AS BIGINT) AS n F
 class Smoothed:
     """The Dirichlet-smoothed language model of a page: p(w|D) = (c(w; D) + μ p(w|C)) / (|D| + μ); μ is the mean |D|."""
 
-    def __init__(self, counts: Mapping[Word, int], collection: "TermCollection", mu: float) -> None:
+    def __init__(self, counts: Mapping[Word, int], collection: WordCounts, mu: float) -> None:
         self.counts, self.collection, self.mu = counts, collection, mu
         self.words, self.length = list(counts), sum(counts.values())
         self._ends = np.cumsum(np.fromiter(counts.values(), np.int64, len(counts)))
@@ -73,7 +71,7 @@ class Contrastive:
     pages; words are drawn from softmax(γ), and a set scores Σ γ_w.
     """
 
-    def __init__(self, shares: Mapping[Word, float], collection: "TermCollection") -> None:
+    def __init__(self, shares: Mapping[Word, float], collection: WordCounts) -> None:
         self.gamma = {word: -p * float(np.log2(collection.share(word))) for word, p in shares.items()}
         self.words = list(shares)
         self._p = probabilities(np.fromiter(self.gamma.values(), np.float64, len(self.words)), "softmax")
@@ -110,7 +108,7 @@ def prepare(engine: Engine) -> None:
     engine.map("term counts", count_terms, bucket_parts(job, tables.PASSAGES))
     engine.join(tables.TERM_TOTALS, TERM_TOTALS_SQL)
     if not os.path.exists(path):
-        TermCollection.save(path, read(job, tables.TERM_TOTALS), engine.query("SELECT COUNT(*) FROM passages")[0][0])
+        WordCounts.save(path, read(job, tables.TERM_TOTALS), engine.query("SELECT COUNT(*) FROM passages")[0][0])
 
 
 def count_terms(job: Job, number: int, payload: None) -> Outputs:
@@ -123,47 +121,10 @@ def count_terms(job: Job, number: int, payload: None) -> Outputs:
     return {tables.TERM_COUNTS: {"word": hashes, "text": list(counts), "n": list(counts.values())}}
 
 
-class TermCollection:
-    """p(w|C), the share of each term in all passages (B-PROP: its mean share of a page's attention).
-
-    The file is mapped into memory: English Wikipedia has millions of terms, and all workers share them.
-    """
-
-    @staticmethod
-    def save(path: str, totals: pa.Table, pages: int) -> None:
-        """Writes the rows of `term_totals` of `pages` passages as an Arrow file in one batch: `word` (hash, ascending), `text`,
-        `end` (cumulated n).
-        """
-        totals = totals.sort_by("word")
-        text = totals.column("text").cast(pa.large_string()).combine_chunks()
-        ends = pa.array(np.cumsum(totals.column("n").to_numpy()), pa.int64())
-        table = pa.table({"word": totals.column("word").combine_chunks(), "text": text, "end": ends})
-        table = table.replace_schema_metadata({"pages": str(pages)})
-        with replacing(path, "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
-            writer.write_table(table)
-
-    def __init__(self, path: str, shares: bool) -> None:
-        table = pa.ipc.open_file(pa.memory_map(path)).read_all()
-        self.words, self.ends = (table.column(name).to_numpy() for name in ("word", "end"))
-        self._texts, pages = table.column("text"), int(table.schema.metadata[b"pages"])
-        self.total = int(self.ends[-1]) if len(self.ends) else 0
-        self.mean_length = 0.0 if shares else self.total / pages
-        self._of_shares = pages * UNIT if shares else self.total
-
-    def share(self, word: Word) -> float:
-        """p(w|C) of a word of the collection."""
-        at = int(np.searchsorted(self.words, signed64("word", word)))
-        return int(self.ends[at] - (self.ends[at - 1] if at else 0)) / self._of_shares
-
-    def draw(self, rng: np.random.Generator) -> Word:
-        """A word with probability p(w|C)."""
-        return self._texts[int(np.searchsorted(self.ends, rng.integers(self.total), side="right"))].as_py()
-
-
 def records(job: Job, number: int) -> Iterator[Pair]:
     """`PAIRS` pairs of word sets for each page of a bucket."""
     setup, c = setup_of(job), job.config
-    collection = TermCollection(os.path.join(job.work, COLLECTION), contrastive(c))
+    collection = WordCounts(os.path.join(job.work, COLLECTION), contrastive(c))
     pages = {row["doc"]: row for row in in_links(job, number)}
     for doc, tokens, amounts in _pages(job, number, setup.terms):
         page = pages[doc]
@@ -205,8 +166,7 @@ def contrastive(c: Config) -> bool:
     return c["prop_distribution"] == "contrastive"
 
 
-def needs(c: Config) -> set[str]:
-    return {LINKS, ALL_PAGES, *([ALL_WEIGHTS] if contrastive(c) else [])}
-
-
-TASK = Task("prop", reads=tables.PASSAGES, needs=needs, fields=FIELDS, records=records, prepare=prepare)
+TASK = Task(
+    "prop", reads=tables.PASSAGES, fields=FIELDS, records=records, prepare=prepare,
+    needs=lambda c: {LINKS, ALL_PAGES, *([ALL_WEIGHTS] if contrastive(c) else [])},
+)  # fmt: skip

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from data_pipeline.engine import tables
-from data_pipeline.engine.job import LINKS, OCCURRENCES, SENTENCES, Config
+from data_pipeline.engine.job import LINKS, OCCURRENCES, SENTENCES
 from data_pipeline.tasks.rqp import context_query
 from data_pipeline.tasks.task import Anchor, Attempt, Request, Sentence, Setup, Task
 from harp_jax.base.randomness import generator
@@ -60,10 +60,7 @@ def request(sentence: Sentence, index: int, setup: Setup, rng: np.random.Generat
     return [Request(key, sentence.page, anchor.destination, ids, draws=[draw])]
 
 
-def needs(c: Config) -> set[str]:
-    return {LINKS, SENTENCES, *([OCCURRENCES] if c["qdm_negative"] == "occurrence" else [])}
-
-
 TASK = Task(
-    "qdm", reads=tables.SENTENCES, needs=needs, fields=FIELDS, requests=requests, negatives=lambda c: NEGATIVES_SQL
-)
+    "qdm", reads=tables.SENTENCES, fields=FIELDS, requests=requests, negatives=lambda c: NEGATIVES_SQL,
+    needs=lambda c: {LINKS, SENTENCES, *([OCCURRENCES] if c["qdm_negative"] == "occurrence" else [])},
+)  # fmt: skip

@@ -1,7 +1,6 @@
 """Representative Document Prediction (HARP 3.2.3): prefer the page with the more important anchor in a sentence."""
 
 import itertools
-from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
@@ -9,7 +8,7 @@ import numpy as np
 from data_pipeline.engine import tables
 from data_pipeline.engine.job import LINKS, SENTENCES
 from data_pipeline.tasks.sampling import NoPair, Sampler, probabilities
-from data_pipeline.tasks.task import Attempt, Request, Sentence, Setup, Task
+from data_pipeline.tasks.task import Request, Sentence, Setup, Task
 from harp_jax.config import Field
 
 FIELDS = {
@@ -64,10 +63,6 @@ def choose(eta: np.ndarray, destinations: list[int], sampler: Sampler, rng: np.r
     return (one, other) if eta[one] >= eta[other] else (other, one)
 
 
-def requests(sentence: Sentence, setup: Setup) -> Iterator[Attempt]:
-    yield sentence.key, partial(request, sentence, setup)
-
-
 def request(sentence: Sentence, setup: Setup, rng: np.random.Generator) -> list[Request]:
     """The sentence S as query, P1 preferred to P2 (Eq. 12); no request for a sentence with one anchor text.
 
@@ -92,5 +87,6 @@ def request(sentence: Sentence, setup: Setup, rng: np.random.Generator) -> list[
 
 
 TASK = Task(
-    "rdp", reads=tables.SENTENCES, needs=lambda c: {LINKS, SENTENCES}, fields=FIELDS, requests=requests
+    "rdp", reads=tables.SENTENCES, needs=lambda c: {LINKS, SENTENCES}, fields=FIELDS,
+    requests=lambda sentence, setup: iter([(sentence.key, partial(request, sentence, setup))]),
 )  # fmt: skip

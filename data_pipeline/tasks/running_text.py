@@ -7,6 +7,7 @@ the pairs. So a sentence is removed from the negative, too, if one was removed f
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 
 import numpy as np
 
@@ -38,7 +39,6 @@ def pages(job: Job, number: int) -> Iterator[tuple[str, list[list[int]]]]:
 
 
 def texts(job: Job, number: int) -> Iterator[TextRecord]:
-    """The running text of a bucket's documents, in pieces."""
     tokenizer = terms_of(job.config).tokenizer
     limit = longest(job.config, tokenizer) - tokenizer.template.around_text
     for page, text in pages(job, number):
@@ -47,17 +47,9 @@ def texts(job: Job, number: int) -> Iterator[TextRecord]:
 
 def pieces(page: str, sentences: Iterable[Sequence[int]], limit: int) -> Iterator[TextRecord]:
     """The page's sentences (token ids) in order, as many per piece as fit `limit` tokens; longer sentences are split."""
-    number = 0
-    piece: list[int] = []
-    for sentence in sentences:
-        for start in range(0, len(sentence), limit):
-            part = sentence[start : start + limit]
-            if piece and len(piece) + len(part) > limit:
-                yield TextRecord(f"{page}#{number}", page, piece)
-                number, piece = number + 1, []
-            piece = piece + list(part)
-    if piece:
-        yield TextRecord(f"{page}#{number}", page, piece)
+    parts = (sentence[start : start + limit] for sentence in sentences for start in range(0, len(sentence), limit))
+    for number, piece in enumerate(passages(parts, limit)):
+        yield TextRecord(f"{page}#{number}", page, list(chain(*piece)))
 
 
 def pairs(job: Job, number: int) -> Iterator[Pair]:
@@ -73,7 +65,7 @@ def pairs(job: Job, number: int) -> Iterator[Pair]:
             yield Pair(key, page, make, counts[page], counts[page])
 
 
-def passages(sentences: Sequence[Sequence[int]], limit: int) -> list[Passage]:
+def passages(sentences: Iterable[Sequence[int]], limit: int) -> list[Passage]:
     """An article's sentences in order, as many per passage as fit `limit` tokens; longer sentences are truncated."""
     made: list[Passage] = []
     room = 0

@@ -6,5 +6,6 @@ Imports: engine, text; the encoder and its checkpoints from harp_jax.
 Files:
   tokenised  sentences, passages and running text as words and tokens; the stored form of weights
   attention_weights  weights from an encoder's attention, in JAX
+  word_counts  how many passages have a word, how often it occurs in all
   artefact   weights without an encoder; the finished weights as a directory with a sha256: made once, verified at each use
 """

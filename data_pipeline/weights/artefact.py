@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import TypedDict
 
 import numpy as np
-import pyarrow as pa
 
 from data_pipeline.engine import tables
 from data_pipeline.engine.job import ALL_WEIGHTS, EncoderContent, Engine, Inputs, Job, Outputs
@@ -20,13 +19,13 @@ from data_pipeline.engine.tables import Row, unpack
 from data_pipeline.text.terms import terms_of, unpack_words
 from data_pipeline.weights import attention_weights
 from data_pipeline.weights.tokenised import to_bytes, weighed_passages
+from data_pipeline.weights.word_counts import FREQUENCY, WordCounts
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import read_json_as, replacing, sha256_file
 
 WITHOUT_ENCODER = ("uniform", "idf")  # values of config.encoder that need no encoder
 TABLES = (tables.SENTENCE_WEIGHTS, tables.PASSAGE_WEIGHTS)
 FOLDER, META = "term_weights", "meta.json"
-FREQUENCY = "document_frequency.npz"  # in the work directory
 
 
 class Meta(TypedDict):
@@ -105,12 +104,8 @@ def weigh_sentences(job: Job, number: int, payload: None) -> Outputs:
 
 def weigh_passages(job: Job, number: int, payload: None) -> Outputs:
     """Map over `passages`: "uniform" or "idf" weights."""
-    weigh = _weigher(job)
-    return {
-        tables.PASSAGE_WEIGHTS: [
-            dict(doc=row["doc"], weights=to_bytes(weigh(row))) for row in weighed_passages(job, number)
-        ]
-    }
+    weigh, rows = _weigher(job), weighed_passages(job, number)
+    return {tables.PASSAGE_WEIGHTS: [dict(doc=row["doc"], weights=to_bytes(weigh(row))) for row in rows]}
 
 
 def _weigher(job: Job) -> Callable[[Row], np.ndarray]:
@@ -118,33 +113,10 @@ def _weigher(job: Job) -> Callable[[Row], np.ndarray]:
     if job.config["encoder"] == "uniform":
         return lambda row: unpack(row["lengths"]) / max(1, len(unpack(row["tokens"])))
     terms = terms_of(job.config)
-    frequency = DocumentFrequency(os.path.join(job.work, FREQUENCY))
+    frequency = WordCounts(os.path.join(job.work, FREQUENCY))
 
     def idf(row: Row) -> np.ndarray:
         alpha = frequency.idf(np.array([terms.hashed(word) for word in unpack_words(row["words"])], np.int64))
         return alpha / max(alpha.sum(), 1e-9)
 
     return idf
-
-
-class DocumentFrequency:
-    """Number of passages that contain a word, as sorted arrays: a large corpus has too many words for a dict."""
-
-    @staticmethod
-    def save(path: str, totals: pa.Table, passages: int) -> None:
-        """Writes the file from a table with the columns `word` (hash) and `n`."""
-        totals = totals.sort_by("word")
-        with replacing(path, "wb") as file:
-            np.savez(file, words=totals["word"].to_numpy(), counts=totals["n"].to_numpy(), passages=passages)
-
-    def __init__(self, path: str) -> None:
-        with np.load(path) as arrays:
-            self.words, self.counts, self.passages = arrays["words"], arrays["counts"], int(arrays["passages"])
-
-    def idf(self, words: np.ndarray) -> np.ndarray:
-        """log((N + 1) / (df + 1/2)) of hashed words, [n]; positive for every word."""
-        if not len(self.words):
-            return np.full(len(words), np.log((self.passages + 1) / 0.5))
-        at = np.minimum(np.searchsorted(self.words, words), len(self.words) - 1)
-        counts = np.where(self.words[at] == words, self.counts[at], 0)
-        return np.log((self.passages + 1) / (counts + 0.5))

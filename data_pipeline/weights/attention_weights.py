@@ -63,7 +63,7 @@ def attending(
     return [(at, at + 1) for at in first]
 
 
-class EncodedSequence(NamedTuple):
+class TokenSpans(NamedTuple):
     """tokens [n] int32 without special tokens; the spans of tokens whose attention is returned, in addition to [CLS]."""
 
     tokens: np.ndarray
@@ -82,39 +82,6 @@ class Batch(NamedTuple):
     tokens: np.ndarray
     segment_ids: np.ndarray
     queries: np.ndarray
-
-
-def batches(
-    sequences: list[EncodedSequence],
-    slots: int,
-    rows_multiple: int,
-    tokenizer: Tokenizer,
-    lengths: tuple[int, ...] = LENGTHS,
-) -> Iterator[Batch]:
-    """Batches of about `slots` slots, longest sequences first, padded to the smallest of `lengths` that fits."""
-
-    def at_least(sizes: tuple[int, ...], size: int) -> int:
-        return next(candidate for candidate in sizes if candidate >= size)
-
-    order = sorted(range(len(sequences)), key=lambda i: -len(sequences[i].tokens))
-    at, template = 0, tokenizer.template
-    special = template.around_text
-    while at < len(order):
-        length = at_least(lengths, len(sequences[order[at]].tokens) + special)
-        rows = max(1, slots // length // rows_multiple) * rows_multiple
-        members = order[at : at + rows]
-        at += rows
-        wanted = [sequences[i].positions for i in members]
-        width = at_least(QUERIES, 1 + max(map(len, wanted)))
-        tokens = np.full((rows, length), tokenizer.pad, np.int32)
-        segments = np.zeros((rows, length), np.int32)
-        queries = np.zeros((rows, width), np.int32)
-        for row, i in enumerate(members):
-            size = len(sequences[i].tokens)
-            tokens[row, : size + special] = (*template.start, *sequences[i].tokens, *template.alone)
-            segments[row, : size + special] = 1
-            queries[row, 1 : 1 + len(wanted[row])] = [position + 1 for position in wanted[row]]
-        yield Batch(members, tokens, segments, queries)
 
 
 class Encoder:
@@ -165,7 +132,33 @@ class Encoder:
 
         self._attention = jax.jit(attention)
 
-    def rows(self, sequences: list[EncodedSequence]) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+    def batches(self, sequences: list[TokenSpans]) -> Iterator[Batch]:
+        """Batches of about `slots` slots, longest sequences first, padded to the smallest of `lengths` that fits."""
+
+        def at_least(sizes: tuple[int, ...], size: int) -> int:
+            return next(candidate for candidate in sizes if candidate >= size)
+
+        order = sorted(range(len(sequences)), key=lambda i: -len(sequences[i].tokens))
+        at, template = 0, self.tokenizer.template
+        special = template.around_text
+        while at < len(order):
+            length = at_least(self.lengths, len(sequences[order[at]].tokens) + special)
+            rows = max(1, self.slots // length // self.devices) * self.devices
+            members = order[at : at + rows]
+            at += rows
+            wanted = [sequences[i].positions for i in members]
+            width = at_least(QUERIES, 1 + max(map(len, wanted)))
+            tokens = np.full((rows, length), self.tokenizer.pad, np.int32)
+            segments = np.zeros((rows, length), np.int32)
+            queries = np.zeros((rows, width), np.int32)
+            for row, i in enumerate(members):
+                size = len(sequences[i].tokens)
+                tokens[row, : size + special] = (*template.start, *sequences[i].tokens, *template.alone)
+                segments[row, : size + special] = 1
+                queries[row, 1 : 1 + len(wanted[row])] = [position + 1 for position in wanted[row]]
+            yield Batch(members, tokens, segments, queries)
+
+    def rows(self, sequences: list[TokenSpans]) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
         """(index, [1 + spans, n], [1 + spans] float32): attention from [CLS], then from each span (mean over its pieces).
 
         The first array is attention to the sequence's tokens (HARP Eq. 1), the second to [CLS] (Eq. 10, read literally). n is 0
@@ -183,7 +176,7 @@ class Encoder:
                 yield i, stacked[:, 1:], stacked[:, 0]
 
         waiting: list[tuple[Batch, jax.Array]] = []
-        for batch in batches(sequences, self.slots, self.devices, self.tokenizer, self.lengths):
+        for batch in self.batches(sequences):
             arrays = [self._place(x) for x in (batch.tokens, batch.segment_ids, batch.queries)]
             waiting.append((batch, self._attention(self._params, *arrays)))
             # The device computes the next batch while the host unpacks this one.
@@ -225,7 +218,7 @@ def compute(job: Job) -> None:
         anchors, which = (row["anchors"] for row in rows), job.config["anchor_row"]
         spans = [attending(*sentence, which) for sentence in zip(tokens, lengths, anchors)]
         weighed: dict[int, Row] = {}
-        for i, attention, to_cls in encoder().rows(list(map(EncodedSequence, tokens, spans))):
+        for i, attention, to_cls in encoder().rows(list(map(TokenSpans, tokens, spans))):
             words = word_sums(attention, lengths[i])
             weights = dict(cls=to_bytes(words[0]), anchors=to_bytes(words[1:]), to_cls=to_bytes(to_cls[1:]))
             weighed[i] = dict(doc=rows[i]["doc"], start=rows[i]["start"]) | weights
@@ -234,7 +227,7 @@ def compute(job: Job) -> None:
     def weigh_passages(job: Job, bucket: int, payload: None) -> Outputs:
         rows = weighed_passages(job, bucket)
         weighed: dict[int, Row] = {}
-        for i, attention, _ in encoder().rows([EncodedSequence(unpack(row["tokens"]), []) for row in rows]):
+        for i, attention, _ in encoder().rows([TokenSpans(unpack(row["tokens"]), []) for row in rows]):
             words = word_sums(attention, unpack(rows[i]["lengths"]))
             weighed[i] = dict(doc=rows[i]["doc"], weights=to_bytes(words[0]))
         return {tables.PASSAGE_WEIGHTS: [weighed[i] for i in sorted(weighed)]}

@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from ml_collections import ConfigDict
@@ -23,13 +22,8 @@ REPLACED = 0.5  # fraction of the pairs whose document is replaced by another (N
 DRAWS = 20  # tries to draw a replacement that the query never clicked
 
 
-class Labelled(Protocol):
-    """Pairs of a query and a document with a label."""
-
-    def __len__(self) -> int: ...
-
-    def labelled(self, epoch: int, number: int) -> tuple[int, str | None, str]:
-        """(label, query, docid) of pair `number` in an epoch. Label 0: clicked, relevant; 1: not. None: the document alone."""
+# (label, query, docid). Label 0: clicked, relevant; 1: not. Query None: the document alone.
+LabelledPair = tuple[int, str | None, str]
 
 
 @dataclass(frozen=True)
@@ -43,8 +37,8 @@ class ClickedPairs:
     def __len__(self) -> int:
         return self.clicks.documents if self.documents_only else len(self.clicks)
 
-    def labelled(self, epoch: int, number: int) -> tuple[int, str | None, str]:
-        """See `Labelled`. A replaced pair draws a document that the query never clicked, if one is found in DRAWS tries."""
+    def labelled(self, epoch: int, number: int) -> LabelledPair:
+        """Pair `number` of an epoch. A replaced one has a document that the query never clicked, if DRAWS tries find one."""
         if self.documents_only:
             return 0, None, self.clicks.document(number)
         qid, query, docid = self.clicks.pair(number)
@@ -73,7 +67,7 @@ class JudgedPairs:
     def __len__(self) -> int:
         return len(self.pairs)
 
-    def labelled(self, epoch: int, number: int) -> tuple[int, str | None, str]:
+    def labelled(self, epoch: int, number: int) -> LabelledPair:
         return self.pairs[number]
 
 
@@ -81,14 +75,19 @@ class PairReader:
     """Groups of one pair, a `packing.Reader`; a group's task is its label."""
 
     def __init__(
-        self, config: ConfigDict, tokenizer: Tokenizer, docs: Texts, pairs: Labelled, marks: Marks, stream: str = STREAM
+        self,
+        config: ConfigDict,
+        tokenizer: Tokenizer,
+        docs: Texts,
+        pairs: ClickedPairs | JudgedPairs,
+        marks: Marks,
+        stream: str = STREAM,
     ) -> None:
         self.tokenizer, self.docs, self.pairs, self.marks = tokenizer, docs, pairs, marks
         self.length, self.epochs = config.row_length, Epochs(config, stream, len(pairs))
         self.sizes: Mapping[str, int] = {stream: len(pairs)}
 
     def read(self, lane: int, task: str, start: int, count: int) -> list[Group]:
-        """See `packing.Reader`."""
         rows = [self.pairs.labelled(epoch, number) for epoch, number in self.epochs.units(lane, start, count)]
         texts = self.tokenizer.encode_prefixes([self.docs[docid] for _, _, docid in rows], self.length)
         queries = self.tokenizer.encode_batch([query or "" for _, query, _ in rows])

@@ -5,9 +5,9 @@ from (seed, lane, window), the records are read, shuffled and packed, and the wi
 cursor of a lane is therefore small: the window, the batch within it, and the number of records of each task before the
 window. Resuming repacks one window; the batches do not depend on the number of hosts.
 
-Worker processes make the batches of some of the lanes each: with threads, Python would pack on one core only. A worker runs this
-module as a command. It receives its lanes through a socket and sends (batch, cursors) until the socket closes, so it never outlives
-the training.
+Worker processes make the batches of some of the lanes each: with threads, Python would pack on one core only. A worker receives its
+lanes through a connection and sends (batch, cursors) until it closes, so it never outlives the training. Workers are spawned: a
+script that trains with them needs `if __name__ == "__main__":`.
 """
 
 import contextlib
@@ -15,21 +15,24 @@ import copy
 import multiprocessing
 import os
 import signal
-import subprocess
-import sys
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from ml_collections import ConfigDict
 
 from harp_jax.base.errors import InputError
+from harp_jax.base.processes import SAFE_PATH
 from harp_jax.base.randomness import generator
-from harp_jax.input.packing import Group, PackedLayout, Placement, Reader, fill, plan
+from harp_jax.input.packing import Group, PackedLayout, Placement, Reader, fill, make_layout, plan
+
+if TYPE_CHECKING:
+    from harp_jax.text.tokenizer import Tokenizer
 
 Item = tuple[dict[str, np.ndarray], dict[str, Any]]  # a batch, and the cursors after it
 
@@ -63,11 +66,18 @@ def mixture(sizes: Mapping[str, int], sampling: str) -> dict[str, float]:
     return {task: weight / total for task, weight in weights.items()}
 
 
-def epoch_window(window: int, size: int, lanes: int) -> int:
-    """Window size for training by epochs: the smaller of `window` and a lane's share of the `size` units. A longer window would
-    shuffle several epochs together: a run that ends within it would have trained on some units several times and on others
-    never."""
-    return min(window, size // lanes if size >= lanes else size)
+def packed_source(
+    config: ConfigDict, tokenizer: "Tokenizer", reader: Reader, group_size: int, sequences: int, by_epochs: bool = False
+) -> Source:
+    """What a stage trains on: about `sequences` per step, in groups of at most `group_size`. `by_epochs`: a window is at most a
+    lane's share of an epoch. A longer one would shuffle several epochs together: a run that ends within it would have trained on
+    some units several times and on others never."""
+    shares, window = mixture(reader.sizes, config.get("task_sampling", "uniform")), config.window
+    if by_epochs:
+        units = sum(reader.sizes.values())
+        window = min(window, units // config.lanes if units >= config.lanes else units)
+    layout = make_layout(config, tokenizer, reader, shares, group_size, sequences, window)
+    return Source(reader, layout, shares, window, config.seed)
 
 
 class Lane:
@@ -175,17 +185,21 @@ LOST = "a process that reads and packs batches has ended (out of memory?); lower
 def working(parts: Sequence[Iterable[Item]]) -> Iterator[Callable[[], list[Item]]]:
     """Starts a worker for each of `parts` (`Batches`), which ends with the block, and yields a function that returns the next item
     of each. It raises what a worker raised, or InputError if one was killed."""
-    processes, connections = [], []
+    context = multiprocessing.get_context("spawn")
+    workers, connections = [], []
     try:
+        # They leave the accelerator alone, and import nothing from the working folder.
+        theirs = {"JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": "", "TOKENIZERS_PARALLELISM": "false", SAFE_PATH: "1"}
+        before = {name: os.environ.get(name) for name in theirs}
+        os.environ.update(theirs)
         for _ in parts:
-            ours, theirs = multiprocessing.Pipe()
-            # Not `multiprocessing.Process`, which would run the caller's script again.
-            command = [sys.executable, "-P", "-m", __name__, str(theirs.fileno())]
-            environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
-            environment |= {"JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": "", "TOKENIZERS_PARALLELISM": "false"}
-            processes.append(subprocess.Popen(command, env=environment, pass_fds=[theirs.fileno()]))
-            theirs.close()
+            ours, other = context.Pipe()
+            workers.append(context.Process(target=work, args=(other,), daemon=True))
             connections.append(ours)
+            workers[-1].start()
+            other.close()
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
 
         def received() -> list[Item]:
             items: list[Item] = []
@@ -204,17 +218,17 @@ def working(parts: Sequence[Iterable[Item]]) -> Iterator[Callable[[], list[Item]
                 connection.send(part)
         yield received
     finally:
-        for process, connection in zip(processes, connections):
-            process.kill()
-            process.wait()
+        for worker, connection in zip(workers, connections):
+            worker.kill()
+            worker.join()
             connection.close()
 
 
-def main() -> None:
+def work(connection: Connection) -> None:
+    """A worker: receives its part and sends the items of it, until the connection closes."""
     # The training process handles signals that are sent to all processes of a job: it saves, and then ends its workers.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    connection = Connection(int(sys.argv[1]))
     item = None
     with contextlib.suppress(EOFError, OSError):  # the training has ended
         stream = iter(connection.recv())
@@ -226,7 +240,3 @@ def main() -> None:
             except Exception:
                 item = RuntimeError(f"in a process that reads batches:\n{traceback.format_exc()}")
             connection.send(item)
-
-
-if __name__ == "__main__":
-    main()

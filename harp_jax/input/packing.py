@@ -348,8 +348,12 @@ def make_layout(
     size = sum(map(len, lengths)) / len(lengths)
     rows = max(int(wanted / size * sum(map(sum, lengths)) / len(lengths) / layout.row_length), group_size)
     before: tuple[float, int] | None = None
+    # Packed in windows; the last batch of a window, which holds the few remaining groups, counts too.
+    repeated = lengths * max(1, math.ceil(window / len(lengths)))
+    windows = [repeated[start : start + window] for start in range(0, len(repeated) - window + 1, window)]
     while True:
-        groups = batch_groups(replace(layout, rows=rows), lengths, window)
+        batches = sum(len(list(plan(some, replace(layout, rows=rows)))) for some in windows)
+        groups = window * len(windows) / batches
         if groups * size >= wanted or groups >= window:
             break
         before, rows = (groups, rows), rows + 1
@@ -367,15 +371,6 @@ def make_layout(
         )
         log.warning("a batch has %.0f sequences instead of the configured %d: %s", expected, sequences, why)
     return layout
-
-
-def batch_groups(layout: PackedLayout, lengths: list[tuple[int, ...]], window: int) -> float:
-    """Mean number of groups in a lane's batch, from a sample (`lengths` of their sequences) packed in windows. The last batch of a
-    window, which holds the few remaining groups, is counted too."""
-    if len(lengths) < window:
-        lengths = lengths * math.ceil(window / len(lengths))
-    windows = [lengths[start : start + window] for start in range(0, len(lengths) - window + 1, window)]
-    return window * len(windows) / sum(len(list(plan(groups, layout))) for groups in windows)
 
 
 def enough_rows(layout: PackedLayout, lengths: list[tuple[int, ...]]) -> PackedLayout:

@@ -3,11 +3,11 @@
 A *unit* is a (query, relevant document) pair; its negatives in an epoch are a pure function of (seed, epoch, query,
 document). Negatives are candidates that are not judged relevant. Relevant documents that the first stage missed are left
 out, unless `missed_positives` is on; evaluation re-ranks the candidates unchanged. A document that a lexical first stage missed
-shares fewer words with the query than its negatives do: from such positives a model learns that matching words are bad. How often
-the first stage prefers the positive is logged at the start.
+shares fewer words with the query than its negatives do: from such positives a model learns that matching words are bad.
 """
 
 import logging
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -30,6 +30,7 @@ log = logging.getLogger(__name__)
 HELD_OUT = 0.1  # share of the training queries that are held out for `select`; at most `config.select_queries`
 CACHED_DOCUMENTS = 65_536  # maximum number of documents whose token ids are cached, 4 bytes per token
 UNTAUGHT = "no teacher score"
+OF_DOCUMENTS = ("document not found", "not retrieved", UNTAUGHT)
 
 
 @dataclass(frozen=True)
@@ -88,30 +89,29 @@ class RankingData:
         self._tokens: dict[str, np.ndarray] = {}
 
         # Units. What is left out is counted, and said once.
-        unused = "no candidates" if teacher is None else "no candidates with a teacher score"
-        of_queries = ("judged, not among the queries", "no relevant document", unused)
-        self.report = dict.fromkeys((*of_queries, "document not found", "not retrieved"), 0)
-        self.report |= {} if teacher is None else {UNTAUGHT: 0}
-        ranking = {} if config.missed_positives else {"not retrieved": self.candidates}
-        ranking |= {} if teacher is None else {UNTAUGHT: teacher}
         self.units: list[tuple[str, str]] = []
+        self.report: Counter[str] = Counter()
         for qid, levels in self.qrels.items():
             relevant = [docid for docid, level in levels.items() if level > 0]
             present = [docid for docid in relevant if docid in self.docs]
             self.report["document not found"] += len(relevant) - len(present)
-            lacking = (qid not in self.queries, not present, not self._pool(qid))
-            if any(lacking):
-                self.report[of_queries[lacking.index(True)]] += 1
-                continue
-            for otherwise, run in ranking.items():
-                known = set(run[qid].docids)
-                self.report[otherwise] += sum(docid not in known for docid in present)
-                present = [docid for docid in present if docid in known]
-            self.units += [(qid, docid) for docid in present]
+            if qid not in self.queries:
+                self.report["judged, not among the queries"] += 1
+            elif not present:
+                self.report["no relevant document"] += 1
+            elif not self._pool(qid):
+                self.report["no candidates" if teacher is None else "no candidates with a teacher score"] += 1
+            else:
+                runs = {} if config.missed_positives else {"not retrieved": self.candidates}
+                for without, run in (runs if teacher is None else runs | {UNTAUGHT: teacher}).items():
+                    known = set(run[qid].docids)
+                    self.report[without] += sum(docid not in known for docid in present)
+                    present = [docid for docid in present if docid in known]
+                self.units += [(qid, docid) for docid in present]
+        self.report = +self.report  # without zeros
         for what, count in self.report.items():
-            if count:
-                noun = "queries" if what in of_queries else "relevant documents"
-                log.warning("%d %s are left out of training: %s", count, noun, what)
+            noun = "relevant documents" if what in OF_DOCUMENTS else "queries"
+            log.warning("%d %s are left out of training: %s", count, noun, what)
 
         # Candidates. Without units, check all judged queries: a run over other documents retrieves no relevant one.
         queries = [*dict.fromkeys(qid for qid, _ in self.units)]
@@ -125,7 +125,7 @@ class RankingData:
                 seen.add(docid)
         if not self.units:
             raise InputError(
-                f"no query can be trained on ({self.report}); check that qrels, queries, candidates and docs match"
+                f"no query can be trained on ({dict(self.report)}); check that qrels, queries, candidates and docs match"
                 + (", or set --config.missed_positives=True" if self.report["not retrieved"] else "")
             )
 
@@ -142,18 +142,6 @@ class RankingData:
                 raise InputError(
                     "the teacher gives all documents of a query the same score; nothing can be learned from it"
                 )
-
-        # What a model would learn from the first stage's scores alone.
-        self.agreement = self._agreement()
-        log.info(
-            "training pairs: the candidates' run ranks the relevant document above the negative in %.3f of them; "
-            "%d relevant documents are trained on", self.agreement, len(self.units),
-        )  # fmt: skip
-        if self.agreement < 0.5:
-            log.warning(
-                "the candidates' run contradicts most training pairs: a model learns from them to rank against its scores"
-                + ("; set --config.missed_positives=False" if config.missed_positives else "")
-            )
 
     def __len__(self) -> int:
         return len(self.units)
@@ -186,10 +174,8 @@ class RankingData:
         qid, positive = self.units[index]
         pool = self._pool(qid)
         draw = generator(self.seed, "negatives", epoch, qid, positive)
-        return qid, [
-            positive,
-            *(pool[i] for i in draw.choice(len(pool), min(self.negatives, len(pool)), replace=False)),
-        ]
+        chosen = draw.choice(len(pool), min(self.negatives, len(pool)), replace=False)
+        return qid, [positive, *(pool[i] for i in chosen)]
 
     def _pool(self, qid: str) -> list[str]:
         """The candidates that may be negatives."""
@@ -201,21 +187,6 @@ class RankingData:
             return pool
         known = set(self.teacher[qid].docids) if qid in self.teacher else ()
         return [docid for docid in pool if docid in known]
-
-    def _agreement(self) -> float:
-        """The expected share of an epoch's (positive, negative) pairs that the candidates' run ranks as the judgments do. Pairs
-        whose positive it missed count as ranked wrongly."""
-        ranks: dict[str, dict[str, int]] = {}
-        pairs, above = 0, 0.0
-        for qid, positive in self.units:
-            if qid not in ranks:
-                ranks[qid] = {docid: rank for rank, docid in enumerate(self.candidates[qid].ranked())}
-            rank, pool = ranks[qid], self._pool(qid)
-            drawn = min(self.negatives, len(pool))
-            pairs += drawn
-            if positive in rank:
-                above += drawn * sum(rank[docid] > rank[positive] for docid in pool) / len(pool)
-        return above / pairs
 
 
 class Epochs:

@@ -116,7 +116,6 @@ class TaskEntry(TypedDict, total=False):
     mean_sequence_tokens: float
     predictors: dict[str, float]
     predictor_pairs: int
-    negatives_share_word: float
 
 
 class LinkGraph(TypedDict, total=False):

@@ -11,6 +11,7 @@ import itertools
 import os
 from collections import OrderedDict
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -71,34 +72,34 @@ def find_shards(directory: str, task: str, split: str) -> list[Shard]:
     return shards
 
 
+@dataclass(eq=False)
 class RecordReader:
-    """Groups from the shards of several directories, a `packing.Reader`; with `separate`, queries and pages are sequences of their
-    own. Raises InputError for missing splits or no records."""
+    """Groups from the shards of several directories, a `packing.Reader`. Raises InputError for missing splits or no records."""
 
-    def __init__(
-        self,
-        directories: tuple[str, ...],
-        tasks: tuple[str, ...],
-        split: str,
-        lanes: int,
-        length: int,
-        mask_side: str,
-        seed: int,
-        template: Template,
-        negatives: int = 1,
-        taught: bool = False,
-        separate: SeparateTexts | None = None,
-    ) -> None:
+    directories: tuple[str, ...]
+    tasks: tuple[str, ...]
+    split: str
+    lanes: int
+    length: int
+    mask_side: str
+    seed: int
+    template: Template
+    negatives: int = 1
+    taught: bool = False  # with the scores of a teacher
+    separate: SeparateTexts | None = None  # queries and pages as sequences of their own
+
+    def __post_init__(self) -> None:
         require_tensorflow()
-        self.tasks, self.lanes, self.seed = tasks, lanes, seed
-        self.length, self.mask_side, self.template, self.negatives = length, mask_side, template, negatives
-        self.taught, self.separate = taught, separate
-        self.shards = {task: [s for d in directories for s in find_shards(d, task, split)] for task in tasks}
+        self.shards = {
+            task: [shard for directory in self.directories for shard in find_shards(directory, task, self.split)]
+            for task in self.tasks
+        }
         self.sizes: Mapping[str, int] = {task: sum(s.records for s in shards) for task, shards in self.shards.items()}
         if empty := [task for task, size in self.sizes.items() if not size]:
+            places = ", ".join(self.directories) or "no directory"
             raise InputError(
-                f"no {split} records for {', '.join(empty)} in {', '.join(directories) or 'no directory'}; set `data` to output "
-                "directories of harp generate, or drop it from `tasks`"
+                f"no {self.split} records for {', '.join(empty)} in {places}; set `data` to output directories of harp generate, "
+                "or drop it from `tasks`"
             )
         self._verified: set[str] = set()  # shards whose content was compared with the manifest
         self._cache: OrderedDict[Shard, list[bytes]] = OrderedDict()

@@ -108,7 +108,7 @@ def score_spread(members: jax.Array, present: jax.Array) -> Metrics:
 
 
 def ranking_loss(
-    name: str, members: jax.Array, present: jax.Array, counts: Metrics, teacher: jax.Array | None = None
+    name: str, members: jax.Array, present: jax.Array, counts: Metrics, teacher: Any = None
 ) -> tuple[jax.Array, Metrics]:
     """HARP Eq. 18 (bce), listwise (lce), pairwise loss or distillation (margin_mse, kl), with metric sums.
 
@@ -117,27 +117,18 @@ def ranking_loss(
     The loss is averaged over groups, members or negatives (`counts`).
     """
     valid, negatives = present.any(-1), present[..., 1:]
-    if name == "judged":
-        assert teacher is not None
-        loss = jnp.where(present, relevance(members, teacher), 0.0).sum() / jnp.maximum(counts["members"], 1)
-        right = (((members > 0) == (teacher > 0)) & present).sum()
-        return loss, {"loss": loss, "pairs": present.sum(), "right": right, "groups": valid.sum()}
-    if name == "bce":
-        labels = jnp.zeros_like(members).at[..., 0].set(1.0)
-        loss = jnp.where(present, relevance(members, labels), 0.0).sum() / jnp.maximum(counts["members"], 1)
-    elif name == "lce":
-        each = jnp.where(valid, localised_contrastive(members, present), 0.0)
-        loss = each.sum() / jnp.maximum(counts["groups"], 1)
-    elif name == "kl":
-        assert teacher is not None
-        each = jnp.where(valid, listwise_kl(members, teacher, present), 0.0)
-        loss = each.sum() / jnp.maximum(counts["groups"], 1)
+    if name in ("bce", "judged"):
+        labels = jnp.zeros_like(members).at[..., 0].set(1.0) if name == "bce" else teacher
+        each, there, what = relevance(members, labels), present, "members"
+    elif name in ("lce", "kl"):
+        each = localised_contrastive(members, present) if name == "lce" else listwise_kl(members, teacher, present)
+        there, what = valid, "groups"
     else:
-        if name == "margin_mse":
-            assert teacher is not None
-            each = margin_mse(members, teacher)
-        else:
-            each = PAIRWISE[name](members[..., :1], members[..., 1:])
-        loss = jnp.where(negatives, each, 0.0).sum() / jnp.maximum(counts["negatives"], 1)
-    right = ((members[..., :1] > members[..., 1:]) & negatives).sum()
-    return loss, {"loss": loss, "pairs": negatives.sum(), "right": right, "groups": valid.sum()}
+        pairwise = PAIRWISE.get(name)
+        each = pairwise(members[..., :1], members[..., 1:]) if pairwise else margin_mse(members, teacher)
+        there, what = negatives, "negatives"
+    loss = jnp.where(there, each, 0.0).sum() / jnp.maximum(counts[what], 1)
+    right, compared = (members[..., :1] > members[..., 1:]) & negatives, negatives
+    if name == "judged":
+        right, compared = ((members > 0) == (labels > 0)) & present, present
+    return loss, {"loss": loss, "pairs": compared.sum(), "right": right.sum(), "groups": valid.sum()}

@@ -61,7 +61,7 @@ def dry_run(config: ConfigDict, topology: str = "") -> str:
 
     # The step, from descriptions of state and batch.
     mesh, layout, shape = sharding.make_mesh(config, devices), stage.source.layout, padded(stage.encoder)
-    optimizer = make_optimizer(config, max(stage.steps, 1), stage.model.frozen)
+    optimizer = make_optimizer(config, max(stage.steps, 1), stage.frozen)
     state = abstract_state(stage, shape, optimizer, mesh)
     step = jit_step(config, stage, shape, optimizer, jax.tree.map(lambda x: x.sharding, state), mesh)
     split = sharding.batch_sharding(mesh, layout.microbatches)

@@ -86,7 +86,7 @@ def batch_flops(config: ConfigDict, stage: Stage, encoder: EncoderConfig, object
     """FLOPs of a step with full rows, over all microbatches and devices."""
     layout = stage.source.layout
     rows = layout.rows * config.lanes * layout.microbatches
-    return stage.model.flops(encoder, rows, config.row_length, layout.sequences, objective.predictions)
+    return stage.flops(encoder, rows, config.row_length, layout.sequences, objective.predictions)
 
 
 class Free(NamedTuple):

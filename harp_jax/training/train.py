@@ -106,7 +106,7 @@ def train(
         upload()
 
         # Optimizer and state. The state is described before it exists, so that it is created, or restored, already sharded.
-        optimizer, rate = make_optimizer(config, steps, stage.model.frozen), schedule(config, steps)
+        optimizer, rate = make_optimizer(config, steps, stage.frozen), schedule(config, steps)
         described = abstract_state(stage, encoder, optimizer, mesh)
         shardings = jax.tree.map(lambda x: x.sharding, described)
 
@@ -277,8 +277,8 @@ def make_optimizer(config: ConfigDict, steps: int, frozen: Sequence[str] = ()) -
 def abstract_state(stage: Stage, encoder: EncoderConfig, optimizer: optax.GradientTransformation, mesh: Mesh) -> State:
     """The state as ShapeDtypeStructs with shardings, without allocating it."""
     wide = dataclasses.replace(encoder, dtype="float32")
-    tree = jax.eval_shape(lambda: initial(stage.model.init_params(wide, jax.random.key(0)), optimizer))
-    shardings = sharding.param_shardings(mesh, tree, stage.model.rules(encoder))
+    tree = jax.eval_shape(lambda: initial(stage.init_params(wide, jax.random.key(0)), optimizer))
+    shardings = sharding.param_shardings(mesh, tree, stage.rules(encoder))
     return jax.tree.map(lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s), tree, shardings)
 
 

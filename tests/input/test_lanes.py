@@ -2,9 +2,7 @@
 
 import collections
 import contextlib
-import os
-import signal
-import subprocess
+import multiprocessing
 from dataclasses import replace
 from functools import partial
 
@@ -87,8 +85,7 @@ def test_errors_of_a_thread_or_process_are_raised_and_a_killed_one_is_one_line()
             next(iter(Batches(replace(SOURCE, reader=DamagedReader()), range(2), workers=workers)))
     with contextlib.closing(iter(Batches(SOURCE, range(2), workers=2))) as stream:
         next(stream)
-        ours = ["pgrep", "-P", str(os.getpid()), "-f", "harp_jax.input.lanes"]  # not other tests' children
-        os.kill(int(subprocess.run(ours, capture_output=True, text=True).stdout.split()[-1]), signal.SIGKILL)
+        multiprocessing.active_children()[-1].kill()
         with pytest.raises(InputError, match="has ended"):
             collections.deque(stream, maxlen=0)
 

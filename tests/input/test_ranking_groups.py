@@ -47,7 +47,7 @@ def test_units_and_what_is_left_out(files):
     found = data(files, missed_positives=True)
     assert found.units == [("q1", "D0"), ("q1", "D1"), ("q2", "D9"), ("q5", "D5")]
     lost = ("judged, not among the queries", "no relevant document", "no candidates", "document not found")
-    assert found.report == dict.fromkeys(lost, 1) | {"not retrieved": 0}
+    assert found.report == dict.fromkeys(lost, 1)
     # By default, relevant documents that the first stage missed are left out: D0 of q1, and q2.
     found = data(files)
     assert found.units == [("q1", "D1"), ("q5", "D5")] and found.report["not retrieved"] == 2
@@ -55,17 +55,6 @@ def test_units_and_what_is_left_out(files):
         data(files, {**CANDIDATES, "q1": ["D1", "E7"]})
     with pytest.raises(InputError, match="no query can be trained on"):
         data(files, {"q9": ["D1"]})
-
-
-@pytest.mark.parametrize("missed", [False, True])
-def test_how_the_first_stage_orders_the_training_pairs(files, caplog, missed):
-    """Against a count, over many epochs, of the drawn pairs that the run orders like the judgments."""
-    found = data(files, missed_positives=missed, negatives=2)
-    drawn = [(qid, names(found.unit(e, i))) for e in range(300) for i, (qid, _) in enumerate(found.units)]
-    place = {qid: {docid: i for i, docid in enumerate(docids)} for qid, docids in CANDIDATES.items()}
-    right = [place[qid].get(best, 99) < place[qid][other] for qid, (best, *rest) in drawn for other in rest]
-    assert found.agreement == pytest.approx(np.mean(right), abs=0.02)
-    assert ("contradicts most training pairs" in caplog.text) == missed
 
 
 def test_positive_first_then_uniform_candidates_not_judged_relevant(files):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections.abc import Iterable
 from functools import partial
 
 import jax
@@ -76,16 +77,14 @@ def two_encoders(shape: EncoderConfig = SHAPE) -> dict:
     return {"encoder": random_params(shape, 1)["encoder"], "start": {"encoder": random_params(shape, 2)["encoder"]}}
 
 
-def vector(shape: EncoderConfig, encoder: dict, ids: np.ndarray) -> np.ndarray:
-    """The unit vector of one text alone in a row."""
-    line = np.array([[*TEMPLATE.start, *ids, *TEMPLATE.alone]], np.int32)
-    batch = {
-        "tokens": line,
-        "position_ids": np.arange(line.size, dtype=np.int32)[None],
-        "cls_offset": np.zeros((1, 1), np.int32),
-    }
-    batch |= {"segment_ids": np.ones_like(line), "token_type_ids": np.zeros_like(line)}
-    return np.asarray(text_vectors(shape, encoder, batch)[0, 0], np.float64)
+def vectors(encoder: dict, texts: Iterable[np.ndarray]) -> np.ndarray:
+    """The unit vectors [texts, hidden] of texts, each alone in a row."""
+    lines = [[*TEMPLATE.start, *ids, *TEMPLATE.alone] for ids in texts]
+    tokens = np.array([line + [0] * (LENGTH - len(line)) for line in lines], np.int32)
+    segments = np.array([[at < len(line) for at in range(LENGTH)] for line in lines], np.int32)
+    batch = {"tokens": tokens, "segment_ids": segments, "token_type_ids": 0 * segments}
+    batch |= {"position_ids": 0 * segments + np.arange(LENGTH), "cls_offset": np.zeros((len(lines), 1), np.int32)}
+    return np.asarray(jax.jit(partial(text_vectors, SHAPE))(encoder, batch)[:, 0], np.float64)
 
 
 def slow_loss(params: dict, count: int, temperature: float, weight: float, both: bool) -> float:
@@ -95,10 +94,11 @@ def slow_loss(params: dict, count: int, temperature: float, weight: float, both:
     excluded = {
         *((a, (b, 0)) for a, b in ((0, 1), (1, 0), (2, 3), (3, 2), (4, 5), (5, 4)) if max(a, b) < count), (6, (6, 1)),
     }  # fmt: skip
-    queries = {i: vector(SHAPE, params["encoder"], g.sequences[0].query) for i, g in enumerate(every)}
-    documents = {at: vector(SHAPE, params["encoder"], ids) for at, ids in pages.items()}
-    start_queries = {i: vector(SHAPE, params["start"]["encoder"], g.sequences[0].query) for i, g in enumerate(every)}
-    start_documents = {at: vector(SHAPE, params["start"]["encoder"], ids) for at, ids in pages.items()}
+    asking = {i: g.sequences[0].query for i, g in enumerate(every)}
+    (queries, documents), (start_queries, start_documents) = (
+        [dict(zip(texts, vectors(encoder, texts.values()))) for texts in (asking, pages)]
+        for encoder in (params["encoder"], params["start"]["encoder"])
+    )
     total = 0.0
     for i in range(count):
         allowed = [at for at in pages if (i, at) not in excluded]
@@ -134,10 +134,6 @@ def test_near_equal_texts_have_near_signatures():
     assert min(off(np.concatenate([ids[:k], np.arange(300, 400)])) for k in (10, 20, 40)) > 8
 
 
-def microbatched(count: int, microbatches: int) -> tuple[dict, dict]:
-    return batch_of(count), batch_of(count, microbatches)
-
-
 @pytest.mark.parametrize("pooling", ["mean", "cls"])
 def test_gradient_caching_is_exact(pooling):
     """Three microbatches have the gradient of one batch with the same texts: in float64, so that rounding hides nothing."""
@@ -146,7 +142,7 @@ def test_gradient_caching_is_exact(pooling):
         objective = Contrastive(shape, 0.1, 0.5, both=True)
         params = jax.tree.map(np.float64, two_encoders(shape))
         compute = jax.jit(lambda p, b: gradients(objective, p, b, KEY, None))
-        (direct, sums), (cached, again) = (jax.device_get(compute(params, batch)) for batch in microbatched(24, 3))
+        (direct, sums), (cached, again) = (jax.device_get(compute(params, batch_of(24, n))) for n in (1, 3))
     np.testing.assert_allclose(sums["loss"], again["loss"], rtol=1e-9)
     assert not any(np.any(x) for x in jax.tree.leaves(cached["start"]))
     norm = math.sqrt(sum(float(np.square(x, dtype=np.float64).sum()) for x in jax.tree.leaves(direct)))

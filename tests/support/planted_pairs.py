@@ -15,11 +15,12 @@ from ml_collections import ConfigDict
 from harp_jax import config as defaults
 from harp_jax.base.randomness import generator
 from harp_jax.checkpoints.recorded import read_metrics
-from harp_jax.input.packing import Group, make_layout, pair_sequences
+from harp_jax.input.packing import Group, pair_sequences
 from harp_jax.text.tokenizer import SPECIAL_TOKENS, Template, Tokenizer
 from harp_jax.training.stages.pretrain import pretrain_stage
 from harp_jax.training.train import train
 from tests.support.synthetic import EMPTY
+from tests.support.tiny_run import with_pairs
 
 Pair = tuple[np.ndarray, np.ndarray, np.ndarray]  # token ids of query, positive and negative document
 Pairs = Callable[[str, int, int], Pair]  # by split, lane and number; no pair repeats
@@ -139,10 +140,6 @@ def trained(config: ConfigDict, directory: str, pairs: Pairs) -> str:
     readers = {
         split: PlantedReader(pairs, split, config.row_length, mask, sizes, template) for split in ("train", "held out")
     }
-    layout = make_layout(config, stage.tokenizer, readers["train"], stage.source.shares, 2, 2 * config.batch_pairs)
-    held_out = readers["held out"] if config.eval_every else None
-    source = dataclasses.replace(stage.source, reader=readers["train"], layout=layout)
-    stage = dataclasses.replace(stage, source=source, held_out=held_out)
     workdir = os.path.join(directory, "run")
-    train(config, workdir, stage, jax.devices()[:1])
+    train(config, workdir, with_pairs(stage, config, readers["train"], readers["held out"]), jax.devices()[:1])
     return workdir

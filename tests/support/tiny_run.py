@@ -13,7 +13,8 @@ from jax._src import distributed
 from ml_collections import ConfigDict
 
 from harp_jax import config as configs
-from harp_jax.input.packing import make_layout
+from harp_jax.input.lanes import packed_source
+from harp_jax.input.packing import Reader
 from harp_jax.training.stages.pretrain import pretrain_stage
 from harp_jax.training.stages.stage import Stage
 from harp_jax.training.train import train
@@ -41,14 +42,16 @@ def tiny_config(directory: str, **changes: object) -> ConfigDict:
     return c
 
 
+def with_pairs(stage: Stage, config: ConfigDict, reader: Reader, held_out: Reader | None = None) -> Stage:
+    """A stage of pairs that was made without data, with these."""
+    source = packed_source(config, stage.tokenizer, reader, 2, 2 * config.batch_pairs)
+    return dataclasses.replace(stage, source=source, held_out=held_out if config.eval_every else None)
+
+
 def tiny_stage(config: ConfigDict) -> Stage:
     """The stage of `tiny_config` with synthetic pairs instead of files."""
-    stage = pretrain_stage(config, with_data=False)
     reader = SyntheticReader(tuple(config.tasks), lanes=config.lanes, length=config.row_length)
-    layout = make_layout(config, stage.tokenizer, reader, stage.source.shares, 2, 2 * config.batch_pairs)
-    held_out = SyntheticReader(tuple(config.tasks), lanes=config.lanes, length=config.row_length)
-    source = dataclasses.replace(stage.source, reader=reader, layout=layout)
-    return dataclasses.replace(stage, source=source, held_out=held_out if config.eval_every else None)
+    return with_pairs(pretrain_stage(config, with_data=False), config, reader, reader)
 
 
 def run_tiny(directory, devices: int = 1, change=lambda stage: stage, **changes) -> str:

@@ -4,7 +4,6 @@ Distillation is compared with a loop in tests/objectives; here, students learn f
 """
 
 import dataclasses
-import os
 
 import jax
 import numpy as np
@@ -91,21 +90,17 @@ def test_every_group_fits_a_batch_whatever_lengths_the_sample_lacks(collection):
     assert len(list(plan(longest, layout))) == 1
 
 
-def test_scores_that_do_not_differ_are_warned_of(collection, tmp_path, caplog):
-    config = ranking_config(collection, steps=2, log_every=1, learning_rate=0.0, warmup=0.5)
-    train(config, str(tmp_path / "run"), devices=jax.devices()[:1])
-    assert all(0 < row["score_spread"] < 1e-4 for row in read_metrics(str(tmp_path / "run")))
-    (said,) = [record.getMessage() for record in caplog.records if "collapsed" in record.getMessage()]
-    assert said.startswith("the scores have collapsed up to step 2: their standard deviation within a group is")
-    caplog.clear()
-    warn_if_constant(config, 2, {"score_spread": 0.1})
-    assert not caplog.records
+def test_scores_that_do_not_differ_after_warmup_are_warned_of(collection, caplog):
+    config = ranking_config(collection, steps=2, warmup=0.5)
+    for step, spread in ((1, 1e-5), (2, 0.1), (2, 1e-5)):
+        assert not caplog.records
+        warn_if_constant(config, step, {"score_spread": spread})
+    assert "the scores have collapsed up to step 2: their standard deviation within a group is 1e-05" in caplog.text
 
 
-@pytest.mark.parametrize("name", ["margin_mse", "kl"])
-def test_a_student_ranks_the_candidates_of_other_queries_as_its_teacher_does(collection, teacher, tmp_path, name):
+def test_a_student_ranks_the_candidates_of_other_queries_as_its_teacher_does(collection, teacher, tmp_path):
     """The labels (each query's own document) disagree with the teacher, so this also shows that fine-tuning learns to rank."""
-    config = ranking_config(collection, rank_loss=name, teacher=teacher, steps=150, learning_rate=5e-3, negatives=7)
+    config = ranking_config(collection, rank_loss="kl", teacher=teacher, steps=150, learning_rate=5e-3, negatives=7)
     train(config, str(tmp_path / "run"), devices=jax.devices()[:1])
     export_model(str(tmp_path / "run"), str(tmp_path / "model"))
     model = Reranker.from_pretrained(str(tmp_path / "model"))
@@ -143,7 +138,7 @@ def test_selection_keeps_the_best_of_all_evaluations(collection, tmp_path, monke
     found = best(workdir)
     assert found["value"] == pytest.approx(max(r["RR@10"] for r in rows), rel=1e-5)
     assert found["step"] == next(r["step"] for r in rows if r["RR@10"] == max(x["RR@10"] for x in rows))
-    assert len(os.listdir(os.path.join(workdir, "selected"))) == 2 and found["queries"] == 9
+    assert found["queries"] == 9
     export_model(workdir, str(tmp_path / "model"))
     stage = finetune_stage(config)
     selection = stage.select(stage.encoder, str(tmp_path / "again"))
@@ -153,7 +148,6 @@ def test_selection_keeps_the_best_of_all_evaluations(collection, tmp_path, monke
     run = {q: Ranking.of(d, s) for q, d, s in rankings(scorer, selection.run, selection.queries, selection.docs)}
     again = evaluate(selection.held_out, {"": run}, "RR@10").mean[""]["RR@10"]
     assert again == pytest.approx(found["value"], abs=1e-6)
-    assert f"step {found['step']}" in (tmp_path / "model" / "README.md").read_text()
     # A run that starts from this one also uses the selected parameters.
     _, started = load_encoder(workdir)
     _, exported = load_hf(str(tmp_path / "model"))

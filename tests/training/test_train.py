@@ -230,7 +230,8 @@ def test_processes_that_read_survive_a_signal_to_all_and_end_with_a_killed_train
     for number in (signal.SIGTERM, signal.SIGKILL):
         process = launch(tmp_path / "killed", *options, "workers=2")
         wait_for([process], workdir, len(losses(workdir)) + 6)
-        found = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True).stdout.split()
+        spawned = ["pgrep", "-P", str(process.pid), "-f", "spawn_main"]
+        found = subprocess.run(spawned, capture_output=True, text=True).stdout.split()
         assert len(found) == 2
         for child in map(int, found if number == signal.SIGTERM else ()):
             os.kill(child, number)

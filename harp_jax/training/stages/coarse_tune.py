@@ -13,8 +13,8 @@ from harp_jax.checkpoints.start import encoder_and_tokenizer, starting_params
 from harp_jax.corpus.clicks import Clicks
 from harp_jax.corpus.documents import Documents
 from harp_jax.input.click_groups import STREAM, ClickedPairs, PairReader
-from harp_jax.input.lanes import Source, epoch_window
-from harp_jax.input.packing import Reader, make_layout
+from harp_jax.input.lanes import packed_source
+from harp_jax.input.packing import Reader
 from harp_jax.model.cross_encoder import Ranker
 from harp_jax.model.encoders.encoder import EncoderConfig
 from harp_jax.objectives.coarse_tune import CoarseTune
@@ -36,10 +36,8 @@ def coarse_tune_stage(config: ConfigDict, with_data: bool = True) -> Stage:
         clicked = ClickedPairs(clicks, config.seed, config.documents_only)
         reader = PairReader(config, tokenizer, docs, clicked, marks)
 
-    shares = {STREAM: 1.0}
-    pairs, size = config.batch_pairs, reader.sizes[STREAM]
-    window = epoch_window(config.window, size, config.lanes) if with_data else config.window
-    layout = make_layout(config, tokenizer, reader, shares, group_size=1, sequences=pairs, window=window)
+    source = packed_source(config, tokenizer, reader, 1, config.batch_pairs, by_epochs=with_data)
+    pairs = source.layout.step_groups or config.batch_pairs
 
     def objective(shape: EncoderConfig) -> CoarseTune:
         return CoarseTune(
@@ -57,6 +55,6 @@ def coarse_tune_stage(config: ConfigDict, with_data: bool = True) -> Stage:
         tokenizer=tokenizer,
         start=starting_params(loaded, (), tokenizer.size, config.model.initialisation),
         objective=objective,
-        source=Source(reader, layout, shares, window, config.seed),
-        steps=config.steps or math.ceil(config.epochs * size / (layout.step_groups or pairs)),
+        source=source,
+        steps=config.steps or math.ceil(config.epochs * reader.sizes[STREAM] / pairs),
     )

@@ -16,15 +16,15 @@ from ml_collections import ConfigDict
 
 from harp_jax.checkpoints.start import encoder_and_tokenizer, starting_params
 from harp_jax.input.click_groups import JudgedPairs, PairReader
-from harp_jax.input.lanes import Source, epoch_window
-from harp_jax.input.packing import Reader, make_layout
+from harp_jax.input.lanes import packed_source
+from harp_jax.input.packing import Reader
 from harp_jax.input.ranking_groups import RankingData, RankingDataset, RankingReader, held_out
 from harp_jax.model import cross_encoder
 from harp_jax.model.cross_encoder import Ranker
 from harp_jax.model.encoders.encoder import EncoderConfig
 from harp_jax.objectives.finetune import DECODER, Finetune, init_decoder
 from harp_jax.text.tokenizer import marks_of
-from harp_jax.training.stages.stage import ModelSpec, NoReader, Stage, Start, check_inputs, warn_if_constant
+from harp_jax.training.stages.stage import NoReader, Stage, Start, check_inputs, warn_if_constant
 
 TASK = "rank"
 log = logging.getLogger(__name__)
@@ -58,22 +58,20 @@ def finetune_stage(config: ConfigDict, with_data: bool = True, judged: RankingDa
         else:
             reader = RankingReader(config, RankingData(config, tokenizer, judged, marks), tokenizer.template)
 
-    # The number of groups per step is measured (`layout`): it varies with packing and with groups of fewer negatives.
+    # The number of groups per step is measured: it varies with packing and with groups of fewer negatives.
     predicting = config.mqp_weight > 0
     pairs = 1 if config.rank_loss == "judged" else 1 + config.negatives
     size = pairs + predicting
     sequences = round(config.batch_pairs * size / pairs)
-    shares = {TASK: 1.0}
-    window = epoch_window(config.window, reader.sizes[TASK], config.lanes) if with_data else config.window
-    layout = make_layout(config, tokenizer, reader, shares, group_size=size, sequences=sequences, window=window)
-    steps = config.steps or math.ceil(config.epochs * reader.sizes[TASK] / (layout.step_groups or sequences / size))
+    source = packed_source(config, tokenizer, reader, size, sequences, by_epochs=with_data)
+    groups = source.layout.step_groups or sequences / size
 
     def objective(shape: EncoderConfig) -> Finetune:
         return Finetune(
             ranker=Ranker(shape),
             rank_loss=config.rank_loss,
             mqp_weight=config.mqp_weight,
-            predictions=layout.sequences if predicting else 0,
+            predictions=source.layout.sequences if predicting else 0,
             mask_token=tokenizer.mask,
             marks=marks.ids,
         )
@@ -81,11 +79,12 @@ def finetune_stage(config: ConfigDict, with_data: bool = True, judged: RankingDa
     return Stage(
         encoder=encoder,
         tokenizer=tokenizer,
-        model=ModelSpec(with_decoder, decoder_rules) if predicting else ModelSpec(),
+        init_params=with_decoder if predicting else cross_encoder.init_params,
+        rules=decoder_rules if predicting else cross_encoder.rules,
         start=partial(start_with_decoder, start, tokenizer.size) if predicting else start,
         objective=objective,
-        source=Source(reader, layout, shares, window, config.seed),
-        steps=steps,
+        source=source,
+        steps=config.steps or math.ceil(config.epochs * reader.sizes[TASK] / groups),
         select=select,
         check=partial(warn_if_constant, config),
         spike=0.0,  # the losses of small batches of judged pairs vary too much for a spike test

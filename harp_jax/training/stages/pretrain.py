@@ -10,8 +10,8 @@ from ml_collections import ConfigDict
 from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.start import encoder_and_tokenizer, starting_params
 from harp_jax.config import TAUGHT_PAIRS
-from harp_jax.input.lanes import Source, mixture
-from harp_jax.input.packing import Reader, make_layout
+from harp_jax.input.lanes import packed_source
+from harp_jax.input.packing import Reader
 from harp_jax.model.cross_encoder import Ranker
 from harp_jax.model.encoders.encoder import EncoderConfig
 from harp_jax.objectives.masking import max_predictions
@@ -50,9 +50,7 @@ def pretrain_stage(config: ConfigDict, with_data: bool = True) -> Stage:
 
             select = selecting_ranker(config, tokenizer, RankingDataset.read(config))
 
-    shares = mixture(reader.sizes, config.task_sampling)
     group = 1 + config.negatives
-    layout = make_layout(config, tokenizer, reader, shares, group, group * config.batch_pairs)
 
     def objective(shape: EncoderConfig) -> Pretrain:
         return Pretrain(
@@ -75,7 +73,7 @@ def pretrain_stage(config: ConfigDict, with_data: bool = True) -> Stage:
         tokenizer=tokenizer,
         start=starting_params(loaded, (), tokenizer.size, config.model.initialisation),
         objective=objective,
-        source=Source(reader, layout, shares, config.window, config.seed),
+        source=packed_source(config, tokenizer, reader, group, group * config.batch_pairs),
         steps=config.steps,
         held_out=held_out,
         trivial=trivial,

@@ -14,14 +14,14 @@ from harp_jax.checkpoints.huggingface import save_vectors
 from harp_jax.checkpoints.sentence_transformers import embedding_of, recorded_embedding
 from harp_jax.checkpoints.start import encoder_and_tokenizer, starting_params
 from harp_jax.input.contrastive_groups import SeparateTexts
-from harp_jax.input.lanes import Source, mixture
-from harp_jax.input.packing import PackedLayout, Reader, make_layout
+from harp_jax.input.lanes import packed_source
+from harp_jax.input.packing import PackedLayout, Reader
 from harp_jax.model import bi_encoder
 from harp_jax.model.cross_encoder import init_params
 from harp_jax.model.encoders.encoder import EncoderConfig
 from harp_jax.objectives.contrastive import START, Contrastive
 from harp_jax.training.stages.pretrain import JUDGED, check_data, record_reader
-from harp_jax.training.stages.stage import ModelSpec, NoReader, Stage, Start, check_inputs
+from harp_jax.training.stages.stage import NoReader, Stage, Start, check_inputs
 
 COLLAPSED = 1e-3  # standard deviation of a batch's cosines; MiniLM's on Wikipedia's links is .12
 FULL = 1.25  # maximum groups of a batch, relative to the average: memory for cosines grows with its square
@@ -62,9 +62,8 @@ def retriever_stage(config: ConfigDict, with_data: bool = True) -> Stage:
                 save_vectors(directory, shape, params, tokenizer, config, "")
 
             select = selecting(config, RankingDataset.read(config), scorer, save)
-    shares = mixture(reader.sizes, config.task_sampling)
     size = 2 + config.negatives
-    layout = make_layout(config, tokenizer, reader, shares, size, size * config.batch_pairs)
+    source = packed_source(config, tokenizer, reader, size, size * config.batch_pairs)
 
     def objective(shape: EncoderConfig) -> Contrastive:
         return Contrastive(shape, config.temperature, config.kl_weight, config.both_directions)
@@ -82,10 +81,13 @@ def retriever_stage(config: ConfigDict, with_data: bool = True) -> Stage:
     return Stage(
         encoder=encoder,
         tokenizer=tokenizer,
-        model=ModelSpec(with_start(init_params), bi_encoder.rules, bi_encoder.step_flops, frozen=(START,)),
+        init_params=with_start(init_params),
+        rules=bi_encoder.rules,
+        flops=bi_encoder.step_flops,
+        frozen=(START,),
         start=with_start(starting_params(given, (), tokenizer.size, config.model.initialisation)),
         objective=objective,
-        source=Source(reader, with_identities(layout, config), shares, config.window, config.seed),
+        source=replace(source, layout=with_identities(source.layout, config)),
         steps=config.steps,
         held_out=held_out,
         select=select,

@@ -31,25 +31,18 @@ Evaluate = Callable[[dict, int], dict[str, float]]  # parameters, step → held-
 HEAD_DIRECTORY = "mlm_head"  # in a workdir: the run of `Stage.before`
 
 
-@dataclass(frozen=True)
-class ModelSpec:
-    """What the loop must know of a model besides its objective; the default is the cross-encoder with its heads. `init_params`
-    draws a new float32 tree, whose shapes are those of the state; `rules` shard it; `flops` is called as
-    `cross_encoder.step_flops`. The optimizer leaves out the subtrees in `frozen`, which the objective must not differentiate."""
-
-    init_params: Start = cross_encoder.init_params
-    rules: Callable[[EncoderConfig], tuple[tuple[str, P], ...]] = cross_encoder.rules
-    flops: Callable[[EncoderConfig, int, int, int, int], float] = cross_encoder.step_flops
-    frozen: tuple[str, ...] = ()
-
-
 @dataclass(frozen=True, kw_only=True)
 class Stage:
     """What differs between kinds of training. Functions get the encoder's shape with its vocabulary padded for the mesh."""
 
     encoder: EncoderConfig
     tokenizer: "Tokenizer"
-    model: ModelSpec = field(default_factory=ModelSpec)
+    # The model, by default the cross-encoder with its heads: draws a new float32 tree, whose shapes are those of the state; shards
+    # it; counts FLOPs. The optimizer leaves out the subtrees in `frozen`, which the objective must not differentiate.
+    init_params: Start = cross_encoder.init_params
+    rules: Callable[[EncoderConfig], tuple[tuple[str, P], ...]] = cross_encoder.rules
+    flops: Callable[[EncoderConfig, int, int, int, int], float] = cross_encoder.step_flops
+    frozen: tuple[str, ...] = ()
     start: Start  # the initial parameters (numpy)
     objective: Callable[[EncoderConfig], Objective]
     source: Source  # what to train on

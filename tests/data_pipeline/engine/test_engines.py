@@ -63,11 +63,13 @@ def test_a_changed_or_missing_stage_file_is_named(tmp_path):
 def test_what_a_power_failure_emptied_is_made_again(tmp_path):
     begun(tmp_path)
     work = tmp_path / ".work"
-    for name in ("count.marks/all", "count.marks/0000001", "word_totals/files"):
+    for name in ("count.marks/all", "count.marks/0000001", "join word_totals.marks/all"):
         (work / name).write_text("")
     before = (work / "count.marks" / "0000000").stat().st_mtime_ns
     assert resume(tmp_path) == 160 and (work / "count.marks" / "0000000").stat().st_mtime_ns == before
-    assert all((work / name).read_text().endswith("done\n") for name in ("count.marks/0000001", "word_totals/files"))
+    assert all(
+        (work / name).read_text().endswith("done\n") for name in ("count.marks/0000001", "join word_totals.marks/all")
+    )
 
 
 @pytest.mark.parametrize("name", ["a[b]c*?", "it's [", "ü é"])

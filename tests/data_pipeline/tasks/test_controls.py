@@ -16,11 +16,11 @@ from data_pipeline.engine.tables import pack
 from data_pipeline.pipeline import generate
 from data_pipeline.tasks import adp, prop, running_text, wlp
 from data_pipeline.tasks.diagnostics import NAMES
-from data_pipeline.tasks.prop import UNIT, TermCollection
 from data_pipeline.tasks.sampling import NoPair, Sampler
 from data_pipeline.tasks.task import Passages, Request, Setup
 from data_pipeline.text.sentences import sentences
 from data_pipeline.text.terms import Terms, load_terms
+from data_pipeline.weights.word_counts import UNIT, WordCounts
 from harp_jax.base.randomness import generator
 from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
 from tests.support import corpus
@@ -240,7 +240,7 @@ def test_random_term_distribution_is_the_mean_over_pages(made):
                 beta[word] += max(float(weight), 2.0**-25)
         for word, value in beta.items():
             mean[word] += value / sum(beta.values()) / len(passages)
-    found = TermCollection(str(made.output / ".work" / prop.COLLECTION), True)
+    found = WordCounts(str(made.output / ".work" / prop.COLLECTION), True)
     assert found.total == pytest.approx(len(passages) * UNIT, rel=1e-7)
     for word, value in mean.items():
         assert found.share(word) == pytest.approx(value, rel=1e-7)

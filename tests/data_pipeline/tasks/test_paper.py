@@ -27,7 +27,7 @@ WORDS = ["harbour", "old", "thy", "harbour", "light", "nowadays", "keeper", "tow
 ALPHA = np.array([0.05, 0.3, 0.9, 0.25, 0.4, 0.9, 0.1, 0.6])
 ANCHOR = ["harbour", "old"]
 STOPPED = {"thy", "nowadays"}
-DRAWS = 4_000
+DRAWS, MASKS = 2_000, 4_000
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +135,7 @@ def masked_twice(vocabulary, preset):
     layout = PackedLayout(rows=2, row_length=256, sequences=1, group_size=2, pad=0)
     batch = fill([group], [Placement(0, ((0, 0), (1, 0)))], layout, 0)
     places = np.flatnonzero(np.isin(batch["tokens"][0], text)).reshape(2, 60)
-    keys = jax.random.split(jax.random.key(3, impl="threefry2x32"), DRAWS)
+    keys = jax.random.split(jax.random.key(3, impl="threefry2x32"), MASKS)
     new = jax.jit(jax.vmap(lambda key: objective.mask(batch, key)["tokens"]))(keys)
     return np.asarray(new)[:, :, places], text, objective.mask_token
 

@@ -15,7 +15,7 @@ from data_pipeline.engine.local import SerialEngine
 from data_pipeline.engine.tables import unpack
 from data_pipeline.pipeline import generate
 from data_pipeline.weights import attention_weights
-from data_pipeline.weights.attention_weights import EncodedSequence, Encoder, batches, identify
+from data_pipeline.weights.attention_weights import Encoder, TokenSpans, identify
 from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.huggingface import save_hf
 from harp_jax.input.records import read_manifest
@@ -63,11 +63,11 @@ def test_rows_of_cls_and_anchors(encoder_dir):
     sequences = []
     for size in (1, 7, 30, 31, 3):
         spans = [(s, min(size, s + 2)) for s in range(0, min(size, 9), 3)] if size != 30 else []
-        sequences.append(EncodedSequence(rng.integers(5, tokenizer.size, size).astype(np.int32), spans))
+        sequences.append(TokenSpans(rng.integers(5, tokenizer.size, size).astype(np.int32), spans))
     # An alphabet without spaces, each letter a link: every anchor is the same word of 33 pieces, queried once.
     alphabet = [(4, 37)] * 33 + [(2, 3), (36, 40)]
-    sequences.append(EncodedSequence(rng.integers(5, tokenizer.size, 40).astype(np.int32), alphabet))
-    (batch,) = batches(sequences[-1:], 512, 1, tokenizer)
+    sequences.append(TokenSpans(rng.integers(5, tokenizer.size, 40).astype(np.int32), alphabet))
+    (batch,) = Encoder(str(folder / "hf"), tokenizer, "float32", 512, jax.devices()[:1]).batches(sequences[-1:])
     assert 1 + 38 <= batch.queries.shape[1] <= 512
     found = weigh(folder / "hf", tokenizer, sequences)
     assert sorted(found) == list(range(len(sequences)))
@@ -82,7 +82,7 @@ def test_rows_of_cls_and_anchors(encoder_dir):
 def test_a_text_as_long_as_the_encoder_reads_is_weighed_whole(encoder_dir):
     folder, config, params, tokenizer = encoder_dir
     tokens = np.random.default_rng(0).integers(5, tokenizer.size, 598).astype(np.int32)
-    rows, _ = weigh(folder / "hf", tokenizer, [EncodedSequence(tokens, [(590, 598)])], devices=1)[0]
+    rows, _ = weigh(folder / "hf", tokenizer, [TokenSpans(tokens, [(590, 598)])], devices=1)[0]
     slow = slow_attention(config, params, tokenizer, tokens)
     np.testing.assert_allclose(rows, [slow[0, 1:-1], slow[591:599, 1:-1].mean(axis=0)], atol=1e-6)
 
@@ -172,7 +172,7 @@ def test_encoder_of_few_positions_reads_that_far(encoder_dir, tmp_path):
 def test_bfloat16_gives_nearly_the_same_weights(encoder_dir):
     """The tolerance is large because this encoder's parameters are four times fresh ones, for uneven attention."""
     folder, _, _, tokenizer = encoder_dir
-    sequences = [EncodedSequence(np.arange(5, 5 + n, dtype=np.int32), [(0, 2)]) for n in range(3, 60, 4)]
+    sequences = [TokenSpans(np.arange(5, 5 + n, dtype=np.int32), [(0, 2)]) for n in range(3, 60, 4)]
     exact, rough = (weigh(folder / "hf", tokenizer, sequences, dtype) for dtype in ("float32", "bfloat16"))
     for i, (rows, _) in exact.items():
         assert np.abs(rows - rough[i][0]).max() < 0.05 * rows.max()
