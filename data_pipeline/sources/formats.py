@@ -74,7 +74,7 @@ def addresser(source: Source) -> Callable[[str], str]:
 
 def files_of(source: Source) -> Iterator[str]:
     """The files of a source, including those in its folders. Raises InputError for a path that matches nothing."""
-    for path in files.expand((*source["paths"], *source["redirects"], *source["index"])):
+    for path in files.expand((*source["paths"], *source["redirects"])):
         inside = files.walk(path) if os.path.isdir(path) else [path]
         yield from filter(html_pages.is_page, inside) if os.path.isdir(path) and source["format"] == "html" else inside
 
@@ -167,7 +167,7 @@ def language_of(source: Source) -> Language:
         return Language(mediawiki.language(files.expand(tuple(source["paths"]))[0]), "by the head of the dump")
     if source["format"] not in ("html", "warc"):
         return Language(ENGLISH, "assumed: JSON lines name none")
-    source = {**source, "redirects": (), "index": ()}
+    source = {**source, "redirects": ()}
     pages = itertools.islice(files_of(source), _PAGES_ASKED)
     named = [match[1].decode().lower() for page in pages if (match := _HTML_LANGUAGE.search(_head(page)))]
     if named:
