@@ -16,6 +16,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from data_pipeline.sources.content_selection import HEADINGS, INLINE, OPAQUE, is_section, select
+from data_pipeline.sources.document import Section
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
@@ -30,6 +31,7 @@ _APART = re.compile(r"(?<![a-z])(?:section-?number|secno|secnum|viewcode-link)(?
 _LEVEL = re.compile(r"(?:chapter|appendix|(?:sub)*section)(?:-heading)?")
 _NUMBER_OF_LEVEL = re.compile(r"(?:Appendix |Chapter )?(?:\d+|[A-Z])(?:\.\d+)*\.?\s+(?=\S)")
 _TITLE_NODES = 1000  # nodes read per heading; a <dt> may contain a whole page
+_NO_SECTION = Section("", "", 0, ())
 
 
 class Block(NamedTuple):
@@ -41,18 +43,10 @@ class Block(NamedTuple):
     heading: bool = False
 
 
-class Section(NamedTuple):
-    """Section 0 is the page, its title the first <h1>. `anchors`: fragments that point to it, its own first; empty for a section
-    above the title. `parent`: number of the section around it.
-    """
-
-    anchors: list[str]
-    title: str
-    parent: int
-
-
 class Content(NamedTuple):
-    """Blocks in reading order, sections, the hrefs of the links by number; hrefs and blocks of prose outside the content."""
+    """Blocks in reading order, sections (the first is the page, its title the first <h1>; without spans), the hrefs of the links by
+    number; hrefs and blocks of prose outside the content.
+    """
 
     blocks: list[Block]
     sections: list[Section]
@@ -66,7 +60,7 @@ def main_content(tree: "LexborHTMLParser") -> Content:
     """Reads a parsed page (selectolax.lexbor.LexborHTMLParser). Linear in its nodes; never raises."""
     body = tree.body
     if body is None:
-        return Content([], [Section([], "", 0)], {}, [], [], [])
+        return Content([], [_NO_SECTION], {}, [], [], [])
     walk = _Walk(body)
     walk.read()
     links = Counter(link.attributes.get("href") or "" for link in body.css("a[href]"))
@@ -83,7 +77,7 @@ class _Walk:
         self.of_data |= {each.parent.mem_id for each in body.css("caption") if each.parent is not None}
         self.blocks: list[Block] = []
         self.pieces: list[str] = []
-        self.sections = [Section([], "", 0)]
+        self.sections = [_NO_SECTION]
         self.fragments = dict.fromkeys(self.anchors.values(), 0)
         self.hrefs: list[str] = []
         self.begins = self.heading = self.titled = False
@@ -169,11 +163,11 @@ class _Walk:
             self._end_block()
             # Headings above the title are text.
             self.blocks = [Block(block.text, 0) for block in self.blocks]
-            self.sections = [Section([], "", 0)] * len(self.sections)
+            self.sections = [_NO_SECTION] * len(self.sections)
             self.first, self.levels, self.fragments = len(self.sections), [], dict.fromkeys(self.fragments, 0)
             self._switch(0)
         self.begun.update(anchors)
-        self.sections[0] = Section(anchors, text_of(node), 0)
+        self.sections[0] = Section("", text_of(node), 0, ())
 
     def _open(self, node: "LexborNode", tag: str) -> int:
         """Begins a section or a heading; returns the section that follows the element, or -1 if the element does not matter."""
@@ -195,8 +189,7 @@ class _Walk:
             anchors = self._anchors_of(node) if node.mem_id in self.anchors or node.css_first("a[id], a[name]") else []
             if term >= self.first:  # another term with the same definition
                 known = self.sections[term]
-                title = f"{known.title}, {text_of(node)}"[:500]
-                self.sections[term] = Section([*known.anchors, *anchors], title, known.parent)
+                self.sections[term] = known._replace(title=f"{known.title}, {text_of(node)}"[:500])
                 self.fragments |= dict.fromkeys(anchors, term)
                 self._switch(term, begins=True)
                 return self.section
@@ -214,7 +207,7 @@ class _Walk:
         self.fragments |= dict.fromkeys(anchors, self.section)
         self.begun.update(anchors)
         self.body = False
-        self.sections.append(Section(anchors, title, parent))
+        self.sections.append(Section(anchors[0], title, parent, ()))
 
     def _anchors_of(self, node: "LexborNode") -> list[str]:
         """The anchors of a heading: its own or that of the <section> it begins, those since the last text, those inside it."""

@@ -209,7 +209,7 @@ def _decompressed(path: str, start: int, end: int) -> Iterator[bytes]:
 
 
 def _split_pages(path: str, head: bytes, blocks: Iterable[bytes], max_page_bytes: int, whole: bool) -> Iterator[Part]:
-    """Splits XML between pages. Raises InputError if more than </mediawiki> follows the last page or, if `whole`, that is missing."""
+    """Splits XML between pages. InputError if more than </mediawiki> follows the last page or, if `whole`, that is missing."""
     # A page's XML is longer than its text: up to 6 bytes for an escaped character, and the elements around it.
     limit = 6 * max_page_bytes + _BLOCK
     buffer, previous, skipped = b"", "", 0
