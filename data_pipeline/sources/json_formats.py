@@ -14,8 +14,7 @@ import os
 import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from data_pipeline.sources.document import (
     CHUNK_BYTES,
@@ -38,28 +37,21 @@ from harp_jax.base import files
 from harp_jax.base.errors import InputError
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_SITE = Site({})
 Parsed = tuple[list[LinkedDocument], list[Dropped]]
 
 
-class Line(NamedTuple):
-    """A line of a file, counted from 1; `content` is its size in bytes if it is too large."""
-
-    path: str
-    number: int
-    content: bytes | int
-
-
 def chunks(source: Source) -> Iterator[Chunk]:
-    """Payload: a list of `Line`. Raises InputError for a missing or damaged file."""
+    """Payload: (file, number from 1, content) of lines, the content a number of bytes if it is too large. Raises InputError for a
+    missing or damaged file."""
     paths = files.expand(tuple(source["paths"]))
     inside = (files.walk(path) if os.path.isdir(path) else [path] for path in paths)
     for file_number, path in enumerate(itertools.chain.from_iterable(inside)):
-        lines = _lines(path, int(source["max_page_bytes"]))
-        sized = ((line, len(line.content) if isinstance(line.content, bytes) else 0) for line in lines)
-        yield from in_chunks(file_number, path, sized, CHUNK_BYTES)
+        yield from in_chunks(file_number, path, _lines(path, int(source["max_page_bytes"])), CHUNK_BYTES)
 
 
-def _lines(path: str, limit: int) -> Iterator[Line]:
+def _lines(path: str, limit: int) -> Iterator[tuple[tuple[str, int, bytes | int], int]]:
+    """Lines as in a payload, and the bytes that they hold."""
     number = 0
     try:
         with files.open_bytes(path) as file:
@@ -67,11 +59,11 @@ def _lines(path: str, limit: int) -> Iterator[Line]:
                 number += 1
                 size = len(content.rstrip(b"\r\n"))
                 if size <= limit:
-                    yield Line(path, number, content.rstrip(b"\r\n"))
+                    yield (path, number, content.rstrip(b"\r\n")), size
                     continue
                 while not content.endswith(b"\n") and (content := file.readline(1 << 20)):
                     size += len(content.rstrip(b"\r\n"))
-                yield Line(path, number, size)
+                yield (path, number, size), 0
     except (EOFError, lzma.LZMAError, zlib.error, OSError) as error:
         raise InputError(f"{path} is damaged after line {number}: {error}; download or write the file again") from error
 
@@ -176,19 +168,14 @@ def parse_extracted(chunk: Chunk, source: Source) -> Parsed:
             dropped.append(Dropped(f"{where}: {title}", "page-empty", ""))
             continue
         links, disambiguates = tuple(Link(*link) for link in plain.links), title.lower().endswith("(disambiguation)")
-        page = (_site().address(title), id_, title, plain.text, links, plain.lead_end)
+        page = (_SITE.address(title), id_, title, plain.text, links, plain.lead_end)
         documents.append(LinkedDocument(*page, is_disambiguation=disambiguates))
     return documents, dropped
 
 
 def title_addresser(source: Source) -> Callable[[str], str]:
     """Normalises titles like link targets; leaves titles that cannot be linked unchanged."""
-    return lambda title: _site().resolve(title).address or title.strip()
-
-
-@lru_cache(maxsize=1)
-def _site() -> Site:
-    return Site({})
+    return lambda title: _SITE.resolve(title).address or title.strip()
 
 
 def plain_text(text: str, title: str) -> Plain:
@@ -199,7 +186,7 @@ def plain_text(text: str, title: str) -> Plain:
     dropped: list[tuple[str, str]] = []
 
     def mark(match: re.Match[str]) -> str:
-        address, reason, _ = _site().resolve(match[1])
+        address, reason, _ = _SITE.resolve(match[1])
         shown = match[2].replace("\n", " ")
         if address is None:
             dropped.append((reason, match[1][:200]))
