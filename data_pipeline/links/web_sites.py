@@ -128,7 +128,8 @@ def parse_chunk(job: Job, number: int, chunk: Chunk) -> Outputs:
         row |= dict(doc=doc, links=[link._asdict() for link in document.links])
         crawled.append(row | dict(outline=json.dumps(outline, ensure_ascii=False)))
     return {
-        tables.LOSSES: link_graph.losses_of(dropped), tables.CRAWLED: crawled, tables.REDIRECTS: redirects, tables.FRAGMENTS: fragments,
+        tables.CRAWLED: crawled, tables.REDIRECTS: redirects, tables.FRAGMENTS: fragments,
+        tables.LOSSES: link_graph.losses_of(dropped),
         tables.CANONICAL_SITES: [dict(site=site) for site in sorted(hosts)], tables.SITE_PAGES: list(pages.values()),
         tables.SITE_LINKS: [
             dict(site=site, target=target, anchor=anchor, page=page, fragment=fragment, n=n)
