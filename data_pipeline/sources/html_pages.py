@@ -41,7 +41,7 @@ from data_pipeline.sources.document import (
     redirect,
     tidy,
 )
-from data_pipeline.sources.main_content import main_content, text_of
+from data_pipeline.sources.main_content import MainContent, text_of
 from harp_jax.base import files
 from harp_jax.base.errors import needs
 
@@ -269,7 +269,7 @@ def _decoded(data: bytes, charset: str | None, where: str, dropped: list[Dropped
 def _document(
     tree: "LexborHTMLParser", resolve: Resolve, address: str, where: str, source: Source, dropped: list[Dropped]
 ) -> LinkedDocument | None:
-    content = main_content(tree)
+    content = MainContent(tree)
     if content.outside:
         dropped.append(Dropped(where, "link-outside-content", content.outside[0], len(content.outside)))
     if content.unread:

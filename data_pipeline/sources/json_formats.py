@@ -115,32 +115,34 @@ def parse_linked(chunk: Chunk, source: Source) -> Parsed:
     `text[start:end]` is the anchor text in code points and `target` the destination's id. Lines without "links" are only
     destinations. Raises InputError (file, line, id) for a line that breaks the format.
     """
+    documents: list[LinkedDocument] = []
     dropped: list[Dropped] = []
-    return [_linked(record, where, dropped) for where, record in _records(chunk, dropped)], dropped
-
-
-def _linked(record: dict[str, Any], where: str, dropped: list[Dropped]) -> LinkedDocument:
-    where += f", id {str(record.get('id'))[:80]!r}"
-    id_ = _string(record, "id", where, empty=False)
-    title, text = _string(record, "title", where), _string(record, "text", where)
-    size = f"the text of {len(text)} code points"
-    lead_end = record.get("lead_end", len(text))
-    _check(type(lead_end) is int and 0 <= lead_end <= len(text), f"lead_end {lead_end!r} lies outside {size}", where)
-    given = record.get("links", [])
-    listed = isinstance(given, list) and all(isinstance(link, dict) for link in given)
-    _check(listed, "'links' is not a list of objects", where)
-    links: list[Link] = []
-    for link in given:
-        start, end = link.get("start"), link.get("end")
-        inside = type(start) is type(end) is int and 0 <= start <= end <= len(text)
-        _check(inside, f"link offsets {start!r}..{end!r} lie outside {size}", where, "offsets count code points from 0")
-        # Strip the anchor: a space before a sentence's first word would put the link across two sentences.
-        shown, target = text[start:end], _string(link, "target", where)
-        if shown.strip() and target:
-            links.append(Link(end - len(shown.lstrip()), start + len(shown.rstrip()), target))
-        else:
-            dropped.append(Dropped(where, "link-empty", target))
-    return LinkedDocument(id_, id_, title, text, _disjoint(links, text, where, dropped), lead_end)
+    for where, record in _records(chunk, dropped):
+        where += f", id {str(record.get('id'))[:80]!r}"
+        id_ = _string(record, "id", where, empty=False)
+        title, text = _string(record, "title", where), _string(record, "text", where)
+        size = f"the text of {len(text)} code points"
+        lead_end, listed = record.get("lead_end", len(text)), record.get("links", [])
+        in_text = type(lead_end) is int and 0 <= lead_end <= len(text)
+        _check(in_text, f"lead_end {lead_end!r} lies outside {size}", where)
+        objects = isinstance(listed, list) and all(isinstance(link, dict) for link in listed)
+        _check(objects, "'links' is not a list of objects", where)
+        links: list[Link] = []
+        for link in listed:
+            start, end = link.get("start"), link.get("end")
+            inside = type(start) is type(end) is int and 0 <= start <= end <= len(text)
+            _check(
+                inside, f"link offsets {start!r}..{end!r} lie outside {size}", where, "offsets count code points from 0"
+            )
+            # Strip the anchor: a space before a sentence's first word would put the link across two sentences.
+            shown, target = text[start:end], _string(link, "target", where)
+            if shown.strip() and target:
+                links.append(Link(end - len(shown.lstrip()), start + len(shown.rstrip()), target))
+            else:
+                dropped.append(Dropped(where, "link-empty", target))
+        kept = _disjoint(links, text, where, dropped)
+        documents.append(LinkedDocument(id_, id_, title, text, kept, lead_end))
+    return documents, dropped
 
 
 _ANCHOR = re.compile(r'<a href="([^"\n]*)">((?:[^<\n]++|\n(?!\n)|<(?!/?a\b))*+)</a>')
@@ -223,13 +225,21 @@ def parse_harp(chunk: Chunk, source: Source) -> Parsed:
         passages: list[LinkedDocument] = []
         for anchor in [anchor for group in anchors for anchor in (group if isinstance(group, list) else [group])]:
             try:
-                start, end = _span(tokens, anchor)
+                (first, last), shown = anchor["pos"], anchor["text"].strip()
+                inside = type(first) is type(last) is int and 0 <= first <= last < len(tokens)
+                before, after = " ".join(tokens[first : last + 1] if inside else ()).split(shown, 1)
+                malformed = not anchor["passage"].strip() or re.search(
+                    r"\w", before + after
+                )  # or other words beside it
             except (TypeError, KeyError, AttributeError, ValueError):
+                malformed = True
+            if malformed:
                 dropped.append(Dropped(where, "anchor-malformed", json.dumps(anchor, ensure_ascii=False)))
                 continue
+            start = sum(len(token) + 1 for token in tokens[:first]) + len(before)
             passage = _string(anchor, "passage", where)
             address = "passage-" + hashlib.blake2b(passage.encode(), digest_size=12).hexdigest()
-            links.append(Link(start, end, address))
+            links.append(Link(start, start + len(shown), address))
             if address not in known:
                 known.add(address)
                 passages.append(LinkedDocument(address, address, "", passage, (), len(passage)))
@@ -238,17 +248,3 @@ def parse_harp(chunk: Chunk, source: Source) -> Parsed:
         documents.append(LinkedDocument(id_, id_, "", text, _disjoint(links, text, where, dropped), len(text)))
         documents += passages
     return documents, dropped
-
-
-def _span(tokens: list[str], anchor: Any) -> tuple[int, int]:
-    """The span of the anchor's text in the tokens of `pos`; raises ValueError if they contain other words, too."""
-    (first, last), text = anchor["pos"], anchor["text"].strip()
-    if not (
-        type(first) is type(last) is int and 0 <= first <= last < len(tokens) and text and anchor["passage"].strip()
-    ):
-        raise ValueError
-    start = sum(len(token) + 1 for token in tokens[:first])
-    before, after = " ".join(tokens[first : last + 1]).split(text, 1)
-    if re.search(r"\w", before + after):
-        raise ValueError
-    return start + len(before), start + len(before) + len(text)
