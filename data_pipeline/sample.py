@@ -1,14 +1,9 @@
-"""A small invented wiki with questions, made from a grammar in seconds.
+"""A small invented wiki with questions, made from a grammar in seconds; the same seed writes the same bytes.
 
-Writes DIR/wiki.xml.bz2 (a MediaWiki export of articles, redirects, disambiguation pages and a talk page), DIR/docs.tsv (docid, url,
-title, body: the articles' leads), DIR/queries.tsv, DIR/qrels.txt, DIR/folds.tsv (5 folds, disjoint in relevant documents) and
-DIR/{train,test}.queries.tsv (folds 0-2 and 3-4). Several pages share a name, so that an anchor or a question needs its context.
-The same seed writes the same bytes.
-
-A fact has three wordings, `page | page | question`, which share only function words. A page uses one of the first two; links to
-it use the other one if there is a question about the page, else the wording for questions. So no question is worded like its page
-or like a link to it: to find the page, a ranker must learn from links to other pages that "passage across the water" belongs to
-"ferrymen" and to "landing stages and flat boats".
+Several pages share a name, so that an anchor or a question needs its context. A fact has three wordings, `page | page | question`,
+which share only function words. A page uses one of the first two; links to it use the other one if there is a question about the
+page, else the wording for questions. So no question is worded like its page or like a link to it: to find the page, a ranker must
+learn from links to other pages that "passage across the water" belongs to "ferrymen" and to "landing stages and flat boats".
 """
 
 import bz2
@@ -185,10 +180,14 @@ class SampleWiki:
 
 @once
 def write_sample_wiki(options: SampleWiki, output: str) -> int:
-    """Writes the seven files of a wiki to a directory; returns the number of questions. InputError for too few pages."""
+    """Writes a wiki to a directory; returns the number of questions. InputError for too few pages.
+
+    wiki.xml.bz2: a MediaWiki export of articles, redirects, disambiguation pages and a talk page. docs.tsv: docid, url, title, lead
+    of the articles. queries.tsv, qrels.txt. folds.tsv: 5 folds, disjoint in relevant documents. {train,test}.queries.tsv: folds 0-2
+    and 3-4.
+    """
     if options.pages < 2 * FOLDS:
-        few = f"{options.pages} pages are too few for {FOLDS} folds"
-        raise InputError(f"{few}; use at least {2 * FOLDS} pages")
+        raise InputError(f"{options.pages} pages are too few for {FOLDS} folds; use at least {2 * FOLDS} pages")
     pages = world(options)
     articles = [article(page, pages, options.seed) for page in pages]
     docs = []

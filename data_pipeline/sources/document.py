@@ -123,7 +123,10 @@ class Plain(NamedTuple):
 
 
 def tidy(text: str) -> str:
-    """Trims links and lines; one line per paragraph. Linear."""
+    """Trims links and lines; one line per paragraph, single spaces, no invisible characters. Linear."""
+    if not text.isascii():
+        text = ODD_SPACE.sub(" ", INVISIBLE.sub("", text))
+    text = SPACES.sub(" ", text)
     # Move spaces out of links; remove empty links.
     if "\x05 " in text:
         text = _SPACE_INSIDE.sub(r" \1", text)

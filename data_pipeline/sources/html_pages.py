@@ -27,9 +27,6 @@ from data_pipeline.sources import urls
 from data_pipeline.sources.document import (
     CHUNK_BYTES,
     CONTROLS,
-    INVISIBLE,
-    ODD_SPACE,
-    SPACES,
     Chunk,
     Dropped,
     Link,
@@ -281,7 +278,7 @@ def _document(
     length, lead_end = 0, -1
     numbers: set[int] = set()
     for block in content.blocks:
-        marked = tidy(SPACES.sub(" ", ODD_SPACE.sub(" ", INVISIBLE.sub("", block.text))))
+        marked = tidy(block.text)
         numbers |= {int(number) for number in _NOTHING_ELSE.findall(marked)}
         plain, block_links, _ = offsets(_NUMBER_OF_ANCHOR.sub(r"\1", marked))
         if not plain:

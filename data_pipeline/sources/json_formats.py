@@ -19,9 +19,6 @@ from typing import Any
 from data_pipeline.sources.document import (
     CHUNK_BYTES,
     CONTROLS,
-    INVISIBLE,
-    ODD_SPACE,
-    SPACES,
     Chunk,
     Dropped,
     Link,
@@ -199,8 +196,7 @@ def plain_text(text: str, title: str) -> Plain:
     text = _ANCHOR.sub(mark, text)
     dropped += [("link-malformed", stray[:200]) for stray in _STRAY.findall(text)]
     text = _BULLET.sub("", _SECTION.sub("\x04", _TAG.sub("", _STRAY.sub("", text))))
-    text = ODD_SPACE.sub(" ", INVISIBLE.sub("", text))
-    return assemble(tidy(SPACES.sub(" ", text.replace("\n", "\n\n"))), addresses, dropped)
+    return assemble(tidy(text.replace("\n", "\n\n")), addresses, dropped)
 
 
 def parse_harp(chunk: Chunk, source: Source) -> Parsed:

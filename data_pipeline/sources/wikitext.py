@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from functools import lru_cache, partial
 from typing import NamedTuple
 
-from data_pipeline.sources.document import CONTROLS, INVISIBLE, ODD_SPACE, SPACES, Plain, assemble, tidy
+from data_pipeline.sources.document import CONTROLS, INVISIBLE, ODD_SPACE, Plain, assemble, tidy
 from harp_jax.text.languages import primary
 
 MAX_TITLE_BYTES = 255
@@ -442,8 +442,7 @@ def _clean(text: str) -> str:
     text = text.replace("\t", " ")
     if not text.isascii():
         text = ODD_SPACE.sub(" ", INVISIBLE.sub("", text))
-    text = SPACES.sub(" ", _LEAN.sub("(", _HOLLOW.sub("", text)))
-    return tidy(text)
+    return tidy(_LEAN.sub("(", _HOLLOW.sub("", text)))
 
 
 def _unescaped(match: re.Match[str]) -> str:
