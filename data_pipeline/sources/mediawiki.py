@@ -40,16 +40,17 @@ _WIKIMEDIA = re.compile(
 
 
 class Part(NamedTuple):
-    """Whole <page> elements of a dump, or the bytes [start, end) of its file that contain them as bz2 streams.
+    """Whole <page> elements of a dump, or where they are in its file, in a bz2 stream: [start, end).
 
     head: <mediawiki> and <siteinfo>; too_large: (title, bytes) of skipped pages; previous: title of the page before them.
     """
 
     path: str
     head: bytes
-    pages: bytes | tuple[int, int]
+    pages: bytes = b""
     too_large: tuple[tuple[str, int], ...] = ()
     previous: str = ""
+    stream: tuple[int, int] | None = None
 
 
 def chunks(source: Source) -> Iterator[Chunk]:
@@ -59,7 +60,7 @@ def chunks(source: Source) -> Iterator[Chunk]:
         head, rest = _read_head(path, blocks)
         _site_of(head, path)
         if streams := _streams_of_pages(path):
-            compressed = ((Part(path, head, each), each[1] - each[0]) for each in streams)
+            compressed = ((Part(path, head, stream=each), each[1] - each[0]) for each in streams)
             yield from in_chunks(number, path, compressed, _COMPRESSED_BYTES)
         else:
             parts = _split_pages(path, head, chain([rest], blocks), int(source["max_page_bytes"]), whole=True)
@@ -84,13 +85,12 @@ def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Drop
     dropped: list[Dropped] = []
     limit = int(source["max_page_bytes"])
     for compressed in chunk.payload:
-        path, head, pages, _, _ = compressed
-        parts = [compressed]
-        if not isinstance(pages, bytes):
+        path, head, stream, parts = compressed.path, compressed.head, compressed.stream, [compressed]
+        if stream:
             try:
-                parts = list(_split_pages(path, head, _decompressed(path, *pages), limit, whole=False))
+                parts = list(_split_pages(path, head, _decompressed(path, *stream), limit, whole=False))
             except (OSError, EOFError) as error:
-                dropped.append(Dropped(f"{path} byte {pages[0]}", "page-in-damaged-block", str(error)))
+                dropped.append(Dropped(f"{path} byte {stream[0]}", "page-in-damaged-block", str(error)))
                 continue
         for part in parts:
             for title, size in part.too_large:
