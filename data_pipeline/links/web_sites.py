@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from itertools import chain, count, islice
+from itertools import count, islice
 
 from data_pipeline.engine import tables
 from data_pipeline.engine.job import Engine, Job, Outputs
@@ -171,12 +171,12 @@ def drop(job: Job, number: int, payload: None) -> Outputs:
         parts = finished(page, split[site], partial(place_of, site=site), dropped)
         if (canonical := row["canonical"]) and urls.site(canonical) in hosts:
             # Under that address, and redirects from their own.
-            aliases = [redirect(part.address, canonical + part.address[len(address) :]) for part in parts]
-            ends = [part.redirect and canonical + part.redirect[len(address) :] for part in parts]
-            moved = [
-                replace(p, address=a.redirect, id=a.redirect, redirect=end) for p, a, end in zip(parts, aliases, ends)
-            ]
-            parts = [*chain.from_iterable(zip(moved, aliases))]
+            moved: list[LinkedDocument] = []
+            for part in parts:
+                new = canonical + part.address[len(address) :]
+                end = part.redirect and canonical + part.redirect[len(address) :]
+                moved += [replace(part, address=new, id=new, redirect=end), redirect(part.address, new)]
+            parts = moved
         first = max(last + 1, row["doc"])  # sections are numbered after their page
         last = first + len(parts) - 1
         for doc, part in enumerate(parts, first):
