@@ -19,14 +19,12 @@ docs/lab/links.md has the measurements. Use it with the training preset of the s
 """
 
 import json
-from glob import glob
 from typing import Any
 
 from ml_collections import ConfigDict
 
 from data_pipeline.engine.job import ALL_WEIGHTS, SENTENCES, Config
 from data_pipeline.sources.formats import FORMATS, Language, format_of_content, language_of
-from data_pipeline.sources.mediawiki import index_beside
 from data_pipeline.tasks.table import HARP, TASKS, needs
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import expand
@@ -38,11 +36,6 @@ THEIRS = "their file, data/corpus/stopwords.txt of https://github.com/zhengyima/
 SOURCE: Fields = {
     "source.format": Field("mediawiki", 'format of the pages; "": detected from the content', ("", *FORMATS)),
     "source.paths": Field((), "files or globs to read; also folders for html, wikiextractor and JSONL"),
-    "source.index": Field(
-        (),
-        "mediawiki: indices of multistream dumps, one per dump; the workers then decompress in parallel; "
-        "empty: those beside the dumps, if all have one",
-    ),
     "source.base_url": Field(
         "", "html: URL of the folder, to recognise links written as absolute URLs; relative links do not need it"
     ),
@@ -224,20 +217,12 @@ def plain_source(config: ConfigDict) -> dict[str, Any]:
     if problems := [problem for wrong, problem in source_checks(source) if wrong]:
         raise InputError("; ".join(problems))
     source["format"] = source["format"] or format_of_content(expand(tuple(source["paths"]))[0])
-    if source["format"] == "mediawiki" and not source["index"]:
-        dumps = [path for pattern in source["paths"] for path in (sorted(glob(pattern)) or [pattern])]
-        indices = [index_beside(path) for path in dumps]
-        source["index"] = indices if all(indices) else []
     return source
 
 
 def source_checks(source: dict[str, Any]) -> tuple[tuple[bool, str], ...]:
     """(whether something is wrong, what)."""
-    of_dumps = "config.source.index is only for multistream dumps (config.source.format=mediawiki)"
-    return (
-        (not source["paths"], "config.source.paths is not set; name the files to read"),
-        (bool(source["index"]) and source["format"] != "mediawiki", of_dumps),
-    )
+    return ((not source["paths"], "config.source.paths is not set; name the files to read"),)
 
 
 def language(config: ConfigDict, source: dict[str, Any]) -> Language:

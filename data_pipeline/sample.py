@@ -1,14 +1,9 @@
-"""A small invented wiki with questions, made from a grammar in seconds.
+"""A small invented wiki with questions, made from a grammar in seconds; the same seed writes the same bytes.
 
-Writes DIR/wiki.xml.bz2 (a MediaWiki export of articles, redirects, disambiguation pages and a talk page), DIR/docs.tsv (docid, url,
-title, body: the articles' leads), DIR/queries.tsv, DIR/qrels.txt, DIR/folds.tsv (5 folds, disjoint in relevant documents) and
-DIR/{train,test}.queries.tsv (folds 0-2 and 3-4). Several pages share a name, so that an anchor or a question needs its context.
-The same seed writes the same bytes.
-
-A fact has three wordings, `page | page | question`, which share only function words. A page uses one of the first two; links to
-it use the other one if there is a question about the page, else the wording for questions. So no question is worded like its page
-or like a link to it: to find the page, a ranker must learn from links to other pages that "passage across the water" belongs to
-"ferrymen" and to "landing stages and flat boats".
+Several pages share a name, so that an anchor or a question needs its context. A fact has three wordings, `page | page | question`,
+which share only function words. A page uses one of the first two; links to it use the other one if there is a question about the
+page, else the wording for questions. So no question is worded like its page or like a link to it: to find the page, a ranker must
+learn from links to other pages that "passage across the water" belongs to "ferrymen" and to "landing stages and flat boats".
 """
 
 import bz2
@@ -185,10 +180,14 @@ class SampleWiki:
 
 @once
 def write_sample_wiki(options: SampleWiki, output: str) -> int:
-    """Writes the seven files of a wiki to a directory; returns the number of questions. InputError for too few pages."""
+    """Writes a wiki to a directory; returns the number of questions. InputError for too few pages.
+
+    wiki.xml.bz2: a MediaWiki export of articles, redirects, disambiguation pages and a talk page. docs.tsv: docid, url, title, lead
+    of the articles. queries.tsv, qrels.txt. folds.tsv: 5 folds, disjoint in relevant documents. {train,test}.queries.tsv: folds 0-2
+    and 3-4.
+    """
     if options.pages < 2 * FOLDS:
-        few = f"{options.pages} pages are too few for {FOLDS} folds"
-        raise InputError(f"{few}; use at least {2 * FOLDS} pages")
+        raise InputError(f"{options.pages} pages are too few for {FOLDS} folds; use at least {2 * FOLDS} pages")
     pages = world(options)
     articles = [article(page, pages, options.seed) for page in pages]
     docs = []
@@ -224,11 +223,24 @@ def world(options: SampleWiki) -> list[Page]:
     pages: list[Page] = []
     taken: set[str] = set()
     used: dict[tuple[str, str], set[int]] = {}
-    asked = set(_asked(options.pages, options.seed).tolist())
+    asked = _asked(options.pages, options.seed)
     for number in range(options.pages):
         kind = KINDS[number % len(KINDS)]
         name, region = _pick(usable, draw), _pick(REGIONS, draw)
-        facts = _facts(kind, used.setdefault((name, kind), set()), number in asked, options.informative, draw)
+        # Facts that no page of this name and kind has yet, while there are enough.
+        table, known = FACTS[kind], used.setdefault((name, kind), set())
+        fresh = [n for n in range(len(table)) if n not in known]
+        fresh = fresh if len(fresh) >= FACTS_PER_PAGE else list(range(len(table)))
+        chosen = [fresh[n] for n in draw.permutation(len(fresh))[:FACTS_PER_PAGE]]
+        known.update(chosen)
+        facts = []
+        for n in chosen:
+            # In the control, links state a fact of any kind: one of the page's own kind would still reveal the kind.
+            others = table if options.informative else FACTS[_pick(KINDS, draw)]
+            linked = others[n if options.informative else int(draw.integers(len(others)))].split(" | ")
+            wordings, swapped = table[n].split(" | "), bool(draw.integers(2))
+            of_links = linked[1 - swapped if number in asked else QUESTION]
+            facts.append(Fact(wordings[swapped], of_links, wordings[QUESTION]))
         noun = NOUNS[kind][0]
         title = f"{_pick(GIVEN, draw)} {name}" if kind == "person" else f"{name} ({noun})"
         candidates = [title, f"{name} ({noun}, {region.removeprefix('the ')})", f"{title} ({number})"]
@@ -236,27 +248,8 @@ def world(options: SampleWiki) -> list[Page]:
         alias = _pick(ALIASES, draw).format(title) if number % 3 == 0 else ""
         alias = "" if alias in taken else alias
         taken |= {title, alias}
-        pages.append(Page(number + 10, kind, name, title, region, facts, alias))
+        pages.append(Page(number + 10, kind, name, title, region, tuple(facts), alias))
     return pages
-
-
-def _facts(kind: str, used: set[int], asked: bool, informative: bool, draw: np.random.Generator) -> tuple[Fact, ...]:
-    """Facts of a page; those in `used` are avoided while others are left."""
-    table = FACTS[kind]
-    fresh = [number for number in range(len(table)) if number not in used]
-    if len(fresh) < FACTS_PER_PAGE:
-        fresh = list(range(len(table)))
-    facts = []
-    chosen = [fresh[i] for i in draw.permutation(len(fresh))[:FACTS_PER_PAGE]]
-    used.update(chosen)
-    for number in chosen:
-        # In the control, a fact of any kind: one of the page's own kind would still reveal the kind.
-        other = table if informative else FACTS[_pick(KINDS, draw)]
-        linked = number if informative else int(draw.integers(len(other)))
-        *wordings, question = table[number].split(" | ")
-        swapped = bool(draw.integers(2))
-        facts.append(Fact(wordings[swapped], other[linked].split(" | ")[1 - swapped if asked else QUESTION], question))
-    return tuple(facts)
 
 
 def article(page: Page, pages: list[Page], seed: int) -> str:
@@ -330,16 +323,9 @@ def _order(facts: tuple[Fact, ...], draw: np.random.Generator) -> list[Fact]:
 
 def dump(pages: list[Page], articles: list[str]) -> Iterator[str]:
     """The text of a MediaWiki export, in pieces: articles, redirects, disambiguation pages, a talk page."""
-    yield (
-        '<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.10/" version="0.10" xml:lang="en">\n'
-        "  <siteinfo>\n"
-        "    <sitename>Sample wiki</sitename>\n    <dbname>samplewiki</dbname>\n    <case>first-letter</case>\n"
-        '    <namespaces>\n      <namespace key="0" case="first-letter" />\n'
-    )
-    for name, key in NAMESPACES.items():
-        yield f'      <namespace key="{key}" case="first-letter">{name}</namespace>\n'
-    yield "    </namespaces>\n  </siteinfo>\n"
-
+    spaces = "".join(f'<namespace key="{key}">{name}</namespace>' for name, key in NAMESPACES.items())
+    yield '<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.10/" version="0.10" xml:lang="en">\n<siteinfo>'
+    yield f'<case>first-letter</case><namespaces><namespace key="0" />{spaces}</namespaces></siteinfo>\n'
     # (title, text, title that it redirects to), numbered from 10.
     elements = [(page.title, text, "") for page, text in zip(pages, articles)]
     elements += [(page.alias, f"#REDIRECT [[{page.title}]]", page.title) for page in pages if page.alias]
@@ -352,36 +338,26 @@ def dump(pages: list[Page], articles: list[str]) -> Iterator[str]:
             elements.append((name, f"#REDIRECT [[{first.title}]]", first.title))
     elements.append((f"Talk:{pages[0].title}", f"Is this [[{pages[1].title}]]?", ""))
     for number, (title, text, redirect) in enumerate(elements, 10):
-        pointer = f"    <redirect title={quoteattr(redirect)} />\n" if redirect else ""
-        yield (
-            f"  <page>\n    <title>{escape(title)}</title>\n    <ns>{int(title.startswith('Talk:'))}</ns>\n"
-            f"    <id>{number}</id>\n{pointer}"
-            f"    <revision>\n      <id>{number}</id>\n      <timestamp>2020-01-01T00:00:00Z</timestamp>\n"
-            "      <model>wikitext</model>\n      <format>text/x-wiki</format>\n"
-            f'      <text xml:space="preserve">{escape(text)}</text>\n    </revision>\n  </page>\n'
-        )
+        pointer = f"<redirect title={quoteattr(redirect)} />" if redirect else ""
+        yield f"<page><title>{escape(title)}</title><ns>{int(title.startswith('Talk:'))}</ns><id>{number}</id>{pointer}<revision>"
+        yield f'<model>wikitext</model><text xml:space="preserve">{escape(text)}</text></revision></page>\n'
     yield "</mediawiki>\n"
 
 
 def questions(pages: list[Page], seed: int) -> Iterator[tuple[str, str, Page, int]]:
-    """(qid, question, relevant page, fold) in random order, one question per page.
+    """(qid, question, relevant page, fold) in random order, one question per page."""
+    draw = generator("sample_wiki", seed, "questions")
+    for number, (place, fold) in enumerate(_asked(len(pages), seed).items(), 1):
+        facts = [fact.question for fact in _order(pages[place].facts, draw)]
+        yield f"q{number}", _pick(QUESTIONS, draw).format(*facts, name=pages[place].name), pages[place], fold
+
+
+def _asked(count: int, seed: int) -> dict[int, int]:
+    """Place of a page that is asked about → fold of its question, in random order.
 
     A sixth of the pages are asked about in training questions (folds 0 to 2), three eighths in test questions (folds 3 and 4).
     """
-    draw = generator("sample_wiki", seed, "questions")
-    train = _train(len(pages))
-    for number, place in enumerate(_asked(len(pages), seed)):
-        page = pages[place]
-        asked = [fact.question for fact in _order(page.facts, draw)]
-        fold = number % TRAIN_FOLDS if number < train else TRAIN_FOLDS + number % (FOLDS - TRAIN_FOLDS)
-        yield f"q{number + 1}", _pick(QUESTIONS, draw).format(*asked, name=page.name), page, fold
-
-
-def _train(count: int) -> int:
-    """The number of training questions about `count` pages."""
-    return max(TRAIN_FOLDS, count // 6)
-
-
-def _asked(count: int, seed: int) -> np.ndarray:
-    """The places of the pages that are asked about, those of training questions first, in random order."""
-    return generator("sample_wiki", seed, "asked").permutation(count)[: _train(count) + 3 * count // 8]
+    train = max(TRAIN_FOLDS, count // 6)
+    places = generator("sample_wiki", seed, "asked").permutation(count)[: train + 3 * count // 8].tolist()
+    folds = (n % TRAIN_FOLDS if n < train else TRAIN_FOLDS + n % (FOLDS - TRAIN_FOLDS) for n in range(len(places)))
+    return dict(zip(places, folds))

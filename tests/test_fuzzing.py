@@ -116,7 +116,6 @@ def test_mutated_inputs_are_read_or_refused(name, tmp_path):
         ("config.json", "config.json", b'"layer_norm_eps": 1e-12', b'"layer_norm_eps": NaN', "not a number from 0.0 to 1.0"),
         ("config.json", "config.json", b'"num_labels": 1', b'"num_labels": 2147483648', "more than 10,000"),
         ("config.json", "config.json", b'"model_type": "bert"', b'"model_type": []', "model_type"),
-        ("multistream", "index.txt", b":1:", b":" + MANY_DIGITS + b":", "expected 'byte:page:title'"),
     ],
 )  # fmt: skip
 def test_what_fuzzing_found(name, file, old, new, message, tmp_path):

@@ -3,14 +3,13 @@
 python -m data_pipeline.main --config=configs/data/enwiki.py:paper --output=DIR \
     --config.encoder=bert-base-uncased --config.tokenizer=bert-base-uncased
 
-reads the dump of 1 January 2021, as in the paper, in this folder: enwiki-20210101-pages-articles-multistream.xml.bz2, its index
-enwiki-20210101-pages-articles-multistream-index.txt.bz2, and enwiki-20210101-sha1sums.txt, with which the dump is compared.
-dumps.wikimedia.org/enwiki/DATE/ has these three files of the last months; older dumps are on mirrors and at archive.org. Another
-date, or the parts of a dump: --config.source.paths="('enwiki-DATE-pages-articles-multistream*.xml*.bz2',)".
+reads the dump of 1 January 2021, as in the paper, in this folder: enwiki-20210101-pages-articles-multistream.xml.bz2.
+dumps.wikimedia.org/enwiki/DATE/ has those of the last months; older dumps are on mirrors and at archive.org. Another date, or the
+parts of a dump: --config.source.paths="('enwiki-DATE-pages-articles-multistream*.xml*.bz2',)".
 
 `encoder` is the checkpoint that pre-training starts from, as a local Hugging Face directory; its attention weighs the terms.
-With the index the workers decompress in parallel, and a damaged block loses only its own pages (counted in the manifest as
-`page-in-damaged-block`); without it one process decompresses everything.
+The workers decompress a multistream dump in parallel, and a damaged block loses only its own pages (counted in the manifest as one
+`page-in-damaged-block`); other dumps are decompressed by one process.
 The term weights need an accelerator; all other stages run on the CPU. Not run at full size yet.
 """
 

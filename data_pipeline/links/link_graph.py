@@ -51,19 +51,19 @@ def parse_chunk(job: Job, number: int, chunk: Chunk) -> Outputs:
     A document with a `problem` keeps its address, so that links to it are counted under that problem.
     """
     documents, dropped = formats.parse(chunk, job.config["source"])
+    numbered = enumerate(documents, number * DOCS_PER_CHUNK)
+    return tabulate(job.config, number // job.per_bucket, numbered, dropped)
+
+
+def losses_of(dropped: Iterable[Dropped]) -> list[Row]:
     counts = DropCounts()
-    count(dropped, counts)
-    numbered = ((number * DOCS_PER_CHUNK + position, document) for position, document in enumerate(documents))
-    return tabulate(job.config, number // job.per_bucket, numbered, counts)
+    for where, reason, example, times in dropped:
+        counts.add(reason, where, example, times)
+    return counts.rows()
 
 
-def count(dropped: Iterable[Dropped], counts: DropCounts) -> None:
-    for item in dropped:
-        counts.add(item.reason, item.where, item.example, item.times)
-
-
-def tabulate(c: Config, home: int, numbered: Iterable[tuple[int, LinkedDocument]], counts: DropCounts) -> Outputs:
-    """The tables of numbered documents; `home` is their bucket."""
+def tabulate(c: Config, home: int, numbered: Iterable[tuple[int, LinkedDocument]], dropped: list[Dropped]) -> Outputs:
+    """The tables of numbered documents, and of what was dropped; `home` is their bucket. Appends to `dropped`."""
     shown: list[Row] = []
     addresses: list[Row] = []
     redirects: list[Row] = []
@@ -94,18 +94,18 @@ def tabulate(c: Config, home: int, numbered: Iterable[tuple[int, LinkedDocument]
             )
         )  # fmt: skip
         if problem == "link-to-short-page":
-            counts.add("page-too-short", document.id, document.title)
+            dropped.append(Dropped(document.id, "page-too-short", document.title))
             continue
         row = dict(doc=doc, id=document.id, title=document.title, text=text, lead_end=lead_end)
         shown.append(row | dict(links=[link._asdict() for link in document.links]))
     made: Outputs = {tables.DOCUMENTS: shown, tables.ADDRESSES: addresses, tables.REDIRECTS: redirects}
-    return made | {tables.LOSSES: counts.rows()}
+    return made | {tables.LOSSES: losses_of(dropped)}
 
 
 def extract_links(job: Job, number: int, payload: None) -> Outputs:
     """Map over documents: every link with its sentence. Only paragraphs with links are split into sentences."""
     links: list[Row] = []
-    counts = DropCounts()
+    dropped: list[Dropped] = []
     for document in rows(job, tables.DOCUMENTS, number, ["doc", "id", "text", "links"]):
         if hash64("links", document["id"].partition("#")[0]) >= job.config["linking_pages"] * 2.0**64:
             continue
@@ -114,7 +114,7 @@ def extract_links(job: Job, number: int, payload: None) -> Outputs:
             anchor = normalise_anchor(shown)
             reason = reason_to_drop(anchor, job.config) if sentence else "anchor-across-paragraphs"
             if reason:
-                counts.add(reason, document["id"], f"{shown} -> {link['target']}")
+                dropped.append(Dropped(document["id"], reason, f"{shown} -> {link['target']}"))
                 continue
             links.append(
                 dict(
@@ -122,7 +122,7 @@ def extract_links(job: Job, number: int, payload: None) -> Outputs:
                     sentence_end=sentence[1], anchor=anchor, target=link["target"],
                 )
             )  # fmt: skip
-    return {tables.LINKS: links, tables.LOSSES: counts.rows()}
+    return {tables.LINKS: links, tables.LOSSES: losses_of(dropped)}
 
 
 def in_sentences(text: str, links: list[Row], language: str = ENGLISH) -> list[tuple[Row, list[int]]]:
@@ -161,9 +161,9 @@ def reason_to_drop(anchor: str, c: Config) -> str:
     """Why a normalised anchor text is not a query, as a slug; empty for a good one."""
     if count_words(anchor) > LONGEST:
         return "anchor-too-long"
-    if c["drop_anchors"] and is_number(anchor):
-        return "anchor-number"
-    return "anchor-boilerplate" if c["drop_anchors"] and anchor in NAVIGATION else ""
+    if not c["drop_anchors"]:
+        return ""
+    return "anchor-number" if is_number(anchor) else "anchor-boilerplate" if anchor in NAVIGATION else ""
 
 
 def is_number(anchor: str) -> bool:
@@ -311,8 +311,7 @@ def index(engine: Engine) -> None:
     engine.join(tables.ALIASES_STEPS[0], ALIASES_SQL)
     for shorter, longer in pairwise((*tables.ALIASES_STEPS, tables.ALIASES)):
         engine.join(longer, FOLLOW_SQL.format(shorter.name))
-    sql = PAGES_SQL.format(SAME_SQL[engine.job.config["page_identity"]])
-    engine.join(tables.PAGES, sql)
+    engine.join(tables.PAGES, PAGES_SQL.format(SAME_SQL[engine.job.config["page_identity"]]))
 
 
 def resolve(engine: Engine) -> None:

@@ -24,7 +24,7 @@ from itertools import count, islice
 from data_pipeline.engine import tables
 from data_pipeline.engine.job import Engine, Job, Outputs
 from data_pipeline.engine.store import bucket_parts, read, rows, write
-from data_pipeline.engine.tables import DOCS_PER_CHUNK, DropCounts, Row
+from data_pipeline.engine.tables import DOCS_PER_CHUNK, Row
 from data_pipeline.links import link_graph
 from data_pipeline.sources import formats, urls
 from data_pipeline.sources.document import Chunk, Dropped, Link, LinkedDocument, Outline, Section, redirect
@@ -63,7 +63,6 @@ SECTION_TARGETS_SQL = """
     LEFT JOIN fragments g ON r.target = g.page AND l.fragment = g.fragment
     GROUP BY l.target, l.bucket
 """
-Key = tuple[str, str]  # target, anchor text
 TITLE_SEPARATOR = ": "
 REDIRECTS_PER_FILE = 1 << 17  # rows per table file of source.redirects; English Wikipedia has ten million redirects
 
@@ -99,8 +98,6 @@ def parse_documents(engine: Engine) -> None:
 def parse_chunk(job: Job, number: int, chunk: Chunk) -> Outputs:
     """Map over chunks: the unchanged pages, redirects, anchors, and per site the number of pages, links, and each link."""
     documents, dropped = formats.parse(chunk, job.config["source"])
-    counts = DropCounts()
-    link_graph.count(dropped, counts)
     crawled: list[Row] = []
     redirects: list[Row] = []
     fragments: list[Row] = []
@@ -117,7 +114,7 @@ def parse_chunk(job: Job, number: int, chunk: Chunk) -> Outputs:
         # Links within the page count if they lead to a section.
         begins = {section.fragment for section in outline.sections} if outline else set()
         for link in document.links:
-            links[site["site"], *_key(document.text, link)] += 1
+            links[site["site"], link.target, document.text[link.start : link.end]] += 1
             page, _, fragment = link.target.partition("#")
             if urls.site(page) == site["site"] and (page != own or fragment in begins):
                 site["links"] += 1
@@ -128,15 +125,16 @@ def parse_chunk(job: Job, number: int, chunk: Chunk) -> Outputs:
             fragments += (dict(page=own, fragment=name, section=place) for name, place in places)
         hosts |= {urls.site(document.canonical)} if document.canonical else set()
         row = {name: getattr(document, name) for name in ("address", "title", "text", "lead_end", "canonical")}
-        shown = json.dumps(outline, ensure_ascii=False)
-        crawled.append(row | dict(doc=doc, links=[link._asdict() for link in document.links], outline=shown))
-    targets = ((site, target, anchor, *target.partition("#"), n) for (site, target, anchor), n in links.items())
+        row |= dict(doc=doc, links=[link._asdict() for link in document.links])
+        crawled.append(row | dict(outline=json.dumps(outline, ensure_ascii=False)))
     return {
-        tables.CRAWLED: crawled, tables.REDIRECTS: redirects, tables.FRAGMENTS: fragments, tables.LOSSES: counts.rows(),
+        tables.CRAWLED: crawled, tables.REDIRECTS: redirects, tables.FRAGMENTS: fragments,
+        tables.LOSSES: link_graph.losses_of(dropped),
         tables.CANONICAL_SITES: [dict(site=site) for site in sorted(hosts)], tables.SITE_PAGES: list(pages.values()),
         tables.SITE_LINKS: [
             dict(site=site, target=target, anchor=anchor, page=page, fragment=fragment, n=n)
-            for site, target, anchor, page, _, fragment, n in targets
+            for (site, target, anchor), n in links.items()
+            for page, _, fragment in [target.partition("#")]
         ],
     }  # fmt: skip
 
@@ -155,12 +153,10 @@ def drop(job: Job, number: int, payload: None) -> Outputs:
         page = target.partition("#")[0]
         return places.get(target, page) if split[site] else page
 
-    boilerplate: dict[str, set[Key]] = {}
+    boilerplate: dict[str, set[tuple[str, str]]] = {}  # site → (target, anchor text)
     for row in read(job, tables.BOILERPLATE, number).to_pylist():
-        key = (place_of(row["target"], row["site"]), row["anchor"])
-        boilerplate.setdefault(row["site"], set()).add(key)
+        boilerplate.setdefault(row["site"], set()).add((place_of(row["target"], row["site"]), row["anchor"]))
     dropped: list[Dropped] = []
-    counts = DropCounts()
     documents: list[tuple[int, LinkedDocument]] = []
     last = -1
     for row in rows(job, tables.CRAWLED, number):
@@ -173,34 +169,24 @@ def drop(job: Job, number: int, payload: None) -> Outputs:
         links = tuple(Link(**link) for link in row["links"])
         page = LinkedDocument(address, address, row["title"], row["text"], links, row["lead_end"], outline=outline)
         parts = finished(page, split[site], partial(place_of, site=site), dropped)
-        if urls.site(row["canonical"] or "///") in hosts:
-            parts = _moved(parts, address, row["canonical"])
+        if (canonical := row["canonical"]) and urls.site(canonical) in hosts:
+            # Under that address, and redirects from their own.
+            moved: list[LinkedDocument] = []
+            for part in parts:
+                new = canonical + part.address[len(address) :]
+                end = part.redirect and canonical + part.redirect[len(address) :]
+                moved += [replace(part, address=new, id=new, redirect=end), redirect(part.address, new)]
+            parts = moved
         first = max(last + 1, row["doc"])  # sections are numbered after their page
         last = first + len(parts) - 1
         for doc, part in enumerate(parts, first):
             keys = boilerplate.get(site) if part.redirect is None else None
-            documents.append((doc, _without(part, keys, counts) if keys else part))
-    link_graph.count(dropped, counts)
-    return link_graph.tabulate(job.config, number, documents, counts)
+            documents.append((doc, _without(part, keys, dropped) if keys else part))
+    return link_graph.tabulate(job.config, number, documents, dropped)
 
 
-def _key(text: str, link: Link) -> Key:
-    return link.target, text[link.start : link.end]
-
-
-def _moved(documents: list[LinkedDocument], old: str, new: str) -> list[LinkedDocument]:
-    """The documents of a page under another address, and redirects from their own."""
-    moved: list[LinkedDocument] = []
-    for document in documents:
-        address = new + document.address[len(old) :]
-        target = None if document.redirect is None else new + document.redirect[len(old) :]
-        moved.append(replace(document, address=address, id=address, redirect=target))
-        moved.append(redirect(document.address, address))
-    return moved
-
-
-def _without(document: LinkedDocument, boilerplate: set[Key], counts: DropCounts) -> LinkedDocument:
-    """The document without these links, and without paragraphs of only such links and punctuation."""
+def _without(document: LinkedDocument, boilerplate: set[tuple[str, str]], dropped: list[Dropped]) -> LinkedDocument:
+    """The document without links of these targets and anchor texts, and without paragraphs of only such links and punctuation."""
     text, lead_end = document.text, document.lead_end
     pieces: list[str] = []
     kept: list[Link] = []
@@ -212,15 +198,16 @@ def _without(document: LinkedDocument, boilerplate: set[Key], counts: DropCounts
         while at < len(document.links) and document.links[at].start < end:
             link = document.links[at]
             at += 1
-            if _key(text, link) in boilerplate:
-                counts.add("link-boilerplate", document.address, f"{text[link.start : link.end]} -> {link.target}")
+            anchor = text[link.start : link.end]
+            if (link.target, anchor) in boilerplate:
+                dropped.append(Dropped(document.address, "link-boilerplate", f"{anchor} -> {link.target}"))
                 rest += text[position : link.start]
                 position = link.end
             else:
                 links.append(link)
         rest += text[position:end]
         if len(rest) < len(paragraph) and not links and not _WORD.search(rest):
-            counts.add("paragraph-boilerplate", document.address, paragraph)
+            dropped.append(Dropped(document.address, "paragraph-boilerplate", paragraph))
         else:
             kept += [Link(link.start - start + length, link.end - start + length, link.target) for link in links]
             pieces.append(paragraph)
@@ -249,8 +236,40 @@ def finished(
         if len(kept) < len(links):
             dropped.append(Dropped(document.address, "link-self", "", len(links) - len(kept)))
         return [replace(document, links=tuple(kept), outline=None)]
+    outline, addresses = document.outline, _addresses(document.address, document.outline)
     links = [link._replace(target=place_of(link.target)) if "#" in link.target else link for link in document.links]
-    return _sections(replace(document, links=tuple(links)), document.outline, dropped)
+    starts = [link.start for link in links]
+    parts: list[LinkedDocument] = []
+    inside = 0
+    for number, section in enumerate(outline.sections):
+        own = f"{document.address}#{section.fragment}" if number else document.address
+        if addresses[number] != own:
+            if section.fragment or not number:
+                parts.append(redirect(own, addresses[number]))
+            continue
+        # Its text, and its links with offsets in that text.
+        pieces: list[str] = []
+        own_links: list[Link] = []
+        length = 0
+        for start, end in section.spans:
+            pieces.append(document.text[start:end])
+            for first, last, target in links[bisect_left(starts, start) : bisect_left(starts, end)]:
+                own_links.append(Link(first - start + length, last - start + length, target))
+            length += end - start + 1
+        if not (text := "\n".join(pieces)):
+            continue
+        inside += len(own_links)
+        # Its title: those from the page's to its own.
+        titles: list[str] = []
+        while number:
+            titles.insert(0, outline.sections[number].title)
+            number = outline.sections[number].parent
+        title = TITLE_SEPARATOR.join(filter(None, [document.title, *titles]))[:500]
+        parts.append(LinkedDocument(own, own, title, text, tuple(own_links), len(text), is_section=True))
+    if inside < len(links):
+        dropped.append(Dropped(document.address, "link-in-heading", document.title, len(links) - inside))
+    whole = replace(document, links=tuple(links), outline=None)
+    return parts if any(each.redirect is None for each in parts) else [whole]
 
 
 def _addresses(page: str, outline: Outline) -> list[str]:
@@ -266,38 +285,3 @@ def _addresses(page: str, outline: Outline) -> list[str]:
         if not filled[stands[number]] and number:
             stands[number] = stands[section.parent]
     return [f"{page}#{sections[n].fragment}" if n and sections[n].fragment else page for n in stands]
-
-
-def _sections(document: LinkedDocument, outline: Outline, dropped: list[Dropped]) -> list[LinkedDocument]:
-    addresses = _addresses(document.address, outline)
-    starts = [link.start for link in document.links]
-    parts: list[LinkedDocument] = []
-    kept = 0
-    for number, section in enumerate(outline.sections):
-        own = f"{document.address}#{section.fragment}" if number else document.address
-        if addresses[number] != own:
-            if section.fragment or not number:
-                parts.append(redirect(own, addresses[number]))
-            continue
-        # Its text, and its links with offsets in that text.
-        pieces: list[str] = []
-        links: list[Link] = []
-        length = 0
-        for start, end in section.spans:
-            pieces.append(document.text[start:end])
-            for link in document.links[bisect_left(starts, start) : bisect_left(starts, end)]:
-                links.append(Link(link.start - start + length, link.end - start + length, link.target))
-            length += end - start + 1
-        if not (text := "\n".join(pieces)):
-            continue
-        kept += len(links)
-        # Its title: those from the page's to its own.
-        titles: list[str] = []
-        while number:
-            titles.insert(0, outline.sections[number].title)
-            number = outline.sections[number].parent
-        title = TITLE_SEPARATOR.join(filter(None, [document.title, *titles]))[:500]
-        parts.append(LinkedDocument(own, own, title, text, tuple(links), len(text), is_section=True))
-    if kept < len(document.links):
-        dropped.append(Dropped(document.address, "link-in-heading", document.title, len(document.links) - kept))
-    return parts if any(each.redirect is None for each in parts) else [replace(document, outline=None)]

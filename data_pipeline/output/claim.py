@@ -27,7 +27,7 @@ WORK = ".work"
 # Fields that do not change the bytes of the output, and those that name files or folders.
 NOT_IDENTITY = ("workers", "memory_limit", "keep_work", "language_from")
 NAMED = ("tokenizer", "encoder", "exclude_destinations", "stopwords")
-SOURCES = ("paths", "redirects", "index")
+SOURCES = ("paths", "redirects")
 
 
 def config_files(arguments: Mapping[str, Any]) -> dict[str, str]:

@@ -172,15 +172,13 @@ def is_section(tag: str, attributes: Mapping[str, str | None]) -> bool:
     return tag == "section" or (tag == "div" and bool(_SECTION.search(attributes.get("class") or "")))
 
 
-def _names_of(page: Page, i: int) -> _Names:
-    tag, attributes = page.tags[i], page.attributes[i]
+def _names_of(tag: str, attributes: Mapping[str, str | None]) -> _Names:
     counts = tag in _NAMED_BY_ID and not is_section(tag, attributes)
     return _names(attributes.get("class") or "", (counts and attributes.get("id")) or "")
 
 
-def _is_apart(page: Page, i: int) -> bool:
+def _is_apart(tag: str, attributes: Mapping[str, str | None]) -> bool:
     """Whether the element is hidden, or about the site and not the page, by its tag, role or style."""
-    tag, attributes = page.tags[i], page.attributes[i]
     if tag in _TAGS:
         return tag != "aside" or (attributes.get("class") or "").split(" ")[0] not in _DOCUTILS
     if not attributes:
@@ -233,14 +231,15 @@ def select(body: "LexborNode") -> Selection:
     if [page.linked[i] == page.text[i] for i in titles[:2]] == [True, False]:
         page.leave(titles[0])
     if page.kept[0] < MIN_PROSE:
-        root = _landmark(page)
+        # The first <main> with text, or the only <article> with text, or the body.
+        filled = [i for i in page.below(0)[1:] if not page.out[i] and page.text[i]]
+        main = [i for i in filled if page.tags[i] == "main" or page.attributes[i].get("role") == "main"]
+        articles = [i for i in filled if page.tags[i] == "article"]
+        root = main[0] if main else articles[0] if len(articles) == 1 else 0
     else:
         core = _core(page)
         root = _root(page, core)
-        _leave_before_title(page, root)
-        _leave_after_core(page, root, core)
-        _leave_blocks_of_links(page, root)
-        _leave_empty_headings(page, root)
+        _trim(page, root, core)
     left_out = {node.mem_id for node, out in zip(page.nodes, page.out) if out}
     read = page.below(root)
     unread = [i for i, prose in enumerate(page.own_prose) if prose and (page.out[i] or i not in read)]
@@ -271,7 +270,7 @@ def _leave_boilerplate(page: Page, by_name: bool) -> None:
             page.out[i] = True
             continue
         # An element without text may be a link target: <span id="comments"></span>.
-        names = _names_of(page, i) if attributes and page.text[i] else _names("", "")
+        names = _names_of(tag, attributes) if attributes and page.text[i] else _names("", "")
         article[i] = article[parent] or tag in ("article", "main")
         # In highlighted code, classes name syntax.
         code[i] = code[parent] or tag in ("pre", "code")
@@ -288,7 +287,7 @@ def _leave_boilerplate(page: Page, by_name: bool) -> None:
         is_pager = tag not in INLINE and 2 <= leading[i] == links[i] and not page.prose[i]
         teaser = names.teaser and page.linked[i] > _TEASER_LINKS * page.text[i]
         out = (
-            _is_apart(page, i)
+            _is_apart(tag, attributes)
             # The header of an article is content, that of the page is not.
             or (tag == "header" and not article[i] and not page.titles[i])
             or (named and (names.boilerplate or teaser))
@@ -300,14 +299,6 @@ def _leave_boilerplate(page: Page, by_name: bool) -> None:
         if little_prose and not page.out[i] and page.text[i] <= _MOST * page.text[0]:
             page.out[i] = tag in _NAMED and names.site
     page.kept = page.totals([0 if out else prose for out, prose in zip(page.out, page.own_prose)])
-
-
-def _landmark(page: Page) -> int:
-    """The first <main> with text, or the only <article> with text, or the body."""
-    filled = [i for i in page.below(0)[1:] if not page.out[i] and page.text[i]]
-    main = [i for i in filled if page.tags[i] == "main" or page.attributes[i].get("role") == "main"]
-    articles = [i for i in filled if page.tags[i] == "article"]
-    return main[0] if main else articles[0] if len(articles) == 1 else 0
 
 
 def _core(page: Page) -> int:
@@ -338,7 +329,7 @@ def _root(page: Page, core: int) -> int:
             root = around
     i = root
     while i > 0:
-        if page.tags[i] in ("article", "main") or _names_of(page, i).article:
+        if page.tags[i] in ("article", "main") or _names_of(page.tags[i], page.attributes[i]).article:
             if page.kept[i] > _AROUND * page.kept[core]:
                 break
             root = i
@@ -369,49 +360,40 @@ def _continues(page: Page, inner: int, around: int) -> bool:
     )
 
 
-def _leave_before_title(page: Page, root: int) -> None:
-    """Leaves out kickers, breadcrumbs and dates above the first <h1>, if there is almost no prose above it."""
-    title = next((i for i in page.below(root) if page.tags[i] == "h1" and not page.out[i]), None)
-    if title is None or sum(page.own_prose[root:title]) >= 0.1 * page.kept[root]:
-        return
-    for i in range(root + 1, title):
-        if not page.out[i] and title not in page.below(i) and not page.prose[i] and page.tags[i] not in INLINE:
-            page.leave(i)
-
-
-def _leave_after_core(page: Page, root: int, core: int) -> None:
-    """Leaves out elements with little prose after the core, except its siblings of the same kind: further sections."""
+def _trim(page: Page, root: int, core: int) -> None:
+    """Leaves out what is not content below the root."""
+    tags, below = page.tags, page.below(root)
+    # Kickers, breadcrumbs and dates above the first <h1>, if there is almost no prose above it.
+    title = next((i for i in below if tags[i] == "h1" and not page.out[i]), root)
+    if sum(page.own_prose[root:title]) < 0.1 * page.kept[root]:
+        for i in range(root + 1, title):
+            if not page.out[i] and title not in page.below(i) and not page.prose[i] and tags[i] not in INLINE:
+                page.leave(i)
+    # Elements with little prose after the core, except its siblings of the same kind: further sections.
     inner = core
     while inner != root:
         parent = page.parents[inner]
-        for i in page.children(parent) if not is_section(page.tags[parent], page.attributes[parent]) else ():
+        for i in page.children(parent) if not is_section(tags[parent], page.attributes[parent]) else ():
             if i > inner and _kind(page, i) != _kind(page, inner) and page.kept[i] <= _AFTER * page.kept[core]:
                 page.leave(i)
         inner = parent
-
-
-def _leave_blocks_of_links(page: Page, root: int) -> None:
-    """Leaves out menus and lists of teasers. Paragraphs, list items and headings stay: they contain few links."""
-    for i in page.below(root)[1:]:
+    # Menus and lists of teasers. Paragraphs, list items and headings stay: they contain few links.
+    for i in below[1:]:
         links = page.text[i] and page.linked[i] > _LINKS * page.text[i] and not page.prose[i]
-        if links and not page.out[i] and page.tags[i] not in _LINES and page.tags[i] not in INLINE:
+        if links and not page.out[i] and tags[i] not in _LINES and tags[i] not in INLINE:
             page.leave(i)
-
-
-def _leave_empty_headings(page: Page, root: int) -> None:
-    """Leaves out headings with no text left before the next heading of their level, or the end."""
+    # Headings with no text left before the next heading of their level, or the end.
     waiting: list[tuple[str, int]] = []
-    i, end = root, root + page.sizes[root]
-    while i < end:
-        tag = page.tags[i]
-        if tag in HEADINGS and not page.out[i]:
-            while waiting and waiting[-1][0] >= tag:
+    i = root
+    while i < below.stop:
+        if tags[i] in HEADINGS and not page.out[i]:
+            while waiting and waiting[-1][0] >= tags[i]:
                 page.leave(waiting.pop()[1])
             if not page.own[page.parents[i]]:  # else its text may be in the parent itself
-                waiting.append((tag, i))
+                waiting.append((tags[i], i))
         elif page.own[i] and not page.out[i]:
             waiting = []
-        i += page.sizes[i] if page.out[i] or tag in HEADINGS else 1
+        i += page.sizes[i] if page.out[i] or tags[i] in HEADINGS else 1
     for tag, heading in waiting:
         if tag != "h1":
             page.leave(heading)

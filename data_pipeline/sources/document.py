@@ -73,24 +73,23 @@ class Chunk(NamedTuple):
     payload: Any
 
 
-def chunk_name(file_number: int, path: str, number: int) -> str:
-    """`0000-dump.xml.bz2:00012`: the file's number distinguishes equal names of different folders."""
-    return f"{file_number:04d}-{path.rsplit('/', 1)[-1]}:{number:05d}"
-
-
 def in_chunks(
     file_number: int, path: str, items: Iterable[tuple[Any, int]], size: int, most: int = 1 << 62
 ) -> Iterator[Chunk]:
-    """Chunks of (item, its size), in order: each ends when the sizes reach `size`, or with `most` items. Payload: the items."""
+    """Chunks of (item, its size), in order: each ends when the sizes reach `size`, or with `most` items. Payload: the items.
+
+    Named `0000-dump.xml.bz2:00012`: the file's number distinguishes equal names of different folders.
+    """
+    name = f"{file_number:04d}-{path.rsplit('/', 1)[-1]}"
     number, total, batch = 0, 0, []
     for item, item_size in items:
         batch.append(item)
         total += item_size
         if total >= size or len(batch) >= most:
-            yield Chunk(chunk_name(file_number, path, number), batch)
+            yield Chunk(f"{name}:{number:05d}", batch)
             number, total, batch = number + 1, 0, []
     if batch:
-        yield Chunk(chunk_name(file_number, path, number), batch)
+        yield Chunk(f"{name}:{number:05d}", batch)
 
 
 def redirect(address: str, target: str) -> LinkedDocument:
@@ -124,7 +123,10 @@ class Plain(NamedTuple):
 
 
 def tidy(text: str) -> str:
-    """Trims links and lines; one line per paragraph. Linear."""
+    """Trims links and lines; one line per paragraph, single spaces, no invisible characters. Linear."""
+    if not text.isascii():
+        text = ODD_SPACE.sub(" ", INVISIBLE.sub("", text))
+    text = SPACES.sub(" ", text)
     # Move spaces out of links; remove empty links.
     if "\x05 " in text:
         text = _SPACE_INSIDE.sub(r" \1", text)

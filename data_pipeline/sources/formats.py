@@ -74,7 +74,7 @@ def addresser(source: Source) -> Callable[[str], str]:
 
 def files_of(source: Source) -> Iterator[str]:
     """The files of a source, including those in its folders. Raises InputError for a path that matches nothing."""
-    for path in files.expand((*source["paths"], *source["redirects"], *source["index"])):
+    for path in files.expand((*source["paths"], *source["redirects"])):
         inside = files.walk(path) if os.path.isdir(path) else [path]
         yield from filter(html_pages.is_page, inside) if os.path.isdir(path) and source["format"] == "html" else inside
 
@@ -109,8 +109,7 @@ def format_of_content(path: str) -> str:
         return "html"
     files.check_readable(path)
     kinds = {_kind(name) for name in (itertools.islice(files.walk(path), _CHECKED) if is_folder else [path])}
-    kind = next((kind for kind in FORMATS if kind in kinds), "")
-    if not kind:
+    if not (kind := next((kind for kind in FORMATS if kind in kinds), "")):
         raise InputError(
             f"{path} is not HTML, WARC, a MediaWiki dump or JSON lines; name the pages, or choose a format with --format"
         )
@@ -167,7 +166,7 @@ def language_of(source: Source) -> Language:
         return Language(mediawiki.language(files.expand(tuple(source["paths"]))[0]), "by the head of the dump")
     if source["format"] not in ("html", "warc"):
         return Language(ENGLISH, "assumed: JSON lines name none")
-    source = {**source, "redirects": (), "index": ()}
+    source = {**source, "redirects": ()}
     pages = itertools.islice(files_of(source), _PAGES_ASKED)
     named = [match[1].decode().lower() for page in pages if (match := _HTML_LANGUAGE.search(_head(page)))]
     if named:
@@ -175,17 +174,15 @@ def language_of(source: Source) -> Language:
         return Language(tag, f"by <html lang> or <body lang> of {times} of the {len(named)} first pages that have one")
     with needs("the language of web pages", "py3langid", "web"):
         import py3langid
-    # Page by page: a chunk of a folder has a thousand.
-    parts = (
-        chunk._replace(payload=part)
+    documents = (
+        document
         for chunk in chunks(source)
-        for part in (([page] for page in chunk.payload) if source["format"] == "html" else [chunk.payload])
+        for page in chunk.payload  # one by one: a chunk has thousands
+        for document in parse(chunk._replace(payload=[page]), source)[0]
     )
-    documents = itertools.chain.from_iterable(parse(part, source)[0] for part in parts)
     texts = [each.text for each in itertools.islice(documents, _PAGES_ASKED) if len(each.text) >= _TELLING]
     if not texts:
         return Language(ENGLISH, "assumed: no <html lang>, no <body lang>, little text")
     ((tag, times),) = Counter(py3langid.classify(text)[0] for text in texts).most_common(1)
-    return Language(
-        tag, f"by the words of {times} of the {len(texts)} first pages with text; no <html lang>, no <body lang>"
-    )
+    origin = f"by the words of {times} of the {len(texts)} first pages with text; no <html lang>, no <body lang>"
+    return Language(tag, origin)

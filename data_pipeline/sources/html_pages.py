@@ -14,7 +14,6 @@ server writes them (`wget --mirror` without -k) also resolve: `guide` is another
 import codecs
 import contextlib
 import html
-import itertools
 import os
 import re
 import urllib.parse
@@ -28,22 +27,18 @@ from data_pipeline.sources import urls
 from data_pipeline.sources.document import (
     CHUNK_BYTES,
     CONTROLS,
-    INVISIBLE,
-    ODD_SPACE,
-    SPACES,
     Chunk,
     Dropped,
     Link,
     LinkedDocument,
     Outline,
-    Section,
     Source,
     in_chunks,
     offsets,
     redirect,
     tidy,
 )
-from data_pipeline.sources.main_content import main_content, text_of
+from data_pipeline.sources.main_content import MainContent, text_of
 from harp_jax.base import files
 from harp_jax.base.errors import needs
 
@@ -67,18 +62,22 @@ def chunks(source: Source) -> Iterator[Chunk]:
 
     Raises InputError for a path that does not exist and an invalid base URL.
     """
-    base = urls.base_url(source)
-    limit = int(source["max_page_bytes"])
+    base, limit = urls.base_url(source), int(source["max_page_bytes"])
     for number, given in enumerate(files.expand(tuple(source["paths"]))):
-        pages = (
-            ((path, base + _quoted(relative), _aliases(base, relative)), min(os.path.getsize(path), limit))
-            for path, relative in _pages_of(given)
-        )
-        links = (
-            (("", base + _quoted(relative), [base + _quoted(link), *_aliases(base, link)]), 0)
-            for link, relative in _links_of(given)
-        )
-        yield from in_chunks(number, given.rstrip("/"), itertools.chain(pages, links), CHUNK_BYTES, _PAGES_PER_CHUNK)
+        yield from in_chunks(number, given.rstrip("/"), _pages(given, base, limit), CHUNK_BYTES, _PAGES_PER_CHUNK)
+
+
+def _pages(given: str, base: str, limit: int) -> Iterator[tuple[tuple[str, str, list[str]], int]]:
+    """(entry of a chunk, bytes to read) of the pages of a folder, or of one file; then of symbolic links to pages and folders."""
+    is_folder = os.path.isdir(given)
+    for path in filter(is_page, files.walk(given)) if is_folder else [given]:
+        name = os.path.relpath(path, given) if is_folder else os.path.basename(given)
+        yield (path, base + _quoted(name), _aliases(base, name)), min(os.path.getsize(path), limit)
+    for link, target in files.links_within(given) if is_folder else ():
+        for path in filter(is_page, files.walk(target) if os.path.isdir(target) else [target]):
+            name = os.path.relpath(os.path.normpath(os.path.join(link, os.path.relpath(path, target))), given)
+            page = base + _quoted(os.path.relpath(path, given))
+            yield ("", page, [base + _quoted(name), *_aliases(base, name)]), 0
 
 
 def _quoted(relative: str) -> str:
@@ -96,36 +95,14 @@ def _aliases(base: str, relative: str) -> list[str]:
     ]
 
 
-def _pages_of(given: str) -> Iterator[tuple[str, str]]:
-    """(path, path relative to the folder) of the pages of a folder, or of a single file."""
-    if os.path.isdir(given):
-        yield from ((path, os.path.relpath(path, given)) for path in files.walk(given) if is_page(path))
-    else:
-        yield given, os.path.basename(given)
-
-
-def _links_of(given: str) -> Iterator[tuple[str, str]]:
-    """(link, target) of symbolic links to pages, and to folders of pages, as paths below the given folder."""
-    for link, target in files.links_within(given) if os.path.isdir(given) else ():
-        for path in files.walk(target) if os.path.isdir(target) else [target]:
-            if is_page(path):
-                name = os.path.normpath(os.path.join(link, os.path.relpath(path, target)))
-                yield os.path.relpath(name, given), os.path.relpath(path, given)
-
-
 def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Dropped]]:
     """The chunk's pages; raises InputError for a file that cannot be read."""
     documents: list[LinkedDocument] = []
     dropped: list[Dropped] = []
-    limit = int(source["max_page_bytes"])
     for path, url, others in chunk.payload:
         if path:
             with open(path, "rb") as file:
-                size = os.fstat(file.fileno()).st_size
-                data = file.read(limit + 1)
-            if size > limit:
-                dropped.append(Dropped(path, "page-too-large", f"{size} bytes"))
-                continue
+                data = file.read(int(source["max_page_bytes"]) + 1)
             if not (read := read_page(data, url, path, source, dropped)):
                 continue
             documents += read
@@ -197,8 +174,9 @@ def read_page(
     `charset`: from the HTTP headers. Raises InputError only if the extra [web] is not installed.
     """
     own = urls.address(url)
-    if own is None or len(data) > source["max_page_bytes"]:
-        reason = ("page-url", url) if own is None else ("page-too-large", f"{len(data)} bytes")
+    limit = source["max_page_bytes"]
+    if own is None or len(data) > limit:
+        reason = ("page-url", url) if own is None else ("page-too-large", f"more than {limit} bytes")
         dropped.append(Dropped(where, *reason))
         return []
     with needs("reading HTML", "selectolax", "web"):
@@ -229,13 +207,12 @@ def read_page(
     document = _document(tree, resolve, address, where, source, dropped)
     if document is None:
         return aliases
-    if elsewhere and _path_of(elsewhere).endswith(_path_of(own)):
+    # A canonical link to the same path on another host also names this page.
+    if elsewhere and elsewhere.partition(urls.site(elsewhere))[2].endswith(
+        own.split("//", 1)[1].removeprefix(urls.site(own))
+    ):
         aliases.append(redirect(elsewhere, address))
     return [*aliases, replace(document, canonical=elsewhere)]
-
-
-def _path_of(address: str) -> str:
-    return address.split("//", 1)[1].removeprefix(urls.site(address))
 
 
 def _attribute(tree: "LexborHTMLParser", selector: str, name: str) -> str | None:
@@ -289,7 +266,7 @@ def _decoded(data: bytes, charset: str | None, where: str, dropped: list[Dropped
 def _document(
     tree: "LexborHTMLParser", resolve: Resolve, address: str, where: str, source: Source, dropped: list[Dropped]
 ) -> LinkedDocument | None:
-    content = main_content(tree)
+    content = MainContent(tree)
     if content.outside:
         dropped.append(Dropped(where, "link-outside-content", content.outside[0], len(content.outside)))
     if content.unread:
@@ -301,7 +278,7 @@ def _document(
     length, lead_end = 0, -1
     numbers: set[int] = set()
     for block in content.blocks:
-        marked = tidy(SPACES.sub(" ", ODD_SPACE.sub(" ", INVISIBLE.sub("", block.text))))
+        marked = tidy(block.text)
         numbers |= {int(number) for number in _NOTHING_ELSE.findall(marked)}
         plain, block_links, _ = offsets(_NUMBER_OF_ANCHOR.sub(r"\1", marked))
         if not plain:
@@ -327,10 +304,10 @@ def _document(
     title = _title(title.rstrip(" \u00b6"))
     outline = None
     if source.get("split", "pages") != "pages":
-        sections = [Section("", title, 0, tuple(spans[0]))]
-        for section, parts in zip(content.sections[1:], spans[1:]):
-            fragment = section.anchors[0] if section.anchors else ""
-            sections.append(Section(fragment, _title(section.title), section.parent, tuple(parts)))
+        sections = [
+            each._replace(title=_title(each.title) if number else title, spans=tuple(parts))
+            for number, (each, parts) in enumerate(zip(content.sections, spans))
+        ]
         outline = Outline(tuple(sections), content.fragments)
     kept = {number for _, _, number in placed}
     for number, href in enumerate(content.hrefs):

@@ -14,15 +14,11 @@ import os
 import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from data_pipeline.sources.document import (
     CHUNK_BYTES,
     CONTROLS,
-    INVISIBLE,
-    ODD_SPACE,
-    SPACES,
     Chunk,
     Dropped,
     Link,
@@ -38,28 +34,21 @@ from harp_jax.base import files
 from harp_jax.base.errors import InputError
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_SITE = Site({})
 Parsed = tuple[list[LinkedDocument], list[Dropped]]
 
 
-class Line(NamedTuple):
-    """A line of a file, counted from 1; `content` is its size in bytes if it is too large."""
-
-    path: str
-    number: int
-    content: bytes | int
-
-
 def chunks(source: Source) -> Iterator[Chunk]:
-    """Payload: a list of `Line`. Raises InputError for a missing or damaged file."""
+    """Payload: (file, number from 1, content) of lines, the content a number of bytes if it is too large. Raises InputError for a
+    missing or damaged file."""
     paths = files.expand(tuple(source["paths"]))
     inside = (files.walk(path) if os.path.isdir(path) else [path] for path in paths)
     for file_number, path in enumerate(itertools.chain.from_iterable(inside)):
-        lines = _lines(path, int(source["max_page_bytes"]))
-        sized = ((line, len(line.content) if isinstance(line.content, bytes) else 0) for line in lines)
-        yield from in_chunks(file_number, path, sized, CHUNK_BYTES)
+        yield from in_chunks(file_number, path, _lines(path, int(source["max_page_bytes"])), CHUNK_BYTES)
 
 
-def _lines(path: str, limit: int) -> Iterator[Line]:
+def _lines(path: str, limit: int) -> Iterator[tuple[tuple[str, int, bytes | int], int]]:
+    """Lines as in a payload, and the bytes that they hold."""
     number = 0
     try:
         with files.open_bytes(path) as file:
@@ -67,11 +56,11 @@ def _lines(path: str, limit: int) -> Iterator[Line]:
                 number += 1
                 size = len(content.rstrip(b"\r\n"))
                 if size <= limit:
-                    yield Line(path, number, content.rstrip(b"\r\n"))
+                    yield (path, number, content.rstrip(b"\r\n")), size
                     continue
                 while not content.endswith(b"\n") and (content := file.readline(1 << 20)):
                     size += len(content.rstrip(b"\r\n"))
-                yield Line(path, number, size)
+                yield (path, number, size), 0
     except (EOFError, lzma.LZMAError, zlib.error, OSError) as error:
         raise InputError(f"{path} is damaged after line {number}: {error}; download or write the file again") from error
 
@@ -123,32 +112,34 @@ def parse_linked(chunk: Chunk, source: Source) -> Parsed:
     `text[start:end]` is the anchor text in code points and `target` the destination's id. Lines without "links" are only
     destinations. Raises InputError (file, line, id) for a line that breaks the format.
     """
+    documents: list[LinkedDocument] = []
     dropped: list[Dropped] = []
-    return [_linked(record, where, dropped) for where, record in _records(chunk, dropped)], dropped
-
-
-def _linked(record: dict[str, Any], where: str, dropped: list[Dropped]) -> LinkedDocument:
-    where += f", id {str(record.get('id'))[:80]!r}"
-    id_ = _string(record, "id", where, empty=False)
-    title, text = _string(record, "title", where), _string(record, "text", where)
-    size = f"the text of {len(text)} code points"
-    lead_end = record.get("lead_end", len(text))
-    _check(type(lead_end) is int and 0 <= lead_end <= len(text), f"lead_end {lead_end!r} lies outside {size}", where)
-    given = record.get("links", [])
-    listed = isinstance(given, list) and all(isinstance(link, dict) for link in given)
-    _check(listed, "'links' is not a list of objects", where)
-    links: list[Link] = []
-    for link in given:
-        start, end = link.get("start"), link.get("end")
-        inside = type(start) is type(end) is int and 0 <= start <= end <= len(text)
-        _check(inside, f"link offsets {start!r}..{end!r} lie outside {size}", where, "offsets count code points from 0")
-        # Strip the anchor: a space before a sentence's first word would put the link across two sentences.
-        shown, target = text[start:end], _string(link, "target", where)
-        if shown.strip() and target:
-            links.append(Link(end - len(shown.lstrip()), start + len(shown.rstrip()), target))
-        else:
-            dropped.append(Dropped(where, "link-empty", target))
-    return LinkedDocument(id_, id_, title, text, _disjoint(links, text, where, dropped), lead_end)
+    for where, record in _records(chunk, dropped):
+        where += f", id {str(record.get('id'))[:80]!r}"
+        id_ = _string(record, "id", where, empty=False)
+        title, text = _string(record, "title", where), _string(record, "text", where)
+        size = f"the text of {len(text)} code points"
+        lead_end, listed = record.get("lead_end", len(text)), record.get("links", [])
+        in_text = type(lead_end) is int and 0 <= lead_end <= len(text)
+        _check(in_text, f"lead_end {lead_end!r} lies outside {size}", where)
+        objects = isinstance(listed, list) and all(isinstance(link, dict) for link in listed)
+        _check(objects, "'links' is not a list of objects", where)
+        links: list[Link] = []
+        for link in listed:
+            start, end = link.get("start"), link.get("end")
+            inside = type(start) is type(end) is int and 0 <= start <= end <= len(text)
+            _check(
+                inside, f"link offsets {start!r}..{end!r} lie outside {size}", where, "offsets count code points from 0"
+            )
+            # Strip the anchor: a space before a sentence's first word would put the link across two sentences.
+            shown, target = text[start:end], _string(link, "target", where)
+            if shown.strip() and target:
+                links.append(Link(end - len(shown.lstrip()), start + len(shown.rstrip()), target))
+            else:
+                dropped.append(Dropped(where, "link-empty", target))
+        kept = _disjoint(links, text, where, dropped)
+        documents.append(LinkedDocument(id_, id_, title, text, kept, lead_end))
+    return documents, dropped
 
 
 _ANCHOR = re.compile(r'<a href="([^"\n]*)">((?:[^<\n]++|\n(?!\n)|<(?!/?a\b))*+)</a>')
@@ -176,19 +167,14 @@ def parse_extracted(chunk: Chunk, source: Source) -> Parsed:
             dropped.append(Dropped(f"{where}: {title}", "page-empty", ""))
             continue
         links, disambiguates = tuple(Link(*link) for link in plain.links), title.lower().endswith("(disambiguation)")
-        page = (_site().address(title), id_, title, plain.text, links, plain.lead_end)
+        page = (_SITE.address(title), id_, title, plain.text, links, plain.lead_end)
         documents.append(LinkedDocument(*page, is_disambiguation=disambiguates))
     return documents, dropped
 
 
 def title_addresser(source: Source) -> Callable[[str], str]:
     """Normalises titles like link targets; leaves titles that cannot be linked unchanged."""
-    return lambda title: _site().resolve(title).address or title.strip()
-
-
-@lru_cache(maxsize=1)
-def _site() -> Site:
-    return Site({})
+    return lambda title: _SITE.resolve(title).address or title.strip()
 
 
 def plain_text(text: str, title: str) -> Plain:
@@ -199,7 +185,7 @@ def plain_text(text: str, title: str) -> Plain:
     dropped: list[tuple[str, str]] = []
 
     def mark(match: re.Match[str]) -> str:
-        address, reason, _ = _site().resolve(match[1])
+        address, reason, _ = _SITE.resolve(match[1])
         shown = match[2].replace("\n", " ")
         if address is None:
             dropped.append((reason, match[1][:200]))
@@ -210,8 +196,7 @@ def plain_text(text: str, title: str) -> Plain:
     text = _ANCHOR.sub(mark, text)
     dropped += [("link-malformed", stray[:200]) for stray in _STRAY.findall(text)]
     text = _BULLET.sub("", _SECTION.sub("\x04", _TAG.sub("", _STRAY.sub("", text))))
-    text = ODD_SPACE.sub(" ", INVISIBLE.sub("", text))
-    return assemble(tidy(SPACES.sub(" ", text.replace("\n", "\n\n"))), addresses, dropped)
+    return assemble(tidy(text.replace("\n", "\n\n")), addresses, dropped)
 
 
 def parse_harp(chunk: Chunk, source: Source) -> Parsed:
@@ -236,13 +221,21 @@ def parse_harp(chunk: Chunk, source: Source) -> Parsed:
         passages: list[LinkedDocument] = []
         for anchor in [anchor for group in anchors for anchor in (group if isinstance(group, list) else [group])]:
             try:
-                start, end = _span(tokens, anchor)
+                (first, last), shown = anchor["pos"], anchor["text"].strip()
+                inside = type(first) is type(last) is int and 0 <= first <= last < len(tokens)
+                before, after = " ".join(tokens[first : last + 1] if inside else ()).split(shown, 1)
+                malformed = not anchor["passage"].strip() or re.search(
+                    r"\w", before + after
+                )  # or other words beside it
             except (TypeError, KeyError, AttributeError, ValueError):
+                malformed = True
+            if malformed:
                 dropped.append(Dropped(where, "anchor-malformed", json.dumps(anchor, ensure_ascii=False)))
                 continue
+            start = sum(len(token) + 1 for token in tokens[:first]) + len(before)
             passage = _string(anchor, "passage", where)
             address = "passage-" + hashlib.blake2b(passage.encode(), digest_size=12).hexdigest()
-            links.append(Link(start, end, address))
+            links.append(Link(start, start + len(shown), address))
             if address not in known:
                 known.add(address)
                 passages.append(LinkedDocument(address, address, "", passage, (), len(passage)))
@@ -251,17 +244,3 @@ def parse_harp(chunk: Chunk, source: Source) -> Parsed:
         documents.append(LinkedDocument(id_, id_, "", text, _disjoint(links, text, where, dropped), len(text)))
         documents += passages
     return documents, dropped
-
-
-def _span(tokens: list[str], anchor: Any) -> tuple[int, int]:
-    """The span of the anchor's text in the tokens of `pos`; raises ValueError if they contain other words, too."""
-    (first, last), text = anchor["pos"], anchor["text"].strip()
-    if not (
-        type(first) is type(last) is int and 0 <= first <= last < len(tokens) and text and anchor["passage"].strip()
-    ):
-        raise ValueError
-    start = sum(len(token) + 1 for token in tokens[:first])
-    before, after = " ".join(tokens[first : last + 1]).split(text, 1)
-    if re.search(r"\w", before + after):
-        raise ValueError
-    return start + len(before), start + len(before) + len(text)

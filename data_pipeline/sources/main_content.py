@@ -16,6 +16,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from data_pipeline.sources.content_selection import HEADINGS, INLINE, OPAQUE, is_section, select
+from data_pipeline.sources.document import Section
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
@@ -30,6 +31,7 @@ _APART = re.compile(r"(?<![a-z])(?:section-?number|secno|secnum|viewcode-link)(?
 _LEVEL = re.compile(r"(?:chapter|appendix|(?:sub)*section)(?:-heading)?")
 _NUMBER_OF_LEVEL = re.compile(r"(?:Appendix |Chapter )?(?:\d+|[A-Z])(?:\.\d+)*\.?\s+(?=\S)")
 _TITLE_NODES = 1000  # nodes read per heading; a <dt> may contain a whole page
+_NO_SECTION = Section("", "", 0, ())
 
 
 class Block(NamedTuple):
@@ -41,110 +43,90 @@ class Block(NamedTuple):
     heading: bool = False
 
 
-class Section(NamedTuple):
-    """Section 0 is the page, its title the first <h1>. `anchors`: fragments that point to it, its own first; empty for a section
-    above the title. `parent`: number of the section around it.
+class MainContent:
+    """The content of a parsed page. Linear in its nodes; never raises.
+
+    blocks: in reading order. sections: the first is the page, its title the first <h1>; without spans. fragments: every anchor of
+    the page and the section that it is in. hrefs: of the links by number. outside: hrefs outside the content. unread: blocks of
+    prose outside it, the longest first.
     """
 
-    anchors: list[str]
-    title: str
-    parent: int
-
-
-class Content(NamedTuple):
-    """Blocks in reading order, sections, the hrefs of the links by number; hrefs and blocks of prose outside the content."""
-
-    blocks: list[Block]
-    sections: list[Section]
-    fragments: dict[str, int]  # every anchor of the page and the section that it is in
-    hrefs: list[str]
-    outside: list[str]
-    unread: "list[LexborNode]"  # the longest first
-
-
-def main_content(tree: "LexborHTMLParser") -> Content:
-    """Reads a parsed page (selectolax.lexbor.LexborHTMLParser). Linear in its nodes; never raises."""
-    body = tree.body
-    if body is None:
-        return Content([], [Section([], "", 0)], {}, [], [], [])
-    walk = _Walk(body)
-    walk.read()
-    links = Counter(link.attributes.get("href") or "" for link in body.css("a[href]"))
-    outside = list((links - Counter(walk.hrefs)).elements())
-    return Content(walk.blocks, walk.sections, walk.fragments, walk.hrefs, outside, walk.unread)
-
-
-class _Walk:
-    """The state of the walk: the open block, the open section, and the anchors since the last text."""
-
-    def __init__(self, body: "LexborNode") -> None:
-        self.root, self.left_out, self.anchors, self.unread = select(body)
-        self.of_data = {_table_of(cell) for cell in body.css("th")}
-        self.of_data |= {each.parent.mem_id for each in body.css("caption") if each.parent is not None}
+    def __init__(self, tree: "LexborHTMLParser") -> None:
         self.blocks: list[Block] = []
-        self.pieces: list[str] = []
-        self.sections = [Section([], "", 0)]
-        self.fragments = dict.fromkeys(self.anchors.values(), 0)
+        self.sections = [_NO_SECTION]
+        self.fragments: dict[str, int] = {}
         self.hrefs: list[str] = []
-        self.begins = self.heading = self.titled = False
-        self.body = False  # has the section text below its heading?
-        self.section = 0
-        self.first = 1  # section below the title
-        self.levels: list[tuple[str, int]] = []  # open headings: tag and section
-        self.waiting: list[str] = []  # anchors since the last text
-        self.begun: set[str] = set()  # anchors that begin a section
+        self.outside: list[str] = []
+        self.unread: list[LexborNode] = []
+        # The state of the walk: the open block and section, the anchors since the last text.
+        self._pieces: list[str] = []
+        self._begins = self._heading = self._titled = False
+        self._body = False  # has the section text below its heading?
+        self._section = 0
+        self._first = 1  # section below the title
+        self._levels: list[tuple[str, int]] = []  # open headings: tag and section
+        self._waiting: list[str] = []  # anchors since the last text
+        self._begun: set[str] = set()  # anchors that begin a section
         # For each open <dl>: the section around it, and the term that has no definition yet.
-        self.terms: list[tuple[int, int]] = []
+        self._terms: list[tuple[int, int]] = []
+        if (body := tree.body) is not None:
+            root, self._left_out, self._anchors, self.unread = select(body)
+            self._of_data = {_table_of(cell) for cell in body.css("th")}
+            self._of_data |= {each.parent.mem_id for each in body.css("caption") if each.parent is not None}
+            self.fragments = dict.fromkeys(self._anchors.values(), 0)
+            self._read(root)
+            links = Counter(link.attributes.get("href") or "" for link in body.css("a[href]"))
+            self.outside = list((links - Counter(self.hrefs)).elements())
 
-    def read(self) -> None:
+    def _read(self, root: "LexborNode") -> None:
         inside = False  # inside a link
         # Nodes to read, the next one last; ends of elements: what follows them, the section after them or -1, the tag.
-        todo: list[LexborNode | tuple[str, int, str]] = [*reversed(list(self.root.iter(include_text=True)))]
+        todo: list[LexborNode | tuple[str, int, str]] = [*reversed(list(root.iter(include_text=True)))]
         while todo:
             node = todo.pop()
             if isinstance(node, tuple):
                 closing, after, tag = node
-                self.pieces.append(closing)
+                self._pieces.append(closing)
                 inside = inside and closing != "\x03"
                 if after >= 0:
                     if tag == "dl":
-                        self.terms.pop()
+                        self._terms.pop()
                     # A <section> that contains only a heading: what follows is its text.
-                    if self.body or tag not in ("section", "div"):
+                    if self._body or tag not in ("section", "div"):
                         self._switch(after)
                 continue
             tag = node.tag or ""
             if tag == "-text":
                 text = _WHITE.sub(" ", node.text_content or "")
-                self.pieces.append(text)
+                self._pieces.append(text)
                 if text.strip():
-                    self.waiting = []
-                    self.body = self.body or not (self.begins or self.heading)
+                    self._waiting = []
+                    self._body = self._body or not (self._begins or self._heading)
             elif tag == "br":
-                self.pieces.append(" ")
+                self._pieces.append(" ")
             elif tag in OPAQUE:
                 pass
-            elif node.mem_id in self.left_out:
-                self.pieces.append("" if tag == "noscript" else " " if inside or tag in INLINE else "\n\n")
-            elif tag == "h1" and not self.titled:
+            elif node.mem_id in self._left_out:
+                self._pieces.append("" if tag == "noscript" else " " if inside or tag in INLINE else "\n\n")
+            elif tag == "h1" and not self._titled:
                 self._title(node, inside)
             else:
                 children, closing, after = list(node.iter(include_text=True)), "", -1
-                if (anchor := self.anchors.get(node.mem_id)) is not None:
-                    self.waiting.append(anchor)
-                    self.fragments[anchor] = self.section
+                if (anchor := self._anchors.get(node.mem_id)) is not None:
+                    self._waiting.append(anchor)
+                    self.fragments[anchor] = self._section
                 if tag == "a":
                     href = node.attributes.get("href")
                     if href is not None and "#" in href and _PERMALINK.fullmatch(node.text() or ""):
                         children = []
                     elif href is not None and not inside and children:
-                        self.pieces.append(f"\x02{len(self.hrefs)}\x05")
+                        self._pieces.append(f"\x02{len(self.hrefs)}\x05")
                         self.hrefs.append(href)
                         inside, closing = True, "\x03"
                 elif tag not in INLINE:
                     # A block inside a link (<a><div>) does not end the paragraph: the link would end with it.
-                    closing = " " if inside or (tag in ("td", "th") and _table_of(node) in self.of_data) else "\n\n"
-                    self.pieces.append(closing)
+                    closing = " " if inside or (tag in ("td", "th") and _table_of(node) in self._of_data) else "\n\n"
+                    self._pieces.append(closing)
                     if children and not inside:
                         after = self._open(node, tag)
                 todo.append((closing, after, tag))
@@ -152,80 +134,79 @@ class _Walk:
         self._end_block()
 
     def _end_block(self) -> None:
-        if self.pieces:
-            self.blocks.append(Block("".join(self.pieces), self.section, self.begins, self.heading))
-            self.pieces = []
+        if self._pieces:
+            self.blocks.append(Block("".join(self._pieces), self._section, self._begins, self._heading))
+            self._pieces = []
 
     def _switch(self, section: int, begins: bool = False, heading: bool = False) -> None:
         self._end_block()
-        self.section, self.begins, self.heading = section if section >= self.first else 0, begins, heading
+        self._section, self._begins, self._heading = section if section >= self._first else 0, begins, heading
 
     def _title(self, node: "LexborNode", inside: bool) -> None:
         """The page begins here: menus and bylines above it are not a section."""
-        self.titled = True
+        self._titled = True
         anchors = self._anchors_of(node)
-        self.pieces.append(" " if inside else "\n\n")
+        self._pieces.append(" " if inside else "\n\n")
         if not inside:
             self._end_block()
             # Headings above the title are text.
             self.blocks = [Block(block.text, 0) for block in self.blocks]
-            self.sections = [Section([], "", 0)] * len(self.sections)
-            self.first, self.levels, self.fragments = len(self.sections), [], dict.fromkeys(self.fragments, 0)
+            self.sections = [_NO_SECTION] * len(self.sections)
+            self._first, self._levels, self.fragments = len(self.sections), [], dict.fromkeys(self.fragments, 0)
             self._switch(0)
-        self.begun.update(anchors)
-        self.sections[0] = Section(anchors, text_of(node), 0)
+        self._begun.update(anchors)
+        self.sections[0] = Section("", text_of(node), 0, ())
 
     def _open(self, node: "LexborNode", tag: str) -> int:
         """Begins a section or a heading; returns the section that follows the element, or -1 if the element does not matter."""
         if tag in HEADINGS:
-            if anchors := [] if self.terms else self._anchors_of(node):
-                while self.levels and self.levels[-1][0] >= tag:
-                    self.levels.pop()
-                self._begin(anchors, text_of(node), self.levels[-1][1] if self.levels else 0, heading=True)
-                self.levels.append((tag, self.section))
+            if anchors := [] if self._terms else self._anchors_of(node):
+                while self._levels and self._levels[-1][0] >= tag:
+                    self._levels.pop()
+                self._begin(anchors, text_of(node), self._levels[-1][1] if self._levels else 0, heading=True)
+                self._levels.append((tag, self._section))
             else:
-                self._switch(self.section, heading=True)
+                self._switch(self._section, heading=True)
         elif tag == "dl":
-            self.terms.append((self.section, 0))
-        elif tag == "dd" and self.terms:
-            self.terms[-1] = (self.terms[-1][0], 0)
+            self._terms.append((self._section, 0))
+        elif tag == "dd" and self._terms:
+            self._terms[-1] = (self._terms[-1][0], 0)
             return -1
-        elif tag == "dt" and self.terms:
-            around, term = self.terms[-1]
-            anchors = self._anchors_of(node) if node.mem_id in self.anchors or node.css_first("a[id], a[name]") else []
-            if term >= self.first:  # another term with the same definition
+        elif tag == "dt" and self._terms:
+            around, term = self._terms[-1]
+            anchors = self._anchors_of(node) if node.mem_id in self._anchors or node.css_first("a[id], a[name]") else []
+            if term >= self._first:  # another term with the same definition
                 known = self.sections[term]
-                title = f"{known.title}, {text_of(node)}"[:500]
-                self.sections[term] = Section([*known.anchors, *anchors], title, known.parent)
+                self.sections[term] = known._replace(title=f"{known.title}, {text_of(node)}"[:500])
                 self.fragments |= dict.fromkeys(anchors, term)
                 self._switch(term, begins=True)
-                return self.section
+                return self._section
             self._switch(around)
             if not anchors:
                 return -1
-            self._begin(anchors, text_of(node), self.section)
-            self.terms[-1] = (around, self.section)
+            self._begin(anchors, text_of(node), self._section)
+            self._terms[-1] = (around, self._section)
         elif not is_section(tag, node.attributes):
             return -1
-        return self.section
+        return self._section
 
     def _begin(self, anchors: list[str], title: str, parent: int, heading: bool = False) -> None:
         self._switch(len(self.sections), begins=True, heading=heading)
-        self.fragments |= dict.fromkeys(anchors, self.section)
-        self.begun.update(anchors)
-        self.body = False
-        self.sections.append(Section(anchors, title, parent))
+        self.fragments |= dict.fromkeys(anchors, self._section)
+        self._begun.update(anchors)
+        self._body = False
+        self.sections.append(Section(anchors[0], title, parent, ()))
 
     def _anchors_of(self, node: "LexborNode") -> list[str]:
         """The anchors of a heading: its own or that of the <section> it begins, those since the last text, those inside it."""
-        own = self.anchors.get(node.mem_id)
+        own = self._anchors.get(node.mem_id)
         if own is None and (parent := node.parent) is not None:
-            around = self.anchors.get(parent.mem_id, "")
-            if around in self.waiting or (parent.tag == "section" and around not in self.begun):
+            around = self._anchors.get(parent.mem_id, "")
+            if around in self._waiting or (parent.tag == "section" and around not in self._begun):
                 own = around or None
-        inner = [self.anchors[each.mem_id] for each in node.css("[id], a[name]") if each.mem_id in self.anchors]
-        anchors = dict.fromkeys([*([own] if own else []), *reversed(self.waiting), *inner])
-        self.waiting = []
+        inner = [self._anchors[each.mem_id] for each in node.css("[id], a[name]") if each.mem_id in self._anchors]
+        anchors = dict.fromkeys([*([own] if own else []), *reversed(self._waiting), *inner])
+        self._waiting = []
         return list(anchors)
 
 

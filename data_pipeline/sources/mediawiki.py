@@ -1,154 +1,81 @@
-"""MediaWiki XML dumps (.xml, .xml.bz2, .gz, .xz): the main namespace's articles and redirects, as one stream or block by block.
+"""MediaWiki XML dumps (.xml, .xml.bz2, .gz, .xz): the articles and redirects of the main namespace.
 
-The parent splits the stream between pages without parsing; workers parse whole pages. Characters that XML forbids are replaced
-and counted; broken elements and a missing </mediawiki> mean a damaged file: an InputError. Of a page's revisions the last is used.
+The parent splits a dump between pages without parsing; workers parse whole pages. Characters that XML forbids are replaced and
+counted; broken elements and a missing </mediawiki> mean a damaged file: an InputError. Of a page's revisions the last is used.
 
-A multistream dump with its index (found by its name, or `source.index`, one for each of `source.paths`) is decompressed by the
-workers: it has blocks of about 100 pages, each a bz2 stream; the index lists at which byte a block begins and which pages it
-contains. A damaged block loses only its own pages, counted as `page-in-damaged-block`.
+In a multistream dump every 100 pages are a bz2 stream. The parent only finds where the streams begin and the workers decompress
+them: a damaged one loses its own pages, counted together as one `page-in-damaged-block`.
 """
 
 import bz2
-import hashlib
 import html
-import itertools
 import lzma
-import os
+import mmap
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
+from itertools import chain
 from typing import NamedTuple
 from xml.etree import ElementTree
 
-from data_pipeline.sources.document import (
-    CHUNK_BYTES,
-    Chunk,
-    Dropped,
-    Link,
-    LinkedDocument,
-    Source,
-    chunk_name,
-    in_chunks,
-)
+from data_pipeline.sources.document import CHUNK_BYTES, Chunk, Dropped, Link, LinkedDocument, Source, in_chunks
 from data_pipeline.sources.wikitext import Site, plain_text
 from harp_jax.base import files
 from harp_jax.base.errors import InputError
-from harp_jax.base.progress import say
 
 _BLOCK = 1 << 20
-_DAMAGE = (OSError, EOFError, lzma.LZMAError, zlib.error)
-_HEAD_BYTES = _TAIL_BYTES = 4 << 20
+_HEAD_BYTES = 4 << 20
 _COMPRESSED_BYTES = CHUNK_BYTES // 4  # bz2 compresses wikitext to about a quarter
 _PAGE_END = b"</page>"
 _ROOT = re.compile(rb"<mediawiki(?=[\s>])(?:[^<>]*?\bxml:lang=[\"']([\w-]+)[\"'])?[^<>]*>")
 _DATABASE = re.compile(rb"<dbname>([a-z]{2,3})(?:_[a-z_]+)?wik")
 _TITLE = re.compile(rb"<title>([^<]*)</title>")
-_MULTISTREAM = re.compile(r"(.+-multistream)([0-9]*)\.xml(-p[0-9]+p[0-9]+)?\.bz2")
-_DATED = re.compile(r"([a-z_]+)-([0-9]{8}|latest)-")
 _END = re.compile(rb"\s*</mediawiki>\s*")
-_INDEX_LINE = re.compile(r"([0-9]{1,18}):[0-9]{1,18}:(.*)")
-_BLOCK_MAGIC = b"1AY&SY"  # of the first block of a bz2 stream, after "BZh" and a digit
+_STREAM = re.compile(rb"BZh[1-9]1AY&SY")  # a bz2 stream and its first block begin
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]|&#(?:[xX][0-9a-fA-F]+|[0-9]+);")
 _WIKIMEDIA = re.compile(
     r"(?:^|\.)(?:wiki(?:pedia|media|source|books|quote|news|versity|voyage|data|functions)|wiktionary|mediawiki)\.org$"
 )
 
 
-class SiteInfo(NamedTuple):
-    """What <siteinfo> and <mediawiki> define about titles; hashable, so that a worker builds each `Site` once."""
+class Part(NamedTuple):
+    """Whole <page> elements of a dump, or where they are in its file, in a bz2 stream: [start, end).
 
-    namespaces: tuple[tuple[str, int], ...]
-    first_letter: bool
-    language: str
-    host: str  # of the main page; "" if unknown
-
-
-class PageBytes(NamedTuple):
-    """Whole <page> elements, the skipped pages that are too large (title, bytes), and the title of the page before them."""
+    head: <mediawiki> and <siteinfo>; too_large: (title, bytes) of skipped pages; previous: title of the page before them.
+    """
 
     path: str
-    siteinfo: SiteInfo
-    pages: bytes
-    too_large: tuple[tuple[str, int], ...]
-    previous: str
-
-
-class Block(NamedTuple):
-    """The bytes of a bz2 stream in the file, and the titles of its pages in the index."""
-
-    path: str
-    siteinfo: SiteInfo
-    start: int
-    end: int
-    titles: tuple[str, ...]
+    head: bytes
+    pages: bytes = b""
+    too_large: tuple[tuple[str, int], ...] = ()
+    previous: str = ""
+    stream: tuple[int, int] | None = None
 
 
 def chunks(source: Source) -> Iterator[Chunk]:
-    """Payload: `PageBytes`, or a list of `Block`. Raises InputError for a file that is missing, damaged, not a dump, or an index of
-    another dump.
-    """
-    paths, indices = files.expand(tuple(source["paths"])), files.expand(tuple(source.get("index") or ()))
-    for path in paths:
-        check_download(path)
-    if indices and len(paths) != len(indices):
-        raise InputError(
-            f"config.source.index names {len(indices)} files and config.source.paths {len(paths)}; name one index per dump"
-        )
-    for number, (path, index) in enumerate(itertools.zip_longest(paths, indices)):
+    """Payload: a list of `Part`. Raises InputError for a file that is missing, damaged or not a dump."""
+    for number, path in enumerate(files.expand(tuple(source["paths"]))):
         blocks = _read_blocks(path)
-        siteinfo, rest = _read_siteinfo(path, blocks)
-        if index:
-            sized = ((block, block.end - block.start) for block in _listed_blocks(path, siteinfo, index))
-            yield from in_chunks(number, path, sized, _COMPRESSED_BYTES)
+        head, rest = _read_head(path, blocks)
+        _site_of(head, path)
+        if streams := _streams_of_pages(path):
+            compressed = ((Part(path, head, stream=each), each[1] - each[0]) for each in streams)
+            yield from in_chunks(number, path, compressed, _COMPRESSED_BYTES)
         else:
-            pages = _split_pages(
-                path, siteinfo, itertools.chain([rest], blocks), int(source["max_page_bytes"]), whole=True
-            )
-            for part, payload in enumerate(pages):
-                yield Chunk(chunk_name(number, path, part), payload)
-
-
-def index_beside(path: str) -> str:
-    """The index that lies beside a multistream dump, both with Wikimedia's names; empty if there is none."""
-    folder, name = os.path.split(path)
-    match = _MULTISTREAM.fullmatch(name)
-    index = os.path.join(folder, f"{match[1]}-index{match[2]}.txt{match[3] or ''}.bz2") if match else ""
-    return index if os.path.isfile(index) else ""
-
-
-def check_download(path: str) -> None:
-    """Compares a dump `enwiki-DATE-…` with enwiki-DATE-sha1sums.txt or -md5sums.txt in its folder; prints where these lists are if
-    there is none. InputError if the dump is not the listed file.
-    """
-    folder, name = os.path.split(path)
-    if not (match := _DATED.match(name)):
-        return
-    for algorithm in ("sha1", "md5"):
-        sums = os.path.join(folder, f"{match[0]}{algorithm}sums.txt")
-        rows = (line.split() for _, line in files.lines(sums)) if os.path.isfile(sums) else ()
-        # The lists of the "latest" dump name its files by their date.
-        listed = {_DATED.sub("", row[1]): row[0].lower() for row in rows if len(row) == 2}
-        if wanted := listed.get(_DATED.sub("", name)):
-            with open(path, "rb") as file:
-                actual = hashlib.file_digest(file, algorithm).hexdigest()
-            if actual != wanted:
-                raise InputError(f"{path} has {algorithm} {actual}, but {sums} lists {wanted}; download it again")
-            say(f"{path}: {algorithm} as listed in {sums}")
-            return
-    url = f"https://dumps.wikimedia.org/{match[1]}/{match[2]}/{match[0]}sha1sums.txt"
-    say(f"{path}: not compared with its published checksum; put {url} beside it")
+            parts = _split_pages(path, head, chain([rest], blocks), int(source["max_page_bytes"]), whole=True)
+            yield from in_chunks(number, path, ((part, 1) for part in parts), 1)
 
 
 def language(path: str) -> str:
     """The language of a dump, from its xml:lang, else from the name of its database (dewiki)."""
-    return _read_siteinfo(path, _read_blocks(path))[0].language
+    return _site_of(_read_head(path, _read_blocks(path))[0], path).language
 
 
 def addresser(source: Source) -> Callable[[str], str]:
     """Normalises titles by the rules of the first file; leaves titles that cannot be linked unchanged."""
     path = files.expand(tuple(source["paths"]))[0]
-    site = _site_of(_read_siteinfo(path, _read_blocks(path))[0])
+    site = _site_of(_read_head(path, _read_blocks(path))[0], path)
     return lambda title: site.resolve(title).address or title.strip()
 
 
@@ -157,13 +84,20 @@ def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Drop
     documents: list[LinkedDocument] = []
     dropped: list[Dropped] = []
     limit = int(source["max_page_bytes"])
-    payloads = [chunk.payload] if isinstance(chunk.payload, PageBytes) else _intact(chunk.payload, limit, dropped)
-    for payload in payloads:
-        for title, size in payload.too_large:
-            dropped.append(Dropped(f"{payload.path}: {title}", "page-too-large", f"{size} bytes"))
-        for page in _elements(payload, dropped):
-            if document := _read_article(page, payload.path, _site_of(payload.siteinfo), limit, dropped):
-                documents.append(document)
+    for compressed in chunk.payload:
+        path, head, stream, parts = compressed.path, compressed.head, compressed.stream, [compressed]
+        if stream:
+            try:
+                parts = list(_split_pages(path, head, _decompressed(path, *stream), limit, whole=False))
+            except (OSError, EOFError) as error:
+                dropped.append(Dropped(f"{path} byte {stream[0]}", "page-in-damaged-block", str(error)))
+                continue
+        for part in parts:
+            for title, size in part.too_large:
+                dropped.append(Dropped(f"{path}: {title}", "page-too-large", f"{size} bytes"))
+            for page in _elements(part, dropped):
+                if document := _read_article(page, path, _site_of(head, path), limit, dropped):
+                    documents.append(document)
     return documents, dropped
 
 
@@ -179,7 +113,7 @@ def _read_blocks(path: str) -> Iterator[bytes]:
                 if len(block) == _BLOCK:
                     yield bytes(block)
                     block.clear()
-        except _DAMAGE as error:
+        except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
             damage = error
     if block:
         yield bytes(block)
@@ -187,37 +121,95 @@ def _read_blocks(path: str) -> Iterator[bytes]:
         raise InputError(f"{path} is damaged after {total:,} bytes: {damage}; download it again") from damage
 
 
-def _read_siteinfo(path: str, blocks: Iterator[bytes]) -> tuple[SiteInfo, bytes]:
-    """The siteinfo in the dump's head (MediaWiki's defaults if it has none), and the bytes read after it."""
+def _read_head(path: str, blocks: Iterator[bytes]) -> tuple[bytes, bytes]:
+    """<mediawiki> and <siteinfo> of a dump, and the bytes read after them."""
     head = b""
     for block in blocks:
         head += block
         if b"</siteinfo>" in head or b"<page>" in head or len(head) > _HEAD_BYTES:
             break
-    root = _ROOT.search(head)
-    if not root:
+    if not (root := _ROOT.search(head)):
         raise InputError(
             f"{path} is not a MediaWiki XML dump: it has no <mediawiki> element; check config.source.paths"
         )
+    start, end = head.find(b"<siteinfo", root.end()), head.find(b"</siteinfo>", root.end())
+    if end < 0:
+        return root[0], head[root.end() :]
+    end += len(b"</siteinfo>")
+    return root[0] + head[start:end], head[end:]
+
+
+@lru_cache(maxsize=8)
+def _site_of(head: bytes, path: str) -> Site:
+    """The naming rules that the head of a dump defines; MediaWiki's defaults without a <siteinfo>."""
+    root = _ROOT.match(head)
+    assert root is not None
     named = root[1] or ((wiki := _DATABASE.search(head)) and wiki[1])
-    language = named.decode("ascii", "replace") if named else "en"
-    start, end = head.find(b"<siteinfo", root.end()), head.find(b"</siteinfo>", root.end()) + len(b"</siteinfo>")
-    if end < len(b"</siteinfo>"):
-        return SiteInfo((), True, language, ""), head[root.end() :]
     try:
-        info = ElementTree.fromstring(head[start:end])
-        spaces = tuple((item.text or "", int(item.get("key", "0"))) for item in info.iter("namespace"))
+        info = ElementTree.fromstring(head[root.end() :] or b"<siteinfo/>")
+        spaces = {item.text or "": int(item.get("key", "0")) for item in info.iter("namespace")}
     except (ElementTree.ParseError, ValueError) as error:  # or a namespace whose key is not a number
         raise InputError(f"{path} has a broken <siteinfo>: {error}; download it again") from None
-    first_letter = info.findtext("case", "first-letter") == "first-letter"
-    host = re.match(r"(?:https?:)?//(?:[^/@]*@)?([^/:]+)", info.findtext("base") or "")
-    return SiteInfo(spaces, first_letter, language, host[1].lower() if host else ""), head[end:]
+    match = re.match(r"(?:https?:)?//(?:[^/@]*@)?([^/:]+)", info.findtext("base") or "")
+    host = match[1].lower() if match else ""
+    return Site(
+        spaces,
+        first_letter=info.findtext("case", "first-letter") == "first-letter",
+        language=named.decode("ascii", "replace") if named else "en",
+        wikimedia=not host or _WIKIMEDIA.search(host) is not None,
+        # Wikipedias and Wiktionaries have articles such as "/dev/null".
+        subpages=not host.endswith(("wikipedia.org", "wiktionary.org")),
+    )
 
 
-def _split_pages(
-    path: str, siteinfo: SiteInfo, blocks: Iterable[bytes], max_page_bytes: int, whole: bool
-) -> Iterator[PageBytes]:
-    """Splits a stream between pages. `whole`: raises InputError unless </mediawiki> follows the last page."""
+def _streams_of_pages(path: str) -> list[tuple[int, int]]:
+    """The [start, end) of each bz2 stream after the first of a multistream dump; empty for other files.
+
+    A multistream dump is told by its first stream, which ends with the head. Raises InputError unless the last one ends the XML.
+    """
+    if not path.endswith(".bz2"):
+        return []
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        starts = [match.start() for match in _STREAM.finditer(data)]
+        ends = [*starts[1:], len(data)]
+        try:
+            head = bz2.BZ2Decompressor().decompress(data[:_HEAD_BYTES], _HEAD_BYTES)
+        except OSError:
+            head = b""
+    if len(starts) < 2 or not head.rstrip().endswith(b"</siteinfo>"):
+        return []
+    end = b""
+    try:
+        for block in _decompressed(path, starts[-1], ends[-1]):
+            end = (end + block)[-_BLOCK:]
+    except (OSError, EOFError):
+        end = b""
+    if not _END.fullmatch(end.rpartition(_PAGE_END)[2]):
+        raise InputError(f"{path} is truncated or damaged: no </mediawiki> at its end; download it again")
+    return list(zip(starts, ends))[1:]
+
+
+def _decompressed(path: str, start: int, end: int) -> Iterator[bytes]:
+    """The bz2 streams in the bytes [start, end) of a file, at most 1 MiB at a time; OSError or EOFError if they are damaged."""
+    with open(path, "rb") as file:
+        file.seek(start)
+        left = end - start
+        while left:
+            stream, data = bz2.BZ2Decompressor(), b""
+            while not stream.eof:
+                if stream.needs_input:
+                    data = file.read(min(left, _BLOCK))
+                    left -= len(data)
+                    if not data:
+                        raise EOFError("the stream is truncated")
+                yield stream.decompress(data, _BLOCK)
+                data = b""
+            file.seek(-len(stream.unused_data), 1)
+            left += len(stream.unused_data)
+
+
+def _split_pages(path: str, head: bytes, blocks: Iterable[bytes], max_page_bytes: int, whole: bool) -> Iterator[Part]:
+    """Splits XML between pages. InputError if more than </mediawiki> follows the last page or, if `whole`, that is missing."""
     # A page's XML is longer than its text: up to 6 bytes for an escaped character, and the elements around it.
     limit = 6 * max_page_bytes + _BLOCK
     buffer, previous, skipped = b"", "", 0
@@ -233,30 +225,23 @@ def _split_pages(
                 continue
             too_large[-1] = (too_large[-1][0], skipped)
             buffer, skipped = buffer[len(_PAGE_END) :], 0
-        end = _after_last_page(buffer)
+        end = len(buffer) - len(buffer.rpartition(_PAGE_END)[2])
         large = len(buffer) - end > limit
         if end >= CHUNK_BYTES or (large and end):
-            yield PageBytes(path, siteinfo, buffer[:end], tuple(too_large), previous)
+            yield Part(path, head, buffer[:end], tuple(too_large), previous)
             previous = _last_title(buffer[:end]) or previous
             buffer, too_large = buffer[end:], []
         if large:
             too_large.append((_last_title(buffer[:_BLOCK]), 0))
             buffer, skipped = buffer[-len(_PAGE_END) :], len(buffer) - len(_PAGE_END)
-    end = _after_last_page(buffer)
+    end = len(buffer) - len(buffer.rpartition(_PAGE_END)[2])
     if end or too_large:
-        yield PageBytes(path, siteinfo, buffer[:end], tuple(too_large), previous)
+        yield Part(path, head, buffer[:end], tuple(too_large), previous)
         previous = _last_title(buffer[:end]) or previous
-    if whole:
-        _check_end(path, buffer[end:], f"; last good page {previous!r}")
-
-
-def _after_last_page(data: bytes) -> int:
-    return data.rfind(_PAGE_END) + len(_PAGE_END) if _PAGE_END in data else 0
-
-
-def _check_end(path: str, end: bytes, after: str = "") -> None:
-    if not _END.fullmatch(end):
-        raise InputError(f"{path} is truncated or damaged: no </mediawiki> at its end{after}; download it again")
+    if not _END.fullmatch(buffer[end:]) and (whole or buffer[end:].strip()):
+        raise InputError(
+            f"{path} is truncated or damaged: no </mediawiki> at its end; last good page {previous!r}; download it again"
+        )
 
 
 def _last_title(pages: bytes) -> str:
@@ -264,14 +249,14 @@ def _last_title(pages: bytes) -> str:
     return html.unescape(match[1].decode("utf-8", "replace")) if match else ""
 
 
-def _elements(payload: PageBytes, dropped: list[Dropped]) -> Iterator[ElementTree.Element]:
+def _elements(part: Part, dropped: list[Dropped]) -> Iterator[ElementTree.Element]:
     """The chunk's <page> elements; if the chunk does not parse, each page is parsed and repaired by itself."""
     try:
-        yield from ElementTree.fromstring(b"<mediawiki>%b</mediawiki>" % payload.pages).iter("page")
+        yield from ElementTree.fromstring(b"<mediawiki>%b</mediawiki>" % part.pages).iter("page")
         return
     except ElementTree.ParseError:
-        last = payload.previous
-    for raw in payload.pages.split(_PAGE_END)[:-1]:
+        last = part.previous
+    for raw in part.pages.split(_PAGE_END)[:-1]:
         raw += _PAGE_END
         try:
             page = ElementTree.fromstring(raw)
@@ -282,9 +267,9 @@ def _elements(payload: PageBytes, dropped: list[Dropped]) -> Iterator[ElementTre
                 page = ElementTree.fromstring(repaired)
             except ElementTree.ParseError as error:
                 raise InputError(
-                    f"broken XML in {payload.path} ({error}); last good page {last!r}; download it again"
+                    f"broken XML in {part.path} ({error}); last good page {last!r}; download it again"
                 ) from None
-            dropped.append(Dropped(f"{payload.path}: {page.findtext('title')}", "characters-replaced", ""))
+            dropped.append(Dropped(f"{part.path}: {page.findtext('title')}", "characters-replaced", ""))
         last = page.findtext("title") or last
         yield page
 
@@ -296,94 +281,6 @@ def _replacement(match: re.Match[str]) -> str:
     code = int(digits[1:], 16) if digits[0] in "xX" else int(digits)
     legal = code in (9, 10, 13) or 32 <= code < 0xD800 or 0xE000 <= code < 0xFFFE or 0x10000 <= code < 0x110000
     return match[0] if legal else "\ufffd"
-
-
-# Multistream dumps.
-def _listed_blocks(path: str, siteinfo: SiteInfo, index: str) -> Iterator[Block]:
-    """The blocks of a dump in its index; InputError unless the dump is whole and the index is its own."""
-    # The last stream must be intact and end the XML.
-    with open(path, "rb") as file:
-        size = file.seek(0, 2)
-        file.seek(max(0, size - _TAIL_BYTES))
-        tail = file.read()
-    try:
-        end = bz2.decompress(tail[max(0, tail.rfind(_BLOCK_MAGIC) - len("BZh9")) :])
-    except (OSError, ValueError):
-        end = b""
-    _check_end(path, end[-_TAIL_BYTES:].rpartition(_PAGE_END)[2])
-    start = -1
-    titles: list[str] = []
-    for number, line in files.lines(index):
-        match = _INDEX_LINE.fullmatch(line)
-        if not (match and start <= int(match[1]) < size):
-            raise InputError(
-                f"{index} line {number}: expected 'byte:page:title' with bytes in order, below the {size} of {path}; "
-                "download both again"
-            )
-        if int(match[1]) > start and titles:
-            yield Block(path, siteinfo, start, int(match[1]), tuple(titles))
-            titles = []
-        elif not titles and not _begins_with(path, int(match[1]), match[2]):
-            break
-        start = int(match[1])
-        titles.append(match[2])
-    if not titles:
-        raise InputError(
-            f"{index} does not belong to {path}, or one of them is damaged: the first page that it lists is not where "
-            "it says; download both again"
-        )
-    yield Block(path, siteinfo, start, size, tuple(titles))
-
-
-def _begins_with(path: str, start: int, title: str) -> bool:
-    """Whether a bz2 stream begins at `start` whose first page has this title, as in an index."""
-    with open(path, "rb") as file:
-        file.seek(start)
-        try:
-            data = bz2.BZ2Decompressor().decompress(file.read(_BLOCK), _BLOCK)
-        except OSError:
-            return False
-    match = _TITLE.search(data)
-    return match is not None and html.unescape(match[1].decode("utf-8", "replace")) == html.unescape(title)
-
-
-def _intact(blocks: list[Block], max_page_bytes: int, dropped: list[Dropped]) -> Iterator[PageBytes]:
-    """The pages of each intact block; the pages of damaged blocks are appended to `dropped`.
-
-    Raises InputError if an intact block does not contain the pages that the index lists.
-    """
-    for block in blocks:
-        where = f"{block.path} byte {block.start}"
-        try:
-            payloads = list(_split_pages(block.path, block.siteinfo, _decompressed(block), max_page_bytes, whole=False))
-        except (OSError, EOFError):
-            dropped.extend(Dropped(where, "page-in-damaged-block", title) for title in block.titles)
-            continue
-        pages = sum(payload.pages.count(b"<page>") + len(payload.too_large) for payload in payloads)
-        if pages != len(block.titles):
-            raise InputError(
-                f"the index names {len(block.titles)} pages at {where}, but there are {pages}; download both again"
-            )
-        yield from payloads
-
-
-def _decompressed(block: Block) -> Iterator[bytes]:
-    """The block's decompressed bytes, at most 1 MiB at a time; raises OSError or EOFError if it is damaged."""
-    with open(block.path, "rb") as file:
-        file.seek(block.start)
-        left = block.end - block.start
-        while left:
-            stream, data = bz2.BZ2Decompressor(), b""
-            while not stream.eof:
-                if stream.needs_input:
-                    data = file.read(min(left, _BLOCK))
-                    left -= len(data)
-                    if not data:
-                        raise EOFError("the stream is truncated")
-                yield stream.decompress(data, _BLOCK)
-                data = b""
-            file.seek(-len(stream.unused_data), 1)
-            left += len(stream.unused_data)
 
 
 # One <page> element to a document.
@@ -407,16 +304,6 @@ _DISAMBIGUATION_TITLES = tuple(
     значения ujednoznacznienie 曖昧さ回避 消歧义""".split()  # noqa: SIM905
 )
 _NUMBER = re.compile(r"-?[0-9]{1,6}")
-
-
-@lru_cache(maxsize=8)
-def _site_of(siteinfo: SiteInfo) -> Site:
-    """The naming rules of a dump, cached."""
-    spaces, first_letter, language, host = siteinfo
-    wikimedia = not host or _WIKIMEDIA.search(host) is not None
-    # Wikipedias and Wiktionaries have articles such as "/dev/null".
-    subpages = not host.endswith(("wikipedia.org", "wiktionary.org"))
-    return Site(dict(spaces), first_letter, language, wikimedia, subpages)
 
 
 def _read_article(

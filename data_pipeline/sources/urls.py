@@ -75,11 +75,8 @@ def address(url: str) -> str | None:
     except ValueError:
         return None
     scheme, host = parts.protocol, parts.hostname.rstrip(".")
-    if (
-        scheme not in SCHEMES
-        or (not host and scheme != "file:")
-        or max(len(url) - MAX_URL_BYTES, len(host) - MAX_HOST) > 0
-    ):
+    too_long = len(url) > MAX_URL_BYTES or len(host) > MAX_HOST
+    if too_long or scheme not in SCHEMES or (not host and scheme != "file:"):
         return None
     port = parts.port and f":{parts.port}"
     path = _INDEX.sub("/", _spelled(parts.pathname, SAFE)).rstrip("/")

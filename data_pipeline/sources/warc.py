@@ -11,7 +11,7 @@ import io
 import re
 import zlib
 from collections.abc import Iterator, Mapping
-from typing import IO, TYPE_CHECKING, NamedTuple
+from typing import IO, TYPE_CHECKING
 
 from data_pipeline.sources import urls
 from data_pipeline.sources.document import CHUNK_BYTES, Chunk, Dropped, LinkedDocument, Source, in_chunks, redirect
@@ -33,20 +33,16 @@ _REDIRECTS = (301, 302, 303, 307, 308)
 _CHUNK = re.compile(rb"([0-9a-fA-F]{1,8})[ \t]*(?:;[^\r\n]*)?\r?\n")  # its length, and extensions
 
 
-class Record(NamedTuple):
-    """A record's bytes in the file, its uncompressed size, and whether it may contain a page."""
-
-    start: int
-    end: int
-    size: int
-    is_page: bool
+Place = tuple[
+    int, int, int, bool
+]  # a record's bytes [start, end) in the file, its uncompressed size, may it contain a page?
 
 
 def chunks(source: Source) -> Iterator[Chunk]:
-    """Payload: a list of (path, `Record`). Raises InputError (file, byte) for damage of any kind."""
+    """Payload: a list of (path, `Place`). Raises InputError (file, byte) for damage of any kind."""
+    limit = int(source["max_page_bytes"])
     for number, path in enumerate(files.expand(tuple(source["paths"]))):
-        pages = (record for record in _records(path) if record.is_page)
-        sized = (((path, page), min(page.size, int(source["max_page_bytes"]))) for page in pages)
+        sized = (((path, place), min(place[2], limit)) for place in _records(path) if place[3])
         yield from in_chunks(number, path, sized, CHUNK_BYTES)
 
 
@@ -54,26 +50,25 @@ def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Drop
     """The pages of the records. Raises InputError if the extra [web] is not installed."""
     with needs("reading WARC files", "fastwarc", "web"):
         from fastwarc.warc import ArchiveIterator
-    path = chunk.payload[0][0]
     documents: list[LinkedDocument] = []
     dropped: list[Dropped] = []
-    with open(path, "rb") as file:
-        for _, place in chunk.payload:
-            where = f"{path} byte {place.start}"
-            if place.size > int(source["max_page_bytes"]) + _HEAD_BYTES:
-                dropped.append(Dropped(where, "page-too-large", f"{place.size} bytes"))
-                continue
-            file.seek(place.start)
-            data = io.BytesIO(file.read(place.end - place.start))
-            # One iterator per record: a broken encoding must not affect the records after it.
-            try:
-                record = next(ArchiveIterator(data, parse_http=False), None)
-            except OSError as error:  # a head that is longer than FastWARC reads
-                dropped.append(Dropped(where, "page-http", str(error)))
-                continue
-            if record is not None:
-                url = (record.headers.get("WARC-Target-URI") or "").strip("<>")
-                documents += _pages(record, url, f"{where}: {url}"[:300], source, dropped)
+    for path, (start, end, size, _) in chunk.payload:
+        where = f"{path} byte {start}"
+        if size > int(source["max_page_bytes"]) + _HEAD_BYTES:
+            dropped.append(Dropped(where, "page-too-large", f"{size} bytes"))
+            continue
+        with open(path, "rb") as file:
+            file.seek(start)
+            data = io.BytesIO(file.read(end - start))
+        # One iterator per record: a broken encoding must not affect the records after it.
+        try:
+            record = next(ArchiveIterator(data, parse_http=False), None)
+        except OSError as error:  # a head that is longer than FastWARC reads
+            dropped.append(Dropped(where, "page-http", str(error)))
+            continue
+        if record is not None:
+            url = (record.headers.get("WARC-Target-URI") or "").strip("<>")
+            documents += _pages(record, url, f"{where}: {url}"[:300], source, dropped)
     return documents, dropped
 
 
@@ -159,20 +154,20 @@ def _dechunked(body: bytes) -> bytes:
     return b"".join(parts) or body
 
 
-def _records(path: str) -> Iterator[Record]:
+def _records(path: str) -> Iterator[Place]:
     with open(path, "rb") as file:
         walk = _compressed if file.read(2) == b"\x1f\x8b" else _plain
         file.seek(0)
         start = 0
         try:
-            for record in walk(file):
-                yield record
-                start = record.end
+            for place in walk(file):
+                yield place
+                start = place[1]
         except (OSError, EOFError, ValueError, zlib.error) as error:
             raise InputError(f"{path} is damaged after byte {start}: {error}; download it again") from error
 
 
-def _plain(file: IO[bytes]) -> Iterator[Record]:
+def _plain(file: IO[bytes]) -> Iterator[Place]:
     start = 0
     size = file.seek(0, 2)
     while start < size:
@@ -186,11 +181,11 @@ def _plain(file: IO[bytes]) -> Iterator[Record]:
         file.seek(end)
         while file.read(2) == b"\r\n":  # some crawlers write more blank lines than two
             end += 2
-        yield Record(start, end, len(head) + length, bool(_PAGE_TYPE.search(head)))
+        yield start, end, len(head) + length, bool(_PAGE_TYPE.search(head))
         start = end
 
 
-def _compressed(file: IO[bytes]) -> Iterator[Record]:
+def _compressed(file: IO[bytes]) -> Iterator[Place]:
     start, pending = 0, b""
     while pending or (pending := file.read(_BLOCK)):
         member = zlib.decompressobj(31)
@@ -208,7 +203,7 @@ def _compressed(file: IO[bytes]) -> Iterator[Record]:
         head, length = _head(begin)
         if not 0 <= size - len(head) - length <= 4:
             raise ValueError("a gzip member does not contain exactly one record; recompress the file record by record")
-        yield Record(start, start + consumed, size, bool(_PAGE_TYPE.search(head)))
+        yield start, start + consumed, size, bool(_PAGE_TYPE.search(head))
         start += consumed
 
 

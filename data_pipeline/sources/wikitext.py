@@ -13,11 +13,11 @@ import html
 import re
 import unicodedata
 import urllib.parse
-from collections.abc import Iterable, Mapping
-from functools import partial
+from collections.abc import Mapping
+from functools import lru_cache, partial
 from typing import NamedTuple
 
-from data_pipeline.sources.document import CONTROLS, INVISIBLE, ODD_SPACE, SPACES, Plain, assemble, tidy
+from data_pipeline.sources.document import CONTROLS, INVISIBLE, ODD_SPACE, Plain, assemble, tidy
 from harp_jax.text.languages import primary
 
 MAX_TITLE_BYTES = 255
@@ -91,7 +91,7 @@ class Site:
         self.language = language
         self.subpages = subpages
         self.languages, self.interwiki = (LANGUAGES, INTERWIKI) if wikimedia else (frozenset(), frozenset())
-        self._resolved: dict[str, Resolved] = {}
+        self.resolve = lru_cache(CACHED_TARGETS)(self._resolve)
         # Letters right after a link belong to it: "[[bus]]es". The alphabet depends on the wiki's language.
         trail = "a-z" if language.startswith("en") else _LOWER
         anchor = r"(?>[^\[\]\x04]+|\[(?!\[)|\](?!\]))*+"
@@ -101,15 +101,8 @@ class Site:
         opening = rf"[ _]*(?i:{'|'.join(names)})[ _]*:"
         self.media, self.brackets = re.compile(rf"\[\[{opening}"), re.compile(rf"\[\[({opening})?|\]\]")
 
-    def resolve(self, target: str) -> Resolved:
-        """Resolves the text between `[[` and `|` or `]]`; cached."""
-        if target not in self._resolved:
-            if len(self._resolved) >= CACHED_TARGETS:
-                self._resolved.clear()
-            self._resolved[target] = self._resolve(target)
-        return self._resolved[target]
-
     def _resolve(self, target: str) -> Resolved:
+        """Resolves the text between `[[` and `|` or `]]`."""
         title = _TITLE_SPACES.sub(" ", _decoded(target).partition("#")[0]).strip()
         leading_colon = title.startswith(":")
         title = title[1:].lstrip() if leading_colon else title
@@ -318,20 +311,23 @@ def _words_of(template: re.Match[str]) -> str:
     return next(filter(None, values[::-1]), "") if what == "last" else values[0]
 
 
-def _remove(text: str, spans: Iterable[tuple[int, int]], filler: str = "\x01") -> str:
-    """The text without the spans (sorted, disjoint); the filler separates the text around them."""
+def _outer(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The spans in order, without those inside others; overlapping ones are joined."""
+    joined: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if joined and start < joined[-1][1]:
+            start, end = joined[-1][0], max(end, joined.pop()[1])
+        joined.append((start, end))
+    return joined
+
+
+def _remove(text: str, spans: list[tuple[int, int]], filler: str = "\x01") -> str:
+    """The text without the spans; the filler separates the text around them."""
     pieces, position = [], 0
-    for start, end in spans:
+    for start, end in _outer(spans):
         pieces += [text[position:start], filler]
         position = end
     return "".join([*pieces, text[position:]])
-
-
-def _close(spans: list[tuple[int, int]], start: int, end: int) -> None:
-    """Adds a span and removes the spans inside it. Each is added and removed at most once: linear."""
-    while spans and spans[-1][0] >= start:
-        spans.pop()
-    spans.append((start, end))
 
 
 def _without_templates(text: str, dropped: list[tuple[str, str]]) -> str:
@@ -347,12 +343,12 @@ def _without_templates(text: str, dropped: list[tuple[str, str]]) -> str:
             position, count = stack[-1]
             matched = min(count, end - start)
             start += matched
-            _close(spans, position + count - matched, start)
+            spans.append((position + count - matched, start))
             if count - matched >= 2:
                 stack[-1][1] = count - matched
             else:
                 stack.pop()
-    for start, end in spans:
+    for start, end in _outer(spans):
         inside = _BEFORE_HOLE.search(text, max(0, start - 8), start) and _AFTER_HOLE.match(text, end)
         if inside and not _NOTE.match(text, start):
             dropped.append(("template-in-sentence", text[start : min(end, start + 200)]))
@@ -377,7 +373,7 @@ def _without_tables(text: str) -> str:
             kind, start = stack.pop()
             depth[kind] -= 1
             if kind == opener:
-                _close(spans, start, match.end())
+                spans.append((start, match.end()))
                 break
     end = 0
     for _, start in stack:
@@ -385,13 +381,7 @@ def _without_tables(text: str) -> str:
             heading = _HEADING.search(text, start + 1)
             end = heading.start() if heading else len(text)
             spans.append((start, end))
-    # An unclosed table may overlap closed ones.
-    merged: list[tuple[int, int]] = []
-    for start, end in sorted(spans):
-        if merged and start < merged[-1][1]:
-            start, end = merged[-1][0], max(end, merged.pop()[1])
-        merged.append((start, end))
-    return _remove(text, merged, "\n\x01\n")
+    return _remove(text, spans, "\n\x01\n")
 
 
 def _without_media(text: str, site: Site) -> str:
@@ -406,7 +396,7 @@ def _without_media(text: str, site: Site) -> str:
         elif stack:
             start, media = stack.pop()
             if media:
-                _close(spans, start, match.end())
+                spans.append((start, match.end()))
     return _remove(text, spans)
 
 
@@ -452,8 +442,7 @@ def _clean(text: str) -> str:
     text = text.replace("\t", " ")
     if not text.isascii():
         text = ODD_SPACE.sub(" ", INVISIBLE.sub("", text))
-    text = SPACES.sub(" ", _LEAN.sub("(", _HOLLOW.sub("", text)))
-    return tidy(text)
+    return tidy(_LEAN.sub("(", _HOLLOW.sub("", text)))
 
 
 def _unescaped(match: re.Match[str]) -> str:

@@ -107,13 +107,11 @@ def _english(text: str) -> list[tuple[int, int]]:
 
 
 def _is_boundary(text: str, start: int, match: re.Match[str]) -> bool:
+    """Whether the sentence that begins at `start` ends with the stop and the closing marks of the match."""
     stop, closers = match[1], match[2]
     following = _NEXT.match(text, match.end())
     word = following[1] if following else ""
-    if word:
-        if word[0].islower():
-            return False
-    elif text[match.end()] in "-–—,;:.!?…/&=+":
+    if word[:1].islower() or (not word and text[match.end()] in "-–—,;:.!?…/&=+"):
         return False
     if text[match.end()] == "(" and "." not in stop:
         return False  # A title and its year or a gloss: "Flood! (1976)".
@@ -130,20 +128,12 @@ def _is_boundary(text: str, start: int, match: re.Match[str]) -> bool:
         return not whole and word != last.strip() and (not last[:1].isupper() or word in _OPENING_WORDS)
     if closers:
         return True
-    return not (whole and last.isdigit()) and not _abbreviates(last, word)
-
-
-def _abbreviates(last: str, word: str) -> bool:
-    """Whether the full stop after `last` belongs to it, given the word that follows."""
+    # A full stop: does it belong to the word before it?
     folded = last.lower()
-    if folded in _BEFORE_NAMES and last != "V":
-        return True
-    if folded in _BEFORE_NUMBERS and _NUMERAL.match(word):
-        return True
-    if folded in ("a.m", "p.m"):
+    if (whole and last.isdigit()) or (folded in _BEFORE_NAMES and last != "V"):
         return False
-    if len(last) == 1 and last.isalpha():
-        return word not in _OPENING_WORDS
-    if folded in _MAY_END or _DOTTED.match(last):
-        return word not in _OPENING_WORDS
-    return False
+    if folded in _BEFORE_NUMBERS and _NUMERAL.match(word):
+        return False
+    letter = len(last) == 1 and last.isalpha()
+    abbreviates = letter or folded in _MAY_END or _DOTTED.match(last)
+    return folded in ("a.m", "p.m") or not abbreviates or word in _OPENING_WORDS

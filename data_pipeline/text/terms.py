@@ -9,10 +9,10 @@ stopword, not punctuation, and known to the vocabulary.
 import re
 import string
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,9 +21,6 @@ from harp_jax.base.randomness import signed64
 from harp_jax.text import languages
 from harp_jax.text.languages import ENGLISH, HAN_KANA, SOUTH_EAST, UNSPACED_LETTER, primary
 from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
-
-if TYPE_CHECKING:
-    from tokenizers import Encoding
 
 Word = str
 CACHED = 1 << 17  # words cached per process: a few words make up most occurrences
@@ -114,11 +111,9 @@ class Terms:
     def is_term(self) -> Callable[[Word], bool]:
         """Whether a word may be sampled."""
         stopped = frozenset(self.word(word).lower() for word in self.stopwords)
-
-        def decided(word: Word) -> bool:
-            return word.lower() not in stopped and any(map(str.isalnum, word)) and self._known(word)
-
-        return lru_cache(CACHED)(decided)
+        return lru_cache(CACHED)(
+            lambda word: word.lower() not in stopped and any(map(str.isalnum, word)) and self._known(word)
+        )
 
     def _known(self, word: Word) -> bool:
         return self.tokenizer.unk not in self.later_ids(word)
@@ -147,39 +142,38 @@ class Terms:
         # Words are far shorter than 32 characters on average; text beyond that is truncated anyway.
         texts = [text[: 32 * limit] for text in texts]
         for text, encoding in zip(texts, self.tokenizer.encode_batch(texts)):
-            yield self._span(text, encoding, limit)
+            ids = np.asarray(encoding.ids, np.int32)
+            offsets = np.asarray(encoding.offsets, np.int32).reshape(-1, 2)
+            begins = self._begins(text, encoding.word_ids, ids, offsets[:, 0])
+            starts = np.flatnonzero(begins)
+            ends = np.append(starts[1:], len(ids))[: len(starts)]
+            kept = int(np.searchsorted(ends, limit, side="right"))
+            starts, ends = starts[:kept], ends[:kept]
+            tokens = ids[: int(ends[-1]) if kept else 0]
+            first, last = offsets[starts, 0], offsets[ends - 1, 1]
+            if self.unit == "words":
+                words = [self.word(text[a:b]) for a, b in zip(first.tolist(), last.tolist())]
+            else:
+                words = [self.tokenizer.tokens[token] for token in tokens.tolist()]
+            yield Span(words, tokens, (ends - starts).astype(np.int32)), first, last
 
-    def _span(self, text: str, encoding: "Encoding", limit: int) -> tuple[Span, np.ndarray, np.ndarray]:
-        ids = np.asarray(encoding.ids, np.int32)
-        if not len(ids):
-            empty = np.zeros(0, np.int32)
-            return Span([], empty, empty), empty, empty
-        offsets = np.asarray(encoding.offsets, np.int32)
+    def _begins(self, text: str, word_ids: Sequence[int | None], ids: np.ndarray, places: np.ndarray) -> np.ndarray:
+        """Whether each token begins a word, [tokens] bool; `places`: where they start in the text."""
         begins = np.ones(len(ids), bool)
-        if self.unit == "words":
-            # Tokenizers that split only at spaces leave punctuation attached to its word; Gemma's does not split at all.
-            kinds, places = self._kinds[ids], offsets[1:, 0].tolist()
-            blank = kinds[:-1] == 2
-            kinds[:-1][blank] = kinds[1:][blank]
-            spaced = np.array([text[place : place + 1].isspace() for place in places], bool)
-            begins[1:] = (np.diff(np.asarray(encoding.word_ids, np.int32)) != 0) | (kinds[1:] != kinds[:-1])
-            begins[1:] |= spaced & ~blank
-            if primary(self.language) != ENGLISH and not text.isascii():
-                unspaced = [UNSPACED_LETTER.match(text, place) is not None for place in places]
-                begins[1:] |= np.array(unspaced, bool) & ~blank
-            # The bytes of a character, and the letters that a normaliser writes for it, belong to one word.
-            begins[1:] &= np.diff(offsets[:, 0]) != 0
-        starts = np.flatnonzero(begins)
-        ends = np.append(starts[1:], len(ids))
-        kept = int(np.searchsorted(ends, limit, side="right"))
-        starts, ends = starts[:kept], ends[:kept]
-        tokens = ids[: int(ends[-1]) if kept else 0]
-        first, last = offsets[starts, 0], offsets[ends - 1, 1]
-        if self.unit == "words":
-            words = [self.word(text[a:b]) for a, b in zip(first.tolist(), last.tolist())]
-        else:
-            words = [self.tokenizer.tokens[token] for token in tokens.tolist()]
-        return Span(words, tokens, (ends - starts).astype(np.int32)), first, last
+        if self.unit != "words" or not len(ids):
+            return begins
+        # Tokenizers that split only at spaces leave punctuation attached to its word; Gemma's does not split at all.
+        kinds, following = self._kinds[ids], places[1:].tolist()
+        blank = kinds[:-1] == 2
+        kinds[:-1][blank] = kinds[1:][blank]
+        spaced = np.array([text[place : place + 1].isspace() for place in following], bool)
+        begins[1:] = (np.diff(np.asarray(word_ids, np.int32)) != 0) | (kinds[1:] != kinds[:-1]) | (spaced & ~blank)
+        if primary(self.language) != ENGLISH and not text.isascii():
+            unspaced = [UNSPACED_LETTER.match(text, place) is not None for place in following]
+            begins[1:] |= np.array(unspaced, bool) & ~blank
+        # The bytes of a character, and the letters that a normaliser writes for it, belong to one word.
+        begins[1:] &= np.diff(places) != 0
+        return begins
 
 
 # Scripts without spaces between words, with the average letters per word; their punctuation ends words.

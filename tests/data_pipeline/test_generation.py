@@ -145,7 +145,6 @@ def test_a_relative_tokenizer_is_found_from_other_folders_and_after_a_move(tmp_p
         (dict(tasks=("prop",), encoder="", prop_distribution="contrastive"), "config.encoder is not set"),
         (dict(memory_limit="4"), "memory_limit"),
         (dict(source={"paths": ()}), "paths"),
-        (dict(source={"index": ("i",)}), "index"),
     ],
 )
 def test_choices_that_make_no_sense_are_refused_before_the_job(tmp_path, fields, message):

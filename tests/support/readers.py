@@ -46,6 +46,7 @@ WIKI = {
     "Muta": page("Muta", "#REDIRECT [[Bak]]", 2, redirect="Bak"),
     "Sel": page("Sel", "A [[Bak#Old|old]] town &amp; [http://x.org y].", 3),
 }
+MULTISTREAM = [part.encode() for part in (HEAD, *WIKI.values(), TAIL)]
 
 
 def jsonl(*records: object) -> bytes:
@@ -90,10 +91,10 @@ def clicks(directory: Path) -> None:
         found.pair(len(found) - 1)
 
 
-def source(format_: str, index: str = "") -> Callable[[str], None]:
+def source(format_: str) -> Callable[[str], None]:
     def read(path: str) -> None:
         given = {"format": format_, "paths": (path,), "redirects": (), "base_url": "https://x.org/", "split": "auto"}
-        given |= {"index": (os.path.join(os.path.dirname(path), index),) if index else (), "max_page_bytes": 2 << 20}
+        given |= {"max_page_bytes": 2 << 20}
         for chunk in formats.chunks(given):
             formats.parse(chunk, given)
 
@@ -116,14 +117,6 @@ def write_model(directory: Path) -> None:
     os.remove(directory / "SHA256SUMS")
 
 
-def multistream() -> dict[str, bytes]:
-    dump, index = bz2.compress(HEAD.encode()), b""
-    for number, (title, text) in enumerate(WIKI.items(), 1):
-        index += b"%d:%d:%s\n" % (len(dump), number, title.encode())
-        dump += bz2.compress(text.encode())
-    return {"dump.xml.bz2": dump + bz2.compress(TAIL.encode()), "index.txt": index}
-
-
 JSONL = jsonl({"id": "d1", "title": "T", "url": "u", "text": "one two"}, {"_id": "d2", "body": "\u00e9 three"})
 TSV = b"d1\tu\tTitle\tone two\nd2\t\t\t\xc3\xa9 three\n"
 QUERIES_JSONL = jsonl({"_id": "q1", "text": "first"}, {"_id": "q2", "text": "second"})
@@ -144,7 +137,7 @@ READERS: dict[str, Reader] = {
     "warc": one("crawl.warc", WARC, source("warc")),
     "warc.gz": one("crawl.warc.gz", PACKED_WARC, source("warc")),
     "dump": one("dump.xml", (HEAD + "".join(WIKI.values()) + TAIL).encode(), source("mediawiki")),
-    "multistream": Reader(multistream(), lambda d: source("mediawiki", "index.txt")(str(d / "dump.xml.bz2"))),
+    "multistream": one("a.xml.bz2", b"".join(map(bz2.compress, MULTISTREAM)), source("mediawiki")),
     "format of pages": one("pages", jsonl(*LINKED), formats.format_of_content),
     "redirects": one(
         "redirects.tsv", b"old\tp1\nolder\told\n", lambda path: list(formats.redirects({"redirects": (path,)}))

@@ -4,7 +4,7 @@ from data_pipeline.sources import formats
 
 
 def source(format_: str, *paths, **fields) -> dict:
-    given = {"format": format_, "paths": tuple(map(str, paths)), "redirects": (), "index": ()}
+    given = {"format": format_, "paths": tuple(map(str, paths)), "redirects": ()}
     return given | {"max_page_bytes": 2 << 20} | fields
 
 

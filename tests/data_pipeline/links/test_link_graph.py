@@ -180,7 +180,7 @@ def test_numbers_are_no_queries():
 def tabulated(text, lead_end=None, **fields):
     """The row of a document, and the problem of links to it."""
     document = LinkedDocument("a", "a", "", text, (), len(text) if lead_end is None else lead_end)
-    made = link_graph.tabulate(plain_config(**fields), 0, [(0, document)], DropCounts())
+    made = link_graph.tabulate(plain_config(**fields), 0, [(0, document)], [])
     return (made[tables.DOCUMENTS] or [None])[0], made[tables.ADDRESSES][0]["problem"]
 
 

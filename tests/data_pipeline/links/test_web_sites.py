@@ -103,11 +103,13 @@ def test_a_canonical_link_to_a_disk_or_another_host_does_not_replace_the_address
 
 
 def documents_of(tmp_path, pages, **fields):
-    (tmp_path / "site").mkdir(parents=True)
     for name, body in pages.items():
+        (tmp_path / "site" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "site" / name).write_text(f"<!doctype html><title>{name}</title>{body}")
     c = corpus.config(tmp_path, encoder="idf", workers=1, min_article_words=2)
-    c.source.update(format="html", paths=(str(tmp_path / "site"),), redirects=(), base_url="https://x.org/", **fields)
+    c.source.update(
+        dict(format="html", paths=(str(tmp_path / "site"),), redirects=(), base_url="https://x.org/") | fields
+    )
     documents = linked_documents(c, tmp_path / "out", SerialEngine)
     ids = {row["doc"]: row["id"].removeprefix("https://x.org/") for row in table(tmp_path / "out", tables.PAGES)}
     return documents, {row["anchor"]: ids.get(row["destination"]) for row in table(tmp_path / "out", tables.RESOLVED)}
@@ -140,3 +142,11 @@ def test_pages_of_other_sites_stay_whole(tmp_path):
     assert len(documents) == 2 and documents["https://x.org/glossary.html"]["text"].startswith("lock\nA gate")
     assert set(links.values()) == {"glossary.html"} and "the weir" not in links
     assert len(documents_of(tmp_path / "auto", {**DOCS, **PLAIN})[0]) == 3 + len(PLAIN) - 1
+
+
+def test_a_page_has_the_address_of_its_canonical_link_if_that_host_is_crawled(tmp_path):
+    moved = "<link rel=canonical href='https://b.org/q'><p>It leads to <a href=https://b.org/r>another</a>."
+    pages = {"a.org/p": moved, "b.org/r": "<p>It leads to <a href=https://a.org/p>the first</a>."}
+    documents, links = documents_of(tmp_path, pages, base_url="https://")
+    assert set(documents) == {"https://b.org/q", "https://b.org/r"}
+    assert links == {"another": "https://b.org/r", "the first": "https://b.org/q"}

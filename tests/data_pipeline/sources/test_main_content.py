@@ -5,7 +5,7 @@ from selectolax.lexbor import LexborHTMLParser
 
 from benchmarks.main_content import all_text, extracted, labelled_pages, score
 from data_pipeline.sources.html_pages import read_page
-from data_pipeline.sources.main_content import main_content
+from data_pipeline.sources.main_content import MainContent
 from tests.support.shared_data import shared
 
 PROSE = "The lock of the canal was built by hand, and it has carried boats of every kind since that summer. "
@@ -96,7 +96,7 @@ def test_ids_of_older_sections_are_no_names(kind):
     parts = [f"<div class='{kind}' id=s-{n}><span id={n}></span><h2>{n}</h2>{prose('Body', 30)}</div>" for n in names]
     page = f"<div role=main><div class=section id=locks><h1>Locks</h1>{prose('Lead', 9)}{''.join(parts)}"
     assert first_words(page) == ["Lead", *(word for name in names for word in (name, "Body"))]
-    content = main_content(LexborHTMLParser(page))
+    content = MainContent(LexborHTMLParser(page))
     assert [content.sections[content.fragments[name]].title for name in names] == list(names)
 
 

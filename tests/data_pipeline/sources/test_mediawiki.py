@@ -1,11 +1,9 @@
 import bz2
 import gzip
-import hashlib
 import lzma
 
 import pytest
 
-from data_pipeline.config import generation, plain_source
 from data_pipeline.sources import formats, mediawiki
 from data_pipeline.sources.document import Link
 from harp_jax.base.errors import InputError
@@ -131,89 +129,41 @@ def test_odd_characters_are_replaced_and_counted(tmp_path):
     assert [each.reason for each in dropped].count("characters-replaced") == 4
 
 
-def multistream(folder, blocks=6, pages=5):
-    """Writes a dump and its index; returns the source and the byte offsets of the blocks."""
-    dump, lines, starts = bz2.compress(HEAD.encode()), [], []
-    for block in range(blocks):
-        numbers = range(block * pages, (block + 1) * pages)
-        text = "Text of {0} with [[Page {0}|a link]]. " * 30
-        content = "".join(page(f"Page: {n} & more", text.format(n), n + 1) for n in numbers)
-        starts.append(len(dump))
-        lines += [f"{len(dump)}:{n + 1}:Page: {n} &amp; more" for n in numbers]
-        dump += bz2.compress(content.encode())
-    write(folder / "a.xml.bz2", dump + bz2.compress(TAIL.encode()))
-    write(folder / "a-index.txt.bz2", "\n".join(lines) + "\n", bz2.open)
-    return source_reading.source("mediawiki", folder / "a.xml.bz2", index=(str(folder / "a-index.txt.bz2"),)), starts
+def multistream(path, blocks=6):
+    """Writes a dump in which every five pages are a stream; returns where the streams begin."""
+    pages = [
+        page(f"Page: {n} & more", f"Text of {n} with [[Page {n}|a link]]. " * 30, n + 1) for n in range(5 * blocks)
+    ]
+    parts = [HEAD, *("".join(pages[n : n + 5]) for n in range(0, len(pages), 5)), TAIL]
+    streams = [bz2.compress(part.encode()) for part in parts]
+    write(path, b"".join(streams))
+    return [sum(map(len, streams[:n])) for n in range(len(streams))]
 
 
-@pytest.mark.parametrize(("chunk_bytes", "chunks"), [(1, 6), (1500, 2), (1 << 20, 1)])
-def test_the_same_documents_as_without_the_index(tmp_path, monkeypatch, chunk_bytes, chunks):
+@pytest.mark.parametrize(("chunk_bytes", "chunks"), [(1, 7), (1500, 2), (1 << 20, 1)])
+def test_streams_of_pages_are_decompressed_by_the_workers(tmp_path, monkeypatch, chunk_bytes, chunks):
     monkeypatch.setattr(mediawiki, "_COMPRESSED_BYTES", chunk_bytes)
-    where, _ = multistream(tmp_path)
-    assert len(list(formats.chunks(where))) == chunks
-    found = source_reading.read(where)
-    assert found == source_reading.read(where | {"index": ()}) and len(found[0]) == 30
+    multistream(tmp_path / "a.xml.bz2")
+    documents = read(write(tmp_path / "a.xml", bz2.open(tmp_path / "a.xml.bz2").read()))
+    assert read(tmp_path / "a.xml.bz2") == documents and len(documents[0]) == 30
+    assert len(list(formats.chunks(source_reading.source("mediawiki", tmp_path / "a.xml.bz2")))) == chunks
 
 
-def test_damage_costs_its_block_and_names_the_place(tmp_path):
-    (where, starts), path = multistream(tmp_path), tmp_path / "a.xml.bz2"
+def test_damage_costs_its_stream_and_names_the_place(tmp_path):
+    path = tmp_path / "a.xml.bz2"
+    starts = multistream(path)
     whole = path.read_bytes()
-    expected = [document.title for document in source_reading.read(where)[0]]
-    for place in (starts[2], starts[2] + 20, (starts[2] + starts[3]) // 2, starts[3] - 3):
-        path.write_bytes(flipped(whole, place))
-        documents, dropped = source_reading.read(where)
-        assert [document.title for document in documents] == expected[:10] + expected[15:]
-        assert [each.reason for each in dropped] == ["page-in-damaged-block"] * 5
-        assert dropped[0].where == f"{path} byte {starts[2]}" and dropped[0].example == "Page: 10 &amp; more"
-
-
-def test_a_truncated_dump_or_an_index_that_does_not_fit_is_an_input_error(tmp_path):
-    (where, _), path = multistream(tmp_path), tmp_path / "a.xml.bz2"
-    whole = path.read_bytes()
-    for kept in (-10, -len(bz2.compress(TAIL.encode())), 1000, 0):
-        path.write_bytes(whole[:kept])
-        with pytest.raises(InputError, match=r"a\.xml\.bz2 is (truncated|damaged)"):
-            source_reading.read(where)
-    path.write_bytes(whole)
-    with pytest.raises(InputError, match="one index per dump"):
-        source_reading.read(where | {"paths": where["paths"] * 2})
-    lines = bz2.open(tmp_path / "a-index.txt.bz2", "rt").read().splitlines()
-    for broken, part in (
-        ([line.replace("Page: ", "Side ") for line in lines], "does not belong to .*a.xml.bz2"),
-        ([], "does not belong to"),
-        ([*lines[:-1]], "names 4 pages"),
-        (lines[::-1], "does not belong to"),
-        ([*lines[:10], *lines[:5]], "line 11"),
-        (["x", *lines], "line 1"),
-        ([*lines, "99999999:9:Z"], "line 31: .* below the"),
-    ):
-        write(tmp_path / "broken.txt", "\n".join(broken))
-        with pytest.raises(InputError, match=part):
-            source_reading.read(where | {"index": (str(tmp_path / "broken.txt"),)})
-
-
-def test_files_of_wikimedia_are_found_by_their_names_and_checked(tmp_path, capsys):
-    """The index beside a dump, whole or in parts, and the checksums; a file that differs from them is refused."""
-    name, parts = "xwiki-20210101-pages-articles-multistream", (("27", "-p1p42"), ("", ""))
-    for number, pages in parts:
-        index, dump = tmp_path / f"{name}-index{number}.txt{pages}.bz2", tmp_path / f"{name}{number}.xml{pages}.bz2"
-        assert mediawiki.index_beside(str(dump)) == ""
-        index.touch()
-        assert mediawiki.index_beside(str(dump)) == str(index)
-    multistream(tmp_path)
-    (tmp_path / "a.xml.bz2").rename(dump)
-    (tmp_path / "a-index.txt.bz2").rename(index)
-    config = generation()
-    config.source.paths = (str(dump),)
-    source = plain_source(config)
-    assert source["index"] == [str(index)] and len(source_reading.read(source)[0]) == 30
-    assert "dumps.wikimedia.org/xwiki/20210101/xwiki-20210101-sha1sums.txt beside it" in capsys.readouterr().err
-    for algorithm in ("sha1", "md5"):
-        sums, digest = tmp_path / f"xwiki-20210101-{algorithm}sums.txt", hashlib.new(algorithm, dump.read_bytes())
-        sums.write_text(f"{'0' * 32}  xwiki-20210101-other.gz\n{digest.hexdigest()}  {dump.name}\n")
-        source_reading.read(source)
-        assert f"{algorithm} as listed" in capsys.readouterr().err
-        sums.write_text(f"{'0' * 32}  {dump.name}\n")
-        with pytest.raises(InputError, match=f"has {algorithm} .* lists 000.*download it again"):
-            source_reading.read(source)
-        sums.unlink()
+    expected = [document.title for document in read(path)[0]]
+    # Damage in a stream's first bytes hides where it begins: the stream before is lost, too.
+    for place, lost in ((starts[3], 2), (starts[3] + 20, 3), ((starts[3] + starts[4]) // 2, 3), (starts[4] - 3, 3)):
+        documents, dropped = read(write(path, flipped(whole, place)))
+        assert [document.title for document in documents] == expected[: 5 * (lost - 1)] + expected[15:]
+        assert [each.reason for each in dropped] == ["page-in-damaged-block"]
+        assert dropped[0].where == f"{path} byte {starts[lost]}"
+    for kept in (starts[-1] + 10, starts[-1], starts[2] + 10, starts[1], starts[0] + 10, 0):
+        with pytest.raises(InputError, match=r"a\.xml\.bz2 is (truncated|damaged|not a MediaWiki)"):
+            read(write(path, whole[:kept]))
+    with pytest.raises(InputError, match="truncated or damaged: no </mediawiki>"):
+        # Streams that end within a page.
+        parts = HEAD, page("A", "b")[:-9], page("A", "b")[-9:] + TAIL
+        read(write(path, b"".join(bz2.compress(part.encode()) for part in parts)))
