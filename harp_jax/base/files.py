@@ -164,9 +164,9 @@ def read_json_as(kind: type[T], path: str, advice: str = "restore or write it ag
 
 
 def typed(value: Any, kind: Any, name: str) -> Any:
-    """A JSON value as `kind`: str, bool, int, float, X | None, list[X], tuple[X, ...], dict[str, X], Any, or a dataclass, TypedDict or
-    NamedTuple (a list) of these. Raises ValueError, which names the field, for a value of another type, a number that is not finite,
-    and a field that is missing or that the dataclass lacks; a TypedDict may have more fields."""
+    """A JSON value as `kind`: str, bool, int, float, X | None, list[X], tuple[X, ...], dict[str, X], Any, or a dataclass, TypedDict
+    or NamedTuple (a list) of these. Raises ValueError, which names the field, for a value of another type, a number that is not
+    finite, and a field that is missing or that the dataclass lacks; a TypedDict may have more fields."""
     shape, inner = get_origin(kind), get_args(kind)
     if kind is Any:
         return value

@@ -44,8 +44,8 @@ class Embedding(NamedTuple):
 
 
 def modular_head(directory: str, encoder: Encoder, shape: EncoderConfig) -> tuple[str, Tensors] | None:
-    """The head: its pooling, and the tensors of the encoder's own pooler and score by their Hugging Face names; None if modules.json
-    lists no score, as for a sentence encoder. InputError for a head that the encoder does not have."""
+    """The head: its pooling, and the tensors of the encoder's own pooler and score by their Hugging Face names. None if
+    modules.json lists no score, as for a sentence encoder. InputError for a head that the encoder does not have."""
     path, modules = os.path.join(directory, MODULES), _modules(directory)
     if not _has_score(modules):
         return None
