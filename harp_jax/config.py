@@ -400,13 +400,10 @@ def load_config(path: str, fields: Mapping[str, Any], texts: Sequence[str] = (),
     field, or a value of the wrong type."""
     file, colon, preset = config_file(path).partition(":")
     if not os.path.isfile(file):
-        names = shipped_configs()
-        near = difflib.get_close_matches(file, names, 1)
-        use = (
-            f"did you mean {near[0]}?"
-            if near
-            else f"name a Python file with get_config(), or one of {', '.join(names)}"
-        )
+        files = (each.relative_to(shipped_folder()) for each in shipped_folder().rglob("*.py"))
+        names = sorted(each.with_suffix("").as_posix() for each in files if each.stem != "__init__")
+        near = [f"did you mean {name}?" for name in difflib.get_close_matches(file, names, 1)]
+        use = next(iter(near), f"name a Python file with get_config(), or one of {', '.join(names)}")
         raise InputError(f"no config {path!r}; {use}")
     module = load_file(os.path.abspath(file))
     try:
@@ -450,12 +447,6 @@ def config_file(name: str) -> str:
     path, colon, preset = name.partition(":")
     shipped = shipped_folder() / (path.removeprefix("configs/").removesuffix(".py") + ".py")
     return str(shipped) + colon + preset if shipped.is_file() and not os.path.isfile(path) else name
-
-
-def shipped_configs() -> list[str]:
-    """The names of the configs below configs/: tpu_v3, data/html, …"""
-    files = [path.relative_to(shipped_folder()) for path in shipped_folder().rglob("*.py") if path.stem != "__init__"]
-    return sorted(file.with_suffix("").as_posix() for file in files)
 
 
 def shipped_folder() -> Path:

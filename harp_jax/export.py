@@ -61,7 +61,12 @@ def main(arguments: argparse.Namespace) -> None:
         return
     if arguments.sha256:
         raise InputError("--sha256 is only for --encoder; leave it out")
-    calibration = read_pairs(arguments.calibration) if arguments.calibration else []
+    calibration = []
+    for number, line in lines(arguments.calibration) if arguments.calibration else ():
+        query, tab, document = line.partition("\t")
+        if not tab or not query.strip() or not document.strip():
+            raise InputError(f"{arguments.calibration}, line {number}: not query<TAB>document; correct the line")
+        calibration.append((query, document))
     export_model(
         arguments.workdir,
         arguments.output,
@@ -71,17 +76,6 @@ def main(arguments: argparse.Namespace) -> None:
         calibration=calibration,
     )
     print(f"exported {arguments.workdir} to {arguments.output}")
-
-
-def read_pairs(path: str) -> list[tuple[str, str]]:
-    """(query, document) from lines `query<TAB>document`. Raises InputError for a malformed line."""
-    pairs = []
-    for number, line in lines(path):
-        query, tab, document = line.partition("\t")
-        if not tab or not query.strip() or not document.strip():
-            raise InputError(f"{path}, line {number}: not query<TAB>document; correct the line")
-        pairs.append((query, document))
-    return pairs
 
 
 if __name__ == "__main__":

@@ -72,7 +72,6 @@ if __name__ == "__main__":
 @pytest.mark.parametrize(
     "command",
     [
-        "first-stage --docs=site --queries=queries.tsv --output=run.trec",
         "plan plan.py --output=out",
         "documents site --output=d",
     ],

@@ -39,8 +39,7 @@ class Parser(argparse.ArgumentParser):
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
-        self._inputs: list[argparse.Action] = []
-        self._models: list[argparse.Action] = []
+        self._inputs: dict[argparse.Action, bool] = {}  # option → whether it names a model
         self._outputs: list[argparse.Action] = []
 
     def add_input(self, *names: str, model: bool = False, **options: Any) -> None:
@@ -48,8 +47,7 @@ class Parser(argparse.ArgumentParser):
         action = self.add_argument(*names, **options)
         if action.nargs == 0:
             raise TypeError(f"{names[0]} is a flag, not a path; use add_argument")
-        self._inputs.append(action)
-        self._models += [action] if model else []
+        self._inputs[action] = model
 
     def add_output(self, *names: str, **options: Any) -> None:
         """An option that names a file or folder to write."""
@@ -92,14 +90,14 @@ class Parser(argparse.ArgumentParser):
         missing = [(a, path) for a, path in read if not (os.path.exists(as_stored(path)) or NO_FILE.search(path))]
         if missing:
             said = ", ".join(f"--{action.dest}={path}" if action.option_strings else path for action, path in missing)
-            hint = next((how_to_fetch(path) for action, path in missing if action in self._models), "")
+            hint = next((how_to_fetch(path) for action, path in missing if self._inputs[action]), "")
             raise InputError(f"no such file or folder: {said}; check the paths{hint}")
         written = set[str]()
         for output in filter(None, (getattr(arguments, action.dest) for action in self._outputs)):
             target = os.path.join(os.path.realpath(output), "")
             for action, path in read:
                 folder = os.path.join(os.path.realpath(path), "")
-                if os.path.isdir(path) and (target == folder or (action in self._models and target.startswith(folder))):
+                if os.path.isdir(path) and (target == folder or (self._inputs[action] and target.startswith(folder))):
                     raise InputError(f"cannot write {output}: it belongs to the input {path}; choose another path")
             if target in written:
                 raise InputError(f"cannot write {output}: two outputs have this path; choose two")

@@ -164,9 +164,9 @@ def read_json_as(kind: type[T], path: str, advice: str = "restore or write it ag
 
 
 def typed(value: Any, kind: Any, name: str) -> Any:
-    """A JSON value as `kind`: str, bool, int, float, X | None, list[X], tuple[X, ...], dict[str, X], Any, or a dataclass or
-    TypedDict of these. Raises ValueError, which names the field, for a value of another type, a number that is not finite, and a
-    field that is missing or that the dataclass lacks; a TypedDict may have more fields."""
+    """A JSON value as `kind`: str, bool, int, float, X | None, list[X], tuple[X, ...], dict[str, X], Any, or a dataclass, TypedDict
+    or NamedTuple (a list) of these. Raises ValueError, which names the field, for a value of another type, a number that is not
+    finite, and a field that is missing or that the dataclass lacks; a TypedDict may have more fields."""
     shape, inner = get_origin(kind), get_args(kind)
     if kind is Any:
         return value
@@ -187,6 +187,8 @@ def typed(value: Any, kind: Any, name: str) -> Any:
         return {key: typed(each, inner[1], f"{name}.{key}") for key, each in value.items()}
     if shape in (list, tuple) and isinstance(value, list):
         return shape(typed(each, inner[0], f"{name}[{number}]") for number, each in enumerate(value))
+    if hasattr(kind, "_fields") and isinstance(value, list) and len(value) <= len(kind._fields):
+        return kind(*(typed(each, get_type_hints(kind)[field], field) for field, each in zip(kind._fields, value)))
     if kind is float and type(value) in (int, float) and math.isfinite(value):
         return float(value)
     if kind is not float and type(value) is kind:

@@ -22,7 +22,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import UnionType
 from typing import (
@@ -39,7 +39,7 @@ from typing import (
 )
 
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import as_stored, json_fields, read_json, replacing, sha256_file, walk
+from harp_jax.base.files import as_stored, read_json_as, replacing, sha256_file, walk
 from harp_jax.base.progress import say
 from harp_jax.base.version import __version__
 
@@ -56,7 +56,6 @@ Speed = Annotated[T, SPEED]
 
 RECORD = "made.json"
 REFUSED, AGAIN, KEPT = "refused", "again", "kept"  # what `once` does about inputs whose content has changed
-NOTHING: tuple[Any, ...] = (None, "", [])  # options without a value
 Inputs = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 _hashed: dict[tuple[str, str], str] = {}  # path and stamp → SHA-256, of what this process has read
 _replacing: list[bool] = []  # not empty: see `replace_outputs`
@@ -93,13 +92,7 @@ class Made:
     def read(cls, output: str) -> "Made | None":
         """The record of an output; None if it has none. Raises InputError for a damaged one."""
         path = record_path(output)
-        if not os.path.exists(path):
-            return None
-        advice = f"remove it and {output} to make both again"
-        fields = read_json(path, advice)
-        with json_fields(path, advice):
-            inputs = {str(name): Digest(*map(str, digest)) for name, digest in fields.pop("inputs").items()}
-            return cls(**fields | {"inputs": inputs, "output": Digest(*map(str, fields["output"]))})
+        return read_json_as(cls, path, f"remove it and {output} to make both again") if os.path.exists(path) else None
 
 
 def record_path(output: str) -> str:
@@ -154,19 +147,23 @@ class OnceFunction(Generic[P, T]):
         """The output of a call, its options and the paths of its inputs. What names no file, such as irds:ID, is an option."""
         bound = inspect.signature(self._function).bind(*args, **kwargs)
         bound.apply_defaults()
-        output = os.fspath(bound.arguments["output"])
-        named = flat(self._inputs(bound.arguments)) if self._inputs else {}
+        named = {name for name, _, _ in _leaves(self._inputs(bound.arguments), {})} if self._inputs else set()
         hints = get_type_hints(self._function, include_extras=True)
         options: dict[str, Any] = {}
         paths: dict[str, str] = {}
         for name, value, mark in _leaves({**bound.arguments, "output": {}}, hints):
             if name in self._speed:
                 continue
-            if (mark == INPUT or name in named) and (files := _matching(name, value)):
+            files: dict[str, str] = {}
+            if value and (mark == INPUT or name in named):
+                path = as_stored(value)
+                matching = enumerate(sorted(glob.glob(path, recursive=True)))
+                files = {name: path} if os.path.exists(path) else {f"{name}.{n}": each for n, each in matching}
+            if files:
                 paths |= files
             else:
                 options[name] = value
-        return output, options, paths
+        return os.fspath(bound.arguments["output"]), options, paths
 
     def _finished(self, output: str, options: dict[str, Any], paths: dict[str, str]) -> Made | None:
         """The record if this very call has finished and its output is unchanged; None if it has to run. Raises InputError if other
@@ -176,33 +173,30 @@ class OnceFunction(Generic[P, T]):
             return None
 
         # Options, names of inputs, and only then contents, which may take long to read.
-        difference = "" if made.function == self._name else f"by {made.function}, not {self._name}"
+        differences = [] if made.function == self._name else [f"by {made.function}, not {self._name}"]
         for name in {**options, **made.options}:
-            then, now = ("none" if of.get(name) in NOTHING else of[name] for of in (made.options, options))
+            then, now = ("none" if of.get(name) in (None, "", []) else of[name] for of in (made.options, options))
             if then != now:
-                difference = difference or f"with {name}={then}, now {now}"
+                differences.append(f"with {name}={then}, now {now}")
         for name in {**paths, **made.inputs}:
             if (name in paths) != (name in made.inputs):
-                difference = difference or f"{'without' if name in paths else 'with'} {name}"
-        if not difference:
-            for name, known in made.inputs.items():
-                if digest(paths[name], known, output).sha256 == known.sha256:
-                    continue
+                differences.append(f"{'without' if name in paths else 'with'} {name}")
+        for name, known in made.inputs.items() if not differences else ():
+            if digest(paths[name], known, output).sha256 != known.sha256:
                 if self._changed == AGAIN:
                     return None
                 if self._changed == REFUSED:
-                    difference = f"from another content of {name} ({paths[name]})"
+                    differences.append(f"from another content of {name} ({paths[name]})")
 
-        if difference:
-            wrong = f"was made {difference}; choose another output, or --force to replace this one"
+        if differences:
+            wrong = f"was made {differences[0]}; choose another output, or --force to replace this one"
         elif digest(output, made.output).sha256 != made.output.sha256:
             if self._changed == AGAIN:
                 return None
             wrong = f"was changed after {made.function} made it; move it away, or --force to make it again"
         else:
-            return dataclasses.replace(
-                made, result=_restored(made.result, get_type_hints(self._function).get("return"))
-            )
+            result = _restored(made.result, get_type_hints(self._function).get("return"))
+            return dataclasses.replace(made, result=result)
         if not _replacing:
             raise InputError(f"{output} {wrong}")
         forget(output)
@@ -234,43 +228,37 @@ def digest(path: str, known: Digest | None = None, without: str = "") -> Digest:
     """The digest of a file, or of the names and contents of a folder's files; hidden files and records do not count. `known`: an
     earlier digest, returned if the stamp is the same; `without`: a file in the folder that does not count, an output. Raises
     OSError for a missing path."""
-    is_folder = os.path.isdir(path)
-    files = {os.path.relpath(file, path): file for file in walk(path)} if is_folder else {"": path}
-    if is_folder:
-        files.pop(os.path.relpath(without or path, path), None)
-        names = [name for name in files if not name.endswith(RECORD)]
+    files = {"": path}
+    if os.path.isdir(path):
+        below = {os.path.relpath(file, path): file for file in walk(path)}
+        below.pop(os.path.relpath(without or path, path), None)
+        names = [name for name in below if not name.endswith(RECORD)]
         # The files of a folder before its folders: the order of os.walk.
         names.sort(key=lambda name: [*((1, part) for part in name.split(os.sep)[:-1]), (0, os.path.basename(name))])
-        files = {name: files[name] for name in names}
-    stamp = hashlib.sha256()
-    for name, file in files.items():
-        about = os.stat(file)
-        stamp.update(f"{name}\0{about.st_size}\0{about.st_mtime_ns}\n".encode(errors="surrogateescape"))
-    if known and known.stamp == stamp.hexdigest():
+        files = {name: below[name] for name in names}
+    about = ((name, os.stat(file)) for name, file in files.items())
+    stamp = _sha256(f"{name}\0{of.st_size}\0{of.st_mtime_ns}\n" for name, of in about)
+    if known and known.stamp == stamp:
         return known
     # The maker of an input has just hashed it.
-    if (own := Made.read(path)) and own.output.stamp == stamp.hexdigest():
+    if (own := Made.read(path)) and own.output.stamp == stamp:
         return own.output
-    key = os.path.abspath(path), stamp.hexdigest()
-    if key not in _hashed and is_folder:
-        content = hashlib.sha256()
-        for name, file in files.items():
-            content.update(f"{name}\0{sha256_file(file)}\n".encode(errors="surrogateescape"))
-        _hashed[key] = content.hexdigest()
-    elif key not in _hashed:
-        _hashed[key] = sha256_file(path)
-    return Digest(_hashed[key], stamp.hexdigest())
+    key = os.path.abspath(path), stamp
+    if key not in _hashed:
+        contents = {name: sha256_file(file) for name, file in files.items()}
+        _hashed[key] = contents.get("") or _sha256(f"{name}\0{sha256}\n" for name, sha256 in contents.items())
+    return Digest(_hashed[key], stamp)
 
 
-def flat(values: Mapping[str, Any]) -> dict[str, Any]:
-    """{"a": {"b": 1}, "c": ["d"], "e": [2, 3]} as {"a.b": 1, "c.0": "d", "e": [2, 3]}; empty dicts vanish, empty lists stay."""
-    return {name: value for name, value, _ in _leaves(values, {})}
+def _sha256(rows: Iterable[str]) -> str:
+    return hashlib.sha256("".join(rows).encode(errors="surrogateescape")).hexdigest()
 
 
 def _leaves(
     values: Mapping[Any, Any], hints: Mapping[str, Any], prefix: str = "", mark: str = ""
 ) -> Iterator[tuple[str, Any, str]]:
-    """(name, JSON value, INPUT or "") of the values within that are not SPEED, named as by `flat`."""
+    """(name, JSON value, INPUT or "") of the values within that are not SPEED: {"a": {"b": 1}, "c": ["d"], "e": [2, 3]} has a.b,
+    c.0 and e. Empty dicts vanish, empty lists stay."""
     for key, value in values.items():
         name, hint, inner = f"{prefix}{key}", hints.get(key), dict[str, Any]()
         own = mark or next((arg for arg in get_args(hint)[1:] if get_origin(hint) is Annotated), "")
@@ -297,14 +285,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, set | frozenset):
         return sorted(value)
     return dict(value) if isinstance(value, Mapping) else os.fspath(value)
-
-
-def _matching(name: str, path: str) -> dict[str, str]:
-    """{name: path}, or one such for every file that a pattern matches."""
-    path = as_stored(path) if path else ""
-    if path and os.path.exists(path):
-        return {name: path}
-    return {f"{name}.{number}": one for number, one in enumerate(sorted(glob.glob(path, recursive=True)))}
 
 
 def _restored(value: Any, hint: Any) -> Any:

@@ -4,7 +4,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -69,7 +69,7 @@ def load_hf(directory: str) -> tuple[EncoderConfig, dict[str, Any]]:
     shape = encoder.from_config(fields, path)
     state = encoder.read(_read_tensors(directory), directory)
     if head := modular_head(directory, encoder, shape):
-        shape, state = replace(shape, pooling=head.pooling), {**state, **head.tensors}
+        shape, state = replace(shape, pooling=head[0]), {**state, **head[1]}
     return shape, _tree(state, shape, directory)
 
 
@@ -131,11 +131,13 @@ def save_hf(
     model_card: str,
     marks: Marks = NO_MARKS,
     more: Callable[[str], None] | None = None,
+    layout: Mapping[str, Any] | None = None,
 ) -> None:
     """Writes a Hugging Face directory that transformers' Auto classes and sentence-transformers' CrossEncoder load. Heads absent
     from `params` are absent from the file. Without the MLM head the file has the tensors of sequence classification and no others,
     so that strict loaders (Text Embeddings Inference, vLLM) accept it; `Encoder.exported_as` names the class. Rows of the
-    vocabulary beyond the tokenizer's (padding for sharding) are left out. `more(directory)` may add files. The directory appears
+    vocabulary beyond the tokenizer's (padding for sharding) are left out. `more(directory)` may add files; `layout`:
+    sentence-transformers' files (name → JSON), by default those of a cross-encoder if `params` has a score. The directory appears
     complete or not at all; InputError unless it is replaceable (`files.output_folder`)."""
     from safetensors.numpy import save_file
 
@@ -158,14 +160,32 @@ def save_hf(
     }
     if marks.ids:
         fields[MARKS] = [tokenizer.tokens[i] if i >= 0 else "" for i in (marks.query, marks.document)]
+    if layout is None and "score" in params:  # as sentence-transformers 6 describes a CrossEncoder
+        module = "sentence_transformers.base.modules.transformer.Transformer"
+        method = {"text": {"method": "forward", "method_output_name": "logits"}}
+        layout = {
+            MODULES: [{"idx": 0, "name": "0", "path": "", "type": module}],
+            PROMPTS: {
+                "model_type": "CrossEncoder",
+                "activation_fn": IDENTITY,
+                "prompts": {},
+                "default_prompt_name": None,
+            },
+            LENGTH: {
+                "transformer_task": "sequence-classification",
+                "modality_config": method,
+                "module_output_name": "scores",
+                "max_seq_length": max_length,  # Text Embeddings Inference does not start without it
+            },
+        }
     with output_folder(directory) as folder:
-        files = {"config.json": fields, **(_layout(max_length) if "score" in params else {})}
-        for name, content in files.items():
+        for name, content in {CONFIG: fields, **(layout or {})}.items():
+            os.makedirs(os.path.dirname(os.path.join(folder, name)), exist_ok=True)
             with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
                 json.dump(content, file, indent=2)
         save_file(hf_tensors(config, params), os.path.join(folder, WEIGHTS), metadata={"format": "pt"})
         # safetensors writes 0600
-        shutil.copymode(os.path.join(folder, "config.json"), os.path.join(folder, WEIGHTS))
+        shutil.copymode(os.path.join(folder, CONFIG), os.path.join(folder, WEIGHTS))
         types = tokenizer.token_types and config.type_vocab > 1
         replace(tokenizer, max_length=max_length, token_types=types).write(folder)
         with open(os.path.join(folder, "README.md"), "w", encoding="utf-8") as file:
@@ -188,7 +208,7 @@ def save_vectors(
     modules = (("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Normalize", "Normalize"))
     poolings = ("cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens")
     query, document = config.prompts or ("", "")
-    files = {
+    layout = {
         MODULES: [
             {"idx": n, "name": str(n), "path": path, "type": f"{PACKAGE}.{kind}"}
             for n, (path, kind) in enumerate(modules)
@@ -205,17 +225,7 @@ def save_vectors(
         },
         LENGTH: {"max_seq_length": config.row_length, "do_lower_case": False},
     }
-
-    def write_layout(folder: str) -> None:
-        for path, _ in modules[1:]:
-            os.makedirs(os.path.join(folder, path))
-        for name, content in files.items():
-            with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
-                json.dump(content, file, indent=2)
-        if more is not None:
-            more(folder)
-
-    save_hf(directory, shape, {"encoder": params["encoder"]}, tokenizer, card, more=write_layout)
+    save_hf(directory, shape, {"encoder": params["encoder"]}, tokenizer, card, more=more, layout=layout)
 
 
 def hf_tensors(config: EncoderConfig, params: dict[str, Any]) -> dict[str, np.ndarray]:
@@ -235,23 +245,3 @@ def hf_tensors(config: EncoderConfig, params: dict[str, Any]) -> dict[str, np.nd
                 tensor = tensor.reshape(leaf.stored[::-1]).T
             state[leaf.name] = np.ascontiguousarray(tensor.reshape(leaf.stored))
     return ENCODERS[config.model_type].written(state)
-
-
-def _layout(max_length: int) -> dict[str, Any]:
-    """The files with which sentence-transformers 6 describes a CrossEncoder; `max_length`: tokens of a pair with special ones."""
-    module = "sentence_transformers.base.modules.transformer.Transformer"
-    return {
-        "modules.json": [{"idx": 0, "name": "0", "path": "", "type": module}],
-        "config_sentence_transformers.json": {
-            "model_type": "CrossEncoder",
-            "activation_fn": IDENTITY,
-            "prompts": {},
-            "default_prompt_name": None,
-        },
-        "sentence_bert_config.json": {
-            "transformer_task": "sequence-classification",
-            "modality_config": {"text": {"method": "forward", "method_output_name": "logits"}},
-            "module_output_name": "scores",
-            "max_seq_length": max_length,  # Text Embeddings Inference does not start without it
-        },
-    }

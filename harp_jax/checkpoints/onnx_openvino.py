@@ -20,6 +20,7 @@ from harp_jax.checkpoints.huggingface import hf_tensors
 from harp_jax.input.packing import Pair, pair_rows
 from harp_jax.model.encoders.encoder import EncoderConfig
 from harp_jax.model.encoders.table import ENCODERS
+from harp_jax.text.auto_classes import quiet
 from harp_jax.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -76,21 +77,6 @@ def without_tensorflow() -> Iterator[None]:
     finally:
         if kept is not None:
             sys.modules["tensorflow"] = kept
-
-
-@contextlib.contextmanager
-def quiet_tracing() -> Iterator[None]:
-    """Silences what torch and transformers say of tracing; nobody can act upon it."""
-    from transformers.utils import logging
-
-    verbosity = logging.get_verbosity()
-    logging.set_verbosity_error()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            yield
-        finally:
-            logging.set_verbosity(verbosity)
 
 
 @contextlib.contextmanager
@@ -160,7 +146,7 @@ def write_onnx(directory: str, config: EncoderConfig, params: dict[str, Any], in
     path = os.path.join(directory, FILES["onnx", False])
     names = inputs(config)
     axes = {name: {0: "rows", 1: "length"} for name in names}
-    with quiet_tracing():
+    with quiet(), warnings.catch_warnings(action="ignore"):  # about tracing
         torch.onnx.export(
             module, example_inputs(config), path, input_names=list(names), output_names=[output],
             dynamic_axes={**axes, output: {0: "rows"} if output == OUTPUT else {0: "rows", 1: "length"}}, opset_version=OPSET,
@@ -187,7 +173,8 @@ def write_openvino(
     like those to rank), or on each text of a pair if the model is an encoder of single texts. InputError without the packages."""
     openvino = needed("openvino", "openvino")
     os.makedirs(os.path.join(directory, "openvino"), exist_ok=True)
-    with without_telemetry(), without_tensorflow(), quiet_tracing():  # the first call imports more modules
+    silent = warnings.catch_warnings(action="ignore")
+    with without_telemetry(), without_tensorflow(), quiet(), silent:  # the first call imports more modules
         model = openvino.convert_model(torch_model(config, params), example_input=example_inputs(config))
     model.outputs[0].get_tensor().set_names({output_of(params)})
     for given, name in zip(model.inputs, inputs(config)):

@@ -32,11 +32,6 @@ class Module(NamedTuple):
     tensors: Tensors
 
 
-class Head(NamedTuple):
-    pooling: str
-    tensors: Tensors  # of the pooler and the score, by the encoder's Hugging Face names
-
-
 class Embedding(NamedTuple):
     """How to compute a text's vector from hidden states."""
 
@@ -48,9 +43,9 @@ class Embedding(NamedTuple):
     recorded: bool = False  # whether the files name the pooling
 
 
-def modular_head(directory: str, encoder: Encoder, shape: EncoderConfig) -> Head | None:
-    """The head, as the encoder's own pooler and score; None if modules.json lists no score, as for a sentence encoder. InputError
-    for a head that the encoder does not have."""
+def modular_head(directory: str, encoder: Encoder, shape: EncoderConfig) -> tuple[str, Tensors] | None:
+    """The head: its pooling, and the tensors of the encoder's own pooler and score by their Hugging Face names. None if
+    modules.json lists no score, as for a sentence encoder. InputError for a head that the encoder does not have."""
     path, modules = os.path.join(directory, MODULES), _modules(directory)
     if not _has_score(modules):
         return None
@@ -86,7 +81,7 @@ def modular_head(directory: str, encoder: Encoder, shape: EncoderConfig) -> Head
                 raise InputError(f"{path}: its dense layer has a bias, unlike {shape.model_type}'s; use another model")
         else:
             raise InputError(f"{path}: its module {module.kind} has no {WEIGHTS} with its weights; {AGAIN}")
-    return Head(pooling.name, {**tensors, score["bias"]: bias})
+    return pooling.name, {**tensors, score["bias"]: bias}
 
 
 def embedding(directory: str, hidden: int) -> Embedding:

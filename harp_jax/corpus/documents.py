@@ -165,7 +165,8 @@ def _parse(path: str, line: int, data: bytes, columns: tuple[int, ...] = (2, 4))
     if not text.startswith("{"):
         parts = text.split("\t")
         if len(parts) not in columns:
-            advice = "write 'docid<TAB>url<TAB>title<TAB>body', or 'docid<TAB>text', without tabs in the texts"
+            advice = "write 'docid<TAB>url<TAB>title<TAB>body', or 'docid<TAB>text', without tabs in the texts (of HTML, a WARC or "
+            advice += "a MediaWiki dump, `harp documents` writes the documents)"
             raise InputError(f"{where}: {len(parts)} columns, not {' or '.join(map(str, columns))}; {advice}")
         url, title = parts[1:-1] or ("", "")
         return {"id": checked_id(where, parts[0].strip(), "document"), "title": title, "url": url, "body": parts[-1]}

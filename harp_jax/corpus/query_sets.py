@@ -8,7 +8,7 @@ changes no other subset. `config.train_queries` accepts the files.
 """
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from harp_jax.base.errors import InputError
@@ -16,7 +16,7 @@ from harp_jax.base.files import output_folder, output_path, replacing
 from harp_jax.base.made import InputPath, once
 from harp_jax.base.randomness import hash64
 from harp_jax.corpus.documents import Documents
-from harp_jax.corpus.labels import read_labels, relevant_only
+from harp_jax.corpus.labels import relevant_only
 from harp_jax.corpus.paths import qrels_file, query_file
 from harp_jax.corpus.trec import Qrels, components, read_qrels, read_queries, read_run, read_subset, select
 
@@ -34,34 +34,21 @@ class Folds:
 @once
 def judged_queries(queries: InputPath, qrels: InputPath, output: str) -> None:
     """Writes the queries that have judgments to OUTPUT/queries.tsv and OUTPUT/qrels.txt; the others need no ranking. Raises
-    InputError if no judged query has a text."""
+    InputError if no judged query has a text, or if an input would be lost."""
     judged = read_qrels(qrels)
     texts = {qid: text for qid, text in read_queries(queries).items() if qid in judged}
     if not texts:
         wrong = f"has no text for any of the {len(judged)} judged queries, such as {next(iter(judged))}"
         raise InputError(f"{queries} {wrong}; check both")
-    _write(output, texts, judged, [query_file(queries), qrels_file(qrels)])
-
-
-@once
-def labelled_queries(labels: InputPath, output: str) -> None:
-    """As `judged_queries`, from a file of labels (`labels.read_labels`), for the queries with a relevant document."""
-    queries, qrels = read_labels(labels)
-    usable = relevant_only(qrels)
-    _write(output, {qid: queries[qid] for qid in usable}, usable, [labels])
-
-
-def _write(folder: str, queries: Mapping[str, str], qrels: Qrels, inputs: list[str]) -> None:
-    """Writes the queries and their judgments. InputError if an input would be lost."""
+    os.makedirs(output, exist_ok=True)
     contents = {
-        QUERIES: [f"{qid}\t{' '.join(text.split())}\n" for qid, text in queries.items()],
-        QRELS: [f"{qid} 0 {docid} {level}\n" for qid in queries for docid, level in qrels[qid].items()],
+        QUERIES: [f"{qid}\t{' '.join(text.split())}\n" for qid, text in texts.items()],
+        QRELS: [f"{qid} 0 {docid} {level}\n" for qid in texts for docid, level in judged[qid].items()],
     }
-    os.makedirs(folder, exist_ok=True)
     for name in contents:
-        output_path(os.path.join(folder, name), inputs)
+        output_path(os.path.join(output, name), [query_file(queries), qrels_file(qrels)])
     for name, rows in contents.items():
-        with replacing(os.path.join(folder, name)) as file:
+        with replacing(os.path.join(output, name)) as file:
             file.writelines(rows)
 
 

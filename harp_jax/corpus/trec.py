@@ -245,21 +245,19 @@ def outside(folds: Mapping[str, str], fold: str, queries: Iterable[str]) -> list
     return others
 
 
-def in_folds(path: str, wanted: Iterable[int | str]) -> set[str]:
-    """The queries in the wanted folds of a file; InputError for a fold without queries."""
-    folds, names = read_folds(path), {str(fold) for fold in wanted}
-    if unknown := names - set(folds.values()):
-        raise InputError(f"{path} has no fold {min(unknown)}; its folds are {', '.join(sorted(set(folds.values())))}")
-    return {qid for qid, fold in folds.items() if fold in names}
-
-
 def chosen_queries(only: str = "", folds: str = "", wanted: Iterable[int | str] = ()) -> set[str] | None:
     """Query ids from the first column of the file `only`, or from the `wanted` folds of the file `folds`; None: all queries. Raises
-    InputError if both are given, or only one of folds and `wanted`."""
-    names = [fold for fold in wanted if str(fold)]
-    if bool(folds) != bool(names) or (folds and only):
+    InputError if both are given, or only one of folds and `wanted`, and for a fold without queries."""
+    names = {str(fold) for fold in wanted} - {""}
+    if folds and (only or not names):
         raise InputError("choose queries with either --only, or --folds and --fold")
-    return in_folds(folds, names) if folds else set(read_ids(only)) if only else None
+    if not names:
+        return set(read_ids(only)) if only else None
+    fold_of = read_folds(folds)
+    if unknown := names - set(fold_of.values()):
+        known = ", ".join(sorted(set(fold_of.values())))
+        raise InputError(f"{folds} has no fold {min(unknown)}; its folds are {known}")
+    return {qid for qid, fold in fold_of.items() if fold in names}
 
 
 def read_subset(qrels: Qrels, listed: str = "", folds: str = "", wanted: Collection[int | str] = ()) -> Qrels:
@@ -274,7 +272,7 @@ def read_subset(qrels: Qrels, listed: str = "", folds: str = "", wanted: Collect
             wrong = f"{len(unjudged)} queries have no judgments, such as {unjudged[0]}"
             raise InputError(f"{listed}: {wrong}; correct the list or the qrels")
         qrels = {qid: qrels[qid] for qid in ids}
-    return select(qrels, in_folds(folds, wanted)) if wanted else qrels
+    return select(qrels, chosen_queries("", folds, wanted) or qrels) if wanted else qrels
 
 
 def select(qrels: Qrels, queries: Collection[str]) -> Qrels:

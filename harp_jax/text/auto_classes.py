@@ -51,8 +51,8 @@ def read_config(directory: str) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _reading(directory: str) -> Iterator[None]:
-    """Silences transformers' warnings and raises its errors, which have many classes, as InputError in one line."""
+def quiet() -> Iterator[None]:
+    """Silences transformers' warnings, which nobody can act upon."""
     os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")  # that torch is missing
     from transformers.utils import logging
 
@@ -60,10 +60,16 @@ def _reading(directory: str) -> Iterator[None]:
     logging.set_verbosity_error()
     try:
         yield
-    except InputError:
-        raise
+    finally:
+        logging.set_verbosity(verbosity)
+
+
+@contextlib.contextmanager
+def _reading(directory: str) -> Iterator[None]:
+    """Raises transformers' errors, which have many classes, as InputError in one line."""
+    try:
+        with quiet():
+            yield
     except Exception as error:
         said = " ".join(str(error).split())[:200] or type(error).__name__
         raise InputError(f"transformers cannot read {directory} ({said}); {ADVICE}") from error
-    finally:
-        logging.set_verbosity(verbosity)

@@ -41,8 +41,9 @@ VOCABULARY, DEFINITION, CONFIG = FILES = ("vocab.txt", "tokenizer.json", "tokeni
 # Files that hold a vocabulary; with none of them transformers would make a tokenizer of five tokens.
 VOCABULARIES = (DEFINITION, VOCABULARY, "vocab.json", "sentencepiece.bpe.model")
 # All files that transformers reads for a tokenizer.
-_MORE = ("config.json", "special_tokens_map.json", "added_tokens.json", "merges.txt", "tokenizer.model")
-READ = (*VOCABULARIES, CONFIG, *_MORE)
+READ = (
+    *VOCABULARIES, CONFIG, "config.json", "special_tokens_map.json", "added_tokens.json", "merges.txt", "tokenizer.model",
+)  # fmt: skip
 # Byte-level BPE's letter for each byte: printable Latin-1 bytes are unchanged, the others become U+0100 and following.
 _SAME = (*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100))
 _OTHERS = [i for i in range(256) if i not in _SAME]

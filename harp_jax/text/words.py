@@ -238,44 +238,41 @@ def read_vectors(path: str, words: WordVocabulary, seed: int = 0) -> tuple[np.nd
     """(vectors [size, dimension] float32, number of words found) from a word2vec or GloVe text file, streaming. Words without a
     vector get a random one, drawn by (seed, word) with the mean norm of the found ones; id 0 gets zeros. InputError for malformed
     lines, fewer vectors than word2vec's header says, and if no word has a vector."""
-    vectors: np.ndarray | None = None
-    known = np.zeros(words.size, bool)
-    dimension, first, promised, read = 0, "", 0, 0
+    vectors, known = np.zeros((0, 0), np.float32), np.zeros(words.size, bool)
+    dimension, first, promised, read = 0, "first line", 0, 0
     for number, line in lines(path):
         parts = line.rstrip().split(" ")
         if parts == [""]:
             continue
 
         # word2vec's header, or the first vector, sets the dimension.
-        if not dimension:
-            if len(parts) == 2 and all(part.isdecimal() and len(part) < 19 for part in parts):
-                (promised, dimension), first = map(int, parts), "header"
-                continue
-            dimension, first = len(parts) - 1, "first line"
+        if not dimension and len(parts) == 2 and all(part.isdecimal() and len(part) < 19 for part in parts):
+            (promised, dimension), first = map(int, parts), "header"
+            continue
+        dimension = dimension or len(parts) - 1
 
         # Some GloVe words contain spaces, so numbers are counted from the end; a word that ends in a number has too many of them.
-        name, numbers = parts[:-dimension] if dimension else [], parts[len(parts) - dimension :]
-        wrong = ""
+        name, numbers = parts[:-dimension], parts[len(parts) - dimension :]
         if not any(name) or (len(name) > 1 and NUMBER.fullmatch(name[-1])):
             wrong = f"{len(parts) - 1} numbers, but the {first} has {dimension}; write 'word number number …'"
+            raise InputError(f"{path}, line {number}: {wrong}")
         read += 1
         index = words.ids.get(" ".join(name), 0)
-        if not wrong and (index or vectors is None):
+        if index or not vectors.size:
             try:
                 vector = np.asarray(numbers, np.float32)
             except ValueError:
                 vector = np.full(dimension, np.nan, np.float32)
             if not np.isfinite(vector).all():
                 wrong = f"the vector of {' '.join(name)!r} has non-finite numbers; train the vectors again"
-        if wrong:
-            raise InputError(f"{path}, line {number}: {wrong}")
-        vectors = np.zeros((words.size, dimension), np.float32) if vectors is None else vectors
-        if index:
-            vectors[index], known[index] = vector, True
+                raise InputError(f"{path}, line {number}: {wrong}")
+            vectors = vectors if vectors.size else np.zeros((words.size, dimension), np.float32)
+            if index:
+                vectors[index], known[index] = vector, True
     if read < promised:
         wrong = f"{path} has {read} vectors, but the header says {promised}"
         raise InputError(f"{wrong}; fetch or write the file again, or correct its header")
-    if vectors is None or not known.any():
+    if not known.any():
         raise InputError(f"no word of the vocabulary has a vector in {path}; stemmed words need vectors of stems")
 
     scale = float(np.linalg.norm(vectors[known], axis=1).mean()) / vectors.shape[1] ** 0.5

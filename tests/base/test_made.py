@@ -194,14 +194,3 @@ def test_steps_say_what_they_do_and_where_a_failure_is_told(tmp_path, docs, caps
         "c",
     )
     assert "1 of 1 · Count the words · already done" in capsys.readouterr().out
-
-
-def test_after_an_interruption_the_message_begins_a_line(tmp_path, monkeypatch, capsys):
-    def interrupted():
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("harp_jax.base.steps.in_process", lambda function, log: function)
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    with pytest.raises(KeyboardInterrupt):
-        Steps(str(tmp_path))("Train", interrupted)
-    assert capsys.readouterr().out == "Train\r\n"

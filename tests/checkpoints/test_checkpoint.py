@@ -2,11 +2,9 @@
 
 import errno
 import os
-import re
 import shutil
 import signal
 import time
-import warnings
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +15,7 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from harp_jax.base.errors import InputError
-from harp_jax.checkpoints.checkpoint import Checkpoints, digests, leaf_digest, load_params
+from harp_jax.checkpoints.checkpoint import Checkpoints, digests, leaf_digest
 from tests.support.commands import python
 from tests.support.training_processes import launch, losses, same_parameters
 
@@ -46,25 +44,6 @@ def test_digest_equals_its_slow_version_sees_every_bit_and_does_not_depend_on_th
     x = state()["params"]["kernel"]
     sharded = jax.device_put(x, NamedSharding(MESH, P("data", None)))
     assert digests(sharded).tolist() == digests(x).tolist() == slow_digest(np.asarray(x))
-
-
-def test_orbax_finds_nothing_deprecated_in_how_we_use_it(tmp_path):
-    """Orbax warns of some deprecated uses, and reports others to JAX's monitoring."""
-    (tmp_path / "config.json").write_text("{}")
-    reported = []
-    listen = lambda event, **_: reported.append(event)  # noqa: E731
-    jax.monitoring.register_event_listener(listen)
-    try:
-        with warnings.catch_warnings(record=True) as warned:
-            warnings.simplefilter("always")
-            save_two(tmp_path).close()
-            assert Checkpoints(str(tmp_path)).restore(abstract(state()))[0] == 2
-            assert load_params(str(tmp_path))[0].keys() == state()["params"].keys()
-    finally:
-        jax.monitoring.unregister_event_listener(listen)
-    assert any("orbax" in event for event in reported) and not [event for event in reported if "deprecat" in event]
-    deprecated = [each for each in warned if issubclass(each.category, (DeprecationWarning, FutureWarning))]
-    assert not [str(each.message) for each in deprecated if re.search("orbax|harp_jax", each.filename)]
 
 
 def test_an_empty_directory_and_a_damaged_array_are_passed_over(tmp_path):

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from harp_jax.base.errors import InputError
 from harp_jax.corpus import trec
 from harp_jax.corpus.labels import read_labels
-from harp_jax.corpus.query_sets import labelled_queries
 from harp_jax.corpus.trec import read_qrels, read_queries, read_run, write_run
 from harp_jax.ranking.first_stage import excluded_of
 
@@ -124,14 +123,11 @@ def test_folds_and_lists_of_queries(tmp_path):
     assert excluded_of(written(tmp_path, "q1\td1\n2 d2\nq1\td2\n")) == {"q1": {"d1", "d2"}, "2": {"d2"}}
 
 
-def test_labels_become_queries_and_judgments(tmp_path):
+def test_labels_are_read_as_queries_and_judgments(tmp_path):
     text = "# mine\nopen a gate\td1\t1\nopen  a gate\td2\t0\n\nfish\td3\ndry lock\td4\t0\nopen a gate\td2\t2\n"
-    queries, qrels = read_labels(labels := written(tmp_path, text))
+    queries, qrels = read_labels(written(tmp_path, text))
     assert queries == {"l1": "open a gate", "l2": "fish", "l3": "dry lock"}
     assert qrels == {"l1": {"d1": 1, "d2": 2}, "l2": {"d3": 1}, "l3": {"d4": 0}}  # the last level of a pair counts
-    labelled_queries(labels, str(tmp_path / "out"))
-    assert read_queries(str(tmp_path / "out" / "queries.tsv")) == {"l1": "open a gate", "l2": "fish"}
-    assert read_qrels(str(tmp_path / "out" / "qrels.txt")) == {"l1": {"d1": 1, "d2": 2}, "l2": {"d3": 1}}
 
 
 @pytest.mark.parametrize(

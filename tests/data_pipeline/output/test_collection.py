@@ -1,10 +1,9 @@
-"""`harp documents`: pages of every format as a collection, and as `--docs` of the other commands."""
+"""`harp documents`: pages of every format as a collection."""
 
 import gzip
 import json
 import os
 import shutil
-import sys
 
 import pytest
 
@@ -13,7 +12,6 @@ from data_pipeline.sources.formats import format_of_content
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import locked
 from harp_jax.corpus.documents import Documents
-from harp_jax.corpus.paths import are_pages, document_files, documents_of_pages
 from tests.support.commands import command
 from tests.support.source_files import HEAD, TAIL, record
 from tests.support.source_files import page as xml_page
@@ -72,8 +70,9 @@ def test_the_format_of_a_file_is_told_by_its_content(name, tmp_path):
     (kind, content), path, output = FILES[name], tmp_path / name, tmp_path / "docs.jsonl"
     path.write_bytes(content)
     assert format_of_content(str(path)) == kind
-    assert are_pages(str(path)) == (kind in ("warc", "mediawiki", "html"))
-    if are_pages(str(path)):
+    if kind in ("warc", "mediawiki", "html"):
+        with pytest.raises(InputError, match="(`harp documents` writes the documents)|line 1: not UTF-8"):
+            Documents.open(str(path))
         assert write_documents(str(path), str(output)).format == kind and "gate" in rows(output)[0][2]
 
 
@@ -83,7 +82,7 @@ def test_a_folder_of_pages_is_found_among_other_files(tmp_path):
     for number in range(1001):
         (sources / f"{number}.txt").write_text("A gate.\n")
     (tmp_path / "site" / "manifest.json").write_text('{"name": "a web app"}')
-    assert format_of_content(folder) == "html" and document_files(folder) == [documents_of_pages(folder)]
+    assert format_of_content(folder) == "html"
     (tmp_path / "part.htm").write_text("<p>A gate.")
     assert format_of_content(str(tmp_path / "part.htm")) == "html"
     (sources / "draft").write_text("<!-- a note -->\n<p>A gate.")  # in a folder, it would not be read
@@ -95,18 +94,6 @@ def test_a_folder_of_pages_is_found_among_other_files(tmp_path):
     for name in ("draft", "x.bin"):
         with pytest.raises(InputError):
             format_of_content(str(sources / name))
-
-
-def test_pages_stand_for_their_documents_wherever_a_collection_is_named(tmp_path, monkeypatch, capsys):
-    folder = site(tmp_path / "site")
-    documents = Documents.open(folder)
-    assert dict(documents.texts())["file:///weir.html#f"] == documents["file:///weir.html#f"] == "Weir: Fish They jump."
-    assert "has pages: writing their documents to" in capsys.readouterr().err
-    with monkeypatch.context() as without:
-        without.setattr(sys, "executable", "/nowhere")
-        assert len(Documents.open(folder)) == 4  # already written, so no command runs
-    (tmp_path / "site" / "lock.html").write_text(PAGES["lock.html"].replace("gate", "door"))
-    assert "door" in Documents.open(folder)["file:///lock.html"]
 
 
 def test_a_kill_while_the_work_directory_is_removed_does_not_stop_the_next_run(tmp_path, monkeypatch):
