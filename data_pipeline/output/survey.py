@@ -69,6 +69,7 @@ COUNTS_SQL = """
         COUNT(DISTINCT CASE WHEN r.problem = '' AND s.held = 1 THEN r.doc END)
     FROM resolved r JOIN source_pages s ON r.doc = s.doc
 """
+WAITING = 16  # texts held in memory for each query
 PER_PAGE = 3  # maximum queries from one page
 _WORD = re.compile(r"\w+")
 
@@ -115,7 +116,7 @@ def write_survey(config: ConfigDict, output: str, queries: int = 300, words: int
     """Writes the folder `output` and returns the content of its survey.json.
 
     config: a generation config; its tasks and encoder are not used. `queries`: maximum number; `words`: words of the anchor's
-    sentence to add to each. The anchor texts of held-out pages must fit in memory. Raises InputError for bad input.
+    sentence to add to each. Works out of core. Raises InputError for bad input.
     """
     path = {name: os.path.join(output, name) for name in WRITTEN}
     with linked_pages(config, output, list(path.values()), stages=4) as engine:
@@ -161,10 +162,19 @@ def mark_sources(job: Job, number: int, payload: None) -> Outputs:
 
 
 def choose(job: Job, count: int) -> tuple[list[Query], Counter[str]]:
-    """At most `count` queries in the order of a hash, and the counts of a `Survey`, without "held_out_"."""
+    """At most `count` queries in the order of a hash, and the counts of a `Survey`, without "held_out_".
+
+    Memory grows with `count`, not with the pages: of too many texts those with the lowest hashes are kept (WAITING for each query),
+    and the counts of texts are then estimates.
+    """
+
+    def key(anchor: str) -> int:
+        return hash64("held-out", anchor)
+
     counts: Counter[str] = Counter()
     texts: dict[str, Query] = {}
     titles: set[str] = set()
+    limit = 1 << 64
     links = (
         rows(job, tables.HELD_OUT, bucket, order=("doc", "link_start")) for bucket in buckets(job, tables.HELD_OUT)
     )
@@ -172,19 +182,24 @@ def choose(job: Job, count: int) -> tuple[list[Query], Counter[str]]:
         anchor, trained = link["anchor"], link["trained"] > 0
         title = not trained and is_title(anchor, link["title"])
         counts.update(links=1, trained=int(trained), titles=int(title))
-        if trained:
+        if trained or key(anchor) >= limit:
             continue
         if title:
             titles.add(anchor)
         query = texts.setdefault(anchor, Query(link))
         query.relevant[link["id"]] = query.sources[link["source"]] = None
         query.in_title |= set(_WORD.findall(anchor)) <= set(_WORD.findall(link["title"].lower()))
+        while len(texts) > WAITING * count:
+            limit //= 2
+            texts = {text: query for text, query in texts.items() if key(text) < limit}
+            titles = {text for text in titles if key(text) < limit}
     left = [query for anchor, query in texts.items() if anchor not in titles]
-    counts.update(texts=len(left), in_title=sum(query.in_title for query in left))
+    in_title = sum(query.in_title for query in left)
+    counts.update(texts=len(left) * (1 << 64) // limit, in_title=in_title * (1 << 64) // limit)
     # At most PER_PAGE of one page.
     pages: Counter[str] = Counter()
     chosen: list[Query] = []
-    for query in sorted(left, key=lambda query: hash64("held-out", query.link["anchor"])):
+    for query in sorted(left, key=lambda query: (key(query.link["anchor"]), query.link["anchor"])):
         page = next(iter(query.sources)).partition("#")[0]
         pages[page] += 1
         if pages[page] <= PER_PAGE and len(chosen) < count:

@@ -147,7 +147,7 @@ class OnceFunction(Generic[P, T]):
         """The output of a call, its options and the paths of its inputs. What names no file, such as irds:ID, is an option."""
         bound = inspect.signature(self._function).bind(*args, **kwargs)
         bound.apply_defaults()
-        named = {name for name, _, _ in _leaves(self._inputs(bound.arguments), {})} if self._inputs else set()
+        named = flat(self._inputs(bound.arguments)) if self._inputs else {}
         hints = get_type_hints(self._function, include_extras=True)
         options: dict[str, Any] = {}
         paths: dict[str, str] = {}
@@ -252,6 +252,11 @@ def digest(path: str, known: Digest | None = None, without: str = "") -> Digest:
 
 def _sha256(rows: Iterable[str]) -> str:
     return hashlib.sha256("".join(rows).encode(errors="surrogateescape")).hexdigest()
+
+
+def flat(values: Mapping[str, Any]) -> dict[str, Any]:
+    """{"a": {"b": 1}, "c": ["d"], "e": [2, 3]} as {"a.b": 1, "c.0": "d", "e": [2, 3]}; empty dicts vanish, empty lists stay."""
+    return {name: value for name, value, _ in _leaves(values, {})}
 
 
 def _leaves(

@@ -18,6 +18,7 @@ from harp_jax.base.errors import InputError
 from harp_jax.base.files import SUMS
 from harp_jax.checkpoints.huggingface import load_hf, save_hf
 from harp_jax.model.cross_encoder import Ranker
+from harp_jax.model.encoders.bert import to_config
 from harp_jax.model.encoders.encoder import EncoderConfig
 from harp_jax.model.encoders.table import ENCODERS
 from tests.support.tiny_bert import CONFIG, PAIRS, pair_batch, random_params, small_tokenizer
@@ -125,6 +126,16 @@ def test_scores_are_those_of_torch_also_as_the_relation_of_two_sentences(exporte
         relation = transformers.BertForPreTraining.from_pretrained(directory)(**encoded).seq_relationship_logits.numpy()
     np.testing.assert_allclose(ours, relation[:, 1], rtol=0, atol=1e-5 * np.abs(ours).max())
     assert not relation[:, 0].any()
+
+
+def test_reads_a_berts_pre_training_as_transformers_wrote_it(tmp_path):
+    """Other classes: tests/model/test_encoders.py and test_public_models.py."""
+    model = transformers.BertForPreTraining(transformers.BertConfig(**to_config(CONFIG)))
+    model.save_pretrained(tmp_path)
+    config, params = load_hf(str(tmp_path))
+    assert config == CONFIG and set(params) == {"encoder", "pooler", "mlm"}
+    words = model.get_input_embeddings().weight.detach().numpy()
+    np.testing.assert_array_equal(params["encoder"]["embeddings"]["word"]["embedding"], words)
 
 
 def test_old_names_and_half_precision(exported, tmp_path):

@@ -65,6 +65,9 @@ def test_packed_pair_losses_equal_a_loop_over_single_sequences(setting):
     every = hinges[0] + hinges[1]
     assert sums["pairs"] == len(every) and np.std(every) > 0.1
     assert float(loss) == pytest.approx(0.7 * np.mean(every), rel=1e-5)
+    summed = dataclasses.replace(objective, pair_reduction="sum")
+    loss, _ = jax.jit(lambda p, b: loss_of(summed, p, b, jax.random.key(0)))(params, batch)
+    assert float(loss) == pytest.approx(0.7 * (np.mean(hinges[0]) + np.mean(hinges[1])), rel=1e-5)
 
 
 @partial(jax.jit, static_argnums=0)

@@ -95,6 +95,16 @@ def test_resumed_from_a_checkpoint_it_ends_with_the_same_bits(pairs, exported, t
     jax.tree.map(np.testing.assert_array_equal, start["layer_1"], first["layer_1"])
 
 
+def test_a_mesh_has_the_losses_of_one_device(pairs, exported, tmp_path):
+    changes = {"data": (pairs,), "init": exported, "tokenizer": "", "kl_weight": 0.5, "both_directions": True}
+    mesh = {"mesh.data": 2, "mesh.fsdp": 2, "mesh.model": 2}
+    for name, devices, more in (("one", 1, {}), ("eight", 8, mesh)):
+        config = settings(tmp_path, **changes, **more, lanes=4)
+        train(config, str(tmp_path / name), devices=jax.devices()[:devices])
+    one, eight = losses(str(tmp_path / "one")), losses(str(tmp_path / "eight"))
+    np.testing.assert_allclose(eight, one, rtol=2e-5)
+
+
 @pytest.mark.parametrize(
     "kind", [pytest.param(kind, marks=[pytest.mark.real] if kind.endswith("roberta") else []) for kind in ENCODERS]
 )

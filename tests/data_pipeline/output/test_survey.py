@@ -143,3 +143,16 @@ def test_anchor_texts_are_counted_for_their_destinations(tmp_path):
     assert counts.links + dropped == sum(len(corpus.page(number)["links"]) for number in range(corpus.PAGES))
     docid, text = next(iter(found))
     assert text in read_anchors(str(tmp_path / "anchors.tsv"))[docid]
+
+
+def test_few_texts_in_memory_give_the_same_queries(survey, tmp_path, monkeypatch):
+    folder, _, _ = survey
+    made = []
+    for waiting in (16, 2):
+        monkeypatch.setattr("data_pipeline.output.survey.WAITING", waiting)
+        output = tmp_path / str(waiting)
+        summary = write_survey(config(folder), str(output), queries=3)
+        made.append((summary, *((output / name).read_text() for name in ("queries.tsv", "qrels.txt", "sources.tsv"))))
+    assert made[0][1:] == made[1][1:] and made[0][0]["queries"] == 3
+    exact, estimated = (each[0]["held_out_texts"] for each in made)
+    assert estimated != exact and 0.3 * exact < estimated < 3 * exact
