@@ -17,9 +17,9 @@ from harp_jax.base.progress import progress
 from harp_jax.base.randomness import hash64
 from harp_jax.corpus.documents import Documents
 from harp_jax.ranking.first_stage import read_anchors
+from harp_jax.ranking.vectors import VECTORS_FILE, read_texts
 from harp_jax.site.engines import ENGINES, Record, impacts
 from harp_jax.site.search import ANCHOR_TEXTS, DOCS, ENCODER, VECTORS_FOLDER, Settings, documents
-from harp_jax.site.vectors import VECTORS_FILE, read_texts
 
 
 @dataclass(frozen=True)

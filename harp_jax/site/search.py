@@ -4,7 +4,7 @@ Each first stage contributes its best candidates, and every part scores all of t
 its parts, each scaled to 0…1 per query. `search.json` lists the parts (`Settings`); everything else has fixed names in the folder.
 
 Nothing is found if no document or anchor text has a word of the query, and no vector is nearer to it than to random letters
-(`SiteVectors.noise`). Some document is always the nearest one: without this floor, a query without meaning would have results.
+(`PassageVectors.noise`). Some document is always the nearest one: without this floor, a query without meaning would have results.
 With all-MiniLM-L6-v2 the floor is about .35; "zzxqv wobblefrump" has .25, "postgress" .64 in PostgreSQL's manual.
 """
 
@@ -28,8 +28,8 @@ from harp_jax.ranking.fuse import ANCHORS, BM25, INLINKS, VECTORS, normalised, r
 from harp_jax.ranking.lexical import make, top
 from harp_jax.ranking.rerank import load_scorer
 from harp_jax.ranking.scorers import PairTexts, Scorer, Windows, best_windows
+from harp_jax.ranking.vectors import PassageVectors
 from harp_jax.site.options import FIELDS
-from harp_jax.site.vectors import NO_IDS, SiteVectors
 from harp_jax.text.languages import ENGLISH
 from harp_jax.text.tokenizer import CHARACTERS_PER_TOKEN, Tokenizer
 
@@ -138,12 +138,11 @@ class CombinedSearch:
         self.inlinks: Counter[str] = Counter()
         for docid, _, count in anchor_rows(anchors) if INLINKS in self.names else ():
             self.inlinks[docid] += count
-        self.vectors: SiteVectors | None = None
+        self.vectors: PassageVectors | None = None
         self.scorers: dict[str, tuple[Scorer, Windows]] = {}
         if VECTORS in self.names:
-            self.vectors = SiteVectors(
-                os.path.join(folder, VECTORS_FOLDER), os.path.join(folder, ENCODER), s.windows, hashes
-            )
+            encoder = os.path.join(folder, ENCODER)
+            self.vectors = PassageVectors(os.path.join(folder, VECTORS_FOLDER), encoder, s.windows, hashes)
         for part, model in s.models.items():
             if part in self.names:
                 ranker = load_scorer(os.path.join(folder, model), max_length=s.max_length, backend=backend)
@@ -204,7 +203,7 @@ class CombinedSearch:
             return passage_of(ranker, query, text, windows, window)
         assert self.vectors is not None
         encoder, windows = self.vectors.encoder, self.vectors.windows
-        room, prompt = encoder.room(NO_IDS), len(encoder.prompts[1])
+        room, prompt = encoder.room(np.zeros(0, np.int32)), len(encoder.prompts[1])
         return _window(
             encoder.tokenizer, encoder.prompt_texts[1] + text, prompt, room, windows.reach(room), windows, window
         )

@@ -18,9 +18,9 @@ from harp_jax.commands.site import arguments_parser, options_of
 from harp_jax.config import read_config
 from harp_jax.serving.server import RequestError, reranked
 from harp_jax.serving.session import SearchSession, Sources
-from harp_jax.site import adapt, ranker
 from harp_jax.site import build as site
 from harp_jax.site import pages as reading
+from harp_jax.site import ranker
 from harp_jax.site.build import SiteResult, build, known_words
 from harp_jax.site.options import SiteOptions, Source, Training
 from harp_jax.site.search import CombinedSearch, Settings
@@ -73,14 +73,12 @@ def test_pages_are_searched_tested_and_updated_and_the_folder_may_be_copied(tmp_
     result, said = build(options, output), capsys.readouterr().out
     assert "150 documents (html)" in said and "Embeds 150 texts and tests, about " in said and "ready at about" in said
     verdict = result.verdict
-    assert verdict.queries >= 50 and verdict.trusted == "vectors" and verdict.measured == ("in-links",)
+    assert verdict.queries >= 50 and verdict.test == "anchors" and "in-links" not in verdict.weights
     # The table, the verdict and the report have the same comparison.
-    rows = {row.system: row for row in result.tested.rows}
+    rows = {row.system: row for row in verdict.rows}
     assert [*rows] == ["BM25", "anchor texts (BM25F)", "in-links", "vectors", "recommended"]
-    expected = verdict.expected
-    assert rows["recommended"].change == expected.difference and rows["BM25"].change is None
-    assert rows["recommended"].certain == (expected.verdict != "not decided") and "ranker" not in verdict.words()
-    assert f"{expected.difference:+.3f}" in (tmp_path / "x" / "report.html").read_text()
+    assert rows["BM25"].change is None and "ranker" not in verdict.words()
+    assert f"{rows['recommended'].change:+.3f}" in (tmp_path / "x" / "report.html").read_text()
     saved = json.loads((tmp_path / "x" / "verdict.json").read_text())
     assert saved["words"] == verdict.words() and saved["weights"] == verdict.weights and saved["line"] == verdict.line()
     assert (
@@ -122,7 +120,7 @@ def test_an_encoder_is_adapted_to_the_links_and_the_search_keeps_the_other(tmp_p
         "retriever",
         ["--config.steps=60", "--config.row_length=40", "--config.learning_rate=3e-3", "--config.kl_weight=0.0"],
     )
-    monkeypatch.setattr(adapt, "read_config", lambda name: recipe.copy_and_resolve_references())
+    monkeypatch.setattr(ranker, "read_config", lambda name: recipe.copy_and_resolve_references())
     folder, output = site_pages.write(tmp_path / "pages", pages=150), str(tmp_path / "x")
     words = {word for page in folder.iterdir() for word in re.findall(r"[a-z0-9]+|[.,]", page.read_text().lower())}
     tokenizer = Tokenizer.of_words((*SPECIAL_TOKENS, *sorted(words)))
@@ -185,8 +183,8 @@ def test_labels_decide_and_other_labels_or_a_first_encoder_are_tested_again(tmp_
     for count, encoder, parts in ((22, "none", 2), (24, "none", 2), (24, embedder, 3)):
         (tmp_path / "labels.tsv").write_text("".join(labels[:count]) + "lost\thttps://x.org/no.html\t1\n")
         result = build(replace(options, encoder=encoder, labels=str(tmp_path / "labels.tsv")), output)
-        assert result.verdict.queries == count and result.verdict.measured == ()
-        assert len(result.verdict.components) == parts
+        assert result.verdict.queries == count and result.verdict.test == "labels"
+        assert len(result.verdict.rows) == parts + 2  # and BM25, and the sum
     assert "1 judged documents are not in the site" in capsys.readouterr().out
 
     # The same judgments by ids; they come from the same function as those of `harp tune`, whose weights are kept.
@@ -312,7 +310,7 @@ def test_steps_are_what_fits_and_what_there_is(tmp_path):
 def test_the_library_warns_of_a_ranker_that_the_verdict_leaves_out(pages, monkeypatch):
     folder = str(pages / "x" / "ranker")
     save_hf(folder, CONFIG, random_params(CONFIG), small_tokenizer(), "")
-    found = SiteResult(Verdict({"BM25": 1.0}, "BM25", untested="few"), None, folder)
+    found = SiteResult(Verdict({"BM25": 1.0}, "BM25", untested="few"), folder)
     monkeypatch.setattr(site, "build", lambda options, output: found)
     of_pages = hj.Site("", Source((str(pages / "pages.jsonl"),)))
     with pytest.warns(UserWarning, match=r"the verdict leaves this ranker out\. Use: BM25"):
