@@ -156,25 +156,24 @@ class CombinedSearch:
 
     def scores(self, query: str, barred: Set[str] = frozenset()) -> Scores:
         """The candidates of a query, without `barred` documents, in order of reciprocal rank fusion."""
-        depth, words = self.settings.depth, self.collection.words(query)
+        nothing = Scores([], {part: np.zeros(0) for part in self.names}, {})
+        words, depth = self.collection.words(query), self.settings.depth
         lexical = {part: model.scores(words)[0] for part, model in self.lexical.items()}
-        best = [
-            (scores, top(np.where(scores > 0, scores, -np.inf), depth + len(barred))) for scores in lexical.values()
-        ]
+        stages = [np.where(scores > 0, scores, -np.inf) for scores in lexical.values()]
         if self.vectors:
             cosines, nearest = self.vectors.cosines(query)
             if not words and cosines.max() <= self.vectors.noise:
-                return Scores([], {part: np.zeros(0) for part in self.names}, {})
-            best.append((cosines, np.argsort(-cosines, kind="stable")[: depth + len(barred)]))
+                return nothing
+            stages.append(cosines)
+        # The best candidates of each first stage.
         runs = []
-        for scores, order in best:
-            kept = [number for number in order.tolist() if self.ids[number] not in barred][:depth]
-            runs.append(([self.ids[number] for number in kept], scores[kept]))
-        rankings = [dict(ordered([("q", docids, scores)])) for docids, scores in runs if docids]
-        pool = dict(ordered(reciprocal_ranks(rankings)))
-        docids = pool["q"].ranked() if pool else []
-        if not docids:
-            return Scores([], {part: np.zeros(0) for part in self.names}, {})
+        for scores in stages:
+            best = [n for n in top(scores, depth + len(barred)).tolist() if self.ids[n] not in barred][:depth]
+            if best:
+                runs.append(dict(ordered([("q", [self.ids[n] for n in best], scores[best])])))
+        if not runs:
+            return nothing
+        docids = dict(ordered(reciprocal_ranks(runs)))["q"].ranked()
         # The scores of all parts.
         numbers = self.collection.numbers(docids)
         parts: dict[str, np.ndarray] = {}
