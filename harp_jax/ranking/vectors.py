@@ -23,7 +23,7 @@ import numpy as np
 
 from harp_jax.base.cli import keep_compiled
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import cache_directory, full_disk_refused, intact, listed_sums, locked, write_sums
+from harp_jax.base.files import cache_directory, full_disk_refused, intact, listed_sums, locked, sha256_file, write_sums
 from harp_jax.base.made import InputPath, digest, once
 from harp_jax.base.progress import STAGES, progress, say, stage
 from harp_jax.base.randomness import generator, hash64
@@ -239,7 +239,7 @@ class PassageVectors:
 def cached_vectors(docs: Documents, encoder: str, passages: int, max_length: int | None) -> PassageVectors:
     """The vectors of a collection in the user's cache, named by the contents of both. Embeds what is missing or damaged."""
     # The contents of files identify them, not the path: an encoder may be downloaded again.
-    contents = [docs.path] if is_irds(docs.path) else [digest(path).sha256 for path in document_files(docs.path)]
+    contents = [docs.path] if is_irds(docs.path) else [*map(sha256_file, document_files(docs.path))]
     key = hash64(made_with(encoder, passages, max_length), *docs.fields, *contents)
     folder = os.path.join(cache_directory("vectors"), f"{key:016x}")
     with locked(os.path.join(folder, ".lock"), f"another process embeds the same documents in {folder}; wait for it"):

@@ -144,12 +144,12 @@ def test_only_new_texts_are_embedded_and_a_killed_run_resumes(tmp_path, encoder,
 
     def documents(records):
         (tmp_path / "docs.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
-        return Documents.open(str(tmp_path / "docs.jsonl"), ("text",))
+        return Documents.open(str(tmp_path / "docs.jsonl"), ("body",))
 
-    records = [{"id": docid, "text": DOCS[docid]} for docid in ("D0", "D1", "D2", "D3")]
+    records = [{"id": docid, "body": DOCS[docid]} for docid in ("D0", "D1", "D2", "D3")]
     folder, other = str(tmp_path / "one"), str(tmp_path / "other")
     assert add_texts(documents(records), encoder, 1, folder) == Embedded(4, 4)
-    records[0]["text"] = "a new red text"
+    records[0]["body"] = "a new red text"
     docs = documents(records + [{**record, "id": f"copy-{record['id']}"} for record in records])  # of the same texts
     assert add_texts(docs, encoder, 1, folder) == Embedded(1, 4)
     # Killed after half a line, in a block after a sample.

@@ -24,8 +24,9 @@ from harp_jax.serving.session import SearchSession, Sources
 from harp_jax.site import build as site
 from harp_jax.site import pages as reading
 from harp_jax.site import ranker
-from harp_jax.site.build import SiteResult, build, known_words
+from harp_jax.site.build import SiteResult, build, choose_encoder, known_words
 from harp_jax.site.options import SiteOptions, Source, Training
+from harp_jax.site.pages import Read
 from harp_jax.site.search import CombinedSearch, Settings
 from harp_jax.site.verdict import Verdict
 from harp_jax.text.languages import function_words
@@ -146,6 +147,7 @@ def test_an_encoder_is_adapted_to_the_links_and_the_search_keeps_the_other(built
         ["--config.steps=60", "--config.row_length=40", "--config.learning_rate=3e-3", "--config.kl_weight=0.0"],
     )
     monkeypatch.setattr(ranker, "read_config", lambda name: recipe.copy_and_resolve_references())
+    monkeypatch.setattr(ranker, "measure_rate", lambda config, output: 0.1)  # tests/training measures one
     one = built.copied(tmp_path)
     options = replace(one.options, training=Training("vectors", minutes=5))
     result = build(options, one.output)
@@ -161,39 +163,44 @@ def test_an_encoder_is_adapted_to_the_links_and_the_search_keeps_the_other(built
     assert build(options, one.output).adapted == result.adapted
 
 
-@pytest.mark.parametrize("start", ["none", "embedder", "start"])
-def test_too_few_links_leave_an_untested_search(tmp_path, capsys, built, start):
+@pytest.mark.parametrize("embeds", [False, True])
+def test_too_few_links_leave_an_untested_search(tmp_path, capsys, built, embeds):
     pages, output = site_pages.write(tmp_path / "pages", pages=6), tmp_path / "x"
-    encoder = built.encoder if start == "embedder" else tmp_path / start
-    given = [pages, "--base_url=https://x.org/", "--encoder=none" if start == "none" else f"--start={encoder}"]
-    weights = {"BM25": 1.0}
-    if start == "start":  # no sentence encoder
-        save_hf(str(encoder), CONFIG, random_params(CONFIG), small_tokenizer(), "")
-    elif start == "embedder":
-        weights = {"anchor texts (BM25F)": 1.0, "vectors": 2.0}
-    command("site", *given, output=output)
+    command("site", pages, "--base_url=https://x.org/", encoder=built.encoder if embeds else "none", output=output)
     said, verdict = capsys.readouterr().out, json.loads((output / "verdict.json").read_text())
-    use = "anchor texts (BM25F) + 2 × vectors" if start == "embedder" else "BM25"
+    weights = {"anchor texts (BM25F)": 1.0, "vectors": 2.0} if embeds else {"BM25": 1.0}
+    use = "anchor texts (BM25F) + 2 × vectors" if embeds else "BM25"
     assert verdict["use"] == use and verdict["weights"] == weights
     assert f"Use: {use}\nGain: not measured: too few links (" in verdict["words"] and verdict["words"] in said
-    assert ("is not a sentence encoder" in said) == (start == "start")
     assert json.loads((output / "search.json").read_text())["parameters"] == reading.PARAMETERS
     assert not (output / "report.html").exists()
-    command("site", *given, "--language=de", output=tmp_path / "german")
-    assert ("has 0.00 of the function words of de" in capsys.readouterr().out) == (start == "embedder")
-    assert json.loads((tmp_path / "german" / "verdict.json").read_text())["use"] == "BM25"
     (tmp_path / "queries.tsv").write_text(f"q\t{' '.join(site_pages.own_words(3))}\n")
     command("search", output, queries=tmp_path / "queries.tsv", output=tmp_path / "runs")
     assert (tmp_path / "runs" / "bm25.trec").read_text().split()[2] == "https://x.org/p3.html"
-    assert (tmp_path / "runs" / "vectors.trec").exists() == (start == "embedder")
+    assert (tmp_path / "runs" / "vectors.trec").exists() == embeds
     session = SearchSession(Sources(str(output)))
-    assert ("vectors" in session.search("water gate")["results"][0]["parts"]) == ("vectors" in weights)
+    assert ("vectors" in session.search("water gate")["results"][0]["parts"]) == embeds
     asked = {"query": "a", "documents": ["b", "a cat"]}
-    if start == "embedder":  # by its cosines
+    if embeds:  # by its cosines
         assert all(0 <= hit["relevance_score"] <= 1 for hit in reranked(session, asked)["results"])
     else:
         with pytest.raises(RequestError, match="no encoder and no ranker"):
             reranked(session, asked)
+
+
+def test_a_sentence_encoder_that_knows_the_language_is_trusted(built, tmp_path, capsys):
+    """Without a test, another one is left out."""
+    save_hf(str(tmp_path / "plain"), CONFIG, random_params(CONFIG), small_tokenizer(), "")
+    options, read = SiteOptions(Source(("a",)), built.encoder), Read(6, "en", "html", 5, 0, "too few links", "", "")
+    assert choose_encoder(options, read, "") == (built.encoder, "", True)
+    for encoder, language, said in (
+        (built.encoder, "de", "has 0.00 of the function words of de"),
+        (str(tmp_path / "plain"), "en", "is not a sentence encoder"),
+    ):
+        given, known = replace(options, encoder=encoder), replace(read, language=language)
+        used, advice, trusted = choose_encoder(given, known, "")
+        assert (used, trusted) == ("", False) and advice.startswith("name a") and said in capsys.readouterr().out
+        assert choose_encoder(given, replace(known, shortage=""), "")[::2] == (encoder, False)
 
 
 def test_labels_decide_and_other_labels_or_a_first_encoder_are_tested_again(tmp_path, built, capsys):
