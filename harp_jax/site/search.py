@@ -10,7 +10,6 @@ With all-MiniLM-L6-v2 the floor is about .35; "zzxqv wobblefrump" has .25, "post
 
 import json
 import os
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field
 from typing import NamedTuple
@@ -23,7 +22,7 @@ from harp_jax.base.progress import progress
 from harp_jax.base.randomness import hash64
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import ordered
-from harp_jax.ranking.first_stage import anchor_rows, indexed, read_anchors
+from harp_jax.ranking.first_stage import indexed, read_anchors
 from harp_jax.ranking.fuse import ANCHORS, BM25, INLINKS, VECTORS, normalised, reciprocal_ranks
 from harp_jax.ranking.lexical import make, top
 from harp_jax.ranking.rerank import load_scorer
@@ -120,7 +119,7 @@ class CombinedSearch:
     ) -> None:
         self.settings = s = settings or Settings.load(folder)
         self.names = [part for part in s.everything if part in (only or s.weights) or part in (BM25, ANCHORS)]
-        self.docs, anchors = documents(folder), os.path.join(folder, ANCHOR_TEXTS)
+        self.docs, self.anchors = documents(folder), read_anchors(os.path.join(folder, ANCHOR_TEXTS))
         hashes: list[int] = []
 
         def texts() -> Iterator[tuple[str, str]]:
@@ -129,15 +128,12 @@ class CombinedSearch:
                 yield docid, text
 
         # BM25 reads the texts of the same index.
-        self.collection = indexed(texts(), "bm25f", s.language, read_anchors(anchors))
+        self.collection = indexed(texts(), "bm25f", s.language, self.anchors)
         self.ids = self.collection.docids
         self.lexical = {
             part: make(model, self.collection, s.parameters[model])
             for part, model in ((BM25, "bm25"), (ANCHORS, "bm25f"))
         }
-        self.inlinks: Counter[str] = Counter()
-        for docid, _, count in anchor_rows(anchors) if INLINKS in self.names else ():
-            self.inlinks[docid] += count
         self.vectors: PassageVectors | None = None
         self.scorers: dict[str, tuple[Scorer, Windows]] = {}
         if VECTORS in self.names:
@@ -182,7 +178,7 @@ class CombinedSearch:
             if part in self.lexical:
                 parts[part] = lexical[part][numbers]
             elif part == INLINKS:
-                parts[part] = np.log1p([self.inlinks[docid] for docid in docids])
+                parts[part] = np.log1p([sum(self.anchors.get(docid, {}).values()) for docid in docids])
             elif part == VECTORS:
                 parts[part], windows[part] = cosines[numbers].astype(np.float64), nearest[numbers]
             else:
