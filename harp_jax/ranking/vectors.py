@@ -38,7 +38,8 @@ VECTORS_FILE, TEXTS_FILE = "vectors.float16", "texts.tsv"
 PASSAGES = 4  # windows of a document, by default
 BLOCK = 256  # texts embedded together, sorted by length; a killed run loses a block
 SAMPLE = 64  # texts of which the time is measured
-ROWS, QUERIES = 1 << 16, 256  # passages and queries compared at once
+ROWS = 1 << 16  # passages compared with one query at once
+PART, QUERIES = 4096, 256  # passages and queries compared at once
 RANDOM_QUERIES = 64
 
 
@@ -167,7 +168,7 @@ class PassageVectors:
         (asked,) = self.embedded([query])
         count = len(self._starts) - 1
         best, window = np.empty(count, np.float32), np.empty(count, np.int64)
-        for texts, passages, starts in self._blocks():
+        for texts, passages, starts in self._blocks(ROWS):
             each = passages @ asked
             best[texts] = np.maximum.reduceat(each, starts)
             counts = np.diff([*starts, len(each)])
@@ -208,18 +209,18 @@ class PassageVectors:
             for _ in range(RANDOM_QUERIES)
         ]
         asked = self.embedded(queries).T
-        nearest = np.max([(passages @ asked).max(axis=0) for _, passages, _ in self._blocks()], axis=0)
+        nearest = np.max([(passages @ asked).max(axis=0) for _, passages, _ in self._blocks(ROWS)], axis=0)
         return float(np.quantile(nearest, 0.95))
 
     def embedded(self, queries: Sequence[str]) -> np.ndarray:
         """Unit vectors [queries, size] float32, truncated to the encoder's length."""
         return self.encoder.vectors([self.encoder.as_query(ids) for ids in self.encoder.encode_queries(list(queries))])
 
-    def _blocks(self) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-        """(texts, their passages [passages, size] float32, each text's first passage [texts]), about ROWS passages at once."""
+    def _blocks(self, rows: int) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+        """(texts, their passages [passages, size] float32, each text's first passage [texts]), about `rows` passages at once."""
         first = 0
         while first < len(self._starts) - 1:
-            last = max(first + 1, int(np.searchsorted(self._starts, self._starts[first] + ROWS, "right")) - 1)
+            last = max(first + 1, int(np.searchsorted(self._starts, self._starts[first] + rows, "right")) - 1)
             start, end = self._starts[first], self._starts[last]
             yield slice(first, last), self._vectors[start:end].astype(np.float32), self._starts[first:last] - start
             first = last
@@ -228,7 +229,7 @@ class PassageVectors:
         """(queries, numbers of documents, their cosines [queries, documents] float32) block by block."""
         order = np.argsort(self._text_of, kind="stable")  # several documents may have one text
         in_order = self._text_of[order]
-        for texts, passages, starts in self._blocks():
+        for texts, passages, starts in self._blocks(PART):
             documents = order[slice(*np.searchsorted(in_order, [texts.start, texts.stop]))]
             for first in range(0, len(queries), QUERIES):
                 rows = slice(first, first + QUERIES)

@@ -7,7 +7,6 @@ read again, and only new texts are embedded; the test and the ranker of earlier 
 
 import contextlib
 import glob
-import importlib
 import importlib.util
 import json
 import os
@@ -50,10 +49,8 @@ MIN_LABELLED = 20  # fewer user queries are weaker evidence than the anchors tha
 # English's, .45 of Danish's, .17 of German's, .06 of Chinese's; a multilingual vocabulary of 130,000 has .75 of German's.
 KNOWN = 0.5
 SPACE = "▁"  # SentencePiece's token
-# Packages that the steps need: one for each extra within [demo], and those of [web] by the format of the pages.
-PACKAGES = {"demo": ("ir_measures", "bm25s")}
-TRAINING_PACKAGES = {"data": ("tensorflow",)}
-WEB = {"html": ("ada_url", "selectolax"), "warc": ("ada_url", "fastwarc", "selectolax")}
+# What later steps need, and its extra; tensorflow is for training.
+PACKAGES = {"ir_measures": "demo", "bm25s": "demo", "tensorflow": "data"}
 READ_SECONDS_PER_MB, QUERIES_PER_SECOND = 0.6, 15.0
 CONTENTS = """| | |
 |---|---|
@@ -193,14 +190,10 @@ def check(options: SiteOptions, output: str) -> None:
                 f"--labels={options.labels}: only {groups} queries that share no relevant document, {MIN_LABELLED} needed to "
                 "decide; label more, or evaluate these with harp search --qrels"
             )
-    # Imported by name, on call: harp_jax works without the generation job.
-    detected = importlib.import_module("data_pipeline.sources.formats").format_of_content
-    formats = {options.source.format or detected(path) for path in expand(tuple(options.source.pages))}
-    needed = {"web": tuple(package for name in sorted(formats) for package in WEB.get(name, ()))} | PACKAGES
-    for extra, packages in (needed | (TRAINING_PACKAGES if training else {})).items():
-        for package in packages:
-            if importlib.util.find_spec(package) is None:
-                raise missing("harp site", package, extra)
+    expand(options.source.pages)  # fails for pages that are not there
+    for package, extra in PACKAGES.items():
+        if (training or extra != "data") and importlib.util.find_spec(package) is None:
+            raise missing("harp site", package, extra)
 
 
 def opening(options: SiteOptions) -> str:

@@ -40,8 +40,8 @@ def encoder(tmp_path_factory):
 @pytest.fixture
 def files(tmp_path, monkeypatch):  # a separate cache, whose folders are counted
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(vectors, "BLOCK", 3)
-    monkeypatch.setattr(vectors, "ROWS", 5)
+    for name in ("BLOCK", "ROWS", "PART", "QUERIES"):  # several blocks
+        monkeypatch.setattr(vectors, name, 3)
     (tmp_path / "docs.tsv").write_text("".join(f"{d}\t\t\t{text}\n" for d, text in DOCS.items()))
     (tmp_path / "queries.tsv").write_text("".join(f"{q}\t{text}\n" for q, text in QUERIES.items()))
     (tmp_path / "own.tsv").write_text("q1\tD4\nq1\tD0\n")

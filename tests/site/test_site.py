@@ -242,30 +242,22 @@ def test_an_encoder_knows_english_by_its_function_words(tmp_path):
     assert known_words(str(tmp_path), "de") < 0.1 and known_words(str(tmp_path), "xx") == 0.0
 
 
-PLACES = ["Köln", "Bonn", "Jena", "Gera", "Trier", "Mainz"]
-
-
-@pytest.mark.parametrize(
-    ("language", "sentence", "places", "queries"),
-    [
-        ("de", "In {0} steht ein Haus. Bäume wachsen in {0} am Fluss. Viele Wege führen nach {0}.", PLACES, ("häuser JENA",)),
-        ("ja", "街の{0}門には古い庭が残る。春には{0}門の池に鳥が来る。地図では{0}門は北にある。", "木水火土金石", ("火", "火門")),
-    ],
-)  # fmt: skip
-def test_a_site_in_another_language(tmp_path, capfd, language, sentence, places, queries):
-    """Queries: a stem, and words inside a sentence without spaces, one of a single letter."""
+def test_a_site_in_japanese(tmp_path, capfd):
+    """Queries are words inside a sentence without spaces, one of a single letter."""
     (tmp_path / "pages").mkdir()
-    for number, place in enumerate(places):
-        text = f"<h1>{number}</h1><p>{sentence.format(place)}</p><p><a href='p0.html'>{places[0]}</a></p>"
-        page = f"<!doctype html><html lang={language}><title>{number}</title><body>{text}</body></html>"
+    for number, place in enumerate("木水火土金石"):
+        text = f"街の{place}門には古い庭が残る。春には{place}門の池に鳥が来る。地図では{place}門は北にある。"
+        body = f"<h1>{number}</h1><p>{text}</p><p><a href='p0.html'>木</a></p>"
+        page = f"<!doctype html><html lang=ja><title>{number}</title><body>{body}</body></html>"
         (tmp_path / "pages" / f"p{number}.html").write_text(page)
     command("site", tmp_path / "pages", "--base_url=https://x.org/", "--encoder=none", output=tmp_path / "x")
     said = capfd.readouterr().out
-    assert "too few links (" in said and f"language {language} (by <html lang>" in said
-    for query in queries:
-        found = CombinedSearch(str(tmp_path / "x")).scores(query)
+    assert "too few links (" in said and "language ja (by <html lang>" in said
+    search = CombinedSearch(str(tmp_path / "x"))
+    for query in ("火", "火門"):
+        found = search.scores(query)
         hits = [docid for docid, score in zip(found.docids, found.parts["BM25"]) if score]
-        assert hits[0] == "https://x.org/p2.html" and (language == "de" or len(hits) == 1)
+        assert hits == ["https://x.org/p2.html"]
 
 
 @pytest.mark.parametrize(
