@@ -122,41 +122,34 @@ def build(options: SiteOptions, output: str, force: bool = False) -> SiteResult:
         if not before:
             settings.save(output)
 
-        # The test: labels decide, else anchors of held-out pages, if there are enough.
-        verdicts: dict[str, Verdict] = {}
-        if not read.shortage:
-            verdicts[ANCHOR_TEST] = SearchTest(ANCHOR_TEST, output, settings, trusted, steps).run()
+        # The test: on labels, else on anchors of held-out pages, if there are enough.
         if options.labels:
             take_labels(options, output)
-            verdicts[LABEL_TEST] = SearchTest(LABEL_TEST, output, settings, trusted, steps).run()
-        name = LABEL_TEST if options.labels else ANCHOR_TEST
-        test = SearchTest(name, output, settings, trusted, steps)
+        test = SearchTest(LABEL_TEST if options.labels else ANCHOR_TEST, output, settings, trusted, steps)
+        verdict = Verdict(settings.weights, BM25, untested=read.shortage)
+        if options.labels or not read.shortage:
+            verdict = test.run()
 
         # What is trained on the links: a ranker, tested as one more part, or an encoder for a vector database.
         adapted = ""
         if options.training and options.training.model == "vectors":
-            adapted = add_adapted(options, options.training, test, bool(verdicts))
+            adapted = add_adapted(options, options.training, test, bool(verdict.rows))
         elif options.training:
-            lacking = add_ranker(options, options.training, test) if verdicts else read.shortage
+            lacking = add_ranker(options, options.training, test) if verdict.rows else read.shortage
             if lacking:
                 print(f"No ranker: {lacking}.", flush=True)
             else:
-                verdicts[name] = test.run()
+                verdict = test.run()
 
         # The verdict, with what to do next.
-        verdict = verdicts[name] if verdicts else Verdict(settings.weights, BM25, untested=read.shortage)
         labels = f"judge 30 queries of your own in harp look {output}, then repeat with --labels={place('labels.tsv')}"
         if not advice:
             advice = f"add pages that link to these, or {labels}" if verdict.untested else labels
             advice = f"harp look {output}" if options.labels else advice
         verdict = replace(verdict, next=advice)
         verdict.save(place("verdict.json"))
-        if verdicts:
+        if verdict.rows:
             shutil.copyfile(test.report, place("report.html"))
-        if options.labels and ANCHOR_TEST in verdicts:
-            verdicts[ANCHOR_TEST].save(place("anchors_verdict.json"))
-            other = SearchTest(ANCHOR_TEST, output, settings, trusted, steps)
-            shutil.copyfile(other.report, place("anchors_report.html"))
         with replacing(place("README.md")) as file:
             file.write(f"# A search made by harp site\n\n```\n{verdict.words()}\n```\n\n{CONTENTS}")
 
