@@ -39,7 +39,15 @@ from tests.support.tiny_bert import CONFIG, random_params, small_tokenizer
 @pytest.fixture(scope="module", autouse=True)
 def in_this_process():
     """Steps run here: the processes are tested in tests/base, and end to end in tests/real. The small encoder knows English."""
+    config = Source.config
+
+    def of_one_worker(source):
+        job = config(source)
+        job.workers = 1  # a second one only has to start
+        return job
+
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Source, "config", of_one_worker)
         patch.setattr(steps, "in_process", lambda function, log="": function)
         patch.setattr(site, "known_words", lambda encoder, language: float(language == "en"))
         patch.setattr(site, "SAMPLE", 4)
