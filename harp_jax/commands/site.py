@@ -85,9 +85,9 @@ def main(a: argparse.Namespace) -> None:
     print(f"\n{result.verdict.words()}")
     if result.adapted:
         print(f"\n{result.adapted}")
-    if result.tested:
+    if result.verdict.rows:
         what = f"labels of {a.labels}" if a.labels else "anchor texts of held-out pages"
-        print(f"\n{result.verdict.queries} queries ({what}):\n{result.tested.table()}")
+        print(f"\n{result.verdict.queries} queries ({what}):\n{result.verdict.table()}")
         print(f"report: {os.path.join(a.output, 'report.html')}")
     print(f"look at it: harp look {a.output}; serve it: harp serve {a.output}")
     print(f"your own queries: harp search {a.output} --queries=queries.tsv --output=runs")
@@ -114,9 +114,9 @@ def search(a: argparse.Namespace) -> None:
     from harp_jax.evaluation.evaluate import evaluate
     from harp_jax.evaluation.measures import is_tested, parse_measures
     from harp_jax.ranking.fuse import BM25, sum_in_words
-    from harp_jax.site.measure import RECOMMENDED
     from harp_jax.site.search import CombinedSearch, Settings, documents
     from harp_jax.site.tune import read_judged
+    from harp_jax.site.verdict import RECOMMENDED
 
     # The queries, and their judgments, if there are any, of documents that the site has.
     queries, settings = read_queries(a.queries), Settings.load(a.site)

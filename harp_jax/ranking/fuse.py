@@ -151,8 +151,10 @@ def fuse_files(
         if decided.get("untested"):
             raise InputError(f"{verdict} has no weights, because nothing was tested; use --weights")
         with json_fields(verdict):
-            parts = (decided["first"], *(component["part"] for component in decided["components"]))
-            weights = [float(decided["weights"].get(part, 0.0)) for part in parts]  # 0: the verdict leaves the part out
+            systems = [row["system"] for row in decided["rows"][:-1]]  # the last one is the sum
+            weights = [
+                float(decided["weights"].get(part, 0.0)) for part in systems
+            ]  # 0: the verdict leaves the part out
     fitting = method == "weights" and not weights
     if fitting != bool(qrels) or fitting != bool(folds):
         raise InputError("--qrels and --folds are only for --method=weights, which needs them, --weights or --verdict")

@@ -18,11 +18,12 @@ from harp_jax.base.files import as_stored, full_disk_refused, locked, output_pat
 from harp_jax.base.made import InputPath, once
 from harp_jax.base.progress import Progress, progress
 from harp_jax.base.randomness import hash64
+from harp_jax.checkpoints.start import load_ranker
 from harp_jax.corpus.documents import FIELDS, Documents, Texts
 from harp_jax.corpus.paths import document_files, is_irds, query_file
 from harp_jax.corpus.trec import Run, ScoredQuery, chosen_queries, read_queries, read_run, run_lines, with_texts
-from harp_jax.ranking.runtimes import RuntimeScorer, chosen_backend
-from harp_jax.ranking.scorers import BiEncoderScorer, CrossEncoderScorer, Scorer, Windows, best_of
+from harp_jax.ranking.runtimes import RuntimeScorer, chosen_backend, load_runtime
+from harp_jax.ranking.scorers import BiEncoderScorer, CrossEncoderScorer, Scorer, Windows, best_of, check_heads
 
 HEAD = "harp rerank "  # the first line of a `Part`, before the hash of its inputs
 
@@ -53,7 +54,10 @@ def load_scorer(
     backend = chosen_backend(backend, dtype, directory)
     if backend == "jax":
         return CrossEncoderScorer.load(directory, dtype, max_length, batch_tokens)
-    return RuntimeScorer.load(directory, backend, dtype, max_length, batch_tokens)
+    config, params, tokenizer, marks = load_ranker(directory)
+    check_heads(params)
+    runtime = load_runtime(backend, dtype, directory, config, params, tokenizer)
+    return RuntimeScorer(runtime, config, tokenizer, max_length, batch_tokens, marks)
 
 
 def is_neural(directory: str) -> bool:

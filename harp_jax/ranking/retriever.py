@@ -1,5 +1,6 @@
 """`Retriever`: texts to vectors and nearest documents, in memory; `ranking.vectors` does the same on disk."""
 
+import itertools
 import os
 from collections.abc import Mapping, Sequence
 from typing import Self
@@ -11,7 +12,7 @@ from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import ordered
 from harp_jax.ranking.runtimes import sentence_encoder
 from harp_jax.ranking.scorers import BiEncoderScorer, Windows
-from harp_jax.ranking.vectors import PASSAGES, passage_vectors
+from harp_jax.ranking.vectors import BLOCK, PASSAGES, passage_vectors
 
 
 class Retriever:
@@ -71,8 +72,11 @@ class Retriever:
         named = list(docs.texts() if isinstance(docs, Documents) else docs.items())
         if not named:
             raise InputError("no documents to search")
-        vectors, starts = passage_vectors(self.scorer, [text for _, text in named], Windows(passages))
-        cosines = np.maximum.reduceat(self.encode(list(queries.values()), as_queries=True) @ vectors.T, starts, axis=1)
+        blocks = [[text for _, text in named[start : start + BLOCK]] for start in range(0, len(named), BLOCK)]
+        vectors, counts = zip(*(passage_vectors(self.scorer, block, Windows(passages)) for block in blocks))
+        starts = np.cumsum([0, *itertools.chain(*counts)])[:-1]
+        asked = self.encode(list(queries.values()), as_queries=True)
+        cosines = np.maximum.reduceat(asked @ np.concatenate(vectors).T, starts, axis=1)
         nearest = np.argsort(-cosines, axis=1, kind="stable")[:, :k]
         runs = ordered(
             (qid, [named[i][0] for i in best], scores[best]) for qid, best, scores in zip(queries, nearest, cosines)

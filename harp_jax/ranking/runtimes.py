@@ -20,7 +20,6 @@ from harp_jax.base.files import SUMS, beside, cache_directory, check_sums, intac
 from harp_jax.base.progress import Progress
 from harp_jax.checkpoints.onnx_openvino import FILES, feed, model_files, needed, readable, write_onnx, write_openvino
 from harp_jax.checkpoints.sentence_transformers import Embedding
-from harp_jax.checkpoints.start import load_ranker
 from harp_jax.input.packing import pair_rows
 from harp_jax.model.encoders.encoder import EncoderConfig
 from harp_jax.ranking.scorers import (
@@ -28,7 +27,6 @@ from harp_jax.ranking.scorers import (
     Pair,
     PairTexts,
     batches_by_length,
-    check_heads,
     load_sentence_encoder,
     pooled,
 )
@@ -169,6 +167,7 @@ def onnx_runtime(path: str) -> Runtime:
 def load_runtime(
     backend: str, dtype: str, directory: str, config: EncoderConfig, params: dict[str, Any], tokenizer: Tokenizer
 ) -> Runtime:
+    """Opens, or first converts, the model of a directory (`model_file`)."""
     path = model_file(backend, dtype, directory, config, params, tokenizer)
     return onnx_runtime(path) if backend == "onnx" else openvino_runtime(path, dtype)
 
@@ -186,24 +185,7 @@ class RuntimeScorer(PairTexts):
         marks: Marks = NO_MARKS,
     ) -> None:
         super().__init__(config, tokenizer, max_length, marks)
-        self.batch_tokens = batch_tokens or BATCH_TOKENS
-        self._run = runtime
-
-    @classmethod
-    def load(
-        cls,
-        directory: str,
-        backend: str,
-        dtype: str = "float32",
-        max_length: int | None = None,
-        batch_tokens: int | None = None,
-    ) -> "RuntimeScorer":
-        """As `CrossEncoderScorer.load`, for the backend "openvino" or "onnx". Raises InputError if the backend's packages are
-        missing, or if int8 was not exported."""
-        config, params, tokenizer, marks = load_ranker(directory)
-        check_heads(params)
-        runtime = load_runtime(backend, dtype, directory, config, params, tokenizer)
-        return cls(runtime, config, tokenizer, max_length, batch_tokens, marks)
+        self.batch_tokens, self._run = batch_tokens or BATCH_TOKENS, runtime
 
     def score(self, pairs: Sequence[Pair], bar: Progress | None = None) -> np.ndarray:
         """Scores [pairs] float32: raw logits, larger is more relevant."""

@@ -9,7 +9,7 @@ scores each query with the parameters of its fold (cross-validation). Without fo
 
 import heapq
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import output_path
@@ -49,27 +49,6 @@ def grid_of(axes: Axes) -> list[dict[str, float]]:
     return [dict(zip(axes, values)) for values in itertools.product(*axes.values())]
 
 
-def choose(
-    points: Sequence[dict[str, float]], table: Sequence[Mapping[str, float]], folds: Mapping[str, str]
-) -> dict[str, dict[str, float]]:
-    """Fold → the grid point with the largest mean over the other folds' queries, ties: first; without folds "" → that over all.
-
-    table: one row (qid → value) per grid point.
-    """
-
-    def best(queries: Sequence[str]) -> dict[str, float]:
-        return points[max(range(len(points)), key=lambda n: sum(table[n][qid] for qid in queries) / len(queries))]
-
-    queries = [*table[0]]
-    return {fold: best(outside(folds, fold, queries)) for fold in sorted(set(folds.values()))} or {"": best(queries)}
-
-
-def at_the_edge(axes: Axes, best: Sequence[Mapping[str, float]]) -> dict[str, set[float]]:
-    """Parameter → its best values, if one is the smallest or largest of several tried: better ones may lie beyond."""
-    values = {field: {point[field] for point in best} for field, tried in axes.items() if len(tried) > 1}
-    return {field: some for field, some in values.items() if some & {min(axes[field]), max(axes[field])}}
-
-
 @once
 def tune_files(
     candidates: Candidates,
@@ -104,7 +83,7 @@ def tune_files(
     candidate_run = read_run(run, queries=judged) if run else None
     tried: dict[str, tuple[float, ...]] = {**GRIDS[model], **(axes or {})}
     points: list[dict[str, float]] = []
-    table: list[Mapping[str, float]] = []
+    table: list[Mapping[str, float]] = []  # of each point, query → value
     output_path(output)  # fails before the documents are read
     with progress(total=2, unit=STAGES):
         stage("index")
@@ -116,11 +95,21 @@ def tune_files(
                 ranked = dict(ordered(scored))
                 table += calculate(judged, ranked, [chosen_by]).values()
             points += fresh
-            chosen = choose(points, table, fold_of)
-            edges = at_the_edge(tried, list(chosen.values()))
+
+            # For each fold the best setting on the other folds' queries (without folds: on all), ties: the first.
+            chosen, qids = {}, [*table[0]]
+            for fold in sorted(set(fold_of.values())) or [""]:
+                others = outside(fold_of, fold, qids) if fold_of else qids
+                means = [sum(row[qid] for qid in others) / len(others) for row in table]
+                chosen[fold] = points[means.index(max(means))]
+
             # Extends axes whose optimum is on the boundary by the next value of LADDERS, except those of the caller.
-            for parameter, best in edges.items():
-                low, high = min(tried[parameter]), max(tried[parameter])
+            edges = []
+            for parameter, values in tried.items():
+                low, high, best = min(values), max(values), {point[parameter] for point in chosen.values()}
+                if len(values) == 1 or not best & {low, high}:
+                    continue
+                edges.append(parameter)
                 if parameter not in (axes or {}):
                     below = [value for value in LADDERS[parameter] if value < low][-1:] if low in best else []
                     above = [value for value in LADDERS[parameter] if value > high][:1] if high in best else []

@@ -1,162 +1,257 @@
-"""First stage by vectors: embeds every document once and finds the nearest ones of each query exactly.
+"""Vectors of documents: each text is embedded once into one memory-mapped file, which is searched exactly.
 
-A long document is embedded in up to PASSAGES windows, and its best window counts. The vectors are cached in files of PART
-documents, so that a killed command resumes. A search reads one file after another: its time grows with the collection, its
-memory does not. A million passages of 384 numbers take .8 GB; beyond tens of millions use an approximate index.
+    vectors.float16   unit vectors [passages, size], appended as texts are embedded
+    texts.tsv         the encoder and windows that they were made with; then hash<TAB>passages for each text, in the same order
+
+A document's vectors are found by the hash of its text, so a changed collection embeds only its new texts, and a killed run resumes.
+A long text is embedded in up to `windows` windows, and its best one counts. A search reads the file block by block: its time grows
+with the collection, its memory does not. A million passages of 384 numbers are .8 GB; beyond tens of millions use an approximate
+index. `harp site` keeps both files in its output, `harp first-stage --model=vectors` in the user's cache.
 """
 
-import json
 import os
-import zipfile
-import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import shutil
+import string
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 
+import jax
 import numpy as np
 
+from harp_jax.base.cli import keep_compiled
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import cache_directory, replacing, sha256_file
-from harp_jax.base.made import InputPath, once
-from harp_jax.base.progress import STAGES, Progress, progress, say, stage
-from harp_jax.base.randomness import hash64
+from harp_jax.base.files import cache_directory, full_disk_refused, intact, listed_sums, locked, sha256_file, write_sums
+from harp_jax.base.made import InputPath, digest, once
+from harp_jax.base.progress import STAGES, progress, say, stage
+from harp_jax.base.randomness import generator, hash64
 from harp_jax.corpus.documents import Documents, document_files, is_irds
 from harp_jax.corpus.trec import ScoredQuery, read_queries, write_run
+from harp_jax.model.products import fastest_dtype
 from harp_jax.ranking.first_stage import Candidates, Retrieved, read_given
+from harp_jax.ranking.runtimes import sentence_encoder
 from harp_jax.ranking.scorers import BiEncoderScorer, Windows
 
-PART, BLOCK = 1024, 64  # documents per file, and per update of the progress bar
-PASSAGES = 4
-QUERIES = 256  # searched together
+VECTORS_FILE, TEXTS_FILE = "vectors.float16", "texts.tsv"
+PASSAGES = 4  # windows of a document, by default
+BLOCK = 256  # texts embedded together, sorted by length; a killed run loses a block
+SAMPLE = 64  # texts of which the time is measured
+ROWS = 1 << 16  # passages compared with one query at once
+PART, QUERIES = 4096, 256  # passages and queries compared at once
+RANDOM_QUERIES = 64
 
 
-class VectorIndex:
-    """One encoder's vectors of a collection, in the user's cache, named by a hash of both. Embeds missing documents. `passages`:
-    maximum windows of a document."""
+@dataclass(frozen=True)
+class Embedded:
+    """How many texts were embedded now, how many there are, and the seconds that the others take (of a sample)."""
 
-    def __init__(self, model: str, docs: Documents, scorer: BiEncoderScorer, passages: int = PASSAGES) -> None:
-        self.docs, self.scorer, self.windows = docs, scorer, Windows(passages)
-        files = [] if is_irds(docs.path) else document_files(docs.path)  # their contents identify them, not the path
-        chosen = {
-            "docs": "" if files else docs.path,
-            "fields": docs.fields,
-            "windows": [PART, passages, scorer.max_length],
-        }
-        key = f"{hash64(json.dumps(chosen), *_contents(model, files)):016x}"
-        self.directory = os.path.join(cache_directory("vectors"), key)
-        os.makedirs(self.directory, mode=0o700, exist_ok=True)  # as private as the documents
-        self.parts = [os.path.join(self.directory, f"{n:06d}.npz") for n in range(-(-len(docs) // PART))]
-        for number, path in enumerate(self.parts):
-            if os.path.exists(path) and not self._valid(path, min(PART, len(docs) - number * PART)):
-                say(f"note: the vectors {os.path.basename(path)} are damaged and are computed again ({self.directory})")
-                os.remove(path)
-        if not all(map(os.path.exists, self.parts)):
-            self._embed()
+    new: int
+    texts: int
+    seconds_left: float = 0.0
 
-    def _valid(self, path: str, documents: int) -> bool:
-        """Whether a part holds vectors of this encoder for so many documents."""
-        try:
-            vectors, starts = _stored(path)
-            return (
-                vectors.shape[1:] == (self.scorer.size,)
-                and bool(np.isfinite(vectors).all())
-                and len(starts) == documents
-                and starts[0] == 0
-                and bool((np.diff(np.append(starts, len(vectors))) > 0).all())
-            )
-        except (OSError, ValueError, KeyError, EOFError, IndexError, AttributeError, zipfile.BadZipFile, zlib.error):
-            return False
 
-    def _embed(self) -> None:
-        texts = iter(self.docs.texts())
-        with progress(total=len(self.docs), unit="documents", desc="embed") as bar:
-            for path in self.parts:
-                part = [text for _, text in islice(texts, PART)]
-                if os.path.exists(path):
-                    bar.skip(len(part))
-                    continue
-                vectors, starts = passage_vectors(self.scorer, part, self.windows, bar)
-                with replacing(path, "wb") as file:
-                    np.savez(file, vectors=vectors.astype(np.float16), starts=starts)
+def made_with(encoder: str, windows: int, max_length: int | None = None) -> str:
+    """Names an encoder by its content, and the windows."""
+    return f"{digest(encoder).sha256} {windows}{f' {max_length}' if max_length else ''}"
 
-    def embedded(self, queries: Mapping[str, str]) -> np.ndarray:
-        """Unit vectors [queries, size] float32 of queries, truncated to the encoder's length."""
-        return self.scorer.vectors(list(map(self.scorer.as_query, self.scorer.encode_queries(list(queries.values())))))
 
-    def search(self, queries: Mapping[str, str], k: int, barred: Mapping[str, set[str]]) -> Iterator[ScoredQuery]:
-        """(qid, docids, cosines) of the `k` nearest documents of each query, except those `barred` for it."""
-        more = max((len(barred.get(qid, ())) for qid in queries), default=0)
-        scores, numbers = self.nearest(self.embedded(queries), k + more)
-        wanted = set(numbers.ravel().tolist())
-        ids = {number: docid for number, docid in enumerate(self.docs.ids()) if number in wanted}
-        for row, qid in enumerate(queries):
-            nearest = [(ids[n], score) for n, score in zip(numbers[row].tolist(), scores[row]) if n >= 0]
-            kept = [(docid, score) for docid, score in nearest if docid not in barred.get(qid, ())][:k]
-            yield qid, [docid for docid, _ in kept], np.array([score for _, score in kept], np.float32)
+def add_texts(
+    docs: Documents, encoder: str, windows: int, output: str, max_length: int | None = None, backend: str = "auto", sample: int = 0
+) -> Embedded:  # fmt: skip
+    """Embeds the texts that the folder `output` lacks; drops those that are gone if most are. `sample`: only so many texts, spread
+    over the collection, once to compile and once to measure the time."""
+    os.makedirs(output, mode=0o700, exist_ok=True)  # as private as the documents
+    vectors_path, texts_path = (os.path.join(output, name) for name in (VECTORS_FILE, TEXTS_FILE))
+    head = made_with(encoder, windows, max_length)
+    keys = dict.fromkeys(hash64(text) for _, text in docs.texts())
+    stored = read_texts(output, head)
+    if len(stored.keys() - keys.keys()) > len(keys):
+        os.remove(texts_path)
+        stored = {}
+    missing = [key for key in keys if key not in stored]
+    chosen = missing[:: max(1, len(missing) // sample)][:sample] if sample else missing
+    if not chosen:
+        return Embedded(0, len(keys))
+
+    keep_compiled()
+    # bfloat16 where the CPU computes in it: cosines differ by 2e-5, less than float16 stores.
+    dtype = fastest_dtype(jax.default_backend()) if backend == "auto" else "float32"
+    scorer, wanted = sentence_encoder(encoder, dtype, max_length, backend=backend), set(chosen)
+
+    def new_texts() -> Iterator[tuple[int, str]]:
+        for _, text in docs.texts():
+            if (key := hash64(text)) in wanted:
+                wanted.remove(key)
+                yield key, text
+
+    texts, began = new_texts(), time.monotonic()
+    with (
+        progress(total=len(chosen), unit="texts", desc="embed") as bar,
+        full_disk_refused(output),
+        open(vectors_path, "ab") as vectors,
+        open(texts_path, "a") as written,
+    ):
+        # What a killed run wrote in part, or with another encoder.
+        vectors.truncate(sum(stored.values()) * scorer.size * 2)
+        written.truncate(len(head) + 1 + sum(len(f"{'':16}\t{n}\n") for n in stored.values()) if stored else 0)
+        if not stored:
+            written.write(f"{head}\n")
+        while block := list(islice(texts, BLOCK)):
+            if sample:
+                passage_vectors(scorer, [text for _, text in block], Windows(windows))
+                began = time.monotonic()
+            passages, counts = passage_vectors(scorer, [text for _, text in block], Windows(windows))
+            vectors.write(passages.astype(np.float16).tobytes())
+            vectors.flush()
+            written.write("".join(f"{key:016x}\t{count}\n" for (key, _), count in zip(block, counts)))
+            written.flush()
+            bar.update(len(block))
+    seconds = (time.monotonic() - began) / len(chosen) * (len(missing) - len(chosen))
+    return Embedded(len(chosen), len(keys), round(seconds, 1) if sample else 0.0)
+
+
+def passage_vectors(scorer: BiEncoderScorer, texts: Sequence[str], windows: Windows) -> tuple[np.ndarray, list[int]]:
+    """Unit vectors [passages, size] float32 of the windows of all texts, and the number of each text's passages."""
+    room = scorer.room(np.zeros(0, np.int32))
+    passages = [windows.of(ids, room) for ids in scorer.encode_documents(list(texts), windows.reach(room))]
+    return scorer.vectors([scorer.as_document(window) for each in passages for window in each]), [*map(len, passages)]
+
+
+def read_texts(folder: str, wanted: str = "") -> dict[int, int]:
+    """Hash of each stored text → its passages, in order; empty if they were not made with the `wanted` encoder and windows."""
+    path = os.path.join(folder, TEXTS_FILE)
+    if not os.path.exists(path):
+        return {}
+    with open(path) as file:
+        head, *rows = file.read().rpartition("\n")[0].split("\n")  # the last row may have been written in part
+    if wanted and head != wanted:
+        return {}
+    stored: dict[int, int] = {}
+    for row in rows:
+        key, _, count = row.partition("\t")
+        if len(key) != 16 or not count.isdecimal():
+            raise InputError(f"{path} is damaged ({row[:40]!r}); remove {folder} and embed again")
+        stored[int(key, 16)] = int(count)
+    return stored
+
+
+class PassageVectors:
+    """The vectors in `directory`, for documents whose texts have these `hashes`, in order, and the encoder that embeds queries.
+
+    Raises InputError if a document has no vector of this encoder.
+    """
+
+    def __init__(
+        self,
+        directory: str,
+        encoder: str,
+        windows: int,
+        hashes: Sequence[int],
+        max_length: int | None = None,
+        backend: str = "auto",
+    ) -> None:
+        self.encoder = sentence_encoder(encoder, "float32", max_length, backend=backend)
+        self.windows = Windows(windows)
+        stored = read_texts(directory, made_with(encoder, windows, max_length))
+        self._starts = np.cumsum([0, *stored.values()])
+        number = {key: n for n, key in enumerate(stored)}
+        path = os.path.join(directory, VECTORS_FILE)
+        if any(key not in number for key in hashes) or os.path.getsize(path) < self._starts[-1] * self.encoder.size * 2:
+            raise InputError(f"{directory} lacks the vectors of some documents by {encoder}; run harp site again")
+        self._text_of = np.array([number[key] for key in hashes])
+        self._vectors = np.memmap(path, np.float16, "r", shape=(int(self._starts[-1]), self.encoder.size))
+
+    def cosines(self, query: str) -> tuple[np.ndarray, np.ndarray]:
+        """Cosines [documents] float32 of a query, and the indices [documents] int64 of their best windows."""
+        (asked,) = self.embedded([query])
+        count = len(self._starts) - 1
+        best, window = np.empty(count, np.float32), np.empty(count, np.int64)
+        for texts, passages, starts in self._blocks(ROWS):
+            each = passages @ asked
+            best[texts] = np.maximum.reduceat(each, starts)
+            counts = np.diff([*starts, len(each)])
+            number = np.arange(len(each)) - np.repeat(starts, counts)
+            is_best = each == np.repeat(best[texts], counts)
+            window[texts] = np.minimum.reduceat(np.where(is_best, number, len(each)), starts)
+        return best[self._text_of], window[self._text_of]
 
     def nearest(self, queries: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """Cosines [queries, k] float32 of the nearest documents, best first, and their numbers in file order (-1: no more)."""
-        k = min(k, len(self.docs))
-        scores = np.full((len(queries), k), -np.inf, np.float32)
-        numbers = np.full((len(queries), k), -1, np.int64)
-        for rows, first, cosines in self._cosines(queries):
-            there = np.arange(first, first + cosines.shape[1])
+        """Cosines [queries, k] float32 of the nearest documents to vectors [queries, size], best first, and their numbers."""
+        k = min(k, len(self._text_of))
+        scores, numbers = np.full((len(queries), k), -np.inf, np.float32), np.full((len(queries), k), -1, np.int64)
+        for rows, documents, cosines in self._by_document(queries):
             both = np.concatenate([scores[rows], cosines], 1)
-            names = np.concatenate([numbers[rows], np.broadcast_to(there, cosines.shape)], 1)
+            names = np.concatenate([numbers[rows], np.broadcast_to(documents, cosines.shape)], 1)
             best = np.argsort(-both, axis=1, kind="stable")[:, :k]
             scores[rows], numbers[rows] = (np.take_along_axis(each, best, 1) for each in (both, names))
         return scores, numbers
 
-    def rescore(self, queries: Mapping[str, str], candidates: Mapping[str, Sequence[str]]) -> Iterator[ScoredQuery]:
-        """(qid, docids, cosines) of each query's `candidates`. Raises InputError for one that the collection lacks."""
-        wanted = {docid for docids in candidates.values() for docid in docids}
-        number = {docid: n for n, docid in enumerate(self.docs.ids()) if docid in wanted}
-        if lost := wanted - number.keys():
-            raise InputError(f"candidate {min(lost)} is not among the documents; correct --run or --docs")
-        places = {qid: np.array([number[docid] for docid in candidates[qid]], np.int64) for qid in queries}
-        scores = {qid: np.zeros(len(each), np.float32) for qid, each in places.items()}
-        qids = list(queries)
-        for rows, first, cosines in self._cosines(self.embedded(queries)):
-            for qid, row in zip(qids[rows], cosines):
-                here = (places[qid] >= first) & (places[qid] < first + len(row))
-                scores[qid][here] = row[places[qid][here] - first]
-        return ((qid, list(candidates[qid]), scores[qid]) for qid in qids)
+    def rescored(self, queries: np.ndarray, candidates: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """For each of the vectors [queries, size] the cosines [n] float32 with the documents of these numbers [n]."""
+        scores = [np.zeros(len(numbers), np.float32) for numbers in candidates]
+        for rows, documents, cosines in self._by_document(queries):
+            column = np.full(len(self._text_of), -1)
+            column[documents] = np.arange(len(documents))
+            for query, row in enumerate(cosines, rows.start):
+                columns = column[candidates[query]]
+                scores[query][columns >= 0] = row[columns[columns >= 0]]
+        return scores
 
-    def _cosines(self, queries: np.ndarray) -> Iterator[tuple[slice, int, np.ndarray]]:
-        """(rows of queries, number of the first document, cosines [rows, documents] float32) by part."""
-        for number, path in enumerate(progress(self.parts, unit="parts", desc="search")):
-            vectors, starts = _stored(path)
+    @cached_property
+    def noise(self) -> float:
+        """The cosine with the nearest passage that 95 % of queries of random letters stay below."""
+        rng = generator("queries without meaning")
+        letters = [*string.ascii_lowercase]
+        queries = [
+            " ".join("".join(rng.choice(letters, rng.integers(4, 11))) for _ in range(rng.integers(1, 4)))
+            for _ in range(RANDOM_QUERIES)
+        ]
+        asked = self.embedded(queries).T
+        nearest = np.max([(passages @ asked).max(axis=0) for _, passages, _ in self._blocks(ROWS)], axis=0)
+        return float(np.quantile(nearest, 0.95))
+
+    def embedded(self, queries: Sequence[str]) -> np.ndarray:
+        """Unit vectors [queries, size] float32, truncated to the encoder's length."""
+        return self.encoder.vectors([self.encoder.as_query(ids) for ids in self.encoder.encode_queries(list(queries))])
+
+    def _blocks(self, rows: int) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+        """(texts, their passages [passages, size] float32, each text's first passage [texts]), about `rows` passages at once."""
+        first = 0
+        while first < len(self._starts) - 1:
+            last = max(first + 1, int(np.searchsorted(self._starts, self._starts[first] + rows, "right")) - 1)
+            start, end = self._starts[first], self._starts[last]
+            yield slice(first, last), self._vectors[start:end].astype(np.float32), self._starts[first:last] - start
+            first = last
+
+    def _by_document(self, queries: np.ndarray) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+        """(queries, numbers of documents, their cosines [queries, documents] float32) block by block."""
+        order = np.argsort(self._text_of, kind="stable")  # several documents may have one text
+        in_order = self._text_of[order]
+        for texts, passages, starts in self._blocks(PART):
+            documents = order[slice(*np.searchsorted(in_order, [texts.start, texts.stop]))]
             for first in range(0, len(queries), QUERIES):
                 rows = slice(first, first + QUERIES)
-                yield rows, number * PART, np.maximum.reduceat(queries[rows] @ vectors.T, starts, axis=1)
+                cosines = np.maximum.reduceat(queries[rows] @ passages.T, starts, axis=1)
+                yield rows, documents, cosines[:, self._text_of[documents] - texts.start]
 
 
-def passage_vectors(
-    scorer: BiEncoderScorer, texts: Sequence[str], windows: Windows, bar: Progress | None = None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Unit vectors [passages, size] float32 of the windows of all texts, and each text's first passage [texts] int64."""
-    room, vectors, counts = scorer.room(np.zeros(0, np.int32)), [], [0]
-    for start in range(0, len(texts), BLOCK):
-        block = list(texts[start : start + BLOCK])
-        passages = [windows.of(ids, room) for ids in scorer.encode_documents(block, windows.reach(room))]
-        vectors.append(scorer.vectors([scorer.as_document(window) for each in passages for window in each]))
-        counts += map(len, passages)
-        if bar is not None:
-            bar.update(len(block))
-    return np.concatenate(vectors), np.cumsum(counts[:-1])
-
-
-def _contents(model: str, files: Iterable[str]) -> list[str]:
-    """SHA-256 of each file in the model's directory, by name, and of the documents: a second `harp site` on the same pages, or a
-    newly downloaded encoder, finds the same vectors. Hashing is far faster than embedding."""
-    weights = [os.path.join(folder, name) for folder, _, names in os.walk(model) for name in names]
-    named = {os.path.relpath(path, model): path for path in weights}
-    return [f"{name} {sha256_file(named[name])}" for name in sorted(named)] + list(map(sha256_file, files))
-
-
-def _stored(path: str) -> tuple[np.ndarray, np.ndarray]:
-    """Vectors [passages, size] float32 of a part, and each document's first passage [documents] int64."""
-    with np.load(path) as stored:
-        return stored["vectors"].astype(np.float32), stored["starts"]
+def cached_vectors(docs: Documents, encoder: str, passages: int, max_length: int | None) -> PassageVectors:
+    """The vectors of a collection in the user's cache, named by the contents of both. Embeds what is missing or damaged."""
+    # The contents of files identify them, not the path: an encoder may be downloaded again.
+    contents = [docs.path] if is_irds(docs.path) else [*map(sha256_file, document_files(docs.path))]
+    key = hash64(made_with(encoder, passages, max_length), *docs.fields, *contents)
+    folder = os.path.join(cache_directory("vectors"), f"{key:016x}")
+    with locked(os.path.join(folder, ".lock"), f"another process embeds the same documents in {folder}; wait for it"):
+        if listed_sums(folder) and not intact(folder):
+            say(f"note: the vectors in {folder} are damaged and are computed again")
+            shutil.rmtree(folder)
+        if not listed_sums(folder):
+            add_texts(docs, encoder, passages, folder, max_length, "jax")
+            write_sums(folder, (VECTORS_FILE, TEXTS_FILE))
+    hashes = [hash64(text) for _, text in docs.texts()]
+    return PassageVectors(folder, encoder, passages, hashes, max_length, "jax")
 
 
 @once
@@ -177,16 +272,36 @@ def vector_files(
     with progress(total=2, unit=STAGES):
         stage("embed")
         docs = Documents.open(candidates.docs, candidates.fields)
-        index = VectorIndex(model, docs, BiEncoderScorer.load(model, max_length=max_length), passages)
+        vectors = cached_vectors(docs, model, passages, max_length)
         stage("search")
         if given is None:
-            nearest = index.search(texts, candidates.k or 100, barred)
+            ranked = nearest_documents(vectors, docs, texts, candidates.k or 100, barred)
         else:
             kept = {
                 qid: [docid for docid in ranking.ranked() if docid not in barred.get(qid, ())][: candidates.k]
                 for qid, ranking in given.items()
             }
+            wanted = {docid for docids in kept.values() for docid in docids}
+            number = {docid: n for n, docid in enumerate(docs.ids()) if docid in wanted}
+            if lost := wanted - number.keys():
+                raise InputError(f"candidate {min(lost)} is not among the documents; correct --run or --docs")
             texts = {qid: texts[qid] for qid in kept}
-            nearest = index.rescore(texts, kept)
-        write_run(output, nearest, tag="vectors")
+            numbers = [np.array([number[docid] for docid in docids], np.int64) for docids in kept.values()]
+            scores = vectors.rescored(vectors.embedded([*texts.values()]), numbers)
+            ranked = ((qid, docids, each) for (qid, docids), each in zip(kept.items(), scores))
+        write_run(output, ranked, tag="vectors")
     return Retrieved(len(texts), len(docs))
+
+
+def nearest_documents(
+    vectors: PassageVectors, docs: Documents, queries: Mapping[str, str], k: int, barred: Mapping[str, set[str]]
+) -> Iterator[ScoredQuery]:
+    """(qid, docids, cosines) of the `k` nearest documents of each query, except those `barred` for it."""
+    more = max((len(barred.get(qid, ())) for qid in queries), default=0)
+    scores, numbers = vectors.nearest(vectors.embedded([*queries.values()]), k + more)
+    wanted = set(numbers.ravel().tolist())
+    ids = {number: docid for number, docid in enumerate(docs.ids()) if number in wanted}
+    for row, qid in enumerate(queries):
+        nearest = [(ids[n], score) for n, score in zip(numbers[row].tolist(), scores[row])]
+        kept = [(docid, score) for docid, score in nearest if docid not in barred.get(qid, ())][:k]
+        yield qid, [docid for docid, _ in kept], np.array([score for _, score in kept], np.float32)

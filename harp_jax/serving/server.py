@@ -73,8 +73,8 @@ END = 2  # seconds for open requests when the server shuts down
 class RequestError(Exception):
     """What is wrong with a request: the HTTP status and a sentence."""
 
-    status: int
-    message: str
+    status_code: int
+    detail: str
 
 
 def make_app(session: SearchSession, labels: LabelFile | None = None, host: str = HOST) -> "Starlette":
@@ -94,6 +94,10 @@ def make_app(session: SearchSession, labels: LabelFile | None = None, host: str 
     def answer(content: Any, status: int = 200) -> Response:
         return JSONResponse(content, status, headers=HEADERS)
 
+    async def failed(_: "Request", error: Exception) -> Response:
+        status = getattr(error, "status_code", 500)  # of RequestError and HTTPException
+        return answer({"error": getattr(error, "detail", str(error))}, status)
+
     async def health(_: "Request") -> Response:
         return answer({"status": "ok", **summary})
 
@@ -109,16 +113,12 @@ def make_app(session: SearchSession, labels: LabelFile | None = None, host: str 
     async def rerank(request: "Request") -> Response:
         return answer(await run_in_threadpool(reranked, session, await read_object(request)))
 
-    async def failed(_: "Request", error: Exception) -> Response:
-        if isinstance(error, RequestError):
-            return answer({"error": error.message}, error.status)
-        if isinstance(error, HTTPException):
-            return answer({"error": error.detail}, error.status_code)
-        return answer({"error": str(error)}, 500)
-
-    def page(labels: LabelFile) -> list[Route]:
-        def counts() -> dict[str, Any]:
-            return {"labels": len(labels), "labelled": labels.queries, "file": labels.path}
+    routes = [
+        Route("/search", search, methods=["GET"]),
+        *(Route(path, rerank, methods=["POST"]) for path in ("/v1/rerank", "/v2/rerank", "/rerank")),
+        Route("/healthz", health, methods=["GET"]),
+    ]
+    if labels is not None:  # the page
 
         async def static(request: "Request") -> Response:
             name, kind = STATIC[request.url.path]
@@ -128,7 +128,7 @@ def make_app(session: SearchSession, labels: LabelFile | None = None, host: str 
         async def about(_: "Request") -> Response:
             shown = {"sum": "Recommended" if site else "Both", "reader": session.reader}
             proposed = {"verdict": session.verdict, "queries": session.suggested}
-            return answer(summary | shown | proposed | counts())
+            return answer(summary | shown | proposed | counts(labels))
 
         async def label(request: "Request") -> Response:
             origin = request.headers.get("origin")
@@ -142,25 +142,22 @@ def make_app(session: SearchSession, labels: LabelFile | None = None, host: str 
             if docid not in session.docs:
                 raise RequestError(422, f"no document {docid!r}")
             await run_in_threadpool(labels.set, tidy(query), docid, level)
-            return answer({"levels": labels.of(query), **counts()})
+            return answer({"levels": labels.of(query), **counts(labels)})
 
-        return [
-            *(Route(path, static, methods=["GET"]) for path in STATIC),
-            Route("/about", about, methods=["GET"]),
-            Route("/label", label, methods=["POST"]),
-        ]
+        routes += [Route(path, static, methods=["GET"]) for path in STATIC]
+        routes += [Route("/about", about, methods=["GET"]), Route("/label", label, methods=["POST"])]
 
-    hosts = LOOPBACK if host in LOOPBACK else ["*"]
     return Starlette(
-        routes=[
-            Route("/search", search, methods=["GET"]),
-            *(Route(path, rerank, methods=["POST"]) for path in ("/v1/rerank", "/v2/rerank", "/rerank")),
-            Route("/healthz", health, methods=["GET"]),
-            *(page(labels) if labels is not None else ()),
+        routes=routes,
+        middleware=[
+            Middleware(TrustedHostMiddleware, allowed_hosts=LOOPBACK if host in LOOPBACK else ["*"], www_redirect=False)
         ],
-        middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=hosts, www_redirect=False)],
         exception_handlers=dict.fromkeys((RequestError, HTTPException, InputError, OSError), failed),
     )
+
+
+def counts(labels: LabelFile) -> dict[str, Any]:
+    return {"labels": len(labels), "labelled": labels.queries, "file": labels.path}
 
 
 async def read_object(request: "Request") -> dict[str, Any]:
@@ -199,14 +196,16 @@ def text_of(value: object, name: str, longest: int, shortest: int = 1) -> str:
 
 def reranked(session: SearchSession, body: dict[str, Any]) -> dict[str, Any] | list[dict[str, Any]]:
     """The answer to POST /v1/rerank. Raises RequestError: 422 for wrong types, 413 for too many documents."""
-    name = "texts" if "texts" in body and "documents" not in body else "documents"
+    # Two formats: with "texts", that of Text Embeddings Inference.
+    name, returns, score = "documents", "return_documents", "relevance_score"
+    if "texts" in body and "documents" not in body:
+        name, returns, score = "texts", "return_text", "score"
     query, given = text_of(body.get("query"), "query", LONGEST_QUERY), body.get(name)
     if not isinstance(given, list) or not given:
         raise RequestError(422, f"`{name}` must be a list of one or more texts")
     if len(given) > MOST_DOCUMENTS:
         raise RequestError(413, f"{len(given)} documents; send at most {MOST_DOCUMENTS}")
     texts = [text_of(one.get("text") if isinstance(one, dict) else one, name, LARGEST_BODY, 0) for one in given]
-    returns = "return_text" if name == "texts" else "return_documents"
     top, with_texts = body.get("top_n"), body.get(returns)
     if top is not None and (type(top) is not int or top < 1):
         raise RequestError(422, "`top_n` must be a whole number of 1 or more")
@@ -217,14 +216,11 @@ def reranked(session: SearchSession, body: dict[str, Any]) -> dict[str, Any] | l
     raw = session.rerank(query, texts).astype(np.float64)
     # The sigmoid of logits, without overflow.
     scores = np.clip(raw, 0.0, 1.0) if isinstance(session.scorer, BiEncoderScorer) else 0.5 * (1.0 + np.tanh(0.5 * raw))
-    best = np.argsort(-raw, kind="stable")[:top].tolist()
-    if name == "texts":
-        return [{"index": i, "score": float(scores[i])} | ({"text": texts[i]} if with_texts else {}) for i in best]
-    results = [
-        {"index": i, "relevance_score": float(scores[i])} | ({"document": {"text": texts[i]}} if with_texts else {})
-        for i in best
-    ]
-    return {"model": session.name, "results": results}
+    results: list[dict[str, Any]] = []
+    for i in np.argsort(-raw, kind="stable")[:top].tolist():
+        text = {"text": texts[i]} if name == "texts" else {"document": {"text": texts[i]}}
+        results.append({"index": i, score: float(scores[i])} | (text if with_texts else {}))
+    return results if name == "texts" else {"model": session.name, "results": results}
 
 
 def listen(host: str, port: int, shared: bool = False) -> socket.socket:
@@ -244,7 +240,7 @@ def serve(sources: Sources, host: str = HOST, port: int = 0, page: bool = False,
     """
     listening = listen(host, port)
     if workers == 1:
-        _load_and_run(sources, host, listening, page)
+        load_and_run(sources, host, listening, page)
         return
     with listening:  # the port is free; every worker listens to it, and the system distributes the connections
         port = listening.getsockname()[1]
@@ -279,10 +275,10 @@ def _worker(sources: Sources, host: str, port: int, number: int) -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # after the server has closed, end as usual
     threading.Thread(target=end_with_parent, daemon=True).start()
     with ending_well():
-        _load_and_run(sources, host, listen(host, port, shared=True), page=False, said=number == 0)
+        load_and_run(sources, host, listen(host, port, shared=True), page=False, said=number == 0)
 
 
-def _load_and_run(sources: Sources, host: str, listening: socket.socket, page: bool, said: bool = True) -> None:
+def load_and_run(sources: Sources, host: str, listening: socket.socket, page: bool, said: bool = True) -> None:
     """Loads everything, prints the address if it is to be `said`, and serves in this process."""
     labels = LabelFile(sources.labels or os.path.join(sources.site, "labels.tsv")) if page else None
     keep_compiled()

@@ -16,12 +16,12 @@ from harp_jax.base.progress import progress
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.labels import tidy
 from harp_jax.corpus.trec import read_queries
-from harp_jax.ranking.first_stage import anchor_rows, candidates, excluded_of, indexed
+from harp_jax.ranking.first_stage import candidates, excluded_of, indexed
 from harp_jax.ranking.fuse import ANCHORS, BM25, INLINKS
 from harp_jax.ranking.lexical import make
 from harp_jax.ranking.rerank import load_scorer
 from harp_jax.ranking.scorers import CPU_STEP, BiEncoderScorer, PairTexts, Scorer, Windows, best_of
-from harp_jax.site.search import ANCHOR_TEXTS, ENCODER, CombinedSearch, Scores, Settings, passage_of
+from harp_jax.site.search import ENCODER, CombinedSearch, Scores, Settings, passage_of
 from harp_jax.text.languages import ENGLISH, function_words, lone_letters, pieces, splitter, stemmer
 
 ANCHORS_SHOWN = 5  # per document
@@ -59,7 +59,7 @@ class RankerSearch:
     def __init__(self, sources: Sources) -> None:
         weights = {BM25: 1.0, RERANKER: 1.0}
         self.settings = Settings({}, weights, sources.language, models={RERANKER: sources.model})
-        self.docs = Documents.open(sources.docs)
+        self.docs, self.anchors = Documents.open(sources.docs), dict[str, dict[str, int]]()
         texts = progress(self.docs.texts(), total=len(self.docs), unit="documents", desc="index")
         self.collection = indexed(texts, "bm25", sources.language)
         self.bm25 = make("bm25", self.collection, {})
@@ -102,22 +102,17 @@ class SearchSession:
         models = [part for part in self.combined.settings.weights if part not in (BM25, ANCHORS, INLINKS)]
         self.reader = models[-1] if models else ""
 
-        # Of a site: the verdict as one line, anchor texts, and test queries with the pages that they were taken from, which are no
-        # candidates.
+        # Of a site: the verdict as one line, and test queries with the pages that they were taken from, which are no candidates.
         verdict, own = os.path.join(site, "verdict.json"), os.path.join(site, "pages", "queries.tsv")
         self.verdict = str(read_json(verdict).get("line", "")) if site and os.path.exists(verdict) else ""
-        anchors: dict[str, list[tuple[str, int]]] = {}
-        for docid, text, count in anchor_rows(os.path.join(site, ANCHOR_TEXTS)) if site else ():
-            anchors.setdefault(docid, []).append((text, count))
-        self.anchors = {docid: sorted(rows, key=lambda row: -row[1])[:ANCHORS_SHOWN] for docid, rows in anchors.items()}
         self.excluded: dict[str, set[str]] = {}
         queries = read_queries(sources.queries) if sources.queries else {}
         if site and not sources.queries and os.path.exists(own):
             queries = read_queries(own)
             for qid, docids in excluded_of(os.path.join(site, "pages", "sources.tsv")).items():
                 self.excluded.setdefault(tidy(queries.get(qid, "")), set()).update(docids)
-        suggested = list(dict.fromkeys(queries.values())) or [rows[0][0] for rows in self.anchors.values()]
-        self.suggested = suggested[:SUGGESTED]
+        most_used = (max(texts, key=lambda text: texts[text]) for texts in self.combined.anchors.values())
+        self.suggested = (list(dict.fromkeys(queries.values())) or list(most_used))[:SUGGESTED]
 
         # Function words are not marked in snippets.
         words, stem = [*function_words(self.language)], stemmer(self.language)
@@ -202,7 +197,8 @@ class SearchSession:
         }
         if explain:
             texts = {"": body} | {part: window for part, window in windows.items() if window}
-            result["anchors"] = self.anchors.get(docid, [])
+            anchors = self.combined.anchors.get(docid, {})
+            result["anchors"] = sorted(anchors.items(), key=lambda anchor: -anchor[1])[:ANCHORS_SHOWN]
             result["snippets"] = {part: snippet(words, each, self.language) for part, each in texts.items()}
         return result
 

@@ -7,7 +7,6 @@ read again, and only new texts are embedded; the test and the ranker of earlier 
 
 import contextlib
 import glob
-import importlib
 import importlib.util
 import json
 import os
@@ -15,25 +14,27 @@ import shutil
 import time
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
+from typing import Any
 
 from harp_jax.base.errors import InputError, how_to_fetch, missing
 from harp_jax.base.files import SUMS, check_outside, expand, output_folder, replacing, walk
-from harp_jax.base.made import InputPath, forget, once
+from harp_jax.base.made import AGAIN, InputPath, forget, once
 from harp_jax.base.progress import duration
+from harp_jax.base.randomness import hash64
 from harp_jax.base.steps import Steps
+from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import components, read_qrels, read_run
 from harp_jax.evaluation.evaluate import evaluate
 from harp_jax.ranking.fuse import ANCHORS, BM25, INLINKS, VECTORS, sum_in_words
 from harp_jax.ranking.rerank import Reranking, rerank_files
-from harp_jax.site.adapt import adapt_encoder
-from harp_jax.site.measure import FILES, MEASURE, POOL, Tested, judge, score_parts
+from harp_jax.ranking.vectors import SAMPLE, Embedded, add_texts, made_with, read_texts
+from harp_jax.site.measure import FILES, MEASURE, POOL, judge, score_parts
 from harp_jax.site.options import FIELDS, SiteOptions, Training
 from harp_jax.site.pages import PARAMETERS, Read, read_pages
-from harp_jax.site.ranker import fine_tuned, publish, train_ranker
+from harp_jax.site.ranker import adapt_encoder, fine_tune, publish, train_ranker
 from harp_jax.site.search import DOCS, ENCODER, VECTORS_FOLDER, Settings, documents
 from harp_jax.site.tune import read_judged
-from harp_jax.site.vectors import SAMPLE, add_texts, embed, missing_texts
-from harp_jax.site.verdict import Verdict
+from harp_jax.site.verdict import ANCHOR_TEST, LABEL_TEST, Verdict
 from harp_jax.text.auto_classes import read_config
 from harp_jax.text.languages import function_words
 from harp_jax.text.tokenizer import load_tokenizer
@@ -41,7 +42,6 @@ from harp_jax.text.tokenizer import load_tokenizer
 RANKER, LABELLED = "ranker", "ranker, fine-tuned on labels"  # parts
 FOLDERS = {RANKER: "ranker", LABELLED: "ranker_labelled"}
 ADAPTED = "encoder_adapted"
-ANCHOR_TEST, LABEL_TEST = "anchors", "labels"
 DEFAULT_ENCODER = "sentence-transformers/all-MiniLM-L6-v2"
 NO_ENCODER = "none"
 MIN_LABELLED = 20  # fewer user queries are weaker evidence than the anchors that they would overrule
@@ -49,10 +49,8 @@ MIN_LABELLED = 20  # fewer user queries are weaker evidence than the anchors tha
 # English's, .45 of Danish's, .17 of German's, .06 of Chinese's; a multilingual vocabulary of 130,000 has .75 of German's.
 KNOWN = 0.5
 SPACE = "▁"  # SentencePiece's token
-# Packages that the steps need: one for each extra within [demo], and those of [web] by the format of the pages.
-PACKAGES = {"demo": ("ir_measures", "bm25s")}
-TRAINING_PACKAGES = {"data": ("tensorflow",)}
-WEB = {"html": ("ada_url", "selectolax"), "warc": ("ada_url", "fastwarc", "selectolax")}
+# What later steps need, and its extra; tensorflow is for training.
+PACKAGES = {"ir_measures": "demo", "bm25s": "demo", "tensorflow": "data"}
 READ_SECONDS_PER_MB, QUERIES_PER_SECOND = 0.6, 15.0
 CONTENTS = """| | |
 |---|---|
@@ -72,13 +70,9 @@ page), `harp search` (a file of queries), or in Python `hj.CombinedSearch(folder
 
 @dataclass(frozen=True)
 class SiteResult:
-    """The verdict, its table (None if nothing was tested), the trained ranker's folder, and what the adapted encoder gains.
-
-    The last two are "" if there are none.
-    """
+    """The verdict, the folder of the ranker, and in words what an adapted encoder gains; the last two are "" if there are none."""
 
     verdict: Verdict
-    tested: Tested | None = None
     ranker: str = ""
     adapted: str = ""
 
@@ -128,40 +122,34 @@ def build(options: SiteOptions, output: str, force: bool = False) -> SiteResult:
         if not before:
             settings.save(output)
 
-        # The test: labels decide, else anchors of held-out pages, if there are enough.
-        test = SearchTest(output, settings, VECTORS if trusted else "", steps)
-        tested: dict[str, Tested] = {}
-        if not read.shortage:
-            tested[ANCHOR_TEST] = test.run(ANCHOR_TEST)
+        # The test: on labels, else on anchors of held-out pages, if there are enough.
         if options.labels:
             take_labels(options, output)
-            tested[LABEL_TEST] = test.run(LABEL_TEST)
-        decides = next(reversed(tested), "")
+        test = SearchTest(LABEL_TEST if options.labels else ANCHOR_TEST, output, settings, trusted, steps)
+        verdict = Verdict(settings.weights, BM25, untested=read.shortage)
+        if options.labels or not read.shortage:
+            verdict = test.run()
 
-        # An encoder adapted to the links, for a vector database: this search keeps the unchanged one.
-        training, adapted = options.training, ""
-        if training and training.model == "vectors":
-            adapted = add_adapted(options, training, trusted, decides, test)
-        # The ranker, tested as one more part.
-        elif training and decides:
-            if lacking := add_ranker(options, training, trusted, decides, test):
+        # What is trained on the links: a ranker, tested as one more part, or an encoder for a vector database.
+        adapted = ""
+        if options.training and options.training.model == "vectors":
+            adapted = add_adapted(options, options.training, test, bool(verdict.rows))
+        elif options.training:
+            lacking = add_ranker(options, options.training, test) if verdict.rows else read.shortage
+            if lacking:
                 print(f"No ranker: {lacking}.", flush=True)
-            tested[decides] = test.run(decides)
-        elif training:
-            print(f"No ranker: {read.shortage}.", flush=True)
+            else:
+                verdict = test.run()
 
         # The verdict, with what to do next.
-        verdict = tested[decides].verdict if decides else Verdict(settings.weights, BM25, untested=read.shortage)
         labels = f"judge 30 queries of your own in harp look {output}, then repeat with --labels={place('labels.tsv')}"
         if not advice:
             advice = f"add pages that link to these, or {labels}" if verdict.untested else labels
-            advice = f"harp look {output}" if options.labels and not verdict.untested else advice
+            advice = f"harp look {output}" if options.labels else advice
         verdict = replace(verdict, next=advice)
-        for name, result in tested.items():
-            shutil.copyfile(test.report(name), place("report.html" if name == decides else f"{name}_report.html"))
-            if name != decides:
-                result.verdict.save(place(f"{name}_verdict.json"))
         verdict.save(place("verdict.json"))
+        if verdict.rows:
+            shutil.copyfile(test.report, place("report.html"))
         with replacing(place("README.md")) as file:
             file.write(f"# A search made by harp site\n\n```\n{verdict.words()}\n```\n\n{CONTENTS}")
 
@@ -175,7 +163,7 @@ def build(options: SiteOptions, output: str, force: bool = False) -> SiteResult:
             print("The parts have changed: the weights of harp tune are replaced; tune again.", flush=True)
         settings.save(output)
     best = rankers.get(LABELLED if LABELLED in verdict.weights else RANKER, "")
-    return SiteResult(verdict, tested.get(decides), best and place(best), adapted)
+    return SiteResult(verdict, best and place(best), adapted)
 
 
 def check(options: SiteOptions, output: str) -> None:
@@ -195,14 +183,10 @@ def check(options: SiteOptions, output: str) -> None:
                 f"--labels={options.labels}: only {groups} queries that share no relevant document, {MIN_LABELLED} needed to "
                 "decide; label more, or evaluate these with harp search --qrels"
             )
-    # Imported by name, on call: harp_jax works without the generation job.
-    detected = importlib.import_module("data_pipeline.sources.formats").format_of_content
-    formats = {options.source.format or detected(path) for path in expand(tuple(options.source.pages))}
-    needed = {"web": tuple(package for name in sorted(formats) for package in WEB.get(name, ()))} | PACKAGES
-    for extra, packages in (needed | (TRAINING_PACKAGES if training else {})).items():
-        for package in packages:
-            if importlib.util.find_spec(package) is None:
-                raise missing("harp site", package, extra)
+    expand(options.source.pages)  # fails for pages that are not there
+    for package, extra in PACKAGES.items():
+        if (training or extra != "data") and importlib.util.find_spec(package) is None:
+            raise missing("harp site", package, extra)
 
 
 def opening(options: SiteOptions) -> str:
@@ -286,69 +270,86 @@ def copy_encoder(encoder: InputPath, output: str) -> None:
         load_tokenizer(encoder).write(folder)
 
 
+@once(changed=AGAIN)
+def embed(docs: InputPath, encoder: InputPath, windows: int, output: str) -> Embedded:
+    """Embeds the texts of the documents `docs` that the folder `output` lacks."""
+    return add_texts(Documents.open(docs, FIELDS), encoder, windows, output)
+
+
 def embed_documents(windows: int, read: Read, folder: str, steps: Steps) -> None:
     """Embeds the documents that have no vector; says first how long that and the test take."""
     docs, encoder, output = (os.path.join(folder, name) for name in (DOCS, ENCODER, VECTORS_FOLDER))
-    already = embed.already(docs, encoder, windows, output=output)  # refuses other windows
-    if not already and (count := missing_texts(docs, encoder, windows, output)) > SAMPLE:
-        sample = steps("Measure the encoder", add_texts, docs, encoder, windows, output, SAMPLE)
-        seconds = 10 + sample.seconds_left + (0 if read.shortage else 5 + read.queries / QUERIES_PER_SECOND)
-        at = time.strftime("%H:%M", time.localtime(time.time() + seconds))
-        print(f"Embeds {count:,} texts and tests, about {duration(seconds)}: ready at about {at}.", flush=True)
+    if not embed.already(docs, encoder, windows, output=output):  # refuses other windows
+        stored, collection = read_texts(output, made_with(encoder, windows)), documents(folder)
+        count = len({hash64(text) for _, text in collection.texts()} - stored.keys())
+        if count > SAMPLE:
+            how = partial(add_texts, sample=SAMPLE)
+            sample = steps("Measure the encoder", how, collection, encoder, windows, output)
+            seconds = 10 + sample.seconds_left + (0 if read.shortage else 5 + read.queries / QUERIES_PER_SECOND)
+            at = time.strftime("%H:%M", time.localtime(time.time() + seconds))
+            print(f"Embeds {count:,} texts and tests, about {duration(seconds)}: ready at about {at}.", flush=True)
     steps("Embed the documents", embed, docs, encoder, windows, output=output)
 
 
 @dataclass(frozen=True)
 class SearchTest:
-    """A test of the search in the folder `output`, on the queries in test/NAME (labels) or pages (anchors).
+    """A test of the search in the folder `output`, on the queries in test/labels or of anchors; `trusted`: whether vectors are."""
 
-    `trusted`: the part that is used unless it ranks worse, or "".
-    """
-
+    name: str
     output: str
     settings: Settings
-    trusted: str
+    trusted: bool
     steps: Steps
 
-    def folder(self, name: str) -> str:
-        """The folder of a test's runs and report."""
-        return os.path.join(self.output, "test", name)
+    def place(self, *names: str) -> str:
+        """A path in the folder of the test's runs and report."""
+        return os.path.join(self.output, "test", self.name, *names)
 
-    def collection(self, name: str) -> dict[str, str]:
+    @property
+    def collection(self) -> dict[str, str]:
         """The test's documents, queries, judgments and candidates, as paths."""
-        queries = os.path.join(self.output, "pages") if name == ANCHOR_TEST else self.folder(name)
+        queries = os.path.join(self.output, "pages") if self.name == ANCHOR_TEST else self.place()
         return {
             "docs": os.path.join(self.output, DOCS),
             "queries": os.path.join(queries, "queries.tsv"),
             "qrels": os.path.join(queries, "qrels.txt"),
-            "candidates": os.path.join(self.folder(name), "runs", POOL),
+            "candidates": self.place("runs", POOL),
         }
 
-    def rankers(self, name: str) -> dict[str, str]:
+    @property
+    def rankers(self) -> dict[str, str]:
         """Ranker → its run of the test's candidates, if there is one."""
-        runs = {RANKER: os.path.join(self.folder(name), "ranker.trec")}
-        runs |= {LABELLED: os.path.join(self.output, "training", "labels.trec")} if name == LABEL_TEST else {}
+        runs = {RANKER: self.place("ranker.trec")}
+        runs |= {LABELLED: os.path.join(self.output, "training", "labels.trec")} if self.name == LABEL_TEST else {}
         return {part: run for part, run in runs.items() if os.path.exists(run)}
 
-    def report(self, name: str) -> str:
-        """The report of a test, whose name says which rankers it has."""
-        return os.path.join(self.folder(name), f"report{'_with_ranker' if self.rankers(name) else ''}.html")
+    @property
+    def report(self) -> str:
+        """The report, whose name says whether it has rankers."""
+        return self.place(f"verdict{'_with_ranker' if self.rankers else ''}.html")
 
-    def run(self, name: str) -> Tested:
-        """The verdict of a test. If vectors are trusted, anchors do not decide on in-links and rankers."""
-        paths, rankers = self.collection(name), self.rankers(name)
+    def rank(self, title: str, model: str, output: str, **how: Any) -> None:
+        """Ranks the candidates by a trained model, unless that is done."""
+        paths = self.collection
+        if not os.path.exists(output):
+            options = Reranking(FIELDS, windows=self.settings.windows, **how)
+            texts = (paths["docs"], paths["queries"], paths["candidates"])
+            self.steps(title, rerank_files, model, *texts, output, options)
+
+    def run(self) -> Verdict:
+        """The verdict. If vectors are trusted, anchors do not decide on in-links and rankers."""
+        paths, rankers = self.collection, self.rankers
         # A query's source page contains its words.
-        exclude = os.path.join(self.output, "pages", "sources.tsv") if name == ANCHOR_TEST else ""
-        settings, runs = replace(self.settings, weights={}), os.path.join(self.folder(name), "runs")
-        searching = (self.output, settings, paths["queries"], exclude)
-        parts = self.steps(f"Search for the {name}", score_parts, *searching, output=runs)
-        part_runs = {part: os.path.join(runs, FILES[part]) for part in parts} | rankers
-        measured = (INLINKS, *rankers) if self.trusted and name == ANCHOR_TEST else ()
-        training = partial(os.path.join, self.output, "training")
-        made_by = {"curves": {"training": training("ranker")}} if rankers else {}
-        judging = (part_runs, paths["queries"], paths["qrels"], self.trusted, measured, paths["docs"], made_by)
-        made = judge.already(*judging, output=self.report(name))
-        return made.result if made else judge(*judging, output=self.report(name))
+        exclude = os.path.join(self.output, "pages", "sources.tsv") if self.name == ANCHOR_TEST else ""
+        searching = (self.output, replace(self.settings, weights={}), paths["queries"], exclude)
+        parts = self.steps(f"Search for the {self.name}", score_parts, *searching, output=self.place("runs"))
+        runs = {part: self.place("runs", FILES[part]) for part in parts} | rankers
+        measured = (INLINKS, *rankers) if self.trusted and self.name == ANCHOR_TEST else ()
+        curves = {"curves": {"training": os.path.join(self.output, "training", "ranker")}} if rankers else {}
+        trusted = VECTORS if self.trusted else ""
+        judging = (runs, paths["queries"], paths["qrels"], self.name, trusted, measured, paths["docs"], curves)
+        made = judge.already(*judging, output=self.report)
+        return made.result if made else judge(*judging, output=self.report)
 
 
 def take_labels(options: SiteOptions, output: str) -> None:
@@ -373,56 +374,49 @@ def take_labels(options: SiteOptions, output: str) -> None:
                 file.write(text)
 
 
-def add_adapted(options: SiteOptions, training: Training, trusted: bool, name: str, test: SearchTest) -> str:
-    """Adapts the encoder to the links; returns what that gains for vectors alone in the test `name`, or what it lacks."""
-    if not trusted:
+def add_adapted(options: SiteOptions, training: Training, test: SearchTest, tested: bool) -> str:
+    """Adapts the encoder to the links; returns what that gains for vectors alone in the test, or what it lacks."""
+    if not test.trusted:
         return "No adapted encoder: it starts from a sentence encoder that knows the language (--encoder)."
     encoder, output = (os.path.join(test.output, folder) for folder in (ENCODER, ADAPTED))
     folder = os.path.join(test.output, "training")
-    if lacking := adapt_encoder(options.source, training, encoder, folder, output, test.steps):
-        return f"No adapted encoder: {lacking}."
-    if not name:
+    if not publish.already(training, encoder, "", output=output):  # else one of earlier pages
+        if lacking := adapt_encoder(options.source, training, encoder, folder, test.steps):
+            return f"No adapted encoder: {lacking}."
+        test.steps("Export the encoder", publish, training, encoder, os.path.join(folder, "vectors"), output=output)
+    if not tested:
         return f"Adapted encoder: {output}, not tested."
-    paths, before = test.collection(name), os.path.join(test.folder(name), "runs", FILES[VECTORS])
-    after = os.path.join(test.folder(name), "adapted.trec")
-    if not os.path.exists(after):
-        how = Reranking(FIELDS, windows=options.windows, cosine=True)
-        texts = (paths["docs"], paths["queries"], paths["candidates"])
-        test.steps("Rank with the adapted encoder", rerank_files, output, *texts, after, how)
-    qrels, runs = read_qrels(paths["qrels"]), {"before": read_run(before), "after": read_run(after)}
-    table = evaluate(qrels, runs, MEASURE, baseline="before")
+    runs = {"before": test.place("runs", FILES[VECTORS]), "after": test.place("adapted.trec")}
+    test.rank("Rank with the adapted encoder", output, runs["after"], cosine=True)
+    rankings = {system: read_run(path) for system, path in runs.items()}
+    table = evaluate(read_qrels(test.collection["qrels"]), rankings, MEASURE, baseline="before")
     means = " → ".join(f"{table.mean[system][MEASURE]:.3f}" for system in runs)
     low, high = table.comparisons[0].interval
-    kind = "your queries" if name == LABEL_TEST else "anchors, which are what it was trained on"
+    kind = "your queries" if test.name == LABEL_TEST else "anchors, which are what it was trained on"
     return (
         f"Adapted encoder: {output}, for a vector database. Alone, {MEASURE} {means} ({low:+.3f} to {high:+.3f}) on {kind}. "
         "The search above keeps the unchanged vectors."
     )
 
 
-def add_ranker(options: SiteOptions, training: Training, trusted: bool, name: str, test: SearchTest) -> str:
-    """Trains a ranker, fine-tunes it on labels if they are tested (`name`), ranks the test's candidates and exports it.
+def add_ranker(options: SiteOptions, training: Training, test: SearchTest) -> str:
+    """Trains a ranker, fine-tunes it on labels if they are tested, ranks the test's candidates and exports it.
 
     Returns what it lacks, or "". A ranker of earlier pages with the same options is kept.
     """
-    place, steps, paths = partial(os.path.join, test.output, "training"), test.steps, test.collection(name)
+    folder, steps = os.path.join(test.output, "training"), test.steps
     encoder = os.path.join(test.output, ENCODER) if test.settings.encoder else ""
-    exports = {part: os.path.join(test.output, folder) for part, folder in FOLDERS.items()}
-    kept = publish.already(training, encoder, "", output=exports[RANKER])
-    lacking = "" if kept else train_ranker(options.source, training, encoder, trusted, place(), steps)
-    if lacking:
+    exports = {part: os.path.join(test.output, name) for part, name in FOLDERS.items()}
+    known = publish.already(training, encoder, "", output=exports[RANKER])
+    if not known and (lacking := train_ranker(options.source, training, encoder, test.trusted, folder, steps)):
         return lacking
-    workdirs, ranked = {RANKER: place("ranker")}, os.path.join(test.folder(name), "ranker.trec")
-    if not os.path.exists(ranked):
-        how = Reranking(FIELDS, windows=options.windows, max_length=training.max_length)
-        texts = (paths["docs"], paths["queries"], paths["candidates"])
-        steps("Rank with the ranker", rerank_files, workdirs[RANKER], *texts, ranked, how)
-    if name == LABEL_TEST:
-        workdirs[LABELLED] = place("labels")
+    workdirs = {RANKER: os.path.join(folder, "ranker")}
+    test.rank("Rank with the ranker", workdirs[RANKER], test.place("ranker.trec"), max_length=training.max_length)
+    if test.name == LABEL_TEST:
+        workdirs[LABELLED] = os.path.join(folder, "labels")
         if not publish.already(training, encoder, "", output=exports[LABELLED]):
-            fine_tuned(workdirs[RANKER], paths, training, options.windows, place(), steps)
-    test.run(name)
-    test.report(name)
+            fine_tune(workdirs[RANKER], test.collection, training, options.windows, folder, steps)
+    test.run()  # its table belongs into the model cards
     for part, workdir in workdirs.items():
         steps(f"Export the {part}", publish, training, encoder, workdir, output=exports[part])
     return ""

@@ -67,7 +67,11 @@ def read_pages(source: Source, max_queries: int, context_words: int, output: str
     fresh, before = f"{output}.new", contents(output)
     shutil.rmtree(fresh, ignore_errors=True)
     found = survey.write_survey(source.config(), fresh, max_queries, context_words)
-    after = contents(fresh)
+    after, change = contents(fresh), ""
+    if before:
+        changed = sum(before.get(page, hash_) != hash_ for page, hash_ in after.items())
+        new, gone = len(after.keys() - before.keys()), len(before.keys() - after.keys())
+        change = f"{new:,} pages are new, {changed:,} changed, {gone:,} gone"
     shutil.rmtree(output, ignore_errors=True)
     os.rename(fresh, output)
     return Read(
@@ -77,7 +81,7 @@ def read_pages(source: Source, max_queries: int, context_words: int, output: str
         anchor_texts=found["anchor_texts"],
         queries=found["queries"],
         shortage=shortage(found),
-        change=difference(before, after) if before else "",
+        change=change,
         text=re.sub(
             r"^  ([\w-]+)", lambda reason: f"  {REASONS.get(reason[1], reason[1])}", found["text"], flags=re.MULTILINE
         )
@@ -102,13 +106,6 @@ def to_exclude(pages: Iterable[str]) -> str:
     options = " ".join(f"--exclude='{pattern}'" for pattern in sorted(patterns))
     notes = f"\n{patterns.total():,} pages look like release notes, which often rank above references; to skip them: {options}"
     return notes if patterns.total() >= MANY_NOTES else ""
-
-
-def difference(before: Mapping[str, int], after: Mapping[str, int]) -> str:
-    """How many pages are new, changed and gone, in words."""
-    changed = sum(before.get(page, hash_) != hash_ for page, hash_ in after.items())
-    new, gone = len(after.keys() - before.keys()), len(before.keys() - after.keys())
-    return f"{new:,} pages are new, {changed:,} changed, {gone:,} gone"
 
 
 def shortage(survey: Mapping[str, Any]) -> str:

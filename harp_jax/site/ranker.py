@@ -1,7 +1,7 @@
-"""The ranker of a site (`harp site --train=ranker`): pairs from links, scores of a teacher, pre-training, fine-tuning on labels.
+"""What `harp site --train` trains on the links: a ranker (`train_ranker`, `fine_tune`), or the site's encoder (`adapt_encoder`).
 
-configs/data/site.py, configs/site.py and configs/finetune_site.py alone define the recipe. Every step is a function with
-`made.once`, whose output is in the folder `training` of the site, so that a killed command resumes.
+The configs data/site, site, finetune_site and retriever alone define the recipes. Every step is a function with `made.once`, whose
+output is in the folder `training` of the site, so that a killed command resumes.
 """
 
 import importlib
@@ -26,7 +26,7 @@ from harp_jax.ranking.rerank import Reranking, rerank_files
 from harp_jax.site.options import FIELDS, MAX_LENGTH, Source, Training
 from harp_jax.training.recorded import first_layers, named_inputs, train
 
-PRETRAIN, FINETUNE = "site", "finetune_site"  # configs
+PRETRAIN, FINETUNE, RETRIEVER = "site", "finetune_site", "retriever"  # configs
 QUERY_LENGTH = 32  # tokens, as in configs/data/site.py
 MIN_STEPS = 20
 MIN_PAIRS = 100  # training pairs of a task; tasks with fewer are left out
@@ -68,16 +68,31 @@ def train_ranker(source: Source, training: Training, encoder: str, teacher: bool
         teacher_module, data = importlib.import_module("data_pipeline.output.teacher"), place("taught")
         options = teacher_module.TeachOptions(pairs, (encoder,), cosine=True)
         steps("Score the pairs with the encoder", teacher_module.teach, options, output=data)
-    # As many steps as fit into the minutes.
     config = training_config(config, training, start, tokenizer, data, tasks)
     rate = steps("Measure the rate of training", measure_rate, config, output=place("rate.json"))
-    number = steps_within(training.minutes, rate, count, config.batch_pairs)
-    print(
-        f"{number} steps of training, about {number * rate / 60:.0f} min (--minutes={training.minutes:g})", flush=True
-    )
-    with config.unlocked():
-        config.steps = number
+    set_steps(config, steps_within(training.minutes, rate, count, config.batch_pairs), rate)
     steps("Train the ranker", train, config, output=place("ranker"))
+    return ""
+
+
+def adapt_encoder(source: Source, training: Training, encoder: str, folder: str, steps: Steps) -> str:
+    """Adapts a sentence encoder in FOLDER/vectors, for a vector database: the text around a link finds the page it leads to.
+
+    Pairs are as long as the config's rows. Returns "", or why there are too few pairs.
+    """
+    place, config, task = partial(os.path.join, folder), read_config(RETRIEVER), "adp"
+    job, texts = source.config(), config.row_length - 2
+    with job.unlocked():
+        job.update(tokenizer=encoder, seed=training.seed, tasks=(task,), max_query_tokens=texts, max_doc_tokens=texts)
+    pairs = place("vector_pairs")
+    steps("Make pairs of the links", importlib.import_module("data_pipeline.pipeline").generate, job, output=pairs)
+    if (count := records(pairs, task, "train")) < MIN_PAIRS:
+        return f"too few training pairs ({count:,}; {MIN_PAIRS} needed)"
+    with config.unlocked():
+        config.update(init=encoder, data=(pairs,), tasks=(task,), seed=training.seed, eval_every=0)
+    rate = steps("Measure the rate of training", measure_rate, config, output=place("vector_rate.json"))
+    set_steps(config, min(config.steps, steps_within(training.minutes, rate, count, config.batch_pairs)), rate)
+    steps("Adapt the encoder", train, config, output=place("vectors"))
     return ""
 
 
@@ -109,16 +124,37 @@ def measure_rate(config: ConfigDict, output: str) -> float:
     return float(f"{seconds:.4g}")
 
 
+def steps_within(minutes: float, seconds_per_step: float, pairs: int, batch_pairs: int) -> int:
+    """Steps that take `minutes`, at most MAX_EPOCHS over the training pairs.
+
+    Raises InputError for a time that is too short for MIN_STEPS.
+    """
+    steps = int(min(60 * minutes / seconds_per_step, math.ceil(MAX_EPOCHS * pairs / batch_pairs)))
+    if steps < MIN_STEPS:
+        raise InputError(
+            f"--minutes={minutes:g}: a step takes {seconds_per_step:.2f} s and there are {pairs:,} training pairs, which "
+            f"allows {steps} steps; at least {MIN_STEPS} are needed"
+        )
+    return steps
+
+
+def set_steps(config: ConfigDict, number: int, rate: float) -> None:
+    """Sets the steps of a training, and says how long they take."""
+    print(f"{number} steps of training, about {number * rate / 60:.0f} min", flush=True)
+    with config.unlocked():
+        config.steps = number
+
+
 @once(changed=KEPT)
 def publish(training: Training, encoder: InputPath, workdir: Speed[str], output: str) -> None:
-    """Exports a workdir."""
+    """Exports a workdir: a ranker, or of --train=vectors an encoder. One of earlier pages with the same options is kept."""
     from harp_jax.checkpoints.export import export_model
 
     shutil.rmtree(output, ignore_errors=True)
-    export_model(workdir, output, ranker=True)
+    export_model(workdir, output, ranker=training.model == "ranker")
 
 
-def fine_tuned(
+def fine_tune(
     workdir: str, collection: dict[str, str], training: Training, windows: int, folder: str, steps: Steps
 ) -> None:
     """Fine-tunes a ranker on labels, in FOLDER/labels; labels.trec: each half of the queries ranked by a model of the other half.
@@ -157,17 +193,3 @@ def records(pairs: str, task: str, split: str) -> int:
     """Records of a split of a task in a finished generation job; 0 if there is none."""
     held = read_manifest(pairs)["splits"].get(split_name(task, split))
     return held["records"] if held else 0
-
-
-def steps_within(minutes: float, seconds_per_step: float, pairs: int, batch_pairs: int) -> int:
-    """Steps that take `minutes`, at most MAX_EPOCHS over the training pairs.
-
-    Raises InputError for a time that is too short for MIN_STEPS.
-    """
-    steps = int(min(60 * minutes / seconds_per_step, math.ceil(MAX_EPOCHS * pairs / batch_pairs)))
-    if steps < MIN_STEPS:
-        raise InputError(
-            f"--minutes={minutes:g}: a step takes {seconds_per_step:.2f} s and there are {pairs:,} training pairs, which "
-            f"allows {steps} steps; at least {MIN_STEPS} are needed"
-        )
-    return steps

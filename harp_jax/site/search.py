@@ -4,13 +4,12 @@ Each first stage contributes its best candidates, and every part scores all of t
 its parts, each scaled to 0…1 per query. `search.json` lists the parts (`Settings`); everything else has fixed names in the folder.
 
 Nothing is found if no document or anchor text has a word of the query, and no vector is nearer to it than to random letters
-(`SiteVectors.noise`). Some document is always the nearest one: without this floor, a query without meaning would have results.
+(`PassageVectors.noise`). Some document is always the nearest one: without this floor, a query without meaning would have results.
 With all-MiniLM-L6-v2 the floor is about .35; "zzxqv wobblefrump" has .25, "postgress" .64 in PostgreSQL's manual.
 """
 
 import json
 import os
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field
 from typing import NamedTuple
@@ -23,13 +22,13 @@ from harp_jax.base.progress import progress
 from harp_jax.base.randomness import hash64
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import ordered
-from harp_jax.ranking.first_stage import anchor_rows, indexed, read_anchors
+from harp_jax.ranking.first_stage import indexed, read_anchors
 from harp_jax.ranking.fuse import ANCHORS, BM25, INLINKS, VECTORS, normalised, reciprocal_ranks
 from harp_jax.ranking.lexical import make, top
 from harp_jax.ranking.rerank import load_scorer
 from harp_jax.ranking.scorers import PairTexts, Scorer, Windows, best_windows
+from harp_jax.ranking.vectors import PassageVectors
 from harp_jax.site.options import FIELDS
-from harp_jax.site.vectors import NO_IDS, SiteVectors
 from harp_jax.text.languages import ENGLISH
 from harp_jax.text.tokenizer import CHARACTERS_PER_TOKEN, Tokenizer
 
@@ -120,7 +119,7 @@ class CombinedSearch:
     ) -> None:
         self.settings = s = settings or Settings.load(folder)
         self.names = [part for part in s.everything if part in (only or s.weights) or part in (BM25, ANCHORS)]
-        self.docs, anchors = documents(folder), os.path.join(folder, ANCHOR_TEXTS)
+        self.docs, self.anchors = documents(folder), read_anchors(os.path.join(folder, ANCHOR_TEXTS))
         hashes: list[int] = []
 
         def texts() -> Iterator[tuple[str, str]]:
@@ -129,21 +128,17 @@ class CombinedSearch:
                 yield docid, text
 
         # BM25 reads the texts of the same index.
-        self.collection = indexed(texts(), "bm25f", s.language, read_anchors(anchors))
+        self.collection = indexed(texts(), "bm25f", s.language, self.anchors)
         self.ids = self.collection.docids
         self.lexical = {
             part: make(model, self.collection, s.parameters[model])
             for part, model in ((BM25, "bm25"), (ANCHORS, "bm25f"))
         }
-        self.inlinks: Counter[str] = Counter()
-        for docid, _, count in anchor_rows(anchors) if INLINKS in self.names else ():
-            self.inlinks[docid] += count
-        self.vectors: SiteVectors | None = None
+        self.vectors: PassageVectors | None = None
         self.scorers: dict[str, tuple[Scorer, Windows]] = {}
         if VECTORS in self.names:
-            self.vectors = SiteVectors(
-                os.path.join(folder, VECTORS_FOLDER), os.path.join(folder, ENCODER), s.windows, hashes
-            )
+            encoder = os.path.join(folder, ENCODER)
+            self.vectors = PassageVectors(os.path.join(folder, VECTORS_FOLDER), encoder, s.windows, hashes)
         for part, model in s.models.items():
             if part in self.names:
                 ranker = load_scorer(os.path.join(folder, model), max_length=s.max_length, backend=backend)
@@ -157,25 +152,24 @@ class CombinedSearch:
 
     def scores(self, query: str, barred: Set[str] = frozenset()) -> Scores:
         """The candidates of a query, without `barred` documents, in order of reciprocal rank fusion."""
-        depth, words = self.settings.depth, self.collection.words(query)
+        nothing = Scores([], {part: np.zeros(0) for part in self.names}, {})
+        words, depth = self.collection.words(query), self.settings.depth
         lexical = {part: model.scores(words)[0] for part, model in self.lexical.items()}
-        best = [
-            (scores, top(np.where(scores > 0, scores, -np.inf), depth + len(barred))) for scores in lexical.values()
-        ]
+        stages = [np.where(scores > 0, scores, -np.inf) for scores in lexical.values()]
         if self.vectors:
             cosines, nearest = self.vectors.cosines(query)
             if not words and cosines.max() <= self.vectors.noise:
-                return Scores([], {part: np.zeros(0) for part in self.names}, {})
-            best.append((cosines, np.argsort(-cosines, kind="stable")[: depth + len(barred)]))
+                return nothing
+            stages.append(cosines)
+        # The best candidates of each first stage.
         runs = []
-        for scores, order in best:
-            kept = [number for number in order.tolist() if self.ids[number] not in barred][:depth]
-            runs.append(([self.ids[number] for number in kept], scores[kept]))
-        rankings = [dict(ordered([("q", docids, scores)])) for docids, scores in runs if docids]
-        pool = dict(ordered(reciprocal_ranks(rankings)))
-        docids = pool["q"].ranked() if pool else []
-        if not docids:
-            return Scores([], {part: np.zeros(0) for part in self.names}, {})
+        for scores in stages:
+            best = [n for n in top(scores, depth + len(barred)).tolist() if self.ids[n] not in barred][:depth]
+            if best:
+                runs.append(dict(ordered([("q", [self.ids[n] for n in best], scores[best])])))
+        if not runs:
+            return nothing
+        docids = dict(ordered(reciprocal_ranks(runs)))["q"].ranked()
         # The scores of all parts.
         numbers = self.collection.numbers(docids)
         parts: dict[str, np.ndarray] = {}
@@ -184,7 +178,7 @@ class CombinedSearch:
             if part in self.lexical:
                 parts[part] = lexical[part][numbers]
             elif part == INLINKS:
-                parts[part] = np.log1p([self.inlinks[docid] for docid in docids])
+                parts[part] = np.log1p([sum(self.anchors.get(docid, {}).values()) for docid in docids])
             elif part == VECTORS:
                 parts[part], windows[part] = cosines[numbers].astype(np.float64), nearest[numbers]
             else:
@@ -204,7 +198,7 @@ class CombinedSearch:
             return passage_of(ranker, query, text, windows, window)
         assert self.vectors is not None
         encoder, windows = self.vectors.encoder, self.vectors.windows
-        room, prompt = encoder.room(NO_IDS), len(encoder.prompts[1])
+        room, prompt = encoder.room(np.zeros(0, np.int32)), len(encoder.prompts[1])
         return _window(
             encoder.tokenizer, encoder.prompt_texts[1] + text, prompt, room, windows.reach(room), windows, window
         )

@@ -1,4 +1,4 @@
-"""Decides which scores of a pool of candidates to add up, and what the sum is expected to gain (`harp site`).
+"""Decides which scores of a pool of candidates to add up (`decide`), and says it (`Verdict`).
 
 Each query's scores are scaled to 0…1 and added with equal weights: greedy forward selection, cheapest first; a part is used if the
 mean of the measure rises. BM25F subsumes BM25 and replaces it: a sum of both would count words twice. Fitted weights favour parts
@@ -9,8 +9,8 @@ questions share fewer words with the pages than anchors do. A trusted part, and 
 sum gets worse; the trusted part counts twice. Other parts may be measured without being used: a ranker trained on the links is far
 better at anchors, which are links, than at questions.
 
-The expected gain is measured by halves: chosen on one half of the queries, measured on the other. If there is none (with the
-trusted part: if it is worse), the first part is used alone.
+The gain is measured by halves: chosen on one half of the queries, measured on the other. If there is none (with the trusted part:
+if it is worse), the first part is used alone.
 """
 
 import json
@@ -20,59 +20,39 @@ from dataclasses import asdict, dataclass
 from harp_jax.base.files import replacing
 from harp_jax.corpus.trec import Qrels, Run, ordered, outside, select
 from harp_jax.evaluation.evaluate import evaluate
-from harp_jax.evaluation.significance import LEVEL, Comparison
+from harp_jax.evaluation.significance import LEVEL
 from harp_jax.ranking.fuse import Fitting, pooled, sum_in_words, weighted
 
-BETTER, UNDECIDED, WORSE = "better", "not decided", "worse"
+RECOMMENDED = "recommended"  # row of the sum to use
+ANCHOR_TEST, LABEL_TEST = "anchors", "labels"
 Weights = tuple[float, ...]
 
 
 @dataclass(frozen=True)
-class Gain:
-    """A sum's mean of the measure, its `difference` from another sum with a 95 % interval, and the `verdict` of the tests."""
+class Row:
+    """A system's mean, and its change from the first part: with a 95 % interval, and whether it is certain; None for the first."""
 
+    system: str
     mean: float
-    difference: float
-    interval: tuple[float, float]
-    verdict: str
-
-    @classmethod
-    def of(cls, mean: float, comparison: Comparison, tests: int = 1) -> "Gain":
-        """The verdict is corrected for `tests` further tests (Bonferroni)."""
-        certain = comparison.p * tests < LEVEL
-        verdict = (BETTER if comparison.difference > 0 else WORSE) if certain else UNDECIDED
-        return cls(mean, comparison.difference, comparison.interval, verdict)
-
-
-@dataclass(frozen=True)
-class ComponentResult(Gain):
-    """A part that was tried: its gain over the parts used before it, and its mean `alone`."""
-
-    part: str
-    alone: float
-    used: bool
-    replaces_first: bool
+    change: float | None = None
+    interval: tuple[float, float] | None = None
+    certain: bool | None = None
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What to use: `weights` (part → weight), its `expected` gain over the `first` part (mean `baseline`), and why.
+    """What to use: `weights` (part → weight), and what that gains over the `first` part: `rows` has every system, the sum last.
 
-    `trusted`: the part that counts twice, or ""; `measured`: parts that are not used; `untested`: why nothing was tested, or "";
-    `remark`: why the tests may be overconfident, or ""; `next`: what to do next.
+    `test`: ANCHOR_TEST or LABEL_TEST; `untested`: why nothing was tested, or ""; `next`: what to do next.
     """
 
     weights: dict[str, float]
     first: str
+    untested: str = ""
+    test: str = ""
     measure: str = ""
     queries: int = 0
-    baseline: float = 0.0
-    expected: Gain | None = None
-    components: tuple[ComponentResult, ...] = ()
-    trusted: str = ""
-    measured: tuple[str, ...] = ()
-    untested: str = ""
-    remark: str = ""
+    rows: tuple[Row, ...] = ()
     next: str = ""
 
     @property
@@ -82,30 +62,46 @@ class Verdict:
 
     def words(self) -> str:
         """The verdict as three lines (two without advice): what to use, what it gains, what to do next."""
-        if self.expected is None:
-            gain = f"not measured: {self.untested}"
+        if not self.rows:
+            gain = f"Gain: not measured: {self.untested}"
         elif self.use == self.first:
-            gain = f"none: no sum ranked {self.queries} queries better than {self.first} ({self.measure} {self.baseline:.3f})"
+            mean = f"{self.measure} {self.rows[0].mean:.3f}"
+            gain = f"Gain: none: no sum ranked {self.queries} queries better than {self.first} ({mean})"
         else:
-            low, high = self.expected.interval
-            # An interval above 0 beside "not decided" would contradict itself: the tests are corrected for all rows of the table.
-            sure = f"95 % interval {low:+.3f} to {high:+.3f}" if self.expected.verdict != UNDECIDED else "not certain"
-            means = f"{self.measure} {self.baseline:.3f} → {self.expected.mean:.3f}"
-            gain = f"{means} compared with {self.first}, {self.expected.difference:+.3f} ({sure})"
-        return "\n".join([f"Use: {self.use}", f"Gain: {gain}", *([f"Next: {self.next}"] if self.next else [])])
+            row = self.rows[-1]
+            assert row.change is not None and row.interval is not None
+            means = f"{self.measure} {self.rows[0].mean:.3f} → {row.mean:.3f} compared with {self.first}"
+            low, high = row.interval
+            # An interval above 0 beside "not certain" would contradict itself: the tests are corrected for all rows of the table.
+            sure = f"95 % interval {low:+.3f} to {high:+.3f}" if row.certain else "not certain"
+            gain = f"Gain: {means}, {row.change:+.3f} ({sure})"
+            if row.change < 0:  # of a trusted part that is not certainly worse
+                by = "the site's own anchor texts" if self.test == ANCHOR_TEST else f"{self.queries} judged queries"
+                gain = f"Measured by {by}: {means}, lower, not certain; more judged queries decide: harp tune"
+        return "\n".join([f"Use: {self.use}", gain, *([f"Next: {self.next}"] if self.next else [])])
 
     def line(self) -> str:
         """The verdict as one line."""
-        if self.expected is None or self.use == self.first:
-            return f"{self.use} ({'untested' if self.expected is None else 'no sum ranked better'})"
-        certain = "" if self.expected.verdict == BETTER else ", not certain"
-        return f"{self.use} ({self.measure} {self.expected.difference:+.3f} compared with {self.first}{certain})"
+        if not self.rows or self.use == self.first:
+            return f"{self.use} ({'no sum ranked better' if self.rows else 'untested'})"
+        row = self.rows[-1]
+        certain = "" if row.certain else ", not certain"
+        return f"{self.use} ({self.measure} {row.change:+.3f} compared with {self.first}{certain})"
+
+    def table(self) -> str:
+        """The rows as text: system, score, change, certain."""
+        width = max(len(row.system) for row in self.rows)
+        lines = [f"{'system':<{width}}  {self.measure:>6}  change  certain?"]
+        for row in self.rows:
+            change = f"{row.change:+.3f}" if row.change is not None else ""
+            certain = {True: "yes", False: "no", None: ""}[row.certain]
+            lines.append(f"{row.system:<{width}}  {row.mean:>6.3f}  {change:>6}  {certain}".rstrip())
+        return "\n".join(lines)
 
     def save(self, path: str) -> None:
         """Writes all fields, `use`, `words` and `line` as JSON."""
-        said = {"use": self.use, "words": self.words(), "line": self.line()}
         with replacing(path) as file:
-            json.dump(said | asdict(self), file, indent=1)
+            json.dump({"use": self.use, "words": self.words(), "line": self.line()} | asdict(self), file, indent=1)
 
 
 def decide(
@@ -116,72 +112,45 @@ def decide(
     instead: str = "",
     trusted: str = "",
     measured: Collection[str] = (),
-) -> tuple[Verdict, Run]:
-    """The verdict on runs of the same candidates, and the run by halves; `folds` (qid → fold) divides the queries for it.
+) -> tuple[dict[str, float], Run]:
+    """Part → weight, from runs of the same candidates, and the run by halves; `folds` (qid → fold) divides the queries for it.
 
     `parts`: two or more, the first stage first. `instead`: the part that contains the first one and is tried in its place.
-    `trusted`: the part that counts twice. `measured`: parts that are tested and not used.
+    `trusted`: the part that counts twice. `measured`: parts that are not used.
     """
     first, *others = parts
     pool = pooled([*parts.values()], "minmax")
-    alone = evaluate(qrels, parts, measure, baseline=first)
-    fitting, name = Fitting(pool, qrels, measure), alone.measures[0]
+    fitting = Fitting(pool, qrels, measure)
 
     def summed(weights: Sequence[float], queries: Qrels) -> Run:
         return dict(ordered(weighted({qid: pool[qid] for qid in queries if qid in pool}, weights)))
 
-    def gain(before: Run, after: Run, tests: int) -> Gain:
-        table = evaluate(qrels, {"before": before, "after": after}, measure, baseline="before")
-        return Gain.of(table.mean["after"][name], table.comparisons[0], tests)
+    def change(before: Run, after: Run, tests: int) -> tuple[float, bool]:
+        """The difference of the means, and whether it is certainly worse, corrected for `tests` tests (Bonferroni)."""
+        (comparison,) = evaluate(qrels, {"before": before, "after": after}, measure, baseline="before").comparisons
+        return comparison.difference, comparison.difference < 0 and comparison.p * tests < LEVEL
 
-    def choose(queries: Sequence[str]) -> tuple[Weights, list[tuple[Weights, Weights]]]:
-        """The weights that `queries` choose (1 or 0), and for each part after the first those without and with it."""
+    def choose(queries: Sequence[str]) -> Weights:
+        """The weights that `queries` choose."""
         weights: Weights = (1.0, *(0.0,) * len(others))
-        tried = []
         for number, part in enumerate(others, 1):
-            more = (0.0 if part == instead else weights[0], *weights[1:number], 1.0, *weights[number + 1 :])
-            tried.append((weights, more))
             if part in measured:
                 continue
+            more = (0.0 if part == instead else weights[0], *weights[1:number], 1.0, *weights[number + 1 :])
             before, after = fitting.values(weights), fitting.values(more)
             adds = sum(after[qid] - before[qid] for qid in queries) > 0
             if not adds and trusted and part in (trusted, instead):  # used unless it is worse
                 judged = select(qrels, queries)
-                adds = gain(summed(weights, judged), summed(more, judged), len(others)).verdict != WORSE
+                adds = not change(summed(weights, judged), summed(more, judged), len(others))[1]
             weights = more if adds else weights
-        return weights, tried
-
-    def with_trust(weights: Weights) -> Weights:
         return tuple(2 * weight if part == trusted else weight for part, weight in zip(parts, weights))
 
     # The parts to use, chosen on all queries; and the sum by halves, chosen on the other half.
-    chosen, tried = choose(list(qrels))
+    chosen = dict(zip(parts, choose(list(qrels))))
     halves: Run = {}
     for fold in sorted(set(folds.values())):
-        weights, _ = choose(outside(folds, fold, qrels))
-        halves |= summed(with_trust(weights), select(qrels, [qid for qid, each in folds.items() if each == fold]))
-    expected = gain(parts[first], halves, 1)
-    uses_trusted = bool(dict(zip(parts, chosen)).get(trusted))
-    holds = expected.difference > 0 or (uses_trusted and expected.verdict != WORSE)
-    components = tuple(
-        ComponentResult(
-            **asdict(gain(summed(before, qrels), summed(after, qrels), len(tried))),
-            part=part,
-            alone=alone.mean[part][name],
-            used=holds and weight > 0,
-            replaces_first=part == instead,
-        )
-        for part, weight, (before, after) in zip(others, chosen[1:], tried)
-    )
-    return Verdict(
-        weights={part: weight for part, weight in zip(parts, with_trust(chosen)) if weight} if holds else {first: 1.0},
-        first=first,
-        measure=name,
-        queries=alone.queries,
-        baseline=alone.mean[first][name],
-        expected=expected,
-        components=components,
-        trusted=trusted,
-        measured=(*measured,),
-        remark=alone.too_few,
-    ), halves
+        weights = choose(outside(folds, fold, qrels))
+        halves |= summed(weights, select(qrels, [qid for qid, each in folds.items() if each == fold]))
+    gain, worse = change(parts[first], halves, 1)
+    holds = gain > 0 or (chosen.get(trusted) and not worse)
+    return {part: weight for part, weight in chosen.items() if weight} if holds else {first: 1.0}, halves

@@ -78,7 +78,7 @@ def test_given_weights_are_applied_to_the_runs_in_their_order(files):
     best = fused(files, "--method=weights", "--weights=1,0.35")
     assert best == {f"{fold}{i}": "x" if fold == "a" else "y" for fold in "ab" for i in range(6)}
     assert read_run(str(files / "out.trec"))["a0"].scores == pytest.approx([1.0, 0.85, 0.175])
-    verdict = {"first": "A", "components": [{"part": "B"}], "weights": {"B": 1.0}}  # A is left out
+    verdict = {"rows": [{"system": name} for name in ("A", "B", "recommended")], "weights": {"B": 1.0}}  # A is left out
     (files / "verdict.json").write_text(json.dumps(verdict))
     decided = fused(files, "--method=weights", f"--verdict={files / 'verdict.json'}")
     assert decided == fused(files, "--method=weights", "--weights=0,1") != best

@@ -4,18 +4,22 @@ import json
 import os
 import re
 import shutil
+import string
 
 import numpy as np
 import pytest
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.made import forget
+from harp_jax.base.randomness import generator, hash64
 from harp_jax.checkpoints.sentence_transformers import Embedding
+from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import read_run
 from harp_jax.model.encoders.bert import BertShape
 from harp_jax.ranking import scorers, vectors
 from harp_jax.ranking.rerank import predict
 from harp_jax.ranking.scorers import BiEncoderScorer
+from harp_jax.ranking.vectors import Embedded, PassageVectors, add_texts, read_texts
 from harp_jax.text.tokenizer import load_tokenizer
 from tests.support.commands import command
 from tests.support.tiny_bert import WORDS, save_encoder, small_tokenizer
@@ -36,7 +40,8 @@ def encoder(tmp_path_factory):
 @pytest.fixture
 def files(tmp_path, monkeypatch):  # a separate cache, whose folders are counted
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(vectors, "PART", 3)
+    for name in ("BLOCK", "ROWS", "PART", "QUERIES"):  # several blocks
+        monkeypatch.setattr(vectors, name, 3)
     (tmp_path / "docs.tsv").write_text("".join(f"{d}\t\t\t{text}\n" for d, text in DOCS.items()))
     (tmp_path / "queries.tsv").write_text("".join(f"{q}\t{text}\n" for q, text in QUERIES.items()))
     (tmp_path / "own.tsv").write_text("q1\tD4\nq1\tD0\n")
@@ -96,26 +101,33 @@ def test_the_nearest_documents_are_those_of_a_slow_search(files, encoder):
         np.testing.assert_allclose(own, ranking.scores, atol=1e-3)
 
 
-def test_vectors_are_computed_once_per_content_and_a_killed_command_goes_on(files, encoder, monkeypatch):
-    """A second `harp site` rewrites the same documents, and the encoder may be fetched again."""
+def test_vectors_are_computed_once_per_content_and_again_if_they_are_damaged(files, encoder, monkeypatch, capsys):
+    """A second collection may have the same documents, and the encoder may be fetched again."""
     first = searched(files, encoder)
     (folder,) = (files / "cache" / "harp_jax" / "vectors").iterdir()
-    assert len(list(folder.iterdir())) == 4
-    (folder / "000002.npz").unlink()
-    seen, real = [], vectors.passage_vectors
-    monkeypatch.setattr(
-        vectors, "passage_vectors", lambda scorer, texts, *more: seen.append(texts) or real(scorer, texts, *more)
-    )
-    assert searched(files, encoder) == first
-    assert seen == [[DOCS["D6"], DOCS["D7"], DOCS["D8"]]]
+    embedded, real = [], vectors.passage_vectors
+    noting = lambda scorer, texts, *more: embedded.extend(texts) or real(scorer, texts, *more)  # noqa: E731
+    monkeypatch.setattr(vectors, "passage_vectors", noting)
     path, again = files / "docs.tsv", shutil.copytree(encoder, files / "again")
     text = path.read_text()
     path.unlink()
     path.write_text(text)
-    assert searched(files, str(again)) == first and len(seen) == 1
+    assert searched(files, str(again)) == first and not embedded
+    for name, damage in (
+        (vectors.VECTORS_FILE, b""),
+        (vectors.TEXTS_FILE, b"not a table"),
+        (vectors.VECTORS_FILE, b"flipped"),
+    ):
+        data = (folder / name).read_bytes()
+        (folder / name).write_bytes(
+            data[:300] + bytes([data[300] ^ 1]) + data[301:] if damage == b"flipped" else damage
+        )
+        assert searched(files, encoder) == first and (folder / name).read_bytes() == data
+        assert "are damaged and are computed again" in capsys.readouterr().err
+    embedded.clear()
     shorter = searched(files, encoder, "--max_length=10")
-    assert shorter != first and len(seen) == 5  # other windows need new vectors
-    assert searched(files, encoder, "--passages=1") != shorter and len(seen) == 9
+    assert shorter != first and len(embedded) == 10  # other windows need new vectors
+    assert searched(files, encoder, "--passages=1") != shorter and len(embedded) == 20
     stat = path.stat()
     path.write_text(text.replace(DOCS["D0"], " ".join(reversed(DOCS["D0"].split()))))
     os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))  # same size and time
@@ -123,22 +135,48 @@ def test_vectors_are_computed_once_per_content_and_a_killed_command_goes_on(file
     (again / "1_Pooling").mkdir()
     (again / "1_Pooling" / "config.json").write_text(CLS)
     searched(files, str(again))
-    assert len(seen) == 17
+    assert len(embedded) == 40
 
 
-@pytest.mark.parametrize("damage", [b"", b"not an archive", "cut", "flipped", "fewer"])
-def test_damaged_vectors_are_computed_again_and_said(files, encoder, damage, capsys):
-    first = searched(files, encoder)
-    (folder,) = (files / "cache" / "harp_jax" / "vectors").iterdir()
-    path = folder / "000001.npz"
-    data = path.read_bytes()
-    if damage == "fewer":  # of another collection
-        shutil.copy(folder / "000003.npz", path)
-    else:
-        changed = data[:-40] if damage == "cut" else data[:300] + bytes([data[300] ^ 1]) + data[301:]
-        path.write_bytes(damage if isinstance(damage, bytes) else changed)
-    assert searched(files, encoder) == first and path.read_bytes() == data
-    assert "note: the vectors 000001.npz are damaged and are computed again" in capsys.readouterr().err
+def test_only_new_texts_are_embedded_and_a_killed_run_resumes(tmp_path, encoder, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(vectors, "BLOCK", 2)
+
+    def documents(records):
+        (tmp_path / "docs.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+        return Documents.open(str(tmp_path / "docs.jsonl"), ("body",))
+
+    records = [{"id": docid, "body": DOCS[docid]} for docid in ("D0", "D1", "D2", "D3")]
+    folder, other = str(tmp_path / "one"), str(tmp_path / "other")
+    assert add_texts(documents(records), encoder, 1, folder) == Embedded(4, 4)
+    records[0]["body"] = "a new red text"
+    docs = documents(records + [{**record, "id": f"copy-{record['id']}"} for record in records])  # of the same texts
+    assert add_texts(docs, encoder, 1, folder) == Embedded(1, 4)
+    # Killed after half a line, in a block after a sample.
+    assert add_texts(docs, encoder, 1, other, sample=vectors.SAMPLE).new == 4
+    texts = os.path.join(other, "texts.tsv")
+    os.truncate(texts, os.path.getsize(texts) - 30)
+    assert add_texts(docs, encoder, 1, other) == Embedded(2, 4)
+    hashes = [hash64(text) for _, text in docs.texts()]
+    stored = [PassageVectors(place, encoder, 1, hashes).cosines("red cat")[0] for place in (folder, other)]
+    np.testing.assert_allclose(*stored, atol=2e-3)
+    assert stored[0][:4].tolist() == stored[0][4:].tolist()
+    # Other windows, and texts that are mostly gone, start anew.
+    assert add_texts(docs, encoder, 2, other) == Embedded(4, 4)
+    assert add_texts(documents(records[:1]), encoder, 2, other) == Embedded(1, 1) and len(read_texts(other)) == 1
+
+
+def test_the_floor_is_what_queries_without_meaning_reach(tmp_path, encoder, files):
+    """95 % of them, as computed one by one."""
+    docs = Documents.open(str(files / "docs.tsv"))
+    add_texts(docs, encoder, 1, str(tmp_path / "v"))
+    index = PassageVectors(str(tmp_path / "v"), encoder, 1, [hash64(text) for _, text in docs.texts()])
+    rng, letters = generator("queries without meaning"), [*string.ascii_lowercase]
+    nearest = []
+    for _ in range(vectors.RANDOM_QUERIES):
+        words = ["".join(rng.choice(letters, rng.integers(4, 11))) for _ in range(rng.integers(1, 4))]
+        nearest.append(index.cosines(" ".join(words))[0].max())
+    assert index.noise == pytest.approx(np.quantile(nearest, 0.95), abs=1e-3)
 
 
 def test_a_depth_beyond_the_collection_takes_no_more_memory(files, encoder):

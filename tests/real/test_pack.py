@@ -19,10 +19,10 @@ from harp_jax.base.randomness import hash64
 from harp_jax.corpus.trec import ordered, read_qrels, read_queries
 from harp_jax.evaluation.evaluate import evaluate
 from harp_jax.ranking.fuse import ANCHORS, BM25, VECTORS
+from harp_jax.ranking.vectors import add_texts
 from harp_jax.site.pack import pack
 from harp_jax.site.pages import PARAMETERS
-from harp_jax.site.search import CombinedSearch, Settings
-from harp_jax.site.vectors import add_texts
+from harp_jax.site.search import CombinedSearch, Settings, documents
 from tests.support import ROOT
 from tests.support.shared_data import minilm, shared
 
@@ -48,7 +48,7 @@ def site(tmp_path_factory):
                 anchors.write(f"{docid}\t{' '.join(title.split())}\t{links}\n")
     shutil.copytree(minilm(), folder / "encoder")
     Settings(parameters=PARAMETERS, weights=WEIGHTS, encoder="encoder").save(str(folder))
-    add_texts(str(folder / "pages" / "docs.jsonl"), str(folder / "encoder"), 1, str(folder / "vectors"))
+    add_texts(documents(str(folder)), str(folder / "encoder"), 1, str(folder / "vectors"))
     return folder
 
 

@@ -34,7 +34,7 @@ def test_from_pages_to_a_ranker_and_a_verdict(pages, tmp_path):
     assert "training pairs are few" in said and "steps of training" in said
     verdict = json.loads((output / "verdict.json").read_text())
     assert verdict["queries"] >= 50 and verdict["words"] in said and "\nranker " in said  # its row of the table
-    assert [part["part"] for part in verdict["components"]] == ["anchor texts (BM25F)", "in-links", "ranker"]
+    assert [row["system"] for row in verdict["rows"]][1:] == ["anchor texts (BM25F)", "in-links", "ranker", "recommended"]
     assert (output / "report.html").read_text().startswith("<!doctype html>")
     model = hj.Reranker.from_pretrained(str(output / "ranker"))
     assert model.predict([("a gate", "water gate"), ("a gate", "mill")]).shape == (2,)
@@ -47,10 +47,9 @@ def test_from_pages_to_a_ranker_and_a_verdict(pages, tmp_path):
     labelled = site(pages, output, f"--labels={tmp_path / 'labels.tsv'}")
     by_labels = json.loads((output / "verdict.json").read_text())
     assert "24 queries (labels of" in labelled and by_labels["words"] in labelled
-    assert "Train the ranker ·" not in labelled and by_labels["components"][-1]["part"] == LABELLED
+    assert "Train the ranker ·" not in labelled and by_labels["rows"][-2]["system"] == LABELLED
     card = (output / "ranker_labelled" / "README.md").read_text()
     assert "| BM25 | RR@10 |" in card and "--baseline=BM25" in card
-    assert json.loads((output / "anchors_verdict.json").read_text())["queries"] == verdict["queries"]
     assert hj.CombinedSearch(str(output)).search("water gate")
 
 

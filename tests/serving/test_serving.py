@@ -233,8 +233,7 @@ RANKER = {"ranker": "ranker"}
 @pytest.mark.parametrize(
     ("weights", "models", "name"),
     [
-        ({"BM25": 1.0}, RANKER, "ranker"), ({"BM25": 1.0}, {}, "encoder"), ({"BM25": 1.0, "ranker": 1.0}, RANKER, "ranker"),
-        ({"BM25": 1.0, "vectors": 2.0}, RANKER, "encoder"),
+        ({"BM25": 1.0}, RANKER, "ranker"), ({"BM25": 1.0}, {}, "encoder"), ({"BM25": 1.0, "vectors": 2.0}, RANKER, "encoder"),
     ],
 )  # fmt: skip
 def test_texts_are_scored_wherever_there_is_a_model(tmp_path, weights, models, name):

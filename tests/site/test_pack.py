@@ -11,8 +11,7 @@ import pytest
 
 from harp_jax.base.errors import InputError
 from harp_jax.ranking.lexical import InvertedIndex
-from harp_jax.site.engines import ENGINES, MOST, Record, query_words
-from harp_jax.site.pack import pack
+from harp_jax.site.pack import ENGINES, MOST, Record, pack, query_words
 from harp_jax.site.packed_search import add_up
 from harp_jax.site.search import CombinedSearch, Settings
 from tests.support.commands import command

@@ -1,20 +1,15 @@
-"""The sum that `harp site` recommends, against each part alone; vectors are made once for each text."""
+"""The sum that `harp site` recommends, against each part alone."""
 
 import dataclasses
 import json
-import os
 import shutil
-import string
 
 import numpy as np
 import pytest
 
 from harp_jax.base.errors import InputError
-from harp_jax.base.randomness import generator, hash64
 from harp_jax.ranking.rerank import load_scorer, predict
-from harp_jax.site import vectors
 from harp_jax.site.search import CombinedSearch, Settings
-from harp_jax.site.vectors import Embedded, SiteVectors, add_texts, read_texts
 from tests.support.commands import command
 from tests.support.look_site import DOCS, QUERIES, add_vectors, write_site
 from tests.support.tiny_bert import WORDS
@@ -121,48 +116,3 @@ def test_edited_settings_are_refused_when_they_are_read(site, tmp_path, change, 
     path.write_text(json.dumps(json.loads((site / "search.json").read_text()) | change))
     with pytest.raises(InputError, match=said):
         Settings.load(str(tmp_path))
-
-
-def test_only_new_texts_are_embedded_and_a_killed_run_resumes(site, tmp_path, monkeypatch):
-    shutil.copytree(site, tmp_path / "site")
-    docs, encoder, folder = (str(tmp_path / "site" / name) for name in ("pages/docs.jsonl", "encoder", "vectors"))
-    assert add_texts(docs, encoder, 1, folder) == Embedded(0, 4)
-    with open(docs) as file:
-        records = [json.loads(line) for line in file]
-    records[0]["text"] = "a new red text"
-    copies = [{**record, "id": f"copy-{record['id']}"} for record in records]  # of the same texts
-    write(docs, records + copies)
-    assert add_texts(docs, encoder, 1, folder) == Embedded(1, 4)
-    search = CombinedSearch(str(tmp_path / "site"))
-    best, _ = search.vectors.cosines("red cat")
-    assert best[:4].tolist() == best[4:].tolist()
-    # Killed after half a line, in a block after a sample.
-    monkeypatch.setattr(vectors, "BLOCK", 2)
-    other = str(tmp_path / "other")
-    assert add_texts(docs, encoder, 1, other, vectors.SAMPLE).new == 4
-    texts = os.path.join(other, "texts.tsv")
-    os.truncate(texts, os.path.getsize(texts) - 30)
-    assert add_texts(docs, encoder, 1, other) == Embedded(2, 4)
-    hashes = [hash64(text) for _, text in search.docs.texts()]
-    stored = [SiteVectors(place, encoder, 1, hashes).cosines("red cat")[0] for place in (folder, other)]
-    np.testing.assert_allclose(*stored, atol=2e-3)
-    # Other windows, and texts that are mostly gone, start anew.
-    assert add_texts(docs, encoder, 2, other) == Embedded(4, 4)
-    write(docs, records[:1])
-    assert add_texts(docs, encoder, 2, other) == Embedded(1, 1) and len(read_texts(other)) == 1
-
-
-def write(path, records):
-    with open(path, "w") as file:
-        file.writelines(json.dumps(record) + "\n" for record in records)
-
-
-def test_the_floor_is_what_queries_without_meaning_reach(site):
-    """95 % of them, as computed one by one."""
-    found = CombinedSearch(str(site)).vectors
-    rng, letters = generator("queries without meaning"), [*string.ascii_lowercase]
-    nearest = []
-    for _ in range(vectors.RANDOM_QUERIES):
-        words = ["".join(rng.choice(letters, rng.integers(4, 11))) for _ in range(rng.integers(1, 4))]
-        nearest.append(found.cosines(" ".join(words))[0].max())
-    assert found.noise == pytest.approx(np.quantile(nearest, 0.95), abs=1e-3)

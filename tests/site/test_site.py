@@ -1,11 +1,14 @@
 """`harp site`: reads, embeds and tests; updates what changed; too little input ends with advice; the budget of training."""
 
+import contextlib
 import importlib.util
+import io
 import json
 import os
 import re
 import shutil
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 
@@ -18,11 +21,12 @@ from harp_jax.commands.site import arguments_parser, options_of
 from harp_jax.config import read_config
 from harp_jax.serving.server import RequestError, reranked
 from harp_jax.serving.session import SearchSession, Sources
-from harp_jax.site import adapt, ranker
 from harp_jax.site import build as site
 from harp_jax.site import pages as reading
-from harp_jax.site.build import SiteResult, build, known_words
+from harp_jax.site import ranker
+from harp_jax.site.build import SiteResult, build, choose_encoder, known_words
 from harp_jax.site.options import SiteOptions, Source, Training
+from harp_jax.site.pages import Read
 from harp_jax.site.search import CombinedSearch, Settings
 from harp_jax.site.verdict import Verdict
 from harp_jax.text.languages import function_words
@@ -32,29 +36,60 @@ from tests.support.commands import command
 from tests.support.tiny_bert import CONFIG, random_params, small_tokenizer
 
 
-@pytest.fixture(autouse=True)
-def in_this_process(monkeypatch):
-    """Steps run here: the processes are tested in tests/base, and end to end in tests/real."""
-    monkeypatch.setattr(steps, "in_process", lambda function, log="": function)
+@pytest.fixture(scope="module", autouse=True)
+def in_this_process():
+    """Steps run here: the processes are tested in tests/base, and end to end in tests/real. The small encoder knows English."""
+    config = Source.config
+
+    def of_one_worker(source):
+        job = config(source)
+        job.workers = 1  # a second one only has to start
+        return job
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Source, "config", of_one_worker)
+        patch.setattr(steps, "in_process", lambda function, log="": function)
+        patch.setattr(site, "known_words", lambda encoder, language: float(language == "en"))
+        patch.setattr(site, "SAMPLE", 4)
+        yield
 
 
-@pytest.fixture
-def embedder(tmp_path, monkeypatch):
-    """A small sentence encoder that knows English."""
-    monkeypatch.setattr(site, "known_words", lambda encoder, language: float(language == "en"))
-    return save_sentence_encoder(str(tmp_path / "embedder"), CONFIG, small_tokenizer())
+@dataclass(frozen=True)
+class Built:
+    """A site of 150 pages, with vectors of a small sentence encoder that has all of their words; `said`: what was printed."""
+
+    pages: Path
+    encoder: str
+    output: str
+    options: SiteOptions
+    result: SiteResult
+    said: str
+
+    def copied(self, folder: Path) -> "Built":
+        """Copies the pages and the site, to change them."""
+        pages, output = shutil.copytree(self.pages, folder / "pages"), shutil.copytree(self.output, folder / "x")
+        options = replace(self.options, source=replace(self.options.source, pages=(str(pages),)))
+        return replace(self, pages=pages, output=str(output), options=options)
 
 
-def save_sentence_encoder(folder, config, tokenizer):
-    save_hf(folder, config, random_params(config), tokenizer, "")
-    os.remove(f"{folder}/SHA256SUMS")  # as others write it
-    os.mkdir(f"{folder}/1_Pooling")
+@pytest.fixture(scope="module")
+def built(in_this_process, tmp_path_factory):
+    place = tmp_path_factory.mktemp("built")
+    pages, encoder, output = site_pages.write(place / "pages", pages=150), str(place / "encoder"), str(place / "x")
+    words = {word for page in pages.iterdir() for word in re.findall(r"[a-z0-9]+|[.,]", page.read_text().lower())}
+    tokenizer = Tokenizer.of_words((*SPECIAL_TOKENS, *sorted(words)))
+    config = replace(CONFIG, vocab_size=tokenizer.size)
+    save_hf(encoder, config, random_params(config), tokenizer, "")
+    os.remove(f"{encoder}/SHA256SUMS")  # as others write it
+    os.mkdir(f"{encoder}/1_Pooling")
     modules = [("", "Transformer"), ("1_Pooling", "Pooling")]
     stored = [{"path": path, "type": f"sentence_transformers.models.{kind}"} for path, kind in modules]
     for name, content in {"modules.json": stored, "1_Pooling/config.json": {"pooling_mode_mean_tokens": True}}.items():
-        with open(f"{folder}/{name}", "w") as file:
-            json.dump(content, file)
-    return folder
+        Path(encoder, name).write_text(json.dumps(content))
+    options = SiteOptions(Source((str(pages),), base_url="https://x.org/"), encoder, depth=5, max_queries=80)
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        result = build(options, output)
+    return Built(pages, encoder, output, options, result, said.getvalue())
 
 
 @pytest.fixture
@@ -66,30 +101,28 @@ def pages(tmp_path):
     return tmp_path
 
 
-def test_pages_are_searched_tested_and_updated_and_the_folder_may_be_copied(tmp_path, embedder, capsys, monkeypatch):
-    monkeypatch.setattr(site, "SAMPLE", 4)
-    folder, output = site_pages.write(tmp_path / "pages", pages=150), str(tmp_path / "x")
-    options = SiteOptions(Source((str(folder),), base_url="https://x.org/"), embedder, depth=5, max_queries=80)
-    result, said = build(options, output), capsys.readouterr().out
+def test_pages_are_searched_and_tested(built):
+    said, verdict = built.said, built.result.verdict
     assert "150 documents (html)" in said and "Embeds 150 texts and tests, about " in said and "ready at about" in said
-    verdict = result.verdict
-    assert verdict.queries >= 50 and verdict.trusted == "vectors" and verdict.measured == ("in-links",)
+    assert verdict.queries >= 50 and verdict.test == "anchors" and "in-links" not in verdict.weights
     # The table, the verdict and the report have the same comparison.
-    rows = {row.system: row for row in result.tested.rows}
+    rows = {row.system: row for row in verdict.rows}
     assert [*rows] == ["BM25", "anchor texts (BM25F)", "in-links", "vectors", "recommended"]
-    expected = verdict.expected
-    assert rows["recommended"].change == expected.difference and rows["BM25"].change is None
-    assert rows["recommended"].certain == (expected.verdict != "not decided") and "ranker" not in verdict.words()
-    assert f"{expected.difference:+.3f}" in (tmp_path / "x" / "report.html").read_text()
-    saved = json.loads((tmp_path / "x" / "verdict.json").read_text())
+    assert rows["BM25"].change is None and "ranker" not in verdict.words()
+    output = Path(built.output)
+    assert f"{rows['recommended'].change:+.3f}" in (output / "report.html").read_text()
+    saved = json.loads((output / "verdict.json").read_text())
     assert saved["words"] == verdict.words() and saved["weights"] == verdict.weights and saved["line"] == verdict.line()
-    assert (
-        verdict.next.startswith("judge 30 queries of your own in harp look")
-        and "Use: " in open(f"{output}/README.md").read()
-    )
+    assert verdict.next.startswith("judge 30 queries of your own in harp look")
+    assert "Use: " in (output / "README.md").read_text()
 
+
+def test_changed_pages_are_updated_and_the_folder_may_be_copied(built, tmp_path, capsys):
+    """The copy has neither the encoder that was named nor, in the end, the pages."""
+    one = built.copied(tmp_path)
+    pages, output, options = one.pages, one.output, one.options
     # Repeated: at once, the same. With other options: the difference is named.
-    assert build(options, output) == result
+    assert replace(build(options, output).verdict, next="") == replace(built.result.verdict, next="")
     assert "Embed the documents · already done" in capsys.readouterr().out
     for change, named in (({"windows": 2}, "windows=4, now 2"), ({"max_queries": 70}, "max_queries=80, now 70")):
         with pytest.raises(InputError, match=f"was made with {named}; .*--force"):
@@ -97,96 +130,96 @@ def test_pages_are_searched_tested_and_updated_and_the_folder_may_be_copied(tmp_
 
     # One page changed, one new, one gone: only new texts are embedded, and the verdict is kept.
     page = "<!doctype html><title>{0}</title><body><h1>{0}</h1><p>{1}, with more of the words that a page needs.</p></body>"
-    (folder / "p3.html").write_text(page.format("Page 3", "Of new red gates and of old ones"))
-    (folder / "new.html").write_text(page.format("New", "A blue cat ran over the old bridge"))
-    (folder / "p149.html").unlink()
+    (pages / "p3.html").write_text(page.format("Page 3", "Of new red gates and of old ones"))
+    (pages / "new.html").write_text(page.format("New", "A blue cat ran over the old bridge"))
+    (pages / "p149.html").unlink()
     before = os.path.getsize(f"{output}/vectors/vectors.float16")
-    assert build(options, output).verdict == verdict
+    assert build(options, output).verdict.rows == built.result.verdict.rows
     assert "1 pages are new, 1 changed, 1 gone" in capsys.readouterr().out
     assert os.path.getsize(f"{output}/vectors/vectors.float16") == before + 2 * 2 * CONFIG.hidden
     assert CombinedSearch(output).search("new red gates", k=1)[0][0] == "https://x.org/p3.html"
 
-    # Copied elsewhere, without the encoder and the pages. The encoder has all that transformers would add, and checksums.
+    # Copied elsewhere. The encoder has all that transformers would add, and checksums.
     assert listed_sums(f"{output}/encoder").keys() > {"config.json", "tokenizer.json", "model.safetensors"}
     found = CombinedSearch(output).search("water gate")
     shutil.move(output, tmp_path / "elsewhere")
-    shutil.rmtree(embedder)
-    shutil.rmtree(folder)
+    shutil.rmtree(pages)
     assert CombinedSearch(str(tmp_path / "elsewhere")).search("water gate") == found
     assert not any(os.path.islink(path) for path in (tmp_path / "elsewhere").rglob("*"))
 
 
-def test_an_encoder_is_adapted_to_the_links_and_the_search_keeps_the_other(tmp_path, embedder, monkeypatch):
+def test_an_encoder_is_adapted_to_the_links_and_the_search_keeps_the_other(built, tmp_path, monkeypatch):
     """From random weights: links must teach it which page an anchor means."""
     recipe = read_config(
         "retriever",
         ["--config.steps=60", "--config.row_length=40", "--config.learning_rate=3e-3", "--config.kl_weight=0.0"],
     )
-    monkeypatch.setattr(adapt, "read_config", lambda name: recipe.copy_and_resolve_references())
-    folder, output = site_pages.write(tmp_path / "pages", pages=150), str(tmp_path / "x")
-    words = {word for page in folder.iterdir() for word in re.findall(r"[a-z0-9]+|[.,]", page.read_text().lower())}
-    tokenizer = Tokenizer.of_words((*SPECIAL_TOKENS, *sorted(words)))
-    config = replace(CONFIG, vocab_size=tokenizer.size)
-    shutil.rmtree(embedder)
-    save_sentence_encoder(embedder, config, tokenizer)
-    training = Training("vectors", minutes=5)
-    options = SiteOptions(Source((str(folder),), base_url="https://x.org/"), embedder, depth=5, training=training)
-    result = build(options, output)
+    monkeypatch.setattr(ranker, "read_config", lambda name: recipe.copy_and_resolve_references())
+    monkeypatch.setattr(ranker, "measure_rate", lambda config, output: 0.1)  # tests/training measures one
+    one = built.copied(tmp_path)
+    options = replace(one.options, training=Training("vectors", minutes=5))
+    result = build(options, one.output)
     before, after = map(float, re.search(r"RR@10 (0\.\d+) → (0\.\d+) \(", result.adapted).groups())
     assert after > before + 0.1 and "anchors, which are what it was trained on" in result.adapted
-    assert hj.Retriever.from_pretrained(f"{output}/encoder_adapted").encode(["a gate"]).shape == (1, CONFIG.hidden)
-    assert CombinedSearch(output).settings.encoder == "encoder" and result.ranker == ""
-    assert build(options, output).adapted == result.adapted
+    adapted = hj.Retriever.from_pretrained(f"{one.output}/encoder_adapted")
+    assert adapted.encode(["a gate"]).shape == (1, CONFIG.hidden)
+    assert CombinedSearch(one.output).settings.encoder == "encoder" and result.ranker == ""
 
     # After a page has changed, the encoder is kept, like the test.
-    page = folder / "p3.html"
+    page = one.pages / "p3.html"
     page.write_text(page.read_text().replace("</body>", "<p>More.</p></body>"))
-    assert build(options, output).adapted == result.adapted
+    assert build(options, one.output).adapted == result.adapted
 
 
-@pytest.mark.parametrize("start", ["none", "embedder", "start"])
-def test_too_few_links_leave_an_untested_search(tmp_path, capsys, embedder, start):
-    pages, output, encoder = site_pages.write(tmp_path / "pages", pages=6), tmp_path / "x", tmp_path / start
-    given = [pages, "--base_url=https://x.org/", "--encoder=none" if start == "none" else f"--start={encoder}"]
-    weights = {"BM25": 1.0}
-    if start == "start":  # no sentence encoder
-        save_hf(str(encoder), CONFIG, random_params(CONFIG), small_tokenizer(), "")
-    elif start == "embedder":
-        weights = {"anchor texts (BM25F)": 1.0, "vectors": 2.0}
-    command("site", *given, output=output)
+@pytest.mark.parametrize("embeds", [False, True])
+def test_too_few_links_leave_an_untested_search(tmp_path, capsys, built, embeds):
+    pages, output = site_pages.write(tmp_path / "pages", pages=6), tmp_path / "x"
+    command("site", pages, "--base_url=https://x.org/", encoder=built.encoder if embeds else "none", output=output)
     said, verdict = capsys.readouterr().out, json.loads((output / "verdict.json").read_text())
-    use = "anchor texts (BM25F) + 2 × vectors" if start == "embedder" else "BM25"
+    weights = {"anchor texts (BM25F)": 1.0, "vectors": 2.0} if embeds else {"BM25": 1.0}
+    use = "anchor texts (BM25F) + 2 × vectors" if embeds else "BM25"
     assert verdict["use"] == use and verdict["weights"] == weights
     assert f"Use: {use}\nGain: not measured: too few links (" in verdict["words"] and verdict["words"] in said
-    assert ("is not a sentence encoder" in said) == (start == "start")
     assert json.loads((output / "search.json").read_text())["parameters"] == reading.PARAMETERS
     assert not (output / "report.html").exists()
-    command("site", *given, "--language=de", output=tmp_path / "german")
-    assert ("has 0.00 of the function words of de" in capsys.readouterr().out) == (start == "embedder")
-    assert json.loads((tmp_path / "german" / "verdict.json").read_text())["use"] == "BM25"
     (tmp_path / "queries.tsv").write_text(f"q\t{' '.join(site_pages.own_words(3))}\n")
     command("search", output, queries=tmp_path / "queries.tsv", output=tmp_path / "runs")
     assert (tmp_path / "runs" / "bm25.trec").read_text().split()[2] == "https://x.org/p3.html"
-    assert (tmp_path / "runs" / "vectors.trec").exists() == (start == "embedder")
+    assert (tmp_path / "runs" / "vectors.trec").exists() == embeds
     session = SearchSession(Sources(str(output)))
-    assert ("vectors" in session.search("water gate")["results"][0]["parts"]) == ("vectors" in weights)
+    assert ("vectors" in session.search("water gate")["results"][0]["parts"]) == embeds
     asked = {"query": "a", "documents": ["b", "a cat"]}
-    if start == "embedder":  # by its cosines
+    if embeds:  # by its cosines
         assert all(0 <= hit["relevance_score"] <= 1 for hit in reranked(session, asked)["results"])
     else:
         with pytest.raises(RequestError, match="no encoder and no ranker"):
             reranked(session, asked)
 
 
-def test_labels_decide_and_other_labels_or_a_first_encoder_are_tested_again(tmp_path, embedder, capsys):
+def test_a_sentence_encoder_that_knows_the_language_is_trusted(built, tmp_path, capsys):
+    """Without a test, another one is left out."""
+    save_hf(str(tmp_path / "plain"), CONFIG, random_params(CONFIG), small_tokenizer(), "")
+    options, read = SiteOptions(Source(("a",)), built.encoder), Read(6, "en", "html", 5, 0, "too few links", "", "")
+    assert choose_encoder(options, read, "") == (built.encoder, "", True)
+    for encoder, language, said in (
+        (built.encoder, "de", "has 0.00 of the function words of de"),
+        (str(tmp_path / "plain"), "en", "is not a sentence encoder"),
+    ):
+        given, known = replace(options, encoder=encoder), replace(read, language=language)
+        used, advice, trusted = choose_encoder(given, known, "")
+        assert (used, trusted) == ("", False) and advice.startswith("name a") and said in capsys.readouterr().out
+        assert choose_encoder(given, replace(known, shortage=""), "")[::2] == (encoder, False)
+
+
+def test_labels_decide_and_other_labels_or_a_first_encoder_are_tested_again(tmp_path, built, capsys):
     folder, output = site_pages.write(tmp_path / "pages", pages=40), str(tmp_path / "x")
     options = SiteOptions(Source((str(folder),), base_url="https://x.org/"), depth=3)
     labels = [f"{' '.join(site_pages.own_words(n)[:2])}\thttps://x.org/p{n}.html\t1\n" for n in range(24)]
-    for count, encoder, parts in ((22, "none", 2), (24, "none", 2), (24, embedder, 3)):
+    for count, encoder, parts in ((22, "none", 2), (24, "none", 2), (24, built.encoder, 3)):
         (tmp_path / "labels.tsv").write_text("".join(labels[:count]) + "lost\thttps://x.org/no.html\t1\n")
         result = build(replace(options, encoder=encoder, labels=str(tmp_path / "labels.tsv")), output)
-        assert result.verdict.queries == count and result.verdict.measured == ()
-        assert len(result.verdict.components) == parts
+        assert result.verdict.queries == count and result.verdict.test == "labels"
+        assert len(result.verdict.rows) == parts + 2  # and BM25, and the sum
     assert "1 judged documents are not in the site" in capsys.readouterr().out
 
     # The same judgments by ids; they come from the same function as those of `harp tune`, whose weights are kept.
@@ -195,7 +228,9 @@ def test_labels_decide_and_other_labels_or_a_first_encoder_are_tested_again(tmp_
     (tmp_path / "qrels").write_text("".join(f"q{n} 0 {row[1]} 1\n" for n, row in enumerate(rows)))
     own = {"BM25": 1.0, "in-links": 0.3}
     replace(Settings.load(output), weights=own, tuned="RR@10").save(output)
-    by_ids = replace(options, encoder=embedder, labels=str(tmp_path / "qrels"), queries=str(tmp_path / "queries.tsv"))
+    by_ids = replace(
+        options, encoder=built.encoder, labels=str(tmp_path / "qrels"), queries=str(tmp_path / "queries.tsv")
+    )
     again = build(by_ids, output)
     assert again.verdict.weights == result.verdict.weights and Settings.load(output).weights == own
     assert "keeps the weights of harp tune: BM25 + 0.3 × in-links" in capsys.readouterr().out
@@ -215,30 +250,22 @@ def test_an_encoder_knows_english_by_its_function_words(tmp_path):
     assert known_words(str(tmp_path), "de") < 0.1 and known_words(str(tmp_path), "xx") == 0.0
 
 
-PLACES = ["Köln", "Bonn", "Jena", "Gera", "Trier", "Mainz"]
-
-
-@pytest.mark.parametrize(
-    ("language", "sentence", "places", "queries"),
-    [
-        ("de", "In {0} steht ein Haus. Bäume wachsen in {0} am Fluss. Viele Wege führen nach {0}.", PLACES, ("häuser JENA",)),
-        ("ja", "街の{0}門には古い庭が残る。春には{0}門の池に鳥が来る。地図では{0}門は北にある。", "木水火土金石", ("火", "火門")),
-    ],
-)  # fmt: skip
-def test_a_site_in_another_language(tmp_path, capfd, language, sentence, places, queries):
-    """Queries: a stem, and words inside a sentence without spaces, one of a single letter."""
+def test_a_site_in_japanese(tmp_path, capfd):
+    """Queries are words inside a sentence without spaces, one of a single letter."""
     (tmp_path / "pages").mkdir()
-    for number, place in enumerate(places):
-        text = f"<h1>{number}</h1><p>{sentence.format(place)}</p><p><a href='p0.html'>{places[0]}</a></p>"
-        page = f"<!doctype html><html lang={language}><title>{number}</title><body>{text}</body></html>"
+    for number, place in enumerate("木水火土金石"):
+        text = f"街の{place}門には古い庭が残る。春には{place}門の池に鳥が来る。地図では{place}門は北にある。"
+        body = f"<h1>{number}</h1><p>{text}</p><p><a href='p0.html'>木</a></p>"
+        page = f"<!doctype html><html lang=ja><title>{number}</title><body>{body}</body></html>"
         (tmp_path / "pages" / f"p{number}.html").write_text(page)
     command("site", tmp_path / "pages", "--base_url=https://x.org/", "--encoder=none", output=tmp_path / "x")
     said = capfd.readouterr().out
-    assert "too few links (" in said and f"language {language} (by <html lang>" in said
-    for query in queries:
-        found = CombinedSearch(str(tmp_path / "x")).scores(query)
+    assert "too few links (" in said and "language ja (by <html lang>" in said
+    search = CombinedSearch(str(tmp_path / "x"))
+    for query in ("火", "火門"):
+        found = search.scores(query)
         hits = [docid for docid, score in zip(found.docids, found.parts["BM25"]) if score]
-        assert hits[0] == "https://x.org/p2.html" and (language == "de" or len(hits) == 1)
+        assert hits == ["https://x.org/p2.html"]
 
 
 @pytest.mark.parametrize(
@@ -312,7 +339,7 @@ def test_steps_are_what_fits_and_what_there_is(tmp_path):
 def test_the_library_warns_of_a_ranker_that_the_verdict_leaves_out(pages, monkeypatch):
     folder = str(pages / "x" / "ranker")
     save_hf(folder, CONFIG, random_params(CONFIG), small_tokenizer(), "")
-    found = SiteResult(Verdict({"BM25": 1.0}, "BM25", untested="few"), None, folder)
+    found = SiteResult(Verdict({"BM25": 1.0}, "BM25", untested="few"), folder)
     monkeypatch.setattr(site, "build", lambda options, output: found)
     of_pages = hj.Site("", Source((str(pages / "pages.jsonl"),)))
     with pytest.warns(UserWarning, match=r"the verdict leaves this ranker out\. Use: BM25"):

@@ -4,9 +4,8 @@ import json
 import shutil
 
 from harp_jax.checkpoints.huggingface import save_hf
-from harp_jax.site.search import DOCS as DOCUMENTS
-from harp_jax.site.search import Settings
-from harp_jax.site.vectors import add_texts
+from harp_jax.ranking.vectors import add_texts
+from harp_jax.site.search import Settings, documents
 from tests.support.tiny_bert import CONFIG, random_params, small_tokenizer
 
 TUNED = {"k1": 2.0, "b": 0.1}
@@ -40,4 +39,4 @@ def write_site(folder):
 def add_vectors(folder, windows=1):
     """Embeds the documents with the ranker's encoder."""
     shutil.copytree(folder / "ranker", folder / "encoder", dirs_exist_ok=True)
-    return add_texts(str(folder / DOCUMENTS), str(folder / "encoder"), windows, str(folder / "vectors"))
+    return add_texts(documents(str(folder)), str(folder / "encoder"), windows, str(folder / "vectors"))
