@@ -22,22 +22,21 @@ from typing import Any, NamedTuple
 
 from harp_jax.base.errors import InputError, needs
 from harp_jax.base.files import replacing
-from harp_jax.base.steps import Steps
 from harp_jax.corpus.query_sets import subset_queries
 from harp_jax.corpus.trec import Qrels, Run, read_qrels, read_run, read_subset
 from harp_jax.evaluation.evaluate import evaluate
 from harp_jax.evaluation.measures import one_measure
-from harp_jax.experiments.msmarco import MSMARCO, PAPER, official
-from harp_jax.experiments.tables import FOLDED, NONE, Benchmark, Prepared, Pretraining
+from harp_jax.experiments.msmarco import DEV, PAPER
+from harp_jax.experiments.tables import FOLDED, NONE, Bench, Benchmark, Pretraining
 
+COLLECTION = replace(DEV, folder="")
 LARGE = ("50000", "100000", "150000", "200000")
 
 
 def figure4(
     output: str,
     pretraining: Pretraining = PAPER,
-    benchmark: Benchmark = MSMARCO,
-    folder: str = "",
+    benchmark: Benchmark = COLLECTION,
     transformers: tuple[str, ...] = (NONE, "mlm", "harp"),
     few: tuple[int, ...] = (5, 10, 15, 20),
     draws: int = 5,
@@ -46,24 +45,19 @@ def figure4(
 ) -> None:
     """HARP's Figure 4: few training queries, and large numbers of them.
 
-    folder: folder of MS MARCO's official files; empty: docs, queries and so on, in folds
     transformers: systems to draw as lines; none is the one without pre-training
     few: numbers of training queries in (a); empty: skip (a)
     draws: draws per size of (a)
     steps: updates of every model of (a)
     large: numbers of training queries in (b), or shares of all; empty: skip (b)
     """
-    if folder:
-        benchmark = official(folder, benchmark, ("dev",), pretraining, transformers)
-    elif len(benchmark.tested) > 1 or len(benchmark.candidates) > 1:
-        raise InputError("tested or candidates names several; a curve needs one fold and one run to re-rank")
+    if len(benchmark.tests if benchmark.folder else benchmark.tested) > 1 or len(benchmark.candidates) > 1:
+        raise InputError("tests, tested or candidates names several; a curve needs one fold and one run to re-rank")
     if len({size.endswith("%") for size in large}) > 1:
         raise InputError(f"large={','.join(large)}: write numbers of queries, or shares of them, not both")
-    benchmark.check(*pretraining.files(transformers))
-    running = Steps(output)
-    bench = benchmark.prepared(running)
-    bench = replace(bench, tested=bench.tested[:1])
-    starts = pretraining.starts(running, transformers, benchmark.seeds)
+    bench = Bench(output, benchmark, pretraining.files(transformers))
+    bench.tested = bench.tested[:1]
+    starts = pretraining.starts(bench.steps, transformers, benchmark.seeds)
     if few:
         curve(bench, "few", [str(size) for size in few], draws, starts, transformers, [f"steps={steps}"])
     if large:
@@ -72,7 +66,7 @@ def figure4(
 
 
 def curve(
-    bench: Prepared,
+    bench: Bench,
     name: str,
     sizes: Sequence[str],
     draws: int,
@@ -81,7 +75,7 @@ def curve(
     texts: Sequence[str],
 ) -> None:
     """Draws queries, trains a ranker for each size, draw, seed and system, and writes NAME.svg and NAME.txt."""
-    b, output = bench.options, bench.steps.output
+    b, output = bench.options, bench.output
     ((label, run),) = bench.candidates.items()
     ((test, one),) = bench.tests.items()
     others = tuple(fold for fold in bench.fold_names if fold not in bench.tested)

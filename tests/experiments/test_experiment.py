@@ -3,7 +3,7 @@
 import pytest
 
 from harp_jax.base.errors import InputError
-from harp_jax.experiments.experiment import NAMES, find, parsed_settings, shipped
+from harp_jax.experiments.experiment import NAMES, find, parsed_settings
 from tests.support.commands import command
 
 OWN = '''"""An experiment for tests."""
@@ -83,4 +83,4 @@ def test_what_is_wrong_in_a_file_is_one_line(tmp_path, monkeypatch, text, messag
 def test_every_option_of_ours_is_explained(name):
     experiment = find(name)
     assert experiment.meanings.keys() == experiment.defaults.keys()
-    assert shipped()[name] and experiment.arguments().keys() == experiment.groups.keys()
+    assert experiment.arguments().keys() == experiment.groups.keys()

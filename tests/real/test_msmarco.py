@@ -93,7 +93,7 @@ def test_from_the_published_files_to_three_tables(tmp_path, monkeypatch, capsys)
     save_hf("other", shape, random_params(shape), words, "")
     table3 = find("table3")
     known = [one for one in settings if one.partition("=")[0] in table3.defaults]
-    table3.function("out", **table3.arguments([*known, "ensemble=other"]))
+    table3.function("out", **table3.arguments([*known, "others=other"]))
     lines = Path("out/table3_official_dev.tsv").read_text().splitlines()[1:]
     assert {line.split("\t")[0] for line in lines} == {"official", "harp", "other", "ensemble", "chance"}
 
