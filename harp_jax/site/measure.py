@@ -101,7 +101,7 @@ def judge(
     rows = runs | {RECOMMENDED: halves if verdict.use != verdict.first else runs[BM25]}
     unseen = f"{RECOMMENDED}: {verdict.use}, measured on queries that did not choose its parts"
     remarks = (unseen, *([verdict.remark] if verdict.remark else []))
-    found, table = report(
+    found = report(
         judged,
         rows,
         f"{MEASURE} nDCG@10",
@@ -110,6 +110,7 @@ def judge(
         confirm=MEASURE,
         chance=BM25,
     )
+    table = found.table
     with replacing(output) as file:
         file.write(as_html(found))
     with replacing(os.path.splitext(output)[0] + ".tsv") as file:
