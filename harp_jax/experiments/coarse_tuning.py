@@ -117,7 +117,7 @@ def coarse_tuning(
     for (system, begin), (tag, epochs) in itertools.product(begins.items(), tuned_for.items()):
         for trial in range(trials):
             fields = {**begin, **RECIPE, "epochs": epochs, "seed": trial}
-            ranked, _ = bench.ranker(f"{system}{tag}_t{trial}", benchmark.finetune, fields, (), bm25)
+            ranked, _ = bench.ranker(f"{system}{tag}_t{trial}", fields, bm25)
             rows.setdefault(system + tag, []).append(ranked)
 
     # Which words the models expect in a query; fine-tuning leaves the MLM head unchanged.

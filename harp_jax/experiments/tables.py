@@ -362,27 +362,18 @@ class Bench:
         return ranked
 
     def ranker(
-        self,
-        name: str,
-        config: str,
-        fields: Mapping[str, Any],
-        texts: Sequence[str],
-        candidates: str,
-        blank: bool = False,
-        only: str = "",
+        self, name: str, fields: Mapping[str, Any], candidates: str, neural: str = "", blank: bool = False
     ) -> tuple[Runs, Runs]:
-        """Trains a re-ranker on the training queries and ranks the test sets: NAME_fFOLD (workdirs), NAME_TEST.trec.
-
-        `fields` and `texts` are for its config. Returns its runs, and with `blank` those with blank queries. `only` restricts
-        the training queries to those in a file.
-        """
-        b, training, rerank = self.options, train, rerank_files
-        if config.startswith(NEURAL_CONFIG):
+        """Trains a transformer, or the ranker `neural`, on the training queries and ranks the test sets: NAME_fFOLD (workdirs),
+        NAME_TEST.trec. `fields` are for its config. Returns its runs, and with `blank` those with blank queries."""
+        b, config, texts = self.options, self.options.finetune, self.options.settings
+        training, rerank = train, rerank_files
+        if neural:
             from harp_jax.baselines.neural_ir.scorer import rerank_files as rerank
 
-            training = train_neural
+            training, config, texts = train_neural, f"{NEURAL_CONFIG}:{neural}", b.neural
         collection: dict[str, Any] = {"docs": b.docs, "queries": b.queries, "qrels": b.qrels, "fields": b.fields}
-        collection |= {"candidates": candidates} | ({"train_queries": only} if only else {})
+        collection |= {"candidates": candidates}
         parts: dict[tuple[bool, str], list[str]] = {}
         for fold in self.tested:
             own, label = name, name.replace("/", ": ")
@@ -486,14 +477,12 @@ def tables(
     if neural_rankers:
         steps("Count words, train word vectors", write_words, benchmark.docs, words, benchmark.fields)
 
-    def trained_on(system: str, seed: int) -> tuple[str, dict[str, Any], tuple[str, ...]]:
-        """Config, fields and texts of a system's training on judged queries."""
+    def fields_of(system: str, seed: int) -> dict[str, Any]:
+        """Fields of a system's training on judged queries."""
         if system not in neural_rankers:
-            return benchmark.finetune, {**starts[system, seed], "seed": seed}, benchmark.settings
-        model = system.removesuffix("_given")
-        fields = {"tokenizer": words, "seed": seed} | (GIVEN if model != system else {})
-        fields |= {} if model == "duet" else {"vectors": f"{words}/{VECTORS}"}
-        return f"{NEURAL_CONFIG}:{model}", fields, benchmark.neural
+            return {**starts[system, seed], "seed": seed}
+        vectors = {} if system == "duet" else {"vectors": f"{words}/{VECTORS}"}
+        return {"tokenizer": words, "seed": seed, **vectors} | (GIVEN if system.endswith("_given") else {})
 
     for label, run in bench.candidates.items():
         folder = label.lower()
@@ -504,9 +493,10 @@ def tables(
             if system.upper() != label.upper():
                 rows[system] = [lexical_row(bench, system, f"{folder}/{system}", first, anchors)]
         for system in (*neural_rankers, *transformers):
-            with_blank = system in blank and system in transformers
+            neural = system.removesuffix("_given") if system in neural_rankers else ""
+            with_blank = system in blank and not neural
             both = [
-                bench.ranker(f"{folder}/{system}_s{seed}", *trained_on(system, seed), run, blank=with_blank)
+                bench.ranker(f"{folder}/{system}_s{seed}", fields_of(system, seed), run, neural, with_blank)
                 for seed in seeds
             ]
             rows[system] = [ranked for ranked, _ in both]

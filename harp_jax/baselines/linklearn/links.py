@@ -144,39 +144,34 @@ class GraphSplit:
         over the source's documents, or "linked": in proportion to links, so that popularity is not informative. A document
         that is linked with nearly all others is replaced by another; InputError if none is left.
         """
+        article, size = self.graph.article, self.graph.counts.shape[0]
         d, positive = np.zeros((2, documents), np.int64)
         negative = np.zeros((documents, negatives), np.int64)
         left, rows = self.queries, np.arange(documents)
         while len(rows):
             if not len(left):
+                such = self.graph.docids[d[rows[0]]]
                 raise InputError(
-                    f"no document has negatives: each is linked with nearly all others, such as {self.graph.docids[d[rows[0]]]}"
-                    "; add documents"
+                    f"no document has negatives: each is linked with nearly all others, such as {such}; add documents"
                 )
             d[rows] = left[rng.integers(len(left), size=len(rows))]
             positive[rows] = self.edges[rng.integers(self.starts[d[rows]], self.starts[d[rows] + 1]), 1]
-            negative[rows], lacking = self._negatives(rng, d[rows], positive[rows], negatives, negatives_from)
-            rows = rows[lacking]
+            # Negatives that are linked with d, or are of its article, are drawn again.
+            own, source, drawn = d[rows][:, None], self.graph.source[positive[rows]], negative[rows]
+            wrong: np.ndarray = np.ones_like(drawn, bool)
+            for _ in range(TRIES):
+                for number, pool in self.pools[negatives_from].items():
+                    here = wrong & (source == number)[:, None]
+                    drawn[here] = pool[rng.integers(len(pool), size=int(here.sum()))]
+                keys = own * size + drawn
+                at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+                wrong = (self.keys[at] == keys) | (article[drawn] == article[own])
+                if not wrong.any():
+                    break
+            negative[rows] = drawn
+            rows = rows[wrong.any(axis=1)]
             left = np.setdiff1d(left, d[rows])
         return d, positive, negative
-
-    def _negatives(
-        self, rng: np.random.Generator, d: np.ndarray, positive: np.ndarray, count: int, negatives_from: str
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """(negatives [n, count] for each d and l⁺, which rows [n] found too few of them in TRIES draws)."""
-        source, article, size = self.graph.source[positive], self.graph.article, self.graph.counts.shape[0]
-        negative = np.zeros((len(d), count), np.int64)
-        wrong: np.ndarray = np.ones_like(negative, bool)
-        for _ in range(TRIES):
-            for number, pool in self.pools[negatives_from].items():
-                here = wrong & (source == number)[:, None]
-                negative[here] = pool[rng.integers(len(pool), size=int(here.sum()))]
-            keys = d[:, None] * size + negative
-            at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
-            wrong = (self.keys[at] == keys) | (article[negative] == article[d][:, None])
-            if not wrong.any():
-                break
-        return negative, np.any(wrong, axis=1)
 
 
 def split(graph: Graph, fraction: float, seed: int) -> tuple[GraphSplit, GraphSplit]:
