@@ -165,7 +165,7 @@ def _check(
     for qid, docid, level in ((qid, docid, level) for qid, levels in qrels.items() for docid, level in levels.items()):
         if not isinstance(level, int | np.integer) or abs(level) > LARGEST_LEVEL:
             wrong = f"query {qid}, document {docid}: relevance {level!r} is not an integer within ±{LARGEST_LEVEL}; correct it"
-    if not any(level > 0 for levels in qrels.values() for level in levels.values()) and not wrong:
+    if not wrong and not any(level > 0 for levels in qrels.values() for level in levels.values()):
         wrong = f"none of the {len(qrels)} judged queries has a relevant document (level 1 or more); check the qrels"
     if not isinstance(rounds, int) or not FEWEST_ROUNDS <= rounds <= MOST_ROUNDS:
         wrong = f"rounds={rounds!r}: use a whole number of {FEWEST_ROUNDS} to {MOST_ROUNDS}"

@@ -253,14 +253,13 @@ class Benchmark:
         check_known("bm25", [self.bm25], ("given", "tuned"))
         fixed = ("docs", "queries", "qrels", "folds", "tested", "test_queries", "test_qrels")
         if named := [name for name in fixed if getattr(self, name) != getattr(Benchmark, name)]:
-            raise InputError(
-                f"{named[0]} is read from folder={self.folder}; for a collection of your own: harp plan tables"
-            )
+            raise InputError(f"{named[0]} is read from folder={self.folder}; leave it out, or set folder to nothing")
         if bool(self.candidates) != bool(self.test_candidates):
             raise InputError("candidates and test_candidates go together: training needs the one, testing the other")
         queries, qrels, top = (os.path.join(self.folder, file) for file in TRAIN)
-        paths = [[f"{test}={os.path.join(self.folder, file)}" for file in TESTS[test]] for test in self.tests]
-        test_queries, test_qrels, runs = zip(*paths)
+        test_queries, test_qrels, runs = (
+            tuple(f"{test}={os.path.join(self.folder, TESTS[test][kind])}" for test in self.tests) for kind in range(3)
+        )
         given = self.bm25 == "given" and not self.candidates
         return replace(
             self, folder="", docs=os.path.join(self.folder, DOCS), queries=queries, qrels=qrels,
