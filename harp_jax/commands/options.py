@@ -27,8 +27,8 @@ def numbers(text: str) -> tuple[float, ...]:
 
 
 def named(words: list[str], option: str, name_of: Callable[[str], str] | None = None) -> dict[str, str]:
-    """{"HARP": "run.trec"} from ["HARP=run.trec"], or from a path alone, if `name_of` names it. InputError for other texts and repeated
-    names."""
+    """{"HARP": "run.trec"} from ["HARP=run.trec"], or from a path alone, if `name_of` names it. InputError for other texts, and for
+    repeated names."""
     paths: dict[str, str] = {}
     for word in words:
         name, equals, path = word.partition("=")

@@ -7,7 +7,8 @@ harp plan tables --output=cv --set lexical= --set neural_rankers= --set transfor
 
 Every pre-trained system (`Pretraining`) reads the same pages, starts from the same parameters and gets the same number of updates;
 only tasks and loss weights differ. It is fine-tuned and ranks in one of two ways (`Benchmark`): in each fold of the queries,
-trained on all others, the folds' runs joined; or, with separate test queries (`test_queries`), once trained, each of their sets.
+trained on all others, the folds' runs joined; or, with separate test queries (`test_queries`, or MS MARCO's files in `folder`),
+once trained, each of their sets.
 
 Rows: the candidates; BM25 and QL, and what links say without training: BM25F with a field of anchor texts, BM25 over documents
 expanded by their anchor texts, and the candidates' score with log in-links or log length added. These are tuned, weights included,
@@ -460,7 +461,7 @@ def tables(
     bench = Bench(output, benchmark, (target_pairs, *others, *pretraining.files(transformers)))
     benchmark, steps, seeds = bench.options, bench.steps, benchmark.seeds
 
-    # Pre-train the transformers, once for all runs of candidates.
+    # What each system's training on judged queries starts from: pre-trained transformers, once for all runs of candidates.
     starts = pretraining.starts(steps, transformers, seeds)
     for seed in seeds if target_pairs else ():
         workdir = pretraining.trained(steps, "prop_target", target_pairs, seed, SYSTEMS["prop"])
@@ -469,19 +470,16 @@ def tables(
     starts |= {(name, seed): {"init": path} for name, path in encoders.items() for seed in seeds}
     transformers = (*transformers, *(["prop_target"] if target_pairs else []), *encoders)
 
-    # What the other rows need: anchor texts; stems and word vectors of the documents.
+    # Anchor texts for lexical rows; stems and word vectors of the documents for neural rankers.
     anchors, words = f"{output}/anchors.tsv", f"{output}/words"
     if not {"bm25f", "expanded", "inlinks"}.isdisjoint(lexical):
         steps("Read anchor texts", write_anchors, pretraining.job(TASKS), anchors)
     if neural_rankers:
         steps("Count words, train word vectors", write_words, benchmark.docs, words, benchmark.fields)
-
-    def fields_of(system: str, seed: int) -> dict[str, Any]:
-        """Fields of a system's training on judged queries."""
-        if system not in neural_rankers:
-            return {**starts[system, seed], "seed": seed}
-        vectors = {} if system == "duet" else {"vectors": f"{words}/{VECTORS}"}
-        return {"tokenizer": words, "seed": seed, **vectors} | (GIVEN if system.endswith("_given") else {})
+    for system in neural_rankers:
+        fields = {"tokenizer": words} | ({} if system == "duet" else {"vectors": f"{words}/{VECTORS}"})
+        fields |= GIVEN if system.endswith("_given") else {}
+        starts |= {(system, seed): fields for seed in seeds}
 
     for label, run in bench.candidates.items():
         folder = label.lower()
@@ -495,8 +493,8 @@ def tables(
             neural = system.removesuffix("_given") if system in neural_rankers else ""
             with_blank = system in blank and not neural
             both = [
-                bench.ranker(f"{folder}/{system}_s{seed}", fields_of(system, seed), run, neural, with_blank)
-                for seed in seeds
+                bench.ranker(f"{folder}/{system}_s{s}", {**starts[system, s], "seed": s}, run, neural, with_blank)
+                for s in seeds
             ]
             rows[system] = [ranked for ranked, _ in both]
             if with_blank:
