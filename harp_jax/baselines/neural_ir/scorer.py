@@ -155,12 +155,16 @@ class NeuralScorer:
 
     def _score_batch(self, pairs: list[Pair], rows: int, length: int) -> jax.Array:
         """Scores [rows] of pairs, documents padded to `length` words; unused rows are empty."""
-        query = np.zeros((rows, self.config.query_length), np.int32)
-        document = np.zeros((rows, length), np.int32)
-        for row, (q, d) in enumerate(pairs):
-            query[row, : len(q)] = q
-            document[row, : len(d)] = d
-        return self._score(self._params, query, document)
+        query = padded([query for query, _ in pairs], rows, self.config.query_length)
+        return self._score(self._params, query, padded([document for _, document in pairs], rows, length))
+
+
+def padded(texts: Sequence[np.ndarray], rows: int, length: int) -> np.ndarray:
+    """Words [rows, length] int32 of texts, truncated or padded with 0."""
+    words = np.zeros((rows, length), np.int32)
+    for row, text in enumerate(texts):
+        words[row, : len(text)] = text[:length]
+    return words
 
 
 def known_words(

@@ -26,7 +26,7 @@ from harp_jax.base.files import full_disk_refused
 from harp_jax.base.progress import progress
 from harp_jax.base.randomness import generator
 from harp_jax.baselines.neural_ir.models import NeuralConfig, WordTables, build, init_params, word_tables
-from harp_jax.baselines.neural_ir.scorer import NeuralScorer, known_words, read_state, save_state
+from harp_jax.baselines.neural_ir.scorer import NeuralScorer, known_words, padded, read_state, save_state
 from harp_jax.config import check_training
 from harp_jax.corpus.documents import Documents
 from harp_jax.input.ranking_groups import RankingData, RankingDataset, held_out
@@ -197,17 +197,11 @@ class GroupBatches:
         """query [groups, Lq], documents [groups, size, Ld] int32, padded with 0, the relevant document first; present
         [groups, size] bool. `units`: (query, document) of each member of a group."""
         size = 1 + self.data.negatives
-        query = np.zeros((self.groups, self.query_length), np.int32)
-        documents = np.zeros((self.groups, size, self.document_length), np.int32)
-        present = np.zeros((self.groups, size), bool)
-        for row, members in enumerate(units):
-            words = members[0][0][: self.query_length]
-            query[row, : len(words)] = words
-            for member, (_, document) in enumerate(members):
-                words = document[: self.document_length]
-                documents[row, member, : len(words)] = words
-                present[row, member] = True
-        return {"query": query, "documents": documents, "present": present}
+        rows = [*units, *[[]] * (self.groups - len(units))]
+        query = padded([members[0][0] for members in units], self.groups, self.query_length)
+        documents = [padded([words for _, words in members], size, self.document_length) for members in rows]
+        present = np.arange(size) < np.array([[len(members)] for members in rows])
+        return {"query": query, "documents": np.stack(documents), "present": present}
 
 
 def group_loss(
