@@ -78,7 +78,7 @@ def find(name: str) -> Experiment:
         module = load_file(os.path.abspath(name))
     else:
         raise InputError(f"no experiment {name!r}; name a Python file, or one of {', '.join(NAMES)}")
-    function = getattr(module, Path(name).stem, None)
+    function: Any = getattr(module, Path(name).stem, None)
     parameters = inspect.signature(function).parameters if callable(function) else {}
     if next(iter(parameters), "") != "output":
         raise InputError(f"{name} has no function {Path(name).stem}(output, …); add it")
