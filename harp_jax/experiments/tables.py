@@ -314,7 +314,8 @@ class Bench:
         self.options = b = options.official()
         b.check(*needed)
         self.output, self.steps = output, Steps(output)
-        self.folds, self.fold_names, self.tests = b.folds, ("",), b.test_sets()
+        self.folds, self.tests = b.folds, b.test_sets()
+        self.fold_names: tuple[str, ...] = ("",)
         if not self.tests:
             self.tests = {FOLDED: TestSet(b.queries, b.qrels)}
             if not b.folds:
