@@ -15,13 +15,10 @@ def overview(every: bool = False) -> str:
     """The text of `harp --help`: the commands that people type; with --all every command."""
     groups = GROUPS if every else {"commands": {name: COMMANDS[name] for name in TYPED}}
     width = max(len(name) for entries in groups.values() for name in entries)
-    lines = [
-        "usage: harp COMMAND [options]",
-        "",
-        "Re-rankers from hyperlinks. `harp COMMAND --help` shows options and an example.",
-    ]
+    about = "Re-rankers from hyperlinks. `harp COMMAND --help` shows options and an example."
+    lines = ["usage: harp COMMAND [options]", "", about]
     for group, entries in groups.items():
-        lines += ["", f"{group}:", *(f"  {name:<{width}}  {entry.summary}" for name, entry in entries.items())]
+        lines += ["", f"{group}:", *(f"  {name:<{width}}  {summary}" for name, (_, summary) in entries.items())]
     if not every:
         lines += ["", "First time: make demo, or docs/quickstart.md. More commands: harp --help --all."]
     return "\n".join(lines)
@@ -46,11 +43,8 @@ def main(argv: list[str] | None = None) -> None:
         run(command, parser)
     else:
         near = difflib.get_close_matches(words[0], COMMANDS, 1)
-        fail(
-            f"no command {words[0]!r}"
-            + (f"; did you mean {near[0]}?" if near else ";")
-            + " `harp --help --all` lists them"
-        )
+        hint = f" did you mean {near[0]}?" if near else ""
+        fail(f"no command {words[0]!r};{hint} `harp --help --all` lists them")
 
 
 def complete() -> None:
@@ -62,11 +56,11 @@ def complete() -> None:
     parser = argparse.ArgumentParser(prog="harp")
     chosen = parser.add_subparsers()
     typed = os.environ.get("COMP_LINE", "").split()[1:]
-    for name, entry in COMMANDS.items():
+    for name, (_, summary) in COMMANDS.items():
         if typed[:1] == [name]:
             chosen.choices[name] = load(name)[1]  # type: ignore[index]
         else:
-            chosen.add_parser(name, help=entry.summary)
+            chosen.add_parser(name, help=summary)
     argcomplete.autocomplete(parser)
 
 

@@ -12,9 +12,9 @@ import os
 import tempfile
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 
@@ -34,17 +34,9 @@ if TYPE_CHECKING:
     from harp_jax.training.train import TrainResult
 
 
-class Frame(Protocol):
-    """A table with named columns, such as pandas.DataFrame."""
-
-    @property
-    def columns(self) -> Iterable[Any]: ...
-
-    def __getitem__(self, name: Any, /) -> Any: ...
-
-
 Path: TypeAlias = str | os.PathLike[str]
-RunData: TypeAlias = Mapping[str, Mapping[str, float]] | Frame | Path
+Frame: TypeAlias = Any  # a table with named columns, such as pandas.DataFrame
+RunData: TypeAlias = Mapping[str, Mapping[str, float]] | Path | Frame
 QrelsData: TypeAlias = Mapping[str, Mapping[str, int]] | Frame | Path
 QueriesData: TypeAlias = Mapping[str, str] | Frame | Path
 DocumentsData: TypeAlias = Mapping[str, str] | Documents | Frame | Path
@@ -83,10 +75,8 @@ def first_stage(
     from harp_jax.ranking.first_stage import indexed, read_anchors, retrieve
 
     at_least_one("k", k)
-    if isinstance(anchors, str | os.PathLike):
-        texts: dict[str, dict[str, int]] | None = read_anchors(os.fspath(anchors))
-    else:
-        texts = None if anchors is None else to_anchors(anchors)
+    path = isinstance(anchors, str | os.PathLike)
+    texts = read_anchors(os.fspath(anchors)) if path else None if anchors is None else to_anchors(anchors)  # type: ignore[arg-type]
     collection = indexed(to_documents(docs).texts(), model, language, texts)
     ranked = retrieve(model, collection, [(parameters, to_queries(queries))], k)
     return _plain(dict(trec.ordered((qid, docids, scores) for qid, docids, scores in ranked if docids)))
@@ -146,13 +136,16 @@ def evaluate(
     """
     from harp_jax.evaluation.evaluate import evaluate as measured
 
-    names = measures if isinstance(measures, str) else [str(measure) for measure in measures]
-    if not isinstance(runs, Mapping):
-        raise InputError(f"runs: {type(runs).__name__} given; use a name for each, as in {{'BM25': 'bm25.trec'}}")
+    if (
+        not isinstance(runs, Mapping)
+        or not runs
+        or any(isinstance(some, list | tuple) and not some for some in runs.values())
+    ):
+        said = f"{type(runs).__name__} given; " if not isinstance(runs, Mapping) else ""
+        raise InputError(f"runs: {said}give one or several runs for each name, as in {{'BM25': 'bm25.trec'}}")
     lists = {name: some if isinstance(some, list | tuple) else [some] for name, some in runs.items()}
     systems = {name: [to_run(one) for one in some] for name, some in lists.items()}
-    if not systems or not all(systems.values()):
-        raise InputError("runs: give one or several runs for each name, as in {'BM25': 'bm25.trec'}")
+    names = measures if isinstance(measures, str) else [str(measure) for measure in measures]
     table = measured(to_qrels(qrels), systems, names, baseline, **options)
     for note in table.notes():
         warnings.warn(note, stacklevel=2)
@@ -214,7 +207,7 @@ def train(config: "ConfigDict | Path", workdir: Path) -> "TrainResult":
     from harp_jax.main import trainer_of
 
     loaded = load_config(config) if isinstance(config, str | os.PathLike) else config
-    return trainer_of(loaded)(loaded, _directory(workdir))
+    return trainer_of(loaded)(loaded, _named(workdir))
 
 
 def generate(config: "ConfigDict | Path", output: Path) -> dict[str, Any]:
@@ -232,7 +225,7 @@ def generate(config: "ConfigDict | Path", output: Path) -> dict[str, Any]:
     # Imported by name: harp_jax works without data_pipeline.
     pipeline = importlib.import_module("data_pipeline.pipeline")
     loaded = load_config(config) if isinstance(config, str | os.PathLike) else config
-    return pipeline.generate(loaded, _directory(output))
+    return pipeline.generate(loaded, _named(output))
 
 
 class Reranker:
@@ -272,11 +265,10 @@ class Reranker:
         """
         from harp_jax.ranking.rerank import is_neural, load_scorer
 
+        load: Callable[..., Scorer] = load_scorer
         if is_neural(directory):
-            from harp_jax.baselines.neural_ir.scorer import load_neural
-
-            return cls(load_neural(directory, dtype, max_length, batch_tokens, backend=backend), directory)
-        return cls(load_scorer(directory, dtype, max_length, batch_tokens, backend=backend), directory)
+            from harp_jax.baselines.neural_ir.scorer import load_neural as load
+        return cls(load(directory, dtype, max_length, batch_tokens, backend=backend), directory)
 
     def predict(self, pairs: Sequence[tuple[str, str]], windows: "Windows | None" = None) -> np.ndarray:
         """Scores [pairs] float32 of (query, document) texts; larger is more relevant. Cross-encoders return raw logits.
@@ -373,11 +365,11 @@ def at_least_one(name: str, number: int | None) -> None:
         raise InputError(f"{name}={number!r}: use 1 or more, a whole number")
 
 
-def _directory(path: Path) -> str:
-    """The path of an output directory. Raises InputError for an empty one, which would mean the current folder."""
-    if not os.fspath(path):
+def _named(folder: Path) -> str:
+    """The path of an output. InputError for an empty one, which would mean the current folder."""
+    if not os.fspath(folder):
         raise InputError("the directory's path is empty; name one")
-    return os.fspath(path)
+    return os.fspath(folder)
 
 
 def _plain(run: trec.Run) -> Scores:
@@ -402,24 +394,20 @@ def to_run(data: RunData) -> Run:
     """A run from {qid: {docid: score}}, a frame, or a path to a TREC or MS MARCO run."""
     if isinstance(data, str | os.PathLike):
         return trec.read_run(os.fspath(data))
-    return {qid: Ranking.of([*scores], [*scores.values()]) for qid, scores in _by_query(data, SCORE).items()}
+    return {qid: Ranking.of([*scores], [*scores.values()]) for qid, scores in _by_query(data, SCORE, "finite").items()}
 
 
 def to_qrels(data: QrelsData) -> Qrels:
     """Judgments from {qid: {docid: level}}, a frame, or a path."""
     if isinstance(data, str | os.PathLike):
         return read_qrels(os.fspath(data))
-    judged = _by_query(data, LEVEL, whole=True)
+    judged = _by_query(data, LEVEL, "whole")
     return {qid: {docid: int(level) for docid, level in levels.items()} for qid, levels in judged.items()}
 
 
 def to_queries(data: QueriesData) -> dict[str, str]:
     """Queries from {qid: text}, a frame, or a path."""
-    return (
-        read_queries(os.fspath(data))
-        if isinstance(data, str | os.PathLike)
-        else dict(_texts(data, QID, QUERY, "query"))
-    )
+    return read_queries(os.fspath(data)) if isinstance(data, str | os.PathLike) else _texts(data, QID, QUERY, "query")
 
 
 def to_documents(data: DocumentsData) -> Documents | Texts:
@@ -429,7 +417,7 @@ def to_documents(data: DocumentsData) -> Documents | Texts:
     return data if isinstance(data, Documents | Texts) else Texts(_texts(data, DOCID, TEXT, "document"))
 
 
-def to_anchors(data: Mapping[str, Any]) -> dict[str, dict[str, int]]:
+def to_anchors(data: Any) -> dict[str, dict[str, int]]:
     """Anchor texts from {docid: text} or {docid: {text: number of links}}. Raises InputError for other types."""
     if not isinstance(data, Mapping):
         raise InputError(f"anchors: {type(data).__name__} given; use {{docid: {{text: number of links}}}}, or a path")
@@ -443,34 +431,38 @@ def to_anchors(data: Mapping[str, Any]) -> dict[str, dict[str, int]]:
     return anchors
 
 
-def _by_query(data: Any, names: tuple[str, ...], whole: bool = False) -> dict[str, dict[str, float]]:
-    """{qid: {docid: number}} from such a dict, or from a frame with a column in `names`."""
-    values: dict[str, dict[str, float]] = {}
-    if isinstance(data, Mapping):
-        for qid, row in data.items():
-            if not isinstance(row, Mapping):
-                raise InputError(f"query {qid!r}: {type(row).__name__} given; use {{docid: number}}")
-            values[_id(qid)] = {_id(docid): _number(value, qid, docid, whole) for docid, value in row.items()}
-        return values
-    for qid, docid, value in _columns(data, QID, DOCID, names):
-        row = values.setdefault(_id(qid, in_frame=True), {})
-        if (docid := _id(docid, in_frame=True)) in row:
+def _by_query(data: Any, names: tuple[str, ...], kind: str) -> dict[str, dict[str, float]]:
+    """{qid: {docid: number}} from such a dict, or from a frame with a column in `names`. InputError for a number that is not of the
+    kind "finite" or "whole"."""
+    in_frame = not isinstance(data, Mapping)
+    values: dict[str, dict[str, float]] = {} if in_frame else {_id(qid): {} for qid in data}
+    if wrong := [] if in_frame else [qid for qid, row in data.items() if not isinstance(row, Mapping)]:
+        raise InputError(f"query {wrong[0]!r}: {type(data[wrong[0]]).__name__} given; use {{docid: number}}")
+    triples = ((qid, docid, value) for qid, row in data.items() for docid, value in row.items()) if not in_frame else ()
+    for qid, docid, score in _columns(data, QID, DOCID, names) if in_frame else triples:
+        row = values.setdefault(_id(qid, in_frame), {})
+        if (docid := _id(docid, in_frame)) in row:
             raise InputError(f"query {qid!r} lists {docid!r} twice; drop the duplicates")
-        row[docid] = _number(value, qid, docid, whole)
+        try:
+            row[docid] = float(score)
+        except (TypeError, ValueError, OverflowError):
+            row[docid] = math.nan
+        if not abs(row[docid]) <= LARGEST or (kind == "whole" and row[docid] != int(row[docid])):
+            raise InputError(f"query {qid!r}, document {docid!r}: {score!r} is not a {kind} number up to {LARGEST:g}")
     return values
 
 
-def _texts(data: Any, ids: tuple[str, ...], names: tuple[str, ...], kind: str) -> Iterator[tuple[str, str]]:
-    """(id, text) from a dict, or from two columns of a frame."""
-    in_frame, known = not isinstance(data, Mapping), set()
+def _texts(data: Any, ids: tuple[str, ...], names: tuple[str, ...], kind: str) -> dict[str, str]:
+    """{id: text} from a dict, or from two columns of a frame."""
+    in_frame, texts = not isinstance(data, Mapping), dict[str, str]()
     for key, text in _columns(data, ids, names) if in_frame else data.items():
-        if (key := _id(key, in_frame)) in known:
+        if (key := _id(key, in_frame)) in texts:
             raise InputError(f"the frame lists {key!r} twice; drop the duplicates")
-        known.add(key)
-        yield key, _text(text, f"{kind} {key!r}")
+        texts[key] = _text(text, f"{kind} {key!r}")
+    return texts
 
 
-def _columns(frame: Frame, *names: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:
+def _columns(frame: Any, *names: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:
     """Rows of the given columns of a frame; each column may have several names. InputError unless there is one of each."""
     if not hasattr(frame, "columns"):
         raise InputError(f"{type(frame).__name__} given; use a dict, a path, or a frame with the columns {names}")
@@ -498,15 +490,3 @@ def _text(text: Any, where: str) -> str:
     if not isinstance(text, str):
         raise InputError(f"{where}: {type(text).__name__} given; use a string")
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def _number(score: Any, qid: str, docid: str, whole: bool = False) -> float:
-    """The score as a float. Raises InputError unless it is finite, and for a fraction if it should be `whole`."""
-    try:
-        value = float(score)
-    except (TypeError, ValueError, OverflowError):
-        value = math.nan
-    if not abs(value) <= LARGEST or (whole and value != int(value)):
-        kind = "whole" if whole else "finite"
-        raise InputError(f"query {qid!r}, document {docid!r}: {score!r} is not a {kind} number up to {LARGEST:g}")
-    return value

@@ -61,16 +61,12 @@ class Probe:
     def predict(self, documents: list[list[int]], k: int = 5) -> np.ndarray:
         """The `k` likeliest tokens at each mask [documents, masks, k] int, for at most BATCH results of `read_part`."""
         query = self.marks.on_query(np.full(self.masks, self.tokenizer.mask, np.int32))
-        shape = (BATCH, self.length)
-        tokens = np.full(shape, self.tokenizer.pad, np.int32)
-        types, segments = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
         pairs = [(query, self.marks.on_document(np.asarray(ids, np.int32))) for ids in documents]
-        tokens[: len(pairs)], second, end = pair_rows(pairs, len(pairs), self.length, self.tokenizer)
-        column = np.arange(self.length)
-        segments[: len(pairs)] = column < end[:, None]
-        types[: len(pairs)] = segments[: len(pairs)] * (column >= second[:, None])
-        positions = np.broadcast_to(np.arange(self.length, dtype=np.int32), shape)
-        batch = {"tokens": tokens, "segment_ids": segments, "position_ids": positions, "token_type_ids": types}
+        tokens, second, end = pair_rows(pairs, BATCH, self.length, self.tokenizer)
+        column = np.arange(self.length, dtype=np.int32)
+        segments = (column < end[:, None]).astype(np.int32)
+        batch = {"tokens": tokens, "segment_ids": segments, "position_ids": np.broadcast_to(column, tokens.shape)}
+        batch["token_type_ids"] = segments * (column >= second[:, None])
         logits = np.asarray(self._logits(self._params, batch))[: len(documents), :, : self.tokenizer.size]
         return np.argsort(-logits, axis=-1, kind="stable")[..., :k]
 

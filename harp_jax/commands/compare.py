@@ -9,7 +9,7 @@ from harp_jax.base.errors import InputError, how_to_fetch
 from harp_jax.base.files import as_stored, check_outside
 from harp_jax.base.made import replace_outputs
 from harp_jax.checkpoints.export import fetched
-from harp_jax.commands.options import add_backend, add_language, names
+from harp_jax.commands.options import add_backend, add_language, named, names
 from harp_jax.corpus.documents import FIELDS
 from harp_jax.corpus.paths import is_irds
 
@@ -47,14 +47,7 @@ def main(a: argparse.Namespace) -> None:
     from harp_jax.ranking.rerank import Reranking
 
     paths = parts(a.collection, a.docs, a.queries, a.qrels)
-    models: dict[str, str] = {}
-    for model in a.model:
-        name, equals, path = model.partition("=")
-        if not equals or os.path.exists(model):
-            name, path = os.path.basename(os.path.normpath(model)), model
-        if not name or not path or name in models:
-            raise InputError(f"--model={model}: write NAME=DIR, or DIR, and every name once")
-        models[name] = path
+    models = named(a.model, "--model", lambda path: os.path.basename(os.path.normpath(path)))
     check_outside(a.output, [*paths.values(), *models.values()])
     dtype, backend = a.dtype or "float32", a.backend or "jax"
     reranking = Reranking(windows=a.windows, max_length=a.max_length, dtype=dtype, backend=backend)

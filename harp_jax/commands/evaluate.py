@@ -5,8 +5,7 @@ import os
 import sys
 
 from harp_jax.base.cli import Parser
-from harp_jax.base.errors import InputError
-from harp_jax.commands.options import add_table, names
+from harp_jax.commands.options import add_table, named, names
 from harp_jax.corpus.documents import FIELDS
 from harp_jax.evaluation.from_files import Evaluation, report_files
 from harp_jax.evaluation.report import Page
@@ -27,7 +26,7 @@ def arguments_parser() -> Parser:
 
 def evaluation(a: argparse.Namespace, runs: dict[str, list[str]]) -> Evaluation:
     """The options that `harp evaluate` and `harp report` share."""
-    blank = named(a.blank, "--blank", "ROW")
+    blank = named(a.blank, "--blank")
     return Evaluation(
         a.qrels, runs, a.queries, a.folds, a.fold, a.measures, a.baseline, a.confirm, a.chance, blank, a.oracle
     )  # fmt: skip
@@ -40,30 +39,14 @@ def main(a: argparse.Namespace) -> None:
     print(table.json() if a.format == "json" else table)
 
 
-def named(values: list[str], option: str, what: str = "PATH") -> dict[str, str]:
-    """{"HARP": "run.trec"} from ["HARP=run.trec"]; `option` is named in the InputError for other texts and repeated names."""
-    paths: dict[str, str] = {}
-    for value in values:
-        name, _, path = value.partition("=")
-        if not (name and path) or name in paths:
-            raise InputError(f"{option} {value!r}: write NAME={what}, and every name once")
-        paths[name] = path
-    return paths
-
-
 def name_runs(arguments: list[str]) -> dict[str, list[str]]:
-    """Name → paths, from NAME=PATH,PATH,… or from a path alone. A path's name is the file's without its suffix, or the whole path
-    if that is not unique."""
+    """Name → paths, from NAME=PATH,PATH,… or from a path alone: the file's name without its suffix, or if that is not unique the
+    whole path."""
     alone = [a for a in arguments if os.path.exists(a) or "=" not in a]
     short = [os.path.basename(path).removesuffix(".gz").rsplit(".", 1)[0] for path in alone]
     name_of = {path: path if short.count(name) > 1 else name for name, path in zip(short, alone)}
-    named: dict[str, list[str]] = {}
-    for argument in arguments:
-        name, paths = (name_of[argument], argument) if argument in name_of else argument.split("=", 1)
-        if not (name and paths) or name in named:
-            raise InputError(f"{argument!r}: write NAME=PATH, or NAME=PATH,PATH for several seeds, and every name once")
-        named[name] = [paths] if argument in name_of or os.path.exists(paths) else paths.split(",")
-    return named
+    runs = named(arguments, "run", name_of.__getitem__)
+    return {name: [path] if path in name_of or os.path.exists(path) else path.split(",") for name, path in runs.items()}
 
 
 def report_parser() -> Parser:

@@ -24,7 +24,7 @@ def arguments_parser() -> Parser:
         "  harp first-stage --model=bm25f --anchors=anchors.tsv --docs=docs.tsv --queries=queries.tsv --output=bm25f.trec\n"
         "  harp first-stage --model=vectors --encoder=all-MiniLM-L6-v2 --docs=docs.tsv --queries=queries.tsv --output=v.trec",
     )
-    _add_model(parser, VECTORS)
+    add_model(parser, VECTORS)
     parser.add_input("--encoder", model=True, default="", help="vectors: a Hugging Face encoder, or a training workdir")
     what = f"vectors: maximum passages per document ({PASSAGES})"
     parser.add_argument("--passages", type=positive, default=PASSAGES, help=what)
@@ -39,7 +39,7 @@ def arguments_parser() -> Parser:
     return parser
 
 
-def _add_model(parser: Parser, *more: str) -> None:
+def add_model(parser: Parser, *more: str) -> None:
     """The options shared by retrieval and tuning; `more`: models besides the lexical ones."""
     what = "; vectors: embeddings by --encoder" if more else ""
     what = f"bm25; bm25f: text and anchor texts; ql: query likelihood{what} (bm25)"
@@ -54,44 +54,38 @@ def _add_model(parser: Parser, *more: str) -> None:
     parser.add_argument("--dry_run", action="store_true", help=what)
 
 
-def _candidates(a: argparse.Namespace) -> Candidates:
+def checked(a: argparse.Namespace) -> tuple[Candidates, dict[str, Any]]:
+    """The collection, and the given parameters of the model. InputError for parameters of another model."""
     if a.model == "bm25f" and not a.anchors:
         raise InputError("--model=bm25f ranks by text and anchor texts; set --anchors to their file (`harp anchors`)")
-    return Candidates(a.docs, a.fields, a.language, a.exclude, a.k, a.anchors)
-
-
-def parameters_of(a: argparse.Namespace) -> dict[str, Any]:
-    """The given parameters of the model. InputError for one of another model."""
     parameters = {field: value for field in AXES if (value := getattr(a, field)) is not None}
-    if other := next((field for field in parameters if field not in MODELS[a.model]), ""):
+    if other := next((field for field in parameters if field not in MODELS.get(a.model, ())), ""):
         advice = f"leave it out, or use --model={AXES[other]}"
         raise InputError(f"--{other} is not a parameter of --model={a.model}; {advice}")
-    return parameters
+    return Candidates(a.docs, a.fields, a.language, a.exclude, a.k, a.anchors), parameters
 
 
 def main(a: argparse.Namespace) -> None:
+    collection, parameters = checked(a)
     if a.model == VECTORS:
         from harp_jax.ranking.vectors import vector_files
 
-        if not a.encoder or any(getattr(a, name) for name in (*AXES, "parameters", "folds", "anchors")):
+        if not a.encoder or a.parameters or a.folds or a.anchors:
             raise InputError(f"--model={VECTORS} needs --encoder, and no lexical options")
         nearest = vector_files(
-            _candidates(a), model=a.encoder, queries=a.queries, output=a.output, run=a.run, passages=a.passages,
-            max_length=a.max_length,
+            collection, model=a.encoder, queries=a.queries, output=a.output, run=a.run, passages=a.passages, max_length=a.max_length
         )  # fmt: skip
         print(f"{a.output}: the nearest of {nearest.documents} documents for {nearest.queries} queries")
-        return
-    if a.encoder or a.max_length:
+    elif a.encoder or a.max_length:
         raise InputError(f"--encoder and --max_length are only for --model={VECTORS}")
-    parameters = parameters_of(a)
-    if a.dry_run:
-        print(estimate(_candidates(a), a.queries, a.model))
-        return
-    written = first_stage_files(
-        _candidates(a), queries=a.queries, output=a.output, model=a.model, run=a.run, parameters=parameters, tuned=a.parameters,
-        folds=a.folds,
-    )  # fmt: skip
-    print(f"{a.output}: {a.model} for {written.queries} queries over {written.documents} documents")
+    elif a.dry_run:
+        print(estimate(collection, a.queries, a.model))
+    else:
+        written = first_stage_files(
+            collection, queries=a.queries, output=a.output, model=a.model, run=a.run, parameters=parameters, tuned=a.parameters,
+            folds=a.folds,
+        )  # fmt: skip
+        print(f"{a.output}: {a.model} for {written.queries} queries over {written.documents} documents")
 
 
 def tune_parser() -> Parser:
@@ -99,7 +93,7 @@ def tune_parser() -> Parser:
         description="Tune the parameters of BM25, BM25F or query likelihood by grid search on judged queries.",
         example="harp tune-first-stage --docs=docs.tsv --queries=train.tsv --qrels=qrels.txt --output=bm25.json",
     )
-    _add_model(parser)
+    add_model(parser)
     parser.add_input("--qrels", required=True, help="judgments of the training queries")
     parser.add_argument("--measure", default="nDCG@10", help="measure to tune for, as named by ir-measures (nDCG@10)")
     parser.add_input("--folds", default="", help="file of qid<TAB>fold lines: tune for each fold on the others")
@@ -113,13 +107,13 @@ def tune_parser() -> Parser:
 
 
 def tune(a: argparse.Namespace) -> None:
-    axes = parameters_of(a)
+    collection, axes = checked(a)
     if a.dry_run:
         settings = len(grid_of({**GRIDS[a.model], **axes}))
-        print(estimate(_candidates(a), a.queries, a.model, settings, a.sample))
+        print(estimate(collection, a.queries, a.model, settings, a.sample))
         return
     tuned = tune_files(
-        _candidates(a), queries=a.queries, qrels=a.qrels, output=a.output, model=a.model, measure=a.measure,
+        collection, queries=a.queries, qrels=a.qrels, output=a.output, model=a.model, measure=a.measure,
         axes=axes, run=a.run, folds=a.folds, sample=a.sample,
     )  # fmt: skip
     queries = f"{tuned.queries} of {tuned.of} queries" if tuned.queries < tuned.of else f"{tuned.queries} queries"

@@ -7,7 +7,7 @@ from typing import Any
 from harp_jax.base.cli import Parser
 from harp_jax.base.errors import InputError
 from harp_jax.base.made import replace_outputs
-from harp_jax.experiments.experiment import find, shipped
+from harp_jax.experiments.experiment import NAMES, find
 
 
 class PlanParser(Parser):
@@ -45,9 +45,8 @@ def arguments_parser() -> Parser:
 
 def main(arguments: argparse.Namespace) -> None:
     if arguments.plan is None:
-        summaries = shipped()
-        width = max(map(len, summaries))
-        print("\n".join(f"{name:<{width}}  {summary}" for name, summary in summaries.items()))
+        width = max(map(len, NAMES))
+        print("\n".join(f"{name:<{width}}  {summary}" for name, (_, summary) in NAMES.items()))
         return
     experiment = find(arguments.plan)
     if arguments.dry_run and "dry_run" not in experiment.defaults:

@@ -9,7 +9,7 @@ popular scores above a random order. A system that is not above these rows is fl
 """
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -67,8 +67,6 @@ def evaluate(
     Raises InputError for unknown measures and runs, numbers out of range and empty qrels.
     """
     blank = blank or {}
-    if not isinstance(blank, Mapping):
-        raise InputError(f"blank={blank!r}: use {{system: its run of blank queries}}")
     systems = {
         name: [
             {qid: one if isinstance(one, Ranking) else Ranking.of([*one], one.values()) for qid, one in run.items()}
@@ -76,8 +74,8 @@ def evaluate(
         ]
         for name, some in runs.items()
     }
-    _check_names(runs, baseline, chance, blank, oracle)
-    _check_values(qrels, systems, rounds, runs_per_draw)
+    named = {"baseline": baseline, CHANCE: chance, ORACLE: oracle}
+    _check(qrels, systems, named, blank, rounds, runs_per_draw)
     parsed = parse_measures(measures)
     tested = [str(m) for m in parsed if is_tested(m)]
     chosen = [str(m) for m in parse_measures(confirm)] if confirm else tested
@@ -97,17 +95,18 @@ def evaluate(
     resampled = bool(chosen and (baseline or chance or blank or intervals))
     groups, few_groups = groups_to_resample(qrels)
     verdicts = _constant(qrels, systems)
-    compared_with = [(name, CHANCE) for name in judged if chance] + [
-        (name, blank[name]) for name in judged if name in blank
-    ]
-    for name, row in compared_with if chosen else ():
-        key = generator(seed, "floor", name, row, chosen[0])
-        if bootstrap(values[name][chosen[0]], values[row][chosen[0]], groups, key, rounds, runs_per_draw)[0] <= 0:
-            verdicts.setdefault(name, []).append(NOT_ABOVE_CHANCE if row == CHANCE else NOT_ABOVE_BLANK)
-    other_candidates = dict.fromkeys(judged if chance else (), 0)
-    for name in other_candidates:
+    for name in judged if chosen else ():
+        for row, said in ((CHANCE if chance else "", NOT_ABOVE_CHANCE), (blank.get(name, ""), NOT_ABOVE_BLANK)):
+            if row:
+                mine, theirs = (values[each][chosen[0]] for each in (name, row))
+                key = generator(seed, "floor", name, row, chosen[0])
+                if bootstrap(mine, theirs, groups, key, rounds, runs_per_draw)[0] <= 0:
+                    verdicts.setdefault(name, []).append(said)
+    other_candidates = {}
+    for name in judged if chance else ():
         pairs = [[{*run.get(qid, Ranking()).docids} for run in (systems[name][0], systems[chance][0])] for qid in qrels]
-        other_candidates[name] = sum(ours != theirs for ours, theirs in pairs)
+        if differing := sum(ours != theirs for ours, theirs in pairs):
+            other_candidates[name] = differing
 
     # Intervals of the means, and comparisons with the baseline.
     bounds = {}
@@ -141,43 +140,39 @@ def evaluate(
         verdicts=verdicts,
         judged_by=chosen[0] if chosen and (chance or blank or intervals) else "",
         intervals=bounds,
-        other_candidates={name: count for name, count in other_candidates.items() if count},
+        other_candidates=other_candidates,
     )
 
 
-def _check_names(rows: Collection[str], baseline: str, chance: str, blank: Mapping[str, str], oracle: str) -> None:
-    """InputError for names that are not `rows` of the table, and for runs named like an added row."""
-    for row, asked in ((CHANCE, chance), (ORACLE, oracle)):
-        if asked and row in rows:
-            raise InputError(f"a run is named {row!r}, like the added row; rename the run")
-    named = [("baseline", baseline), ("chance", chance), ("oracle", oracle)]
-    for option, name in [*named, *(("blank", name) for pair in blank.items() for name in pair)]:
-        if name and name not in rows:
-            raise InputError(f"no run is named {name!r} for --{option}; the runs are {', '.join(rows)}")
-    for system, row in blank.items():
-        if row in blank:
-            wrong = f"{row} is both a system and a run of blank queries"
-            raise InputError(f"--blank={system}={row}: {wrong}; name another run")
-
-
-def _check_values(qrels: Qrels, systems: Mapping[str, Sequence[Run]], rounds: int, runs_per_draw: int) -> None:
-    """InputError for judgments that no measure can count, and for numbers out of range."""
+def _check(
+    qrels: Qrels,
+    systems: Mapping[str, Sequence[Run]],
+    named: Mapping[str, str],
+    blank: Mapping[str, str],
+    rounds: int,
+    draw: int,
+) -> None:
+    """InputError for names of runs that do not fit, judgments that no measure can count, and numbers out of range. `named`: option
+    → the run that it names; `draw`: runs per draw."""
     wrong = ""
+    for option, name in [*named.items(), *(("blank", name) for pair in blank.items() for name in pair)]:
+        if name and name not in systems:
+            wrong = f"no run is named {name!r} for --{option}; the runs are {', '.join(systems)}"
+    if both := [name for name, row in blank.items() if row in blank]:
+        wrong = f"--blank={both[0]}={blank[both[0]]}: {blank[both[0]]} is both a system and a run of blank queries; name another"
+    if taken := [row for row in (CHANCE, ORACLE) if named[row] and row in systems]:
+        wrong = f"a run is named {taken[0]!r}, like the added row; rename the run"
     for qid, docid, level in ((qid, docid, level) for qid, levels in qrels.items() for docid, level in levels.items()):
         if not isinstance(level, int | np.integer) or abs(level) > LARGEST_LEVEL:
-            said = f"relevance {level!r} is not an integer within ±{LARGEST_LEVEL}"
-            raise InputError(f"query {qid}, document {docid}: {said}; correct it")
-    if not qrels:
-        wrong = "the qrels have no query to evaluate; check the files"
-    elif not any(level > 0 for levels in qrels.values() for level in levels.values()):
+            wrong = f"query {qid}, document {docid}: relevance {level!r} is not an integer within ±{LARGEST_LEVEL}; correct it"
+    if not wrong and not any(level > 0 for levels in qrels.values() for level in levels.values()):
         wrong = f"none of the {len(qrels)} judged queries has a relevant document (level 1 or more); check the qrels"
-    elif not isinstance(rounds, int) or not FEWEST_ROUNDS <= rounds <= MOST_ROUNDS:
+    if not isinstance(rounds, int) or not FEWEST_ROUNDS <= rounds <= MOST_ROUNDS:
         wrong = f"rounds={rounds!r}: use a whole number of {FEWEST_ROUNDS} to {MOST_ROUNDS}"
-    elif runs_per_draw < 1:
-        wrong = f"runs_per_draw={runs_per_draw}: use 1 or more"
-    elif uneven := [name for name, seeds in systems.items() if len(seeds) > 1 and len(seeds) % runs_per_draw]:
-        count = len(systems[uneven[0]])
-        wrong = f"{uneven[0]}: {count} runs are not a whole number of draws of {runs_per_draw}"
+    if draw < 1:
+        wrong = f"runs_per_draw={draw}: use 1 or more"
+    elif uneven := [name for name, seeds in systems.items() if len(seeds) > 1 and len(seeds) % draw]:
+        wrong = f"{uneven[0]}: {len(systems[uneven[0]])} runs are not a whole number of draws of {draw}"
     if wrong:
         raise InputError(wrong)
 

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import lines, output_path, replacing
@@ -12,7 +13,6 @@ from harp_jax.corpus.trec import Qrels, Run, read_qrels, read_run, read_subset
 from harp_jax.evaluation.evaluate import MEASURES, evaluate
 from harp_jax.evaluation.report import Page, as_html, report
 from harp_jax.evaluation.results import Table
-from harp_jax.evaluation.significance import ROUNDS
 
 RERANKED = "rerank_files"  # the function whose result counts truncated documents
 
@@ -33,9 +33,6 @@ class Evaluation:
     chance: str = ""
     blank: Mapping[str, str] = field(default_factory=dict)
     oracle: str = ""
-    runs_per_draw: int = 1
-    rounds: int = ROUNDS
-    seed: int = 0
 
     def judgments(self) -> Qrels:
         """The judgments of the queries that count."""
@@ -46,12 +43,13 @@ class Evaluation:
     def read_runs(self) -> dict[str, list[Run]]:
         return {name: [read_run(path) for path in paths] for name, paths in self.runs.items()}
 
+    def compared(self) -> dict[str, Any]:
+        """What the runs are compared with: options of `evaluate`."""
+        return {name: getattr(self, name) for name in ("baseline", "confirm", "chance", "blank", "oracle")}
+
     def table(self) -> Table:
         """The table of all measures. Raises InputError for bad input."""
-        return evaluate(
-            self.judgments(), self.read_runs(), self.measures, self.baseline, self.confirm, self.rounds, self.seed,
-            self.runs_per_draw, self.chance, self.blank, oracle=self.oracle,
-        )  # fmt: skip
+        return evaluate(self.judgments(), self.read_runs(), self.measures, **self.compared())
 
 
 def report_files(options: Evaluation, page: Page, output: str, text: str = "", values: str = "") -> str:
@@ -66,10 +64,8 @@ def report_files(options: Evaluation, page: Page, output: str, text: str = "", v
         first = "\t" if is_irds(path) or os.path.isdir(path) else next((line.strip() for _, line in lines(path)), "")
         page = replace(page, query_texts=path if "\t" in first or first.startswith("{") else "")
     page = replace(page, remarks=(*page.remarks, *truncated_remark(options.runs)))
-    written, table = report(
-        options.judgments(), options.read_runs(), options.measures, page, baseline=options.baseline, confirm=options.confirm,
-        chance=options.chance, blank=options.blank, oracle=options.oracle, runs_per_draw=options.runs_per_draw,
-    )  # fmt: skip
+    written = report(options.judgments(), options.read_runs(), options.measures, page, **options.compared())
+    table = written.table
     remarks = [remark for remark in written.remarks if remark not in table.about_seeds]  # these end the table
     headline = f"{written.focus.sentence} {written.focus.figures}"
     printed = "\n".join([str(table), *written.facts[:1], *remarks, headline, *written.warnings])

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from harp_jax.base.errors import InputError, needs
 from harp_jax.checkpoints.recorded import read_metrics
@@ -101,32 +102,18 @@ class Page:
 
 
 def report(
-    qrels: Qrels,
-    runs: Mapping[str, Run | Sequence[Run]],
-    measures: str = MEASURES,
-    page: Page = Page(),
-    *,
-    baseline: str = "",
-    confirm: str = "",
-    chance: str = "",
-    blank: Mapping[str, str] | None = None,
-    oracle: str = "",
-    runs_per_draw: int = 1,
-) -> tuple[Report, Table]:
-    """The report and its table. `baseline`: the run to compare with (default: the first, without blank queries). `confirm`
-    (default: the first measure), `chance`, `blank`, `oracle` and `runs_per_draw` as in `evaluate`. Raises InputError for bad
-    input."""
-    blank = dict(blank or {})
+    qrels: Qrels, runs: Mapping[str, Run | Sequence[Run]], measures: str = MEASURES, page: Page = Page(), **options: Any
+) -> Report:
+    """The report of runs. `options` are those of `evaluate`; the default baseline is the first run without blank queries, and only
+    the first measure is tested. Raises InputError for bad input."""
+    blank = {*(options.get("blank") or {}).values()}
+    judged = [name for name in runs if name not in blank]
+    baseline, focus = options.get("baseline") or next(iter(judged), ""), page.focus or judged[-1]
     # Only one measure is tested: correcting for all of them would hide real differences.
-    confirm = confirm or next((str(m) for m in parse_measures(measures) if is_tested(m)), "")
-    judged = [name for name in runs if name not in blank.values()]
-    baseline, focus = baseline or next(iter(judged), ""), page.focus or judged[-1]
-    table = evaluate(
-        qrels, runs, measures, baseline, confirm, runs_per_draw=runs_per_draw,
-        chance=chance, blank=blank, oracle=oracle, intervals=True,
-    )  # fmt: skip
+    confirm = options.get("confirm") or next((str(m) for m in parse_measures(measures) if is_tested(m)), "")
+    table = evaluate(qrels, runs, measures, **options | {"baseline": baseline, "confirm": confirm}, intervals=True)
     measure = table.judged_by or table.measures[0]
-    systems = {name: system_of(table, name, {*blank.values()}) for name in table.mean}
+    systems = {name: system_of(table, name, blank) for name in table.mean}
 
     facts = [f"{table.queries} judged {'query' if table.queries == 1 else 'queries'}"]
     if comparison := comparison_of(table, focus):
@@ -135,7 +122,7 @@ def report(
 
     # Queries whose relevant documents are not among the candidates limit every re-ranker.
     first = {name: run if isinstance(run, Mapping) else run[0] for name, run in runs.items()}
-    candidates, unreachable = first[chance or baseline or focus], 0
+    candidates, unreachable = first[options.get("chance") or baseline or focus], 0
     for qid, levels in qrels.items():
         relevant = {docid for docid, level in levels.items() if level > 0}
         unreachable += bool(relevant) and relevant.isdisjoint(candidates.get(qid, Ranking()).docids)
@@ -150,7 +137,7 @@ def report(
     queries = read_queries(page.query_texts) if page.query_texts else {}
     values = (table.per_query[baseline][measure], table.per_query[focus][measure])
     wins, losses, counts = changes(*values, (first[baseline], first[focus]), qrels, queries, docs)
-    written = Report(
+    return Report(
         title=page.title,
         table=table,
         measure=measure,
@@ -165,7 +152,6 @@ def report(
         losses=losses,
         counts=counts if focus != baseline else (0, 0, 0),
     )
-    return written, table
 
 
 def changes(

@@ -26,9 +26,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from harp_jax.base.errors import InputError
-from harp_jax.base.steps import Steps
 from harp_jax.config import load_config
-from harp_jax.experiments.tables import FOLDED, Benchmark, Runs, reranking
+from harp_jax.experiments.tables import FOLDED, Bench, Benchmark, Runs, reranking
 from harp_jax.ranking.first_stage import Candidates, first_stage_files
 from harp_jax.ranking.rerank import rerank_files
 from harp_jax.training.recorded import train
@@ -82,9 +81,8 @@ def coarse_tuning(
     paths = (os.path.join(collection, name) for name in ("docs.jsonl", "queries.tsv", "qrels.txt", "folds.tsv"))
     docs, queries, qrels, division = paths
     benchmark = Benchmark(docs, queries, qrels, folds=division, measures=MEASURES, rerank=("max_length=256",))
-    benchmark.check(bert, clicks, click_docs)
-    steps = Steps(output)
-    bench = benchmark.prepared(steps, first_stage=False)
+    bench = Bench(output, benchmark, (bert, clicks, click_docs), first_stage=False)
+    steps = bench.steps
     if (count := len(bench.fold_names)) != (folds or known[1]):
         raise InputError(f"{division} has {count} folds, not {folds or known[1]}; divide the queries again")
     bm25 = f"{output}/bm25.trec"
@@ -119,7 +117,7 @@ def coarse_tuning(
     for (system, begin), (tag, epochs) in itertools.product(begins.items(), tuned_for.items()):
         for trial in range(trials):
             fields = {**begin, **RECIPE, "epochs": epochs, "seed": trial}
-            ranked, _ = bench.ranker(f"{system}{tag}_t{trial}", benchmark.finetune, fields, (), bm25)
+            ranked, _ = bench.ranker(f"{system}{tag}_t{trial}", fields, bm25)
             rows.setdefault(system + tag, []).append(ranked)
 
     # Which words the models expect in a query; fine-tuning leaves the MLM head unchanged.

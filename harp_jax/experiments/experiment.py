@@ -10,7 +10,6 @@ docstring of the file describes the experiment; those of the function and of its
 per option. In a file of your own, `base.steps.Steps` runs functions of installed packages; call those of the file itself directly.
 """
 
-import ast
 import dataclasses
 import glob
 import importlib
@@ -29,11 +28,19 @@ from harp_jax.config import load_file
 from harp_jax.corpus.paths import is_irds
 
 Value = str | int | float | bool | tuple[str, ...] | tuple[int, ...] | tuple[float, ...]
-# Experiment → the file of its function.
+# Experiment → the file of its function, and a summary.
 NAMES = {
-    "demo": "demo", "table1": "msmarco", "table2": "msmarco", "table3": "msmarco", "table4": "msmarco", "figure4": "figure4",
-    "msmarco": "msmarco", "tables": "tables", "recipe": "recipe", "linklearn": "linklearn",
-    "coarse_tuning": "coarse_tuning",
+    "demo": ("demo", "hyperlinks make a ranker: the pipeline end to end on an invented wiki, in eight minutes on two cores"),
+    "table1": ("msmarco", "HARP's Table 1: pairs, tokens and lengths of its four tasks beside the paper's"),
+    "table2": ("msmarco", "HARP's Table 2: all systems on MS MARCO dev and TREC DL 2019"),
+    "table3": ("msmarco", "HARP's Table 3: HARP alone, and its ensemble with other encoders, on MS MARCO dev"),
+    "table4": ("msmarco", "HARP's Table 4: each pre-training loss left out once, on MS MARCO dev"),
+    "figure4": ("figure4", "HARP's Figure 4: few training queries, and large numbers of them"),
+    "msmarco": ("msmarco", "from MS MARCO's published files to dev, TREC DL 2019 and 2020"),
+    "tables": ("tables", "systems on your collection: what HARP's Tables 2 to 4 are made of, in five folds or on test sets"),
+    "recipe": ("recipe", "what links alone teach: a re-ranker after each recipe of pre-training, without a labelled query"),
+    "linklearn": ("linklearn", "LinkLearn trained on Wikipedia's links, applied to Cranfield, compared with Okapi, BM25 and QL"),
+    "coarse_tuning": ("coarse_tuning", "the six systems of the coarse-tuning paper on a collection, its grids, its query probe"),
 }  # fmt: skip
 
 
@@ -59,45 +66,35 @@ class Experiment:
     def help(self) -> str:
         """The description, and the options with their defaults."""
         width = max(map(len, self.defaults), default=0)
-        options = [
-            f"  {name:<{width}}  {self.meanings.get(name, '')} ({written(self.defaults[name])})"
-            for name in self.defaults
-        ]
+        options = [f"  {n:<{width}}  {self.meanings.get(n, '')} ({written(d)})" for n, d in self.defaults.items()]
         return "\n".join([self.description.strip(), "", "options, with --set NAME=VALUE:", *(options or ["  none"])])
 
 
 def find(name: str) -> Experiment:
     """An experiment by its name, or by the path of a Python file. Raises InputError if there is none."""
     if name in NAMES:
-        module: ModuleType = importlib.import_module(f"harp_jax.experiments.{NAMES[name]}")
+        module: ModuleType = importlib.import_module(f"harp_jax.experiments.{NAMES[name][0]}")
     elif os.path.isfile(name):
         module = load_file(os.path.abspath(name))
     else:
         raise InputError(f"no experiment {name!r}; name a Python file, or one of {', '.join(NAMES)}")
-    function = getattr(module, Path(name).stem, None)
-    if not callable(function) or next(iter(inspect.signature(function).parameters), "") != "output":
+    function: Any = getattr(module, Path(name).stem, None)
+    parameters = inspect.signature(function).parameters if callable(function) else {}
+    if next(iter(parameters), "") != "output":
         raise InputError(f"{name} has no function {Path(name).stem}(output, …); add it")
-    options = {n: p.default for n, p in inspect.signature(function).parameters.items() if n != "output"}
+
+    # The options: the parameters, and the fields of those that are dataclasses; what the docstrings say of them.
+    options = {n: p.default for n, p in parameters.items() if n != "output"}
     if bare := [n for n, default in options.items() if default is inspect.Parameter.empty]:
         raise InputError(f"{name}: the option {bare[0]} has no default; add one, which gives it its type")
     groups = {n: default for n, default in options.items() if dataclasses.is_dataclass(default)}
     defaults = {n: default for n, default in options.items() if n not in groups}
     for group in groups.values():
-        defaults |= {f.name: getattr(group, f.name) for f in dataclasses.fields(group)}
-    documented = [(function.__doc__ or ""), *(type(group).__doc__ or "" for group in groups.values())]
-    rows = re.findall(r"^ +(\w+): (.+)$", "\n".join(documented), re.MULTILINE)
-    meanings = {option: meaning for option, meaning in rows if option in defaults}
+        defaults |= vars(group)
+    documented = [getattr(function, "func", function), *map(type, groups.values())]  # func: of a functools.partial
+    text = "\n".join(each.__doc__ or "" for each in documented)
+    meanings = {n: meaning for n, meaning in re.findall(r"^ +(\w+): (.+)$", text, re.MULTILINE) if n in defaults}
     return Experiment(name, module.__doc__ or "", function, defaults, meanings, groups)
-
-
-def shipped() -> dict[str, str]:
-    """Every experiment with the first line of its function's docstring; read without imports, which take seconds."""
-    summaries = {}
-    for name, file in NAMES.items():
-        tree = ast.parse(Path(__file__).with_name(f"{file}.py").read_text("utf-8"))
-        (function,) = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name)
-        summaries[name] = (ast.get_docstring(function) or "").partition("\n")[0]
-    return summaries
 
 
 def check_known(option: str, values: Sequence[str], known: Sequence[str]) -> None:

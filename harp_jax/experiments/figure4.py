@@ -16,28 +16,28 @@ docs/lab/links.md for a small collection. With 300 test queries the standard err
 """
 
 import io
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from harp_jax.base.errors import InputError, needs
 from harp_jax.base.files import replacing
-from harp_jax.base.steps import Steps
 from harp_jax.corpus.query_sets import subset_queries
 from harp_jax.corpus.trec import Qrels, Run, read_qrels, read_run, read_subset
 from harp_jax.evaluation.evaluate import evaluate
 from harp_jax.evaluation.measures import one_measure
-from harp_jax.experiments.msmarco import MSMARCO, PAPER, official
-from harp_jax.experiments.tables import FOLDED, NONE, Benchmark, Prepared, Pretraining
+from harp_jax.experiments.msmarco import DEV, PAPER
+from harp_jax.experiments.tables import FOLDED, NONE, Bench, Benchmark, Pretraining
 
+COLLECTION = replace(DEV, folder="")
 LARGE = ("50000", "100000", "150000", "200000")
 
 
 def figure4(
     output: str,
     pretraining: Pretraining = PAPER,
-    benchmark: Benchmark = MSMARCO,
-    folder: str = "",
+    benchmark: Benchmark = COLLECTION,
     transformers: tuple[str, ...] = (NONE, "mlm", "harp"),
     few: tuple[int, ...] = (5, 10, 15, 20),
     draws: int = 5,
@@ -46,57 +46,51 @@ def figure4(
 ) -> None:
     """HARP's Figure 4: few training queries, and large numbers of them.
 
-    folder: folder of MS MARCO's official files; empty: docs, queries and so on, in folds
     transformers: systems to draw as lines; none is the one without pre-training
     few: numbers of training queries in (a); empty: skip (a)
     draws: draws per size of (a)
     steps: updates of every model of (a)
     large: numbers of training queries in (b), or shares of all; empty: skip (b)
     """
-    if folder:
-        benchmark = official(folder, benchmark, ("dev",), pretraining, transformers)
-    elif len(benchmark.tested) > 1 or len(benchmark.candidates) > 1:
-        raise InputError("tested or candidates names several; a curve needs one fold and one run to re-rank")
+    if len(benchmark.tests if benchmark.folder else benchmark.tested) > 1 or len(benchmark.candidates) > 1:
+        raise InputError("tests, tested or candidates names several; a curve needs one fold and one run to re-rank")
     if len({size.endswith("%") for size in large}) > 1:
         raise InputError(f"large={','.join(large)}: write numbers of queries, or shares of them, not both")
-    benchmark.check(*pretraining.files(transformers))
-    running = Steps(output)
-    bench = benchmark.prepared(running)
-    bench = replace(bench, tested=bench.tested[:1])
-    starts = pretraining.starts(running, transformers, benchmark.seeds)
+    bench = Bench(output, benchmark, pretraining.files(transformers))
+    bench.tested = bench.tested[:1]
+    starts = pretraining.starts(bench.steps, transformers, benchmark.seeds)
     if few:
-        curve(bench, "few", [str(size) for size in few], draws, starts, transformers, [f"steps={steps}"])
+        curve(bench, "few", [str(size) for size in few], draws, starts, transformers, {"steps": steps})
     if large:
         # One draw: at 100 % all draws are the same, and elsewhere they differ little.
-        curve(bench, "large", large, 1, starts, transformers, [])
+        curve(bench, "large", large, 1, starts, transformers, {})
 
 
 def curve(
-    bench: Prepared,
+    bench: Bench,
     name: str,
     sizes: Sequence[str],
     draws: int,
     starts: Mapping[tuple[str, int], Mapping[str, Any]],
     transformers: Sequence[str],
-    texts: Sequence[str],
+    length: Mapping[str, int],
 ) -> None:
-    """Draws queries, trains a ranker for each size, draw, seed and system, and writes NAME.svg and NAME.txt."""
-    b, output = bench.options, bench.steps.output
+    """Draws queries, trains a ranker for each size, draw, seed and system, and writes NAME.svg and NAME.txt. `length`: fields of
+    every training that set its length."""
+    b, output = bench.options, bench.output
     ((label, run),) = bench.candidates.items()
     ((test, one),) = bench.tests.items()
     others = tuple(fold for fold in bench.fold_names if fold not in bench.tested)
     subsets = f"{output}/{name}_queries"
     subset_queries(b.qrels, subsets, tuple(sizes), draws, folds=bench.folds, train_folds=others, run=run, docs=b.docs)
 
+    # Line and size → its runs; the line of the candidates has no size.
     runs: dict[tuple[str, str], list[str]] = {(label, ""): [one.run or run]}
-    for system in transformers:
-        for size in sizes:
-            for draw in range(draws):
-                for seed in b.seeds:
-                    title = f"{name}/{system}_{size.replace('%', 'percent')}_d{draw}_s{seed}"
-                    fields, listed = {**starts[system, seed], "seed": seed}, f"{subsets}/draw-{draw:02d}/{size}.txt"
-                    ranked, _ = bench.ranker(title, b.finetune, fields, [*b.settings, *texts], run, only=listed)
-                    runs.setdefault((system, size), []).append(ranked[test])
+    for system, size, draw, seed in itertools.product(transformers, sizes, range(draws), b.seeds):
+        title = f"{name}/{system}_{size.replace('%', 'percent')}_d{draw}_s{seed}"
+        listed = {"train_queries": f"{subsets}/draw-{draw:02d}/{size}.txt"}
+        ranked, _ = bench.ranker(title, {**starts[system, seed], **listed, **length, "seed": seed}, run)
+        runs.setdefault((system, size), []).append(ranked[test])
 
     folded = test == FOLDED
     qrels = read_subset(read_qrels(one.qrels), "", bench.folds if folded else "", bench.tested if folded else ())
@@ -120,17 +114,11 @@ class Point(NamedTuple):
     low: float
     high: float
 
-    @property
-    def number(self) -> float:
-        """The place on the axis."""
-        return float(self.size.removesuffix("%"))
-
 
 def points(
     qrels: Qrels, systems: Mapping[tuple[str, str], Sequence[Run]], measure: str, runs_per_draw: int = 1
 ) -> list[Point]:
-    """A point for each (system, size). `runs_per_draw`: consecutive runs that share one draw of training queries (see
-    `significance.bootstrap`)."""
+    """A point for each (system, size). `runs_per_draw`: see `significance.bootstrap`."""
     name, runs = str(one_measure(measure)), {f"{system}@{size}": some for (system, size), some in systems.items()}
     table = evaluate(qrels, runs, name, runs_per_draw=runs_per_draw, intervals=True)
     return [
@@ -154,14 +142,14 @@ def as_svg(curves: Sequence[Point], measure: str) -> str:
     matplotlib.rcParams["text.parse_math"] = False  # names may contain $
     from matplotlib import pyplot
 
-    sized = [p for p in curves if p.size]
-    shares = any(p.size.endswith("%") for p in sized)
     figure, axis = pyplot.subplots(figsize=(6, 4))
+    sized = {p: float(p.size.removesuffix("%")) for p in curves if p.size}
+    shares = any(p.size.endswith("%") for p in sized)
     for colour, system in enumerate(dict.fromkeys(p.system for p in sized)):
-        line = sorted((p.number, p.value, p.low, p.high) for p in sized if p.system == system)
+        line = sorted((number, p.value, p.low, p.high) for p, number in sized.items() if p.system == system)
         sizes, values, low, high = zip(*line)
-        label = f" {system}"  # the legend leaves out names that begin with _
-        axis.plot(sizes, values, marker="o", label=label, color=f"C{colour}")
+        # The legend leaves out names that begin with _.
+        axis.plot(sizes, values, marker="o", label=f" {system}", color=f"C{colour}")
         axis.fill_between(sizes, low, high, color=f"C{colour}", alpha=0.15, linewidth=0)
     for p in curves:
         if not p.size:
@@ -170,7 +158,7 @@ def as_svg(curves: Sequence[Point], measure: str) -> str:
             axis.annotate(p.system, start, xycoords=("axes fraction", "data"), ha="left", va="bottom", fontsize=8)
     if not shares:
         axis.set_xscale("log")
-    ticks = sorted({p.number for p in sized})
+    ticks = sorted({*sized.values()})
     axis.set_xticks(ticks, [f"{tick:g}{'%' if shares else ''}" for tick in ticks])
     axis.minorticks_off()
     axis.set_xlabel("training queries")

@@ -20,11 +20,10 @@ and both do nearly as well as the models tuned on Cranfield.
 
 import os
 
-from harp_jax.base.steps import Steps
 from harp_jax.baselines.linklearn.collection import rank_linklearn
 from harp_jax.baselines.linklearn.train import train
 from harp_jax.config import load_config
-from harp_jax.experiments.tables import FOLDED, Benchmark, Runs
+from harp_jax.experiments.tables import FOLDED, Bench, Benchmark, Runs
 
 GRIDS = {
     "bm25": {"k1": (0.6, 0.9, 1.2, 1.6, 2.0, 3.0, 4.0, 6.0)},
@@ -62,9 +61,7 @@ def linklearn(
     linked, rows, redirects = (tuple(os.path.join(data, path) for path in paths) for paths in (linked, rows, redirects))
     docs, queries, qrels, exclude = (path and os.path.join(data, path) for path in (docs, queries, qrels, exclude))
     benchmark = Benchmark(docs, queries, qrels, ("title", "body"), measures="P@10 Rprec AP nDCG@10", tune_for="AP")
-    benchmark.check(exclude, *linked, *rows, *redirects)
-    run = Steps(output)
-    bench = benchmark.prepared(run, grouped=False, first_stage=False)
+    bench = Bench(output, benchmark, (exclude, *linked, *rows, *redirects), grouped=False, first_stage=False)
 
     # BM25 and QL are tuned on the collection's own folds.
     rankings: dict[str, list[Runs]] = {}
@@ -82,7 +79,7 @@ def linklearn(
         for seed in seeds:
             training = {"docs": linked, "redirects": redirects, "seed": seed, **fields}
             model = f"{output}/{name}_s{seed}"
-            run(f"Train {name}, seed {seed}", train, load_config(CONFIG, training, settings), model)
+            bench.steps(f"Train {name}, seed {seed}", train, load_config(CONFIG, training, settings), model)
             for okapi in (False, True)[: 1 + (name == "linklearn")]:
                 label = "okapi" if okapi else name
                 ranked = f"{output}/{label}_s{seed}.trec"

@@ -20,7 +20,7 @@ from harp_jax.base.errors import InputError
 from harp_jax.base.steps import Steps
 from harp_jax.evaluation.from_files import Evaluation
 from harp_jax.experiments.experiment import check_known, labelled, need_files
-from harp_jax.experiments.tables import HARP_TASKS, PRETRAINING, RECOMMENDED, Pretraining, reranking, show
+from harp_jax.experiments.tables import HARP_TASKS, RECOMMENDED, Pretraining, reranking, show
 from harp_jax.ranking.rerank import rerank_files
 
 
@@ -66,7 +66,7 @@ ROWS: dict[str, Row] = {
     **{task: Row((task,)) for task in (*HARP_TASKS, "ict", "wlp", "prop")},
 }
 UNTAUGHT = tuple(name for name, row in ROWS.items() if not row.teacher)
-RECIPE = replace(PRETRAINING, source_config="data/linked_jsonl:recommended", config=f"baselines/harp:{RECOMMENDED}")
+RECIPE = Pretraining(source_config="data/linked_jsonl:recommended", config=f"baselines/harp:{RECOMMENDED}")
 
 
 def recipe(

@@ -7,7 +7,8 @@ harp plan tables --output=cv --set lexical= --set neural_rankers= --set transfor
 
 Every pre-trained system (`Pretraining`) reads the same pages, starts from the same parameters and gets the same number of updates;
 only tasks and loss weights differ. It is fine-tuned and ranks in one of two ways (`Benchmark`): in each fold of the queries,
-trained on all others, the folds' runs joined; or, with separate test queries (`test_queries`), once trained, each of their sets.
+trained on all others, the folds' runs joined; or, with separate test queries (`test_queries`, or MS MARCO's files in `folder`),
+once trained, each of their sets.
 
 Rows: the candidates; BM25 and QL, and what links say without training: BM25F with a field of anchor texts, BM25 over documents
 expanded by their anchor texts, and the candidates' score with log in-links or log length added. These are tuned, weights included,
@@ -31,8 +32,8 @@ Figures: docs/lab/neural.md for neural rankers, docs/lab/links.md for links; the
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 from ml_collections import ConfigDict
 
@@ -87,6 +88,15 @@ NEURAL, NEURAL_CONFIG = ("drmm", "duet", "knrm", "conv_knrm"), "baselines/neural
 # NAME_given: trained on top of given word vectors, which stay unchanged.
 GIVEN: dict[str, Any] = {"model.train_vectors": False, "learning_rate": 1e-2}
 TRANSFORMERS = (NONE, "mlm", "ict", "wlp", "prop", "harp")
+
+# MS MARCO's official files: queries, judgments, top 100.
+DOCS = "msmarco-docs.tsv"
+TRAIN = ("msmarco-doctrain-queries.tsv", "msmarco-doctrain-qrels.tsv", "msmarco-doctrain-top100")
+TESTS = {
+    "dev": ("msmarco-docdev-queries.tsv", "msmarco-docdev-qrels.tsv", "msmarco-docdev-top100"),
+    "dl2019": ("msmarco-test2019-queries.tsv", "2019qrels-docs.txt", "msmarco-doctest2019-top100"),
+    "dl2020": ("msmarco-test2020-queries.tsv", "2020qrels-docs.txt", "msmarco-doctest2020-top100"),
+}
 FOLDED = ""  # the name of the test set in cross-validation
 Runs = dict[str, str]  # test set → run
 
@@ -126,7 +136,7 @@ class Pretraining:
         return self.tokenizer or self.init or self.encoder
 
     def files(self, systems: Sequence[str]) -> list[str]:
-        """The files and folders that `pretrained` reads. Encoders by name are none."""
+        """The files and folders that `starts` reads. Encoders by name are none."""
         check_known("transformers", systems, (*NOT_PRETRAINED, *SYSTEMS))
         if self.pairs or set(systems) <= NOT_PRETRAINED.keys():
             return [self.pairs, self.init, self.tokenizer]
@@ -170,14 +180,14 @@ class Pretraining:
             for seed in seeds:
                 starts[name, seed] = {"init": self.trained(steps, name, pairs, seed, SYSTEMS[name], config)}
         size = {name: value for name, value in SCALES[self.scale].items() if name.startswith("model.")}
-        unchanged = {"init": self.init} if self.init else {"init": "", "tokenizer": self.vocabulary, **size}
+        untrained = {"init": "", "tokenizer": self.vocabulary, **size}
         for name in set(systems) & NOT_PRETRAINED.keys():
-            starts |= {(name, seed): unchanged | NOT_PRETRAINED[name] for seed in seeds}
+            fields = {"init": self.init} if self.init else untrained
+            starts |= {(name, seed): fields | NOT_PRETRAINED[name] for seed in seeds}
         return starts
 
 
-@dataclass(frozen=True)
-class TestSet:
+class TestSet(NamedTuple):
     """Queries to rank, their judgments, and their candidates (empty: those of the first stage)."""
 
     queries: str
@@ -199,6 +209,9 @@ class Benchmark:
     test_qrels: their judgments, NAME=QRELS
     test_candidates: their runs to re-rank, NAME=RUN; empty: BM25, tuned on the training queries
     candidates: runs of `queries` to re-rank, NAME=RUN or RUN; empty: BM25, tuned on the training queries
+    folder: folder of MS MARCO's official files, instead of all of the above but `fields` and runs
+    tests: of these files: dev, dl2019, dl2020
+    bm25: of these files: given: re-rank the official top 100; tuned: BM25's top `depth`, tuned on training queries
     depth: BM25 candidates per query
     measures: measures in the tables; the first one decides which systems are at chance level
     tune_for: measure that first stages and weights of sums are tuned for; empty: the first
@@ -220,6 +233,9 @@ class Benchmark:
     test_qrels: tuple[str, ...] = ()
     test_candidates: tuple[str, ...] = ()
     candidates: tuple[str, ...] = ()
+    folder: str = ""
+    tests: tuple[str, ...] = tuple(TESTS)
+    bm25: str = "given"
     depth: int = 100
     measures: str = "RR@10 RR@100 nDCG@10 nDCG@100"
     tune_for: str = ""
@@ -230,7 +246,30 @@ class Benchmark:
     rerank: tuple[str, ...] = ()
     seeds: tuple[int, ...] = (0,)
 
-    def tests(self) -> dict[str, TestSet]:
+    def official(self) -> "Benchmark":
+        """The benchmark with the paths of MS MARCO's files in `folder`, if it is given."""
+        if not self.folder:
+            return self
+        check_known("tests", self.tests, tuple(TESTS))
+        check_known("bm25", [self.bm25], ("given", "tuned"))
+        fixed = ("docs", "queries", "qrels", "folds", "tested", "test_queries", "test_qrels")
+        if named := [name for name in fixed if getattr(self, name) != getattr(Benchmark, name)]:
+            raise InputError(f"{named[0]} is read from folder={self.folder}; leave it out, or set folder to nothing")
+        if bool(self.candidates) != bool(self.test_candidates):
+            raise InputError("candidates and test_candidates go together: training needs the one, testing the other")
+        queries, qrels, top = (os.path.join(self.folder, file) for file in TRAIN)
+        test_queries, test_qrels, runs = (
+            tuple(f"{test}={os.path.join(self.folder, TESTS[test][kind])}" for test in self.tests) for kind in range(3)
+        )
+        given = self.bm25 == "given" and not self.candidates
+        return replace(
+            self, folder="", docs=os.path.join(self.folder, DOCS), queries=queries, qrels=qrels,
+            test_queries=test_queries, test_qrels=test_qrels,
+            candidates=(f"official={top}",) if given else self.candidates,
+            test_candidates=runs if given else self.test_candidates,
+        )  # fmt: skip
+
+    def test_sets(self) -> dict[str, TestSet]:
         """Name → test set. Raises InputError if queries and judgments do not have the same names."""
         queries, qrels, runs = map(labelled, (self.test_queries, self.test_qrels, self.test_candidates))
         if queries.keys() != qrels.keys() or not runs.keys() <= queries.keys():
@@ -244,8 +283,8 @@ class Benchmark:
         reranking(self.fields, self.rerank)
         load_config(self.finetune, {}, self.settings)
         load_config(NEURAL_CONFIG, {}, self.neural)
-        runs, tests = labelled(self.candidates), self.tests()
-        tested = [path for test in tests.values() for path in (test.queries, test.qrels, test.run)]
+        runs, tests = labelled(self.candidates), self.test_sets()
+        tested = [path for test in tests.values() for path in test]
         need_files(self.docs, self.queries, self.qrels, self.folds, *runs.values(), *tested, *more)
         if tests and (self.folds or self.tested or len(runs) > 1):
             raise InputError(
@@ -254,46 +293,52 @@ class Benchmark:
         if tests and runs and not all(test.run for test in tests.values()):
             raise InputError("candidates has a run for training, so name one for each test set in test_candidates")
 
-    def prepared(self, steps: Steps, grouped: bool = True, first_stage: bool = True) -> "Prepared":
-        """The training folds, made if there are none, `grouped` by relevant documents; test sets; and candidates: the given runs,
-        or with `first_stage` BM25's best documents."""
-        folds, tests = self.folds, self.tests()
-        names: tuple[str, ...] = ("",)
-        if not tests:
-            if not folds:
-                folds = f"{steps.output}/folds.tsv"
-                fold_queries(self.queries, folds, qrels=self.qrels if grouped else "")
-            names = tuple(sorted(set(read_folds(folds).values())))
-            if unknown := [fold for fold in self.tested if fold not in names]:
-                raise InputError(f"tested={unknown[0]} is not a fold; the folds of {folds} are {', '.join(names)}")
-            if len(names) < 2:
-                raise InputError(f"{folds} has only one fold; a ranker needs at least one other to train on")
-            tests = {FOLDED: TestSet(self.queries, self.qrels)}
-        bench = Prepared(self, steps, folds, names, self.tested or names, tests, labelled(self.candidates))
-        if self.candidates or not first_stage:
-            return bench
-        best = bench.lexical("bm25", "bm25", k=self.depth)
-        tests = {name: replace(test, run=test.run or best[name]) if name else test for name, test in tests.items()}
-        return replace(bench, tests=tests, candidates={"BM25": best[FOLDED]})
 
+class Bench:
+    """A benchmark that is ready to train and rank on, with its results in the folder `output`.
 
-@dataclass(frozen=True)
-class Prepared:
-    """A benchmark with its files: folds and those to test (("",) with test sets), test sets, candidates (label → run of the
-    training queries)."""
+    folds, fold_names, tested: file of the folds, made if there is none; all folds; those to test (("",) with test sets)
+    tests: name → test set; candidates: label → run of the training queries
+    """
 
-    options: Benchmark
-    steps: Steps
-    folds: str
-    fold_names: tuple[str, ...]
-    tested: tuple[str, ...]
-    tests: dict[str, TestSet]
-    candidates: dict[str, str] = field(default_factory=dict)
+    def __init__(
+        self,
+        output: str,
+        options: Benchmark,
+        needed: Sequence[str] = (),
+        grouped: bool = True,
+        first_stage: bool = True,
+    ) -> None:
+        """Checks all files first, those `needed` too. Folds are `grouped` by relevant documents. With `first_stage`, BM25's best
+        documents are the candidates if the options name none."""
+        self.options = b = options.official()
+        b.check(*needed)
+        self.output, self.steps = output, Steps(output)
+        self.folds, self.tests = b.folds, b.test_sets()
+        self.fold_names: tuple[str, ...] = ("",)
+        if not self.tests:
+            self.tests = {FOLDED: TestSet(b.queries, b.qrels)}
+            if not b.folds:
+                self.folds = f"{output}/folds.tsv"
+                fold_queries(b.queries, self.folds, qrels=b.qrels if grouped else "")
+            self.fold_names = tuple(sorted(set(read_folds(self.folds).values())))
+            if unknown := [fold for fold in b.tested if fold not in self.fold_names]:
+                names = ", ".join(self.fold_names)
+                raise InputError(f"tested={unknown[0]} is not a fold; the folds of {self.folds} are {names}")
+            if len(self.fold_names) < 2:
+                raise InputError(f"{self.folds} has only one fold; a ranker needs at least one other to train on")
+        self.tested = b.tested or self.fold_names
+        self.tuned_for = b.tune_for or b.measures.split()[0]
+        self.candidates = labelled(b.candidates)
+        if first_stage and not self.candidates:
+            best = self.lexical("bm25", "bm25", k=b.depth)
+            self.candidates = {"BM25": best[FOLDED]}
+            for name, test in self.tests.items() if FOLDED not in self.tests else ():
+                self.tests[name] = test._replace(run=test.run or best[name])
 
-    @property
-    def tuned_for(self) -> str:
-        """The measure that first stages and sums are tuned for."""
-        return self.options.tune_for or self.options.measures.split()[0]
+    def path(self, name: str, test: str, suffix: str = ".trec") -> str:
+        """Where a result on a test set is written: OUTPUT/NAME_TEST.trec."""
+        return f"{self.output}/{name}{f'_{test}' if test else ''}{suffix}"
 
     def lexical(self, model: str, name: str, run: str = "", grid: Any = None, **options: Any) -> Runs:
         """BM25, BM25F or QL, tuned on the training queries: NAME.json, NAME.trec and NAME_TEST.trec.
@@ -301,73 +346,64 @@ class Prepared:
         `run`: candidates of the training queries to re-rank (test sets: their own); `grid`: values to try; `options`: those of
         `Candidates`.
         """
-        b, steps, place = self.options, self.steps, f"{self.steps.output}/{name}"
+        b, parameters = self.options, f"{self.output}/{name}.json"
         index = Candidates(b.docs, b.fields, **options)
-        steps(
-            f"Tune {name}", tune_files, index, queries=b.queries, qrels=b.qrels, output=f"{place}.json", model=model,
+        self.steps(
+            f"Tune {name}", tune_files, index, queries=b.queries, qrels=b.qrels, output=parameters, model=model,
             measure=self.tuned_for, run=run, folds=self.folds, axes=grid,
         )  # fmt: skip
-        tuned: dict[str, Any] = {"model": model, "tuned": f"{place}.json", "folds": self.folds}
         # The training queries are ranked for the candidates of their trainings, not to re-rank them.
-        sets = {FOLDED: TestSet(b.queries, b.qrels, run)} | self.tests if not run or self.folds else self.tests
-        ranked = {}
+        sets = self.tests if run else {FOLDED: TestSet(b.queries, b.qrels), **self.tests}
+        ranked = {test: self.path(name, test) for test in sets}
         for test, one in sets.items():
-            ranked[test] = f"{place}_{test}.trec" if test else f"{place}.trec"
-            title = f"Rank {test or 'the queries'} with {name}"
-            candidates = run if test == FOLDED else one.run if run else ""
-            steps(title, first_stage_files, index, queries=one.queries, output=ranked[test], run=candidates, **tuned)
+            self.steps(
+                f"Rank {test or 'the queries'} with {name}", first_stage_files, index, queries=one.queries, output=ranked[test],
+                run=run and (one.run or run), model=model, tuned=parameters, folds=self.folds,
+            )  # fmt: skip
         return ranked
 
     def ranker(
-        self,
-        name: str,
-        config: str,
-        fields: Mapping[str, Any],
-        texts: Sequence[str],
-        candidates: str,
-        blank: bool = False,
-        only: str = "",
+        self, name: str, fields: Mapping[str, Any], candidates: str, neural: str = "", blank: bool = False
     ) -> tuple[Runs, Runs]:
-        """Trains a re-ranker on the training queries and ranks the test sets: NAME_fFOLD (workdirs), NAME_TEST.trec.
-
-        `fields` and `texts` are for its config. Returns its runs, and with `blank` those with blank queries. `only` restricts
-        the training queries to those in a file.
-        """
-        b, steps, neural = self.options, self.steps, config.startswith(NEURAL_CONFIG)
+        """Trains a transformer, or the ranker `neural`, on the training queries and ranks the test sets: NAME_fFOLD (workdirs),
+        NAME_TEST.trec. `fields` are for its config. Returns its runs, and with `blank` those with blank queries."""
+        b, config, texts = self.options, self.options.finetune, self.options.settings
+        training, rerank = train, rerank_files
         if neural:
-            from harp_jax.baselines.neural_ir.scorer import rerank_files as rerank_neural
+            from harp_jax.baselines.neural_ir.scorer import rerank_files as rerank
+
+            training, config, texts = train_neural, f"{NEURAL_CONFIG}:{neural}", b.neural
         collection: dict[str, Any] = {"docs": b.docs, "queries": b.queries, "qrels": b.qrels, "fields": b.fields}
-        collection |= {"candidates": candidates} | ({"train_queries": only} if only else {})
+        collection |= {"candidates": candidates}
         parts: dict[tuple[bool, str], list[str]] = {}
         for fold in self.tested:
-            workdir, label = f"{steps.output}/{name}", name.replace("/", ": ")
+            own, label = name, name.replace("/", ": ")
             if fold:
-                workdir, label = f"{workdir}_f{fold}", f"{label}, fold {fold}"
+                own, label = f"{name}_f{fold}", f"{label}, fold {fold}"
                 others = tuple(other for other in self.fold_names if other != fold)
                 collection |= {"folds": self.folds, "train_folds": others}
-            training = load_config(config, {**collection, **fields}, texts)
-            steps(f"Train {label}", train_neural if neural else train, training, workdir)
+            workdir = f"{self.output}/{own}"
+            self.steps(f"Train {label}", training, load_config(config, {**collection, **fields}, texts), workdir)
             for test, one in self.tests.items():
                 for blanked in (False, True)[: 1 + blank]:
                     options = reranking(b.fields, b.rerank, blank_query=blanked, folds=self.folds, fold=fold)
-                    output = f"{workdir}{f'_{test}' if test else ''}{'_blank' if blanked else ''}.trec"
+                    output = self.path(own, test, "_blank.trec" if blanked else ".trec")
                     title = f"Rank {test or 'queries'} with {label}" + ", blank queries" * blanked
-                    rerank = rerank_neural if neural else rerank_files
-                    steps(title, rerank, workdir, b.docs, one.queries, one.run or candidates, output, options)
+                    self.steps(title, rerank, workdir, b.docs, one.queries, one.run or candidates, output, options)
                     parts.setdefault((blanked, test), []).append(output)
         # The runs of all tested folds as one, NAME.trec or NAME_blank.trec.
         ranked: tuple[Runs, Runs] = {}, {}
         for (blanked, test), runs in parts.items():
             ranked[blanked][test] = runs[0]
             if len(runs) > 1:
-                ranked[blanked][test] = f"{steps.output}/{name}{'_blank' * blanked}.trec"
+                ranked[blanked][test] = f"{self.output}/{name}{'_blank' * blanked}.trec"
                 fuse_files(tuple(runs), ranked[blanked][test], "join")
         return ranked
 
     def fused(self, name: str, runs: Sequence[Runs], method: str, normalise: str = "minmax") -> Runs:
         """Runs combined in NAME_TEST.trec: "mean" of normalised scores, or "weights", each fold's fitted on the others."""
         fitted: dict[str, Any] = {"qrels": self.options.qrels, "folds": self.folds, "measure": self.tuned_for}
-        fused = {test: f"{self.steps.output}/{name}{f'_{test}' if test else ''}.trec" for test in self.tests}
+        fused = {test: self.path(name, test) for test in self.tests}
         for test, output in fused.items():
             paths = tuple(run[test] for run in runs)
             fuse_files(paths, output, method, normalise=normalise, **(fitted if method == "weights" else {}))
@@ -385,17 +421,13 @@ class Prepared:
                 one.qrels, runs, folds=self.folds if b.tested else "", fold=b.tested, measures=b.measures, baseline=baseline,
                 confirm=b.confirm or b.measures, chance=chance, blank=blank or {},
             )  # fmt: skip
-            place = f"{self.steps.output}/{name}" + (f"_{test}" if test else "")
-            show(evaluation, place, f"{name}, {test}" if test else name, remarks)
-
-
-BENCHMARK, PRETRAINING = Benchmark(), Pretraining()
+            show(evaluation, self.path(name, test, ""), f"{name}, {test}" if test else name, remarks)
 
 
 def tables(
     output: str,
-    pretraining: Pretraining = PRETRAINING,
-    benchmark: Benchmark = BENCHMARK,
+    pretraining: Pretraining = Pretraining(),
+    benchmark: Benchmark = Benchmark(),
     lexical: tuple[str, ...] = LEXICAL,
     neural_rankers: tuple[str, ...] = NEURAL,
     transformers: tuple[str, ...] = TRANSFORMERS,
@@ -406,9 +438,9 @@ def tables(
     name: str = "table",
     remarks: tuple[str, ...] = (),
 ) -> None:
-    """Systems on your collection: what HARP's Tables 2 to 4 are made of, in five folds or on test sets.
+    """Trains and tests the systems, and prints a table for each run of candidates and test set.
 
-    lexical: rows without neural networks
+    lexical: rows without neural networks, which hold an index of all documents in memory
     neural_rankers: rows of neural rankers; knrm_given and conv_knrm_given do not train the word vectors
     transformers: rows of transformers; none and sjtf are not pre-trained, recommended is the preset for small encoders
     target_pairs: finished PROP pairs from the target collection
@@ -423,57 +455,50 @@ def tables(
     check_known("lexical", lexical, LEXICAL)
     check_known("neural_rankers", neural_rankers, (*NEURAL, "knrm_given", "conv_knrm_given"))
     fitted = ensembles or not {"inlinks", "length"}.isdisjoint(lexical)
-    if fitted and (benchmark.test_queries or len(benchmark.tested) == 1):
+    if fitted and (benchmark.folder or benchmark.test_queries or len(benchmark.tested) == 1):
         raise InputError(
             "ensembles, inlinks and length fit weights on other tested folds: test two or more, and leave test_queries out"
         )
-    benchmark.check(target_pairs, *others, *pretraining.files(transformers))
-    steps, seeds = Steps(output), benchmark.seeds
-    bench = benchmark.prepared(steps)
+    bench = Bench(output, benchmark, (target_pairs, *others, *pretraining.files(transformers)))
+    benchmark, steps, seeds = bench.options, bench.steps, benchmark.seeds
 
-    # Pre-train the transformers, once for all runs of candidates.
+    # What each system's training on judged queries starts from: pre-trained transformers, once for all runs of candidates.
     starts = pretraining.starts(steps, transformers, seeds)
-    if target_pairs:
-        for seed in seeds:
-            workdir = pretraining.trained(steps, "prop_target", target_pairs, seed, SYSTEMS["prop"])
-            starts["prop_target", seed] = {"init": workdir}
-        transformers = (*transformers, "prop_target")
+    for seed in seeds if target_pairs else ():
+        workdir = pretraining.trained(steps, "prop_target", target_pairs, seed, SYSTEMS["prop"])
+        starts["prop_target", seed] = {"init": workdir}
     encoders = {os.path.basename(os.path.normpath(path)): path for path in others}
     starts |= {(name, seed): {"init": path} for name, path in encoders.items() for seed in seeds}
-    transformers = (*transformers, *encoders)
-    with_blank = {*blank} & {*transformers}
+    transformers = (*transformers, *(["prop_target"] if target_pairs else []), *encoders)
 
-    # What the other rows need: anchor texts; stems and word vectors of the documents.
+    # Anchor texts for lexical rows; stems and word vectors of the documents for neural rankers.
     anchors, words = f"{output}/anchors.tsv", f"{output}/words"
     if not {"bm25f", "expanded", "inlinks"}.isdisjoint(lexical):
         steps("Read anchor texts", write_anchors, pretraining.job(TASKS), anchors)
     if neural_rankers:
         steps("Count words, train word vectors", write_words, benchmark.docs, words, benchmark.fields)
-
-    def trained_on(system: str, seed: int) -> tuple[str, dict[str, Any], tuple[str, ...]]:
-        """Config, fields and texts of a system's training on judged queries."""
-        if system not in neural_rankers:
-            return benchmark.finetune, {**starts[system, seed], "seed": seed}, benchmark.settings
-        model = system.removesuffix("_given")
-        fields = {"tokenizer": words, "seed": seed} | (GIVEN if model != system else {})
-        fields |= {} if model == "duet" else {"vectors": f"{words}/{VECTORS}"}
-        return f"{NEURAL_CONFIG}:{model}", fields, benchmark.neural
+    for system in neural_rankers:
+        fields = {"tokenizer": words} | ({} if system == "duet" else {"vectors": f"{words}/{VECTORS}"})
+        fields |= GIVEN if system.endswith("_given") else {}
+        starts |= {(system, seed): fields for seed in seeds}
 
     for label, run in bench.candidates.items():
         folder = label.lower()
         first: Runs = {FOLDED: run} | {test: one.run for test, one in bench.tests.items() if one.run}
         rows: dict[str, list[Runs]] = {label: [first]}
+        blanks = {}
         for system in lexical:
             if system.upper() != label.upper():
                 rows[system] = [lexical_row(bench, system, f"{folder}/{system}", first, anchors)]
-        blanks = {}
         for system in (*neural_rankers, *transformers):
+            neural = system.removesuffix("_given") if system in neural_rankers else ""
+            with_blank = system in blank and not neural
             both = [
-                bench.ranker(f"{folder}/{system}_s{seed}", *trained_on(system, seed), run, blank=system in with_blank)
-                for seed in seeds
+                bench.ranker(f"{folder}/{system}_s{s}", {**starts[system, s], "seed": s}, run, neural, with_blank)
+                for s in seeds
             ]
             rows[system] = [ranked for ranked, _ in both]
-            if system in with_blank:
+            if with_blank:
                 blanks[system] = f"{system}_blank"
                 rows[blanks[system]] = [blanked for _, blanked in both]
             if ensembles:
@@ -489,19 +514,18 @@ def tables(
         if ensembles and len(transformers) > 1:
             firsts = [rows[system][0] for system in transformers]
             rows["all"] = [bench.fused(f"{folder}/all", (first, *firsts), "weights")]
-        baseline = f"harp+{label}" if ensembles else "harp"
-        baseline = baseline if "harp" in transformers else label
+        baseline = (f"harp+{label}" if ensembles else "harp") if "harp" in transformers else label
         bench.table(f"{name}_{folder}", rows, baseline, (label, *neural_rankers, *transformers)[-1], blanks, remarks)
 
 
-def lexical_row(bench: Prepared, system: str, name: str, first: Runs, anchors: str) -> Runs:
+def lexical_row(bench: Bench, system: str, name: str, first: Runs, anchors: str) -> Runs:
     """The candidates `first`, re-ranked without neural networks."""
     if system in ("bm25", "ql"):
         return bench.lexical(system, name, first[FOLDED])
     if system in ("bm25f", "expanded"):
         return bench.lexical("bm25" if system == "expanded" else system, name, first[FOLDED], anchors=anchors)
     source = {"anchors": anchors} if system == "inlinks" else {"docs": bench.options.docs, "fields": ("body",)}
-    prior = {FOLDED: f"{bench.steps.output}/{name}_prior.trec"}
+    prior = {FOLDED: f"{bench.output}/{name}_prior.trec"}
     prior_files(run=first[FOLDED], feature=system, output=prior[FOLDED], **source)
     return bench.fused(name, (first, prior), "weights", normalise="none")
 
@@ -523,6 +547,6 @@ def show(evaluation: Evaluation, place: str, title: str, remarks: Sequence[str] 
 
 def reranking(fields: tuple[str, ...], texts: Sequence[str], **options: Any) -> Reranking:
     """Options of a re-ranking, also from texts such as "max_length=256". InputError for an unknown option or a wrong value."""
-    reranking_options = replace(Reranking(fields=fields), **options)
-    known = {name: 0 if value is None else value for name, value in vars(reranking_options).items()}
-    return replace(reranking_options, **parsed_settings(texts, known, "rerank"))
+    given = replace(Reranking(fields=fields), **options)
+    known = {name: 0 if value is None else value for name, value in vars(given).items()}
+    return replace(given, **parsed_settings(texts, known, "rerank"))

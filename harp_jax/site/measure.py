@@ -74,7 +74,8 @@ def judge(
     page = Page(
         "Search over a site", RECOMMENDED, (unseen,), docs=docs, fields=FIELDS, query_texts=queries, **background
     )
-    written, table = report(judged, rows, f"{MEASURE} nDCG@10", page, baseline=BM25, confirm=MEASURE, chance=BM25)
+    written = report(judged, rows, f"{MEASURE} nDCG@10", page, baseline=BM25, confirm=MEASURE, chance=BM25)
+    table = written.table
     with replacing(output) as file:
         file.write(as_html(written))
     with replacing(os.path.splitext(output)[0] + ".tsv") as file:

@@ -67,11 +67,16 @@ def graph(wiki):
     return read_graph(paths(wiki), (str(wiki / "redirects.tsv"),), "")
 
 
+def whole(graph):
+    """Both sides as one."""
+    return GraphSplit(graph, np.arange(len(graph.docids)))
+
+
 def test_links_go_both_ways_and_follow_redirects(graph):
-    numbers = {docid: n for n, docid in enumerate(graph.docids)}
-    assert set(graph.linked(numbers["page31"])) == {numbers[f"lead{n}"] for n in (121, 151, 181, 211, 120)}
-    assert numbers["page31"] in graph.linked(numbers["lead151"])
-    assert len(graph.linked(numbers["lead120"])) == PAGES
+    numbers, linked = {docid: n for n, docid in enumerate(graph.docids)}, whole(graph).linked
+    assert set(linked(numbers["page31"])) == {numbers[f"lead{n}"] for n in (121, 151, 181, 211, 120)}
+    assert numbers["page31"] in linked(numbers["lead151"])
+    assert len(linked(numbers["lead120"])) == PAGES
 
 
 def linked_documents(path, *links):
@@ -88,7 +93,7 @@ def test_sides_are_disjoint_and_no_link_crosses(graph):
     for side in (training, validation):
         assert np.isin(side.edges, side.documents).all() and len(side.edges)
         for d in side.queries[:20]:
-            assert set(side.linked(d)) == set(graph.linked(d).tolist()) & set(side.documents)
+            assert set(side.linked(d)) == set(whole(graph).linked(d).tolist()) & set(side.documents)
 
 
 @pytest.mark.parametrize("source", ["uniform", "linked"])
@@ -125,7 +130,7 @@ def test_an_article_keeps_to_one_side_and_is_no_negative_of_itself(tmp_path):
         (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     graph = read_graph((f"{tmp_path}/pages.jsonl", f"{tmp_path}/leads.jsonl"), (), "")
     number = np.array([*np.repeat(np.arange(size), 3), *range(size)])
-    assert sorted(number[graph.linked(0)]) == [1, 2]
+    assert sorted(number[whole(graph).linked(0)]) == [1, 2]
     training, validation = split(graph, 0.5, 0)
     assert not set(number[training.documents]) & set(number[validation.documents])
     d, _, negative = training.draw(generator("articles"), 3000, 3)
@@ -141,14 +146,14 @@ def test_an_article_keeps_to_one_side_and_is_no_negative_of_itself(tmp_path):
 def test_another_document_is_drawn_for_one_that_is_linked_with_all(tmp_path):
     links = {"hub": [f"d{i}" for i in range(20)]} | {f"d{i}": [f"d{i - i % 2}"] for i in range(20)}
     graph = read_graph((linked_documents(tmp_path / "docs.jsonl", *links.items()),), (), "")
-    side = GraphSplit(graph, np.arange(21))
+    side = whole(graph)
     d, positive, negative = side.draw(generator("hub"), 300, 3, "linked")
     assert set(d) == set(range(1, 21)) and 0 in positive
     assert all(p in side.linked(q) and not set(n) & {q, *side.linked(q)} for q, p, n in zip(d, positive, negative))
     everyone = [(f"d{i}", [f"d{n}" for n in range(6)]) for i in range(6)]
     full = read_graph((linked_documents(tmp_path / "full.jsonl", *everyone),), (), "")
     with pytest.raises(InputError, match="each is linked with nearly all others, such as d"):
-        GraphSplit(full, np.arange(6)).draw(generator("full"), 4, 2)
+        whole(full).draw(generator("full"), 4, 2)
 
 
 def test_average_precision_of_the_task_equals_ir_measures(graph):

@@ -13,16 +13,15 @@ from harp_jax.api import Reranker
 from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
 from harp_jax.baselines.neural_ir.models import NeuralConfig, build, init_params, word_tables
-from harp_jax.baselines.neural_ir.scorer import load_neural, load_ranker, read_state
+from harp_jax.baselines.neural_ir.scorer import load_neural, load_ranker, read_state, rerank_files
 from harp_jax.baselines.neural_ir.train import GroupBatches, group_loss, train
 from harp_jax.checkpoints.recorded import best, read_metrics
 from harp_jax.checkpoints.start import load_encoder
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import read_queries, read_run
 from harp_jax.input.ranking_groups import RankingData, RankingDataset
-from harp_jax.ranking.rerank import load_scorer, rankings
+from harp_jax.ranking.rerank import Reranking, load_scorer, rankings
 from harp_jax.text.words import count_words
-from tests.support.commands import command
 
 NEGATIVES, LENGTH, TRAINED, HELD_OUT = 4, 12, 400, 60
 SIZES = {
@@ -173,13 +172,6 @@ def trained(planted, tmp_path_factory):
     return workdir
 
 
-def reranked(workdir, planted, output, *more, **changed):
-    options = {"model": workdir, "docs": planted / "docs.tsv", "queries": planted / "queries.tsv"}
-    options |= {"run": planted / "test.trec", "output": output, **changed}
-    command("rerank", *more, **options)
-    return read_run(str(output))
-
-
 def test_a_run_ended_by_sigterm_resumes_with_the_same_bits(planted, tmp_path, monkeypatch):
     """DUET has dropout, too."""
     config = neural_config(planted, "duet", steps=8, checkpoint_every=3)
@@ -250,8 +242,9 @@ def test_a_vocabulary_of_other_texts_is_refused(planted, trained, tmp_path):
         train(neural_config(planted, "knrm", tokenizer=str(tmp_path / "foreign")), str(tmp_path / "run"))
     text = (planted / "docs.tsv").read_text().splitlines()
     (tmp_path / "docs.tsv").write_text("".join(line.split("\t")[0] + "\tzeta eta\n" for line in text))
+    rest = (str(planted / "queries.tsv"), str(planted / "test.trec"), str(tmp_path / "out.trec"))
     with pytest.raises(InputError, match=r"^0\.0% of the words of the documents .* re-rank the collection that"):
-        reranked(trained, planted, tmp_path / "out.trec", docs=tmp_path / "docs.tsv")
+        rerank_files(trained, str(tmp_path / "docs.tsv"), *rest)
     with pytest.raises(InputError, match="--blank_query: knrm scores only matches"):
-        reranked(trained, planted, tmp_path / "out.trec", "--blank_query")
+        rerank_files(trained, str(planted / "docs.tsv"), *rest, Reranking(blank_query=True))
     assert not (tmp_path / "out.trec").exists()

@@ -4,7 +4,7 @@ In memory: 8 bytes per (document, word) pair for the counts, 12 for the index.
 """
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from harp_jax.base.made import InputPath, once
 from harp_jax.base.progress import progress
 from harp_jax.baselines.linklearn.model import Weighting, load
 from harp_jax.corpus.documents import FIELDS, Documents
-from harp_jax.corpus.trec import ScoredQuery, read_queries, write_run
+from harp_jax.corpus.trec import read_queries, write_run
 from harp_jax.ranking.first_stage import candidates, excluded_of
 from harp_jax.ranking.lexical import Field, InvertedIndex, Word
 from harp_jax.text.languages import ENGLISH
@@ -109,19 +109,12 @@ def rank_linklearn(
     weighting = load(model, okapi)  # a missing model is reported before the documents are read
     texts, excluded = read_queries(queries), excluded_of(exclude)
     documents = Documents.open(docs, fields)
-    bar = progress(documents.texts(), total=len(documents), unit="documents", desc="index")
-    collection = InvertedIndex(bar, language)
+    reading = progress(documents.texts(), total=len(documents), unit="documents", desc="index")
+    collection = InvertedIndex(reading, language)
     index = Index(count(collection)).weigh(weighting)
-    unmatched: list[str] = []
-
-    def noted() -> Iterator[ScoredQuery]:
-        for qid, query in progress(texts.items(), total=len(texts), unit="queries", desc=name):
-            docids, scores = candidates(index, collection, query, k, excluded.get(qid, set()))
-            if not docids:
-                unmatched.append(qid)
-            yield qid, docids, scores
-
-    write_run(output, noted(), tag=name)
-    if unmatched:
+    bar = progress(texts.items(), total=len(texts), unit="queries", desc=name)
+    ranked = [(qid, *candidates(index, collection, query, k, excluded.get(qid, set()))) for qid, query in bar]
+    write_run(output, ranked, tag=name)
+    if unmatched := [qid for qid, docids, _ in ranked if not docids]:
         print(f"note: {len(unmatched)} of {len(texts)} queries match no document: {unmatched[:5]}", file=sys.stderr)
     return Ranked(len(texts), len(texts) - len(unmatched))

@@ -32,19 +32,14 @@ TRIES = 50  # draws of a negative before the document is replaced by another
 
 @dataclass(frozen=True)
 class Graph:
-    """Documents and their links: d is linked with neighbours[starts[d]:starts[d+1]], ascending, both directions."""
+    """Documents and their links."""
 
     docids: list[str]
     counts: "csr_array"
     articles: list[str]  # names: titles, or ids of documents without one
     article: np.ndarray  # [documents] int64: number of a document's article
     source: np.ndarray  # [documents] int32: number of the path or glob of a document's file
-    starts: np.ndarray  # [documents + 1] int64
-    neighbours: np.ndarray  # [2 × links] int64
-
-    def linked(self, d: int) -> np.ndarray:
-        """The documents linked with d."""
-        return self.neighbours[self.starts[d] : self.starts[d + 1]]
+    edges: np.ndarray  # [2 × links, 2] int64, ascending: both directions of each link
 
 
 def read_graph(paths: tuple[str, ...], redirects: tuple[str, ...] = (), language: str = "en") -> Graph:
@@ -104,9 +99,7 @@ def read_graph(paths: tuple[str, ...], redirects: tuple[str, ...] = (), language
             f"none of {len(links)} links leads to another document of {', '.join(paths)}; check the ids, and that titles differ"
         )
     both = np.unique(np.concatenate([edges, edges[:, ::-1]]), axis=0)
-    starts, neighbours = np.searchsorted(both[:, 0], np.arange(counts.shape[0] + 1)), both[:, 1]
-    of_documents = np.array(article, np.int64), np.array(source, np.int32)
-    return Graph(docids, counts, list(articles), *of_documents, starts, neighbours)
+    return Graph(docids, counts, list(articles), np.array(article, np.int64), np.array(source, np.int32), both)
 
 
 class GraphSplit:
@@ -116,10 +109,8 @@ class GraphSplit:
         self.graph, self.documents = graph, documents
         inside = np.zeros(graph.counts.shape[0], bool)
         inside[documents] = True
-        owner = np.repeat(np.arange(graph.counts.shape[0]), np.diff(graph.starts))
-        kept = inside[owner] & inside[graph.neighbours]
-        # Links between the two sides are dropped. Sorted by d; edges[starts[d] : starts[d + 1]] are those of d.
-        self.edges = np.stack([owner[kept], graph.neighbours[kept]], axis=1)
+        # Links between the two sides are dropped; edges[starts[d] : starts[d + 1]] are those of d.
+        self.edges = graph.edges[inside[graph.edges].all(axis=1)]
         self.starts = np.searchsorted(self.edges[:, 0], np.arange(graph.counts.shape[0] + 1))
         self.keys = self.edges[:, 0] * graph.counts.shape[0] + self.edges[:, 1]  # one ascending number a link
         self.queries = np.unique(self.edges[:, 0])  # documents that have a link, ascending
@@ -144,39 +135,34 @@ class GraphSplit:
         over the source's documents, or "linked": in proportion to links, so that popularity is not informative. A document
         that is linked with nearly all others is replaced by another; InputError if none is left.
         """
+        article, size = self.graph.article, self.graph.counts.shape[0]
         d, positive = np.zeros((2, documents), np.int64)
         negative = np.zeros((documents, negatives), np.int64)
         left, rows = self.queries, np.arange(documents)
         while len(rows):
             if not len(left):
+                such = self.graph.docids[d[rows[0]]]
                 raise InputError(
-                    f"no document has negatives: each is linked with nearly all others, such as {self.graph.docids[d[rows[0]]]}"
-                    "; add documents"
+                    f"no document has negatives: each is linked with nearly all others, such as {such}; add documents"
                 )
             d[rows] = left[rng.integers(len(left), size=len(rows))]
             positive[rows] = self.edges[rng.integers(self.starts[d[rows]], self.starts[d[rows] + 1]), 1]
-            negative[rows], lacking = self._negatives(rng, d[rows], positive[rows], negatives, negatives_from)
-            rows = rows[lacking]
+            # Negatives that are linked with d, or are of its article, are drawn again.
+            own, source, drawn = d[rows][:, None], self.graph.source[positive[rows]], negative[rows]
+            wrong: np.ndarray = np.ones_like(drawn, bool)
+            for _ in range(TRIES):
+                for number, pool in self.pools[negatives_from].items():
+                    here = wrong & (source == number)[:, None]
+                    drawn[here] = pool[rng.integers(len(pool), size=int(here.sum()))]
+                keys = own * size + drawn
+                at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+                wrong = (self.keys[at] == keys) | (article[drawn] == article[own])
+                if not wrong.any():
+                    break
+            negative[rows] = drawn
+            rows = rows[wrong.any(axis=1)]
             left = np.setdiff1d(left, d[rows])
         return d, positive, negative
-
-    def _negatives(
-        self, rng: np.random.Generator, d: np.ndarray, positive: np.ndarray, count: int, negatives_from: str
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """(negatives [n, count] for each d and l⁺, which rows [n] found too few of them in TRIES draws)."""
-        source, article, size = self.graph.source[positive], self.graph.article, self.graph.counts.shape[0]
-        negative = np.zeros((len(d), count), np.int64)
-        wrong: np.ndarray = np.ones_like(negative, bool)
-        for _ in range(TRIES):
-            for number, pool in self.pools[negatives_from].items():
-                here = wrong & (source == number)[:, None]
-                negative[here] = pool[rng.integers(len(pool), size=int(here.sum()))]
-            keys = d[:, None] * size + negative
-            at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
-            wrong = (self.keys[at] == keys) | (article[negative] == article[d][:, None])
-            if not wrong.any():
-                break
-        return negative, np.any(wrong, axis=1)
 
 
 def split(graph: Graph, fraction: float, seed: int) -> tuple[GraphSplit, GraphSplit]:

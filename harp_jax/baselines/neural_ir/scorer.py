@@ -8,10 +8,10 @@ from typing import Any
 
 import jax
 import numpy as np
-from flax.traverse_util import flatten_dict, unflatten_dict
+from flax.traverse_util import unflatten_dict
 
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import check_sums, replacing, write_sums
+from harp_jax.base.files import replacing
 from harp_jax.base.made import InputPath, once
 from harp_jax.base.progress import Progress
 from harp_jax.baselines.neural_ir.models import NeuralConfig, build, word_tables
@@ -20,23 +20,22 @@ from harp_jax.ranking.rerank import DEFAULTS, Reranked, Reranking, rerank_with
 from harp_jax.ranking.scorers import Pair, full_precision_matmul, score_by_length
 from harp_jax.text.words import WordVocabulary, load_words
 
-PARAMETERS, STATE = "parameters.safetensors", "state.npz"  # selected parameters; the newest checkpoint
+STATE = "state.npz"  # the newest checkpoint, or the selected parameters
 WORD_LENGTHS = (32, 64, 128, 192, 256, 384, 512, 1024)  # compiled document lengths
 SAMPLE = 500  # texts of each kind to check
 
 
-def save_parameters(directory: str, params: dict[str, Any]) -> None:
-    """Writes a parameter tree (numpy) as one safetensors file."""
-    from safetensors.numpy import save
+def save_state(directory: str, state: Mapping[str, Any]) -> None:
+    """Replaces the checkpoint of a directory atomically: the arrays of a tree, such as "params/vectors". Its zip format has a
+    checksum of every array."""
+    leaves, _ = jax.tree_util.tree_flatten_with_path(jax.device_get(state))
+    with replacing(os.path.join(directory, STATE), "wb") as file:
+        np.savez(file, **{jax.tree_util.keystr(path, simple=True, separator="/"): leaf for path, leaf in leaves})
 
-    with replacing(os.path.join(directory, PARAMETERS), "wb") as file:
-        file.write(save({name: np.ascontiguousarray(leaf) for name, leaf in flatten_dict(params, sep="/").items()}))
-    write_sums(directory, [PARAMETERS])
 
-
-def read_state(workdir: str) -> dict[str, np.ndarray]:
-    """The arrays of the newest checkpoint by name, such as "params/vectors"; none without one. InputError for a damaged one."""
-    path = os.path.join(workdir, STATE)
+def read_state(directory: str) -> dict[str, np.ndarray]:
+    """The arrays of a checkpoint by name, such as "params/vectors"; none without one. InputError for a damaged one."""
+    path = os.path.join(directory, STATE)
     if not os.path.exists(path):
         return {}
     try:
@@ -52,21 +51,14 @@ def load_ranker(workdir: str) -> tuple[NeuralConfig, dict[str, Any], WordVocabul
     The parameters are the ones selected in training (`recorded.best`), or else the newest checkpoint's. Raises InputError if
     there is nothing to load.
     """
-    from safetensors.numpy import load_file
-
     config = read_config(workdir)
     if "neural_ir" not in config:
         raise InputError(f"{workdir} holds no neural ranker; check the path")
     words = load_words(os.path.join(workdir, "tokenizer"))
-    if selected := best(workdir):
-        check_sums(selected["model"])
-        flat = load_file(os.path.join(selected["model"], PARAMETERS))
-    else:
-        state = read_state(workdir)
-        flat = {name.removeprefix("params/"): leaf for name, leaf in state.items() if name.startswith("params/")}
-        if not flat:
-            raise InputError(f"{workdir} holds no checkpoint yet; train first")
-    return NeuralConfig(**config.neural_ir), unflatten_dict(flat, sep="/"), words
+    params = unflatten_dict(read_state(best(workdir).get("model", workdir)), sep="/").get("params")
+    if not params:
+        raise InputError(f"{workdir} holds no checkpoint yet; train first")
+    return NeuralConfig(**config.neural_ir), params, words
 
 
 def load_neural(
@@ -163,12 +155,16 @@ class NeuralScorer:
 
     def _score_batch(self, pairs: list[Pair], rows: int, length: int) -> jax.Array:
         """Scores [rows] of pairs, documents padded to `length` words; unused rows are empty."""
-        query = np.zeros((rows, self.config.query_length), np.int32)
-        document = np.zeros((rows, length), np.int32)
-        for row, (q, d) in enumerate(pairs):
-            query[row, : len(q)] = q
-            document[row, : len(d)] = d
-        return self._score(self._params, query, document)
+        query = padded([query for query, _ in pairs], rows, self.config.query_length)
+        return self._score(self._params, query, padded([document for _, document in pairs], rows, length))
+
+
+def padded(texts: Sequence[np.ndarray], rows: int, length: int) -> np.ndarray:
+    """Words [rows, length] int32 of texts, truncated or padded with 0."""
+    words = np.zeros((rows, length), np.int32)
+    for row, text in enumerate(texts):
+        words[row, : len(text)] = text[:length]
+    return words
 
 
 def known_words(

@@ -7,7 +7,6 @@ import contextlib
 import dataclasses
 import logging
 import math
-import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -23,11 +22,11 @@ from ml_collections import ConfigDict
 
 from harp_jax.base.cli import keep_compiled
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import full_disk_refused, replacing
+from harp_jax.base.files import full_disk_refused
 from harp_jax.base.progress import progress
 from harp_jax.base.randomness import generator
 from harp_jax.baselines.neural_ir.models import NeuralConfig, WordTables, build, init_params, word_tables
-from harp_jax.baselines.neural_ir.scorer import STATE, NeuralScorer, known_words, read_state, save_parameters
+from harp_jax.baselines.neural_ir.scorer import NeuralScorer, known_words, padded, read_state, save_state
 from harp_jax.config import check_training
 from harp_jax.corpus.documents import Documents
 from harp_jax.input.ranking_groups import RankingData, RankingDataset, held_out
@@ -68,8 +67,9 @@ def train(config: ConfigDict, workdir: str) -> TrainResult:
     if config.select:
         judged, selected_on = held_out(config, judged)
         selection = Selection(
-            config, selected_on, workdir, lambda params: NeuralScorer(shape, params, words), save_parameters
-        )
+            config, selected_on, workdir, lambda params: NeuralScorer(shape, params, words),
+            lambda directory, params: save_state(directory, {"params": params}),
+        )  # fmt: skip
     data = RankingData(config, words, judged)
     check_words(words, data, config.row_length)
     groups = max(1, round(config.batch_pairs / config.negatives))
@@ -120,7 +120,7 @@ def train(config: ConfigDict, workdir: str) -> TrainResult:
             if selection is not None and (number % config.eval_every == 0 or number == steps):
                 metrics.write(number, selection(params, number), "validation")
             if number % config.checkpoint_every == 0 or number == steps or stop.is_set():
-                save(workdir, params, opt_state, number)
+                save_state(workdir, {"params": params, "opt_state": opt_state, "step": number})
             if stop.is_set():
                 break
         return TrainResult(last, interrupted=number < steps)
@@ -197,17 +197,11 @@ class GroupBatches:
         """query [groups, Lq], documents [groups, size, Ld] int32, padded with 0, the relevant document first; present
         [groups, size] bool. `units`: (query, document) of each member of a group."""
         size = 1 + self.data.negatives
-        query = np.zeros((self.groups, self.query_length), np.int32)
-        documents = np.zeros((self.groups, size, self.document_length), np.int32)
-        present = np.zeros((self.groups, size), bool)
-        for row, members in enumerate(units):
-            words = members[0][0][: self.query_length]
-            query[row, : len(words)] = words
-            for member, (_, document) in enumerate(members):
-                words = document[: self.document_length]
-                documents[row, member, : len(words)] = words
-                present[row, member] = True
-        return {"query": query, "documents": documents, "present": present}
+        rows = [*units, *[[]] * (self.groups - len(units))]
+        query = padded([members[0][0] for members in units], self.groups, self.query_length)
+        documents = [padded([words for _, words in members], size, self.document_length) for members in rows]
+        present = np.arange(size) < np.array([[len(members)] for members in rows])
+        return {"query": query, "documents": np.stack(documents), "present": present}
 
 
 def group_loss(
@@ -244,14 +238,6 @@ def make_step(
         return optax.apply_updates(params, updates), opt_state, sums
 
     return step
-
-
-def save(workdir: str, params: dict, opt_state: optax.OptState, step: int) -> None:
-    """Replaces the checkpoint atomically. Its zip format has a checksum of every array."""
-    state = jax.device_get({"params": params, "opt_state": opt_state, "step": step})
-    leaves, _ = jax.tree_util.tree_flatten_with_path(state)
-    with replacing(os.path.join(workdir, STATE), "wb") as file:
-        np.savez(file, **{jax.tree_util.keystr(path, simple=True, separator="/"): leaf for path, leaf in leaves})
 
 
 def restored(workdir: str, params: dict, opt_state: optax.OptState) -> tuple[dict, optax.OptState, int]:
