@@ -34,7 +34,12 @@ def test_from_pages_to_a_ranker_and_a_verdict(pages, tmp_path):
     assert "training pairs are few" in said and "steps of training" in said
     verdict = json.loads((output / "verdict.json").read_text())
     assert verdict["queries"] >= 50 and verdict["words"] in said and "\nranker " in said  # its row of the table
-    assert [row["system"] for row in verdict["rows"]][1:] == ["anchor texts (BM25F)", "in-links", "ranker", "recommended"]
+    assert [row["system"] for row in verdict["rows"]][1:] == [
+        "anchor texts (BM25F)",
+        "in-links",
+        "ranker",
+        "recommended",
+    ]
     assert (output / "report.html").read_text().startswith("<!doctype html>")
     model = hj.Reranker.from_pretrained(str(output / "ranker"))
     assert model.predict([("a gate", "water gate"), ("a gate", "mill")]).shape == (2,)
