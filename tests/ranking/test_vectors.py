@@ -296,7 +296,7 @@ def test_given_candidates_are_scored_and_options_of_words_refused(files, encoder
     (files / "x.trec").write_text("q1 Q0 D77 1 1 x\n")
     for option, said in (
         (f"--run={files / 'x.trec'}", "D77 is not among the documents"),
-        ("--k1=2", "no lexical options"),
+        ("--k1=2", "--k1 is not a parameter of --model=vectors"),
     ):
         with pytest.raises(InputError, match=said):
             searched(files, encoder, option)
