@@ -109,6 +109,7 @@ def test_mutated_inputs_are_read_or_refused(name, tmp_path):
         ("documents.gz", "docs.jsonl.gz", gzip.compress(b"")[:4], b"\x1f\x8b\x08\x00\x00\x00", "is damaged after line"),
         ("vocabulary", "tokenizer_config.json", b'"strip_accents": null', b'"strip_accents": 1', "not an instance of 'bool'"),
         ("tokenizer.json", "tokenizer.json", b'"cat"', b'"\\ud800"', "is not a tokenizer"),
+        ("tokenizer.json", "tokenizer.json", b'"[UNK]": 1', b'"[X]": 1', "Missing [[]UNK[]] token"),
         ("tokenizer.json", "tokenizer.json", b'{\n      "[CLS]"', b'{\n      "[C"', "no entry found"),
         ("labels", "labels.tsv", b"\t1\n", "\t²\n".encode(), "line 2: level '²' is not a small integer"),
         ("config.json", "config.json", b'"vocab_size": 46', b'"vocab_size": "a"', "'vocab_size' expected int, got str"),

@@ -416,7 +416,6 @@ def add_ranker(options: SiteOptions, training: Training, test: SearchTest) -> st
         workdirs[LABELLED] = os.path.join(folder, "labels")
         if not publish.already(training, encoder, "", output=exports[LABELLED]):
             fine_tune(workdirs[RANKER], test.collection, training, options.windows, folder, steps)
-    test.run()  # its table belongs into the model cards
     for part, workdir in workdirs.items():
         steps(f"Export the {part}", publish, training, encoder, workdir, output=exports[part])
     return ""

@@ -357,7 +357,7 @@ def _definition(path: str, text: str = "") -> str:
         encoder = Encoder.from_str(text)
         encoder.no_truncation()
         encoder.no_padding()
-        encoder.encode("a")  # a template that names an unknown token panics
+        encoder.encode("ꙮ")  # fails if the token for unknown words is none of the vocabulary, or one of the template
         encoder.encode("a", "a")
         return encoder.to_str()
     except (KeyboardInterrupt, SystemExit):

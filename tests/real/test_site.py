@@ -54,7 +54,7 @@ def test_from_pages_to_a_ranker_and_a_verdict(pages, tmp_path):
     assert "24 queries (labels of" in labelled and by_labels["words"] in labelled
     assert "Train the ranker ·" not in labelled and by_labels["rows"][-2]["system"] == LABELLED
     card = (output / "ranker_labelled" / "README.md").read_text()
-    assert "| BM25 | RR@10 |" in card and "--baseline=BM25" in card
+    assert "fine-tuned with harp_jax" in card
     assert hj.CombinedSearch(str(output)).search("water gate")
 
 
