@@ -195,6 +195,7 @@ _SHOWN = {
     }.items()
     for name in names.split()
 }
+_FLAGS, _LANGUAGE_CODE = ("flag", "flagcountry", "country"), re.compile("[a-z]{2,3}")
 _TEMPLATE = re.compile(
     rf"\{{\{{\s*+((?i:lang-[a-z-]+|{'|'.join(map(re.escape, _SHOWN))}))\s*+[|:]([^{{}}]*+)\}}\}}".replace("_", "[ _]")
 )
@@ -306,6 +307,8 @@ def _words_of(template: re.Match[str]) -> str:
         unit = _UNIT.search(template[2])
         after = values[1:4] if values[1] in _RANGES else [unit[1].strip() if unit else values[1]]
         return " ".join([values[0], *after]).rstrip()
+    if what == "link" and values[1] and _LANGUAGE_CODE.fullmatch(values[0]) and template[1].lower() not in _FLAGS:
+        values[0] = values[2] or values[1]  # the older order: language, page there, page here
     if what in ("link", "pair") and values[0] and "[" not in template[2]:
         return f"[[{values[0]}|{(what == 'pair' and values[1]) or values[0]}]]"
     return next(filter(None, values[::-1]), "") if what == "last" else values[0]

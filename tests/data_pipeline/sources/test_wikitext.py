@@ -38,6 +38,7 @@ def shown(wikitext, site=SITE, page=""):
         ("{{formatnum:18}} at {{convert|1300|mi|km}}, {{cvt|5|to|10|ft|m}}", "18 at 1300 mi, 5 to 10 ft"),
         ("{{nowrap|{{lang|fr|le}} chat}} {{abbr|TV|television}} {{nowrap|1=a=b}}", "le chat TV a=b"),
         ("{{w|nuclear weapon|arms}} {{ill|Ann|de}} {{nihongo|b|c}}", "[arms->Nuclear weapon] [Ann->Ann] b"),
+        ("{{ill|de|Anne (A)|Ann}} {{ill|de|Ed}} {{flag|usa|1912}}", "[Ann->Ann] [Ed->Ed] [usa->Usa]"),
         ("a<!-- [[b]] --> c <nowiki>[[d]]</nowiki> e <math>x<y</math> f", "a c e f"),
         ("H<sub>2</sub>O is <b>wet</b><br/>and <span class='x'>[[blue]]</span>", "H2O is wet and [blue->Blue]"),
         ("a <ref> b", "a b"), ("1 < 2 and 3 > 2", "1 < 2 and 3 > 2"),
