@@ -262,8 +262,7 @@ def flat(values: Mapping[str, Any]) -> dict[str, Any]:
 def _leaves(
     values: Mapping[Any, Any], hints: Mapping[str, Any], prefix: str = "", mark: str = ""
 ) -> Iterator[tuple[str, Any, str]]:
-    """(name, JSON value, INPUT or "") of the values within that are not SPEED: {"a": {"b": 1}, "c": ["d"], "e": [2, 3]} has a.b,
-    c.0 and e. Empty dicts vanish, empty lists stay."""
+    """(name, JSON value, INPUT or "") of the values within that are not SPEED, named as by `flat`."""
     for key, value in values.items():
         name, hint, inner = f"{prefix}{key}", hints.get(key), dict[str, Any]()
         own = mark or next((arg for arg in get_args(hint)[1:] if get_origin(hint) is Annotated), "")

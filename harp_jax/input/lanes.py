@@ -192,14 +192,17 @@ def working(parts: Sequence[Iterable[Item]]) -> Iterator[Callable[[], list[Item]
         theirs = {"JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": "", "TOKENIZERS_PARALLELISM": "false", SAFE_PATH: "1"}
         before = {name: os.environ.get(name) for name in theirs}
         os.environ.update(theirs)
-        for _ in parts:
-            ours, other = context.Pipe()
-            workers.append(context.Process(target=work, args=(other,), daemon=True))
-            connections.append(ours)
-            workers[-1].start()
-            other.close()
-        for name, value in before.items():
-            os.environ.pop(name) if value is None else os.environ.update({name: value})
+        try:
+            for _ in parts:
+                ours, other = context.Pipe()
+                worker = context.Process(target=work, args=(other,), daemon=True)
+                worker.start()
+                workers.append(worker)
+                connections.append(ours)
+                other.close()
+        finally:
+            for name, value in before.items():
+                os.environ.pop(name) if value is None else os.environ.update({name: value})
 
         def received() -> list[Item]:
             items: list[Item] = []

@@ -5,14 +5,15 @@
 
 A document's vectors are found by the hash of its text, so a changed collection embeds only its new texts, and a killed run resumes.
 A long text is embedded in up to `windows` windows, and its best one counts. A search reads the file block by block: its time grows
-with the collection, its memory does not. A million passages of 384 numbers are .8 GB; beyond tens of millions use an approximate
-index. `harp site` keeps both files in its output, `harp first-stage --model=vectors` in the user's cache.
+with the collection, its memory by about 50 bytes a document. A million passages of 384 numbers are .8 GB; beyond tens of millions
+use an approximate index. `harp site` keeps both files in its output, `harp first-stage --model=vectors` in the user's cache.
 """
 
 import os
 import shutil
 import string
 import time
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -65,26 +66,29 @@ def add_texts(
     os.makedirs(output, mode=0o700, exist_ok=True)  # as private as the documents
     vectors_path, texts_path = (os.path.join(output, name) for name in (VECTORS_FILE, TEXTS_FILE))
     head = made_with(encoder, windows, max_length)
-    keys = dict.fromkeys(hash64(text) for _, text in docs.texts())
-    stored = read_texts(output, head)
-    if len(stored.keys() - keys.keys()) > len(keys):
+    hashes = text_hashes(docs)
+    keys = hashes[np.sort(np.unique(hashes, return_index=True)[1])]  # in the order of the collection
+    stored, counts = read_texts(output, head)
+    if np.setdiff1d(stored, keys).size > len(keys):
         os.remove(texts_path)
-        stored = {}
-    missing = [key for key in keys if key not in stored]
+        stored, counts = stored[:0], counts[:0]
+    missing = keys[~np.isin(keys, stored)]
     chosen = missing[:: max(1, len(missing) // sample)][:sample] if sample else missing
-    if not chosen:
+    if not len(chosen):
         return Embedded(0, len(keys))
 
     keep_compiled()
     # bfloat16 where the CPU computes in it: cosines differ by 2e-5, less than float16 stores.
     dtype = fastest_dtype(jax.default_backend()) if backend == "auto" else "float32"
-    scorer, wanted = sentence_encoder(encoder, dtype, max_length, backend=backend), set(chosen)
+    scorer = sentence_encoder(encoder, dtype, max_length, backend=backend)
+    wanted, found = np.sort(chosen), np.zeros(len(chosen), bool)
 
     def new_texts() -> Iterator[tuple[int, str]]:
-        for _, text in docs.texts():
-            if (key := hash64(text)) in wanted:
-                wanted.remove(key)
-                yield key, text
+        for (_, text), key in zip(docs.texts(), hashes):
+            place = min(int(np.searchsorted(wanted, key)), len(wanted) - 1)
+            if wanted[place] == key and not found[place]:
+                found[place] = True
+                yield int(key), text
 
     texts, began = new_texts(), time.monotonic()
     with (
@@ -94,18 +98,19 @@ def add_texts(
         open(texts_path, "a") as written,
     ):
         # What a killed run wrote in part, or with another encoder.
-        vectors.truncate(sum(stored.values()) * scorer.size * 2)
-        written.truncate(len(head) + 1 + sum(len(f"{'':16}\t{n}\n") for n in stored.values()) if stored else 0)
-        if not stored:
+        vectors.truncate(int(counts.sum()) * scorer.size * 2)
+        rows = sum(len(f"{'':16}\t{n}\n") * times for n, times in zip(*np.unique(counts, return_counts=True)))
+        written.truncate(len(head) + 1 + int(rows) if len(stored) else 0)
+        if not len(stored):
             written.write(f"{head}\n")
         while block := list(islice(texts, BLOCK)):
             if sample:
                 passage_vectors(scorer, [text for _, text in block], Windows(windows))
                 began = time.monotonic()
-            passages, counts = passage_vectors(scorer, [text for _, text in block], Windows(windows))
+            passages, numbers = passage_vectors(scorer, [text for _, text in block], Windows(windows))
             vectors.write(passages.astype(np.float16).tobytes())
             vectors.flush()
-            written.write("".join(f"{key:016x}\t{count}\n" for (key, _), count in zip(block, counts)))
+            written.write("".join(f"{key:016x}\t{count}\n" for (key, _), count in zip(block, numbers)))
             written.flush()
             bar.update(len(block))
     seconds = (time.monotonic() - began) / len(chosen) * (len(missing) - len(chosen))
@@ -119,22 +124,28 @@ def passage_vectors(scorer: BiEncoderScorer, texts: Sequence[str], windows: Wind
     return scorer.vectors([scorer.as_document(window) for each in passages for window in each]), [*map(len, passages)]
 
 
-def read_texts(folder: str, wanted: str = "") -> dict[int, int]:
-    """Hash of each stored text → its passages, in order; empty if they were not made with the `wanted` encoder and windows."""
-    path = os.path.join(folder, TEXTS_FILE)
+def text_hashes(docs: Documents) -> np.ndarray:
+    """The hash of each document's text [documents] uint64."""
+    return np.fromiter((hash64(text) for _, text in docs.texts()), np.uint64)
+
+
+def read_texts(folder: str, wanted: str = "") -> tuple[np.ndarray, np.ndarray]:
+    """Hashes [texts] uint64 of the stored texts and their numbers of passages [texts] int64, in order; none if they were not made
+    with the `wanted` encoder and windows."""
+    path, keys, counts = os.path.join(folder, TEXTS_FILE), array("Q"), array("q")
     if not os.path.exists(path):
-        return {}
+        return np.zeros(0, np.uint64), np.zeros(0, np.int64)
     with open(path) as file:
-        head, *rows = file.read().rpartition("\n")[0].split("\n")  # the last row may have been written in part
-    if wanted and head != wanted:
-        return {}
-    stored: dict[int, int] = {}
-    for row in rows:
-        key, _, count = row.partition("\t")
-        if len(key) != 16 or not count.isdecimal():
-            raise InputError(f"{path} is damaged ({row[:40]!r}); remove {folder} and embed again")
-        stored[int(key, 16)] = int(count)
-    return stored
+        head = file.readline()
+        for row in file if not wanted or head == f"{wanted}\n" else ():
+            if not row.endswith("\n"):  # the last row of a killed run
+                break
+            key, _, count = row.rstrip("\n").partition("\t")
+            if len(key) != 16 or not count.isdecimal():
+                raise InputError(f"{path} is damaged ({row[:40]!r}); remove {folder} and embed again")
+            keys.append(int(key, 16))
+            counts.append(int(count))
+    return np.array(keys, np.uint64), np.array(counts, np.int64)
 
 
 class PassageVectors:
@@ -148,19 +159,21 @@ class PassageVectors:
         directory: str,
         encoder: str,
         windows: int,
-        hashes: Sequence[int],
+        hashes: Sequence[int] | np.ndarray,
         max_length: int | None = None,
         backend: str = "auto",
     ) -> None:
         self.encoder = sentence_encoder(encoder, "float32", max_length, backend=backend)
         self.windows = Windows(windows)
-        stored = read_texts(directory, made_with(encoder, windows, max_length))
-        self._starts = np.cumsum([0, *stored.values()])
-        number = {key: n for n, key in enumerate(stored)}
+        stored, counts = read_texts(directory, made_with(encoder, windows, max_length))
+        self._starts = np.append(0, np.cumsum(counts))
+        hashes, by_hash = np.asarray(hashes, np.uint64), np.argsort(stored)
+        place = np.minimum(np.searchsorted(stored, hashes, sorter=by_hash), max(len(stored) - 1, 0))
+        self._text_of = by_hash[place] if len(stored) else np.zeros(0, np.int64)
         path = os.path.join(directory, VECTORS_FILE)
-        if any(key not in number for key in hashes) or os.path.getsize(path) < self._starts[-1] * self.encoder.size * 2:
+        lacking = len(hashes) and not np.array_equal(stored[self._text_of], hashes)
+        if lacking or os.path.getsize(path) < self._starts[-1] * self.encoder.size * 2:
             raise InputError(f"{directory} lacks the vectors of some documents by {encoder}; run harp site again")
-        self._text_of = np.array([number[key] for key in hashes])
         self._vectors = np.memmap(path, np.float16, "r", shape=(int(self._starts[-1]), self.encoder.size))
 
     def cosines(self, query: str) -> tuple[np.ndarray, np.ndarray]:
@@ -181,7 +194,11 @@ class PassageVectors:
         """Cosines [queries, k] float32 of the nearest documents to vectors [queries, size], best first, and their numbers."""
         k = min(k, len(self._text_of))
         scores, numbers = np.full((len(queries), k), -np.inf, np.float32), np.full((len(queries), k), -1, np.int64)
-        for rows, documents, cosines in self._by_document(queries):
+        order = np.argsort(self._text_of, kind="stable")  # several documents may have one text
+        in_order = self._text_of[order]
+        for rows, texts, of_texts in self._cosines(queries):
+            documents = order[slice(*np.searchsorted(in_order, [texts.start, texts.stop]))]
+            cosines = of_texts[:, self._text_of[documents] - texts.start]
             both = np.concatenate([scores[rows], cosines], 1)
             names = np.concatenate([numbers[rows], np.broadcast_to(documents, cosines.shape)], 1)
             best = np.argsort(-both, axis=1, kind="stable")[:, :k]
@@ -191,12 +208,11 @@ class PassageVectors:
     def rescored(self, queries: np.ndarray, candidates: Sequence[np.ndarray]) -> list[np.ndarray]:
         """For each of the vectors [queries, size] the cosines [n] float32 with the documents of these numbers [n]."""
         scores = [np.zeros(len(numbers), np.float32) for numbers in candidates]
-        for rows, documents, cosines in self._by_document(queries):
-            column = np.full(len(self._text_of), -1)
-            column[documents] = np.arange(len(documents))
+        wanted = [self._text_of[numbers] for numbers in candidates]
+        for rows, texts, cosines in self._cosines(queries):
             for query, row in enumerate(cosines, rows.start):
-                columns = column[candidates[query]]
-                scores[query][columns >= 0] = row[columns[columns >= 0]]
+                here = (wanted[query] >= texts.start) & (wanted[query] < texts.stop)
+                scores[query][here] = row[wanted[query][here] - texts.start]
         return scores
 
     @cached_property
@@ -225,16 +241,12 @@ class PassageVectors:
             yield slice(first, last), self._vectors[start:end].astype(np.float32), self._starts[first:last] - start
             first = last
 
-    def _by_document(self, queries: np.ndarray) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-        """(queries, numbers of documents, their cosines [queries, documents] float32) block by block."""
-        order = np.argsort(self._text_of, kind="stable")  # several documents may have one text
-        in_order = self._text_of[order]
+    def _cosines(self, queries: np.ndarray) -> Iterator[tuple[slice, slice, np.ndarray]]:
+        """(queries, texts, their cosines [queries, texts] float32) block by block."""
         for texts, passages, starts in self._blocks(PART):
-            documents = order[slice(*np.searchsorted(in_order, [texts.start, texts.stop]))]
             for first in range(0, len(queries), QUERIES):
                 rows = slice(first, first + QUERIES)
-                cosines = np.maximum.reduceat(queries[rows] @ passages.T, starts, axis=1)
-                yield rows, documents, cosines[:, self._text_of[documents] - texts.start]
+                yield rows, texts, np.maximum.reduceat(queries[rows] @ passages.T, starts, axis=1)
 
 
 def cached_vectors(docs: Documents, encoder: str, passages: int, max_length: int | None) -> PassageVectors:
@@ -250,8 +262,7 @@ def cached_vectors(docs: Documents, encoder: str, passages: int, max_length: int
         if not listed_sums(folder):
             add_texts(docs, encoder, passages, folder, max_length, "jax")
             write_sums(folder, (VECTORS_FILE, TEXTS_FILE))
-    hashes = [hash64(text) for _, text in docs.texts()]
-    return PassageVectors(folder, encoder, passages, hashes, max_length, "jax")
+    return PassageVectors(folder, encoder, passages, text_hashes(docs), max_length, "jax")
 
 
 @once

@@ -16,18 +16,19 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any
 
+import numpy as np
+
 from harp_jax.base.errors import InputError, how_to_fetch, missing
 from harp_jax.base.files import SUMS, check_outside, expand, output_folder, replacing, walk
 from harp_jax.base.made import AGAIN, InputPath, forget, once
 from harp_jax.base.progress import duration
-from harp_jax.base.randomness import hash64
 from harp_jax.base.steps import Steps
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import components, read_qrels, read_run
 from harp_jax.evaluation.evaluate import evaluate
 from harp_jax.ranking.fuse import ANCHORS, BM25, INLINKS, VECTORS, sum_in_words
 from harp_jax.ranking.rerank import Reranking, rerank_files
-from harp_jax.ranking.vectors import SAMPLE, Embedded, add_texts, made_with, read_texts
+from harp_jax.ranking.vectors import SAMPLE, Embedded, add_texts, made_with, read_texts, text_hashes
 from harp_jax.site.measure import FILES, MEASURE, POOL, judge, score_parts
 from harp_jax.site.options import FIELDS, SiteOptions, Training
 from harp_jax.site.pages import PARAMETERS, Read, read_pages
@@ -280,8 +281,8 @@ def embed_documents(windows: int, read: Read, folder: str, steps: Steps) -> None
     """Embeds the documents that have no vector; says first how long that and the test take."""
     docs, encoder, output = (os.path.join(folder, name) for name in (DOCS, ENCODER, VECTORS_FOLDER))
     if not embed.already(docs, encoder, windows, output=output):  # refuses other windows
-        stored, collection = read_texts(output, made_with(encoder, windows)), documents(folder)
-        count = len({hash64(text) for _, text in collection.texts()} - stored.keys())
+        (stored, _), collection = read_texts(output, made_with(encoder, windows)), documents(folder)
+        count = np.setdiff1d(text_hashes(collection), stored).size
         if count > SAMPLE:
             how = partial(add_texts, sample=SAMPLE)
             sample = steps("Measure the encoder", how, collection, encoder, windows, output)

@@ -81,7 +81,7 @@ def pack(folder: str, engine: str, output: str) -> Packed:
     place, counts = os.path.join(folder, VECTORS_FOLDER), dict[int, int]()
     stored = np.zeros((0, 0), np.float16)
     if settings.encoder:
-        counts = read_texts(place)
+        counts = dict(zip(*(each.tolist() for each in read_texts(place))))
         stored = np.memmap(os.path.join(place, VECTORS_FILE), np.float16, "r").reshape(sum(counts.values()), -1)
     ends = dict(zip(counts, itertools.accumulate(counts.values())))
     passages = 0

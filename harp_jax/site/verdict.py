@@ -76,8 +76,10 @@ class Verdict:
             sure = f"95 % interval {low:+.3f} to {high:+.3f}" if row.certain else "not certain"
             gain = f"Gain: {means}, {row.change:+.3f} ({sure})"
             if row.change < 0:  # of a trusted part that is not certainly worse
-                by = "the site's own anchor texts" if self.test == ANCHOR_TEST else f"{self.queries} judged queries"
-                gain = f"Measured by {by}: {means}, lower, not certain; more judged queries decide: harp tune"
+                by, decide = f"{self.queries} judged queries", "more judged queries"
+                if self.test == ANCHOR_TEST:
+                    by, decide = "the site's own anchor texts", "judged queries"
+                gain = f"Measured by {by}: {means}, lower, not certain; {decide} decide: harp tune"
         return "\n".join([f"Use: {self.use}", gain, *([f"Next: {self.next}"] if self.next else [])])
 
     def line(self) -> str:

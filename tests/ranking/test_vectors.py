@@ -163,7 +163,7 @@ def test_only_new_texts_are_embedded_and_a_killed_run_resumes(tmp_path, encoder,
     assert stored[0][:4].tolist() == stored[0][4:].tolist()
     # Other windows, and texts that are mostly gone, start anew.
     assert add_texts(docs, encoder, 2, other) == Embedded(4, 4)
-    assert add_texts(documents(records[:1]), encoder, 2, other) == Embedded(1, 1) and len(read_texts(other)) == 1
+    assert add_texts(documents(records[:1]), encoder, 2, other) == Embedded(1, 1) and len(read_texts(other)[0]) == 1
 
 
 def test_the_floor_is_what_queries_without_meaning_reach(tmp_path, encoder, files):

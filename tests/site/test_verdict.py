@@ -121,7 +121,7 @@ MEANS = "RR@10 0.595 → 0.{} compared with BM25"
     [
         (0.1, True, "anchors", f"Gain: {MEANS}, +0.100 (95 % interval +0.050 to +0.150)"),
         (0.1, False, "labels", f"Gain: {MEANS}, +0.100 (not certain)"),
-        (-0.103, False, "anchors", f"Measured by the site's own anchor texts: {MEANS}, lower, not certain; more judged queries "
+        (-0.103, False, "anchors", f"Measured by the site's own anchor texts: {MEANS}, lower, not certain; judged queries "
          "decide: harp tune"),
         (-0.103, False, "labels", f"Measured by 60 judged queries: {MEANS}, lower, not certain; more judged queries decide: harp "
          "tune"),
