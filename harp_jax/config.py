@@ -82,6 +82,13 @@ ENCODER: Fields = {
 RANK_LOSSES = ("bce", "hinge", "logistic", "lce")
 TAUGHT = ("margin_mse", "kl")
 TAUGHT_PAIRS = ("kl", "lce_kl")
+
+
+def needs_scored_pairs(config: Mapping[str, Any]) -> bool:
+    """Whether the loss uses the scores that `harp teach` adds to pairs."""
+    return config.get("pair_loss") in TAUGHT_PAIRS or config.get("teacher_weight", 0.0) > 0
+
+
 NEGATIVES = (1, 10_000)
 
 TEXT: Fields = {
@@ -160,6 +167,7 @@ OWN: Mapping[str, Fields] = {
         "temperature": Field(0.05, "divisor of the cosines in the softmax", (1e-3, 10)),
         "both_directions": Field(False, "also rank the batch's queries by each page"),
         "kl_weight": Field(0.5, "weight of the divergence from the similarities of `init`; 0: off", WEIGHT),
+        "teacher_weight": Field(0.0, "weight of the squared errors of margins to the scores that harp teach added; 0: off", WEIGHT),
         "batch_pairs": Field(128, "average number of queries per batch, all compared with each other", COUNT),
         "row_length": Field(128, "tokens per packed row; also the maximum length of a query or page", (8, 1 << 20)),
         "learning_rate": LOOP["learning_rate"]._replace(default=3e-5),

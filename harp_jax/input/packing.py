@@ -17,7 +17,7 @@ from ml_collections import ConfigDict
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
-from harp_jax.config import TAUGHT_PAIRS
+from harp_jax.config import needs_scored_pairs
 
 if TYPE_CHECKING:
     from harp_jax.text.tokenizer import Template, Tokenizer
@@ -327,7 +327,7 @@ def make_layout(
         group_size=group_size,
         pad=tokenizer.pad,
         microbatches=config.accumulate,
-        teacher=bool(config.get("teacher", "")) or config.get("pair_loss", "") in TAUGHT_PAIRS,
+        teacher=bool(config.get("teacher", "")) or needs_scored_pairs(config),
     )
     lengths = [
         tuple(len(s) for s in group.sequences)

@@ -179,12 +179,12 @@ class RecordReader:
             texts = (text_sequences(text, self.length, self.template) for text in columns[0])
             return [Group(number, (sequence,)) for pieces in texts for sequence in pieces]
         groups = []
-        if self.separate is not None:
-            for source, pq, pd, _, nd, more, lengths in zip(parsed[SOURCE].numpy().tolist(), *columns):
-                pages = (pd, nd, *parts(more, lengths))
-                groups.append(self.separate.group(number, source.decode(), pq, pages, self.negatives))
-            return groups
         teacher = parsed[TEACHER].to_list() if taught else [()] * len(rows)
+        if self.separate is not None:
+            for source, pq, pd, _, nd, more, lengths, scores in zip(parsed[SOURCE].numpy().tolist(), *columns, teacher):
+                pages = (pd, nd, *parts(more, lengths))
+                groups.append(self.separate.group(number, source.decode(), pq, pages, self.negatives, scores))
+            return groups
         for pq, pd, nq, nd, more, lengths, scores in zip(*columns, teacher):
             documents = parts(more, lengths)[: self.negatives - 1]
             sequences = pair_sequences(pq, pd, nq, nd, self.length, self.template, self.mask_side, documents)

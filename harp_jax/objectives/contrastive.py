@@ -12,7 +12,7 @@ from jax.sharding import PartitionSpec as P
 from harp_jax.model.attention import Place, place_of
 from harp_jax.model.bi_encoder import text_vectors
 from harp_jax.model.encoders.encoder import EncoderConfig
-from harp_jax.objectives.losses import listwise_kl
+from harp_jax.objectives.losses import listwise_kl, margin_mse, over_negatives
 from harp_jax.objectives.objective import Batch, Metrics, fill
 
 START = "start"  # parameters of the frozen start, next to "encoder"
@@ -31,17 +31,19 @@ class Contrastive:
 
         sᵢⱼ = qᵢ·dⱼ / τ
         pᵢⱼ = exp sᵢⱼ / Σ_{a ∈ Aᵢ} exp sᵢₐ
-        L   = -1/n Σᵢ log pᵢᵢ + λ/n Σᵢ Σ_{a ∈ Aᵢ} p⁰ᵢₐ log(p⁰ᵢₐ / pᵢₐ)
+        L   = -1/n Σᵢ log pᵢᵢ + λ/n Σᵢ Σ_{a ∈ Aᵢ} p⁰ᵢₐ log(p⁰ᵢₐ / pᵢₐ) + μ/n Σᵢ 1/k Σ_b ((sᵢᵢ - sᵢ_b) - (tᵢᵢ - tᵢ_b))²
 
-    p⁰ is p by the vectors of the frozen start. With `both`, the first term is the mean of this direction and of the other: the
-    query of page i among the queries b with i ∈ A_b. The pages are those of all devices and microbatches. Microbatches are encoded
-    again in the backward pass (gradient caching, Gao et al. 2021): memory holds the activations of one, and the gradient is exact.
+    p⁰ is p by the vectors of the frozen start, t are a teacher's scores of the query's page and its own k negatives b. With `both`,
+    the first term is the mean of this direction and of the other: the query of page i among the queries b with i ∈ A_b. The pages
+    are those of all devices and microbatches. Microbatches are encoded again in the backward pass (gradient caching, Gao et al.
+    2021): memory holds the activations of one, and the gradient is exact.
     """
 
     shape: EncoderConfig
     temperature: float  # τ
     kl_weight: float = 0.0  # λ; 0: the parameters have no start
     both: bool = False
+    teacher_weight: float = 0.0  # μ; above 0 the batch has the `teacher`'s scores, in the order of `members`
 
     predictions: int = 0
     whole_batch: bool = True  # `loss` receives all microbatches at once
@@ -60,7 +62,8 @@ class Contrastive:
         valid = own.any(1)
         n = jnp.maximum(valid.sum(), 1)
         place = place_of(masked["tokens"])
-        cosines, matching = similarities(self._vectors(params["encoder"], parts, dropout_key), place)
+        vectors = self._vectors(params["encoder"], parts, dropout_key)
+        cosines, matching = similarities(vectors, place)
         logits = jnp.where(allowed, cosines / self.temperature, LOWEST)
 
         each = jax.nn.logsumexp(logits, axis=1) - matching / self.temperature
@@ -70,11 +73,18 @@ class Contrastive:
         loss = jnp.where(valid, each, 0.0).sum() / n
         metrics = measured(cosines, allowed, own, n)
         if self.kl_weight:
-            vectors = self._vectors(lax.stop_gradient(params[START]["encoder"]), parts, None)
-            start = lax.stop_gradient(similarities(vectors, place)[0]) / self.temperature
+            theirs = self._vectors(lax.stop_gradient(params[START]["encoder"]), parts, None)
+            start = lax.stop_gradient(similarities(theirs, place)[0]) / self.temperature
             kl = jnp.where(valid, listwise_kl(logits, start, allowed), 0.0).sum() / n
             loss += self.kl_weight * kl
             metrics["mean/kl"] = kl
+        if self.teacher_weight:
+            cosine = jnp.einsum("ih,ijh->ij", vectors[:, 0], vectors[:, 1:], precision=lax.Precision.HIGHEST)
+            errors = margin_mse(cosine / self.temperature, by_lane(parts["teacher"])[:, 1:])
+            margin = over_negatives(errors, by_lane(parts["members"])[:, 1:] >= 0)
+            margin = jnp.where(valid, margin, 0.0).sum() / n
+            loss += self.teacher_weight * margin
+            metrics["mean/margin_error"] = margin
         return loss, {"loss": loss, "pairs": valid.sum(), **metrics, **fill(masked)}
 
     def _vectors(self, encoder: Mapping, parts: Batch, dropout_key: jax.Array | None) -> jax.Array:

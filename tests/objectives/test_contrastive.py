@@ -53,7 +53,8 @@ def groups(count: int) -> list[Group]:
             pages[0] = np.append(text("page", 4, 0), 7)
         if i == 6:
             pages = [pages[0], pages[0], text("page", 6, 9)]
-        found.append(TEXTS.group(0, f"source {max(i, 1)}", query, pages, NEGATIVES))
+        scores = generator("teacher", i).normal(size=len(pages)).tolist()
+        found.append(TEXTS.group(0, f"source {max(i, 1)}", query, pages, NEGATIVES, scores))
     return found
 
 
@@ -62,7 +63,7 @@ def batch_of(count: int, microbatches: int = 1) -> dict[str, np.ndarray]:
     parts = np.array_split(np.arange(count), LANES * microbatches)
     size = 2 + NEGATIVES
     most = max(len(part) for part in parts)
-    layout = PackedLayout(3 * most, LENGTH, 4, size, 0, identities=2 * size, density=1 / 3)
+    layout = PackedLayout(3 * most, LENGTH, 4, size, 0, teacher=True, identities=2 * size, density=1 / 3)
     every, made = groups(count), []
     for part in parts:
         mine = [every[i] for i in part]
@@ -87,7 +88,7 @@ def vectors(encoder: dict, texts: Iterable[np.ndarray]) -> np.ndarray:
     return np.asarray(jax.jit(partial(text_vectors, SHAPE))(encoder, batch)[:, 0], np.float64)
 
 
-def slow_loss(params: dict, count: int, temperature: float, weight: float, both: bool) -> float:
+def slow_loss(params: dict, count: int, temperature: float, weight: float, both: bool, margins: float = 0.0) -> float:
     """The docstring's equation, by dictionaries; which texts are equal is decided by hand, as `groups` makes them."""
     every = groups(count)
     pages = {(i, j): s.query for i, g in enumerate(every) for j, s in enumerate(g.sequences[1:])}
@@ -111,15 +112,20 @@ def slow_loss(params: dict, count: int, temperature: float, weight: float, both:
             back = {b: math.exp(queries[b] @ documents[i, 0] / temperature) for b in asked}
             one = (one - math.log(back[i] / sum(back.values()))) / 2
         total += one + weight * sum(p0[at] * math.log(p0[at] / p[at]) for at in allowed)
+        negatives = [at for at in pages if at[0] == i and at[1] > 0]
+        for _, j in negatives:
+            ours = (queries[i] @ documents[i, 0] - queries[i] @ documents[i, j]) / temperature
+            theirs = every[i].teacher[1] - every[i].teacher[1 + j]
+            total += margins * (ours - theirs) ** 2 / len(negatives)
     return total / count
 
 
-@pytest.mark.parametrize("weight, both", [(0.0, False), (0.5, True)])
-def test_equals_loops_over_single_texts(weight, both):
+@pytest.mark.parametrize("weight, both, margins", [(0.0, False, 0.0), (0.5, True, 0.3)])
+def test_equals_loops_over_single_texts(weight, both, margins):
     count, params = 11, two_encoders()
-    objective = Contrastive(SHAPE, 0.1, weight, both)
+    objective = Contrastive(SHAPE, 0.1, weight, both, margins)
     loss, metrics = jax.jit(lambda p, b: objective.loss(p, b, None, {}))(params, batch_of(count))
-    np.testing.assert_allclose(loss, slow_loss(params, count, 0.1, weight, both), rtol=2e-5)
+    np.testing.assert_allclose(loss, slow_loss(params, count, 0.1, weight, both, margins), rtol=2e-5)
     assert metrics["pairs"] == count and 0.01 < metrics["mean/cosine_spread"] < 1
 
 

@@ -9,7 +9,7 @@ from ml_collections import ConfigDict
 
 from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.start import encoder_and_tokenizer, starting_params
-from harp_jax.config import TAUGHT_PAIRS
+from harp_jax.config import needs_scored_pairs
 from harp_jax.input.lanes import packed_source
 from harp_jax.input.packing import Reader
 from harp_jax.model.cross_encoder import Ranker
@@ -85,14 +85,15 @@ def pretrain_stage(config: ConfigDict, with_data: bool = True) -> Stage:
 
 def check_data(config: ConfigDict, tokenizer: Tokenizer) -> dict[str, tuple[str, float]]:
     """Task → (name, accuracy) of the best trivial predictor in any of the data directories. Raises InputError for pairs of another
-    vocabulary, and for pairs without the teacher that `pair_loss` needs."""
+    vocabulary, and for pairs without the scores that the loss needs."""
     from harp_jax.input.records import read_manifest
 
     best: dict[str, tuple[str, float]] = {}
     for directory in config.data:
         manifest = read_manifest(directory)
-        if config.get("pair_loss") in TAUGHT_PAIRS and "teacher" not in manifest:
-            raise InputError(f"{directory}: pair_loss={config.pair_loss} needs scored pairs; make them with harp teach")
+        if needs_scored_pairs(config) and "teacher" not in manifest:
+            field = "pair_loss" if "pair_loss" in config else "teacher_weight"
+            raise InputError(f"{directory}: {field}={config[field]} needs scored pairs; make them with harp teach")
         theirs = manifest["tokenizer_sha256"]
         if theirs != tokenizer.sha256:
             raise InputError(
@@ -121,7 +122,7 @@ def record_reader(
         config.seed,
         tokenizer.template,
         config.negatives,
-        taught=config.get("pair_loss") in TAUGHT_PAIRS,
+        taught=needs_scored_pairs(config),
         separate=separate,
     )
 

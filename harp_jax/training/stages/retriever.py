@@ -66,7 +66,7 @@ def retriever_stage(config: ConfigDict, with_data: bool = True) -> Stage:
     source = packed_source(config, tokenizer, reader, size, size * config.batch_pairs)
 
     def objective(shape: EncoderConfig) -> Contrastive:
-        return Contrastive(shape, config.temperature, config.kl_weight, config.both_directions)
+        return Contrastive(shape, config.temperature, config.kl_weight, config.both_directions, config.teacher_weight)
 
     def with_start(drawn: Start) -> Start:
         """The encoder alone, and, if the loss keeps to its similarities, a frozen copy."""
