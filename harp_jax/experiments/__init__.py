@@ -3,6 +3,7 @@
 In: options (`harp plan NAME --set OPTION=VALUE`); pages, collections, encoders.
 Out: a folder with the output of every step, made once (`base/made.py`), and tables.
 Imports: every room above; inside functions also the generation job.
-Files: `experiment` (finds an experiment, reads its options); `demo`; of HARP `tables` (pre-trains, fine-tunes and compares systems
-on a judged collection), `msmarco` (Tables 1 to 4) and `figure4`; `recipe` (what links alone teach), `linklearn`, `coarse_tuning`.
+Files: `experiment` (finds an experiment, reads its options); `pretraining` (of the systems that a table compares); `benchmark` (a
+judged collection to train and test on); `demo`; of HARP `tables`, `msmarco` (Tables 1 to 4) and `figure4`; `recipe` (what links
+alone teach), `linklearn`, `coarse_tuning`.
 """

@@ -27,7 +27,7 @@ from typing import Any
 
 from harp_jax.base.errors import InputError
 from harp_jax.config import load_config
-from harp_jax.experiments.tables import FOLDED, Bench, Benchmark, Runs, reranking
+from harp_jax.experiments.benchmark import FOLDED, Bench, Benchmark, Runs, reranking
 from harp_jax.ranking.first_stage import Candidates, first_stage_files
 from harp_jax.ranking.rerank import rerank_files
 from harp_jax.training.recorded import train

@@ -27,8 +27,9 @@ from harp_jax.corpus.query_sets import subset_queries
 from harp_jax.corpus.trec import Qrels, Run, read_qrels, read_run, read_subset
 from harp_jax.evaluation.evaluate import evaluate
 from harp_jax.evaluation.measures import one_measure
+from harp_jax.experiments.benchmark import FOLDED, Bench, Benchmark
 from harp_jax.experiments.msmarco import DEV, PAPER
-from harp_jax.experiments.tables import FOLDED, NONE, Bench, Benchmark, Pretraining
+from harp_jax.experiments.pretraining import NONE, Pretraining
 
 COLLECTION = replace(DEV, folder="")
 LARGE = ("50000", "100000", "150000", "200000")

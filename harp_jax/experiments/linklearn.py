@@ -23,7 +23,7 @@ import os
 from harp_jax.baselines.linklearn.collection import rank_linklearn
 from harp_jax.baselines.linklearn.train import train
 from harp_jax.config import load_config
-from harp_jax.experiments.tables import FOLDED, Bench, Benchmark, Runs
+from harp_jax.experiments.benchmark import FOLDED, Bench, Benchmark, Runs
 
 GRIDS = {
     "bm25": {"k1": (0.6, 0.9, 1.2, 1.6, 2.0, 3.0, 4.0, 6.0)},

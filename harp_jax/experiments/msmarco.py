@@ -25,7 +25,9 @@ from functools import partial
 from harp_jax.base.files import replacing
 from harp_jax.base.steps import Steps
 from harp_jax.config import load_config
-from harp_jax.experiments.tables import NONE, NOT_PRETRAINED, SYSTEMS, TASKS, Benchmark, Pretraining, tables
+from harp_jax.experiments.benchmark import Benchmark
+from harp_jax.experiments.pretraining import NONE, NOT_PRETRAINED, SYSTEMS, TASKS, Pretraining
+from harp_jax.experiments.tables import tables
 
 # Judged queries; those of training have one document each.
 TRAINING, QUERIES = 367_013, {"dev": 5_193, "dl2019": 43, "dl2020": 45}
