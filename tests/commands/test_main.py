@@ -132,6 +132,7 @@ def test_trains_resumes_and_refuses_another_config(job, monkeypatch, capsys, cap
         ([*DATA, "--config.tokenizer=notes.txt", "--workdir=x"], r"lacks \[PAD\]"),
         ([*USUAL, "--config.row_length=256", "--workdir=x"], "64 positions"),
         (["--config=config.py", "--config.steps=many", "--workdir=x"], "steps"),
+        ([*USUAL, "--config.stepz=1", "--workdir=x"], r"--config.stepz \(did you mean steps\?\)"),
         ([*USUAL, "--config.model.name=3", "--workdir=x"], r"--config.model.name \(belongs to neural_ir"),
         ([*DATA, "--config.tokenizer=gs://b/t", "--workdir=x"], "tokenizer=gs://b/t: only `data` and the workdir"),
         ([*USUAL, "--workdir=model"], "model/config.json does not belong to a training run"),

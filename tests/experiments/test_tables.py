@@ -78,7 +78,6 @@ def test_two_test_sets_are_ranked_by_one_training(folder):
         ("transformers=bert", "transformers=bert is unknown; choose from none, sjtf, harp"),
         ("tested=0 ensembles=true", "fit weights on other tested folds"),
         ("test_queries=dev=queries.tsv folds=", "name different test sets"),
-        ("folder=msmarco", "folds is read from folder=msmarco; leave it out"),
         ("rerank=max_lenght=3 transformers=none", "rerank: max_lenght=3: .*the options are fields .*, k "),
         ("candidates=A=run.trec,a=run.trec", "a=run.trec: write NAME=PATH, and every name once"),
     ],

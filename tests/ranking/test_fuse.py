@@ -9,7 +9,6 @@ from harp_jax.base.errors import InputError
 from harp_jax.base.made import forget
 from harp_jax.corpus.trec import Ranking, ordered, read_run, write_run
 from harp_jax.evaluation.evaluate import evaluate
-from harp_jax.ranking.first_stage import settings_of
 from harp_jax.ranking.fuse import joined, pooled, reciprocal_ranks, weighted
 from tests.support.commands import command
 
@@ -111,10 +110,3 @@ def test_a_run_with_ties_is_no_better_than_itself(tmp_path):
     sums = weighted(pooled([run], "minmax"), (1.0,)), weighted(pooled([run, run], "none"), (1.0, 1.0))
     for fused_run in (*sums, reciprocal_ranks([run]), joined([run])):
         assert evaluate(qrels, {"": [dict(ordered(fused_run))]}, "RR@10").mean[""]["RR@10"] == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("fields", [{"parameters": 3}, {}, {"folds": {"a": 1}}])
-def test_edited_parameters_are_refused_when_they_are_read(tmp_path, fields):
-    (tmp_path / "bm25.json").write_text(json.dumps({"model": "bm25"} | fields))
-    with pytest.raises(InputError, match="bm25.json .*tune again"):
-        settings_of("bm25", {}, str(tmp_path / "bm25.json"), "", {"q": "text"})
