@@ -6,8 +6,9 @@ import json
 import os
 import re
 import shutil
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -23,7 +24,7 @@ from harp_jax.serving.session import SearchSession, Sources
 from harp_jax.site import build as site
 from harp_jax.site import pages as reading
 from harp_jax.site import ranker
-from harp_jax.site.build import SiteResult, build, choose_encoder, known_words
+from harp_jax.site.build import build, choose_encoder, known_words
 from harp_jax.site.options import SiteOptions, Source, Training
 from harp_jax.site.pages import Read
 from harp_jax.site.search import CombinedSearch, Settings
@@ -52,25 +53,15 @@ def in_this_process():
         yield
 
 
-@dataclass(frozen=True)
-class Built:
-    """A site of 150 pages, with vectors of a small sentence encoder that has all of their words; `said`: what was printed."""
-
-    pages: Path
-    encoder: str
-    output: str
-    options: SiteOptions
-    result: SiteResult
-    said: str
-
-    def copied(self, folder: Path) -> tuple[Path, SiteOptions, str]:
-        """The pages, and options and output of the site, all copied, to change them."""
-        pages, output = shutil.copytree(self.pages, folder / "pages"), shutil.copytree(self.output, folder / "x")
-        return pages, replace(self.options, source=replace(self.options.source, pages=(str(pages),))), str(output)
+def copied(built, folder: Path) -> tuple[Path, SiteOptions, str]:
+    """The pages, and options and output of the site, all copied, to change them."""
+    pages, output = shutil.copytree(built.pages, folder / "pages"), shutil.copytree(built.output, folder / "x")
+    return pages, replace(built.options, source=replace(built.options.source, pages=(str(pages),))), str(output)
 
 
 @pytest.fixture(scope="module")
 def built(in_this_process, tmp_path_factory):
+    """A site of 150 pages, with vectors of a small sentence encoder that has all of their words; `said`: what was printed."""
     place = tmp_path_factory.mktemp("built")
     pages, encoder, output = site_pages.write(place / "pages", pages=150), str(place / "encoder"), str(place / "x")
     words = {word for page in pages.iterdir() for word in re.findall(r"[a-z0-9]+|[.,]", page.read_text().lower())}
@@ -86,15 +77,9 @@ def built(in_this_process, tmp_path_factory):
     options = SiteOptions(Source((str(pages),), base_url="https://x.org/"), encoder, depth=5, max_queries=80)
     with contextlib.redirect_stdout(io.StringIO()) as said:
         result = build(options, output)
-    return Built(pages, encoder, output, options, result, said.getvalue())
-
-
-@pytest.fixture
-def pages(tmp_path):
-    (tmp_path / "pages.jsonl").write_text('{"id": "a", "title": "Lock", "text": "A gate.", "links": []}\n')
-    labels = "".join(f"gate {n}\td{n}\t1\n" for n in range(19))
-    (tmp_path / "connected.tsv").write_text(f"{labels}lock\td0\t1\nweir\td20\t0\n")
-    return tmp_path
+    return SimpleNamespace(
+        pages=pages, encoder=encoder, output=output, options=options, result=result, said=said.getvalue()
+    )
 
 
 def test_pages_are_searched_and_tested(built):
@@ -113,7 +98,7 @@ def test_pages_are_searched_and_tested(built):
 
 def test_changed_pages_are_updated_and_the_folder_may_be_copied(built, tmp_path, capsys):
     """The copy has neither the encoder that was named nor, in the end, the pages."""
-    pages, options, output = built.copied(tmp_path)
+    pages, options, output = copied(built, tmp_path)
     # Repeated: at once, the same. With other options: the difference is named.
     assert replace(build(options, output).verdict, next="") == replace(built.result.verdict, next="")
     assert "Embed the documents · already done" in capsys.readouterr().out
@@ -146,7 +131,7 @@ def test_an_encoder_is_adapted_to_the_links_and_the_search_keeps_the_other(built
     recipe = load_config("retriever", changes)
     monkeypatch.setattr(ranker, "read_config", lambda name: recipe.copy_and_resolve_references())
     monkeypatch.setattr(ranker, "measure_rate", lambda config, output: 0.1)  # tests/training measures one
-    pages, options, output = built.copied(tmp_path)
+    pages, options, output = copied(built, tmp_path)
     options = replace(options, training=Training("vectors", minutes=5))
     result = build(options, output)
     before, after = map(float, re.search(r"RR@10 (0\.\d+) → (0\.\d+) \(", result.adapted).groups())
@@ -256,11 +241,14 @@ def test_a_site_in_japanese(tmp_path, capfd):
         (["{folder}", "--format=html", "--dry_run"], "it is inside the input .*; choose an --output outside"),
     ],
 )
-def test_what_is_wrong_is_said_before_anything_runs(pages, words, message):
-    given = [word.format(pages=pages / "pages.jsonl", folder=pages) for word in words]
+def test_what_is_wrong_is_said_before_anything_runs(tmp_path, words, message):
+    (tmp_path / "pages.jsonl").write_text('{"id": "a", "title": "Lock", "text": "A gate.", "links": []}\n')
+    labels = "".join(f"gate {n}\td{n}\t1\n" for n in range(19))
+    (tmp_path / "connected.tsv").write_text(f"{labels}lock\td0\t1\nweir\td20\t0\n")
+    given = [word.format(pages=tmp_path / "pages.jsonl", folder=tmp_path) for word in words]
     with pytest.raises(InputError, match=message):
-        command("site", *given, output=pages / "x")
-    assert not (pages / "x").exists()
+        command("site", *given, output=tmp_path / "x")
+    assert not (tmp_path / "x").exists()
 
 
 def test_the_command_line_has_the_defaults_of_the_options():
