@@ -5,10 +5,9 @@ import pytest
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
-from harp_jax.corpus.query_sets import draw_subsets, fold_queries, make_folds, subset_queries
+from harp_jax.corpus.query_sets import fold_queries, make_folds, subset_queries
 from harp_jax.corpus.trec import Ranking, read_folds
 from harp_jax.experiments.figure4 import as_svg, as_text, points
-from tests.support.ranking_collection import QRELS
 
 
 def test_a_point_is_the_mean_of_its_runs_with_an_interval():
@@ -43,24 +42,17 @@ def test_folds_are_even_and_keep_groups_together(tmp_path):
         make_folds([["a"], ["b"]], 10**12, 0)
 
 
-def test_draws_are_nested_and_their_own():
-    drawn = draw_subsets(QRELS, [5, 20, 10], 6)
-    for one in drawn:
-        assert one[5] == one[10][:5] and one[10] == one[20][:10] and len(set(one[20])) == 20
-        assert "none" not in one[20]
-    assert len({tuple(one[10]) for one in drawn}) == 6
-    assert draw_subsets(dict(reversed(QRELS.items())), [10], 2) == [{10: one[10]} for one in drawn[:2]]
-    with pytest.raises(InputError, match="40 queries can be trained on, fewer than 41"):
-        draw_subsets(QRELS, [41], 1)
-
-
-def test_lists_are_of_the_training_folds(tmp_path):
-    judged = [f"{q} 0 {d} {level}\n" for q, levels in QRELS.items() for d, level in levels.items()]
-    (tmp_path / "qrels").write_text("".join(judged))
-    (tmp_path / "run").write_text("".join(f"q{i} d{i} 1\n" for i in range(40)))
-    (tmp_path / "folds").write_text("".join(f"q{i}\t{'abc'[i % 3]}\n" for i in range(40)))
-    given = {name: str(tmp_path / name) for name in ("qrels", "run", "folds")}
-    subset_queries(**given, output=str(tmp_path / "out"), sizes=("2", "50%"), draws=2, train_folds=("a", "b"))
-    two, half = ((tmp_path / "out" / "draw-00" / f"{size}.txt").read_text().split() for size in ("2", "50%"))
-    assert two == half[:2] and len(half) == 14 and all(int(q[1:]) % 3 < 2 for q in half)
-    assert (tmp_path / "out" / "draw-01" / "50%.txt").exists()
+def test_draws_are_nested_lists_of_the_training_folds(tmp_path):
+    (tmp_path / "qrels").write_text("".join(f"q{i} 0 d{i} 1\n" for i in range(40)) + "none 0 d1 0\n")
+    (tmp_path / "run").write_text("".join(f"q{i} d{i} 1\n" for i in range(40)) + "none d1 1\n")
+    (tmp_path / "folds").write_text("".join(f"q{i}\t{'abc'[i % 3]}\n" for i in range(40)) + "none\ta\n")
+    given = {name: str(tmp_path / name) for name in ("qrels", "run", "folds")} | {"train_folds": ("a", "b")}
+    subset_queries(**given, output=str(tmp_path / "out"), sizes=("2", "50%"), draws=3)
+    halves = []
+    for draw in (tmp_path / "out").glob("draw-*"):
+        two, half = ((draw / f"{size}.txt").read_text().split() for size in ("2", "50%"))
+        halves.append(half)
+        assert two == half[:2] and len({*half}) == 14 and all(int(q[1:]) % 3 < 2 for q in half)  # without "none"
+    assert len({tuple(half) for half in halves}) == 3
+    with pytest.raises(InputError, match="27 queries can be trained on, fewer than 41"):
+        subset_queries(**given, output=str(tmp_path / "none"), sizes=("41",), draws=1)

@@ -1,6 +1,5 @@
 """What `harp pack` writes: every engine's files of a tiny site, and what search.py computes. Real engines: tests/real."""
 
-import dataclasses
 import importlib.util
 import io
 import json
@@ -14,7 +13,7 @@ from harp_jax.ranking.lexical import InvertedIndex
 from harp_jax.site import packed_search
 from harp_jax.site.pack import MOST, Record, pack, query_words
 from harp_jax.site.packed_search import add_up
-from harp_jax.site.search import CombinedSearch, Settings
+from harp_jax.site.search import CombinedSearch
 from tests.support.commands import command
 from tests.support.look_site import DOCS, TUNED, write_site
 
@@ -114,19 +113,6 @@ def test_the_script_splits_a_query_as_the_index_does(tmp_path, language, text):
     index = InvertedIndex([("a", text)], language)
     names = {number: stem for stem, number in index.vocabulary.items()}
     assert script(tmp_path).terms_of(text) == [names[number] for number in index.query(text)] != []
-
-
-def test_lancedb_ranks_as_the_site_does(site, tmp_path):
-    pytest.importorskip("lancedb")
-    shutil.copytree(site, tmp_path / "site")
-    dataclasses.replace(Settings.load(str(site)), weights=WEIGHTS, models={}).save(str(tmp_path / "site"))
-    pack(str(tmp_path / "site"), "lancedb", str(tmp_path / "out"))
-    combined, search = CombinedSearch(str(tmp_path / "site")), script(tmp_path / "out")
-    encoder = combined.vectors.encoder
-    for query in ("the dog", "red cat", "green mat", "unknown"):
-        vector = encoder.vectors([encoder.as_query(encoder.encode_queries([query])[0])])[0].tolist()
-        found = search.search_table(query, vector)
-        assert dict(found) == pytest.approx(dict(combined.search(query)), abs=2e-3)  # vectors are stored in 16 bits
 
 
 def test_the_script_asks_a_server_and_ranks_its_hits(site, tmp_path, monkeypatch):
