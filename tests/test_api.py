@@ -93,24 +93,21 @@ def test_dicts_frames_and_paths_are_one(place, model):
         hj.rerank_run(model, frames[1], queries, docs)
 
 
-def test_a_ranker_is_fitted_to_labels_in_memory(place, model, tmp_path):
-    """First-stage candidates come from the same texts; parameters are selected on held-out labels."""
+def test_a_ranker_is_fitted_to_labels_in_memory(place, model, tmp_path, monkeypatch):
     queries, qrels = hj.read_queries(str(place / "queries.tsv")), hj.read_qrels(str(place / "qrels.txt"))
-    docs = dict(hj.Documents.open(str(place / "docs.tsv")).texts())
-    changes = {"steps": 2, "batch_pairs": 8, "row_length": 24, "window": 16, "select": "RR@10", "eval_every": 1}
-    fitted = model.fit(queries, qrels, docs, str(tmp_path / "fitted"), **changes)
+    judged = queries, qrels, dict(hj.Documents.open(str(place / "docs.tsv")).texts())
+    fitted = model.fit(*judged, str(tmp_path / "fitted"), steps=2, batch_pairs=8, row_length=24, window=16)
     assert (fitted.rerank("w1 w2", ["w1", "w3 w4"]) != model.rerank("w1 w2", ["w1", "w3 w4"])).all()
 
-
-def test_candidates_of_fine_tuning_are_found_in_the_language(model, tmp_path, monkeypatch):
-    """BM25 finds a word inside a Japanese sentence only with the language given."""
+    # BM25 finds candidates inside a Japanese sentence only with the language given; queries may be held out to select on.
     docs = {str(i): text for i, text in enumerate(("画像を保存する方法です", "画像を開く方法です", "保存しない場合"))}
-    given = ({"q": "保存"}, {"q": {"0": 1}}, docs, str(tmp_path / "fitted"))
+    japanese = {"q": "保存"}, {"q": {"0": 1}}, docs
     with pytest.raises(hj.InputError, match="no candidates|no query"):
-        model.fit(*given, negatives=1)
-    monkeypatch.setattr("harp_jax.training.train.train", lambda *_: sys.exit("it has candidates"))
-    with pytest.raises(SystemExit, match="it has candidates"):
-        model.fit(*given, language="ja", negatives=1)
+        model.fit(*japanese, "none", row_length=24)
+    monkeypatch.setattr("harp_jax.training.train.train", lambda *_: sys.exit("it would train"))
+    for given, changes in ((japanese, {"language": "ja"}), (judged, {"select": "RR@10", "eval_every": 1})):
+        with pytest.raises(SystemExit, match="it would train"):
+            model.fit(*given, "none", row_length=24, **changes)
 
 
 def test_a_run_that_is_written_and_read_ranks_the_same(tmp_path):
