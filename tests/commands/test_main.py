@@ -12,7 +12,6 @@ from harp_jax.base.cli import Parser
 from harp_jax.base.errors import InputError
 from harp_jax.config import read_config
 from tests.support.shards_fixture import write_job
-from tests.support.synthetic import tokenizer
 
 
 @pytest.fixture(autouse=True)
@@ -88,24 +87,17 @@ def test_of_a_field_given_twice_the_last_value_holds():
 
 
 CONFIG = """
-from harp_jax.config import pretrain
+from tests.support.tiny_run import tiny_config
 def get_config():
-    c = pretrain()
-    c.model.layers, c.model.hidden, c.model.heads, c.model.max_positions = 1, 16, 2, 64
-    c.tasks = ("rqp",)
-    c.row_length, c.batch_pairs, c.window, c.lanes = 64, 16, 32, 1  # a lane: one device, also here
-    c.steps, c.log_every = 2, 1
-    return c
+    return tiny_config(".", steps=2, lanes=1, tasks=("rqp",), batch_pairs=16, window=32)  # a lane: one device, also here
 """
-DATA = ["--config=config.py", "--config.data=('data',)"]
-USUAL = [*DATA, "--config.tokenizer=tokenizer"]
+USUAL = ["--config=config.py", "--config.data=('data',)"]
 
 
 @pytest.fixture(scope="module")
 def job(tmp_path_factory):
     path = tmp_path_factory.mktemp("main")
     (path / "config.py").write_text(CONFIG)
-    tokenizer().save(str(path / "tokenizer"))
     write_job(str(path / "data"), {"rqp": [40]})
     (path / "notes.txt").write_text("no json")
     (path / "model").mkdir()
@@ -129,15 +121,15 @@ def test_trains_resumes_and_refuses_another_config(job, monkeypatch, capsys, cap
     ("change", "message"),
     [
         (["--config=nothing.py"], "nothing.py"),
-        ([*DATA, "--config.tokenizer=notes.txt", "--workdir=x"], r"lacks \[PAD\]"),
-        ([*USUAL, "--config.row_length=256", "--workdir=x"], "64 positions"),
+        ([*USUAL, "--config.tokenizer=notes.txt", "--workdir=x"], r"lacks \[PAD\]"),
+        ([*USUAL, "--config.row_length=256", "--workdir=x"], "128 positions"),
         (["--config=config.py", "--config.steps=many", "--workdir=x"], "steps"),
         ([*USUAL, "--config.stepz=1", "--workdir=x"], r"--config.stepz \(did you mean steps\?\)"),
         ([*USUAL, "--config.model.name=3", "--workdir=x"], r"--config.model.name \(belongs to neural_ir"),
-        ([*DATA, "--config.tokenizer=gs://b/t", "--workdir=x"], "tokenizer=gs://b/t: only `data` and the workdir"),
+        ([*USUAL, "--config.tokenizer=gs://b/t", "--workdir=x"], "tokenizer=gs://b/t: only `data` and the workdir"),
         ([*USUAL, "--workdir=model"], "model/config.json does not belong to a training run"),
-        ([*DATA, "--topology=v3:2x2", "--workdir=x"], "are only for dry runs"),
-        ([*DATA, "--processes=2", "--workdir=x"], "need --coordinator"),
+        ([*USUAL, "--topology=v3:2x2", "--workdir=x"], "are only for dry runs"),
+        ([*USUAL, "--processes=2", "--workdir=x"], "need --coordinator"),
     ],
 )
 def test_bad_input_is_one_line_and_status_2(job, monkeypatch, capsys, change, message):

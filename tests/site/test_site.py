@@ -127,7 +127,7 @@ def test_changed_pages_are_updated_and_the_folder_may_be_copied(built, tmp_path,
 
 def test_an_encoder_is_adapted_to_the_links_and_the_search_keeps_the_other(built, tmp_path, monkeypatch):
     """From random weights: links must teach it which page an anchor means."""
-    changes = {"steps": 60, "lanes": 1, "window": 64, "row_length": 40, "learning_rate": 3e-3, "kl_weight": 0.0}
+    changes = {"steps": 90, "lanes": 1, "window": 64, "row_length": 40, "learning_rate": 3e-3, "kl_weight": 0.0}
     recipe = load_config("retriever", changes)
     monkeypatch.setattr(ranker, "read_config", lambda name: recipe.copy_and_resolve_references())
     monkeypatch.setattr(ranker, "measure_rate", lambda config, output: 0.1)  # tests/training measures one
