@@ -135,7 +135,6 @@ def test_an_encoder_is_adapted_to_the_links_and_the_search_keeps_the_other(built
     options = replace(options, training=Training("vectors", minutes=5))
     result = build(options, output)
     before, after = map(float, re.search(r"RR@10 (0\.\d+) → (0\.\d+) \(", result.adapted).groups())
-    print(before, after)
     assert after > before + 0.1 and "anchors, which are what it was trained on" in result.adapted
     adapted = hj.Retriever.from_pretrained(f"{output}/encoder_adapted")
     assert adapted.encode(["a gate"]).shape == (1, CONFIG.hidden)
