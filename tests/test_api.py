@@ -2,41 +2,48 @@
 
 import math
 import re
+import sys
 
 import jax
 import pandas
 import pytest
 
 import harp_jax as hj
+from harp_jax.checkpoints.huggingface import save_hf
+from harp_jax.model.encoders.bert import BertShape
 from harp_jax.text.tokenizer import load_tokenizer
 from harp_jax.training.train import train
 from tests.support import ROOT, corpus
 from tests.support.commands import python
 from tests.support.ranking_collection import ranking_config, write_collection
-from tests.support.tiny_bert import save_encoder
+from tests.support.tiny_bert import random_params, save_encoder
 
 HEAVY = ("jax", "numpy", "flax", "optax", "orbax", "transformers", "tokenizers", "tensorflow", "pyarrow", "pandas")
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """A directory as the examples expect it: a collection, a workdir, its export, linked pages."""
+    """A directory as the examples expect it: a collection, a ranker, a sentence encoder, linked pages."""
     path = write_collection(tmp_path_factory.mktemp("library"))
     (path / "run.trec").rename(path / "bm25.trec")
     (path / "tokenizer").rename(path / "vocabulary")
-    config = ranking_config(path, steps=3, candidates=str(path / "bm25.trec"), tokenizer=str(path / "vocabulary"))
-    train(config, str(path / "runs" / "ranker"), devices=jax.devices()[:1])
-    hj.export_model(str(path / "runs" / "ranker"), str(path / "ranker"))
-    save_encoder(str(path / "sentence-encoder"), load_tokenizer(str(path / "vocabulary")), 64)
+    words = load_tokenizer(str(path / "vocabulary"))
+    shape = BertShape(words.size, layers=1, hidden=32, heads=2, intermediate=64, max_positions=64)
+    save_hf(str(path / "ranker"), shape, random_params(shape), words, "")
+    save_encoder(str(path / "sentence-encoder"), words, 64)
     corpus.write(path / "wiki", files=1)
     (path / "wiki" / "pages-0.jsonl").rename(path / "pages.jsonl")
     (path / "wiki" / "vocab.txt").rename(path / "wordpieces.txt")
     return path
 
 
-def test_the_import_loads_nothing_heavy():
-    code = f"import sys, harp_jax; dir(harp_jax); print([m for m in {HEAVY!r} if m in sys.modules])"
-    assert python("-c", code).stdout == "[]\n"
+def test_the_import_loads_nothing_heavy_and_a_ranker_neither_torch_nor_tensorflow(place):
+    code = (
+        f"import sys, harp_jax as hj; dir(hj); print([m for m in {HEAVY!r} if m in sys.modules])\n"
+        "hj.Reranker.from_pretrained('ranker').rerank('w1', ['w1 w2', 'w3'])\n"
+        "print([m for m in ('torch', 'tensorflow', 'transformers') if m in sys.modules])"
+    )
+    assert python("-c", code, cwd=place, PYTHONPATH=str(ROOT)).stdout == "[]\n[]\n"
 
 
 EXAMPLES = """
@@ -53,6 +60,8 @@ for name, text in texts.items():
 @pytest.mark.real
 def test_examples_run(place):
     """Each function's docstring, and docs/library.md as one session, on one device."""
+    config = ranking_config(place, steps=3, candidates=str(place / "bm25.trec"), tokenizer=str(place / "vocabulary"))
+    train(config, str(place / "runs" / "ranker"), devices=jax.devices()[:1])
     page = ROOT / "docs" / "library.md"
     printed = python("-c", EXAMPLES, page, cwd=place, XDG_CACHE_HOME=str(place / "cache")).stdout
     ran = re.findall(r"^(\S+): \d+ examples, 0 failures$", printed, re.MULTILINE)
@@ -72,13 +81,11 @@ def test_dicts_frames_and_paths_are_one(place, model):
     assert hj.rerank_run(model, run, queries, docs, k=5) == expected
     assert all(list(found.values()) == sorted(found.values(), reverse=True) for found in expected.values())
     triples = [(q, d, s) for q, scores in run.items() for d, s in scores.items()]
-    tables = {("qid", "docno", "score"): triples, ("qid", "query"): queries.items(), ("docno", "text"): docs.items()}
-    frames = [pandas.DataFrame(rows, columns=list(names)) for names, rows in tables.items()]
-    assert hj.rerank_run(model, *frames, k=5) == expected
+    frames = frame(("qid", "docno", "score"), *triples), frame(("qid", "query"), *queries.items())
+    assert hj.rerank_run(model, *frames, frame(("docno", "text"), *docs.items()), k=5) == expected
     judged = [(q, d, level) for q, levels in qrels.items() for d, level in levels.items()]
-    frame = pandas.DataFrame(judged, columns=["query_id", "doc_id", "relevance"])
-    theirs = frames[0].set_axis(["query_id", "doc_id", "score"], axis=1)
-    given = ((qrels, run), (frame, theirs), (str(place / "qrels.txt"), paths[0]))
+    theirs = [frame(("query_id", "doc_id", name), *rows) for name, rows in (("relevance", judged), ("score", triples))]
+    given = ((qrels, run), theirs, (str(place / "qrels.txt"), paths[0]))
     tables = [hj.evaluate(labels, {"BM25": ranked}) for labels, ranked in given]
     assert tables[0].mean == tables[1].mean == tables[2].mean
     assert tables[0].to_frame().loc["BM25"].to_dict() == tables[0].mean["BM25"]
@@ -86,37 +93,25 @@ def test_dicts_frames_and_paths_are_one(place, model):
         hj.rerank_run(model, frames[1], queries, docs)
 
 
-def test_a_ranker_is_fitted_to_labels_in_memory(place, model, tmp_path):
-    """First-stage candidates come from the same texts; parameters may be selected on held-out labels."""
+def test_a_ranker_is_fitted_to_labels_in_memory(place, model, tmp_path, monkeypatch):
     queries, qrels = hj.read_queries(str(place / "queries.tsv")), hj.read_qrels(str(place / "qrels.txt"))
-    docs = dict(hj.Documents.open(str(place / "docs.tsv")).texts())
-    changes = {"steps": 2, "batch_pairs": 8, "row_length": 24, "window": 16}
-    fitted = model.fit(queries, qrels, docs, str(tmp_path / "fitted"), **changes)
+    judged = queries, qrels, dict(hj.Documents.open(str(place / "docs.tsv")).texts())
+    fitted = model.fit(*judged, str(tmp_path / "fitted"), steps=2, batch_pairs=8, row_length=24, window=16)
     assert (fitted.rerank("w1 w2", ["w1", "w3 w4"]) != model.rerank("w1 w2", ["w1", "w3 w4"])).all()
-    model.fit(queries, qrels, docs, str(tmp_path / "selected"), **changes, select="RR@10", eval_every=1)
 
-
-def test_candidates_of_fine_tuning_are_found_in_the_language(model, tmp_path):
-    """BM25 finds a word inside a Japanese sentence only with the language given."""
-    docs = {str(i): text for i, text in enumerate(("画像を保存する方法です", "画像を開く方法です", "文字の色"))}
-    given = ({"q": "保存"}, {"q": {"0": 1}}, {**docs, "3": "保存しない場合"}, str(tmp_path / "fitted"))
-    changes = {"steps": 1, "batch_pairs": 4, "row_length": 24, "window": 16, "negatives": 1}
+    # BM25 finds candidates inside a Japanese sentence only with the language given; queries may be held out to select on.
+    docs = {str(i): text for i, text in enumerate(("画像を保存する方法です", "画像を開く方法です", "保存しない場合"))}
+    japanese = {"q": "保存"}, {"q": {"0": 1}}, docs
     with pytest.raises(hj.InputError, match="no candidates|no query"):
-        model.fit(*given, **changes)
-    assert model.fit(*given, language="ja", **changes).directory == str(tmp_path / "fitted")
+        model.fit(*japanese, "none", row_length=24)
+    monkeypatch.setattr("harp_jax.training.train.train", lambda *_: sys.exit("it would train"))
+    for given, changes in ((japanese, {"language": "ja"}), (judged, {"select": "RR@10", "eval_every": 1})):
+        with pytest.raises(SystemExit, match="it would train"):
+            model.fit(*given, "none", row_length=24, **changes)
 
 
-def test_what_is_left_out_is_warned_about(model):
-    run = {"a": {"d": 1.0}, "b": {"d": 1.0}}
-    with pytest.warns(UserWarning, match="1 of 2 queries of the run are not in queries and are left out: b"):
-        assert list(hj.rerank_run(model, run, {"a": "w1"}, {"d": "w1"})) == ["a"]
-    with pytest.warns(UserWarning, match="BM25: 1 queries of the qrels are missing and count as zero: c"):
-        hj.evaluate({"a": {"d": 1}, "c": {"d": 1}}, {"BM25": {"a": {"d": 1.0}}}, "AP")
-
-
-@pytest.mark.parametrize("scores", [(1.0, 1.0), (1.0 + 1e-9, 1.0)])
-def test_a_run_that_is_written_and_read_ranks_the_same(tmp_path, scores):
-    run = {"q": dict(zip("ab", scores))}
+def test_a_run_that_is_written_and_read_ranks_the_same(tmp_path):
+    run = {"q": {"a": 1.0 + 1e-9, "b": 1.0}}
     hj.write_run(tmp_path / "run.trec", run)
     table = hj.evaluate({"q": {"a": 1}}, {"before": run, "after": tmp_path / "run.trec"}, "RR")
     assert table.mean["before"] == table.mean["after"] == {"RR": 0.5}
@@ -134,11 +129,13 @@ def frame(columns, *rows):
     "call, said",
     [
         (lambda: hj.evaluate({"q": {"d": 1}}, {"a": {"q": {"d": float("nan")}}}), "nan is not a finite number"),
-        (lambda: hj.evaluate({"q": {"d": 1}}, {"a": []}), "runs: give one or several"),
         (lambda: hj.evaluate(frame(QRELS, ("q", "d", 1.0), ("q", "d", 0)), RUNS), "query 'q' lists 'd' twice"),
         (lambda: hj.evaluate(frame(QRELS, (math.nan, "d", 1)), RUNS), "the id nan is neither text nor a whole number"),
         (lambda: hj.evaluate(frame((*QRELS, "qid"), ("q", "d", 1, "r")), RUNS), "needs one column qid or query_id"),
         (lambda: hj.evaluate({"q": {3: 1}}, RUNS), "the id 3 is not a string"),
+        (lambda: hj.evaluate({"q": {"d": 1}}, [RUNS]), "runs: list given"),
+        (lambda: hj.evaluate({"q": ["d"]}, RUNS), "query 'q': list given; use {docid: number}"),
+        (lambda: hj.evaluate({"q": {"d": 1.5}}, RUNS), "1.5 is not a whole number"),
         (lambda: hj.first_stage({"d": "x"}, frame(("qid", "query"), ("q", None))), "query 'q': NoneType given"),
         (lambda: hj.first_stage({"d": "x"}, {"q": "x"}, anchors={"d": 5}), "anchor of 'd': int given"),
         (
@@ -147,14 +144,9 @@ def frame(columns, *rows):
         ),
         (lambda: hj.first_stage({"d": "a cat"}, {"q": "cat"}, k=2.5), "k=2.5: use 1 or more, a whole number"),
         (lambda: hj.first_stage({"d": "a cat"}, {"q": "cat"}, k1="2"), "k1='2': use k1"),
-        (lambda: hj.evaluate({"q": {"d": 1}}, [RUNS]), "runs: list given"),
-        (lambda: hj.evaluate({"q": ["d"]}, RUNS), "query 'q': list given; use {docid: number}"),
-        (lambda: hj.evaluate({"q": {"d": 1.5}}, RUNS), "1.5 is not a whole number"),
-        (lambda: hj.evaluate({"q": {"d": 0}}, RUNS), "none of the 1 judged queries has a relevant document"),
         (lambda: hj.load_config("tpu_v3", steps="many"), "tpu_v3: .*steps"),
         (lambda: hj.write_run("run.trec", {"q": {"d": 1.0}}, "a b"), "the tag 'a b' has white space"),
         (lambda: hj.train("finetune", ""), "the directory's path is empty"),
-        (lambda: hj.Site.from_pages([]), "no pages"),
     ],
 )
 def test_wrong_data_is_an_input_error(call, said):

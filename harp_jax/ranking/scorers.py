@@ -293,14 +293,6 @@ class CrossEncoderScorer(PairTexts):
         self.batch_tokens = token_budget(batch_tokens)
         self.use(jax.device_put({name: params[name] for name in PARTS}))
 
-        def score(params: Mapping, tokens: jax.Array, second: jax.Array, end: jax.Array) -> jax.Array:
-            batch = {**single_rows(tokens, second, end), "cls_offset": jnp.zeros((len(tokens), 1), jnp.int32)}
-            with full_precision_matmul(config.dtype):
-                outputs: Any = Ranker(config).apply({"params": params}, batch, method="scored")
-            return outputs[0][:, 0]
-
-        self._score = jax.jit(score)
-
     @classmethod
     def load(
         cls, directory: str, dtype: str = "float32", max_length: int | None = None, batch_tokens: int | None = None
@@ -317,9 +309,21 @@ class CrossEncoderScorer(PairTexts):
         """Scores [pairs] float32: raw logits, larger is more relevant."""
 
         def score_batch(pairs: list[Pair], rows: int, length: int) -> jax.Array:
-            return self._score(self._params, *pair_rows(pairs, rows, length, self.tokenizer))
+            return score_rows(self.config, self._params, *pair_rows(pairs, rows, length, self.tokenizer))
 
         return score_by_length(score_batch, pairs, self.row_sizes(pairs), self.lengths, self.batch_tokens, bar)
+
+
+# Compiled once per process for all models of one shape.
+@partial(jax.jit, static_argnums=0)
+def score_rows(
+    config: EncoderConfig, params: Mapping, tokens: jax.Array, second: jax.Array, end: jax.Array
+) -> jax.Array:
+    """Logits [rows] of one pair per row, from `PARTS`; `second`, `end` [rows]: where the document begins, and ends."""
+    batch = {**single_rows(tokens, second, end), "cls_offset": jnp.zeros((len(tokens), 1), jnp.int32)}
+    with full_precision_matmul(config.dtype):
+        outputs: Any = Ranker(config).apply({"params": params}, batch, method="scored")
+    return outputs[0][:, 0]
 
 
 class BiEncoderScorer(EncoderTexts):
@@ -345,7 +349,6 @@ class BiEncoderScorer(EncoderTexts):
         self.made = made
         self._dense = jax.device_put(made.dense)
         self.use(jax.device_put({"encoder": params["encoder"]}))
-        self._embed = jax.jit(partial(_embed_rows, config, made))
 
     @classmethod
     def load(
@@ -406,7 +409,8 @@ class BiEncoderScorer(EncoderTexts):
         sizes = np.array([len(text) + self.tokenizer.template.around_text for text in texts], np.int64)
 
         def embed_batch(texts: list[np.ndarray], rows: int, length: int) -> jax.Array:
-            return self._embed(self._params, *self.rows(texts, rows, length))
+            steps = Embedding(self.made.pooling, self.made.steps)
+            return embed_rows(self.config, steps, self._params, *self.rows(texts, rows, length))
 
         return score_by_length(embed_batch, texts, sizes, self.lengths, self.batch_tokens, shape=(self.size,))
 
@@ -436,10 +440,9 @@ def load_sentence_encoder(
     return config, params, tokenizer, made._replace(max_length=max_length or min(made.max_length or recorded, recorded))
 
 
-def _embed_rows(
-    config: EncoderConfig, made: Embedding, params: Mapping, tokens: jax.Array, end: jax.Array
-) -> jax.Array:
-    """Unit vectors [rows, size] float32 of one text per row; `end` [rows] is its length."""
+@partial(jax.jit, static_argnums=(0, 1))
+def embed_rows(config: EncoderConfig, made: Embedding, params: Mapping, tokens: jax.Array, end: jax.Array) -> jax.Array:
+    """Unit vectors [rows, size] float32 of one text per row, by the pooling and steps of `made`; `end` [rows] is its length."""
     with full_precision_matmul(config.dtype):
         batch = single_rows(tokens, end, end)
         hidden: Any = Ranker(config).apply({"params": {"encoder": params["encoder"]}}, batch, True, method="encode")

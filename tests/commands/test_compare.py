@@ -5,7 +5,6 @@ import os
 import pytest
 
 from harp_jax.base.errors import InputError
-from harp_jax.commands import compare
 from harp_jax.corpus.query_sets import judged_queries
 from harp_jax.corpus.trec import read_qrels, read_queries
 from tests.support.architectures import saved
@@ -23,16 +22,9 @@ def beir(tmp_path):
     (folder / "corpus.jsonl").write_text((site / "pages" / "docs.jsonl").read_text())
     lines = [f'{{"_id": "{n}", "text": "red {word} \\n mat"}}\n' for n, word in enumerate(("cat", "dog", "sat", "ran"))]
     (folder / "queries.jsonl").write_text("".join(lines))
-    head = "query-id\tcorpus-id\tscore\n"
-    (folder / "qrels" / "test.tsv").write_text(head + "0\td1\t1\n1\td2\t2\n2\td4\t1\n")
-    (folder / "qrels" / "train.tsv").write_text(head + "3\td1\t1\n")
+    for split, rows in (("test", "0\td1\t1\n1\td2\t2\n2\td4\t1\n"), ("train", "3\td1\t1\n")):
+        (folder / "qrels" / f"{split}.tsv").write_text(f"query-id\tcorpus-id\tscore\n{rows}")
     return folder
-
-
-def test_a_collection_or_all_three_files_are_needed():
-    assert compare.parts("irds:a", "", "", "x") == {"docs": "irds:a", "queries": "irds:a", "qrels": "x"}
-    with pytest.raises(InputError, match="no --queries, --qrels; name a COLLECTION, or give all three"):
-        compare.parts("", "docs.tsv", "", "")
 
 
 def test_judged_queries_are_written_with_their_judgments(beir, tmp_path):
@@ -61,7 +53,6 @@ def test_wrong_input_is_named_before_anything_runs(beir, tmp_path, monkeypatch):
     for options, said in (
         (["--model=no/model"], "no/model is not a directory, and the Hub does not serve it .*hf download no/model"),
         ([model, "--measures=nothing"], "unknown measure 'nothing'"),
-        ([model, "--run=absent.trec"], "absent.trec: no such file"),
         ([model.replace("=", "=BM25=")], "is taken"),  # by a row of the table
         ([model, f"--output={beir}/out"], "it is inside the input .*beir; choose an --output outside"),
     ):

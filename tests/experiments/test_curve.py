@@ -5,36 +5,26 @@ import pytest
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
-from harp_jax.corpus.query_sets import draw_subsets, fold_queries, make_folds, subset_queries
+from harp_jax.corpus.query_sets import fold_queries, make_folds, subset_queries
 from harp_jax.corpus.trec import Ranking, read_folds
 from harp_jax.experiments.figure4 import as_svg, as_text, points
-from tests.support.ranking_collection import QRELS
-
-QUERIES = 40
-JUDGED = {f"q{i}": {f"d{i}": 1} for i in range(QUERIES)}
 
 
 def test_a_point_is_the_mean_of_its_runs_with_an_interval():
-    def runs(ranks: np.ndarray) -> list[dict[str, Ranking]]:
-        """Runs [draws] in which each query's relevant document has the given rank."""
-        ids = [
-            [*(f"x{j}" for j in range(int(at) - 1)), f"d{i}", "y"] for of_draw in ranks for i, at in enumerate(of_draw)
-        ]
-        rankings = [Ranking.of(docids, -np.arange(float(len(docids)))) for docids in ids]
-        return [{f"q{i}": rankings[draw * QUERIES + i] for i in range(QUERIES)} for draw in range(len(ranks))]
+    judged = {f"q{i}": {f"d{i}": 1} for i in range(40)}
+    ranks = generator("rank").integers(1, 5, (4, 40))  # of each draw's relevant documents
 
-    ranks = {worst: generator("rank", worst).integers(1, worst + 1, (4, QUERIES)) for worst in (1, 2, 4)}
-    systems = {
-        ("first", ""): runs(ranks[2][[0, 0]]),
-        ("HARP", "10"): runs(ranks[4]),
-        ("HARP", "100"): runs(ranks[1]),
-        ("MLM", "10"): runs(ranks[4][:2]),
-    }
-    first, ten, hundred, mlm = points(JUDGED, systems, "RR@10", 2)
-    assert (ten.runs, f"{ten.value:.4f}") == (4, f"{np.mean(1 / ranks[4]):.4f}")
-    assert hundred == ("HARP", "100", 4, 1.0, 1.0, 1.0) and first.size == ""
-    assert mlm.low < mlm.value < mlm.high and 0.05 < mlm.high - mlm.low < 0.5
-    assert as_text([hundred], "RR@10").splitlines()[1] == "HARP\t100\t4\t1.0000\t1.0000\t1.0000"
+    def run(of_draw):
+        ids = {f"q{i}": [*(f"x{j}" for j in range(1, at)), f"d{i}"] for i, at in enumerate(of_draw)}
+        return {qid: Ranking.of(docids, -np.arange(float(len(docids)))) for qid, docids in ids.items()}
+
+    runs = [*map(run, ranks)]
+    systems = {("first", ""): runs[:2], ("HARP", "10"): runs, ("HARP", "100"): [run([1] * 40)] * 2}
+    first, ten, hundred = points(judged, systems, "RR@10", 2)
+    assert (ten.runs, ten.value) == (4, pytest.approx(np.mean(1 / ranks))) and first.size == ""
+    assert ten.low < ten.value < ten.high and 0.05 < ten.high - ten.low < 0.5
+    assert hundred == ("HARP", "100", 2, 1.0, 1.0, 1.0)
+    assert as_text([hundred], "RR@10").splitlines()[1] == "HARP\t100\t2\t1.0000\t1.0000\t1.0000"
     assert as_svg([first, ten, hundred], "RR@10").startswith("<?xml")
 
 
@@ -43,39 +33,26 @@ def test_folds_are_even_and_keep_groups_together(tmp_path):
     # q0, q1 and q2 share d0 and d1; q3 … q20 have one document each; q21 and q22 are not judged.
     rows = ["q0 0 d0 1", "q1 0 d0 1", "q1 0 d1 2", "q2 0 d1 1", "q2 0 d3 0", *(f"q{i} 0 d{i} 1" for i in range(3, 21))]
     (tmp_path / "qrels.txt").write_text("\n".join(rows) + "\n")
-
-    def folds_of(name: str, qrels: str = "", seed: int = 0) -> dict[str, str]:
-        fold_queries(str(tmp_path / "queries.tsv"), str(tmp_path / name), qrels=qrels, seed=seed)
-        return read_folds(str(tmp_path / name))
-
-    folds = folds_of("grouped", str(tmp_path / "qrels.txt"))
+    fold_queries(*(str(tmp_path / name) for name in ("queries.tsv", "folds", "qrels.txt")))
+    folds = read_folds(str(tmp_path / "folds"))
     assert folds["q0"] == folds["q1"] == folds["q2"]
-    sizes = [list(folds.values()).count(str(n)) for n in range(5)]
+    sizes = [[*folds.values()].count(str(n)) for n in range(5)]
     assert sum(sizes) == 23 and max(sizes) - min(sizes) <= 1
-    assert folds_of("one", seed=1) != folds_of("zero")
     with pytest.raises(InputError, match="2 groups of queries cannot fill 1000000000000 folds"):  # immediately
         make_folds([["a"], ["b"]], 10**12, 0)
 
 
-def test_draws_are_nested_and_their_own():
-    drawn = draw_subsets(QRELS, [5, 20, 10], 6, 0)
-    for one in drawn:
-        assert one[5] == one[10][:5] and one[10] == one[20][:10] and len(set(one[20])) == 20
-        assert "none" not in one[20]
-    assert len({tuple(one[10]) for one in drawn}) == 6
-    assert draw_subsets(dict(reversed(QRELS.items())), [10], 2, 0) == [{10: one[10]} for one in drawn[:2]]
-    assert draw_subsets(QRELS, [10], 1, 1) != draw_subsets(QRELS, [10], 1, 0)
-    with pytest.raises(InputError, match="40 queries can be trained on, fewer than 41"):
-        draw_subsets(QRELS, [41], 1, 0)
-
-
-def test_lists_are_of_the_training_folds(tmp_path):
-    judged = [f"{q} 0 {d} {level}\n" for q, levels in QRELS.items() for d, level in levels.items()]
-    (tmp_path / "qrels").write_text("".join(judged))
-    (tmp_path / "run").write_text("".join(f"q{i} d{i} 1\n" for i in range(40)))
-    (tmp_path / "folds").write_text("".join(f"q{i}\t{'abc'[i % 3]}\n" for i in range(40)))
-    given = {name: str(tmp_path / name) for name in ("qrels", "run", "folds")}
-    subset_queries(**given, output=str(tmp_path / "out"), sizes=("2", "50%"), draws=2, train_folds=("a", "b"))
-    two, half = ((tmp_path / "out" / "draw-00" / f"{size}.txt").read_text().split() for size in ("2", "50%"))
-    assert two == half[:2] and len(half) == 14 and all(int(q[1:]) % 3 < 2 for q in half)
-    assert (tmp_path / "out" / "draw-01" / "50%.txt").exists()
+def test_draws_are_nested_lists_of_the_training_folds(tmp_path):
+    (tmp_path / "qrels").write_text("".join(f"q{i} 0 d{i} 1\n" for i in range(40)) + "none 0 d1 0\n")
+    (tmp_path / "run").write_text("".join(f"q{i} d{i} 1\n" for i in range(40)) + "none d1 1\n")
+    (tmp_path / "folds").write_text("".join(f"q{i}\t{'abc'[i % 3]}\n" for i in range(40)) + "none\ta\n")
+    given = {name: str(tmp_path / name) for name in ("qrels", "run", "folds")} | {"train_folds": ("a", "b")}
+    subset_queries(**given, output=str(tmp_path / "out"), sizes=("2", "50%"), draws=3)
+    halves = []
+    for draw in (tmp_path / "out").glob("draw-*"):
+        two, half = ((draw / f"{size}.txt").read_text().split() for size in ("2", "50%"))
+        halves.append(half)
+        assert two == half[:2] and len({*half}) == 14 and all(int(q[1:]) % 3 < 2 for q in half)  # without "none"
+    assert len({tuple(half) for half in halves}) == 3
+    with pytest.raises(InputError, match="27 queries can be trained on, fewer than 41"):
+        subset_queries(**given, output=str(tmp_path / "none"), sizes=("41",), draws=1)

@@ -58,11 +58,6 @@ def slow_ql(query: str, mu: float) -> dict[str, float]:
     return scores
 
 
-@pytest.fixture(scope="module")
-def collection():
-    return InvertedIndex(DOCS.items(), "")
-
-
 def test_bm25_ranks_as_bm25s_does():
     """On 400 documents of Zipf-distributed words, some of them empty; queries may repeat words."""
     import bm25s
@@ -81,9 +76,7 @@ def test_bm25_ranks_as_bm25s_does():
         np.testing.assert_array_equal(matched, expected > 0)
 
 
-@pytest.mark.parametrize(
-    "parameters", [(0.9, 0.4, 1.0, 0.4), (1.2, 0.75, 3.0, 1.0), (0.6, 0.2, 0.5, 0.0), (1.2, 0.75, 0.0, 0.4)]
-)
+@pytest.mark.parametrize("parameters", [(0.9, 0.4, 1.0, 0.4), (1.2, 0.75, 3.0, 1.0), (0.6, 0.2, 0.0, 0.0)])
 def test_bm25f_is_its_formula(parameters):
     fielded = InvertedIndex(DOCS.items(), "", ANCHORS)
     for query in ("wing drag", "theory heat", "wing wing lift", "unheard heat"):
@@ -94,10 +87,11 @@ def test_bm25f_is_its_formula(parameters):
         assert set(search(Bm25f(fielded, *parameters), fielded, "heat", 10)[0]) == {"D4", "D5"}
 
 
-@pytest.mark.parametrize("mu", [0.5, 10.0, 2000.0])
-def test_query_likelihood_is_its_formula(collection, mu):
+@pytest.mark.parametrize("mu", [0.5, 2000.0])
+def test_query_likelihood_is_its_formula(mu):
+    collection = InvertedIndex(DOCS.items(), "")
     model = QueryLikelihood(collection, mu)
-    for query in ("wing drag", "boundary layer heat", "wing wing lift", "wing unheard"):
+    for query in ("wing drag", "wing wing lift", "wing unheard"):
         expected = slow_ql(query, mu)
         scores = rescore(model, collection, query, list(DOCS))
         np.testing.assert_allclose(scores, [expected[d] for d in DOCS], rtol=1e-9, atol=1e-12)
@@ -115,8 +109,6 @@ def test_query_likelihood_is_its_formula(collection, mu):
         ("ja", "カーネル・設定を変更するには再起動が必要。", ("再起動", "設定", "ｶｰﾈﾙ", "カーネル 変更"), ("停止", "・ 山")),
         ("ja", "庭の木は高い。", ("木", "木 林"), ("林", "の")),
         ("zh-Hans", "您可以使用软件包管理器安装程序，结果已保存", ("管理器", "软件包 安装", "结果"), ("删除", "的")),
-        ("th", "ภาษาไทยเป็นภาษาที่ใช้ในประเทศไทย", ("ประเทศ", "ภาษา"), ("อังกฤษ",)),
-        ("ko", "서울에서 만나요", ("서울",), ("부산",)),
         ("hi", "यह हिन्दी में लिखा है", ("हिन्दी",), ("अंग्रेज़ी",)),
         ("de", "Die Straßen der Häuser", ("straße", "STRASSE", "Haus"), ("die", "Weg")),
     ],
@@ -145,14 +137,14 @@ def files(tmp_path):
     return tmp_path
 
 
-def options(files, **more):
-    return {"docs": files / "docs.tsv", "queries": files / "queries.tsv", "output": files / "bm25.trec", **more}
-
-
-def run_of(files, **more):
-    forget(str(files / "bm25.trec"))
-    command("first-stage", **options(files, **more))
-    return {qid: ranking.ranked() for qid, ranking in read_run(str(files / "bm25.trec")).items()}
+def run_of(files, name="first-stage", output="bm25.trec", **more):
+    """What a command writes: for each query the documents, or tuned parameters."""
+    forget(str(files / output))
+    given = {"docs": files / "docs.tsv", "queries": files / "queries.tsv", "output": files / output}
+    command(name, **given | more)
+    if output.endswith(".json"):
+        return json.loads((files / output).read_text())
+    return {qid: ranking.ranked() for qid, ranking in read_run(str(files / output)).items()}
 
 
 def test_command_writes_a_run(files, capsys):
@@ -170,8 +162,7 @@ def test_a_given_run_is_reranked_and_nothing_is_added(files, capsys):
     by_ql = run_of(files, model="ql", run=files / "given.trec", mu=5)
     assert by_ql == {"q1": ["D1", "D3", "D5"], "q3": sorted(["D1", "D2"], key=lambda d: -slow_ql("boundary", 5)[d])}
     said = capsys.readouterr().err
-    assert "have no candidates in the run: q2" in said
-    assert "1 of 3 queries of the run are not in --queries and are left out: q7" in said
+    assert "have no candidates in the run: q2" in said and "are not in --queries and are left out: q7" in said
     assert run_of(files, run=files / "given.trec", k=1) == {"q1": ["D5"], "q3": ["D1"]}
     for line, refused in (("q1 Q0 E9", "candidate E9 of query q1"), ("q7 Q0 D1", "no text for any of the 1 queries")):
         (files / "given.trec").write_text(f"{line} 1 3 x\n")
@@ -180,24 +171,18 @@ def test_a_given_run_is_reranked_and_nothing_is_added(files, capsys):
 
 
 def test_wrong_options_are_refused(judged):
-    for options, said in (
-        ({"anchor_weight": 50}, "--anchor_weight is not a parameter of --model=bm25; .*use --model=bm25f"),
-        ({"model": "bm25f"}, "set --anchors to their file"),
-        ({"b": 1.5}, "use k1"),
-        ({"max_length": 10}, "--encoder and --max_length are only for --model=vectors"),
-        ({"language": "klingon"}, "language 'klingon' is not a language tag"),
-        ({"folds": "folds"}, "--folds is only for --parameters"),
-    ):
-        with pytest.raises(InputError, match=said):
-            run_of(judged, **options)
     (judged / "folds").write_text("a0\ta\na1\ta\nb0\ta\nb1\ta\n")
-    for options, said in (
-        ({"measure": "AP RR"}, "name one measure"),
-        ({"folds": judged / "folds"}, "no judged query lies outside fold a"),
-        ({"output": judged}, "cannot write .*: it is a directory"),
+    for ranks, options, said in (
+        (run_of, {"anchor_weight": 50}, "--anchor_weight is not a parameter of --model=bm25; .*use --model=bm25f"),
+        (run_of, {"model": "bm25f"}, "set --anchors to their file"),
+        (run_of, {"max_length": 10}, "--encoder and --max_length are only for --model=vectors"),
+        (run_of, {"language": "klingon"}, "language 'klingon' is not a language tag"),
+        (run_of, {"folds": judged / "folds"}, "--folds is only for --parameters"),
+        (tune, {"measure": "AP RR"}, "name one measure"),
+        (tune, {"k1": "1", "b": "0", "folds": judged / "folds"}, "no judged query lies outside fold a"),
     ):
         with pytest.raises(InputError, match=said):
-            tune(judged, k1="1", b="0", **options)
+            ranks(judged, **options)
 
 
 def test_anchor_texts_are_a_field_or_more_words(files):
@@ -207,12 +192,10 @@ def test_anchor_texts_are_a_field_or_more_words(files):
     for model in ("bm25", "bm25f", "ql"):
         assert run_of(files, model=model, anchors=files / "anchors") == {"q1": ["D1", "D2"], "q2": ["D2"]}, model
     for anchors in (files / "anchors", {"D1": {"sustentation": 3}, "D2": {"sustentation": 1}}, {"D1": "sustentation"}):
-        found = hj.first_stage(DOCS, {"q": "sustentation"}, model="bm25f", anchors=anchors)["q"]
-        assert next(iter(found)) == "D1"
-    with pytest.raises(InputError, match="0 links; use a whole number"):
-        hj.first_stage(DOCS, {"q": "lift"}, model="bm25f", anchors={"D1": {"lift": 0}})
+        assert next(iter(hj.first_stage(DOCS, {"q": "sustentation"}, model="bm25f", anchors=anchors)["q"])) == "D1"
+    line = "D2\ttail\t1\n{}\n"
     for rows, said in (
-        *((f"D2\ttail\t1\n{line}\n", "anchors, line 2: ") for line in ("D1\twing", "D1\twing\tmany", "\twing\t1")),
+        *((line.format(wrong), "anchors, line 2: ") for wrong in ("D1\twing", "D1\twing\tmany", "\twing\t1")),
         ("E1\ttail\t1\n", "has no anchor text for any document in --docs"),
     ):
         (files / "anchors").write_text(rows)
@@ -225,43 +208,34 @@ def judged(files):
     """Relevant in fold a: documents that repeat the word; in fold b: short ones. The folds need different b."""
     rows = [f"L{i}\t\t\tword word word {'filler ' * 12}\nS{i}\t\t\tword thing\n" for i in range(3)]
     (files / "docs.tsv").write_text("".join(rows) + f"N\t\t\t{'other ' * 100}\n")
-    (files / "queries.tsv").write_text("".join(f"{f}{i}\tword\n" for f in "ab" for i in range(2)))
-    qrels = [f"{f}{i} 0 {d}{j} 1\n" for f, d in ("aL", "bS") for i in range(2) for j in range(3)]
+    qids = {"L": ("a0", "a1"), "S": ("b0", "b1")}
+    (files / "queries.tsv").write_text("".join(f"{qid}\tword\n" for both in qids.values() for qid in both))
+    qrels = [f"{qid} 0 {d}{j} 1\n" for d, both in qids.items() for qid in both for j in range(3)]
     (files / "qrels").write_text("".join(qrels))
     (files / "folds").write_text("a0\ta\na1\ta\nb0\tb\nb1\tb\n")
     return files
 
 
 def tune(files, **more):
-    given = {"qrels": files / "qrels", "output": files / "best.json", "measure": "AP"}
-    forget(str(files / "best.json"))
-    command("tune-first-stage", **options(files, **given | more))
-    return json.loads((files / "best.json").read_text())
+    given = {"qrels": files / "qrels", "output": "best.json", "measure": "AP"}
+    return run_of(files, "tune-first-stage", **given | more)
 
 
-@pytest.mark.parametrize(
-    "model, axes",
-    [
-        ("bm25", {"k1": (1.2,), "b": (0.0, 1.0)}),
-        ("bm25f", {"k1": (1.2,), "b": (0.0, 1.0), "anchor_weight": (1.0,)}),
-    ],
-)
-def test_a_fold_is_never_scored_by_what_it_chose(judged, monkeypatch, model, axes):
-    monkeypatch.setitem(GRIDS, model, axes)
+def test_a_fold_is_never_scored_by_what_it_chose(judged, monkeypatch):
+    monkeypatch.setitem(GRIDS, "bm25f", {"k1": (1.2,), "b": (0.0, 1.0), "anchor_weight": (1.0,)})
     (judged / "anchors").write_text("N\tnothing\t1\n")
-    anchored = {"anchors": judged / "anchors"} if model == "bm25f" else {}
-    alone = {}
+    given, alone = {"model": "bm25f", "anchors": judged / "anchors"}, {}
     for fold in "ab":
         (judged / f"{fold}.tsv").write_text(f"{fold}0\tword\n{fold}1\tword\n")
-        alone[fold] = tune(judged, model=model, queries=judged / f"{fold}.tsv", **anchored)["parameters"]
+        alone[fold] = tune(judged, queries=judged / f"{fold}.tsv", **given)["parameters"]
     assert alone["a"] != alone["b"]
-    tuned = tune(judged, model=model, folds=judged / "folds", **anchored)
+    tuned = tune(judged, folds=judged / "folds", **given)
     assert tuned["folds"] == {"a": alone["b"], "b": alone["a"]} and len(tuned["grid"]) == 2
-    using = {"model": model, "parameters": judged / "best.json"} | anchored
-    first = {qid: ranked[0][0] for qid, ranked in run_of(judged, folds=judged / "folds", **using).items()}
+    given["parameters"] = judged / "best.json"
+    first = {qid: ranked[0][0] for qid, ranked in run_of(judged, folds=judged / "folds", **given).items()}
     assert first == {"a0": "S", "a1": "S", "b0": "L", "b1": "L"}
     with pytest.raises(InputError, match="no folds file"):
-        run_of(judged, **using)
+        run_of(judged, **given)
 
 
 def test_a_grid_grows_until_its_best_value_is_not_the_last_tried(judged, monkeypatch, capsys):
@@ -280,32 +254,23 @@ def test_a_grid_grows_until_its_best_value_is_not_the_last_tried(judged, monkeyp
 def test_tuning_uses_a_sample_of_many_queries_and_says_so(judged, capsys):
     tuned = tune(judged, k1="1.2", b="0.4,0.75", sample=3)
     assert (tuned["queries"], tuned["of"], len(tuned["grid"])) == (3, 4, 2)
-    said = capsys.readouterr()
-    assert "3 of 4 judged queries, drawn by hash; --sample=0 uses all" in said.err and "3 of 4 queries" in said.out
-    assert tune(judged, k1="1.2", b="0.4", sample=0)["queries"] == 4
+    assert "3 of 4 judged queries, drawn by hash; --sample=0 uses all" in capsys.readouterr().err
 
 
 @pytest.mark.real
 def test_cranfield(tmp_path):
-    """AP depends on how the document that each question came from is treated (k1 1.2, b 0.75: .31, .36, .42).
-
-    Removed from the candidates, it neither helps nor hurts; our figures on Cranfield are reported that way. Short abstracts need
-    little smoothing of the query likelihood.
-    """
+    """The document that each question came from is no candidate: as one it would help or hurt (AP .42, .31 instead of .36)."""
     docs = Documents.open(shared("cranfield", "docs.tsv"), ("title", "body"), str(tmp_path))
-    assert len(docs) == 1400 and docs["D471"] == docs["D995"] == ""
     qrels, queries = read_qrels(shared("cranfield", "qrels.txt")), read_queries(shared("cranfield", "queries.tsv"))
-    assert sum(level > 0 for judged in qrels.values() for level in judged.values()) == 1612
     excluded = first_stage.excluded_of(shared("cranfield", "source_documents.tsv"))
     collection, runs = InvertedIndex(docs.texts()), {}
     for model, parameters in (("bm25", {"k1": 1.2, "b": 0.75}), ("ql", {"mu": 250.0})):
         ranked = first_stage.retrieve(model, collection, [(parameters, queries)], 1000, excluded)
         runs[model] = {qid: Ranking.of(docids, scores) for qid, docids, scores in ranked}
-    table = evaluate(qrels, runs, "AP nDCG@10 R@100")
-    assert not any(table.missing.values()) and not any(table.unknown.values())
-    assert 0.34 < table.mean["bm25"]["AP"] < 0.38 and 0.30 < table.mean["ql"]["AP"] < 0.38
-    assert 0.40 < table.mean["bm25"]["nDCG@10"] < 0.44 and 0.36 < table.mean["ql"]["nDCG@10"] < 0.44
-    assert 0.71 < table.mean["bm25"]["R@100"] < 0.76
+    mean = evaluate(qrels, runs, "AP nDCG@10 R@100").mean
+    assert 0.34 < mean["bm25"]["AP"] < 0.38 and 0.30 < mean["ql"]["AP"] < 0.38
+    assert 0.40 < mean["bm25"]["nDCG@10"] < 0.44 and 0.36 < mean["ql"]["nDCG@10"] < 0.44
+    assert 0.71 < mean["bm25"]["R@100"] < 0.76
 
 
 def test_a_dry_run_tells_hours_and_memory_and_ranks_nothing(judged, capsys):

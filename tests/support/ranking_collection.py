@@ -12,8 +12,6 @@ from tests.support.synthetic import tokenizer
 
 WORDS = [f"w{i}" for i in range(200)]
 NAMES = ("tokens", "segment_ids", "token_type_ids")
-# For plans: forty judged queries with one relevant document each, and one without.
-QRELS = {f"q{i}": {f"d{i}": 1} for i in range(40)} | {"none": {"d1": 0}}
 
 
 def write_collection(path):
