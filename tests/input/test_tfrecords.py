@@ -123,6 +123,34 @@ def test_damage_is_named_never_skipped(tmp_path, change, message):
         reader(str(tmp_path), "rqp").read(0, "rqp", 0, 3)
 
 
+FIRST = ("splits", "rqp_train", "shards", 0)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ((*FIRST, "records"), "4", "records is '4', not of the type int"),
+        ((*FIRST, "records"), -1, "shard of a negative size"),
+        # Files outside the folder, or of another split, are not the split's shards.
+        ((*FIRST, "file"), "../pairs/harp-rqp_train.tfrecord-00000-of-00002", "is not shard 0 of the 2 of rqp_train"),
+        ((*FIRST, "file"), "harp-rqp_validation.tfrecord-00000-of-00002", "is not shard 0"),
+        (FIRST, {"file": "x", "records": 4, "bytes": 9}, "no field sha256"),
+        (("losses",), {"short": {"count": 2, "examples": ["a"]}}, r"examples\[0\] is 'a'"),
+    ],
+)
+def test_an_edited_manifest_is_named_by_its_field(tmp_path, path, value, message):
+    write_job(str(tmp_path), {"rqp": [4, 3]})
+    file = tmp_path / "manifest.json"
+    manifest = json.loads(file.read_text())
+    inner = manifest
+    for name in path[:-1]:
+        inner = inner[name]
+    inner[path[-1]] = value
+    file.write_text(json.dumps(manifest))
+    with pytest.raises(InputError, match=f"is not the manifest of a generation job .*{message}.*; copy the directory"):
+        reader(str(tmp_path), "rqp")
+
+
 def test_missing_data_and_those_of_another_vocabulary_are_named(directory, tmp_path):
     with pytest.raises(InputError, match="no split 'acm_train', only"):
         reader(directory, "acm")

@@ -1,10 +1,14 @@
-"""The lanes that a host reads."""
+"""The lanes that a host reads; sharding rules for every parameter of every encoder."""
 
 from types import SimpleNamespace
 
+import jax
 import pytest
+from jax.sharding import PartitionSpec as P
 
-from harp_jax.model import sharding
+from harp_jax.config import pretrain
+from harp_jax.model import bi_encoder, cross_encoder, sharding
+from harp_jax.model.encoders.table import ENCODERS
 
 
 @pytest.mark.parametrize("lanes", [[0, 1, 6, 15], [2, 3, 4, 5]])
@@ -14,3 +18,17 @@ def test_a_host_reads_the_lanes_of_its_devices_only(monkeypatch, lanes):
     of_host = SimpleNamespace(addressable_devices_indices_map=lambda shape: index)
     monkeypatch.setattr(sharding, "batch_sharding", lambda mesh: of_host)
     assert sharding.host_lanes(None, 16) == lanes
+
+
+@pytest.mark.parametrize("kind", ENCODERS)
+def test_each_parameter_has_a_rule_and_each_rule_a_parameter(kind):
+    config = pretrain()
+    config.mesh.data = config.mesh.fsdp = config.mesh.model = 2
+    mesh = sharding.make_mesh(config, jax.devices()[:8])
+    shape = ENCODERS[kind].shape(128, 2, 32, 2, 64, 96)
+    tree = jax.eval_shape(lambda key: cross_encoder.init_params(shape, key), jax.random.key(0))
+    shardings = sharding.param_shardings(mesh, tree, cross_encoder.rules(shape))
+    large = {sharded.spec for x, sharded in zip(*map(jax.tree.leaves, (tree, shardings))) if x.size >= 32 * 32}
+    assert P() not in large  # every matrix is sharded
+    encoder = {"encoder": tree["encoder"]}
+    assert sharding.param_shardings(mesh, encoder, bi_encoder.rules(shape))["encoder"] == shardings["encoder"]

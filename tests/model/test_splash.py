@@ -75,7 +75,7 @@ def exact(q, k, v, direction, segments) -> list[np.ndarray]:
 
 @pytest.mark.parametrize(
     "implementation, dtype, length, tolerance",
-    [*(("splash", "float32", length, 2e-6) for length in (128, 384, 1024)), ("xla", "float64", 24, 2e-14)],
+    [*(("splash", "float32", length, 2e-6) for length in (384, 1024)), ("xla", "float64", 24, 2e-14)],
 )
 def test_equals_the_definition(interpreted, implementation, dtype, length, tolerance):
     arrays = case(2, length, 2, 64)
@@ -107,8 +107,7 @@ def test_rows_and_heads_are_sharded_without_communication(interpreted):
     assert not [kind for kind in ("all-reduce", "all-gather", "all-to-all", "collective-permute") if kind in text]
 
 
-@pytest.mark.parametrize("remat", ["none", "dots", "layer"])
-def test_encoder_gradients_are_the_same_for_every_remat_policy(interpreted, remat):
+def test_encoder_gradients_are_the_same_for_every_remat_policy(interpreted):
     config = replace(CONFIG, max_positions=128, hidden=32, heads=2)
     params, segments = random_params(config), packed_segments(2, 128)
     tokens = np.random.default_rng(0).integers(0, 46, (2, 128)).astype(np.int32)
@@ -120,9 +119,10 @@ def test_encoder_gradients_are_the_same_for_every_remat_policy(interpreted, rema
         return jax.jit(jax.grad(loss))(params)
 
     expected = gradient(replace(config, attention="xla"))
-    found = gradient(replace(config, attention="splash", remat=remat))
-    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected)):
-        np.testing.assert_allclose(a, b, rtol=0, atol=1e-5 * max(np.abs(b).max(), 1))
+    for remat in ("none", "dots", "layer"):
+        found = gradient(replace(config, attention="splash", remat=remat))
+        for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected)):
+            np.testing.assert_allclose(a, b, rtol=0, atol=1e-5 * max(np.abs(b).max(), 1), err_msg=remat)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,5 @@ def test_kernel_by_platform_dtype_and_length(dtype, drops, platform, length, exp
 
 @pytest.mark.parametrize("attention", ["cudnn", "splash"])
 def test_init_works_with_every_kernel(attention):
-    """`init` runs 8 tokens in float32, which the kernels do not support, so it must not use them."""
-    config = replace(CONFIG, attention=attention)
-    found, expected = (jax.jit(partial(init_params, each))(jax.random.key(0)) for each in (config, CONFIG))
-    jax.tree.map(np.testing.assert_array_equal, found, expected)
+    """`init` traces 8 tokens in float32, which the kernels do not support, so it must not use them."""
+    jax.eval_shape(partial(init_params, replace(CONFIG, attention=attention)), jax.random.key(0))

@@ -40,12 +40,11 @@ def batch_of(config, stage, layout=None) -> dict[str, np.ndarray]:
 
 def test_packed_pair_losses_equal_a_loop_over_single_sequences(setting):
     config, stage, params = setting
-    objective = dataclasses.replace(stage.objective(stage.encoder), mlm_rate=0.0)
-    batch = batch_of(config, stage)
+    objective, batch = stage.objective(stage.encoder), batch_of(config, stage)
     loss, sums = jax.jit(lambda p, b: loss_of(objective, p, b, KEY))(params, batch)
 
     single = dataclasses.replace(stage.source.layout, rows=1, group_size=1)
-    hinges: dict[int, list[float]] = {0: [], 1: []}  # by task
+    hinges = []
 
     @jax.jit
     def first_score(params, one):
@@ -61,13 +60,9 @@ def test_packed_pair_losses_equal_a_loop_over_single_sequences(setting):
                 alone = group._replace(sequences=(sequence,))
                 one = fill([alone], next(plan([(len(sequence),)], single)), single, 0)
                 scores.append(float(first_score(params, one)))
-            hinges[group.task].append(max(0.0, 1 - scores[0] + scores[1]))
-    every = hinges[0] + hinges[1]
-    assert sums["pairs"] == len(every) and np.std(every) > 0.1
-    assert float(loss) == pytest.approx(0.7 * np.mean(every), rel=1e-5)
-    summed = dataclasses.replace(objective, pair_reduction="sum")
-    loss, _ = jax.jit(lambda p, b: loss_of(summed, p, b, jax.random.key(0)))(params, batch)
-    assert float(loss) == pytest.approx(0.7 * (np.mean(hinges[0]) + np.mean(hinges[1])), rel=1e-5)
+            hinges.append(max(0.0, 1 - scores[0] + scores[1]))
+    assert sums["pairs"] == len(hinges) and np.std(hinges) > 0.1
+    assert float(loss) == pytest.approx(0.7 * np.mean(hinges), rel=1e-5)
 
 
 @partial(jax.jit, static_argnums=0)
@@ -102,14 +97,13 @@ def test_eq_16_adds_the_losses_of_the_tasks_and_mlm(setting):
     assert float(loss) == pytest.approx(expected, rel=1e-5)
 
 
-@pytest.mark.parametrize("name", ["hinge", "logistic", "softmax_margin", "lce", "kl", "lce_kl"])
-def test_losses_of_several_negatives_equal_a_loop_and_have_gradients(setting, name):
+def test_the_loss_of_several_negatives_and_a_teacher_equals_a_loop(setting):
     """Groups of one, two and three negatives, and empty places, as in batches."""
     config, stage, params = setting
-    objective = dataclasses.replace(stage.objective(stage.encoder), pair_loss=name)
-    layout = dataclasses.replace(stage.source.layout, group_size=4, rows=6, teacher="kl" in name)
+    objective = dataclasses.replace(stage.objective(stage.encoder), pair_loss="lce_kl")
+    layout = dataclasses.replace(stage.source.layout, group_size=4, rows=6, teacher=True)
     rng = np.random.default_rng(0)
-    teacher = [tuple(np.random.default_rng(1).normal(0, 2, size)) for size in (2, 3, 4, 4, 2)]
+    teacher = [tuple(rng.normal(0, 2, size)) for size in (2, 3, 4, 4, 2)]
     text = lambda: rng.integers(5, VOCAB, int(rng.integers(4, 30))).astype(np.int32)  # noqa: E731
     groups = []
     for taught in teacher:
@@ -118,26 +112,16 @@ def test_losses_of_several_negatives_equal_a_loop_and_have_gradients(setting, na
     lengths = [tuple(map(len, group.sequences)) for group in groups]
     batch = fill(groups, next(plan(lengths, layout)), layout, 0)
     assert batch["group_valid"].sum() == 5 < batch["group_valid"].size
-    compute = jax.jit(jax.value_and_grad(lambda p, b: loss_of(objective, p, b, KEY), has_aux=True))
-    (loss, sums), gradient = compute(params, batch)
+    loss, sums = jax.jit(lambda p, b: loss_of(objective, p, b, KEY))(params, batch)
     found = scores(objective.ranker, params, batch).reshape(-1)
     expected, right = [], []
     for members, taught in zip(batch["members"][0], teacher):
-        positive, *negatives = (float(found[member]) for member in members if member >= 0)
-        gaps = np.array([positive - negative for negative in negatives])
-        p, q = (np.exp(x) / np.exp(x).sum() for x in (np.array(taught), np.array([positive, *negatives])))
-        each = {"hinge": np.maximum(0, 1 - gaps).mean(), "logistic": np.log1p(np.exp(-gaps)).mean()}
-        each |= {"lce": np.log1p(np.exp(-gaps).sum()), "kl": (p * np.log(p / q)).sum()}
-        # The softmax of two scores followed by the hinge, as in the code of HARP's authors.
-        first, second = (1 / (1 + np.exp(-x)) for x in (gaps, -gaps))
-        each["softmax_margin"] = np.maximum(0, 1 - first + second).mean()
-        expected.append(each[name] if name in each else each["lce"] + each["kl"])
-        right.append((gaps > 0).mean())
-    assert [len(group.sequences) for group in groups] == [2, 3, 4, 4, 2] and np.std(expected) > 0.05
-    assert float(loss) == pytest.approx(0.7 * np.mean(expected), rel=1e-5)
+        own = np.array([found[member] for member in members if member >= 0], np.float64)
+        p, q = (np.exp(x) / np.exp(x).sum() for x in (np.array(taught), own))
+        expected.append((p * np.log(p / q)).sum() - np.log(q[0]))
+        right.append((own[0] > own[1:]).mean())
+    assert np.std(expected) > 0.05 and float(loss) == pytest.approx(0.7 * np.mean(expected), rel=1e-5)
     assert float(sums["right/rqp"]) == pytest.approx(sum(right), rel=1e-6) and sums["pairs"] == 5
-    norms = [float(np.abs(leaf).max()) for leaf in jax.tree.leaves(gradient)]
-    assert np.isfinite(norms).all() and max(norms) > 0
 
 
 def test_four_microbatches_give_the_gradients_of_one_batch(setting):
