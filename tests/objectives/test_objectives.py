@@ -1,7 +1,6 @@
 """Losses of a packed batch against a slow loop over pairs; gradients, loss spikes and meshes."""
 
 import dataclasses
-from functools import partial
 
 import jax
 import numpy as np
@@ -12,7 +11,6 @@ from harp_jax.config import pretrain
 from harp_jax.input.lanes import Batches, Cursor, Lane
 from harp_jax.input.packing import Group, fill, pair_sequences, plan
 from harp_jax.model import sharding
-from harp_jax.objectives.losses import forward
 from harp_jax.objectives.masking import POSITIONS, TARGETS, WEIGHTS
 from harp_jax.objectives.objective import best_predictor, not_beaten
 from harp_jax.training.step import LOSS_WINDOW, gradients, initial, make_step, spikes, update_running_loss
@@ -65,63 +63,46 @@ def test_packed_pair_losses_equal_a_loop_over_single_sequences(setting):
     assert float(loss) == pytest.approx(0.7 * np.mean(hinges), rel=1e-5)
 
 
-@partial(jax.jit, static_argnums=0)
-def scores(ranker, params, batch):
-    return forward(ranker, params, batch, None).scores
-
-
-def test_eq_16_adds_the_losses_of_the_tasks_and_mlm(setting):
+def test_eq_16_with_several_negatives_and_a_teacher_equals_a_loop(setting):
+    """Groups of one, two and three negatives of two tasks, and empty places, as in batches."""
     config, stage, params = setting
-    changes = {"mlm_weight": 0.5, "predictions": 19, "pair_reduction": "sum"}
+    changes = {"pair_loss": "lce_kl", "mlm_weight": 0.5, "predictions": 19, "pair_reduction": "sum"}
     objective = dataclasses.replace(stage.objective(stage.encoder), **changes)
-    batch = batch_of(config, stage)
-    masked = objective.mask(batch, KEY)
-    hidden = objective.ranker.apply({"params": params}, masked, method="encode")
-    logits = objective.ranker.apply({"params": params}, hidden, masked[POSITIONS], method="mlm_logits")
-    found = np.asarray(scores(objective.ranker, params, masked)).reshape(config.lanes, -1)
-    hinges: dict[int, list[float]] = {0: [], 1: []}
-    for lane, (groups, tasks, valid) in enumerate(zip(batch["members"], batch["group_task"], batch["group_valid"])):
-        for (positive, negative), task, there in zip(groups, tasks, valid):
-            if there:
-                hinges[task].append(max(0.0, 1 - found[lane, positive] + found[lane, negative]))
-    predicted = [
-        np.log(np.exp(row - row.max()).sum()) + row.max() - row[target]
-        for row, target, weight in zip(
-            *(np.asarray(x).reshape(-1, *x.shape[2:]) for x in (logits, masked[TARGETS], masked[WEIGHTS]))
-        )
-        if weight
-    ]
-    assert len(predicted) > 20
-    loss, _ = jax.jit(lambda p, b: loss_of(objective, p, b, KEY))(params, batch)
-    expected = 0.7 * (np.mean(hinges[0]) + np.mean(hinges[1])) + 0.5 * np.mean(predicted)
-    assert float(loss) == pytest.approx(expected, rel=1e-5)
-
-
-def test_the_loss_of_several_negatives_and_a_teacher_equals_a_loop(setting):
-    """Groups of one, two and three negatives, and empty places, as in batches."""
-    config, stage, params = setting
-    objective = dataclasses.replace(stage.objective(stage.encoder), pair_loss="lce_kl")
     layout = dataclasses.replace(stage.source.layout, group_size=4, rows=6, teacher=True)
     rng = np.random.default_rng(0)
     teacher = [tuple(rng.normal(0, 2, size)) for size in (2, 3, 4, 4, 2)]
     text = lambda: rng.integers(5, VOCAB, int(rng.integers(4, 30))).astype(np.int32)  # noqa: E731
     groups = []
-    for taught in teacher:
+    for number, taught in enumerate(teacher):
         more = [text() for _ in taught[2:]]
-        groups.append(Group(0, pair_sequences(text(), text(), EMPTY, text(), 128, TEMPLATE, more_docs=more), taught))
+        sequences = pair_sequences(text(), text(), EMPTY, text(), 128, TEMPLATE, more_docs=more)
+        groups.append(Group(number % 2, sequences, taught))
     lengths = [tuple(map(len, group.sequences)) for group in groups]
     batch = fill(groups, next(plan(lengths, layout)), layout, 0)
     assert batch["group_valid"].sum() == 5 < batch["group_valid"].size
-    loss, sums = jax.jit(lambda p, b: loss_of(objective, p, b, KEY))(params, batch)
-    found = scores(objective.ranker, params, batch).reshape(-1)
-    expected, right = [], []
-    for members, taught in zip(batch["members"][0], teacher):
-        own = np.array([found[member] for member in members if member >= 0], np.float64)
+    masked = objective.mask(batch, KEY)
+
+    @jax.jit
+    def outputs(params):
+        """Loss and metrics, and scores and logits without the objective's shortcuts."""
+        apply = lambda *inputs, method: objective.ranker.apply({"params": params}, *inputs, method=method)  # noqa: E731
+        logits = apply(apply(masked, method="encode"), masked[POSITIONS], method="mlm_logits")
+        return loss_of(objective, params, batch, KEY), apply(masked, method="scored")[0], logits
+
+    (loss, sums), scores, logits = jax.device_get(outputs(params))
+    expected, right = {0: [], 1: []}, []
+    for members, task, taught in zip(batch["members"][0], batch["group_task"][0], teacher):
+        own = scores.reshape(-1)[members[members >= 0]].astype(np.float64)
         p, q = (np.exp(x) / np.exp(x).sum() for x in (np.array(taught), own))
-        expected.append((p * np.log(p / q)).sum() - np.log(q[0]))
+        expected[task].append((p * np.log(p / q)).sum() - np.log(q[0]))
         right.append((own[0] > own[1:]).mean())
-    assert np.std(expected) > 0.05 and float(loss) == pytest.approx(0.7 * np.mean(expected), rel=1e-5)
-    assert float(sums["right/rqp"]) == pytest.approx(sum(right), rel=1e-6) and sums["pairs"] == 5
+    assert np.std(expected[0] + expected[1]) > 0.05
+    log_p = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    predicted = -np.take_along_axis(log_p, np.asarray(masked[TARGETS])[..., None], -1)[np.asarray(masked[WEIGHTS]) > 0]
+    assert len(predicted) > 20
+    total = 0.7 * (np.mean(expected[0]) + np.mean(expected[1])) + 0.5 * np.mean(predicted)
+    assert float(loss) == pytest.approx(total, rel=1e-5)
+    assert sums["right/rqp"] + sums["right/qdm"] == pytest.approx(sum(right), rel=1e-6) and sums["pairs"] == 5
 
 
 def test_four_microbatches_give_the_gradients_of_one_batch(setting):
