@@ -18,6 +18,7 @@ from harp_jax.corpus.clicks import Clicks
 from harp_jax.corpus.documents import Documents
 from harp_jax.input.click_groups import STREAM
 from harp_jax.model.cross_encoder import Ranker
+from harp_jax.objectives.losses import forward
 from harp_jax.objectives.masking import POSITIONS, TARGETS, WEIGHTS
 from harp_jax.ranking.scorers import CrossEncoderScorer
 from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
@@ -102,6 +103,17 @@ def test_an_epoch_has_every_pair_or_document_once(clicked, monkeypatch):
     assert len(set(texts)) == 40 and not set(marks) & {i for text in texts for i in text}
 
 
+def slow_relevance(batch, scores: np.ndarray) -> tuple[list[float], int]:
+    """The losses of all groups of one, and how many scores are right; label 0 means relevant."""
+    each, right = [], 0
+    for by_lane, members, labels in zip(scores.reshape(2, -1), batch["members"][..., 0], batch["group_task"]):
+        for member, label in zip(members[members >= 0], labels):
+            p = 1 / (1 + np.exp(-by_lane[member]))
+            each.append(-np.log(1 - p if label else p))
+            right += (p > 0.5) != label
+    return each, right
+
+
 def test_the_loss_is_that_of_a_loop(clicked):
     """With masks as in the paper: masked tokens always become [MASK]."""
     assert read_config("coarse_tune_orcas").mask_always and not configs.coarse_tune().mask_always
@@ -124,12 +136,7 @@ def test_the_loss_is_that_of_a_loop(clicked):
         return scores, objective.ranker.apply({"params": params}, hidden, masked[POSITIONS], method="mlm_logits")
 
     scores, logits = map(np.asarray, every_output(params, {**batch, "tokens": masked["tokens"]}))
-    each = []
-    for lane, by_lane in enumerate(scores.reshape(2, -1)):
-        for member, label in zip(batch["members"][lane, :, 0], batch["group_task"][lane]):
-            if member >= 0:
-                p = 1 / (1 + np.exp(-by_lane[member]))
-                each.append(-np.log(1 - p if label else p))
+    each, _ = slow_relevance(batch, scores)
     assert len(each) == sums["pairs"] and {0, 1} == set(batch["group_task"][batch["members"][..., 0] >= 0])
     log_p = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
     mlm = -np.take_along_axis(log_p, np.asarray(masked[TARGETS])[..., None], -1)[..., 0][chosen]
@@ -146,21 +153,14 @@ def test_fine_tuning_classifies_every_judged_pair_and_needs_no_candidates(clicke
     assert stage.source.reader.sizes == {"rank": 6} and stage.steps == 3
     queries = dict(line.split("\t") for line in (clicked / "queries.tsv").read_text().splitlines())
     docs = {line.split("\t")[0]: line.split("\t")[-1] for line in (clicked / "docs.tsv").read_text().splitlines()}
-    relevant = {f"{queries[q]} {docs[d]}": level > 0 for (q, d), level in levels.items()}
+    groups = [group for lane in range(2) for group in stage.source.reader.read(lane, "rank", 0, 3)]
+    decoded = {tuple(map(stage.tokenizer.decode, group.sequences[0][:2])): group.task == 0 for group in groups}
+    assert decoded == {(queries[q], docs[d]): level > 0 for (q, d), level in levels.items()}
     params, batch = scored_batch(stage, 3)
     objective = stage.objective(stage.encoder)
-    scores = np.asarray(objective.ranker.apply({"params": params}, batch, method="scored")[0])
-    expected, right, words = [], 0, stage.tokenizer.tokens
-    for row, segments in enumerate(batch["segment_ids"]):
-        for segment in range(1, segments.max() + 1):
-            text = [words[i] for i in batch["tokens"][row][segments == segment]]
-            p = 1 / (1 + np.exp(-scores[row, segment - 1]))
-            label = relevant.pop(" ".join(word for word in text if not word.startswith("[")))
-            expected.append(-np.log(p if label else 1 - p))
-            right += (p > 0.5) == label
-    assert not relevant
+    each, right = slow_relevance(batch, np.asarray(forward(objective.ranker, params, batch, None).scores))
     loss, sums = loss_of(objective, params, batch, jax.random.key(0))
-    assert float(loss) == pytest.approx(np.mean(expected), rel=1e-4) and (sums["pairs"], sums["right"]) == (6, right)
+    assert float(loss) == pytest.approx(np.mean(each), rel=1e-4) and (sums["pairs"], sums["right"]) == (6, right)
 
 
 @pytest.fixture(scope="module")

@@ -130,35 +130,31 @@ def test_lines_after_the_restored_step_are_removed(tmp_path):
     assert [row["step"] for row in read_metrics(str(tmp_path))] == [1, 2, 3]
 
 
-def claim(workdir, config):
-    return claim_workdir(workdir, config, {}, load_tokenizer(config.tokenizer))
-
-
 def test_a_run_on_other_data_or_in_a_workdir_in_use_is_refused(tmp_path, monkeypatch):
     """Large files, such as these documents, are compared by their sizes and ends."""
     monkeypatch.setattr("harp_jax.training.workdir.WHOLE", 10)
     monkeypatch.setattr("harp_jax.training.workdir.END", 4)
-    manifest, docs, workdir = tmp_path / "pairs" / "manifest.json", tmp_path / "docs.tsv", str(tmp_path / "run")
+    manifest, docs = tmp_path / "pairs" / "manifest.json", tmp_path / "docs.tsv"
     manifest.parent.mkdir()
     manifest.write_text('{"shards": [1, 2]}')
     docs.write_text("d1\tone two three\n")
     config = tiny_config(str(tmp_path), data=(str(manifest.parent),), docs=str(docs))
-    for _ in range(2):
-        lock = claim(workdir, config)
-        with pytest.raises(InputError, match="another run is using"):
-            claim(workdir, config)
-        lock.close()
+
+    def claim():
+        return claim_workdir(str(tmp_path / "run"), config, {}, load_tokenizer(config.tokenizer))
+
+    with claim(), pytest.raises(InputError, match="another run is using"):
+        claim()
+    claim().close()
     for text in ("d2\tone two three\n", "d1\tone two forty\n", "d1\tone, two, three\n"):
         docs.write_text(text)
         with pytest.raises(InputError, match=r"started on other data: \S+docs\.tsv changed since"):
-            claim(workdir, config)
+            claim()
     manifest.write_text('{"shards": [2, 1]}')
     *tokens, one, other = tokenizer().tokens
     Tokenizer.of_words((*tokens, other, one)).save(config.tokenizer)
-    with pytest.raises(
-        InputError, match=r"started on other data: .*manifest\.json, .*docs\.tsv, tokenizer changed since"
-    ):
-        claim(workdir, config)
+    with pytest.raises(InputError, match=r"other data: .*manifest\.json, .*docs\.tsv, tokenizer changed since"):
+        claim()
 
 
 def test_sigterm_ends_the_command_with_the_status_of_a_terminated_process(tmp_path, monkeypatch):
