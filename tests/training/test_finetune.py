@@ -4,6 +4,7 @@ Other losses are compared with a loop in tests/objectives.
 """
 
 import dataclasses
+from functools import partial
 
 import jax
 import numpy as np
@@ -19,6 +20,7 @@ from harp_jax.checkpoints.start import load_encoder
 from harp_jax.corpus.trec import Ranking
 from harp_jax.evaluation.evaluate import evaluate
 from harp_jax.input.packing import plan
+from harp_jax.objectives.losses import forward
 from harp_jax.objectives.masking import POSITIONS, TARGETS, WEIGHTS, mask_one_each
 from harp_jax.ranking.rerank import rankings
 from harp_jax.training.stages.finetune import finetune_stage
@@ -28,8 +30,10 @@ from tests.support.objective import loss_of
 from tests.support.ranking_collection import ranking_config, scored_batch, units_seen
 
 
+@partial(jax.jit, static_argnums=0)
 def packed_scores(ranker, params, batch):
-    return ranker.apply({"params": params}, batch, method="scored")[0]
+    """[lanes, rows · K]."""
+    return forward(ranker, params, batch, None).scores.reshape(2, -1)
 
 
 def slow_loss(batch, scores: np.ndarray, without: tuple[int, ...] = ()) -> float:
@@ -59,7 +63,7 @@ def test_the_loss_equals_a_loop_over_groups(collection):
     params, batch = scored_batch(stage, 16)
     objective = stage.objective(stage.encoder)
     loss, sums = jax.jit(lambda p, b: loss_of(objective, p, b, jax.random.key(0)))(params, batch)
-    scores = np.asarray(jax.jit(lambda p, b: packed_scores(objective.ranker, p, b))(params, batch)).reshape(2, -1)
+    scores = np.asarray(packed_scores(objective.ranker, params, batch))
     assert float(loss) == pytest.approx(slow_loss(batch, scores), rel=1e-4)
     assert sums["groups"] == batch["group_valid"].sum()
 
@@ -195,41 +199,35 @@ def test_masked_query_prediction_hides_one_query_token_of_the_positive(collectio
     batch = scored_batch(stage, 16)[1]
     key = jax.random.key(1, impl="threefry2x32")
     objective = stage.objective(padded)
-    masked = objective.mask(batch, key)
-    changed = np.asarray(masked["tokens"]) != batch["tokens"]
-    groups = int(batch["group_valid"].sum())
-    assert changed.sum() == groups == np.asarray(masked[WEIGHTS]).sum()
+    masked = jax.device_get(objective.mask(batch, key))
+    changed, predicted = masked["tokens"] != batch["tokens"], masked[WEIGHTS] > 0
+    rows, at, targets = np.nonzero(predicted)[0], masked[POSITIONS][predicted], masked[TARGETS][predicted]
+    assert changed.sum() == predicted.sum() == batch["group_valid"].sum()
     assert (batch["token_type_ids"][changed] == 0).all() and (batch["mask_ids"][changed] >= 0).all()
-    rows = np.nonzero(np.asarray(masked[WEIGHTS]))
-    at = np.asarray(masked[POSITIONS])[rows]
-    assert (batch["tokens"][rows[0], at] == np.asarray(masked[TARGETS])[rows]).all()
-    assert (np.asarray(masked["tokens"])[rows[0], at] == 4).all()
+    assert (batch["tokens"][rows, at] == targets).all() and (masked["tokens"][rows, at] == 4).all()
     for number in range(20):
-        other = objective.mask(batch, jax.random.key(number, impl="threefry2x32"))
-        assert stage.tokenizer.vocab["w205"] not in np.asarray(other[TARGETS])[np.asarray(other[WEIGHTS]) > 0]
+        other = jax.device_get(objective.mask(batch, jax.random.key(number, impl="threefry2x32")))
+        assert stage.tokenizer.vocab["w205"] not in other[TARGETS][other[WEIGHTS] > 0]
 
     loss, sums = jax.jit(lambda p, b: loss_of(objective, p, b, key))(params, batch)
     # Expected ranking loss: from the same batch without copies. Prediction loss: from hidden states and the decoder.
     shown = {**batch, "tokens": masked["tokens"]}
-    scores = np.asarray(jax.jit(lambda p, b: packed_scores(objective.ranker, p, b))(params, shown)).reshape(2, -1)
-    ranking = slow_loss(batch, scores, (1,))
+    ranking = slow_loss(batch, np.asarray(packed_scores(objective.ranker, params, shown)), (1,))
     hidden = jax.jit(lambda p, b: objective.ranker.apply({"params": p}, b, method="encode"))(params, shown)
     decoder = params["decoder"]
     assert len(decoder["bias"]) > stage.tokenizer.size and (decoder["bias"][stage.tokenizer.size :] < -1e8).all()
-    logits = np.asarray(hidden)[rows[0], at] @ decoder["embedding"].T + decoder["bias"]
-    expected = np.mean([np.log(np.exp(x).sum()) - x[t] for x, t in zip(logits, np.asarray(masked[TARGETS])[rows])])
+    logits = np.asarray(hidden)[rows, at] @ decoder["embedding"].T + decoder["bias"]
+    expected = np.mean([np.log(np.exp(x).sum()) - x[t] for x, t in zip(logits, targets)])
     assert float(sums["mlm"] / sums["mlm_tokens"]) == pytest.approx(expected, rel=1e-4)
     assert float(loss) == pytest.approx(ranking + 0.5 * expected, rel=1e-4)
     assert stage.source.layout.group_size == 1 + 3 + 1  # the copy, too
 
 
 def test_the_hidden_query_token_is_uniform():
-    ids = np.tile(np.array([[-1, 0, 1, 2, 3, 4, -1, -1]], np.int32), (3000, 1))
-    ids = np.where(ids >= 0, ids + 8 * np.arange(3000)[:, None], -1).astype(np.int32)
-    segments = np.where(np.arange(8) < 7, 1, 0)[None].repeat(3000, 0).astype(np.int32)
-    tokens = np.broadcast_to(np.arange(10, 18, dtype=np.int32), ids.shape)
-    batch = {"tokens": tokens, "segment_ids": segments}
-    masked = mask_one_each(jax.random.key(3, impl="threefry2x32"), batch, ids, 4, 0)
-    assert (np.asarray(masked[WEIGHTS]).sum(1) == 1).all()
-    counts = np.bincount(np.asarray(masked[TARGETS])[np.asarray(masked[WEIGHTS]) > 0], minlength=18)[11:16]
-    assert counts.sum() == 3000 and chisquare(counts).pvalue > 0.01
+    at = np.tile(np.arange(8, dtype=np.int32), (3000, 1))
+    ids = np.where((at > 0) & (at < 6), at + 8 * np.arange(3000, dtype=np.int32)[:, None], -1)
+    batch = {"tokens": at, "segment_ids": np.int32(at < 7)}
+    masked = jax.device_get(mask_one_each(jax.random.key(3, impl="threefry2x32"), batch, ids, 4, 0))
+    assert (masked[WEIGHTS].sum(1) == 1).all()
+    counts = np.bincount(masked[TARGETS][masked[WEIGHTS] > 0], minlength=8)
+    assert counts[1:6].sum() == 3000 and chisquare(counts[1:6]).pvalue > 0.01
