@@ -1,4 +1,4 @@
-"""The contrastive loss of packed texts against loops over queries and pages; masks; gradient caching; meshes."""
+"""The contrastive loss of packed texts against loops over queries and pages; gradient caching. A mesh: test_retriever.py."""
 
 import dataclasses
 import math
@@ -9,11 +9,9 @@ import jax
 import numpy as np
 
 from harp_jax.base.randomness import generator
-from harp_jax.config import retriever
 from harp_jax.input.contrastive_groups import SeparateTexts, signature
 from harp_jax.input.packing import Group, PackedLayout, fill, plan
-from harp_jax.model import sharding
-from harp_jax.model.bi_encoder import rules, text_vectors
+from harp_jax.model.bi_encoder import text_vectors
 from harp_jax.model.encoders.bert import BertShape
 from harp_jax.model.encoders.encoder import EncoderConfig
 from harp_jax.objectives.contrastive import Contrastive
@@ -22,15 +20,7 @@ from tests.support.synthetic import TEMPLATE, VOCAB
 from tests.support.tiny_bert import random_params
 
 LENGTH, NEGATIVES, LANES = 40, 2, 4
-SHAPE = BertShape(
-    vocab_size=sharding.padded_vocab(VOCAB),
-    layers=1,
-    hidden=32,
-    heads=4,
-    intermediate=64,
-    max_positions=LENGTH,
-    dropout=0.0,
-)
+SHAPE = BertShape(VOCAB, layers=1, hidden=32, heads=4, intermediate=64, max_positions=LENGTH, dropout=0.0)
 TEXTS = SeparateTexts(LENGTH, TEMPLATE)
 KEY = jax.random.key(0, impl="threefry2x32")
 
@@ -150,17 +140,3 @@ def test_gradient_caching_is_exact():
     norm = math.sqrt(sum(float(np.square(x, dtype=np.float64).sum()) for x in jax.tree.leaves(direct)))
     off = jax.tree.map(lambda a, b: float(np.square(np.subtract(a, b, dtype=np.float64)).sum()), direct, cached)
     assert norm > 0.1 and math.sqrt(sum(jax.tree.leaves(off))) <= 1e-9 * norm
-
-
-def test_a_mesh_computes_the_same():
-    config = retriever()
-    config.mesh.data = config.mesh.fsdp = config.mesh.model = 2
-    objective, params = Contrastive(SHAPE, 0.1, 0.5, both=True), two_encoders()
-    batch = batch_of(24, 2)
-    compute = partial(gradients, objective, mask_key=KEY, dropout_key=None)
-    single, one = jax.jit(compute)(params, batch)
-    devices = sharding.make_mesh(config, jax.devices()[:8])
-    placed = jax.device_put(params, sharding.param_shardings(devices, params, rules(SHAPE)))
-    sharded, many = jax.jit(compute)(placed, sharding.put(batch, devices))
-    np.testing.assert_allclose(many["loss"], one["loss"], rtol=1e-6)
-    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-6), sharded, single)
