@@ -20,8 +20,7 @@ SHAPE = {
 }  # fmt: skip
 POSITIONED = {"hidden_act": "gelu", "attention_probs_dropout_prob": 0.0, "layer_norm_eps": 1e-5}
 DISTILLED = {distilbert.RENAMED.get(name, name): value for name, value in (SHAPE | POSITIONED).items()}
-MODERN = {**SHAPE, "num_hidden_layers": 4, "local_attention": 14, "pad_token_id": 1, "global_attn_every_n_layers": 3}
-
+MODERN = {**SHAPE, "num_hidden_layers": 3, "local_attention": 14, "pad_token_id": 1, "global_attn_every_n_layers": 2}
 
 # Name → fields of config.json; modernbert-mean is of type modernbert.
 ARCHITECTURES = {

@@ -58,7 +58,7 @@ def headless(tmp_path_factory) -> str:
 @pytest.fixture(scope="module")
 def overfitted(tmp_path_factory) -> str:
     """A training without MLM on a few pairs."""
-    changes = {"steps": 150, "log_every": 10, "learning_rate": 5e-3, "mlm_weight": 0.0, "model.dropout": 0.0}
+    changes = {"steps": 80, "log_every": 10, "learning_rate": 5e-3, "mlm_weight": 0.0, "model.dropout": 0.0}
     return run_tiny(tmp_path_factory.mktemp("few"), change=few(16), **changes)
 
 

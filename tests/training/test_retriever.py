@@ -182,7 +182,7 @@ class HiddenMap:
 
 
 def test_learns_which_words_belong_together(tmp_path):
-    changes = {"steps": 300, "log_every": 100, "checkpoint_every": 1000, "eval_every": 300, "eval_batches": 4}
+    changes = {"steps": 150, "log_every": 50, "checkpoint_every": 1000, "eval_every": 150, "eval_batches": 4}
     config = settings(tmp_path, batch_pairs=32, learning_rate=3e-3, **changes)
     stage = retriever_stage(config, with_data=False)
     texts = SeparateTexts(config.row_length, stage.tokenizer.template)
