@@ -1,4 +1,4 @@
-"""Losses of a packed batch against a slow loop over pairs; gradients, loss spikes and meshes."""
+"""Losses of a packed batch against a slow loop over pairs; gradients of microbatches, and loss spikes."""
 
 import dataclasses
 from types import SimpleNamespace
@@ -8,11 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from harp_jax.base.errors import InputError
-from harp_jax.config import pretrain
 from harp_jax.input.lanes import Batches, Cursor, Lane
 from harp_jax.input.packing import Group, fill, pair_sequences, plan
-from harp_jax.model import sharding
 from harp_jax.objectives.masking import POSITIONS, TARGETS, WEIGHTS
 from harp_jax.objectives.objective import best_predictor, not_beaten
 from harp_jax.training.step import LOSS_WINDOW, gradients, initial, make_step, spikes, update_running_loss
@@ -156,23 +153,6 @@ def test_running_loss_and_spikes():
     assert not spikes(np.float32(40), running, 0.0)
     nothing_left = {"mean": np.float32(0), "variance": np.float32(1e-8), "seen": np.int32(LOSS_WINDOW)}
     assert not spikes(np.float32(0.9), nothing_left, 8.0) and spikes(np.float32(1.1), nothing_left, 8.0)
-
-
-def mesh_of(data: int, lanes: int = 8, fsdp: int = 1):
-    config = pretrain()
-    config.mesh.data, config.mesh.fsdp, config.lanes = data, fsdp, lanes
-    return sharding.make_mesh(config)
-
-
-@pytest.mark.parametrize(("lanes", "fsdp", "data"), [(2, 1, 2), (6, 1, 6), (16, 1, 8), (1, 1, 1), (4, 2, 2)])
-def test_a_mesh_has_the_devices_that_share_the_lanes_or_is_refused(lanes, fsdp, data, caplog):
-    mesh = mesh_of(-1, lanes, fsdp)
-    assert dict(mesh.shape) == {"data": data, "fsdp": fsdp, "model": 1}
-    assert ("of 8 devices" in caplog.text) == (data * fsdp < 8)
-    with pytest.raises(InputError, match="needs 3 devices, but there are 8"):
-        mesh_of(3, 8)
-    with pytest.raises(InputError, match="lanes=6 is not a multiple"):
-        mesh_of(8, 6)
 
 
 def test_an_accuracy_within_two_standard_errors_of_a_trivial_predictor_is_named():
