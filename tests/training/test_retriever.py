@@ -4,6 +4,7 @@ import dataclasses
 import logging
 import os
 import shutil
+from typing import ClassVar
 
 import jax
 import numpy as np
@@ -13,7 +14,6 @@ from ml_collections import ConfigDict
 import harp_jax as hj
 from harp_jax import config as configs
 from harp_jax.base.errors import InputError
-from harp_jax.base.randomness import generator
 from harp_jax.checkpoints.checkpoint import load_params
 from harp_jax.checkpoints.huggingface import load_hf, save_vectors
 from harp_jax.checkpoints.recorded import best, read_metrics
@@ -23,9 +23,11 @@ from harp_jax.input.contrastive_groups import SeparateTexts
 from harp_jax.input.lanes import packed_source
 from harp_jax.input.packing import Group
 from harp_jax.model.encoders.table import ENCODERS
+from harp_jax.text.tokenizer import SPECIAL_TOKENS
 from harp_jax.training.dry_run import dry_run
 from harp_jax.training.stages.retriever import check_vectors, retriever_stage, with_identities
 from harp_jax.training.train import train
+from tests.support.planted_pairs import Bridges
 from tests.support.shards_fixture import write_job
 from tests.support.synthetic import tokenizer
 from tests.support.tiny_bert import random_params, save_encoder
@@ -160,33 +162,25 @@ def test_search_ranks_by_the_best_passage(exported):
 
 
 @dataclasses.dataclass(frozen=True)
-class HiddenMap:
-    """Queries of three words, pages of the three words that belong to them and five others. No word is in both."""
+class PlantedReader:
+    """Queries and pages without a common word (`Bridges`), as texts of their own."""
 
     texts: SeparateTexts
     split: str
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        return {"qdm": 100_000}
+    sizes: ClassVar = {"qdm": 100_000}
+    pairs = Bridges(np.arange(len(SPECIAL_TOKENS), 205))
 
     def read(self, lane: int, task: str, start: int, count: int) -> list[Group]:
-        asked, told, filler = np.split(generator("map").permutation(np.arange(5, 205, dtype=np.int32)), (60, 120))
-        groups = []
-        for number in range(start, start + count):
-            rng = generator("hidden map", self.split, lane, number)
-            chosen, other = rng.permutation(60)[:6].reshape(2, 3)
-            pages = [rng.permutation(np.concatenate([told[three], rng.choice(filler, 5)])) for three in (chosen, other)]
-            groups.append(self.texts.group(0, "", asked[chosen], pages, 1))
-        return groups
+        drawn = (self.pairs(self.split, lane, number) for number in range(start, start + count))
+        return [self.texts.group(0, "", query, pages, 1) for query, *pages in drawn]
 
 
 def test_learns_which_words_belong_together(tmp_path):
-    changes = {"steps": 150, "log_every": 50, "checkpoint_every": 1000, "eval_every": 150, "eval_batches": 4}
+    changes = {"steps": 200, "log_every": 50, "checkpoint_every": 1000, "eval_every": 200, "eval_batches": 4}
     config = settings(tmp_path, batch_pairs=32, learning_rate=3e-3, **changes)
     stage = retriever_stage(config, with_data=False)
     texts = SeparateTexts(config.row_length, stage.tokenizer.template)
-    reader, held_out = (HiddenMap(texts, split) for split in ("train", "held out"))
+    reader, held_out = (PlantedReader(texts, split) for split in ("train", "held out"))
     source = packed_source(config, stage.tokenizer, reader, 3, 3 * config.batch_pairs)
     source = dataclasses.replace(source, layout=with_identities(source.layout, config))
     stage = dataclasses.replace(stage, source=source, held_out=held_out)
