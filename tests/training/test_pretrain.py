@@ -17,7 +17,7 @@ from harp_jax.checkpoints.start import load_encoder, starting_params
 from harp_jax.training.stages.pretrain import pretrain_stage
 from harp_jax.training.train import train
 from tests.support.planted_pairs import TASK, exact_match, from_scratch, held_out_accuracy
-from tests.support.ranking_collection import write_collection
+from tests.support.ranking_collection import judged, write_collection
 from tests.support.shards_fixture import write_job
 from tests.support.synthetic import tokenizer
 from tests.support.tiny_bert import CONFIG, random_params
@@ -98,11 +98,10 @@ def selecting(directory: Path) -> dict[str, object]:
     """Writes pairs and judged queries to `directory`; returns config fields of pre-training that selects by them."""
     write_collection(directory)
     write_job(str(directory / "pairs"), {"qdm": [400]}, validation=[100])
-    files = {"docs": "docs.tsv", "queries": "queries.tsv", "qrels": "qrels.txt", "candidates": "run.trec"}
     # The rate is too high, so the last parameters are not the best.
     options = {"tasks": ("qdm",), "mlm_weight": 0.0, "learning_rate": 3e-2, "schedule": "constant", "steps": 15}
     select = {"data": (str(directory / "pairs"),), "select": "RR@10", "eval_every": 5, "eval_batches": 1}
-    return {**options, **select, **{name: str(directory / file) for name, file in files.items()}}
+    return {**options, **select, **judged(directory)}
 
 
 @pytest.mark.real  # a minute of compiling

@@ -28,6 +28,7 @@ from harp_jax.training.dry_run import dry_run
 from harp_jax.training.stages.retriever import check_vectors, retriever_stage, with_identities
 from harp_jax.training.train import train
 from tests.support.planted_pairs import Bridges
+from tests.support.ranking_collection import judged, write_collection
 from tests.support.shards_fixture import write_job
 from tests.support.synthetic import tokenizer
 from tests.support.tiny_bert import random_params, save_encoder
@@ -61,17 +62,9 @@ def pairs(tmp_path_factory) -> str:
 def workdir(pairs, tmp_path_factory) -> str:
     """Training in two microbatches of a batch, with evaluation, selection by judged queries, and prompts."""
     root = tmp_path_factory.mktemp("run")
-    files = {
-        "docs": [f"d{i}\t\t\tw{i} w{i + 1} w{i + 2}" for i in range(5, 30)],
-        "queries": [f"q{i}\tw{i}" for i in range(5, 25)],
-        "qrels": [f"q{i} 0 d{i} 1" for i in range(5, 25)],
-        "candidates": [f"q{i} Q0 d{i + j} {j + 1} {5 - j} x" for i in range(5, 25) for j in range(5)],
-    }
-    for name, lines in files.items():
-        (root / f"{name}.tsv").write_text("\n".join(lines))
-    judged = {name: str(root / f"{name}.tsv") for name in files}
     changes = {"accumulate": 2, "select": "RR@10", "eval_every": 3, "eval_batches": 2, "prompts": PROMPTS}
-    train(settings(root, data=(pairs,), **changes, **judged), str(root / "run"), devices=jax.devices()[:1])
+    config = settings(root, data=(pairs,), **changes, **judged(write_collection(root)))
+    train(config, str(root / "run"), devices=jax.devices()[:1])
     return str(root / "run")
 
 
