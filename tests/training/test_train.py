@@ -187,7 +187,7 @@ def test_kills_of_two_processes_and_one_process_resumes_their_run(tmp_path):
     assert ended(two_processes(tmp_path / "whole", *options)) == [0, 0]
     rng = np.random.default_rng(7)
     workdir, whole, alone = str(tmp_path / "killed" / "run"), str(tmp_path / "whole" / "run"), str(tmp_path / "alone")
-    for number in range(4):
+    for number in range(2):
         both = two_processes(tmp_path / "killed", *options)
         wait_for(both, workdir, len(losses(workdir)) + int(rng.integers(3, 9)))
         # One dies first; the other would wait for it forever, and is then killed, as by a supervisor.
