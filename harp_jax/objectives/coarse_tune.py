@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from harp_jax.model.cross_encoder import Ranker
 from harp_jax.objectives.losses import by_group, forward, masked_language_model, relevance
-from harp_jax.objectives.masking import MLM_RATE, WEIGHTS, mask_tokens, without_marks
+from harp_jax.objectives.masking import WEIGHTS, mask_tokens, without_marks
 from harp_jax.objectives.objective import Batch, Metrics, fill
 
 LABELS = ("clicked", "replaced")  # the tasks of a group: IsPair and NotPair
@@ -26,12 +26,10 @@ class CoarseTune:
     vocab_size: int  # without padding
     marks: tuple[int, ...]
     mask_always: bool = False
-    mlm_rate: float = MLM_RATE
 
     def mask(self, batch: Batch, key: jax.Array) -> Batch:
         ids = without_marks(batch, self.marks)
-        m, vocabulary = self.predictions, self.vocab_size
-        return mask_tokens(key, batch, ids, self.mlm_rate, m, self.mask_token, vocabulary, self.mask_always)
+        return mask_tokens(key, batch, ids, self.predictions, self.mask_token, self.vocab_size, self.mask_always)
 
     def counts(self, masked: Batch) -> Metrics:
         return {"pairs": (masked["members"] >= 0).sum(), "predicted": masked[WEIGHTS].sum()}

@@ -107,6 +107,17 @@ def score_spread(members: jax.Array, present: jax.Array) -> Metrics:
     return jax.lax.stop_gradient({"spread": jnp.sqrt(variance).sum(), "compared": (n > 1).sum()})
 
 
+def pair_loss(name: str, members: jax.Array, present: jax.Array, teacher: jax.Array | None) -> jax.Array:
+    """The loss [...] of each group of pre-training: the mean over its negatives, or the sum of the group's losses in `name` ("lce",
+    "kl", "lce_kl"). Arguments as in `ranking_loss`."""
+    if name in PAIRWISE:
+        return over_negatives(PAIRWISE[name](members[..., :1], members[..., 1:]), present)
+    parts = {"lce": localised_contrastive(members, present)}
+    if teacher is not None:
+        parts["kl"] = listwise_kl(members, teacher, present)
+    return jnp.where(present.any(-1), sum(parts[part] for part in name.split("_")), 0.0)
+
+
 def ranking_loss(
     name: str, members: jax.Array, present: jax.Array, counts: Metrics, teacher: Any = None
 ) -> tuple[jax.Array, Metrics]:

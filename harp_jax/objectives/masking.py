@@ -25,10 +25,10 @@ def token_bits(key: jax.Array, ids: jax.Array, stream: int) -> tuple[jax.Array, 
     return first, second
 
 
-def max_predictions(row_length: int, rate: float = MLM_RATE) -> int:
-    """M, the maximum number of predictions per row: `rate` times the row length. Special tokens, padding and usually queries are
+def max_predictions(row_length: int) -> int:
+    """M, the maximum number of predictions per row: MLM_RATE times the row length. Special tokens, padding and usually queries are
     never masked, so the mean is below M; tokens drawn beyond M (about 1 % on real data) stay unmasked."""
-    return max(1, round(rate * row_length))
+    return max(1, round(MLM_RATE * row_length))
 
 
 def ids_of_slots(mask_ids: jax.Array) -> jax.Array:
@@ -53,8 +53,7 @@ def without_marks(batch: Batch, marks: tuple[int, ...]) -> jax.Array:
 
 
 def mask_tokens(
-    key: jax.Array, batch: Batch, mask_ids: jax.Array, rate: float, predictions: int, mask_token: int, vocab_size: int,
-    always: bool = False,
+    key: jax.Array, batch: Batch, mask_ids: jax.Array, predictions: int, mask_token: int, vocab_size: int, always: bool = False
 ) -> Batch:  # fmt: skip
     """The batch with tokens of each row masked, and the arrays PREDICTED (HARP Eq. 15 and section 4.3.2).
 
@@ -64,7 +63,7 @@ def mask_tokens(
     tokens = batch["tokens"]
     choice, _ = token_bits(key, mask_ids, 0)
     kind, replacement = token_bits(key, mask_ids, 1)
-    chosen = (mask_ids >= 0) & (choice < jnp.uint32(int(rate * 2**32)))
+    chosen = (mask_ids >= 0) & (choice < jnp.uint32(int(MLM_RATE * 2**32)))
     # The M smallest draws of the row; unchosen tokens come last. Not top_k: on CPU and GPU it is a custom call that the
     # partitioner cannot shard, so every device would gather all rows.
     draw = jnp.where(chosen, choice, jnp.uint32(0xFFFFFFFF))

@@ -8,26 +8,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from harp_jax.model.cross_encoder import Ranker
-from harp_jax.objectives.losses import (
-    PAIRWISE,
-    by_group,
-    forward,
-    listwise_kl,
-    localised_contrastive,
-    masked_language_model,
-    over_negatives,
-    score_spread,
-)
-from harp_jax.objectives.masking import MLM_RATE, WEIGHTS, ids_of_slots, mask_tokens, word_ids
+from harp_jax.objectives.losses import by_group, forward, masked_language_model, over_negatives, pair_loss, score_spread
+from harp_jax.objectives.masking import WEIGHTS, ids_of_slots, mask_tokens, word_ids
 from harp_jax.objectives.objective import Batch, Metrics, fill
 
 
 @dataclass(frozen=True)
 class Pretrain:
-    """HARP Eq. 16, an `Objective`. The loss of a pair is the mean over its negatives, or that of the group ("lce", "kl").
-    `pair_reduction` "mean" averages these losses over all pairs of the batch. "sum" adds the tasks' means, as in the equation: four
-    tasks then weigh four times as much relative to MLM, and a task with few pairs weighs as much as one with many. MLM is averaged
-    over the predicted tokens."""
+    """HARP Eq. 16, an `Objective`. `pair_reduction` "mean" averages the losses of pairs (`losses.pair_loss`) over all pairs of the
+    batch. "sum" adds the tasks' means, as in the equation: four tasks then weigh four times as much relative to MLM, and a task
+    with few pairs weighs as much as one with many. MLM is averaged over the predicted tokens."""
 
     ranker: Ranker
     tasks: tuple[str, ...]
@@ -40,7 +30,6 @@ class Pretrain:
     vocab_size: int  # without padding
     continues: np.ndarray | None = field(default=None, compare=False)  # [vocab] bool: for masking whole words
     frozen: bool = False  # train the MLM head only
-    mlm_rate: float = MLM_RATE
     shared_mask: bool = True  # of a text that both sides of a pair have
 
     def head_alone(self) -> "Pretrain":
@@ -53,7 +42,7 @@ class Pretrain:
         ids = batch["mask_ids"] if self.shared_mask else ids_of_slots(batch["mask_ids"])
         if self.continues is not None:
             ids = word_ids(batch["tokens"], ids, jnp.asarray(self.continues))
-        return mask_tokens(key, batch, ids, self.mlm_rate, self.predictions, self.mask_token, self.vocab_size)
+        return mask_tokens(key, batch, ids, self.predictions, self.mask_token, self.vocab_size)
 
     def counts(self, masked: Batch) -> Metrics:
         valid = masked["group_valid"]
@@ -69,13 +58,7 @@ class Pretrain:
         outputs = forward(self.ranker, params, masked, dropout_key)
         members, present = by_group(outputs.scores, masked["members"]), masked["members"] >= 0
         valid = masked["group_valid"].astype(members.dtype)
-        if self.pair_loss in PAIRWISE:
-            pair = over_negatives(PAIRWISE[self.pair_loss](members[..., :1], members[..., 1:]), present)
-        else:
-            parts = {"lce": localised_contrastive(members, present)}
-            if "teacher" in masked:
-                parts["kl"] = listwise_kl(members, masked["teacher"], present)
-            pair = jnp.where(masked["group_valid"], sum(parts[part] for part in self.pair_loss.split("_")), 0.0)
+        pair = pair_loss(self.pair_loss, members, present, masked.get("teacher"))
         total = counts["pairs_of_task"][masked["group_task"]] if self.pair_reduction == "sum" else counts["pairs"]
         pairs = (self.pair_weight * valid * pair / jnp.maximum(total, 1)).sum()
 

@@ -162,13 +162,13 @@ def mib(size: float) -> str:
     return f"{size / 2**20:,.1f} MiB"
 
 
-def seconds_per_step(config: ConfigDict, directory: str = "", steps: int = MEASURED) -> float | None:
-    """The median time of `steps` steps of the config's training, run in a temporary workdir below `directory`. Excludes evaluations
+def seconds_per_step(config: ConfigDict, directory: str = "") -> float | None:
+    """The median time of MEASURED steps of the config's training, run in a temporary workdir below `directory`, without evaluations
     and checkpoints. None after SIGTERM: the few steps done would be the ones that compile. Raises InputError as `train` does."""
     trial = config.copy_and_resolve_references()
     with trial.unlocked():
-        trial.steps, trial.log_every, trial.eval_every = steps, 1, 0
-        trial.checkpoint_every = steps
+        trial.steps = trial.checkpoint_every = MEASURED
+        trial.log_every, trial.eval_every = 1, 0
         if "select" in trial:
             trial.select = ""
     with tempfile.TemporaryDirectory(prefix=".rate.", dir=directory or None) as parent:

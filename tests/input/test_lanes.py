@@ -6,6 +6,7 @@ import multiprocessing
 from dataclasses import replace
 from functools import partial
 
+import jax
 import numpy as np
 import pytest
 from scipy import stats
@@ -22,27 +23,19 @@ READER = SyntheticReader()
 SOURCE = Source(READER, LAYOUT, mixture(READER.sizes, "uniform"), window=32, seed=1)
 
 
-def stream(lanes: range, count: int, cursors=None) -> list:
-    batches = Batches(SOURCE, lanes, cursors)
-    return [batches.make() for _ in range(count)]
-
-
-def assert_equal(a: dict, b: dict) -> None:
-    for name in a:
-        np.testing.assert_array_equal(a[name], b[name], err_msg=name)
-
-
 def assert_same(expected, found) -> None:
     """Compares batches and cursors up to the end of `expected`."""
     for (batch, cursor), (other, other_cursor) in zip(expected, found):
-        assert_equal(batch, other)
+        jax.tree.map(np.testing.assert_array_equal, batch, other)
         assert cursor == other_cursor
 
 
 def test_hosts_with_fewer_lanes_get_their_part_of_the_same_batches():
-    streams = (stream(lanes, 10) for lanes in (range(4), range(2), range(2, 4)))
-    for (expected, _), (first, _), (second, _) in zip(*streams):
-        assert_equal(expected, {name: np.concatenate([first[name], second[name]]) for name in first})
+    hosts = [Batches(SOURCE, lanes) for lanes in (range(4), range(2), range(2, 4))]
+    for _ in range(10):
+        expected, first, second = (host.make()[0] for host in hosts)
+        for name in expected:
+            np.testing.assert_array_equal(expected[name], np.concatenate([first[name], second[name]]), err_msg=name)
 
 
 def test_the_mixture_is_uniform_or_proportional():
@@ -57,14 +50,13 @@ def test_the_mixture_is_uniform_or_proportional():
         assert lane.cursor.consumed == {task: sum(lane.counts(w)[task] for w in range(3)) for task in sizes}
 
 
-@pytest.mark.parametrize("microbatches", [1, 2])
-@pytest.mark.parametrize("workers", [0, 3])
+@pytest.mark.parametrize(("workers", "microbatches"), [(0, 1), (0, 2), (3, 2)])
 def test_a_thread_and_processes_make_the_same_batches_also_when_resumed(workers, microbatches):
     source = replace(SOURCE, layout=replace(LAYOUT, microbatches=microbatches))
     make = partial(Batches, source, range(4))
     alone = make(None, 0)
     whole = [alone.make() for _ in range(20)]
-    for start in (0, 1, 5, 16):  # a window has about ten batches
+    for start in (0, 1, 5, 16) if workers == 0 else (0, 16):  # a window has about ten batches
         cursors = whole[start - 1][1] if start else None
         with contextlib.closing(iter(make(cursors, workers))) as stream:
             assert_same(whole[start:], stream)
@@ -95,9 +87,3 @@ def test_judgments_and_documents_are_read_in_processes_too(tmp_path):
     alone, several = (Batches(stage.source, range(2), workers=n) for n in (0, 2))
     with contextlib.closing(iter(several)) as stream:
         assert_same([alone.make() for _ in range(3)], stream)
-
-
-def test_a_cursor_continues_exactly():
-    whole = stream(range(2), 30)
-    for at in (1, 7, 16, 29):
-        assert_same(whole[at:], stream(range(2), 30 - at, whole[at - 1][1]))

@@ -91,23 +91,6 @@ def test_long_documents_are_truncated_and_the_cache_is_emptied(files, monkeypatc
         assert names(unit)[0] == "D0" and {len(document) for _, document in unit} == {20}
 
 
-def test_judgments_of_folds(files):
-    (files / "queries").write_text("".join(f"{q}\t{text}\n" for q, text in QUERIES.items()))
-    (files / "qrels").write_text("".join(f"{q} 0 {d} {r}\n" for q, j in QRELS.items() for d, r in j.items()))
-    (files / "run").write_text("".join(f"{q} {d} {i + 1}\n" for q, c in CANDIDATES.items() for i, d in enumerate(c)))
-    (files / "folds").write_text("q1\t0\nq2\t1\nq5\t2\n")
-    config = configs.finetune()
-    config.update({name: str(files / name) for name in ("queries", "qrels")})
-    config.update(docs=str(files / "docs.tsv"), candidates=str(files / "run"))
-    assert RankingData(config, TOKENIZER, RankingDataset.read(config)).units == data(files).units
-    config.update(folds=str(files / "folds"), train_folds=(1, 2), missed_positives=True)
-    assert RankingData(config, TOKENIZER, RankingDataset.read(config)).units == [("q2", "D9"), ("q5", "D5")]
-    for folds, message in ((config.folds, "has no fold 7; its folds are 0, 1, 2"), ("", "no folds file")):
-        config.update(folds=folds, train_folds=(1, 7))
-        with pytest.raises(InputError, match=message):
-            RankingDataset.read(config)
-
-
 judgments = st.dictionaries(
     st.integers(0, 40).map(lambda i: f"q{i}"),
     st.dictionaries(st.integers(0, 30).map(lambda i: f"D{i}"), st.integers(-1, 2), max_size=3),

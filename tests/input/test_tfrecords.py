@@ -107,18 +107,45 @@ def test_lanes_in_turns_read_a_shard_once_each_epoch_also_where_they_are_more_th
     assert len(loads) == len(set(loads)) == 32
 
 
+def edited(value: object, *path: str | int):
+    """A function that sets a field of a job's manifest; `path`: its name or index at each level."""
+
+    def change(directory: Path) -> None:
+        manifest = inner = json.loads((directory / "manifest.json").read_text())
+        for name in path[:-1]:
+            inner = inner[name]
+        inner[path[-1]] = value
+        (directory / "manifest.json").write_text(json.dumps(manifest))
+
+    return change
+
+
+SHARD = "harp-rqp_train.tfrecord-00000-of-00002"
+FIRST = ("splits", "rqp_train", "shards", 0)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda shard: shard.write_bytes(shard.read_bytes()[::-1]), "damaged: sha256 .*, but manifest.json lists"),
-        (Path.unlink, "is missing or damaged: bytes no file"),
-        (lambda shard: (shard.parent / "manifest.json").write_bytes(b"\xff{"), "is not the manifest of a generation"),
-        (lambda shard: (shard.parent / "features.json").write_text("[]"), "TFDS cannot read dataset_info.json"),
+        (
+            lambda job: (job / SHARD).write_bytes(b"x" * (job / SHARD).stat().st_size),
+            "damaged: sha256 .*, but manifest",
+        ),
+        (lambda job: (job / SHARD).unlink(), "is missing or damaged: bytes no file"),
+        (lambda job: (job / "manifest.json").write_bytes(b"\xff{"), "is not the manifest of a generation job .*; copy"),
+        (lambda job: (job / "features.json").write_text("[]"), "TFDS cannot read dataset_info.json"),
+        (edited("4", *FIRST, "records"), "records is '4', not of the type int"),
+        (edited(-1, *FIRST, "records"), "shard of a negative size"),
+        # Files outside the folder, or of another split, are not the split's shards.
+        (edited(f"../pairs/{SHARD}", *FIRST, "file"), "is not shard 0 of the 2 of rqp_train"),
+        (edited(SHARD.replace("train", "validation"), *FIRST, "file"), "is not shard 0"),
+        (edited({"file": "x", "records": 4, "bytes": 9}, *FIRST), "no field sha256"),
+        (edited({"short": {"count": 2, "examples": ["a"]}}, "losses"), r"examples\[0\] is 'a'"),
     ],
 )
 def test_damage_is_named_never_skipped(tmp_path, change, message):
     write_job(str(tmp_path), {"rqp": [4, 4]})
-    change(tmp_path / "harp-rqp_train.tfrecord-00000-of-00002")
+    change(tmp_path)
     with pytest.raises(InputError, match=message):
         reader(str(tmp_path), "rqp").read(0, "rqp", 0, 3)
 
@@ -133,7 +160,6 @@ def test_missing_data_and_those_of_another_vocabulary_are_named(directory, tmp_p
     stage = pretrain_stage(tiny_config(str(tmp_path), data=(directory,)))
     assert stage.source.reader.sizes == {"rqp": 63, "qdm": 102} and np.isclose(sum(stage.source.shares.values()), 1)
     write_job(str(tmp_path / "other"), {"rqp": [9], "qdm": [9]})
-    manifest = tmp_path / "other" / "manifest.json"
-    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "tokenizer_sha256": "0" * 64}))
+    edited("0" * 64, "tokenizer_sha256")(tmp_path / "other")
     with pytest.raises(InputError, match="another vocabulary"):
         pretrain_stage(tiny_config(str(tmp_path), data=(str(tmp_path / "other"),)))

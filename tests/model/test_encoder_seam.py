@@ -7,7 +7,6 @@ from string import ascii_lowercase
 import jax
 import numpy as np
 import pytest
-from safetensors.numpy import load_file
 
 from data_pipeline.engine import tables
 from data_pipeline.engine.local import SerialEngine
@@ -24,20 +23,16 @@ from harp_jax.checkpoints.recorded import read_metrics
 from harp_jax.checkpoints.start import load_encoder
 from harp_jax.input.packing import Group, pair_sequences
 from harp_jax.model.encoders.table import ENCODERS
-from harp_jax.ranking.rerank import predict
-from harp_jax.ranking.scorers import CrossEncoderScorer
 from harp_jax.text.tokenizer import Tokenizer
-from harp_jax.training.dry_run import dry_run
+from harp_jax.training.stages.coarse_tune import coarse_tune_stage
 from harp_jax.training.stages.finetune import finetune_stage
 from harp_jax.training.stages.pretrain import pretrain_stage
 from harp_jax.training.train import train
 from tests.support import corpus
 from tests.support.generation_job import records, table
-from tests.support.ranking_collection import ranking_config
 from tests.support.tiny_bert import WORDS
 from tests.support.tiny_run import with_pairs
 from tests.support.tokenizers import save_trained
-from tests.support.training_processes import same_parameters
 
 LINES = [word for word in WORDS.split() if word.isalpha()]
 
@@ -118,13 +113,10 @@ def trained(model, known, tmp_path_factory):
     return workdir, output
 
 
-def test_pre_training_learns(trained):
-    losses = [row["mlm_loss"] for row in read_metrics(trained[0]) if row["split"] == "train"]
-    assert losses[-1] < losses[0] - 1
-
-
-def test_the_export_scores_as_the_workdir(model, trained):
+def test_pre_training_learns_and_the_export_scores_and_starts_as_the_workdir(model, trained):
     workdir, output = trained
+    losses = [row["mlm_loss"] for row in read_metrics(workdir) if row["split"] == "train"]
+    assert losses[-1] < losses[0] - 1
     shape, params = load_encoder(workdir)
     exported_shape, exported = load_hf(output)
     assert type(shape) is type(exported_shape) is ENCODERS[MODELS[model][0]].shape
@@ -133,12 +125,15 @@ def test_the_export_scores_as_the_workdir(model, trained):
     scores = Reranker.from_pretrained(output).predict(pairs)
     np.testing.assert_array_equal(scores, Reranker.from_pretrained(workdir).predict(pairs))
     assert len(np.unique(scores)) == 9
-
-
-def test_dry_run_shards_and_counts(model, known):
-    config = small_config(model, known)
-    config.lanes, config.mesh.data, config.mesh.fsdp, config.mesh.model = 4, 2, 2, 2
-    assert "2 × 32, 2 heads" in dry_run(config)  # the sharding rules match every parameter
+    tuned, coarse = configs.finetune(), configs.coarse_tune()
+    tuned.init_head = "pretrained"
+    for config, stage in ((tuned, finetune_stage), (coarse, coarse_tune_stage)):
+        config.update(init=output, tokenizer="", marks=(), row_length=96)
+        start = stage(config, with_data=False)
+        jax.tree.map(np.testing.assert_array_equal, start.start(start.encoder, jax.random.key(9)), exported)
+        config.row_length = 97
+        with pytest.raises(InputError, match="row_length=97 exceeds the encoder's 96 positions; lower it"):
+            stage(config, with_data=False)
 
 
 def test_what_others_load_scores_the_same(trained, tmp_path):
@@ -154,56 +149,18 @@ def test_what_others_load_scores_the_same(trained, tmp_path):
     network, info = transformers.AutoModelForSequenceClassification.from_pretrained(output, output_loading_info=True)
     assert not info["missing_keys"] and not info["mismatched_keys"]
     assert network.config.id2label == {0: "LABEL_0"}
-    assert network.config.architectures[0] in (
-        type(network).__name__,
-        "BertForPreTraining",
-    )  # BERT's keeps the decoder's class
+    # BERT's keeps the decoder's class.
+    assert network.config.architectures[0] in (type(network).__name__, "BertForPreTraining")
     np.testing.assert_allclose(CrossEncoder(output, device="cpu").predict(pairs), expected, rtol=0, atol=1e-5 * scale)
+    found = [("jax bfloat16", 0.03, Reranker.from_pretrained(output, dtype="bfloat16"))]
     for backend in ("onnx", "openvino"):
-        place = str(tmp_path / backend)
-        texts = pairs * 8 if backend == "openvino" else []
+        place, texts = str(tmp_path / backend), pairs * 8 if backend == "openvino" else []
         export_model(workdir, place, ranker=True, formats=[backend], int8=True, calibration=texts)
-        assert load_file(f"{place}/model.safetensors").keys() == network.state_dict().keys()
-        found = Reranker.from_pretrained(place, backend=backend, dtype="float32").predict(pairs)
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4 * scale)
-    for backend, dtype in (("jax", "bfloat16"), ("onnx", "int8"), ("openvino", "int8")):
-        place = output if backend == "jax" else str(tmp_path / backend)
-        narrow = Reranker.from_pretrained(place, backend=backend, dtype=dtype).predict(pairs)
-        np.testing.assert_allclose(narrow, expected, rtol=0, atol=0.03 * scale)
-
-
-def test_trainings_from_the_export_keep_its_heads(trained, tmp_path):
-    """Fine-tuning begins with the export's scores, coarse-tuning with its token predictions."""
-    workdir, output = trained
-    docs = [text("d", i) for i in range(12)]
-    queries = [" ".join(each.split()[:3]) for each in docs]
-    files = {
-        "docs.tsv": [f"d{i}\t\t\t{each}" for i, each in enumerate(docs)],
-        "queries.tsv": [f"q{i}\t{each}" for i, each in enumerate(queries)],
-        "qrels.txt": [f"q{i} 0 d{i} 1" for i in range(12)],
-        "run.trec": [f"q{i} Q0 d{j} {j + 1} {-j} bm25" for i in range(12) for j in range(12)],
-        "clicks.tsv": [f"q{i}\t{each}\td{i}\thttp://x" for i, each in enumerate(queries)],
-    }
-    for name, lines in files.items():
-        (tmp_path / name).write_text("\n".join(lines))
-    shared = {"tokenizer": "", "init": output, "row_length": 96, "batch_pairs": 8, "steps": 1, "dtype": "float32"}
-    shared |= {"log_every": 1}
-    config = ranking_config(tmp_path, init_head="pretrained", folds="", train_folds=(), **shared)
-    stage = finetune_stage(config)
-    params = stage.start(stage.encoder, jax.random.key(9))
-    start = CrossEncoderScorer(stage.encoder, params, stage.tokenizer, config.row_length)
-    pairs = list(zip(queries[::-1], docs))
-    np.testing.assert_array_equal(predict(start, pairs), Reranker.from_pretrained(output).predict(pairs))
-    config.row_length = 97
-    with pytest.raises(InputError, match="row_length=97 exceeds the encoder's 96 positions; lower it"):
-        finetune_stage(config)
-
-    coarse = configs.coarse_tune()
-    places = {"docs": str(tmp_path / "docs.tsv"), "clicks": str(tmp_path / "clicks.tsv")}
-    coarse.update_from_flattened_dict({**shared, **places, "marks": (), "sample": 1.0, "lanes": 2})
-    last = train(coarse, str(tmp_path / "coarse"), devices=jax.devices()[:1]).metrics
-    assert last["mlm_loss"] < read_metrics(workdir)[0]["mlm_loss"] - 0.5
-    assert not same_parameters(str(tmp_path / "coarse"), workdir)
+        for dtype, apart in (("float32", 1e-4), ("int8", 0.03)):
+            ranker = Reranker.from_pretrained(place, backend=backend, dtype=dtype)
+            found.append((f"{backend} {dtype}", apart, ranker))
+    for name, apart, ranker in found:
+        np.testing.assert_allclose(ranker.predict(pairs), expected, rtol=0, atol=apart * scale, err_msg=name)
 
 
 @pytest.mark.parametrize("model", [*TWO, MMBERT], indirect=True, scope="module")

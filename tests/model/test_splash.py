@@ -22,17 +22,9 @@ def interpreted(monkeypatch):
     monkeypatch.setattr(attention, "INTERPRET", True)
 
 
-def packed_segments(rows: int, length: int, seed: int = 0) -> np.ndarray:
-    """[rows, length] int32: six segments per row, of all lengths down to 1, the last one padding except in row 0."""
-    rng = np.random.default_rng(seed)
-    out = np.zeros((rows, length), np.int32)
-    for row in range(rows):
-        bounds = np.sort(rng.choice(np.arange(1, length), 5, replace=False))
-        for number, (start, end) in enumerate(zip([0, *bounds], [*bounds, length])):
-            out[row, start:end] = number + 1
-        if row:
-            out[row, bounds[-1] :] = 0
-    return out
+def packed_segments(rows: int, length: int) -> np.ndarray:
+    """[rows, length] int32: six segments per row, of 6 % to 55 % of it."""
+    return np.sort((6 * np.random.default_rng(0).random((rows, length)) ** 3).astype(np.int32), axis=1)
 
 
 def case(rows: int, length: int, heads: int, head_dim: int) -> tuple:
@@ -75,10 +67,10 @@ def exact(q, k, v, direction, segments) -> list[np.ndarray]:
 
 @pytest.mark.parametrize(
     "implementation, dtype, length, tolerance",
-    [*(("splash", "float32", length, 2e-6) for length in (128, 384, 1024)), ("xla", "float64", 24, 2e-14)],
+    [*(("splash", "float32", length, 2e-6) for length in (384, 1024)), ("xla", "float64", 24, 2e-14)],
 )
 def test_equals_the_definition(interpreted, implementation, dtype, length, tolerance):
-    arrays = case(2, length, 2, 64)
+    arrays = case(2, length, 1, 64)
     with jax.enable_x64(dtype == "float64"):
         found = value_and_grads(implementation, dtype, *arrays)
     for mine, expected in zip(found, exact(*arrays)):
@@ -107,8 +99,7 @@ def test_rows_and_heads_are_sharded_without_communication(interpreted):
     assert not [kind for kind in ("all-reduce", "all-gather", "all-to-all", "collective-permute") if kind in text]
 
 
-@pytest.mark.parametrize("remat", ["none", "dots", "layer"])
-def test_encoder_gradients_are_the_same_for_every_remat_policy(interpreted, remat):
+def test_encoder_gradients_are_the_same_for_every_remat_policy(interpreted):
     config = replace(CONFIG, max_positions=128, hidden=32, heads=2)
     params, segments = random_params(config), packed_segments(2, 128)
     tokens = np.random.default_rng(0).integers(0, 46, (2, 128)).astype(np.int32)
@@ -120,9 +111,10 @@ def test_encoder_gradients_are_the_same_for_every_remat_policy(interpreted, rema
         return jax.jit(jax.grad(loss))(params)
 
     expected = gradient(replace(config, attention="xla"))
-    found = gradient(replace(config, attention="splash", remat=remat))
-    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected)):
-        np.testing.assert_allclose(a, b, rtol=0, atol=1e-5 * max(np.abs(b).max(), 1))
+    for remat in ("none", "dots", "layer"):
+        found = gradient(replace(config, attention="splash", remat=remat))
+        for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected)):
+            np.testing.assert_allclose(a, b, rtol=0, atol=1e-5 * max(np.abs(b).max(), 1), err_msg=remat)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +135,5 @@ def test_kernel_by_platform_dtype_and_length(dtype, drops, platform, length, exp
 
 @pytest.mark.parametrize("attention", ["cudnn", "splash"])
 def test_init_works_with_every_kernel(attention):
-    """`init` runs 8 tokens in float32, which the kernels do not support, so it must not use them."""
-    config = replace(CONFIG, attention=attention)
-    found, expected = (jax.jit(partial(init_params, each))(jax.random.key(0)) for each in (config, CONFIG))
-    jax.tree.map(np.testing.assert_array_equal, found, expected)
+    """`init` traces 8 tokens in float32, which the kernels do not support, so it must not use them."""
+    jax.eval_shape(partial(init_params, replace(CONFIG, attention=attention)), jax.random.key(0))

@@ -1,4 +1,4 @@
-"""Distillation and the words' cross-entropy against slow versions; those of pairs and groups are in test_objectives.py."""
+"""Losses of pairs, groups and masked words against slow versions; whole objectives are in the other files."""
 
 import math
 
@@ -12,27 +12,53 @@ from harp_jax.objectives import losses
 RNG = np.random.default_rng(0)
 
 
-@pytest.mark.parametrize("name", ["margin_mse", "kl"])
-def test_distillation_equals_loops_over_those_present_and_ignores_empty_groups(name):
-    scores, teacher = RNG.normal(size=(2, 6, 5)).astype(np.float32)
-    sizes = np.array([5, 3, 2, 0, 5, 4])
-    present = np.arange(5) < sizes[:, None]
-    expected = []
-    for s, t, size in zip(scores.astype(float), teacher.astype(float), sizes):
-        if name == "margin_mse":
-            expected += [((s[0] - s[i]) - (t[0] - t[i])) ** 2 for i in range(1, size)]
-        elif size:
-            p, q = (np.exp(x[:size]) / np.exp(x[:size]).sum() for x in (t, s))
-            expected.append(sum(a * math.log(a / b) for a, b in zip(p, q)))
-    counts = {"groups": 5, "members": 19, "negatives": 14}
+def slow_losses(name: str, s: np.ndarray, t: np.ndarray) -> list[float]:
+    """The losses of a group with scores s, teacher's scores or labels t: of its members, of its negatives, or one."""
+    gaps, p = s[0] - s[1:], 1 / (1 + np.exp(-s))
+    student, teacher = (np.exp(x) / np.exp(x).sum() for x in (s, t))
+    one = {"lce": -np.log(student[0]), "kl": (teacher * np.log(teacher / student)).sum()}
+    if name in ("bce", "judged"):
+        labels = t if name == "judged" else np.arange(len(s)) == 0
+        return [-math.log(x if label else 1 - x) for x, label in zip(p, labels)]
+    # The softmax of two scores followed by the hinge, as in the code of HARP's authors.
+    softmaxes = [np.exp([s[0], x]) / np.exp([s[0], x]).sum() for x in s[1:]]
+    each = {"hinge": np.maximum(0, 1 - gaps), "logistic": np.log1p(np.exp(-gaps))}
+    each |= {"softmax_margin": [max(0, 1 - a + b) for a, b in softmaxes], "margin_mse": (gaps - (t[0] - t[1:])) ** 2}
+    return list(each[name]) if name in each else [sum(one[part] for part in name.split("_"))]
 
-    def loss(scores, teacher):
-        return losses.ranking_loss(name, scores, present, counts, teacher)[0]
 
-    found, gradient = jax.value_and_grad(loss)(scores, teacher)
-    assert float(found) == pytest.approx(np.mean(expected), rel=1e-4)
-    assert np.isfinite(gradient).all() and not np.asarray(gradient)[~present].any()
-    assert float(loss(teacher + 3, teacher)) == pytest.approx(0, abs=1e-6)  # only differences matter
+SCORES, TEACHER = RNG.normal(size=(2, 6, 5)).astype(np.float32)
+SIZES = np.array([5, 3, 2, 0, 5, 4])
+PRESENT = np.arange(5) < SIZES[:, None]
+COUNTS = {"groups": 5, "members": 19, "negatives": 14}
+
+
+def groups(name: str, teacher: np.ndarray) -> list[list[float]]:
+    return [slow_losses(name, s[:n], t[:n]) for s, t, n in zip(np.float64(SCORES), teacher, SIZES) if n]
+
+
+def check_gradient(loss) -> None:
+    gradient = jax.grad(loss)(SCORES)
+    assert np.isfinite(gradient).all() and not np.asarray(gradient)[~PRESENT].any() and np.asarray(gradient).any()
+
+
+@pytest.mark.parametrize("name", ["bce", "judged", "lce", "hinge", "logistic", "softmax_margin", "margin_mse", "kl"])
+def test_ranking_losses_equal_loops_over_those_present_and_ignore_empty_groups(name):
+    teacher = np.float32(TEACHER > 0) if name == "judged" else TEACHER
+    loss = lambda scores: losses.ranking_loss(name, scores, PRESENT, COUNTS, teacher)[0]  # noqa: E731
+    assert float(loss(SCORES)) == pytest.approx(np.mean(np.concatenate(groups(name, np.float64(teacher)))), rel=1e-5)
+    check_gradient(loss)
+    if name in ("margin_mse", "kl"):
+        assert float(loss(teacher + 3)) == pytest.approx(0, abs=1e-6)  # only differences matter
+
+
+@pytest.mark.parametrize("name", ["hinge", "logistic", "softmax_margin", "lce", "kl", "lce_kl"])
+def test_pair_losses_equal_loops_over_the_negatives_of_each_group(name):
+    loss = lambda scores: losses.pair_loss(name, scores, PRESENT, TEACHER)  # noqa: E731
+    expected = [np.mean(group) for group in groups(name, np.float64(TEACHER))]
+    np.testing.assert_allclose(loss(SCORES)[SIZES > 0], expected, rtol=1e-5)
+    assert not loss(SCORES)[3]
+    check_gradient(lambda scores: loss(scores).sum())
 
 
 def test_vocabulary_cross_entropy_has_the_values_and_gradients_of_its_logits():
@@ -52,7 +78,7 @@ def test_vocabulary_cross_entropy_has_the_values_and_gradients_of_its_logits():
             return (weights * loss).sum(), hits
 
         arrays = (hidden, embedding, bias)
-        expected, found = (jax.value_and_grad(f, (0, 1, 2), has_aux=True)(*arrays) for f in (plain, fused))
+        expected, found = (jax.jit(jax.value_and_grad(f, (0, 1, 2), has_aux=True))(*arrays) for f in (plain, fused))
     for a, b in zip(jax.tree.leaves(expected), jax.tree.leaves(found)):
         np.testing.assert_allclose(b, a, rtol=0, atol=1e-12)
 

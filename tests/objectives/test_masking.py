@@ -18,9 +18,9 @@ def tokens_and_ids(rows: int = 64, length: int = 512) -> tuple[jax.Array, jax.Ar
     return jnp.asarray(tokens), jnp.asarray(ids)
 
 
-def masked(rate: float = 0.15, key: jax.Array = KEY):
+def masked(key: jax.Array = KEY):
     tokens, ids = tokens_and_ids()
-    out = mask_tokens(key, {"tokens": tokens}, ids, rate, max_predictions(512, rate), MASK, VOCAB)
+    out = mask_tokens(key, {"tokens": tokens}, ids, max_predictions(512), MASK, VOCAB)
     return np.asarray(tokens), np.asarray(ids), jax.tree.map(np.asarray, out)
 
 
@@ -33,23 +33,20 @@ def test_rates_are_15_percent_and_80_10_10():
     unmasked = np.ones_like(tokens, bool)
     unmasked[rows, at] = False
     np.testing.assert_array_equal(out["tokens"][unmasked], tokens[unmasked])
-    assert (out["tokens"] != masked(key=jax.random.fold_in(KEY, 1))[2]["tokens"]).any()
-    # Each row masks a binomial number of its candidates, at most M.
-    expected = variance = 0.0
-    for candidates in (ids >= 0).sum(axis=1):
-        support = np.arange(candidates + 1)
-        probability = stats.binom.pmf(support, candidates, 0.15)
-        capped = np.minimum(support, max_predictions(512, 0.15))
-        expected += (capped * probability).sum()
-        variance += (capped**2 * probability).sum() - (capped * probability).sum() ** 2
-    assert abs(chosen - expected) < 3 * variance**0.5
-    assert expected > 0.99 * 0.15 * (ids >= 0).sum()
+    assert (out["tokens"] != masked(jax.random.fold_in(KEY, 1))[2]["tokens"]).any()
+    # Each row masks a binomial number of its 460 candidates, at most M.
+    support = np.arange(461)
+    probability, capped = stats.binom.pmf(support, 460, 0.15), np.minimum(support, max_predictions(512))
+    mean = (capped * probability).sum()
+    variance = (capped**2 * probability).sum() - mean**2
+    assert ((ids >= 0).sum(axis=1) == 460).all() and mean > 0.99 * 0.15 * 460
+    assert abs(chosen - len(ids) * mean) < 3 * (len(ids) * variance) ** 0.5
     kinds = [(new == MASK).sum(), ((new != MASK) & (new != targets)).sum(), ((new != MASK) & (new == targets)).sum()]
     assert stats.chisquare(kinds, chosen * np.array([0.8, 0.1, 0.1])).pvalue > 0.001
 
 
 def test_random_replacements_and_bits_are_uniform():
-    tokens, _, out = masked(rate=0.5)
+    tokens, _, out = masked()
     new = out["tokens"][(out["tokens"] != tokens) & (out["tokens"] != MASK)]
     assert stats.chisquare(np.bincount(new // 100, minlength=10)).pvalue > 0.001
     for word in token_bits(KEY, jnp.arange(100_000), 0):  # for consecutive ids
@@ -58,7 +55,7 @@ def test_random_replacements_and_bits_are_uniform():
 
 def test_the_same_text_is_masked_alike_at_any_position():
     tokens, ids = tokens_and_ids(4, 128)
-    mask = jax.jit(lambda tokens, ids: mask_tokens(KEY, {"tokens": tokens}, ids, 0.15, 40, MASK, VOCAB)["tokens"])
+    mask = jax.jit(lambda tokens, ids: mask_tokens(KEY, {"tokens": tokens}, ids, 40, MASK, VOCAB)["tokens"])
     move = lambda x: jnp.roll(x[jnp.asarray([2, 0, 3, 1])], 17, axis=1)  # noqa: E731
     np.testing.assert_array_equal(move(mask(tokens, ids)), mask(move(tokens), move(ids)))
 
@@ -74,12 +71,12 @@ def test_wordpieces_of_a_word_are_masked_together():
             word = word if continues[token] else own
             expected.append(word if word >= 0 else own)  # pieces without a beginning of a word are words
         assert named[row].tolist() == expected
-    out = mask_tokens(KEY, {"tokens": tokens}, jnp.asarray(named), 0.15, max_predictions(512, 0.15), MASK, VOCAB)
+    out = mask_tokens(KEY, {"tokens": tokens}, jnp.asarray(named), max_predictions(512), MASK, VOCAB)
     positions, weights = np.asarray(out[POSITIONS]), np.asarray(out[WEIGHTS])
     whole = split = 0
     for row in range(len(positions)):
         chosen = set(positions[row][weights[row] > 0].tolist())
-        if len(chosen) < max_predictions(512, 0.15):  # a row without free slots may split its last word
+        if len(chosen) < max_predictions(512):  # a row without free slots may split its last word
             for name in set(named[row][list(chosen)].tolist()):
                 pieces = set(np.flatnonzero(named[row] == name).tolist())
                 whole, split = whole + (pieces <= chosen), split + (not pieces <= chosen)

@@ -29,11 +29,17 @@ def write_collection(path):
     return path
 
 
+def judged(path) -> dict[str, str]:
+    """The fields of configs that name the collection's files."""
+    names = {"docs": "docs.tsv", "queries": "queries.tsv", "qrels": "qrels.txt", "candidates": "run.trec"}
+    return {field: str(path / name) for field, name in names.items()}
+
+
 def ranking_config(path, **changes):
     c = configs.finetune()
-    c.tokenizer = str(path / "tokenizer")
-    c.docs, c.queries, c.qrels = (str(path / name) for name in ("docs.tsv", "queries.tsv", "qrels.txt"))
-    c.candidates, c.folds, c.train_folds = str(path / "run.trec"), str(path / "folds.tsv"), ("0", "1", "2")
+    c.update(
+        judged(path), tokenizer=str(path / "tokenizer"), folds=str(path / "folds.tsv"), train_folds=("0", "1", "2")
+    )
     c.model.layers, c.model.hidden, c.model.heads, c.model.max_positions, c.model.dropout = 1, 32, 2, 64, 0.0
     c.row_length, c.batch_pairs, c.window, c.lanes, c.negatives = 64, 32, 16, 2, 3
     c.steps, c.log_every, c.learning_rate = 10, 5, 1e-3

@@ -1,5 +1,6 @@
 """Workdir and data in a bucket (`tests/support/store.py`) without rename, append or lock."""
 
+import contextlib
 import dataclasses
 import os
 import signal
@@ -67,26 +68,24 @@ def test_shards_are_read_from_a_bucket_and_compared_with_the_manifest(store, tmp
         bucket.read("s3://bucket/run")
 
 
-def test_an_interrupted_training_goes_on_in_a_bucket_with_the_same_bits(store, tmp_path):
-    """In the test's process: calls the loop's SIGTERM handler instead of sending a signal."""
-    config = tiny_config(str(tmp_path), steps=6, checkpoint_every=2)
+def test_an_interrupted_training_resumes_in_a_bucket_with_the_same_bits(store, tmp_path):
+    config = tiny_config(str(tmp_path), steps=6, checkpoint_every=2, learning_rate=1e-2)
     stage = tiny_stage(config)
-    before, called = signal.getsignal(signal.SIGTERM), []
+    before, sent = signal.getsignal(signal.SIGTERM), []
 
     class Interrupting(SyntheticReader):
         def read(self, *place):
-            handler = signal.getsignal(signal.SIGTERM)
-            if not called and handler is not before and callable(handler):
-                called.append(handler(signal.SIGTERM, None))
+            if not sent and signal.getsignal(signal.SIGTERM) is not before:  # the loop's handler is there
+                sent.append(os.kill(os.getpid(), signal.SIGTERM))
             return super().read(*place)
 
     reader = Interrupting(stage.source.reader.tasks, lanes=config.lanes, length=config.row_length)
     interrupting = dataclasses.replace(stage, source=dataclasses.replace(stage.source, reader=reader))
-    place, whole = f"{BUCKET}/run", str(tmp_path / "whole")
-    assert train(config, place, interrupting, jax.devices()[:1]).interrupted
-    for workdir in (place, whole):
-        train(config, workdir, stage, jax.devices()[:1])
-    with bucket.fetched(place) as local:
+    workdir, whole = f"{BUCKET}/run", str(tmp_path / "whole")
+    assert train(config, workdir, interrupting, jax.devices()[:1]).interrupted
+    for place in (workdir, whole):
+        train(config, place, stage, jax.devices()[:1])
+    with bucket.fetched(workdir) as local:
         assert losses(local) == losses(whole) and len(losses(local)) == 6
         assert same_parameters(local, whole)
 
@@ -94,22 +93,21 @@ def test_an_interrupted_training_goes_on_in_a_bucket_with_the_same_bits(store, t
 @pytest.mark.faults
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_killed_and_ended_training_of_processes_in_a_bucket_ends_with_the_same_bits(store, tmp_path, count):
-    options = ("steps=24", "checkpoint_every=4", "lanes=2", f"mesh.data={count}")
-
     def start(name: str, *more: str) -> list[subprocess.Popen]:
-        given = (*options, f"workdir={BUCKET}/{name}", *more)
-        return [launch(tmp_path / name, *given)] if count == 1 else two_processes(tmp_path / name, *given, devices=1)
+        options = ("steps=24", "checkpoint_every=4", "lanes=2", f"mesh.data={count}", f"workdir={BUCKET}/{name}", *more)
+        if count == 1:
+            return [launch(tmp_path / name, *options)]
+        return two_processes(tmp_path / name, *options, devices=1)
 
     def saved() -> int:
-        try:
+        with contextlib.suppress(FileNotFoundError):
             return bucket.read(f"{BUCKET}/killed/metrics.jsonl").count(b"\n")
-        except FileNotFoundError:
-            return 0
+        return 0
 
     def ended(processes: list[subprocess.Popen], status: int = 0) -> list[str]:
-        said = [process.communicate(timeout=300)[1] for process in processes]
-        assert [process.returncode for process in processes] == [status] * count, [text[-2000:] for text in said]
-        return said
+        errors = [process.communicate(timeout=300)[1] for process in processes]
+        assert [process.returncode for process in processes] == [status] * count, [text[-2000:] for text in errors]
+        return errors
 
     ended(start("whole"))
     for number, lines in ((signal.SIGKILL, 4), (signal.SIGTERM, 12)):
@@ -127,5 +125,4 @@ def test_a_killed_and_ended_training_of_processes_in_a_bucket_ends_with_the_same
     with bucket.fetched(f"{BUCKET}/whole") as one, bucket.fetched(f"{BUCKET}/killed") as other:
         assert losses(one) == losses(other) and len(losses(one)) == 24
         assert same_parameters(one, other)
-    changed = ended(start("killed", "learning_rate=0.5"), status=2)
-    assert all("belongs to another config" in said for said in changed)
+    assert all("belongs to another config" in error for error in ended(start("killed", "learning_rate=0.5"), status=2))

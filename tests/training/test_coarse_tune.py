@@ -11,7 +11,6 @@ from scipy.stats import binomtest, chisquare
 
 from harp_jax import config as configs
 from harp_jax.base.errors import InputError
-from harp_jax.baselines.query_probe import Probe
 from harp_jax.checkpoints.export import export_model
 from harp_jax.checkpoints.start import load_encoder
 from harp_jax.config import read_config
@@ -19,9 +18,10 @@ from harp_jax.corpus.clicks import Clicks
 from harp_jax.corpus.documents import Documents
 from harp_jax.input.click_groups import STREAM
 from harp_jax.model.cross_encoder import Ranker
+from harp_jax.objectives.losses import forward
 from harp_jax.objectives.masking import POSITIONS, TARGETS, WEIGHTS
 from harp_jax.ranking.scorers import CrossEncoderScorer
-from harp_jax.text.tokenizer import Tokenizer
+from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
 from harp_jax.training.stages.coarse_tune import coarse_tune_stage
 from harp_jax.training.stages.finetune import finetune_stage
 from harp_jax.training.train import train
@@ -29,6 +29,8 @@ from tests.support.commands import command
 from tests.support.objective import loss_of
 from tests.support.ranking_collection import ranking_config, scored_batch
 from tests.support.synthetic import tokenizer
+
+MARKS = ("[unused0]", "[unused1]")
 
 
 @pytest.fixture(scope="module")
@@ -39,9 +41,7 @@ def clicked(collection, tmp_path_factory):
     queries = dict(line.split("\t") for line in (path / "queries.tsv").read_text().splitlines())
     rows = [f"{q}\t{text}\td{(int(q[1:]) + j) % 40}\thttp://x\n" for q, text in queries.items() for j in range(2)]
     (path / "orcas.tsv").write_text("".join(rows) + "q0\tgone\tabsent\thttp://y\n")
-    plain = tokenizer()
-    unused = (*plain.tokens, *(f"[unused{i}]" for i in range(2)))
-    Tokenizer.of_words(unused).save(str(path / "tokenizer"))
+    Tokenizer.of_words((*tokenizer().tokens, *MARKS)).save(str(path / "tokenizer"))
     return path
 
 
@@ -94,26 +94,39 @@ def test_an_epoch_has_every_pair_or_document_once(clicked, monkeypatch):
     monkeypatch.setattr("harp_jax.input.click_groups.REPLACED", 0.0)
     reader = coarse_tune_stage(coarse_config(clicked)).source.reader
     groups = [g for lane in range(2) for g in reader.read(lane, STREAM, 0, 40)]
-    unused = [reader.tokenizer.vocab[f"[unused{i}]"] for i in range(2)]
-    assert len({(tuple(g.sequences[0].query), tuple(g.sequences[0].document)) for g in groups}) == 80
-    assert all(g.task == 0 and g.sequences[0].query[0] == unused[0] for g in groups)
-    assert all(g.sequences[0].document[0] == unused[1] for g in groups)
+    assert {g.task for g in groups} == {0} and all(len(g.sequences) == 1 for g in groups)
+    texts = [(tuple(g.sequences[0].query), tuple(g.sequences[0].document)) for g in groups]
+    marks = tuple(reader.tokenizer.vocab[mark] for mark in MARKS)
+    assert len(set(texts)) == 80 and {(query[0], document[0]) for query, document in texts} == {marks}
     alone = coarse_tune_stage(coarse_config(clicked, documents_only=True)).source.reader
     texts = [tuple(g.sequences[0].query) for lane in range(2) for g in alone.read(lane, STREAM, 0, 20)]
-    assert len(set(texts)) == 40 and not set(unused) & {i for text in texts for i in text}
+    assert len(set(texts)) == 40 and not set(marks) & {i for text in texts for i in text}
+
+
+def slow_relevance(batch, scores: np.ndarray) -> tuple[list[float], int]:
+    """The losses of all groups of one, and how many scores are right; label 0 means relevant."""
+    each, right = [], 0
+    for by_lane, members, labels in zip(scores.reshape(2, -1), batch["members"][..., 0], batch["group_task"]):
+        for member, label in zip(members[members >= 0], labels):
+            p = 1 / (1 + np.exp(-by_lane[member]))
+            each.append(-np.log(1 - p if label else p))
+            right += (p > 0.5) != label
+    return each, right
 
 
 def test_the_loss_is_that_of_a_loop(clicked):
-    stage = coarse_tune_stage(coarse_config(clicked))
+    """With masks as in the paper: masked tokens always become [MASK]."""
+    assert read_config("coarse_tune_orcas").mask_always and not configs.coarse_tune().mask_always
+    stage = coarse_tune_stage(coarse_config(clicked, mask_always=True))
     params, batch = scored_batch(stage, 32)
     objective = stage.objective(stage.encoder)
     key = jax.random.key(1, impl="threefry2x32")
     loss, sums = jax.jit(lambda p, b: loss_of(objective, p, b, key))(params, batch)
     masked = objective.mask(batch, key)
-    changed = np.asarray(masked["tokens"]) != batch["tokens"]
-    unused = [stage.tokenizer.vocab[f"[unused{i}]"] for i in range(2)]
-    assert not np.isin(batch["tokens"][changed], unused).any()
-    assert (changed & (batch["token_type_ids"] == 0)).any() and (changed & (batch["token_type_ids"] == 1)).any()
+    chosen, changed = np.asarray(masked[WEIGHTS]) > 0, np.asarray(masked["tokens"]) != batch["tokens"]
+    assert changed.sum() == chosen.sum() > 20 and set(np.asarray(masked["tokens"])[changed]) == {stage.tokenizer.mask}
+    assert not np.isin(batch["tokens"][changed], [stage.tokenizer.vocab[mark] for mark in MARKS]).any()
+    assert set(batch["token_type_ids"][changed]) == {0, 1}
 
     @jax.jit
     def every_output(params, shown):
@@ -123,26 +136,11 @@ def test_the_loss_is_that_of_a_loop(clicked):
         return scores, objective.ranker.apply({"params": params}, hidden, masked[POSITIONS], method="mlm_logits")
 
     scores, logits = map(np.asarray, every_output(params, {**batch, "tokens": masked["tokens"]}))
-    each = []
-    for lane, by_lane in enumerate(scores.reshape(2, -1)):
-        for member, label in zip(batch["members"][lane, :, 0], batch["group_task"][lane]):
-            if member >= 0:
-                p = 1 / (1 + np.exp(-by_lane[member]))
-                each.append(-np.log(1 - p if label else p))
+    each, _ = slow_relevance(batch, scores)
     assert len(each) == sums["pairs"] and {0, 1} == set(batch["group_task"][batch["members"][..., 0] >= 0])
-    chosen = np.asarray(masked[WEIGHTS]) > 0
     log_p = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
     mlm = -np.take_along_axis(log_p, np.asarray(masked[TARGETS])[..., None], -1)[..., 0][chosen]
     assert float(loss) == pytest.approx(np.mean(each) + np.mean(mlm), rel=1e-4)
-
-
-def test_masked_tokens_always_become_masks_as_in_the_paper(clicked):
-    assert read_config("coarse_tune_orcas").mask_always and not configs.coarse_tune().mask_always
-    stage = coarse_tune_stage(coarse_config(clicked, mask_always=True))
-    batch = scored_batch(stage, 32)[1]
-    masked = stage.objective(stage.encoder).mask(batch, jax.random.key(0, impl="threefry2x32"))
-    rows, columns = np.nonzero(masked[WEIGHTS])
-    assert len(rows) > 20 and (masked["tokens"][rows, masked[POSITIONS][rows, columns]] == stage.tokenizer.mask).all()
 
 
 def test_fine_tuning_classifies_every_judged_pair_and_needs_no_candidates(clicked, tmp_path):
@@ -155,21 +153,14 @@ def test_fine_tuning_classifies_every_judged_pair_and_needs_no_candidates(clicke
     assert stage.source.reader.sizes == {"rank": 6} and stage.steps == 3
     queries = dict(line.split("\t") for line in (clicked / "queries.tsv").read_text().splitlines())
     docs = {line.split("\t")[0]: line.split("\t")[-1] for line in (clicked / "docs.tsv").read_text().splitlines()}
-    relevant = {f"{queries[q]} {docs[d]}": level > 0 for (q, d), level in levels.items()}
+    groups = [group for lane in range(2) for group in stage.source.reader.read(lane, "rank", 0, 3)]
+    decoded = {tuple(map(stage.tokenizer.decode, group.sequences[0][:2])): group.task == 0 for group in groups}
+    assert decoded == {(queries[q], docs[d]): level > 0 for (q, d), level in levels.items()}
     params, batch = scored_batch(stage, 3)
     objective = stage.objective(stage.encoder)
-    scores = np.asarray(objective.ranker.apply({"params": params}, batch, method="scored")[0])
-    expected, right, words = [], 0, stage.tokenizer.tokens
-    for row, segments in enumerate(batch["segment_ids"]):
-        for segment in range(1, segments.max() + 1):
-            text = [words[i] for i in batch["tokens"][row][segments == segment]]
-            p = 1 / (1 + np.exp(-scores[row, segment - 1]))
-            label = relevant.pop(" ".join(word for word in text if not word.startswith("[")))
-            expected.append(-np.log(p if label else 1 - p))
-            right += (p > 0.5) == label
-    assert not relevant
+    each, right = slow_relevance(batch, np.asarray(forward(objective.ranker, params, batch, None).scores))
     loss, sums = loss_of(objective, params, batch, jax.random.key(0))
-    assert float(loss) == pytest.approx(np.mean(expected), rel=1e-4) and (sums["pairs"], sums["right"]) == (6, right)
+    assert float(loss) == pytest.approx(np.mean(each), rel=1e-4) and (sums["pairs"], sums["right"]) == (6, right)
 
 
 @pytest.fixture(scope="module")
@@ -179,48 +170,42 @@ def trained(clicked, tmp_path_factory):
     return workdir
 
 
-def test_fine_tuning_goes_on_from_it_with_the_same_marks(clicked, trained, tmp_path):
+def test_fine_tuning_starts_from_it_with_the_same_marks(clicked, trained, tmp_path):
     last = json.loads((trained / "metrics.jsonl").read_text().splitlines()[-1])
     assert {"clicked_accuracy", "replaced_accuracy", "mlm_loss"} <= last.keys()
-    marks = ("[unused0]", "[unused1]")
-    changes = {"init": str(trained), "init_head": "pretrained", "marks": marks}
-    stage = finetune_stage(ranking_config(clicked, tokenizer="", **changes))
+    changes = {"init": str(trained), "init_head": "pretrained", "marks": MARKS, "tokenizer": ""}
+    stage, fresh = (finetune_stage(ranking_config(clicked, **changes | more)) for more in ({}, {"init_head": "fresh"}))
     (group,) = stage.source.reader.read(0, "rank", 0, 1)
-    ids = [stage.tokenizer.vocab[mark] for mark in marks]
-    assert all([int(s.query[0]), int(s.document[0])] == ids for s in group.sequences)
-    coarse, params = load_encoder(str(trained))[1], stage.start(stage.encoder, jax.random.key(0))
-    np.testing.assert_array_equal(params["score"]["kernel"], coarse["score"]["kernel"])
-    fresh = finetune_stage(ranking_config(clicked, tokenizer="", **changes | {"init_head": "fresh"}))
-    assert (fresh.start(fresh.encoder, jax.random.key(0))["score"]["kernel"] != coarse["score"]["kernel"]).any()
+    marks = tuple(stage.tokenizer.vocab[mark] for mark in MARKS)
+    assert {(int(s.query[0]), int(s.document[0])) for s in group.sequences} == {marks}
+    old, kept, drawn = (
+        params["score"]["kernel"]
+        for params in (load_encoder(str(trained))[1], *(s.start(s.encoder, jax.random.key(0)) for s in (stage, fresh)))
+    )
+    assert (kept == old).all() and (drawn != old).any()
     export_model(str(trained), str(tmp_path / "model"))
-    scorer = CrossEncoderScorer.load(str(tmp_path / "model"))
-    assert [scorer.tokenizer.tokens[i] for i in scorer.marks.ids] == list(marks)
+    assert CrossEncoderScorer.load(str(tmp_path / "model")).marks.ids == marks
 
 
-def test_the_probe_writes_its_guesses_and_a_summary(clicked, trained, tmp_path, capsys):
-    given = [f"--model={trained}", f"--docs={clicked / 'docs.tsv'}", f"--clicks={clicked / 'orcas.tsv'}"]
-    given += ["--documents=7", "--masks=2", "--max_length=70", f"--output={tmp_path / 'probe.jsonl'}"]
-    command("query-probe", *given)
+def test_the_probe_writes_what_the_head_predicts_at_masks_beside_the_document(clicked, trained, tmp_path, capsys):
+    places = {"model": trained, "docs": clicked / "docs.tsv", "clicks": clicked / "orcas.tsv"}
+    command("query-probe", **places, documents=7, masks=2, max_length=70, output=tmp_path / "probe.jsonl")
     records = [json.loads(line) for line in (tmp_path / "probe.jsonl").read_text().splitlines()]
-    assert len(records) == 7 and all(np.shape(r["predicted"]) == (2, 5) for r in records)
+    assert len(records) == 7
     assert f"note: --max_length=70, but {trained} reads at most 64 tokens" in capsys.readouterr().err
-
-
-def test_the_probe_asks_the_masks_beside_the_document(trained, tmp_path):
-    """Against the head's predictions, computed here without batching."""
-    probe = Probe(str(trained), masks=2, max_length=40)
-    ids = probe.tokenizer.encode("w1 w2 w3 w4")
-    (found,) = probe.predict(probe.read_part([ids]), k=3)
-    t = probe.tokenizer
-    line = [t.cls, probe.marks.query, t.mask, t.mask, t.sep, probe.marks.document, *ids, t.sep]
-    batch = {
-        "tokens": np.array([line]),
-        "segment_ids": np.ones((1, len(line)), int),
-        "position_ids": np.arange(len(line))[None],
-        "token_type_ids": np.array([[0] * 5 + [1] * (len(line) - 5)]),
-    }
+    t, texts = load_tokenizer(str(trained / "tokenizer")), Documents.open(str(clicked / "docs.tsv"))
+    query, document = (t.vocab[mark] for mark in MARKS)
     config, params = load_encoder(str(trained))
     network = Ranker(config)
-    hidden = network.apply({"params": params}, batch, method="encode")
-    logits = np.asarray(network.apply({"params": params}, hidden, np.array([[2, 3]]), method="mlm_logits"))[0]
-    np.testing.assert_array_equal(found, np.argsort(-logits[:, : t.size], axis=-1)[:, :3])
+    for record in records[:2]:
+        line = [t.cls, query, t.mask, t.mask, t.sep, document, *t.encode(texts[record["id"]]), t.sep]
+        batch = {
+            "tokens": np.array([line]),
+            "segment_ids": np.ones((1, len(line)), int),
+            "position_ids": np.arange(len(line))[None],
+            "token_type_ids": (np.arange(len(line)) >= 5)[None].astype(int),
+        }
+        hidden = network.apply({"params": params}, batch, method="encode")
+        logits = np.asarray(network.apply({"params": params}, hidden, np.array([[2, 3]]), method="mlm_logits"))[0]
+        best = np.argsort(-logits[:, : t.size], axis=-1)[:, :5]
+        assert record["predicted"] == [[t.tokens[i] for i in row] for row in best]

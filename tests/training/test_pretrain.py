@@ -17,7 +17,7 @@ from harp_jax.checkpoints.start import load_encoder, starting_params
 from harp_jax.training.stages.pretrain import pretrain_stage
 from harp_jax.training.train import train
 from tests.support.planted_pairs import TASK, exact_match, from_scratch, held_out_accuracy
-from tests.support.ranking_collection import write_collection
+from tests.support.ranking_collection import judged, write_collection
 from tests.support.shards_fixture import write_job
 from tests.support.synthetic import tokenizer
 from tests.support.tiny_bert import CONFIG, random_params
@@ -49,55 +49,59 @@ def test_heads_are_drawn_alike_with_and_without_an_encoder():
 def headless(tmp_path_factory) -> str:
     """A Hugging Face directory with an encoder and a pooler."""
     root = tmp_path_factory.mktemp("headless")
-    shape, params = load_encoder(run_tiny(root, steps=2))
+    shape = pretrain_stage(tiny_config(str(root)), with_data=False).encoder
+    params = random_params(shape)
     save_hf(str(root / "hf"), shape, {name: params[name] for name in ("encoder", "pooler")}, tokenizer(), "")
     return str(root / "hf")
 
 
-def run(directory, init: str, **changes) -> str:
-    return run_tiny(directory, change=few(3), init=init, tokenizer="", steps=2, **changes)
+@pytest.fixture(scope="module")
+def overfitted(tmp_path_factory) -> str:
+    """A training without MLM on a few pairs."""
+    changes = {"steps": 80, "log_every": 10, "learning_rate": 5e-3, "mlm_weight": 0.0, "model.dropout": 0.0}
+    return run_tiny(tmp_path_factory.mktemp("few"), change=few(16), **changes)
 
 
-def test_the_head_learns_and_the_encoder_keeps_every_bit(headless, tmp_path, monkeypatch):
+def test_overfits_a_few_pairs(overfitted):
+    last = read_metrics(overfitted)[-1]
+    assert last["rqp_accuracy"] > 0.95 and last["qdm_accuracy"] > 0.95
+
+
+def test_a_new_head_is_trained_alone_once_and_the_encoder_keeps_every_bit(headless, overfitted, tmp_path, monkeypatch):
     monkeypatch.setattr("harp_jax.training.stages.pretrain.HEAD_RATE", 1e-2)
-    workdir = run(tmp_path, headless, mlm_head_steps=30, log_every=10, learning_rate=0.0)
-    _, start = load_hf(headless)
-    _, trained = load_encoder(os.path.join(workdir, "mlm_head"))
-    jax.tree.map(np.testing.assert_array_equal, start, {name: trained[name] for name in start})
-    rows = [row["mlm_loss"] for row in read_metrics(os.path.join(workdir, "mlm_head"))]
-    assert rows[-1] < rows[0] - 0.05
-    # The run starts from that head, and keeps it with a learning rate of 0.
-    assert same_parameters(workdir, os.path.join(workdir, "mlm_head"))
-
-
-def test_the_head_is_trained_alone_once_and_where_it_is_new(headless, tmp_path):
-    workdir = run(tmp_path, headless, mlm_head_steps=1)
-    untrained = run(tmp_path / "pairs", headless, mlm_weight=0.0)
-    for init, changes in (
-        (headless, {"mlm_head_steps": 0}),
-        (headless, {"mlm_weight": 0.0}),
-        (workdir, {}),
-        (headless, {}),
-        (untrained, {}),
-    ):
-        config = tiny_config(str(tmp_path), init=init, **changes)
-        before = pretrain_stage(config, with_data=False).before
-        assert (before is not None) == (init != workdir and not changes)
+    changes = {"init": headless, "tokenizer": "", "mlm_head_steps": 30, "log_every": 10}
+    workdir = run_tiny(tmp_path, change=few(3), steps=2, learning_rate=0.0, **changes)
     head = Path(workdir) / "mlm_head"
+    _, start = load_hf(headless)
+    _, trained = load_encoder(str(head))
+    jax.tree.map(np.testing.assert_array_equal, start, {name: trained[name] for name in start})
+    rows = [row["mlm_loss"] for row in read_metrics(str(head))]
+    assert rows[-1] < rows[0] - 0.05
+    # The run starts from that head, and keeps it with a learning rate of 0. It is trained once.
+    assert same_parameters(workdir, str(head))
     written = {path.name: path.stat().st_mtime_ns for path in head.glob("*.json*")}
-    run(tmp_path, headless, mlm_head_steps=1)
+    run_tiny(tmp_path, change=few(3), steps=2, learning_rate=0.0, **changes)
     assert {path.name: path.stat().st_mtime_ns for path in head.glob("*.json*")} == written and len(written) > 1
+    # Other runs need it, too, unless they start from a head or predict no tokens.
+    for init, changed, needed in (
+        (headless, {"mlm_head_steps": 0}, False),
+        (headless, {"mlm_weight": 0.0}, False),
+        (workdir, {}, False),
+        (headless, {}, True),
+        (overfitted, {}, True),
+    ):
+        config = tiny_config(str(tmp_path), init=init, **changed)
+        assert (pretrain_stage(config, with_data=False).before is not None) == needed
 
 
 def selecting(directory: Path) -> dict[str, object]:
     """Writes pairs and judged queries to `directory`; returns config fields of pre-training that selects by them."""
     write_collection(directory)
     write_job(str(directory / "pairs"), {"qdm": [400]}, validation=[100])
-    files = {"docs": "docs.tsv", "queries": "queries.tsv", "qrels": "qrels.txt", "candidates": "run.trec"}
     # The rate is too high, so the last parameters are not the best.
     options = {"tasks": ("qdm",), "mlm_weight": 0.0, "learning_rate": 3e-2, "schedule": "constant", "steps": 15}
     select = {"data": (str(directory / "pairs"),), "select": "RR@10", "eval_every": 5, "eval_batches": 1}
-    return {**options, **select, **{name: str(directory / file) for name, file in files.items()}}
+    return {**options, **select, **judged(directory)}
 
 
 @pytest.mark.real  # a minute of compiling
@@ -133,9 +137,3 @@ def test_a_small_encoder_from_scratch_learns_exact_matches(tmp_path, sample, doc
     config.model.initialisation, config.model.dropout, config.steps = "matching", 0.0, 15 * document
     config.eval_every = config.steps
     assert held_out_accuracy(config, str(tmp_path), partial(exact_match, sample, document))[TASK] >= 0.95
-
-
-def test_overfits_a_few_pairs(tmp_path):
-    changes = {"steps": 150, "log_every": 10, "learning_rate": 5e-3, "mlm_weight": 0.0, "model.dropout": 0.0}
-    last = read_metrics(run_tiny(tmp_path, change=few(16), **changes))[-1]
-    assert last["rqp_accuracy"] > 0.95 and last["qdm_accuracy"] > 0.95
