@@ -45,14 +45,6 @@ def test_splits_go_by_page(made):
     assert pages["train"] and pages["validation"] and not pages["train"] & pages["validation"]
 
 
-def test_acm_negatives_are_never_linked_beside_the_anchor_page(made):
-    together = {(row["one"], row["other"]) for row in table(made[1], tables.COLINKED)}
-    source = {row["key"]: row["words_of"] for row in table(made[1], tables.REQUESTS) if row["task"] == "acm"}
-    negatives = [row for row in table(made[1], tables.NEGATIVES) if row["task"] == "acm"]
-    assert len(negatives) > 20
-    assert not any((source[row["key"]], row["destination"]) in together for row in negatives)
-
-
 def test_this_process_and_two_workers_write_the_same_shards(made, tmp_path, monkeypatch):
     """Also if redirects pass in several parts."""
     folder, output = made

@@ -85,23 +85,6 @@ def test_index_and_search_pages_are_no_sources_of_links():
     assert len(page_of(listed[: listed.index("<li><a href=p9.")]).links) == 9
 
 
-OTHER, MOVED, POST = "https://docs.y.org/3/lib/os.html", "https://x.org/lib/os2.html", "https://x.org?p=1"
-
-
-@pytest.mark.parametrize(
-    ("url", "href", "expected"),
-    [
-        (URL, "file:///usr/share/doc/lib/os.html", [(URL, None, "")]), (URL, "https://y.org/", [(URL, None, "https://y.org")]),
-        (URL, OTHER, [(OTHER, URL, ""), (URL, None, OTHER)]), (URL, "/lib/os2.html", [(URL, MOVED, ""), (MOVED, None, "")]),
-        (URL, "/?p=1", [(URL, POST, ""), (POST, None, "")]), (POST, "https://y.org/?p=2", [(POST, None, "https://y.org?p=2")]),
-        (POST, "https://y.org/?p=1", [("https://y.org?p=1", POST, ""), (POST, None, "https://y.org?p=1")]),
-    ],
-)  # fmt: skip
-def test_a_canonical_link_to_a_disk_or_another_host_does_not_replace_the_address(url, href, expected):
-    pages = read_page(f"<link rel=canonical href='{href}'><p>text".encode(), url, "w", {"max_page_bytes": 99}, [])
-    assert [(d.address, d.redirect, d.canonical) for d in pages] == expected
-
-
 def documents_of(tmp_path, pages, **fields):
     for name, body in pages.items():
         (tmp_path / "site" / name).parent.mkdir(parents=True, exist_ok=True)

@@ -9,8 +9,6 @@ from data_pipeline.sources import formats, json_formats
 from data_pipeline.sources.document import Link
 from harp_jax.base.errors import InputError
 from tests.support import source_reading
-from tests.support.shared_data import shared
-from tests.support.steps import check_linear
 
 
 def read(format_, path, *records, opener=open):
@@ -26,14 +24,15 @@ def linked(*links, **fields):
     return {"id": "p9", "title": "t", "text": "abc", "links": found} | fields
 
 
-def test_linked_pages_have_code_point_offsets(tmp_path):
+def test_linked_pages_have_code_point_offsets_and_disjoint_links_without_spaces_at_their_ends(tmp_path):
     text = "Öbel lies on the Rhun 😀 river.\nMore."
-    first = linked((17, 21, "p2"), id="p1", title="Öbel", text=text, lead_end=30)
+    links = (17, 22, "p2"), (16, 18, "a"), (5, 5, "b"), (5, 9, "")
+    first = linked(*links, id="p1", title="Öbel", text=text, lead_end=30)
     surrogate = '{"id": "q", "title": "", "text": "a\\ud800b"}'
     (page, other), dropped = read("linked_jsonl", tmp_path / "a", first, "", surrogate)
-    assert dropped == []
     assert (page.address, page.id, page.title, page.text, page.lead_end) == ("p1", "p1", "Öbel", text, 30)
-    assert page.links == (Link(17, 21, "p2"),) and page.text[17:21] == "Rhun"
+    assert page.links == (Link(17, 18, "a"),) and page.text[17:21] == "Rhun"
+    assert sorted(each.reason for each in dropped) == ["link-empty", "link-empty", "link-overlap"]
     assert (other.text, other.links, other.lead_end) == ("a\ufffdb", (), 3)
 
 
@@ -47,23 +46,14 @@ def test_chunks_keep_every_line(tmp_path, monkeypatch):
     assert [d.id for d in source_reading.read(source)[0]] == [f"{folder}{i}" for folder in "ab" for i in range(9)]
 
 
-def test_empty_and_overlapping_links_are_dropped_and_anchors_stripped(tmp_path):
-    spans = [(4, 7, "b"), (0, 5, "a"), (5, 5, "c"), (7, 11, "d"), (8, 11, "")]  # text[7] is a space
-    (page,), dropped = read("linked_jsonl", tmp_path / "a", linked(*spans, text="one two six"))
-    assert page.links == (Link(0, 5, "a"), Link(8, 11, "d"))
-    assert sorted(each.reason for each in dropped) == ["link-empty", "link-empty", "link-overlap"]
-
-
 @pytest.mark.parametrize(
     "format_,line,part",
     [
         ("linked_jsonl", "{", "not JSON"), ("linked_jsonl", "[" * 100000, "not JSON"),
         ("linked_jsonl", "[1]", "not a JSON object"), ("linked_jsonl", {"id": "p9", "title": "t"}, "'text'.*'p9'"),
         ("linked_jsonl", linked((1, 4, "q")), r"1\.\.4.*'p9'"), ("linked_jsonl", linked((True, 2, "q")), r"True\.\.2.*'p9'"),
-        ("linked_jsonl", linked((1, 2)), "'target'.*'p9'"), ("linked_jsonl", linked(links=5), "'links'.*'p9'"),
         ("linked_jsonl", linked(lead_end=4), "lead_end.*'p9'"), ("wikiextractor", "<doc id=1>", "--json"),
-        ("wikiextractor", {"id": 3, "title": "t", "text": ""}, "'id'"),
-        ("harp_json", {"tokenized_sentence": ["a"]}, ""), ("harp_json", {"tokenized_sentence": [1], "anchors": []}, ""),
+        ("harp_json", {"tokenized_sentence": [1], "anchors": []}, ""),
     ],
 )  # fmt: skip
 def test_bad_lines_are_input_errors(tmp_path, format_, line, part):
@@ -73,9 +63,8 @@ def test_bad_lines_are_input_errors(tmp_path, format_, line, part):
 
 
 def test_damaged_and_absent_files_are_input_errors(tmp_path):
-    (tmp_path / "cut.gz").write_bytes(gzip.compress(json.dumps(linked()).encode() * 1000)[:-20])
-    (tmp_path / "latin").write_bytes(b'{"id": "\xe9"}\n')
-    for name in ("absent", "cut.gz", "latin"):
+    (tmp_path / "damaged.gz").write_bytes(gzip.compress(json.dumps(linked()).encode() * 1000)[:-20])
+    for name in ("absent", "damaged.gz"):
         with pytest.raises(InputError, match=name):
             read("linked_jsonl", tmp_path / name)
 
@@ -85,8 +74,7 @@ def test_redirect_files(tmp_path):
     source = source_reading.source("linked_jsonl", redirects=(str(path),))
     path.write_text("a\tp1\nb\tp2\n")
     assert list(formats.redirects(source)) == [("a", "p1"), ("b", "p2")]
-    for kind, address in (("linked_jsonl", "old_mill race"), ("wikiextractor", "Old mill race")):
-        assert formats.addresser(source | {"format": kind})("old_mill race") == address
+    assert formats.addresser(source | {"format": "wikiextractor"})("old_mill race") == "Old mill race"
     path.write_text("a p1\n")
     with pytest.raises(InputError, match=r"r\.tsv line 1"):
         list(formats.redirects(source))
@@ -132,12 +120,6 @@ def test_folders_of_extracted_text(tmp_path):
     assert document.address == "Bus (disambiguation)" and document.is_disambiguation
 
 
-@pytest.mark.parametrize("markup", ['<a href="x">', "</a>", '<a href="', "<a ", '<a href="x">y</a>', "Section::::\n"])
-def test_unbalanced_links_take_linear_steps(markup):
-    check_linear(lambda n: json_formats.plain_text(markup * n, "T"))
-    json_formats.plain_text(markup * 40000, "T")  # a quadratic pattern would take minutes
-
-
 def sentence(tokens, *anchors):
     return {"sentence": " ".join(tokens), "tokenized_sentence": tokens, "anchors": [[anchor] for anchor in anchors]}
 
@@ -158,12 +140,3 @@ def test_sentences_and_passages(tmp_path):
     assert (town.text, town.lead_end, river.text, other.text) == ("A passage.", 10, "A river.", "No link")
     assert [each.reason for each in dropped] == ["anchor-malformed"] * len(bad)
     assert len({document.id.encode() for document in (first, town, river, other)}) == 4
-
-
-@pytest.mark.real
-def test_every_sentence_and_every_anchor_is_accounted_for():
-    documents, dropped = read("harp_json", shared("harp_official", "demo_data.jsonl"))
-    sentences = [document for document in documents if not document.address.startswith("passage-")]
-    assert len(sentences) == 95 and sum(len(document.links) for document in sentences) == 97
-    assert {each.reason for each in dropped} == {"anchor-malformed"}
-    assert [each.where.rpartition(" ")[2] for each in dropped] == ["2", "24", "95"]
