@@ -177,28 +177,24 @@ def test_numbers_are_no_queries():
     assert not link_graph.is_number(f"{'1' * 10_000}x")  # must not be exponential in the digits
 
 
-def tabulated(text, lead_end=None, **fields):
+def tabulated(text, lead_end, **fields):
     """The row of a document, and the problem of links to it."""
-    document = LinkedDocument("a", "a", "", text, (), len(text) if lead_end is None else lead_end)
-    made = link_graph.tabulate(plain_config(**fields), 0, [(0, document)], [])
+    made = link_graph.tabulate(plain_config(**fields), 0, [(0, LinkedDocument("a", "a", "", text, (), lead_end))], [])
     return (made[tables.DOCUMENTS] or [None])[0], made[tables.ADDRESSES][0]["problem"]
 
 
-def test_pages_and_anchors_without_spaces_have_their_length():
-    assert tabulated("北京是首都。" * 50)[1] == "" and tabulated("北京是首都。" * 30)[1] == "link-to-short-page"
-    c = plain_config()
-    assert link_graph.reason_to_drop("中华人民共和国", c) == ""
-    assert link_graph.reason_to_drop("北京是首都" * 8, c) == "anchor-too-long"
-
-
 @pytest.mark.parametrize(
-    ("text", "lead_end", "shown"),
-    [("A b.\nC d.\nE", 9, "A b."), ("A b.\nC", 4, "A b."), ("\n A b.\nC", 8, "\n A b."), ("A b.", 4, "A b.")],
+    ("text", "lead_end", "shown"), [("A b.\nC d.\nE", 9, "A b."), ("\n A b.\nC", 8, "\n A b."), ("A b.", 4, "A b.")]
 )
 def test_the_first_paragraph_of_the_first_section_ends_at_the_first_line_break_after_text(text, lead_end, shown):
     row, _ = tabulated(text, lead_end, min_article_words=0, destination_text="first_paragraph")
     assert row["text"][: row["lead_end"]] == shown and row["text"] == text
     assert tabulated(text, lead_end, min_article_words=0)[0]["lead_end"] == lead_end
+
+
+def test_texts_without_spaces_have_their_length():
+    assert tabulated("北京是首都。" * 50, 9)[1] == "" and tabulated("北京是首都。" * 30, 9)[1] == "link-to-short-page"
+    assert link_graph.reason_to_drop("北京是首都" * 8, plain_config()) == "anchor-too-long"
 
 
 def test_links_across_sentence_bounds_join_them():

@@ -173,10 +173,6 @@ def made(tmp_path_factory):
     return SimpleNamespace(output=output, manifest=manifest, rows=records(output), pages=pages, terms=terms)
 
 
-def lead_of(page) -> str:
-    return page["text"][: page["lead_end"]]
-
-
 def test_every_task_reports_every_trivial_predictor_and_reads_no_excluded_page(made):
     manifest = made.manifest
     assert set(manifest["tasks"]) == set(TASKS)
@@ -210,23 +206,14 @@ def test_negatives_are_pages_that_the_link_graph_allows(made):
     assert min(Counter(task for task, _ in negatives).values()) > 20
     # The texts of WLP's pairs: a sentence of A's lead, the leads of both pages.
     encode = made.terms.tokenizer.encode
-    leads = {row["doc"]: lead_of(made.pages[row["id"]]) for row in table(made.output, tables.PAGES)}
+    pages = {row["doc"]: made.pages[row["id"]] for row in table(made.output, tables.PAGES)}
+    leads = {doc: page["text"][: page["lead_end"]] for doc, page in pages.items()}
     for row in (row for row in made.rows if row["task"] == b"wlp"):
-        key = "wlp", row["key"].decode()
-        pages = requests[key]["positive"], negatives[key]
-        assert [row[side].tolist() for side in ("pos_doc", "neg_doc")] == [encode(leads[doc]) for doc in pages]
-        lead = leads[requests[key]["words_of"]]
+        request, negative = (each["wlp", row["key"].decode()] for each in (requests, negatives))
+        assert row["pos_doc"].tolist() == encode(leads[request["positive"]])
+        assert row["neg_doc"].tolist() == encode(leads[negative])
+        lead = leads[request["words_of"]]
         assert row["pos_query"].tolist() in [encode(lead[start:end]) for start, end in sentences(lead)]
-
-
-def test_ict_and_titles_come_from_their_own_pages(made):
-    encode = made.terms.tokenizer.encode
-    for row in (row for row in made.rows if row["task"] in (b"ict", b"title")):
-        page, query = made.pages[row["page"].decode()], row["pos_query"].tolist()
-        if row["task"] == b"ict":
-            assert query in [encode(page["text"][start:end]) for start, end in sentences(page["text"])]
-        else:
-            assert (query, row["pos_doc"].tolist()) == (encode(page["title"]), encode(lead_of(page)))
 
 
 def test_random_term_distribution_is_the_mean_over_pages(made):

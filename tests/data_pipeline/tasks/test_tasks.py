@@ -92,16 +92,31 @@ def test_rqp_can_restrict_its_context_to_the_page():
         rqp.request(replace(SENTENCE, anchors=[anchor(1, ".", 3, 4, 7)]), 0, SETUP, generator("short"))
 
 
+def test_the_papers_rqp_draws_s1_from_the_whole_sentence_and_s2_without_the_anchor():
+    """Against the softmax of Eq. 3 over the sentence's terms, for queries of one word beside the anchor."""
+    setup = having(replace(SAMPLER, weighting="softmax", anchor_in_context=True, query_length=1e-3))
+    terms = [i for i, word in enumerate(WORDS) if word not in ("the", ".")]
+    exp = {TERMS.ids([WORDS[i]])[0]: np.exp(SENTENCE.by_anchor[1][i]) for i in terms}
+    own, drawn = Counter(TERMS.ids(["w4", "w5"])), Counter()
+    for seed in range(2_000):
+        request = only(rqp.request(SENTENCE, 1, setup, generator("s1", seed)))
+        if request.length == 1:  # nearly always
+            drawn.update(token for token in (Counter(request.query) - own).elements() if token != X)
+            sides = rqp.sides(request, Passages(POSITIVE, (), PAGE), setup, generator("s2", seed))
+            assert sides.pos_query == request.query and not own.keys() & set(sides.neg_query)
+    assert_drawn(drawn, {token: value / sum(exp.values()) for token, value in exp.items()})
+
+
 def test_rqp_official_has_its_anchor_last_and_in_the_pools():
-    setup, repeated, found, lengths = having(OFFICIAL), 0, 0, set()
+    setup, repeated, in_s2, lengths = having(OFFICIAL), 0, 0, set()
     for seed in range(200):
         request = only(rqp.request(SENTENCE, 1, setup, generator("last", seed)))
         sides = rqp.sides(request, Passages([1], (), PAGE), setup, generator("s2", seed))
         assert sides.pos_query[-2:] == [11, 12]
         repeated += bool(set(sides.pos_query[:-2]) & {11, 12})
-        found += bool(set(sides.neg_query) & {11, 12})
+        in_s2 += bool(set(sides.neg_query) & {11, 12})
         lengths.add(len(sides.neg_query) - len(sides.pos_query))
-    assert repeated and found and len(lengths) > 3
+    assert repeated and in_s2 and len(lengths) > 3
 
 
 LONG = replace(SENTENCE, words=W, anchors=[anchor(110, "a", 20, 21, 7)])
@@ -193,11 +208,32 @@ def test_rdp_drops_sentences_without_contrast():
 
 def test_acm_negatives_are_uniform_or_near_in_in_links():
     rng, positive = generator("places"), anchor(0, "a", 0, 1, 1, place=9_000)
-    few, many = replace(SETUP, candidates=12, unlinked=2), replace(having(acm_negative="in_links"), candidates=10_000)
-    places = [place for _ in range(500) for place in acm.negative_places(few, positive, rng)]
-    assert_drawn(places, dict.fromkeys(range(2, 12), 1 / 10))
-    near = [place for _ in range(500) for place in acm.negative_places(many, positive, rng)]
+    for negative, first in (("linked", 2), ("corpus", 0)):
+        setup = replace(having(acm_negative=negative), candidates=12, unlinked=2)
+        places = [place for _ in range(500) for place in acm.negative_places(setup, positive, rng)]
+        assert_drawn(places, dict.fromkeys(range(first, 12), 1 / (12 - first)))
+    setup = replace(having(acm_negative="in_links"), candidates=10_000)
+    near = [place for _ in range(500) for place in acm.negative_places(setup, positive, rng)]
     assert min(near) >= 8_900 and max(near) <= 9_100 and len(set(near)) > 150
+
+
+def test_the_papers_acm_has_one_pair_of_any_two_anchors_with_different_pages():
+    anchors = [anchor(i, WORDS[i], i, i + 1, page) for i, page in ((1, 1), (4, 2), (6, 3), (8, 1))]
+    setup, pairs = having(acm_pairs="sampled"), Counter()
+    for number in range(2_000):
+        ((_, build),) = acm.requests(replace(SENTENCE, page=f"p{number}", anchors=anchors), setup)
+        request = only(build(generator("acm", number)))
+        pairs[request.words_of, request.positive] += 1
+    ordered = Counter((a, b) for a in (1, 2, 3, 1) for b in (1, 2, 3, 1) if a != b)
+    assert_drawn(pairs, {pair: n / ordered.total() for pair, n in ordered.items()})
+    # The authors' code: all pairs of an earlier and a later anchor.
+    setup = having(OFFICIAL, acm_pairs="all", acm_max_tokens=250)
+    requests = [
+        only(build(generator("all", key))) for key, build in acm.requests(replace(SENTENCE, anchors=anchors), setup)
+    ]
+    assert [(each.words_of, each.positive) for each in requests] == [(1, 2), (1, 3), (1, 1), (2, 3), (2, 1), (3, 1)]
+    sides = acm.sides(requests[0], Passages([9] * 400, [10] * 400, PAGE), setup, generator("long"))
+    assert (len(sides.pos_doc), len(sides.neg_doc)) == (250, 250)
 
 
 def test_acm_queries_drawn_anew_differ_and_share_the_anchor():
