@@ -24,8 +24,6 @@ from tests.support import corpus
 from tests.support.corpus_site import write_site
 from tests.support.generation_job import hashes, linked_documents, records, start, table
 from tests.support.processes import none_left, wait_for
-from tests.support.source_files import HEAD, TAIL
-from tests.support.source_files import page as xml_page
 from tests.support.tiny_bert import save_encoder
 
 
@@ -163,15 +161,16 @@ def test_the_official_preset_runs(tmp_path):
     assert all(word in vocabulary for row in requests for word in row["anchor"].split())
 
 
-def test_pages_of_one_text_are_one_page_by_choice(tmp_path):
+def test_pages_of_one_text_are_one_page_by_choice_and_sentences_follow_the_language(tmp_path):
     folder, output = corpus.write(tmp_path / "corpus", files=0), tmp_path / "out"
-    link = {"start": 4, "end": 9, "target": "p2"}
-    texts = (("p0", "See gates.", [link]), ("p1", "A gate.", []), ("p2", "A GATE.", []))
+    link = {"start": 22, "end": 27, "target": "p2"}
+    texts = (("p0", "Am 3. Mai kam er nach Gates.", [link]), ("p1", "A gate.", []), ("p2", "A GATE.", []))
     pages = [json.dumps({"id": i, "title": "", "text": text, "links": links}) + "\n" for i, text, links in texts]
     (folder / "pages-0.jsonl").write_text("".join(pages))
-    linked_documents(corpus.config(folder, page_identity="text"), output, SerialEngine)
+    linked_documents(corpus.config(folder, page_identity="text", language="de"), output, SerialEngine)
     numbers = {row["id"]: row["doc"] for row in table(output, tables.PAGES)}
-    assert [row["destination"] for row in table(output, tables.RESOLVED)] == [numbers["p1"]]
+    (row,) = table(output, tables.RESOLVED)
+    assert (row["destination"], row["sentence_start"], row["sentence_end"]) == (numbers["p1"], 0, 28)
     assert numbers["p2"] not in {row["doc"] for row in table(output, tables.CANDIDATES)}
 
 
@@ -188,7 +187,7 @@ def test_a_fraction_of_the_pages_makes_pairs_of_its_links_and_destinations_of_al
 
 
 def source_config(folder, format_, path, **fields):
-    c = corpus.config(folder, encoder="idf", keep_work=True, workers=1, **fields)
+    c = corpus.config(folder, encoder="idf", keep_work=True, **fields)
     c.source.format, c.source.paths, c.source.redirects = format_, (str(path),), ()
     return c
 
@@ -211,22 +210,6 @@ def test_a_folder_of_html_becomes_shards(tmp_path):
         for side in ("start", "end"):
             expected = [link[side] + len(heading) * (link["start"] > lead_end) for link in page["links"]]
             assert [link[side] for link in row["links"]] == expected
-
-
-GERMAN = HEAD.replace(' xml:lang="de"', "").replace("<case>", "<dbname>dewiki</dbname><case>")
-ABBREVIATED = "Er fließt z. B. nach [[Große Stadt|große Städt]]en, sagte Dr. Müller am 3. Mai. Danach wird er breiter."
-
-
-def test_a_german_dump_is_read_by_the_rules_of_german(tmp_path):
-    folder = corpus.write(tmp_path / "corpus")
-    pages = xml_page("Fluss", ABBREVIATED, 1) + xml_page("Große Stadt", "Viele wohnen dort.", 2)
-    (folder / "dewiki.xml").write_text(GERMAN + pages + TAIL)
-    c = source_config(folder, "mediawiki", folder / "dewiki.xml", language="")
-    texts = {row["doc"]: row["text"] for row in linked_documents(c, tmp_path / "out", SerialEngine).values()}
-    (link,) = table(tmp_path / "out", tables.RANKED)
-    assert link["anchor"] == "große städten"  # the tokenizer lowercases, but keeps ß
-    sentence = texts[link["doc"]][link["sentence_start"] : link["sentence_end"]].strip()
-    assert sentence == "Er fließt z. B. nach große Städten, sagte Dr. Müller am 3. Mai."
 
 
 def test_passages_and_running_text_are_as_long_as_max_doc_tokens_says(tmp_path):

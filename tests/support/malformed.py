@@ -17,13 +17,6 @@ BYTES = [b"\xff", b"\xc3", b"\xed\xa0\x80", b"\xf8\x88\x80\x80\x80", b"\x00", b"
 NESTED = [
     ("{{a|", "}}"), ("[[File:x|", "]]"), ("\n{|\n|", "\n|}"), ("<ref>", "</ref>"), ("{{{", "}}}"), ("<table>", "</table>"),
 ]  # fmt: skip
-HTML_TOKENS = [
-    "<div>", "</div>", "<p>", "<p", "<a href=x>", "<a href='", "</a>", "<ul><li>", "</ul>", "<table><tr><td>", "</table>",
-    "<b id={0}>", "<font size={0}>", "<!--", "-->", "<script>", "</script>", "<svg>", "<template>", "<select>", "<h1>",
-    "<h2>", "&#0;", "&#xD800;", "&#2;", "&amp", "<", ">", '"', "<![CDATA[", "<title>", "</body>", "<base href=//[>",
-    "<main>", "<nav>", "<a href='http://['>b</a>", "<a href=#>c</a>", "<a href=page{0}>d</a>", "<textarea>", "<plaintext>",
-    "<frameset>", "<math>",
-]  # fmt: skip
 
 
 def wikitext(number: int) -> str:
@@ -55,19 +48,6 @@ def wiki_page(number: int) -> bytes:
     title = f"Page {number}" if number % 50 else draw.choice([f"Talk:Page {number}", f"page_ {number}"])
     head = f"<page><title>{title}</title><id>{number}</id><revision><text>".encode()
     return head + data + b"</text></revision></page>\n"
-
-
-def html_page(number: int) -> bytes:
-    """The bytes of an HTML page: an intact paragraph with a link, then a malformed part."""
-    draw = random.Random(f"html {number}")
-    tokens = [*HTML_TOKENS, *WORDS, " ", "\x00", "\ud800"]
-    if draw.random() < 0.7:
-        soup = "".join(draw.choices(tokens, k=draw.choice([10, 100, 3000])))
-    else:
-        soup = draw.choice(HTML_TOKENS) * draw.choice([50, 900, 20_000])
-    page = f"<p>Page {number} is near <a href=page{number % 7}>bak kori</a>.</p>" + soup.replace("{0}", str(number))
-    data = page.encode("utf-8", "surrogatepass")
-    return data + b"".join(draw.choices(BYTES, k=5)) if draw.random() < 0.3 else data
 
 
 def check_offsets(document: LinkedDocument | Plain) -> None:

@@ -10,14 +10,14 @@ from tests.support.generation_job import linked_documents, table
 URL = "https://x.org/lib/os.html"
 
 
-def page_of(html: str, url: str = URL, **fields):
-    (page,) = read_page(html.encode(), url, "w", {"max_page_bytes": 2 << 20, "split": "auto"} | fields, [])
+def page_of(html: str):
+    (page,) = read_page(html.encode(), URL, "w", {"max_page_bytes": 2 << 20, "split": "auto"}, [])
     return page
 
 
-def split(html: str, **fields):
+def split(html: str):
     """{fragment: (title, text)} of the documents, {fragment: fragment} of the redirects."""
-    documents = web_sites.finished(page_of(html, **fields), True, lambda target: target, [])
+    documents = web_sites.finished(page_of(html), True, lambda target: target, [])
     found = {d.address.removeprefix(URL): (d.title, d.text) for d in documents if d.redirect is None}
     moved = {d.address.removeprefix(URL): d.redirect.removeprefix(URL) for d in documents if d.redirect is not None}
     return found, moved
@@ -71,16 +71,15 @@ def test_links_keep_their_places_in_sections():
 
 
 def test_index_and_search_pages_are_no_sources_of_links():
-    listed = "".join(f"<li><a href=p{n}.html#t>term number {n}</a></li>" for n in range(40))
-    short = "<h2>Contents</h2>" + "</li>".join(listed.split("</li>")[:12])
-    genindex = "https://x.org/genindex-A.html"
-    for html, url in ((listed, URL), (short, URL), ("<h1>Index</h1><a href=b>b</a>", genindex)):
+    items = [f"<li><a href=p{n}.html#t>term number {n}</a></li>" for n in range(40)]
+    contents, genindex = "<h2>Contents</h2>" + "".join(items[:11]), "https://x.org/genindex-A.html"
+    for html, url in (("".join(items), URL), (contents, URL), ("<h1>Index</h1><a href=b>b</a>", genindex)):
         dropped = []
         (page,) = read_page(html.encode(), url, "w", {"max_page_bytes": 2 << 20}, dropped)
         assert page.links == () and [each.reason for each in dropped] == ["page-index", "link-on-index-page"]
     prose = "<li>A description of what follows it, number {0}: <a href=p{0}.html>page</a>.</li>"
     assert [len(page_of("".join(map(prose.format, range(n)))).links) for n in (12, 40)] == [12, 40]
-    assert len(page_of(listed[: listed.index("<li><a href=p9.")]).links) == 9
+    assert len(page_of("".join(items[:9])).links) == 9
 
 
 def documents_of(tmp_path, pages, **fields):

@@ -94,6 +94,7 @@ def test_a_folder_of_pages_is_found_among_other_files(tmp_path):
 
 SILENT = "<html><p>text"
 KANA = "<html><p>" + "この道具は写真の一部を切り抜きます。まず範囲を選び、それから大きさを決めてください。" * 6
+NAMED = HEAD.replace(' xml:lang="de"', "").replace("<case>", "<dbname>nlwiki</dbname><case>")
 UMLAUT = "<html><p>" + "Mit diesem Werkzeug wird ein Teil des Bildes geschnitten. Wählen Sie zuerst den Bereich. " * 4
 
 
@@ -102,13 +103,14 @@ UMLAUT = "<html><p>" + "Mit diesem Werkzeug wird ein Teil des Bildes geschnitten
     [
         (("<html lang=ja>", '<html class=x lang="JA">', SILENT), "ja", "by <html lang> or <body lang> of 2 of the 2 first pages"),
         (("<html><body lang='de' class=x><p>text",), "de", "by <html lang> or <body lang> of 1"), ((SILENT,), "en", "assumed"),
-        ((KANA, KANA, UMLAUT, SILENT), "ja", "by the words of 2 of the 3"), ((HEAD + TAIL,), "de", "by the head of the dump"),
+        ((KANA, KANA, UMLAUT, SILENT), "ja", "by the words of 2 of the 3"),
+        ((HEAD + TAIL,), "de", "by the head of the dump"), ((NAMED + TAIL,), "nl", "by the head of the dump"),
     ],
 )  # fmt: skip
 def test_the_language_is_read_from_the_pages(tmp_path, pages, tag, origin):
     for number, page in enumerate(pages):
         (tmp_path / f"{number}.html").write_text(page)
-    kind = "mediawiki" if HEAD in pages[0] else "html"
+    kind = "html" if pages[0].startswith("<html") else "mediawiki"
     language = language_of(source_reading.source(kind, tmp_path / "*.html"))
     assert language.tag == tag and language.origin.startswith(origin)
 

@@ -44,14 +44,11 @@ def shown(page, url=URL):
         ("<p><a href=q>Figure 8 knot</a>, <a href=r>Tables 1.1 and 1.2: Sizes</a>", "[Figure 8 knot->/guide/q], [Sizes->/guide/r]"),
         ("<p><a href=a>9.21</a> <a href=b>Part II</a> <a href=c>Sec. 3</a> <a href=d>Figures 3 and 4</a>",
          "9.21 Part II Sec. 3 Figures 3 and 4"),
-        ("<p>Siehe <a href=q>第3章「回転」</a>, <a href=r>3 Doors</a>.", "Siehe 「[回転->/guide/q]」, [3 Doors->/guide/r]."),
         ("<link rel=prev href=a><link rel=up href=b><p>A page on saws.<div><a href=a>Lathes</a> | <a href=b>Tools</a></div>",
          "A page on saws."),
-        ("<div class=navheader><a href=a>Prev</a> Chapter 4 <a href=b>Next</a></div><p>A page.", "A page."),
         ("<p>Nach <a href=q>§ 34 BDSG</a> und <a href=r>§§ 12, 13</a>", "Nach [§ 34 BDSG->/guide/q] und [§§ 12, 13->/guide/r]"),
         ("<b><template shadowrootmode=open><p>a <a href=b>c</a></template></b>", "a [c->/guide/b]"),
         ("<p hidden=until-found>d<p hidden>e<template>f</template>", "d"),
-        ("<p><a href=x>\u2066a\u2069</a>", "[a->/guide/x]"),
         ("<meta charset=gbk><p><a href='/中?wd=中文'>a</a>".encode("gbk"), "[a->/%E4%B8%AD?wd=%D6%D0%CE%C4]"),
         ("<svg>" + "<path d='M0'/>" * 3000 + "</svg><p>text", "text"),
         ("<p>a<script>" + "for(;i<e.length; i++);" * 1100 + "</SCRIPT >b<script>" + "a<b[0] " * 1100, "ab"),
@@ -79,9 +76,8 @@ def test_the_number_of_a_title_is_no_word(given, title):
 def test_every_link_that_is_no_anchor_of_the_text_is_counted():
     page = "<nav><a href=1>a</a><a href=2>b</a></nav><p>c <a href=3><img></a> <a href='#'>d</a><a href='tel:1'>e</a><a href='http://['>f</a>"
     (document,), dropped = read(page)
-    assert document.links == ()
     counts = {"link-empty": 1, "link-invalid": 1, "link-outside-content": 2, "link-scheme": 1, "link-self": 1}
-    assert {each.reason: each.times for each in dropped} == counts
+    assert {each.reason: each.times for each in dropped} == counts and document.links == ()
 
 
 CHAPTERS = "<title>AUTOINCREMENT</title><h1>{0}Summary</h1><p>Lead.<h1>{0}Keyword</h1><p>Body."
@@ -154,12 +150,19 @@ def test_urls_of_one_page_are_one_address(one, other):
 
 
 def test_urls_that_stay_apart_and_those_that_are_none():
-    for url, site in (("https://x.org:8000/?p=1/2", "x.org:8000"), ("http://x.org/a?b", "x.org"), ("file:///?a", "")):
-        assert urls.site(urls.address(url)) == site
     apart = ("a", "A", "a?b", "a%2Fb", "a/b", "a.html", "a:b", "a/default.html")
     assert len({urls.address(f"https://x.org/{path}") for path in apart}) == len(apart)
-    invalid = ["x", "ftp://x.org/", "https://", "https://[::1", "https://x:99999/", "https://a b/"]
-    assert {urls.address(url) for url in (*invalid, f"https://x/{'a' * 3000}", f"https://{'é' * 300}/")} == {None}
+    assert urls.site(urls.address("https://x.org:8000/?p=1/2")) == "x.org:8000" and urls.site("file:///?a") == ""
+    invalid = (
+        "x",
+        "ftp://x.org/",
+        "https://",
+        "https://[::1",
+        "https://x:99999/",
+        "https://a b/",
+        f"https://x/{'a' * 3000}",
+    )
+    assert {urls.address(url) for url in (*invalid, f"https://{'é' * 300}/")} == {None}
 
 
 @pytest.mark.parametrize(
@@ -232,10 +235,10 @@ def test_a_mirror_whose_links_were_not_converted(tmp_path, base, adjusted):
     pages = {f"{name}{'.html' * adjusted}": f"{HTML}<p>{name}" for name in saved}
     # A file and a folder cannot have the same name: wget keeps the folder.
     pages |= {"index.html": f"{HTML}{links}", "deep/index.html": "folder", "guide.html": f"{HTML}<p>guide"}
-    others = {"i.png": b"\x89PNG", "robots.txt": "User", "index.html.orig": HTML + "<p>copy", "a.js": "'<html>'"}
+    others = {"i.png": b"\x89PNG", "robots.txt": "User", "index.html.orig": HTML + "<p>copy"}
     write(tmp_path / "site" / ("x.org" if base == "https://" else ""), pages | others)
     documents, dropped = read_folder(tmp_path / "site", base_url=base)
-    assert dropped == [] and len([d for d in documents if d.redirect is None]) == len(pages)
+    assert dropped == [] and len([each for each in documents if each.redirect is None]) == len(pages)
     ends = reached(documents)
     assert all(ends.values()) and len(set(ends.values())) == len(ends) == len(SERVED), ends
 
@@ -255,18 +258,14 @@ def test_symbolic_links_lead_to_pages(tmp_path):
     """Links within the folder are other names of a page, links out of it are followed, and cycles end."""
     pages = {
         "2.1/a.html": "<p>a <a href='../latest/b.html'>b</a>", "2.1/b.html": "<p>b <a href='home.html'>h</a>",
-        "c.html": "<p>c <a href='/latest/a'>a</a> <a href=x.html>x</a> <a href=far/d.html>d</a>", ".store/x.html": "<p>hidden",
+        "c.html": "<p>c <a href='/latest/a'>a</a> <a href=far/d.html>d</a>",
     }  # fmt: skip
-    folder = write(tmp_path / "site", pages)
-    write(tmp_path / "elsewhere", {"d.html": "<p>d"})
+    folder, elsewhere = write(tmp_path / "site", pages), write(tmp_path / "elsewhere", {"d.html": "<p>d"})
     for link, target in {
-        "latest": "2.1", "2.1/home.html": "../c.html", "x.html": ".store/x.html", "far": tmp_path / "elsewhere", "loop": ".",
-        "up": "..", "2.1/back": tmp_path / "site", "broken.html": "nowhere.html",
+        "latest": "2.1", "2.1/home.html": "../c.html", "far": elsewhere, "loop": ".", "up": "..", "2.1/back": folder,
+        "broken.html": "nowhere.html", elsewhere / "round": elsewhere,
     }.items():  # fmt: skip
         (folder / link).symlink_to(target)
-    (tmp_path / "elsewhere" / "round").symlink_to(tmp_path / "elsewhere")
     documents, dropped = read_folder(folder, base_url="https://x.org")
-    assert dropped == []
-    pages = [document.text.split()[0] for document in documents if document.redirect is None]
-    assert sorted(pages) == ["a", "b", "c", "d", "hidden"]
-    assert reached(documents) == dict(b="/2.1/b.html", h="/c.html", a="/2.1/a.html", x="/x.html", d="/far/d.html")
+    assert dropped == [] and sorted(each.text[0] for each in documents if each.redirect is None) == ["a", "b", "c", "d"]
+    assert reached(documents) == dict(b="/2.1/b.html", h="/c.html", a="/2.1/a.html", d="/far/d.html")

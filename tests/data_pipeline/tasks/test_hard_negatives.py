@@ -23,19 +23,18 @@ from tests.support.generation_job import table
 
 def test_search_leaves_out_the_positive_and_its_copies_and_finds_whole_words_alone():
     texts = ["red fox", "red foxes run", "infrared lamp", "red lamp"]
-    signatures = np.array([[0, 0], [0, 0x1FFF], [0, 0], [0, 0xFFF]], np.int32)
-    rows = [
-        dict(doc=100 + i, in_links=i + 1, words=text, signature=signatures[i].tobytes()) for i, text in enumerate(texts)
-    ]
+    bits = np.array([[0, 0], [0, 0x1FFF], [0, 0], [0, 0xFFF]], np.int32)
+    rows = [dict(doc=100 + i, in_links=i + 1, words=text, signature=bits[i].tobytes()) for i, text in enumerate(texts)]
     pages = Slice(rows, str, "en")
-
-    def found(text, count, without, positive=-1):
-        return [places.tolist() for places in pages.search(text, count, without, np.array([positive] * 2, np.int32))]
-
-    assert found("red fox", 10, ()) == [[0, 1, 3], []]
-    assert found("red fox", 1, (100, 103)) == [[1], []]
-    assert found("red fox", 2, (), 0) == [[1], [0]]  # 3 is the other copy; 13 bits are too many
-    assert found("fra", 10, ()) == found("the", 10, ()) == [[], []]
+    for text, count, without, positive, expected in (
+        ("red fox", 10, (), -1, [[0, 1, 3], []]),
+        ("red fox", 1, (100, 103), -1, [[1], []]),
+        ("red fox", 2, (), 0, [[1], [0]]),  # 3 is the other copy; 13 bits are too many
+        ("fra", 10, (), -1, [[], []]),
+        ("the", 10, (), -1, [[], []]),
+    ):
+        places = pages.search(text, count, without, np.array([positive] * 2, np.int32))
+        assert [each.tolist() for each in places] == expected
 
 
 def test_signatures_tell_copies_from_texts_of_the_same_words():
@@ -84,20 +83,17 @@ def made(tmp_path_factory):
 
 def test_negatives_share_a_word_with_the_anchor_or_the_query_and_are_neither_the_positive_nor_the_source(made):
     ids = {row["doc"]: row["id"] for row in read(made, tables.PAGES).to_pylist()}
-    words = {row["doc"]: row["words"].split() for row in read(made, tables.PASSAGES).to_pylist()}
+    words = {row["doc"]: set(row["words"].split()) for row in read(made, tables.PASSAGES).to_pylist()}
     requests = {row["key"]: row for row in read(made, tables.REQUESTS).to_pylist()}
-    mined = read(made, tables.MINED).to_pylist()
-    assert len(mined) > 0.5 * len(requests) > 100
     terms = load_terms(*(made.config[name] for name in ("tokenizer", "stopwords", "unit", "language")))
-    of_anchor = 0
+    mined, of_anchor = read(made, tables.MINED).to_pylist(), 0
     for row in mined:
-        request, told = requests[row["key"]], set(words[row["destination"]])
-        assert row["destination"] != request["positive"] and ids[row["destination"]] != request["page"]
-        assert told & set(terms.tokenizer.decode(unpack(request["query"]).tolist()).split())
-        of_anchor += bool(set(filter(terms.is_term, told)) & set(request["anchor"].split()))
-    assert len(mined) > of_anchor > 0.5 * len(mined)
-    losses = read_manifest(str(made.output))["losses"]
-    assert 0 < losses["adp-no-page-shares-a-word-of-the-query"]["count"] <= len(requests) - len(mined)
+        request, negative = requests[row["key"]], row["destination"]
+        assert negative != request["positive"] and ids[negative] != request["page"]
+        assert words[negative] & set(terms.tokenizer.decode(unpack(request["query"]).tolist()).split())
+        of_anchor += bool(set(filter(terms.is_term, words[negative])) & set(request["anchor"].split()))
+    assert len(requests) > len(mined) > of_anchor > 0.5 * len(mined) > 50
+    assert read_manifest(str(made.output))["losses"]["adp-no-page-shares-a-word-of-the-query"]["count"] > 0
 
 
 def test_pages_without_links_are_no_negatives_where_text_tasks_read_them(tmp_path):

@@ -98,7 +98,7 @@ def test_the_papers_rqp_draws_s1_from_the_whole_sentence_and_s2_without_the_anch
     terms = [i for i, word in enumerate(WORDS) if word not in ("the", ".")]
     exp = {TERMS.ids([WORDS[i]])[0]: np.exp(SENTENCE.by_anchor[1][i]) for i in terms}
     own, drawn = Counter(TERMS.ids(["w4", "w5"])), Counter()
-    for seed in range(2_000):
+    for seed in range(1_000):
         request = only(rqp.request(SENTENCE, 1, setup, generator("s1", seed)))
         if request.length == 1:  # nearly always
             drawn.update(token for token in (Counter(request.query) - own).elements() if token != X)
