@@ -7,7 +7,7 @@ import pytest
 from data_pipeline.config import generation, plain
 from data_pipeline.engine import tables
 from data_pipeline.engine.job import Job
-from data_pipeline.engine.local import LocalEngine
+from data_pipeline.engine.local import SerialEngine
 from data_pipeline.engine.store import bucket_parts, read, write
 from data_pipeline.engine.tables import DropCounts
 from data_pipeline.links import link_graph
@@ -94,7 +94,7 @@ def built(tmp_path_factory):
     (folder / "more.tsv").write_text("old_mill race\tmill_race\n")
     source = {"paths": (str(folder / "wiki.xml"),), "redirects": (str(folder / "more.tsv"),)}
     config = plain_config(source, min_article_words=5, workers=1, exclude_destinations=str(folder / "judged.txt"))
-    engine = LocalEngine(Job(config, str(folder / "work")), 1, "500MB")
+    engine = SerialEngine(Job(config, str(folder / "work")), 1, "500MB")
     try:
         parse_documents(engine)
         engine.map("links", link_graph.extract_links, bucket_parts(engine.job, tables.DOCUMENTS))
@@ -152,7 +152,7 @@ def test_in_links_and_anchor_texts_against_counting(built):
 
 
 def test_sentences_of_very_many_links_make_linearly_many_pairs(tmp_path):
-    engine = LocalEngine(Job({}, str(tmp_path)), 1, "500MB")
+    engine = SerialEngine(Job({}, str(tmp_path)), 1, "500MB")
     row = dict.fromkeys(tables.RANKED.schema.names, 0) | {"anchor": "a", "id": "p"}
     rows = [row | {"link_start": i, "destination": i} for i in range(2000)]
     write(engine.job, tables.RANKED, 0, "links", 0, rows)
