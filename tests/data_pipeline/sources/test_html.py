@@ -153,16 +153,8 @@ def test_urls_that_stay_apart_and_those_that_are_none():
     apart = ("a", "A", "a?b", "a%2Fb", "a/b", "a.html", "a:b", "a/default.html")
     assert len({urls.address(f"https://x.org/{path}") for path in apart}) == len(apart)
     assert urls.site(urls.address("https://x.org:8000/?p=1/2")) == "x.org:8000" and urls.site("file:///?a") == ""
-    invalid = (
-        "x",
-        "ftp://x.org/",
-        "https://",
-        "https://[::1",
-        "https://x:99999/",
-        "https://a b/",
-        f"https://x/{'a' * 3000}",
-    )
-    assert {urls.address(url) for url in (*invalid, f"https://{'é' * 300}/")} == {None}
+    invalid = ("x", "ftp://x.org/", "https://", "https://[::1", "https://x:99999/", "https://a b/")
+    assert {urls.address(url) for url in (*invalid, f"https://x/{'a' * 3000}", f"https://{'é' * 300}/")} == {None}
 
 
 @pytest.mark.parametrize(
