@@ -14,13 +14,10 @@ TOKENS = [
     "\x05", "\ud800", "\udfff", "\ufffe", "\u2028", "\u200b", "\r", "é", "日本。", "🙂",
 ]  # fmt: skip
 BYTES = [b"\xff", b"\xc3", b"\xed\xa0\x80", b"\xf8\x88\x80\x80\x80", b"\x00", b"\xe2\x80", b"\xef\xbf\xbf"]
-NESTED = [
-    ("{{a|", "}}"), ("[[File:x|", "]]"), ("\n{|\n|", "\n|}"), ("<ref>", "</ref>"), ("{{{", "}}}"), ("<table>", "</table>"),
-]  # fmt: skip
 
 
 def wikitext(number: int) -> str:
-    """A page of up to about 200 KB: random tokens, one token many times, deep nesting, or random characters."""
+    """A page of up to about 200 KB: random tokens, one token many times, or random characters."""
     draw = random.Random(f"wikitext {number}")
     kind = draw.random()
     if kind < 0.6:
@@ -28,11 +25,6 @@ def wikitext(number: int) -> str:
         return "".join(parts) if draw.random() < 0.5 else " ".join(parts)
     if kind < 0.8:
         return draw.choice(TOKENS) * draw.choice([1, 50, 2000, 20_000]) + " ".join(draw.choices(WORDS, k=30))
-    if kind < 0.9:
-        opening, closing = draw.choice(NESTED)
-        depth = draw.choice([10, 500, 5000])
-        missing = draw.choice([0, 0, 1, depth // 2, depth])
-        return opening * depth + " ".join(draw.choices(WORDS, k=10)) + closing * (depth - missing)
     length = draw.choice([10, 3000])
     return "".join(chr(draw.choice([draw.randrange(0x110000), draw.randrange(256)])) for _ in range(length))
 

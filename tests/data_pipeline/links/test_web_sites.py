@@ -18,9 +18,10 @@ def page_of(html: str):
 def split(html: str):
     """{fragment: (title, text)} of the documents, {fragment: fragment} of the redirects."""
     documents = web_sites.finished(page_of(html), True, lambda target: target, [])
-    found = {d.address.removeprefix(URL): (d.title, d.text) for d in documents if d.redirect is None}
-    moved = {d.address.removeprefix(URL): d.redirect.removeprefix(URL) for d in documents if d.redirect is not None}
-    return found, moved
+    parts = {d.address.removeprefix(URL): (d.title, d.text) for d in documents if d.redirect is None}
+    return parts, {
+        d.address.removeprefix(URL): d.redirect.removeprefix(URL) for d in documents if d.redirect is not None
+    }
 
 
 SPHINX = """<title>os</title><main><section id=module-os><span id=x></span><h1>os<a class=headerlink href=#module-os>¶</a></h1>

@@ -40,12 +40,12 @@ def config(folder, **fields):
 
 def links() -> list[tuple[str, str, str, int]]:
     """(source page, normalised anchor text, destination, offset) of all links to other pages."""
-    found = []
+    rows = []
     for source in map(page, range(PAGES)):
         for link in source["links"]:
             anchor = " ".join(source["text"][link["start"] : link["end"]].lower().split())
-            found.append((source["id"], anchor, link["target"], link["start"]))
-    return [link for link in found if link[0] != link[2]]
+            rows.append((source["id"], anchor, link["target"], link["start"]))
+    return [row for row in rows if row[0] != row[2]]
 
 
 @pytest.fixture(scope="module")
@@ -98,12 +98,12 @@ def test_no_training_pair_has_a_tested_text(survey, tmp_path):
 
 
 def test_excluded_pages_are_neither_read_nor_tested(survey, tmp_path):
-    given = config(survey[0])
-    given.source.exclude = ("p1*", "p[23]?")
-    found = write_survey(given, str(tmp_path), queries=1000)
+    c = config(survey[0])
+    c.source.exclude = ("p1*", "p[23]?")
+    losses = write_survey(c, str(tmp_path), queries=1000)["losses"]
     left = {f"p{n}" for n in (0, *range(2, 10))}
     assert {json.loads(line)["id"] for line in (tmp_path / "docs.jsonl").read_text().splitlines()} == left
-    assert found["losses"]["page-excluded"]["count"] == PAGES - len(left)
+    assert losses["page-excluded"]["count"] == PAGES - len(left)
     assert {docid for docid, _, _ in anchor_rows(str(tmp_path / "anchors.tsv"))} <= left
     assert {docid for judged in read_qrels(str(tmp_path / "qrels.txt")).values() for docid in judged} <= left
 

@@ -20,29 +20,20 @@ def read(format_, path, *records, opener=open):
 
 
 def linked(*links, **fields):
-    found = [dict(zip(("start", "end", "target"), link)) for link in links]
-    return {"id": "p9", "title": "t", "text": "abc", "links": found} | fields
+    rows = [dict(zip(("start", "end", "target"), link)) for link in links]
+    return {"id": "p9", "title": "t", "text": "abc", "links": rows} | fields
 
 
 def test_linked_pages_have_code_point_offsets_and_disjoint_links_without_spaces_at_their_ends(tmp_path):
     text = "Öbel lies on the Rhun 😀 river.\nMore."
-    links = (17, 22, "p2"), (16, 18, "a"), (5, 5, "b"), (5, 9, "")
+    links = (17, 22, "p2"), (18, 20, "a"), (5, 5, "b"), (5, 9, "")
     first = linked(*links, id="p1", title="Öbel", text=text, lead_end=30)
     surrogate = '{"id": "q", "title": "", "text": "a\\ud800b"}'
     (page, other), dropped = read("linked_jsonl", tmp_path / "a", first, "", surrogate)
     assert (page.address, page.id, page.title, page.text, page.lead_end) == ("p1", "p1", "Öbel", text, 30)
-    assert page.links == (Link(17, 18, "a"),) and page.text[17:21] == "Rhun"
+    assert page.links == (Link(17, 21, "p2"),) and page.text[17:21] == "Rhun"
     assert sorted(each.reason for each in dropped) == ["link-empty", "link-empty", "link-overlap"]
     assert (other.text, other.links, other.lead_end) == ("a\ufffdb", (), 3)
-
-
-def test_chunks_keep_every_line(tmp_path, monkeypatch):
-    monkeypatch.setattr(json_formats, "CHUNK_BYTES", 100)
-    for name in "ab":
-        read("linked_jsonl", tmp_path / name, *[linked(id=f"{name}{i}", text="x" * 30) for i in range(9)])
-    source = source_reading.source("linked_jsonl", tmp_path / "?")
-    assert len(list(formats.chunks(source))) > 4
-    assert [each.id for each in source_reading.read(source)[0]] == [f"{name}{i}" for name in "ab" for i in range(9)]
 
 
 @pytest.mark.parametrize(

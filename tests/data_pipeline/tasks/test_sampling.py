@@ -87,7 +87,7 @@ OFFICIAL = Sampler(is_term, weighting="normalised", sampling="official")
 )  # fmt: skip
 def test_draws_follow_their_distribution(draw, p):
     rng = generator("draws")
-    assert_drawn((draw(rng) for _ in range(20_000)), p)
+    assert_drawn((draw(rng) for _ in range(10_000)), p)
 
 
 def test_sampled_words_are_distinct_and_a_short_pool_is_a_loss():
