@@ -134,14 +134,11 @@ def test_a_relative_tokenizer_is_found_from_other_folders_and_after_a_move(tmp_p
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        (dict(unit="letters"), "config.unit='letters' is not allowed; use one of words, tokens"),
         (dict(sampling="official", context_in_page=True), "context_in_page"),
         (dict(tasks=("prop",), encoder="", prop_distribution="contrastive"), "config.encoder is not set"),
-        (dict(memory_limit="4"), "memory_limit"),
-        (dict(preset="official"), "1,321 words"),
-        (dict(source={"paths": ()}), "paths"),
+        (dict(memory_limit="4"), "memory_limit"), (dict(preset="official"), "1,321 words"), (dict(source={"paths": ()}), "paths"),
     ],
-)
+)  # fmt: skip
 def test_choices_that_make_no_sense_are_refused_before_the_job(tmp_path, fields, message):
     (tmp_path / "vocab.txt").touch()
     (tmp_path / "pages-0.jsonl").touch()
