@@ -17,7 +17,7 @@ from data_pipeline.pipeline import generate
 from data_pipeline.tasks import adp, prop, running_text, wlp
 from data_pipeline.tasks.diagnostics import NAMES
 from data_pipeline.tasks.sampling import NoPair, Sampler
-from data_pipeline.tasks.task import Passages, Request, Setup
+from data_pipeline.tasks.task import Passages, Setup
 from data_pipeline.text.sentences import sentences
 from data_pipeline.text.terms import Terms, load_terms
 from data_pipeline.weights.word_counts import UNIT, WordCounts
@@ -31,16 +31,16 @@ SETUP = Setup(generation().to_dict(), None, Sampler(lambda word: True), candidat
 TASKS = ("rqp", "qdm", "rdp", "acm", "adp", "title", "ict", "wlp", "prop")
 
 
-def test_ict_passages_are_whole_sentences_in_order():
+def test_passages_and_running_text_are_whole_sentences_in_order():
     text = [[1] * 4, [2] * 3, [], [3] * 12, [4] * 6, [5] * 4]
     assert running_text.passages(text, 10) == [[[1] * 4, [2] * 3], [[3] * 10], [[4] * 6, [5] * 4]]
+    pieces = {piece.key: list(piece.text) for piece in running_text.pieces("p", [*text[:3], [3] * 23, [4] * 2], 10)}
+    assert pieces == {"p#0": [1] * 4 + [2] * 3, "p#1": [3] * 10, "p#2": [3] * 10, "p#3": [3] * 3 + [4] * 2}
 
 
 def test_ict_takes_any_sentence_and_leaves_it_in_a_tenth_of_the_time():
-    passage = [[1, 2], [3], [4, 5, 6]]
-    passages = [[[7], [8]], passage, [[9], [10]], [[11]]]
-    rng = generator("ict")
-    whole = [1, 2, 3, 4, 5, 6]
+    passage, whole = [[1, 2], [3], [4, 5, 6]], [1, 2, 3, 4, 5, 6]
+    passages, rng = [[[7], [8]], passage, [[9], [10]], [[11]]], generator("ict")
     chosen, wholes, negatives = [], [], []
     for _ in range(6_000):
         query, document, neg_query, neg_document, _ = running_text.sides(passages, 1, rng)
@@ -59,20 +59,17 @@ def test_ict_takes_any_sentence_and_leaves_it_in_a_tenth_of_the_time():
 
 
 def test_wlp_candidates_are_the_other_destinations_and_the_sentence_any_of_the_page():
-    rng = generator("wlp")
-    firsts = []
+    rng, firsts = generator("wlp"), []
     for _ in range(3_000):
         (request,) = wlp.request("b", 3, [5, 7, 9, 11], 1, 40, rng)
-        draws = request.draws
         assert (request.positive, request.words_of, request.key) == (3, 7, "b@40")
-        assert len({draw["doc"] for draw in draws}) == 3 and all(draw["one"] == 7 != draw["doc"] for draw in draws)
-        firsts.append(draws[0]["doc"])
+        drawn = [draw["doc"] for draw in request.draws]
+        assert sorted(drawn) == [5, 9, 11] and {draw["one"] for draw in request.draws} == {7}
+        firsts.append(drawn[0])
     assert_drawn(firsts, dict.fromkeys((5, 9, 11), 1 / 3))
     with pytest.raises(NoPair, match="one-destination"):
         wlp.request("b", 3, [7], 0, 40, rng)
-
     passages = Passages([1], [2], page=[10, 11, 12, 13, 14, 15], sentences=[2, 3, 6])
-    request = Request("b@40", "b", 3)
     chosen = (tuple(wlp.sides(request, passages, SETUP, rng).pos_query) for _ in range(3_000))
     assert_drawn(chosen, dict.fromkeys([(10, 11), (12,), (13, 14, 15)], 1 / 3))
 

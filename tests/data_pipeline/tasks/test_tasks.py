@@ -1,4 +1,4 @@
-"""The four tasks and running text: the parts of each pair and their distributions."""
+"""The paper's tasks and ADP: the parts of each pair and their distributions."""
 
 from collections import Counter
 from dataclasses import replace
@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from data_pipeline.config import generation
-from data_pipeline.tasks import acm, adp, qdm, rdp, rqp, running_text
+from data_pipeline.tasks import acm, adp, qdm, rdp, rqp
 from data_pipeline.tasks.maps import stored
 from data_pipeline.tasks.sampling import NoPair, Sampler, Weighted
 from data_pipeline.tasks.task import Anchor, PairTokens, Passages, Request, Sentence, Setup
@@ -236,25 +236,24 @@ def test_the_papers_acm_has_one_pair_of_any_two_anchors_with_different_pages():
     assert (len(sides.pos_doc), len(sides.neg_doc)) == (250, 250)
 
 
-def test_acm_queries_drawn_anew_differ_and_share_the_anchor():
-    request = Request("k", "p", 1, (), ["w0"], 4, words_of=2)
-    sides = acm.sides(request, Passages([1], [2], PAGE), having(OFFICIAL), generator("anew"))
+def test_acm_queries_have_words_of_the_first_page_and_differ_if_drawn_anew():
+    request = Request("k", "p", 1, (), ["w0"], 1, words_of=2)
+    # Eq. 13, with a word that occurs twice.
+    passages = Passages([1], [2], Weighted(["w0", "w1", "the", "w2", "w1"], np.array([0.5, 0.3, 0.4, 0.9, 0.25])))
+    setup, rng = having(replace(SAMPLER, weighting="softmax")), generator("acm")
+    words = (set(acm.sides(request, passages, setup, rng).pos_query) - {7} for _ in range(2_000))
+    total = np.exp(0.55) + np.exp(0.9)
+    assert_drawn(map(tuple, words), {(8,): np.exp(0.55) / total, (9,): np.exp(0.9) / total})
+    sides = acm.sides(replace(request, length=4), Passages([1], [2], PAGE), having(OFFICIAL), rng)
     assert sides.neg_query and sides.neg_query != sides.pos_query and 7 in sides.neg_query and 7 in sides.pos_query
     with pytest.raises(NoPair, match="documents-equal"):
-        acm.sides(request, Passages([1], [1], PAGE), having(OFFICIAL), generator("anew"))
-
-
-def test_running_text_is_cut_between_sentences():
-    pieces = list(running_text.pieces("p", [[1] * 4, [2] * 3, [3] * 5, [], [4] * 23, [5] * 2], 10))
-    assert [(piece.key, piece.page) for piece in pieces] == [(f"p#{i}", "p") for i in range(len(pieces))]
-    texts = [list(piece.text) for piece in pieces]
-    assert texts == [[1] * 4 + [2] * 3, [3] * 5, [4] * 10, [4] * 10, [4] * 3 + [5] * 2]
+        acm.sides(request, Passages([1], [1], PAGE), having(OFFICIAL), rng)
 
 
 def test_what_was_drawn_twice_and_is_equal_is_stored_once():
     record = stored(PairTokens([1, 2], [3], [1, 2], [4]), 9, 9)
+    assert not record.neg_query and record.neg_doc == [4]
     copies = PairTokens([1], [3], [1], [4], more_docs=[[3], [5], []])  # a copy of the positive page is not a negative
     assert stored(copies, 9, 9).more_docs == [[5]]
     with pytest.raises(NoPair, match="sides-equal"):
         stored(PairTokens([1], [3], [1], [3]), 9, 9)
-    assert not record.neg_query and record.neg_doc == [4]
