@@ -47,8 +47,9 @@ def table(output: Path, which: tables.Table) -> list[dict]:
     return read(Job({}, str(output / ".work"), weights=str(output / "term_weights")), which).to_pylist()
 
 
-def records(output: Path) -> list[dict]:
+def records(output: Path, *splits: str) -> list[dict]:
+    """The records of some splits, by default all."""
     import tensorflow_datasets as tfds
 
     builder = tfds.builder_from_directory(str(output))
-    return [row for split in builder.info.splits for row in tfds.as_numpy(builder.as_dataset(split=split))]
+    return [row for split in splits or builder.info.splits for row in tfds.as_numpy(builder.as_dataset(split=split))]

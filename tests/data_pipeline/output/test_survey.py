@@ -13,6 +13,7 @@ from data_pipeline.tasks.maps import split_of
 from harp_jax.corpus.trec import read_qrels, read_queries
 from harp_jax.ranking.first_stage import anchor_rows, read_anchors
 from tests.support import corpus
+from tests.support.generation_job import records
 
 FRACTION, PAGES = 0.4, 40
 
@@ -81,16 +82,13 @@ def test_queries_are_the_texts_that_only_held_out_pages_use(survey):
 
 @pytest.mark.real
 def test_no_training_pair_has_a_tested_text(survey, tmp_path):
-    import tensorflow_datasets as tfds
-
     folder, output, _ = survey
     vocabulary = corpus.write(tmp_path / "corpus") / "vocab.txt"
     job = config(folder, tasks=("adp", "qdm"), encoder="idf", tokenizer=str(vocabulary))
     generate(job, str(tmp_path / "pairs"), SerialEngine)
     text_at = {f"{source}@{start}": anchor for source, anchor, _, start in links()}
-    builder = tfds.builder_from_directory(str(tmp_path / "pairs"))
     train, validation = (
-        {text_at[row["key"].decode()] for row in tfds.as_numpy(builder.as_dataset(split=f"adp_{split}"))}
+        {text_at[row["key"].decode()] for row in records(tmp_path / "pairs", f"adp_{split}")}
         for split in ("train", "validation")
     )
     tested = set(read_queries(str(output / "queries.tsv")).values())
