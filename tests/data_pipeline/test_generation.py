@@ -6,6 +6,7 @@ import os
 import shutil
 
 import duckdb
+import numpy as np
 import pytest
 
 from data_pipeline.config import PRESETS, plain
@@ -35,13 +36,19 @@ def made(tmp_path_factory):
     return folder, folder / "out"
 
 
-def test_splits_go_by_page(made):
-    names = read_manifest(str(made[1]))["splits"]
+def test_tfds_reads_the_records_and_splits_go_by_page(made):
+    import tensorflow_datasets as tfds
+
+    builder = tfds.builder_from_directory(str(made[1]))
+    theirs, ours = tfds.as_numpy(builder.as_dataset(split="acm_train")), records(made[1], "acm_train")
+    for one, other in zip(theirs, ours, strict=True):
+        assert one.keys() == other.keys()
+        assert all(np.array_equal(one[name], other[name]) for name in one)
     train, validation = (
-        {row["page"] for row in records(made[1], *(name for name in names if name.endswith(split)))}
+        {row["page"] for row in records(made[1], *(name for name in builder.info.splits if name.endswith(split)))}
         for split in ("train", "validation")
     )
-    assert train and validation and not train & validation
+    assert ours and train and validation and not train & validation
 
 
 def test_this_process_and_two_workers_write_the_same_shards(made, tmp_path, monkeypatch):
