@@ -189,17 +189,11 @@ def test_a_fraction_of_the_pages_makes_pairs_of_its_links_and_destinations_of_al
     assert set(links[1].values()) - pages
 
 
-def source_config(folder, format_, path, **fields):
-    c = corpus.config(folder, encoder="idf", keep_work=True, **fields)
-    c.source.format, c.source.paths, c.source.redirects = format_, (str(path),), ()
-    return c
-
-
 def test_a_folder_of_html_becomes_shards(tmp_path):
     folder, output = corpus.write(tmp_path / "corpus"), tmp_path / "out"
-    c = source_config(folder, "html", write_site(folder / "site"))
-    c.source.base_url = "https://x.org/"
-    manifest = generate(c, str(output), SerialEngine)
+    source = dict(format="html", paths=(write_site(folder / "site"),), redirects=(), base_url="https://x.org/")
+    config = corpus.config(folder, encoder="idf", keep_work=True, source=source)
+    manifest = generate(config, str(output), SerialEngine)
     dropped = {reason: loss["count"] for reason, loss in manifest["losses"].items()}
     assert dropped["link-boilerplate"] == dropped["paragraph-boilerplate"] == 3 * corpus.PAGES
     assert dropped["link-outside-content"] == dropped["link-unresolved"] == corpus.PAGES
@@ -217,11 +211,10 @@ def test_a_folder_of_html_becomes_shards(tmp_path):
 
 def test_passages_and_running_text_are_as_long_as_max_doc_tokens_says(tmp_path):
     folder = corpus.write(tmp_path / "corpus", files=0)
-    pages = [corpus.page(number) for number in range(corpus.PAGES)]
-    pages = [page | {"text": page["text"] * 9, "lead_end": 9 * len(page["text"])} for page in pages]
-    (folder / "long.jsonl").write_text("".join(json.dumps(page) + "\n" for page in pages))
-    c = source_config(folder, "linked_jsonl", folder / "long.jsonl", tasks=("rqp", "mlm"), max_doc_tokens=900)
-    generate(c, str(tmp_path / "out"), SerialEngine)
+    pages = map(corpus.page, range(16))
+    long = [page | {"text": page["text"] * 9, "lead_end": 9 * len(page["text"])} for page in pages]
+    (folder / "pages-0.jsonl").write_text("".join(json.dumps(page) + "\n" for page in long))
+    generate(corpus.config(folder, tasks=("rqp", "mlm"), max_doc_tokens=900), str(tmp_path / "out"), SerialEngine)
     rows = records(tmp_path / "out")
     assert max(len(row["pos_doc"]) for row in rows) == max(len(row["text"]) for row in rows) == 900
 

@@ -22,10 +22,8 @@ def test_the_job_takes_malformed_pages_and_accounts_for_every_one(tmp_path, page
     folder, output = corpus.write(tmp_path / "corpus", files=1), tmp_path / "out"
     dump = [HEAD.encode(), *map(malformed.wiki_page, range(pages)), TAIL.encode()]
     (folder / "dump.xml").write_bytes(b"".join(dump))
-    c = corpus.config(folder, encoder="idf", workers=1, keep_work=True)
-    c.source.format, c.source.paths, c.source.redirects = "mediawiki", (str(folder / "dump.xml"),), ()
-    c.source.max_page_bytes = 30_000
-    manifest = generate(c, str(output), SerialEngine)
+    dumped = dict(format="mediawiki", paths=(str(folder / "dump.xml"),), redirects=(), max_page_bytes=30_000)
+    manifest = generate(corpus.config(folder, encoder="idf", keep_work=True, source=dumped), str(output), SerialEngine)
     lost = Counter({reason: entry["count"] for reason, entry in manifest["losses"].items()})
     assert all(entry["pairs"] for entry in manifest["tasks"].values()) and lost["page-too-large"]
     dropped = sum(lost[f"page-{why}"] for why in ("namespace", "too-large", "empty", "model"))
