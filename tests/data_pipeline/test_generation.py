@@ -211,7 +211,7 @@ def test_a_folder_of_html_becomes_shards(tmp_path):
 
 def test_passages_and_running_text_are_as_long_as_max_doc_tokens_says(tmp_path):
     folder = corpus.write(tmp_path / "corpus", files=0)
-    pages = map(corpus.page, range(16))
+    pages = map(corpus.page, range(corpus.PAGES))
     long = [page | {"text": page["text"] * 9, "lead_end": 9 * len(page["text"])} for page in pages]
     (folder / "pages-0.jsonl").write_text("".join(json.dumps(page) + "\n" for page in long))
     generate(corpus.config(folder, tasks=("rqp", "mlm"), max_doc_tokens=900), str(tmp_path / "out"), SerialEngine)
