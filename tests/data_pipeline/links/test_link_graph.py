@@ -156,8 +156,8 @@ def test_sentences_of_very_many_links_make_linearly_many_pairs(tmp_path):
     row = dict.fromkeys(tables.RANKED.schema.names, 0) | {"anchor": "a", "id": "p"}
     rows = [row | {"link_start": i, "destination": i} for i in range(2000)]
     write(engine.job, tables.RANKED, 0, "links", 0, rows)
-    found = engine.query(f"SELECT COUNT(*), MAX(one) FROM ({link_graph.COLINKED_SQL})")
-    assert found == [(link_graph.TOGETHER**2, link_graph.TOGETHER - 1)]
+    counts = engine.query(f"SELECT COUNT(*), MAX(one) FROM ({link_graph.COLINKED_SQL})")
+    assert counts == [(link_graph.TOGETHER**2, link_graph.TOGETHER - 1)]
 
 
 def test_file_names_that_are_not_utf8_can_be_reported():

@@ -32,8 +32,8 @@ SPHINX = """<title>os</title><main><section id=module-os><span id=x></span><h1>o
 
 
 def test_sections_and_terms_are_documents_with_their_path_as_title():
-    found, moved = split(SPHINX)
-    assert found == {
+    documents, moved = split(SPHINX)
+    assert documents == {
         "": ("os", "Lead."),
         "#paths": ("os: Paths", "About joining.\nAfter."),
         "#os.join": ("os: Paths: os.join(a)", "Join paths.\nReturns\na path\nNote this."),

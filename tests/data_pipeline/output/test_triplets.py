@@ -34,15 +34,14 @@ def test_triplets_hold_the_texts_of_the_records(job, monkeypatch):
     assert counts == {"qdm_train": 8, "rqp_train": 4, "mlm_train": 2}
     assert sorted(os.listdir(os.path.join(output, "qdm"))) == [f"train-0000{i}-of-00002.parquet" for i in range(2)]
     encode = tokenizer().encode
-    for row, number in zip(rows_of(output, "qdm"), [0, 1, 2, 3, 4, 1000, 1001, 1002], strict=True):
-        query, document, _, other = (list(side) for side in pair(number, "qdm"))
-        found = {name: encode(text) for name, text in row.items()}
-        assert found == {"query": query, "positive": document, "negative": other}
-    # RQP contrasts two queries: its document is the anchor.
-    for number, row in enumerate(rows_of(output, "rqp")):
-        query, document, other, _ = (list(side) for side in pair(number, "rqp"))
-        found = {name: encode(text) for name, text in row.items()}
-        assert found == {"document": document, "positive": query, "negative": other}
+    for task, numbers in (("qdm", [0, 1, 2, 3, 4, 1000, 1001, 1002]), ("rqp", range(4))):
+        for row, number in zip(rows_of(output, task), numbers, strict=True):
+            query, document, other_query, other_document = (list(side) for side in pair(number, task))
+            if task == "qdm":
+                expected = {"query": query, "positive": document, "negative": other_document}
+            else:  # RQP contrasts two queries: its document is the anchor
+                expected = {"document": document, "positive": query, "negative": other_query}
+            assert {name: encode(text) for name, text in row.items()} == expected
     assert [list(row) for row in rows_of(output, "mlm")] == [["text"]] * 2
 
 

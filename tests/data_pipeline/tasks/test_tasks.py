@@ -158,8 +158,8 @@ def test_qdm_asks_about_ambiguous_anchors_and_draws_from_the_other_ranks():
 def test_qdm_takes_any_ten_occurrences_or_the_first():
     anchors = [Anchor(0, "a", 0, 1, 7, 0, 0, 1, 3, i, 40) for i in range(40)]
     taken = [[i for i in range(40) if qdm.chosen(anchors[i], 10, False, seed)] for seed in range(200)]
-    assert all(len(found) == 10 for found in taken)
-    assert_drawn(i for found in taken for i in found)
+    assert all(len(links) == 10 for links in taken)
+    assert_drawn(i for links in taken for i in links)
     assert [i for i in range(40) if qdm.chosen(anchors[i], 10, True, 0)] == list(range(10))
     assert all(qdm.chosen(each, 0, True, 0) for each in anchors)
     assert qdm.chosen(anchors[3]._replace(occurrences=5), 10, False, 0)
@@ -175,12 +175,12 @@ def test_rdp_importance_sums_repeated_anchors_and_averages_over_pieces():
     assert rdp.importance(sentence, summed=False) == {"a": (cls[2] / 2, 7), "b": (b, 9)}
     assert rdp.importance(sentence, "to_cls") == {"a": (0.8, 7), "b": (0.2, 9)}
     assert rdp.importance(sentence, "to_cls", False) == {"a": (0.5, 7), "b": (0.2, 9)}
-    found = rdp.request(sentence, having(rdp_direction="to_cls", rdp_pairs="all"), generator("all"))
-    assert [(r.key, r.positive, r.negative) for r in found] == [("page@100+0>1", 7, 9)]
+    request = only(rdp.request(sentence, having(rdp_direction="to_cls", rdp_pairs="all"), generator("all")))
+    assert (request.key, request.positive, request.negative) == ("page@100+0>1", 7, 9)
     many = [anchor(i, text, i, i + 1, i) for i, text in enumerate("abcd")]
     sentence = replace(sentence, anchors=many, cls=np.array([0.3, 0.1, 0.3, 0.2]), lengths=np.ones(4))
-    found = rdp.request(sentence, having(rdp_pairs="all"), generator("all"))  # ties are kept
-    assert sorted((r.positive, r.negative) for r in found) == [(0, 1), (0, 2), (0, 3), (2, 1), (2, 3), (3, 1)]
+    pairs = rdp.request(sentence, having(rdp_pairs="all"), generator("all"))  # ties are kept
+    assert sorted((r.positive, r.negative) for r in pairs) == [(0, 1), (0, 2), (0, 3), (2, 1), (2, 3), (3, 1)]
 
 
 @pytest.mark.parametrize("weighting", ["softmax", "normalised"])
