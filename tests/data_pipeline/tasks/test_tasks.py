@@ -1,5 +1,6 @@
 """The paper's tasks and ADP: the parts of each pair and their distributions."""
 
+import itertools
 from collections import Counter
 from dataclasses import replace
 
@@ -93,18 +94,25 @@ def test_rqp_can_restrict_its_context_to_the_page():
 
 
 def test_the_papers_rqp_draws_s1_from_the_whole_sentence_and_s2_without_the_anchor():
-    """Against the softmax of Eq. 3 over the sentence's terms, for queries of one word beside the anchor."""
+    """Against the softmax of Eq. 3 over the terms, for queries of one word beside the two of the anchor."""
     setup = having(replace(SAMPLER, weighting="softmax", anchor_in_context=True, query_length=1e-3))
-    terms = [i for i, word in enumerate(WORDS) if word not in ("the", ".")]
-    exp = {TERMS.ids([WORDS[i]])[0]: np.exp(SENTENCE.by_anchor[1][i]) for i in terms}
-    own, drawn = Counter(TERMS.ids(["w4", "w5"])), Counter()
+    beta = {TERMS.ids([word])[0]: SENTENCE.by_anchor[1][i] for i, word in enumerate(WORDS) if word not in ("the", ".")}
+    page = {11: 3.0, 12: 3.0, 27: 0.1, 28: 0.9, 29: 1.5, 30: 0.4}  # w4 and w5, the anchor's; w20 to w23
+    passages = Passages(POSITIVE, (), Weighted([W[token - 7] for token in page], np.array([*page.values()])))
+    drawn, left = Counter(), Counter()
     for seed in range(1_000):
         request = only(rqp.request(SENTENCE, 1, setup, generator("s1", seed)))
         if request.length == 1:  # nearly always
-            drawn.update(token for token in (Counter(request.query) - own).elements() if token != X)
-            sides = rqp.sides(request, Passages(POSITIVE, (), PAGE), setup, generator("s2", seed))
-            assert sides.pos_query == request.query and not own.keys() & set(sides.neg_query)
-    assert_drawn(drawn, {token: value / sum(exp.values()) for token, value in exp.items()})
+            drawn.update(token for token in (Counter(request.query) - Counter([11, 12])).elements() if token != X)
+            sides = rqp.sides(request, passages, setup, generator("s2", seed))
+            assert sides.pos_query == request.query
+            left[only({27, 28, 29, 30} - set(sides.neg_query))] += 1  # S2 has three of the four others
+    assert_drawn(drawn, {token: np.exp(b) / sum(map(np.exp, beta.values())) for token, b in beta.items()})
+    p = {token: np.exp(b) / sum(np.exp(page[each]) for each in (27, 28, 29, 30)) for token, b in page.items()}
+    expected = Counter()
+    for one, two, three, last in itertools.permutations((27, 28, 29, 30)):
+        expected[last] += p[one] * p[two] / (1 - p[one]) * p[three] / (1 - p[one] - p[two])
+    assert_drawn(left, expected)
 
 
 def test_rqp_official_has_its_anchor_last_and_in_the_pools():
