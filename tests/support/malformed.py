@@ -14,20 +14,10 @@ TOKENS = [
     "\x05", "\ud800", "\udfff", "\ufffe", "\u2028", "\u200b", "\r", "é", "日本。", "🙂",
 ]  # fmt: skip
 BYTES = [b"\xff", b"\xc3", b"\xed\xa0\x80", b"\xf8\x88\x80\x80\x80", b"\x00", b"\xe2\x80", b"\xef\xbf\xbf"]
-NESTED = [
-    ("{{a|", "}}"), ("[[File:x|", "]]"), ("\n{|\n|", "\n|}"), ("<ref>", "</ref>"), ("{{{", "}}}"), ("<table>", "</table>"),
-]  # fmt: skip
-HTML_TOKENS = [
-    "<div>", "</div>", "<p>", "<p", "<a href=x>", "<a href='", "</a>", "<ul><li>", "</ul>", "<table><tr><td>", "</table>",
-    "<b id={0}>", "<font size={0}>", "<!--", "-->", "<script>", "</script>", "<svg>", "<template>", "<select>", "<h1>",
-    "<h2>", "&#0;", "&#xD800;", "&#2;", "&amp", "<", ">", '"', "<![CDATA[", "<title>", "</body>", "<base href=//[>",
-    "<main>", "<nav>", "<a href='http://['>b</a>", "<a href=#>c</a>", "<a href=page{0}>d</a>", "<textarea>", "<plaintext>",
-    "<frameset>", "<math>",
-]  # fmt: skip
 
 
 def wikitext(number: int) -> str:
-    """A page of up to about 200 KB: random tokens, one token many times, deep nesting, or random characters."""
+    """A page of up to about 200 KB: random tokens, one token many times, or random characters."""
     draw = random.Random(f"wikitext {number}")
     kind = draw.random()
     if kind < 0.6:
@@ -35,11 +25,6 @@ def wikitext(number: int) -> str:
         return "".join(parts) if draw.random() < 0.5 else " ".join(parts)
     if kind < 0.8:
         return draw.choice(TOKENS) * draw.choice([1, 50, 2000, 20_000]) + " ".join(draw.choices(WORDS, k=30))
-    if kind < 0.9:
-        opening, closing = draw.choice(NESTED)
-        depth = draw.choice([10, 500, 5000])
-        missing = draw.choice([0, 0, 1, depth // 2, depth])
-        return opening * depth + " ".join(draw.choices(WORDS, k=10)) + closing * (depth - missing)
     length = draw.choice([10, 3000])
     return "".join(chr(draw.choice([draw.randrange(0x110000), draw.randrange(256)])) for _ in range(length))
 
@@ -55,19 +40,6 @@ def wiki_page(number: int) -> bytes:
     title = f"Page {number}" if number % 50 else draw.choice([f"Talk:Page {number}", f"page_ {number}"])
     head = f"<page><title>{title}</title><id>{number}</id><revision><text>".encode()
     return head + data + b"</text></revision></page>\n"
-
-
-def html_page(number: int) -> bytes:
-    """The bytes of an HTML page: an intact paragraph with a link, then a malformed part."""
-    draw = random.Random(f"html {number}")
-    tokens = [*HTML_TOKENS, *WORDS, " ", "\x00", "\ud800"]
-    if draw.random() < 0.7:
-        soup = "".join(draw.choices(tokens, k=draw.choice([10, 100, 3000])))
-    else:
-        soup = draw.choice(HTML_TOKENS) * draw.choice([50, 900, 20_000])
-    page = f"<p>Page {number} is near <a href=page{number % 7}>bak kori</a>.</p>" + soup.replace("{0}", str(number))
-    data = page.encode("utf-8", "surrogatepass")
-    return data + b"".join(draw.choices(BYTES, k=5)) if draw.random() < 0.3 else data
 
 
 def check_offsets(document: LinkedDocument | Plain) -> None:

@@ -22,6 +22,7 @@ from harp_jax.corpus.labels import read_labels
 from harp_jax.corpus.trec import read_qrels, read_queries, read_run
 from harp_jax.model.encoders.bert import BertShape
 from harp_jax.text.tokenizer import load_tokenizer
+from tests.support.malformed import check_offsets
 from tests.support.source_files import HEAD, TAIL, page, record
 from tests.support.tiny_bert import random_params, small_tokenizer
 
@@ -95,8 +96,9 @@ def source(format_: str) -> Callable[[str], None]:
     def read(path: str) -> None:
         given = {"format": format_, "paths": (path,), "redirects": (), "base_url": "https://x.org/", "split": "auto"}
         given |= {"max_page_bytes": 2 << 20}
-        for chunk in formats.chunks(given):
-            formats.parse(chunk, given)
+        for document in (each for chunk in formats.chunks(given) for each in formats.parse(chunk, given)[0]):
+            if format_ in ("html", "mediawiki", "warc"):  # in the others, a program has written the offsets
+                check_offsets(document)
 
     return read
 

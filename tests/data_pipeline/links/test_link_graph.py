@@ -1,13 +1,13 @@
 """The link graph of an invented dump, and a complete report of losses."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 
 import pytest
 
 from data_pipeline.config import generation, plain
 from data_pipeline.engine import tables
 from data_pipeline.engine.job import Job
-from data_pipeline.engine.local import LocalEngine
+from data_pipeline.engine.local import SerialEngine
 from data_pipeline.engine.store import bucket_parts, read, write
 from data_pipeline.engine.tables import DropCounts
 from data_pipeline.links import link_graph
@@ -94,7 +94,7 @@ def built(tmp_path_factory):
     (folder / "more.tsv").write_text("old_mill race\tmill_race\n")
     source = {"paths": (str(folder / "wiki.xml"),), "redirects": (str(folder / "more.tsv"),)}
     config = plain_config(source, min_article_words=5, workers=1, exclude_destinations=str(folder / "judged.txt"))
-    engine = LocalEngine(Job(config, str(folder / "work")), 1, "500MB")
+    engine = SerialEngine(Job(config, str(folder / "work")), 1, "500MB")
     try:
         parse_documents(engine)
         engine.map("links", link_graph.extract_links, bucket_parts(engine.job, tables.DOCUMENTS))
@@ -111,13 +111,13 @@ def resolved(engine):
 
 
 def test_where_links_lead(built):
-    found = {(anchor, target): end for source, anchor, target, end in resolved(built[0]) if source == "Hub"}
+    ends = {(anchor, target): end for source, anchor, target, end in resolved(built[0]) if source == "Hub"}
     expected = {}
     for link, end in LINKS:
         target, _, anchor = link.strip("[]").partition("|")
         if end and not end.startswith("anchor-"):
             expected[(anchor or target).casefold(), Site({"Diskussion": 1}).resolve(target).address] = end
-    assert found == expected
+    assert ends == expected
 
 
 def test_everything_is_kept_or_reported(built):
@@ -142,26 +142,22 @@ def test_everything_is_kept_or_reported(built):
 
 def test_in_links_and_anchor_texts_against_counting(built):
     engine, _ = built
-    destinations, in_links = defaultdict(set), Counter()
-    for _, anchor, _, end in resolved(engine):
-        if "-" not in end:
-            destinations[anchor].add(end)
-            in_links[end] += 1
+    good = [(anchor, end) for _, anchor, _, end in resolved(engine) if "-" not in end]
+    in_links, distinct = Counter(end for _, end in good), Counter(anchor for anchor, _ in set(good))
     pages = {row["doc"]: row["address"] for row in read(engine.job, tables.PAGES).to_pylist()}
     assert {pages[row["doc"]]: row["in_links"] for row in read(engine.job, tables.CANDIDATES).to_pylist()} == in_links
     summary = link_graph.graph_summary(engine, with_links=True)
-    assert (summary["links_kept"], summary["anchor_texts"]) == (in_links.total(), len(destinations))
-    assert summary["ambiguous_anchor_texts"] == sum(len(pages) > 1 for pages in destinations.values()) > 0
-    assert len(destinations["mercury"]) == 3
+    assert (summary["links_kept"], summary["anchor_texts"]) == (len(good), len(distinct))
+    assert summary["ambiguous_anchor_texts"] == sum(n > 1 for n in distinct.values()) > 0 and distinct["mercury"] == 3
 
 
 def test_sentences_of_very_many_links_make_linearly_many_pairs(tmp_path):
-    engine = LocalEngine(Job({}, str(tmp_path)), 1, "500MB")
+    engine = SerialEngine(Job({}, str(tmp_path)), 1, "500MB")
     row = dict.fromkeys(tables.RANKED.schema.names, 0) | {"anchor": "a", "id": "p"}
     rows = [row | {"link_start": i, "destination": i} for i in range(2000)]
     write(engine.job, tables.RANKED, 0, "links", 0, rows)
-    found = engine.query(f"SELECT COUNT(*), MAX(one) FROM ({link_graph.COLINKED_SQL})")
-    assert found == [(link_graph.TOGETHER**2, link_graph.TOGETHER - 1)]
+    counts = engine.query(f"SELECT COUNT(*), MAX(one) FROM ({link_graph.COLINKED_SQL})")
+    assert counts == [(link_graph.TOGETHER**2, link_graph.TOGETHER - 1)]
 
 
 def test_file_names_that_are_not_utf8_can_be_reported():
@@ -177,23 +173,14 @@ def test_numbers_are_no_queries():
     assert not link_graph.is_number(f"{'1' * 10_000}x")  # must not be exponential in the digits
 
 
-def tabulated(text, lead_end=None, **fields):
+def tabulated(text, lead_end, **fields):
     """The row of a document, and the problem of links to it."""
-    document = LinkedDocument("a", "a", "", text, (), len(text) if lead_end is None else lead_end)
-    made = link_graph.tabulate(plain_config(**fields), 0, [(0, document)], [])
+    made = link_graph.tabulate(plain_config(**fields), 0, [(0, LinkedDocument("a", "a", "", text, (), lead_end))], [])
     return (made[tables.DOCUMENTS] or [None])[0], made[tables.ADDRESSES][0]["problem"]
 
 
-def test_pages_and_anchors_without_spaces_have_their_length():
-    assert tabulated("北京是首都。" * 50)[1] == "" and tabulated("北京是首都。" * 30)[1] == "link-to-short-page"
-    c = plain_config()
-    assert link_graph.reason_to_drop("中华人民共和国", c) == ""
-    assert link_graph.reason_to_drop("北京是首都" * 8, c) == "anchor-too-long"
-
-
 @pytest.mark.parametrize(
-    ("text", "lead_end", "shown"),
-    [("A b.\nC d.\nE", 9, "A b."), ("A b.\nC", 4, "A b."), ("\n A b.\nC", 8, "\n A b."), ("A b.", 4, "A b.")],
+    ("text", "lead_end", "shown"), [("A b.\nC d.\nE", 9, "A b."), ("\n A b.\nC", 8, "\n A b."), ("A b.", 4, "A b.")]
 )
 def test_the_first_paragraph_of_the_first_section_ends_at_the_first_line_break_after_text(text, lead_end, shown):
     row, _ = tabulated(text, lead_end, min_article_words=0, destination_text="first_paragraph")
@@ -201,14 +188,18 @@ def test_the_first_paragraph_of_the_first_section_ends_at_the_first_line_break_a
     assert tabulated(text, lead_end, min_article_words=0)[0]["lead_end"] == lead_end
 
 
+def test_texts_without_spaces_have_their_length():
+    assert tabulated("北京是首都。" * 50, 9)[1] == "" and tabulated("北京是首都。" * 30, 9)[1] == "link-to-short-page"
+    assert link_graph.reason_to_drop("北京是首都" * 8, plain_config()) == "anchor-too-long"
+
+
 def test_links_across_sentence_bounds_join_them():
     text = "He left Yahoo! The Firm. It was sold. Then (cf. Fig. A. B. end) it closed.\nNew one. Two."
     anchors = ("left", "Yahoo! The Firm. It", "sold", "Then", "closed.\nNew", "Two")
-    starts = [text.index(anchor) for anchor in anchors]
-    links = [{"start": start, "end": start + len(anchor), "target": "t"} for start, anchor in zip(starts, anchors)]
-    found = [text[slice(*span)] if span else "" for _, span in in_sentences(text, links)]
-    assert found[:3] == ["He left Yahoo! The Firm. It was sold."] * 3
-    assert found[3:] == ["Then (cf. Fig. A. B. end) it closed.", "", "Two."]
+    links = [{"start": text.index(each), "end": text.index(each) + len(each), "target": "t"} for each in anchors]
+    shown = [text[slice(*span)] if span else "" for _, span in in_sentences(text, links)]
+    joined = 3 * ["He left Yahoo! The Firm. It was sold."]
+    assert shown == [*joined, "Then (cf. Fig. A. B. end) it closed.", "", "Two."]
 
 
 def test_sentences_of_many_links_take_linear_steps():

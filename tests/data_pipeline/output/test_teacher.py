@@ -17,12 +17,12 @@ from tests.support.tiny_bert import save_encoder
 
 
 class Overlap:
-    """A `Scorer`: `weight` times the number of document tokens that are in the query."""
+    """A `Scorer`: `weight` times the number of document tokens that are in the query; interrupted after `calls` calls."""
 
     max_length = 512
 
-    def __init__(self, tokenizer, weight=1):
-        self.tokenizer, self.weight, self.pairs, self.truncated_documents = tokenizer, weight, 0, 0
+    def __init__(self, tokenizer, weight=1, calls=1 << 30):
+        self.tokenizer, self.weight, self.calls, self.truncated_documents = tokenizer, weight, calls, 0
 
     def encode_queries(self, texts):
         return [np.array(self.tokenizer.encode(text), np.int32) for text in texts]
@@ -37,7 +37,9 @@ class Overlap:
         return query, document
 
     def score(self, pairs, bar=None):
-        self.pairs += len(pairs)
+        if not self.calls:
+            raise KeyboardInterrupt
+        self.calls -= 1
         return np.array([self.weight * np.isin(document, query).sum() for query, document in pairs], np.float32)
 
 
@@ -85,19 +87,10 @@ def test_every_pair_keeps_its_documents_and_has_their_scores(job, tokenizer):
     assert all(group.teacher == () for group in reader.read(0, "mlm", 0, 5))
 
 
-class Killed(Overlap):
-    """Ends the command in the middle of the second shard."""
-
-    def score(self, pairs, bar=None):
-        if self.pairs:
-            raise KeyboardInterrupt
-        return super().score(pairs, bar)
-
-
 def test_a_resumed_command_makes_the_missing_and_damaged_shards_and_refuses_other_options(job, tokenizer):
     output = job / "resumed"
     with pytest.raises(KeyboardInterrupt):
-        score_pairs(options(job), [Killed(tokenizer)], str(output))
+        score_pairs(options(job), [Overlap(tokenizer, calls=1)], str(output))  # ends in the second shard
     with pytest.raises(InputError, match="was begun with hardest=0, now 1"):
         score_pairs(options(job, hardest=1), [Overlap(tokenizer)], str(output))
     (shard,) = output.glob("harp-adp_*")  # the first of the two was finished
@@ -132,13 +125,10 @@ def test_negatives_above_the_positive_go_and_the_hardest_of_the_others_stay(job,
     assert chosen(2.0, [3.0, 1.0, 1.5, 2.0], True, 0) == [1, 2]
     assert chosen(2.0, [3.0, 1.0, 1.5], False, 2) == [0, 2]
     assert chosen(0.0, [1.0, 2.0], True, 1) == []
-    found = score_pairs(options(job, drop_above=True, hardest=1), [Overlap(tokenizer)], str(job / "hardest"))
-    pairs, manifest = adp_records(job / "hardest"), read_manifest(str(job / "hardest"))
-    assert (
-        0 < len(pairs) == sum(split["records"] for name, split in manifest["splits"].items() if name.startswith("adp"))
-    )
-    before = read_manifest(str(job / "pairs"))
-    assert found.left_out == before["tasks"]["adp"]["pairs"] - len(pairs) > 0
+    counts = score_pairs(options(job, drop_above=True, hardest=1), [Overlap(tokenizer)], str(job / "hardest"))
+    pairs, before, manifest = adp_records(job / "hardest"), *(read_manifest(str(job / x)) for x in ("pairs", "hardest"))
+    assert len(pairs) == sum(split["records"] for name, split in manifest["splits"].items() if "adp" in name) > 0
+    assert counts.left_out == before["tasks"]["adp"]["pairs"] - len(pairs) > 0
     assert manifest["tasks"] == {"adp": {"pairs": len(pairs)}, "mlm": before["tasks"]["mlm"]}
     assert f"{len(pairs):,}" in as_text(inspect(str(job / "hardest"), 1))
     assert all(len(row["teacher"]) == 2 and row["teacher"][0] > row["teacher"][1] for row in pairs)

@@ -9,7 +9,7 @@ from tests.support.commands import command
 TEXTS = ["The harbour of Ondel", "harbours and ferries of Ondel", "ferries leave the harbour"] * 3
 
 
-def test_the_same_text_gives_the_same_sorted_vocabulary():
+def test_the_same_text_gives_the_same_sorted_vocabulary_without_accents_in_english_alone():
     tokens = train(lambda: TEXTS, 60).tokens
     assert tokens == train(lambda: iter(TEXTS), 60).tokens
     assert tokens[: len(SPECIAL_TOKENS)] == tuple(SPECIAL_TOKENS)
@@ -18,25 +18,26 @@ def test_the_same_text_gives_the_same_sorted_vocabulary():
     for texts, size, message in ((TEXTS, 10, "10 tokens"), ([], 60, "no text")):
         with pytest.raises(InputError, match=message):
             train(lambda texts=texts: texts, size)
+    for tag, distinct in (("de-AT", 2), ("en", 1)):
+        made = train(lambda: ["schön ist es schon"] * 3, 60, tag)
+        assert len({tuple(made.encode(word)) for word in ("schön", "schon")}) == distinct
 
 
 def test_unigram_finds_words_without_spaces(tmp_path):
     texts = ["東京は日本の首都です。", "日本の首都は東京。", "Linux カーネルを設定する", "カーネルの設定"] * 20
-    made = train_unigram(texts, 60)
-    assert made.definition == train_unigram(iter(texts), 60).definition and made.size <= 60
-    made.save(str(tmp_path / "out"))
-    loaded = load_tokenizer(str(tmp_path / "out"))
-    text, template = "首都カーネル東京 LINUX", loaded.template
-    assert loaded.decode(loaded.encode(text)) == text.lower()
+    train_unigram(texts, 60).save(str(tmp_path / "out"))
+    made = load_tokenizer(str(tmp_path / "out"))
+    text, template = "首都カーネル東京 LINUX", made.template
+    assert made.decode(made.encode(text)) == text.lower() and made.size <= 60
     around = (*template.start, *template.between, *template.end)
-    assert [loaded.tokens[i] for i in around] == ["<s>", "</s>", "</s>"] and template.second_type == 1
+    assert [made.tokens[i] for i in around] == ["<s>", "</s>", "</s>"] and template.second_type == 1
     ((span, starts, ends),) = load_terms(str(tmp_path / "out"), "", language="ja").split([text], 510)
     assert span.words == [text[a:b].strip().lower() for a, b in zip(starts, ends)] and len(span.words) > 2
     for size, given in ((8, texts), (60, [])):
         with pytest.raises(InputError, match=r"8 tokens: .*not large enough|no text"):
             train_unigram(given, size)
-    longest = {tag: max(map(len, train_unigram(texts, 90, tag).tokens[5:])) for tag in ("en", "ja", "zh-TW")}
-    assert longest["ja"] <= 4 and longest["zh-TW"] <= 4 < longest["en"]
+    longest = {tag: max(map(len, train_unigram(texts, 90, tag).tokens[5:])) for tag in ("en", "zh-TW")}
+    assert longest["zh-TW"] <= 4 < longest["en"]
 
 
 JAPANESE = [
@@ -59,7 +60,7 @@ def test_letters_that_no_piece_needs_have_the_same_scores_each_time(tag):
 
 
 @pytest.mark.parametrize("kind", ["auto", "wordpiece"])
-def test_ten_japanese_pages_keep_their_characters_and_marks(kind, tmp_path, capsys):
+def test_japanese_pages_keep_their_characters_and_marks(kind, tmp_path, capsys):
     for number, text in enumerate(JAPANESE):
         page = f"<!doctype html><html lang=ja><title>{number}</title><body><p>{text * 8}</p></body></html>"
         (tmp_path / f"{number}.html").write_text(page)
@@ -72,13 +73,6 @@ def test_ten_japanese_pages_keep_their_characters_and_marks(kind, tmp_path, caps
         ids = made.encode(text)
         assert made.unk not in ids and "".join(made.decode(ids).split()) == "".join(made.normalise(text).split())
     assert made.encode("は") != made.encode("ば") != made.encode("ぱ")
-
-
-def test_accents_go_in_english_alone():
-    texts = ["schön ist es schon"] * 3
-    schoen, schon = (train(lambda: texts, 60, "de-AT").encode(word) for word in ("schön", "schon"))
-    assert schoen != schon and train(lambda: texts, 60, "de").decode(schoen) == "schön"
-    assert len({tuple(train(lambda: texts, 60).encode(word)) for word in ("schön", "schon")}) == 1
 
 
 @pytest.mark.parametrize(("tag", "first"), [("zh", 0x4E00), ("ko", 0xAC00)])

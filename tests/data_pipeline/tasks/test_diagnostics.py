@@ -15,12 +15,11 @@ from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
 
 
 def test_tables_have_the_log_odds_of_counted_tokens(tmp_path):
-    save_tables(str(tmp_path / "odds.npz"), 3, [("a", "pos_doc", 0, 3), ("a", "pos_doc", 2, 1), ("a", "neg_doc", 1, 2),
-                                                ("a", "neg_doc", 2, 1), ("a", "pos_query", 0, 1)])  # fmt: skip
-    expected = [np.log(4 / 7) - np.log(1 / 6), np.log(1 / 7) - np.log(3 / 6), np.log(2 / 7) - np.log(2 / 6)]
+    counts = (("pos_doc", 0, 3), ("pos_doc", 2, 1), ("neg_doc", 1, 2), ("neg_doc", 2, 1), ("pos_query", 0, 1))
+    save_tables(str(tmp_path / "odds.npz"), 3, [("a", *each) for each in counts])
     odds = np.load(tmp_path / "odds.npz")
     assert odds.files == ["a/doc"]
-    np.testing.assert_allclose(odds["a/doc"], expected)
+    np.testing.assert_allclose(odds["a/doc"], np.log([4 / 7, 1 / 7, 2 / 7]) - np.log([1 / 6, 3 / 6, 2 / 6]))
 
 
 @pytest.fixture
@@ -45,27 +44,27 @@ def test_scores(job):
     assert scores("rqp", query, doc, arrays, terms, frequency) == expected
 
 
-def points_of(job, pairs):
+def points_of(job, *pairs):
     """Predictor → points, for (query, positive, negative, in-links of both)."""
     rows = []
     for i, (query, positive, negative, *in_links) in enumerate(pairs):
         sides = dict(pos_query=pack(query), pos_doc=pack(positive), neg_query=pack(query), neg_doc=pack(negative))
         rows.append(dict(task="qdm", key=str(i), **sides, pos_in_links=in_links[0], neg_in_links=in_links[1]))
     write(job, tables.VALIDATION, 0, "pairs", 0, rows)
-    found = predict(job, 0, None)[tables.PREDICTIONS]
-    assert {row["n"] for row in found} == {len(pairs)}
-    return {row["predictor"]: row["points"] for row in found}
+    predictions = predict(job, 0, None)[tables.PREDICTIONS]
+    assert {row["n"] for row in predictions} == {len(pairs)}
+    return {row["predictor"]: row["points"] for row in predictions}
 
 
 def test_ties_count_one_half(job):
-    pairs = [([5], [5, 7], [6, 8], 5, 2), ([5], [5, 6], [6, 5], 1, 1), ([7], [6, 7, 8], [5, 6], 1, 4)]
+    pairs = ([5], [5, 7], [6, 8], 5, 2), ([5], [5, 6], [6, 5], 1, 1), ([7], [6, 7, 8], [5, 6], 1, 4)
     # Twice the wins plus the ties: pair 1 is a win, pair 2 a tie, and pair 3 depends on the predictor.
     points = {"overlap": 5, "length": 4, "query_only": 3, "document_only": 3, "in_links": 3, "idf": 5}
-    assert points_of(job, pairs) == points
+    assert points_of(job, *pairs) == points
 
 
-@pytest.mark.parametrize(("unit", "points"), [("words", 1), ("tokens", 2)])
-def test_idf_counts_in_the_unit_of_the_job(job, unit, points):
+def test_idf_counts_in_the_unit_of_the_job(job):
     """No passage has the word "ab", but all have its tokens; none has "c"."""
-    job.config["unit"] = unit
-    assert points_of(job, [([5, 9, 7], [7], [5, 9], 1, 1)])["idf"] == points
+    for unit, points in (("words", 1), ("tokens", 2)):
+        job.config["unit"] = unit
+        assert points_of(job, ([5, 9, 7], [7], [5, 9], 1, 1))["idf"] == points

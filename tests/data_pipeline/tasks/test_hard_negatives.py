@@ -3,11 +3,8 @@ import json
 import numpy as np
 import pytest
 
-from data_pipeline.config import plain
 from data_pipeline.engine import tables
-from data_pipeline.engine.job import Job
 from data_pipeline.engine.local import SerialEngine
-from data_pipeline.engine.store import read
 from data_pipeline.engine.tables import unpack
 from data_pipeline.pipeline import generate
 from data_pipeline.tasks import hard_negatives
@@ -15,7 +12,6 @@ from data_pipeline.tasks.hard_negatives import Slice, drawn
 from data_pipeline.text.terms import load_terms
 from harp_jax.base.randomness import generator
 from harp_jax.input.contrastive_groups import are_copies, copy_signature
-from harp_jax.input.records import read_manifest
 from tests.support import corpus
 from tests.support.distributions import assert_drawn
 from tests.support.generation_job import table
@@ -23,19 +19,18 @@ from tests.support.generation_job import table
 
 def test_search_leaves_out_the_positive_and_its_copies_and_finds_whole_words_alone():
     texts = ["red fox", "red foxes run", "infrared lamp", "red lamp"]
-    signatures = np.array([[0, 0], [0, 0x1FFF], [0, 0], [0, 0xFFF]], np.int32)
-    rows = [
-        dict(doc=100 + i, in_links=i + 1, words=text, signature=signatures[i].tobytes()) for i, text in enumerate(texts)
-    ]
+    bits = np.array([[0, 0], [0, 0x1FFF], [0, 0], [0, 0xFFF]], np.int32)
+    rows = [dict(doc=100 + i, in_links=i + 1, words=text, signature=bits[i].tobytes()) for i, text in enumerate(texts)]
     pages = Slice(rows, str, "en")
-
-    def found(text, count, without, positive=-1):
-        return [places.tolist() for places in pages.search(text, count, without, np.array([positive] * 2, np.int32))]
-
-    assert found("red fox", 10, ()) == [[0, 1, 3], []]
-    assert found("red fox", 1, (100, 103)) == [[1], []]
-    assert found("red fox", 2, (), 0) == [[1], [0]]  # 3 is the other copy; 13 bits are too many
-    assert found("fra", 10, ()) == found("the", 10, ()) == [[], []]
+    for text, count, without, positive, expected in (
+        ("red fox", 10, (), -1, [[0, 1, 3], []]),
+        ("red fox", 1, (100, 103), -1, [[1], []]),
+        ("red fox", 2, (), 0, [[1], [0]]),  # 3 is the other copy; 13 bits are too many
+        ("fra", 10, (), -1, [[], []]),
+        ("the", 10, (), -1, [[], []]),
+    ):
+        places = pages.search(text, count, without, np.array([positive] * 2, np.int32))
+        assert [each.tolist() for each in places] == expected
 
 
 def test_signatures_tell_copies_from_texts_of_the_same_words():
@@ -49,16 +44,17 @@ def test_signatures_tell_copies_from_texts_of_the_same_words():
 
 def test_a_mirror_of_the_pages_makes_no_negatives(tmp_path):
     folder = corpus.write(tmp_path, files=1)
-    pages = [corpus.page(number) for number in range(corpus.PAGES)]
-    mirror = [page | {"id": f"m{page['id']}", "text": page["text"] + "Printed.", "links": []} for page in pages]
+    mirror = [
+        page | {"id": f"m{page['id']}", "text": page["text"] + "Printed.", "links": []}
+        for page in map(corpus.page, range(corpus.PAGES))
+    ]
     (folder / "pages-1.jsonl").write_text("".join(json.dumps(page) + "\n" for page in mirror))
-    config = corpus.config(folder, tasks=("acm", "title"), workers=1, keep_work=True, text_pages="all")
+    config = corpus.config(folder, tasks=("acm", "title"), keep_work=True, text_pages="all")
     losses = generate(config, str(folder / "out"), SerialEngine)["losses"]
     assert losses["title-copy-of-the-positive"]["count"] > 0
-    job = Job(plain(config), str(folder / "out" / ".work"), str(folder / "out"))
-    documents = {row["doc"]: row["id"].removeprefix("m") for row in read(job, tables.DOCUMENTS).to_pylist()}
-    positives = {row["key"]: documents[row["positive"]] for row in read(job, tables.REQUESTS).to_pylist()}
-    mined = read(job, tables.MINED).to_pylist()
+    documents = {row["doc"]: row["id"].removeprefix("m") for row in table(folder / "out", tables.DOCUMENTS)}
+    positives = {row["key"]: documents[row["positive"]] for row in table(folder / "out", tables.REQUESTS)}
+    mined = table(folder / "out", tables.MINED)
     assert mined and all(documents[row["destination"]] != positives[row["key"]] for row in mined)
 
 
@@ -75,41 +71,36 @@ def test_negatives_are_drawn_in_proportion_to_in_links_or_uniformly_and_never_tw
 def made(tmp_path_factory):
     folder = corpus.write(tmp_path_factory.mktemp("hard"))
     fields = dict(adp_queries=("window",), hard_negatives=3, negative_search="words")
-    config = corpus.config(folder, tasks=("adp",), workers=1, keep_work=True, **fields)
+    config = corpus.config(folder, tasks=("adp",), keep_work=True, **fields)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(hard_negatives, "SLICE", 20)
-        generate(config, str(folder / "out"), SerialEngine)
-        yield Job(plain(config), str(folder / "out" / ".work"), str(folder / "out"))
+        manifest = generate(config, str(folder / "out"), SerialEngine)
+    return folder / "out", manifest
 
 
 def test_negatives_share_a_word_with_the_anchor_or_the_query_and_are_neither_the_positive_nor_the_source(made):
-    ids = {row["doc"]: row["id"] for row in read(made, tables.PAGES).to_pylist()}
-    words = {row["doc"]: row["words"].split() for row in read(made, tables.PASSAGES).to_pylist()}
-    requests = {row["key"]: row for row in read(made, tables.REQUESTS).to_pylist()}
-    mined = read(made, tables.MINED).to_pylist()
-    assert len(mined) > 0.5 * len(requests) > 100
-    terms = load_terms(*(made.config[name] for name in ("tokenizer", "stopwords", "unit", "language")))
-    of_anchor = 0
+    output, manifest = made
+    ids = {row["doc"]: row["id"] for row in table(output, tables.PAGES)}
+    words = {row["doc"]: set(row["words"].split()) for row in table(output, tables.PASSAGES)}
+    requests = {row["key"]: row for row in table(output, tables.REQUESTS)}
+    terms = load_terms(manifest["config"]["tokenizer"], "")
+    mined, of_anchor = table(output, tables.MINED), 0
     for row in mined:
-        request, told = requests[row["key"]], set(words[row["destination"]])
-        assert row["destination"] != request["positive"] and ids[row["destination"]] != request["page"]
-        assert told & set(terms.tokenizer.decode(unpack(request["query"]).tolist()).split())
-        of_anchor += bool(set(filter(terms.is_term, told)) & set(request["anchor"].split()))
-    assert len(mined) > of_anchor > 0.5 * len(mined)
-    losses = read_manifest(str(made.output))["losses"]
-    assert 0 < losses["adp-no-page-shares-a-word-of-the-query"]["count"] <= len(requests) - len(mined)
+        request, negative = requests[row["key"]], row["destination"]
+        assert negative != request["positive"] and ids[negative] != request["page"]
+        assert words[negative] & set(terms.tokenizer.decode(unpack(request["query"]).tolist()).split())
+        of_anchor += bool(set(filter(terms.is_term, words[negative])) & set(request["anchor"].split()))
+    assert len(requests) > len(mined) > of_anchor > 0.5 * len(mined) > 50
+    assert manifest["losses"]["adp-no-page-shares-a-word-of-the-query"]["count"] > 0
 
 
 def test_pages_without_links_are_no_negatives_where_text_tasks_read_them(tmp_path):
     """With PROP, the job has passages of all pages; if these were negatives, in-links would tell .98 of ADP's pairs apart."""
     folder = corpus.write(tmp_path)
-    pages = [json.loads(line) for line in (folder / "pages-0.jsonl").read_text().splitlines()]
-    copies = [page | {"id": f"copy-{n}", "links": []} for n, page in enumerate(pages)]
+    pages = map(json.loads, (folder / "pages-0.jsonl").read_text().splitlines())
+    copies = [page | {"id": f"copy-{number}", "links": []} for number, page in enumerate(pages)]
     (folder / "pages-9.jsonl").write_text("".join(json.dumps(page) + "\n" for page in copies))
-    found = []
-    for tasks in (("adp",), ("adp", "prop")):
-        out = folder / "-".join(tasks)
-        generate(corpus.config(folder, tasks=tasks, workers=1, keep_work=True), str(out), SerialEngine)
-        addresses = {row["doc"]: row["id"] for row in table(out, tables.PAGES)}
-        found.append({(row["key"], addresses[row["destination"]]) for row in table(out, tables.MINED)})
-    assert len(found[0]) > 100 and found[0] == found[1]
+    generate(corpus.config(folder, tasks=("adp", "prop"), keep_work=True), str(folder / "out"), SerialEngine)
+    in_links = {row["doc"]: row["in_links"] for row in table(folder / "out", tables.PASSAGES)}
+    mined = {row["destination"] for row in table(folder / "out", tables.MINED)}
+    assert min(in_links.values()) == 0 and len(mined) > 20 and all(in_links[doc] for doc in mined)

@@ -1,5 +1,6 @@
-"""The four tasks and running text: the parts of each pair and their distributions."""
+"""The paper's tasks and ADP: the parts of each pair and their distributions."""
 
+import itertools
 from collections import Counter
 from dataclasses import replace
 
@@ -8,7 +9,7 @@ import pytest
 from scipy import stats
 
 from data_pipeline.config import generation
-from data_pipeline.tasks import acm, adp, qdm, rdp, rqp, running_text
+from data_pipeline.tasks import acm, adp, qdm, rdp, rqp
 from data_pipeline.tasks.maps import stored
 from data_pipeline.tasks.sampling import NoPair, Sampler, Weighted
 from data_pipeline.tasks.task import Anchor, PairTokens, Passages, Request, Sentence, Setup
@@ -92,16 +93,38 @@ def test_rqp_can_restrict_its_context_to_the_page():
         rqp.request(replace(SENTENCE, anchors=[anchor(1, ".", 3, 4, 7)]), 0, SETUP, generator("short"))
 
 
+def test_the_papers_rqp_draws_s1_from_the_whole_sentence_and_s2_without_the_anchor():
+    """Against the softmax of Eq. 3 over the terms, for queries of one word beside the two of the anchor."""
+    setup = having(replace(SAMPLER, weighting="softmax", anchor_in_context=True, query_length=1e-3))
+    beta = {TERMS.ids([word])[0]: SENTENCE.by_anchor[1][i] for i, word in enumerate(WORDS) if word not in ("the", ".")}
+    page = {11: 3.0, 12: 3.0, 27: 0.1, 28: 0.9, 29: 1.5, 30: 0.4}  # w4 and w5, the anchor's; w20 to w23
+    passages = Passages(POSITIVE, (), Weighted([W[token - 7] for token in page], np.array([*page.values()])))
+    drawn, left = Counter(), Counter()
+    for seed in range(1_000):
+        request = only(rqp.request(SENTENCE, 1, setup, generator("s1", seed)))
+        if request.length == 1:  # nearly always
+            drawn.update(token for token in (Counter(request.query) - Counter([11, 12])).elements() if token != X)
+            sides = rqp.sides(request, passages, setup, generator("s2", seed))
+            assert sides.pos_query == request.query
+            left[only({27, 28, 29, 30} - set(sides.neg_query))] += 1  # S2 has three of the four others
+    assert_drawn(drawn, {token: np.exp(b) / sum(map(np.exp, beta.values())) for token, b in beta.items()})
+    p = {token: np.exp(b) / sum(np.exp(page[each]) for each in (27, 28, 29, 30)) for token, b in page.items()}
+    expected = Counter()
+    for one, two, three, last in itertools.permutations((27, 28, 29, 30)):
+        expected[last] += p[one] * p[two] / (1 - p[one]) * p[three] / (1 - p[one] - p[two])
+    assert_drawn(left, expected)
+
+
 def test_rqp_official_has_its_anchor_last_and_in_the_pools():
-    setup, repeated, found, lengths = having(OFFICIAL), 0, 0, set()
+    setup, repeated, in_s2, lengths = having(OFFICIAL), 0, 0, set()
     for seed in range(200):
         request = only(rqp.request(SENTENCE, 1, setup, generator("last", seed)))
         sides = rqp.sides(request, Passages([1], (), PAGE), setup, generator("s2", seed))
         assert sides.pos_query[-2:] == [11, 12]
         repeated += bool(set(sides.pos_query[:-2]) & {11, 12})
-        found += bool(set(sides.neg_query) & {11, 12})
+        in_s2 += bool(set(sides.neg_query) & {11, 12})
         lengths.add(len(sides.neg_query) - len(sides.pos_query))
-    assert repeated and found and len(lengths) > 3
+    assert repeated and in_s2 and len(lengths) > 3
 
 
 LONG = replace(SENTENCE, words=W, anchors=[anchor(110, "a", 20, 21, 7)])
@@ -143,8 +166,8 @@ def test_qdm_asks_about_ambiguous_anchors_and_draws_from_the_other_ranks():
 def test_qdm_takes_any_ten_occurrences_or_the_first():
     anchors = [Anchor(0, "a", 0, 1, 7, 0, 0, 1, 3, i, 40) for i in range(40)]
     taken = [[i for i in range(40) if qdm.chosen(anchors[i], 10, False, seed)] for seed in range(200)]
-    assert all(len(found) == 10 for found in taken)
-    assert_drawn(i for found in taken for i in found)
+    assert all(len(links) == 10 for links in taken)
+    assert_drawn(i for links in taken for i in links)
     assert [i for i in range(40) if qdm.chosen(anchors[i], 10, True, 0)] == list(range(10))
     assert all(qdm.chosen(each, 0, True, 0) for each in anchors)
     assert qdm.chosen(anchors[3]._replace(occurrences=5), 10, False, 0)
@@ -160,12 +183,12 @@ def test_rdp_importance_sums_repeated_anchors_and_averages_over_pieces():
     assert rdp.importance(sentence, summed=False) == {"a": (cls[2] / 2, 7), "b": (b, 9)}
     assert rdp.importance(sentence, "to_cls") == {"a": (0.8, 7), "b": (0.2, 9)}
     assert rdp.importance(sentence, "to_cls", False) == {"a": (0.5, 7), "b": (0.2, 9)}
-    found = rdp.request(sentence, having(rdp_direction="to_cls", rdp_pairs="all"), generator("all"))
-    assert [(r.key, r.positive, r.negative) for r in found] == [("page@100+0>1", 7, 9)]
+    request = only(rdp.request(sentence, having(rdp_direction="to_cls", rdp_pairs="all"), generator("all")))
+    assert (request.key, request.positive, request.negative) == ("page@100+0>1", 7, 9)
     many = [anchor(i, text, i, i + 1, i) for i, text in enumerate("abcd")]
     sentence = replace(sentence, anchors=many, cls=np.array([0.3, 0.1, 0.3, 0.2]), lengths=np.ones(4))
-    found = rdp.request(sentence, having(rdp_pairs="all"), generator("all"))  # ties are kept
-    assert sorted((r.positive, r.negative) for r in found) == [(0, 1), (0, 2), (0, 3), (2, 1), (2, 3), (3, 1)]
+    pairs = rdp.request(sentence, having(rdp_pairs="all"), generator("all"))  # ties are kept
+    assert sorted((r.positive, r.negative) for r in pairs) == [(0, 1), (0, 2), (0, 3), (2, 1), (2, 3), (3, 1)]
 
 
 @pytest.mark.parametrize("weighting", ["softmax", "normalised"])
@@ -193,32 +216,52 @@ def test_rdp_drops_sentences_without_contrast():
 
 def test_acm_negatives_are_uniform_or_near_in_in_links():
     rng, positive = generator("places"), anchor(0, "a", 0, 1, 1, place=9_000)
-    few, many = replace(SETUP, candidates=12, unlinked=2), replace(having(acm_negative="in_links"), candidates=10_000)
-    places = [place for _ in range(500) for place in acm.negative_places(few, positive, rng)]
-    assert_drawn(places, dict.fromkeys(range(2, 12), 1 / 10))
-    near = [place for _ in range(500) for place in acm.negative_places(many, positive, rng)]
+    for negative, first in (("linked", 2), ("corpus", 0)):
+        setup = replace(having(acm_negative=negative), candidates=12, unlinked=2)
+        places = [place for _ in range(500) for place in acm.negative_places(setup, positive, rng)]
+        assert_drawn(places, dict.fromkeys(range(first, 12), 1 / (12 - first)))
+    setup = replace(having(acm_negative="in_links"), candidates=10_000)
+    near = [place for _ in range(500) for place in acm.negative_places(setup, positive, rng)]
     assert min(near) >= 8_900 and max(near) <= 9_100 and len(set(near)) > 150
 
 
-def test_acm_queries_drawn_anew_differ_and_share_the_anchor():
-    request = Request("k", "p", 1, (), ["w0"], 4, words_of=2)
-    sides = acm.sides(request, Passages([1], [2], PAGE), having(OFFICIAL), generator("anew"))
+def test_the_papers_acm_has_one_pair_of_any_two_anchors_with_different_pages():
+    anchors = [anchor(i, WORDS[i], i, i + 1, page) for i, page in ((1, 1), (4, 2), (6, 3), (8, 1))]
+    setup, pairs = having(acm_pairs="sampled"), Counter()
+    for number in range(2_000):
+        ((_, build),) = acm.requests(replace(SENTENCE, page=f"p{number}", anchors=anchors), setup)
+        request = only(build(generator("acm", number)))
+        pairs[request.words_of, request.positive] += 1
+    ordered = Counter((a, b) for a in (1, 2, 3, 1) for b in (1, 2, 3, 1) if a != b)
+    assert_drawn(pairs, {pair: n / ordered.total() for pair, n in ordered.items()})
+    # The authors' code: all pairs of an earlier and a later anchor.
+    setup = having(OFFICIAL, acm_pairs="all", acm_max_tokens=250)
+    requests = [
+        only(build(generator("all", key))) for key, build in acm.requests(replace(SENTENCE, anchors=anchors), setup)
+    ]
+    assert [(each.words_of, each.positive) for each in requests] == [(1, 2), (1, 3), (1, 1), (2, 3), (2, 1), (3, 1)]
+    sides = acm.sides(requests[0], Passages([9] * 400, [10] * 400, PAGE), setup, generator("long"))
+    assert (len(sides.pos_doc), len(sides.neg_doc)) == (250, 250)
+
+
+def test_acm_queries_have_words_of_the_first_page_and_differ_if_drawn_anew():
+    request = Request("k", "p", 1, (), ["w0"], 1, words_of=2)
+    # Eq. 13, with a word that occurs twice.
+    passages = Passages([1], [2], Weighted(["w0", "w1", "the", "w2", "w1"], np.array([0.5, 0.3, 0.4, 0.9, 0.25])))
+    setup, rng = having(replace(SAMPLER, weighting="softmax")), generator("acm")
+    words = (set(acm.sides(request, passages, setup, rng).pos_query) - {7} for _ in range(2_000))
+    total = np.exp(0.55) + np.exp(0.9)
+    assert_drawn(map(tuple, words), {(8,): np.exp(0.55) / total, (9,): np.exp(0.9) / total})
+    sides = acm.sides(replace(request, length=4), Passages([1], [2], PAGE), having(OFFICIAL), rng)
     assert sides.neg_query and sides.neg_query != sides.pos_query and 7 in sides.neg_query and 7 in sides.pos_query
     with pytest.raises(NoPair, match="documents-equal"):
-        acm.sides(request, Passages([1], [1], PAGE), having(OFFICIAL), generator("anew"))
-
-
-def test_running_text_is_cut_between_sentences():
-    pieces = list(running_text.pieces("p", [[1] * 4, [2] * 3, [3] * 5, [], [4] * 23, [5] * 2], 10))
-    assert [(piece.key, piece.page) for piece in pieces] == [(f"p#{i}", "p") for i in range(len(pieces))]
-    texts = [list(piece.text) for piece in pieces]
-    assert texts == [[1] * 4 + [2] * 3, [3] * 5, [4] * 10, [4] * 10, [4] * 3 + [5] * 2]
+        acm.sides(request, Passages([1], [1], PAGE), having(OFFICIAL), rng)
 
 
 def test_what_was_drawn_twice_and_is_equal_is_stored_once():
     record = stored(PairTokens([1, 2], [3], [1, 2], [4]), 9, 9)
+    assert not record.neg_query and record.neg_doc == [4]
     copies = PairTokens([1], [3], [1], [4], more_docs=[[3], [5], []])  # a copy of the positive page is not a negative
     assert stored(copies, 9, 9).more_docs == [[5]]
     with pytest.raises(NoPair, match="sides-equal"):
         stored(PairTokens([1], [3], [1], [3]), 9, 9)
-    assert not record.neg_query and record.neg_doc == [4]
