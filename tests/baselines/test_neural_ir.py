@@ -205,34 +205,31 @@ def test_frozen_vectors_do_not_change(planted, tmp_path):
         np.testing.assert_array_equal(params["vectors"][words.ids[word(number)]], [number, 1, -number])
 
 
-@pytest.fixture(scope="module")
-def trained(planted, tmp_path_factory):
-    workdir = str(tmp_path_factory.mktemp("trained") / "run")
-    train(neural_config(planted, "knrm", steps=2), workdir)
-    return workdir
-
-
-def test_a_neural_ranker_is_no_encoder_and_has_its_own_length_and_dtype(trained):
-    with pytest.raises(InputError, match="the model reads 16 words"):
-        load_neural(trained, max_length=40)
-    with pytest.raises(InputError, match="--dtype=bfloat16: the neural ranker .* does not support it"):
-        load_neural(trained, "bfloat16")
-    with pytest.raises(InputError, match="is a neural ranker; only harp rerank and Reranker.from_pretrained"):
-        load_scorer(trained)
-    assert len(Reranker.from_pretrained(trained).predict([("ab", "cd"), ("ab", "ab")])) == 2
-    with pytest.raises(InputError, match="its model_type is None"):
-        load_encoder(trained)
-
-
-def test_a_vocabulary_of_other_texts_is_refused(planted, trained, tmp_path):
+def test_what_a_neural_ranker_refuses(planted, tmp_path):
+    """Among others a vocabulary of other texts."""
+    trained = str(tmp_path / "trained")
+    train(neural_config(planted, "knrm", steps=2), trained)
     count_words([("x", "alpha beta")]).save(str(tmp_path / "foreign"))
-    with pytest.raises(InputError, match=r"^0\.0% of the words of the training queries are .* vocabulary \(2 words"):
-        train(neural_config(planted, "knrm", tokenizer=str(tmp_path / "foreign")), str(tmp_path / "run"))
-    text = (planted / "docs.tsv").read_text().splitlines()
-    (tmp_path / "docs.tsv").write_text("".join(line.split("\t")[0] + "\tzeta eta\n" for line in text))
-    rest = (str(planted / "queries.tsv"), str(planted / "test.trec"), str(tmp_path / "out.trec"))
-    with pytest.raises(InputError, match=r"^0\.0% of the words of the documents .* re-rank the collection that"):
-        rerank_files(trained, str(tmp_path / "docs.tsv"), *rest)
-    with pytest.raises(InputError, match="--blank_query: knrm scores only matches"):
-        rerank_files(trained, str(planted / "docs.tsv"), *rest, Reranking(blank_query=True))
-    assert not (tmp_path / "out.trec").exists()
+    foreign = neural_config(planted, "knrm", tokenizer=str(tmp_path / "foreign"))
+    ids = [line.split("\t")[0] for line in (planted / "docs.tsv").read_text().splitlines()]
+    (tmp_path / "docs.tsv").write_text("".join(f"{docid}\tzeta eta\n" for docid in ids))
+    docs, run = (
+        str(planted / "docs.tsv"),
+        (str(planted / "queries.tsv"), str(planted / "test.trec"), str(tmp_path / "out")),
+    )
+    for message, use in (
+        ("the model reads 16 words", lambda: load_neural(trained, max_length=40)),
+        ("--dtype=bfloat16: the neural ranker .* does not support it", lambda: load_neural(trained, "bfloat16")),
+        ("is a neural ranker; only harp rerank and Reranker.from_pretrained", lambda: load_scorer(trained)),
+        ("its model_type is None", lambda: load_encoder(trained)),
+        (
+            r"^0\.0% of the words of the training queries are .* \(2 words",
+            lambda: train(foreign, str(tmp_path / "run")),
+        ),
+        (r"^0\.0% of the words of the documents", lambda: rerank_files(trained, str(tmp_path / "docs.tsv"), *run)),
+        ("--blank_query: knrm", lambda: rerank_files(trained, docs, *run, Reranking(blank_query=True))),
+    ):
+        with pytest.raises(InputError, match=message):
+            use()
+    assert not (tmp_path / "out").exists()
+    assert len(Reranker.from_pretrained(trained).predict([("ab", "cd"), ("ab", "ab")])) == 2
