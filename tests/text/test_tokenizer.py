@@ -72,8 +72,8 @@ def changed(path, name: str, **changes) -> str:
     (path / "SHA256SUMS").unlink()
     parts = json.loads((path / name).read_text()) if (path / name).exists() else {}
     for key, value in changes.items():
-        *nodes, last = key.split("__")
-        (parts[nodes[0]] if nodes else parts)[last] = value
+        node, _, last = key.rpartition("__")
+        (parts[node] if node else parts)[last] = value
     (path / name).write_text(json.dumps(parts))
     return str(path)
 
@@ -116,13 +116,10 @@ def check_as_transformers(directory: str, count: int = 30) -> Tokenizer:
         # transformers' BertTokenizer reads the vocabulary of tokenizer.json and the options of tokenizer_config.json.
         (TOKENIZER, {"normalizer__lowercase": False}),
         (SETTINGS, {"do_lower_case": False}),
-        (TOKENIZER, {"pre_tokenizer": {"type": "Whitespace"}}),
-        (TOKENIZER, {"model__continuing_subword_prefix": "@@"}),
         (SETTINGS, {"cls_token": "[SEP]", "sep_token": "[CLS]"}),
         (SETTINGS, {"model_input_names": ["input_ids", "attention_mask"]}),
         # A word of the vocabulary that is never split.
         (SETTINGS, {"additional_special_tokens": [WORD]}),
-        (SETTINGS, {"added_tokens_decoder": {"9": {"content": WORD}}}),
         (SETTINGS, {"cls_token": "[X]"}),
         ("special_tokens_map.json", {"mask_token": "[UNK]"}),
         ("added_tokens.json", {"[D]": 46}),  # as written by older transformers
@@ -149,7 +146,6 @@ def test_a_normaliser_that_transformers_drops_is_dropped(tmp_path, kind, part):
         (SETTINGS, {"split_special_tokens": True}, "split_special_tokens is not supported"),
         (SETTINGS, {"auto_map": {"AutoTokenizer": ["code.X", None]}}, "needs custom code .auto_map., which is not executed here"),
         (SETTINGS, {"tokenizer_class": "BertJapaneseTokenizer"}, "transformers cannot read|no fast version"),
-        (TOKENIZER, {"model__vocab": {token: i for i, token in enumerate(SPECIAL_TOKENS)}}, "its vocabulary has 5 tokens"),
         (TOKENIZER, {"model__vocab": {**VOCAB, "another": 99}}, "the ids of its 47 tokens are not 0 to 46"),
     ],
 )  # fmt: skip
@@ -165,8 +161,7 @@ def test_unigram_and_byte_fallback_without_a_class_have_the_ids_of_tokenizer_jso
     """transformers 5 would make WordPiece of a vocabulary next to a BERT's config.json, in which nearly all words are unknown."""
     path = Path(save_trained(kind, str(tmp_path), SENTENCES, 500))
     settings = json.loads((path / SETTINGS).read_text())
-    del settings["tokenizer_class"]
-    (path / SETTINGS).write_text(json.dumps(settings))
+    (path / SETTINGS).write_text(json.dumps({**settings, "tokenizer_class": None}))
     if config:
         (path / "config.json").write_text(config)
     ours, texts = load_tokenizer(str(path)), [*TEXTS, *lines_of_scripts(60)]
@@ -174,11 +169,9 @@ def test_unigram_and_byte_fallback_without_a_class_have_the_ids_of_tokenizer_jso
     assert [each.ids for each in ours.encode_batch(texts)] == theirs(texts, add_special_tokens=False)["input_ids"]
 
 
-def test_truncation_and_padding_of_the_file_are_not_used(tmp_path):
+def test_the_truncation_of_the_file_is_not_used(tmp_path):
     cut = {"direction": "Right", "max_length": 3, "strategy": "LongestFirst", "stride": 0}
-    pad = {"strategy": {"Fixed": 9}, "direction": "Right", "pad_to_multiple_of": None}
-    pad |= {"pad_id": 0, "pad_type_id": 0, "pad_token": "[PAD]"}
-    ours = load_tokenizer(changed(tmp_path, TOKENIZER, truncation=cut, padding=pad))
+    ours = load_tokenizer(changed(tmp_path, TOKENIZER, truncation=cut))
     assert ours == small_tokenizer() and len(ours.encode("the cat sat in the mat")) == 6
 
 
@@ -213,10 +206,8 @@ def lines_of_scripts(count: int) -> list[str]:
 def test_a_sentence_without_spaces_is_more_than_one_word(kind, tmp_path):
     """For whole-word masking: Latin pieces continue a word, Japanese and Thai pieces are words by themselves."""
     made = load_tokenizer(save_trained(kind, str(tmp_path), ["unseen ガイドをみる แมวนั่ง", *"unseen"], 70))
-    ids = made.encode("nesne ガイドをみる แมวนั่ง")
-    continued = {made.decode([i]).removeprefix("##").strip(): bool(made.continues[i]) for i in ids}
-    assert {within for letter, within in continued.items() if not letter.isascii()} == {False}
-    assert any(within for letter, within in continued.items() if letter.isascii())
+    latin, others = ([bool(made.continues[i]) for i in made.encode(text)] for text in ("nesne", "ガイドをみる แมวนั่ง"))
+    assert any(latin) and not any(others)
 
 
 @pytest.mark.parametrize(
@@ -244,9 +235,9 @@ print(load_tokenizer(sys.argv[1]).encode("the cat"), "transformers" in sys.modul
 
 
 def test_the_next_process_loads_it_without_transformers_or_network(tmp_path):
-    path = save_trained("roberta", str(tmp_path / "trained"), SENTENCES, 300)
-    first, second = (python("-c", LOADED, path, XDG_CACHE_HOME=str(tmp_path)).stdout.split() for _ in range(2))
-    assert first[:-1] == second[:-1] and (first[-1], second[-1]) == ("True", "False")
+    path = save_trained("roberta", str(tmp_path), SENTENCES, 300)
+    ids = load_tokenizer(path).encode("the cat")
+    assert python("-c", LOADED, path).stdout == f"{ids} False\n"
 
 
 KINDS = ("bert", "bert-cased", "modernbert", "roberta", "xlm-roberta", "xlm-roberta-nfkc", "gemma")
@@ -271,24 +262,17 @@ TYPED = ["input_ids", "token_type_ids", "attention_mask"]
 
 
 @pytest.mark.parametrize(
-    "name, kind, options",
+    "kind, options",
     [
-        ("BertTokenizer", "bert", {"model_input_names": TYPED[::2], "strip_accents": False}),
-        ("BertTokenizer", "bert", {"tokenize_chinese_chars": False}),
-        ("RobertaTokenizer", "roberta", {"add_prefix_space": True, "trim_offsets": False}),
-        ("XLMRobertaTokenizer", "xlm-roberta", {"add_prefix_space": False}),
-        ("PreTrainedTokenizerFast", "gemma", {"model_input_names": TYPED}),
+        ("bert", {"model_input_names": TYPED[::2], "strip_accents": False}),
+        ("bert", {"tokenize_chinese_chars": False}),
+        ("roberta", {"add_prefix_space": True, "trim_offsets": False}),
+        ("xlm-roberta", {"add_prefix_space": False}),
+        ("gemma", {"model_input_names": TYPED}),
     ],
 )
-def test_what_the_classes_of_transformers_save(name, kind, options, tmp_path):
+def test_what_the_classes_of_transformers_save(kind, options, tmp_path):
     path = save_trained(kind, str(tmp_path / "trained"), SENTENCES, 500)
-    model = json.loads((tmp_path / "trained" / TOKENIZER).read_text())["model"]
-    roles = {f"{role}_token": token for role, token in load_tokenizer(path).roles}
-    vocab = [tuple(piece) for piece in model["vocab"]] if kind == "xlm-roberta" else model["vocab"]
-    given = {"vocab": vocab, "merges": [tuple(pair) for pair in model.get("merges", ())]}
-    if name == "PreTrainedTokenizerFast":
-        given = {"tokenizer_file": f"{path}/{TOKENIZER}"}
-    getattr(transformers, name)(**given, **roles, **options).save_pretrained(tmp_path / "theirs")
+    transformers.AutoTokenizer.from_pretrained(path, **options).save_pretrained(tmp_path / "theirs")
     ours = check_as_transformers(str(tmp_path / "theirs"))
-    assert ours.size == len(model["vocab"])
     assert ours.token_types == ("token_type_ids" in options.get("model_input_names", TYPED if kind == "bert" else ()))
