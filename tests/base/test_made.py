@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from harp_jax.base.errors import InputError, Terminated
-from harp_jax.base.made import AGAIN, KEPT, InputPath, InputPaths, Made, NamedInputs, Speed, digest, forget, once
+from harp_jax.base.made import AGAIN, KEPT, InputPath, InputPaths, Made, NamedInputs, Speed, forget, once
 from harp_jax.base.steps import Steps
 
 
@@ -138,8 +138,6 @@ def test_folders_and_what_a_config_names_are_inputs(tmp_path, docs):
     folder(given, {"BM25": docs, "ours": (docs, docs)}, output=output)
     folder(given | {"workers": 4}, {"BM25": docs, "ours": (docs, docs)}, output=output)
     assert set(Made.read(output).inputs) == {"config.data.0", "runs.BM25", "runs.ours.0", "runs.ours.1"}
-    made = digest(output)
-    assert count(f"{output}/shard", Options(), output=str(tmp_path / "x")).words == 1 and digest(output) == made
     Path(docs).write_text("changed")
     with pytest.raises(InputError, match="another content"):
         folder(given, {"BM25": docs, "ours": (docs, docs)}, output=output)

@@ -127,7 +127,6 @@ def test_labels_are_read_as_queries_and_judgments(tmp_path):
     "read, text, message",
     [
         (read_run, "q1 Q0 d1 1 5 x\nq1 Q0 d2 2 x\n", r"line 2: 5 columns, a run has 6"),
-        (read_run, "q1 d1 1 2\n", r"line 1: 4 columns, a run has 6 or 3"),
         (read_run, "q1 Q0 d1 1 5 x\nq2 Q0 d1 1 5 x\nq1 Q0 d1 2 4 x\n", "line 3: document d1 is listed twice"),
         (read_run, "q1 Q0 d0 1 5 x\nq1 Q0 d1 1 nan x\n", "line 2: score 'nan' is not a number within"),
         (read_run, f"q1 d1 {'9' * 400}\n", "line 1: rank '9+' is not a number within"),
@@ -139,14 +138,10 @@ def test_labels_are_read_as_queries_and_judgments(tmp_path):
         (read_qrels, "query-id passage-number page\n11 2 7\n", "line 1: 3 columns and no header"),
         (read_qrels, "q1 0 d1 \uff11\n", "line 1: relevance '\uff11' is not an integer within ±10000"),
         (read_queries, "1 who is it\n", "line 1: no tab; write 'qid<TAB>text'"),
-        (read_queries, "1\ta\n1\tb\n", "line 2: query 1 is listed twice"),
         (read_queries, '{"_id": 1.5, "text": "a"}\n', "line 1: query id is 1.5, neither a text nor an integer"),
-        (read_queries, "1 a\ttext\n", "line 1: query id '1 a' is empty or contains white space; rename the query"),
         (read_queries, '{"_id": "\\ud83d", "text": "a"}\n', "line 1: query id .* half a surrogate pair"),
-        (read_queries, '{"_id": "1", "text": ' + "[" * 100_000 + "\n", "line 1: not a JSON object"),
-        (read_labels, "fish\n", "line 1: not 'query"), (read_labels, "fish\td 1\t1\n", "line 1: not"),
+        (read_labels, "fish\td 1\t1\n", "line 1: not 'query"),
         (read_labels, "fish\td1\t1\nfish\td1\t\uff11\n", "line 2: level '\uff11'"),
-        (read_labels, "fish\td1\t0\n", "labels no document as relevant"),
     ],
 )  # fmt: skip
 def test_bad_files_name_the_line(tmp_path, read, text, message):
