@@ -1,5 +1,6 @@
 """Measures against their definitions, comparisons, rows for chance and blank queries, and notes on missing queries."""
 
+import json
 import math
 import random
 import re
@@ -14,6 +15,7 @@ from harp_jax.commands.evaluate import name_runs
 from harp_jax.corpus.trec import Ranking, read_qrels, read_run, write_run
 from harp_jax.evaluation.evaluate import NOT_ABOVE_BLANK, NOT_ABOVE_CHANCE, evaluate, groups_to_resample
 from harp_jax.evaluation.report import system_of
+from tests.support.commands import command
 from tests.support.shared_data import shared
 
 QRELS = {"q1": {"a": 2, "b": 0, "c": 1}, "q2": {"a": 1}, "q3": {"z": 1}, "q4": {"a": 0}}
@@ -73,13 +75,15 @@ def test_intervals_of_means_follow_the_normal_approximation():
     assert table.intervals["one"] == pytest.approx((values.mean() - half, values.mean() + half), abs=0.1 * half)
 
 
-def test_a_row_has_one_name_and_its_path_may_hold_what_separates_them(tmp_path):
+def test_a_row_has_one_name_and_its_path_may_hold_what_separates_them(tmp_path, capsys):
     assert [*name_runs(["a/x.trec", "b/x.trec", "c/y.trec.gz"])] == ["a/x.trec", "b/x.trec", "y"]
     with pytest.raises(InputError, match="NAME=PATH"):
         name_runs(["x=a", "x=b"])
     path = tmp_path / "k1=1,b=0.trec"
-    path.touch()
-    assert name_runs([f"new={path}"]) == {"new": [str(path)]}
+    path.write_text("q Q0 d 1 1 x\n")
+    (tmp_path / "qrels").write_text("q 0 d 1\n")
+    command("evaluate", f"new={path}", qrels=tmp_path / "qrels", measures="RR@10", format="json")
+    assert json.loads(capsys.readouterr().out)["mean"]["new"]["RR@10"] == 1.0
 
 
 def test_seeds_are_averaged_per_query():
