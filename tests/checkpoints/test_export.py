@@ -13,6 +13,7 @@ import harp_jax.checkpoints.checkpoint
 from data_pipeline.output.vocabulary import train_unigram
 from harp_jax.api import Reranker
 from harp_jax.base.errors import InputError
+from harp_jax.base.files import listed_sums, write_sums
 from harp_jax.checkpoints.checkpoint import load_params
 from harp_jax.checkpoints.export import export_model, write_first_layers
 from harp_jax.checkpoints.huggingface import load_hf, save_hf
@@ -82,12 +83,15 @@ def test_the_card_names_the_step_of_the_exported_parameters(workdir, tmp_path):
 
 
 def test_parts_of_another_run_in_a_workdir_are_refused(workdir, tmp_path):
-    other = Path(run_tiny(tmp_path, steps=1, seed=7))
-    swapped = Tokenizer.of_words((*tokenizer().tokens[:-2], *tokenizer().tokens[:-3:-1]))
-    shutil.rmtree(other / "tokenizer")
-    swapped.save(str(other / "tokenizer"))
-    (other / "selected").mkdir()
-    (other / "selected" / "selection.json").write_text('{"step": 3, "model": "../../elsewhere", "config_sha256": "1"}')
+    mixed = {part: str(shutil.copytree(workdir, tmp_path / part)) for part in ("config", "tokenizer", "selected")}
+    config = Path(mixed["config"], "config.json")
+    config.write_text(config.read_text().replace('"log_every": 1,', '"log_every": 2,'))
+    write_sums(mixed["config"], [*listed_sums(mixed["config"])])
+    shutil.rmtree(f"{mixed['tokenizer']}/tokenizer")
+    Tokenizer.of_words((*tokenizer().tokens[:-2], *tokenizer().tokens[:-3:-1])).save(f"{mixed['tokenizer']}/tokenizer")
+    record = Path(mixed["selected"], "selected", "selection.json")
+    record.parent.mkdir()
+    record.write_text('{"step": 3, "model": "../../elsewhere", "config_sha256": "1"}')
     again = tiny_config(str(tmp_path), steps=3, checkpoint_every=1, **{"mesh.model": 2})
     again.tokenizer = read_config(workdir).tokenizer
     uses = (
@@ -96,17 +100,13 @@ def test_parts_of_another_run_in_a_workdir_are_refused(workdir, tmp_path):
         lambda run: train(again, run, tiny_stage(again), jax.devices()[:2]),
     )
     for part, message, uses_it in (
-        ("checkpoints", "next to it are from different runs", uses),
+        ("config", "next to it are from different runs", uses),
         ("tokenizer", "tokenizer/.* was changed", uses),
         ("selected", r"selection\.json belongs to another run", uses[:2]),
     ):
-        mixed = tmp_path / f"mixed-{part}"
-        shutil.copytree(workdir, mixed)
-        shutil.rmtree(mixed / part, ignore_errors=True)
-        shutil.copytree(other / part, mixed / part)
         for use in uses_it:
             with pytest.raises(InputError, match=message):
-                use(str(mixed))
+                use(mixed[part])
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -87,6 +88,7 @@ WORD = small_tokenizer().tokens[9]
 def check_as_transformers(directory: str, count: int = 30) -> Tokenizer:
     """Ids, offsets, special tokens and token types are AutoTokenizer's, also after it was saved; returns the tokenizer."""
     theirs, ours = transformers.AutoTokenizer.from_pretrained(directory), load_tokenizer(directory)
+    shutil.rmtree(f"{directory}-again", ignore_errors=True)
     ours.save(f"{directory}-again")
     saved = transformers.AutoTokenizer.from_pretrained(f"{directory}-again")
     (Path(f"{directory}-again") / "SHA256SUMS").unlink()
