@@ -181,22 +181,16 @@ def test_one_token_type_takes_a_tokenizer_without_a_second(tokenizers, tmp_path)
         load_ranker(str(directory))
 
 
-def test_weights_that_are_refused_in_one_line(tokenizers, tmp_path):
+def test_a_length_that_is_too_large_and_a_model_without_a_score_are_refused(tokenizers, tmp_path):
     directory = str(saved("xlm-roberta", tokenizers["xlm-roberta"], tmp_path / "model"))
     with pytest.raises(InputError, match="max_length=2000: the model reads 8 to 1028 tokens"):
         Reranker.from_pretrained(directory, max_length=2000)
-    tensors = load_file(f"{directory}/model.safetensors")
-    for name, shape, message in (
-        ("classifier.out_proj.weight", (3, 36), "has no pooler and no score"),
-        (
-            "classifier.dense.weight",
-            (36, 35),
-            r"classifier.dense.weight has shape \(36, 35\), but \(36, 36\) by config.json",
-        ),
-    ):
-        save_file({**tensors, name: np.zeros(shape, np.float32)}, f"{directory}/model.safetensors")
-        with pytest.raises(InputError, match=message):
-            Reranker.from_pretrained(directory)
+    tensors = load_file(f"{directory}/model.safetensors") | {
+        "classifier.out_proj.weight": np.zeros((3, 36), np.float32)
+    }
+    save_file(tensors, f"{directory}/model.safetensors")
+    with pytest.raises(InputError, match="has no pooler and no score"):
+        Reranker.from_pretrained(directory)
 
 
 def test_pickled_shards_are_refused_with_a_command_that_converts_them(tokenizers, tmp_path):
