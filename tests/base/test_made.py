@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from harp_jax.base.errors import InputError, Terminated
-from harp_jax.base.made import AGAIN, KEPT, InputPath, InputPaths, Made, NamedInputs, Speed, digest, forget, once
+from harp_jax.base.made import AGAIN, KEPT, InputPath, InputPaths, Made, NamedInputs, Speed, forget, once
 from harp_jax.base.steps import Steps
-from tests.support import ROOT
 
 
 @dataclass(frozen=True)
@@ -79,10 +78,7 @@ def test_a_finished_call_returns_its_result_at_once(tmp_path, docs):
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (
-            lambda: count("docs", Options(k=2), output="out"),
-            "with options.k=3, now 2; choose another output, or --force",
-        ),
+        (lambda: count("docs", Options(k=2), output="out"), "options.k=3, now 2; choose another output, or --force"),
         (lambda: count("docs", Options(), ("docs",), "out"), "without more.0"),
         (lambda: count("docs", Options(stopwords="docs"), output="out"), "without options.stopwords"),
         (lambda: count("other", Options(), output="out"), r"from another content of docs \(other\)"),
@@ -93,7 +89,7 @@ def test_another_call_is_refused_with_the_difference(tmp_path, docs, monkeypatch
     monkeypatch.chdir(tmp_path)
     Path("other").write_text("e f g h")
     count("docs", Options(), output="out")
-    with pytest.raises(InputError, match=f"out was made {said}"):
+    with pytest.raises(InputError, match=f"out was made .*{said}"):
         call()
     forget("out")
     call()
@@ -142,42 +138,38 @@ def test_folders_and_what_a_config_names_are_inputs(tmp_path, docs):
     folder(given, {"BM25": docs, "ours": (docs, docs)}, output=output)
     folder(given | {"workers": 4}, {"BM25": docs, "ours": (docs, docs)}, output=output)
     assert set(Made.read(output).inputs) == {"config.data.0", "runs.BM25", "runs.ours.0", "runs.ours.1"}
-    made = digest(output)
-    assert count(f"{output}/shard", Options(), output=str(tmp_path / "x")).words == 1 and digest(output) == made
     Path(docs).write_text("changed")
     with pytest.raises(InputError, match="another content"):
         folder(given, {"BM25": docs, "ours": (docs, docs)}, output=output)
 
 
+PROGRAM = """
+import sys
+from harp_jax.base.processes import in_process
+from tests.base.test_made import sleep
+if __name__ == "__main__":
+    in_process(sleep)(sys.argv[1])
+"""
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_the_process_ends_with_its_parent(tmp_path, number):
-    pid, program = tmp_path / "pid", (
-        "import sys\nfrom harp_jax.base.processes import in_process\nfrom tests.base.test_made import sleep\n"
-        "if __name__ == '__main__':\n    in_process(sleep)(sys.argv[1])\n"
-    )  # fmt: skip
-    (tmp_path / "program.py").write_text(program)
-    parent = subprocess.Popen(
-        [sys.executable, str(tmp_path / "program.py"), str(pid)],
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        stderr=subprocess.PIPE,
-    )
+    pid, program = tmp_path / "pid", tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    parent = subprocess.Popen([sys.executable, program, pid], stderr=subprocess.PIPE, text=True)
     while not (pid.exists() and pid.read_text()):
         time.sleep(0.1)
     parent.send_signal(number)
-    said = parent.communicate()[1].decode()
-    assert (Terminated.__name__ in said) == (number == signal.SIGTERM)
-    for _ in range(100):
-        try:
+    assert (Terminated.__name__ in parent.communicate()[1]) == (number == signal.SIGTERM)
+    with pytest.raises(ProcessLookupError):
+        for _ in range(100):
             os.kill(int(pid.read_text()), 0)
-        except ProcessLookupError:
-            return
-        time.sleep(0.1)
-    raise AssertionError("the process is still there")
+            time.sleep(0.1)
 
 
 def test_steps_say_what_they_do_and_where_a_failure_is_told(tmp_path, docs, capsys):
     steps, output = Steps(str(tmp_path / "x"), 3), str(tmp_path / "out")
-    assert steps("Count the words", count, docs, Options(), output=output).words == 4
+    steps("Count the words", count, docs, Options(), output=output)
     assert "1 of 3 · Count the words · 0:0" in capsys.readouterr().out
     log = tmp_path / "x" / "logs" / "fail_at_once.log"
     with pytest.raises(InputError, match=f"Fail at once: .* nothing to count; .*{log}"):
@@ -188,9 +180,5 @@ def test_steps_say_what_they_do_and_where_a_failure_is_told(tmp_path, docs, caps
     with pytest.raises(InputError, match="another process works in"):
         Steps(str(tmp_path / "x"))
     steps.close()
-    assert Steps(str(tmp_path / "x"), 1)("Count the words", count, docs, Options(), output=output).kept == (
-        "a",
-        "b",
-        "c",
-    )
+    assert Steps(str(tmp_path / "x"), 1)("Count the words", count, docs, Options(), output=output).words == 4
     assert "1 of 1 · Count the words · already done" in capsys.readouterr().out

@@ -3,6 +3,7 @@
 import json
 import math
 from collections import Counter
+from pathlib import Path
 
 import ir_measures
 import jax
@@ -26,45 +27,41 @@ from harp_jax.ranking.lexical import InvertedIndex
 TOPICS, PAGES = 30, 120
 
 
+def jsonl(path, records) -> str:
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return str(path)
+
+
 @pytest.fixture(scope="module")
 def wiki(tmp_path_factory):
     """Pages of a topic link to leads of the same topic; only rare words matter, frequent filler words do not."""
     path = tmp_path_factory.mktemp("linklearn")
     filler = [f"filler{i}" for i in range(12)]
-    files = {"leads.jsonl": [], "pages.jsonl": []}
+    records = []
     for number in range(2 * PAGES):
         rng = generator("linklearn wiki", number)
-        topic = number % TOPICS
-        page = number < PAGES
+        topic, page = number % TOPICS, number < PAGES
         own = [f"topic{topic}x{i}" for i in range(6)]
         words = [*rng.choice(own, 5 if page else 3), *rng.choice(filler, rng.integers(20, 60))]
         record = {"id": f"{'page' if page else 'lead'}{number}", "title": "", "text": " ".join(rng.permutation(words))}
         if page:
-            leads = [n for n in range(PAGES, 2 * PAGES) if n % TOPICS == topic]
-            record["links"] = [{"start": 0, "end": 1, "target": f"lead{n}"} for n in leads]
-            record["links"].append({"start": 0, "end": 1, "target": "alias"})
-        files["pages.jsonl" if page else "leads.jsonl"].append(json.dumps(record))
-    for name, rows in files.items():
-        (path / name).write_text("\n".join(rows) + "\n")
+            leads = (n for n in range(PAGES, 2 * PAGES) if n % TOPICS == topic)
+            record["links"] = [{"target": target} for target in (*(f"lead{n}" for n in leads), "alias")]
+        records.append(record)
     (path / "redirects.tsv").write_text("alias\tlead120\n")
-    return path
-
-
-def paths(wiki):
-    return (str(wiki / "pages.jsonl"), str(wiki / "leads.jsonl"))
+    return jsonl(path / "pages.jsonl", records[:PAGES]), jsonl(path / "leads.jsonl", records[PAGES:])
 
 
 TEXTS = [["red", "fox", "fox", "den"], ["fox", "owl"], ["owl", "owl", "owl", "red", "moon"], ["moon"], ["fox", "red"]]
 
 
-def small():
-    collection = InvertedIndex(((f"d{i}", " ".join(text)) for i, text in enumerate(TEXTS)), "")
-    return collection, count(collection)
+def small() -> InvertedIndex:
+    return InvertedIndex(((f"d{i}", " ".join(text)) for i, text in enumerate(TEXTS)), "")
 
 
 @pytest.fixture(scope="module")
 def graph(wiki):
-    return read_graph(paths(wiki), (str(wiki / "redirects.tsv"),), "")
+    return read_graph(wiki, (str(Path(wiki[0]).parent / "redirects.tsv"),), "")
 
 
 def whole(graph):
@@ -72,28 +69,17 @@ def whole(graph):
     return GraphSplit(graph, np.arange(len(graph.docids)))
 
 
-def test_links_go_both_ways_and_follow_redirects(graph):
+def test_links_go_both_ways_follow_redirects_and_stay_within_a_side(graph):
     numbers, linked = {docid: n for n, docid in enumerate(graph.docids)}, whole(graph).linked
     assert set(linked(numbers["page31"])) == {numbers[f"lead{n}"] for n in (121, 151, 181, 211, 120)}
     assert numbers["page31"] in linked(numbers["lead151"])
     assert len(linked(numbers["lead120"])) == PAGES
-
-
-def linked_documents(path, *links):
-    """Writes one document per (id, ids it links to); its text is its id."""
-    rows = [{"id": d, "text": d, "links": [{"target": other} for other in others]} for d, others in links]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return str(path)
-
-
-def test_sides_are_disjoint_and_no_link_crosses(graph):
-    training, validation = split(graph, 0.5, 0)
-    assert not set(training.documents) & set(validation.documents)
-    assert len(training.documents) + len(validation.documents) == 2 * PAGES
-    for side in (training, validation):
+    sides = split(graph, 0.5, 0)
+    assert sorted(np.concatenate([side.documents for side in sides])) == list(range(2 * PAGES))
+    for side in sides:
         assert np.isin(side.edges, side.documents).all() and len(side.edges)
         for d in side.queries[:20]:
-            assert set(side.linked(d)) == set(whole(graph).linked(d).tolist()) & set(side.documents)
+            assert set(side.linked(d)) == set(linked(d).tolist()) & set(side.documents)
 
 
 @pytest.mark.parametrize("source", ["uniform", "linked"])
@@ -123,12 +109,9 @@ def test_an_article_keeps_to_one_side_and_is_no_negative_of_itself(tmp_path):
     pages, leads, size = [], [], 200
     for n in range(size):
         links = [{"target": f"lead{(n + step) % size}"} for step in range(3)]
-        pages.append({"id": f"page{n}", "title": f"Title {n}", "text": f"a{n}", "links": links})
-        pages += [{"id": f"row{n}#{i}", "title": f"Title {n}", "text": f"b{n}", "links": links} for i in range(2)]
+        pages += [{"id": f"page{n}#{i}", "title": f"Title {n}", "text": f"a{n}", "links": links} for i in range(3)]
         leads.append({"id": f"lead{n}", "title": f"Title {n} ", "text": f"c{n}"})
-    for name, rows in (("pages", pages), ("leads", leads)):
-        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    graph = read_graph((f"{tmp_path}/pages.jsonl", f"{tmp_path}/leads.jsonl"), (), "")
+    graph = read_graph((jsonl(tmp_path / "pages.jsonl", pages), jsonl(tmp_path / "leads.jsonl", leads)), (), "")
     number = np.array([*np.repeat(np.arange(size), 3), *range(size)])
     assert sorted(number[whole(graph).linked(0)]) == [1, 2]
     training, validation = split(graph, 0.5, 0)
@@ -144,16 +127,16 @@ def test_an_article_keeps_to_one_side_and_is_no_negative_of_itself(tmp_path):
 
 
 def test_another_document_is_drawn_for_one_that_is_linked_with_all(tmp_path):
-    links = {"hub": [f"d{i}" for i in range(20)]} | {f"d{i}": [f"d{i - i % 2}"] for i in range(20)}
-    graph = read_graph((linked_documents(tmp_path / "docs.jsonl", *links.items()),), (), "")
-    side = whole(graph)
+    def linked(targets_of):
+        records = [{"id": d, "text": d, "links": [{"target": t} for t in ts]} for d, ts in targets_of.items()]
+        return whole(read_graph((jsonl(tmp_path / "docs.jsonl", records),), (), ""))
+
+    side = linked({"hub": [f"d{i}" for i in range(20)]} | {f"d{i}": [f"d{i - i % 2}"] for i in range(20)})
     d, positive, negative = side.draw(generator("hub"), 300, 3, "linked")
     assert set(d) == set(range(1, 21)) and 0 in positive
     assert all(p in side.linked(q) and not set(n) & {q, *side.linked(q)} for q, p, n in zip(d, positive, negative))
-    everyone = [(f"d{i}", [f"d{n}" for n in range(6)]) for i in range(6)]
-    full = read_graph((linked_documents(tmp_path / "full.jsonl", *everyone),), (), "")
     with pytest.raises(InputError, match="each is linked with nearly all others, such as d"):
-        whole(full).draw(generator("full"), 4, 2)
+        linked({f"d{i}": [f"d{n}" for n in range(6)] for i in range(6)}).draw(generator("full"), 4, 2)
 
 
 def test_average_precision_of_the_task_equals_ir_measures(graph):
@@ -180,14 +163,14 @@ def test_bad_links_are_named(tmp_path):
 @pytest.fixture(scope="module", autouse=True)
 def small_batches():
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in (("BATCH", 16), ("EVAL_QUERIES", 25)):
+        for name, value in (("BATCH", 16), ("EVAL_QUERIES", 25), ("K_GRID", (0.0, 1.2)), ("B_GRID", (0.0, 0.75))):
             patch.setattr(f"harp_jax.baselines.linklearn.train.{name}", value)
         yield
 
 
 def linklearn_config(wiki, **changes):
     c = configs.linklearn()
-    c.docs, c.language = paths(wiki), ""
+    c.docs, c.language = wiki, ""
     c.negatives, c.steps, c.eval_every = 4, 200, 50
     c.learning_rates = (1e-2,)
     c.update(changes)
@@ -222,11 +205,9 @@ def slow_similarity(model, a, b, documents):
 
 
 def test_similarities_in_training_and_ranking_equal_a_loop():
-    collection, counts = small()
-    model = random_model()
+    counts, model = count(small()), random_model()
     index = Index(counts).weigh(model)
-    pairs = [(a, b) for a in range(5) for b in range(5)]
-    a, b = (np.array(side) for side in zip(*pairs))
+    a, b = np.repeat(range(5), 5), np.tile(range(5), 5)
     pair, term, tf_a, tf_b = shared_terms(counts, a, b)
     batch = {
         "pair": np.append(pair, 25).astype(np.int32),  # one entry of padding
@@ -237,7 +218,7 @@ def test_similarities_in_training_and_ranking_equal_a_loop():
         "length_b": model.scaled("length", lengths_of(counts)[b]),
     }
     found = np.asarray(f.similarities(model.params, batch))
-    expected = np.array([slow_similarity(model, TEXTS[i], TEXTS[j], TEXTS) for i, j in pairs])
+    expected = np.array([slow_similarity(model, TEXTS[i], TEXTS[j], TEXTS) for i, j in zip(a, b)])
     assert np.std(expected) > 0.1
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
     # The query's length is a factor of all its scores; ranking drops its sign.
@@ -249,8 +230,8 @@ def test_similarities_in_training_and_ranking_equal_a_loop():
 
 @pytest.mark.parametrize("k", [1.6, 0.0])  # K = 0, the end of its grid: each word counts once
 def test_okapi_equals_its_formula(k):
-    collection, counts = small()
-    index = Index(counts).weigh(Okapi(k, 0.4))
+    collection = small()
+    index = Index(count(collection)).weigh(Okapi(k, 0.4))
     mean = np.mean([len(text) for text in TEXTS])
     scores, matched = index.scores(collection.query("fox owl fox"))
     for text, score, found in zip(TEXTS, scores, matched):
@@ -287,35 +268,32 @@ def test_learns_what_links_mean_and_carries_it_to_other_words(wiki, tmp_path, lo
     if loss == "hinge":
         assert done["held_out"]["ranking_svm"] > 0.5
     # Another language: the same structure in other words.
-    docs, queries = "", ""
-    for topic in range(20):
-        words = [f"sujet{topic}n{i}" for i in range(4)]
-        filler = [f"vide{i}" for i in generator("other", topic).integers(0, 8, 30)]
-        docs += f"{topic}\t{' '.join([*words, *filler])}\n"
-        queries += f"{topic}\t{words[0]} {words[1]} vide1 vide2\n"
-    (tmp_path / "docs.tsv").write_text(docs)
-    (tmp_path / "queries.tsv").write_text(queries)
-    given = [str(tmp_path / "run"), str(tmp_path / "docs.tsv"), str(tmp_path / "queries.tsv")]
+    docs, queries, output = (str(tmp_path / name) for name in ("docs.tsv", "queries.tsv", "run.trec"))
+    with open(docs, "w") as docs_file, open(queries, "w") as queries_file:
+        for topic in range(20):
+            words = " ".join(f"sujet{topic}n{i}" for i in range(4))
+            filler = " ".join(f"vide{i}" for i in generator("other", topic).integers(0, 8, 30))
+            docs_file.write(f"{topic}\t{words} {filler}\n")
+            queries_file.write(f"{topic}\tsujet{topic}n0 sujet{topic}n1 vide1 vide2\n")
     for okapi in (False, True):
-        rank_linklearn(*given, output=str(tmp_path / f"run_{okapi}.trec"), okapi=okapi)
-        run = read_run(str(tmp_path / f"run_{okapi}.trec"))
+        rank_linklearn(str(tmp_path / "run"), docs, queries, f"{output}{okapi}", okapi=okapi)
+        run = read_run(f"{output}{okapi}")
         assert len(run) == 20 and all(ranking.ranked()[0] == qid for qid, ranking in run.items())
 
 
 def test_hidden_units_and_rate_are_selected_on_held_out_links_and_a_diverging_rate_is_left_out(wiki, tmp_path):
-    config = linklearn_config(wiki, learning_rates=(1e6,), steps=20, eval_every=10)
+    config = linklearn_config(wiki, learning_rates=(1e6,), hidden=(2,), steps=20, eval_every=10)
     with pytest.raises(InputError, match="step 10: the loss or a parameter is not finite; lower learning_rates="):
         train(config, str(tmp_path / "run"))
     assert not (tmp_path / "run" / "model.json").exists()
-    config.learning_rates, config.hidden = (1e6, 1e-3, 3e-2), (2, 10)
+    config.learning_rates, config.hidden = (1e6, 3e-2), (2, 10)
     done = train(config, str(tmp_path / "run"))
     rows = [row for row in read_metrics(str(tmp_path / "run")) if row["learning_rate"] < 1]
-    assert {(row["hidden"], row["learning_rate"]) for row in rows} == {(h, r) for h in (2, 10) for r in (1e-3, 3e-2)}
+    assert {row["hidden"] for row in rows} == {2, 10}
     best = max(rows, key=lambda row: row["average_precision"])
     assert done["held_out"]["linklearn"] == pytest.approx(best["average_precision"], rel=1e-5)
-    assert [done[name] for name in ("hidden", "learning_rate", "step")] == [
-        best[n] for n in ("hidden", "learning_rate", "step")
-    ]
+    names = ("hidden", "learning_rate", "step")
+    assert [done[name] for name in names] == [best[name] for name in names]
     saved = json.loads((tmp_path / "run" / "model.json").read_text())
     assert len(saved["linklearn"]["params"]["tf"]["in"]) == done["hidden"]
 

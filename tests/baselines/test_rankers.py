@@ -96,7 +96,7 @@ def test_scores_equal_a_loop_padding_changes_none_and_gradients_are_finite(name)
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradients))
 
 
-@pytest.mark.parametrize("window", [1, 2, 5, 8, 13])
+@pytest.mark.parametrize("window", [1, 5, 8, 13])
 def test_sliding_maxima_and_their_gradient(window):
     x = generator("sliding").standard_normal((2, 13, 3)).astype(np.float32)
     expected = np.stack([x[:, i : i + window].max(axis=1) for i in range(14 - window)], axis=1)

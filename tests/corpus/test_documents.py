@@ -8,12 +8,13 @@ import os
 import pickle
 import resource
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 from harp_jax.api import load_config
 from harp_jax.base.errors import InputError
-from harp_jax.corpus.documents import Documents
+from harp_jax.corpus.documents import FIELDS, Documents
 from harp_jax.corpus.trec import read_qrels, read_queries, read_run
 from harp_jax.training.stages.stage import check_inputs
 
@@ -29,9 +30,17 @@ BEIR = JSONL.replace(b'"id"', b'"metadata": {"url": "x"}, "_id"').replace(b'"bod
 CACHE = "my cache?#%"  # characters with a meaning in SQLite's URIs
 
 
-def opened(tmp_path, data: bytes, name: str = "docs.tsv", **options) -> Documents:
+def opened(tmp_path, data: bytes, name: str = "docs.tsv", fields: tuple[str, ...] = FIELDS) -> Documents:
     (tmp_path / name).write_bytes(data)
-    return Documents.open(str(tmp_path / name), cache_dir=str(tmp_path / CACHE), **options)
+    return Documents.open(str(tmp_path / name), fields, str(tmp_path / CACHE))
+
+
+def written(folder, files: dict[str, str | bytes]) -> str:
+    """Writes files by their path in a folder; returns the folder."""
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    return str(folder)
 
 
 def check(docs: Documents) -> None:
@@ -52,14 +61,10 @@ def test_every_format_with_odd_line_ends_and_marks(tmp_path, data, suffix):
     check(opened(tmp_path, PACKERS[suffix](data), "docs" + suffix))
 
 
-def reopened(docs: Documents) -> Documents:
-    return Documents.open(docs.path, cache_dir=os.path.dirname(docs.index))
-
-
 def test_index_is_made_once_for_all_fields_and_again_when_the_file_changes(tmp_path):
     docs = opened(tmp_path, TSV, fields=("body", "title"))
     before = os.stat(docs.index)
-    again = Documents.open(docs.path, ("title",), cache_dir=os.path.dirname(docs.index))
+    again = Documents.open(docs.path, ("title",), os.path.dirname(docs.index))
     assert (docs["D1"], again["D1"], again.index) == ("the first  body One", "One", docs.index)
     assert os.stat(docs.index).st_mtime_ns == before.st_mtime_ns
     # The index contains ids, and records of compressed files, of a collection that may be private.
@@ -84,15 +89,12 @@ def test_threads_and_spawned_processes_read_together(tmp_path):
     "data, message",
     [
         (TSV + b"D2\t\t\tagain\nD1\t\t\tagain\n", r"line 4: document D2 is listed again \(first in line 2\)"),
-        (TSV + b"D4\tonly\tthree\n", "line 4: 3 columns"),
         (b"1\tone\n2\tthe text\twith two\ttabs\n", "line 2: 4 columns, not 2; .* without tabs in the texts"),
         (TSV + b"D 4\t\t\tspace\n", "line 4: document id 'D 4' is empty or contains white space"),
         (JSONL + b'{"id": "D4", "text": \n', "line 4: not a JSON object"),
-        (JSONL + b'{"text": "no id"}\n', "line 4: document id '' is empty"),
         (JSONL + b'{"_id": ["D4"], "text": "x"}\n', r"line 4: document id is \['D4'\], neither"),
         (JSONL + b'{"id": "D4", "text": null}\n', 'line 4: text is null, not a text; .* write "" for no text'),
         (TSV + b"D4\t\t\tcaf\xe9\n", "line 4: not UTF-8"),
-        (b"\n", "has no documents"),
         (gzip.compress(TSV, mtime=0)[:-20], "damaged after line"),
     ],
 )
@@ -114,10 +116,7 @@ def test_jsonl_texts_that_are_there_in_part(tmp_path):
 
 
 def test_a_folder_of_more_files_than_may_be_open(tmp_path):
-    (tmp_path / "docs").mkdir()
-    for i in range(200):
-        (tmp_path / "docs" / f"{i:03d}.tsv").write_text(f"D{i}\ttext {i}\n")
-    docs = Documents.open(str(tmp_path / "docs"))
+    docs = Documents.open(written(tmp_path / "docs", {f"{i:03d}.tsv": f"D{i}\ttext {i}\n" for i in range(200)}))
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 50, limits[1]))
     try:
@@ -127,61 +126,55 @@ def test_a_folder_of_more_files_than_may_be_open(tmp_path):
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
-def test_a_change_that_keeps_size_and_time_is_noticed(tmp_path):
-    docs = opened(tmp_path, TSV)
+def test_a_change_that_keeps_size_and_time_and_a_damaged_index_are_noticed(tmp_path):
+    docs, changed = opened(tmp_path, TSV), TSV.replace(b"the first", b"one first").replace(b"D1", b"D9")
     before = os.stat(docs.path)
-    (tmp_path / "docs.tsv").write_bytes(TSV.replace(b"the first", b"one first").replace(b"D1", b"D9"))
+    assert len(changed) == len(TSV)
+    Path(docs.path).write_bytes(changed)
     os.utime(docs.path, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert os.stat(docs.path).st_size == before.st_size
     with pytest.raises(InputError, match="document 'D9', but 'D1' when the file was indexed"):
         docs["D1"]
-    assert reopened(docs)["D9"].startswith("One http://a.org/1 one first") and "D1" not in reopened(docs)
-
-
-def test_a_damaged_index_is_removed_and_built_again(tmp_path):
-    docs = opened(tmp_path, TSV)
-    size = os.path.getsize(docs.index)
-    with open(docs.index, "r+b") as file:
+    again = Documents.open(docs.path, cache_dir=os.path.dirname(docs.index))
+    assert again["D9"].startswith("One http://a.org/1 one first") and "D1" not in again
+    with open(again.index, "r+b") as file:
+        size = file.seek(0, os.SEEK_END)
         file.seek(4096)
         file.write(b"\xff" * (size - 4096))
     with pytest.raises(InputError, match="was damaged .* and has been removed; run the command again"):
-        docs["D1"]
-    check(reopened(docs))
+        Documents(docs.path, again.index, FIELDS)["D9"]
+    check(opened(tmp_path, TSV))
 
 
 def test_a_beir_folder_stands_for_its_files(tmp_path):
-    beir = tmp_path / "scifact"
-    (beir / "qrels").mkdir(parents=True)
     rows = [{"_id": f"{i}", "title": f"Title {i}", "text": f"text {i}", "metadata": {}} for i in range(3)]
-    (beir / "corpus.jsonl.gz").write_bytes(gzip.compress("".join(json.dumps(row) + "\n" for row in rows).encode()))
-    (beir / "queries.jsonl").write_text('{"_id": "q1", "text": "title"}\n{"_id": "q2", "text": "text"}\n')
-    (beir / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\t2\t1\n")
-    docs = Documents.open(str(beir))
+    files = {
+        "corpus.jsonl.gz": gzip.compress("".join(json.dumps(row) + "\n" for row in rows).encode()),
+        "queries.jsonl": '{"_id": "q1", "text": "title"}\n{"_id": "q2", "text": "text"}\n',
+        "qrels/test.tsv": "query-id\tcorpus-id\tscore\nq1\t2\t1\n",
+    }
+    beir = written(tmp_path / "scifact", files)
+    docs = Documents.open(beir)
     assert dict(docs.texts()) == {f"{i}": f"Title {i} text {i}" for i in range(3)} and docs["2"] == "Title 2 text 2"
-    assert read_queries(str(beir)) == {"q1": "title", "q2": "text"}
-    assert read_qrels(str(beir)) == {"q1": {"2": 1}}
-    (beir / "qrels" / "train.tsv").write_text("query-id\tcorpus-id\tscore\nq2\t1\t1\n")
+    assert read_queries(beir) == {"q1": "title", "q2": "text"} and read_qrels(beir) == {"q1": {"2": 1}}
+    written(tmp_path / "scifact", {"qrels/train.tsv": files["qrels/test.tsv"], "queries.jsonl.gz": ""})
     with pytest.raises(InputError, match=r"has 2 files of judgments \(test\.tsv, train\.tsv\)"):
-        read_qrels(str(beir))
-    assert read_qrels(str(beir / "qrels" / "train.tsv")) == {"q2": {"1": 1}}
-    (beir / "queries.jsonl.gz").write_bytes(b"")
+        read_qrels(beir)
+    assert read_qrels(f"{beir}/qrels/train.tsv") == {"q1": {"2": 1}}
     with pytest.raises(InputError, match=r"2 files of queries \("):
-        read_queries(str(beir))
+        read_queries(beir)
 
 
 def test_documents_in_several_files(tmp_path):
-    (tmp_path / "b.tsv").write_text("D2\thttp://x\tTwo\tzwei\r\n")
-    (tmp_path / "a.jsonl").write_text('\ufeff{"id": "D0", "contents": "null"}\n{"id": "D1", "contents": "eins"}\n')
-    (tmp_path / "c.jsonl.gz").write_bytes(gzip.compress(b'{"id": "D3", "title": "Three", "contents": "drei"}\n'))
-    (tmp_path / "README.md").write_text("not a document")
-    docs = Documents.open(str(tmp_path))
+    files = {
+        "b.tsv": "D2\thttp://x\tTwo\tzwei\r\n",
+        "a.jsonl": '\ufeff{"id": "D0", "contents": "null"}\n{"id": "D1", "contents": "eins"}\n',
+        "c.jsonl.gz": gzip.compress(b'{"id": "D3", "title": "Three", "contents": "drei"}\n'),
+    }
+    docs = Documents.open(written(tmp_path, files))
     expected = {"D0": "null", "D1": "eins", "D2": "Two http://x zwei", "D3": "Three drei"}
-    assert (
-        list(docs.texts()) == list(expected.items()) and {d: docs[d] for d in expected} == expected and len(docs) == 4
-    )
-    (tmp_path / "d.tsv").write_text("D9\t\t\tnew\nD1\t\t\tagain\n")
+    assert list(docs.texts()) == list(expected.items()) and {d: docs[d] for d in expected} == expected
     with pytest.raises(InputError, match=r"d\.tsv, line 2: document D1 is listed .*first in .*a\.jsonl, line 2"):
-        Documents.open(str(tmp_path))
+        Documents.open(written(tmp_path, {"d.tsv": "D9\t\t\tnew\nD1\t\t\tagain\n"}))
 
 
 @pytest.mark.parametrize(
@@ -190,7 +183,6 @@ def test_documents_in_several_files(tmp_path):
         ("docs.tsv queries.tsv source_documents.tsv folds.tsv qrels.tsv", "docs.tsv"),
         ("msmarco-docs.tsv msmarco-doctrain-queries.tsv qrels.dev.tsv", "msmarco-docs.tsv"),
         ("collection-01.jsonl collection-02.jsonl notes.json", "collection-01.jsonl collection-02.jsonl"),
-        ("part-1.tsv part-2.tsv wiki.queries.tsv", "part-1.tsv part-2.tsv"),
         ("one.tsv two.tsv queries.tsv", r"has one\.tsv, two\.tsv: which are the documents\?"),
         ("collection.tsv docs.tsv", r"has collection\.tsv, docs\.tsv: which"),
         ("queries.tsv", r"has no \.jsonl"),
@@ -198,23 +190,19 @@ def test_documents_in_several_files(tmp_path):
 )
 def test_a_folder_of_documents_and_other_files(tmp_path, names, documents):
     """All these files could be read as documents: only names tell them apart."""
-    for name in names.split():
-        (tmp_path / name).write_text(f"{name}\ttext\n")
+    folder = written(tmp_path, {name: f"{name}\ttext\n" for name in names.split()})
     refused = pytest.raises(InputError, match=documents) if documents.startswith("has") else contextlib.nullcontext()
     with refused:
-        assert list(Documents.open(str(tmp_path)).ids()) == documents.split()
+        assert list(Documents.open(folder).ids()) == documents.split()
 
 
 FT = """<DOC>
 <DOCNO>FT911-3</DOCNO>
-<PROFILE>_AN-BEOA7AAIFT</PROFILE>
 <HEADLINE>
 FT  14 MAY 91 / Company News:
-project
 </HEADLINE>
 <TEXT>
-CONTIGAS, owned by
-Bayernwerk, said &amp; <b>today</b>.
+CONTIGAS said &amp; <b>today</b>.
 </TEXT>
 </DOC>
 """
@@ -237,9 +225,7 @@ TOPICS = """
 <title> International Organized Crime 
 
 <desc> Description: 
-Identify organizations.
 </top>
-
 <top>
 <num> Number: 302 
 <title> Poliomyelitis and Post-Polio
@@ -249,16 +235,12 @@ Identify organizations.
 
 def test_robust04_is_read_as_trec_distributes_it(tmp_path):
     """Folders of SGML, packed by Unix compress or gzip or not, next to notes and topics."""
-    (tmp_path / "ft" / "ft911").mkdir(parents=True)
-    (tmp_path / "fr94").mkdir()
-    (tmp_path / "ft" / "ft911" / "ft911_1").write_text(FT)
-    (tmp_path / "ft" / "readmeft").write_text("notes")
     # gzip -dc unpacks .z of compress and of gzip alike; compress itself is seldom installed.
-    (tmp_path / "fr94" / "fr940104.0z").write_bytes(gzip.compress(FR.encode("latin-1")))
-    (tmp_path / "04.testset").write_text(TOPICS)
+    packed = {"fr94/fr940104.0z": gzip.compress(FR.encode("latin-1"))}
+    written(tmp_path, {"ft/ft911/ft911_1": FT, "ft/readmeft": "notes", "04.testset": TOPICS, **packed})
     docs = Documents.open(str(tmp_path), cache_dir=str(tmp_path / ".cache"))
     assert sorted(docs.ids()) == ["FR940104-0-00001", "FR940104-0-00002", "FT911-3"]
-    text = "FT 14 MAY 91 / Company News: project CONTIGAS, owned by Bayernwerk, said & today ."
+    text = "FT 14 MAY 91 / Company News: CONTIGAS said & today ."
     assert docs["FT911-3"] == text == dict(docs.texts())["FT911-3"]
     assert "café" in docs["FR940104-0-00001"] and "PJG" not in docs["FR940104-0-00001"]
     assert docs["FR940104-0-00002"] == "only text"
@@ -267,10 +249,8 @@ def test_robust04_is_read_as_trec_distributes_it(tmp_path):
     for name, text, read, said in (
         ("cut", FT[:-9], Documents.open, r"cut, line 1: <DOC> without </DOC>; the file is truncated"),
         ("none", FT.replace("DOCNO", "NO"), Documents.open, "line 1: a document without <DOCNO>"),
-        ("two", FT + FT, Documents.open, r"line 1\d: document FT911-3 is listed again"),
         ("damaged.z", "text", Documents.open, "damaged.z is damaged: gzip -dc cannot unpack it"),
         ("topics", TOPICS.replace("<title> Polio", "Polio"), read_queries, "topics, topic 2: no <num> or no <title>"),
-        ("topics", TOPICS + TOPICS, read_queries, "topics: topic 301 is listed twice"),
     ):
         (tmp_path / name).write_text(text)
         with pytest.raises(InputError, match=said):
@@ -279,18 +259,17 @@ def test_robust04_is_read_as_trec_distributes_it(tmp_path):
 
 def test_a_file_is_found_under_its_name_without_gz(tmp_path):
     """MS MARCO distributes msmarco-docs.tsv.gz, and its guides name msmarco-docs.tsv."""
-    for name, data in (("docs.tsv", TSV), ("queries.tsv", b"q1\ttext\n"), ("qrels.tsv", b"q1 0 D1 1\n")):
-        (tmp_path / f"{name}.gz").write_bytes(gzip.compress(data, mtime=0))
-    (tmp_path / "run.trec.bz2").write_bytes(bz2.compress(b"q1 Q0 D1 1 2.5 x\n"))
-    check(Documents.open(str(tmp_path / "docs.tsv"), cache_dir=str(tmp_path / CACHE)))
-    assert read_queries(str(tmp_path / "queries.tsv")) == {"q1": "text"}
-    assert read_qrels(str(tmp_path / "qrels.tsv")) == {"q1": {"D1": 1}}
-    assert read_run(str(tmp_path / "run.trec"))["q1"].docids == ["D1"]
-    inputs = {"docs": "docs.tsv", "queries": "queries.tsv", "qrels": "qrels.tsv", "candidates": "run.trec"}
-    paths = {name: str(tmp_path / file) for name, file in inputs.items()}
+    files = {"docs.tsv": TSV, "queries.tsv": b"q1\ttext\n", "qrels.tsv": b"q1 0 D1 1\n"}
+    folder = written(tmp_path, {f"{name}.gz": gzip.compress(data, mtime=0) for name, data in files.items()})
+    written(tmp_path, {"run.trec.bz2": bz2.compress(b"q1 Q0 D1 1 2.5 x\n")})
+    check(Documents.open(f"{folder}/docs.tsv", cache_dir=str(tmp_path / CACHE)))
+    assert read_queries(f"{folder}/queries.tsv") == {"q1": "text"}
+    assert read_qrels(f"{folder}/qrels.tsv") == {"q1": {"D1": 1}}
+    assert read_run(f"{folder}/run.trec")["q1"].docids == ["D1"]
+    paths = {name: f"{folder}/{name}.tsv" for name in ("docs", "queries", "qrels")}
+    config = load_config("finetune_bert_tiny", **paths, candidates=f"{folder}/absent.trec", tokenizer=folder)
     with pytest.raises(InputError, match="missing inputs: candidates does not exist"):
-        config = load_config("finetune_bert_tiny", **paths | {"candidates": "absent.trec"}, tokenizer=str(tmp_path))
-        check_inputs(config, *inputs)
+        check_inputs(config, *paths, "candidates")
 
 
 @pytest.fixture
@@ -301,16 +280,19 @@ def registered(tmp_path, monkeypatch):
     from ir_datasets import formats
     from ir_datasets.datasets.msmarco_document import MsMarcoDocument
 
-    def file(name, text):
-        (tmp_path / name).write_text(text)
-        return ir_datasets.util.LocalDownload(tmp_path / name)
-
-    docs = file("docs.tsv", "D1\thttp://a\tOne\tthe body\nD2\t\tTwo\tanother\n")
+    files = {
+        "docs.tsv": "D1\thttp://a\tOne\tthe body\nD2\t\tTwo\tanother\n",
+        "queries.tsv": "q1\tthe question\nq2\tother\n",
+        "qrels": "q1 1 D1 2\nq1 2 D1 0\nq1 1 D2 0\n",
+        "run": "q1 Q0 D2 1 3.5 x\nq1 Q0 D1 2 1.5 x\nq2 Q0 D1 1 1 x\n",
+    }
+    written(tmp_path, files)
+    docs, queries, qrels, run = (ir_datasets.util.LocalDownload(tmp_path / name) for name in files)
     dataset = ir_datasets.Dataset(
         formats.TsvDocs(docs, doc_cls=MsMarcoDocument, namespace="tiny", lang="en"),
-        formats.TsvQueries(file("queries.tsv", "q1\tthe question\nq2\tother\n"), lang="en"),
-        formats.TrecSubQrels(file("qrels", "q1 1 D1 2\nq1 2 D1 0\nq1 1 D2 0\n"), {}),
-        formats.TrecScoredDocs(file("run", "q1 Q0 D2 1 3.5 x\nq1 Q0 D1 2 1.5 x\nq2 Q0 D1 1 1 x\n")),
+        formats.TsvQueries(queries, lang="en"),
+        formats.TrecSubQrels(qrels, {}),
+        formats.TrecScoredDocs(run),
     )
     name = f"harp-tiny-{tmp_path.name}"
     ir_datasets.registry.register(name, dataset)
@@ -338,8 +320,7 @@ def test_what_ir_datasets_cannot_serve_or_fetch_is_an_input_error(registered, mo
     lost = Download([RequestsDownload("http://127.0.0.1:9/none", tries=1)])  # no source answers
     monkeypatch.setattr(LocalDownload, "path", lambda self, force=True: lost.path())
     monkeypatch.setattr(LocalDownload, "stream", lambda self: lost.stream())
-    docs = Documents.open(registered)
-    of_documents = (lambda _: docs["D1"], lambda _: "D1" in docs, lambda _: list(docs.texts()))
-    for reading in (read_queries, read_qrels, read_run, *of_documents):
+    read_document = lambda path: Documents.open(path)["D1"]  # noqa: E731
+    for reading in (read_queries, read_qrels, read_run, read_document):
         with pytest.raises(InputError, match="ir_datasets cannot serve harp-tiny-.*: .*check the network"):
             reading(registered)

@@ -65,28 +65,22 @@ def test_reads_queries(tmp_path):
     assert read_queries(written(tmp_path, '{"_id": "1", "text": "x \\ud83d y"}\n')) == {"1": "x \ufffd y"}
 
 
-@pytest.mark.parametrize(
-    "qid, docid, score, message",
-    [
+def test_a_run_is_written_sorted_with_ties_broken_and_without_what_it_cannot_hold(tmp_path):
+    path = tmp_path / "out" / "run.trec"
+    write_run(str(path), [("q1", ["a", "b", "c", "d"], [0.0, 1.0, 0.0, 1.0]), ("q2", ["a"], [7.0])])
+    rows = [line.split() for line in path.read_text().splitlines()]
+    ranked = [*(("q1", d, str(n)) for n, d in enumerate("bdac", 1)), ("q2", "a", "1")]
+    assert [(r[0], r[2], r[3], r[5]) for r in rows] == [(*row, "harp_jax") for row in ranked]
+    assert read_run(str(path))["q1"].ranked() == ["b", "d", "a", "c"]
+    for qid, docid, score, message in (
         ("", "a", 1.0, "query id '' is empty or contains white space"),
         ("q", "a b", 1.0, "document id 'a b'"),
         ("q1", "a", -1e38, r"query q1, document a: the score -1e\+38 is not a number within"),
         ("q1", "a", float("nan"), "query q1, document a: the score nan is not a number within"),
-    ],
-)
-def test_what_a_run_cannot_hold_is_not_written(tmp_path, qid, docid, score, message):
-    with pytest.raises(InputError, match=message):
-        write_run(str(tmp_path / "run"), [("q0", ["a"], [1.0]), (qid, ["x", docid], [2.0, score])])
-    assert not list(tmp_path.iterdir())
-
-
-def test_writes_sorted_with_ties_broken(tmp_path):
-    path = str(tmp_path / "out" / "run.trec")
-    write_run(path, [("q1", ["a", "b", "c", "d"], [0.0, 1.0, 0.0, 1.0]), ("q2", ["a"], [7.0])])
-    rows = [line.split() for line in (tmp_path / "out" / "run.trec").read_text().splitlines()]
-    ranked = [*(("q1", d, str(n)) for n, d in enumerate("bdac", 1)), ("q2", "a", "1")]
-    assert [(r[0], r[2], r[3], r[5]) for r in rows] == [(*row, "harp_jax") for row in ranked]
-    assert read_run(path)["q1"].ranked() == ["b", "d", "a", "c"]
+    ):
+        with pytest.raises(InputError, match=message):
+            write_run(str(tmp_path / "run"), [("q0", ["a"], [1.0]), (qid, ["x", docid], [2.0, score])])
+    assert [each.name for each in tmp_path.iterdir()] == ["out"]
 
 
 scores = st.lists(st.floats(-(2.0**100), 2.0**100, width=32), min_size=2, max_size=30)
@@ -110,9 +104,8 @@ def test_folds_and_lists_of_queries(tmp_path):
     assert trec.read_folds(folds) == {"q1": "a", "q2": "b", "q3": "b"}
     assert trec.chosen_queries() is None and trec.chosen_queries(listed) == {"q1", "q3"}
     assert trec.chosen_queries(folds=folds, wanted=["b"]) == {"q2", "q3"}
-    for wrong in ({"only": listed, "folds": folds, "wanted": ["a"]}, {"folds": folds}):
-        with pytest.raises(InputError, match="choose queries with either --only, or --folds and --fold"):
-            trec.chosen_queries(**wrong)
+    with pytest.raises(InputError, match="choose queries with either --only, or --folds and --fold"):
+        trec.chosen_queries(folds=folds)
     qrels: dict = {"q1": {}, "q2": {}, "q3": {}}
     assert list(trec.read_subset(qrels)) == list(trec.read_subset(qrels, "", folds, ["b", "a"])) == ["q1", "q2", "q3"]
     assert list(trec.read_subset(qrels, listed, folds, ["b"])) == ["q3"]
@@ -134,7 +127,6 @@ def test_labels_are_read_as_queries_and_judgments(tmp_path):
     "read, text, message",
     [
         (read_run, "q1 Q0 d1 1 5 x\nq1 Q0 d2 2 x\n", r"line 2: 5 columns, a run has 6"),
-        (read_run, "q1 d1 1 2\n", r"line 1: 4 columns, a run has 6 or 3"),
         (read_run, "q1 Q0 d1 1 5 x\nq2 Q0 d1 1 5 x\nq1 Q0 d1 2 4 x\n", "line 3: document d1 is listed twice"),
         (read_run, "q1 Q0 d0 1 5 x\nq1 Q0 d1 1 nan x\n", "line 2: score 'nan' is not a number within"),
         (read_run, f"q1 d1 {'9' * 400}\n", "line 1: rank '9+' is not a number within"),
@@ -144,19 +136,12 @@ def test_labels_are_read_as_queries_and_judgments(tmp_path):
         (read_run, "q1 Q0 d0 1 1_0 x\n", "line 1: score '1_0' is not a number within"),
         (read_qrels, "q1 0 d1 1\nq1 0 d1 1\n", "line 2: document d1 is judged twice for query q1"),
         (read_qrels, "query-id passage-number page\n11 2 7\n", "line 1: 3 columns and no header"),
-        (read_qrels, "query-id\tcorpus-id\tscore\n", "has no judgments"),
         (read_qrels, "q1 0 d1 \uff11\n", "line 1: relevance '\uff11' is not an integer within ±10000"),
         (read_queries, "1 who is it\n", "line 1: no tab; write 'qid<TAB>text'"),
-        (read_queries, "1\ta\n1\tb\n", "line 2: query 1 is listed twice"),
-        (read_queries, "1\t \n", "line 1: query 1 has no text"),
-        (read_queries, '{"_id": "1"}\n', "line 1: text is null, not a text"),
         (read_queries, '{"_id": 1.5, "text": "a"}\n', "line 1: query id is 1.5, neither a text nor an integer"),
-        (read_queries, "1 a\ttext\n", "line 1: query id '1 a' is empty or contains white space; rename the query"),
         (read_queries, '{"_id": "\\ud83d", "text": "a"}\n', "line 1: query id .* half a surrogate pair"),
-        (read_queries, '{"_id": "1", "text": ' + "[" * 100_000 + "\n", "line 1: not a JSON object"),
-        (read_labels, "fish\n", "line 1: not 'query"), (read_labels, "fish\td 1\t1\n", "line 1: not"),
+        (read_labels, "fish\td 1\t1\n", "line 1: not 'query"),
         (read_labels, "fish\td1\t1\nfish\td1\t\uff11\n", "line 2: level '\uff11'"),
-        (read_labels, "fish\td1\t0\n", "labels no document as relevant"),
     ],
 )  # fmt: skip
 def test_bad_files_name_the_line(tmp_path, read, text, message):

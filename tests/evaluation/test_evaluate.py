@@ -2,7 +2,9 @@
 
 import json
 import math
+import random
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,18 +15,17 @@ from harp_jax.commands.evaluate import name_runs
 from harp_jax.corpus.trec import Ranking, read_qrels, read_run, write_run
 from harp_jax.evaluation.evaluate import NOT_ABOVE_BLANK, NOT_ABOVE_CHANCE, evaluate, groups_to_resample
 from harp_jax.evaluation.report import system_of
-from tests.support.commands import command, python
+from tests.support.commands import command
 from tests.support.shared_data import shared
 
 QRELS = {"q1": {"a": 2, "b": 0, "c": 1}, "q2": {"a": 1}, "q3": {"z": 1}, "q4": {"a": 0}}
 RANKINGS = {"q1": ["b", "x", "c", "a"], "q2": ["a", "b"], "q9": ["a"], "q4": ["a"]}
 
 
-@pytest.fixture
-def runs(tmp_path):
-    write_run(str(tmp_path / "first.trec"), [(q, d, [-i for i in range(len(d))]) for q, d in RANKINGS.items()])
-    write_run(str(tmp_path / "empty_ish.run"), [("q2", ["b", "a"], [1, 0])])
-    return {name: read_run(str(tmp_path / name)) for name in ("first.trec", "empty_ish.run")}
+RUNS = {
+    "first": {q: Ranking.of(docids, range(len(docids), 0, -1)) for q, docids in RANKINGS.items()},
+    "second": {"q2": Ranking.of(["b", "a"], [1, 0])},
+}
 
 
 def slow(ranking: list[str], judged: dict[str, int], k: int) -> dict[str, float]:
@@ -42,14 +43,14 @@ def slow(ranking: list[str], judged: dict[str, int], k: int) -> dict[str, float]
     }
 
 
-def test_measures_follow_their_definitions(runs):
-    table = evaluate(QRELS, runs, "RR@3 nDCG@3 AP R@3")
+def test_measures_follow_their_definitions():
+    table = evaluate(QRELS, RUNS, "RR@3 nDCG@3 AP R@3")
     for qid, judged in QRELS.items():
         expected = slow(RANKINGS.get(qid, []), judged, 3)
-        assert {m: table.per_query["first.trec"][m][qid] for m in table.measures} == pytest.approx(expected)
+        assert {m: table.per_query["first"][m][qid] for m in table.measures} == pytest.approx(expected)
     for measure in table.measures:
-        values = table.per_query["first.trec"][measure]
-        assert table.mean["first.trec"][measure] == pytest.approx(sum(values.values()) / 4)
+        values = table.per_query["first"][measure]
+        assert table.mean["first"][measure] == pytest.approx(sum(values.values()) / 4)
 
 
 @pytest.mark.parametrize("tie", [[1.0, 1.0, 1.0], [1.0, 1.0 + 1e-9, 1.0 - 1e-9]])
@@ -60,21 +61,7 @@ def test_ties_are_broken_alike_for_all_measures_as_trec_eval_breaks_them(tie):
     found = {name: values["q"] for name, values in table.per_query["tied"].items()}
     third = pytest.approx(1 / 3)
     assert found["RR"] == found["RR@10"] == found["AP"] == found["P@3"] == third
-    assert (found["P@1"], found["nDCG@1"], found["Success@1"]) == (0, 0, 0)
-    assert found["Judged@2"] == 0
-
-
-@pytest.mark.parametrize(
-    "name, message",
-    [
-        *((name, "unknown measure") for name in ("reciprocal", "RR@x", "AP(zz=1)", "")),
-        *((name, "use a cutoff of 1 to 1,000,000") for name in ("RR@0", "ERR@99999999999")),
-        ("RR@10 ERR@20", "the query id 'q1' is not a number, which TREC's script"),  # which would read "a-1" as "1"
-    ],
-)
-def test_measures_that_cannot_be_computed_are_refused(runs, name, message):
-    with pytest.raises(InputError, match=message):
-        evaluate(QRELS, runs, name)
+    assert all(found[name] == 0 for name in ("P@1", "nDCG@1", "Success@1", "Judged@2"))
 
 
 def test_intervals_of_means_follow_the_normal_approximation():
@@ -99,11 +86,11 @@ def test_a_row_has_one_name_and_its_path_may_hold_what_separates_them(tmp_path, 
     assert json.loads(capsys.readouterr().out)["mean"]["new"]["RR@10"] == 1.0
 
 
-def test_seeds_are_averaged_per_query(runs):
-    table = evaluate(QRELS, {"both": list(runs.values())}, "RR@10 AP")
-    alone = evaluate(QRELS, runs, "RR@10 AP")
+def test_seeds_are_averaged_per_query():
+    table = evaluate(QRELS, {"both": list(RUNS.values())}, "RR@10 AP")
+    alone = evaluate(QRELS, RUNS, "RR@10 AP")
     for measure in table.measures:
-        first, second = (alone.per_query[name][measure] for name in runs)
+        first, second = (alone.per_query[name][measure] for name in RUNS)
         assert table.per_query["both"][measure] == pytest.approx({q: (first[q] + second[q]) / 2 for q in QRELS})
     assert table.missing == {"both (1)": ["q3"], "both (2)": ["q1", "q3", "q4"]}
 
@@ -122,22 +109,20 @@ def many(count: int, rank: int) -> tuple[dict, dict]:
 
 def test_a_baseline_brings_tests_marks_and_intervals():
     qrels, worse = many(30, 3)
-    better = many(30, 1)[1] | {"q0": many(1, 4)[1]["q0"]}
-    table = evaluate(qrels, {"old": worse, "new": better, "same": dict(worse)}, "RR@10 Judged@10", "old", rounds=500)
+    runs = {"old": worse, "new": many(30, 1)[1] | {"q0": many(1, 4)[1]["q0"]}, "same": dict(worse)}
+    table = evaluate(qrels, runs, "RR@10 Judged@10", "old", rounds=500)
     new, same = table.comparisons
     assert [(c.run, c.measure) for c in table.comparisons] == [("new", "RR@10"), ("same", "RR@10")]
     assert new.difference == pytest.approx(table.mean["new"]["RR@10"] - table.mean["old"]["RR@10"])
     assert new.interval[0] < new.difference < new.interval[1] and new.verdict == "better"
     assert new.t_test_holm == pytest.approx(2 * new.t_test) and new.t_test < 1e-6 and new.randomisation < 0.01
     assert (same.t_test, same.randomisation, same.interval, same.verdict) == (1.0, 1.0, (0.0, 0.0), "inconclusive")
-    assert table.marked == {("new", "RR@10")}
-    text = str(table)
-    assert "†" in text and "inconclusive" in text and "against old" in text
-    again = evaluate(qrels, {"same": dict(worse), "old": worse, "new": better}, "RR@10", "old", rounds=500)
+    assert table.marked == {("new", "RR@10")} and "†" in str(table)
+    again = evaluate(qrels, {name: runs[name] for name in ("same", "old", "new")}, "RR@10", "old", rounds=500)
     found, expected = ({(c.run, c.randomisation, c.interval) for c in x.comparisons} for x in (again, table))
     assert found == expected
-    confirmed = evaluate(qrels, {"old": worse, "new": better}, "RR@10 AP", "old", confirm="AP", rounds=100)
-    assert [c.measure for c in confirmed.comparisons] == ["AP"]
+    confirmed = evaluate(qrels, runs, "RR@10 AP", "old", confirm="AP", rounds=100)
+    assert {c.measure for c in confirmed.comparisons} == {"AP"}
     assert "new\tRR@10\tq0\t0.250000\t0" in confirmed.per_query_lines()
 
 
@@ -160,41 +145,45 @@ def test_runs_of_the_same_draw_are_told_to_the_intervals():
         (found,) = evaluate(qrels, systems, "RR@10", "old", rounds=2000, runs_per_draw=count).comparisons
         widths[count] = found.interval[1] - found.interval[0]
     assert widths[2] > 1.2 * widths[1]
-    for count, said in ((5, "12 runs are not a whole number of draws of 5"), (0, "runs_per_draw=0: use 1 or more")):
-        with pytest.raises(InputError, match=said):
-            evaluate(qrels, systems, "RR@10", "old", runs_per_draw=count)
+    with pytest.raises(InputError, match="12 runs are not a whole number of draws of 5"):
+        evaluate(qrels, systems, "RR@10", "old", runs_per_draw=5)
 
 
 def test_queries_whose_levels_are_all_negative_count_as_zero():
     """Passed to pytrec-eval, such queries end in a segmentation fault."""
-    code = (
-        "import random; from harp_jax.evaluation.evaluate import evaluate\n"
-        "random.seed(1)\n"
-        "for _ in range(30):\n"
-        "    levels = [random.choice(([-2], [-1, -2], [-2, 0], [-2, 0, 1, 2])) for _ in range(20)]\n"
-        "    qrels = {f'q{i}': {f'd{j}': random.choice(some) for j in range(random.randint(1, 100))}"
-        " for i, some in enumerate(levels)}\n"
-        "    run = {q: {f'd{j}': random.random() for j in random.sample(range(200), random.randint(1, 100))} for q in qrels}\n"
-        "    table = evaluate(qrels, {'a': run}, 'RR@10 nDCG@10 AP P@5 R@100 Rprec Bpref infAP')\n"
-        "    assert all(v[q] == 0 for v in table.per_query['a'].values() for q in qrels if max(qrels[q].values()) <= 0)\n"
-    )
-    python("-c", code)
-    table = evaluate({"q1": {"a": -2}, "q2": {"a": 1, "b": -2}}, {"x": {"q1": {"a": 1.0}, "q2": {"a": 1.0}}}, "AP")
-    assert table.mean["x"] == {"AP": 0.5}
+    rng = random.Random(1)
+    for _ in range(30):
+        levels = [rng.choice(([-2], [-1, -2], [-2, 0], [-2, 0, 1, 2])) for _ in range(20)]
+        qrels = {
+            f"q{i}": {f"d{j}": rng.choice(some) for j in range(rng.randint(1, 100))} for i, some in enumerate(levels)
+        }
+        run = {q: {f"d{j}": rng.random() for j in rng.sample(range(200), rng.randint(1, 100))} for q in qrels}
+        table = evaluate(qrels, {"a": run}, "RR@10 nDCG@10 AP P@5 R@100 Rprec Bpref infAP")
+        without = [q for q in qrels if max(qrels[q].values()) <= 0]
+        assert all(values[q] == 0 for values in table.per_query["a"].values() for q in without)
+
+
+ONE = {"1": {"a": 1}}
 
 
 @pytest.mark.parametrize(
-    "qrels, measure, said",
+    "qrels, measures, options, said",
     [
+        *((ONE, name, {}, "unknown measure") for name in ("reciprocal", "RR@x", "AP(zz=1)", "")),
+        *((ONE, name, {}, "use a cutoff of 1 to 1,000,000") for name in ("RR@0", "ERR@99999999999")),
+        # TREC's script would read "a-1" as "1".
+        ({"q1": {"a": 1}}, "RR@10 ERR@20", {}, "the query id 'q1' is not a number, which TREC's script"),
         # Every measure would be .0000, as if the run were bad.
-        ({"q1": {"a": -1}, "q2": {"b": 0}, "q3": {}}, "AP", "none of the . judged queries has a relevant document"),
-        ({"1": {"a": 1, "b": 2**31}}, "AP", "query 1, document b: relevance .* is not an integer within ±10000"),
-        ({"1": {"a": 1, "b": 5}}, "ERR@20", "a level of query 1 is above 4"),
+        ({"1": {"a": -1}, "2": {"b": 0}, "3": {}}, "AP", {}, "none of the . judged queries has a relevant document"),
+        ({"1": {"a": 1, "b": 2**31}}, "AP", {}, "query 1, document b: relevance .* is not an integer within ±10000"),
+        ({"1": {"a": 1, "b": 5}}, "ERR@20", {}, "a level of query 1 is above 4"),
+        (ONE, "AP", {"chance": "none"}, "no run is named 'none' for --chance; the runs are x"),
+        (ONE, "AP", {"blank": {"x": "x"}}, "--blank=x=x: x is both a system and a run of blank queries"),
     ],
 )
-def test_judgments_that_no_measure_can_count_are_refused(qrels, measure, said):
+def test_what_cannot_be_computed_is_refused(qrels, measures, options, said):
     with pytest.raises(InputError, match=said):
-        evaluate(qrels, {"x": {"1": {"a": 1.0}}}, measure)
+        evaluate(qrels, {"x": {"1": {"a": 1.0}}}, measures, **options)
 
 
 # Rows for chance and blank queries, and the systems flagged as no better.
@@ -238,10 +227,8 @@ def test_a_system_is_said_not_to_beat_what_it_does_not_beat():
     blank = {"popular": "popular_blank", "good": "good_blank"}
     table = evaluate(ONE_EACH, runs, "RR@10 AP", "BM25", confirm="RR@10", rounds=400, chance="BM25", blank=blank)
     assert table.verdicts == {"random": [NOT_ABOVE_CHANCE], "popular": [NOT_ABOVE_BLANK]} and table.judged_by == "RR@10"
-    assert NOT_ABOVE_BLANK in str(table) and NOT_ABOVE_BLANK in table._repr_html_()
-    assert json.loads(table.json())["verdicts"] == table.verdicts
+    assert all(NOT_ABOVE_BLANK in text for text in (str(table), table._repr_html_(), table.json()))
     assert {c.run for c in table.comparisons} == {"random", "popular", "good"}  # Holm's correction counts only systems
-    assert any("verdicts by RR@10" in note for note in table.notes())
 
 
 def test_a_constant_scorer_that_keeps_the_order_of_its_candidates_is_flagged(tmp_path):
@@ -251,20 +238,6 @@ def test_a_constant_scorer_that_keeps_the_order_of_its_candidates_is_flagged(tmp
     assert table.mean["same"] == table.mean["BM25"] and list(table.verdicts) == ["same"]
     assert f"equal scores in {len(first)} of {len(first)} rankings" in str(table) and table.notes() == []
     assert system_of(table, "same").sentence.startswith("same does not rank: equal scores in")
-
-
-@pytest.mark.parametrize(
-    "given, message",
-    [
-        ({"chance": "none"}, "no run is named 'none' for --chance; the runs are a"),
-        ({"blank": {"a": "a"}}, "--blank=a=a: a is both a system and a run of blank queries"),
-    ],
-)
-def test_wrong_names_are_refused(given, message):
-    with pytest.raises(InputError, match=message):
-        evaluate(ONE_EACH, {"a": ranked(lambda i: 1)}, "RR@10", **given)
-    with pytest.raises(InputError, match="named 'chance'"):
-        evaluate(ONE_EACH, {"chance": ranked(lambda i: 1)}, "RR@10", chance="chance")
 
 
 def test_the_row_of_best_orders_is_the_limit_of_re_ranking():
@@ -281,18 +254,6 @@ PLAIN = {"map": "AP", "recip_rank": "RR", "Rprec": "Rprec", "ndcg": "nDCG"}
 AT_RANK = {"ndcg_cut": "nDCG@{}", "P": "P@{}", "recall": "R@{}"}
 
 
-def printed(name: str) -> dict[tuple[str, str], float]:
-    found = {}
-    with open(shared("trec_eval", name)) as file:
-        for line in file:
-            measure, qid, value = line.split()
-            at = re.fullmatch(r"(ndcg_cut|P|recall)_(\d+)", measure)
-            ours = AT_RANK[at[1]].format(at[2]) if at else PLAIN.get(measure)
-            if ours:
-                found[ours, qid] = float(value)
-    return found
-
-
 @pytest.mark.real
 @pytest.mark.parametrize(
     "qrels, run, output, relevant",
@@ -304,7 +265,12 @@ def printed(name: str) -> dict[tuple[str, str], float]:
     ],
 )
 def test_equals_trec_eval(qrels, run, output, relevant):
-    expected = printed(output)
+    expected = {}
+    for line in Path(shared("trec_eval", output)).read_text().splitlines():
+        measure, qid, value = line.split()
+        at = re.fullmatch(r"(ndcg_cut|P|recall)_(\d+)", measure)
+        if name := AT_RANK[at[1]].format(at[2]) if at else PLAIN.get(measure):
+            expected[name, qid] = float(value)
     measures = sorted({measure for measure, _ in expected})
     assert len(measures) >= 4 + 9 + 9 + 9
     names = {}

@@ -35,15 +35,6 @@ def runs(tmp_path):
     return tmp_path
 
 
-def workdir(folder):
-    folder.mkdir()
-    rows = [{"step": s, "split": "train", "loss": 5.0 - s, "mlm_loss": 4.0, "tokens": 50.0} for s in (1, 2, 3)]
-    rows += [{"step": s, "split": "validation", "rqp_accuracy": a} for s, a in ((0, 0.5), (2, 0.6), (3, 0.75))]
-    rows += [{"step": 3, "split": "validation", "mlm_loss": math.nan}]
-    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return folder
-
-
 def evaluation(folder, *names, **options) -> Evaluation:
     """The fixture's runs by name, or as (name, file)."""
     files = dict((name, name) if isinstance(name, str) else name for name in names)
@@ -59,7 +50,11 @@ def written(folder, options: Evaluation, page: Page | None = None) -> tuple[str,
 
 
 def test_the_page_says_everything_and_fetches_nothing(runs):
-    curves = {"mine": str(workdir(runs / "w"))}
+    rows = [{"step": s, "split": "train", "loss": 5.0 - s, "mlm_loss": 4.0, "tokens": 50.0} for s in (1, 2, 3)]
+    rows += [{"step": s, "split": "validation", "rqp_accuracy": a} for s, a in ((0, 0.5), (2, 0.6), (3, 0.75))]
+    rows += [{"step": 3, "split": "validation", "mlm_loss": math.nan}]
+    (runs / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    curves = {"mine": str(runs)}
     page = Page(HOSTILE, "", ("as measured",), curves, f"{runs}/docs.tsv", ("body",), f"{runs}/queries.tsv")
     html, text = written(runs, evaluation(runs, "bm25", ("<A & B>", "good"), chance="bm25"), page)
     said = text_of(html)
@@ -88,13 +83,9 @@ def test_verdicts_worse_undecided_and_blank(runs):
     html, said = written(runs, evaluation(runs, "bm25", "luck", "good", chance="bm25"))
     for text in (text_of(html).split("Systems by")[0], said):
         assert "luck is at chance level: it orders its candidates no better than a random order. RR@10" in text
-
-
-def test_wrong_options_are_named(runs, tmp_path):
-    one = evaluation(runs, "bm25")
-    for page, said in (
+    for page, wrong in (
         (Page(focus="absent"), "no run is named 'absent' for --focus; the runs are bm25"),
-        (Page(curves={"mine": f"{tmp_path}/absent"}), "the curves of mine: .* has no metrics; name a training"),
+        (Page(curves={"mine": f"{runs}/absent"}), "the curves of mine: .* has no metrics; name a training"),
     ):
-        with pytest.raises(InputError, match=said):
-            written(runs, one, page)
+        with pytest.raises(InputError, match=wrong):
+            written(runs, evaluation(runs, "bm25"), page)

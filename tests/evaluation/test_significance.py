@@ -34,7 +34,7 @@ def test_a_true_null_is_called_significant_as_often_as_the_level_says(effect):
         shared = (effect - 1) / ((sizes**2).sum() / sizes.sum() - 1)
         draws = shared**0.5 * rng.normal(0, 1, 132)[groups] + (1 - shared) ** 0.5 * rng.normal(0, 1, len(groups))
         values = {"new": {"RR": draws[None]}, "old": {"RR": np.zeros((1, len(groups)))}}
-        (found,) = compare(values, groups, "old", ["RR"], 400, number)
+        (found,) = compare(values, groups, "old", ["RR"], 250, number)
         low, high = found.interval
         called += [found.t_test < 0.05, found.randomisation < 0.05, not low <= 0 <= high]
     assert (np.abs(called / 500 - 0.05) <= 0.02).all(), called / 500
@@ -98,13 +98,13 @@ def test_the_spread_of_seeds_is_compared_with_that_of_queries():
 
 def test_intervals_of_draws_with_several_seeds_cover_as_often_as_they_say():
     """Ten draws with three seeds each: mainly the draws vary, so these are not thirty independent runs."""
-    zeros, covered = np.zeros((1, 300)), {1: 0, 3: 0}
+    zeros, covered = np.zeros((1, 100)), {1: 0, 3: 0}
     rng = np.random.default_rng(11)
     for number in range(100):
         draws = rng.normal(0, 0.03, (10, 1)) + rng.normal(0, 0.005, (10, 3))
-        runs = draws.reshape(30, 1) + rng.normal(0, 0.05, 300)
+        runs = draws.reshape(30, 1) + rng.normal(0, 0.03, 100)
         for together in covered:
-            low, high = bootstrap(runs, zeros, range(300), generator("draws", number), 250, together)
+            low, high = bootstrap(runs, zeros, range(100), generator("draws", number), 250, together)
             covered[together] += low <= 0 <= high
     assert covered[3] >= 84 and covered[1] <= covered[3] - 8
     found = resampled(6, 3, 1000, generator("resampled")) // 3

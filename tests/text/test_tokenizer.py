@@ -1,4 +1,5 @@
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -59,10 +60,9 @@ def test_bad_vocabularies(tmp_path):
         with pytest.raises(InputError, match=message):
             load_tokenizer(str(vocab))
     vocab.unlink()
-    (tmp_path / "config.json").write_text(
-        '{"model_type": "bert"}'
-    )  # transformers would make a tokenizer of five tokens
-    for place in (f"{tmp_path}/absent", "", str(tmp_path)):
+    # transformers would make a tokenizer of five tokens.
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    for place in (f"{tmp_path}/absent", str(tmp_path)):
         with pytest.raises(InputError, match=f"no tokenizer at '{place}'; set `tokenizer`"):
             load_tokenizer(place)
 
@@ -73,8 +73,8 @@ def changed(path, name: str, **changes) -> str:
     (path / "SHA256SUMS").unlink()
     parts = json.loads((path / name).read_text()) if (path / name).exists() else {}
     for key, value in changes.items():
-        *nodes, last = key.split("__")
-        (parts[nodes[0]] if nodes else parts)[last] = value
+        node, _, last = key.rpartition("__")
+        (parts[node] if node else parts)[last] = value
     (path / name).write_text(json.dumps(parts))
     return str(path)
 
@@ -88,6 +88,7 @@ WORD = small_tokenizer().tokens[9]
 def check_as_transformers(directory: str, count: int = 30) -> Tokenizer:
     """Ids, offsets, special tokens and token types are AutoTokenizer's, also after it was saved; returns the tokenizer."""
     theirs, ours = transformers.AutoTokenizer.from_pretrained(directory), load_tokenizer(directory)
+    shutil.rmtree(f"{directory}-again", ignore_errors=True)
     ours.save(f"{directory}-again")
     saved = transformers.AutoTokenizer.from_pretrained(f"{directory}-again")
     (Path(f"{directory}-again") / "SHA256SUMS").unlink()
@@ -117,13 +118,10 @@ def check_as_transformers(directory: str, count: int = 30) -> Tokenizer:
         # transformers' BertTokenizer reads the vocabulary of tokenizer.json and the options of tokenizer_config.json.
         (TOKENIZER, {"normalizer__lowercase": False}),
         (SETTINGS, {"do_lower_case": False}),
-        (TOKENIZER, {"pre_tokenizer": {"type": "Whitespace"}}),
-        (TOKENIZER, {"model__continuing_subword_prefix": "@@"}),
         (SETTINGS, {"cls_token": "[SEP]", "sep_token": "[CLS]"}),
         (SETTINGS, {"model_input_names": ["input_ids", "attention_mask"]}),
         # A word of the vocabulary that is never split.
         (SETTINGS, {"additional_special_tokens": [WORD]}),
-        (SETTINGS, {"added_tokens_decoder": {"9": {"content": WORD}}}),
         (SETTINGS, {"cls_token": "[X]"}),
         ("special_tokens_map.json", {"mask_token": "[UNK]"}),
         ("added_tokens.json", {"[D]": 46}),  # as written by older transformers
@@ -136,11 +134,9 @@ def test_edited_files_are_read_as_by_transformers(tmp_path, name, changes):
 
 @pytest.mark.parametrize("kind, part", [("xlm-roberta", "Lowercase"), ("roberta", "NFC")])
 def test_a_normaliser_that_transformers_drops_is_dropped(tmp_path, kind, part):
-    path = Path(save_trained(kind, str(tmp_path / kind), SENTENCES, 500))
-    (path / TOKENIZER).write_text(
-        json.dumps({**json.loads((path / TOKENIZER).read_text()), "normalizer": {"type": part}})
-    )
-    assert check_as_transformers(str(path)).normalise("E\u0301") == "E\u0301"
+    path = Path(save_trained(kind, str(tmp_path / kind), SENTENCES, 500), TOKENIZER)
+    path.write_text(json.dumps({**json.loads(path.read_text()), "normalizer": {"type": part}}))
+    assert check_as_transformers(str(path.parent)).normalise("E\u0301") == "E\u0301"
 
 
 @pytest.mark.parametrize(
@@ -152,7 +148,6 @@ def test_a_normaliser_that_transformers_drops_is_dropped(tmp_path, kind, part):
         (SETTINGS, {"split_special_tokens": True}, "split_special_tokens is not supported"),
         (SETTINGS, {"auto_map": {"AutoTokenizer": ["code.X", None]}}, "needs custom code .auto_map., which is not executed here"),
         (SETTINGS, {"tokenizer_class": "BertJapaneseTokenizer"}, "transformers cannot read|no fast version"),
-        (TOKENIZER, {"model__vocab": {token: i for i, token in enumerate(SPECIAL_TOKENS)}}, "its vocabulary has 5 tokens"),
         (TOKENIZER, {"model__vocab": {**VOCAB, "another": 99}}, "the ids of its 47 tokens are not 0 to 46"),
     ],
 )  # fmt: skip
@@ -162,25 +157,23 @@ def test_what_a_model_here_cannot_use_is_refused(tmp_path, name, changes, messag
     assert "\n" not in str(found.value)
 
 
-@pytest.mark.parametrize("config", [{}, {"config.json": '{"model_type": "bert"}'}])
+@pytest.mark.parametrize("config", ["", '{"model_type": "bert"}'])
 @pytest.mark.parametrize("kind", ["xlm-roberta-nfkc", "gemma"])
 def test_unigram_and_byte_fallback_without_a_class_have_the_ids_of_tokenizer_json(tmp_path, kind, config):
     """transformers 5 would make WordPiece of a vocabulary next to a BERT's config.json, in which nearly all words are unknown."""
     path = Path(save_trained(kind, str(tmp_path), SENTENCES, 500))
     settings = json.loads((path / SETTINGS).read_text())
-    del settings["tokenizer_class"]
-    for name, text in {SETTINGS: json.dumps(settings), **config}.items():
-        (path / name).write_text(text)
+    (path / SETTINGS).write_text(json.dumps({**settings, "tokenizer_class": None}))
+    if config:
+        (path / "config.json").write_text(config)
     ours, texts = load_tokenizer(str(path)), [*TEXTS, *lines_of_scripts(60)]
     theirs = transformers.PreTrainedTokenizerFast(tokenizer_file=str(path / TOKENIZER))
     assert [each.ids for each in ours.encode_batch(texts)] == theirs(texts, add_special_tokens=False)["input_ids"]
 
 
-def test_truncation_and_padding_of_the_file_are_not_used(tmp_path):
+def test_the_truncation_of_the_file_is_not_used(tmp_path):
     cut = {"direction": "Right", "max_length": 3, "strategy": "LongestFirst", "stride": 0}
-    pad = {"strategy": {"Fixed": 9}, "direction": "Right", "pad_to_multiple_of": None}
-    pad |= {"pad_id": 0, "pad_type_id": 0, "pad_token": "[PAD]"}
-    ours = load_tokenizer(changed(tmp_path, TOKENIZER, truncation=cut, padding=pad))
+    ours = load_tokenizer(changed(tmp_path, TOKENIZER, truncation=cut))
     assert ours == small_tokenizer() and len(ours.encode("the cat sat in the mat")) == 6
 
 
@@ -192,11 +185,11 @@ SENTENCES = (
     "猫坐在垫子上。猫が座っている、と思う。", "고양이가 매트 위에 앉아 있다.",
     "კატა ხალიჩაზე ზის.", "ﬁne ① ｆｕｌｌ　ｗｉｄｔｈ ½ \u00a0 e\u0301 👩‍🚀 \t tab",
 )  # fmt: skip
-LETTERS = {
-    "Latin": (0x61, 0x24F), "Greek": (0x391, 0x3C9), "Cyrillic": (0x410, 0x44F), "Hebrew": (0x5D0, 0x5EA), "Arabic": (0x621, 0x64A),
-    "Devanagari": (0x905, 0x94D), "Thai": (0xE01, 0xE4D), "Georgian": (0x10D0, 0x10F0), "Hangul": (0xAC00, 0xD7A3),
-    "Han": (0x4E00, 0x9FA5), "Kana": (0x3041, 0x30FE),
-}  # fmt: skip
+# Latin, Greek, Cyrillic, Hebrew, Arabic, Devanagari, Thai, Georgian, Hangul, Han, Kana.
+LETTERS = (
+    (0x61, 0x24F), (0x391, 0x3C9), (0x410, 0x44F), (0x5D0, 0x5EA), (0x621, 0x64A), (0x905, 0x94D), (0xE01, 0xE4D),
+    (0x10D0, 0x10F0), (0xAC00, 0xD7A3), (0x4E00, 0x9FA5), (0x3041, 0x30FE),
+)  # fmt: skip
 BETWEEN = (" ", "  ", ", ", ". ", "-", "7", "\u00a0", "\n", "é")
 
 
@@ -205,7 +198,7 @@ def lines_of_scripts(count: int) -> list[str]:
     lines = list(SENTENCES)
     for number in range(len(lines), count):
         rng = generator("scripts", number)
-        low, high = list(LETTERS.values())[number % len(LETTERS)]
+        low, high = LETTERS[number % len(LETTERS)]
         words = ["".join(map(chr, rng.integers(low, high + 1, rng.integers(1, 9)))) for _ in range(rng.integers(1, 12))]
         lines.append("".join(word + BETWEEN[rng.integers(len(BETWEEN))] for word in words))
     return lines
@@ -215,16 +208,15 @@ def lines_of_scripts(count: int) -> list[str]:
 def test_a_sentence_without_spaces_is_more_than_one_word(kind, tmp_path):
     """For whole-word masking: Latin pieces continue a word, Japanese and Thai pieces are words by themselves."""
     made = load_tokenizer(save_trained(kind, str(tmp_path), ["unseen ガイドをみる แมวนั่ง", *"unseen"], 70))
-    ids = made.encode("nesne ガイドをみる แมวนั่ง")
-    continued = {made.decode([i]).removeprefix("##").strip(): bool(made.continues[i]) for i in ids}
-    assert {within for letter, within in continued.items() if not letter.isascii()} == {False}
-    assert any(within for letter, within in continued.items() if letter.isascii())
+    latin, others = ([bool(made.continues[i]) for i in made.encode(text)] for text in ("nesne", "ガイドをみる แมวนั่ง"))
+    assert any(latin) and not any(others)
 
 
-@pytest.mark.parametrize("kind", ["modernbert", "gemma"])
-def test_bytes_continue_words(kind, tmp_path):
+@pytest.mark.parametrize(
+    "kind, size, japanese", [("modernbert", 290, ["東", "京", "都市"]), ("gemma", 300, list("東京都市"))]
+)
+def test_bytes_continue_words(kind, size, japanese, tmp_path):
     """For whole-word masking: letters that are several byte tokens continue words; Japanese letters are words by themselves."""
-    size = 300 if kind == "gemma" else 290
     made = load_tokenizer(save_trained(kind, str(tmp_path), ["the caf - 都市 हिन्दी"] * 9, size))
     words: list[list[int]] = []
     for token in made.encode("the café שלום - 東京都市 हिन्दी"):
@@ -233,15 +225,12 @@ def test_bytes_continue_words(kind, tmp_path):
         else:
             words.append([token])
     found = [made.decode(word).strip() for word in words]
-    known = ["都市"] if kind == "modernbert" else "都市"
-    assert [each for each in found if each] == ["the", "café", "שלום", "-", *"東京", *known, "हिन्दी"]
-
-
-KINDS = ("bert", "bert-cased", "modernbert", "roberta", "xlm-roberta", "xlm-roberta-nfkc", "gemma")
+    assert [each for each in found if each] == ["the", "café", "שלום", "-", *japanese, "हिन्दी"]
 
 
 LOADED = """
-import sys
+import socket, sys
+socket.socket.connect = socket.getaddrinfo = None  # a connection would be a TypeError
 from harp_jax.text.tokenizer import load_tokenizer
 print(load_tokenizer(sys.argv[1]).encode("the cat"), "transformers" in sys.modules)
 """
@@ -249,49 +238,43 @@ print(load_tokenizer(sys.argv[1]).encode("the cat"), "transformers" in sys.modul
 
 def test_the_next_process_loads_it_without_transformers_or_network(tmp_path):
     path = save_trained("roberta", str(tmp_path), SENTENCES, 300)
-    offline = "import socket; socket.socket.connect = socket.getaddrinfo = None"  # a connection would be a TypeError
-    found = [
-        python("-c", offline + LOADED, path, XDG_CACHE_HOME=str(tmp_path / "cache")).stdout.split() for _ in range(2)
-    ]
-    assert found[0][:-1] == found[1][:-1] and [each[-1] for each in found] == ["True", "False"]
+    ids = load_tokenizer(path).encode("the cat")
+    assert python("-c", LOADED, path).stdout == f"{ids} False\n"
+
+
+KINDS = ("bert", "bert-cased", "modernbert", "roberta", "xlm-roberta", "xlm-roberta-nfkc", "gemma")
 
 
 @pytest.mark.parametrize(
-    "kind, model_type, count",
+    "kind, count",
     [
-        *((kind, model_type, 100) for kind in KINDS for model_type in ("bert", "roberta", "modernbert")),
-        *(pytest.param(kind, "bert", 10_000, marks=pytest.mark.real) for kind in (*KINDS, "xlm-roberta-nmt")),
+        *((kind, 100) for kind in KINDS),
+        *(pytest.param(kind, 10_000, marks=pytest.mark.real) for kind in (*KINDS, "xlm-roberta-nmt")),
     ],
 )
-def test_every_kind_of_tokenizer_next_to_every_model(kind, model_type, count, tmp_path):
+def test_every_kind_of_tokenizer_next_to_every_model(kind, count, tmp_path):
     path = Path(save_trained(kind, str(tmp_path / "ours"), lines_of_scripts(100), 4000))
     (path / "SHA256SUMS").unlink(missing_ok=True)
-    (path / "config.json").write_text(json.dumps({"model_type": model_type}))
-    check_as_transformers(str(path), count)
+    for model_type in ("bert", "roberta", "modernbert") if count == 100 else ("bert",):
+        (path / "config.json").write_text(json.dumps({"model_type": model_type}))
+        check_as_transformers(str(path), count)
 
 
 TYPED = ["input_ids", "token_type_ids", "attention_mask"]
 
 
 @pytest.mark.parametrize(
-    "name, kind, options",
+    "kind, options",
     [
-        ("BertTokenizer", "bert", {"model_input_names": TYPED[::2], "strip_accents": False}),
-        ("BertTokenizer", "bert", {"tokenize_chinese_chars": False}),
-        ("RobertaTokenizer", "roberta", {"add_prefix_space": True, "trim_offsets": False}),
-        ("XLMRobertaTokenizer", "xlm-roberta", {"add_prefix_space": False}),
-        ("PreTrainedTokenizerFast", "gemma", {"model_input_names": TYPED}),
+        ("bert", {"model_input_names": TYPED[::2], "strip_accents": False}),
+        ("bert", {"tokenize_chinese_chars": False}),
+        ("roberta", {"add_prefix_space": True, "trim_offsets": False}),
+        ("xlm-roberta", {"add_prefix_space": False}),
+        ("gemma", {"model_input_names": TYPED}),
     ],
 )
-def test_what_the_classes_of_transformers_save(name, kind, options, tmp_path):
+def test_what_the_classes_of_transformers_save(kind, options, tmp_path):
     path = save_trained(kind, str(tmp_path / "trained"), SENTENCES, 500)
-    model = json.loads((tmp_path / "trained" / TOKENIZER).read_text())["model"]
-    roles = {f"{role}_token": token for role, token in load_tokenizer(path).roles}
-    vocab = [tuple(piece) for piece in model["vocab"]] if kind == "xlm-roberta" else model["vocab"]
-    given = {"vocab": vocab, "merges": [tuple(pair) for pair in model.get("merges", ())]}
-    if name == "PreTrainedTokenizerFast":
-        given = {"tokenizer_file": f"{path}/{TOKENIZER}"}
-    getattr(transformers, name)(**given, **roles, **options).save_pretrained(tmp_path / "theirs")
+    transformers.AutoTokenizer.from_pretrained(path, **options).save_pretrained(tmp_path / "theirs")
     ours = check_as_transformers(str(tmp_path / "theirs"))
-    assert ours.size == len(model["vocab"])
     assert ours.token_types == ("token_type_ids" in options.get("model_input_names", TYPED if kind == "bert" else ()))
