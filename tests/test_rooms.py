@@ -46,16 +46,14 @@ def imports(path: Path) -> list[tuple[int, str, str]]:
     """(line, module, imported name) of every import of the project's own packages, lazy ones too."""
     found = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] in ROOMS:
-            for alias in node.names:
-                inner = node.module + "." + alias.name
-                place = ROOT / inner.replace(".", "/")
-                is_module = place.is_dir() or place.with_suffix(".py").exists()
-                found.append((node.lineno, inner if is_module else node.module, "" if is_module else alias.name))
-        elif isinstance(node, ast.Import):
-            for alias in node.names:
-                if alias.name.split(".")[0] in ROOMS:
-                    found.append((node.lineno, alias.name, ""))
+        for alias in node.names if isinstance(node, ast.Import | ast.ImportFrom) else ():
+            origin = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
+            module = ROOT / (origin + alias.name).replace(".", "/")
+            if (origin + alias.name).split(".")[0] in ROOMS:
+                is_module = module.is_dir() or module.with_suffix(".py").exists()
+                found.append(
+                    (node.lineno, origin + alias.name if is_module else origin[:-1], "" if is_module else alias.name)
+                )
     return found
 
 
@@ -100,17 +98,13 @@ def test_files_form_no_circle(package: str) -> None:
 def test_every_room_says_what_it_is(package: str) -> None:
     """Its `__init__` is a docstring with input, output, imports, and every file and subroom, or names the table that lists them."""
     wrong = []
-    folders = [path for path in (ROOT / package).rglob("*") if path.is_dir() and any(path.glob("*.py"))]
-    for folder in sorted(folders):
-        room = folder.relative_to(ROOT)
-        tree = ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))
-        said = ast.get_docstring(tree) or ""
+    for start in sorted((ROOT / package).glob("*/**/__init__.py")):
+        room, said = start.parent, start.read_text(encoding="utf-8")
+        names = {path.stem for path in room.glob("*.py")} - {"__init__"}
+        names |= {f"{path.parent.name}/" for path in room.glob("*/__init__.py")}
+        wrong += [f"{room}: code in __init__"] if len(ast.parse(said).body) != 1 else []
         wrong += [f"{room}: no {word!r}" for word in ("In:", "Out:", "Imports:", "Files:") if word not in said]
-        wrong += [f"{room}: code in __init__"] if len(tree.body) != 1 else []
-        names = {path.stem for path in folder.glob("*.py")} - {"__init__"}
-        names |= {f"{path.name}/" for path in folders if path.parent == folder}
         listed = said.partition("Files:")[2]
-        table = folder / "table.py"
-        listed += table.read_text(encoding="utf-8") if table.exists() else ""
+        listed += (room / "table.py").read_text(encoding="utf-8") if (room / "table.py").exists() else ""
         wrong += [f"{room}: does not name {name}" for name in sorted(names) if name not in listed]
     assert not wrong, "\n".join(wrong)
