@@ -75,7 +75,7 @@ def mutated(data: bytes, draw: random.Random) -> bytes:
 def fuzz(name: str, directory: Path, inputs: int) -> None:
     """Reads the valid input of a reader, then `inputs` mutations of it. A failure names its seed."""
     reader = READERS[name]
-    valid = reader.write(directory)
+    valid = reader.valid(directory)
     files = sorted(valid)
     reader.read(directory)
     for number in range(inputs):
@@ -121,7 +121,7 @@ def test_mutated_inputs_are_read_or_refused(name, tmp_path):
 )  # fmt: skip
 def test_what_fuzzing_found(name, file, old, new, message, tmp_path):
     reader = READERS[name]
-    valid = reader.write(tmp_path)[file]
+    valid = reader.valid(tmp_path)[file]
     assert old in valid
     replace(tmp_path / file, valid.replace(old, new, 1))
     with pytest.raises(InputError, match=message):
@@ -147,7 +147,7 @@ def test_ten_thousand_mutated_inputs_are_read_or_refused(name, running):
 def test_repeating_a_part_of_the_input_costs_in_proportion(name, tmp_path):
     """From 200 to 400 repeats, a quadratic reader needs four times the steps of 100 to 200, a linear one twice."""
     reader = READERS[name]
-    valid = reader.write(tmp_path)
+    valid = reader.valid(tmp_path)
     reader.read(tmp_path)  # warm-up: imports
 
     def read() -> None:

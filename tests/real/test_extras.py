@@ -45,15 +45,8 @@ def test_the_ranker_in_a_pipeline_of_pyterrier():
         def predict(self, pairs, windows=None):
             return np.asarray([len({*query.split()} & {*text.split()}) for query, text in pairs], np.float32)
 
-    found = pandas.DataFrame(
-        {
-            "qid": ["1", "1", "2"],
-            "query": ["red cat", "red cat", "dog"],
-            "docno": ["a", "b", "a"],
-            "text": ["a dog", "a red cat", "a dog"],
-        }
-    )
+    rows = [("1", "red cat", "a", "a dog"), ("1", "red cat", "b", "a red cat"), ("2", "dog", "a", "a dog")]
+    found = pandas.DataFrame(rows, columns=["qid", "query", "docno", "text"])
     ranked = (pt.Transformer.from_df(found) >> transformer(SharedWords()))(found[["qid", "query"]].drop_duplicates())
-    assert [(row.qid, row.docno, row.rank) for row in ranked.sort_values(["qid", "rank"]).itertuples()] == [
-        ("1", "b", 0), ("1", "a", 1), ("2", "a", 0)
-    ]  # fmt: skip
+    best = ranked[ranked["rank"] == 0]
+    assert dict(zip(best.qid, best.docno)) == {"1": "b", "2": "a"} and len(ranked) == 3
