@@ -29,6 +29,13 @@ def read_lines(path: str) -> list:
     return list(lines(path))
 
 
+CHILD = """
+import os, sys
+from harp_jax.base.cli import ending_well
+from harp_jax.base.files import lines, output_folder, replacing
+"""
+
+
 def refusal(*arguments, call=write) -> str:
     with pytest.raises((InputError, OSError)) as error:
         call(*arguments)
@@ -120,9 +127,8 @@ def test_json_is_checked_when_it_is_read(tmp_path):
     path.write_text(json.dumps(good))
     assert read_json_as(Settings, str(path)) == Settings("x", {"a": 1.0}, ("b",))
     for change, said in (
-        ({"name": 3}, "name is '3', not of the type str"), ({"weights": {"a": "1"}}, "weights.a is '1', not of the type float"),
-        ({"weights": {"a": float("nan")}}, "weights.a is 'nan'"), ({"weights": [1]}, "weights is '[1]'"),
-        ({"fields": ["b", 1]}, "fields[1] is '1'"), ({"length": True}, "length is 'True'"),
+        ({"name": 3}, "name is '3', not of the type str"), ({"weights": {"a": float("nan")}}, "weights.a is 'nan'"),
+        ({"weights": [1]}, "weights is '[1]'"), ({"fields": ["b", 1]}, "fields[1] is '1'"), ({"length": True}, "length is 'True'"),
         ({"depth": 1}, "it has the unknown field depth"),
     ):  # fmt: skip
         path.write_text(json.dumps(good | change))
@@ -135,14 +141,8 @@ def test_json_is_checked_when_it_is_read(tmp_path):
 
 
 def test_temporary_files_of_a_killed_process_are_removed_by_the_next_one(tmp_path):
-    code = """if True:
-        import os, sys
-        from harp_jax.base.files import replacing
-        with replacing(sys.argv[1]) as file:
-            file.write("half")
-            os.kill(os.getpid(), 9)
-    """
-    python("-c", code, tmp_path / "words", status=-signal.SIGKILL)
+    code = "with replacing(sys.argv[1]) as file: file.write('half'), os.kill(os.getpid(), 9)"
+    python("-c", CHILD + code, tmp_path / "words", status=-signal.SIGKILL)
     assert [path.name[:10] for path in tmp_path.iterdir()] == ["words.tmp."]
     with replacing(str(tmp_path / "words")) as first:
         write(tmp_path / "words", "second")  # leaves the file of a process that is alive
@@ -151,8 +151,7 @@ def test_temporary_files_of_a_killed_process_are_removed_by_the_next_one(tmp_pat
 
 
 def test_the_output_of_another_command_is_read():
-    code = "import sys; from harp_jax.base.files import lines; print(list(lines(sys.argv[1])))"
-    command = f"{sys.executable} -c '{code}' <(echo one)"
+    command = f"{sys.executable} -c '{CHILD}print(list(lines(sys.argv[1])))' <(echo one)"
     assert subprocess.run(["bash", "-c", command], capture_output=True, text=True).stdout == "[(1, 'one')]\n"
 
 
@@ -161,9 +160,9 @@ def test_the_output_of_another_command_is_read():
 )
 def test_no_end_between_or_after_the_renames_loses_a_folder(tmp_path, how, renames, left):
     """An interrupt puts the old folder back; after a kill, the next command does."""
-    code = """if True:
-        import os, sys
-        from harp_jax.base.files import output_folder
+    code = (
+        CHILD
+        + """if True:
         rename, done = os.rename, []
         def ended(*paths):
             rename(*paths)
@@ -174,6 +173,7 @@ def test_no_end_between_or_after_the_renames_loses_a_folder(tmp_path, how, renam
             with output_folder(sys.argv[1]) as folder, open(f"{folder}/weights", "w") as file:
                 file.write(text)
     """
+    )
     python("-c", code, tmp_path / "model", renames, int(how), status=-how)
     assert how != signal.SIGINT or os.listdir(tmp_path) == ["model"]
     (tmp_path / "model.tmp.mine.old").mkdir()
@@ -214,15 +214,9 @@ def test_a_folder_that_somebody_trained_further_is_not_replaced(tmp_path, name):
 
 
 def test_a_full_disk_is_one_line_and_costs_nothing(tmp_path):
-    code = """if True:
-        import sys
-        from harp_jax.base.cli import ending_well
-        from harp_jax.base.files import replacing
-        with ending_well(), replacing(sys.argv[1]) as file:
-            file.write("x" * 100_000)
-    """
+    code = "with ending_well(), replacing(sys.argv[1]) as file: file.write('x' * 100_000)"
     (tmp_path / "run").write_text("old")
-    error = python("-c", code, tmp_path / "run", status=2, limit="-f 4").stderr
+    error = python("-c", CHILD + code, tmp_path / "run", status=2, limit="-f 4").stderr
     assert error.count("\n") == 1 and "free space and run the same command again" in error
     assert (tmp_path / "run").read_text() == "old" and os.listdir(tmp_path) == ["run"]
     words = [sys.executable, "-m", "harp_jax", "--help"]
@@ -232,5 +226,5 @@ def test_a_full_disk_is_one_line_and_costs_nothing(tmp_path):
 
 
 def test_names_that_the_locale_cannot_print_are_escaped():
-    code = "from harp_jax.base.cli import ending_well\nwith ending_well(): print('r\\xe9sum\\u2713 \\udcff')"
-    assert python("-c", code, PYTHONIOENCODING="ascii").stdout == "r\\xe9sum\\u2713 \\udcff\n"
+    code = "with ending_well(): print('r\\xe9sum\\u2713 \\udcff')"
+    assert python("-c", CHILD + code, PYTHONIOENCODING="ascii").stdout == "r\\xe9sum\\u2713 \\udcff\n"

@@ -1,5 +1,6 @@
 """INT, TERM and KILL during long commands: a clear end, no process left, and the next run completes the work."""
 
+import json
 import os
 import random
 import re
@@ -32,9 +33,11 @@ def data(tmp_path_factory) -> Path:
     run = [f"q{q} Q0 d{300 * q + d} {d} {50 - d} x\n" for q in range(60) for d in range(50)]
     (path / "run.trec").write_text("".join(run))
     (path / "qrels.txt").write_text("".join(f"q{q} 0 d{300 * q + 7} 1\n" for q in range(60)))
-    pages = [f'{{"id": "p{i}", "title": "", "text": "{texts[i]}", "links": [{{"start": 0, "end": 3, "target": "p{i // 2}"}}]}}\n'
-             for i in range(300)]  # fmt: skip
-    (path / "pages.jsonl").write_text("".join(pages))
+    link = {"start": 0, "end": 3}
+    pages = [
+        {"id": f"p{i}", "title": "", "text": texts[i], "links": [link | {"target": f"p{i // 2}"}]} for i in range(300)
+    ]
+    (path / "pages.jsonl").write_text("".join(json.dumps(page) + "\n" for page in pages))
     save_hf(str(path / "model"), CONFIG, random_params(CONFIG), small_tokenizer(), "")
     return path
 
@@ -57,10 +60,10 @@ COMMANDS = {
 
 def start(name: str, data: Path, output: Path) -> subprocess.Popen:
     option = "--workdir" if name == "linklearn-train" else "--output"
-    words = [*COMMANDS[name].format(data=data).split(), f"{option}={output}"]
+    command = [sys.executable, "-m", "harp_jax", name, *COMMANDS[name].format(data=data).split(), f"{option}={output}"]
     environment = os.environ | {"XDG_CACHE_HOME": str(output.parent / "cache")}
-    return subprocess.Popen([sys.executable, "-m", "harp_jax", name, *words], env=environment, stdout=subprocess.DEVNULL,
-                            stderr=subprocess.PIPE, text=True, start_new_session=True)  # fmt: skip
+    streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(command, env=environment, start_new_session=True, **streams)
 
 
 def content(output: Path) -> dict[str, bytes]:

@@ -9,12 +9,10 @@ import pytest
 from harp_jax.base import steps
 from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
-from harp_jax.checkpoints.huggingface import save_hf
 from harp_jax.experiments.experiment import find
-from harp_jax.model.encoders.bert import BertShape
 from harp_jax.text.tokenizer import load_tokenizer
 from tests.support import corpus
-from tests.support.tiny_bert import random_params
+from tests.support.tiny_bert import save_encoder
 
 pytestmark = pytest.mark.real
 
@@ -83,9 +81,7 @@ def test_from_the_published_files_to_three_tables(tmp_path, monkeypatch, capsys)
     assert "against harp" in capsys.readouterr().out
 
     # Table 3: HARP as it was trained above, another encoder, and their mean.
-    words = load_tokenizer("corpus/vocab.txt")
-    shape = BertShape(words.size, layers=1, hidden=32, heads=2, intermediate=64, max_positions=64)
-    save_hf("other", shape, random_params(shape), words, "")
+    save_encoder("other", load_tokenizer("corpus/vocab.txt"), 64)
     table3 = find("table3")
     known = [one for one in settings if not one.startswith("transformers")]
     table3.function("out", **table3.arguments([*known, "others=other"]))
