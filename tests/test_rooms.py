@@ -33,8 +33,8 @@ def files(package: str) -> list[Path]:
 def room_of(package: str, name: str) -> str | None:
     """The room of a dotted module, "" for a ground file, None for top-level files (main, export, …)."""
     inner = name.partition(".")[2]
-    found = [room for room in ROOMS[package] if f"{inner}.".startswith(f"{room}.")]
-    return max(found, key=len) if found else "" if inner in GROUND[package] else None
+    rooms = [room for room in ROOMS[package] if f"{inner}.".startswith(f"{room}.")]
+    return max(rooms, key=len) if rooms else "" if inner in GROUND[package] else None
 
 
 def module_of(path: Path) -> str:
@@ -44,17 +44,16 @@ def module_of(path: Path) -> str:
 @cache
 def imports(path: Path) -> list[tuple[int, str, str]]:
     """(line, module, imported name) of every import of the project's own packages, lazy ones too."""
-    found = []
+    names = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         for alias in node.names if isinstance(node, ast.Import | ast.ImportFrom) else ():
-            origin = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
-            module = ROOT / (origin + alias.name).replace(".", "/")
-            if (origin + alias.name).split(".")[0] in ROOMS:
-                is_module = module.is_dir() or module.with_suffix(".py").exists()
-                found.append(
-                    (node.lineno, origin + alias.name if is_module else origin[:-1], "" if is_module else alias.name)
-                )
-    return found
+            module = getattr(node, "module", None)
+            whole = f"{module}.{alias.name}" if module else alias.name
+            if whole.split(".")[0] in ROOMS:
+                file = ROOT / whole.replace(".", "/")
+                is_module = file.is_dir() or file.with_suffix(".py").exists()
+                names.append((node.lineno, whole, "") if is_module else (node.lineno, module, alias.name))
+    return names
 
 
 @pytest.mark.parametrize("package", ROOMS)

@@ -72,7 +72,7 @@ def content(output: Path) -> dict[str, bytes]:
     files = [file for file in (output, *output.rglob("*")) if file.is_file()]
     named = {str(file.relative_to(output.parent)): file.read_bytes() for file in files}
     unlike = re.compile(r"metrics.jsonl|made.json$|tfevents|\.tmp\.[0-9a-f]{8}$")
-    return {name: found for name, found in named.items() if not unlike.search(name)}
+    return {name: data for name, data in named.items() if not unlike.search(name)}
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -95,5 +95,5 @@ def test_a_signal_ends_the_command_clearly_and_the_next_run_completes_it(name, d
         if output.is_file():
             assert content(output) == {"output": content(tmp_path / "whole")["whole"]}
     assert start(name, data, output).wait() == 0
-    renamed = {file.replace("whole", "output", 1): found for file, found in content(tmp_path / "whole").items()}
+    renamed = {file.replace("whole", "output", 1): data for file, data in content(tmp_path / "whole").items()}
     assert content(output) == renamed

@@ -59,9 +59,9 @@ def test_a_cluster_writes_the_local_engines_bytes_also_if_an_executor_is_killed(
     process = start(config, beside, *CLUSTER, start_new_session=True)
     if begun:
         wait_for(beside / ".work" / begun, process, 0.3)
-        found = executors(process.pid)
-        assert len(found) == 2
-        os.kill(found[0], signal.SIGKILL)
+        running = executors(process.pid)
+        assert len(running) == 2
+        os.kill(running[0], signal.SIGKILL)
     assert process.wait() == 0
     assert written(beside) == expected
     assert not (beside / ".work").exists()

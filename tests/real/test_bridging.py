@@ -20,6 +20,6 @@ def test_arbitrary_pairs_of_words_are_bridged(tmp_path):
     config.update_from_flattened_dict(PRESETS["recommended"])
     config.init, config.tasks, config.learning_rate = start, (TASK, BLANK), 3e-4
     config.steps, config.eval_every = 225, 225  # after 150 steps, one seed reaches 1.00, another .89
-    found = held_out_accuracy(config, str(tmp_path), Bridges(np.array(words[:600])))
-    assert found[TASK] >= 0.95
-    assert found[BLANK] < 0.6
+    accuracy = held_out_accuracy(config, str(tmp_path), Bridges(np.array(words[:600])))
+    assert accuracy[TASK] >= 0.95
+    assert accuracy[BLANK] < 0.6

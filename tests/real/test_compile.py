@@ -70,7 +70,7 @@ def test_two_dry_runs_on_one_machine_do_not_exclude_each_other():
     """libtpu's lock refused the second one, as if its topology did not exist."""
     if not os.path.isdir(package := os.environ.get("HARP_LIBTPU", "")):
         pytest.skip("HARP_LIBTPU names no directory with JAX's packages for TPUs; run make real")
-    count = "from harp_jax.training.dry_run import topology_devices as found; print(len(found('v3:2x2')))"
+    count = "from harp_jax.training.dry_run import topology_devices as devices; print(len(devices('v3:2x2')))"
     inner = f"import sys; sys.path.append({package!r}); {count}"
     outer = f"{inner}; import subprocess; subprocess.run([sys.executable, '-c', {inner!r}], check=True)"
     assert sorted(python("-c", outer).stdout.split()) == ["8", "8"]

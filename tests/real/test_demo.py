@@ -29,15 +29,15 @@ def is_above(more: np.ndarray, less: np.ndarray) -> bool:
 
 
 def test_links_teach_to_rank_and_save_labels(tmp_path):
-    found = demo(tmp_path, "seed=1")
-    assert is_above(found["harp"], found["bm25"])
-    assert is_above(found["harp"], found["harp_blank"])
+    ranks = demo(tmp_path, "seed=1")
+    assert is_above(ranks["harp"], ranks["bm25"])
+    assert is_above(ranks["harp"], ranks["harp_blank"])
     for other in ("mlm_tuned", "random_tuned", "bm25"):
-        assert is_above(found["harp_tuned"], found[other])
-    assert is_above(found["mlm_tuned"], found["random_tuned"])
+        assert is_above(ranks["harp_tuned"], ranks[other])
+    assert is_above(ranks["mlm_tuned"], ranks["random_tuned"])
 
 
 def test_links_that_say_nothing_teach_nothing(tmp_path):
-    found = demo(tmp_path, "informative=False", "fine_tune=False")
-    assert not is_above(found["harp"], found["bm25"])
-    assert is_above(found["cosine"], found["harp"])  # training lost what the encoder knew
+    ranks = demo(tmp_path, "informative=False", "fine_tune=False")
+    assert not is_above(ranks["harp"], ranks["bm25"])
+    assert is_above(ranks["cosine"], ranks["harp"])  # training lost what the encoder knew

@@ -68,8 +68,8 @@ def mean(qrels, rankings) -> float:
     return evaluate(qrels, {"": run}, "RR@10").mean[""]["RR@10"]
 
 
-def ours(found) -> list[tuple[str, float]]:
-    return sorted(zip(found.docids, found.total(WEIGHTS).tolist()), key=lambda row: -row[1])
+def ours(parts) -> list[tuple[str, float]]:
+    return sorted(zip(parts.docids, parts.total(WEIGHTS).tolist()), key=lambda row: -row[1])
 
 
 def overlap(first, second) -> float:
@@ -88,8 +88,12 @@ def written_search(folder: Path):
 
 @pytest.mark.parametrize("engine", ["opensearch", "elasticsearch"])
 def test_lucene(site, asked, tmp_path, engine):
-    found = importlib.util.find_spec("pyserini")
-    jars = glob.glob(os.path.join(found.submodule_search_locations[0], "resources", "jars", "*.jar")) if found else []
+    pyserini = importlib.util.find_spec("pyserini")
+    jars = (
+        glob.glob(os.path.join(pyserini.submodule_search_locations[0], "resources", "jars", "*.jar"))
+        if pyserini
+        else []
+    )
     if not jars or not shutil.which("javac"):
         pytest.skip("Lucene absent: pip install --no-deps pyserini==0.22.1, and a JDK 17")
     queries, vectors, qrels, scores = asked
@@ -99,18 +103,18 @@ def test_lucene(site, asked, tmp_path, engine):
     search = written_search(tmp_path / "out")
     java = ["java", "-Xmx1g", "-cp", jars[0], ROOT / "tests" / "support" / "LuceneSearch.java"]
     depth = str(search.plan()["depth"])
-    subprocess.run([*java, *(tmp_path / name for name in ("out", "asked", "found")), depth], check=True)
-    found = {row["qid"]: row for row in map(json.loads, (tmp_path / "found").open())}
+    subprocess.run([*java, *(tmp_path / name for name in ("out", "asked", "answers")), depth], check=True)
+    answers = {row["qid"]: row for row in map(json.loads, (tmp_path / "answers").open())}
     for part, least in ((BM25, 0.9), (ANCHORS, 0.9), (VECTORS, 0.98)):
         alone = [sorted(zip(scores[qid].docids, scores[qid].parts[part]), key=lambda row: -row[1]) for qid in qrels]
-        assert overlap(alone, [[*found[qid]["hits"][part].items()] for qid in qrels]) > least, part
+        assert overlap(alone, [[*answers[qid]["hits"][part].items()] for qid in qrels]) > least, part
     rows = [json.loads(line) for path in (tmp_path / "out").glob("documents-*") for line in path.open()]
     passages = {
         action["index"]["_id"]: [passage["vector"] for passage in row["passages"]]
         for action, row in zip(rows[::2], rows[1::2])
     }
     added = {}
-    for qid, row in found.items():
+    for qid, row in answers.items():
         near = {d: search.nearest(vectors[qid], passages[d]) for hits in row["hits"].values() for d in hits}
         added[qid] = search.add_up(row["words"] | {VECTORS: near}, search.plan()["weights"])
     expected = {qid: ours(scores[qid]) for qid in qrels}

@@ -98,14 +98,14 @@ class PlantedReader:
     template: Template
 
     def read(self, lane: int, task: str, start: int, count: int) -> list[Group]:
-        found = []
+        groups = []
         for i in range(start, start + count):
             query, positive, negative = self.pairs(f"{self.split} {task}", lane, i)
             if task == BLANK and self.split != "train":
                 query = np.full_like(query, self.blank)
             sequences = pair_sequences(query, positive, EMPTY, negative, self.length, self.template)
-            found.append(Group(list(self.sizes).index(task), sequences))
-        return found
+            groups.append(Group(list(self.sizes).index(task), sequences))
+        return groups
 
 
 def from_scratch(directory: str) -> ConfigDict:
