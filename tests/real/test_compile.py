@@ -94,14 +94,14 @@ def test_what_cannot_be_compiled_is_one_line():
             dry_run(config, topology, "--config.model.layers=1", "--config.batch_pairs=100000")
 
 
-@pytest.mark.parametrize("gpus", [1, 8])
+@pytest.mark.parametrize("topology, gpus", [("h100", 1), ("h100:8", 8)])
 @pytest.mark.parametrize(
     "config, changes",
     [("gpu", []), ("finetune_msmarco_doc", []), ("finetune_msmarco_doc", modernbert(22, 32))],
     ids=["gpu", "finetune_msmarco_doc", "long"],
 )
-def test_the_step_for_one_and_eight_gpus(config, changes, gpus):
-    report = dry_run(config, f"h100:{gpus}", *changes)
+def test_the_step_for_one_and_eight_gpus(config, changes, topology, gpus):
+    report = dry_run(config, topology, *changes)
     assert f"{gpus} × NVIDIA H100" in report and f"{22 if changes else 12} × 768" in report
     assert re.search(CUDNN, report)
     assert kinds(report) == (["all-reduce"] if gpus > 1 else [])
