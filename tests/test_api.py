@@ -130,7 +130,8 @@ def test_a_run_that_is_written_and_read_ranks_the_same(tmp_path, scores):
     assert table.mean["before"] == table.mean["after"] == {"RR": 0.5}
 
 
-QRELS, RUNS = ("qid", "docno", "label"), {"a": {"q": {"d": 1.0}}}
+QRELS = ("qid", "docno", "label")
+RUNS = {"a": {"q": {"d": 1.0}}}
 
 
 @pytest.mark.parametrize(

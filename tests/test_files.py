@@ -160,9 +160,7 @@ def test_the_output_of_another_command_is_read():
 )
 def test_no_end_between_or_after_the_renames_loses_a_folder(tmp_path, how, renames, left):
     """An interrupt puts the old folder back; after a kill, the next command does."""
-    code = (
-        CHILD
-        + """if True:
+    code = """if True:
         rename, done = os.rename, []
         def ended(*paths):
             rename(*paths)
@@ -173,8 +171,7 @@ def test_no_end_between_or_after_the_renames_loses_a_folder(tmp_path, how, renam
             with output_folder(sys.argv[1]) as folder, open(f"{folder}/weights", "w") as file:
                 file.write(text)
     """
-    )
-    python("-c", code, tmp_path / "model", renames, int(how), status=-how)
+    python("-c", CHILD + code, tmp_path / "model", renames, int(how), status=-how)
     assert how != signal.SIGINT or os.listdir(tmp_path) == ["model"]
     (tmp_path / "model.tmp.mine.old").mkdir()
     with pytest.raises(ZeroDivisionError), output_folder(str(tmp_path / "model")):
