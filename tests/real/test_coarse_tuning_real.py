@@ -12,12 +12,14 @@ from pathlib import Path
 import pytest
 
 from harp_jax.base import steps
+from harp_jax.checkpoints.huggingface import save_hf
 from harp_jax.experiments.coarse_tuning import coarse_tuning
+from harp_jax.model.encoders.bert import BertShape
 from harp_jax.text.tokenizer import Tokenizer
 from tests.support import ROOT
 from tests.support.ranking_collection import write_collection
 from tests.support.synthetic import tokenizer
-from tests.support.tiny_bert import save_encoder
+from tests.support.tiny_bert import random_params
 
 pytestmark = pytest.mark.real
 
@@ -36,7 +38,8 @@ def test_six_systems(tmp_path, monkeypatch):
     clicks = [f"{query}\td{(i + j) % 40}\thttp://x\n" for i, query in enumerate(queries) for j in range(20)]
     (tmp_path / "orcas.tsv").write_text("".join(clicks))
     marked = Tokenizer.of_words((*tokenizer().tokens, "[unused0]", "[unused1]"))
-    save_encoder(str(tmp_path / "bert-tiny"), marked, 256)
+    shape = BertShape(marked.size, layers=1, hidden=32, heads=2, intermediate=64, max_positions=256)
+    save_hf(str(tmp_path / "bert-tiny"), shape, random_params(shape), marked, "")
     os.symlink(ROOT / "configs", tmp_path / "configs")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(steps, "in_process", lambda function, log: function)
