@@ -73,30 +73,39 @@ def model(place):
     return hj.Reranker.from_pretrained(str(place / "ranker"))
 
 
-def test_dicts_frames_and_paths_are_one(place, model):
+def frame(columns, *rows):
+    return pandas.DataFrame(list(rows), columns=list(columns))
+
+
+@pytest.fixture(scope="module")
+def data(place):
+    """(queries, qrels, documents)."""
+    docs = hj.Documents.open(str(place / "docs.tsv"))
+    return hj.read_queries(str(place / "queries.tsv")), hj.read_qrels(str(place / "qrels.txt")), dict(docs.texts())
+
+
+def test_dicts_frames_and_paths_are_one(place, model, data):
     paths = [str(place / name) for name in ("bm25.trec", "queries.tsv", "docs.tsv")]
     expected = hj.rerank_run(model, *paths, k=5)
-    run, queries, qrels = hj.read_run(paths[0]), hj.read_queries(paths[1]), hj.read_qrels(str(place / "qrels.txt"))
-    docs = dict(hj.Documents.open(paths[2]).texts())
+    run, (queries, qrels, docs) = hj.read_run(paths[0]), data
     assert hj.rerank_run(model, run, queries, docs, k=5) == expected
-    assert all(list(found.values()) == sorted(found.values(), reverse=True) for found in expected.values())
+    assert all(list(scores.values()) == sorted(scores.values(), reverse=True) for scores in expected.values())
     triples = [(q, d, s) for q, scores in run.items() for d, s in scores.items()]
-    frames = frame(("qid", "docno", "score"), *triples), frame(("qid", "query"), *queries.items())
-    assert hj.rerank_run(model, *frames, frame(("docno", "text"), *docs.items()), k=5) == expected
+    tables = {("qid", "docno", "score"): triples, ("qid", "query"): queries.items(), ("docno", "text"): docs.items()}
+    frames = [frame(names, *rows) for names, rows in tables.items()]
+    assert hj.rerank_run(model, *frames, k=5) == expected
     judged = [(q, d, level) for q, levels in qrels.items() for d, level in levels.items()]
-    theirs = [frame(("query_id", "doc_id", name), *rows) for name, rows in (("relevance", judged), ("score", triples))]
-    given = ((qrels, run), theirs, (str(place / "qrels.txt"), paths[0]))
-    tables = [hj.evaluate(labels, {"BM25": ranked}) for labels, ranked in given]
-    assert tables[0].mean == tables[1].mean == tables[2].mean
-    assert tables[0].to_frame().loc["BM25"].to_dict() == tables[0].mean["BM25"]
+    theirs = frames[0].set_axis(["query_id", "doc_id", "score"], axis=1)
+    table = hj.evaluate(qrels, {"BM25": run})
+    assert table.mean == hj.evaluate(frame(("query_id", "doc_id", "relevance"), *judged), {"BM25": theirs}).mean
+    assert table.mean == hj.evaluate(str(place / "qrels.txt"), {"BM25": paths[0]}).mean
+    assert table.to_frame().loc["BM25"].to_dict() == table.mean["BM25"]
     with pytest.raises(hj.InputError, match="needs one column docno or docid or doc_id; it has qid, query"):
         hj.rerank_run(model, frames[1], queries, docs)
 
 
-def test_a_ranker_is_fitted_to_labels_in_memory(place, model, tmp_path, monkeypatch):
-    queries, qrels = hj.read_queries(str(place / "queries.tsv")), hj.read_qrels(str(place / "qrels.txt"))
-    judged = queries, qrels, dict(hj.Documents.open(str(place / "docs.tsv")).texts())
-    fitted = model.fit(*judged, str(tmp_path / "fitted"), steps=2, batch_pairs=8, row_length=24, window=16)
+def test_a_ranker_is_fitted_to_labels_in_memory(model, data, tmp_path, monkeypatch):
+    fitted = model.fit(*data, str(tmp_path / "fitted"), steps=2, batch_pairs=8, row_length=24, window=16)
     assert (fitted.rerank("w1 w2", ["w1", "w3 w4"]) != model.rerank("w1 w2", ["w1", "w3 w4"])).all()
 
     # BM25 finds candidates inside a Japanese sentence only with the language given; queries may be held out to select on.
@@ -105,7 +114,7 @@ def test_a_ranker_is_fitted_to_labels_in_memory(place, model, tmp_path, monkeypa
     with pytest.raises(hj.InputError, match="no candidates|no query"):
         model.fit(*japanese, "none", row_length=24)
     monkeypatch.setattr("harp_jax.training.train.train", lambda *_: sys.exit("it would train"))
-    for given, changes in ((japanese, {"language": "ja"}), (judged, {"select": "RR@10", "eval_every": 1})):
+    for given, changes in ((japanese, {"language": "ja"}), (data, {"select": "RR@10", "eval_every": 1})):
         with pytest.raises(SystemExit, match="it would train"):
             model.fit(*given, "none", row_length=24, **changes)
 
@@ -121,34 +130,25 @@ QRELS = ("qid", "docno", "label")
 RUNS = {"a": {"q": {"d": 1.0}}}
 
 
-def frame(columns, *rows):
-    return pandas.DataFrame(list(rows), columns=list(columns))
-
-
 @pytest.mark.parametrize(
     "call, said",
     [
         (lambda: hj.evaluate({"q": {"d": 1}}, {"a": {"q": {"d": float("nan")}}}), "nan is not a finite number"),
         (lambda: hj.evaluate(frame(QRELS, ("q", "d", 1.0), ("q", "d", 0)), RUNS), "query 'q' lists 'd' twice"),
         (lambda: hj.evaluate(frame(QRELS, (math.nan, "d", 1)), RUNS), "the id nan is neither text nor a whole number"),
-        (lambda: hj.evaluate(frame((*QRELS, "qid"), ("q", "d", 1, "r")), RUNS), "needs one column qid or query_id"),
         (lambda: hj.evaluate({"q": {3: 1}}, RUNS), "the id 3 is not a string"),
         (lambda: hj.evaluate({"q": {"d": 1}}, [RUNS]), "runs: list given"),
         (lambda: hj.evaluate({"q": ["d"]}, RUNS), "query 'q': list given; use {docid: number}"),
         (lambda: hj.evaluate({"q": {"d": 1.5}}, RUNS), "1.5 is not a whole number"),
         (lambda: hj.first_stage({"d": "x"}, frame(("qid", "query"), ("q", None))), "query 'q': NoneType given"),
-        (lambda: hj.first_stage({"d": "x"}, {"q": "x"}, anchors={"d": 5}), "anchor of 'd': int given"),
-        (
-            lambda: hj.first_stage(["a cat"], {"q": "cat"}),
-            "list given; use a dict, a path, or a frame with the columns",
-        ),
+        (lambda: hj.first_stage(["a cat"], {"q": "cat"}), "list given; use a dict, a path, or a frame with the columns"),
         (lambda: hj.first_stage({"d": "a cat"}, {"q": "cat"}, k=2.5), "k=2.5: use 1 or more, a whole number"),
-        (lambda: hj.first_stage({"d": "a cat"}, {"q": "cat"}, k1="2"), "k1='2': use k1"),
+        (lambda: hj.evaluate({"q": {"d": 0}}, RUNS), "none of the 1 judged queries has a relevant document"),
         (lambda: hj.load_config("tpu_v3", steps="many"), "tpu_v3: .*steps"),
         (lambda: hj.write_run("run.trec", {"q": {"d": 1.0}}, "a b"), "the tag 'a b' has white space"),
-        (lambda: hj.train("finetune", ""), "the directory's path is empty"),
+        (lambda: hj.Site.from_pages([]), "no pages"),
     ],
-)
+)  # fmt: skip
 def test_wrong_data_is_an_input_error(call, said):
     with pytest.raises(hj.InputError, match=said):
         call()

@@ -13,12 +13,12 @@ BAD = {
     "steps": (-1,), "batch_pairs": (-3, 0), "lanes": (0,), "model.heads": (0, 5), "mesh.data": (0,), "seed": (-1, 10**30),
     "dtype": ("float46", ""), "mlm_side": ("both sides",), "pair_loss": ("l2",),
 }  # fmt: skip
+RUNS = [lambda config: train(config, "never"), lambda config: dry_run(config, "")]
 
 
-@pytest.mark.parametrize("field", BAD)
-@pytest.mark.parametrize("run", [lambda config: train(config, "never"), lambda config: dry_run(config, "")])
-def test_training_fields_out_of_range(field, run):
-    for value in BAD[field]:
+@pytest.mark.parametrize("run", RUNS)
+def test_training_fields_out_of_range(run):
+    for field, value in ((field, value) for field, values in BAD.items() for value in values):
         config = defaults.pretrain()
         config.unlock()
         config.update_from_flattened_dict({field: value})
@@ -41,19 +41,17 @@ def test_fields_that_need_others(config, field, value, message):
         train(config, "never")
 
 
-@pytest.mark.parametrize(
-    ("field", "value"), [("query_length", float("inf")), ("validation_fraction", float("nan")), ("workers", 0)]
-)
-def test_generation_fields_out_of_range(field, value):
-    config = generation()
-    config.source.paths, config.tokenizer, config.encoder = ("a",), "t", "uniform"
-    config[field] = value
-    with pytest.raises(InputError, match=rf"--config\.{field}={value} is not allowed; use"):
-        plain(config)
+def test_generation_fields_out_of_range():
+    for field, value in (("query_length", float("inf")), ("validation_fraction", float("nan")), ("workers", 0)):
+        config = generation()
+        config.source.paths, config.tokenizer, config.encoder = ("a",), "t", "uniform"
+        config[field] = value
+        with pytest.raises(InputError, match=rf"--config\.{field}={value} is not allowed; use"):
+            plain(config)
 
 
 def test_a_config_of_another_command_is_refused():
-    for run in (lambda config: train(config, "never"), lambda config: dry_run(config, "")):
+    for run in RUNS:
         for config in (generation(), defaults.linklearn()):
             with pytest.raises(InputError, match="the config's stage is ''"):
                 run(config)

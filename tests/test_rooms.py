@@ -33,8 +33,8 @@ def files(package: str) -> list[Path]:
 def room_of(package: str, name: str) -> str | None:
     """The room of a dotted module, "" for a ground file, None for top-level files (main, export, …)."""
     inner = name.partition(".")[2]
-    found = [room for room in ROOMS[package] if f"{inner}.".startswith(f"{room}.")]
-    return max(found, key=len) if found else "" if inner in GROUND[package] else None
+    rooms = [room for room in ROOMS[package] if f"{inner}.".startswith(f"{room}.")]
+    return max(rooms, key=len) if rooms else "" if inner in GROUND[package] else None
 
 
 def module_of(path: Path) -> str:
@@ -44,19 +44,16 @@ def module_of(path: Path) -> str:
 @cache
 def imports(path: Path) -> list[tuple[int, str, str]]:
     """(line, module, imported name) of every import of the project's own packages, lazy ones too."""
-    found = []
+    names = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] in ROOMS:
-            for alias in node.names:
-                inner = node.module + "." + alias.name
-                place = ROOT / inner.replace(".", "/")
-                is_module = place.is_dir() or place.with_suffix(".py").exists()
-                found.append((node.lineno, inner if is_module else node.module, "" if is_module else alias.name))
-        elif isinstance(node, ast.Import):
-            for alias in node.names:
-                if alias.name.split(".")[0] in ROOMS:
-                    found.append((node.lineno, alias.name, ""))
-    return found
+        for alias in node.names if isinstance(node, ast.Import | ast.ImportFrom) else ():
+            module = getattr(node, "module", None)
+            whole = f"{module}.{alias.name}" if module else alias.name
+            if whole.split(".")[0] in ROOMS:
+                file = ROOT / whole.replace(".", "/")
+                is_module = file.is_dir() or file.with_suffix(".py").exists()
+                names.append((node.lineno, whole, "") if is_module else (node.lineno, module, alias.name))
+    return names
 
 
 @pytest.mark.parametrize("package", ROOMS)
@@ -100,17 +97,13 @@ def test_files_form_no_circle(package: str) -> None:
 def test_every_room_says_what_it_is(package: str) -> None:
     """Its `__init__` is a docstring with input, output, imports, and every file and subroom, or names the table that lists them."""
     wrong = []
-    folders = [path for path in (ROOT / package).rglob("*") if path.is_dir() and any(path.glob("*.py"))]
-    for folder in sorted(folders):
-        room = folder.relative_to(ROOT)
-        tree = ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))
-        said = ast.get_docstring(tree) or ""
+    for start in sorted((ROOT / package).glob("*/**/__init__.py")):
+        room, said = start.parent, start.read_text(encoding="utf-8")
+        names = {path.stem for path in room.glob("*.py")} - {"__init__"}
+        names |= {f"{path.parent.name}/" for path in room.glob("*/__init__.py")}
+        wrong += [f"{room}: code in __init__"] if len(ast.parse(said).body) != 1 else []
         wrong += [f"{room}: no {word!r}" for word in ("In:", "Out:", "Imports:", "Files:") if word not in said]
-        wrong += [f"{room}: code in __init__"] if len(tree.body) != 1 else []
-        names = {path.stem for path in folder.glob("*.py")} - {"__init__"}
-        names |= {f"{path.name}/" for path in folders if path.parent == folder}
         listed = said.partition("Files:")[2]
-        table = folder / "table.py"
-        listed += table.read_text(encoding="utf-8") if table.exists() else ""
+        listed += (room / "table.py").read_text(encoding="utf-8") if (room / "table.py").exists() else ""
         wrong += [f"{room}: does not name {name}" for name in sorted(names) if name not in listed]
     assert not wrong, "\n".join(wrong)

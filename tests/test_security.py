@@ -10,29 +10,20 @@ from harp_jax.checkpoints.model_card import model_card
 from tests.support import ROOT
 from tests.support.commands import python
 
-RUNS = {"eval", "exec", "compile", "__import__", "os.system", "os.popen"}
-# Configs and plans are Python.
-RUNPY = {"harp_jax/experiments/plan.py"}
-PICKLES = {"pickle", "dill", "cloudpickle", "shelve", "marshal", "joblib"}
 
-
-def test_nothing_is_unpickled_evaluated_or_passed_to_a_shell_and_asserts_check_no_input():
-    """`python -O` removes asserts: they only tell what type a value has."""
-    found = []
-    for path in (path for package in ("harp_jax", "data_pipeline") for path in sorted((ROOT / package).rglob("*.py"))):
-        name = str(path.relative_to(ROOT))
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Import | ast.ImportFrom):
-                names = {alias.name for alias in node.names} | {getattr(node, "module", None) or ""}
-                imported = {each.partition(".")[0] for each in names}
-                found += [(name, each) for each in imported & (PICKLES if name in RUNPY else {*PICKLES, "runpy"})]
-            if isinstance(node, ast.Call):
-                found += [(name, ast.unparse(node))] if ast.unparse(node.func) in RUNS else []
-                found += [(name, k.arg) for k in node.keywords if k.arg in ("shell", "allow_pickle")]
-            if isinstance(node, ast.Assert):
-                text = ast.unparse(node.test)
-                found += [] if text.endswith("is not None") or text.startswith("isinstance(") else [(name, text)]
-    assert not found
+def test_asserts_check_no_input_and_files_run_no_code():
+    """What bandit (`make audit`) does not check: `python -O` removes asserts, numpy's files may hold pickles, runpy runs a file."""
+    wrong = []
+    for path in (path for package in ("harp_jax", "data_pipeline") for path in (ROOT / package).rglob("*.py")):
+        source = path.read_text(encoding="utf-8")
+        tests = [ast.unparse(node.test) for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Assert)]
+        wrong += [
+            (path.name, test)
+            for test in tests
+            if not test.endswith(" is not None") and not test.startswith("isinstance(")
+        ]
+        wrong += [(path.name, word) for word in ("allow_pickle", "runpy") if word in source]
+    assert not wrong
 
 
 def test_a_model_card_shows_names_of_data_as_text(tmp_path):
@@ -69,13 +60,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "plan plan.py --output=out",
-        "documents site --output=d",
-    ],
-)
+@pytest.mark.parametrize("command", ["plan plan.py --output=out", "documents site --output=d"])
 def test_no_module_beside_the_data_is_imported(command, tmp_path):
     """Neither child processes of a command nor its pool workers may have the working folder on their path."""
     for folder in ("site", "bin"):

@@ -31,7 +31,7 @@ def made(tmp_path_factory):
     tasks = ("rqp", "qdm", "rdp", "acm", "adp", "ict", "wlp", "prop", "mlm")
     fields = dict(encoder="idf", workers=2, tasks=tasks, prop_distribution="contrastive")
     config = corpus.write_config(root / "config.py", folder, **fields)
-    assert start(config, root / "local").wait(timeout=600) == 0
+    assert start(config, root / "local").wait() == 0
     return config, written(root / "local")
 
 
@@ -59,10 +59,10 @@ def test_a_cluster_writes_the_local_engines_bytes_also_if_an_executor_is_killed(
     process = start(config, beside, *CLUSTER, start_new_session=True)
     if begun:
         wait_for(beside / ".work" / begun, process, 0.3)
-        found = executors(process.pid)
-        assert len(found) == 2
-        os.kill(found[0], signal.SIGKILL)
-    assert process.wait(timeout=900) == 0
+        running = executors(process.pid)
+        assert len(running) == 2
+        os.kill(running[0], signal.SIGKILL)
+    assert process.wait() == 0
     assert written(beside) == expected
     assert not (beside / ".work").exists()
 
@@ -75,7 +75,7 @@ def test_a_job_killed_on_one_engine_is_finished_by_the_other(made, beside, first
     process.kill()
     process.wait()
     assert not (beside / "manifest.json").exists()
-    assert start(config, beside, *second).wait(timeout=900) == 0
+    assert start(config, beside, *second).wait() == 0
     assert written(beside) == expected
 
 
@@ -84,9 +84,9 @@ def test_web_pages_on_a_cluster(tmp_path):
     folder = corpus.write(tmp_path / "corpus", files=1)
     source = dict(format="html", paths=(write_site(folder / "site"),), redirects=(), base_url="https://x.org/")
     config = corpus.write_config(tmp_path / "config.py", folder, encoder="idf", workers=2, source=source)
-    assert start(config, tmp_path / "local").wait(timeout=600) == 0
+    assert start(config, tmp_path / "local").wait() == 0
     expected = written(tmp_path / "local")
     losses = json.loads((tmp_path / "local" / "manifest.json").read_text())["losses"]
     assert len(expected) > 5 and losses["link-boilerplate"]["count"] == 3 * corpus.PAGES
-    assert start(config, tmp_path / "out", *CLUSTER).wait(timeout=900) == 0
+    assert start(config, tmp_path / "out", *CLUSTER).wait() == 0
     assert written(tmp_path / "out") == expected

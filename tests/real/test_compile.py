@@ -70,7 +70,7 @@ def test_two_dry_runs_on_one_machine_do_not_exclude_each_other():
     """libtpu's lock refused the second one, as if its topology did not exist."""
     if not os.path.isdir(package := os.environ.get("HARP_LIBTPU", "")):
         pytest.skip("HARP_LIBTPU names no directory with JAX's packages for TPUs; run make real")
-    count = "from harp_jax.training.dry_run import topology_devices as found; print(len(found('v3:2x2')))"
+    count = "from harp_jax.training.dry_run import topology_devices as devices; print(len(devices('v3:2x2')))"
     inner = f"import sys; sys.path.append({package!r}); {count}"
     outer = f"{inner}; import subprocess; subprocess.run([sys.executable, '-c', {inner!r}], check=True)"
     assert sorted(python("-c", outer).stdout.split()) == ["8", "8"]
@@ -84,33 +84,25 @@ def test_the_kernel_runs_where_heads_are_cut_and_keeps_less_than_the_products():
     assert mib(dry_run("tpu_v3", "v3:2x2"), "temporaries") < mib(products, "temporaries")
 
 
-@pytest.mark.parametrize(
-    "config, topology, message",
-    [
+def test_what_cannot_be_compiled_is_one_line():
+    for config, topology, message in (
         ("tpu_v3", "v3:2x2", "error: the step does not fit in the memory of 8 × TPU v3"),
         ("gpu", "h100:9", "not a number of GPUs"),
         ("gpu", "gtx1080", "no such topology"),
-    ],
-)
-def test_what_cannot_be_compiled_is_one_line(config, topology, message):
-    with pytest.raises(AssertionError, match=message):
-        dry_run(config, topology, "--config.model.layers=1", "--config.batch_pairs=100000")
+    ):
+        with pytest.raises(AssertionError, match=message):
+            dry_run(config, topology, "--config.model.layers=1", "--config.batch_pairs=100000")
 
 
-@pytest.mark.parametrize("topology", ["h100", "h100:8"])
+@pytest.mark.parametrize("topology, gpus", [("h100", 1), ("h100:8", 8)])
 @pytest.mark.parametrize(
-    "config, changes, layers",
-    [
-        ("gpu", [], 12),
-        ("finetune_msmarco_doc", [], 12),
-        ("finetune_msmarco_doc", modernbert(22, 32), 22),
-    ],
+    "config, changes",
+    [("gpu", []), ("finetune_msmarco_doc", []), ("finetune_msmarco_doc", modernbert(22, 32))],
     ids=["gpu", "finetune_msmarco_doc", "long"],
 )
-def test_the_step_for_one_and_eight_gpus(config, changes, layers, topology):
+def test_the_step_for_one_and_eight_gpus(config, changes, topology, gpus):
     report = dry_run(config, topology, *changes)
-    gpus = int(topology.partition(":")[2] or 1)
-    assert f"{gpus} × NVIDIA H100" in report and f"{layers} × 768" in report
+    assert f"{gpus} × NVIDIA H100" in report and f"{22 if changes else 12} × 768" in report
     assert re.search(CUDNN, report)
     assert kinds(report) == (["all-reduce"] if gpus > 1 else [])
     assert mib(report, "total") < 0.75 * 79 * 1024

@@ -28,6 +28,6 @@ def test_held_out_pairs_are_told_apart_beyond_word_overlap(tmp_path):
     fields = {"data": f"('{pairs}',)", "tokenizer": vocabulary, "dtype": "float32"}
     options = [f"--config.{name}={value}" for name, value in fields.items()]
     python("-m", "harp_jax", "train", "--config=configs/from_scratch.py", f"--workdir={workdir}", *options)
-    found = [row["adp_accuracy"] for row in read_metrics(workdir) if row["split"] == "validation"]
-    assert found[0] < 0.6  # untrained
-    assert found[-1] >= 0.85 > 0.05 + max(trivial.values())
+    accuracy = [row["adp_accuracy"] for row in read_metrics(workdir) if row["split"] == "validation"]
+    assert accuracy[0] < 0.6  # untrained
+    assert accuracy[-1] >= 0.85 > 0.05 + max(trivial.values())

@@ -9,12 +9,10 @@ import pytest
 from harp_jax.base import steps
 from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
-from harp_jax.checkpoints.huggingface import save_hf
 from harp_jax.experiments.experiment import find
-from harp_jax.model.encoders.bert import BertShape
 from harp_jax.text.tokenizer import load_tokenizer
 from tests.support import corpus
-from tests.support.tiny_bert import random_params
+from tests.support.tiny_bert import save_encoder
 
 pytestmark = pytest.mark.real
 
@@ -23,9 +21,9 @@ SETS = {"doctrain": (0, 80), "docdev": (80, 120), "test2019": (120, 140), "test2
 SIZE = "mesh.data=-1,model.layers=1,model.hidden=32,model.heads=2,model.max_positions=64,row_length=64,lanes=1,dtype=float32"
 
 
-def write(path: Path, lines: list[str], packed: bool = True) -> None:
+def write(path: Path, lines: list[str]) -> None:
     text = "".join(f"{line}\n" for line in lines).encode()
-    Path(f"{path}.gz" if packed else path).write_bytes(gzip.compress(text) if packed else text)
+    path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
 
 
 def official(folder: Path) -> None:
@@ -33,7 +31,7 @@ def official(folder: Path) -> None:
     rng = generator("msmarco")
     documents = [rng.choice(WORDS, 12, replace=False) for _ in range(1000)]
     rows = [f"D{i}\thttps://x.invalid/{i}\t{words[0]}\t{' '.join(words)}" for i, words in enumerate(documents)]
-    write(folder / "msmarco-docs.tsv", rows)
+    write(folder / "msmarco-docs.tsv.gz", rows)
     for name, (first, last) in SETS.items():
         asked = range(first, last)
         run = [
@@ -41,13 +39,15 @@ def official(folder: Path) -> None:
             for q in asked
             for rank, d in enumerate([*(500 + (7 * q + 13 * j) % 500 for j in range(1, 20)), q], 1)
         ]
-        write(folder / f"msmarco-{name}-queries.tsv", [f"{q}\t{' '.join(rng.choice(documents[q], 3))}" for q in asked])
-        write(folder / f"msmarco-{name.replace('test', 'doctest')}-top100", run)
+        write(
+            folder / f"msmarco-{name}-queries.tsv.gz", [f"{q}\t{' '.join(rng.choice(documents[q], 3))}" for q in asked]
+        )
+        write(folder / f"msmarco-{name.replace('test', 'doctest')}-top100.gz", run)
         if name.startswith("test"):
             qrels = [f"{q} Q0 D{q} 3" for q in asked] + [f"{q} Q0 D{q + 1} 0" for q in asked]
-            write(folder / f"{name.removeprefix('test')}qrels-docs.txt", qrels, packed=False)
+            write(folder / f"{name.removeprefix('test')}qrels-docs.txt", qrels)
         else:
-            write(folder / f"msmarco-{name}-qrels.tsv", [f"{q} 0 D{q} 1" for q in asked])
+            write(folder / f"msmarco-{name}-qrels.tsv.gz", [f"{q} 0 D{q} 1" for q in asked])
 
 
 def test_from_the_published_files_to_three_tables(tmp_path, monkeypatch, capsys):
@@ -55,27 +55,20 @@ def test_from_the_published_files_to_three_tables(tmp_path, monkeypatch, capsys)
     monkeypatch.setattr(steps, "in_process", lambda function, log: function)
     (folder := tmp_path / "msmarco").mkdir()
     official(folder)
-    corpus.write(tmp_path / "corpus")
-    files = sorted((tmp_path / "corpus").glob("*.jsonl"))
-    Path("pages.jsonl").write_text("".join(path.read_text() for path in files))
-    assert json.loads(Path("pages.jsonl").read_text().splitlines()[0])["links"]
+    corpus.write(tmp_path / "corpus", files=1)
     settings = [
-        "folder=msmarco", "source=pages.jsonl", "source_config=data/linked_jsonl:paper", "encoder=idf", "scale=tiny",
+        "folder=msmarco", "source=corpus/pages-0.jsonl", "source_config=data/linked_jsonl:paper", "encoder=idf", "scale=tiny",
         "init=", "tokenizer=corpus/vocab.txt", "generation=validation_fraction=0.2,workers=1,memory_limit=500MB",
         f"pretrain=steps=3,batch_tokens=600,eval_every=0,window=64,prng=threefry,{SIZE}", "transformers=none,harp",
         f"settings=negatives=3,batch_pairs=16,window=16,{SIZE}", "rerank=max_length=64",
     ]  # fmt: skip
     experiment = find("msmarco")
 
-    for name in ("msmarco-docdev-qrels.tsv.gz", "2019qrels-docs.txt"):
-        (folder / name).rename(tmp_path / name)
-    with pytest.raises(
-        InputError, match=r"missing: msmarco/msmarco-docdev-qrels\.tsv, msmarco/2019qrels-docs\.txt; nothing"
-    ):
+    (folder / "2019qrels-docs.txt").rename("qrels")
+    with pytest.raises(InputError, match=r"missing: msmarco/2019qrels-docs\.txt; nothing"):
         experiment.function("out", **experiment.arguments(settings))
     assert not Path("out").exists()
-    for name in ("msmarco-docdev-qrels.tsv.gz", "2019qrels-docs.txt"):
-        (tmp_path / name).rename(folder / name)
+    Path("qrels").rename(folder / "2019qrels-docs.txt")
 
     experiment.function("out", **experiment.arguments(settings))
     for test, count in (("dev", 40), ("dl2019", 20), ("dl2020", 20)):
@@ -88,9 +81,7 @@ def test_from_the_published_files_to_three_tables(tmp_path, monkeypatch, capsys)
     assert "against harp" in capsys.readouterr().out
 
     # Table 3: HARP as it was trained above, another encoder, and their mean.
-    words = load_tokenizer("corpus/vocab.txt")
-    shape = BertShape(words.size, layers=1, hidden=32, heads=2, intermediate=64, max_positions=64)
-    save_hf("other", shape, random_params(shape), words, "")
+    save_encoder("other", load_tokenizer("corpus/vocab.txt"), 64)
     table3 = find("table3")
     known = [one for one in settings if not one.startswith("transformers")]
     table3.function("out", **table3.arguments([*known, "others=other"]))

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from harp_jax.base.randomness import hash64
-from harp_jax.corpus.trec import ordered, read_qrels, read_queries
+from harp_jax.corpus.trec import read_qrels, read_queries
 from harp_jax.evaluation.evaluate import evaluate
 from harp_jax.ranking.fuse import ANCHORS, BM25, VECTORS
 from harp_jax.ranking.vectors import add_texts
@@ -39,10 +39,9 @@ def site(tmp_path_factory):
     rows = [line.rstrip("\n").split("\t") for line in open(shared("cranfield", "docs.tsv"), encoding="utf-8")]
     qrels = read_qrels(shared("cranfield", "qrels.txt"))
     wanted = {docid for qid in list(qrels)[:QUERIES] for docid, level in qrels[qid].items() if level > 0}
-    kept = [row for row in rows if row[0] in wanted and row[3].strip()]
-    kept += [row for row in rows if row[0] not in wanted and row[3].strip()][: DOCUMENTS - len(kept)]
+    rows = sorted((row for row in rows if row[3].strip()), key=lambda row: row[0] not in wanted)
     with open(folder / "pages" / "docs.jsonl", "w") as docs, open(folder / "pages" / "anchors.tsv", "w") as anchors:
-        for docid, _, title, body in kept:
+        for docid, _, title, body in rows[:DOCUMENTS]:
             docs.write(json.dumps({"id": docid, "title": title, "text": body}) + "\n")
             if title.strip() and (links := hash64(docid) % 4):  # a quarter has no links
                 anchors.write(f"{docid}\t{' '.join(title.split())}\t{links}\n")
@@ -59,22 +58,18 @@ def asked(site):
     combined = CombinedSearch(str(site), [BM25, *WEIGHTS])
     judged = {qid: {d: max(level, 0) for d, level in qrels[qid].items()} for qid in list(qrels)[:QUERIES]}
     encoder = combined.vectors.encoder
-    vectors = {
-        qid: encoder.vectors([encoder.as_query(encoder.encode_queries([queries[qid]])[0])])[0].tolist()
-        for qid in judged
-    }
+    encoded = {qid: encoder.as_query(encoder.encode_queries([queries[qid]])[0]) for qid in judged}
+    vectors = {qid: encoder.vectors([tokens])[0].tolist() for qid, tokens in encoded.items()}
     return queries, vectors, judged, {qid: combined.scores(queries[qid]) for qid in judged}
 
 
 def mean(qrels, rankings) -> float:
-    run = dict(
-        ordered((qid, [d for d, _ in found], np.array([s for _, s in found])) for qid, found in rankings.items())
-    )
+    run = {qid: dict(ranking) for qid, ranking in rankings.items()}
     return evaluate(qrels, {"": run}, "RR@10").mean[""]["RR@10"]
 
 
-def ours(found) -> list[tuple[str, float]]:
-    return sorted(zip(found.docids, found.total(WEIGHTS).tolist()), key=lambda row: -row[1])
+def ours(parts) -> list[tuple[str, float]]:
+    return sorted(zip(parts.docids, parts.total(WEIGHTS).tolist()), key=lambda row: -row[1])
 
 
 def overlap(first, second) -> float:
@@ -93,8 +88,12 @@ def written_search(folder: Path):
 
 @pytest.mark.parametrize("engine", ["opensearch", "elasticsearch"])
 def test_lucene(site, asked, tmp_path, engine):
-    found = importlib.util.find_spec("pyserini")
-    jars = glob.glob(os.path.join(found.submodule_search_locations[0], "resources", "jars", "*.jar")) if found else []
+    pyserini = importlib.util.find_spec("pyserini")
+    jars = (
+        glob.glob(os.path.join(pyserini.submodule_search_locations[0], "resources", "jars", "*.jar"))
+        if pyserini
+        else []
+    )
     if not jars or not shutil.which("javac"):
         pytest.skip("Lucene absent: pip install --no-deps pyserini==0.22.1, and a JDK 17")
     queries, vectors, qrels, scores = asked
@@ -102,24 +101,20 @@ def test_lucene(site, asked, tmp_path, engine):
     lines = [json.dumps({"qid": qid, "QUERY": queries[qid], "VECTOR": vectors[qid]}) + "\n" for qid in qrels]
     (tmp_path / "asked").write_text("".join(lines))
     search = written_search(tmp_path / "out")
-    program = [
-        ROOT / "tests" / "support" / "LuceneSearch.java",
-        *(tmp_path / name for name in ("out", "asked", "found")),
-    ]
-    subprocess.run(["java", "-Xmx1g", "-cp", jars[0], *map(str, program), str(search.plan()["depth"])], check=True)
-    found = {row["qid"]: row for row in map(json.loads, (tmp_path / "found").open())}
+    java = ["java", "-Xmx1g", "-cp", jars[0], ROOT / "tests" / "support" / "LuceneSearch.java"]
+    depth = str(search.plan()["depth"])
+    subprocess.run([*java, *(tmp_path / name for name in ("out", "asked", "answers")), depth], check=True)
+    answers = {row["qid"]: row for row in map(json.loads, (tmp_path / "answers").open())}
     for part, least in ((BM25, 0.9), (ANCHORS, 0.9), (VECTORS, 0.98)):
         alone = [sorted(zip(scores[qid].docids, scores[qid].parts[part]), key=lambda row: -row[1]) for qid in qrels]
-        assert overlap(alone, [[*found[qid]["hits"][part].items()] for qid in qrels]) > least, part
-    passages = {}
-    for path in (tmp_path / "out").glob("documents-*"):
-        rows = [json.loads(line) for line in path.open()]
-        passages |= {
-            action["index"]["_id"]: [passage["vector"] for passage in row["passages"]]
-            for action, row in zip(rows[::2], rows[1::2])
-        }
+        assert overlap(alone, [[*answers[qid]["hits"][part].items()] for qid in qrels]) > least, part
+    rows = [json.loads(line) for path in (tmp_path / "out").glob("documents-*") for line in path.open()]
+    passages = {
+        action["index"]["_id"]: [passage["vector"] for passage in row["passages"]]
+        for action, row in zip(rows[::2], rows[1::2])
+    }
     added = {}
-    for qid, row in found.items():
+    for qid, row in answers.items():
         near = {d: search.nearest(vectors[qid], passages[d]) for hits in row["hits"].values() for d in hits}
         added[qid] = search.add_up(row["words"] | {VECTORS: near}, search.plan()["weights"])
     expected = {qid: ours(scores[qid]) for qid in qrels}

@@ -33,8 +33,8 @@ def paragraphs(source: str, wanted: set[str]) -> dict[tuple[str, str], str]:
     documents = [
         each for chunk in formats.chunks(config) for each in formats.parse(chunk, config)[0] if each.id in wanted
     ]
-    found = [(document.id, paragraph) for document in documents for paragraph in document.text.split("\n")]
-    return {(name, hashlib.sha256(text.encode()).hexdigest()[:12]): text for name, text in found}
+    both = [(document.id, paragraph) for document in documents for paragraph in document.text.split("\n")]
+    return {(name, hashlib.sha256(text.encode()).hexdigest()[:12]): text for name, text in both}
 
 
 def test_boundaries_of_real_paragraphs():

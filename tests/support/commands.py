@@ -21,6 +21,6 @@ def python(
     variables = os.environ | {"JAX_NUM_CPU_DEVICES": "1"} | environment
     limited = ["bash", "-c", f'ulimit {limit}; exec "$0" "$@"'] if limit else []
     line = [*limited, sys.executable, *map(str, words)]
-    done = subprocess.run(line, cwd=cwd, env=variables, capture_output=True, text=True, timeout=1800)
+    done = subprocess.run(line, cwd=cwd, env=variables, capture_output=True, text=True)
     assert done.returncode == status, done.stdout[-1000:] + done.stderr[-3000:]
     return done

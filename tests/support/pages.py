@@ -17,8 +17,8 @@ FIXED = {"harp_jax.main": "train", "data_pipeline.main": "generate", "harp_jax.e
 
 def blocks(page: Path, *languages: str) -> list[str]:
     """The code blocks of a page in these languages."""
-    found = re.findall(r"^```(\w+)[^\n]*\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    return [text for language, text in found if language in languages]
+    every = re.findall(r"^```(\w+)[^\n]*\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    return [text for language, text in every if language in languages]
 
 
 def commands(text: str) -> Iterator[list[str]]:

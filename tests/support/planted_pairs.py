@@ -1,7 +1,7 @@
 """Pairs with a planted signal, and the accuracy of a training run on held-out pairs.
 
-exact_match: the positive document has the query's words. Bridges: it has other words that belong to them.
-FarAnswers: it has words that belong to the query, far from its beginning.
+exact_match: the positive document has the query's words. FarAnswers: it has words that belong to the query, far from its
+beginning.
 """
 
 import dataclasses
@@ -26,7 +26,6 @@ Pair = tuple[np.ndarray, np.ndarray, np.ndarray]  # token ids of query, positive
 Pairs = Callable[[str, int, int], Pair]  # by split, lane and number; no pair repeats
 TASK, BLANK = "qdm", "rqp"  # BLANK: the same pairs, but held-out ones have an uninformative query
 VOCABULARY = 1000  # words of a model from scratch
-DOCUMENT = 10  # words of a document in `Bridges`
 
 
 def exact_match(sample: int, length: int, split: str, lane: int, number: int) -> Pair:
@@ -35,30 +34,6 @@ def exact_match(sample: int, length: int, split: str, lane: int, number: int) ->
     words = rng.permutation(np.arange(len(SPECIAL_TOKENS), VOCABULARY))[: 2 * length].astype(np.int32)
     positive, negative = np.split(words, 2)
     return rng.permutation(positive)[:3], positive, negative
-
-
-@dataclasses.dataclass(frozen=True)
-class Bridges:
-    """Concepts with one word for queries and another for documents, paired at random, so only training tells which belong together.
-
-    A query names two concepts; the positive document has their words, the negative those of two others, both with the same number
-    of filler words. `words`: token ids to draw from.
-    """
-
-    words: np.ndarray
-    concepts: int = 40
-
-    def __call__(self, split: str, lane: int, number: int) -> Pair:
-        drawn = generator("bridges").permutation(self.words).astype(np.int32)
-        asked, told, filler = np.split(drawn, (self.concepts, 2 * self.concepts))
-        rng = generator("bridges", split, lane, number)
-        chosen = rng.permutation(self.concepts)[:4]
-        fillers = rng.choice(filler, 2 * (DOCUMENT - 2), replace=False)
-        positive, negative = (
-            rng.permutation(np.concatenate([told[chosen[i : i + 2]], fillers[side::2]]))
-            for side, i in enumerate((0, 2))
-        )
-        return asked[chosen[:2]], positive, negative
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,14 +73,14 @@ class PlantedReader:
     template: Template
 
     def read(self, lane: int, task: str, start: int, count: int) -> list[Group]:
-        found = []
+        groups = []
         for i in range(start, start + count):
             query, positive, negative = self.pairs(f"{self.split} {task}", lane, i)
             if task == BLANK and self.split != "train":
                 query = np.full_like(query, self.blank)
             sequences = pair_sequences(query, positive, EMPTY, negative, self.length, self.template)
-            found.append(Group(list(self.sizes).index(task), sequences))
-        return found
+            groups.append(Group(list(self.sizes).index(task), sequences))
+        return groups
 
 
 def from_scratch(directory: str) -> ConfigDict:

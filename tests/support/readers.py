@@ -1,7 +1,7 @@
 """Readers of outside data (dumps, HTML, WARC, collections, runs, qrels, models), with a valid input for each.
 
-A reader is called with a directory that contains `files`, one of which (of `fuzzed`, by default any) was mutated. It reads as far
-as its command does before computing anything; its result is ignored.
+A reader is called with a directory in which one of `fuzzed` was mutated. It reads as far as its command does before computing
+anything; its result is ignored.
 """
 
 import bz2
@@ -24,6 +24,7 @@ from harp_jax.model.encoders.bert import BertShape
 from harp_jax.text.tokenizer import load_tokenizer
 from tests.support.malformed import check_offsets
 from tests.support.source_files import HEAD, TAIL, page, record
+from tests.support.source_reading import source as source_of
 from tests.support.tiny_bert import random_params, small_tokenizer
 
 RUN = b"".join(b"q%d Q0 d%d %d %.1f bm25\n" % (q, d, d, 9.5 - d) for q in (1, 2) for d in (1, 2, 3))
@@ -51,30 +52,26 @@ MULTISTREAM = [part.encode() for part in (HEAD, *WIKI.values(), TAIL)]
 
 
 def jsonl(*records: object) -> bytes:
-    return b"".join(json.dumps(found, ensure_ascii=False).encode() + b"\n" for found in records)
+    return b"".join(json.dumps(each, ensure_ascii=False).encode() + b"\n" for each in records)
 
 
 @dataclass(frozen=True)
 class Reader:
-    """`files`: a valid input, or a function that writes it; `read`: its reader; `fuzzed`: the files to mutate (default: all)."""
+    """`write`: writes a valid input to a directory; `read`: its reader; `fuzzed`: the files to mutate."""
 
-    files: dict[str, bytes] | Callable[[Path], None]
+    write: Callable[[Path], object]
     read: Callable[[Path], object]
-    fuzzed: tuple[str, ...] = ()
+    fuzzed: tuple[str, ...]
 
-    def write(self, directory: Path) -> dict[str, bytes]:
+    def valid(self, directory: Path) -> dict[str, bytes]:
         """Writes the valid input; returns the files to mutate."""
-        if callable(self.files):
-            self.files(directory)
-        else:
-            for name, content in self.files.items():
-                (directory / name).write_bytes(content)
-        return {name: (directory / name).read_bytes() for name in self.fuzzed or self.files}
+        self.write(directory)
+        return {name: (directory / name).read_bytes() for name in self.fuzzed}
 
 
 def one(name: str, content: bytes, read: Callable[[str], object]) -> Reader:
     """A reader of one file."""
-    return Reader({name: content}, lambda directory: read(str(directory / name)))
+    return Reader(lambda path: (path / name).write_bytes(content), lambda path: read(str(path / name)), (name,))
 
 
 def documents(path: str) -> None:
@@ -85,17 +82,17 @@ def documents(path: str) -> None:
         list(docs.texts())
 
 
-def clicks(directory: Path) -> None:
+def clicks(path: str) -> None:
     with tempfile.TemporaryDirectory() as cache:
-        docs = Documents.open(str(directory / "docs.tsv"), cache_dir=cache)
-        found = Clicks.open(str(directory / "clicks.tsv"), docs, 1.0, 0, cache_dir=cache)
-        found.pair(len(found) - 1)
+        (Path(cache) / "docs.tsv").write_bytes(TSV)
+        docs = Documents.open(f"{cache}/docs.tsv", cache_dir=cache)
+        pairs = Clicks.open(path, docs, 1.0, 0, cache_dir=cache)
+        pairs.pair(len(pairs) - 1)
 
 
 def source(format_: str) -> Callable[[str], None]:
     def read(path: str) -> None:
-        given = {"format": format_, "paths": (path,), "redirects": (), "base_url": "https://x.org/", "split": "auto"}
-        given |= {"max_page_bytes": 2 << 20}
+        given = source_of(format_, path, base_url="https://x.org/", split="auto")
         for document in (each for chunk in formats.chunks(given) for each in formats.parse(chunk, given)[0]):
             if format_ in ("html", "mediawiki", "warc"):  # in the others, a program has written the offsets
                 check_offsets(document)
@@ -142,7 +139,7 @@ READERS: dict[str, Reader] = {
     "multistream": one("a.xml.bz2", b"".join(map(bz2.compress, MULTISTREAM)), source("mediawiki")),
     "format of pages": one("pages", jsonl(*LINKED), formats.format_of_content),
     "redirects": one(
-        "redirects.tsv", b"old\tp1\nolder\told\n", lambda path: list(formats.redirects({"redirects": (path,)}))
+        "redirects.tsv", b"old\tp1\nolder\told\n", lambda path: [*formats.redirects({"redirects": (path,)})]
     ),
     "queries.tsv": one("queries.tsv", b"q1\tfirst query\nq2\tsecond\tquery\n", read_queries),
     "queries.jsonl": one("queries.jsonl", QUERIES_JSONL, read_queries),
@@ -150,10 +147,10 @@ READERS: dict[str, Reader] = {
     "qrels of BEIR": one("test.tsv", b"query-id\tcorpus-id\tscore\nq1\td1\t1\nq2\td2\t0\n", read_qrels),
     "run": one("run.trec", RUN, read_run),
     "run of MS MARCO": one("run.tsv", b"q1\td1\t1\nq1\td2\t2\nq2\td1\t1\n", read_run),
-    "clicks": Reader({"clicks.tsv": CLICKS, "docs.tsv": TSV}, clicks, fuzzed=("clicks.tsv",)),
+    "clicks": one("clicks.tsv", CLICKS, clicks),
     "labels": one("labels.tsv", b"# mine\none two\td1\t1\n#three\td2\t0\nfour\td3\n", read_labels),
-    "vocabulary": Reader(write_tokenizer, tokenizer, fuzzed=("vocab.txt", "tokenizer_config.json")),
-    "tokenizer.json": Reader(write_tokenizer, tokenizer, fuzzed=("tokenizer.json",)),
-    "config.json": Reader(write_model, lambda d: load_ranker(str(d)), fuzzed=("config.json",)),
-    "safetensors": Reader(write_model, lambda d: load_ranker(str(d)), fuzzed=("model.safetensors",)),
+    "vocabulary": Reader(write_tokenizer, tokenizer, ("vocab.txt", "tokenizer_config.json")),
+    "tokenizer.json": Reader(write_tokenizer, tokenizer, ("tokenizer.json",)),
+    "config.json": Reader(write_model, lambda d: load_ranker(str(d)), ("config.json",)),
+    "safetensors": Reader(write_model, lambda d: load_ranker(str(d)), ("model.safetensors",)),
 }

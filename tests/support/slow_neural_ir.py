@@ -37,11 +37,11 @@ def conv_knrm(p, query, document, ngrams):
         for nd in range(1, ngrams + 1):
             grams = []
             for n, text in ((nq, query), (nd, document)):
-                found = []
+                rows = []
                 for i in range(len(text) - n + 1):
                     value = sum(table[text[i + k]] @ p[f"kernel_{n}"][k] for k in range(n)) + p[f"bias_{n}"]
-                    found.append(np.maximum(value, 0.0))
-                grams.append(found)
+                    rows.append(np.maximum(value, 0.0))
+                grams.append(rows)
             features.append(kernels([[cosine(q, d) for d in grams[1]] for q in grams[0]]))
     return float(dense(p["score"], np.concatenate(features))[0])
 

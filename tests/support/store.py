@@ -36,18 +36,18 @@ class Store(BaseHTTPRequestHandler):
         url = urlsplit(self.path)
         given = dict(parse_qsl(url.query))
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        found = re.fullmatch(r"(?:/upload|/download)?/storage/v1/b/([^/]+)(?:/o(?:/(.*))?)?", url.path)
+        match = re.fullmatch(r"(?:/upload|/download)?/storage/v1/b/([^/]+)(?:/o(?:/(.*))?)?", url.path)
         with LOCK:
-            if found is None:
+            if match is None:
                 self.answer(404)
             elif url.path.startswith("/upload"):
                 self.upload(given, body)
-            elif found[2]:
-                self.object(unquote(found[2]), given)
+            elif match[2]:
+                self.object(unquote(match[2]), given)
             elif url.path.endswith("/o"):
                 self.listed(given)
             else:
-                self.answer(200, {"kind": "storage#bucket", "name": found[1], "id": found[1], "location": "US"})
+                self.answer(200, {"kind": "storage#bucket", "name": match[1], "id": match[1], "location": "US"})
 
     do_GET = do_POST = do_PUT = do_DELETE = handle_any
 

@@ -26,14 +26,15 @@ def save_trained(kind: str, directory: str, texts: Iterable[str], size: int = 40
     from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
 
     if kind.startswith("bert"):
-        words = tokenizers.BertWordPieceTokenizer(lowercase=kind == "bert")
-        words.train_from_iterator(texts, vocab_size=size, min_frequency=1, show_progress=False)
-        vocabulary = words.get_vocab()
+        pieces = tokenizers.BertWordPieceTokenizer(lowercase=kind == "bert")
+        pieces.train_from_iterator(texts, vocab_size=size, min_frequency=1, show_progress=False)
+        vocabulary = pieces.get_vocab()
         ordered = sorted(vocabulary, key=vocabulary.__getitem__)
         WordPiece.of_words(ordered, 512, do_lower_case=kind == "bert").save(directory)
         return directory
     special = SPECIAL_OF.get(kind, SPECIAL)
     first, pad, last, unknown, mask = special
+    wanted = {"vocab_size": size, "special_tokens": special, "show_progress": False}
     if kind.startswith("xlm-roberta"):
         made = tokenizers.Tokenizer(models.Unigram())
         spaces = normalizers.Replace(tokenizers.Regex(" {2,}"), " ")
@@ -43,24 +44,19 @@ def save_trained(kind: str, directory: str, texts: Iterable[str], size: int = 40
             made.normalizer = normalizers.Sequence([normalizers.Precompiled(table_of_sentencepiece()), spaces])
         made.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()])
         made.decoder = decoders.Metaspace()
-        trainer = trainers.UnigramTrainer(
-            vocab_size=size, special_tokens=special, unk_token=unknown, show_progress=False
-        )
+        trainer = trainers.UnigramTrainer(unk_token=unknown, **wanted)
     elif kind == "gemma":
         made = tokenizers.Tokenizer(models.BPE(unk_token=unknown, fuse_unk=True, byte_fallback=True))
         made.normalizer = normalizers.Replace(" ", "▁")
         # Merges are learned word by word; the finished tokenizer merges whole lines, since no space is left to split at.
-        parts = [pre_tokenizers.Metaspace(prepend_scheme="never"), pre_tokenizers.Punctuation("isolated")]
-        made.pre_tokenizer = pre_tokenizers.Sequence(parts)
+        words = [pre_tokenizers.Metaspace(prepend_scheme="never"), pre_tokenizers.Punctuation("isolated")]
+        made.pre_tokenizer = pre_tokenizers.Sequence(words)
         made.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
-        trainer = trainers.BpeTrainer(vocab_size=size, special_tokens=special, show_progress=False)
+        trainer = trainers.BpeTrainer(**wanted)
     else:
         made = tokenizers.Tokenizer(models.BPE())
         made.pre_tokenizer, made.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
-        alphabet = pre_tokenizers.ByteLevel.alphabet()
-        trainer = trainers.BpeTrainer(
-            vocab_size=size, special_tokens=special, initial_alphabet=alphabet, show_progress=False
-        )
+        trainer = trainers.BpeTrainer(initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), **wanted)
     made.train_from_iterator(texts, trainer)
     if kind.startswith("xlm-roberta"):
         # Scores in eighths, which every JSON parser reads exactly: else `tokenizers` and Python (so transformers) may differ in the
