@@ -9,6 +9,7 @@ from data_pipeline.sources import formats, json_formats
 from data_pipeline.sources.document import Link
 from harp_jax.base.errors import InputError
 from tests.support import source_reading
+from tests.support.shared_data import shared
 
 
 def read(format_, path, *records, opener=open):
@@ -34,6 +35,16 @@ def test_linked_pages_have_code_point_offsets_and_disjoint_links_without_spaces_
     assert page.links == (Link(17, 21, "p2"),) and page.text[17:21] == "Rhun"
     assert sorted(each.reason for each in dropped) == ["link-empty", "link-empty", "link-overlap"]
     assert (other.text, other.links, other.lead_end) == ("a\ufffdb", (), 3)
+
+
+def test_chunks_keep_every_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(json_formats, "CHUNK_BYTES", 100)
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        read("linked_jsonl", tmp_path / folder / "same", *[linked(id=f"{folder}{i}", text="x" * 30) for i in range(9)])
+    source = source_reading.source("linked_jsonl", tmp_path / "*" / "same")
+    assert len(list(formats.chunks(source))) > 4
+    assert [d.id for d in source_reading.read(source)[0]] == [f"{folder}{i}" for folder in "ab" for i in range(9)]
 
 
 @pytest.mark.parametrize(
@@ -127,3 +138,12 @@ def test_sentences_and_passages(tmp_path):
     assert (town.text, town.lead_end, river.text, other.text) == ("A passage.", 10, "A river.", "No link")
     assert [each.reason for each in dropped] == ["anchor-malformed"] * len(bad)
     assert len({document.id.encode() for document in (first, town, river, other)}) == 4
+
+
+@pytest.mark.real
+def test_every_sentence_and_every_anchor_of_the_authors_file_is_accounted_for():
+    documents, dropped = read("harp_json", shared("harp_official", "demo_data.jsonl"))
+    sentences = [document for document in documents if not document.address.startswith("passage-")]
+    assert len(sentences) == 95 and sum(len(document.links) for document in sentences) == 97
+    assert {each.reason for each in dropped} == {"anchor-malformed"}
+    assert [each.where.rpartition(" ")[2] for each in dropped] == ["2", "24", "95"]
