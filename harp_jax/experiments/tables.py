@@ -102,9 +102,9 @@ def tables(
     if neural_rankers:
         steps("Count words, train word vectors", write_words, benchmark.docs, words, benchmark.fields)
     for system in neural_rankers:
-        fields = {"tokenizer": words} | ({} if system == "duet" else {"vectors": f"{words}/{VECTORS}"})
-        fields |= GIVEN if system.endswith("_given") else {}
-        starts |= {(system, seed): fields for seed in seeds}
+        vectors = {} if system == "duet" else {"vectors": f"{words}/{VECTORS}"}
+        given = GIVEN if system.endswith("_given") else {}
+        starts |= {(system, seed): {"tokenizer": words, **vectors, **given} for seed in seeds}
 
     for label, run in bench.candidates.items():
         folder = label.lower()
