@@ -15,7 +15,7 @@ from harp_jax.base.errors import InputError
 from harp_jax.base.version import __version__
 from harp_jax.evaluation.measures import parse_measures
 from harp_jax.experiments.figure4 import as_svg
-from harp_jax.input.tfrecords import tensorflow
+from harp_jax.input.tfrecords import require_tensorflow
 from harp_jax.ranking.adapters import transformer
 from harp_jax.ranking.lexical import InvertedIndex
 from tests.support import ROOT
@@ -86,7 +86,7 @@ def test_every_dependency_has_a_version_in_the_constraints():
         ("matplotlib", "matplotlib", "plots", lambda: as_svg([], "RR@10")),
         ("Stemmer", "PyStemmer", "bm25", lambda: InvertedIndex([("d", "text")])),
         ("pyterrier", "pyterrier", "pyterrier", lambda: transformer(None)),
-        ("tensorflow", "tensorflow", "data", tensorflow),
+        ("tensorflow", "tensorflow", "data", require_tensorflow),
     ],
 )
 def test_what_needs_an_extra_names_it(module, package, extra, call, monkeypatch):

@@ -140,12 +140,12 @@ def test_both_spellings_of_modernberts_config(tokenizers, tmp_path):
     path.write_text(json.dumps(newer))
     shape = load_hf(str(directory))[0]
     older = {name: value for name, value in newer.items() if name not in ("rope_parameters", "layer_types")}
-    older |= {"global_rope_theta": 160000.0, "local_rope_theta": 5.0, "global_attn_every_n_layers": 3}
+    older |= {"global_rope_theta": 160000.0, "local_rope_theta": 5.0, "global_attn_every_n_layers": 2}
     path.write_text(json.dumps(older))
-    assert load_hf(str(directory))[0] == shape and (shape.local_theta, shape.global_every) == (5.0, 3)
+    assert load_hf(str(directory))[0] == shape and (shape.local_theta, shape.global_every) == (5.0, 2)
 
 
-PERIODS = ["full_attention", "full_attention", "sliding_attention", "full_attention"]
+PERIODS = ["full_attention", "full_attention", "sliding_attention"]
 SCALED = {kind: {"rope_type": "linear", "factor": 2.0, "rope_theta": 1.0} for kind in PERIODS}
 
 

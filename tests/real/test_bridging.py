@@ -5,31 +5,13 @@ from functools import partial
 import numpy as np
 import pytest
 
-from harp_jax.base.randomness import generator
 from harp_jax.checkpoints.export import write_first_layers
 from harp_jax.config import PRESETS
 from harp_jax.text.tokenizer import load_tokenizer
-from tests.support.planted_pairs import BLANK, TASK, Pair, held_out_accuracy, settings
+from tests.support.planted_pairs import BLANK, TASK, bridge, held_out_accuracy, settings
 from tests.support.shared_data import minilm
 
 pytestmark = pytest.mark.real
-CONCEPTS, DOCUMENT = 40, 10  # number of concepts; words of a document
-
-
-def bridge(words: np.ndarray, split: str, lane: int, number: int) -> Pair:
-    """Concepts with one word for queries and another for documents, paired at random, so only training tells which belong together.
-
-    A query names two concepts; the positive document has their words, the negative those of two others, both with the same number
-    of filler words. `words`: token ids to draw from.
-    """
-    drawn = generator("bridges").permutation(words).astype(np.int32)
-    asked, told, filler = np.split(drawn, (CONCEPTS, 2 * CONCEPTS))
-    rng = generator("bridges", split, lane, number)
-    chosen = rng.permutation(CONCEPTS)[:4]
-    fillers = rng.choice(filler, 2 * (DOCUMENT - 2), replace=False)
-    positive = rng.permutation(np.concatenate([told[chosen[:2]], fillers[::2]]))
-    negative = rng.permutation(np.concatenate([told[chosen[2:]], fillers[1::2]]))
-    return asked[chosen[:2]], positive, negative
 
 
 def test_arbitrary_pairs_of_words_are_bridged(tmp_path):

@@ -1,7 +1,7 @@
 """Pairs with a planted signal, and the accuracy of a training run on held-out pairs.
 
-exact_match: the positive document has the query's words. FarAnswers: it has words that belong to the query, far from its
-beginning.
+exact_match: the positive document has the query's words. bridge: it has other words that belong to them.
+FarAnswers: it has words that belong to the query, far from its beginning.
 """
 
 import dataclasses
@@ -26,6 +26,7 @@ Pair = tuple[np.ndarray, np.ndarray, np.ndarray]  # token ids of query, positive
 Pairs = Callable[[str, int, int], Pair]  # by split, lane and number; no pair repeats
 TASK, BLANK = "qdm", "rqp"  # BLANK: the same pairs, but held-out ones have an uninformative query
 VOCABULARY = 1000  # words of a model from scratch
+CONCEPTS, DOCUMENT = 40, 10  # of `bridge`: number of concepts; words of a document
 
 
 def exact_match(sample: int, length: int, split: str, lane: int, number: int) -> Pair:
@@ -34,6 +35,22 @@ def exact_match(sample: int, length: int, split: str, lane: int, number: int) ->
     words = rng.permutation(np.arange(len(SPECIAL_TOKENS), VOCABULARY))[: 2 * length].astype(np.int32)
     positive, negative = np.split(words, 2)
     return rng.permutation(positive)[:3], positive, negative
+
+
+def bridge(words: np.ndarray, split: str, lane: int, number: int) -> Pair:
+    """Concepts with one word for queries and another for documents, paired at random, so only training tells which belong together.
+
+    A query names two concepts; the positive document has their words, the negative those of two others, both with the same number
+    of filler words. `words`: token ids to draw from.
+    """
+    drawn = generator("bridges").permutation(words).astype(np.int32)
+    asked, told, filler = np.split(drawn, (CONCEPTS, 2 * CONCEPTS))
+    rng = generator("bridges", split, lane, number)
+    chosen = rng.permutation(CONCEPTS)[:4]
+    fillers = rng.choice(filler, 2 * (DOCUMENT - 2), replace=False)
+    positive = rng.permutation(np.concatenate([told[chosen[:2]], fillers[::2]]))
+    negative = rng.permutation(np.concatenate([told[chosen[2:]], fillers[1::2]]))
+    return asked[chosen[:2]], positive, negative
 
 
 @dataclasses.dataclass(frozen=True)

@@ -27,13 +27,14 @@ from harp_jax.text.tokenizer import SPECIAL_TOKENS
 from harp_jax.training.dry_run import dry_run
 from harp_jax.training.stages.retriever import check_vectors, retriever_stage, with_identities
 from harp_jax.training.train import train
-from tests.support.planted_pairs import Bridges
+from tests.support.planted_pairs import bridge
 from tests.support.ranking_collection import judged, write_collection
 from tests.support.shards_fixture import write_job
 from tests.support.synthetic import tokenizer
 from tests.support.tiny_bert import random_params, save_encoder
 from tests.support.training_processes import losses, same_parameters
 
+WORDS = np.arange(len(SPECIAL_TOKENS), 205)
 PROMPTS = ("w1 w2 ", "w3 ")
 TEXTS = ["w7 w8 w9", "w40", " ".join(f"w{i}" for i in range(60)), "w9 w8 w7 w7"]
 
@@ -156,15 +157,14 @@ def test_search_ranks_by_the_best_passage(exported):
 
 @dataclasses.dataclass(frozen=True)
 class PlantedReader:
-    """Queries and pages without a common word (`Bridges`), as texts of their own."""
+    """Queries and pages without a common word (`bridge`), as texts of their own."""
 
     texts: SeparateTexts
     split: str
     sizes: ClassVar = {"qdm": 100_000}
-    pairs = Bridges(np.arange(len(SPECIAL_TOKENS), 205))
 
     def read(self, lane: int, task: str, start: int, count: int) -> list[Group]:
-        drawn = (self.pairs(self.split, lane, number) for number in range(start, start + count))
+        drawn = (bridge(WORDS, self.split, lane, number) for number in range(start, start + count))
         return [self.texts.group(0, "", query, pages, 1) for query, *pages in drawn]
 
 
