@@ -380,6 +380,8 @@ def check_training(config: ConfigDict) -> None:
          "kl_weight keeps the similarities of `init`: set --config.init, or kl_weight to 0"),
         (retriever and c.batch_pairs == 1 and not c.negatives,
          "batch_pairs=1 and negatives=0: a batch of one page has nothing to compare; raise one of them"),
+        (retriever and c.teacher_weight and not c.negatives,
+         "teacher_weight compares a page with its own negatives: raise negatives, or set teacher_weight to 0"),
         (retriever and len(c.prompts) not in (0, 2), "prompts: name two texts, for queries and for pages"),
         (not c.get("init", "") and shape.get("hidden", 0) % shape.get("heads", 1),
          f"model.hidden={shape.get('hidden')} must be a multiple of model.heads={shape.get('heads')}"),

@@ -205,6 +205,8 @@ def test_bad_configs_and_encoders_are_refused_in_one_line(exported, pairs, tmp_p
         ({"init": bare, "pooling": ""}, "does not record how it pools hidden states; set --config.pooling"),
         ({"kl_weight": 0.5}, "kl_weight keeps the similarities of `init`"),
         ({"batch_pairs": 1, "negatives": 0}, "a batch of one page has nothing to compare"),
+        ({"teacher_weight": 1.0, "negatives": 0}, "compares a page with its own negatives"),
+        ({"teacher_weight": 1.0}, "teacher_weight=1.0 needs scored pairs; make them with harp teach"),
         ({"prompts": ("w1",)}, "name two texts"),
         ({"prompts": ("w1", " ".join(TEXTS))}, "no room for a text after its prompt"),
     ):

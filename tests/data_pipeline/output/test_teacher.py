@@ -1,5 +1,6 @@
 """Teacher scores for the pairs of a job: which negatives stay, what training reads, and resuming."""
 
+import jax
 import numpy as np
 import pytest
 
@@ -8,9 +9,12 @@ from data_pipeline.output.inspection import as_text, inspect
 from data_pipeline.output.teacher import TeachOptions, chosen, score_pairs, teach
 from data_pipeline.pipeline import generate
 from harp_jax.base.errors import InputError
+from harp_jax.checkpoints.recorded import read_metrics
+from harp_jax.config import load_config
 from harp_jax.input.records import check_sizes, job_tokenizer, parts, read_manifest
 from harp_jax.input.tfrecords import RecordReader
 from harp_jax.ranking.scorers import BiEncoderScorer
+from harp_jax.training.train import train
 from tests.support import corpus
 from tests.support.generation_job import hashes, records
 from tests.support.tiny_bert import save_encoder
@@ -132,3 +136,27 @@ def test_negatives_above_the_positive_go_and_the_hardest_of_the_others_stay(job,
     assert manifest["tasks"] == {"adp": {"pairs": len(pairs)}, "mlm": before["tasks"]["mlm"]}
     assert f"{len(pairs):,}" in as_text(inspect(str(job / "hardest"), 1))
     assert all(len(row["teacher"]) == 2 and row["teacher"][0] > row["teacher"][1] for row in pairs)
+
+
+def test_vectors_learn_the_margins_of_a_teacher(job, tokenizer, tmp_path):
+    """From scored records to training; without `teacher_weight` these errors grow to 69 in 240 steps."""
+    score_pairs(options(job), [Overlap(tokenizer)], str(tmp_path / "scored"))
+    tokenizer.save(str(tmp_path / "tokenizer"))
+    given = {
+        "data": (str(tmp_path / "scored"),),
+        "tokenizer": str(tmp_path / "tokenizer"),
+        "pooling": "mean",
+        "negatives": 3,
+    }
+    given |= {
+        "model.layers": 1,
+        "model.hidden": 32,
+        "model.heads": 2,
+        "model.max_positions": 64,
+        "kl_weight": 0.0,
+        "lanes": 1,
+    }
+    given |= {"row_length": 48, "batch_pairs": 8, "window": 64, "steps": 160, "log_every": 40, "learning_rate": 3e-3}
+    train(load_config("retriever", given | {"teacher_weight": 1.0}), str(tmp_path / "run"), devices=jax.devices()[:1])
+    errors = [row["margin_error"] for row in read_metrics(str(tmp_path / "run")) if row["split"] == "train"]
+    assert errors[-1] < errors[0] / 2  # 2.2, 1.5, .9, .7
