@@ -17,6 +17,7 @@ from harp_jax.base.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from harp_jax.api import Reranker as Reranker
+    from harp_jax.api import adapt as adapt
     from harp_jax.api import evaluate as evaluate
     from harp_jax.api import first_stage as first_stage
     from harp_jax.api import generate as generate
@@ -43,6 +44,7 @@ _MODULES = {
     "Retriever": "harp_jax.ranking.retriever",
     "Site": "harp_jax.site.pages",
     "Windows": "harp_jax.ranking.scorers",
+    "adapt": "harp_jax.api",
     "evaluate": "harp_jax.api",
     "export_model": "harp_jax.checkpoints.export",
     "first_stage": "harp_jax.api",

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from harp_jax.evaluation.results import Table
     from harp_jax.ranking.scorers import Scorer, Windows
     from harp_jax.site.pages import Site
+    from harp_jax.training.linear_map import Adapted
     from harp_jax.training.train import TrainResult
 
 
@@ -226,6 +227,16 @@ def generate(config: "ConfigDict | Path", output: Path) -> dict[str, Any]:
     pipeline = importlib.import_module("data_pipeline.pipeline")
     loaded = load_config(config) if isinstance(config, str | os.PathLike) else config
     return pipeline.generate(loaded, _named(output))
+
+
+def adapt(pairs: Path, encoder: Path, output: Path, **options: Any) -> "Adapted":
+    """Writes a sentence encoder whose vectors are adapted to pairs from links by a linear map, and returns what that gains.
+
+    `options`: fields of `linear_map.MapOptions`. Raises InputError for bad input, and for an output of other options.
+    """
+    from harp_jax.training import linear_map
+
+    return linear_map.adapt(linear_map.MapOptions(_named(pairs), _named(encoder), **options), output=_named(output))
 
 
 class Reranker:

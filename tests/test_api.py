@@ -10,6 +10,7 @@ import pytest
 
 import harp_jax as hj
 from harp_jax.checkpoints.huggingface import save_hf
+from harp_jax.checkpoints.sentence_transformers import Embedding
 from harp_jax.model.encoders.bert import BertShape
 from harp_jax.text.tokenizer import load_tokenizer
 from harp_jax.training.train import train
@@ -30,7 +31,7 @@ def place(tmp_path_factory):
     words = load_tokenizer(str(path / "vocabulary"))
     shape = BertShape(words.size, layers=1, hidden=32, heads=2, intermediate=64, max_positions=64)
     save_hf(str(path / "ranker"), shape, random_params(shape), words, "")
-    save_encoder(str(path / "sentence-encoder"), words, 64)
+    save_encoder(str(path / "sentence-encoder"), words, 64, Embedding("mean", ("Normalize",), max_length=64))
     corpus.write(path / "wiki", files=1)
     (path / "wiki" / "pages-0.jsonl").rename(path / "pages.jsonl")
     (path / "wiki" / "vocab.txt").rename(path / "wordpieces.txt")

@@ -14,7 +14,7 @@ from harp_jax.checkpoints.huggingface import load_hf, save_hf, save_vectors
 from harp_jax.checkpoints.model_card import model_card
 from harp_jax.checkpoints.onnx_openvino import needed, write_onnx, write_openvino
 from harp_jax.checkpoints.recorded import best
-from harp_jax.checkpoints.sentence_transformers import STAGE
+from harp_jax.checkpoints.sentence_transformers import STAGE, embedding_of
 from harp_jax.input.packing import fit
 from harp_jax.model.encoders.table import recorded_shape
 from harp_jax.objectives.finetune import DECODER
@@ -77,7 +77,7 @@ def export_model(
             write_openvino(directory, shape, params, tokenizer, truncated(calibration, tokenizer, marks))
 
     if vectors:
-        save_vectors(output, shape, params, tokenizer, config, card, more)
+        save_vectors(output, shape, params, tokenizer, embedding_of(config), card, more)
     else:
         save_hf(output, shape, params, tokenizer, card, marks, more)
 

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from ml_collections import ConfigDict
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import check_sums, listed_sums, output_folder, read_json
@@ -19,6 +18,7 @@ from harp_jax.checkpoints.sentence_transformers import (
     MODULES,
     PROMPTS,
     WEIGHTS,
+    Embedding,
     check_not_pickled,
     modular_head,
 )
@@ -199,23 +199,30 @@ def save_vectors(
     shape: EncoderConfig,
     params: dict[str, Any],
     tokenizer: Tokenizer,
-    config: ConfigDict,
+    made: Embedding,
     card: str,
     more: Callable[[str], None] | None = None,
 ) -> None:
-    """Writes a trained bi-encoder (`config` of its training) as Transformer, Pooling, Normalize, and prompts;
-    AutoModel loads it, too. `more`: as in `save_hf`."""
-    modules = (("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Normalize", "Normalize"))
+    """Writes a bi-encoder as Transformer, Pooling, the steps of `made`, and prompts; AutoModel loads it, too. `more`: as in
+    `save_hf`."""
+    from safetensors.numpy import save_file
+
+    kinds = ["Normalize" if step == "Normalize" else "Dense" for step in made.steps]
+    modules = [
+        ("", "Transformer"),
+        ("1_Pooling", "Pooling"),
+        *((f"{n}_{kind}", kind) for n, kind in enumerate(kinds, 2)),
+    ]
     poolings = ("cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens")
-    query, document = config.prompts or ("", "")
-    layout = {
+    query, document = made.prompts
+    layout: dict[str, Any] = {
         MODULES: [
             {"idx": n, "name": str(n), "path": path, "type": f"{PACKAGE}.{kind}"}
             for n, (path, kind) in enumerate(modules)
         ],
         "1_Pooling/config.json": {
             "word_embedding_dimension": shape.hidden,
-            **{f"pooling_mode_{name}": name.startswith(shape.pooling) and "sqrt" not in name for name in poolings},
+            **{f"pooling_mode_{name}": name.startswith(made.pooling) and "sqrt" not in name for name in poolings},
             "include_prompt": True,
         },
         PROMPTS: {
@@ -223,9 +230,24 @@ def save_vectors(
             "default_prompt_name": None,
             "similarity_fn_name": "cosine",
         },
-        LENGTH: {"max_seq_length": config.row_length, "do_lower_case": False},
+        LENGTH: {"max_seq_length": made.max_length, "do_lower_case": False},
     }
-    save_hf(directory, shape, {"encoder": params["encoder"]}, tokenizer, card, more=more, layout=layout)
+    steps = ((path, step) for (path, kind), step in zip(modules[2:], made.steps) if kind == "Dense")
+    layers = {path: (step, layer) for (path, step), layer in zip(steps, made.dense)}
+    for path, (step, layer) in layers.items():
+        size, out = layer["kernel"].shape
+        activation = IDENTITY if step == "Identity" else f"torch.nn.modules.activation.{step}"
+        fields = {"in_features": size, "out_features": out, "bias": True, "activation_function": activation}
+        layout[f"{path}/config.json"] = fields
+
+    def add(folder: str) -> None:
+        for path, (_, layer) in layers.items():
+            tensors = {"linear.weight": np.ascontiguousarray(layer["kernel"].T), "linear.bias": layer["bias"]}
+            save_file(tensors, os.path.join(folder, path, WEIGHTS))
+        if more is not None:
+            more(folder)
+
+    save_hf(directory, shape, {"encoder": params["encoder"]}, tokenizer, card, more=add, layout=layout)
 
 
 def hf_tensors(config: EncoderConfig, params: dict[str, Any]) -> dict[str, np.ndarray]:

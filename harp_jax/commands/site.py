@@ -64,7 +64,7 @@ def options_of(a: argparse.Namespace) -> SiteOptions:
     }
     source = Source(**{f.name: values[f.name] for f in fields(Source)})
     training = Training(**{f.name: values[f.name] for f in fields(Training) if f.name != "model"})
-    allowed = {"": {"start"}, "vectors": {"start", "minutes", "seed"}}.get(a.train)
+    allowed = {"": {"start"}, "vectors": {"start", "seed"}}.get(a.train)
     changed = [f.name for f in fields(Training) if getattr(training, f.name) != f.default]
     if allowed and (wrong := [name for name in changed if name not in allowed]):
         raise InputError(f"--{wrong[0]} is only for training; add --train=ranker, or leave it out")

@@ -30,6 +30,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "training": {
         "train": ("harp_jax.main", "pre-train, coarse-tune or fine-tune a config; resumes"),
+        "adapt": ("harp_jax.commands.adapt", "adapt a sentence encoder's vectors to links, in a minute"),
         "export": ("harp_jax.export", "export a checkpoint or an encoder's first layers to Hugging Face"),
         "words": ("harp_jax.commands.baselines:words", "build words and word2vec vectors for neural rankers"),
         "linklearn-train": ("harp_jax.commands.baselines:linklearn_train", "learn term weights from links"),
@@ -57,8 +58,8 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
 }
 # Commands that people type, which `harp --help` lists; the others are for papers and special cases.
 TYPED = (
-    "site", "search", "serve", "look", "tune", "pack", "generate", "inspect", "anchors", "train", "export", "first-stage", "rerank",
-    "fuse", "evaluate", "compare", "report", "plan",
+    "site", "search", "serve", "look", "tune", "pack", "generate", "inspect", "anchors", "adapt", "train", "export", "first-stage",
+    "rerank", "fuse", "evaluate", "compare", "report", "plan",
 )  # fmt: skip
 COMMANDS = {name: entry for group in GROUPS.values() for name, entry in group.items()}
 

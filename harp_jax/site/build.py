@@ -32,7 +32,7 @@ from harp_jax.ranking.vectors import SAMPLE, Embedded, add_texts, made_with, rea
 from harp_jax.site.measure import FILES, MEASURE, POOL, judge, score_parts
 from harp_jax.site.options import FIELDS, SiteOptions, Training
 from harp_jax.site.pages import PARAMETERS, Read, read_pages
-from harp_jax.site.ranker import adapt_encoder, fine_tune, publish, train_ranker
+from harp_jax.site.ranker import adapt, adapt_encoder, fine_tune, publish, train_ranker
 from harp_jax.site.search import DOCS, ENCODER, VECTORS_FOLDER, Settings, documents
 from harp_jax.site.tune import read_judged
 from harp_jax.site.verdict import ANCHOR_TEST, LABEL_TEST, Verdict
@@ -196,7 +196,10 @@ def opening(options: SiteOptions) -> str:
     read = [file for file in files if ".htm" in file] or files  # a folder of HTML has images too
     megabytes = sum(map(os.path.getsize, read)) / 1e6
     seconds = 5 + READ_SECONDS_PER_MB * megabytes
-    more = f"Training adds {options.training.minutes:g} min, and pairs and ranking. " if options.training else ""
+    more, training = "", options.training
+    if training:
+        longest = f"{training.minutes:g} min" if training.model == "ranker" else "a minute or two"
+        more = f"Training adds {longest}, and pairs and ranking. "
     return (
         f"Reads {megabytes:.1f} MB, about {duration(seconds)}; then says how long the rest takes. {more}If interrupted, repeat "
         "the command to resume."
@@ -381,10 +384,10 @@ def add_adapted(options: SiteOptions, training: Training, test: SearchTest, test
         return "No adapted encoder: it starts from a sentence encoder that knows the language (--encoder)."
     encoder, output = (os.path.join(test.output, folder) for folder in (ENCODER, ADAPTED))
     folder = os.path.join(test.output, "training")
-    if not publish.already(training, encoder, "", output=output):  # else one of earlier pages
-        if lacking := adapt_encoder(options.source, training, encoder, folder, test.steps):
-            return f"No adapted encoder: {lacking}."
-        test.steps("Export the encoder", publish, training, encoder, os.path.join(folder, "vectors"), output=output)
+    if not adapt.already(encoder, training.seed, "", output=output) and (
+        lacking := adapt_encoder(options.source, training, encoder, folder, output, test.steps)
+    ):
+        return f"No adapted encoder: {lacking}."
     if not tested:
         return f"Adapted encoder: {output}, not tested."
     runs = {"before": test.place("runs", FILES[VECTORS]), "after": test.place("adapted.trec")}

@@ -45,9 +45,9 @@ class Source:
 
 @dataclass(frozen=True)
 class Training:
-    """What is trained on the links, and how; vectors have no layers, vocabulary and max_length.
+    """What is trained on the links, and how; vectors have only start and seed.
 
-    model: ranker, or vectors: the site's encoder is adapted, for a vector database
+    model: ranker, or vectors: the encoder is adapted by a linear map, for a vector database
     start: Hugging Face encoder to start from (the site's encoder; without one, a small one from scratch)
     layers: keep only this many first layers of it; 0: all
     vocabulary: kind for an encoder from scratch: wordpiece, unigram, or auto: unigram for languages without spaces

@@ -1,6 +1,7 @@
-"""What `harp site --train` trains on the links: a ranker (`train_ranker`, `fine_tune`), or the site's encoder (`adapt_encoder`).
+"""What `harp site --train` trains on the links: a ranker (`train_ranker`, `fine_tune`), or a map of the encoder's vectors
+(`adapt_encoder`).
 
-The configs data/site, site, finetune_site and retriever alone define the recipes. Every step is a function with `made.once`, whose
+The configs data/site, site and finetune_site alone define the recipes. Every step is a function with `made.once`, whose
 output is in the folder `training` of the site, so that a killed command resumes.
 """
 
@@ -24,9 +25,10 @@ from harp_jax.corpus.trec import Run, read_run, write_run
 from harp_jax.input.records import read_manifest, split_name
 from harp_jax.ranking.rerank import Reranking, rerank_files
 from harp_jax.site.options import FIELDS, MAX_LENGTH, Source, Training
+from harp_jax.training.linear_map import Adapted, MapOptions, train_map
 from harp_jax.training.recorded import first_layers, named_inputs, train
 
-PRETRAIN, FINETUNE, RETRIEVER = "site", "finetune_site", "retriever"  # configs
+PRETRAIN, FINETUNE = "site", "finetune_site"  # configs
 QUERY_LENGTH = 32  # tokens, as in configs/data/site.py
 MIN_STEPS = 20
 MIN_PAIRS = 100  # training pairs of a task; tasks with fewer are left out
@@ -75,25 +77,29 @@ def train_ranker(source: Source, training: Training, encoder: str, teacher: bool
     return ""
 
 
-def adapt_encoder(source: Source, training: Training, encoder: str, folder: str, steps: Steps) -> str:
-    """Adapts a sentence encoder in FOLDER/vectors, for a vector database: the text around a link finds the page it leads to.
+def adapt_encoder(source: Source, training: Training, encoder: str, folder: str, output: str, steps: Steps) -> str:
+    """Writes the sentence encoder, adapted to the links, for a vector database (`training/linear_map.py`).
 
-    Pairs are as long as the config's rows. Returns "", or why there are too few pairs.
+    Returns "", or why there are too few pairs.
     """
-    place, config, task = partial(os.path.join, folder), read_config(RETRIEVER), "adp"
-    job, texts = source.config(), config.row_length - 2
+    job, pairs = source.config(), os.path.join(folder, "vector_pairs")
+    length = training.max_length - 2
     with job.unlocked():
-        job.update(tokenizer=encoder, seed=training.seed, tasks=(task,), max_query_tokens=texts, max_doc_tokens=texts)
-    pairs = place("vector_pairs")
+        job.update(
+            tokenizer=encoder, seed=training.seed, max_query_tokens=length, max_doc_tokens=length, hard_negatives=1
+        )
     steps("Make pairs of the links", importlib.import_module("data_pipeline.pipeline").generate, job, output=pairs)
-    if (count := records(pairs, task, "train")) < MIN_PAIRS:
+    if (count := records(pairs, "adp", "train")) < MIN_PAIRS:
         return f"too few training pairs ({count:,}; {MIN_PAIRS} needed)"
-    with config.unlocked():
-        config.update(init=encoder, data=(pairs,), tasks=(task,), seed=training.seed, eval_every=0)
-    rate = steps("Measure the rate of training", measure_rate, config, output=place("vector_rate.json"))
-    set_steps(config, min(config.steps, steps_within(training.minutes, rate, count, config.batch_pairs)), rate)
-    steps("Adapt the encoder", train, config, output=place("vectors"))
+    made = steps("Adapt the encoder", adapt, encoder, training.seed, pairs, output=output)
+    print(f"On {made.pairs:,} links: {made.words()}", flush=True)
     return ""
+
+
+@once(changed=KEPT)
+def adapt(encoder: InputPath, seed: int, pairs: Speed[str], output: str) -> Adapted:
+    """Adapts an encoder to pairs; one of earlier pages is kept."""
+    return train_map(MapOptions(pairs, encoder, seed=seed), output)
 
 
 def training_config(
@@ -147,11 +153,11 @@ def set_steps(config: ConfigDict, number: int, rate: float) -> None:
 
 @once(changed=KEPT)
 def publish(training: Training, encoder: InputPath, workdir: Speed[str], output: str) -> None:
-    """Exports a workdir: a ranker, or of --train=vectors an encoder. One of earlier pages with the same options is kept."""
+    """Exports a ranker's workdir. One of earlier pages with the same options is kept."""
     from harp_jax.checkpoints.export import export_model
 
     shutil.rmtree(output, ignore_errors=True)
-    export_model(workdir, output, ranker=training.model == "ranker")
+    export_model(workdir, output, ranker=True)
 
 
 def fine_tune(

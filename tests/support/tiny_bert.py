@@ -3,7 +3,8 @@
 import jax
 import numpy as np
 
-from harp_jax.checkpoints.huggingface import save_hf
+from harp_jax.checkpoints.huggingface import save_hf, save_vectors
+from harp_jax.checkpoints.sentence_transformers import Embedding
 from harp_jax.model.cross_encoder import init_params
 from harp_jax.model.encoders.bert import BertShape
 from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
@@ -29,11 +30,14 @@ def random_params(config: BertShape, seed: int = 0) -> dict:
     return jax.tree_util.tree_map_with_path(leaf, tree)
 
 
-def save_encoder(directory: str, tokenizer: Tokenizer, positions: int) -> str:
-    """Writes an encoder of 2 × 32 with fresh parameters, without heads; returns the directory."""
+def save_encoder(directory: str, tokenizer: Tokenizer, positions: int, made: Embedding | None = None) -> str:
+    """Writes an encoder of 2 × 32 with fresh parameters, without heads; returns the directory. `made`: as a sentence encoder."""
     shape = BertShape(tokenizer.size, 2, 32, 2, 64, positions, initializer_range=0.3)
     params = jax.device_get(jax.jit(lambda key: init_params(shape, key))(jax.random.key(0)))
-    save_hf(directory, shape, {"encoder": params["encoder"]}, tokenizer, "")
+    if made:
+        save_vectors(directory, shape, params, tokenizer, made, "")
+    else:
+        save_hf(directory, shape, {"encoder": params["encoder"]}, tokenizer, "")
     return directory
 
 

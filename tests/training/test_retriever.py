@@ -17,7 +17,7 @@ from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.checkpoint import load_params
 from harp_jax.checkpoints.huggingface import load_hf, save_vectors
 from harp_jax.checkpoints.recorded import best, read_metrics
-from harp_jax.checkpoints.sentence_transformers import Embedding
+from harp_jax.checkpoints.sentence_transformers import Embedding, embedding_of
 from harp_jax.config import check_training
 from harp_jax.input.contrastive_groups import SeparateTexts
 from harp_jax.input.lanes import packed_source
@@ -119,7 +119,7 @@ def test_an_export_has_the_same_vectors_in_sentence_transformers(kind, tmp_path)
     stage = retriever_stage(config, with_data=False)
     encoder = {"encoder": random_params(stage.encoder)["encoder"]}
     known = dataclasses.replace(stage.tokenizer, max_length=config.row_length)
-    save_vectors(str(tmp_path / "out"), stage.encoder, encoder, known, config, "")
+    save_vectors(str(tmp_path / "out"), stage.encoder, encoder, known, embedding_of(config), "")
     ours = hj.Retriever.from_pretrained(tmp_path / "out")
     theirs = SentenceTransformer(str(tmp_path / "out"), device="cpu")
     assert theirs.max_seq_length == 48 and ours.encode(TEXTS).std(0).max() > 0.01

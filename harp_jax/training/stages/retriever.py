@@ -59,7 +59,7 @@ def retriever_stage(config: ConfigDict, with_data: bool = True) -> Stage:
                 return BiEncoderScorer(shape, params, tokenizer, config.row_length, made=embedding_of(config))
 
             def save(directory: str, shape: EncoderConfig, params: Any) -> None:
-                save_vectors(directory, shape, params, tokenizer, config, "")
+                save_vectors(directory, shape, params, tokenizer, embedding_of(config), "")
 
             select = selecting(config, RankingDataset.read(config), scorer, save)
     size = 2 + config.negatives
