@@ -17,6 +17,7 @@ import optax
 from jax import lax
 
 from harp_jax.base.errors import InputError
+from harp_jax.base.files import check_replaceable
 from harp_jax.base.made import InputPath, once
 from harp_jax.base.progress import say
 from harp_jax.checkpoints.huggingface import save_vectors
@@ -30,7 +31,12 @@ from harp_jax.ranking.scorers import load_sentence_encoder
 
 HELD_OUT = 20  # one in so many pairs is not trained on, at least one
 MAX_TOKENS = 1 << 15  # of a text, before the encoder's own maximum
-CARD = """# {name}, adapted to links
+CARD = """---
+library_name: sentence-transformers
+pipeline_tag: sentence-similarity
+---
+
+# {name}, adapted to links
 
 A linear map of the vectors of {name}, trained by harp_jax on {pairs:,} pairs of the words around a link and the linked page.
 The last dense layer is the map: vectors of {name} that are stored already become those of this model by multiplying them with its
@@ -88,6 +94,7 @@ def adapt(options: MapOptions, output: str) -> Adapted:
 
 def train_map(options: MapOptions, output: str) -> Adapted:
     """`adapt`, each time that it is called."""
+    check_replaceable(output)
     shape, params, tokenizer, made = load_sentence_encoder(options.encoder, None)
     if not made.recorded:
         raise InputError(
