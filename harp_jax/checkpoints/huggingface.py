@@ -139,8 +139,6 @@ def save_hf(
     vocabulary beyond the tokenizer's (padding for sharding) are left out. `more(directory)` may add files; `layout`:
     sentence-transformers' files (name → JSON), by default those of a cross-encoder if `params` has a score. The directory appears
     complete or not at all; InputError unless it is replaceable (`files.output_folder`)."""
-    from safetensors.numpy import save_file
-
     check_vocabulary(tokenizer, config, "the parameter tree")
     config = replace(config, vocab_size=tokenizer.size)
     encoder, max_length = ENCODERS[config.model_type], min(tokenizer.max_length, config.max_positions)
@@ -183,15 +181,21 @@ def save_hf(
             os.makedirs(os.path.dirname(os.path.join(folder, name)), exist_ok=True)
             with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
                 json.dump(content, file, indent=2)
-        save_file(hf_tensors(config, params), os.path.join(folder, WEIGHTS), metadata={"format": "pt"})
-        # safetensors writes 0600
-        shutil.copymode(os.path.join(folder, CONFIG), os.path.join(folder, WEIGHTS))
+        _save(hf_tensors(config, params), folder)
         types = tokenizer.token_types and config.type_vocab > 1
         replace(tokenizer, max_length=max_length, token_types=types).write(folder)
         with open(os.path.join(folder, "README.md"), "w", encoding="utf-8") as file:
             file.write(model_card)
         if more is not None:
             more(folder)
+
+
+def _save(tensors: dict[str, np.ndarray], folder: str) -> None:
+    """Writes the parameters of a folder that has its config.json, for the same readers."""
+    from safetensors.numpy import save_file
+
+    save_file(tensors, os.path.join(folder, WEIGHTS), metadata={"format": "pt"})
+    shutil.copymode(os.path.join(folder, CONFIG), os.path.join(folder, WEIGHTS))  # safetensors writes 0600
 
 
 def save_vectors(
@@ -205,8 +209,6 @@ def save_vectors(
 ) -> None:
     """Writes a bi-encoder as Transformer, Pooling, the steps of `made`, and prompts; AutoModel loads it, too. `more`: as in
     `save_hf`."""
-    from safetensors.numpy import save_file
-
     kinds = ["Normalize" if step == "Normalize" else "Dense" for step in made.steps]
     modules = [
         ("", "Transformer"),
@@ -232,18 +234,18 @@ def save_vectors(
         },
         LENGTH: {"max_seq_length": made.max_length, "do_lower_case": False},
     }
-    steps = ((path, step) for (path, kind), step in zip(modules[2:], made.steps) if kind == "Dense")
-    layers = {path: (step, layer) for (path, step), layer in zip(steps, made.dense)}
-    for path, (step, layer) in layers.items():
+    layers = dict(zip((path for path, kind in modules if kind == "Dense"), made.dense))
+    activations = (step for step in made.steps if step != "Normalize")
+    for (path, layer), step in zip(layers.items(), activations):
         size, out = layer["kernel"].shape
         activation = IDENTITY if step == "Identity" else f"torch.nn.modules.activation.{step}"
         fields = {"in_features": size, "out_features": out, "bias": True, "activation_function": activation}
-        layout[f"{path}/config.json"] = fields
+        layout[f"{path}/{CONFIG}"] = fields
 
     def add(folder: str) -> None:
-        for path, (_, layer) in layers.items():
+        for path, layer in layers.items():
             tensors = {"linear.weight": np.ascontiguousarray(layer["kernel"].T), "linear.bias": layer["bias"]}
-            save_file(tensors, os.path.join(folder, path, WEIGHTS))
+            _save(tensors, os.path.join(folder, path))
         if more is not None:
             more(folder)
 

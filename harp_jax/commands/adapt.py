@@ -14,10 +14,6 @@ def arguments_parser() -> Parser:
     parser.add_argument("pairs", help="output directory of harp generate")
     parser.add_argument("--encoder", required=True, help="sentence encoder to adapt")
     parser.add_argument("--max_pairs", type=positive, default=20_000, help="pairs to embed and train on (20000)")
-    parser.add_argument("--batch_pairs", type=positive, default=256, help="pages that a query is compared with (256)")
-    parser.add_argument("--steps", type=positive, default=800, help="updates (800)")
-    parser.add_argument("--learning_rate", type=float, default=1e-4, help="at the first update; falls to 0 (0.0001)")
-    parser.add_argument("--temperature", type=float, default=0.1, help="divides cosines in training (0.1)")
     parser.add_argument("--seed", type=count, default=0, help="random seed of the pairs and batches (0)")
     parser.add_force()
     parser.add_output("--output", required=True, help="directory for the adapted encoder")
@@ -29,8 +25,5 @@ def main(a: argparse.Namespace) -> None:
     from harp_jax.training.linear_map import MapOptions, adapt
 
     keep_compiled()
-    options = MapOptions(
-        a.pairs, a.encoder, a.max_pairs, a.batch_pairs, a.steps, a.learning_rate, a.temperature, a.seed
-    )
-    made = adapt(options, output=a.output)
+    made = adapt(MapOptions(a.pairs, a.encoder, a.max_pairs, seed=a.seed), output=a.output)
     print(f"{a.output}: adapted to {made.pairs:,} links; {made.words()}")

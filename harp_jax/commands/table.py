@@ -30,7 +30,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "training": {
         "train": ("harp_jax.main", "pre-train, coarse-tune or fine-tune a config; resumes"),
-        "adapt": ("harp_jax.commands.adapt", "adapt a sentence encoder's vectors to links, in a minute"),
+        "adapt": ("harp_jax.commands.adapt", "adapt a sentence encoder's vectors to links, in minutes"),
         "export": ("harp_jax.export", "export a checkpoint or an encoder's first layers to Hugging Face"),
         "words": ("harp_jax.commands.baselines:words", "build words and word2vec vectors for neural rankers"),
         "linklearn-train": ("harp_jax.commands.baselines:linklearn_train", "learn term weights from links"),

@@ -61,7 +61,7 @@ def test_the_first_update_goes_down_the_gradient_of_the_equation():
     np.testing.assert_allclose(moved[clear], -1e-3 * np.sign(slope[clear]), rtol=1e-3)  # Adam's first step
 
 
-def test_learns_a_planted_map_and_leaves_what_is_right_alone():
+def test_learns_a_planted_map():
     """Queries say their pages in other coordinates: a shared map must make both meet, of pages it has not seen."""
     rng = np.random.default_rng(1)
     pages = unit(rng.normal(size=(2000, 32)))
@@ -71,8 +71,6 @@ def test_learns_a_planted_map_and_leaves_what_is_right_alone():
     matrix = fit_map(queries[:1500], pages, page[:1500], distinct(1500), options)
     before, after = (nearest_share(each, queries[1500:], pages, page[1500:]) for each in (np.eye(32), matrix))
     assert before < 0.25 and after > 2 * before
-    same = fit_map(pages[:1500], pages, page[:1500], distinct(1500), options)
-    assert nearest_share(same, pages[1500:], pages, page[1500:]) == 1.0
 
 
 @pytest.fixture(scope="module")
@@ -96,8 +94,9 @@ def test_an_adapted_encoder_has_the_same_vectors_in_sentence_transformers(pairs,
     from sentence_transformers import SentenceTransformer
 
     output = str(tmp_path / "adapted")
-    command("adapt", pairs, encoder=encoder, output=output, steps=50, learning_rate=1e-2)
-    assert "adapted to 114 links; of " in capsys.readouterr().out
+    strong = MapOptions(pairs, encoder, steps=50, learning_rate=1e-2)
+    made = adapt(strong, output=output)
+    assert adapt(strong, output=output) == made and "already made" in capsys.readouterr().err
     ours, theirs = hj.Retriever.from_pretrained(output), SentenceTransformer(output, device="cpu")
     assert theirs.max_seq_length == 48
     for vectors, expected in (
@@ -110,13 +109,21 @@ def test_an_adapted_encoder_has_the_same_vectors_in_sentence_transformers(pairs,
     matrix = load_file(os.path.join(output, "3_Dense", "model.safetensors"))["linear.weight"]
     assert np.abs(matrix - np.eye(len(matrix))).max() > 0.05
     np.testing.assert_allclose(unit(stored @ matrix.T), ours.encode(TEXTS), atol=2e-6)
-    # A second map follows the first; the same call returns at once, with the same result.
+    # Whoever may read the model may read the map.
+    modes = {
+        os.stat(os.path.join(output, *path)).st_mode for path in (["config.json"], ["3_Dense", "model.safetensors"])
+    }
+    assert len(modes) == 1
+    # A second map follows the first.
     twice = str(tmp_path / "twice")
-    made = adapt(MapOptions(pairs, output, steps=2), output=twice)
-    assert adapt(MapOptions(pairs, output, steps=2), output=twice) == made and "already made" in capsys.readouterr().err
+    command("adapt", pairs, encoder=output, output=twice)
+    assert "adapted to 114 links; of " in capsys.readouterr().out
     kinds = [module["type"].rpartition(".")[2] for module in json.load(open(os.path.join(twice, "modules.json")))]
     assert kinds == ["Transformer", "Pooling", *["Normalize", "Dense"] * 2, "Normalize"]
-    assert (hj.Retriever.from_pretrained(twice).encode(TEXTS) * ours.encode(TEXTS)).sum(1).min() > 0.999
+    second = load_file(os.path.join(twice, "5_Dense", "model.safetensors"))["linear.weight"]
+    np.testing.assert_allclose(
+        unit(ours.encode(TEXTS) @ second.T), hj.Retriever.from_pretrained(twice).encode(TEXTS), atol=2e-6
+    )
 
 
 def test_bad_input_is_refused_in_one_line(pairs, encoder, tmp_path):
