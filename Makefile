@@ -12,15 +12,11 @@
 # make bench-step       real tokens/s of the pre-training step
 # make bench-input      tokens/s of the input by number of processes, and how many devices that feeds
 # make bench-device     ten minutes on a GPU or TPU: step, attention, parity, re-ranking and resume in one table
-# make bench-dump       MB/s a core from a dump to linked documents, and memory at 1x and 10x the input
 # make bench-content    precision, recall and F of the main content of labelled pages, and MB/s a core, compared with all text
-# make bench-sentences  MB/s a core of sentence splitting
 # make bench-weights    sentences/s of the term weights, compared with a straightforward implementation
-# make bench-pairs      pairs/s per core for the four tasks, and the cost of a pair with many times the links (twenty minutes)
 # make bench-step-peers the same step in PyTorch, in one run
 # make bench-rerank     pairs/s of every backend, compared with sentence-transformers' CrossEncoder in torch and OpenVINO int8
 # make bench-vectors    texts to vectors, and a training step of vectors, compared with sentence-transformers
-# make bench-linklearn  LinkLearn's training step and ranking
 # make bench-estimate   hours, disk and memory of English Wikipedia, stage by stage, from rates measured here
 
 PYTHON ?= python3
@@ -29,7 +25,7 @@ BIN := .venv/bin
 PIP := PYTHONWARNINGS="ignore:Editable installation" $(BIN)/python -m pip --disable-pip-version-check
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: help demo test check lint audit docs real faults package pythons spark bench-device bench-input bench-step bench-step-peers bench-dump bench-content bench-sentences bench-weights bench-pairs bench-estimate bench-linklearn bench-rerank bench-vectors clean
+.PHONY: help demo test check lint audit docs real faults package pythons spark bench-device bench-input bench-step bench-step-peers bench-content bench-weights bench-estimate bench-rerank bench-vectors clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -168,16 +164,9 @@ BENCH_PYTHON ?= $(BIN)/python
 bench-device:
 	env -u JAX_PLATFORMS PYTHONPATH=".:$$PYTHONPATH" $(BENCH_PYTHON) benchmarks/device.py $(BENCH_DEVICE)
 
-BENCH_DUMP ?= ../shared/data/dumps/enwiki-excerpt.xml.bz2
-bench-dump: .venv/test $(BENCH_DUMP)
-	$(BIN)/python benchmarks/dump.py --dump=$(BENCH_DUMP)
-
 BENCH_CONTENT ?= ../shared/data/main_content/pages.jsonl.xz
 bench-content: .venv/test $(BENCH_CONTENT)
 	$(BIN)/python benchmarks/main_content.py --pages=$(BENCH_CONTENT)
-
-bench-sentences: .venv/test $(BENCH_LINKED)
-	$(BIN)/python benchmarks/sentences.py --documents=$(BENCH_LINKED)
 
 # Real questions with BM25's candidates.
 BENCH_QUERIES ?= ../shared/data/wiki/wikipassageqa.queries.tsv
@@ -195,19 +184,14 @@ bench-rerank: .venv/test .venv/bench_bm25.trec $(BENCH_DOCUMENTS) $(BENCH_QUERIE
 		--run=.venv/bench_bm25.trec --peer_python=.venv/peers/bin/python
 
 BENCH_WIKI ?= ../shared/data/wiki
+BENCH_DUMP ?= ../shared/data/dumps/enwiki-excerpt.xml.bz2
 BENCH_STOPWORDS ?= ../shared/data/vocab/inquery_stopwords.txt
-bench-pairs: .venv/test $(BENCH_VOCABULARY) $(BENCH_STOPWORDS) | $(BENCH_WIKI)
-	$(BIN)/python benchmarks/pairs.py --wiki=$(BENCH_WIKI) --vocabulary=$(BENCH_VOCABULARY) --stopwords=$(BENCH_STOPWORDS)
-
 bench-estimate: .venv/test $(BENCH_DUMP) $(BENCH_VOCABULARY) $(BENCH_STOPWORDS) | $(BENCH_WIKI)
 	$(BIN)/python benchmarks/enwiki_estimate.py --wiki=$(BENCH_WIKI) --dump=$(BENCH_DUMP) --vocabulary=$(BENCH_VOCABULARY) \
 		--stopwords=$(BENCH_STOPWORDS)
 
 bench-vectors: .venv/test $(BENCH_DOCUMENTS) | $(MINILM)
 	$(BIN)/python benchmarks/vectors.py --encoder=$(MINILM) --documents=$(BENCH_DOCUMENTS)
-
-bench-linklearn: .venv/test $(BENCH_DOCUMENTS) $(BENCH_QUERIES)
-	$(BIN)/python benchmarks/linklearn.py --docs=$(BENCH_DOCUMENTS) --queries=$(BENCH_QUERIES)
 
 # PyTorch's step as the authors run it, and tuned; about half an hour on two cores. BENCH_ROWS="6x384,6x384 bfloat16" runs only these rows.
 bench-step-peers: .venv/test $(BENCH_DOCUMENTS) $(BENCH_VOCABULARY)

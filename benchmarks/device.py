@@ -12,6 +12,7 @@ installed. `--only`: some of the parts, if a command may not take ten minutes.
 """
 
 import argparse
+import functools
 import importlib.util
 import json
 import os
@@ -154,8 +155,10 @@ def scores(small: bool, folder: str) -> None:
     """Scores of a random ranker in float32, to be compared with the CPU's."""
     from harp_jax.api import Reranker
 
-    ranker = Reranker.from_pretrained(f"{folder}/model", "float32")
-    np.save(f"{folder}/{os.environ['SCORES']}.npy", ranker.predict(pairs_of(folder)[:64]))
+    with open(f"{folder}/docs.tsv") as file:
+        pairs = [("word500 word900", line.split("\t")[3].strip()) for line in file][:64]
+    scores = Reranker.from_pretrained(f"{folder}/model", "float32").predict(pairs)
+    np.save(f"{folder}/{os.environ['SCORES']}.npy", scores)
 
 
 def prepare(small: bool, folder: str) -> None:
@@ -183,11 +186,6 @@ def prepare(small: bool, folder: str) -> None:
     half = len(words) // 2
     with open(f"{folder}/run.trec", "w") as file:
         file.writelines(f"q{i // half} Q0 d{i} {i % half + 1} {half - i % half} x\n" for i in range(2 * half))
-
-
-def pairs_of(folder: str) -> list[tuple[str, str]]:
-    with open(f"{folder}/docs.tsv") as file:
-        return [("word500 word900", line.split("\t")[3].strip()) for line in file]
 
 
 def row(what: str, found: str) -> None:
@@ -272,11 +270,6 @@ def compare_scores(args: argparse.Namespace, folder: str) -> None:
     row("scores in float32", f"differ from the CPU's by {np.abs(there - here).max() / np.abs(here).max():.1e}")
 
 
-def compiled_torch_step(args: argparse.Namespace, folder: str) -> None:
-    """PyTorch's step, compiled."""
-    torch_step(args, folder, compiled=True)
-
-
 def program(name: str, *flags: str, **given: object) -> subprocess.CompletedProcess:
     command = [sys.executable, f"{HERE}/{name}", *flags, *(f"--{key}={value}" for key, value in given.items())]
     try:
@@ -301,7 +294,7 @@ def main() -> None:
         inside[args.part](args.small, args.folder)
         return
     outside = {"torch": torch_step, "resume": resume, "rerank": rerank, "scores": compare_scores}
-    outside["compiled"] = compiled_torch_step
+    outside["compiled"] = functools.partial(torch_step, compiled=True)
     with tempfile.TemporaryDirectory() as folder:
         started = time.monotonic()
         if (found := run("prepare", args, folder, **CPU)).returncode:

@@ -2,11 +2,12 @@
 
 python benchmarks/enwiki_estimate.py --wiki=DIR --dump=enwiki-excerpt.xml.bz2 --vocabulary=vocab.txt [--work=DIR --cores=32]
 
-Two jobs run with one worker: one on real pages with links to real lead sections (DIR as for benchmarks/pairs.py), for all stages
-from links on; one on an excerpt of the dump, repeated to `megabytes`, for parsing and for the contents of a megabyte of XML. The
-rate of a stage is the amount it processed (megabytes, links, tokens, pairs) divided by its seconds. English Wikipedia is 100 GB of
-XML, 15.5 M pages and 38.19 M pairs (section 4.1.1 and Table 1 of the paper), with as many links per megabyte as the excerpt. A pair
-of every link, which is what the job makes, would be about ten times as many: --pairs=380e6.
+Two jobs run with one worker: one on real pages with links to real lead sections (DIR has linked_pages.jsonl.xz,
+collection.jsonl.xz and redirects.tsv), for all stages from links on; one on an excerpt of the dump, repeated to `megabytes`, for
+parsing and for the contents of a megabyte of XML. The rate of a stage is the amount it processed (megabytes, links, tokens, pairs)
+divided by its seconds. English Wikipedia is 100 GB of XML, 15.5 M pages and 38.19 M pairs (section 4.1.1 and Table 1 of the
+paper), with as many links per megabyte as the excerpt. A pair of every link, which is what the job makes, would be about ten times
+as many: --pairs=380e6.
 Assumed: stages scale with the number of cores (parsing does with the dump's multistream index); start-up times are not scaled
 down. Disk: all tables and the shards together. Memory of a worker: a fresh process makes the pairs of the largest bucket of the
 sample; its memory above that of the imports is scaled to 1/512 of all pairs.
@@ -17,6 +18,7 @@ The term weights are not measured: tokens × 2 × 85 M parameters at --tflops su
 import argparse
 import bz2
 import glob
+import math
 import multiprocessing
 import os
 import resource
@@ -24,8 +26,6 @@ import tempfile
 from typing import Any
 
 import pyarrow.parquet as pq
-from dump import repeat
-from pairs import prepare
 
 from data_pipeline.config import generation
 from data_pipeline.engine import tables
@@ -36,6 +36,7 @@ from data_pipeline.pipeline import BUCKETS, SECONDS, generate
 from data_pipeline.tasks.maps import make_pairs
 from data_pipeline.tasks.table import needs
 from data_pipeline.weights import artefact
+from harp_jax.base.files import open_bytes
 from harp_jax.input.records import read_manifest
 from harp_jax.input.tfrecords import tensorflow
 
@@ -53,6 +54,36 @@ TABLES = {
     "pages": "passages word_counts word_totals token_counts candidates passage_weights",
 }
 UNIT_OF = {name: unit for unit, names in TABLES.items() for name in names.split()}
+
+
+def prepare(args: argparse.Namespace) -> str:
+    """Runs the job on real links, keeping its tables; returns its output directory."""
+    config = generation("paper")
+    config.source.format = "linked_jsonl"
+    config.source.paths = tuple(
+        os.path.join(args.wiki, file) for file in ("linked_pages.jsonl.xz", "collection.jsonl.xz")
+    )
+    config.source.redirects = (os.path.join(args.wiki, "redirects.tsv"),)
+    config.tokenizer, config.encoder = args.vocabulary, "idf"
+    config.stopwords = args.stopwords or config.stopwords
+    config.min_article_words, config.workers, config.keep_work = 0, 1, True
+    config.tasks = ("rqp", "qdm", "rdp", "acm")
+    output = os.path.join(args.work, "pages")
+    generate(config, output)
+    return output
+
+
+def repeat(dump: str, path: str, megabytes: float) -> None:
+    """Writes a dump that repeats the pages, one bzip2 stream per repetition."""
+    with open_bytes(dump) as file:
+        text = file.read()
+    start, end = text.index(b"<page>"), text.rindex(b"</page>") + len(b"</page>")
+    pages = bz2.compress(text[start:end] + b"\n")
+    with open(path, "wb") as file:
+        file.write(bz2.compress(text[:start]))
+        for _ in range(max(1, math.ceil(megabytes * 1e6 / (end - start)))):
+            file.write(pages)
+        file.write(bz2.compress(text[end:]))
 
 
 def job_of(output: str) -> Job:
@@ -162,7 +193,7 @@ def main() -> None:
 
 def estimate(args: argparse.Namespace) -> None:
     dump_seconds, dump_disk, dump_amounts = of_dump(args)
-    output = prepare(args, "pages", ["linked_pages.jsonl.xz", "collection.jsonl.xz"], "paper")
+    output = prepare(args)
     seconds, disk, sample = of_wiki(output)
     sample |= {unit: dump_amounts[unit] for unit in ("MB of XML", "MB of pages")}
     passages, sentences = sample["passage tokens"] / sample["pages"], sample["sentence tokens"] / sample["pairs"]

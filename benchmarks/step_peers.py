@@ -24,7 +24,6 @@ MODES = {
     "6x384": ("tuned",),
     "6x384 bfloat16": ("tuned",),  # if the CPU supports it (AVX512-BF16, AMX)
 }
-AIMS = {("2x128", "tuned", "default pages"): 2.0, ("2x128", "tuned", "pages kept"): 1.6}
 KEEPING = (
     "glibc.malloc.hugetlb=1:glibc.malloc.arena_max=1:"
     "glibc.malloc.mmap_threshold=4294967295:glibc.malloc.trim_threshold=4294967295"
@@ -95,8 +94,7 @@ def main() -> None:
                 before = after
         for (mode, pages), found in ratios.items():
             each = ", ".join(f"{x:.2f}" for x in found)
-            aim = f"; aim {AIMS[row, mode, pages]}" if (row, mode, pages) in AIMS else ""
-            print(f"{row}: {statistics.median(found):.2f} × PyTorch {mode}, {pages} ({each}){aim}", flush=True)
+            print(f"{row}: {statistics.median(found):.2f} × PyTorch {mode}, {pages} ({each})", flush=True)
 
 
 if __name__ == "__main__":

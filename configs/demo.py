@@ -19,7 +19,6 @@ def get_config():
     c.steps = 120
     c.learning_rate = 3e-4
     c.log_every = 10
-    c.checkpoint_every = 1000
     c.eval_every = 60
     c.eval_batches = 4
     c.dtype = "auto"  # bfloat16 on CPUs with AMX or AMD's AVX512-BF16, where it halves the time

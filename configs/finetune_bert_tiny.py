@@ -13,7 +13,6 @@ def get_config():
     c.model.layers = 2
     c.model.hidden = 128
     c.model.heads = 2
-    c.model.max_positions = 512
     c.init_head = "pretrained"  # with so small an encoder, a new head learns nothing from a few hundred questions
     c.row_length = 256
     c.lanes = 1
@@ -22,5 +21,4 @@ def get_config():
     c.epochs = 3.0
     c.learning_rate = 5e-4
     c.log_every = 10
-    c.checkpoint_every = 1000
     return c

@@ -26,6 +26,5 @@ def get_config():
     c.epochs = 12.0
     c.learning_rate = 2e-4
     c.log_every = 5
-    c.checkpoint_every = 1000
     c.dtype = "auto"  # bfloat16 on CPUs with AMX or AMD's AVX512-BF16, where it halves the time
     return c

@@ -23,6 +23,5 @@ def get_config():
     c.epochs = 6.0
     c.learning_rate = 2e-4  # after HARP, 50 questions of WikiPassageQA: .460 RR@10; 5e-5 .430, 5e-4 .436 (one draw)
     c.log_every = 5
-    c.checkpoint_every = 1000
     c.dtype = "auto"  # bfloat16 on CPUs with AMX or AMD's AVX512-BF16
     return c

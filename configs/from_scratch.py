@@ -26,5 +26,4 @@ def get_config():
     c.log_every = 20
     c.checkpoint_every = 480
     c.eval_every = 240
-    c.eval_batches = 16
     return c

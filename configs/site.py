@@ -17,7 +17,6 @@ def get_config(preset: str = ""):
     c.model.layers = 2
     c.model.hidden = 128
     c.model.heads = 2
-    c.model.max_positions = 512
     c.model.initialisation = "matching"  # otherwise small models from scratch do not learn to match words
     c.row_length = 128  # a query of at most 32 tokens and a document of at most 96
     c.lanes = 2  # in so small a batch, two lanes fill the slots better than eight

@@ -33,6 +33,7 @@ from harp_jax.text.languages import INQUERY, primary
 
 AUTHORS = "authors"  # of `stopwords`: refused, with the place of their file
 THEIRS = "their file, data/corpus/stopwords.txt of https://github.com/zhengyima/anchors"
+NO_PATHS = "config.source.paths is not set; name the files to read"
 SOURCE: Fields = {
     "source.format": Field("mediawiki", 'format of the pages; "": detected from the content', ("", *FORMATS)),
     "source.paths": Field((), "files or globs to read; also folders for html, wikiextractor and JSONL"),
@@ -190,7 +191,7 @@ def plain(config: ConfigDict) -> Config:
     # A config with an encoder may lack a tokenizer: `harp anchors` tokenises nothing.
     unweighed = not unknown and not c["encoder"] and weighed(c)
     checks = (
-        *source_checks(c["source"]),
+        (not c["source"]["paths"], NO_PATHS),
         (unknown or not c["tasks"], f"config.tasks {c['tasks']} must name one or more of {', '.join(TASKS)}"),
         (unweighed and not c["tokenizer"], "config.tokenizer is not set; name a Hugging Face directory or a vocab.txt"),
         (unweighed, 'config.encoder is not set; a Hugging Face directory, a training workdir, "uniform" or "idf"'),
@@ -214,15 +215,10 @@ def plain_source(config: ConfigDict) -> dict[str, Any]:
     """config.source as plain JSON values, its format detected if it is not set; InputError for invalid values."""
     source = json.loads(config.source.to_json_best_effort())
     check_values({"source": source}, SOURCE)
-    if problems := [problem for wrong, problem in source_checks(source) if wrong]:
-        raise InputError("; ".join(problems))
+    if not source["paths"]:
+        raise InputError(NO_PATHS)
     source["format"] = source["format"] or format_of_content(expand(tuple(source["paths"]))[0])
     return source
-
-
-def source_checks(source: dict[str, Any]) -> tuple[tuple[bool, str], ...]:
-    """(whether something is wrong, what)."""
-    return ((not source["paths"], "config.source.paths is not set; name the files to read"),)
 
 
 def language(config: ConfigDict, source: dict[str, Any]) -> Language:

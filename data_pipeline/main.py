@@ -4,17 +4,11 @@ python -m data_pipeline.main --config=configs/data/FILE.py --output=DIR [--confi
     [--engine=spark --master=spark://host:7077]
 """
 
-from __future__ import annotations
-
 import argparse
 from functools import partial
-from typing import TYPE_CHECKING
 
 from harp_jax.base.cli import ConfigParser, run
 from harp_jax.base.errors import InputError
-
-if TYPE_CHECKING:
-    from data_pipeline.engine.job import EngineFactory
 
 
 def arguments_parser() -> ConfigParser:
@@ -35,14 +29,14 @@ def arguments_parser() -> ConfigParser:
 
 
 def main(arguments: argparse.Namespace) -> None:
+    from data_pipeline.engine.job import EngineFactory
     from data_pipeline.engine.local import LocalEngine
     from data_pipeline.pipeline import generate
 
-    spark = arguments.engine == "spark"
-    if arguments.master and not spark:
-        raise InputError("--master is for --engine=spark only")
     engine: EngineFactory = LocalEngine
-    if spark:
+    if arguments.engine == "local" and arguments.master:
+        raise InputError("--master is for --engine=spark only")
+    if arguments.engine == "spark":
         from data_pipeline.engine.spark import SparkEngine
 
         engine = partial(SparkEngine, master=arguments.master)

@@ -36,27 +36,19 @@ if TYPE_CHECKING:
     from harp_jax.site.pages import Site as Site
     from harp_jax.site.search import CombinedSearch as CombinedSearch
 
-_MODULES = {
-    "CombinedSearch": "harp_jax.site.search",
-    "Documents": "harp_jax.corpus.documents",
-    "InputError": "harp_jax.base.errors",
-    "Reranker": "harp_jax.api",
-    "Retriever": "harp_jax.ranking.retriever",
-    "Site": "harp_jax.site.pages",
-    "Windows": "harp_jax.ranking.scorers",
-    "adapt": "harp_jax.api",
-    "evaluate": "harp_jax.api",
-    "export_model": "harp_jax.checkpoints.export",
-    "first_stage": "harp_jax.api",
-    "generate": "harp_jax.api",
-    "load_config": "harp_jax.api",
-    "read_qrels": "harp_jax.corpus.trec",
-    "read_queries": "harp_jax.corpus.trec",
-    "read_run": "harp_jax.api",
-    "rerank_run": "harp_jax.api",
-    "train": "harp_jax.api",
-    "write_run": "harp_jax.api",
+# Module → its public names.
+_NAMES = {
+    "api": "Reranker adapt evaluate first_stage generate load_config read_run rerank_run train write_run",
+    "base.errors": "InputError",
+    "checkpoints.export": "export_model",
+    "corpus.documents": "Documents",
+    "corpus.trec": "read_qrels read_queries",
+    "ranking.retriever": "Retriever",
+    "ranking.scorers": "Windows",
+    "site.pages": "Site",
+    "site.search": "CombinedSearch",
 }
+_MODULES = {name: f"harp_jax.{module}" for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = ["__version__", *_MODULES]
 
@@ -64,9 +56,8 @@ __all__ = ["__version__", *_MODULES]
 def __getattr__(name: str) -> object:
     if name not in _MODULES:
         raise AttributeError(f"module 'harp_jax' has no attribute {name!r}")
-    found = getattr(importlib.import_module(_MODULES[name]), name)
-    globals()[name] = found
-    return found
+    globals()[name] = value = getattr(importlib.import_module(_MODULES[name]), name)
+    return value
 
 
 def __dir__() -> list[str]:

@@ -73,11 +73,10 @@ def first_stage(
     >>> hj.first_stage({"d1": "a red cat", "d2": "a blue dog"}, {"q1": "cats"})
     {'q1': {'d1': ...}}
     """
-    from harp_jax.ranking.first_stage import indexed, read_anchors, retrieve
+    from harp_jax.ranking.first_stage import indexed, retrieve
 
     at_least_one("k", k)
-    path = isinstance(anchors, str | os.PathLike)
-    texts = read_anchors(os.fspath(anchors)) if path else None if anchors is None else to_anchors(anchors)  # type: ignore[arg-type]
+    texts = None if anchors is None else to_anchors(anchors)
     collection = indexed(to_documents(docs).texts(), model, language, texts)
     ranked = retrieve(model, collection, [(parameters, to_queries(queries))], k)
     return _plain(dict(trec.ordered((qid, docids, scores) for qid, docids, scores in ranked if docids)))
@@ -137,14 +136,10 @@ def evaluate(
     """
     from harp_jax.evaluation.evaluate import evaluate as measured
 
-    if (
-        not isinstance(runs, Mapping)
-        or not runs
-        or any(isinstance(some, list | tuple) and not some for some in runs.values())
-    ):
-        said = f"{type(runs).__name__} given; " if not isinstance(runs, Mapping) else ""
-        raise InputError(f"runs: {said}give one or several runs for each name, as in {{'BM25': 'bm25.trec'}}")
-    lists = {name: some if isinstance(some, list | tuple) else [some] for name, some in runs.items()}
+    named = runs.items() if isinstance(runs, Mapping) else ()
+    lists = {name: some if isinstance(some, list | tuple) else [some] for name, some in named}
+    if not (lists and all(lists.values())):
+        raise InputError("runs: give one or several runs for each name, as in {'BM25': 'bm25.trec'}")
     systems = {name: [to_run(one) for one in some] for name, some in lists.items()}
     names = measures if isinstance(measures, str) else [str(measure) for measure in measures]
     table = measured(to_qrels(qrels), systems, names, baseline, **options)
@@ -429,7 +424,11 @@ def to_documents(data: DocumentsData) -> Documents | Texts:
 
 
 def to_anchors(data: Any) -> dict[str, dict[str, int]]:
-    """Anchor texts from {docid: text} or {docid: {text: number of links}}. Raises InputError for other types."""
+    """Anchor texts from {docid: text}, {docid: {text: number of links}}, or a path. Raises InputError for other types."""
+    from harp_jax.ranking.first_stage import read_anchors
+
+    if isinstance(data, str | os.PathLike):
+        return read_anchors(os.fspath(data))
     if not isinstance(data, Mapping):
         raise InputError(f"anchors: {type(data).__name__} given; use {{docid: {{text: number of links}}}}, or a path")
     anchors: dict[str, dict[str, int]] = {}

@@ -118,6 +118,13 @@ JUDGED: Fields = {
     "steps": Field(0, "number of updates; 0: `epochs` over the training positives", STEPS),
 }
 
+HELD_OUT: Fields = {
+    "eval_batches": Field(16, "batches of held-out data per evaluation", COUNT),
+    **TEXT,
+    **{name: JUDGED[name] for name in ("queries", "qrels", "candidates")},
+    **SELECT,
+}
+
 OWN: Mapping[str, Fields] = {
     "pretrain": {
         **ENCODER,
@@ -147,10 +154,7 @@ OWN: Mapping[str, Fields] = {
         "batch_pairs": Field(128, "average number of pairs per batch; it varies with packing", COUNT),
         "batch_tokens": Field(0,
             "end batches at this many real tokens (± half a pair), whatever the task; 0: use batch_pairs", (0, 1 << 30)),
-        "eval_batches": Field(16, "batches of held-out data per evaluation", COUNT),
-        **TEXT,
-        **{name: JUDGED[name] for name in ("queries", "qrels", "candidates")},
-        **SELECT,
+        **HELD_OUT,
         "steps": Field(100_000, "number of updates of the whole run", (1, 1 << 40)),
     },
     "retriever": {
@@ -171,10 +175,7 @@ OWN: Mapping[str, Fields] = {
         "batch_pairs": Field(128, "average number of queries per batch, all compared with each other", COUNT),
         "row_length": Field(128, "tokens per packed row; also the maximum length of a query or page", (8, 1 << 20)),
         "learning_rate": LOOP["learning_rate"]._replace(default=3e-5),
-        "eval_batches": Field(16, "batches of held-out data per evaluation", COUNT),
-        **TEXT,
-        **{name: JUDGED[name] for name in ("queries", "qrels", "candidates")},
-        **SELECT,
+        **HELD_OUT,
         "steps": Field(1000, "number of updates of the whole run", (1, 1 << 40)),
     },
     "finetune": {
@@ -306,9 +307,7 @@ def of_stage(stage: str) -> ConfigDict:
 
 
 retriever = partial(of_stage, "retriever")  # an encoder's vectors, on pairs of a query and a page
-finetune = partial(
-    of_stage, "finetune"
-)  # a re-ranker on judged queries (paper section 4.3.3 where it specifies a value)
+finetune = partial(of_stage, "finetune")  # a re-ranker on judged queries (paper section 4.3.3)
 coarse_tune = partial(of_stage, "coarse_tune")  # on a click log (Keyaki and Keyaki, section 3.1)
 neural_ir = partial(of_stage, "neural_ir")  # DRMM, DUET, KNRM and Conv-KNRM, on judged queries like fine-tuning
 linklearn = partial(of_stage, "linklearn")  # `harp linklearn-train`
@@ -378,8 +377,6 @@ def check_training(config: ConfigDict) -> None:
         ("data" in c and not c.tasks, "tasks=(): name at least one task"),
         (retriever and c.kl_weight and not c.init,
          "kl_weight keeps the similarities of `init`: set --config.init, or kl_weight to 0"),
-        (retriever and c.batch_pairs == 1 and not c.negatives,
-         "batch_pairs=1 and negatives=0: a batch of one page has nothing to compare; raise one of them"),
         (retriever and c.teacher_weight and not c.negatives,
          "teacher_weight compares a page with its own negatives: raise negatives, or set teacher_weight to 0"),
         (retriever and len(c.prompts) not in (0, 2), "prompts: name two texts, for queries and for pages"),

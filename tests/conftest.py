@@ -1,7 +1,7 @@
 """Eight CPU devices for every test, set before JAX starts; compiled programs are kept between runs of the tests.
 
-The compilation cache is in the user's cache directory. JAX's keys contain the program, its options, the devices and the versions
-of jaxlib and XLA, so a changed program is recompiled. Programs beyond LIMIT bytes are removed, oldest first.
+JAX's keys contain the program, its options, the devices and the versions of jaxlib and XLA, so a changed program is recompiled.
+Programs beyond LIMIT bytes are removed, oldest first.
 """
 
 import contextlib
@@ -11,18 +11,7 @@ from pathlib import Path
 
 import pytest
 
-LIMIT = 1 << 30
-
-
-def remove_oldest(directory: Path) -> None:
-    """Keeps the newest files of at most LIMIT bytes."""
-    kept = 0
-    with contextlib.suppress(FileNotFoundError):  # another session does the same
-        for path in sorted(directory.iterdir(), key=lambda path: -path.stat().st_mtime):
-            kept += path.stat().st_size
-            if kept > LIMIT:
-                path.unlink()
-
+LIMIT = 1 << 30  # bytes
 
 # A shell without job control starts background processes with SIGINT ignored, which child processes inherit.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -33,7 +22,12 @@ _user = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     _cache = Path(_user) / "harp_jax" / "tests-xla"
     _cache.mkdir(parents=True, exist_ok=True)
-    remove_oldest(_cache)
+    _kept = 0
+    with contextlib.suppress(FileNotFoundError):  # another session does the same
+        for _path in sorted(_cache.iterdir(), key=lambda path: -path.stat().st_mtime):
+            _kept += _path.stat().st_size
+            if _kept > LIMIT:
+                _path.unlink()
     os.environ["JAX_COMPILATION_CACHE_DIR"] = str(_cache)
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
 os.environ.setdefault("MPLCONFIGDIR", f"{_user}/matplotlib")  # Matplotlib's font cache is then built only once

@@ -71,7 +71,6 @@ def inspect(directory: str, count: int = 0) -> Inspection:
 
 
 def as_text(inspection: Inspection) -> str:
-    """The inspection as text."""
     manifest = inspection.manifest
     tasks, graph = manifest["tasks"], manifest["link_graph"]
     lines = [f"{inspection.directory}: complete; all shards match the manifest", "", "Table 1"]

@@ -81,13 +81,9 @@ def write_tfds_metadata(directory: str, splits: Mapping[str, SplitEntry], descri
         template = naming.ShardedFileTemplate(
             data_dir=directory, dataset_name=records.DATASET, split=name, filetype_suffix="tfrecord"
         )
-        lengths, size = (
-            [shard["records"] for shard in split["shards"]],
-            sum(shard["bytes"] for shard in split["shards"]),
-        )
-        infos.append(
-            tfds_splits.SplitInfo(name=name, shard_lengths=lengths, num_bytes=size, filename_template=template)
-        )
+        lengths = [shard["records"] for shard in split["shards"]]
+        size = sum(shard["bytes"] for shard in split["shards"])
+        infos.append(tfds_splits.SplitInfo(name, lengths, size, template))
     info.set_splits(tfds_splits.SplitDict(infos))
     info.write_to_directory(directory)
 

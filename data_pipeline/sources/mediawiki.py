@@ -42,14 +42,13 @@ _WIKIMEDIA = re.compile(
 class Part(NamedTuple):
     """Whole <page> elements of a dump, or where they are in its file, in a bz2 stream: [start, end).
 
-    head: <mediawiki> and <siteinfo>; too_large: (title, bytes) of skipped pages; previous: title of the page before them.
+    head: <mediawiki> and <siteinfo>; too_large: (title, bytes) of skipped pages.
     """
 
     path: str
     head: bytes
     pages: bytes = b""
     too_large: tuple[tuple[str, int], ...] = ()
-    previous: str = ""
     stream: tuple[int, int] | None = None
 
 
@@ -212,7 +211,7 @@ def _split_pages(path: str, head: bytes, blocks: Iterable[bytes], max_page_bytes
     """Splits XML between pages. InputError if more than </mediawiki> follows the last page or, if `whole`, that is missing."""
     # A page's XML is longer than its text: up to 6 bytes for an escaped character, and the elements around it.
     limit = 6 * max_page_bytes + _BLOCK
-    buffer, previous, skipped = b"", "", 0
+    buffer, skipped = b"", 0
     too_large: list[tuple[str, int]] = []
     for block in blocks:
         buffer += block
@@ -228,20 +227,16 @@ def _split_pages(path: str, head: bytes, blocks: Iterable[bytes], max_page_bytes
         end = len(buffer) - len(buffer.rpartition(_PAGE_END)[2])
         large = len(buffer) - end > limit
         if end >= CHUNK_BYTES or (large and end):
-            yield Part(path, head, buffer[:end], tuple(too_large), previous)
-            previous = _last_title(buffer[:end]) or previous
+            yield Part(path, head, buffer[:end], tuple(too_large))
             buffer, too_large = buffer[end:], []
         if large:
             too_large.append((_last_title(buffer[:_BLOCK]), 0))
             buffer, skipped = buffer[-len(_PAGE_END) :], len(buffer) - len(_PAGE_END)
     end = len(buffer) - len(buffer.rpartition(_PAGE_END)[2])
     if end or too_large:
-        yield Part(path, head, buffer[:end], tuple(too_large), previous)
-        previous = _last_title(buffer[:end]) or previous
+        yield Part(path, head, buffer[:end], tuple(too_large))
     if not _END.fullmatch(buffer[end:]) and (whole or buffer[end:].strip()):
-        raise InputError(
-            f"{path} is truncated or damaged: no </mediawiki> at its end; last good page {previous!r}; download it again"
-        )
+        raise InputError(f"{path} is truncated or damaged: no </mediawiki> at its end; download it again")
 
 
 def _last_title(pages: bytes) -> str:
@@ -255,31 +250,26 @@ def _elements(part: Part, dropped: list[Dropped]) -> Iterator[ElementTree.Elemen
         yield from ElementTree.fromstring(b"<mediawiki>%b</mediawiki>" % part.pages).iter("page")
         return
     except ElementTree.ParseError:
-        last = part.previous
+        pass
     for raw in part.pages.split(_PAGE_END)[:-1]:
         raw += _PAGE_END
         try:
-            page = ElementTree.fromstring(raw)
+            yield ElementTree.fromstring(raw)
         except ElementTree.ParseError:
             # One replacement character for each invalid byte and each character that XML 1.0 forbids.
             repaired = _FORBIDDEN.sub(_replacement, raw.decode("utf-8", "replace"))
+            where = f"{part.path}: {_last_title(raw)}"
             try:
                 page = ElementTree.fromstring(repaired)
             except ElementTree.ParseError as error:
-                raise InputError(
-                    f"broken XML in {part.path} ({error}); last good page {last!r}; download it again"
-                ) from None
-            dropped.append(Dropped(f"{part.path}: {page.findtext('title')}", "characters-replaced", ""))
-        last = page.findtext("title") or last
-        yield page
+                raise InputError(f"{where}: broken XML ({error}); download the dump again") from None
+            dropped.append(Dropped(where, "characters-replaced", ""))
+            yield page
 
 
 def _replacement(match: re.Match[str]) -> str:
-    if not match[0].startswith("&"):
-        return "\ufffd"
-    digits = match[0][2:-1]
-    code = int(digits[1:], 16) if digits[0] in "xX" else int(digits)
-    legal = code in (9, 10, 13) or 32 <= code < 0xD800 or 0xE000 <= code < 0xFFFE or 0x10000 <= code < 0x110000
+    """Of a forbidden character, also as a reference, for which `unescape` returns nothing. No code has more than ten digits."""
+    legal = match[0].startswith("&") and len(match[0]) < 14 and html.unescape(match[0]) not in ("", "\ufffd")
     return match[0] if legal else "\ufffd"
 
 

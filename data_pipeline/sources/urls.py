@@ -14,7 +14,6 @@ from data_pipeline.sources.document import Source
 from harp_jax.base.errors import InputError, needs
 
 MAX_URL_BYTES = 2048
-MAX_HOST = 253
 SCHEMES = ("http:", "https:", "file:")
 _IGNORED = re.compile("[\t\n\r]")
 _BLANK = "".join(map(chr, range(33)))  # what HTML strips from both ends
@@ -75,8 +74,7 @@ def address(url: str) -> str | None:
     except ValueError:
         return None
     scheme, host = parts.protocol, parts.hostname.rstrip(".")
-    too_long = len(url) > MAX_URL_BYTES or len(host) > MAX_HOST
-    if too_long or scheme not in SCHEMES or (not host and scheme != "file:"):
+    if len(url) > MAX_URL_BYTES or scheme not in SCHEMES or (not host and scheme != "file:"):
         return None
     port = parts.port and f":{parts.port}"
     path = _INDEX.sub("/", _spelled(parts.pathname, SAFE)).rstrip("/")

@@ -31,11 +31,8 @@ _PAGE_TYPE = re.compile(rb"^WARC-Type:[ \t]*(?:response|resource|revisit)[ \t]*\
 _HTML = ("text/html", "application/xhtml+xml")
 _REDIRECTS = (301, 302, 303, 307, 308)
 _CHUNK = re.compile(rb"([0-9a-fA-F]{1,8})[ \t]*(?:;[^\r\n]*)?\r?\n")  # its length, and extensions
-
-
-Place = tuple[
-    int, int, int, bool
-]  # a record's bytes [start, end) in the file, its uncompressed size, may it contain a page?
+# A record: its bytes [start, end) in the file, its uncompressed size, whether it may contain a page.
+Place = tuple[int, int, int, bool]
 
 
 def chunks(source: Source) -> Iterator[Chunk]:
@@ -75,11 +72,11 @@ def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Drop
 def _pages(record: "WarcRecord", url: str, where: str, source: Source, dropped: list[Dropped]) -> list[LinkedDocument]:
     """The page or the redirect of a record; else the reason is appended to `dropped`."""
     reason, example, limit = "", "", int(source["max_page_bytes"]) + 1
+    headers: dict[str, str] = {}
+    status: int | None = 200
+    kind, charset = (record.headers.get("Content-Type") or "").partition(";")[0].strip(), None
+    revisit = (record.headers.get("WARC-Type") or "").lower() == "revisit"
     try:
-        headers: dict[str, str] = {}
-        status: int | None = 200
-        kind, charset = (record.headers.get("Content-Type") or "").partition(";")[0].strip(), None
-        revisit = (record.headers.get("WARC-Type") or "").lower() == "revisit"
         if record.is_http and not revisit:
             record.parse_http(auto_decode="none")
             headers = {name.lower(): value for name, value in record.http_headers.items()}

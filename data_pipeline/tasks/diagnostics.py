@@ -6,15 +6,14 @@ shortcut that a model learns first. `n` is reported, too: accuracies on small va
 
 import os
 from collections import defaultdict
-from collections.abc import Mapping
 
 import numpy as np
 
 from data_pipeline.engine import tables
 from data_pipeline.engine.job import Job, Outputs
 from data_pipeline.engine.store import read
-from data_pipeline.engine.tables import unpack
-from data_pipeline.text.terms import Terms, terms_of
+from data_pipeline.engine.tables import Row, unpack
+from data_pipeline.text.terms import terms_of
 from data_pipeline.weights.word_counts import FREQUENCY, WordCounts
 from harp_jax.base.files import replacing
 
@@ -40,49 +39,39 @@ def save_tables(path: str, vocab_size: int, count_rows: list[tuple]) -> None:
 
 
 def predict(job: Job, number: int, payload: None) -> Outputs:
-    """Map over `validation`: per task and predictor 2 · wins + ties, and the number of pairs."""
+    """Map over `validation`: per task and predictor 2 · wins + ties, and the number of pairs.
+
+    overlap: share of the query's words that the document contains; idf: their summed IDF, each once; length: tokens; query_only
+    and document_only: summed log-odds. Words in the job's unit are compared: a word may have other tokens where a text begins.
+    """
     odds = dict(np.load(os.path.join(job.work, "predictors.npz")))
     terms, frequency = terms_of(job.config), WordCounts(os.path.join(job.work, FREQUENCY))
+
+    def total(name: str, tokens: np.ndarray) -> float:
+        # Sorted, so that equal bags of tokens get equal sums.
+        return float(odds[name][np.sort(tokens)].sum()) if name in odds else 0.0
+
+    def scores(row: Row, side: str) -> dict[str, float]:
+        query, doc = unpack(row[f"{side}_query"]), unpack(row[f"{side}_doc"])
+        spans = terms.split([terms.tokenizer.decode(ids) for ids in (query, doc)], 2 * (len(query) + len(doc)))
+        query_words, doc_words = (
+            np.array([terms.hashed(word) for word in span.words], np.int64) for span, _, _ in spans
+        )
+        return {
+            "overlap": float(np.isin(query_words, doc_words).mean()) if len(query_words) else 0.0,
+            "length": float(len(query) + len(doc)),
+            "query_only": total(f"{row['task']}/query", query),
+            "document_only": total(f"{row['task']}/doc", doc),
+            "in_links": float(row[f"{side}_in_links"]),
+            "idf": float(frequency.idf(np.intersect1d(query_words, doc_words)).sum()),
+        }
+
     points: dict[tuple[str, str], list[int]] = {}
     for row in read(job, tables.VALIDATION, number).to_pylist():
-        positive, negative = (
-            scores(row["task"], unpack(row[f"{side}_query"]), unpack(row[f"{side}_doc"]), odds, terms, frequency)
-            | {"in_links": float(row[f"{side}_in_links"])}
-            for side in ("pos", "neg")
-        )
+        positive, negative = scores(row, "pos"), scores(row, "neg")
         for name in NAMES:
             entry = points.setdefault((row["task"], name), [0, 0])
             entry[0] += 2 if positive[name] > negative[name] else int(positive[name] == negative[name])
             entry[1] += 1
     rows = [dict(task=task, predictor=name, points=p, n=n) for (task, name), (p, n) in points.items()]
     return {tables.PREDICTIONS: rows}
-
-
-def scores(
-    task: str,
-    query: np.ndarray,
-    doc: np.ndarray,
-    odds: Mapping[str, np.ndarray],
-    terms: Terms,
-    frequency: WordCounts,
-) -> dict[str, float]:
-    """The scores of one side by the predictors that read its tokens.
-
-    overlap: share of the query's words that the document contains; idf: their summed IDF, each once; length: tokens; query_only
-    and document_only: summed log-odds. Words in the job's unit are compared: a word may have other tokens where a text begins.
-    """
-    texts = [terms.tokenizer.decode(ids) for ids in (query, doc)]
-    spans = terms.split(texts, 2 * (len(query) + len(doc)))
-    query_words, doc_words = (np.array([terms.hashed(word) for word in span.words], np.int64) for span, _, _ in spans)
-
-    def total(text: str, tokens: np.ndarray) -> float:
-        # Sorted, so that equal bags of tokens get equal sums.
-        return float(odds[f"{task}/{text}"][np.sort(tokens)].sum()) if f"{task}/{text}" in odds else 0.0
-
-    return {
-        "overlap": float(np.isin(query_words, doc_words).mean()) if len(query_words) else 0.0,
-        "length": float(len(query) + len(doc)),
-        "query_only": total("query", query),
-        "document_only": total("doc", doc),
-        "idf": float(frequency.idf(np.intersect1d(query_words, doc_words)).sum()),
-    }

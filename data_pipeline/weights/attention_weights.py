@@ -85,19 +85,12 @@ class Batch(NamedTuple):
 
 
 class Encoder:
-    """An encoder on the given devices (default: all local ones); the rows of a batch are sharded. `slots`: per batch (0: SLOTS).
+    """An encoder on all local devices; the rows of a batch are sharded. `slots`: per batch (0: SLOTS).
 
     Raises InputError for an encoder that cannot be read or has another vocabulary.
     """
 
-    def __init__(
-        self,
-        path: str,
-        tokenizer: Tokenizer,
-        dtype: str,
-        slots: int = 0,
-        devices: "abc.Sequence[jax.Device] | None" = None,
-    ) -> None:
+    def __init__(self, path: str, tokenizer: Tokenizer, dtype: str, slots: int = 0) -> None:
         import jax
         from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
@@ -111,7 +104,7 @@ class Encoder:
                 f"the vocabulary of encoder {path} ({theirs.size} tokens) differs from that of config.tokenizer "
                 f"({tokenizer.size} tokens); use the encoder's own tokenizer"
             )
-        devices = devices or jax.local_devices()
+        devices = jax.local_devices()
         if dtype != "float32":
             # Cast once, not per batch; biases and norms stay in float32.
             params = jax.tree.map(lambda x: x.astype(dtype) if x.ndim > 1 else x, params)

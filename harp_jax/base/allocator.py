@@ -21,22 +21,20 @@ GROWN = 1.25  # free pages are returned once memory exceeds this multiple of its
 _kept = False  # whether `keep_pages` has succeeded
 
 
-def keep_pages() -> bool:
-    """Make glibc keep freed memory for the next step; returns whether that succeeded. Call it at the start of a command: existing
-    threads, such as those of a JAX backend, have their own heaps, which this does not affect. The process's memory then stays at
-    its peak until `return_free_pages`. Does nothing without glibc (musl, macOS, Windows), and does not affect an accelerator's
-    memory."""
+def keep_pages() -> None:
+    """Make glibc keep freed memory for the next step. Call it at the start of a command: existing threads, such as those of a JAX
+    backend, have their own heaps, which this does not affect. The process's memory then stays at its peak until
+    `return_free_pages`. Does nothing without glibc (musl, macOS, Windows), and does not affect an accelerator's memory."""
     try:
         libc = ctypes.CDLL(None)
         libc.gnu_get_libc_version  # noqa: B018  musl has a mallopt that does nothing
     except (OSError, AttributeError):
-        return False
+        return
     # Allocate everything from the one heap that brk grows: other arenas consist of pieces of 64 MiB, too small for a step.
     kept = [libc.mallopt(name, value) for name, value in ((_MMAP_MAX, 0), (_ARENA_MAX, 1), (_TRIM_THRESHOLD, -1))]
     _large_pages(libc)
     global _kept
     _kept = all(kept)
-    return _kept
 
 
 def return_free_pages() -> None:
@@ -70,11 +68,8 @@ class Growth:
 
 def _large_pages(libc: ctypes.CDLL) -> None:
     """Grow the heap once without touching it and request 2 MiB pages for it. If the kernel refuses, only speed is lost."""
-    libc.malloc.restype, libc.malloc.argtypes, libc.free.argtypes = (
-        ctypes.c_void_p,
-        [ctypes.c_size_t],
-        [ctypes.c_void_p],
-    )
+    libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+    libc.free.argtypes = [ctypes.c_void_p]
     block = libc.malloc(RESERVED)
     if not block:
         return

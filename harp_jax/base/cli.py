@@ -44,10 +44,7 @@ class Parser(argparse.ArgumentParser):
 
     def add_input(self, *names: str, model: bool = False, **options: Any) -> None:
         """An option whose PATH, PATH,PATH or NAME=PATH,PATH is read; for a `model` the error says how to fetch it from the Hub."""
-        action = self.add_argument(*names, **options)
-        if action.nargs == 0:
-            raise TypeError(f"{names[0]} is a flag, not a path; use add_argument")
-        self._inputs[action] = model
+        self._inputs[self.add_argument(*names, **options)] = model
 
     def add_output(self, *names: str, **options: Any) -> None:
         """An option that names a file or folder to write."""
@@ -184,11 +181,9 @@ def ending_well() -> Iterator[None]:
         sys.exit(INTERRUPTED)
     except Exception as error:
         if isinstance(error, OSError) and (error.filename is not None or error.errno in DISK_FULL):
-            where = "cannot write the output"
+            where = "cannot write the output" if error.filename is None else f"cannot use {os.fsdecode(error.filename)}"
             if error.filename is None:
                 _discard_output()
-            else:
-                where = f"cannot use {os.fsdecode(error.filename)}"
             fail(f"{where}: {error.strerror}; check the path, its permissions and the space on the disk")
         lines = (line.strip() for line in str(error).splitlines())
         short = next((line for line in lines if any(sign in line for sign in SHORT_OF_MEMORY)), "")
@@ -204,17 +199,14 @@ def _discard_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def run(
-    main: Callable[[argparse.Namespace], None], parser: Parser, argv: list[str] | None = None
-) -> argparse.Namespace:
-    """Parse the arguments, call `main` and return them; argparse itself exits with status 2 on wrong usage."""
+def run(main: Callable[[argparse.Namespace], None], parser: Parser) -> None:
+    """Parse the command line and call `main`; argparse itself exits with status 2 on wrong usage."""
     with ending_well():
-        arguments = parser.parse_args(argv)
+        arguments = parser.parse_args()
         parser.check_paths(arguments)
         if getattr(arguments, "force", False):
             forget(arguments.output)
         main(arguments)
-    return arguments
 
 
 def keep_compiled() -> None:

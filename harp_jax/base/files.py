@@ -107,8 +107,8 @@ def raw_lines(path: str) -> Iterator[tuple[int, bytes]]:
         with open_bytes(path) as file:
             for number, line in enumerate(iter(partial(file.readline, LONGEST_LINE + 1), b""), 1):
                 if len(line) > LONGEST_LINE:
-                    wrong = f"longer than {LONGEST_LINE >> 20} MiB; split the line, or check the file"
-                    raise InputError(f"{path}, line {number}: {wrong}")
+                    most = f"{LONGEST_LINE >> 20} MiB"
+                    raise InputError(f"{path}, line {number}: longer than {most}; split the line, or check the file")
                 yield number, line
     except (EOFError, lzma.LZMAError, zlib.error, OSError) as error:
         if isinstance(error, OSError) and error.filename is not None:
@@ -120,15 +120,13 @@ def lines(path: str) -> Iterator[tuple[int, str]]:
     """Yield (line number from 1, line without its end) of a UTF-8 text file; a byte order mark is dropped. InputError as
     `raw_lines`, and for a carriage return within a line: a file with old Mac line ends would be one line."""
     for number, data in raw_lines(path):
-        wrong = ""
+        where = f"{path}, line {number}"
         try:
             line = data.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
         except UnicodeDecodeError as error:
-            line, wrong = "", f"not UTF-8 ({error.reason}); convert the file (UTF-16?)"
+            raise InputError(f"{where}: not UTF-8 ({error.reason}); convert the file (UTF-16?)") from error
         if "\r" in line:
-            wrong = "a carriage return within the line; convert the line ends (tr '\\r' '\\n')"
-        if wrong:
-            raise InputError(f"{path}, line {number}: {wrong}")
+            raise InputError(f"{where}: a carriage return within the line; convert the line ends (tr '\\r' '\\n')")
         yield number, line
 
 
@@ -308,10 +306,10 @@ def replacing(path: str, mode: str = "w", durable: bool = True) -> Iterator[IO]:
     target = output_path(path, packed="b" in mode)
     temporary = beside(target)
     os.makedirs(os.path.dirname(target), exist_ok=True)
-    for path in glob.glob(f"{glob.escape(target)}{LEFT}"):  # of killed processes: no process has locked them
-        with contextlib.suppress(OSError), open(path, "rb") as left:
-            fcntl.flock(left, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.remove(path)
+    for left in glob.glob(f"{glob.escape(target)}{LEFT}"):  # of killed processes: no process has locked them
+        with contextlib.suppress(OSError), open(left, "rb") as unlocked:
+            fcntl.flock(unlocked, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.remove(left)
     # A name from the command line may have bytes that are not UTF-8.
     text: dict[str, Any] = {} if "b" in mode else {"encoding": "utf-8", "errors": "backslashreplace", "newline": "\n"}
     file = open(temporary, mode.replace("w", "x"), **text)
@@ -421,16 +419,14 @@ def intact(directory: str) -> bool:
 def check_replaceable(directory: str) -> None:
     """InputError unless `directory` is absent, empty, or holds only files that its SHA256SUMS lists, unchanged."""
     wrong, listed = "", listed_sums(directory)
+    sums = ((name, sha256_file(os.path.join(directory, name))) for name in files_below(directory) if name != SUMS)
     if not directory:
         wrong = "the path is empty (unset variable?); name a directory"
     elif os.path.lexists(directory) and not os.path.isdir(directory):
         wrong = "it is not a directory; choose another --output or remove it"
-    for name in files_below(directory):
-        if not wrong and name != SUMS and listed.get(name) != sha256_file(os.path.join(directory, name)):
-            wrong = (
-                f"it holds {name}, which was changed or was not written by harp_jax (see {SUMS}) and would be lost; "
-            )
-            wrong += "move it away or choose another --output"
+    elif other := next((name for name, digest in sums if listed.get(name) != digest), ""):
+        wrong = f"it holds {other}, which was changed or was not written by harp_jax (see {SUMS}) and would be lost; "
+        wrong += "move it away or choose another --output"
     if wrong:
         raise InputError(f"cannot write {directory}: {wrong}")
 

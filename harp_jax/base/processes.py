@@ -83,10 +83,7 @@ def _run(sender: Connection, log: str, function: Callable[..., Any], args: tuple
             traceback.print_exc()
         message = False, error
     sys.stdout.flush()
-    try:
-        sender.send(message)
-    except Exception as error:  # the result cannot be pickled
-        sender.send((False, InputError(f"{function.__name__}: {error}")))
+    sender.send(message)
 
 
 def end_with_parent() -> None:

@@ -12,6 +12,7 @@ from collections import Counter
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from harp_jax.base.errors import InputError
@@ -24,14 +25,15 @@ from harp_jax.corpus.clicks import sampled_clicks
 from harp_jax.corpus.documents import FIELDS, Documents
 from harp_jax.input.packing import pair_rows
 from harp_jax.model.cross_encoder import Ranker
+from harp_jax.ranking.scorers import single_rows
 
-BATCH = 32  # documents
+BATCH, GUESSES = 32, 5  # documents; tokens for each mask
 
 
 class Probe:
     """A model with an MLM head, from a training workdir or a Hugging Face directory. InputError if it has none."""
 
-    def __init__(self, model: str, masks: int = 3, max_length: int = 256) -> None:
+    def __init__(self, model: str, masks: int, max_length: int) -> None:
         config, params, self.tokenizer, self.marks = load_ranker(model)
         if "mlm" not in params:
             raise InputError(f"{model} has no MLM head; exports of fine-tuned models lack it, use the training workdir")
@@ -40,16 +42,13 @@ class Probe:
             say(f"note: --max_length={max_length}, but {model} reads at most {self.length} tokens")
         if self.length < masks + 8:
             raise InputError(f"--max_length={max_length} leaves no room for {masks} masks and a document")
-        self._params = jax.device_put(
-            {name: params[name] for name in params if name in ("encoder", "pooler", "score", "mlm")}
-        )
-        network = Ranker(config)
+        self._params, network = jax.device_put(params), Ranker(config)
         first = 1 + (self.marks.query >= 0)
 
-        def logits(params: dict, batch: dict[str, jax.Array]) -> jax.Array:
-            hidden: Any = network.apply({"params": params}, batch, method="encode")
-            places = jax.numpy.broadcast_to(first + jax.numpy.arange(masks), (hidden.shape[0], masks))
-            return network.apply({"params": params}, hidden, places, method="mlm_logits")  # type: ignore[return-value]
+        def logits(params: dict, tokens: jax.Array, second: jax.Array, end: jax.Array) -> jax.Array:
+            hidden: Any = network.apply({"params": params}, single_rows(tokens, second, end), method="encode")
+            positions = jnp.broadcast_to(first + jnp.arange(masks), (BATCH, masks))
+            return network.apply({"params": params}, hidden, positions, method="mlm_logits")  # type: ignore[return-value]
 
         self._logits = jax.jit(logits)
 
@@ -58,17 +57,12 @@ class Probe:
         room = self.length - self.tokenizer.template.around_pair - self.masks - len(self.marks.ids)
         return [ids[:room] for ids in documents]
 
-    def predict(self, documents: list[list[int]], k: int = 5) -> np.ndarray:
-        """The `k` likeliest tokens at each mask [documents, masks, k] int, for at most BATCH results of `read_part`."""
+    def predict(self, documents: list[list[int]]) -> np.ndarray:
+        """The likeliest tokens at each mask [documents, masks, GUESSES] int, for at most BATCH results of `read_part`."""
         query = self.marks.on_query(np.full(self.masks, self.tokenizer.mask, np.int32))
         pairs = [(query, self.marks.on_document(np.asarray(ids, np.int32))) for ids in documents]
-        tokens, second, end = pair_rows(pairs, BATCH, self.length, self.tokenizer)
-        column = np.arange(self.length, dtype=np.int32)
-        segments = (column < end[:, None]).astype(np.int32)
-        batch = {"tokens": tokens, "segment_ids": segments, "position_ids": np.broadcast_to(column, tokens.shape)}
-        batch["token_type_ids"] = segments * (column >= second[:, None])
-        logits = np.asarray(self._logits(self._params, batch))[: len(documents), :, : self.tokenizer.size]
-        return np.argsort(-logits, axis=-1, kind="stable")[..., :k]
+        logits = np.asarray(self._logits(self._params, *pair_rows(pairs, BATCH, self.length, self.tokenizer)))
+        return np.argsort(-logits[: len(documents), :, : self.tokenizer.size], axis=-1, kind="stable")[..., :GUESSES]
 
 
 @once
@@ -83,7 +77,7 @@ def probe_files(
     max_length: int = 256,
     fields: tuple[str, ...] = FIELDS,
 ) -> dict[str, int]:
-    """Writes the guesses as JSONL, {"id", "predicted"} (tokens, masks × 5) a document, and returns the summary.
+    """Writes the guesses as JSONL, {"id", "predicted"} (tokens, masks × GUESSES) a document, and returns the summary.
 
     `model` is a training workdir, or a Hugging Face directory with an MLM head. Raises InputError for bad input.
     """

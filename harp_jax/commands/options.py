@@ -41,13 +41,11 @@ def named(words: list[str], option: str, name_of: Callable[[str], str] | None = 
 
 
 def add_documents(parser: Parser, required: bool = True, what: str = DOCUMENTS) -> None:
-    """--docs and --fields."""
     parser.add_input("--docs", required=required, default="", help=what)
     parser.add_argument("--fields", type=names, default=FIELDS, help="document fields to read (title,url,body)")
 
 
 def add_collection(parser: Parser) -> None:
-    """--docs, --fields, --queries."""
     add_documents(parser)
     parser.add_input("--queries", required=True, help=QUERIES)
 
@@ -60,7 +58,6 @@ def add_lexical(parser: Parser) -> None:
 
 
 def add_language(parser: Parser) -> None:
-    """The language of BM25."""
     what = "language for stemming and stopwords, such as de; '' for none (en)"
     parser.add_argument("--language", default=ENGLISH, help=what)
 

@@ -47,7 +47,6 @@ def look_parser() -> Parser:
 
 
 def add_server(parser: Parser) -> None:
-    """--port and --backend."""
     parser.add_argument("--port", type=count, default=8808, help="port to listen on; 0: any free port (8808)")
     what = "runtime that computes a ranker's scores (jax); auto: the fastest one installed"
     parser.add_argument("--backend", default="jax", choices=BACKENDS, help=what)

@@ -1,4 +1,5 @@
-"""`harp site`: from your own pages to a tested search; `harp search`: your own queries."""
+"""`harp site`: from your own pages to a tested search; then `harp search` (your own queries), `harp tune` (weights by judged
+queries), `harp pack` (for another search engine)."""
 
 import argparse
 import os
@@ -15,6 +16,8 @@ from harp_jax.site.options import SiteOptions, Source, Training
 CHOICES = {"split": ("auto", "pages", "sections"), "vocabulary": ("auto", "wordpiece", "unigram")}
 FROM_ZERO = ("context_words", "layers", "seed")  # numbers that may be 0
 FILES = ("redirects", "labels", "queries")
+ENGINES = ("opensearch", "elasticsearch", "typesense", "jsonl", "lancedb")
+ABSENT = "note: {} judged documents are not in the site"
 
 
 def arguments_parser() -> Parser:
@@ -125,7 +128,7 @@ def search(a: argparse.Namespace) -> None:
         confirm = next((str(m) for m in parse_measures(a.measures) if is_tested(m)), "")
         _, judged, absent = read_judged(a.qrels, a.queries, {*documents(a.site).ids()})
         if absent:
-            print(f"note: {absent} judged documents are not in the site")
+            print(ABSENT.format(absent))
     keep_compiled()
     combined = CombinedSearch(a.site, settings.everything)
     results = {qid: combined.scores(query) for qid, query in progress(queries.items(), unit="queries", desc="search")}
@@ -142,3 +145,50 @@ def search(a: argparse.Namespace) -> None:
     print(f"{a.output}: {len(queries)} queries by {', '.join(runs)}; recommended: {sum_in_words(settings.weights)}")
     if judged:
         print(evaluate(judged, runs, a.measures, baseline=BM25, confirm=confirm))
+
+
+def tune_parser() -> Parser:
+    parser = Parser(
+        description="Choose the weights of a site's search by judged queries, without training, and measure the gain by\n"
+        "cross-fitting. Writes them into search.json if the gain holds.",
+        example="harp tune x --labels=x/labels.tsv\n  harp tune x --labels=qrels.txt --queries=queries.tsv --dry_run",
+    )
+    parser.add_argument("site", metavar="DIR", help="output of harp site")
+    what = "query<TAB>document<TAB>level lines (harp look), or with --queries judgments: qid 0 document level. A page's judgment "
+    parser.add_input("--labels", required=True, help=f"{what}counts for its sections")
+    parser.add_input("--queries", default="", help=f"the queries of --labels by id: {QUERIES.partition(': ')[2]}")
+    parser.add_argument("--measure", default="RR@10", help="measure to tune for, as named by ir-measures (RR@10)")
+    parser.add_argument("--dry_run", action="store_true", help="measure only; leave search.json unchanged")
+    return parser
+
+
+def tune(a: argparse.Namespace) -> None:
+    from harp_jax.site.tune import tune
+
+    keep_compiled()
+    tuned = tune(a.site, a.labels, a.queries, a.measure, a.dry_run)
+    print(f"{tuned.words()}. {a.site}/search.json is {'changed' if tuned.holds and not a.dry_run else 'unchanged'}.")
+    if tuned.absent:
+        print(ABSENT.format(tuned.absent))
+
+
+def pack_parser() -> Parser:
+    parser = Parser(
+        description="Write a site's documents with anchor texts, in-links and vectors for another search engine: what it loads,\n"
+        "its fields and analysis, the query with the weights of the sum, and a README.txt with the commands.",
+        example="harp pack x --for=opensearch --output=packed",
+    )
+    parser.add_argument("site", metavar="DIR", help="output of harp site")
+    parser.add_argument("--for", dest="engine", required=True, choices=ENGINES, help="the engine; jsonl: any other")
+    parser.add_output("--output", required=True, help="folder to write")
+    return parser
+
+
+def pack(a: argparse.Namespace) -> None:
+    from harp_jax.site.pack import pack
+
+    packed = pack(a.site, a.engine, a.output)
+    count = f"{packed.documents:,} documents with {packed.passages:,} vectors"
+    print(f"{a.output}: {count}; README.txt says how to load them")
+    if packed.left_out:
+        print(f"left out of the query: {', '.join(packed.left_out)}")

@@ -14,8 +14,8 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "everything in one command": {
         "site": ("harp_jax.commands.site", "make a tested search of your own pages; with --train, a re-ranker"),
         "serve": ("harp_jax.commands.serve:serve", "serve a site's search and a re-ranker as JSON, with workers"),
-        "tune": ("harp_jax.commands.tune", "choose the weights of a site's search by judged queries"),
-        "pack": ("harp_jax.commands.pack", "write a site for OpenSearch, Elasticsearch, Typesense or LanceDB"),
+        "tune": ("harp_jax.commands.site:tune", "choose the weights of a site's search by judged queries"),
+        "pack": ("harp_jax.commands.site:pack", "write a site for OpenSearch, Elasticsearch, Typesense or LanceDB"),
     },
     "pairs from links": {
         "generate": ("data_pipeline.main", "turn linked pages into TFRecord shards of pre-training pairs"),

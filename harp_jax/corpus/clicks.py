@@ -104,9 +104,8 @@ def _fill(connection: sqlite3.Connection, path: str, docs: Documents, sample: fl
 def sampled_clicks(path: str, sample: float, seed: int) -> Iterator[tuple[str, str, str]]:
     """(qid, query, docid) of the sampled lines; every line is checked."""
     below = int(sample * 2**64)
-    for number, line in progress(
-        records(path, "a click log"), unit="clicks", desc=f"indexing {os.path.basename(path)}"
-    ):
+    rows = records(path, "a click log")
+    for number, line in progress(rows, unit="clicks", desc=f"indexing {os.path.basename(path)}"):
         parts = [part.strip() for part in line.split("\t")]
         if len(parts) != 4 or not all(parts[:3]):
             wrong = "not in ORCAS' format 'qid<TAB>query<TAB>docid<TAB>url'; correct or remove it"

@@ -5,7 +5,6 @@ A missing level means 1, relevant. The last label of a pair counts. Lines that b
 
 import os
 import re
-import threading
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import alone_in, lines, replacing
@@ -55,42 +54,32 @@ def relevant_only(qrels: Qrels) -> Qrels:
 
 
 class LabelFile:
-    """A file of labels, rewritten atomically with every change. Safe for threads and processes. Keeps other lines and comments
-    unchanged. Raises InputError for malformed lines."""
+    """A file of labels, read with every call, because an editor or another server may have changed it, and replaced atomically with
+    every change. Safe for threads and processes. Keeps other lines and comments. Raises InputError for malformed lines."""
 
     def __init__(self, path: str) -> None:
-        self.path, self._lock = path, threading.Lock()
-        self._read()
+        self.path = path
+        self.levels()  # malformed lines are found before the page is served
 
-    def _read(self) -> None:
+    def _lines(self) -> list[tuple[tuple[str, str, int] | None, str]]:
         numbered = lines(self.path) if os.path.exists(self.path) else ()
-        self._lines = [(parse(line, self.path, number), line) for number, line in numbered]
-        self._levels = {label[:2]: label[2] for label, _ in self._lines if label}
+        return [(parse(line, self.path, number), line) for number, line in numbered]
 
-    def __len__(self) -> int:
-        with self._lock:
-            return len(self._levels)
-
-    @property
-    def queries(self) -> int:
-        """Number of queries with labels."""
-        with self._lock:
-            return len({query for query, _ in self._levels})
+    def levels(self) -> dict[tuple[str, str], int]:
+        """(query, docid) → level."""
+        return {label[:2]: label[2] for label, _ in self._lines() if label}
 
     def of(self, query: str) -> dict[str, int]:
         """docid → level for a query."""
-        with self._lock:
-            return {docid: level for (asked, docid), level in self._levels.items() if asked == tidy(query)}
+        return {docid: level for (asked, docid), level in self.levels().items() if asked == tidy(query)}
 
     def set(self, query: str, docid: str, level: int | None) -> None:
         """Labels a document of a query, or removes its label (None). Raises InputError if the file cannot be read or written."""
         pair = (tidy(query), docid)
-        with self._lock, alone_in(os.path.dirname(os.path.abspath(self.path))):
-            self._read()  # an editor or another server may have changed it
-            others = [line for label, line in self._lines if not label or label[:2] != pair]
+        with alone_in(os.path.dirname(os.path.abspath(self.path))):
+            others = [line for label, line in self._lines() if not label or label[:2] != pair]
             if level is not None:
                 # A leading space protects a query that begins with #, the mark of comments.
                 others.append(f"{' ' if pair[0].startswith('#') else ''}{pair[0]}\t{docid}\t{level}")
             with replacing(self.path) as file:
                 file.writelines(line + "\n" for line in others)
-            self._read()

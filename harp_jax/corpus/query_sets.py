@@ -76,8 +76,8 @@ def subset_queries(
 ) -> None:
     """Writes nested subsets of training queries: OUTPUT/draw-03/10.txt for size "10" of draw 3, query ids, one per line. `sizes`
     are numbers of queries, or shares such as "25%". Drawn from the queries with a relevant document: only those in `train_folds` of
-    the file `folds`, with candidates in `run`, and with a relevant document in `docs`. Raises
-    InputError as `draw_subsets`."""
+    the file `folds`, with candidates in `run`, and with a relevant document in `docs`. Raises InputError if these are fewer than
+    the largest size."""
     judged = read_subset(read_qrels(qrels), "", folds, train_folds)
     if docs:
         known = Documents.open(docs)
@@ -86,12 +86,15 @@ def subset_queries(
         judged = select(judged, read_run(run, queries=judged))
     usable = list(relevant_only(judged))
     wanted = {size: number_of(size, len(usable)) for size in sizes}
-    drawn = draw_subsets(judged, sorted(set(wanted.values())), draws)
+    if max(wanted.values()) > len(usable):
+        wrong = f"only {len(usable)} queries can be trained on, fewer than {max(wanted.values())}"
+        raise InputError(f"{wrong}; lower --sizes")
     with output_folder(output) as folder:  # lists of a killed command with other options would not be nested with these
-        for number, draw in enumerate(drawn):
+        for number in range(draws):
+            order = sorted(usable, key=lambda qid: (hash64(0, "subset", number, qid), qid))
             for size, count in wanted.items():
                 with replacing(os.path.join(folder, f"draw-{number:02d}", f"{size}.txt")) as file:
-                    file.writelines(f"{qid}\n" for qid in draw[count])
+                    file.writelines(f"{qid}\n" for qid in order[:count])
 
 
 def number_of(size: str, usable: int) -> int:
@@ -122,16 +125,3 @@ def make_folds(groups: Iterable[list[str]], count: int = 5, seed: int = 0) -> di
         sizes[smallest] += len(group)
         folds |= dict.fromkeys(group, smallest)
     return folds
-
-
-def draw_subsets(qrels: Qrels, sizes: Sequence[int], draws: int, seed: int = 0) -> list[dict[int, list[str]]]:
-    """For each draw, size → queries with a relevant document; smaller subsets are prefixes of larger ones. Raises InputError if
-    there are fewer queries than the largest size."""
-    usable = list(relevant_only(qrels))
-    if max(sizes) > len(usable):
-        raise InputError(f"only {len(usable)} queries can be trained on, fewer than {max(sizes)}; lower --sizes")
-    drawn = []
-    for number in range(draws):
-        order = sorted(usable, key=lambda qid: (hash64(seed, "subset", number, qid), qid))
-        drawn.append({size: order[:size] for size in sizes})
-    return drawn

@@ -312,21 +312,15 @@ def split_queries(qrels: Qrels, fraction: float, seed: int) -> tuple[Qrels, Qrel
 
 
 def components(qrels: Qrels) -> list[list[str]]:
-    """Groups of queries connected by shared relevant documents (union-find)."""
-    parent = {qid: qid for qid in qrels}
+    """Groups of queries connected by shared relevant documents, in the order of their first queries."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
 
-    def root(qid: str) -> str:
-        while parent[qid] != qid:
-            parent[qid] = parent[parent[qid]]
-            qid = parent[qid]
-        return qid
-
-    first: dict[str, str] = {}
-    for qid, judged in qrels.items():
-        for docid, level in judged.items():
-            if level > 0:
-                parent[root(qid)] = root(first.setdefault(docid, qid))
-    groups: dict[str, list[str]] = {}
-    for qid in qrels:
-        groups.setdefault(root(qid), []).append(qid)
+    first: dict[str, int] = {}  # document → the first query that it is relevant for
+    relevant = [(n, d) for n, levels in enumerate(qrels.values()) for d, level in levels.items() if level > 0]
+    edges = np.array([(n, first.setdefault(docid, n)) for n, docid in relevant], np.int64).reshape(-1, 2)
+    graph = coo_array((np.ones(len(edges)), tuple(edges.T)), shape=(len(qrels), len(qrels)))
+    groups: dict[int, list[str]] = {}
+    for qid, number in zip(qrels, connected_components(graph, directed=False)[1].tolist()):
+        groups.setdefault(number, []).append(qid)
     return list(groups.values())

@@ -191,9 +191,8 @@ def _constant(qrels: Qrels, systems: Mapping[str, Sequence[Run]]) -> dict[str, l
         # Run files have equal scores a unit in the last place apart (`trec.strictly_decreasing`).
         equal = sum(bool(np.ptp(each) <= len(each) * np.spacing(np.abs(each).max())) for each in several)
         if 2 * equal > len(several):
-            verdicts[name] = [
-                f"equal scores in {equal} of {len(several)} rankings: this is the order of its candidates"
-            ]
+            said = f"equal scores in {equal} of {len(several)} rankings: this is the order of its candidates"
+            verdicts[name] = [said]
     return verdicts
 
 

@@ -56,16 +56,6 @@ class Table:
         alone = f"one run of {', '.join(single)}: the intervals {ONE_RUN}"
         return [*([spread] if said else []), *([alone] if single else [])]
 
-    @property
-    def too_few(self) -> str:
-        """A sentence if there are too few groups to resample, else ""."""
-        return (
-            f"queries that share relevant documents form an effective {self.few_groups:.1f} groups, too few to "
-            "resample: intervals and tests treat single queries as independent, and are overconfident"
-            if self.few_groups
-            else ""
-        )
-
     def __str__(self) -> str:
         """One line per run, four decimal places, followed by the comparisons with the baseline."""
         marks = {pair: MARK for pair in self.marked}
@@ -130,7 +120,12 @@ class Table:
         if self.verdicts and self.judged_by:
             rule = "the 95 % bootstrap interval of the difference includes 0 or lies below it"
             said.append(f"verdicts by {self.judged_by}: {rule}")
-        return [*said, *filter(None, [self.too_few])]
+        if self.few_groups:
+            said.append(
+                f"queries that share relevant documents form an effective {self.few_groups:.1f} groups, too few to "
+                "resample: intervals and tests treat single queries as independent, and are overconfident"
+            )
+        return said
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -17,7 +17,7 @@ The files probe_….jsonl have, and the terminal counts, which words the models 
 Table 3, over many documents instead of one, and continual pre-training. Fine-tuned models are probed in their first trial and
 fold; fine-tuning leaves the MLM head unchanged. The settings below are the paper's, warmup and its linear decay ours.
 
-Hardware: one GPU; not run yet: the collections and ORCAS are not available here. A small run on other data is in tests/real.
+Hardware: one GPU; not run yet: the collections and ORCAS are not available here. A small run on other data is in tests/experiments.
 """
 
 import itertools

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from harp_jax.base.errors import InputError, needs
 from harp_jax.base.files import replacing
 from harp_jax.corpus.query_sets import subset_queries
-from harp_jax.corpus.trec import Qrels, Run, read_qrels, read_run, read_subset
+from harp_jax.corpus.trec import read_qrels, read_run, read_subset
 from harp_jax.evaluation.evaluate import evaluate
 from harp_jax.evaluation.measures import one_measure
 from harp_jax.experiments.benchmark import FOLDED, Bench, Benchmark
@@ -93,20 +93,26 @@ def curve(
         ranked, _ = bench.ranker(title, {**starts[system, seed], **listed, **length, "seed": seed}, run)
         runs.setdefault((system, size), []).append(ranked[test])
 
-    folded = test == FOLDED
+    # A point for each line and size, with an interval over queries, draws and seeds.
+    folded, measure = test == FOLDED, str(one_measure(b.measures.split()[0]))
     qrels = read_subset(read_qrels(one.qrels), "", bench.folds if folded else "", bench.tested if folded else ())
-    systems = {row: [read_run(path) for path in paths] for row, paths in runs.items()}
-    measure = b.measures.split()[0]
-    drawn = points(qrels, systems, measure, len(b.seeds) if draws > 1 else 1)
-    for suffix, text in ((".svg", as_svg(drawn, measure)), (".txt", as_text(drawn, measure) + "\n")):
+    systems = {f"{system}@{size}": [read_run(path) for path in paths] for (system, size), paths in runs.items()}
+    table = evaluate(qrels, systems, measure, runs_per_draw=len(b.seeds) if draws > 1 else 1, intervals=True)
+    points = [
+        Point(*line, table.seeds[row], table.mean[row][measure], *table.intervals[row])
+        for row, line in zip(systems, runs)
+    ]
+    lines = [f"{p.system}\t{p.size or '-'}\t{p.runs}\t{p.value:.4f}\t{p.low:.4f}\t{p.high:.4f}" for p in points]
+    text = "\n".join([f"system\tsize\truns\t{measure}\tlow\thigh", *lines])
+    for suffix, content in ((".svg", as_svg(points, measure)), (".txt", text + "\n")):
         with replacing(f"{output}/{name}{suffix}") as file:
-            file.write(text)
-    print(f"\n{as_text(drawn, measure)}\n{output}/{name}.svg", flush=True)
+            file.write(content)
+    print(f"\n{text}\n{output}/{name}.svg", flush=True)
 
 
 class Point(NamedTuple):
     """A system's mean at one size, a number of queries, a share such as "25%", or "" for a line without sizes; with its 95 %
-    bootstrap interval, over queries, draws and seeds."""
+    bootstrap interval."""
 
     system: str
     size: str
@@ -114,24 +120,6 @@ class Point(NamedTuple):
     value: float
     low: float
     high: float
-
-
-def points(
-    qrels: Qrels, systems: Mapping[tuple[str, str], Sequence[Run]], measure: str, runs_per_draw: int = 1
-) -> list[Point]:
-    """A point for each (system, size). `runs_per_draw`: see `significance.bootstrap`."""
-    name, runs = str(one_measure(measure)), {f"{system}@{size}": some for (system, size), some in systems.items()}
-    table = evaluate(qrels, runs, name, runs_per_draw=runs_per_draw, intervals=True)
-    return [
-        Point(system, size, table.seeds[row], table.mean[row][name], *table.intervals[row])
-        for row, (system, size) in zip(runs, systems)
-    ]
-
-
-def as_text(curves: Sequence[Point], measure: str) -> str:
-    """Tab-separated rows under a header: system, size, runs, mean, interval."""
-    rows = [f"{p.system}\t{p.size or '-'}\t{p.runs}\t{p.value:.4f}\t{p.low:.4f}\t{p.high:.4f}" for p in curves]
-    return "\n".join([f"system\tsize\truns\t{measure}\tlow\thigh", *rows])
 
 
 def as_svg(curves: Sequence[Point], measure: str) -> str:

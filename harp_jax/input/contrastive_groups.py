@@ -54,13 +54,12 @@ def identity(content: str) -> int:
     return hash64(content) >> 33 | 1 if content else 0
 
 
-def signature(ids: np.ndarray) -> tuple[int, int]:
+def signature(ids: np.ndarray) -> list[int]:
     """SimHash (Charikar 2002) of the set of token ids [n] int32: two numbers of 32 bits.
 
     Of 64 bits, texts with 95 % of their words in common differ in 5 on average, two texts of one language in about 25.
     """
-    first, second = _simhash(ids.astype(np.uint64))
-    return first, second
+    return _simhash(ids.astype(np.uint64))
 
 
 def copy_signature(ids: np.ndarray) -> list[int]:

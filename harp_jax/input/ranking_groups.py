@@ -19,7 +19,7 @@ from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
 from harp_jax.corpus.documents import Documents, Texts
 from harp_jax.corpus.trec import Qrels, Run, read_qrels, read_queries, read_run, read_subset, select, split_queries
-from harp_jax.input.packing import EncodedSequence, Group, fit
+from harp_jax.input.packing import EncodedSequence, Group, Pair, fit
 from harp_jax.text.tokenizer import NO_MARKS, Marks, Template, Tokenizer
 
 if TYPE_CHECKING:
@@ -146,10 +146,16 @@ class RankingData:
     def __len__(self) -> int:
         return len(self.units)
 
-    def unit(self, epoch: int, index: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    def unit(self, epoch: int, index: int) -> tuple[list[Pair], tuple[float, ...]]:
         """(query ids, document ids) of the positive, then of its negatives: int32, no special tokens, not yet truncated to a row.
-        Negatives are drawn without replacement; fewer than `negatives` if the query has fewer candidates."""
-        qid, docids = self._drawn(epoch, index)
+        Then the teacher's scores of these documents, () without a teacher. Negatives are drawn without replacement; fewer than
+        `negatives` if the query has fewer candidates."""
+        qid, positive = self.units[index]
+        pool = self._pool(qid)
+        draw = generator(self.seed, "negatives", epoch, qid, positive)
+        chosen = draw.choice(len(pool), min(self.negatives, len(pool)), replace=False)
+        docids = [positive, *(pool[i] for i in chosen)]
+
         (ids,) = self.tokenizer.encode_prefixes([self.queries[qid]], self.max_length)
         query = self.marks.on_query(np.asarray(ids, np.int32))
         # Documents are cached, since candidates repeat in every epoch; the cache is emptied when full.
@@ -159,23 +165,10 @@ class RankingData:
         encoded = self.tokenizer.encode_prefixes([self.docs[docid] for docid in absent], self.max_length)
         for docid, ids in zip(absent, encoded):
             self._tokens[docid] = self.marks.on_document(np.asarray(ids, np.int32))
-        return [(query, self._tokens[docid]) for docid in docids]
 
-    def taught(self, epoch: int, index: int) -> tuple[float, ...]:
-        """The teacher's scores of a unit, in the order of `unit`; () without a teacher."""
-        if self.teacher is None:
-            return ()
-        qid, docids = self._drawn(epoch, index)
-        scores = dict(zip(self.teacher[qid].docids, self.teacher[qid].scores))
-        return tuple(scores[docid] / self.scale for docid in docids)
-
-    def _drawn(self, epoch: int, index: int) -> tuple[str, list[str]]:
-        """The query of a unit; its relevant document and negatives."""
-        qid, positive = self.units[index]
-        pool = self._pool(qid)
-        draw = generator(self.seed, "negatives", epoch, qid, positive)
-        chosen = draw.choice(len(pool), min(self.negatives, len(pool)), replace=False)
-        return qid, [positive, *(pool[i] for i in chosen)]
+        scores = dict(zip(self.teacher[qid].docids, self.teacher[qid].scores)) if self.teacher is not None else {}
+        teacher = tuple(scores[docid] / self.scale for docid in docids) if scores else ()
+        return [(query, self._tokens[docid]) for docid in docids], teacher
 
     def _pool(self, qid: str) -> list[str]:
         """The candidates that may be negatives."""
@@ -221,9 +214,9 @@ class RankingReader:
     def read(self, lane: int, task: str, start: int, count: int) -> list[Group]:
         groups = []
         for epoch, number in self.epochs.units(lane, start, count):
-            pairs = [fit(q, d, self.length, self.template) for q, d in self.data.unit(epoch, number)]
+            unit, teacher = self.data.unit(epoch, number)
+            pairs = [fit(q, d, self.length, self.template) for q, d in unit]
             sequences = [EncodedSequence(query, document, -1, -1, self.template) for query, document in pairs]
-            teacher = self.data.taught(epoch, number)
             if self.predicting:
                 sequences.insert(1, EncodedSequence(*pairs[0], 0, -1, self.template))
                 teacher = (*teacher[:1], *teacher)

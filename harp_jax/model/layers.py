@@ -139,12 +139,6 @@ class Words(nn.Embed):
         return by_parts(lambda words, tokens: jnp.take(words, tokens, axis=0), words, tokens)
 
 
-def small_embedding(table: jax.Array, numbers: jax.Array) -> jax.Array:
-    """Lookup in a table of few rows: table [n, hidden], numbers [rows, T] → [rows, T, hidden]. The gradient of an ordinary lookup
-    adds thousands of positions to each row of the table, which a GPU does one by one."""
-    return sum(jnp.where((numbers == n)[..., None], row, 0) for n, row in enumerate(table))  # type: ignore[return-value]
-
-
 class Dropout(nn.Module):
     """Set a fraction `rate` (in steps of 2⁻¹⁶) of the elements to zero and scale the others to keep the mean."""
 

@@ -66,7 +66,7 @@ def param_shardings(mesh: Mesh, tree: Any, rules: tuple[tuple[str, P], ...]) -> 
     used: set[str] = set()
 
     def of(path: tuple, leaf: Any) -> NamedSharding:
-        name = "/".join(str(getattr(k, "key", getattr(k, "name", getattr(k, "idx", k)))) for k in path)
+        name = jax.tree_util.keystr(path, simple=True, separator="/")
         if leaf.ndim == 0:
             return NamedSharding(mesh, P())
         pattern, spec = next((rule for rule in rules if re.search(rule[0], name)), ("", P()))

@@ -64,10 +64,8 @@ def compare(options: Compared, output: str) -> str:
     o, steps = options, Steps(output)
     o.check()
     measure, path = o.measures.split()[0], partial(os.path.join, output)
-    candidates, reranking = (
-        Candidates(o.docs, o.fields, o.language, "", o.k),
-        replace(o.reranking, fields=o.fields, k=o.k),
-    )
+    candidates = Candidates(o.docs, o.fields, o.language, "", o.k)
+    reranking = replace(o.reranking, fields=o.fields, k=o.k)
     remarks = [f"Candidates: the best {o.k} of {'a given run, scored by BM25' if o.run else 'BM25'}."]
     try:
         steps("Judged queries", judged_queries, o.queries, o.qrels, path("judged"))

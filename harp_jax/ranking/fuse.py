@@ -126,9 +126,9 @@ def joined(runs: Sequence[Run]) -> Iterator[ScoredQuery]:
 
 @dataclass(frozen=True)
 class Fused:
-    weights: dict[
-        str, list[float]
-    ]  # of the runs, by fold if they were fitted (else ""); empty for methods without weights
+    """The weights of the runs, by fold if they were fitted (else ""); empty for methods without weights."""
+
+    weights: dict[str, list[float]]
 
 
 @once
@@ -152,9 +152,8 @@ def fuse_files(
             raise InputError(f"{verdict} has no weights, because nothing was tested; use --weights")
         with json_fields(verdict):
             systems = [row["system"] for row in decided["rows"][:-1]]  # the last one is the sum
-            weights = [
-                float(decided["weights"].get(part, 0.0)) for part in systems
-            ]  # 0: the verdict leaves the part out
+            # 0: the verdict leaves the part out.
+            weights = [float(decided["weights"].get(part, 0.0)) for part in systems]
     fitting = method == "weights" and not weights
     if fitting != bool(qrels) or fitting != bool(folds):
         raise InputError("--qrels and --folds are only for --method=weights, which needs them, --weights or --verdict")

@@ -43,12 +43,8 @@ class Field:
         from scipy import sparse
 
         sizes = np.fromiter(map(len, tokens), np.int64, len(tokens))
-        starts = np.concatenate([[0], np.cumsum(sizes)])
-        ids, number_of = np.empty(starts[-1], np.int32), np.ones(starts[-1], np.int64 if times else np.int32)
-        for number, document in enumerate(tokens):
-            ids[starts[number] : starts[number + 1]] = document
-            if times:
-                number_of[starts[number] : starts[number + 1]] = times[number]
+        starts, ids = np.append(0, np.cumsum(sizes)), np.concatenate(tokens)
+        number_of = np.concatenate(times) if times else np.ones(len(ids), np.int32)
         counts = sparse.csr_array((number_of, ids, starts), (len(tokens), words))
         counts.sum_duplicates()
         return cls(counts.tocsc(), np.asarray(counts.sum(axis=1)) if times else sizes)

@@ -22,8 +22,8 @@ from harp_jax.checkpoints.start import load_ranker
 from harp_jax.corpus.documents import FIELDS, Documents, Texts
 from harp_jax.corpus.paths import document_files, is_irds, query_file
 from harp_jax.corpus.trec import Run, ScoredQuery, chosen_queries, read_queries, read_run, run_lines, with_texts
-from harp_jax.ranking.runtimes import RuntimeScorer, chosen_backend, load_runtime
-from harp_jax.ranking.scorers import BiEncoderScorer, CrossEncoderScorer, Scorer, Windows, best_of, check_heads
+from harp_jax.ranking.runtimes import RuntimeScorer, chosen_backend, load_runtime, sentence_encoder
+from harp_jax.ranking.scorers import CrossEncoderScorer, Scorer, Windows, best_windows, check_heads
 
 HEAD = "harp rerank "  # the first line of a `Part`, before the hash of its inputs
 
@@ -40,17 +40,13 @@ def load_scorer(
 ) -> Scorer:
     """Loads an export, any Hugging Face directory with a one-label classifier, or a training workdir.
 
-    `cosine` scores with the encoder alone, as a bi-encoder, on JAX only. Cross-encoders run on `backend` jax, openvino, onnx, or
-    auto (`runtimes`). Raises InputError for other combinations, and if there is no encoder to load.
+    `cosine` scores with the encoder alone, as a bi-encoder. `backend`: jax, openvino, onnx, or auto (`runtimes`). Raises InputError
+    for a dtype that the backend does not support, and if there is no encoder to load.
     """
     if is_neural(directory):
         raise InputError(f"{directory} is a neural ranker; only harp rerank and Reranker.from_pretrained read it")
     if cosine:
-        if backend not in ("jax", "auto"):
-            raise InputError(f"--backend={backend}: --cosine only runs with JAX; leave the option out")
-        if dtype == "int8":
-            raise InputError(f"--dtype={dtype}: --cosine does not support it; leave the option out")
-        return BiEncoderScorer.load(directory, dtype, max_length, batch_tokens)
+        return sentence_encoder(directory, dtype, max_length, batch_tokens, backend)
     backend = chosen_backend(backend, dtype, directory)
     if backend == "jax":
         return CrossEncoderScorer.load(directory, dtype, max_length, batch_tokens)
@@ -74,7 +70,8 @@ def predict(
     documents = list(dict.fromkeys(document for _, document in pairs))
     query_ids = dict(zip(queries, scorer.encode_queries(queries)))
     document_ids = dict(zip(documents, scorer.encode_documents(documents, limit)))
-    return best_of(scorer, [(query_ids[query], document_ids[document]) for query, document in pairs], windows, bar)
+    ids = [(query_ids[query], document_ids[document]) for query, document in pairs]
+    return best_windows(scorer, ids, windows, bar)[0]
 
 
 def pairs_at_once() -> int:

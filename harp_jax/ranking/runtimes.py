@@ -22,14 +22,7 @@ from harp_jax.checkpoints.onnx_openvino import FILES, feed, model_files, needed,
 from harp_jax.checkpoints.sentence_transformers import Embedding
 from harp_jax.input.packing import pair_rows
 from harp_jax.model.encoders.encoder import EncoderConfig
-from harp_jax.ranking.scorers import (
-    BiEncoderScorer,
-    Pair,
-    PairTexts,
-    batches_by_length,
-    load_sentence_encoder,
-    pooled,
-)
+from harp_jax.ranking.scorers import BiEncoderScorer, Pair, PairTexts, batches_by_length, load_sentence_encoder, pooled
 from harp_jax.text.tokenizer import NO_MARKS, Marks, Tokenizer
 
 # dtypes by backend, fastest backend first
@@ -38,10 +31,10 @@ PACKAGES = {"openvino": "openvino", "onnx": "onnxruntime"}
 BATCH_TOKENS = 1024  # two or three long rows, whose activations fit in a core's cache
 CONVERSION = "3"  # version of `torch_model`; raise it to convert again
 
-Batch = tuple[np.ndarray, dict[str, np.ndarray]]  # indices of the items, and the model's inputs [rows, length]
-Result = tuple[
-    np.ndarray, np.ndarray
-]  # the same indices; logits [rows, 1] or hidden states [rows, length, hidden] float32
+# Indices of the items, and the model's inputs [rows, length].
+Batch = tuple[np.ndarray, dict[str, np.ndarray]]
+# The same indices; logits [rows, 1] or hidden states [rows, length, hidden] float32.
+Result = tuple[np.ndarray, np.ndarray]
 Runtime = Callable[[Iterable[Batch]], Iterator[Result]]  # results in any order
 
 

@@ -111,11 +111,8 @@ def batches_by_length(
     waiting = np.argsort(-sizes, kind="stable")
     while len(waiting):
         length = next(n for n in lengths if n >= sizes[waiting[0]])
-        rows = (
-            min(max(1, batch_tokens // length), 1 << max(3, int(len(waiting) - 1).bit_length()))
-            if len(sizes) > 1
-            else 1
-        )
+        most = 1 << max(3, int(len(waiting) - 1).bit_length()) if len(sizes) > 1 else 1
+        rows = min(max(1, batch_tokens // length), most)
         chosen, waiting = waiting[:rows], waiting[rows:]
         yield chosen, rows, length
 
@@ -171,11 +168,6 @@ def best_windows(
         bar.update(len(texts))
     by_text = np.split(scores, starts[1:])
     return np.array([each.max() for each in by_text]), np.array([each.argmax() for each in by_text])
-
-
-def best_of(scorer: Scorer, texts: Sequence[Pair], windows: Windows | None, bar: Progress | None = None) -> np.ndarray:
-    """The scores of `best_windows`."""
-    return best_windows(scorer, texts, windows, bar)[0]
 
 
 class EncoderTexts:

@@ -157,7 +157,8 @@ def make_app(session: SearchSession, labels: LabelFile | None = None, host: str 
 
 
 def counts(labels: LabelFile) -> dict[str, Any]:
-    return {"labels": len(labels), "labelled": labels.queries, "file": labels.path}
+    levels = labels.levels()
+    return {"labels": len(levels), "labelled": len({query for query, _ in levels}), "file": labels.path}
 
 
 async def read_object(request: "Request") -> dict[str, Any]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.stats import rankdata
 
 from harp_jax.base.files import read_json
 from harp_jax.base.progress import progress
@@ -20,7 +21,7 @@ from harp_jax.ranking.first_stage import candidates, excluded_of, indexed
 from harp_jax.ranking.fuse import ANCHORS, BM25, INLINKS
 from harp_jax.ranking.lexical import make
 from harp_jax.ranking.rerank import load_scorer
-from harp_jax.ranking.scorers import CPU_STEP, BiEncoderScorer, PairTexts, Scorer, Windows, best_of
+from harp_jax.ranking.scorers import CPU_STEP, BiEncoderScorer, PairTexts, Scorer, Windows, best_windows
 from harp_jax.site.search import ENCODER, CombinedSearch, Scores, Settings, passage_of
 from harp_jax.text.languages import ENGLISH, function_words, lone_letters, pieces, splitter, stemmer
 
@@ -81,7 +82,7 @@ class RankerSearch:
 def scores_of(scorer: Scorer, query: str, texts: Sequence[str]) -> np.ndarray:
     """A model's scores of the first tokens of texts [texts] float32. Raises InputError if they are not finite."""
     (asked,) = scorer.encode_queries([query])
-    return best_of(scorer, [(asked, text) for text in scorer.encode_documents(list(texts))], None)
+    return best_windows(scorer, [(asked, text) for text in scorer.encode_documents(list(texts))], None)[0]
 
 
 class SearchSession:
@@ -161,9 +162,10 @@ class SearchSession:
         with self.lock:
             scores = self.combined.scores(query, self.excluded.get(query, frozenset()))
         total = scores.total(self.combined.settings.weights)
-        ranks = {SUM: ranks_of(total)}
+        ranked = {SUM: total}
         if explain:
-            ranks |= {part: ranks_of(each) for part, each in scores.parts.items() if part not in (ANCHORS, INLINKS)}
+            ranked |= {part: each for part, each in scores.parts.items() if part not in (ANCHORS, INLINKS)}
+        ranks = {part: rankdata(-each, "ordinal") for part, each in ranked.items()}  # ties keep their order
         words = self.stems(query)
         results = []
         for i in np.argsort(-total, kind="stable").tolist():
@@ -206,13 +208,6 @@ class SearchSession:
         """The query's stems, without function words (bm25s's short list of stopwords for English lets some through)."""
         words, stem = splitter(self.language)(query.lower()), stemmer(self.language)
         return {*(stem.stemWords(words) if stem else words), *lone_letters(query, self.language)} - self.common
-
-
-def ranks_of(scores: np.ndarray) -> np.ndarray:
-    """The rank of each candidate [n] int64, from 1; ties keep their order."""
-    ranks = np.empty(len(scores), np.int64)
-    ranks[np.argsort(-scores, kind="stable")] = np.arange(1, len(scores) + 1)
-    return ranks
 
 
 def snippet(wanted: Container[str], text: str, language: str, words: int = WORDS) -> Segments:

@@ -84,31 +84,31 @@ def build(options: SiteOptions, output: str, force: bool = False) -> SiteResult:
     Raises InputError for bad input, and for other options than those that made the folder.
     """
     check(options, output)
-    place = partial(os.path.join, output)
+    path = partial(os.path.join, output)
     with contextlib.closing(Steps(output)) as steps:
         if force:
             for name in ("pages", VECTORS_FOLDER, ENCODER, ADAPTED, *FOLDERS.values()):
-                forget(place(name))
+                forget(path(name))
             for name in ("test", "training"):
-                shutil.rmtree(place(name), ignore_errors=True)
+                shutil.rmtree(path(name), ignore_errors=True)
         before = None
         with contextlib.suppress(InputError):  # there is none, or it is damaged
             before = None if force else Settings.load(output)
 
         # Pages to documents, anchor texts, and anchors of held-out pages as test queries.
         reading = (options.source, options.max_queries, options.context_words)
-        if not (known := read_pages.already(*reading, output=place("pages"))):
+        if not (known := read_pages.already(*reading, output=path("pages"))):
             print(opening(options), flush=True)
-        read = steps("Read the pages", read_pages, *reading, output=place("pages"))
+        read = steps("Read the pages", read_pages, *reading, output=path("pages"))
         if not known:
             print(read.change or read.text, flush=True)
 
         # A copy of the encoder, and a vector of each text that has none.
-        encoder, advice, trusted = choose_encoder(options, read, place(ENCODER))
+        encoder, advice, trusted = choose_encoder(options, read, path(ENCODER))
         if encoder:
-            if not os.path.exists(place(ENCODER)):  # a test without vectors is superseded
-                shutil.rmtree(place("test"), ignore_errors=True)
-            copy_encoder(encoder, output=place(ENCODER))
+            if not os.path.exists(path(ENCODER)):  # a test without vectors is superseded
+                shutil.rmtree(path("test"), ignore_errors=True)
+            copy_encoder(encoder, output=path(ENCODER))
             embed_documents(options.windows, read, output, steps)
 
         # Ready to search, with a common choice of weights until a test decides.
@@ -143,19 +143,19 @@ def build(options: SiteOptions, output: str, force: bool = False) -> SiteResult:
                 verdict = test.run()
 
         # The verdict, with what to do next.
-        labels = f"judge 30 queries of your own in harp look {output}, then repeat with --labels={place('labels.tsv')}"
+        labels = f"judge 30 queries of your own in harp look {output}, then repeat with --labels={path('labels.tsv')}"
         if not advice:
             advice = f"add pages that link to these, or {labels}" if verdict.untested else labels
             advice = f"harp look {output}" if options.labels else advice
         verdict = replace(verdict, next=advice)
-        verdict.save(place("verdict.json"))
+        verdict.save(path("verdict.json"))
         if verdict.rows:
-            shutil.copyfile(test.report, place("report.html"))
-        with replacing(place("README.md")) as file:
+            shutil.copyfile(test.report, path("report.html"))
+        with replacing(path("README.md")) as file:
             file.write(f"# A search made by harp site\n\n```\n{verdict.words()}\n```\n\n{CONTENTS}")
 
         # The search that it recommends, unless `harp tune` has chosen the weights of the same parts.
-        rankers = {part: name for part, name in FOLDERS.items() if os.path.exists(place(name))}
+        rankers = {part: name for part, name in FOLDERS.items() if os.path.exists(path(name))}
         settings = replace(settings, weights=verdict.weights, models=rankers)
         if before and before.tuned and before.everything == settings.everything:
             settings = replace(settings, weights=before.weights, tuned=before.tuned)
@@ -164,7 +164,7 @@ def build(options: SiteOptions, output: str, force: bool = False) -> SiteResult:
             print("The parts have changed: the weights of harp tune are replaced; tune again.", flush=True)
         settings.save(output)
     best = rankers.get(LABELLED if LABELLED in verdict.weights else RANKER, "")
-    return SiteResult(verdict, best and place(best), adapted)
+    return SiteResult(verdict, best and path(best), adapted)
 
 
 def check(options: SiteOptions, output: str) -> None:
@@ -305,32 +305,32 @@ class SearchTest:
     trusted: bool
     steps: Steps
 
-    def place(self, *names: str) -> str:
+    def path(self, *names: str) -> str:
         """A path in the folder of the test's runs and report."""
         return os.path.join(self.output, "test", self.name, *names)
 
     @property
     def collection(self) -> dict[str, str]:
         """The test's documents, queries, judgments and candidates, as paths."""
-        queries = os.path.join(self.output, "pages") if self.name == ANCHOR_TEST else self.place()
+        queries = os.path.join(self.output, "pages") if self.name == ANCHOR_TEST else self.path()
         return {
             "docs": os.path.join(self.output, DOCS),
             "queries": os.path.join(queries, "queries.tsv"),
             "qrels": os.path.join(queries, "qrels.txt"),
-            "candidates": self.place("runs", POOL),
+            "candidates": self.path("runs", POOL),
         }
 
     @property
     def rankers(self) -> dict[str, str]:
         """Ranker → its run of the test's candidates, if there is one."""
-        runs = {RANKER: self.place("ranker.trec")}
+        runs = {RANKER: self.path("ranker.trec")}
         runs |= {LABELLED: os.path.join(self.output, "training", "labels.trec")} if self.name == LABEL_TEST else {}
         return {part: run for part, run in runs.items() if os.path.exists(run)}
 
     @property
     def report(self) -> str:
         """The report, whose name says whether it has rankers."""
-        return self.place(f"verdict{'_with_ranker' if self.rankers else ''}.html")
+        return self.path(f"verdict{'_with_ranker' if self.rankers else ''}.html")
 
     def rank(self, title: str, model: str, output: str, **how: Any) -> None:
         """Ranks the candidates by a trained model, unless that is done."""
@@ -346,10 +346,10 @@ class SearchTest:
         # A query's source page contains its words.
         exclude = os.path.join(self.output, "pages", "sources.tsv") if self.name == ANCHOR_TEST else ""
         searching = (self.output, replace(self.settings, weights={}), paths["queries"], exclude)
-        parts = self.steps(f"Search for the {self.name}", score_parts, *searching, output=self.place("runs"))
-        runs = {part: self.place("runs", FILES[part]) for part in parts} | rankers
+        parts = self.steps(f"Search for the {self.name}", score_parts, *searching, output=self.path("runs"))
+        runs = {part: self.path("runs", FILES[part]) for part in parts} | rankers
         measured = (INLINKS, *rankers) if self.trusted and self.name == ANCHOR_TEST else ()
-        curves = {"curves": {"training": os.path.join(self.output, "training", "ranker")}} if rankers else {}
+        curves = {"training": os.path.join(self.output, "training", "ranker")} if rankers else {}
         trusted = VECTORS if self.trusted else ""
         judging = (runs, paths["queries"], paths["qrels"], self.name, trusted, measured, paths["docs"], curves)
         made = judge.already(*judging, output=self.report)
@@ -390,7 +390,7 @@ def add_adapted(options: SiteOptions, training: Training, test: SearchTest, test
         return f"No adapted encoder: {lacking}."
     if not tested:
         return f"Adapted encoder: {output}, not tested."
-    runs = {"before": test.place("runs", FILES[VECTORS]), "after": test.place("adapted.trec")}
+    runs = {"before": test.path("runs", FILES[VECTORS]), "after": test.path("adapted.trec")}
     test.rank("Rank with the adapted encoder", output, runs["after"], cosine=True)
     rankings = {system: read_run(path) for system, path in runs.items()}
     table = evaluate(read_qrels(test.collection["qrels"]), rankings, MEASURE, baseline="before")
@@ -415,7 +415,7 @@ def add_ranker(options: SiteOptions, training: Training, test: SearchTest) -> st
     if not known and (lacking := train_ranker(options.source, training, encoder, test.trusted, folder, steps)):
         return lacking
     workdirs = {RANKER: os.path.join(folder, "ranker")}
-    test.rank("Rank with the ranker", workdirs[RANKER], test.place("ranker.trec"), max_length=training.max_length)
+    test.rank("Rank with the ranker", workdirs[RANKER], test.path("ranker.trec"), max_length=training.max_length)
     if test.name == LABEL_TEST:
         workdirs[LABELLED] = os.path.join(folder, "labels")
         if not publish.already(training, encoder, "", output=exports[LABELLED]):

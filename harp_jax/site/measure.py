@@ -6,7 +6,6 @@ The queries are anchor texts of held-out pages, or labelled ones.
 import os
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -57,13 +56,13 @@ def judge(
     trusted: str,
     measured: tuple[str, ...],
     docs: InputPath,
-    background: Speed[Mapping[str, Any]],
+    curves: Speed[Mapping[str, str]],
     output: str,
 ) -> Verdict:
     """The verdict on the runs of `parts`. Writes the report `output`, and beside it the values per query as .tsv.
 
     The report and the verdict have the same comparisons. `test`: what it is called in the verdict; `trusted`, `measured`: see
-    `decide`; `background`: workdirs as "curves".
+    `decide`; `curves`: training workdirs by name.
     """
     judged, texts = read_qrels(qrels), read_queries(queries)
     runs = {part: read_run(path) for part, path in parts.items()}
@@ -71,9 +70,7 @@ def judge(
     weights, halves = decide(judged, folds, runs, MEASURE, ANCHORS, trusted, measured)
     rows = runs | {RECOMMENDED: halves if weights != {BM25: 1.0} else runs[BM25]}
     unseen = f"{RECOMMENDED}: {sum_in_words(weights)}, measured on queries that did not choose its parts"
-    page = Page(
-        "Search over a site", RECOMMENDED, (unseen,), docs=docs, fields=FIELDS, query_texts=queries, **background
-    )
+    page = Page("Search over a site", RECOMMENDED, (unseen,), curves, docs, FIELDS, queries)
     written = report(judged, rows, f"{MEASURE} nDCG@10", page, baseline=BM25, confirm=MEASURE, chance=BM25)
     table = written.table
     with replacing(output) as file:

@@ -78,11 +78,11 @@ def pack(folder: str, engine: str, output: str) -> Packed:
     if engine == "lancedb":
         with needs("--for=lancedb", "lancedb", "lancedb"):
             import lancedb  # noqa: F401
-    place, counts = os.path.join(folder, VECTORS_FOLDER), dict[int, int]()
+    vectors_dir, counts = os.path.join(folder, VECTORS_FOLDER), dict[int, int]()
     stored = np.zeros((0, 0), np.float16)
     if settings.encoder:
-        counts = dict(zip(*(each.tolist() for each in read_texts(place))))
-        stored = np.memmap(os.path.join(place, VECTORS_FILE), np.float16, "r").reshape(sum(counts.values()), -1)
+        counts = dict(zip(*(each.tolist() for each in read_texts(vectors_dir))))
+        stored = np.memmap(os.path.join(vectors_dir, VECTORS_FILE), np.float16, "r").reshape(sum(counts.values()), -1)
     ends = dict(zip(counts, itertools.accumulate(counts.values())))
     passages = 0
 
@@ -97,7 +97,7 @@ def pack(folder: str, engine: str, output: str) -> Packed:
         ):
             key = hash64(text)
             if settings.encoder and key not in ends:
-                raise InputError(f"{place} lacks the vectors of {docid}; run harp site again")
+                raise InputError(f"{vectors_dir} lacks the vectors of {docid}; run harp site again")
             vectors = stored[ends[key] - counts[key] : ends[key]] if settings.encoder else stored
             passages += len(vectors)
             yield Record(docid, title, body, tuple(anchors.get(docid, {}).items()), vectors, terms)

@@ -141,5 +141,5 @@ if __name__ == "__main__":
     *server, question = sys.argv[1:]
     embedded = embed(question) if (HERE / "encoder").exists() else []
     ranked = search_server(server[0], question, embedded) if server else search_table(question, embedded)
-    for found, score in ranked[:10]:
-        print(f"{score:.3f}  {found}")
+    for docid, score in ranked[:10]:
+        print(f"{score:.3f}  {docid}")

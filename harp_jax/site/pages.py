@@ -63,10 +63,10 @@ def read_pages(source: Source, max_queries: int, context_words: int, output: str
 
     `context_words` of its sentence are added to each anchor. Raises InputError for bad input.
     """
-    survey = importlib.import_module("data_pipeline.output.survey")  # harp_jax works without the generation job
+    survey_module = importlib.import_module("data_pipeline.output.survey")  # harp_jax works without the generation job
     fresh, before = f"{output}.new", contents(output)
     shutil.rmtree(fresh, ignore_errors=True)
-    found = survey.write_survey(source.config(), fresh, max_queries, context_words)
+    survey = survey_module.write_survey(source.config(), fresh, max_queries, context_words)
     after, change = contents(fresh), ""
     if before:
         changed = sum(before.get(page, hash_) != hash_ for page, hash_ in after.items())
@@ -74,30 +74,28 @@ def read_pages(source: Source, max_queries: int, context_words: int, output: str
         change = f"{new:,} pages are new, {changed:,} changed, {gone:,} gone"
     shutil.rmtree(output, ignore_errors=True)
     os.rename(fresh, output)
+    text = re.sub(r"^  ([\w-]+)", lambda why: f"  {REASONS.get(why[1], why[1])}", survey["text"], flags=re.MULTILINE)
     return Read(
-        documents=found["documents"],
-        language=found["language"],
-        format=found["format"],
-        anchor_texts=found["anchor_texts"],
-        queries=found["queries"],
-        shortage=shortage(found),
+        documents=survey["documents"],
+        language=survey["language"],
+        format=survey["format"],
+        anchor_texts=survey["anchor_texts"],
+        queries=survey["queries"],
+        shortage=shortage(survey),
         change=change,
-        text=re.sub(
-            r"^  ([\w-]+)", lambda reason: f"  {REASONS.get(reason[1], reason[1])}", found["text"], flags=re.MULTILINE
-        )
-        + to_exclude(after),
+        text=text + to_exclude(after),
     )
 
 
 def contents(folder: str) -> dict[str, int]:
     """Page → hash of its documents, in a folder of `read_pages`; empty if there is none."""
-    path, found = os.path.join(folder, "docs.jsonl"), dict[str, int]()
+    path, hashes = os.path.join(folder, "docs.jsonl"), dict[str, int]()
     if os.path.exists(path):
         with open(path, encoding="utf-8") as file:
             for line in file:
                 page = json.loads(line)["id"].partition("#")[0]
-                found[page] = hash64(found.get(page, 0), line)
-    return found
+                hashes[page] = hash64(hashes.get(page, 0), line)
+    return hashes
 
 
 def to_exclude(pages: Iterable[str]) -> str:
@@ -158,9 +156,9 @@ class Site:
             raise InputError("no pages; name a folder of HTML, a WARC, a dump or linked JSONL")
         source = Source(paths, format, base_url, language, tuple(redirects))
         temporary = tempfile.TemporaryDirectory(prefix="harp-site-") if not directory else None
-        place = os.path.join(temporary.name, "pages") if temporary else directory
-        read_pages(source, 300, 0, output=place)
-        return cls(place, source, temporary)
+        pages_dir = os.path.join(temporary.name, "pages") if temporary else directory
+        read_pages(source, 300, 0, output=pages_dir)
+        return cls(pages_dir, source, temporary)
 
     @cached_property
     def documents(self) -> dict[str, str]:

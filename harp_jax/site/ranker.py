@@ -41,25 +41,26 @@ def train_ranker(source: Source, training: Training, encoder: str, teacher: bool
 
     Returns "", or why there are too few pairs.
     """
-    place = partial(os.path.join, folder)
+    path = partial(os.path.join, folder)
     # The encoder to start from: given, shortened, or from scratch with a vocabulary of the site.
     start = training.start or encoder
     if start and training.layers:
-        steps("Keep the first layers", first_layers, start, training.layers, output=place("start"))
-        start = place("start")
+        steps("Keep the first layers", first_layers, start, training.layers, output=path("start"))
+        start = path("start")
     job = source.config()
     tokenizer = start
     if not start:
         function = importlib.import_module("data_pipeline.output.vocabulary").write_vocabulary
-        tokenizer = place("vocabulary")
+        tokenizer = path("vocabulary")
         steps("Make a vocabulary", function, job, output=tokenizer, kind=training.vocabulary)
     # Pairs of anchors and documents.
     with job.unlocked():
         job.update(tokenizer=tokenizer, seed=training.seed, max_doc_tokens=training.max_length - QUERY_LENGTH)
-    pairs = place("pairs")
+    pairs = path("pairs")
     steps("Make pairs of the links", importlib.import_module("data_pipeline.pipeline").generate, job, output=pairs)
     config = read_config(f"{PRETRAIN}:taught" if teacher and start else PRETRAIN)
-    tasks = usable_tasks(pairs, config.tasks)
+    enough = [task for task in config.tasks if records(pairs, task, "train") >= MIN_PAIRS]
+    tasks = tuple(task for task in enough if records(pairs, task, "validation"))
     if not tasks:
         counts = ", ".join(f"{task} {records(pairs, task, 'train'):,}" for task in config.tasks)
         return f"too few training pairs ({counts}; {MIN_PAIRS} needed)"
@@ -67,13 +68,16 @@ def train_ranker(source: Source, training: Training, encoder: str, teacher: bool
         print(f"{count:,} training pairs are few: do not expect the ranker to improve the search.", flush=True)
     data = pairs
     if teacher and start:
-        teacher_module, data = importlib.import_module("data_pipeline.output.teacher"), place("taught")
+        teacher_module, data = importlib.import_module("data_pipeline.output.teacher"), path("taught")
         options = teacher_module.TeachOptions(pairs, (encoder,), cosine=True)
         steps("Score the pairs with the encoder", teacher_module.teach, options, output=data)
     config = training_config(config, training, start, tokenizer, data, tasks)
-    rate = steps("Measure the rate of training", measure_rate, config, output=place("rate.json"))
-    set_steps(config, steps_within(training.minutes, rate, count, config.batch_pairs), rate)
-    steps("Train the ranker", train, config, output=place("ranker"))
+    rate = steps("Measure the rate of training", measure_rate, config, output=path("rate.json"))
+    number = steps_within(training.minutes, rate, count, config.batch_pairs)
+    print(f"{number} steps of training, about {number * rate / 60:.0f} min", flush=True)
+    with config.unlocked():
+        config.steps = number
+    steps("Train the ranker", train, config, output=path("ranker"))
     return ""
 
 
@@ -125,9 +129,10 @@ def measure_rate(config: ConfigDict, output: str) -> float:
     seconds = seconds_per_step(config.copy_and_resolve_references(), os.path.dirname(os.path.abspath(output)))
     if seconds is None:
         raise Terminated("terminated; run the same command again to resume")
+    rate = float(f"{seconds:.4g}")
     with replacing(output) as file:
-        json.dump({"seconds_per_step": float(f"{seconds:.4g}")}, file)
-    return float(f"{seconds:.4g}")
+        json.dump({"seconds_per_step": rate}, file)
+    return rate
 
 
 def steps_within(minutes: float, seconds_per_step: float, pairs: int, batch_pairs: int) -> int:
@@ -142,13 +147,6 @@ def steps_within(minutes: float, seconds_per_step: float, pairs: int, batch_pair
             f"allows {steps} steps; at least {MIN_STEPS} are needed"
         )
     return steps
-
-
-def set_steps(config: ConfigDict, number: int, rate: float) -> None:
-    """Sets the steps of a training, and says how long they take."""
-    print(f"{number} steps of training, about {number * rate / 60:.0f} min", flush=True)
-    with config.unlocked():
-        config.steps = number
 
 
 @once(changed=KEPT)
@@ -186,13 +184,6 @@ def fine_tune(
         joined |= read_run(run)
     write_run(os.path.join(folder, "labels.trec"), ((qid, each.docids, each.scores) for qid, each in joined.items()))
     steps("Fine-tune on all labels", train, config, output=os.path.join(folder, "labels"))
-
-
-def usable_tasks(pairs: str, tasks: Sequence[str]) -> tuple[str, ...]:
-    """The tasks with at least MIN_PAIRS training pairs, and held-out ones, in the directory `pairs`."""
-    return tuple(
-        task for task in tasks if records(pairs, task, "train") >= MIN_PAIRS and records(pairs, task, "validation")
-    )
 
 
 def records(pairs: str, task: str, split: str) -> int:

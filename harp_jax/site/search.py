@@ -71,22 +71,22 @@ class Settings:
         path = os.path.join(folder, NAME)
         if not os.path.exists(path):
             raise InputError(f"{folder} has no {NAME}; let `harp site` finish, or name another folder")
-        found = read_json_as(cls, path, "let `harp site` write it again")
-        wrong = next((f"no parameters of {model}" for model in ("bm25", "bm25f") if model not in found.parameters), "")
-        if unknown := found.weights.keys() - set(found.everything):
+        settings = read_json_as(cls, path, "let `harp site` write it again")
+        wrong = ""
+        if absent := {"bm25", "bm25f"} - settings.parameters.keys():
+            wrong = f"no parameters of {min(absent)}"
+        if unknown := settings.weights.keys() - set(settings.everything):
             wrong = f"the weight of {min(unknown)!r}, which is not among its parts"
-        for name in ("depth", "windows"):
-            if getattr(found, name) < 1:
-                wrong = f"{name} is {getattr(found, name)}; use 1 or more"
+        if min(settings.depth, settings.windows) < 1:
+            wrong = "depth or windows is below 1"
         if wrong:
             raise InputError(f"{path}: {wrong}; let `harp site` write it again")
-        for name in found.models.values():
+        for name in settings.models.values():
             within(folder, name, path)
-        return found
+        return settings
 
 
 def documents(folder: str) -> Documents:
-    """The documents of a site."""
     return Documents.open(os.path.join(folder, DOCS), FIELDS)
 
 
@@ -185,8 +185,8 @@ class CombinedSearch:
                 scorer, read = self.scorers[part]
                 (asked,) = scorer.encode_queries([query])
                 texts = scorer.encode_documents([self.docs[docid] for docid in docids], read.reach(scorer.max_length))
-                found, windows[part] = best_windows(scorer, [(asked, text) for text in texts], read)
-                parts[part] = found.astype(np.float64)
+                values, windows[part] = best_windows(scorer, [(asked, text) for text in texts], read)
+                parts[part] = values.astype(np.float64)
         return Scores(docids, parts, windows)
 
     def passage(self, part: str, query: str, docid: str, window: int) -> str:

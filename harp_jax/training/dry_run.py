@@ -11,7 +11,6 @@ import os
 import re
 import statistics
 import tempfile
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -225,22 +224,22 @@ def topology_devices(topology: str) -> list[jax.Device]:
         jax.config.update("jax_platforms", "cpu")
         number, target = int(count or 1), target_config(GPUS[kind.lower()])
         shape = f"1x{max(1, number // HOST)}x{min(number, HOST)}"
-        return described("HARP_CUDA", "cuda13", lambda get: get(platform="cuda", target_config=target, topology=shape))
+        return described("HARP_CUDA", "cuda13", platform="cuda", target_config=target, topology=shape)
     os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")  # otherwise libtpu queries a metadata server that does not exist
     os.environ.setdefault("ALLOW_MULTIPLE_LIBTPU_LOAD", "1")  # otherwise a second dry run on this machine is refused
-    devices = described("HARP_LIBTPU", "tpu", lambda get: get(topology, platform="tpu"))
+    devices = described("HARP_LIBTPU", "tpu", topology_name=topology, platform="tpu")
     if devices[0].device_kind.startswith(("TPU v2", "TPU v3")):
         return devices
     # From v4 on, the two cores of a chip are one device; the topology lists both, but JAX cannot use the second in a mesh.
     return [device for device in devices if device.core_on_chip == 0]
 
 
-def described(variable: str, extra: str, describe: Callable[[Callable], Any]) -> list[Any]:
-    """The devices of a topology description; `variable` may name a directory with the packages of jax[`extra`]."""
+def described(variable: str, extra: str, **topology: Any) -> list[Any]:
+    """The devices of a topology, described for JAX; `variable` may name a directory with the packages of jax[`extra`]."""
     from jax.experimental import topologies
 
     try:
-        return list(describe(topologies.get_topology_desc).devices)
+        return list(topologies.get_topology_desc(**topology).devices)
     except Exception as error:
         first = (str(error).splitlines() or [type(error).__name__])[0]
         raise InputError(

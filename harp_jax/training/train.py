@@ -232,8 +232,6 @@ def train(
 
 def stage_of(config: ConfigDict, with_data: bool = True) -> Stage:
     """The stage that the config names. Only its own file is imported: they read different data."""
-    if config.stage not in ("pretrain", "retriever", "finetune", "coarse_tune"):
-        raise ValueError(f"{config.stage} is trained by harp_jax/baselines")
     module = importlib.import_module(f"harp_jax.training.stages.{config.stage}")
     return getattr(module, f"{config.stage}_stage")(config, with_data)
 
@@ -255,11 +253,8 @@ def schedule(config: ConfigDict, steps: int) -> optax.Schedule:
 
 def decayed(params: dict) -> dict:
     """Mask of the parameters that weight decay applies to: all but biases and layer norms."""
-
-    def decays(path: tuple, _: Any) -> bool:
-        return path[-1].key != "scale" and "bias" not in path[-1].key
-
-    return jax.tree_util.tree_map_with_path(decays, params)
+    names = jax.tree_util.tree_map_with_path(lambda path, _: path[-1].key, params)
+    return jax.tree.map(lambda name: name != "scale" and "bias" not in name, names)
 
 
 def make_optimizer(config: ConfigDict, steps: int, frozen: Sequence[str] = ()) -> optax.GradientTransformation:

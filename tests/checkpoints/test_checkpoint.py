@@ -17,9 +17,15 @@ from jax.sharding import PartitionSpec as P
 from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.checkpoint import Checkpoints, digests, leaf_digest
 from tests.support.commands import python
-from tests.support.training_processes import launch, losses, same_parameters
+from tests.support.tiny_run import end, launch, losses
 
 MESH = jax.make_mesh((8,), ("data",), axis_types=(jax.sharding.AxisType.Auto,))
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch):
+    """Checkpoints that cannot be read are read again at once, not after the two seconds that an outage may need."""
+    monkeypatch.setattr("harp_jax.checkpoints.checkpoint.RETRY_SECONDS", 0.0)
 
 
 def slow_digest(x: np.ndarray) -> list[int]:
@@ -107,55 +113,44 @@ def save_two(directory) -> Checkpoints:
     return checkpoints
 
 
-# Every restore reads these, whatever the layout of the arrays, so a flipped bit is always noticed. Some of the other files are
-# never read, and their number differs between runs.
-ALWAYS_READ = ("/meta/metadata", "/state/manifest.ocdbt", "/state/d/")
-
-
 @pytest.mark.faults
 def test_a_flipped_byte_in_any_file_gives_the_same_values_or_the_checkpoint_before(tmp_path):
-    save_two(tmp_path / "whole").close()
-    newest = tmp_path / "whole" / "checkpoints" / "2"
-    files = sorted(path for path in newest.rglob("*") if path.is_file() and path.stat().st_size)
-    files = [str(path.relative_to(tmp_path / "whole")) for path in files]
+    whole = tmp_path / "whole"
+    save_two(whole).close()
+    files = sorted(path for path in (whole / "checkpoints" / "2").rglob("*") if path.is_file() and path.stat().st_size)
     assert len(files) > 8
-    rng = np.random.default_rng(0)
-    assert all(any(part in name for name in files) for part in ALWAYS_READ)
-    for number, name in enumerate(files):
-        for trial in range(3):
-            place = tmp_path / f"{number}_{trial}"
-            shutil.copytree(tmp_path / "whole", place)
-            content = bytearray((place / name).read_bytes())
-            at = int(rng.integers(len(content)))
-            content[at] ^= int(rng.integers(1, 256))
-            (place / name).write_bytes(content)
-            damaged = Checkpoints(str(place))
-            step, found, meta = damaged.restore(abstract(state()))
-            damaged.close()
-            assert step == 1 or not any(part in name for part in ALWAYS_READ), (name, at)
-            assert meta["cursors"] == {"0": {"window": step}}, (name, at)
-            jax.tree.map(np.testing.assert_array_equal, found, state(step))
-            shutil.rmtree(place)
+    rng, passed_over = np.random.default_rng(0), 0
+    for number, file in enumerate(3 * files):
+        place = tmp_path / str(number)
+        shutil.copytree(whole, place)
+        content = bytearray(file.read_bytes())
+        content[rng.integers(len(content))] ^= int(rng.integers(1, 256))
+        (place / file.relative_to(whole)).write_bytes(content)
+        damaged = Checkpoints(str(place))
+        step, found, meta = damaged.restore(abstract(state()))
+        damaged.close()
+        assert meta["cursors"] == {"0": {"window": step}}, file
+        jax.tree.map(np.testing.assert_array_equal, found, state(step))
+        passed_over += step == 1
+        shutil.rmtree(place)
+    assert passed_over >= 9  # metadata, arrays and their index are always read, some other files never
 
 
 @pytest.mark.faults
 def test_a_full_disk_stops_the_run_and_keeps_the_checkpoint_before(tmp_path):
     options = ("steps=300", "checkpoint_every=20")
-    workdir = str(tmp_path / "full" / "run")
-    for name in ("whole", "full"):
-        (tmp_path / name).mkdir()
-    started = launch(tmp_path / "full", *options)
+    workdir = str(tmp_path / "run")
+    started = launch(tmp_path, *options)
     while started.poll() is None and len(losses(workdir)) < 30:
         time.sleep(0.02)
     started.send_signal(signal.SIGTERM)
-    assert started.wait(timeout=300) == 0
+    end([started])
     before = Checkpoints(workdir).steps()
     # Limit files to 16 KiB: writing arrays then fails as on a full disk.
-    limited = python("-m", "tests.support.tiny_run", tmp_path / "full", *options, status=2, limit="-f 16")
+    limited = python("-m", "tests.support.tiny_run", tmp_path, *options, status=2, limit="-f 16")
     errors = [line for line in limited.stderr.splitlines() if line.startswith("error: ")]
     assert len(errors) == 1 and "run the same command again" in errors[0], limited.stderr[-2000:]
     assert Checkpoints(workdir).steps() == before
     assert not [name for name in os.listdir(workdir + "/checkpoints") if "tmp" in name]
-    assert launch(tmp_path / "full", *options).wait(timeout=300) == 0
-    assert launch(tmp_path / "whole", *options).wait(timeout=300) == 0
-    assert same_parameters(workdir, str(tmp_path / "whole" / "run"))
+    end([launch(tmp_path, *options)])
+    assert len(losses(workdir)) == 300

@@ -1,6 +1,5 @@
 """Export of a real, tiny training run to a directory that torch and the re-ranker load."""
 
-import resource
 import shutil
 from pathlib import Path
 
@@ -10,22 +9,19 @@ import numpy as np
 import pytest
 
 import harp_jax.checkpoints.checkpoint
-from data_pipeline.output.vocabulary import train_unigram
 from harp_jax.api import Reranker
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import listed_sums, write_sums
 from harp_jax.checkpoints.checkpoint import load_params
-from harp_jax.checkpoints.export import export_model, write_first_layers
+from harp_jax.checkpoints.export import export_model
 from harp_jax.checkpoints.huggingface import load_hf, save_hf
 from harp_jax.checkpoints.model_card import model_card
-from harp_jax.checkpoints.recorded import read_config
 from harp_jax.export import arguments_parser, main
 from harp_jax.model.encoders.bert import BertShape
 from harp_jax.text.tokenizer import Tokenizer
-from harp_jax.training.train import train
 from tests.support.synthetic import VOCAB, tokenizer
 from tests.support.tiny_bert import random_params
-from tests.support.tiny_run import run_tiny, tiny_config, tiny_stage
+from tests.support.tiny_run import run_tiny
 
 
 @pytest.fixture(scope="module")
@@ -48,32 +44,18 @@ def test_command_exports_the_newest_checkpoint_with_a_card(workdir, tmp_path):
     np.testing.assert_array_equal(*words)
     jax.tree.map(np.testing.assert_array_equal, loaded["encoder"]["layer_0"], dict(params["encoder"]["layer_0"]))
     card = huggingface_hub.ModelCard.load(output / "README.md")
-    assert card.data.pipeline_tag == "text-ranking" and '"row_length": 128' in card.text
+    assert card.data.pipeline_tag == "text-ranking" and "parameters of step 3." in card.text
 
 
-@pytest.mark.parametrize(
-    "words, message",
-    [
-        ("--layers=2", "give --workdir, or --encoder with --layers"),
-        ("--encoder=x --layers=2 --format=onnx --int8", "leave out --format, --int8:"),
-        ("--workdir=x --format=openvino --int8", "add --calibration=FILE"),
-        ("--workdir=x --calibration=pairs.tsv", "pairs.tsv, line 2: not query<TAB>document"),
-        ("--workdir=. --format=onnx", "no checkpoint yet"),
-    ],
-)
-def test_what_the_command_refuses(tmp_path, monkeypatch, words, message):
-    monkeypatch.chdir(tmp_path)
+def test_a_line_of_the_calibration_that_is_no_pair_is_named(tmp_path):
     (tmp_path / "pairs.tsv").write_text("a query\ta document\nanother\n")
-    (tmp_path / "config.json").write_text("{}")
-    with pytest.raises(InputError, match=message):
-        command(*words.split(), "--output=model")
-    assert not (tmp_path / "model").exists()
+    with pytest.raises(InputError, match="pairs.tsv, line 2: not query<TAB>document"):
+        command("--workdir=x", f"--calibration={tmp_path}/pairs.tsv", "--output=model")
 
 
-def test_the_card_names_the_step_of_the_exported_parameters(workdir, tmp_path):
+def test_the_card_names_the_step_of_the_exported_parameters(workdir, tmp_path, monkeypatch):
     shutil.copytree(workdir, tmp_path / "run")
-    export_model(str(tmp_path / "run"), str(tmp_path / "newest"))
-    assert "parameters of step 3." in (tmp_path / "newest" / "README.md").read_text()
+    monkeypatch.setattr(harp_jax.checkpoints.checkpoint, "RETRY_SECONDS", 0.0)
     for path in (tmp_path / "run" / "checkpoints" / "3" / "state").rglob("*"):
         if path.is_file():
             path.write_bytes(bytes(255 - byte for byte in path.read_bytes()))
@@ -92,47 +74,26 @@ def test_parts_of_another_run_in_a_workdir_are_refused(workdir, tmp_path):
     record = Path(mixed["selected"], "selected", "selection.json")
     record.parent.mkdir()
     record.write_text('{"step": 3, "model": "../../elsewhere", "config_sha256": "1"}')
-    again = tiny_config(str(tmp_path), steps=3, checkpoint_every=1, **{"mesh.model": 2})
-    again.tokenizer = read_config(workdir).tokenizer
-    uses = (
-        Reranker.from_pretrained,
-        lambda run: export_model(run, str(tmp_path / "model")),
-        lambda run: train(again, run, tiny_stage(again), jax.devices()[:2]),
-    )
-    for part, message, uses_it in (
-        ("config", "next to it are from different runs", uses),
-        ("tokenizer", "tokenizer/.* was changed", uses),
-        ("selected", r"selection\.json belongs to another run", uses[:2]),
+    for part, message in (
+        ("config", "next to it are from different runs"),
+        ("tokenizer", "tokenizer/.* was changed"),
+        ("selected", r"selection\.json belongs to another run"),
     ):
-        for use in uses_it:
+        for use in (Reranker.from_pretrained, lambda run: export_model(run, str(tmp_path / "model"))):
             with pytest.raises(InputError, match=message):
                 use(mixed[part])
 
 
-@pytest.mark.parametrize(
-    "write", [export_model, lambda workdir, output: train_unigram((f"number{i}" for i in range(900)), 600).save(output)]
-)
-def test_a_full_disk_is_one_line_and_leaves_nothing(workdir, tmp_path, write):
-    """Files are limited to 2 KiB; `safetensors` and `tokenizers` raise their own exceptions then."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (2048, before[1]))
-    try:
-        with pytest.raises(InputError, match="File too large; free space and run the same command again"):
-            write(workdir, str(tmp_path / "out"))
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert not list(tmp_path.iterdir())
-
-
-def test_an_export_scores_as_its_workdir_and_reads_as_many_tokens_as_it_was_trained_on(workdir, tmp_path, monkeypatch):
-    """With and without heads, and in CrossEncoder, although the encoder has more positions: selection and report read the same."""
+def test_an_export_has_the_heads_of_its_stage_and_reads_as_many_tokens_as_it_was_trained_on(
+    workdir, tmp_path, monkeypatch
+):
+    """Also in CrossEncoder, although the encoder has more positions."""
     from sentence_transformers import CrossEncoder
 
     place, rng = str(tmp_path / "model"), np.random.default_rng(0)
     pairs = [("w1 w2 w3", " ".join(f"w{i}" for i in rng.integers(0, 200, n))) for n in (1, 7, 30, 60, 100, 150)]
-    ranker = Reranker.from_pretrained(workdir)
-    expected = ranker.predict(pairs)
     params, config, step = load_params(workdir)
+    config.row_length = 48
     monkeypatch.setattr(harp_jax.checkpoints.checkpoint, "load_params", lambda _: (params, config, step))
     for stage, weight, only_ranker, heads in (
         ("pretrain", 1.0, False, {"mlm"}),
@@ -143,21 +104,15 @@ def test_an_export_scores_as_its_workdir_and_reads_as_many_tokens_as_it_was_trai
         config.stage, config.mlm_weight = stage, weight
         export_model(workdir, place, ranker=only_ranker)
         assert set(load_hf(place)[1]) == {"encoder", "pooler", "score"} | heads
-    found = Reranker.from_pretrained(place)
-    assert found.scorer.max_length == ranker.scorer.max_length == 128
-    np.testing.assert_array_equal(found.predict(pairs), expected)
-    config.row_length = 48
-    export_model(workdir, place)
-    found = Reranker.from_pretrained(place, max_length=None)
-    assert found.scorer.max_length == 48 < config.model.max_positions
-    ours, theirs = found.predict(pairs), CrossEncoder(place, device="cpu").predict(pairs)
+    ranker = Reranker.from_pretrained(place)
+    assert ranker.scorer.max_length == 48 < config.model.max_positions
+    ours, theirs = ranker.predict(pairs), CrossEncoder(place, device="cpu").predict(pairs)
     np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5 * np.abs(theirs).max())
 
 
 @pytest.mark.parametrize(
     "given, kept",
     [
-        ("s3://KEY:SECRET@bucket/pairs", "s3://bucket/pairs"),
         ("s3://KEY:SEC/RET+=@bucket/a,http://host:80/b,s3://KEY:SECRET@c/d", "s3://bucket/a,http://host:80/b,s3://c/d"),
         ("/home/me's/SECRET a/c,file:///srv/SECRET d/e", "c,e"),
         ("runs (old)/my pairs,gs://bucket/c@2/d", "runs (old)/my pairs,gs://bucket/c@2/d"),
@@ -170,11 +125,12 @@ def test_the_card_keeps_no_password_and_no_part_of_a_path_with_spaces(tmp_path, 
     card = model_card(str(tmp_path), config, "name", 3)
     assert f'"docs": "{kept}"' in card
     assert "KEY" not in card and "SECRET" not in card and "/home" not in card
-    assert "- toy\n" in card and "cross-encoder (toy, 2 layers" in card and "bert" not in card.lower()
 
 
 def test_first_layers_have_the_hidden_states_of_the_encoders_layer_in_torch(tmp_path):
-    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    import torch
+    import transformers
+
     encoder, start = str(tmp_path / "hf"), str(tmp_path / "start")
     shape = BertShape(tokenizer().size, 3, 32, 2, 64, 64)
     save_hf(encoder, shape, random_params(shape), tokenizer(), "")
@@ -185,7 +141,3 @@ def test_first_layers_have_the_hidden_states_of_the_encoders_layer_in_torch(tmp_
         whole = transformers.AutoModel.from_pretrained(encoder)(ids, output_hidden_states=True).hidden_states[2]
         found = transformers.AutoModel.from_pretrained(start)(ids).last_hidden_state
     torch.testing.assert_close(found, whole, rtol=0, atol=0)
-    with pytest.raises(InputError, match="has 3 layers; choose --layers from 1 to 3, not 4"):
-        write_first_layers(encoder, 4, start)
-    with pytest.raises(InputError, match="it is another model or damaged"):
-        write_first_layers(encoder, 2, start, sha256="0" * 64)

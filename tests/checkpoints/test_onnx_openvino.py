@@ -1,7 +1,6 @@
 """ONNX and OpenVINO score as JAX does, with MiniLM; tests/model and tests/ranking compare the scores of random models."""
 
 from dataclasses import replace
-from itertools import islice
 
 import jax
 import numpy as np
@@ -13,8 +12,8 @@ from harp_jax.checkpoints.onnx_openvino import FILES, model_files, write_onnx, w
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import read_qrels, read_queries
 from harp_jax.model.cross_encoder import init_params
-from harp_jax.ranking.runtimes import RuntimeEncoder, RuntimeScorer, onnx_runtime, openvino_runtime
-from harp_jax.ranking.scorers import BiEncoderScorer, CrossEncoderScorer, load_sentence_encoder
+from harp_jax.ranking.runtimes import RuntimeScorer, onnx_runtime, openvino_runtime
+from harp_jax.ranking.scorers import CrossEncoderScorer
 from harp_jax.text.tokenizer import NO_MARKS, load_tokenizer
 from tests.support.commands import python
 from tests.support.shared_data import minilm, shared
@@ -51,19 +50,6 @@ def test_drift_of_scores_is_bounded(tmp_path, name):
         assert np.sqrt(np.mean((found - expected) ** 2)) / expected.std() <= (DRIFT_OF_INT8 if int8 else DRIFT)
         sizes.append(sum((tmp_path / file).stat().st_size for file in model_files(name, int8)))
     assert sizes[1] < 0.7 * sizes[0]  # most weights are 8-bit
-
-
-@pytest.mark.real
-def test_vectors_in_int8_are_near(tmp_path):
-    pytest.importorskip("nncf")
-    config, params, tokenizer, made = load_sentence_encoder(minilm(), 128)
-    docs = Documents.open(shared("wiki", "collection.jsonl.xz"), ("title", "body"))
-    texts = [np.asarray(tokenizer.encode(text)[:126], np.int32) for _, text in islice(docs.texts(), 96)]
-    write_openvino(str(tmp_path), config, {"encoder": params["encoder"]}, tokenizer, list(zip(texts[:48], texts[48:])))
-    runtime = openvino_runtime(str(tmp_path / FILES["openvino", True]), "int8")
-    int8 = RuntimeEncoder(runtime, config, tokenizer, 128, None, made).vectors(texts)
-    float32 = BiEncoderScorer(config, params, tokenizer, 128, None, made).vectors(texts)
-    assert (float32 * int8).sum(1).mean() > 0.97
 
 
 CONVERTED = """

@@ -1,6 +1,5 @@
 """All commands: each has an example that parses; what it says and refuses."""
 
-import os
 import shlex
 import subprocess
 import sys
@@ -8,7 +7,6 @@ import sys
 import pytest
 
 from harp_jax.base.cli import ending_well
-from harp_jax.base.errors import InputError
 from harp_jax.commands.table import COMMANDS, load
 from tests.support import ROOT
 
@@ -36,43 +34,27 @@ def test_an_empty_output_is_refused(capsys):
 
 def test_a_tilde_after_an_equals_sign_is_the_home_directory(monkeypatch):
     monkeypatch.setenv("HOME", "/home/me")
-    given = ["--docs=~/d.tsv", "--queries=a~/b", "--output=~"]
-    _, parser = load("first-stage")
-    arguments = parser.parse_args(given)
+    arguments = load("first-stage")[1].parse_args(["--docs=~/d.tsv", "--queries=a~/b", "--output=~"])
     assert (arguments.docs, arguments.queries, arguments.output) == ("/home/me/d.tsv", "a~/b", "/home/me")
-    monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # neither HOME nor an entry in passwd
-    with pytest.raises(InputError, match="~/d.tsv: no home directory"):
-        parser.parse_args(given)
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        MemoryError(),
-        ImportError("numpy failed\n  libopenblas.so: failed to map segment from shared object\nsee https://x"),
-        RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 9 bytes"),
-    ],
-)
+LINKER = "numpy failed\n  libopenblas.so: failed to map segment from shared object\nsee https://x"
+
+
+@pytest.mark.parametrize("error", [MemoryError(), ImportError(LINKER)])
 def test_too_little_memory_is_one_line(error, capsys):
     with pytest.raises(SystemExit) as ended, ending_well():
         raise error
     said = capsys.readouterr().err
     assert ended.value.code == 2 and said.startswith("error: out of memory (") and "https" not in said
-    with pytest.raises(RuntimeError, match="x"), ending_well():
-        raise RuntimeError("x")
 
 
 def test_closed_streams_are_no_crash(tmp_path):
     (tmp_path / "queries.tsv").write_text("a\tfish\nb\tcat\n")
     folds = f"queries folds --count=2 --output={tmp_path}/folds.tsv --queries={tmp_path}/"
     for line in ("plan | head -n 1", f"{folds}queries.tsv >&- 2>&- <&-", f"{folds}absent >&- 2>&- <&-; test $? = 2"):
-        result = subprocess.run(
-            ["bash", "-c", f"{sys.executable} -m harp_jax {line}"],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
+        words = ["bash", "-c", f"{sys.executable} -m harp_jax {line}"]
+        result = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
         assert result.returncode == 0 and not result.stderr
         assert len(result.stdout.splitlines()) == ("plan" in line)
     assert len((tmp_path / "folds.tsv").read_text().splitlines()) == 2

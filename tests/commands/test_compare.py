@@ -6,7 +6,7 @@ import pytest
 
 from harp_jax.base.errors import InputError
 from harp_jax.corpus.query_sets import judged_queries
-from harp_jax.corpus.trec import read_qrels, read_queries
+from harp_jax.corpus.trec import read_queries
 from tests.support.architectures import saved
 from tests.support.commands import command, python
 from tests.support.look_site import DOCS, write_site
@@ -27,16 +27,6 @@ def beir(tmp_path):
     return folder
 
 
-def test_judged_queries_are_written_with_their_judgments(beir, tmp_path):
-    judged_queries(str(beir), str(beir / "qrels" / "test.tsv"), str(tmp_path / "judged"))
-    texts = {str(n): f"red {word} mat" for n, word in enumerate(("cat", "dog", "sat"))}
-    assert read_queries(f"{tmp_path}/judged/queries.tsv") == texts
-    assert read_qrels(f"{tmp_path}/judged/qrels.txt") == {"0": {"d1": 1}, "1": {"d2": 2}, "2": {"d4": 1}}
-    (tmp_path / "other.txt").write_text("x 0 d1 1\n")
-    with pytest.raises(InputError, match="has no text for any of the 1 judged queries, such as x; check both"):
-        judged_queries(str(beir), str(tmp_path / "other.txt"), str(tmp_path / "none"))
-
-
 @pytest.mark.parametrize("given", ["queries.tsv", ""])
 def test_a_collection_is_not_lost_to_its_judged_queries(tmp_path, given):
     (tmp_path / "queries.tsv").write_text("1\tred\n2\tblue\n")
@@ -47,18 +37,16 @@ def test_a_collection_is_not_lost_to_its_judged_queries(tmp_path, given):
 
 
 def test_wrong_input_is_named_before_anything_runs(beir, tmp_path, monkeypatch):
-    model, out = f"--model={tmp_path}/site/ranker", f"--output={tmp_path}/out"
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    for options, said in (
-        (["--model=no/model"], "no/model is not a directory, and the Hub does not serve it .*hf download no/model"),
-        ([model, "--measures=nothing"], "unknown measure 'nothing'"),
-        ([model.replace("=", "=BM25=")], "is taken"),  # by a row of the table
-        ([model, f"--output={beir}/out"], "it is inside the input .*beir; choose an --output outside"),
+    model, out = f"{tmp_path}/site/ranker", f"{tmp_path}/out"
+    for name, output, said in (
+        ("no/model", out, "no/model is not a directory, and the Hub does not serve it .*hf download no/model"),
+        (f"BM25={model}", out, "is taken"),  # by a row of the table
+        (model, f"{beir}/out", "it is inside the input .*beir; choose an --output outside"),
     ):
         with pytest.raises(InputError, match=said):
-            command("compare", beir, out, *options)
-    assert not os.path.exists(tmp_path / "out")
+            command("compare", beir, model=name, output=output)
+        assert not os.path.exists(output)
 
 
 @pytest.mark.real

@@ -9,7 +9,6 @@ from harp_jax.base.errors import InputError
 from harp_jax.corpus import trec
 from harp_jax.corpus.labels import read_labels
 from harp_jax.corpus.trec import read_qrels, read_queries, read_run, write_run
-from harp_jax.ranking.first_stage import excluded_of
 
 TREC = "q1 Q0 d1 1 12.5 bm25\nq1 Q0 d2 2 3.25 bm25\nq2 Q0 d1 1 -1e-3 bm25\n"
 
@@ -40,10 +39,7 @@ def test_reads_trec_runs(tmp_path, text):
 
 def test_reads_ms_marco_runs(tmp_path):
     run = read_run(written(tmp_path, "q1\td9\t2\nq1\td1\t1\n"))
-    assert plain(run) == {"q1": [("d9", -2.0), ("d1", -1.0)]}
-    assert run["q1"].ranked() == ["d1", "d9"]
-    ties = read_run(written(tmp_path, "q Q0 b 1 1 x\nq Q0 c 1 2 x\nq Q0 a 1 1 x\n"))
-    assert ties["q"].ranked() == ["c", "b", "a"]
+    assert plain(run) == {"q1": [("d9", -2.0), ("d1", -1.0)]} and run["q1"].ranked() == ["d1", "d9"]
     assert plain(read_run(written(tmp_path, gzip.compress(TREC.encode()), "run.gz"), {"q2"})) == {"q2": [("d1", -1e-3)]}
 
 
@@ -52,8 +48,6 @@ def test_reads_qrels(tmp_path):
     assert read_qrels(written(tmp_path, "\ufeffq1 0 d1 2\r\nq1\t0\td2\t-1\r\nq2 Q0 d1 0\r\n")) == expected
     beir = "query-id\tcorpus-id\tscore\nq1\td1\t2\nq1\td2\t-1\nq2\td1\t0\n"
     assert read_qrels(written(tmp_path, beir)) == expected
-    swapped = "corpus-id\tscore\tquery-id\n1\t2\t11\n2\t-1\t11\n1\t0\t12\n"
-    assert read_qrels(written(tmp_path, swapped)) == {"11": {"1": 2, "2": -1}, "12": {"1": 0}}
     assert read_qrels(written(tmp_path, "qid iter docid relevance\nq1 0 d1 2\n")) == {"q1": {"d1": 2}}
 
 
@@ -62,7 +56,6 @@ def test_reads_queries(tmp_path):
     assert read_queries(written(tmp_path, "\ufeff1\twho\tis it\r\n\r\n2\twhat\u00a0 then \r\n")) == expected
     jsonl = '{"_id": "1", "text": "who is it"}\n{"id": 2, "text": "what\u00a0 then", "metadata": {}}\n'
     assert read_queries(written(tmp_path, jsonl)) == expected
-    assert read_queries(written(tmp_path, '{"_id": "1", "text": "x \\ud83d y"}\n')) == {"1": "x \ufffd y"}
 
 
 def test_a_run_is_written_sorted_with_ties_broken_and_without_what_it_cannot_hold(tmp_path):
@@ -72,14 +65,13 @@ def test_a_run_is_written_sorted_with_ties_broken_and_without_what_it_cannot_hol
     ranked = [*(("q1", d, str(n)) for n, d in enumerate("bdac", 1)), ("q2", "a", "1")]
     assert [(r[0], r[2], r[3], r[5]) for r in rows] == [(*row, "harp_jax") for row in ranked]
     assert read_run(str(path))["q1"].ranked() == ["b", "d", "a", "c"]
-    for qid, docid, score, message in (
-        ("", "a", 1.0, "query id '' is empty or contains white space"),
-        ("q", "a b", 1.0, "document id 'a b'"),
-        ("q1", "a", -1e38, r"query q1, document a: the score -1e\+38 is not a number within"),
-        ("q1", "a", float("nan"), "query q1, document a: the score nan is not a number within"),
+    for docid, score, message in (
+        ("a b", 1.0, "document id 'a b'"),
+        ("a", -1e38, r"query q1, document a: the score -1e\+38 is not a number within"),
+        ("a", float("nan"), "query q1, document a: the score nan is not a number within"),
     ):
         with pytest.raises(InputError, match=message):
-            write_run(str(tmp_path / "run"), [("q0", ["a"], [1.0]), (qid, ["x", docid], [2.0, score])])
+            write_run(str(tmp_path / "run"), [("q0", ["a"], [1.0]), ("q1", ["x", docid], [2.0, score])])
     assert [each.name for each in tmp_path.iterdir()] == ["out"]
 
 
@@ -101,26 +93,13 @@ def test_scores_decrease_strictly_and_survive_the_text(values):
 def test_folds_and_lists_of_queries(tmp_path):
     folds = written(tmp_path, "q1\ta\nq2\tb\n\nq3\tb\n", "folds")
     listed = written(tmp_path, "q3\ttext\nq1\nq3\n", "listed")
-    assert trec.read_folds(folds) == {"q1": "a", "q2": "b", "q3": "b"}
-    assert trec.chosen_queries() is None and trec.chosen_queries(listed) == {"q1", "q3"}
+    assert trec.chosen_queries(listed) == {"q1", "q3"}
     assert trec.chosen_queries(folds=folds, wanted=["b"]) == {"q2", "q3"}
-    with pytest.raises(InputError, match="choose queries with either --only, or --folds and --fold"):
-        trec.chosen_queries(folds=folds)
     qrels: dict = {"q1": {}, "q2": {}, "q3": {}}
     assert list(trec.read_subset(qrels)) == list(trec.read_subset(qrels, "", folds, ["b", "a"])) == ["q1", "q2", "q3"]
     assert list(trec.read_subset(qrels, listed, folds, ["b"])) == ["q3"]
     with pytest.raises(InputError, match="1 queries have no judgments, such as q3"):
         trec.read_subset({"q1": {}}, listed)
-    with pytest.raises(InputError, match="line 2: query q1 is listed twice"):
-        trec.read_folds(written(tmp_path, "q1\ta\nq1\tb\n"))
-    assert excluded_of(written(tmp_path, "q1\td1\n2 d2\nq1\td2\n")) == {"q1": {"d1", "d2"}, "2": {"d2"}}
-
-
-def test_labels_are_read_as_queries_and_judgments(tmp_path):
-    text = "# mine\nopen a gate\td1\t1\nopen  a gate\td2\t0\n\nfish\td3\ndry lock\td4\t0\nopen a gate\td2\t2\n"
-    queries, qrels = read_labels(written(tmp_path, text))
-    assert queries == {"l1": "open a gate", "l2": "fish", "l3": "dry lock"}
-    assert qrels == {"l1": {"d1": 1, "d2": 2}, "l2": {"d3": 1}, "l3": {"d4": 0}}  # the last level of a pair counts
 
 
 @pytest.mark.parametrize(
@@ -128,7 +107,6 @@ def test_labels_are_read_as_queries_and_judgments(tmp_path):
     [
         (read_run, "q1 Q0 d1 1 5 x\nq1 Q0 d2 2 x\n", r"line 2: 5 columns, a run has 6"),
         (read_run, "q1 Q0 d1 1 5 x\nq2 Q0 d1 1 5 x\nq1 Q0 d1 2 4 x\n", "line 3: document d1 is listed twice"),
-        (read_run, "q1 Q0 d0 1 5 x\nq1 Q0 d1 1 nan x\n", "line 2: score 'nan' is not a number within"),
         (read_run, f"q1 d1 {'9' * 400}\n", "line 1: rank '9+' is not a number within"),
         (read_run, "q1 Q0 d one 1 5 x\n", r"line 1: rank 'one', score '1', tag '5 x' are shifted"),
         (read_run, "q1 Q0 d 1 1 5.5 x\n", r"line 1: rank '1', score '1', tag '5.5 x' are shifted"),
@@ -136,12 +114,9 @@ def test_labels_are_read_as_queries_and_judgments(tmp_path):
         (read_run, "q1 Q0 d0 1 1_0 x\n", "line 1: score '1_0' is not a number within"),
         (read_qrels, "q1 0 d1 1\nq1 0 d1 1\n", "line 2: document d1 is judged twice for query q1"),
         (read_qrels, "query-id passage-number page\n11 2 7\n", "line 1: 3 columns and no header"),
-        (read_qrels, "q1 0 d1 \uff11\n", "line 1: relevance '\uff11' is not an integer within ±10000"),
         (read_queries, "1 who is it\n", "line 1: no tab; write 'qid<TAB>text'"),
-        (read_queries, '{"_id": 1.5, "text": "a"}\n', "line 1: query id is 1.5, neither a text nor an integer"),
         (read_queries, '{"_id": "\\ud83d", "text": "a"}\n', "line 1: query id .* half a surrogate pair"),
         (read_labels, "fish\td 1\t1\n", "line 1: not 'query"),
-        (read_labels, "fish\td1\t1\nfish\td1\t\uff11\n", "line 2: level '\uff11'"),
     ],
 )  # fmt: skip
 def test_bad_files_name_the_line(tmp_path, read, text, message):

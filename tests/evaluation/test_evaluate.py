@@ -1,12 +1,10 @@
 """Measures against their definitions, comparisons, rows for chance and blank queries, and notes on missing queries."""
 
-import json
 import math
 import random
 import re
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from harp_jax.base.errors import InputError
@@ -15,13 +13,10 @@ from harp_jax.commands.evaluate import name_runs
 from harp_jax.corpus.trec import Ranking, read_qrels, read_run, write_run
 from harp_jax.evaluation.evaluate import NOT_ABOVE_BLANK, NOT_ABOVE_CHANCE, evaluate, groups_to_resample
 from harp_jax.evaluation.report import system_of
-from tests.support.commands import command
 from tests.support.shared_data import shared
 
 QRELS = {"q1": {"a": 2, "b": 0, "c": 1}, "q2": {"a": 1}, "q3": {"z": 1}, "q4": {"a": 0}}
 RANKINGS = {"q1": ["b", "x", "c", "a"], "q2": ["a", "b"], "q9": ["a"], "q4": ["a"]}
-
-
 RUNS = {
     "first": {q: Ranking.of(docids, range(len(docids), 0, -1)) for q, docids in RANKINGS.items()},
     "second": {"q2": Ranking.of(["b", "a"], [1, 0])},
@@ -64,26 +59,11 @@ def test_ties_are_broken_alike_for_all_measures_as_trec_eval_breaks_them(tie):
     assert all(found[name] == 0 for name in ("P@1", "nDCG@1", "Success@1", "Judged@2"))
 
 
-def test_intervals_of_means_follow_the_normal_approximation():
-    draw = np.random.default_rng(0)
-    hits = draw.integers(0, 2, 400)
-    run = {str(i): {f"{i}a": 1.0 + hit, f"{i}b": 1.5} for i, hit in enumerate(hits)}
-    table = evaluate({str(i): {f"{i}a": 1} for i in range(400)}, {"one": run}, "RR@10", intervals=True)
-    values = np.where(hits, 1.0, 0.5)
-    half = 1.96 * values.std() / 20
-    assert table.judged_by == "RR@10" and table.mean["one"]["RR@10"] == pytest.approx(values.mean())
-    assert table.intervals["one"] == pytest.approx((values.mean() - half, values.mean() + half), abs=0.1 * half)
-
-
-def test_a_row_has_one_name_and_its_path_may_hold_what_separates_them(tmp_path, capsys):
+def test_a_row_has_one_name_and_its_path_may_hold_what_separates_them(tmp_path):
     assert [*name_runs(["a/x.trec", "b/x.trec", "c/y.trec.gz"])] == ["a/x.trec", "b/x.trec", "y"]
-    with pytest.raises(InputError, match="NAME=PATH"):
-        name_runs(["x=a", "x=b"])
     path = tmp_path / "k1=1,b=0.trec"
-    path.write_text("q Q0 d 1 1 x\n")
-    (tmp_path / "qrels").write_text("q 0 d 1\n")
-    command("evaluate", f"new={path}", qrels=tmp_path / "qrels", measures="RR@10", format="json")
-    assert json.loads(capsys.readouterr().out)["mean"]["new"]["RR@10"] == 1.0
+    path.touch()
+    assert name_runs([f"new={path}", "both=a,b"]) == {"new": [str(path)], "both": ["a", "b"]}
 
 
 def test_seeds_are_averaged_per_query():
@@ -95,35 +75,44 @@ def test_seeds_are_averaged_per_query():
     assert table.missing == {"both (1)": ["q3"], "both (2)": ["q1", "q3", "q4"]}
 
 
-def test_queries_that_share_a_document_are_one_group():
-    assert groups_to_resample(QRELS) == ([0, 1, 2, 3], pytest.approx(16 / 6))
-    pairs = {f"q{i}": {f"d{i // 2}": 1} for i in range(20)}
-    assert groups_to_resample(pairs) == ([i // 2 for i in range(20)], 0.0)
+QUERIES, CANDIDATES = 60, 15
+ONE_EACH = {f"q{i}": {f"d{i}-3": 1} for i in range(QUERIES)}
 
 
-def many(count: int, rank: int) -> tuple[dict, dict]:
-    qrels = {f"q{i}": {f"d{i}": 1} for i in range(count)}
-    others = [f"x{j}" for j in range(rank - 1)]
-    return qrels, {f"q{i}": Ranking.of([*others, f"d{i}"], range(rank, 0, -1)) for i in range(count)}
+def ranked(rank_of_relevant) -> dict[str, Ranking]:
+    """A run whose relevant document of query i has rank `rank_of_relevant(i)`."""
+    run = {}
+    for i in range(QUERIES):
+        docids = [f"d{i}-{j}" for j in range(CANDIDATES) if j != 3]
+        docids.insert(rank_of_relevant(i) - 1, f"d{i}-3")
+        run[f"q{i}"] = Ranking.of(docids, range(CANDIDATES, 0, -1))
+    return run
 
 
 def test_a_baseline_brings_tests_marks_and_intervals():
-    qrels, worse = many(30, 3)
-    runs = {"old": worse, "new": many(30, 1)[1] | {"q0": many(1, 4)[1]["q0"]}, "same": dict(worse)}
-    table = evaluate(qrels, runs, "RR@10 Judged@10", "old", rounds=500)
+    runs = {"old": ranked(lambda i: 3), "new": ranked(lambda i: 1 if i else 4), "same": ranked(lambda i: 3)}
+    table = evaluate(ONE_EACH, runs, "RR@10 Judged@10", "old", rounds=500, intervals=True)
     new, same = table.comparisons
+    assert table.intervals["new"][0] < table.mean["new"]["RR@10"] < table.intervals["new"][1]
     assert [(c.run, c.measure) for c in table.comparisons] == [("new", "RR@10"), ("same", "RR@10")]
     assert new.difference == pytest.approx(table.mean["new"]["RR@10"] - table.mean["old"]["RR@10"])
     assert new.interval[0] < new.difference < new.interval[1] and new.verdict == "better"
     assert new.t_test_holm == pytest.approx(2 * new.t_test) and new.t_test < 1e-6 and new.randomisation < 0.01
     assert (same.t_test, same.randomisation, same.interval, same.verdict) == (1.0, 1.0, (0.0, 0.0), "inconclusive")
     assert table.marked == {("new", "RR@10")} and "†" in str(table)
-    again = evaluate(qrels, {name: runs[name] for name in ("same", "old", "new")}, "RR@10", "old", rounds=500)
-    found, expected = ({(c.run, c.randomisation, c.interval) for c in x.comparisons} for x in (again, table))
-    assert found == expected
-    confirmed = evaluate(qrels, runs, "RR@10 AP", "old", confirm="AP", rounds=100)
-    assert {c.measure for c in confirmed.comparisons} == {"AP"}
-    assert "new\tRR@10\tq0\t0.250000\t0" in confirmed.per_query_lines()
+    again = evaluate(ONE_EACH, {name: runs[name] for name in ("same", "old", "new")}, "RR@10", "old", rounds=500)
+    assert [*reversed(again.comparisons)] == table.comparisons
+    assert "new\tRR@10\tq0\t0.250000\t0" in table.per_query_lines()
+    # Runs of one draw are not independent.
+    ranks = (1, 1, 2, 2, 3, 3, 9, 9, 5, 5, 1, 1)
+    drawn = {"old": runs["old"], "new": [ranked(lambda i, rank=rank: rank) for rank in ranks]}
+    (low, high), (lower, higher) = (
+        evaluate(ONE_EACH, drawn, "RR@10 AP", "old", confirm="AP", rounds=2000, runs_per_draw=count)
+        .comparisons[0]
+        .interval
+        for count in (1, 2)
+    )
+    assert higher - lower > 1.2 * (high - low)
 
 
 def test_intervals_of_few_groups_draw_single_queries_and_the_table_says_so():
@@ -135,28 +124,15 @@ def test_intervals_of_few_groups_draw_single_queries_and_the_table_says_so():
     (found,) = table.comparisons
     assert found.interval[0] == 0 < found.difference < found.interval[1] and found.verdict == "inconclusive"
     assert any("an effective 1.0 groups, too few to resample" in note for note in table.notes())
-
-
-def test_runs_of_the_same_draw_are_told_to_the_intervals():
-    qrels, old = many(30, 3)
-    systems = {"old": old, "new": [many(30, rank)[1] for rank in (1, 1, 2, 2, 3, 3, 9, 9, 5, 5, 1, 1)]}
-    widths = {}
-    for count in (1, 2):
-        (found,) = evaluate(qrels, systems, "RR@10", "old", rounds=2000, runs_per_draw=count).comparisons
-        widths[count] = found.interval[1] - found.interval[0]
-    assert widths[2] > 1.2 * widths[1]
-    with pytest.raises(InputError, match="12 runs are not a whole number of draws of 5"):
-        evaluate(qrels, systems, "RR@10", "old", runs_per_draw=5)
+    assert groups_to_resample({f"q{i}": {f"d{i // 2}": 1} for i in range(20)}) == ([i // 2 for i in range(20)], 0.0)
 
 
 def test_queries_whose_levels_are_all_negative_count_as_zero():
     """Passed to pytrec-eval, such queries end in a segmentation fault."""
     rng = random.Random(1)
     for _ in range(30):
-        levels = [rng.choice(([-2], [-1, -2], [-2, 0], [-2, 0, 1, 2])) for _ in range(20)]
-        qrels = {
-            f"q{i}": {f"d{j}": rng.choice(some) for j in range(rng.randint(1, 100))} for i, some in enumerate(levels)
-        }
+        levels = {f"q{i}": rng.choice(([-2], [-1, -2], [-2, 0], [-2, 0, 1, 2])) for i in range(20)}
+        qrels = {q: {f"d{j}": rng.choice(some) for j in range(rng.randint(1, 100))} for q, some in levels.items()}
         run = {q: {f"d{j}": rng.random() for j in rng.sample(range(200), rng.randint(1, 100))} for q in qrels}
         table = evaluate(qrels, {"a": run}, "RR@10 nDCG@10 AP P@5 R@100 Rprec Bpref infAP")
         without = [q for q in qrels if max(qrels[q].values()) <= 0]
@@ -169,7 +145,7 @@ ONE = {"1": {"a": 1}}
 @pytest.mark.parametrize(
     "qrels, measures, options, said",
     [
-        *((ONE, name, {}, "unknown measure") for name in ("reciprocal", "RR@x", "AP(zz=1)", "")),
+        *((ONE, name, {}, "unknown measure") for name in ("RR@x", "AP(zz=1)", "")),
         *((ONE, name, {}, "use a cutoff of 1 to 1,000,000") for name in ("RR@0", "ERR@99999999999")),
         # TREC's script would read "a-1" as "1".
         ({"q1": {"a": 1}}, "RR@10 ERR@20", {}, "the query id 'q1' is not a number, which TREC's script"),
@@ -186,21 +162,6 @@ def test_what_cannot_be_computed_is_refused(qrels, measures, options, said):
         evaluate(qrels, {"x": {"1": {"a": 1.0}}}, measures, **options)
 
 
-# Rows for chance and blank queries, and the systems flagged as no better.
-QUERIES, CANDIDATES = 60, 15
-ONE_EACH = {f"q{i}": {f"d{i}-3": 1} for i in range(QUERIES)}
-
-
-def ranked(rank_of_relevant) -> dict[str, Ranking]:
-    """A run whose relevant document of query i has rank `rank_of_relevant(i)`."""
-    run = {}
-    for i in range(QUERIES):
-        docids = [f"d{i}-{j}" for j in range(CANDIDATES) if j != 3]
-        docids.insert(rank_of_relevant(i) - 1, f"d{i}-3")
-        run[f"q{i}"] = Ranking.of(docids, range(CANDIDATES, 0, -1))
-    return run
-
-
 def at_random(name: str) -> dict[str, Ranking]:
     return ranked(lambda i: int(generator("rank", name, i).integers(1, CANDIDATES + 1)))
 
@@ -210,9 +171,6 @@ def test_the_chance_row_is_the_expectation_over_random_orders():
     expected = sum(1 / rank for rank in range(1, 11)) / CANDIDATES
     assert table.mean["chance"]["RR@10"] == pytest.approx(expected, abs=0.01)
     assert table.mean["chance"]["P@1"] == pytest.approx(1 / CANDIDATES, abs=0.01)
-    again = evaluate(ONE_EACH, {"first": ranked(lambda i: 5)}, "RR@10", chance="first")
-    assert again.mean["chance"]["RR@10"] == pytest.approx(expected, abs=0.01)
-    assert again.per_query["chance"] != table.per_query["chance"]  # random orders depend on the candidate list
 
 
 def test_a_system_is_said_not_to_beat_what_it_does_not_beat():
@@ -258,7 +216,6 @@ AT_RANK = {"ndcg_cut": "nDCG@{}", "P": "P@{}", "recall": "R@{}"}
 @pytest.mark.parametrize(
     "qrels, run, output, relevant",
     [
-        ("qrels.test", "results.test", "out.test.a", 1),
         ("qrels.test", "results.test", "out.test.aq", 1),
         ("qrels.test", "results.trunc", "out.test.aqc", 1),
         ("qrels.rel_level", "results.test", "out.test.aql", 2),

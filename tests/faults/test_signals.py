@@ -24,20 +24,20 @@ ENDS = {signal.SIGINT: 130, signal.SIGTERM: -signal.SIGTERM, signal.SIGKILL: -si
 @pytest.fixture(scope="module")
 def data(tmp_path_factory) -> Path:
     """20,000 documents, 60 queries with 50 candidates each, 300 linked pages, an encoder."""
-    path = tmp_path_factory.mktemp("signals")
-    draw = random.Random(0)
-    words = WORDS.split()
+    path, draw, words = tmp_path_factory.mktemp("signals"), random.Random(0), WORDS.split()
     texts = [" ".join(draw.choices(words, k=40)) + f" x{i}" for i in range(20_000)]
-    (path / "docs.tsv").write_text("".join(f"d{i}\t{text}\n" for i, text in enumerate(texts)))
-    (path / "queries.tsv").write_text("".join(f"q{i}\t{' '.join(draw.choices(words, k=4))}\n" for i in range(60)))
-    run = [f"q{q} Q0 d{300 * q + d} {d} {50 - d} x\n" for q in range(60) for d in range(50)]
-    (path / "run.trec").write_text("".join(run))
-    (path / "qrels.txt").write_text("".join(f"q{q} 0 d{300 * q + 7} 1\n" for q in range(60)))
-    link = {"start": 0, "end": 3}
     pages = [
-        {"id": f"p{i}", "title": "", "text": texts[i], "links": [link | {"target": f"p{i // 2}"}]} for i in range(300)
+        {"id": f"p{i}", "title": "", "text": texts[i], "links": [{"start": 0, "end": 3, "target": f"p{i // 2}"}]}
+        for i in range(300)
     ]
-    (path / "pages.jsonl").write_text("".join(json.dumps(page) + "\n" for page in pages))
+    for name, lines in {
+        "docs.tsv": (f"d{i}\t{text}" for i, text in enumerate(texts)),
+        "queries.tsv": (f"q{i}\t{' '.join(draw.choices(words, k=4))}" for i in range(60)),
+        "run.trec": (f"q{q} Q0 d{300 * q + d} {d} {50 - d} x" for q in range(60) for d in range(50)),
+        "qrels.txt": (f"q{q} 0 d{300 * q + 7} 1" for q in range(60)),
+        "pages.jsonl": map(json.dumps, pages),
+    }.items():
+        (path / name).write_text("".join(f"{line}\n" for line in lines))
     save_hf(str(path / "model"), CONFIG, random_params(CONFIG), small_tokenizer(), "")
     return path
 
@@ -67,12 +67,11 @@ def start(name: str, data: Path, output: Path) -> subprocess.Popen:
 
 
 def content(output: Path) -> dict[str, bytes]:
-    """Name → bytes of the output files, except logs and records, which contain times, and what a killed process
-    could not finish or remove."""
+    """Name, after that of the output, → bytes of the output files, except logs and records, which contain times, and what a killed
+    process could not finish or remove."""
     files = [file for file in (output, *output.rglob("*")) if file.is_file()]
-    named = {str(file.relative_to(output.parent)): file.read_bytes() for file in files}
     unlike = re.compile(r"metrics.jsonl|made.json$|tfevents|\.tmp\.[0-9a-f]{8}$")
-    return {name: data for name, data in named.items() if not unlike.search(name)}
+    return {str(file).removeprefix(str(output)): file.read_bytes() for file in files if not unlike.search(file.name)}
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -80,7 +79,7 @@ def test_a_signal_ends_the_command_clearly_and_the_next_run_completes_it(name, d
     began = time.monotonic()
     assert start(name, data, tmp_path / "whole").wait() == 0
     duration = time.monotonic() - began
-    output = tmp_path / "output"
+    expected, output = content(tmp_path / "whole"), tmp_path / "output"
     for how, moment in zip(ENDS, (0.5, 0.75, 0.9)):
         running = start(name, data, output)
         time.sleep(moment * duration)
@@ -93,7 +92,6 @@ def test_a_signal_ends_the_command_clearly_and_the_next_run_completes_it(name, d
         assert running.returncode != 130 or "interrupted" in said
         assert none_left(running.pid)
         if output.is_file():
-            assert content(output) == {"output": content(tmp_path / "whole")["whole"]}
+            assert content(output) == expected
     assert start(name, data, output).wait() == 0
-    renamed = {file.replace("whole", "output", 1): data for file, data in content(tmp_path / "whole").items()}
-    assert content(output) == renamed
+    assert content(output) == expected

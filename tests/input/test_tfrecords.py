@@ -1,8 +1,6 @@
 """Shards to groups: every record once per epoch, in an order that is a function of (seed, task, epoch), seekable anywhere."""
 
-import json
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +9,7 @@ from harp_jax.base.errors import InputError
 from harp_jax.input.tfrecords import RecordReader, tensorflow
 from harp_jax.training.stages.pretrain import pretrain_stage
 from tests.support.shards_fixture import write_job
-from tests.support.synthetic import TEMPLATE, pair
+from tests.support.synthetic import TEMPLATE, pair, tokenizer
 from tests.support.tiny_run import tiny_config
 
 LANES = 4
@@ -25,8 +23,8 @@ def directory(tmp_path_factory) -> str:
     return path
 
 
-def reader(directory: str, *tasks: str, seed: int = 0) -> RecordReader:
-    return RecordReader((directory,), tasks, "train", LANES, 128, "document", seed, TEMPLATE)
+def reader(directory: object, *tasks: str, lanes: int = LANES, seed: int = 0, negatives: int = 1) -> RecordReader:
+    return RecordReader((str(directory),), tasks, "train", lanes, 128, "document", seed, TEMPLATE, negatives)
 
 
 def identity(groups) -> list[tuple]:
@@ -34,8 +32,8 @@ def identity(groups) -> list[tuple]:
     return [tuple(texts(sequence) for sequence in group.sequences) for group in groups]
 
 
-def epoch_share(found: RecordReader, lane: int, task: str, epoch: int = 0) -> int:
-    return sum(len(range(shard.records)[part]) for shard, part in found.share(lane, task, epoch))
+def epoch_share(found: RecordReader, lane: int, task: str) -> int:
+    return sum(len(range(shard.records)[part]) for shard, part in found.share(lane, task, 0))
 
 
 @pytest.mark.parametrize(("task", "records"), [("rqp", 63), ("qdm", 102)])
@@ -49,23 +47,19 @@ def test_an_epoch_of_all_lanes_holds_every_record_once_in_an_order_of_its_own(di
 
 
 def test_records_are_read_as_written(directory):
-    written = {}
-    for number in (*range(37), *range(1000, 1005), *range(2000, 2021)):
-        pos_query, document, neg_query, _ = pair(number, "rqp")
-        written[tuple(pos_query), tuple(document)] = tuple(neg_query)
+    pairs = (pair(number, "rqp") for number in (*range(37), *range(1000, 1005), *range(2000, 2021)))
+    written = {(tuple(query), tuple(document)): tuple(other) for query, document, other, _ in pairs}
     for group in reader(directory, "rqp").read(0, "rqp", 0, 5):
         positive, negative = group.sequences
         assert written[tuple(positive.query), tuple(positive.document)] == tuple(negative.query)
         assert negative.document_text == positive.document_text and negative.query_text == -1
-    (sequence,) = reader(directory, "mlm").read(0, "mlm", 0, 1)[0].sequences  # every token can be masked
-    assert sequence.document is None and sequence.query_text == 0 and len(sequence) == len(sequence.query) + 2
 
 
 def test_running_text_longer_than_a_row_is_read_in_pieces(tmp_path):
     """Truncation would lose most of it: rows of 128 would read only a quarter of a text of 510 tokens."""
     text = list(range(5, 405))
     write_job(str(tmp_path), {"mlm": [3]}, text=text)
-    found = RecordReader((str(tmp_path),), ("mlm",), "train", 1, 128, "both", 0, TEMPLATE).read(0, "mlm", 0, 2)
+    found = reader(tmp_path, "mlm", lanes=1).read(0, "mlm", 0, 2)
     lengths = [len(group.sequences[0]) for group in found]
     assert lengths == [102] * 8 and np.concatenate([g.sequences[0].query for g in found]).tolist() == 2 * text
 
@@ -75,8 +69,7 @@ def test_more_negatives_are_read_with_the_positives_query_up_to_the_number_asked
     more = {"more_docs": [*texts[3], *texts[4]], "more_lengths": [2, 2]}
     write_job(str(tmp_path), {"adp": [4]}, pos_query=texts[0], pos_doc=texts[1], neg_doc=texts[2], **more)
     for negatives in (1, 2, 3, 9):
-        found = RecordReader((str(tmp_path),), ("adp",), "train", 1, 128, "both", 0, TEMPLATE, negatives)
-        for group in found.read(0, "adp", 0, 4):
+        for group in reader(tmp_path, "adp", lanes=1, negatives=negatives).read(0, "adp", 0, 4):
             documents = [sequence.document.tolist() for sequence in group.sequences]
             assert documents == texts[1 : 2 + min(negatives, 3)]
             assert {tuple(sequence.query) for sequence in group.sequences} == {tuple(texts[0])}
@@ -97,7 +90,7 @@ def test_reading_is_seekable_across_epochs(directory, task):
 def test_lanes_in_turns_read_a_shard_once_each_epoch_also_where_they_are_more_than_the_cache(tmp_path, monkeypatch):
     write_job(str(tmp_path), {"rqp": [8] * 16, "qdm": [8] * 16})
     monkeypatch.setattr("harp_jax.input.tfrecords.CACHE_BYTES", 0)
-    found = reader(str(tmp_path), "rqp", "qdm")
+    found = reader(tmp_path, "rqp", "qdm")
     loads, dataset = [], tensorflow().data.TFRecordDataset
     monkeypatch.setattr(tensorflow().data, "TFRecordDataset", lambda path: loads.append(path) or dataset(path))
     for start in range(0, 32, 2):
@@ -107,59 +100,37 @@ def test_lanes_in_turns_read_a_shard_once_each_epoch_also_where_they_are_more_th
     assert len(loads) == len(set(loads)) == 32
 
 
-def edited(value: object, *path: str | int):
-    """A function that sets a field of a job's manifest; `path`: its name or index at each level."""
-
-    def change(directory: Path) -> None:
-        manifest = inner = json.loads((directory / "manifest.json").read_text())
-        for name in path[:-1]:
-            inner = inner[name]
-        inner[path[-1]] = value
-        (directory / "manifest.json").write_text(json.dumps(manifest))
-
-    return change
+def edited(old: str, new: str):
+    """A function that replaces text of a job's manifest."""
+    return lambda job: (job / "manifest.json").write_text((job / "manifest.json").read_text().replace(old, new))
 
 
 SHARD = "harp-rqp_train.tfrecord-00000-of-00002"
-FIRST = ("splits", "rqp_train", "shards", 0)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (
-            lambda job: (job / SHARD).write_bytes(b"x" * (job / SHARD).stat().st_size),
-            "damaged: sha256 .*, but manifest",
-        ),
+        (lambda job: (job / SHARD).write_bytes((job / SHARD).read_bytes()[::-1]), "damaged: sha256 .*, but manifest"),
         (lambda job: (job / SHARD).unlink(), "is missing or damaged: bytes no file"),
         (lambda job: (job / "manifest.json").write_bytes(b"\xff{"), "is not the manifest of a generation job .*; copy"),
-        (lambda job: (job / "features.json").write_text("[]"), "TFDS cannot read dataset_info.json"),
-        (edited("4", *FIRST, "records"), "records is '4', not of the type int"),
-        (edited(-1, *FIRST, "records"), "shard of a negative size"),
-        # Files outside the folder, or of another split, are not the split's shards.
-        (edited(f"../pairs/{SHARD}", *FIRST, "file"), "is not shard 0 of the 2 of rqp_train"),
-        (edited(SHARD.replace("train", "validation"), *FIRST, "file"), "is not shard 0"),
-        (edited({"file": "x", "records": 4, "bytes": 9}, *FIRST), "no field sha256"),
-        (edited({"short": {"count": 2, "examples": ["a"]}}, "losses"), r"examples\[0\] is 'a'"),
+        (edited('"records": 4', '"records": "4"'), "records is '4', not of the type int"),
+        (edited(SHARD, f"../pairs/{SHARD}"), "is not shard 0 of the 2 of rqp_train"),
     ],
 )
 def test_damage_is_named_never_skipped(tmp_path, change, message):
     write_job(str(tmp_path), {"rqp": [4, 4]})
     change(tmp_path)
     with pytest.raises(InputError, match=message):
-        reader(str(tmp_path), "rqp").read(0, "rqp", 0, 3)
+        reader(tmp_path, "rqp").read(0, "rqp", 0, 3)
 
 
 def test_missing_data_and_those_of_another_vocabulary_are_named(directory, tmp_path):
     with pytest.raises(InputError, match="no split 'acm_train', only"):
         reader(directory, "acm")
     with pytest.raises(InputError, match="not the output of a finished harp generate"):
-        reader(str(tmp_path), "rqp")
-    with pytest.raises(InputError, match="no train records for rqp in no directory; set `data`"):
-        RecordReader((), ("rqp",), "train", LANES, 128, "document", 0, TEMPLATE)
-    stage = pretrain_stage(tiny_config(str(tmp_path), data=(directory,)))
-    assert stage.source.reader.sizes == {"rqp": 63, "qdm": 102} and np.isclose(sum(stage.source.shares.values()), 1)
+        reader(tmp_path, "rqp")
     write_job(str(tmp_path / "other"), {"rqp": [9], "qdm": [9]})
-    edited("0" * 64, "tokenizer_sha256")(tmp_path / "other")
+    edited(tokenizer().sha256, "0" * 64)(tmp_path / "other")
     with pytest.raises(InputError, match="another vocabulary"):
         pretrain_stage(tiny_config(str(tmp_path), data=(str(tmp_path / "other"),)))

@@ -13,9 +13,9 @@ from harp_jax.model import bi_encoder, cross_encoder, sharding
 from harp_jax.model.encoders.table import ENCODERS
 
 
-@pytest.mark.parametrize("lanes", [[0, 1, 6, 15], [2, 3, 4, 5]])
-def test_a_host_reads_the_lanes_of_its_devices_only(monkeypatch, lanes):
+def test_a_host_reads_the_lanes_of_its_devices_only(monkeypatch):
     """As on v5e:4x4, where a host's devices are not adjacent in the ring; two devices of the model axis share a lane."""
+    lanes = [0, 1, 6, 15]
     index = {device: (slice(lane, lane + 1),) for device, lane in enumerate([*lanes[::-1], lanes[0]])}
     of_host = SimpleNamespace(addressable_devices_indices_map=lambda shape: index)
     monkeypatch.setattr(sharding, "batch_sharding", lambda mesh: of_host)
@@ -30,9 +30,8 @@ def mesh_of(data: int, fsdp: int, model: int, lanes: int = 8) -> Mesh:
 
 
 @pytest.mark.parametrize(("lanes", "fsdp", "data"), [(2, 1, 2), (6, 1, 6), (16, 1, 8), (1, 1, 1), (4, 2, 2)])
-def test_a_mesh_has_the_devices_that_share_the_lanes_or_is_refused(lanes, fsdp, data, caplog):
+def test_a_mesh_has_the_devices_that_share_the_lanes_or_is_refused(lanes, fsdp, data):
     assert dict(mesh_of(-1, fsdp, 1, lanes).shape) == {"data": data, "fsdp": fsdp, "model": 1}
-    assert ("of 8 devices" in caplog.text) == (data * fsdp < 8)
     with pytest.raises(InputError, match="needs 3 devices, but there are 8"):
         mesh_of(3, 1, 1)
     with pytest.raises(InputError, match="lanes=6 is not a multiple"):

@@ -4,13 +4,15 @@ import dataclasses
 import math
 from collections.abc import Iterable
 from functools import partial
+from types import SimpleNamespace
 
 import jax
 import numpy as np
 
 from harp_jax.base.randomness import generator
 from harp_jax.input.contrastive_groups import SeparateTexts, signature
-from harp_jax.input.packing import Group, PackedLayout, fill, plan
+from harp_jax.input.lanes import Batches, Source
+from harp_jax.input.packing import Group, PackedLayout, fill, plan, text_sequence
 from harp_jax.model.bi_encoder import text_vectors
 from harp_jax.model.encoders.bert import BertShape
 from harp_jax.model.encoders.encoder import EncoderConfig
@@ -48,19 +50,12 @@ def groups(count: int) -> list[Group]:
 
 
 def batch_of(count: int, microbatches: int = 1) -> dict[str, np.ndarray]:
-    """`count` groups, in equal parts over lanes and microbatches: the lane's first microbatch first."""
-    parts = np.array_split(np.arange(count), LANES * microbatches)
-    size = 2 + NEGATIVES
-    most = max(len(part) for part in parts)
-    layout = PackedLayout(3 * most, LENGTH, 4, size, 0, teacher=True, identities=2 * size, density=1 / 3)
-    every, made = groups(count), []
-    for part in parts:
-        mine = [every[i] for i in part]
-        (placed,) = plan([tuple(map(len, group.sequences)) for group in mine], layout)
-        made.append(fill(mine, placed, layout, 0))
-    stacked = [made[i::microbatches] for i in range(microbatches)]
-    arrays = [{name: np.concatenate([part[name] for part in some]) for name in some[0]} for some in stacked]
-    return arrays[0] if microbatches == 1 else {name: np.stack([a[name] for a in arrays]) for name in arrays[0]}
+    """`count` groups, in equal parts over lanes and microbatches."""
+    every, of_lane, size = groups(count), math.ceil(count / LANES), 2 + NEGATIVES
+    rows = size * math.ceil(of_lane / microbatches)
+    layout = PackedLayout(rows, LENGTH, 4, size, 0, microbatches, teacher=True, identities=2 * size, density=1 / size)
+    reader = SimpleNamespace(read=lambda lane, task, start, count: every[lane * count :][:count])
+    return Batches(Source(reader, layout, {"links": 1.0}, of_lane, 0), range(LANES)).make()[0]
 
 
 def two_encoders(shape: EncoderConfig = SHAPE) -> dict:
@@ -69,11 +64,9 @@ def two_encoders(shape: EncoderConfig = SHAPE) -> dict:
 
 def vectors(encoder: dict, texts: Iterable[np.ndarray]) -> np.ndarray:
     """The unit vectors [texts, hidden] of texts, each alone in a row."""
-    lines = [[*TEMPLATE.start, *ids, *TEMPLATE.alone] for ids in texts]
-    tokens = np.array([line + [0] * (LENGTH - len(line)) for line in lines], np.int32)
-    segments = np.array([[at < len(line) for at in range(LENGTH)] for line in lines], np.int32)
-    batch = {"tokens": tokens, "segment_ids": segments, "token_type_ids": 0 * segments}
-    batch |= {"position_ids": 0 * segments + np.arange(LENGTH), "cls_offset": np.zeros((len(lines), 1), np.int32)}
+    every = [Group(0, (text_sequence(ids, LENGTH, TEMPLATE),)) for ids in texts]
+    layout = PackedLayout(len(every), LENGTH, 1, 1, 0)
+    batch = fill(every, next(plan([(len(group.sequences[0]),) for group in every], layout)), layout, 0)
     return np.asarray(jax.jit(partial(text_vectors, SHAPE))(encoder, batch)[:, 0], np.float64)
 
 

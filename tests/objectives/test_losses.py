@@ -1,15 +1,78 @@
-"""Losses of pairs, groups and masked words against slow versions; whole objectives are in the other files."""
+"""Masks against their definition, losses of groups and of masked words against slow versions; whole objectives: test_objectives."""
 
 import math
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import stats
 
 from harp_jax.model.cross_encoder import vocabulary_cross_entropy
 from harp_jax.objectives import losses
+from harp_jax.objectives.masking import POSITIONS, TARGETS, WEIGHTS, mask_tokens, max_predictions, token_bits, word_ids
+from tests.support.distributions import assert_drawn
 
-RNG = np.random.default_rng(0)
+KEY = jax.random.key(0, impl="threefry2x32")
+WORDS, MASK = 1000, 4
+
+
+def tokens_and_ids(rows: int = 64, length: int = 512) -> tuple[jax.Array, jax.Array]:
+    ids = np.arange(rows * length, dtype=np.int32).reshape(rows, length)
+    ids[:, ::10] = -1  # specials
+    tokens = np.random.default_rng(0).integers(5, WORDS, (rows, length)).astype(np.int32)
+    return jnp.asarray(tokens), jnp.asarray(ids)
+
+
+def test_rates_are_15_percent_and_80_10_10_and_replacements_uniform():
+    tokens, ids = map(np.asarray, tokens_and_ids())
+    out, other = (
+        jax.device_get(mask_tokens(key, {"tokens": tokens}, ids, max_predictions(512), MASK, WORDS))
+        for key in (KEY, jax.random.fold_in(KEY, 1))
+    )
+    rows, columns = np.nonzero(out[WEIGHTS])
+    at, targets = out[POSITIONS][rows, columns], out[TARGETS][rows, columns]
+    new, chosen = out["tokens"][rows, at], len(rows)
+    assert (targets == tokens[rows, at]).all() and (ids[rows, at] >= 0).all()
+    unmasked = np.ones_like(tokens, bool)
+    unmasked[rows, at] = False
+    np.testing.assert_array_equal(out["tokens"][unmasked], tokens[unmasked])
+    assert (out["tokens"] != other["tokens"]).any()
+    # Each row masks a binomial number of its 460 candidates, at most M.
+    support = np.arange(461)
+    probability, capped = stats.binom.pmf(support, 460, 0.15), np.minimum(support, max_predictions(512))
+    mean = (capped * probability).sum()
+    variance = (capped**2 * probability).sum() - mean**2
+    assert ((ids >= 0).sum(axis=1) == 460).all() and mean > 0.99 * 0.15 * 460
+    assert abs(chosen - len(ids) * mean) < 3 * (len(ids) * variance) ** 0.5
+    kinds = np.where(new == MASK, "mask", np.where(new == targets, "same", "random"))
+    assert_drawn(kinds.tolist(), {"mask": 0.8, "random": 0.1, "same": 0.1})
+    assert_drawn((new[kinds == "random"] // 100).tolist())
+    for word in token_bits(KEY, jnp.arange(100_000), 0):  # for consecutive ids
+        assert_drawn((np.asarray(word) >> 27).tolist())
+
+
+def test_the_same_text_is_masked_alike_at_any_position():
+    tokens, ids = tokens_and_ids(4, 128)
+    mask = jax.jit(lambda tokens, ids: mask_tokens(KEY, {"tokens": tokens}, ids, 40, MASK, WORDS)["tokens"])
+    move = lambda x: jnp.roll(x[jnp.asarray([2, 0, 3, 1])], 17, axis=1)  # noqa: E731
+    np.testing.assert_array_equal(move(mask(tokens, ids)), mask(move(tokens), move(ids)))
+
+
+def test_wordpieces_of_a_word_have_one_id_and_are_masked_together():
+    tokens, ids = tokens_and_ids(4, 128)
+    tokens = jnp.where(ids < 0, 1, tokens)  # special tokens neither begin nor continue a word
+    continues = np.arange(WORDS) % 3 == 0
+    named = np.asarray(word_ids(tokens, ids, jnp.asarray(continues)))
+    for row in range(4):
+        expected, word = [], -1
+        for token, own in zip(np.asarray(tokens)[row].tolist(), np.asarray(ids)[row].tolist()):
+            word = word if continues[token] else own
+            expected.append(word if word >= 0 else own)  # pieces without a beginning of a word are words
+        assert named[row].tolist() == expected
+    masked = mask_tokens(KEY, {"tokens": tokens}, jnp.asarray(named), 60, MASK, WORDS, always=True)
+    chosen = np.asarray(masked["tokens"] == MASK)
+    assert chosen.any() and not {*named[chosen].tolist()} & {*named[~chosen].tolist()}
 
 
 def slow_losses(name: str, s: np.ndarray, t: np.ndarray) -> list[float]:
@@ -27,7 +90,7 @@ def slow_losses(name: str, s: np.ndarray, t: np.ndarray) -> list[float]:
     return list(each[name]) if name in each else [sum(one[part] for part in name.split("_"))]
 
 
-SCORES, TEACHER = RNG.normal(size=(2, 6, 5)).astype(np.float32)
+SCORES, TEACHER = np.random.default_rng(0).normal(size=(2, 6, 5)).astype(np.float32)
 SIZES = np.array([5, 3, 2, 0, 5, 4])
 PRESENT = np.arange(5) < SIZES[:, None]
 COUNTS = {"groups": 5, "members": 19, "negatives": 14}
@@ -61,39 +124,30 @@ def test_pair_losses_equal_loops_over_the_negatives_of_each_group(name):
     check_gradient(lambda scores: loss(scores).sum())
 
 
-def test_vocabulary_cross_entropy_has_the_values_and_gradients_of_its_logits():
+@pytest.mark.parametrize(("dtype", "apart"), [("float64", 1e-13), ("bfloat16", 0.02)])
+def test_vocabulary_cross_entropy_has_the_values_and_gradients_of_its_logits(dtype, apart):
+    """Compiled, because XLA may fold a transpose into a product that CPUs do not support in bfloat16."""
     rng = np.random.default_rng(3)
+    hidden, embedding, bias = rng.normal(size=(2, 5, 64)), rng.normal(size=(97, 64)), rng.normal(size=97)
+    targets, weights = rng.integers(0, 97, (2, 5)), rng.random((2, 5))
+    targets[0] = (hidden[0] @ embedding.T + bias).argmax(-1)
+
+    def plain(hidden, embedding, bias):
+        logits = jax.numpy.einsum("rmh,vh->rmv", hidden, embedding) + bias
+        chosen = jax.numpy.take_along_axis(logits, targets[..., None], -1)[..., 0]
+        return (weights * (jax.nn.logsumexp(logits, axis=-1) - chosen)).sum(), logits.argmax(-1) == targets  # Eq. 15
+
+    def fused(*arrays):
+        loss, hits = vocabulary_cross_entropy(*arrays, targets)
+        return (weights * loss).sum(), hits
+
     with jax.enable_x64(True):
-        hidden, embedding, bias = rng.normal(size=(2, 5, 8)), rng.normal(size=(19, 8)), rng.normal(size=19)
-        targets, weights = rng.integers(0, 19, (2, 5)), rng.random((2, 5))
-
-        def plain(hidden, embedding, bias):
-            logits = jax.numpy.einsum("rmh,vh->rmv", hidden, embedding) + bias
-            hits = jax.numpy.argmax(logits, -1) == targets
-            chosen = jax.numpy.take_along_axis(logits, targets[..., None], -1)[..., 0]
-            return (weights * (jax.nn.logsumexp(logits, axis=-1) - chosen)).sum(), hits  # Eq. 15
-
-        def fused(*arrays):
-            loss, hits = vocabulary_cross_entropy(*arrays, targets)
-            return (weights * loss).sum(), hits
-
-        arrays = (hidden, embedding, bias)
-        expected, found = (jax.jit(jax.value_and_grad(f, (0, 1, 2), has_aux=True))(*arrays) for f in (plain, fused))
+        wide = dtype if dtype == "float64" else "float32"
+        mixed = (jax.numpy.asarray(hidden, dtype), embedding.astype(wide), bias.astype(wide))
+        expected, found = (
+            jax.jit(jax.value_and_grad(f, (0, 1, 2), has_aux=True))(*arrays)
+            for f, arrays in ((plain, (hidden, embedding, bias)), (fused, mixed))
+        )
+    assert [slopes.dtype for slopes in found[1]] == [dtype, wide, wide]
     for a, b in zip(jax.tree.leaves(expected), jax.tree.leaves(found)):
-        np.testing.assert_allclose(b, a, rtol=0, atol=1e-12)
-
-
-def test_vocabulary_cross_entropy_in_bfloat16_stays_close():
-    """Compiled, because XLA may fold a transpose into a product that CPUs do not support."""
-    rng = np.random.default_rng(4)
-    arrays = [rng.normal(size=shape).astype(np.float32) for shape in ((2, 5, 64), (97, 64), (97,))]
-    targets = rng.integers(0, 97, (2, 5))
-    narrow = [jax.numpy.asarray(arrays[0], "bfloat16"), *arrays[1:]]
-
-    def total(hidden, embedding, bias):
-        return vocabulary_cross_entropy(hidden, embedding, bias, targets)[0].sum()
-
-    exact, rough = (jax.jit(jax.value_and_grad(total, (0, 1, 2)))(*a) for a in (arrays, narrow))
-    assert rough[1][0].dtype == jax.numpy.bfloat16 and rough[1][1].dtype == np.float32
-    for a, b in zip(jax.tree.leaves(exact), jax.tree.leaves(rough)):
-        np.testing.assert_allclose(np.asarray(b, np.float32), a, rtol=0, atol=0.02 * float(np.abs(a).max()))
+        np.testing.assert_allclose(np.asarray(b, float), a, rtol=0, atol=apart * float(np.abs(a).max()))

@@ -1,4 +1,4 @@
-"""Losses of a packed batch against a slow loop over pairs; gradients of microbatches, and loss spikes."""
+"""The loss of a packed batch against a slow loop over groups; gradients of microbatches, and loss spikes."""
 
 import dataclasses
 from types import SimpleNamespace
@@ -8,13 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from harp_jax.input.lanes import Batches, Cursor, Lane
+from harp_jax.input.lanes import Batches
 from harp_jax.input.packing import Group, fill, pair_sequences, plan
 from harp_jax.objectives.masking import POSITIONS, TARGETS, WEIGHTS
 from harp_jax.objectives.objective import best_predictor, not_beaten
-from harp_jax.training.step import LOSS_WINDOW, gradients, initial, make_step, spikes, update_running_loss
+from harp_jax.training.step import LOSS_WINDOW, gradients, initial, make_eval, make_step
 from harp_jax.training.train import make_optimizer
-from tests.support.objective import loss_of
 from tests.support.synthetic import EMPTY, TEMPLATE, VOCAB
 from tests.support.tiny_run import tiny_config, tiny_stage
 
@@ -30,77 +29,46 @@ def setting(tmp_path_factory):
     return config, stage, params
 
 
-def batch_of(config, stage, layout=None) -> dict[str, np.ndarray]:
-    source = dataclasses.replace(stage.source, layout=layout or stage.source.layout)
-    return Batches(source, range(config.lanes)).make()[0]
-
-
-def test_packed_pair_losses_equal_a_loop_over_single_sequences(setting):
-    config, stage, params = setting
-    objective, batch = stage.objective(stage.encoder), batch_of(config, stage)
-    loss, sums = jax.jit(lambda p, b: loss_of(objective, p, b, KEY))(params, batch)
-
-    single = dataclasses.replace(stage.source.layout, rows=1, group_size=1)
-    hinges = []
-
-    @jax.jit
-    def first_score(params, one):
-        return objective.ranker.apply({"params": params}, one, method="scored")[0][0, 0]
-
-    for lane in range(config.lanes):
-        owner = Lane(stage.source, lane, Cursor())
-        owner.next()
-        for placement in owner.plans[0]:
-            group = owner.groups[placement.group]
-            scores = []
-            for sequence in group.sequences:
-                alone = group._replace(sequences=(sequence,))
-                one = fill([alone], next(plan([(len(sequence),)], single)), single, 0)
-                scores.append(float(first_score(params, one)))
-            hinges.append(max(0.0, 1 - scores[0] + scores[1]))
-    assert sums["pairs"] == len(hinges) and np.std(hinges) > 0.1
-    assert float(loss) == pytest.approx(0.7 * np.mean(hinges), rel=1e-5)
-
-
-def test_eq_16_with_several_negatives_and_a_teacher_equals_a_loop(setting):
+@pytest.mark.parametrize(("name", "reduction"), [("hinge", "mean"), ("lce_kl", "sum")])
+def test_eq_16_with_several_negatives_and_a_teacher_equals_a_loop(setting, name, reduction):
     """Groups of one, two and three negatives of two tasks, and empty places, as in batches."""
-    config, stage, params = setting
-    changes = {"pair_loss": "lce_kl", "mlm_weight": 0.5, "predictions": 19, "pair_reduction": "sum"}
+    _, stage, params = setting
+    changes = {"pair_loss": name, "mlm_weight": 0.5, "predictions": 19, "pair_reduction": reduction}
     objective = dataclasses.replace(stage.objective(stage.encoder), **changes)
     layout = dataclasses.replace(stage.source.layout, group_size=4, rows=6, teacher=True)
     rng = np.random.default_rng(0)
     teacher = [tuple(rng.normal(0, 2, size)) for size in (2, 3, 4, 4, 2)]
-    text = lambda: rng.integers(5, VOCAB, int(rng.integers(4, 30))).astype(np.int32)  # noqa: E731
-    groups = []
+    every = []
     for number, taught in enumerate(teacher):
-        more = [text() for _ in taught[2:]]
-        sequences = pair_sequences(text(), text(), EMPTY, text(), 128, TEMPLATE, more_docs=more)
-        groups.append(Group(number % 2, sequences, taught))
-    lengths = [tuple(map(len, group.sequences)) for group in groups]
-    batch = fill(groups, next(plan(lengths, layout)), layout, 0)
+        query, *docs = (rng.integers(5, VOCAB, int(rng.integers(4, 30))).astype(np.int32) for _ in (0, *taught))
+        sequences = pair_sequences(query, docs[0], EMPTY, docs[1], 128, TEMPLATE, more_docs=docs[2:])
+        every.append(Group(number % 2, sequences, taught))
+    lengths = [tuple(map(len, group.sequences)) for group in every]
+    batch = fill(every, next(plan(lengths, layout)), layout, 0)
     assert batch["group_valid"].sum() == 5 < batch["group_valid"].size
     masked = objective.mask(batch, KEY)
 
     @jax.jit
     def outputs(params):
-        """Loss and metrics, and scores and logits without the objective's shortcuts."""
+        """Metrics, and scores and logits without the objective's shortcuts."""
         apply = lambda *inputs, method: objective.ranker.apply({"params": params}, *inputs, method=method)  # noqa: E731
         logits = apply(apply(masked, method="encode"), masked[POSITIONS], method="mlm_logits")
-        return loss_of(objective, params, batch, KEY), apply(masked, method="scored")[0], logits
+        return make_eval(objective, 0)(params, batch), apply(masked, method="scored")[0], logits
 
-    (loss, sums), scores, logits = jax.device_get(outputs(params))
+    sums, scores, logits = jax.device_get(outputs(params))
     expected, right = {0: [], 1: []}, []
     for members, task, taught in zip(batch["members"][0], batch["group_task"][0], teacher):
         own = scores.reshape(-1)[members[members >= 0]].astype(np.float64)
         p, q = (np.exp(x) / np.exp(x).sum() for x in (np.array(taught), own))
-        expected[task].append((p * np.log(p / q)).sum() - np.log(q[0]))
+        hinges = [max(0, 1 - own[0] + other) for other in own[1:]]
+        expected[task].append(np.mean(hinges) if name == "hinge" else (p * np.log(p / q)).sum() - np.log(q[0]))
         right.append((own[0] > own[1:]).mean())
     assert np.std(expected[0] + expected[1]) > 0.05
+    pairs = np.mean(expected[0] + expected[1]) if reduction == "mean" else np.mean(expected[0]) + np.mean(expected[1])
     log_p = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
     predicted = -np.take_along_axis(log_p, np.asarray(masked[TARGETS])[..., None], -1)[np.asarray(masked[WEIGHTS]) > 0]
     assert len(predicted) > 20
-    total = 0.7 * (np.mean(expected[0]) + np.mean(expected[1])) + 0.5 * np.mean(predicted)
-    assert float(loss) == pytest.approx(total, rel=1e-5)
+    assert float(sums["loss"]) == pytest.approx(0.7 * pairs + 0.5 * np.mean(predicted), rel=1e-5)
     assert sums["right/rqp"] + sums["right/qdm"] == pytest.approx(sum(right), rel=1e-6) and sums["pairs"] == 5
 
 
@@ -110,7 +78,7 @@ def test_four_microbatches_give_the_gradients_of_one_batch(setting):
         stage.objective(stage.encoder.computing_in("float64")), mlm_weight=1.0, predictions=19, pair_reduction="sum"
     )
     layout = dataclasses.replace(stage.source.layout, microbatches=4)
-    parts = batch_of(config, stage, layout)
+    parts, _ = Batches(dataclasses.replace(stage.source, layout=layout), range(config.lanes)).make()
     whole = {name: x.reshape(-1, *x.shape[2:]) for name, x in parts.items()}
     with jax.enable_x64(True):  # otherwise rounding of these large scores would hide a difference
         params = jax.tree.map(lambda x: np.asarray(x, np.float64), params)
@@ -124,35 +92,26 @@ def test_four_microbatches_give_the_gradients_of_one_batch(setting):
 
 
 def test_a_loss_spike_changes_nothing_but_the_count(setting):
+    """A spike is above 1 and 8 standard deviations above the mean of LOSS_WINDOW losses."""
+
     def loss(params, batch, *_):
         distance = jnp.abs(params["x"] - batch["tokens"]).sum()
         return distance, {"loss": distance}
 
     objective = SimpleNamespace(mask=lambda batch, key: batch, counts=lambda batch: {}, loss=loss)
-    optimizer, batch = make_optimizer(setting[0], 10), {"tokens": np.zeros((1, 1), np.float32)}
-    state = initial({"x": np.float32(3)}, optimizer)
+    optimizer = make_optimizer(setting[0], 10)
+    state = initial({"x": np.float32(0)}, optimizer)
     step = jax.jit(make_step(objective, optimizer, 0, "threefry", False, spike=8.0))
-    running = {"mean": np.float32(0.2), "variance": np.float32(1e-4), "seen": np.int32(LOSS_WINDOW)}
-    after, _ = step({**state, "loss": running}, batch)
-    assert after["skipped"] == 1 and after["step"] == 1
-    for part in ("params", "opt_state", "loss"):
-        jax.tree.map(np.testing.assert_array_equal, after[part], running if part == "loss" else state[part])
-    learned, _ = step({**state, "loss": {**running, "seen": np.int32(LOSS_WINDOW - 1)}}, batch)
-    assert learned["skipped"] == 0 and learned["loss"]["mean"] > 0.2
-
-
-def test_running_loss_and_spikes():
-    rng = np.random.default_rng(0)
-    losses = rng.normal(3, 0.1, LOSS_WINDOW).astype(np.float32)
-    running = {"mean": np.float32(0), "variance": np.float32(0), "seen": np.int32(0)}
-    for loss in losses:
-        running = update_running_loss(loss, running)
-    assert float(running["mean"]) == pytest.approx(losses.mean(), rel=1e-4)
-    assert float(running["variance"]) == pytest.approx(losses.var(), rel=1e-3)
-    assert not spikes(np.float32(3.6), running, 8.0) and spikes(np.float32(4.1), running, 8.0)
-    assert not spikes(np.float32(40), running, 0.0)
-    nothing_left = {"mean": np.float32(0), "variance": np.float32(1e-8), "seen": np.int32(LOSS_WINDOW)}
-    assert not spikes(np.float32(0.9), nothing_left, 8.0) and spikes(np.float32(1.1), nothing_left, 8.0)
+    for mean, variance, seen, value, skipped in (
+        (3.0, 0.01, LOSS_WINDOW, 3.6, 0), (3.0, 0.01, LOSS_WINDOW, 4.1, 1), (3.0, 0.01, LOSS_WINDOW - 1, 4.1, 0),
+        (0.0, 1e-8, LOSS_WINDOW, 0.9, 0), (0.0, 1e-8, LOSS_WINDOW, 1.1, 1),
+    ):  # fmt: skip
+        running = {"mean": np.float32(mean), "variance": np.float32(variance), "seen": np.int32(seen)}
+        after, _ = step({**state, "loss": running}, {"tokens": np.full((1, 1), value, np.float32)})
+        assert after["step"] == 1 and after["skipped"] == skipped and (after["loss"]["mean"] == mean) == skipped
+        if skipped:
+            assert after["params"]["x"] == 0 and after["loss"] == running
+            jax.tree.map(np.testing.assert_array_equal, after["opt_state"], state["opt_state"])
 
 
 def test_an_accuracy_within_two_standard_errors_of_a_trivial_predictor_is_named():

@@ -10,14 +10,10 @@ import pytest
 import harp_jax as hj
 from harp_jax.base.errors import InputError
 from harp_jax.base.made import forget
-from harp_jax.corpus.documents import Documents
-from harp_jax.corpus.trec import Ranking, read_qrels, read_queries, read_run
-from harp_jax.evaluation.evaluate import evaluate
-from harp_jax.ranking import first_stage
+from harp_jax.corpus.trec import read_run
 from harp_jax.ranking.lexical import Bm25, Bm25f, InvertedIndex, QueryLikelihood, rescore, search
 from harp_jax.ranking.tune_first_stage import GRIDS
 from tests.support.commands import command
-from tests.support.shared_data import shared
 
 DOCS = {
     "D1": "wing lift drag wing",
@@ -29,11 +25,13 @@ DOCS = {
 ANCHORS = {"D1": {"wing theory": 2, "lift": 1}, "D3": {"drag": 1, "drag drag": 3}, "D4": {"heat": 1}}  # text → links
 
 
-def slow_bm25f(query: str, k1: float, b: float, anchor_weight: float, anchor_b: float) -> dict[str, float]:
+def slow_bm25f(
+    query: str, anchors: dict, k1: float, b: float, anchor_weight: float, anchor_b: float
+) -> dict[str, float]:
     """Weighted sum of normalised frequencies in text and anchors, then BM25's saturation; an empty text counts as one word, an
     anchor text once for every link."""
     fields = [{d: re.findall(r"\w\w+", t) or [""] for d, t in DOCS.items()}]
-    fields.append({d: [w for text, links in ANCHORS.get(d, {}).items() for w in text.split() * links] for d in DOCS})
+    fields.append({d: [w for text, links in anchors.get(d, {}).items() for w in text.split() * links] for d in DOCS})
     scores = dict.fromkeys(DOCS, 0.0)
     for term in query.split():
         df = sum(any(term in field[d] for field in fields) for d in DOCS)
@@ -58,54 +56,33 @@ def slow_ql(query: str, mu: float) -> dict[str, float]:
     return scores
 
 
-def test_bm25_ranks_as_bm25s_does():
-    """On 400 documents of Zipf-distributed words, some of them empty; queries may repeat words."""
-    import bm25s
-
-    rng = np.random.default_rng(0)
-    texts = [" ".join(f"word{n}" for n in rng.zipf(1.3, size) if n < 5000) for size in rng.integers(0, 60, 400)]
-    documents = InvertedIndex([(f"D{i}", text) for i, text in enumerate(texts)], "")
-    peer = bm25s.BM25(k1=1.2, b=0.75, method="lucene")
-    peer.index((documents.tokens, documents.vocabulary), show_progress=False)
-    ours = Bm25(documents, 1.2, 0.75)
-    for _ in range(50):
-        ids = documents.query(" ".join(f"word{n}" for n in rng.zipf(1.3, 6)))
-        scores, matched = ours.scores(ids)
-        expected = peer.get_scores_from_ids(ids) if ids else np.zeros(400)
-        np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-6)
-        np.testing.assert_array_equal(matched, expected > 0)
-
-
-@pytest.mark.parametrize("parameters", [(0.9, 0.4, 1.0, 0.4), (1.2, 0.75, 3.0, 1.0), (0.6, 0.2, 0.0, 0.0)])
-def test_bm25f_is_its_formula(parameters):
-    fielded = InvertedIndex(DOCS.items(), "", ANCHORS)
-    for query in ("wing drag", "theory heat", "wing wing lift", "unheard heat"):
+@pytest.mark.parametrize("parameters", [(1.2, 0.75, 3.0, 1.0), (0.6, 0.2, 0.0, 0.0)])
+def test_bm25_and_bm25f_are_their_formulas(parameters):
+    fielded, text = InvertedIndex(DOCS.items(), "", ANCHORS), InvertedIndex(DOCS.items(), "")
+    for query in ("wing drag", "theory heat", "wing wing lift", "unheard heat", "tail layer layer"):
         scores = rescore(Bm25f(fielded, *parameters), fielded, query, list(DOCS))
-        expected = slow_bm25f(query, *parameters)
-        np.testing.assert_allclose(scores, [expected[d] for d in DOCS], rtol=1e-9)
-    if parameters[2]:
-        assert set(search(Bm25f(fielded, *parameters), fielded, "heat", 10)[0]) == {"D4", "D5"}
+        np.testing.assert_allclose(scores, [*slow_bm25f(query, ANCHORS, *parameters).values()], rtol=1e-9)
+        scores = rescore(Bm25(text, *parameters[:2]), text, query, list(DOCS))
+        np.testing.assert_allclose(scores, [*slow_bm25f(query, {}, *parameters).values()], rtol=1e-9)
 
 
 @pytest.mark.parametrize("mu", [0.5, 2000.0])
 def test_query_likelihood_is_its_formula(mu):
     collection = InvertedIndex(DOCS.items(), "")
     model = QueryLikelihood(collection, mu)
-    for query in ("wing drag", "wing wing lift", "wing unheard"):
+    for query in ("wing drag", "wing wing lift", "wing unheard", "unheard"):
         expected = slow_ql(query, mu)
         scores = rescore(model, collection, query, list(DOCS))
         np.testing.assert_allclose(scores, [expected[d] for d in DOCS], rtol=1e-9, atol=1e-12)
         docids, scores = search(model, collection, query, 10)
         sharing = {d for d, text in DOCS.items() if set(text.split()) & set(query.split())}
         assert set(docids) == sharing and list(scores) == sorted(scores, reverse=True)
-    assert search(model, collection, "unheard", 10)[0] == []
 
 
 @pytest.mark.parametrize(
     "language, text, present, absent",
     [
         ("", "wing lift", ("WING",), ("wings",)),
-        ("en", "the sources of a wing", ("Sourcing", "WINGS"), ("the",)),
         ("ja", "カーネル・設定を変更するには再起動が必要。", ("再起動", "設定", "ｶｰﾈﾙ", "カーネル 変更"), ("停止", "・ 山")),
         ("ja", "庭の木は高い。", ("木", "木 林"), ("林", "の")),
         ("zh-Hans", "您可以使用软件包管理器安装程序，结果已保存", ("管理器", "软件包 安装", "结果"), ("删除", "的")),
@@ -152,8 +129,6 @@ def test_command_writes_a_run(files, capsys):
     assert "1 of 3 queries match no document: q2" in capsys.readouterr().err
     (files / "sources").write_text("q1\tD1\n\nq3\tD9\n")  # not candidates
     assert run_of(files, exclude=files / "sources", k=2) == {"q1": ["D3", "D2"], "q3": ["D3", "D5"]}
-    (files / "docs.tsv").write_text("D1\t\twing\tbody word\nD2\t\tother\twing\n")
-    assert run_of(files, fields="body") == {"q1": ["D2"]}
 
 
 def test_a_given_run_is_reranked_and_nothing_is_added(files, capsys):
@@ -164,25 +139,9 @@ def test_a_given_run_is_reranked_and_nothing_is_added(files, capsys):
     said = capsys.readouterr().err
     assert "have no candidates in the run: q2" in said and "are not in --queries and are left out: q7" in said
     assert run_of(files, run=files / "given.trec", k=1) == {"q1": ["D5"], "q3": ["D1"]}
-    for line, refused in (("q1 Q0 E9", "candidate E9 of query q1"), ("q7 Q0 D1", "no text for any of the 1 queries")):
-        (files / "given.trec").write_text(f"{line} 1 3 x\n")
-        with pytest.raises(InputError, match=refused):
-            run_of(files, run=files / "given.trec")
-
-
-def test_wrong_options_are_refused(judged):
-    (judged / "folds").write_text("a0\ta\na1\ta\nb0\ta\nb1\ta\n")
-    for ranks, options, said in (
-        (run_of, {"anchor_weight": 50}, "--anchor_weight is not a parameter of --model=bm25; .*use --model=bm25f"),
-        (run_of, {"model": "bm25f"}, "set --anchors to their file"),
-        (run_of, {"max_length": 10}, "--encoder and --max_length are only for --model=vectors"),
-        (run_of, {"language": "klingon"}, "language 'klingon' is not a language tag"),
-        (run_of, {"folds": judged / "folds"}, "--folds is only for --parameters"),
-        (tune, {"measure": "AP RR"}, "name one measure"),
-        (tune, {"k1": "1", "b": "0", "folds": judged / "folds"}, "no judged query lies outside fold a"),
-    ):
-        with pytest.raises(InputError, match=said):
-            ranks(judged, **options)
+    (files / "given.trec").write_text("q1 Q0 E9 1 3 x\n")
+    with pytest.raises(InputError, match="candidate E9 of query q1"):
+        run_of(files, run=files / "given.trec")
 
 
 def test_anchor_texts_are_a_field_or_more_words(files):
@@ -193,9 +152,8 @@ def test_anchor_texts_are_a_field_or_more_words(files):
         assert run_of(files, model=model, anchors=files / "anchors") == {"q1": ["D1", "D2"], "q2": ["D2"]}, model
     for anchors in (files / "anchors", {"D1": {"sustentation": 3}, "D2": {"sustentation": 1}}, {"D1": "sustentation"}):
         assert next(iter(hj.first_stage(DOCS, {"q": "sustentation"}, model="bm25f", anchors=anchors)["q"])) == "D1"
-    line = "D2\ttail\t1\n{}\n"
     for rows, said in (
-        *((line.format(wrong), "anchors, line 2: ") for wrong in ("D1\twing", "D1\twing\tmany", "\twing\t1")),
+        ("D2\ttail\t1\nD1\twing\tmany\n", "anchors, line 2: "),
         ("E1\ttail\t1\n", "has no anchor text for any document in --docs"),
     ):
         (files / "anchors").write_text(rows)
@@ -208,11 +166,10 @@ def judged(files):
     """Relevant in fold a: documents that repeat the word; in fold b: short ones. The folds need different b."""
     rows = [f"L{i}\t\t\tword word word {'filler ' * 12}\nS{i}\t\t\tword thing\n" for i in range(3)]
     (files / "docs.tsv").write_text("".join(rows) + f"N\t\t\t{'other ' * 100}\n")
-    qids = {"L": ("a0", "a1"), "S": ("b0", "b1")}
-    (files / "queries.tsv").write_text("".join(f"{qid}\tword\n" for both in qids.values() for qid in both))
-    qrels = [f"{qid} 0 {d}{j} 1\n" for d, both in qids.items() for qid in both for j in range(3)]
-    (files / "qrels").write_text("".join(qrels))
-    (files / "folds").write_text("a0\ta\na1\ta\nb0\tb\nb1\tb\n")
+    relevant = {"a0": "L", "a1": "L", "b0": "S", "b1": "S"}
+    (files / "queries.tsv").write_text("".join(f"{qid}\tword\n" for qid in relevant))
+    (files / "qrels").write_text("".join(f"{qid} 0 {d}{j} 1\n" for qid, d in relevant.items() for j in range(3)))
+    (files / "folds").write_text("".join(f"{qid}\t{qid[0]}\n" for qid in relevant))
     return files
 
 
@@ -236,6 +193,9 @@ def test_a_fold_is_never_scored_by_what_it_chose(judged, monkeypatch):
     assert first == {"a0": "S", "a1": "S", "b0": "L", "b1": "L"}
     with pytest.raises(InputError, match="no folds file"):
         run_of(judged, **given)
+    (judged / "folds").write_text("a0\ta\na1\ta\nb0\ta\nb1\ta\n")
+    with pytest.raises(InputError, match="no judged query lies outside fold a"):
+        tune(judged, folds=judged / "folds")
 
 
 def test_a_grid_grows_until_its_best_value_is_not_the_last_tried(judged, monkeypatch, capsys):
@@ -246,31 +206,9 @@ def test_a_grid_grows_until_its_best_value_is_not_the_last_tried(judged, monkeyp
     short = tune(judged, queries=judged / "a.tsv", b="0.6,0.75")  # given values do not grow; a note says so
     assert short["parameters"]["b"] == 0.6 and {point["b"] for point in short["grid"]} == {0.6, 0.75}
     assert "widen --b" in capsys.readouterr().err
-    wider = tune(judged, queries=judged / "a.tsv")
+    wider = tune(judged, queries=judged / "a.tsv", sample=1)
     assert min(point["b"] for point in wider["grid"]) < wider["parameters"]["b"] < 0.6
-    assert max(point["mean"] for point in wider["grid"]) == 1.0 and "note: the best b" not in capsys.readouterr().err
-
-
-def test_tuning_uses_a_sample_of_many_queries_and_says_so(judged, capsys):
-    tuned = tune(judged, k1="1.2", b="0.4,0.75", sample=3)
-    assert (tuned["queries"], tuned["of"], len(tuned["grid"])) == (3, 4, 2)
-    assert "3 of 4 judged queries, drawn by hash; --sample=0 uses all" in capsys.readouterr().err
-
-
-@pytest.mark.real
-def test_cranfield(tmp_path):
-    """The document that each question came from is no candidate: as one it would help or hurt (AP .42, .31 instead of .36)."""
-    docs = Documents.open(shared("cranfield", "docs.tsv"), ("title", "body"), str(tmp_path))
-    qrels, queries = read_qrels(shared("cranfield", "qrels.txt")), read_queries(shared("cranfield", "queries.tsv"))
-    excluded = first_stage.excluded_of(shared("cranfield", "source_documents.tsv"))
-    collection, runs = InvertedIndex(docs.texts()), {}
-    for model, parameters in (("bm25", {"k1": 1.2, "b": 0.75}), ("ql", {"mu": 250.0})):
-        ranked = first_stage.retrieve(model, collection, [(parameters, queries)], 1000, excluded)
-        runs[model] = {qid: Ranking.of(docids, scores) for qid, docids, scores in ranked}
-    mean = evaluate(qrels, runs, "AP nDCG@10 R@100").mean
-    assert 0.34 < mean["bm25"]["AP"] < 0.38 and 0.30 < mean["ql"]["AP"] < 0.38
-    assert 0.40 < mean["bm25"]["nDCG@10"] < 0.44 and 0.36 < mean["ql"]["nDCG@10"] < 0.44
-    assert 0.71 < mean["bm25"]["R@100"] < 0.76
+    assert max(point["mean"] for point in wider["grid"]) == 1.0 and (wider["queries"], wider["of"]) == (1, 2)
 
 
 def test_a_dry_run_tells_hours_and_memory_and_ranks_nothing(judged, capsys):

@@ -31,8 +31,7 @@ def mib(report: str, name: str) -> float:
     return float(re.search(rf"^{name} +([\d,.]+) MiB", report, re.M).group(1).replace(",", ""))
 
 
-def kinds(report: str) -> list[str]:
-    """Kinds of collectives in a report."""
+def collectives(report: str) -> list[str]:
     return re.findall(r"^  ([a-z-]+) +\d+ ×", report, re.M)
 
 
@@ -51,16 +50,15 @@ LONG_ROWS = [*modernbert(4, 8), "--config.mesh.data=-1", "--config.tokenizer="]
     [
         ("v3:2x2", [], ["8 × TPU v3", "12 × 768"]),  # the paper's batch
         ("v3:2x2", ["--config.batch_pairs=2048", "--config.accumulate=8"], ["in 8 microbatches"]),
-        *((generation, [TWO_LAYERS, "--config.mesh.data=-1"], [SPLASH]) for generation in ("v3:2x2", "v4:2x2x1", "v5e:2x4")),
+        ("v4:2x2x1", [TWO_LAYERS, "--config.mesh.data=-1"], [SPLASH]),
         ("v3:2x2", LONG_ROWS, [SPLASH, "× 8192 tokens"]),
-        ("v5e:2x4", LONG_ROWS, [SPLASH, "× 8192 tokens"]),
     ],
-)  # fmt: skip
+)
 def test_the_step_fits_a_tpu_core_and_only_all_reduces(topology, changes, said):
     report = dry_run("tpu_v3", topology, *changes)
     assert all(re.search(each, report) for each in said)
     assert mib(report, "total") < V3_CORE
-    assert kinds(report) == ["all-reduce"]
+    assert collectives(report) == ["all-reduce"]
     if not changes:
         # 110 M gradients, each sent once: word embeddings in float32, all others in bfloat16.
         assert float(re.search(r"all-reduce +\d+ ×, ([\d.]+) MiB in total", report).group(1)) < 260
@@ -68,43 +66,28 @@ def test_the_step_fits_a_tpu_core_and_only_all_reduces(topology, changes, said):
 
 def test_two_dry_runs_on_one_machine_do_not_exclude_each_other():
     """libtpu's lock refused the second one, as if its topology did not exist."""
-    if not os.path.isdir(package := os.environ.get("HARP_LIBTPU", "")):
-        pytest.skip("HARP_LIBTPU names no directory with JAX's packages for TPUs; run make real")
+    dry_run("tpu_v3", "v3:2x2")  # or skips the test
     count = "from harp_jax.training.dry_run import topology_devices as devices; print(len(devices('v3:2x2')))"
-    inner = f"import sys; sys.path.append({package!r}); {count}"
+    inner = f"import sys; sys.path.append({os.environ['HARP_LIBTPU']!r}); {count}"
     outer = f"{inner}; import subprocess; subprocess.run([sys.executable, '-c', {inner!r}], check=True)"
     assert sorted(python("-c", outer).stdout.split()) == ["8", "8"]
 
 
-def test_the_kernel_runs_where_heads_are_cut_and_keeps_less_than_the_products():
-    cut = dry_run("tpu_v3", "v3:2x2", TWO_LAYERS, "--config.mesh.data=4", "--config.mesh.model=2")
-    assert re.search(SPLASH, cut)
+def test_the_kernel_runs_where_heads_are_sharded_and_keeps_less_than_the_products():
+    sharded = dry_run("tpu_v3", "v3:2x2", TWO_LAYERS, "--config.mesh.data=4", "--config.mesh.model=2")
+    assert re.search(SPLASH, sharded)
     products = dry_run("tpu_v3", "v3:2x2", "--config.model.attention=xla")
     assert re.search(XLA, products)
     assert mib(dry_run("tpu_v3", "v3:2x2"), "temporaries") < mib(products, "temporaries")
 
 
-def test_what_cannot_be_compiled_is_one_line():
-    for config, topology, message in (
-        ("tpu_v3", "v3:2x2", "error: the step does not fit in the memory of 8 × TPU v3"),
-        ("gpu", "h100:9", "not a number of GPUs"),
-        ("gpu", "gtx1080", "no such topology"),
-    ):
-        with pytest.raises(AssertionError, match=message):
-            dry_run(config, topology, "--config.model.layers=1", "--config.batch_pairs=100000")
-
-
-@pytest.mark.parametrize("topology, gpus", [("h100", 1), ("h100:8", 8)])
-@pytest.mark.parametrize(
-    "config, changes",
-    [("gpu", []), ("finetune_msmarco_doc", []), ("finetune_msmarco_doc", modernbert(22, 32))],
-    ids=["gpu", "finetune_msmarco_doc", "long"],
-)
-def test_the_step_for_one_and_eight_gpus(config, changes, topology, gpus):
-    report = dry_run(config, topology, *changes)
+@pytest.mark.parametrize("gpus", [1, 8])
+@pytest.mark.parametrize("config, changes", [("gpu", []), ("finetune_msmarco_doc", modernbert(22, 32))])
+def test_the_step_for_one_and_eight_gpus(config, changes, gpus):
+    report = dry_run(config, f"h100:{gpus}", *changes)
     assert f"{gpus} × NVIDIA H100" in report and f"{22 if changes else 12} × 768" in report
     assert re.search(CUDNN, report)
-    assert kinds(report) == (["all-reduce"] if gpus > 1 else [])
+    assert collectives(report) == (["all-reduce"] if gpus > 1 else [])
     assert mib(report, "total") < 0.75 * 79 * 1024
 
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.support import ROOT, corpus
+from tests.support import ROOT, corpus, site_pages
+from tests.support.commands import python
 from tests.support.pages import PAGES, blocks
 from tests.support.ranking_collection import write_collection
 from tests.support.shared_data import minilm
@@ -30,16 +31,11 @@ def place(tmp_path, monkeypatch) -> Path:
     write_collection(tmp_path)
     for name in ("a.trec", "b.trec"):
         shutil.copy(tmp_path / "run.trec", tmp_path / name)
-    corpus.write(tmp_path / "wiki-pages", files=1)
-    (tmp_path / "wiki-pages" / "pages-0.jsonl").rename(tmp_path / "pages.jsonl")
-    pages = [json.loads(line) for line in (tmp_path / "pages.jsonl").read_text().splitlines()]
+    (corpus.write(tmp_path / "wiki-pages", files=1) / "pages-0.jsonl").rename(tmp_path / "pages.jsonl")
     with open(tmp_path / "docs.tsv", "a") as docs:
-        docs.writelines(f"{page['id']}\t\t{page['title']}\t{' '.join(page['text'].split())}\n" for page in pages)
-    (tmp_path / "site").mkdir()
-    for name, other in (("gate", "keeper"), ("keeper", "gate")):
-        words = " ".join(f"{name}{i}" for i in range(150))
-        page = f"<html><title>{name}</title><main><h1>{name}</h1><p>{words} <a href='{other}.html'>the {other}</a>.</p></main>"
-        (tmp_path / "site" / f"{name}.html").write_text(page)
+        for page in map(json.loads, (tmp_path / "pages.jsonl").read_text().splitlines()):
+            docs.write(f"{page['id']}\t\t{page['title']}\t{' '.join(page['text'].split())}\n")
+    site_pages.write(tmp_path / "site", pages=3)
     os.symlink(minilm(), tmp_path / "all-MiniLM-L6-v2")
     if INSTALLED:
         monkeypatch.delenv("PYTHONPATH", raising=False)
@@ -67,6 +63,20 @@ def test_the_notebook_runs(place):
     cells = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
     (place / "notebook.py").write_text("\n\n".join(cells))
     succeeds(f"{BIN}/python", "notebook.py")
+
+
+def test_the_benchmark_of_docs_accelerators_runs_on_a_cpu():
+    """So that it works on the first try on a device."""
+    printed = python("benchmarks/device.py", "--small").stdout
+    for row in (
+        "from TFRecords",
+        "in PyTorch, compiled",
+        "ModernBERT, rows of 1024",
+        "30 of 30 losses",
+        "re-ranking, ",
+    ):
+        assert row in printed
+    assert not re.search("failed|not installed", printed)
 
 
 def test_the_site_builds_without_warnings(tmp_path):

@@ -4,6 +4,7 @@ import numpy as np
 import pandas
 import pytest
 
+from harp_jax.base.errors import InputError
 from harp_jax.ranking.adapters import transformer
 
 pytestmark = pytest.mark.real
@@ -23,3 +24,5 @@ def test_the_ranker_in_a_pipeline_of_pyterrier():
     )
     best = ranked[ranked["rank"] == 0]
     assert dict(zip(best.qid, best.docno)) == {"1": "b", "2": "a"} and len(ranked) == 3
+    with pytest.raises(InputError, match="have no column text; put pt.text.get_text"):
+        transformer(SharedWords()).transform(candidates.drop(columns="text"))

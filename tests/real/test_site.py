@@ -26,41 +26,40 @@ def pages(tmp_path) -> Path:
 
 
 # `harp site` measures how many steps fit into its minutes; here the number is fixed, so that results do not depend on the machine.
-FIXED = """
+PROGRAM = """
+from harp_jax.__main__ import main
 from harp_jax.site import ranker
+
 ranker.steps_within = lambda *_: 24
+main()
 """
 
 
-def site(pages: Path, output: Path, *options: str) -> str:
-    """What `harp site` prints."""
-    program = f"{FIXED}from harp_jax.__main__ import main\nmain()"
-    usual = "--encoder=none --train=ranker --depth=5 --max_queries=120"
-    return python("-c", program, "site", pages, f"--output={output}", *usual.split(), *options).stdout
+def words(pages: Path, output: Path, queries: int) -> list[str]:
+    usual = f"--encoder=none --train=ranker --depth=5 --max_queries={queries}"
+    return ["-c", PROGRAM, "site", str(pages), f"--output={output}", *usual.split()]
 
 
 def test_from_pages_to_a_ranker_and_a_verdict(pages, tmp_path):
     output = tmp_path / "x"
-    said = site(pages, output)
+    said = python(*words(pages, output, 120)).stdout
     assert "training pairs are few" in said and "steps of training" in said
     verdict = json.loads((output / "verdict.json").read_text())
     assert verdict["queries"] >= 50 and verdict["words"] in said and "\nranker " in said  # its row of the table
     systems = [row["system"] for row in verdict["rows"]]
     assert systems[1:] == ["anchor texts (BM25F)", "in-links", "ranker", "recommended"]
-    assert (output / "report.html").exists()
     model = hj.Reranker.from_pretrained(str(output / "ranker"))
     assert model.predict([("a gate", "water gate"), ("a gate", "mill")]).shape == (2,)
-    again = site(pages, output)
+    again = python(*words(pages, output, 120)).stdout
     assert verdict["words"] in again and again.count("already done") == again.count("·")
 
     docs = [json.loads(line) for line in (output / "pages" / "docs.jsonl").read_text().splitlines()]
     labels = [f"{' '.join(site_pages.own_words(n)[:2])}\t{docs[n]['id']}\t1\n" for n in range(24)]
     (tmp_path / "labels.tsv").write_text("".join(labels))
-    labelled = site(pages, output, f"--labels={tmp_path / 'labels.tsv'}")
+    labelled = python(*words(pages, output, 120), f"--labels={tmp_path / 'labels.tsv'}").stdout
     by_labels = json.loads((output / "verdict.json").read_text())
     assert "24 queries (labels of" in labelled and by_labels["words"] in labelled
     assert "Train the ranker ·" not in labelled and by_labels["rows"][-2]["system"] == LABELLED
-    assert (output / "ranker_labelled" / "README.md").exists()
     assert hj.CombinedSearch(str(output)).search("water gate")
 
 
@@ -79,16 +78,6 @@ def test_the_library_reads_trains_and_fits(pages, tmp_path, monkeypatch):
 
 KILLS = 6
 
-PROGRAM = f"""{FIXED}
-import sys
-from harp_jax.site.build import build
-from harp_jax.site.options import SiteOptions, Source, Training
-
-if __name__ == "__main__":
-    source = Source((sys.argv[1],), format="html", base_url="https://x.org/")
-    build(SiteOptions(source, "none", max_queries=60, depth=5, training=Training()), sys.argv[2])
-"""
-
 
 def results(output: Path) -> dict[str, object]:
     """Name → content of the results: documents, shards, runs, weights, and the verdict."""
@@ -100,15 +89,13 @@ def results(output: Path) -> dict[str, object]:
 
 
 def test_a_site_that_was_killed_has_the_same_bytes(pages, tmp_path):
-    (tmp_path / "program.py").write_text(PROGRAM)
-    words = (tmp_path / "program.py", pages)
     began = time.monotonic()
-    python(*words, tmp_path / "whole")
+    python(*words(pages, tmp_path / "whole", 60))
     duration = time.monotonic() - began
     killed, rate, rates = 0, tmp_path / "x" / "training" / "rate.json", set()
     variables = os.environ | {"JAX_NUM_CPU_DEVICES": "1"}
     for _ in range(KILLS):
-        command = [sys.executable, *words, tmp_path / "x"]
+        command = [sys.executable, *words(pages, tmp_path / "x", 60)]
         with subprocess.Popen(command, env=variables, start_new_session=True) as running:
             try:
                 running.wait(timeout=duration / KILLS + 4)  # 4 seconds until the first unfinished step begins
@@ -117,7 +104,7 @@ def test_a_site_that_was_killed_has_the_same_bytes(pages, tmp_path):
                 killed += 1
         assert none_left(running.pid)  # the running step has ended too
         rates |= {rate.read_text()} if rate.exists() else set()
-    python(*words, tmp_path / "x")
+    python(*words(pages, tmp_path / "x", 60))
     rates |= {rate.read_text()}
     assert killed >= KILLS // 2 and len(rates) == 1  # measured once, so the number of steps stays
     expected, after = results(tmp_path / "whole"), results(tmp_path / "x")

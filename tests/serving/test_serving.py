@@ -9,19 +9,16 @@ import subprocess
 import sys
 import time
 import urllib.request
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from harp_jax.api import Reranker
-from harp_jax.base.errors import InputError
 from harp_jax.corpus.labels import LabelFile
 from harp_jax.ranking.lexical import Bm25, search
-from harp_jax.serving.server import HOST, LARGEST_BODY, MOST_DOCUMENTS, MOST_RESULTS, listen, make_app, reranked
+from harp_jax.serving.server import HOST, LARGEST_BODY, MOST_DOCUMENTS, MOST_RESULTS, make_app
 from harp_jax.serving.session import NOTHING, SearchSession, Sources
-from harp_jax.site.search import CombinedSearch, Settings
-from tests.support.commands import command
+from harp_jax.site.search import CombinedSearch
 from tests.support.look_site import DOCS, HOSTILE, QUERIES, TUNED, write_site
 
 pytest.importorskip("starlette")
@@ -64,12 +61,15 @@ def test_a_query_has_results_with_the_scores_of_all_parts_and_what_explains_them
     assert best["title"] == "Red cat" and best["anchors"] == [["the cat", 3], [f"pet {HOSTILE}", 1]]
     assert [words for words, matched in best["snippets"][""] if matched] == ["red", "cat"]
     assert results["d2"]["passage"] == DOCS["d2"][1] and best["url"] == ""
-    # Without `explain`, and with the `k` best; nothing for unknown words.
+    # Without `explain`, and with the `k` best; nothing for unknown words, or a word of only the page that a query was taken from.
     few = client.get("/search", params={"q": "red cat", "k": 2}).json()["results"]
     plain = ("id", "title", "url", "passage", "score", "parts")
     assert few == [{name: hit[name] for name in plain} for hit in answer["results"][:2]]
-    none = client.get("/search", params={"q": "of unknownword"}).json()
-    assert none["results"] == [] and none["message"] == NOTHING and none["candidates"] == 0
+    for query in ("of unknownword", "blue"):
+        none = client.get("/search", params={"q": query}).json()
+        assert none["results"] == [] and none["message"] == NOTHING
+    assert "d2" in [hit["id"] for hit in session.search("blue dog")["results"]]
+    assert session.stems("how do you stop the test of my pages") == {"stop", "test", "page"}  # to be marked
 
 
 def test_a_title_leads_where_a_browser_can_open_it(place, tmp_path):
@@ -84,29 +84,7 @@ def test_a_title_leads_where_a_browser_can_open_it(place, tmp_path):
     assert {hit["id"]: hit["url"] for hit in results} == dict.fromkeys(given, "") | {"D7": other, web: web}
 
 
-def test_each_column_shows_the_passage_that_its_part_read(tmp_path):
-    """The sum shows the passage of its last ranker."""
-    text = " ".join(["two dogs ran after the blue cat and sat on the green mat"] * 3)
-    weights = {"BM25": 1.0, "vectors": 2.0, "ranker": 1.0, "fine-tuned ranker": 1.0}
-    models = dict.fromkeys(("ranker", "fine-tuned ranker"), "ranker")
-    changes = {"weights": weights, "models": models, "encoder": "encoder", "windows": 3, "max_length": 10}
-    site = write_site(tmp_path / "site", {"d5": ("Long", text)}, **changes)
-    session = SearchSession(Sources(str(site)))
-    assert session.reader == session.name == "fine-tuned ranker"
-    (long,) = (hit for hit in session.search("red cat", explain=True)["results"] if hit["id"] == "d5")
-    assert long["ranks"].keys() == {"sum", "BM25", "vectors", "ranker", "fine-tuned ranker"}
-    passages = {part: "".join(text for text, _ in segments) for part, segments in long["snippets"].items()}
-    assert passages["ranker"] == passages["fine-tuned ranker"] != passages["vectors"]  # the same weights, other windows
-    assert long["passage"] == passages["ranker"] != passages[""]
-
-
-def test_the_page_that_a_query_was_taken_from_is_no_result_and_stopwords_are_not_marked(place):
-    assert place[1].search("blue")["candidates"] == 0  # only its own source has the word
-    assert "d2" in [hit["id"] for hit in place[1].search("blue dog")["results"]]
-    assert place[1].stems("how do you stop the test of my pages") == {"stop", "test", "page"}
-
-
-def test_the_page_is_whole_loads_nothing_from_elsewhere_and_is_served_to_this_host_only(client):
+def test_the_page_is_whole_loads_nothing_from_elsewhere_and_is_served_to_this_host_only(client, place):
     for path, part in (("/", "<title>harp look"), ("/look.css", "prefers-color-scheme"), ("/look.js", "textContent")):
         answer = client.get(path)
         assert answer.status_code == 200 and part in answer.text
@@ -116,10 +94,13 @@ def test_the_page_is_whole_loads_nothing_from_elsewhere_and_is_served_to_this_ho
     about = client.get("/about").json()
     assert about["queries"] == [*QUERIES] and about["verdict"].startswith("The sum is better")
     assert client.get("/about", headers={"Host": "x.example"}).status_code == 400
-    assert client.get("/v1/rerank").status_code == 405 and client.get("/nothing").json()["error"] == "Not Found"
     wrong = [{}, {"q": "x" * 1001}, *({"q": "a", "k": k} for k in ("0", "x", "²", MOST_RESULTS + 1, "9" * 5000))]
     for answer in (client.get("/search", params=each) for each in wrong):
         assert answer.status_code == 422 and "must be a" in answer.json()["error"]
+    # A server that listens to other machines answers them, but has no page.
+    client = client_of(place[1], host="0.0.0.0")
+    assert client.get("/healthz", headers={"Host": "search.example"}).json()["documents"] == len(DOCS)
+    assert [client.get(path).status_code for path in ("/", "/about", "/label")] == [404] * 3
 
 
 def test_labels_are_kept_changed_and_removed(client, place, tmp_path):
@@ -129,7 +110,7 @@ def test_labels_are_kept_changed_and_removed(client, place, tmp_path):
     assert label("red  cat", "d1", 1).json()["levels"] == {"d1": 1}
     answer = label("red cat", "d2", 0).json()
     assert (answer["levels"], answer["labels"], answer["labelled"]) == ({"d1": 1, "d2": 0}, 2, 1)
-    assert label("red cat", "d1", 0).json()["levels"] == {"d1": 0, "d2": 0}
+    label("red cat", "d1", 0)
     assert label("red cat", "d2", None).json()["levels"] == {"d1": 0}
     assert client.get("/search", params={"q": "red cat"}).json()["levels"] == {"d1": 0}
     valid = {"query": "q", "docid": "d1", "level": 1}
@@ -141,30 +122,16 @@ def test_labels_are_kept_changed_and_removed(client, place, tmp_path):
     assert (tmp_path / "labels.tsv").read_text() == "red cat\td1\t0\n"
 
 
-LABELLING = """
-import sys
-from harp_jax.corpus.labels import LabelFile
-labels = LabelFile(sys.argv[1])
-for n in range(50):
-    labels.set(sys.argv[2], f"d{n}", 1)
-"""
-
-
 def test_a_file_of_labels_keeps_its_other_lines(tmp_path):
     path = tmp_path / "labels.tsv"
     path.write_text("# mine\nred cat\td1\nblue\td2\t0\n")
     labels = LabelFile(str(path))
-    assert labels.of("red  cat") == {"d1": 1} and (len(labels), labels.queries) == (2, 2)
     labels.set("red cat", "d3", 1)
     path.write_text(path.read_text() + "by hand\td4\t1\n")  # while the page is open
     labels.set("red cat", "d1", None)
-    assert path.read_text() == "# mine\nblue\td2\t0\nred cat\td3\t1\nby hand\td4\t1\n" and len(labels) == 3
+    assert path.read_text() == "# mine\nblue\td2\t0\nred cat\td3\t1\nby hand\td4\t1\n"
     labels.set("#tags", "d1", 1)
     assert LabelFile(str(path)).of("#tags") == {"d1": 1}  # not a comment
-    path.unlink()
-    command = [sys.executable, "-c", LABELLING, str(path)]
-    assert not any([each.wait() for each in [subprocess.Popen([*command, query]) for query in ("one", "two")]])
-    assert len(LabelFile(str(path))) == 100 and os.listdir(tmp_path) == ["labels.tsv"]
 
 
 JSON = {"Content-Type": "application/json"}
@@ -189,20 +156,10 @@ def test_rerank_answers_in_the_shape_of_cohere_jina_and_vllm(client, place):
     assert answer == [{**each, "text": texts[each["index"]]} for each in expected]
 
 
-def test_texts_are_scored_by_a_recommended_model_or_else_any(tmp_path):
-    site = write_site(tmp_path / "site", encoder="encoder")
-    for weights, name in (({"BM25": 1.0}, "ranker"), ({"BM25": 1.0, "vectors": 2.0}, "encoder")):
-        replace(Settings.load(str(site)), weights=weights).save(str(site))
-        answer = reranked(SearchSession(Sources(str(site))), {"query": "red cat", "documents": ["a red cat", "dogs"]})
-        assert answer["model"] == name and len(answer["results"]) == 2
-
-
 @pytest.mark.parametrize(
     "body, status, said",
     [
         (b"\xff\xfe", 400, "not JSON"), (b'{"query": "q", "documents": ["a"]}', 415, "send application/json"),
-        (b"[]", 422, "not an object"),
-        ({"query": "q", "documents": []}, 422, "`documents` must be a list of one or more"),
         ({"query": "q", "documents": ["a", None]}, 422, "`documents` must be a text"),
         ({"query": "q", "documents": ["\ud800"]}, 422, "half a surrogate pair"),
         ({"query": "q", "documents": ["a"] * (MOST_DOCUMENTS + 1)}, 413, "send at most 1000"),
@@ -214,16 +171,6 @@ def test_bad_requests_are_refused_in_words(client, body, status, said):
     kind = {"Content-Type": "text/plain"} if status == 415 else JSON
     answer = client.post("/v1/rerank", content=body if isinstance(body, bytes) else json.dumps(body), headers=kind)
     assert answer.status_code == status and said in answer.json()["error"]
-
-
-def test_a_model_that_scores_no_numbers_is_refused_when_it_is_loaded_and_never_answers(client, place, monkeypatch):
-    site, session = place
-    monkeypatch.setattr(type(session.scorer), "score", lambda self, pairs, bar=None: np.full(len(pairs), np.nan))
-    with pytest.raises(InputError, match="the model gives scores that are not finite numbers: its weights are damaged"):
-        SearchSession(Sources(str(site)))
-    body = {"query": "red cat", "documents": ["a"]}
-    for answer in (client.post("/v1/rerank", json=body), client.get("/search", params={"q": "red cat"})):
-        assert answer.status_code == 500 and "not finite numbers" in answer.json()["error"]
 
 
 @contextlib.contextmanager
@@ -270,12 +217,6 @@ def test_a_copy_with_another_cache_and_several_workers_answers_the_same(tmp_path
     assert "Traceback" not in error and not any(os.path.exists(f"/proc/{pid}") for pid in workers)
 
 
-def test_other_machines_may_ask_a_server_that_listens_to_them_but_it_has_no_page(place):
-    client = client_of(place[1], host="0.0.0.0")
-    assert client.get("/healthz", headers={"Host": "search.example"}).json()["documents"] == len(DOCS)
-    assert [client.get(path).status_code for path in ("/", "/about", "/label")] == [404] * 3
-
-
 def test_a_client_with_an_unfinished_body_does_not_delay_the_end(place):
     head = "POST /v1/rerank HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 99"
     look = running("-m", "harp_jax", "look", str(place[0]), "--port=0")
@@ -312,15 +253,3 @@ def test_ctrl_c_again_ends_without_a_traceback():
             time.sleep(0.3)
         error = process.communicate(timeout=300)[1]
     assert process.returncode == 130 and "Traceback" not in error and "interrupted" in error
-
-
-def test_wrong_options_are_named(place, tmp_path):
-    for options, said in (
-        ([], "name the output directory of `harp site`, or --model and --docs"),
-        ([tmp_path], "has no search.json; let `harp site` finish"),
-        ([place[0], "--language=de"], "--language is recorded in .*; leave it out, or give --model and --docs"),
-    ):
-        with pytest.raises(InputError, match=said):
-            command("look", *options)
-    with listen(HOST, 0) as taken, pytest.raises(InputError, match="choose another, or 0 for any free one"):
-        listen(HOST, taken.getsockname()[1])

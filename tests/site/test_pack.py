@@ -5,13 +5,11 @@ import io
 import json
 import shutil
 
-import numpy as np
 import pytest
 
-from harp_jax.base.errors import InputError
 from harp_jax.ranking.lexical import InvertedIndex
 from harp_jax.site import packed_search
-from harp_jax.site.pack import MOST, Record, pack, query_words
+from harp_jax.site.pack import UNLINKED, pack, query_words
 from harp_jax.site.packed_search import add_up
 from harp_jax.site.search import CombinedSearch
 from tests.support.commands import command
@@ -27,7 +25,7 @@ def site(tmp_path_factory):
     return write_site(folder / "site", parameters={"bm25": TUNED, "bm25f": parameters}, **changes)
 
 
-def lines(folder, suffix):
+def lines(folder, suffix=".jsonl"):
     return [json.loads(line) for path in sorted(folder.glob(f"documents-*{suffix}")) for line in path.open()]
 
 
@@ -39,8 +37,7 @@ def test_an_index_has_the_documents_the_fields_and_a_query_for_each_part(site, t
     records = {action["index"]["_id"]: record for action, record in zip(actions[::2], actions[1::2])}
     first = records["d1"]
     assert {*records} == {*DOCS} and (first["title"], first["body"], first["in_links"]) == (*DOCS["d1"], 4)
-    assert first["anchor_text"].split("\n")[:4] == ["the cat"] * 3 + [first["anchors"][1]["text"]]
-    assert records["d3"]["anchor_text"] == "unlinkeddocument" and records["d3"]["anchors"] == []
+    assert first["anchor_text"].split("\n")[:3] == ["the cat"] * 3 and records["d3"]["anchor_text"] == UNLINKED
     index = json.loads((tmp_path / "out" / "index.json").read_text())
     similarity = index["settings"]["index"]["similarity"]
     assert similarity["text"] == {"type": "BM25", "k1": 4.0, "b": 0.4}
@@ -52,34 +49,6 @@ def test_an_index_has_the_documents_the_fields_and_a_query_for_each_part(site, t
     assert (tmp_path / "out" / "encoder" / "config.json").exists()
 
 
-def test_other_engines(site, tmp_path):
-    pack(str(site), "typesense", str(tmp_path / "typesense"))
-    first, *_ = lines(tmp_path / "typesense", ".jsonl")
-    schema = json.loads((tmp_path / "typesense" / "schema.json").read_text())
-    assert {field["name"] for field in schema["fields"]} | {"id"} == first.keys()
-    pack(str(site), "jsonl", str(tmp_path / "jsonl"))
-    assert [record["id"] for record in lines(tmp_path / "jsonl", ".jsonl")] == [*DOCS]
-    write_site(tmp_path / "alone", weights={"ranker": 1.0})
-    with pytest.raises(InputError, match="ranks by ranker alone"):
-        pack(str(tmp_path / "alone"), "jsonl", str(tmp_path / "none"))
-
-
-def test_the_script_adds_up_as_the_site_does(site):
-    combined = CombinedSearch(str(site), [*WEIGHTS])
-    for query in ("the dog", "red cat", "green mat"):
-        scores = combined.scores(query)
-        found = {part: dict(zip(scores.docids, values.tolist())) for part, values in scores.parts.items()}
-        assert dict(add_up(found, WEIGHTS)) == pytest.approx(dict(zip(scores.docids, scores.total(WEIGHTS))))
-    found = add_up({"BM25": {"a": 4.0, "b": 2.0}, "vectors": {"c": 0.5}}, {"BM25": 2.0})
-    assert found == [("a", 2.0), ("b", 1.0), ("c", 0.0)] and add_up({"BM25": {}}, {"BM25": 1.0}) == []
-
-
-def test_anchor_texts_of_many_links_keep_their_shares():
-    record = Record("d", "", "", (("one", 3 * MOST), ("two", MOST)), np.zeros((0, 0)), {})
-    text = record.fields()["anchor_text"].split("\n")
-    assert (text.count("one"), text.count("two")) == (MOST * 3 // 4, MOST // 4)
-
-
 def script(folder):
     """The module search.py."""
     spec = importlib.util.spec_from_file_location("search", folder / "search.py")
@@ -88,9 +57,23 @@ def script(folder):
     return module
 
 
+def test_the_script_adds_up_as_the_site_does(site):
+    combined = CombinedSearch(str(site), [*WEIGHTS])
+    for query in ("the dog", "red cat", "green mat"):
+        scores = combined.scores(query)
+        by_part = {part: dict(zip(scores.docids, values.tolist())) for part, values in scores.parts.items()}
+        assert dict(add_up(by_part, WEIGHTS)) == pytest.approx(dict(zip(scores.docids, scores.total(WEIGHTS))))
+
+
+def test_typesense_has_the_fields_of_its_schema(site, tmp_path):
+    pack(str(site), "typesense", str(tmp_path))
+    schema = json.loads((tmp_path / "schema.json").read_text())
+    assert {field["name"] for field in schema["fields"]} | {"id"} == lines(tmp_path)[0].keys()
+
+
 def test_impacts_add_up_to_the_scores_of_the_search(site, tmp_path):
     pack(str(site), "jsonl", str(tmp_path))
-    written = {record["id"]: record for record in lines(tmp_path, ".jsonl")}
+    written = {record["id"]: record for record in lines(tmp_path)}
     combined = CombinedSearch(str(site), ["in-links"])
     for query in ("the dog", "red red cats", "green mat pet", "unknown"):
         words, stems = combined.collection.words(query), query.replace("cats", "cat").split()
@@ -117,11 +100,11 @@ def test_the_script_splits_a_query_as_the_index_does(tmp_path, language, text):
 
 def test_the_script_asks_a_server_and_ranks_its_hits(site, tmp_path, monkeypatch):
     pack(str(site), "elasticsearch", str(tmp_path / "out"))
-    rows = {
-        "d1": {"in_links": 0, "passages": [{"vector": [1.0, 0.0]}]},
-        "d2": {"in_links": 9, "passages": [{"vector": [0.6, 0.8]}]},
-    }
-    hits = [{"_id": docid, "_score": score, "_source": rows[docid]} for docid, score in (("d1", 3.0), ("d2", 2.0))]
+    rows = ("d1", 3.0, 0, [1.0, 0.0]), ("d2", 2.0, 9, [0.6, 0.8])
+    hits = [
+        {"_id": docid, "_score": score, "_source": {"in_links": links, "passages": [{"vector": vector}]}}
+        for docid, score, links, vector in rows
+    ]
     asked = []
 
     def answer(request):
@@ -133,7 +116,7 @@ def test_the_script_asks_a_server_and_ranks_its_hits(site, tmp_path, monkeypatch
     found = script(tmp_path / "out").search_server("http://x.org/harp", 'a "dog"', [0.8, 0.6])
     assert found == [("d2", 2.5), ("d1", 1.0)]  # the second by words, the first by in-links and by 0.96 against 0.8
     assert {path for path, _ in asked} == {"http://x.org/harp/_msearch"} and len(asked) == 6
-    assert asked[1][1]["query"]["multi_match"]["query"] == 'a "dog"' and asked[1][1]["size"] == 3
+    assert asked[1][1]["query"]["multi_match"]["query"] == 'a "dog"'
     assert asked[2][1]["query"]["nested"]["query"]["knn"]["query_vector"] == [0.8, 0.6]
     assert asked[4][1]["query"]["bool"] == {"must": asked[1][1]["query"], "filter": {"ids": {"values": ["d1", "d2"]}}}
     assert asked[5][1]["query"] == {"ids": {"values": ["d1", "d2"]}}

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from harp_jax.base.errors import InputError
 from harp_jax.site.search import Settings
 from harp_jax.site.tune import best_weights, read_judged
 from tests.support.commands import command
@@ -43,41 +42,28 @@ def test_random_judgments_gain_nothing_out_of_fold():
     tuned = [best_weights(*planted(nothing, 100, seed), PARTS, {"BM25": 1.0}) for seed in range(10)]
     assert abs(np.mean([each.gain for each in tuned])) < 0.02
     assert sum(each.holds for each in tuned) <= 3
-    kept = next(each for each in tuned if not each.holds)
-    assert kept.words().startswith("no better weights than BM25:")
-
-
-def test_few_queries_are_refused():
-    with pytest.raises(InputError, match="only 9 queries that share no relevant document, 10 needed"):
-        best_weights(*planted({"BM25": 0.9, "vectors": 0.0}, 9), PARTS, {"BM25": 1.0})
 
 
 def test_a_pages_judgment_counts_for_its_sections(tmp_path):
     site = ["p#one", "p#two", "p", "whole", "other#x"]
-    (tmp_path / "labels.tsv").write_text(
-        "a\tp\t1\na\tp#two\t0\nb\twhole#part\t2\nb\twhole#rest\t1\nc\tgone#x\nd\tother\n"
-    )
+    labels = "a\tp\t1\na\tp#two\t0\nb\twhole#part\t2\nb\twhole#rest\t1\nc\tgone#x\nd\tother\n"
+    (tmp_path / "labels.tsv").write_text(labels)
     queries, qrels, absent = read_judged(str(tmp_path / "labels.tsv"), "", site)
     by_text = {queries[qid]: levels for qid, levels in qrels.items()}
     assert by_text == {"a": {"p#one": 1, "p#two": 0, "p": 1}, "b": {"whole": 2}, "d": {"other#x": 1}} and absent == 1
     (tmp_path / "queries.tsv").write_text("q1\tsome text\n")
     (tmp_path / "qrels").write_text("q1 0 other 2\nq2 0 p 1\n")
-    found = read_judged(str(tmp_path / "qrels"), str(tmp_path / "queries.tsv"), site)
-    assert found == ({"q1": "some text"}, {"q1": {"other#x": 2}}, 0)
-    (tmp_path / "qrels").write_text("q1 0 elsewhere 2\n")
-    with pytest.raises(InputError, match="no query has a text and a relevant document"):
-        read_judged(str(tmp_path / "qrels"), str(tmp_path / "queries.tsv"), site)
+    by_ids = read_judged(str(tmp_path / "qrels"), str(tmp_path / "queries.tsv"), site)
+    assert by_ids == ({"q1": "some text"}, {"q1": {"other#x": 2}}, 0)
 
 
-def test_weights_that_hold_are_written(tmp_path, capsys):
+def test_weights_that_hold_are_written(tmp_path):
     more = {f"n{n}": ("", f"word{n} the mat") for n in range(30)}
     folder = write_site(tmp_path / "site", more, encoder="encoder", weights={"vectors": 1.0}, models={})
     settings = Settings.load(str(folder))
-    (tmp_path / "labels.tsv").write_text("".join(f"word{n} mat\tn{n}\t1\n" for n in range(30)) + "cat\tabsent\t1\n")
+    (tmp_path / "labels.tsv").write_text("".join(f"word{n} mat\tn{n}\t1\n" for n in range(30)))
     command("tune", folder, "--dry_run", labels=tmp_path / "labels.tsv")
     assert Settings.load(str(folder)) == settings
     command("tune", folder, labels=tmp_path / "labels.tsv")
-    said = capsys.readouterr().out
-    assert "search.json is unchanged" in said and "1 judged documents are not" in said
     tuned = Settings.load(str(folder))
     assert tuned.tuned == "RR@10 on 30 queries" and tuned.weights["BM25"] and tuned.weights["vectors"]

@@ -34,7 +34,7 @@ ARCHITECTURES = {
 }
 
 
-def torch_model(name: str, kind: str, sizes: dict[str, Any] | None = None, seed: int = 0) -> Any:
+def torch_model(name: str, kind: str, sizes: dict[str, Any] | None = None) -> Any:
     """AutoModelFor… `kind` ("SequenceClassification", "MaskedLM") with random biases and norms, which zeros and ones would hide."""
     import torch
     import transformers
@@ -44,7 +44,7 @@ def torch_model(name: str, kind: str, sizes: dict[str, Any] | None = None, seed:
     fields |= {"embedding_size": fields["hidden_size"]} if name == "electra" else {}
     config = transformers.AutoConfig.for_model(name.removesuffix("-mean"), **fields)
     model = getattr(transformers, f"AutoModelFor{kind}").from_config(config, attn_implementation="sdpa")
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for path, parameter in model.named_parameters():
             value = torch.randn(parameter.shape, generator=generator) * 0.2

@@ -16,18 +16,10 @@ from data_pipeline.engine.local import LocalEngine
 from data_pipeline.engine.store import bucket_parts, read
 from data_pipeline.links import link_graph
 from data_pipeline.links.web_sites import parse_documents
-from harp_jax.input.records import (
-    BYTES_FEATURES,
-    MORE_FEATURES,
-    PAIR_FEATURES,
-    TEACHER,
-    TEXT_FEATURES,
-    read_manifest,
-    shards_of,
-)
+from harp_jax.input import records as names
 from tests.support import ROOT
 
-LISTS = (*PAIR_FEATURES, *MORE_FEATURES, *TEXT_FEATURES)
+LISTS = (*names.PAIR_FEATURES, *names.MORE_FEATURES, *names.TEXT_FEATURES)
 
 
 def linked_documents(c, output, engine_class=LocalEngine) -> dict[str, dict]:
@@ -47,8 +39,7 @@ def start(config: Path, output: Path, *flags: str, **options: Any) -> subprocess
     """Starts the command as a process; `options` are those of Popen."""
     words = [sys.executable, "-m", "data_pipeline.main", f"--config={config}", f"--output={output}", *flags]
     # In jobs of a minute on two cores, Java's second compiler does not pay off.
-    java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-    environment = {**os.environ, "JAVA_TOOL_OPTIONS": java}
+    environment = {**os.environ, "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
     return subprocess.Popen(words, cwd=ROOT, env=environment, **{"stderr": subprocess.DEVNULL} | options)
 
 
@@ -64,11 +55,11 @@ def records(output: Path, *splits: str) -> list[dict]:
     """The records of some splits, by default all, with the features that TFDS returns, but much faster."""
     import tensorflow as tf
 
-    entries, rows = read_manifest(str(output))["splits"], []
-    paths = [shard.path for split in splits or entries for shard in shards_of(str(output), entries[split])]
+    entries, rows = names.read_manifest(str(output))["splits"], []
+    paths = [shard.path for split in splits or entries for shard in names.shards_of(str(output), entries[split])]
     for raw in tf.data.TFRecordDataset(paths):
         feature = tf.train.Example.FromString(raw.numpy()).features.feature
-        row = {name: feature[name].bytes_list.value[0] for name in BYTES_FEATURES}
+        row = {name: feature[name].bytes_list.value[0] for name in names.BYTES_FEATURES}
         row |= {name: np.array(feature[name].int64_list.value, np.int64) for name in LISTS}
-        rows.append(row | {TEACHER: np.array(feature[TEACHER].float_list.value, np.float32)})
+        rows.append(row | {names.TEACHER: np.array(feature[names.TEACHER].float_list.value, np.float32)})
     return rows

@@ -1,8 +1,4 @@
-"""Pairs with a planted signal, and the accuracy of a training run on held-out pairs.
-
-exact_match: the positive document has the query's words. bridge: it has other words that belong to them.
-FarAnswers: it has words that belong to the query, far from its beginning.
-"""
+"""Pairs with a planted signal, and the accuracy of a training run on held-out pairs."""
 
 import dataclasses
 import os
@@ -40,8 +36,7 @@ def exact_match(sample: int, length: int, split: str, lane: int, number: int) ->
 def bridge(words: np.ndarray, split: str, lane: int, number: int) -> Pair:
     """Concepts with one word for queries and another for documents, paired at random, so only training tells which belong together.
 
-    A query names two concepts; the positive document has their words, the negative those of two others, both with the same number
-    of filler words. `words`: token ids to draw from.
+    A query names two concepts; the positive document has their words, the negative those of two others. `words`: token ids.
     """
     drawn = generator("bridges").permutation(words).astype(np.int32)
     asked, told, filler = np.split(drawn, (CONCEPTS, 2 * CONCEPTS))

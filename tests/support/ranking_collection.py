@@ -57,14 +57,13 @@ def scored_batch(stage, rows: int):
 def units_seen(stage) -> Counter:
     """How often a whole run trains on each query, counted in the training loop's batches."""
     seen: Counter = Counter()
-
-    layout = stage.source.layout
     batches = Batches(stage.source, range(stage.source.reader.epochs.lanes))
-    for _ in range(stage.steps):
-        batch, _ = batches.make()
+    for batch in (batches.make()[0] for _ in range(stage.steps)):
         by_lane = {name: batch[name].reshape(len(batch["members"]), -1, batch[name].shape[-1]) for name in NAMES}
         for lane, groups in enumerate(batch["members"]):
             tokens, segments, types = (by_lane[name][lane] for name in NAMES)
-            for row, seat in (divmod(members[0], layout.sequences) for members in groups if members[0] >= 0):
+            for row, seat in (
+                divmod(members[0], stage.source.layout.sequences) for members in groups if members[0] >= 0
+            ):
                 seen[tokens[row][(segments[row] == seat + 1) & (types[row] == 0)].tobytes()] += 1
     return seen

@@ -1,7 +1,6 @@
 """Readers of outside data (dumps, HTML, WARC, collections, runs, qrels, models), with a valid input for each.
 
-A reader is called with a directory in which one of `fuzzed` was mutated. It reads as far as its command does before computing
-anything; its result is ignored.
+A reader reads as far as its command does before computing anything; its result is ignored.
 """
 
 import bz2
@@ -22,17 +21,13 @@ from harp_jax.corpus.labels import read_labels
 from harp_jax.corpus.trec import read_qrels, read_queries, read_run
 from harp_jax.model.encoders.bert import BertShape
 from harp_jax.text.tokenizer import load_tokenizer
+from tests.support import corpus
 from tests.support.malformed import check_offsets
 from tests.support.source_files import HEAD, TAIL, page, record
 from tests.support.source_reading import source as source_of
 from tests.support.tiny_bert import random_params, small_tokenizer
 
 RUN = b"".join(b"q%d Q0 d%d %d %.1f bm25\n" % (q, d, d, 9.5 - d) for q in (1, 2) for d in (1, 2, 3))
-LINKED = [
-    {"id": "p1", "title": "Bak", "text": "Bak kori lies near Muta.\nIt is old.", "lead_end": 24,
-     "links": [{"start": 19, "end": 23, "target": "p2"}]},
-    {"id": "p2", "title": "Muta \U0001f600", "text": "Muta is near Bak kori.", "links": [{"start": 13, "end": 21, "target": "p1"}]},
-]  # fmt: skip
 HARP = {
     "tokenized_sentence": ["Bak", "kori", "is", "near", "Muta"],
     "anchors": [[{"text": "Bak kori", "pos": [0, 1], "passage": "It is old."}], [{"text": "Muta", "pos": [4, 4], "passage": "A."}]],
@@ -43,12 +38,12 @@ HTML = (
     b"<h2 id=old>Old</h2><p>It is <b>old</b> <a href=#top>up</a>.</p><table><tr><td>1<td>2</table></main></body></html>"
 )
 BAK = "'''Bak''' is near [[Muta|the Muta]] {{a|b}}.<ref>x</ref>\n\n== Old ==\n* [[Sel]]\n{| \n|1\n|}"
-WIKI = {
-    "Bak": page("Bak", BAK, 1),
-    "Muta": page("Muta", "#REDIRECT [[Bak]]", 2, redirect="Bak"),
-    "Sel": page("Sel", "A [[Bak#Old|old]] town &amp; [http://x.org y].", 3),
-}
-MULTISTREAM = [part.encode() for part in (HEAD, *WIKI.values(), TAIL)]
+WIKI = [
+    page("Bak", BAK, 1),
+    page("Muta", "#REDIRECT [[Bak]]", 2, redirect="Bak"),
+    page("Sel", "A [[Bak#Old|town]] &amp;", 3),
+]
+DUMP = [part.encode() for part in (HEAD, *WIKI, TAIL)]
 
 
 def jsonl(*records: object) -> bytes:
@@ -77,16 +72,14 @@ def one(name: str, content: bytes, read: Callable[[str], object]) -> Reader:
 def documents(path: str) -> None:
     with tempfile.TemporaryDirectory() as cache:
         docs = Documents.open(path, cache_dir=cache)
-        for docid in list(docs.ids())[:5]:
-            docs[docid]
+        [docs[docid] for docid in list(docs.ids())[:5]]
         list(docs.texts())
 
 
 def clicks(path: str) -> None:
     with tempfile.TemporaryDirectory() as cache:
         (Path(cache) / "docs.tsv").write_bytes(TSV)
-        docs = Documents.open(f"{cache}/docs.tsv", cache_dir=cache)
-        pairs = Clicks.open(path, docs, 1.0, 0, cache_dir=cache)
+        pairs = Clicks.open(path, Documents.open(f"{cache}/docs.tsv", cache_dir=cache), 1.0, 0, cache_dir=cache)
         pairs.pair(len(pairs) - 1)
 
 
@@ -116,41 +109,36 @@ def write_model(directory: Path) -> None:
     os.remove(directory / "SHA256SUMS")
 
 
+LINKED = jsonl(corpus.page(5), corpus.page(6) | {"title": "Muta \U0001f600"})
 JSONL = jsonl({"id": "d1", "title": "T", "url": "u", "text": "one two"}, {"_id": "d2", "body": "\u00e9 three"})
 TSV = b"d1\tu\tTitle\tone two\nd2\t\t\t\xc3\xa9 three\n"
-QUERIES_JSONL = jsonl({"_id": "q1", "text": "first"}, {"_id": "q2", "text": "second"})
-CLICKS = b"q1\tfirst\td1\thttps://x\nq2\tsecond\td2\thttps://y\nq1\tfirst\td1\thttps://x\n"
 WARC = record("https://x.org/a", HTML) + record("https://x.org/b", b"", "301 Moved", headers="Location: /a\r\n")
-PACKED_WARC = gzip.compress(record("https://x.org/a", HTML), mtime=0)
-EXTRACTED_TEXT = 'Bak\nBak is near <a href="Muta">the Muta</a>.\nSection::::Old.\n&lt;a href="Sel"&gt;x&lt;/a&gt;'
-EXTRACTED = jsonl({"id": "1", "title": "Bak", "text": EXTRACTED_TEXT})
+EXTRACTED = 'Bak\nBak is near <a href="Muta">the Muta</a>.\nSection::::Old.\n&lt;a href="Sel"&gt;x&lt;/a&gt;'
 
 READERS: dict[str, Reader] = {
     "documents.jsonl": one("docs.jsonl", JSONL, documents),
     "documents.tsv": one("docs.tsv", TSV, documents),
     "documents.gz": one("docs.jsonl.gz", gzip.compress(JSONL, mtime=0), documents),
-    "linked_jsonl": one("linked.jsonl", jsonl(*LINKED), source("linked_jsonl")),
-    "wikiextractor": one("wiki_00", EXTRACTED, source("wikiextractor")),
+    "linked_jsonl": one("linked.jsonl", LINKED, source("linked_jsonl")),
+    "wikiextractor": one("wiki_00", jsonl({"id": "1", "title": "Bak", "text": EXTRACTED}), source("wikiextractor")),
     "harp_json": one("pairs.json", jsonl(HARP, HARP), source("harp_json")),
     "html": one("page.html", HTML, source("html")),
     "warc": one("crawl.warc", WARC, source("warc")),
-    "warc.gz": one("crawl.warc.gz", PACKED_WARC, source("warc")),
-    "dump": one("dump.xml", (HEAD + "".join(WIKI.values()) + TAIL).encode(), source("mediawiki")),
-    "multistream": one("a.xml.bz2", b"".join(map(bz2.compress, MULTISTREAM)), source("mediawiki")),
-    "format of pages": one("pages", jsonl(*LINKED), formats.format_of_content),
-    "redirects": one(
-        "redirects.tsv", b"old\tp1\nolder\told\n", lambda path: [*formats.redirects({"redirects": (path,)})]
-    ),
+    "warc.gz": one("crawl.warc.gz", gzip.compress(record("https://x.org/a", HTML), mtime=0), source("warc")),
+    "dump": one("dump.xml", b"".join(DUMP), source("mediawiki")),
+    "multistream": one("a.xml.bz2", b"".join(map(bz2.compress, DUMP)), source("mediawiki")),
+    "format of pages": one("pages", LINKED, formats.format_of_content),
+    "redirects": one("aliases", b"old\tp1\nolder\told\n", lambda path: [*formats.redirects({"redirects": (path,)})]),
     "queries.tsv": one("queries.tsv", b"q1\tfirst query\nq2\tsecond\tquery\n", read_queries),
-    "queries.jsonl": one("queries.jsonl", QUERIES_JSONL, read_queries),
+    "queries.jsonl": one("queries.jsonl", b"".join(jsonl({"_id": x, "text": x}) for x in ("q1", "q2")), read_queries),
     "qrels": one("qrels.txt", b"q1 0 d1 1\nq1 0 d2 0\nq2 0 d3 2\nq2 0 d4 -2\n", read_qrels),
     "qrels of BEIR": one("test.tsv", b"query-id\tcorpus-id\tscore\nq1\td1\t1\nq2\td2\t0\n", read_qrels),
     "run": one("run.trec", RUN, read_run),
     "run of MS MARCO": one("run.tsv", b"q1\td1\t1\nq1\td2\t2\nq2\td1\t1\n", read_run),
-    "clicks": one("clicks.tsv", CLICKS, clicks),
+    "clicks": one("clicks.tsv", 2 * b"q1\tfirst\td1\thttps://x\nq2\tsecond\td2\thttps://y\n", clicks),
     "labels": one("labels.tsv", b"# mine\none two\td1\t1\n#three\td2\t0\nfour\td3\n", read_labels),
     "vocabulary": Reader(write_tokenizer, tokenizer, ("vocab.txt", "tokenizer_config.json")),
     "tokenizer.json": Reader(write_tokenizer, tokenizer, ("tokenizer.json",)),
-    "config.json": Reader(write_model, lambda d: load_ranker(str(d)), ("config.json",)),
-    "safetensors": Reader(write_model, lambda d: load_ranker(str(d)), ("model.safetensors",)),
+    "config.json": Reader(write_model, lambda path: load_ranker(str(path)), ("config.json",)),
+    "safetensors": Reader(write_model, lambda path: load_ranker(str(path)), ("model.safetensors",)),
 }

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
 from harp_jax.input.packing import Group, pair_sequences, text_sequence
 from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
@@ -51,10 +50,3 @@ class SyntheticReader:
         if task == "mlm":
             return [Group(number, (text_sequence(pair(k, task)[1], self.length, TEMPLATE),)) for k in keys]
         return [Group(number, pair_sequences(*pair(k, task), self.length, TEMPLATE)) for k in keys]
-
-
-class DamagedReader(SyntheticReader):
-    """A reader whose shards are all damaged."""
-
-    def read(self, lane: int, task: str, start: int, count: int) -> list[Group]:
-        raise InputError("shard 7 is damaged")

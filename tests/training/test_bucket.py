@@ -19,9 +19,8 @@ from harp_jax.input.tfrecords import RecordReader
 from harp_jax.training.train import train
 from tests.support import ROOT
 from tests.support.shards_fixture import write_job
-from tests.support.synthetic import TEMPLATE, SyntheticReader
-from tests.support.tiny_run import tiny_config, tiny_stage
-from tests.support.training_processes import kill, launch, losses, same_parameters, two_processes
+from tests.support.synthetic import TEMPLATE
+from tests.support.tiny_run import end, kill, losses, same_parameters, tiny_config, tiny_stage, two_processes
 
 BUCKET = "gs://bucket"
 
@@ -62,27 +61,14 @@ def test_shards_are_read_from_a_bucket_and_compared_with_the_manifest(store, tmp
     bucket.write(f"{BUCKET}/job/{shard}", b"other")
     with pytest.raises(InputError, match=f"shard {BUCKET}/job/{shard} is missing or damaged: sha256"):
         read(f"{BUCKET}/job").read(1, "rqp", 0, 20)
-    with pytest.raises(InputError, match=f"{BUCKET}/none has no manifest.json"):
-        read(f"{BUCKET}/none")
-    with pytest.raises(InputError, match="s3://bucket/run: only gs:// buckets are supported; mount the bucket"):
-        bucket.read("s3://bucket/run")
 
 
 def test_an_interrupted_training_resumes_in_a_bucket_with_the_same_bits(store, tmp_path):
     config = tiny_config(str(tmp_path), steps=6, checkpoint_every=2, learning_rate=1e-2)
     stage = tiny_stage(config)
-    before, sent = signal.getsignal(signal.SIGTERM), []
-
-    class Interrupting(SyntheticReader):
-        def read(self, *place):
-            if not sent and signal.getsignal(signal.SIGTERM) is not before:  # the loop's handler is there
-                sent.append(os.kill(os.getpid(), signal.SIGTERM))
-            return super().read(*place)
-
-    reader = Interrupting(stage.source.reader.tasks, lanes=config.lanes, length=config.row_length)
-    interrupting = dataclasses.replace(stage, source=dataclasses.replace(stage.source, reader=reader))
+    terminate = lambda step, _: os.kill(os.getpid(), signal.SIGTERM) if step == 3 else None  # noqa: E731
     workdir, whole = f"{BUCKET}/run", str(tmp_path / "whole")
-    assert train(config, workdir, interrupting, jax.devices()[:1]).interrupted
+    assert train(config, workdir, dataclasses.replace(stage, check=terminate), jax.devices()[:1]).interrupted
     for place in (workdir, whole):
         train(config, place, stage, jax.devices()[:1])
     with bucket.fetched(workdir) as local:
@@ -91,12 +77,9 @@ def test_an_interrupted_training_resumes_in_a_bucket_with_the_same_bits(store, t
 
 
 @pytest.mark.faults
-@pytest.mark.parametrize("count", [1, 2])
-def test_a_killed_and_ended_training_of_processes_in_a_bucket_ends_with_the_same_bits(store, tmp_path, count):
+def test_a_killed_and_ended_training_of_processes_in_a_bucket_ends_with_the_same_bits(store, tmp_path):
     def start(name: str, *more: str) -> list[subprocess.Popen]:
-        options = ("steps=24", "checkpoint_every=4", "lanes=2", f"mesh.data={count}", f"workdir={BUCKET}/{name}", *more)
-        if count == 1:
-            return [launch(tmp_path / name, *options)]
+        options = ("steps=24", "checkpoint_every=4", "lanes=2", "mesh.data=2", f"workdir={BUCKET}/{name}", *more)
         return two_processes(tmp_path / name, *options, devices=1)
 
     def saved() -> int:
@@ -104,12 +87,7 @@ def test_a_killed_and_ended_training_of_processes_in_a_bucket_ends_with_the_same
             return bucket.read(f"{BUCKET}/killed/metrics.jsonl").count(b"\n")
         return 0
 
-    def ended(processes: list[subprocess.Popen], status: int = 0) -> list[str]:
-        errors = [process.communicate(timeout=300)[1] for process in processes]
-        assert [process.returncode for process in processes] == [status] * count, [text[-2000:] for text in errors]
-        return errors
-
-    ended(start("whole"))
+    end(start("whole"))
     for number, lines in ((signal.SIGKILL, 4), (signal.SIGTERM, 12)):
         processes = start("killed")
         while all(process.poll() is None for process in processes) and saved() < lines:
@@ -117,12 +95,12 @@ def test_a_killed_and_ended_training_of_processes_in_a_bucket_ends_with_the_same
         # SIGTERM to one process: all save the same step. SIGKILL to all: survivors would wait in XLA for a killed process.
         for process in processes if number == signal.SIGKILL else processes[-1:]:
             process.send_signal(number)
-        ended(processes, 0 if number == signal.SIGTERM else -number)
+        end(processes, 0 if number == signal.SIGTERM else -number)
         assert 0 < saved() < 24
     with bucket.fetched(f"{BUCKET}/killed") as local:
         assert max(map(int, os.listdir(f"{local}/checkpoints"))) == len(losses(local))
-    ended(start("killed"))
+    end(start("killed"))
     with bucket.fetched(f"{BUCKET}/whole") as one, bucket.fetched(f"{BUCKET}/killed") as other:
         assert losses(one) == losses(other) and len(losses(one)) == 24
         assert same_parameters(one, other)
-    assert all("belongs to another config" in error for error in ended(start("killed", "learning_rate=0.5"), status=2))
+    assert all("belongs to another config" in error for error in end(start("killed", "learning_rate=0.5"), status=2))

@@ -2,7 +2,6 @@
 
 import json
 import pickle
-import shutil
 
 import jax
 import numpy as np
@@ -24,20 +23,19 @@ from harp_jax.ranking.scorers import CrossEncoderScorer
 from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
 from harp_jax.training.stages.coarse_tune import coarse_tune_stage
 from harp_jax.training.stages.finetune import finetune_stage
+from harp_jax.training.step import make_eval
 from harp_jax.training.train import train
 from tests.support.commands import command
-from tests.support.objective import loss_of
-from tests.support.ranking_collection import ranking_config, scored_batch
+from tests.support.ranking_collection import ranking_config, scored_batch, write_collection
 from tests.support.synthetic import tokenizer
 
 MARKS = ("[unused0]", "[unused1]")
 
 
 @pytest.fixture(scope="module")
-def clicked(collection, tmp_path_factory):
+def clicked(tmp_path_factory):
     """The collection with a click log (query i has clicks on documents i and i + 1) and a vocabulary with unused tokens."""
-    path = tmp_path_factory.mktemp("clicks") / "collection"
-    shutil.copytree(collection, path)
+    path = write_collection(tmp_path_factory.mktemp("clicks"))
     queries = dict(line.split("\t") for line in (path / "queries.tsv").read_text().splitlines())
     rows = [f"{q}\t{text}\td{(int(q[1:]) + j) % 40}\thttp://x\n" for q, text in queries.items() for j in range(2)]
     (path / "orcas.tsv").write_text("".join(rows) + "q0\tgone\tabsent\thttp://y\n")
@@ -55,7 +53,7 @@ def coarse_config(path, **changes):
     return c
 
 
-def test_the_log_is_sampled_a_pair_counts_once_and_bad_logs_are_refused(clicked, tmp_path):
+def test_the_log_is_sampled_and_a_pair_counts_once(clicked, tmp_path):
     docs = Documents.open(str(clicked / "docs.tsv"), cache_dir=str(tmp_path))
     log = lambda path, share=1.0, seed=0: Clicks.open(str(path), docs, share, seed, str(tmp_path))  # noqa: E731
     half = [log(clicked / "orcas.tsv", 0.5, seed) for seed in (0, 1)]
@@ -67,14 +65,9 @@ def test_the_log_is_sampled_a_pair_counts_once_and_bad_logs_are_refused(clicked,
     pairs = [clicks.pair(i) for i in range(len(clicks))]
     assert pairs == [("q1", "a", "d1"), ("q2", "b", "d1"), ("q2", "b", "d3")]
     assert clicks.clicked("q2") == {"d1", "d3"}
-    assert [clicks.document(i) for i in range(clicks.documents)] == ["d1", "d3"]
-    for text, message in (
-        ("q1 a d1 u\nq2  d1 u", "line 2: not in ORCAS' format"),
-        ("q1 a nowhere u", "no pair is left"),
-    ):
-        (tmp_path / "log").write_text(text.replace(" ", "\t"))
-        with pytest.raises(InputError, match=message):
-            log(tmp_path / "log")
+    (tmp_path / "log").write_text("q1\ta\tnowhere\tu")
+    with pytest.raises(InputError, match="no pair is left"):
+        log(tmp_path / "log")
 
 
 def test_half_of_the_pairs_get_another_document_drawn_by_clicks(clicked):
@@ -94,7 +87,6 @@ def test_an_epoch_has_every_pair_or_document_once(clicked, monkeypatch):
     monkeypatch.setattr("harp_jax.input.click_groups.REPLACED", 0.0)
     reader = coarse_tune_stage(coarse_config(clicked)).source.reader
     groups = [g for lane in range(2) for g in reader.read(lane, STREAM, 0, 40)]
-    assert {g.task for g in groups} == {0} and all(len(g.sequences) == 1 for g in groups)
     texts = [(tuple(g.sequences[0].query), tuple(g.sequences[0].document)) for g in groups]
     marks = tuple(reader.tokenizer.vocab[mark] for mark in MARKS)
     assert len(set(texts)) == 80 and {(query[0], document[0]) for query, document in texts} == {marks}
@@ -115,13 +107,13 @@ def slow_relevance(batch, scores: np.ndarray) -> tuple[list[float], int]:
 
 
 def test_the_loss_is_that_of_a_loop(clicked):
-    """With masks as in the paper: masked tokens always become [MASK]."""
+    """With masks as in the paper: masked tokens always become [MASK], and marks are not masked."""
     assert read_config("coarse_tune_orcas").mask_always and not configs.coarse_tune().mask_always
     stage = coarse_tune_stage(coarse_config(clicked, mask_always=True))
     params, batch = scored_batch(stage, 32)
     objective = stage.objective(stage.encoder)
     key = jax.random.key(1, impl="threefry2x32")
-    loss, sums = jax.jit(lambda p, b: loss_of(objective, p, b, key))(params, batch)
+    sums = jax.jit(make_eval(objective, 1))(params, batch)
     masked = objective.mask(batch, key)
     chosen, changed = np.asarray(masked[WEIGHTS]) > 0, np.asarray(masked["tokens"]) != batch["tokens"]
     assert changed.sum() == chosen.sum() > 20 and set(np.asarray(masked["tokens"])[changed]) == {stage.tokenizer.mask}
@@ -140,7 +132,7 @@ def test_the_loss_is_that_of_a_loop(clicked):
     assert len(each) == sums["pairs"] and {0, 1} == set(batch["group_task"][batch["members"][..., 0] >= 0])
     log_p = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
     mlm = -np.take_along_axis(log_p, np.asarray(masked[TARGETS])[..., None], -1)[..., 0][chosen]
-    assert float(loss) == pytest.approx(np.mean(each) + np.mean(mlm), rel=1e-4)
+    assert float(sums["loss"]) == pytest.approx(np.mean(each) + np.mean(mlm), rel=1e-4)
 
 
 def test_fine_tuning_classifies_every_judged_pair_and_needs_no_candidates(clicked, tmp_path):
@@ -159,8 +151,8 @@ def test_fine_tuning_classifies_every_judged_pair_and_needs_no_candidates(clicke
     params, batch = scored_batch(stage, 3)
     objective = stage.objective(stage.encoder)
     each, right = slow_relevance(batch, np.asarray(forward(objective.ranker, params, batch, None).scores))
-    loss, sums = loss_of(objective, params, batch, jax.random.key(0))
-    assert float(loss) == pytest.approx(np.mean(each), rel=1e-4) and (sums["pairs"], sums["right"]) == (6, right)
+    sums = make_eval(objective, 0)(params, batch)
+    assert float(sums["loss"]) == pytest.approx(np.mean(each), rel=1e-4) and (len(each), sums["right"]) == (6, right)
 
 
 @pytest.fixture(scope="module")
@@ -171,41 +163,30 @@ def trained(clicked, tmp_path_factory):
 
 
 def test_fine_tuning_starts_from_it_with_the_same_marks(clicked, trained, tmp_path):
-    last = json.loads((trained / "metrics.jsonl").read_text().splitlines()[-1])
-    assert {"clicked_accuracy", "replaced_accuracy", "mlm_loss"} <= last.keys()
     changes = {"init": str(trained), "init_head": "pretrained", "marks": MARKS, "tokenizer": ""}
     stage, fresh = (finetune_stage(ranking_config(clicked, **changes | more)) for more in ({}, {"init_head": "fresh"}))
     (group,) = stage.source.reader.read(0, "rank", 0, 1)
     marks = tuple(stage.tokenizer.vocab[mark] for mark in MARKS)
     assert {(int(s.query[0]), int(s.document[0])) for s in group.sequences} == {marks}
-    old, kept, drawn = (
-        params["score"]["kernel"]
-        for params in (load_encoder(str(trained))[1], *(s.start(s.encoder, jax.random.key(0)) for s in (stage, fresh)))
-    )
+    old = load_encoder(str(trained))[1]["score"]["kernel"]
+    kept, drawn = (each.start(each.encoder, jax.random.key(0))["score"]["kernel"] for each in (stage, fresh))
     assert (kept == old).all() and (drawn != old).any()
     export_model(str(trained), str(tmp_path / "model"))
     assert CrossEncoderScorer.load(str(tmp_path / "model")).marks.ids == marks
 
 
-def test_the_probe_writes_what_the_head_predicts_at_masks_beside_the_document(clicked, trained, tmp_path, capsys):
+def test_the_probe_writes_what_the_head_predicts_at_masks_beside_the_document(clicked, trained, tmp_path):
     places = {"model": trained, "docs": clicked / "docs.tsv", "clicks": clicked / "orcas.tsv"}
-    command("query-probe", **places, documents=7, masks=2, max_length=70, output=tmp_path / "probe.jsonl")
-    records = [json.loads(line) for line in (tmp_path / "probe.jsonl").read_text().splitlines()]
-    assert len(records) == 7
-    assert f"note: --max_length=70, but {trained} reads at most 64 tokens" in capsys.readouterr().err
+    command("query-probe", **places, documents=7, masks=2, output=tmp_path / "probe.jsonl")
+    first, *others = map(json.loads, (tmp_path / "probe.jsonl").read_text().splitlines())
+    assert len(others) == 6
     t, texts = load_tokenizer(str(trained / "tokenizer")), Documents.open(str(clicked / "docs.tsv"))
     query, document = (t.vocab[mark] for mark in MARKS)
+    line = np.array([[t.cls, query, t.mask, t.mask, t.sep, document, *t.encode(texts[first["id"]]), t.sep]])
+    at = np.arange(line.size)[None]
+    batch = {"tokens": line, "segment_ids": np.ones_like(line), "position_ids": at, "token_type_ids": np.int32(at >= 5)}
     config, params = load_encoder(str(trained))
-    network = Ranker(config)
-    for record in records[:2]:
-        line = [t.cls, query, t.mask, t.mask, t.sep, document, *t.encode(texts[record["id"]]), t.sep]
-        batch = {
-            "tokens": np.array([line]),
-            "segment_ids": np.ones((1, len(line)), int),
-            "position_ids": np.arange(len(line))[None],
-            "token_type_ids": (np.arange(len(line)) >= 5)[None].astype(int),
-        }
-        hidden = network.apply({"params": params}, batch, method="encode")
-        logits = np.asarray(network.apply({"params": params}, hidden, np.array([[2, 3]]), method="mlm_logits"))[0]
-        best = np.argsort(-logits[:, : t.size], axis=-1)[:, :5]
-        assert record["predicted"] == [[t.tokens[i] for i in row] for row in best]
+    hidden = Ranker(config).apply({"params": params}, batch, method="encode")
+    logits = np.asarray(Ranker(config).apply({"params": params}, hidden, np.array([[2, 3]]), method="mlm_logits"))[0]
+    best = np.argsort(-logits[:, : t.size], axis=-1)[:, :5]
+    assert first["predicted"] == [[t.tokens[i] for i in row] for row in best]

@@ -94,9 +94,7 @@ class Knrm(nn.Module):
     config: NeuralConfig
 
     @nn.compact
-    def __call__(
-        self, query: jax.Array, document: jax.Array, tables: WordTables, deterministic: bool = True
-    ) -> jax.Array:
+    def __call__(self, query: jax.Array, document: jax.Array, tables: WordTables) -> jax.Array:
         table = vectors(self, self.config)
         match = cosines(table[query], table[document])
         features = kernel_features(match, query > 0, document > 0, self.config.kernels)
@@ -120,9 +118,7 @@ class ConvKnrm(nn.Module):
     config: NeuralConfig
 
     @nn.compact
-    def __call__(
-        self, query: jax.Array, document: jax.Array, tables: WordTables, deterministic: bool = True
-    ) -> jax.Array:
+    def __call__(self, query: jax.Array, document: jax.Array, tables: WordTables) -> jax.Array:
         c = self.config
         table = vectors(self, c)
         sides: list[list[tuple[jax.Array, jax.Array]]] = [[], []]
@@ -156,9 +152,7 @@ class Drmm(nn.Module):
     config: NeuralConfig
 
     @nn.compact
-    def __call__(
-        self, query: jax.Array, document: jax.Array, tables: WordTables, deterministic: bool = True
-    ) -> jax.Array:
+    def __call__(self, query: jax.Array, document: jax.Array, tables: WordTables) -> jax.Array:
         c = self.config
         table = jax.lax.stop_gradient(vectors(self, c))
         # Counts [B, n, bins] of the document's words by their similarity to each query word, exact matches last.
@@ -213,9 +207,7 @@ class Duet(nn.Module):
     config: NeuralConfig
 
     @nn.compact
-    def __call__(
-        self, query: jax.Array, document: jax.Array, tables: WordTables, deterministic: bool = True
-    ) -> jax.Array:
+    def __call__(self, query: jax.Array, document: jax.Array, tables: WordTables) -> jax.Array:
         c = self.config
 
         def exactly(ids: jax.Array, length: int) -> jax.Array:
@@ -225,11 +217,8 @@ class Duet(nn.Module):
         exact = (query[:, :, None] == document[:, None, :]) & (query > 0)[:, :, None]
         matched = nn.tanh(nn.Dense(c.filters, name="local_conv")(exact.astype(jnp.float32)))
         matched = jnp.where((query > 0)[..., None], matched, 0.0)
-        local = self._dense(matched.reshape(len(query), -1), "local", deterministic)
-        return local + self._distributed(query, document, tables, deterministic)
+        local = self._dense(matched.reshape(len(query), -1), "local")
 
-    def _distributed(self, query: jax.Array, document: jax.Array, tables: WordTables, deterministic: bool) -> jax.Array:
-        c = self.config
         q, d = self._trigrams(query, tables, "query"), self._trigrams(document, tables, "document")
         q = jnp.where((query > 0).any(axis=1)[:, None], q.max(axis=1, where=(query > 0)[..., None], initial=-1.0), 0.0)
         q = nn.tanh(nn.Dense(c.filters, name="query_dense")(q))
@@ -239,7 +228,7 @@ class Duet(nn.Module):
         some = sliding_max(there[..., None].astype(jnp.float32), window) > 0
         windows = nn.tanh(nn.Dense(c.filters, name="document_dense")(pooled))
         product = jnp.where(some, q[:, None, :] * windows, 0.0)
-        return self._dense(product.reshape(len(query), -1), "distributed", deterministic)
+        return local + self._dense(product.reshape(len(query), -1), "distributed")
 
     def _trigrams(self, ids: jax.Array, tables: WordTables, side: str) -> jax.Array:
         """tanh of a convolution over three words' n-graph counts: [B, L, filters]."""
@@ -257,12 +246,12 @@ class Duet(nn.Module):
         after = jnp.pad(taps[2], ((0, 0), (0, 1), (0, 0)))[:, 1:]
         return nn.tanh(before + taps[1] + after + bias)
 
-    def _dense(self, x: jax.Array, name: str, deterministic: bool) -> jax.Array:
-        """Two hidden layers and a score [B]."""
+    def _dense(self, x: jax.Array, name: str) -> jax.Array:
+        """Two hidden layers and a score [B]; with dropout if there is a key for it."""
         c = self.config
         x = nn.tanh(nn.Dense(c.hidden, name=f"{name}_hidden_1")(x))
         x = nn.tanh(nn.Dense(c.hidden, name=f"{name}_hidden_2")(x))
-        x = nn.Dropout(c.dropout)(x, deterministic=deterministic)
+        x = nn.Dropout(c.dropout)(x, deterministic=not self.has_rng("dropout"))
         return nn.Dense(1, name=f"{name}_score")(x)[:, 0]
 
 

@@ -191,7 +191,7 @@ class GroupBatches:
                 epoch = number // self.per_epoch
                 order = generator(self.seed, "units", epoch).permutation(len(self.data))
             first = number % self.per_epoch * self.groups
-            yield self.batch([self.data.unit(epoch, int(unit)) for unit in order[first : first + self.groups]])
+            yield self.batch([self.data.unit(epoch, int(unit))[0] for unit in order[first : first + self.groups]])
 
     def batch(self, units: list[list[tuple[np.ndarray, np.ndarray]]]) -> dict[str, np.ndarray]:
         """query [groups, Lq], documents [groups, size, Ld] int32, padded with 0, the relevant document first; present
@@ -217,9 +217,7 @@ def group_loss(
     query = jnp.repeat(batch["query"], present.shape[1], axis=0)
     documents = batch["documents"].reshape(present.size, -1)
     rngs = {} if dropout_key is None else {"dropout": dropout_key}
-    scores: Any = ranker.apply(
-        {"params": params}, query, documents, tables, deterministic=dropout_key is None, rngs=rngs
-    )
+    scores: Any = ranker.apply({"params": params}, query, documents, tables, rngs=rngs)
     counts = {"groups": present.any(-1).sum(), "members": present.sum(), "negatives": present[:, 1:].sum()}
     return ranking_loss(rank_loss, scores.reshape(present.shape), present, counts)
 

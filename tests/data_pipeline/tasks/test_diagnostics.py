@@ -1,5 +1,3 @@
-import os
-
 import numpy as np
 import pytest
 
@@ -7,8 +5,7 @@ from data_pipeline.engine import tables
 from data_pipeline.engine.job import Job
 from data_pipeline.engine.store import write
 from data_pipeline.engine.tables import pack
-from data_pipeline.tasks.diagnostics import predict, save_tables, scores
-from data_pipeline.text.terms import load_terms
+from data_pipeline.tasks.diagnostics import predict, save_tables
 from data_pipeline.weights.word_counts import FREQUENCY, WordCounts
 from harp_jax.base.randomness import signed64
 from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
@@ -29,19 +26,9 @@ def job(tmp_path):
     tokenizer.save(str(tmp_path / "tokenizer"))
     words = {"word": [signed64("word", word) for word in ("a", "b", "##b")], "n": [3, 1, 3]}
     WordCounts.save(str(tmp_path / FREQUENCY), tables.WORD_TOTALS.of(words), 3)
-    counts = [("qdm", "pos_doc", 5, 5), ("qdm", "neg_doc", 6, 5)]
-    save_tables(str(tmp_path / "predictors.npz"), tokenizer.size, counts)
+    save_tables(str(tmp_path / "predictors.npz"), tokenizer.size, [("qdm", "pos_doc", 5, 5), ("qdm", "neg_doc", 6, 5)])
     config = {"tokenizer": str(tmp_path / "tokenizer"), "stopwords": "", "unit": "words", "language": "en"}
     return Job(config, str(tmp_path))
-
-
-def test_scores(job):
-    arrays = {"rqp/query": np.array([0] * 5 + [0.5, -1.0, 0.0, 0.0])}
-    query, doc = np.array([6, 7, 6, 5]), np.array([6, 6, 8])
-    terms = load_terms(job.config["tokenizer"], "")
-    frequency = WordCounts(os.path.join(job.work, FREQUENCY))
-    expected = {"overlap": 0.5, "length": 7.0, "query_only": -1.5, "document_only": 0.0, "idf": np.log(4 / 1.5)}
-    assert scores("rqp", query, doc, arrays, terms, frequency) == expected
 
 
 def points_of(job, *pairs):

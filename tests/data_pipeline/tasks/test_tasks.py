@@ -44,40 +44,29 @@ def anchor(number, text, start, end, destination, first=0, own=1, total=1, place
 # "the w0 w1x . w2 w3 w4 w5 w6 w7 w8 w9" with anchors "w1x ." and "w4 w5"
 WORDS = ["the", "w0", "w1x", ".", *W[2:10]]
 SENTENCE = Sentence(
-    "page", 100, WORDS, TERMS.ids(WORDS), np.linspace(0.01, 0.12, 12), np.stack([np.linspace(0.12, 0.01, 12)] * 2),
+    "page", 100, WORDS, TERMS.ids(WORDS), np.linspace(0.01, 0.12, 12),
+    np.stack([np.linspace(0.01, 0.12, 12), np.linspace(0.12, 0.01, 12)]),
     [anchor(110, "w1x.", 2, 4, 7, 1, 2, 5), anchor(120, "w4 w5", 6, 8, 9)],
     to_cls=np.zeros(2), lengths=np.array([len(TERMS.ids([each])) for each in WORDS]),
 )  # fmt: skip
 PAGE = Weighted([*W[:30], "w1x"], np.linspace(0.001, 0.05, 31))
-POSITIVE, NEGATIVE = [30, 31, 32], [33, 34]
+POSITIVE = [30, 31, 32]
 
 
 def test_rqp_queries_are_equally_long_and_s2_has_no_anchor_word():
-    lengths = Counter()
+    lengths = set()
     for seed in range(300):
         try:
             request = only(rqp.request(SENTENCE, 0, SETUP, generator("rqp", seed)))
-        except NoPair as dropped:
-            assert str(dropped) == "sentence-has-too-few-terms"
+        except NoPair:  # the sentence has too few terms
             continue
-        assert (request.key, request.positive, request.words_of, request.negative) == ("page@110", 7, 7, None)
-        assert request.anchor == ["w1x"]  # without its full stop
+        assert (request.positive, request.words_of, request.anchor) == (7, 7, ["w1x"])  # without its full stop
         sides = rqp.sides(request, Passages(POSITIVE, (), PAGE), SETUP, generator("s2", seed))
-        assert sides.pos_doc == POSITIVE and not sides.neg_doc
         s1, s2 = Counter(sides.pos_query), Counter(sides.neg_query)
         assert s1[X] == 1 and sum(s1.values()) - 1 == sum(s2.values())
         assert X not in s2 and not {STOP, THE} & (s1.keys() | s2.keys())
-        lengths[request.length] += 1
-    assert lengths[1] and lengths[5] and min(lengths) == 1
-
-
-def test_rqp_context_comes_from_the_attention_of_its_own_anchor():
-    rows = np.full((2, 12), 1e-7)
-    rows[0, 9], rows[1, 10] = 0.5, 0.5
-    sentence, setup = replace(SENTENCE, by_anchor=rows), having(replace(SAMPLER, query_length=1e-9 + 0.2))
-    for index, place in ((0, 9), (1, 10)):
-        queries = [rqp.context_query(sentence, index, setup, generator("own", seed))[0] for seed in range(50)]
-        assert all(WORDS[place] in query for query in queries)
+        lengths.add(request.length)
+    assert lengths >= {1, 5}
 
 
 def test_rqp_can_restrict_its_context_to_the_page():
@@ -89,8 +78,6 @@ def test_rqp_can_restrict_its_context_to_the_page():
         assert set(sides.pos_query) <= {8, X, *(7 + i for i in (0, 2, 3, 6))}
         # Four terms of the sentence are in the page: longer queries are shortened on both sides.
         assert len(sides.pos_query) == min(request.length, 4) + 2 == len(sides.neg_query) + 1
-    with pytest.raises(NoPair, match="anchor-without-words"):
-        rqp.request(replace(SENTENCE, anchors=[anchor(1, ".", 3, 4, 7)]), 0, SETUP, generator("short"))
 
 
 def test_the_papers_rqp_draws_s1_from_the_whole_sentence_and_s2_without_the_anchor():
@@ -116,15 +103,14 @@ def test_the_papers_rqp_draws_s1_from_the_whole_sentence_and_s2_without_the_anch
 
 
 def test_rqp_official_has_its_anchor_last_and_in_the_pools():
-    setup, repeated, in_s2, lengths = having(OFFICIAL), 0, 0, set()
+    setup, repeated, in_s2 = having(OFFICIAL), 0, 0
     for seed in range(200):
         request = only(rqp.request(SENTENCE, 1, setup, generator("last", seed)))
         sides = rqp.sides(request, Passages([1], (), PAGE), setup, generator("s2", seed))
         assert sides.pos_query[-2:] == [11, 12]
         repeated += bool(set(sides.pos_query[:-2]) & {11, 12})
         in_s2 += bool(set(sides.neg_query) & {11, 12})
-        lengths.add(len(sides.neg_query) - len(sides.pos_query))
-    assert repeated and in_s2 and len(lengths) > 3
+    assert repeated and in_s2
 
 
 LONG = replace(SENTENCE, words=W, anchors=[anchor(110, "a", 20, 21, 7)])
@@ -141,26 +127,22 @@ def test_adp_window_is_the_sentence_around_the_anchor():
     assert_drawn((min(len(query) - 1, 12) for query in queries), p | {12: stats.poisson.sf(11, 6.0)})
 
 
-@pytest.mark.parametrize("place", [0, 30])
-def test_adp_takes_words_of_the_other_side_where_the_sentence_ends_and_skips_punctuation(place):
-    anchors = [anchor(110, "a", place, place + 1, 7)]
-    sentence = replace(SENTENCE, words=[W[1], "the", ".", *W[2:30]], anchors=anchors)
-    query = only(adp.request(sentence, 0, having(adp_queries=("sentence",)), generator(place))).query
-    assert list(query) == [8, THE, *(7 + i for i in range(2, 30))]
-
-
 def test_adp_draws_the_style_of_each_query():
+    """Without punctuation, and with more words after the anchor where it begins the sentence."""
     rng, setup = generator("style"), having(adp_queries=("anchor", "short", "sentence"))
-    lengths = (len(only(adp.request(LONG, 0, setup, rng)).query) for _ in range(3_000))
-    assert_drawn(lengths, {1: 1 / 3, 2: 1 / 6, 3: 1 / 6, 31: 1 / 3})
+    sentence = replace(SENTENCE, words=[W[1], "the", ".", *W[2:30]], anchors=[anchor(110, "a", 0, 1, 7)])
+    queries = [list(only(adp.request(sentence, 0, setup, rng)).query) for _ in range(3_000)]
+    whole = [8, THE, *(7 + i for i in range(2, 30))]
+    assert all(query == whole[: len(query)] for query in queries)
+    assert_drawn(map(len, queries), {1: 1 / 3, 2: 1 / 6, 3: 1 / 6, 30: 1 / 3})
 
 
 def test_qdm_asks_about_ambiguous_anchors_and_draws_from_the_other_ranks():
-    ((key, build),) = qdm.requests(SENTENCE, having(replace(SAMPLER, query_length=0.1)))
-    requests = [only(build(generator("ambiguous", seed))) for seed in range(3_000)]
-    assert {(request.key, request.positive, request.negative) for request in requests} == {(key, 7, None)}
-    assert {draw["anchor"] for request in requests for draw in request.draws} == {"w1x."}
-    assert_drawn((request.draws[0]["rank"] for request in requests), dict.fromkeys([0, 3, 4], 1 / 3))
+    ((_, build),) = qdm.requests(SENTENCE, having(replace(SAMPLER, query_length=0.1)))
+    drawn = (
+        (request.positive, *request.draws[0].values()) for seed in range(3_000) for request in build(generator(seed))
+    )
+    assert_drawn(drawn, dict.fromkeys([(7, "w1x.", rank) for rank in (0, 3, 4)], 1 / 3))
 
 
 def test_qdm_takes_any_ten_occurrences_or_the_first():
@@ -169,8 +151,6 @@ def test_qdm_takes_any_ten_occurrences_or_the_first():
     assert all(len(links) == 10 for links in taken)
     assert_drawn(i for links in taken for i in links)
     assert [i for i in range(40) if qdm.chosen(anchors[i], 10, True, 0)] == list(range(10))
-    assert all(qdm.chosen(each, 0, True, 0) for each in anchors)
-    assert qdm.chosen(anchors[3]._replace(occurrences=5), 10, False, 0)
 
 
 def test_rdp_importance_sums_repeated_anchors_and_averages_over_pieces():
@@ -182,9 +162,6 @@ def test_rdp_importance_sums_repeated_anchors_and_averages_over_pieces():
     assert rdp.importance(sentence) == {"a": (a, 7), "b": (b, 9)}
     assert rdp.importance(sentence, summed=False) == {"a": (cls[2] / 2, 7), "b": (b, 9)}
     assert rdp.importance(sentence, "to_cls") == {"a": (0.8, 7), "b": (0.2, 9)}
-    assert rdp.importance(sentence, "to_cls", False) == {"a": (0.5, 7), "b": (0.2, 9)}
-    request = only(rdp.request(sentence, having(rdp_direction="to_cls", rdp_pairs="all"), generator("all")))
-    assert (request.key, request.positive, request.negative) == ("page@100+0>1", 7, 9)
     many = [anchor(i, text, i, i + 1, i) for i, text in enumerate("abcd")]
     sentence = replace(sentence, anchors=many, cls=np.array([0.3, 0.1, 0.3, 0.2]), lengths=np.ones(4))
     pairs = rdp.request(sentence, having(rdp_pairs="all"), generator("all"))  # ties are kept
@@ -202,16 +179,6 @@ def test_rdp_anchors_follow_eq_11(weighting):
         for j, q in rest.items():
             expected[(i, j) if eta[i] > eta[j] else (j, i)] += p[i] * q / sum(rest.values())
     assert_drawn((rdp.choose(eta, destinations, sampler, rng) for _ in range(20_000)), expected)
-
-
-def test_rdp_drops_sentences_without_contrast():
-    for eta, destinations in (([0.1, 0.1], [1, 2]), ([0.1, 0.2], [1, 1]), ([0.1, 0.1 * (1 + 2**-12)], [1, 2])):
-        with pytest.raises(NoPair, match="no-contrast"):
-            rdp.choose(np.array(eta), destinations, SAMPLER, generator("rdp"))
-    assert rdp.request(replace(SENTENCE, anchors=SENTENCE.anchors[:1]), SETUP, generator("rdp")) == []
-    request = only(rdp.request(SENTENCE, SETUP, generator("rdp")))
-    assert (request.key, request.positive, request.negative) == ("page@100", 9, 7)
-    assert request.query == SENTENCE.tokens
 
 
 def test_acm_negatives_are_uniform_or_near_in_in_links():
@@ -235,13 +202,10 @@ def test_the_papers_acm_has_one_pair_of_any_two_anchors_with_different_pages():
     ordered = Counter((a, b) for a in (1, 2, 3, 1) for b in (1, 2, 3, 1) if a != b)
     assert_drawn(pairs, {pair: n / ordered.total() for pair, n in ordered.items()})
     # The authors' code: all pairs of an earlier and a later anchor.
-    setup = having(OFFICIAL, acm_pairs="all", acm_max_tokens=250)
-    requests = [
-        only(build(generator("all", key))) for key, build in acm.requests(replace(SENTENCE, anchors=anchors), setup)
-    ]
-    assert [(each.words_of, each.positive) for each in requests] == [(1, 2), (1, 3), (1, 1), (2, 3), (2, 1), (3, 1)]
-    sides = acm.sides(requests[0], Passages([9] * 400, [10] * 400, PAGE), setup, generator("long"))
-    assert (len(sides.pos_doc), len(sides.neg_doc)) == (250, 250)
+    setup = having(OFFICIAL, acm_pairs="all")
+    attempts = acm.requests(replace(SENTENCE, anchors=anchors), setup)
+    pairs = [(each.words_of, each.positive) for key, build in attempts for each in build(generator("all", key))]
+    assert pairs == [(1, 2), (1, 3), (1, 1), (2, 3), (2, 1), (3, 1)]
 
 
 def test_acm_queries_have_words_of_the_first_page_and_differ_if_drawn_anew():
@@ -254,8 +218,6 @@ def test_acm_queries_have_words_of_the_first_page_and_differ_if_drawn_anew():
     assert_drawn(map(tuple, words), {(8,): np.exp(0.55) / total, (9,): np.exp(0.9) / total})
     sides = acm.sides(replace(request, length=4), Passages([1], [2], PAGE), having(OFFICIAL), rng)
     assert sides.neg_query and sides.neg_query != sides.pos_query and 7 in sides.neg_query and 7 in sides.pos_query
-    with pytest.raises(NoPair, match="documents-equal"):
-        acm.sides(request, Passages([1], [1], PAGE), having(OFFICIAL), rng)
 
 
 def test_what_was_drawn_twice_and_is_equal_is_stored_once():
