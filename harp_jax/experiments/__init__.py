@@ -5,5 +5,5 @@ Out: a folder with the output of every step, made once (`base/made.py`), and tab
 Imports: every room above; inside functions also the generation job.
 Files: `experiment` (finds an experiment, reads its options); `pretraining` (of the systems that a table compares); `benchmark` (a
 judged collection to train and test on); `demo`; of HARP `tables`, `msmarco` (Tables 1 to 4) and `figure4`; `recipe` (what links
-alone teach), `linklearn`, `coarse_tuning`.
+alone teach a ranker), `vectors` (and an encoder's vectors), `linklearn`, `coarse_tuning`.
 """

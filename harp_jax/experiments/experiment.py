@@ -39,6 +39,7 @@ NAMES = {
     "msmarco": ("msmarco", "from MS MARCO's published files to dev, TREC DL 2019 and 2020"),
     "tables": ("tables", "systems on your collection: what HARP's Tables 2 to 4 are made of, in five folds or on test sets"),
     "recipe": ("recipe", "what links alone teach: a re-ranker after each recipe of pre-training, without a labelled query"),
+    "vectors": ("vectors", "what links add to an encoder's vectors: a linear map, all weights, or both, without a labelled query"),
     "linklearn": ("linklearn", "LinkLearn trained on Wikipedia's links, applied to Cranfield, compared with Okapi, BM25 and QL"),
     "coarse_tuning": ("coarse_tuning", "the six systems of the coarse-tuning paper on a collection, its grids, its query probe"),
 }  # fmt: skip

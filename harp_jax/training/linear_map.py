@@ -9,6 +9,7 @@ make them those of the adapted one.
 """
 
 from dataclasses import dataclass
+from itertools import chain, zip_longest
 
 import jax
 import jax.numpy as jnp
@@ -97,9 +98,8 @@ def train_map(options: MapOptions, output: str) -> Adapted:
     check_replaceable(output)
     shape, params, tokenizer, made = load_sentence_encoder(options.encoder, None)
     if not made.recorded:
-        raise InputError(
-            f"{options.encoder} does not record how it pools hidden states (1_Pooling); use a sentence encoder"
-        )
+        wrong = "does not record how it pools hidden states (1_Pooling); use a sentence encoder"
+        raise InputError(f"{options.encoder} {wrong}")
     pairs = read_pairs(options)
     say(f"embeds {len(pairs.queries):,} queries and {len(pairs.pages):,} pages")
     retriever = Retriever.from_pretrained(options.encoder, fastest_dtype(jax.default_backend()), backend="auto")
@@ -131,21 +131,14 @@ def read_pairs(options: MapOptions) -> Pairs:
     if not tasks:
         raise InputError(f"{options.pairs} has no training pairs; generate some with a task such as adp")
     texts = SeparateTexts(MAX_TOKENS, tokenizer.template)
+    sources, template = (options.pairs,), tokenizer.template
     reader = RecordReader(
-        (options.pairs,),
-        tasks,
-        SPLITS[0],
-        1,
-        MAX_TOKENS,
-        "",
-        options.seed,
-        tokenizer.template,
-        negatives=0,
-        separate=texts,
+        sources, tasks, SPLITS[0], 1, MAX_TOKENS, "", options.seed, template, negatives=0, separate=texts
     )
     share = options.max_pairs // len(tasks)
-    groups = [group for task in tasks for group in reader.read(0, task, 0, min(share, reader.sizes[task]))]
-    groups = [group for group in groups if len(group.sequences) == 2]  # a page may be empty
+    by_task = (reader.read(0, task, 0, min(share, reader.sizes[task])) for task in tasks)
+    in_turns = chain.from_iterable(zip_longest(*by_task))  # so that links of every task are held out
+    groups = [group for group in in_turns if group and len(group.sequences) == 2]  # a page may be empty
 
     numbers: dict[bytes, int] = {}
     page = [numbers.setdefault(group.sequences[1].query.tobytes(), len(numbers)) for group in groups]
