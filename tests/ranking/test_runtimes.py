@@ -14,7 +14,7 @@ from harp_jax.checkpoints.huggingface import save_hf
 from harp_jax.checkpoints.onnx_openvino import FILES, model_files, write_onnx, write_openvino
 from harp_jax.checkpoints.sentence_transformers import Embedding
 from harp_jax.ranking import runtimes
-from harp_jax.ranking.rerank import load_scorer
+from harp_jax.ranking.rerank import load_scorer, predict
 from harp_jax.ranking.scorers import BiEncoderScorer, load_sentence_encoder
 from harp_jax.text.tokenizer import NO_MARKS, Marks
 from tests.support.commands import python
@@ -92,6 +92,8 @@ def test_vectors_are_those_of_jax(tmp_path, backend):
         queries = [*map(ours.as_query, texts)]
         assert (ours.vectors(queries) * there.vectors(queries)).sum(1).min() > 0.99999
         assert there.vectors([]).shape == (0, there.size)
+    ours, theirs = (predict(load_scorer(str(tmp_path / "m"), cosine=True, backend=b), PAIRS) for b in ("jax", backend))
+    np.testing.assert_allclose(theirs, ours, atol=1e-6)
 
 
 @pytest.mark.parametrize("backend", [pytest.param("openvino", marks=pytest.mark.real), "onnx"])
