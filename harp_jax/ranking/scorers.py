@@ -10,7 +10,7 @@ import itertools
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any, Protocol, TypeVar
 
 import jax
@@ -426,10 +426,14 @@ def load_sentence_encoder(
     check_vocabulary(tokenizer, config, directory)
     made = recorded_embedding(directory, config.hidden)
     if any(made.prompts):
-        query, document = made.prompts
-        print(f"note: {directory} puts {query!r} before queries and {document!r} before documents", file=sys.stderr)
+        tell_prompts(directory, *made.prompts)
     recorded = recorded_length(tokenizer, config)
     return config, params, tokenizer, made._replace(max_length=max_length or min(made.max_length or recorded, recorded))
+
+
+@cache  # once, however often a command loads the encoder
+def tell_prompts(directory: str, query: str, document: str) -> None:
+    print(f"note: {directory} puts {query!r} before queries and {document!r} before documents", file=sys.stderr)
 
 
 @partial(jax.jit, static_argnums=(0, 1))
