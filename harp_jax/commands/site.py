@@ -42,7 +42,7 @@ def arguments_parser() -> Parser:
 
 def add_options(parser: Parser, kind: type) -> None:
     """An option for each field of a dataclass of options, with the meaning that its docstring gives."""
-    meanings = dict(re.findall(r"^ +(\w+): (.+)$", kind.__doc__ or "", re.MULTILINE))
+    meanings = dict(re.findall(r"^ *(\w+): (.+)$", kind.__doc__ or "", re.MULTILINE))
     for field in fields(kind):
         name, default = field.name, field.default
         if name in ("pages", "source", "training", "model"):

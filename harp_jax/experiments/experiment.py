@@ -94,7 +94,7 @@ def find(name: str) -> Experiment:
         defaults |= vars(group)
     documented = [getattr(function, "func", function), *map(type, groups.values())]  # func: of a functools.partial
     text = "\n".join(each.__doc__ or "" for each in documented)
-    meanings = {n: meaning for n, meaning in re.findall(r"^ +(\w+): (.+)$", text, re.MULTILINE) if n in defaults}
+    meanings = {n: meaning for n, meaning in re.findall(r"^ *(\w+): (.+)$", text, re.MULTILINE) if n in defaults}
     return Experiment(name, module.__doc__ or "", function, defaults, meanings, groups)
 
 

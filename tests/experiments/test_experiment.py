@@ -10,17 +10,13 @@ OWN = '''from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Group:
-    """Shared options.
-
-    folder: to read
-    """
+    """Shared options, as Python 3.13 stores a docstring.
+folder: to read"""
     folder: str = "here"
 
 def own(output, group=Group(), seeds=(0, 1), steps=600, rate=0.1, fast=False):
     """Options:
-
-    seeds: of every training
-    """
+    seeds: of every training"""
     with open(output, "w") as file:
         file.write(repr((group.folder, seeds, steps, rate, fast)))
 '''
