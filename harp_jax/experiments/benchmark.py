@@ -10,6 +10,7 @@ from ml_collections import ConfigDict
 from harp_jax.base.errors import InputError
 from harp_jax.base.steps import Steps
 from harp_jax.config import load_config
+from harp_jax.corpus.documents import FIELDS
 from harp_jax.corpus.query_sets import fold_queries
 from harp_jax.corpus.trec import read_folds
 from harp_jax.evaluation.from_files import Evaluation, report_files
@@ -132,6 +133,7 @@ class Benchmark:
         load_config(NEURAL_CONFIG, {}, self.neural)
         runs, tests = labelled(self.candidates), self.test_sets()
         tested = [path for test in tests.values() for path in test]
+        check_known("fields", self.fields, FIELDS)
         need_files(self.docs, self.queries, self.qrels, self.folds, *runs.values(), *tested, *more)
         if tests and (self.folds or self.tested or len(runs) > 1):
             raise InputError(

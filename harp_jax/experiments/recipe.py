@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.steps import Steps
+from harp_jax.corpus.documents import FIELDS
 from harp_jax.evaluation.from_files import Evaluation
 from harp_jax.experiments.benchmark import reranking, show
 from harp_jax.experiments.experiment import check_known, labelled, need_files
@@ -100,6 +101,7 @@ def recipe(
     teacher: encoder (Hugging Face directory) whose vectors score the pairs of rows with a teacher; `taught_whole` starts from it
     """
     check_known("rows", rows, tuple(ROWS))
+    check_known("fields", fields, FIELDS)
     only = only or ("",) * len(queries)
     start, sets = pretraining.init, labelled(candidates)
     if not rows or not start or not len(queries) == len(qrels) == len(sets) == len(only):

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.steps import Steps
+from harp_jax.corpus.documents import FIELDS
 from harp_jax.evaluation.from_files import Evaluation
 from harp_jax.experiments.benchmark import show
 from harp_jax.experiments.experiment import check_known, need_files
@@ -86,6 +87,7 @@ def vectors(
     seeds: random seeds of the map and of the weights
     """
     check_known("rows", rows, tuple(ROWS))
+    check_known("fields", fields, FIELDS)
     start = pretraining.init
     if not rows or not seeds or not start or not len(queries) == len(qrels):
         raise InputError("give rows, seeds, the encoder (init), and as many queries as qrels")

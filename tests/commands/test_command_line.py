@@ -42,10 +42,7 @@ def test_a_tilde_after_an_equals_sign_is_the_home_directory(monkeypatch):
     assert (arguments.docs, arguments.queries, arguments.output) == ("/home/me/d.tsv", "a~/b", "/home/me")
 
 
-LINKER = "numpy failed\n  libopenblas.so: failed to map segment from shared object\nsee https://x"
-
-
-@pytest.mark.parametrize("error", [MemoryError(), ImportError(LINKER)])
+@pytest.mark.parametrize("error", [MemoryError(), ImportError("x\n  y.so: failed to map segment\nsee https://z")])
 def test_too_little_memory_is_one_line(error, capsys):
     with pytest.raises(SystemExit) as ended, ending_well():
         raise error
@@ -57,8 +54,8 @@ def test_closed_streams_are_no_crash(tmp_path):
     (tmp_path / "queries.tsv").write_text("a\tfish\nb\tcat\n")
     folds = f"queries folds --count=2 --output={tmp_path}/folds.tsv --queries={tmp_path}/"
     for line in ("plan | head -n 1", f"{folds}queries.tsv >&- 2>&- <&-", f"{folds}absent >&- 2>&- <&-; test $? = 2"):
-        words = ["bash", "-c", f"{sys.executable} -m harp_jax {line}"]
-        result = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
+        command = f"{sys.executable} -m harp_jax {line}"
+        result = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True)
         assert result.returncode == 0 and not result.stderr
         assert len(result.stdout.splitlines()) == ("plan" in line)
     assert len((tmp_path / "folds.tsv").read_text().splitlines()) == 2

@@ -70,6 +70,7 @@ def test_a_table_of_a_neural_ranker_and_what_a_second_run_does(folder, capsys):
         ("docs=absent.tsv folds=none.tsv", "missing: absent.tsv, none.tsv; nothing was started"),
         ("tested=9", "tested=9 is not a fold; the folds of folds.tsv are 0, 1, 2, 3"),
         ("transformers=bert", "transformers=bert is unknown; choose from none, sjtf, harp"),
+        ("fields=title,text", "fields=text is unknown; choose from title, url, body"),
         ("tested=0 ensembles=true", "fit weights on other tested folds"),
         ("test_queries=dev=queries.tsv folds=", "name different test sets"),
         ("rerank=max_lenght=3 transformers=none", "rerank: max_lenght=3: .*the options are fields .*, k "),
