@@ -32,13 +32,15 @@ _RELEASE_NOTES = re.compile(
     r"/((?:release-?notes|releases?|relnotes|whats-?new|changelogs?)(?:/|[-_](?=\d)))", re.IGNORECASE
 )
 MANY_NOTES = 5  # pages; fewer do not disturb
-# What the reader of pages drops, in words; docs/formats.md has the rarer reasons.
+# What the reader of pages drops, in words; rarer reasons are printed as they are.
 REASONS = {
     "link-unresolved": "links to other sites and missing pages", "link-outside-content": "links in menus and footers",
     "text-outside-content": "text in menus and footers", "link-in-heading": "links in headings",
     "link-on-index-page": "links on index pages", "link-boilerplate": "links that many pages repeat",
     "link-to-itself": "links of a page to itself", "link-to-short-page": "links to short pages",
     "link-empty": "links without text", "page-too-short": "short pages", "page-index": "index pages",
+    "link-self": "links within a page", "link-invalid": "links that are no addresses", "anchor-number": "links that are numbers",
+    "anchor-boilerplate": "links such as 'next' and 'click here'", "anchor-too-long": "links with long texts",
 }  # fmt: skip
 
 
