@@ -35,7 +35,7 @@ from data_pipeline.output.claim import WORK
 from data_pipeline.pipeline import BUCKETS, SECONDS, generate
 from data_pipeline.tasks.maps import make_pairs
 from data_pipeline.tasks.table import needs
-from data_pipeline.weights import artefact
+from data_pipeline.weights import term_weights
 from harp_jax.base.files import open_bytes
 from harp_jax.input.records import read_manifest
 from harp_jax.input.tfrecords import tensorflow
@@ -89,7 +89,7 @@ def repeat(dump: str, path: str, megabytes: float) -> None:
 def job_of(output: str) -> Job:
     """The job of a finished directory, to read its tables."""
     work, config = os.path.join(output, WORK), read_manifest(output)["config"]
-    return Job(config, work, output, os.path.join(output, artefact.FOLDER), needs=tuple(needs(config)))
+    return Job(config, work, output, os.path.join(output, term_weights.FOLDER), needs=tuple(needs(config)))
 
 
 def rows(folder: str) -> int:
@@ -118,7 +118,7 @@ def of_wiki(output: str) -> tuple[dict[str, float], dict[str, float], dict[str, 
         for stage, _, spent in (line.partition("\t") for line in file):
             seconds[stage] = seconds.get(stage, 0.0) + float(spent)
     disk: dict[str, float] = {name: size(os.path.join(job.work, name)) for name in os.listdir(job.work)}
-    disk |= {table.name: size(os.path.join(job.weights, table.name)) for table in artefact.TABLES}
+    disk |= {table.name: size(os.path.join(job.weights, table.name)) for table in term_weights.TABLES}
     disk["shards"] = sum(os.path.getsize(path) for path in glob.glob(os.path.join(output, "harp-*")))
     passages, sentences = tokens(job, tables.PASSAGES), tokens(job, tables.SENTENCES)
     amounts = {

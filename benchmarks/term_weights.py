@@ -23,7 +23,7 @@ import numpy as np
 
 from data_pipeline.links.link_graph import in_sentences
 from data_pipeline.text.terms import load_terms
-from data_pipeline.weights.attention_weights import Encoder, TokenSpans, attending, word_sums
+from data_pipeline.weights.term_weights import Encoder, TokenSpans, attending, word_sums
 from data_pipeline.weights.tokenised import LONGEST
 from harp_jax.base.allocator import keep_pages
 from harp_jax.base.files import lines

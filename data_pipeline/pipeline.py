@@ -24,7 +24,7 @@ from data_pipeline.sources.document import CHUNK_BYTES
 from data_pipeline.tasks import diagnostics
 from data_pipeline.tasks.maps import make_pairs, make_records, make_requests
 from data_pipeline.tasks.table import chosen, needs
-from data_pipeline.weights import artefact, tokenised
+from data_pipeline.weights import term_weights, tokenised
 from data_pipeline.weights.word_counts import FREQUENCY, WordCounts
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import full_disk_refused
@@ -89,10 +89,9 @@ def generate(
         with claimed(os.fspath(output), c, inputs) as finished:
             if not finished:
                 wanted = ", ".join(task.name for task in chosen(c))
-                size = sum(file["size"] for file in inputs["source"])
-                say(
-                    f"pairs of {wanted} from {size / 1e6:.1f} MB of pages; if interrupted, run the command again to resume"
-                )
+                megabytes = sum(file["size"] for file in inputs["source"]) / 1e6
+                resume = "if interrupted, run the command again to resume"
+                say(f"pairs of {wanted} from {megabytes:.1f} MB of pages; {resume}")
                 with closing(engine(job_of(c, inputs, directory, tokenizer), c["workers"], memory)) as running:
                     run(running, inputs, tokenizer, bar)
     return read_manifest(directory)
@@ -106,7 +105,7 @@ def job_of(c: Config, inputs: Inputs, directory: str, tokenizer: Tokenizer) -> J
         config=c,
         work=os.path.join(directory, WORK),
         output=directory,
-        weights=os.path.join(directory, artefact.FOLDER),
+        weights=os.path.join(directory, term_weights.FOLDER),
         per_bucket=max(1, sum(file["size"] for file in inputs["source"]) // (CHUNK_BYTES * BUCKETS)),
         window=longest - tokenizer.template.around_text,
         needs=tuple(needs(c)),
@@ -117,7 +116,7 @@ def run(engine: Engine, inputs: Inputs, tokenizer: Tokenizer, bar: Progress) -> 
     """All stages in order, up to manifest.json."""
     job, tasks = engine.job, chosen(engine.job.config)
     linked, weights = LINKS in job.needs, weighed(job.config)
-    from_requests, from_pages = [task for task in tasks if task.requests], [task for task in tasks if task.records]
+    from_requests, from_pages = [task for task in tasks if task.attempts], [task for task in tasks if task.records]
     bar.total = 4 + (3 if linked else 1) + weights + 3 * bool(from_requests) + len(from_pages)  # with the fingerprint
     clock, weights_sha256 = partial(clocked, job), None
 
@@ -137,7 +136,7 @@ def run(engine: Engine, inputs: Inputs, tokenizer: Tokenizer, bar: Progress) -> 
             link_graph.index(engine)
     if weights:
         with clock("term weights"):
-            weights_sha256 = artefact.provide(engine, inputs)
+            weights_sha256 = term_weights.provide(engine, inputs)
 
     # Tasks that need other pages: what they need, a join that reads it, the pairs. Then the tasks that need no other page.
     if from_requests:
@@ -177,7 +176,7 @@ def tokenise(engine: Engine) -> None:
 def make_pair_requests(engine: Engine) -> None:
     """From `sentences`, `ranked` and `passages` to `requests` and `negatives`: which pages the pairs need."""
     job, c = engine.job, engine.job.config
-    tasks = [task for task in chosen(c) if task.requests]
+    tasks = [task for task in chosen(c) if task.attempts]
     candidates, unlinked = engine.query("SELECT COUNT(*), COUNT(CASE WHEN in_links = 0 THEN 1 END) FROM candidates")[0]
     for reads in dict.fromkeys(task.reads for task in tasks):
         parts = [(bucket, (reads, candidates, unlinked)) for bucket in buckets(job, reads)]

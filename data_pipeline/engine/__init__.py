@@ -6,7 +6,7 @@ Imports: ground files of harp_jax.
 Files:
   tables    the tables between the stages and their columns; what was dropped and why, counted with examples
   job       what every engine runs: job, parts of a map, the operations on tables
-  store     tables on disk, marks of finished parts, the work directory of a command
+  store     tables on disk, marks of finished parts
   local     the local engine: processes and DuckDB; the same without worker processes, for small input
   spark     the same stages on a Spark cluster
 """

@@ -6,11 +6,12 @@ rerunning a killed job resumes it, and the output has the same bytes.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol, Required, TypedDict, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from data_pipeline.engine.tables import Rows, Table
 
 Config = dict[str, Any]  # a generation config as plain JSON values: what `config.plain` returns
+Inputs = dict[str, Any]  # the input of a job by content, a part of its manifest: see `claim.fingerprint`
 
 # What tasks may need from a job: the link graph; an anchor text's destinations ranked per occurrence, not per distinct page;
 # sentences with links and term weights; passages of pages without in-links, or weights for them; the sentence ends of passages.
@@ -20,11 +21,9 @@ ALL_PAGES, ALL_WEIGHTS, SENTENCE_ENDS = "all pages", "all weights", "sentence en
 
 @dataclass(frozen=True)
 class Job:
-    """What every part of a map knows.
-
-    work: directory of the tables; output: of the shards; weights: of the tables of the term weights. per_bucket: chunks of the
-    input in one bucket; window: tokens that the encoder reads; needs: which of the names above the tasks need.
-    """
+    """What every part of a map knows. work: directory of the tables; output: of the shards; weights: of the tables of the term
+    weights. per_bucket: chunks of the input in one bucket; window: tokens that the encoder reads; needs: which of the names above
+    the tasks need."""
 
     config: Config
     work: str
@@ -33,22 +32,6 @@ class Job:
     per_bucket: int = 1
     window: int = 0
     needs: tuple[str, ...] = ()
-
-
-class EncoderContent(TypedDict, total=False):
-    """What made term weights: an encoder's sha256 (or "uniform", "idf"), its positions, the precision of its products."""
-
-    sha256: Required[str]
-    positions: int
-    dtype: str
-
-
-class Inputs(TypedDict):
-    """The input of a job, identified by content; part of its manifest. source: name, size and sha256 of every file."""
-
-    source: list[dict[str, Any]]
-    tokenizer_sha256: str
-    encoder_content: EncoderContent
 
 
 P = TypeVar("P")  # what a part is about: a chunk of the input, a table, None if its bucket says all

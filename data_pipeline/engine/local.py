@@ -51,35 +51,30 @@ class LocalEngine:
         self._database: duckdb.DuckDBPyConnection | None = None
 
     def map(self, stage: str, function: MapFunction[P], parts: Iterable[Part[P]], per_bucket: int = 1) -> None:
-        """Runs `function(job, number, payload) -> {table: rows}` for every part, in any order, in the workers.
-
-        Part `number` writes to bucket `number // per_bucket`. `parts` may be a stream: only a few are in flight at a time.
-        """
+        """Runs `function(job, number, payload) -> {table: rows}` for every part, in any order, in the workers. Part `number` writes
+        to bucket `number // per_bucket`. `parts` may be a stream: only a few are in flight at a time."""
         if store.finished(self.job, stage):
             return
         self._close_database()  # the memory is for the workers
-        running: set[Future[int]] = set()
+        running: set[Future[None]] = set()
         with progress(total=len(parts) if isinstance(parts, list) else None, unit="parts", desc=stage) as bar:
-            rows = 0
 
-            def collect(at_most: int) -> None:
-                nonlocal running, rows
+            def wait_until(at_most: int) -> None:
+                nonlocal running
                 while len(running) > at_most:
-                    finished, running = wait(running, timeout=1.0, return_when=FIRST_COMPLETED)
-                    for future in finished:
-                        rows += future.result()
-                        bar.set_postfix_str(f"{rows:,} rows", refresh=False)
+                    done, running = wait(running, timeout=1.0, return_when=FIRST_COMPLETED)
+                    for future in done:
+                        future.result()
                         bar.update()
 
             try:
-                for number, payload in parts:
-                    if store.finished(self.job, stage, number):
+                for part in parts:
+                    if store.finished(self.job, stage, part[0]):
                         bar.skip()
                         continue
-                    run = partial(store.run_part, stage, function, self.job, number, payload, per_bucket)
-                    running.add(self.submit(run))
-                    collect(2 * self.workers)
-                collect(0)
+                    running.add(self.submit(partial(store.run_part, stage, function, self.job, *part, per_bucket)))
+                    wait_until(2 * self.workers)
+                wait_until(0)
             except BrokenProcessPool as error:
                 raise InputError(
                     f"a worker process of stage {stage!r} was killed (out of memory?); lower config.workers and run the "
@@ -95,7 +90,7 @@ class LocalEngine:
                     future.cancel()
         store.finish(self.job, stage)
 
-    def submit(self, run: Callable[[], int]) -> Future[int]:
+    def submit(self, run: Callable[[], None]) -> Future[None]:
         """Calls `run` in a worker."""
         if self._pool is None:
             context = multiprocessing.get_context("spawn")
@@ -108,17 +103,15 @@ class LocalEngine:
             signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
     def join(self, output: Table, sql: str) -> None:
-        """Runs `sql` over the tables that it names and writes its rows as table `output`.
-
-        A column `bucket` of the result is the bucket of each row; without it all rows are in bucket 0.
-        The order of rows within a bucket is undefined: readers must sort.
-        """
+        """Runs `sql` over the tables that it names and writes its rows as table `output`. A column `bucket` of the result is the
+        bucket of each row; without it all rows are in bucket 0. The order of rows within a bucket is undefined: readers must
+        sort."""
         if store.finished(self.job, f"join {output.name}"):
             return
         temporary = store.table_dir(self.job, output) + ".tmp"
         shutil.rmtree(temporary, ignore_errors=True)
         columns, options = ", ".join(f'"{name}"' for name in output.schema.names), "FORMAT PARQUET, COMPRESSION zstd"
-        with self._connection(sql) as connection, self.explained(output.name):
+        with self.connected(sql, output.name) as connection:
             if "bucket" in connection.sql(sql).columns:
                 os.makedirs(temporary)
                 target, columns = temporary, f"{columns}, bucket"
@@ -132,16 +125,31 @@ class LocalEngine:
 
     def query(self, sql: str) -> list[tuple]:
         """The rows of a small result, in memory."""
-        with self._connection(sql) as connection, self.explained("query"):
+        with self.connected(sql, "query") as connection:
             return connection.execute(sql).fetchall()
 
     @contextlib.contextmanager
-    def explained(self, stage: str) -> Iterator[None]:
-        """Raises InputError if DuckDB runs out of memory in the block, and KeyboardInterrupt for Ctrl-C."""
-        import duckdb
+    def connected(self, sql: str, stage: str) -> Iterator["duckdb.DuckDBPyConnection"]:
+        """A connection with the tables of `sql` as views. Joins in a row share a database: opening one takes 30 ms. Raises
+        InputError if DuckDB runs out of memory in the block, and KeyboardInterrupt for Ctrl-C."""
+        with needs("joining tables", "duckdb", "data"):
+            import duckdb
 
+        if self._database is None:
+            threads = max(1, min(self.workers, mebibytes(self.memory_limit) // JOIN_THREAD_MIB))
+            spill = os.path.join(self.job.work, "spill")
+            options: dict[str, Any] = dict(memory_limit=self.memory_limit, temp_directory=spill, threads=threads)
+            self._database = duckdb.connect(config=options | {"preserve_insertion_order": "false"})
         try:
-            yield
+            with self._database.cursor() as connection:
+                for table in read_by(sql):
+                    if store.checked_files(self.job, table):
+                        pattern = os.path.join(glob.escape(store.table_dir(self.job, table)), "*", "*.parquet")
+                        connection.read_parquet(pattern, hive_partitioning=True).create_view(table.name)
+                    else:
+                        empty = table.schema.append(pa.field("bucket", pa.int32())).empty_table()
+                        connection.register(table.name, empty)
+                yield connection
         except RuntimeError as error:
             if "interrupted" in str(error):  # how DuckDB sometimes reports Ctrl-C
                 raise KeyboardInterrupt from error
@@ -151,25 +159,6 @@ class LocalEngine:
                 f"config.memory_limit={self.memory_limit} is too small for the join {stage!r}; raise it and run the command "
                 "again: it resumes"
             ) from error
-
-    def _connection(self, sql: str) -> "duckdb.DuckDBPyConnection":
-        """A connection with the tables of `sql` as views. Joins in a row share a database: opening one takes 30 ms."""
-        with needs("joining tables", "duckdb", "data"):
-            import duckdb
-
-        if self._database is None:
-            threads = max(1, min(self.workers, mebibytes(self.memory_limit) // JOIN_THREAD_MIB))
-            spill = os.path.join(self.job.work, "spill")
-            options: dict[str, Any] = dict(memory_limit=self.memory_limit, temp_directory=spill, threads=threads)
-            self._database = duckdb.connect(config=options | {"preserve_insertion_order": "false"})
-        connection = self._database.cursor()
-        for table in read_by(sql):
-            if store.checked_files(self.job, table):
-                pattern = os.path.join(glob.escape(store.table_dir(self.job, table)), "*", "*.parquet")
-                connection.read_parquet(pattern, hive_partitioning=True).create_view(table.name)
-            else:
-                connection.register(table.name, table.schema.append(pa.field("bucket", pa.int32())).empty_table())
-        return connection
 
     def _close_database(self) -> None:
         if self._database is not None:
@@ -186,9 +175,10 @@ class LocalEngine:
 class SerialEngine(LocalEngine):
     """`LocalEngine` whose maps run in this process."""
 
-    def submit(self, run: Callable[[], int]) -> Future[int]:
-        done: Future[int] = Future()
-        done.set_result(run())
+    def submit(self, run: Callable[[], None]) -> Future[None]:
+        done: Future[None] = Future()
+        run()
+        done.set_result(None)
         return done
 
 
@@ -201,16 +191,16 @@ def mebibytes(limit: str) -> int:
     return int(float(size[1]) * (1024 if size[3] else 1000) ** power) >> 20
 
 
-def fitting(limit: str, default: str = "") -> str:
-    """`config.memory_limit`, lowered to MEMORY_SHARE of DuckDB's `default`: 80 % of the memory of the machine or container."""
+def fitting(limit: str) -> str:
+    """`config.memory_limit`, lowered to MEMORY_SHARE of DuckDB's default: 80 % of the memory of the machine or container."""
     with needs("joining tables", "duckdb", "data"):
         import duckdb
 
-    default = default or duckdb.execute("SELECT current_setting('memory_limit')").fetchall()[0][0]
-    most = int(MEMORY_SHARE * mebibytes(default))
-    if mebibytes(limit) <= most:
+    ((default,),) = duckdb.execute("SELECT current_setting('memory_limit')").fetchall()
+    most = f"{int(MEMORY_SHARE * mebibytes(default))}MiB"
+    if mebibytes(limit) <= mebibytes(most):
         return limit
     say(
-        f"memory_limit={limit}, but this machine or container has little memory: joins use {most} MiB and spill to the disk"
+        f"memory_limit={limit}, but this machine or container has little memory: joins use {most} and spill to the disk"
     )
-    return f"{most}MiB"
+    return most

@@ -43,11 +43,9 @@ def sql_type(kind: pa.DataType) -> str:
 
 
 class SparkEngine:
-    """Runs the stages of one job; see `job.Engine`.
-
-    master: any Spark master URL; empty: this machine, `workers` cores. `memory_limit` is the JVM heap of the driver, where a
-    local master runs everything; everything else follows Spark's configuration (spark-defaults.conf).
-    """
+    """Runs the stages of one job; see `job.Engine`. master: any Spark master URL; empty: this machine, `workers` cores.
+    `memory_limit` is the JVM heap of the driver, where a local master runs everything; everything else follows Spark's
+    configuration (spark-defaults.conf)."""
 
     def __init__(self, job: Job, workers: int, memory_limit: str, master: str = "") -> None:
         with needs("--engine=spark", "pyspark (and Java 17)", "spark"):
@@ -59,11 +57,8 @@ class SparkEngine:
     @property
     def spark(self) -> "SparkSession":
         """The session, started by the first unfinished stage."""
-        if self._session is None:
-            self._session = self._start()
-        return self._session
-
-    def _start(self) -> "SparkSession":
+        if self._session is not None:
+            return self._session
         from pyspark.sql import SparkSession
 
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -87,14 +82,14 @@ class SparkEngine:
             os.makedirs(spill, exist_ok=True)
             options["spark.local.dir"] = spill
         try:
-            session = SparkSession.builder.config(map=options).getOrCreate()
+            self._session = SparkSession.builder.config(map=options).getOrCreate()
         except Exception as error:
             raise InputError(
                 f"Spark did not start with --master={self.master} ({_first_line(error)}); "
                 "it needs Java 17 (JAVA_HOME) and a reachable master"
             ) from error
-        session.sparkContext.setLogLevel("ERROR")
-        return session
+        self._session.sparkContext.setLogLevel("ERROR")
+        return self._session
 
     def map(self, stage: str, function: MapFunction[P], parts: Iterable[Part[P]], per_bucket: int = 1) -> None:
         """As `LocalEngine.map`: each part is a Spark task that reads and writes whole files."""

@@ -5,14 +5,14 @@ a digest of its content, which every process checks before it first reads the fi
 processes must share the file system.
 """
 
-import glob
 import hashlib
+import itertools
 import os
 import re
 import shutil
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -36,12 +36,8 @@ def read(job: Job, table: Table, bucket: int | None = None, columns: list[str] |
     """A bucket of a table (default: all of it), files in the order of their names; an empty table if there are none."""
     import pyarrow.parquet as pq
 
-    folder = "*" if bucket is None else f"bucket={bucket}"
-    paths = sorted(glob.glob(os.path.join(glob.escape(table_dir(job, table)), folder, "*.parquet")))
-    for path in paths:
-        _verify(job, path)
     # Files are read one by one: as a data set, the folder names would become a column.
-    parts = [pq.ParquetFile(path).read(columns) for path in paths]
+    parts = [pq.ParquetFile(path).read(columns) for path in checked_files(job, table, bucket)]
     return pa.concat_tables(parts) if parts else table.schema.empty_table().select(columns or table.schema.names)
 
 
@@ -58,8 +54,7 @@ def rows(
 
 def buckets(job: Job, table: Table) -> list[int]:
     """The numbers of a table's buckets."""
-    folders = glob.glob(os.path.join(glob.escape(table_dir(job, table)), "bucket=*"))
-    return sorted(int(folder.rsplit("=", 1)[1]) for folder in folders)
+    return sorted(int(folder.name.removeprefix("bucket=")) for folder in Path(table_dir(job, table)).glob("bucket=*"))
 
 
 def bucket_parts(job: Job, table: Table) -> list[Part[None]]:
@@ -67,72 +62,64 @@ def bucket_parts(job: Job, table: Table) -> list[Part[None]]:
     return [(bucket, None) for bucket in buckets(job, table)]
 
 
-def checked_files(job: Job, table: Table) -> list[str]:
-    """The files of a table, each compared with the digest in its name."""
-    files = sorted(glob.glob(os.path.join(glob.escape(table_dir(job, table)), "*", "*.parquet")))
+def checked_files(job: Job, table: Table, bucket: int | None = None) -> list[str]:
+    """The files of a bucket (default: of the table), each compared with the digest in its name once per process."""
+    pattern = "*/*.parquet" if bucket is None else f"bucket={bucket}/*.parquet"
+    files = sorted(map(str, Path(table_dir(job, table)).glob(pattern)))
+    unread = [path for path in files if path not in verified]
     with ThreadPoolExecutor() as hashing:
-        list(hashing.map(partial(_verify, job), files))
+        for path, digest in zip(unread, hashing.map(sha256_file, unread)):
+            if not (named := NAMED.fullmatch(path)) or digest[:16] != named[1]:
+                raise InputError(f"{path} is damaged; {DAMAGED.format(work=job.work)}")
+            verified.add(path)
     return files
 
 
-def _verify(job: Job, path: str) -> None:
-    """Raises InputError unless a file has the content that its name says; reads it once per process."""
-    if path not in verified:
-        named = NAMED.fullmatch(path)
-        if not named or sha256_file(path)[:16] != named[1]:
-            raise InputError(f"{path} is damaged; {DAMAGED.format(work=job.work)}")
-        verified.add(path)
-
-
-def write(job: Job, table: Table, bucket: int, stage: str, part: int, rows: Rows) -> tuple[list[str], int]:
-    """Writes a file of a table, complete or not at all; returns its name below the directory of the tables, and its rows.
-
-    Several stages may write to one table. Writes no file for zero rows.
-    """
+def write(job: Job, table: Table, bucket: int, stage: str, part: int, rows: Rows) -> list[str]:
+    """Writes a file of a table, complete or not at all; returns its name below the directory of the tables, in a list that is empty
+    if there are no rows: then no file is written. Several stages may write to one table."""
     import pyarrow.parquet as pq
 
-    start = os.path.join(table_dir(job, table), f"bucket={bucket}", f"{stage}-{part:07d}.")
     made, sink = table.of(rows), pa.BufferOutputStream()
     pq.write_table(made, sink, compression="zstd", row_group_size=16384)
     content = sink.getvalue()
-    path = f"{start}{hashlib.sha256(content).hexdigest()[:16]}.parquet" if made.num_rows else ""
-    for earlier in glob.glob(glob.escape(start) + "*parquet"):
-        if earlier != path:
-            os.remove(earlier)  # left by a killed part, with another version of a library
-    if not path:
-        return [], 0
-    with replacing(path, "wb", durable=False) as file:  # the digest in its name shows whether it is complete
+    folder, start = Path(table_dir(job, table), f"bucket={bucket}"), f"{stage}-{part:07d}."
+    name = f"{start}{hashlib.sha256(content).hexdigest()[:16]}.parquet" if made.num_rows else ""
+    for earlier in folder.glob(f"{start}*parquet"):
+        if earlier.name != name:
+            earlier.unlink()  # left by a killed part, with another version of a library
+    if not name:
+        return []
+    with replacing(str(folder / name), "wb", durable=False) as file:  # its name shows whether it is complete
         file.write(content)
-    return [os.path.join(table.name, f"bucket={bucket}", os.path.basename(path))], made.num_rows
+    return [f"{table.name}/bucket={bucket}/{name}"]
 
 
-def run_part(stage: str, function: MapFunction[P], job: Job, number: int, payload: P, per_bucket: int) -> int:
-    """Runs a part, writes its tables and its mark; returns the number of rows."""
+def run_part(stage: str, function: MapFunction[P], job: Job, number: int, payload: P, per_bucket: int) -> None:
+    """Runs a part, writes its tables and its mark."""
     outputs = function(job, number, payload)
     written = [write(job, table, number // per_bucket, stage, number, made) for table, made in outputs.items()]
-    finish(job, stage, number, (file for files, _ in written for file in files))
-    return sum(count for _, count in written)
+    finish(job, stage, number, itertools.chain(*written))
 
 
-def mark_path(job: Job, stage: str, part: int | None = None) -> str:
+def mark_path(job: Job, stage: str, part: int | None = None) -> Path:
     """The file that marks a part as finished (None: the whole stage), and lists its files. A join is a stage without parts."""
-    return os.path.join(job.work, f"{stage}.marks", "all" if part is None else f"{part:07d}")
+    return Path(job.work, f"{stage}.marks", "all" if part is None else f"{part:07d}")
 
 
 def finish(job: Job, stage: str, part: int | None = None, files: Iterable[str] = ()) -> None:
     """Marks a part or a stage, which has written `files` (names below the directory of the tables), as finished."""
-    with replacing(mark_path(job, stage, part), durable=False) as mark:
+    with replacing(str(mark_path(job, stage, part)), durable=False) as mark:
         mark.writelines([*(f"{name}\n" for name in files), END])
 
 
 def finished(job: Job, stage: str, part: int | None = None) -> bool:
     """Whether a part or a stage is finished. Raises InputError if a file of it, or of a part of it, is missing."""
     own = mark_path(job, stage, part)
-    os.makedirs(os.path.dirname(own), exist_ok=True)  # shows that the stage has begun
-    for path in [own] if part is not None else [own, *glob.glob(glob.escape(os.path.dirname(own)) + "/*")]:
+    own.parent.mkdir(parents=True, exist_ok=True)  # shows that the stage has begun
+    for path in [own] if part is not None else [own, *own.parent.iterdir()]:
         try:
-            with open(path, encoding="utf-8") as mark:
-                *names, end = mark.readlines() or [""]
+            *names, end = path.read_text(encoding="utf-8").splitlines(keepends=True) or [""]
         except (FileNotFoundError, UnicodeDecodeError):
             return False
         if end != END:
@@ -147,10 +134,9 @@ def finished(job: Job, stage: str, part: int | None = None) -> bool:
 def finish_join(job: Job, output: Table, temporary: str) -> None:
     """Adds digests to the file names of a join's table, renames its directory to the final name, and marks the join."""
     folder, names = table_dir(job, output), []
-    for path in sorted(glob.glob(os.path.join(glob.escape(temporary), "*", "*.parquet"))):
-        named = f"{path.removesuffix('.parquet')}.{sha256_file(path)[:16]}.parquet"
-        os.rename(path, named)
-        names.append(os.path.join(output.name, os.path.relpath(named, temporary)))
+    for path in sorted(Path(temporary).glob("*/*.parquet")):
+        named = path.rename(path.with_suffix(f".{sha256_file(str(path))[:16]}.parquet"))
+        names.append(f"{output.name}/{named.relative_to(temporary)}")
     shutil.rmtree(folder, ignore_errors=True)  # left by a killed join
     os.replace(temporary, folder)
     finish(job, f"join {output.name}", files=names)

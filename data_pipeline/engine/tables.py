@@ -28,10 +28,8 @@ _anchor = pa.struct(
 
 @dataclass(frozen=True)
 class Table:
-    """A table between the stages, by its name in SQL and on disk. Its uses are the stages that make it and read it.
-
-    in_artefact: it belongs to the term weights, which outlive the work directory.
-    """
+    """A table between the stages, by its name in SQL and on disk. Its uses are the stages that make it and read it. in_artefact: it
+    belongs to the term weights, which outlive the work directory."""
 
     name: str
     schema: pa.Schema = field(compare=False)
@@ -50,11 +48,10 @@ def _table(name: str, in_artefact: bool = False, **columns: pa.DataType) -> Tabl
     return Table(name, pa.schema(list(columns.items())), in_artefact)
 
 
-# From sources to documents (links/parsing.py, links/web_sites.py, links/link_graph.py). `crawled` to `boilerplate`: web pages only.
+# From sources to documents (links/web_sites.py, links/link_graph.py). `crawled` to `boilerplate`: web pages only.
 CRAWLED = _table(
-    "crawled",
-    doc=_l, address=_s, title=_s, text=_s, lead_end=_i, links=pa.list_(_link), outline=_s, canonical=_s,
-)  # fmt: skip
+    "crawled", doc=_l, address=_s, title=_s, text=_s, lead_end=_i, links=pa.list_(_link), outline=_s, canonical=_s
+)
 SITE_PAGES = _table("site_pages", site=_s, n=_l, links=_l, to_sections=_l)
 SITE_LINKS = _table("site_links", site=_s, target=_s, page=_s, fragment=_s, anchor=_s, n=_l)
 FRAGMENTS = _table("fragments", page=_s, fragment=_s, section=_s)
@@ -69,7 +66,7 @@ REDIRECTS = _table("redirects", address=_s, target=_s, priority=_l)
 EXCLUDED = _table("excluded", address=_s, line=_s)
 LOSSES = _table("losses", reason=_s, n=_l, location=_s, example=_s)
 
-# The link graph (links/link_graph.py, links/anchors.py).
+# The link graph (links/link_graph.py).
 _place = dict(doc=_l, link_start=_i, link_end=_i, sentence_start=_i, sentence_end=_i, anchor=_s)  # of a link
 LINKS = _table("links", **_place, target=_s)
 PLACES = _table("places", doc=_l, home=_i, address=_s, id=_s, disambiguation=_i, identity=_l, problem=_s)
@@ -86,7 +83,7 @@ RANKED = _table(
     "ranked", **_place, destination=_l, place=_l, first=_l, own=_l, total=_l, occurrence=_l, occurrences=_l, id=_s
 )
 
-# Anchor texts for lexical rankers and held-out queries (links/survey.py).
+# Anchor texts for lexical rankers and held-out queries (output/).
 ANCHOR_TEXTS = _table("anchor_texts", id=_s, anchor=_s, n=_l)
 SOURCE_PAGES = _table("source_pages", doc=_l, held=_i)
 ANCHOR_USE = _table("anchor_use", anchor=_s, trained=_l)
@@ -121,13 +118,11 @@ ASSEMBLED = _table(
 
 # Records, shards and the trivial predictors (tasks/, output/manifest.py).
 RECORDS = _table(
-    "records",
-    task=_s, split=_s, shuffle=_l, key=_s, example=_b, size=_l, query_tokens=_l, doc_tokens=_l, sequences=_l,
-)  # fmt: skip
+    "records", task=_s, split=_s, shuffle=_l, key=_s, example=_b, size=_l, query_tokens=_l, doc_tokens=_l, sequences=_l
+)
 VALIDATION = _table(
-    "validation",
-    task=_s, key=_s, pos_query=_b, pos_doc=_b, neg_query=_b, neg_doc=_b, pos_in_links=_l, neg_in_links=_l,
-)  # fmt: skip
+    "validation", task=_s, key=_s, pos_query=_b, pos_doc=_b, neg_query=_b, neg_doc=_b, pos_in_links=_l, neg_in_links=_l
+)
 TOKEN_COUNTS = _table("token_counts", task=_s, side=_s, token=_l, n=_l)
 SPLITS = _table("splits", task=_s, split=_s, shards=_l, first=_l)
 SHARDED = _table("sharded", task=_s, split=_s, shuffle=_l, key=_s, example=_b)
@@ -157,12 +152,9 @@ EXAMPLES = 3  # examples kept per reason
 
 
 class DropCounts:
-    """What one part of a map dropped, by reason: a short stable slug. Rows of the table `losses`.
-
-    A reason begins with what was dropped: `page-`, `redirect-`, `link-` (by destination or position), `text-` (blocks of prose),
-    `anchor-` (by text), `exclusion-` (a line of config.exclude_destinations), `characters-`, or the name of a task (a pair that
-    could not be made).
-    """
+    """What one part of a map dropped, by reason: a short stable slug. Rows of the table `losses`. A reason begins with what was
+    dropped: `page-`, `redirect-`, `link-` (by destination or position), `text-` (blocks of prose), `anchor-` (by text),
+    `exclusion-` (a line of config.exclude_destinations), `characters-`, or the name of a task (a pair that could not be made)."""
 
     def __init__(self) -> None:
         self._rows: dict[str, list[Row]] = {}

@@ -11,8 +11,8 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ParamSpec, TypeVar
 
-from data_pipeline.engine.job import Config, EncoderContent, Inputs
-from data_pipeline.weights import artefact, attention_weights
+from data_pipeline.engine.job import Config, Inputs
+from data_pipeline.weights import term_weights
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import expand, json_fields, locked, read_json, replacing, walk
 from harp_jax.base.made import digest, once
@@ -28,6 +28,7 @@ WORK = ".work"
 NOT_IDENTITY = ("workers", "memory_limit", "keep_work", "language_from")
 NAMED = ("tokenizer", "encoder", "exclude_destinations", "stopwords")
 SOURCES = ("paths", "redirects")
+INPUTS = ("source", "tokenizer_sha256", "encoder_content")  # the fields of `Inputs`
 
 
 def config_files(arguments: Mapping[str, Any]) -> dict[str, str]:
@@ -36,7 +37,9 @@ def config_files(arguments: Mapping[str, Any]) -> dict[str, str]:
     if "source" not in config:
         return {}  # a config of another command, which `config.plain` refuses
     files = {f"config.source.{name}.{n}": path for name in SOURCES for n, path in enumerate(config.source[name])}
-    return files | {f"config.{name}": config[name] for name in NAMED if config[name] not in artefact.WITHOUT_ENCODER}
+    return files | {
+        f"config.{name}": config[name] for name in NAMED if config[name] not in term_weights.WITHOUT_ENCODER
+    }
 
 
 def once_for_config(function: Callable[P, T]) -> Callable[P, T]:
@@ -45,12 +48,13 @@ def once_for_config(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def fingerprint(c: Config, tokenizer_sha256: str) -> Inputs:
-    """Identifies the input of a job by content: every source file, the vocabulary, the encoder."""
-    encoder: EncoderContent = {"sha256": c["encoder"]}
-    if c["encoder"] and c["encoder"] not in artefact.WITHOUT_ENCODER:
+    """Identifies the input of a job by content: `source`, the name, size and sha256 of every file; `tokenizer_sha256`;
+    `encoder_content`: the encoder's sha256 (or "uniform", "idf") and number of positions."""
+    encoder = {"sha256": c["encoder"]}
+    if c["encoder"] and c["encoder"] not in term_weights.WITHOUT_ENCODER:
         if not os.path.isdir(c["encoder"]):
             raise InputError(f'config.encoder {c["encoder"]!r} is not a directory; name an encoder, "uniform" or "idf"')
-        encoder = attention_weights.identify(c["encoder"])
+        encoder = term_weights.identify(c["encoder"])
     paths = [path for name in SOURCES for path in expand(tuple(c["source"][name]))]
     paths += [path for path in (c["exclude_destinations"], stopwords_file(c["stopwords"])) if path]
     source = []
@@ -64,10 +68,8 @@ def fingerprint(c: Config, tokenizer_sha256: str) -> Inputs:
 @contextlib.contextmanager
 def claimed(output: str, c: Config, inputs: Inputs) -> Iterator[bool]:
     """Locks the directory for a job; yields whether it was killed after its manifest, so that nothing is left to do. Removes the
-    work directory at the end, unless the config keeps it.
-
-    Raises InputError if the directory belongs to another job, or another process is writing to it.
-    """
+    work directory at the end, unless the config keeps it. Raises InputError if the directory belongs to another job, or another
+    process is writing to it."""
     manifest, work = os.path.join(output, MANIFEST), os.path.join(output, WORK)
     begun = os.path.join(work, "job.json")
     with locked(os.path.join(work, "lock"), f"another process is writing to {output}; wait or choose another --output"):
@@ -81,8 +83,8 @@ def claimed(output: str, c: Config, inputs: Inputs) -> Iterator[bool]:
             elif os.path.exists(begun):
                 then = read_json(begun, "remove the output directory and run again")
             else:
-                weights = os.path.join(output, artefact.FOLDER)
-                if not os.path.exists(os.path.join(weights, artefact.META)):
+                weights = os.path.join(output, term_weights.FOLDER)
+                if not os.path.exists(os.path.join(weights, term_weights.META)):
                     # Unfinished weights of an earlier job whose work directory was removed.
                     shutil.rmtree(weights, ignore_errors=True)
                 with replacing(begun) as file:
@@ -95,12 +97,11 @@ def claimed(output: str, c: Config, inputs: Inputs) -> Iterator[bool]:
 
 def identity(c: Config, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """What determines the bytes of the output: the config by name ("source.split", "seed"), and the inputs by content. Of paths it
-    matters only whether they are set.
-    """
+    matters only whether they are set."""
     fields = {f"source.{name}": value for name, value in c["source"].items()} | c
     fields |= {name: bool(fields[name]) for name in (*NAMED, *(f"source.{name}" for name in SOURCES))}
     fields = {name: value for name, value in fields.items() if name not in (*NOT_IDENTITY, "source")}
-    return json.loads(json.dumps(fields | {name: inputs[name] for name in Inputs.__annotations__}))
+    return json.loads(json.dumps(fields | {name: inputs[name] for name in INPUTS}))
 
 
 def check_same(begun: Mapping[str, Any], now: Mapping[str, Any], output: str) -> None:

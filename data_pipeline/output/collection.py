@@ -61,12 +61,9 @@ class Anchors:
 
 @once
 def write_documents(pages: InputPath, output: str, format_: str = "", base_url: str = "") -> Documents:
-    """Writes the documents of `pages` to `output`, one {"id", "title", "text"} per line, in the order of the input.
-
-    `pages` is a folder of HTML, a WARC, a MediaWiki dump, or JSON lines, detected unless `format_` names its format. `base_url`:
-    where a folder of HTML is served; without it ids are `file:///` and the path. Works out of core. Raises InputError for bad
-    input.
-    """
+    """Writes the documents of `pages` to `output`, one {"id", "title", "text"} per line, in the order of the input. `pages` is a
+    folder of HTML, a WARC, a MediaWiki dump, or JSON lines, detected unless `format_` names its format. `base_url`: where a folder
+    of HTML is served; without it ids are `file:///` and the path. Works out of core. Raises InputError for bad input."""
     config = generation()
     config.source.update(format=format_, paths=(pages,), base_url=base_url)
     config.min_article_words, config.memory_limit = 0, "2GB"
@@ -81,10 +78,8 @@ def write_documents(pages: InputPath, output: str, format_: str = "", base_url: 
 
 @once_for_config
 def write_anchors(config: ConfigDict, output: str) -> Anchors:
-    """Writes "docid<TAB>anchor text<TAB>count" lines, by document and falling count.
-
-    Anchor texts are normalised as in pre-training (lower case, single spaces). Works out of core. Raises InputError for bad input.
-    """
+    """Writes "docid<TAB>anchor text<TAB>count" lines, by document and falling count. Anchor texts are normalised as in pre-training
+    (lower case, single spaces). Works out of core. Raises InputError for bad input."""
     with linked_pages(config, output, [output], stages=3) as engine:
         stage("anchor texts")
         engine.join(tables.ANCHOR_TEXTS, ANCHOR_TEXTS_SQL.format("", ""))
@@ -105,11 +100,9 @@ def linked_pages(
     config: ConfigDict, output: str, written: Sequence[str], stages: int, links: bool = True
 ) -> Iterator[Engine]:
     """An engine whose job has parsed `config.source` and, if `links`, resolved every link to its destination (table `resolved`).
-
-    Tasks and encoder of the config are not used. The tables are in OUTPUT.work, removed at the end. `written`: the files
-    that the command writes; `stages`: how many stages it has, these included. Raises InputError for bad input, and for a written
-    file that is an input.
-    """
+    Tasks and encoder of the config are not used. The tables are in OUTPUT.work, removed at the end. `written`: the files that the
+    command writes; `stages`: how many stages it has, these included. Raises InputError for bad input, and for a written file that
+    is an input."""
     config = config.copy_and_resolve_references()
     with config.unlocked():
         config.encoder, config.tasks = "uniform", ("rqp",)
@@ -147,8 +140,7 @@ def linked_pages(
 
 def write_rows(job: Job, output: str) -> tuple[int, int]:
     """Writes the documents as JSON lines, in input order, without copies of a page; returns the numbers of documents and of
-    sections among them.
-    """
+    sections among them."""
     documents = sections = 0
     may_be_split = formats.FORMATS[job.config["source"]["format"]].has_boilerplate
     with files.replacing(output) as file:

@@ -35,8 +35,7 @@ class Inspection:
 def inspect(directory: str, count: int = 0) -> Inspection:
     """Checks a directory and decodes `count` records of each task, if the job's tokenizer is at its path, relative to the directory
     or to here. Raises InputError for an unfinished job, for a shard that is missing, damaged or not in the manifest, and without
-    TFDS's metadata.
-    """
+    TFDS's metadata."""
     tf, manifest, there = tensorflow(), records.read_manifest(directory), os.listdir(directory)
     shards = {name: shards_of(directory, split) for name, split in manifest["splits"].items()}
     every = [shard for some in shards.values() for shard in some]

@@ -5,7 +5,7 @@ job is complete.
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 import numpy as np
@@ -20,7 +20,7 @@ from harp_jax.base.files import replacing, sha256_file
 from harp_jax.base.progress import say
 from harp_jax.base.version import __version__
 from harp_jax.input import records
-from harp_jax.input.records import LinkGraph, Manifest, SplitEntry, TaskEntry, shard_name, split_name
+from harp_jax.input.records import LinkGraph, Manifest, ShardEntry, SplitEntry, TaskEntry, shard_name, split_name
 from harp_jax.input.tfrecords import tensorflow
 from harp_jax.text.tokenizer import Template, Tokenizer
 
@@ -48,18 +48,23 @@ def write_shard(job: Job, number: int, payload: tuple[str, str, int, int]) -> Ou
     task, split, shard, shards = payload
     path = os.path.join(job.output, shard_name(split_name(task, split), shard, shards))
     rows = read(job, tables.SHARDED, number).sort_by([("shuffle", "ascending"), ("key", "ascending")])
+    return {tables.SHARD_FILES: [dict(write_examples(path, (each.as_py() for each in rows.column("example"))))]}
+
+
+def write_examples(path: str, examples: Iterable[bytes]) -> ShardEntry:
+    """Writes serialized examples to a TFRecord file; returns its entry in the manifest."""
+    count = 0
     with replacing(path, "wb") as file, tensorflow().io.TFRecordWriter(file.name) as writer:
-        for example in rows.column("example"):
-            writer.write(example.as_py())
-    size, name = os.path.getsize(path), os.path.basename(path)
-    return {tables.SHARD_FILES: [dict(file=name, records=rows.num_rows, bytes=size, sha256=sha256_file(path))]}
+        for example in examples:
+            writer.write(example)
+            count += 1
+    size, sha256 = os.path.getsize(path), sha256_file(path)
+    return {"file": os.path.basename(path), "records": count, "bytes": size, "sha256": sha256}
 
 
 def write_tfds_metadata(directory: str, splits: Mapping[str, SplitEntry], description: str) -> None:
-    """features.json and dataset_info.json, so that `tfds.builder_from_directory(directory)` works.
-
-    DatasetInfo is built directly: a builder class would have to live in an importable package.
-    """
+    """features.json and dataset_info.json, so that `tfds.builder_from_directory(directory)` works. DatasetInfo is built directly: a
+    builder class would have to live in an importable package."""
     tensorflow()
     import tensorflow_datasets as tfds
     from tensorflow_datasets.core import dataset_info, file_adapters, naming

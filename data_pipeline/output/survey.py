@@ -25,7 +25,8 @@ import re
 from collections import Counter
 from collections.abc import Container
 from dataclasses import dataclass, field
-from typing import TypedDict
+from functools import partial
+from typing import Any
 
 from ml_collections import ConfigDict
 
@@ -44,7 +45,6 @@ from data_pipeline.weights.tokenised import texts_of
 from harp_jax.base.files import replacing
 from harp_jax.base.progress import stage
 from harp_jax.base.randomness import hash64
-from harp_jax.input.records import Loss
 from harp_jax.text.languages import ENGLISH, phrases
 
 WRITTEN = ("docs.jsonl", "anchors.tsv", "queries.tsv", "qrels.txt", "sources.tsv", "survey.json")
@@ -63,6 +63,7 @@ HELD_OUT_SQL = """
     JOIN anchor_use u ON r.anchor = u.anchor
     WHERE r.problem = '' AND s.held = 1
 """
+COUNTS = ("links", "links_kept", "anchor_texts", "pages_with_links", "pages_held_out")
 COUNTS_SQL = """
     SELECT COUNT(*), COUNT(CASE WHEN r.problem = '' THEN 1 END), COUNT(DISTINCT CASE WHEN r.problem = '' THEN r.anchor END),
         COUNT(DISTINCT CASE WHEN r.problem = '' THEN r.doc END),
@@ -74,53 +75,29 @@ PER_PAGE = 3  # maximum queries from one page
 _WORD = re.compile(r"\w+")
 
 
-class Survey(TypedDict):
-    """The content of survey.json; `text`: all of it in words. `held_out_trained`: links of held-out pages whose text other pages
-    use, `held_out_titles`: whose text is the title of their destination; `held_out_texts`: distinct texts that are left, and
-    `held_out_in_title`: those whose words all occur in the title of a destination.
-    """
-
-    format: str
-    language: str
-    language_from: str
-    documents: int
-    links: int
-    links_kept: int
-    anchor_texts: int
-    pages_with_links: int
-    pages_held_out: int
-    held_out_links: int
-    held_out_trained: int
-    held_out_titles: int
-    held_out_texts: int
-    held_out_in_title: int
-    queries: int
-    losses: dict[str, Loss]
-    text: str
-
-
 @dataclass
 class Query:
     """A held-out anchor text; `link`: a row of `held_out`, its first occurrence; `relevant`: its destinations; `sources`: held-out
-    pages with such a link, which are not candidates; `in_title`: all words occur in the title of a destination.
-    """
+    pages with such a link, which are not candidates; `is_title`: it is the title of a destination; `in_title`: all words occur in
+    one."""
 
     link: Row
     relevant: dict[str, None] = field(default_factory=dict)
     sources: dict[str, None] = field(default_factory=dict)
+    is_title: bool = False
     in_title: bool = False
 
 
 @once_for_config
-def write_survey(config: ConfigDict, output: str, queries: int = 300, words: int = 0) -> Survey:
-    """Writes the folder `output` and returns the content of its survey.json.
-
-    config: a generation config; its tasks and encoder are not used. `queries`: maximum number; `words`: words of the anchor's
-    sentence to add to each. Works out of core. Raises InputError for bad input.
-    """
+def write_survey(config: ConfigDict, output: str, queries: int = 300, words: int = 0) -> dict[str, Any]:
+    """Writes the folder `output` and returns the content of its survey.json; `text`: all of it in words. `held_out_trained`: links
+    of held-out pages whose text other pages use, `held_out_titles`: whose text is the title of their destination; `held_out_texts`:
+    distinct texts that are left, `held_out_in_title`: those whose words all occur in the title of a destination. config: a
+    generation config; its tasks and encoder are not used. `queries`: maximum number; `words`: words of the anchor's sentence to add
+    to each. Works out of core. Raises InputError for bad input."""
     path = {name: os.path.join(output, name) for name in WRITTEN}
     with linked_pages(config, output, list(path.values()), stages=4) as engine:
-        job = engine.job
+        job, c = engine.job, engine.job.config
         stage("held-out anchors")
         engine.map("source pages", mark_sources, bucket_parts(job, tables.PAGES))
         engine.join(tables.ANCHOR_USE, ANCHOR_USE_SQL)
@@ -129,15 +106,10 @@ def write_survey(config: ConfigDict, output: str, queries: int = 300, words: int
         sql = ANCHOR_TEXTS_SQL.format("JOIN source_pages s ON r.doc = s.doc", "AND s.held = 0")
         engine.join(tables.ANCHOR_TEXTS, sql)
         chosen, counts = choose(job, queries)
-        links, links_kept, texts, sources, held = engine.query(COUNTS_SQL)[0]
         documents, _ = write_rows(job, path["docs.jsonl"])
-        made = Survey(
-            format=job.config["source"]["format"], language=job.config["language"], language_from=job.config["language_from"],
-            documents=documents, links=links, links_kept=links_kept, anchor_texts=texts, pages_with_links=sources,
-            pages_held_out=held, held_out_links=counts["links"], held_out_trained=counts["trained"],
-            held_out_titles=counts["titles"], held_out_texts=counts["texts"], held_out_in_title=counts["in_title"],
-            queries=len(chosen), losses=link_graph.losses(engine, with_links=True), text="",
-        )  # fmt: skip
+        made = {"format": c["source"]["format"], "language": c["language"], "language_from": c["language_from"]}
+        made |= {"documents": documents} | dict(zip(COUNTS, engine.query(COUNTS_SQL)[0])) | counts
+        made |= {"queries": len(chosen), "losses": link_graph.losses(engine, with_links=True)}
         made["text"] = as_text(made)
         numbered = [(f"a{number}", query) for number, query in enumerate(chosen, 1)]
         # A source that another page links to with the same text may be an answer.
@@ -161,50 +133,44 @@ def mark_sources(job: Job, number: int, payload: None) -> Outputs:
     return {tables.SOURCE_PAGES: {"doc": pages["doc"], "held": held}}
 
 
-def choose(job: Job, count: int) -> tuple[list[Query], Counter[str]]:
-    """At most `count` queries in the order of a hash, and the counts of a `Survey`, without "held_out_".
-
-    Memory grows with `count`, not with the pages: of too many texts those with the lowest hashes are kept (WAITING for each query),
-    and the counts of texts are then estimates.
-    """
-
-    def key(anchor: str) -> int:
-        return hash64("held-out", anchor)
-
-    counts: Counter[str] = Counter()
+def choose(job: Job, count: int) -> tuple[list[Query], dict[str, int]]:
+    """At most `count` queries in the order of a hash, and the counts of survey.json that begin with held_out. Memory grows with
+    `count`, not with the pages: of too many texts those with the lowest hashes are kept (WAITING for each query), and the counts of
+    texts are then estimates."""
+    key, limit = partial(hash64, "held-out"), 1 << 64
     texts: dict[str, Query] = {}
-    titles: set[str] = set()
-    limit = 1 << 64
-    links = (
-        rows(job, tables.HELD_OUT, bucket, order=("doc", "link_start")) for bucket in buckets(job, tables.HELD_OUT)
-    )
-    for link in itertools.chain.from_iterable(links):
-        anchor, trained = link["anchor"], link["trained"] > 0
-        title = not trained and is_title(anchor, link["title"])
-        counts.update(links=1, trained=int(trained), titles=int(title))
-        if trained or key(anchor) >= limit:
+    links = trained = titles = 0
+    order = ("doc", "link_start")
+    every = (rows(job, tables.HELD_OUT, bucket, order=order) for bucket in buckets(job, tables.HELD_OUT))
+    for link in itertools.chain.from_iterable(every):
+        anchor, links = link["anchor"], links + 1
+        if link["trained"] > 0:
+            trained += 1
             continue
-        if title:
-            titles.add(anchor)
+        title = is_title(anchor, link["title"])
+        titles += title
+        if key(anchor) >= limit:
+            continue
         query = texts.setdefault(anchor, Query(link))
         query.relevant[link["id"]] = query.sources[link["source"]] = None
+        query.is_title |= title
         query.in_title |= set(_WORD.findall(anchor)) <= set(_WORD.findall(link["title"].lower()))
         while len(texts) > WAITING * count:
             limit //= 2
             texts = {text: query for text, query in texts.items() if key(text) < limit}
-            titles = {text for text in titles if key(text) < limit}
-    left = [query for anchor, query in texts.items() if anchor not in titles]
-    in_title = sum(query.in_title for query in left)
-    counts.update(texts=len(left) * (1 << 64) // limit, in_title=in_title * (1 << 64) // limit)
+    left = {anchor: query for anchor, query in texts.items() if not query.is_title}
+    in_title = sum(query.in_title for query in left.values())
+    counts = dict(links=links, trained=trained, titles=titles)
+    counts |= dict(texts=len(left) * (1 << 64) // limit, in_title=in_title * (1 << 64) // limit)
     # At most PER_PAGE of one page.
     pages: Counter[str] = Counter()
     chosen: list[Query] = []
-    for query in sorted(left, key=lambda query: (key(query.link["anchor"]), query.link["anchor"])):
-        page = next(iter(query.sources)).partition("#")[0]
+    for anchor in sorted(left, key=lambda anchor: (key(anchor), anchor)):
+        page = next(iter(left[anchor].sources)).partition("#")[0]
         pages[page] += 1
         if pages[page] <= PER_PAGE and len(chosen) < count:
-            chosen.append(query)
-    return chosen, counts
+            chosen.append(left[anchor])
+    return chosen, {f"held_out_{name}": number for name, number in counts.items()}
 
 
 def is_title(anchor: str, title: str) -> bool:
@@ -214,16 +180,15 @@ def is_title(anchor: str, title: str) -> bool:
 
 def query_texts(job: Job, queries: list[Query], words: int) -> list[str]:
     """The anchors as their pages spell them, each with up to `words` words of its sentence."""
-    wanted, texts = {query.link["doc"] for query in queries}, dict[int, str]()
+    links, texts, language = [query.link for query in queries], dict[int, str](), job.config["language"]
     for bucket in buckets(job, tables.DOCUMENTS):
-        texts |= texts_of(job, bucket, wanted)
-    language = job.config["language"]
+        texts |= texts_of(job, bucket, {link["doc"] for link in links})
     stopwords = read_stopwords(job.config["stopwords"], language)
     made = []
-    for link in (query.link for query in queries):
-        first, last, text = link["sentence_start"], link["sentence_end"], texts[link["doc"]]
+    for link in links:
+        first, sentence = link["sentence_start"], texts[link["doc"]][link["sentence_start"] : link["sentence_end"]]
         place = link["link_start"] - first, link["link_end"] - first
-        made.append(in_context(text[first:last], *place, words, language, stopwords))
+        made.append(in_context(sentence, *place, words, language, stopwords))
     return made
 
 
@@ -244,7 +209,7 @@ def in_context(
     return " ".join(word for _, word in sorted([*around, (start, anchor)]))
 
 
-def as_text(s: Survey) -> str:
+def as_text(s: dict[str, Any]) -> str:
     """The survey as lines: what was read, what was dropped and why, what can be tested."""
     share = f"{s['held_out_in_title'] / s['held_out_texts']:.0%}" if s["held_out_texts"] else "none"
     dropped = []

@@ -8,6 +8,7 @@ written one by one, the manifest last: a killed command resumes at the shard it 
 import dataclasses
 import json
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -16,23 +17,14 @@ from typing import Any, TypedDict
 import numpy as np
 
 from data_pipeline.output.claim import check_same
-from data_pipeline.output.manifest import write_tfds_metadata
+from data_pipeline.output.manifest import write_examples, write_tfds_metadata
 from data_pipeline.tasks.maps import serialise
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import json_fields, read_json_as, replacing, sha256_file
 from harp_jax.base.made import InputPath, InputPaths, digest, flat, once
 from harp_jax.base.progress import progress
 from harp_jax.input import records
-from harp_jax.input.records import (
-    MORE_FEATURES,
-    PAIR_FEATURES,
-    SOURCE,
-    TEACHER,
-    TEXT_TASK,
-    Manifest,
-    ShardEntry,
-    SplitEntry,
-)
+from harp_jax.input.records import MORE_FEATURES, PAIR_FEATURES, Manifest, ShardEntry, SplitEntry
 from harp_jax.input.tfrecords import tensorflow
 from harp_jax.ranking.rerank import load_scorer, predict
 from harp_jax.ranking.scorers import BiEncoderScorer, Scorer
@@ -45,11 +37,9 @@ UNFINISHED = ".teacher.json"  # in the output
 
 @dataclass(frozen=True)
 class TeachOptions:
-    """pairs: output of a generation job; models: re-rankers, or with `cosine` encoders, whose scores are averaged.
-
-    drop_above: leave out negatives that score above the positive; hardest: keep this many negatives, the best-scored ones (0: all);
-    max_length: tokens per sequence (None: the model's); temperature: divides the scores (None: 1, with `cosine` COSINE).
-    """
+    """pairs: output of a generation job; models: re-rankers, or with `cosine` encoders, whose scores are averaged. drop_above:
+    leave out negatives that score above the positive; hardest: keep this many negatives, the best-scored ones (0: all); max_length:
+    tokens per sequence (None: the model's); temperature: divides the scores (None: 1, with `cosine` COSINE)."""
 
     pairs: InputPath
     models: InputPaths
@@ -83,10 +73,8 @@ class Unfinished(TypedDict):
 
 @once
 def teach(options: TeachOptions, output: str) -> Taught:
-    """Writes the pairs with the mean of the models' scores to the directory `output`. An unfinished call resumes.
-
-    Raises InputError for bad input, and for an output that was begun with other options or inputs.
-    """
+    """Writes the pairs with the mean of the models' scores to the directory `output`. An unfinished call resumes. Raises InputError
+    for bad input, and for an output that was begun with other options or inputs."""
     scorers = [load_scorer(model, options.dtype, options.max_length, cosine=options.cosine) for model in options.models]
     return score_pairs(options, scorers, output)
 
@@ -110,25 +98,18 @@ def score_pairs(options: TeachOptions, scorers: Sequence[Scorer], output: str) -
 
     # Shard by shard: those of an earlier call are kept if they are intact.
     splits: dict[str, SplitEntry] = {name: {"records": 0, "shards": []} for name in manifest["splits"]}
-    shards = [
-        (name, shard) for name, split in manifest["splits"].items() for shard in records.shards_of(options.pairs, split)
-    ]
+    listed = manifest["splits"].items()
+    shards = [(name, shard) for name, split in listed for shard in records.shards_of(options.pairs, split)]
     for name, shard in progress(shards, unit="shards", desc="teach"):
         file = os.path.basename(shard.path)
         target, entry = os.path.join(output, file), begun["shards"].get(file)
         if entry is None or not os.path.exists(target) or sha256_file(target) != entry["sha256"]:
             shard.check_content()
-            tf, task, count = tensorflow(), name.rpartition("_")[0], 0
-            with replacing(target, "wb") as raw, tf.io.TFRecordWriter(raw.name) as writer:
-                for batch in tf.data.TFRecordDataset(shard.path).batch(BATCH):
-                    examples = batch.numpy().tolist()
-                    if task != TEXT_TASK:  # running text is copied
-                        examples = list(_scored(task, examples, scorers, tokenizer, options))
-                    for example in examples:
-                        writer.write(example)
-                    count += len(examples)
-            size, sha256 = os.path.getsize(target), sha256_file(target)
-            begun["shards"][file] = entry = {"file": file, "records": count, "bytes": size, "sha256": sha256}
+            task, batches = name.rpartition("_")[0], tensorflow().data.TFRecordDataset(shard.path).batch(BATCH)
+            examples = (batch.numpy().tolist() for batch in batches)
+            if task != records.TEXT_TASK:  # running text is copied
+                examples = (_scored(task, batch, scorers, tokenizer, options) for batch in examples)
+            begun["shards"][file] = entry = write_examples(target, chain.from_iterable(examples))
             with replacing(path) as state:
                 json.dump(begun, state)
         splits[name]["shards"].append(entry)
@@ -151,7 +132,7 @@ def _scored(
     parsed, texts = [], list[tuple[str, str]]()
     for example in examples:
         features = tensorflow().train.Example.FromString(example).features.feature
-        key, page = (features[name].bytes_list.value[0].decode() for name in ("key", SOURCE))
+        key, page = (features[name].bytes_list.value[0].decode() for name in ("key", records.SOURCE))
         lists = (np.array(features[name].int64_list.value, np.int64) for name in (*PAIR_FEATURES, *MORE_FEATURES))
         query, document, other, negative, more, lengths = lists
         negatives = [negative, *records.parts(more, lengths)]
@@ -169,7 +150,9 @@ def _scored(
             first, *rest = (negatives[index] for index in indices)
             teacher = [score / options.divisor for score in (positive, *(others[index] for index in indices))]
             stored = zip(MORE_FEATURES, (list(chain(*rest)), list(map(len, rest))))
-            named: dict[str, Any] = dict(zip(PAIR_FEATURES, (*shared, first))) | {TEACHER: teacher} | dict(stored)
+            named: dict[str, Any] = (
+                dict(zip(PAIR_FEATURES, (*shared, first))) | {records.TEACHER: teacher} | dict(stored)
+            )
             yield serialise(task, key, page, named)
 
 
@@ -189,8 +172,8 @@ def _manifest(manifest: Manifest, splits: dict[str, SplitEntry], options: TeachO
         tasks = manifest["tasks"]
     if options.drop_above or options.hardest:
         # The other statistics describe pairs with all their negatives.
-        counts = {
-            task: sum(splits[name]["records"] for name in splits if name.startswith(f"{task}_")) for task in tasks
-        }
-        tasks = {task: entry if task == TEXT_TASK else {"pairs": counts[task]} for task, entry in tasks.items()}
+        counts = Counter[str]()
+        for name, split in splits.items():
+            counts[name.rpartition("_")[0]] += split["records"]
+        tasks = {task: entry if task == records.TEXT_TASK else {"pairs": counts[task]} for task, entry in tasks.items()}
     return manifest | {"splits": splits, "teacher": settings, "tokenizer": tokenizer, "tasks": tasks}

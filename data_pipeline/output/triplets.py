@@ -19,15 +19,8 @@ import pyarrow.parquet
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import output_folder
 from harp_jax.base.made import InputPath, once
-from harp_jax.input.records import (
-    PAIR_FEATURES,
-    TEXT_FEATURES,
-    TEXT_TASK,
-    Shard,
-    job_tokenizer,
-    read_manifest,
-    shards_of,
-)
+from harp_jax.input import records
+from harp_jax.input.records import PAIR_FEATURES, TEXT_FEATURES, TEXT_TASK, Shard
 from harp_jax.input.tfrecords import tensorflow
 from harp_jax.text.tokenizer import Tokenizer
 
@@ -36,18 +29,16 @@ BATCH = 1024  # records in memory, and per row group
 
 @once
 def write_parquet(pairs: InputPath, output: str, tokenizer: InputPath = "") -> dict[str, int]:
-    """Writes the pairs of a finished generation job as Parquet; returns the rows of each split ("qdm_train").
-
-    `tokenizer`: the job's tokenizer, if it is no longer at its path. Raises InputError for a directory that is unfinished or
-    damaged, another tokenizer, and pairs that form no triplets.
-    """
-    manifest = read_manifest(pairs)
-    ids = job_tokenizer(pairs, manifest, tokenizer)
+    """Writes the pairs of a finished generation job as Parquet; returns the rows of each split ("qdm_train"). `tokenizer`: the
+    job's tokenizer, if it is no longer at its path. Raises InputError for a directory that is unfinished or damaged, another
+    tokenizer, and pairs that form no triplets."""
+    manifest = records.read_manifest(pairs)
+    ids = records.job_tokenizer(pairs, manifest, tokenizer)
     splits = {name: entry for name, entry in manifest["splits"].items() if entry["records"]}
     card: dict[str, list[str]] = {}  # task → lines of README.md
     with output_folder(output) as folder:
         for name, entry in splits.items():
-            (task, _, split), shards = name.rpartition("_"), shards_of(pairs, entry)
+            (task, _, split), shards = name.rpartition("_"), records.shards_of(pairs, entry)
             os.makedirs(f"{folder}/{task}", exist_ok=True)
             for number, shard in enumerate(shards):
                 batches = _batches(shard, task, ids)

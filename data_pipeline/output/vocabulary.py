@@ -47,21 +47,17 @@ class Vocabulary:
 
 @once_for_config
 def write_vocabulary(config: ConfigDict, output: str, kind: str = "auto", size: int = 8000) -> Vocabulary:
-    """Trains a vocabulary of at most `size` tokens on the documents of `config.source`; writes the tokenizer to `output`.
-
-    kind "auto": unigram for languages without spaces between words, else wordpiece. Raises InputError for bad input.
-    """
+    """Trains a vocabulary of at most `size` tokens on the documents of `config.source`; writes the tokenizer to `output`. kind
+    "auto": unigram for languages without spaces between words, else wordpiece. Raises InputError for bad input."""
     source = plain_source(config)
     tag, origin = language(config, source)
     if kind == "auto":
         kind = "unigram" if primary(tag) in UNSPACED else "wordpiece"
 
     def paragraphs() -> Iterator[str]:
-        with progress(unit="documents", desc="read") as bar:
-            for document in (
-                document for chunk in formats.chunks(source) for document in formats.parse(chunk, source)[0]
-            ):
-                bar.update()
+        documents = (document for chunk in formats.chunks(source) for document in formats.parse(chunk, source)[0])
+        with progress(documents, unit="documents", desc="read") as bar:
+            for document in bar:
                 yield from filter(None, document.text.split("\n"))
 
     made = train_unigram(paragraphs(), size, tag) if kind == "unigram" else train(paragraphs, size, tag)
@@ -71,10 +67,8 @@ def write_vocabulary(config: ConfigDict, output: str, kind: str = "auto", size: 
 
 def train(texts: Callable[[], Iterable[str]], size: int, tag: str = ENGLISH) -> Tokenizer:
     """A vocabulary of at most `size` tokens, the five special ones included, from all strings of `texts()`, in the language `tag`.
-
-    Calls `texts` three times: for the characters, their ## forms, and the merges. Holds the counts of all distinct words.
-    Raises InputError if there is no text, or more characters than `size` allows.
-    """
+    Calls `texts` three times: for the characters, their ## forms, and the merges. Holds the counts of all distinct words. Raises
+    InputError if there is no text, or more characters than `size` allows."""
     from tokenizers import BertWordPieceTokenizer
 
     accents = None if primary(tag) == ENGLISH else False
@@ -102,11 +96,9 @@ def train(texts: Callable[[], Iterable[str]], size: int, tag: str = ENGLISH) -> 
 
 
 def train_unigram(texts: Iterable[str], size: int, tag: str = ENGLISH) -> Tokenizer:
-    """A vocabulary of at most `size` pieces for the language `tag`, with the five special ones and single characters.
-
-    Keeps the most frequent characters: ALPHABET, or three quarters of `size` if that is more. Reads all text into memory. Raises
-    InputError if there is no text, or more characters than `size` allows.
-    """
+    """A vocabulary of at most `size` pieces for the language `tag`, with the five special ones and single characters. Keeps the
+    most frequent characters: ALPHABET, or three quarters of `size` if that is more. Reads all text into memory. Raises InputError
+    if there is no text, or more characters than `size` allows."""
     from tokenizers import Tokenizer as Encoder
     from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
 

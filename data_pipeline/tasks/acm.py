@@ -2,9 +2,8 @@
 
 import itertools
 from collections.abc import Iterator
-from functools import partial
 
-import numpy as np
+from numpy.random import Generator
 
 from data_pipeline.engine import tables
 from data_pipeline.engine.job import ALL_PAGES, LINKS, SENTENCES, Config
@@ -33,11 +32,11 @@ FIELDS = {
 DRAWS = 8  # candidates for a negative; the first that is not co-linked is used
 
 
-def requests(sentence: Sentence, setup: Setup) -> Iterator[Attempt]:
+def attempts(sentence: Sentence, setup: Setup) -> Iterator[Attempt]:
     """Pairs of anchors; the first provides the query. "both" makes twice as many pairs as RDP, as the paper's Table 1 has."""
     if setup.c["acm_pairs"] == "all":
         for one, two in itertools.combinations(range(len(sentence.anchors)), 2):
-            yield f"{sentence.key}+{one}+{two}", partial(request, sentence, (one, two), setup)
+            yield f"{sentence.key}+{one}+{two}", (sentence, (one, two))
         return
     anchors, rng = sentence.anchors, setup.rng("acm-pair", sentence.key, "request")
     if len({anchor.destination for anchor in anchors}) < 2:
@@ -47,14 +46,12 @@ def requests(sentence: Sentence, setup: Setup) -> Iterator[Attempt]:
     while anchors[one].destination == anchors[two].destination:
         one, two = rng.integers(len(anchors), size=2).tolist()
     for direction in ((one, two), (two, one))[: 1 if setup.c["acm_pairs"] == "sampled" else 2]:
-        yield f"{sentence.key}+{direction[0]}", partial(request, sentence, direction, setup)
+        yield f"{sentence.key}+{direction[0]}", (sentence, direction)
 
 
-def negative_places(setup: Setup, positive: Anchor, rng: np.random.Generator) -> list[int]:
+def negative_places(setup: Setup, positive: Anchor, rng: Generator) -> list[int]:
     """DRAWS places among the candidates: uniform, or with "in_links" near the positive's, where in-links are about equal.
-
-    Candidates are ordered by in-links; "near" means within 1 % of all candidates, but at least 50 places.
-    """
+    Candidates are ordered by in-links; "near" means within 1 % of all candidates, but at least 50 places."""
     low, high = (0 if setup.c["acm_negative"] == "corpus" else setup.unlinked), setup.candidates
     if setup.c["acm_negative"] == "in_links":
         reach = max(50, (high - low) // 100)
@@ -62,7 +59,7 @@ def negative_places(setup: Setup, positive: Anchor, rng: np.random.Generator) ->
     return rng.integers(low, high, size=DRAWS).tolist()
 
 
-def request(sentence: Sentence, pair: tuple[int, int], setup: Setup, rng: np.random.Generator) -> list[Request]:
+def request(sentence: Sentence, pair: tuple[int, int], setup: Setup, rng: Generator) -> list[Request]:
     """The query is from (a1, P1), P2 is the positive page; the negative is one of the draws (Eq. 14)."""
     one, two = sentence.anchors[pair[0]], sentence.anchors[pair[1]]
     words, source = sentence.words_of(one, setup.terms), one.destination
@@ -79,11 +76,9 @@ def negatives(c: Config) -> str:
     return sql + (apart if c["acm_exclude_colinked"] else "")
 
 
-def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Generator) -> PairTokens:
-    """S1 = a1 ∪ l words of P1 sampled by the attention of [CLS] (Eq. 13): (S1, P2) against (S1, P̃).
-
-    In the authors' code the words of the negative side are drawn independently.
-    """
+def sides(request: Request, passages: Passages, setup: Setup, rng: Generator) -> PairTokens:
+    """S1 = a1 ∪ l words of P1 sampled by the attention of [CLS] (Eq. 13): (S1, P2) against (S1, P̃). In the authors' code the words
+    of the negative side are drawn independently."""
     sampler, anew = setup.sampler, setup.sampler.official
     if anew and list(passages.negative) == list(passages.positive):
         # Two queries from the same distribution for one page: neither is better.
@@ -99,7 +94,7 @@ def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Gen
 
 
 TASK = Task(
-    "acm", reads=tables.SENTENCES, fields=FIELDS, requests=requests,
+    "acm", reads=tables.SENTENCES, fields=FIELDS, attempts=attempts, request=request,
     needs=lambda c: {LINKS, SENTENCES, *([ALL_PAGES] if c["acm_negative"] == "corpus" else [])},
     prepare=lambda engine: engine.join(tables.COLINKED, COLINKED_SQL),
     negatives=negatives, missing="candidates-all-co-linked", sides=sides,

@@ -6,10 +6,10 @@ a re-ranker. Two controls have its queries and negatives without links: a page's
 page's lead match the rest of the lead.
 """
 
-from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
+from numpy.random import Generator
 
 from data_pipeline.engine import tables
 from data_pipeline.engine.job import ALL_PAGES, LINKS, SENTENCE_ENDS, SENTENCES
@@ -35,12 +35,10 @@ ANCHOR = 2  # words of a lead used as the anchor
 TITLE_NEEDS = {"all": {LINKS, ALL_PAGES}, "linked": {LINKS}}  # by `text_pages`
 
 
-def request(sentence: Sentence, index: int, setup: Setup, rng: np.random.Generator) -> list[Request]:
-    """The query and page P of one link; BM25 finds the negatives.
-
-    The query is S1, or the anchor and adjacent words, including stopwords, in sentence order and without punctuation. The number of
-    words before the anchor is uniform; if one side of the sentence is too short, the other side has more.
-    """
+def request(sentence: Sentence, index: int, setup: Setup, rng: Generator) -> list[Request]:
+    """The query and page P of one link; BM25 finds the negatives. The query is S1, or the anchor and adjacent words, including
+    stopwords, in sentence order and without punctuation. The number of words before the anchor is uniform; if one side of the
+    sentence is too short, the other side has more."""
     anchor, styles, terms = sentence.anchors[index], setup.c["adp_queries"], setup.terms
     style = styles[int(rng.integers(len(styles)))] if len(styles) > 1 else styles[0]
     if style == "sampled":
@@ -56,40 +54,36 @@ def request(sentence: Sentence, index: int, setup: Setup, rng: np.random.Generat
     return [Request(sentence.anchor_key(anchor), sentence.page, anchor.destination, terms.ids(query), words)]
 
 
-def context_length(style: str, rng: np.random.Generator) -> int:
+def context_length(style: str, rng: Generator) -> int:
     """Number of words around the anchor; for "window" l ~ Poisson(WINDOW), at least 1."""
     if style == "window":
         return max(1, int(rng.poisson(WINDOW)))
     return {"anchor": 0, "short": int(rng.integers(1, 3)), "sentence": SENTENCE}[style]
 
 
-def each_page(
-    request: Callable[[Row, Setup, np.random.Generator], list[Request]], page: Row, setup: Setup
-) -> Iterator[Attempt]:
-    """A `request` for each page, or only for each linked page (`text_pages`)."""
-    if page["in_links"] or setup.c["text_pages"] == "all":
-        yield page["id"], partial(request, page, setup)
+def each_page(page: Row, setup: Setup) -> list[Attempt]:
+    """Each page, or only each linked page (`text_pages`)."""
+    return [(page["id"], (page,))] if page["in_links"] or setup.c["text_pages"] == "all" else []
 
 
-def title_request(page: Row, setup: Setup, rng: np.random.Generator) -> list[Request]:
+def title_request(page: Row, setup: Setup, rng: Generator) -> list[Request]:
     """The title, without its punctuation; BM25 finds the negatives."""
     ((span, _, _),) = setup.terms.split([page["title"]], setup.c["max_query_tokens"])
-    words = [word for word in span.words if setup.terms.has_content(word)]
+    words = list(filter(setup.terms.has_content, span.words))
     if not words:
         raise NoPair("title-without-words")
     return [Request(page["id"], page["id"], page["doc"], setup.terms.ids(words), words)]
 
 
-def lead_request(page: Row, setup: Setup, rng: np.random.Generator) -> list[Request]:
+def lead_request(page: Row, setup: Setup, rng: Generator) -> list[Request]:
     """Consecutive words of a sentence, as many as ADP's windows have; `length` is the number of the sentence."""
     ends = unpack(page["sentences"])
     if len(ends) < 2:
         raise NoPair("page-has-one-sentence")
     at = int(rng.integers(len(ends)))
-    starts = np.cumsum(np.append(0, unpack(page["lengths"])))[:-1]
-    inside = (starts >= (ends[at - 1] if at else 0)) & (starts < ends[at])
-    pairs = zip(unpack_words(page["words"]), inside)
-    words = [word for word, there in pairs if there and setup.terms.has_content(word)]
+    starts, (begin, end) = np.cumsum([0, *unpack(page["lengths"])]), [0, *ends][at : at + 2]
+    inside = (word for word, start in zip(unpack_words(page["words"]), starts) if begin <= start < end)
+    words = list(filter(setup.terms.has_content, inside))
     if not words:
         raise NoPair("sentence-without-words")
     count = min(len(words), ANCHOR + context_length("window", rng))
@@ -102,7 +96,7 @@ def lead_request(page: Row, setup: Setup, rng: np.random.Generator) -> list[Requ
     return [Request(page["id"], page["id"], doc, ids, anchor, at, words_of=doc)]
 
 
-def lead_sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Generator) -> PairTokens:
+def lead_sides(request: Request, passages: Passages, setup: Setup, rng: Generator) -> PairTokens:
     """(q, P without the sentence) against (q, P̃), which loses as many tokens: else the shorter document would be the answer."""
     start, end = [0, *passages.sentences][request.length : request.length + 2]
     positive = [*passages.page[:start], *passages.page[end:]]
@@ -112,15 +106,15 @@ def lead_sides(request: Request, passages: Passages, setup: Setup, rng: np.rando
 
 
 ADP = Task(
-    "adp", reads=tables.SENTENCES, needs=lambda c: {LINKS, SENTENCES}, fields=FIELDS, requests=partial(each_link, request),
+    "adp", reads=tables.SENTENCES, needs=lambda c: {LINKS, SENTENCES}, fields=FIELDS, attempts=each_link, request=request,
     prepare=partial(hard_negatives.prepare, task="adp", popular=True), missing=hard_negatives.MISSING,
 )  # fmt: skip
 TITLE = Task(
-    "title", reads=tables.PASSAGES, needs=lambda c: TITLE_NEEDS[c["text_pages"]], requests=partial(each_page, title_request),
+    "title", reads=tables.PASSAGES, needs=lambda c: TITLE_NEEDS[c["text_pages"]], attempts=each_page, request=title_request,
     prepare=partial(hard_negatives.prepare, task="title", popular=False), missing=hard_negatives.MISSING,
 )  # fmt: skip
 LEAD = Task(
-    "lead", reads=tables.PASSAGES, requests=partial(each_page, lead_request), sides=lead_sides,
+    "lead", reads=tables.PASSAGES, attempts=each_page, request=lead_request, sides=lead_sides,
     needs=lambda c: TITLE_NEEDS[c["text_pages"]] | {SENTENCE_ENDS},
     prepare=partial(hard_negatives.prepare, task="lead", popular=False), missing=hard_negatives.MISSING,
 )  # fmt: skip

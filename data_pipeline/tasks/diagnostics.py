@@ -5,7 +5,7 @@ shortcut that a model learns first. `n` is reported, too: accuracies on small va
 """
 
 import os
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 import numpy as np
 
@@ -22,9 +22,7 @@ NAMES = ("overlap", "length", "query_only", "document_only", "in_links", "idf")
 
 def save_tables(path: str, vocab_size: int, count_rows: list[tuple]) -> None:
     """Writes log p(token | positive) - log p(token | negative), [vocab] per task and text, one added to every count (naive Bayes).
-
-    count_rows: (task, "pos_query" …, token, count).
-    """
+    count_rows: (task, "pos_query" …, token, count)."""
     counts: defaultdict[tuple[str, str], np.ndarray] = defaultdict(lambda: np.ones(vocab_size))
     for task, side, token, n in count_rows:
         counts[task, side][token] += n
@@ -39,11 +37,9 @@ def save_tables(path: str, vocab_size: int, count_rows: list[tuple]) -> None:
 
 
 def predict(job: Job, number: int, payload: None) -> Outputs:
-    """Map over `validation`: per task and predictor 2 · wins + ties, and the number of pairs.
-
-    overlap: share of the query's words that the document contains; idf: their summed IDF, each once; length: tokens; query_only
-    and document_only: summed log-odds. Words in the job's unit are compared: a word may have other tokens where a text begins.
-    """
+    """Map over `validation`: per task and predictor 2 · wins + ties, and the number of pairs. overlap: share of the query's words
+    that the document contains; idf: their summed IDF, each once; length: tokens; query_only and document_only: summed log-odds.
+    Words in the job's unit are compared: a word may have other tokens where a text begins."""
     odds = dict(np.load(os.path.join(job.work, "predictors.npz")))
     terms, frequency = terms_of(job.config), WordCounts(os.path.join(job.work, FREQUENCY))
 
@@ -66,12 +62,12 @@ def predict(job: Job, number: int, payload: None) -> Outputs:
             "idf": float(frequency.idf(np.intersect1d(query_words, doc_words)).sum()),
         }
 
-    points: dict[tuple[str, str], list[int]] = {}
+    points, pairs = Counter[tuple[str, str]](), Counter[str]()
     for row in read(job, tables.VALIDATION, number).to_pylist():
+        pairs[row["task"]] += 1
         positive, negative = scores(row, "pos"), scores(row, "neg")
         for name in NAMES:
-            entry = points.setdefault((row["task"], name), [0, 0])
-            entry[0] += 2 if positive[name] > negative[name] else int(positive[name] == negative[name])
-            entry[1] += 1
-    rows = [dict(task=task, predictor=name, points=p, n=n) for (task, name), (p, n) in points.items()]
+            won, tied = positive[name] > negative[name], positive[name] == negative[name]
+            points[row["task"], name] += 2 * won + tied
+    rows = [dict(task=task, predictor=name, points=p, n=pairs[task]) for (task, name), p in points.items()]
     return {tables.PREDICTIONS: rows}

@@ -8,6 +8,7 @@ bucket do not depend on the size of the corpus.
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from numpy.random import Generator
 
 from data_pipeline.engine import tables
 from data_pipeline.engine.job import Engine, Job, Outputs
@@ -56,8 +57,7 @@ class Slice:
         self, text: str, count: int, without: Sequence[int], positive: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Places of the best `count` pages that share a word with the text, except the pages `without` and near-equal copies of the
-        page with the signature `positive` [2] int32; and the places of such copies among the best.
-        """
+        page with the signature `positive` [2] int32; and the places of such copies among the best."""
         query = self._index.query(text)
         if not query:
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -79,13 +79,11 @@ def prepare(engine: Engine, task: str, popular: bool) -> None:
 
 
 def mine(job: Job, number: int, payload: tuple[str, bool]) -> Outputs:
-    """Map over the buckets of `requests`: the negatives of each request of a task, if BM25 finds a page.
-
-    BM25 searches for the anchor, not the query: the context often names another page of the sentence, which would become the
-    negative of a query that describes it as well. Only if no page has a word of the anchor, BM25 searches for the query. The page
-    that the query comes from is never a negative: it has all words of the query. Copies of the positive (another version of a
-    manual, a mirror, a printable page) are left out and counted.
-    """
+    """Map over the buckets of `requests`: the negatives of each request of a task, if BM25 finds a page. BM25 searches for the
+    anchor, not the query: the context often names another page of the sentence, which would become the negative of a query that
+    describes it as well. Only if no page has a word of the anchor, BM25 searches for the query. The page that the query comes from
+    is never a negative: it has all words of the query. Copies of the positive (another version of a manual, a mirror, a printable
+    page) are left out and counted."""
     (task, popular), c = payload, job.config
     # The requests of the task. A positive without a signature is not shown: it makes no pair.
     signed = [row for row in read(job, tables.POSITIVES, number).to_pylist() if row["task"] == task]
@@ -100,22 +98,22 @@ def mine(job: Job, number: int, payload: tuple[str, bool]) -> Outputs:
     mined: list[Row] = []
     for row in requests:
         ids, without = unpack(row["query"]).tolist(), (row["positive"], sources[row["page"]])
-        tokenizer = terms.tokenizer
+        tokenizer, most = terms.tokenizer, max(DEPTH, DRAWN * count)
         query = [tokenizer.tokens[i] for i in ids] if terms.unit == "tokens" else tokenizer.decode(ids).split()
-        places = np.zeros(0, np.int64)
         for words in (row["anchor"], pack_words(query)):
-            if not len(places):
-                most, positive = max(DEPTH, DRAWN * count), signatures[row["key"]]
-                places, copies = pages.search(spelled(words, terms, search), most, without, positive)
-                for copy in copies:
-                    dropped.add(f"{task}-copy-of-the-positive", row["key"], f"page {pages.docs[copy]}")
-        if not len(places):
+            text = spelled(words, terms, search)
+            places, copies = pages.search(text, most, without, signatures[row["key"]])
+            for copy in copies:
+                dropped.add(f"{task}-copy-of-the-positive", row["key"], f"page {pages.docs[copy]}")
+            if len(places):
+                break
+        else:
             continue
         rng = generator(c["seed"], task, row["key"], "negative")
         first, *more = (pages.pages[place] for place in places[drawn(pages.in_links[places], count, popular, rng)])
         tokens, lengths = b"".join(page["tokens"] for page in more), [len(unpack(page["tokens"])) for page in more]
-        row = dict(task=task, key=row["key"], destination=first["doc"], more=tokens, more_lengths=pack(lengths))
-        mined.append(row)
+        drawn_as = dict(destination=first["doc"], more=tokens, more_lengths=pack(lengths))
+        mined.append(dict(task=task, key=row["key"]) | drawn_as)
     return {tables.MINED: mined, tables.LOSSES: dropped.rows()}
 
 
@@ -127,11 +125,9 @@ def spelled(words: str, terms: Terms, search: str) -> str:
 
 
 def slice_of(job: Job, number: int, popular: bool, terms: Terms) -> Slice:
-    """The passages of bucket `number` and the buckets after it, wrapping around, up to SLICE passages.
-
-    With `popular` only linked pages: positives are then link destinations, so an unlinked page (which has a passage if another
-    task reads it) would be recognisable as a negative by that alone.
-    """
+    """The passages of bucket `number` and the buckets after it, wrapping around, up to SLICE passages. With `popular` only linked
+    pages: positives are then link destinations, so an unlinked page (which has a passage if another task reads it) would be
+    recognisable as a negative by that alone."""
     search, every = job.config["negative_search"], buckets(job, tables.PASSAGES)
     first = next((i for i, bucket in enumerate(every) if bucket >= number), 0)
     pages: list[Row] = []
@@ -144,11 +140,9 @@ def slice_of(job: Job, number: int, popular: bool, terms: Terms) -> Slice:
     return Slice(pages[:SLICE], lambda words: spelled(words, terms, search), language)
 
 
-def drawn(in_links: np.ndarray, count: int, popular: bool, rng: np.random.Generator) -> list[int]:
-    """Places of `count` negatives among the pages that were found, in the order of the draws; fewer if fewer were found.
-
-    `popular`: in proportion to in-links, like the positives, since every link is one. If uniform, in-links would be a predictor.
-    """
+def drawn(in_links: np.ndarray, count: int, popular: bool, rng: Generator) -> list[int]:
+    """Places of `count` negatives among the pages that were found, in the order of the draws; fewer if fewer were found. `popular`:
+    in proportion to in-links, like the positives, since every link is one. If uniform, in-links would be a predictor."""
     weights = np.maximum(in_links, 1) if popular else np.ones(len(in_links))
     p = weights / weights.sum()
     first = int(rng.choice(len(p), p=p))  # a separate draw keeps the output of jobs with one negative

@@ -3,6 +3,7 @@ passages, or pages, to serialized records and statistics.
 """
 
 import itertools
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -22,40 +23,37 @@ from data_pipeline.text.terms import pack_words, terms_of, unpack_words
 from data_pipeline.weights.tokenised import from_bytes
 from harp_jax.base.randomness import hash64
 from harp_jax.input.contrastive_groups import are_copies
-from harp_jax.input.records import MORE_FEATURES, PAIR_FEATURES, TEACHER, TEXT_TASK, TextRecord, parts
+from harp_jax.input.records import MORE_FEATURES, PAIR_FEATURES, TEACHER, TextRecord, parts
 from harp_jax.input.tfrecords import tensorflow
 
 FRAME_BYTES = 16  # overhead of a TFRecord: length and two checksums
 
 
 def make_requests(job: Job, number: int, part: tuple[Table, int, int]) -> Outputs:
-    """Map over the buckets of a table that tasks read: requests, and draws of negatives. Each key has its own generator.
-
-    part: the table, how many pages negatives are drawn from, and how many of these have no in-links.
-    """
+    """Map over the buckets of a table that tasks read: requests, and draws of negatives. Each key has its own generator. part: the
+    table, how many pages negatives are drawn from, and how many of these have no in-links."""
     reads, candidates, unlinked = part
     setup, dropped = setup_of(job, candidates, unlinked), DropCounts()
-    tasks = [(task.name, task.requests) for task in chosen(job.config) if task.requests and task.reads == reads]
+    tasks = [task for task in chosen(job.config) if task.attempts and task.reads == reads]
     made: list[Row] = []
     draws: list[Row] = []
     for item in items(job, number, reads):
-        for task, attempts in tasks:
-            for key, build in attempts(item, setup):
+        for task in tasks:
+            assert task.attempts and task.request
+            for key, arguments in task.attempts(item, setup):
                 try:
-                    requests = build(setup.rng(task, key, "request"))
+                    requests = task.request(*arguments, setup, setup.rng(task.name, key, "request"))
                 except NoPair as reason:
-                    dropped.add(f"{task}-{reason}", key)
+                    dropped.add(f"{task.name}-{reason}", key)
                     continue
                 for request in requests:
-                    made.append(
-                        dict(
-                            task=task, key=request.key, page=request.page, query=pack(request.query),
-                            anchor=pack_words(request.anchor), context=pack_words(request.context), length=request.length,
-                            words_of=request.words_of, positive=request.positive, negative=request.negative,
-                        )
-                    )  # fmt: skip
+                    made.append(dict(
+                        task=task.name, key=request.key, page=request.page, query=pack(request.query),
+                        anchor=pack_words(request.anchor), context=pack_words(request.context), length=request.length,
+                        words_of=request.words_of, positive=request.positive, negative=request.negative,
+                    ))  # fmt: skip
                     for at, draw in enumerate(request.draws):
-                        draws.append({"task": task, "key": request.key, "draw": at, **draw})
+                        draws.append({"task": task.name, "key": request.key, "draw": at, **draw})
     return {tables.REQUESTS: made, tables.DRAWS: draws, tables.LOSSES: dropped.rows()}
 
 
@@ -144,12 +142,12 @@ def collect(job: Job, made: Iterable[tuple[str, Pair | TextRecord]]) -> Outputs:
     c, vocab_size = job.config, terms_of(job.config).tokenizer.size
     records: list[Row] = []
     validation: list[Row] = []
-    counts: dict[tuple[str, str], np.ndarray] = {}
+    counts: defaultdict[tuple[str, str], np.ndarray] = defaultdict(lambda: np.zeros(vocab_size, np.int64))
     dropped = DropCounts()
     for task, one in made:
-        # The features of the record, and the numbers of its tokens and sequences.
+        split, features = split_of(one.page, c["validation_fraction"]), dict[str, Sequence[int]]()
         if isinstance(one, TextRecord):
-            task, features = TEXT_TASK, {"text": one.text}
+            features["text"] = one.text
             query_tokens, doc_tokens, sequences = 0, len(one.text), 1
         else:
             try:
@@ -160,46 +158,35 @@ def collect(job: Job, made: Iterable[tuple[str, Pair | TextRecord]]) -> Outputs:
             neg_query, neg_doc = sides.neg_query or sides.pos_query, sides.neg_doc or sides.pos_doc
             lengths, sequences = list(map(len, sides.more_docs)), 2 + len(sides.more_docs)
             more = list(itertools.chain(*sides.more_docs)), lengths
-            features = dict(zip((*PAIR_FEATURES, *MORE_FEATURES), (*sides[:4], *more)))
+            features |= zip((*PAIR_FEATURES, *MORE_FEATURES), (*sides[:4], *more))
             query_tokens = (sequences - 1) * len(sides.pos_query) + len(neg_query)
             doc_tokens = len(sides.pos_doc) + len(neg_doc) + sum(lengths)
 
-        # `shuffle` determines a record's shard and its order there. Not negative: SQL engines then disagree on %.
-        split = split_of(one.page, c["validation_fraction"])
-        example, shuffle = serialise(task, one.key, one.page, features), hash64("shard", task, one.key) >> 1
-        records.append(
-            dict(
-                task=task, split=split, shuffle=shuffle, key=one.key, example=example, size=len(example) + FRAME_BYTES,
-                query_tokens=query_tokens, doc_tokens=doc_tokens, sequences=sequences,
-            )
-        )  # fmt: skip
+            # What the trivial predictors read of held-out pairs, and count in the others: the texts that differ between the sides.
+            if split == "validation":
+                in_links = one.positive_in_links, one.negative_in_links if sides.neg_doc else one.positive_in_links
+                texts = map(pack, (sides.pos_query, sides.pos_doc, neg_query, neg_doc))
+                row = dict(zip((*PAIR_FEATURES, "pos_in_links", "neg_in_links"), (*texts, *in_links)))
+                validation.append(dict(task=task, key=one.key) | row)
+            else:
+                for side in PAIR_FEATURES:
+                    if getattr(sides, side.replace("pos_", "neg_")):
+                        np.add.at(counts[task, side], getattr(sides, side), 1)
 
-        # What the trivial predictors read of held-out pairs, and count in the others: the texts that differ between the sides.
-        if isinstance(one, TextRecord):
-            continue
-        if split == "validation":
-            validation.append(
-                dict(
-                    task=task, key=one.key, pos_query=pack(sides.pos_query), pos_doc=pack(sides.pos_doc),
-                    neg_query=pack(neg_query), neg_doc=pack(neg_doc), pos_in_links=one.positive_in_links,
-                    neg_in_links=one.negative_in_links if sides.neg_doc else one.positive_in_links,
-                )
-            )  # fmt: skip
-            continue
-        for side in PAIR_FEATURES:
-            if getattr(sides, side.replace("pos_", "neg_")):
-                count = counts.setdefault((task, side), np.zeros(vocab_size, np.int64))
-                np.add.at(count, np.asarray(getattr(sides, side)), 1)
+        # `shuffle` determines a record's shard and its order there. Not negative: SQL engines then disagree on %.
+        example, shuffle = serialise(task, one.key, one.page, features), hash64("shard", task, one.key) >> 1
+        records.append(dict(
+            task=task, split=split, shuffle=shuffle, key=one.key, example=example, size=len(example) + FRAME_BYTES,
+            query_tokens=query_tokens, doc_tokens=doc_tokens, sequences=sequences,
+        ))  # fmt: skip
 
     token_counts = [
         dict(task=task, side=side, token=int(token), n=int(count[token]))
         for (task, side), count in counts.items()
         for token in np.flatnonzero(count)
     ]
-    return {
-        tables.RECORDS: records, tables.VALIDATION: validation, tables.TOKEN_COUNTS: token_counts,
-        tables.LOSSES: dropped.rows(),
-    }  # fmt: skip
+    outputs: Outputs = {tables.RECORDS: records, tables.VALIDATION: validation, tables.TOKEN_COUNTS: token_counts}
+    return outputs | {tables.LOSSES: dropped.rows()}
 
 
 def split_of(page: str, fraction: float) -> str:

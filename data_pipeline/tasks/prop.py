@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 import numpy as np
+from numpy.random import Generator
 
 from data_pipeline.engine import tables
 from data_pipeline.engine.job import ALL_PAGES, ALL_WEIGHTS, LINKS, Config, Engine, Job, Outputs
@@ -37,16 +38,14 @@ TERM_TOTALS_SQL = "SELECT word, MIN(text) AS text, CAST(SUM(n) AS BIGINT) AS n F
 class Smoothed:
     """The Dirichlet-smoothed language model of a page: p(w|D) = (c(w; D) + μ p(w|C)) / (|D| + μ); μ is the mean |D|."""
 
-    def __init__(self, counts: Mapping[Word, int], collection: WordCounts, mu: float) -> None:
+    def __init__(self, counts: Mapping[Word, float], collection: WordCounts, mu: float) -> None:
         self.counts, self.collection, self.mu = counts, collection, mu
-        self.words, self.length = list(counts), sum(counts.values())
+        self.words, self.length = list(counts), int(sum(counts.values()))
         self._ends = np.cumsum(np.fromiter(counts.values(), np.int64, len(counts)))
 
-    def sample(self, rng: np.random.Generator, count: int) -> list[Word]:
-        """`count` distinct words, drawn one by one from p(·|D) over the whole vocabulary; NoPair if there are too few.
-
-        p(·|D) is a mixture: a word of the page with probability |D| / (|D| + μ), else a word of the collection.
-        """
+    def sample(self, rng: Generator, count: int) -> list[Word]:
+        """`count` distinct words, drawn one by one from p(·|D) over the whole vocabulary; NoPair if there are too few. p(·|D) is a
+        mixture: a word of the page with probability |D| / (|D| + μ), else a word of the collection."""
         drawn: dict[Word, None] = {}
         for _ in range(PATIENCE * count):
             if rng.random() * (self.length + self.mu) < self.length:
@@ -65,18 +64,16 @@ class Smoothed:
 
 
 class Contrastive:
-    """B-PROP's contrastive distribution over a page's words, by divergence from randomness.
-
-    p(w|D) = β_w / Σβ of the attention from [CLS]; γ_w = -p(w|D) log2 p(w|C), where p(w|C) is the mean of p(w|D') over all
-    pages; words are drawn from softmax(γ), and a set scores Σ γ_w.
-    """
+    """B-PROP's contrastive distribution over a page's words, by divergence from randomness. p(w|D) = β_w / Σβ of the attention from
+    [CLS]; γ_w = -p(w|D) log2 p(w|C), where p(w|C) is the mean of p(w|D') over all pages; words are drawn from softmax(γ), and a set
+    scores Σ γ_w."""
 
     def __init__(self, shares: Mapping[Word, float], collection: WordCounts) -> None:
         self.gamma = {word: -p * float(np.log2(collection.share(word))) for word, p in shares.items()}
         self.words = list(shares)
         self._p = probabilities(np.fromiter(self.gamma.values(), np.float64, len(self.words)), "softmax")
 
-    def sample(self, rng: np.random.Generator, count: int) -> list[Word]:
+    def sample(self, rng: Generator, count: int) -> list[Word]:
         if len(self.words) < count:
             raise NoPair("page-has-too-few-terms")
         return [self.words[i] for i in without_replacement(rng, self._p, count)]
@@ -85,11 +82,9 @@ class Contrastive:
         return float(sum(self.gamma[word] for word in words))
 
 
-def sides(model: Smoothed | Contrastive, document: Sequence[int], setup: Setup, rng: np.random.Generator) -> PairTokens:
+def sides(model: Smoothed | Contrastive, document: Sequence[int], setup: Setup, rng: Generator) -> PairTokens:
     """(S⁺, D) against (S⁻, D): two sets of l words (l as in HARP Eq. 4), the more likely one first; words in random order.
-
-    NoPair("no-contrast") if they are equally likely.
-    """
+    NoPair("no-contrast") if they are equally likely."""
     if not model.words:
         raise NoPair("page-has-too-few-terms")
     length = setup.sampler.length(rng)
@@ -134,7 +129,7 @@ def records(job: Job, number: int) -> Iterator[Pair]:
         if contrastive(c):
             model = Contrastive(amounts, collection)
         else:
-            model = Smoothed({word: int(n) for word, n in amounts.items()}, collection, collection.mean_length)
+            model = Smoothed(amounts, collection, collection.mean_length)
         for at in range(PAIRS if amounts else 1):
             key = f"{page['id']}#{at}" if amounts else page["id"]
             make = partial(sides, model, tokens, setup, setup.rng(TASK.name, key))
@@ -149,7 +144,7 @@ def _pages(job: Job, number: int, terms: Terms) -> Iterator[tuple[int, list[int]
     for row in rows(job, tables.PASSAGES, number):
         words = unpack_words(row["words"])
         # float16 stores tiny weights as 0; such a word keeps a small probability.
-        each = np.maximum(from_bytes(weights[row["doc"]]), 2.0**-25).tolist() if weights else [1.0] * len(words)
+        each = np.maximum(from_bytes(weights[row["doc"]]), 2.0**-25).tolist() if weights else [1] * len(words)
         amounts: dict[Word, float] = {}
         for word, amount in zip(words, each):
             if word in amounts:

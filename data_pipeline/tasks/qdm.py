@@ -1,9 +1,8 @@
 """Query Disambiguation Modeling (HARP 3.2.2): the context of an ambiguous anchor identifies its destination."""
 
 from collections.abc import Iterator
-from functools import partial
 
-import numpy as np
+from numpy.random import Generator
 
 from data_pipeline.engine import tables
 from data_pipeline.engine.job import LINKS, OCCURRENCES, SENTENCES
@@ -30,26 +29,24 @@ NEGATIVES_SQL = """
 """
 
 
-def requests(sentence: Sentence, setup: Setup) -> Iterator[Attempt]:
-    """A request for each chosen occurrence of an anchor text with several destinations."""
+def attempts(sentence: Sentence, setup: Setup) -> Iterator[Attempt]:
+    """Each chosen occurrence of an anchor text with several destinations."""
     c = setup.c
     for index, anchor in enumerate(sentence.anchors):
         if anchor.total > anchor.own and chosen(anchor, c["qdm_positives"], setup.sampler.official, c["seed"]):
-            yield sentence.anchor_key(anchor), partial(request, sentence, index, setup)
+            yield sentence.anchor_key(anchor), (sentence, index)
 
 
 def chosen(anchor: Anchor, limit: int, official: bool, seed: int) -> bool:
-    """Whether this occurrence of its anchor text becomes a pair: at most `limit` do (0: all).
-
-    A random subset, the same for all occurrences of the text; in the authors' code the first ones of the corpus.
-    """
+    """Whether this occurrence of its anchor text becomes a pair: at most `limit` do (0: all). A random subset, the same for all
+    occurrences of the text; in the authors' code the first ones of the corpus."""
     if not limit or anchor.occurrences <= limit or official:
         return not limit or anchor.occurrence < limit
     drawn = generator(seed, "qdm-positives", anchor.text).choice(anchor.occurrences, size=limit, replace=False)
     return anchor.occurrence in drawn
 
 
-def request(sentence: Sentence, index: int, setup: Setup, rng: np.random.Generator) -> list[Request]:
+def request(sentence: Sentence, index: int, setup: Setup, rng: Generator) -> list[Request]:
     """The query S1 and page P of one link, and the draw of P̃: a rank of the anchor text that leads to another page, uniform over
     all such ranks (Eq. 9)."""
     anchor = sentence.anchors[index]
@@ -61,6 +58,6 @@ def request(sentence: Sentence, index: int, setup: Setup, rng: np.random.Generat
 
 
 TASK = Task(
-    "qdm", reads=tables.SENTENCES, fields=FIELDS, requests=requests, negatives=lambda c: NEGATIVES_SQL,
+    "qdm", reads=tables.SENTENCES, fields=FIELDS, attempts=attempts, request=request, negatives=lambda c: NEGATIVES_SQL,
     needs=lambda c: {LINKS, SENTENCES, *([OCCURRENCES] if c["qdm_negative"] == "occurrence" else [])},
 )  # fmt: skip

@@ -1,9 +1,9 @@
 """Representative Document Prediction (HARP 3.2.3): prefer the page with the more important anchor in a sentence."""
 
 import itertools
-from functools import partial
 
 import numpy as np
+from numpy.random import Generator
 
 from data_pipeline.engine import tables
 from data_pipeline.engine.job import LINKS, SENTENCES
@@ -27,11 +27,9 @@ RESOLUTION = 2.0**-10
 
 
 def importance(sentence: Sentence, direction: str = "from_cls", summed: bool = True) -> dict[str, tuple[float, int]]:
-    """Anchor text → (η, destination of its first occurrence) in order of occurrence.
-
-    γ of an occurrence is the attention from [CLS], averaged over the anchor's tokens, or with "to_cls" from the anchor to [CLS]
-    (Eq. 10, read literally). η is the sum of γ over the occurrences of the anchor text (Eq. 11), or γ of the first one.
-    """
+    """Anchor text → (η, destination of its first occurrence) in order of occurrence. γ of an occurrence is the attention from
+    [CLS], averaged over the anchor's tokens, or with "to_cls" from the anchor to [CLS] (Eq. 10, read literally). η is the sum of γ
+    over the occurrences of the anchor text (Eq. 11), or γ of the first one."""
     eta: dict[str, tuple[float, int]] = {}
     for index, anchor in enumerate(sentence.anchors):
         if not summed and anchor.text in eta:
@@ -45,12 +43,9 @@ def importance(sentence: Sentence, direction: str = "from_cls", summed: bool = T
     return eta
 
 
-def choose(eta: np.ndarray, destinations: list[int], sampler: Sampler, rng: np.random.Generator) -> tuple[int, int]:
-    """Indices of two anchors, the more important one first.
-
-    Both are sampled by p(a) of Eq. 11 without replacement, the second only among anchors with another page and another weight.
-    NoPair("no-contrast") if there is none.
-    """
+def choose(eta: np.ndarray, destinations: list[int], sampler: Sampler, rng: Generator) -> tuple[int, int]:
+    """Indices of two anchors, the more important one first. Both are sampled by p(a) of Eq. 11 without replacement, the second only
+    among anchors with another page and another weight. NoPair("no-contrast") if there is none."""
     p = probabilities(sampler.attention_scale * eta, sampler.weighting)
     one = int(rng.choice(len(p), p=p))
     allowed = np.arange(len(p)) != one
@@ -63,11 +58,9 @@ def choose(eta: np.ndarray, destinations: list[int], sampler: Sampler, rng: np.r
     return (one, other) if eta[one] >= eta[other] else (other, one)
 
 
-def request(sentence: Sentence, setup: Setup, rng: np.random.Generator) -> list[Request]:
-    """The sentence S as query, P1 preferred to P2 (Eq. 12); no request for a sentence with one anchor text.
-
-    One pair, sampled by Eq. 11, or "all" pairs of the sentence.
-    """
+def request(sentence: Sentence, setup: Setup, rng: Generator) -> list[Request]:
+    """The sentence S as query, P1 preferred to P2 (Eq. 12); no request for a sentence with one anchor text. One pair, sampled by
+    Eq. 11, or "all" pairs of the sentence."""
     sampled = setup.c["rdp_pairs"] == "sampled"
     merged = importance(sentence, setup.c["rdp_direction"], summed=sampled)
     if len(merged) < 2:
@@ -88,5 +81,5 @@ def request(sentence: Sentence, setup: Setup, rng: np.random.Generator) -> list[
 
 TASK = Task(
     "rdp", reads=tables.SENTENCES, needs=lambda c: {LINKS, SENTENCES}, fields=FIELDS,
-    requests=lambda sentence, setup: iter([(sentence.key, partial(request, sentence, setup))]),
+    attempts=lambda sentence, setup: [(sentence.key, (sentence,))], request=request,
 )  # fmt: skip

@@ -1,9 +1,8 @@
 """Representative Query Prediction (HARP 3.2.1): S1, an anchor with context words, is a better query for the page than S2."""
 
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 
-import numpy as np
+from numpy.random import Generator
 
 from data_pipeline.engine import tables
 from data_pipeline.engine.job import LINKS, SENTENCES
@@ -22,21 +21,14 @@ FIELDS = {
 }
 
 
-def each_link(
-    request: Callable[[Sentence, int, Setup, np.random.Generator], list[Request]], sentence: Sentence, setup: Setup
-) -> Iterator[Attempt]:
-    """A `request` for each link."""
+def each_link(sentence: Sentence, setup: Setup) -> Iterator[Attempt]:
     for index, anchor in enumerate(sentence.anchors):
-        yield sentence.anchor_key(anchor), partial(request, sentence, index, setup)
+        yield sentence.anchor_key(anchor), (sentence, index)
 
 
-def context_query(
-    sentence: Sentence, index: int, setup: Setup, rng: np.random.Generator
-) -> tuple[list[Word], list[Word], int]:
-    """S1 in random order, the anchor's words, and l.
-
-    S1 = anchor ∪ l words sampled from the sentence by the attention of the anchor's own span (Eq. 1 to 4).
-    """
+def context_query(sentence: Sentence, index: int, setup: Setup, rng: Generator) -> tuple[list[Word], list[Word], int]:
+    """S1 in random order, the anchor's words, and l. S1 = anchor ∪ l words sampled from the sentence by the attention of the
+    anchor's own span (Eq. 1 to 4)."""
     sampler, anchor = setup.sampler, sentence.words_of(sentence.anchors[index], setup.terms)
     length = sampler.length(rng)
     text = Weighted(sentence.words, sentence.by_anchor[index])
@@ -44,11 +36,9 @@ def context_query(
     return sampler.query(rng, context, anchor), anchor, length
 
 
-def request(sentence: Sentence, index: int, setup: Setup, rng: np.random.Generator) -> list[Request]:
-    """The positive query S1 of one link; its page P is both the document and the source of S2.
-
-    With `context_in_page` S1 depends on P: the request then has the sentence's words in sampled order instead of a query.
-    """
+def request(sentence: Sentence, index: int, setup: Setup, rng: Generator) -> list[Request]:
+    """The positive query S1 of one link; its page P is both the document and the source of S2. With `context_in_page` S1 depends on
+    P: the request then has the sentence's words in sampled order instead of a query."""
     sampler, anchor = setup.sampler, sentence.anchors[index]
     query: list[Word] = []
     context: list[Word] = []
@@ -61,11 +51,9 @@ def request(sentence: Sentence, index: int, setup: Setup, rng: np.random.Generat
     return [Request(key, sentence.page, page, setup.terms.ids(query), words, length, context, words_of=page)]
 
 
-def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Generator) -> PairTokens:
-    """(S1, P) against (S2, P). S2: as many words as S1, sampled from P by the attention of [CLS], without the anchor's (Eq. 5).
-
-    In the authors' code its length is drawn independently.
-    """
+def sides(request: Request, passages: Passages, setup: Setup, rng: Generator) -> PairTokens:
+    """(S1, P) against (S2, P). S2: as many words as S1, sampled from P by the attention of [CLS], without the anchor's (Eq. 5). In
+    the authors' code its length is drawn independently."""
     sampler = setup.sampler
     anchor, query, length = list(request.anchor), request.query, request.length
     if sampler.context_in_page:
@@ -82,5 +70,5 @@ def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Gen
 
 TASK = Task(
     "rqp", reads=tables.SENTENCES, needs=lambda c: {LINKS, SENTENCES}, fields=FIELDS,
-    requests=partial(each_link, request), sides=sides,
+    attempts=each_link, request=request, sides=sides,
 )  # fmt: skip

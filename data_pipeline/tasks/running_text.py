@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 
-import numpy as np
+from numpy.random import Generator
 
 from data_pipeline.engine import tables
 from data_pipeline.engine.job import LINKS, Job
@@ -79,7 +79,7 @@ def passages(sentences: Iterable[Sequence[int]], limit: int) -> list[Passage]:
     return made
 
 
-def sides(passages: Sequence[Passage], number: int, rng: np.random.Generator) -> PairTokens:
+def sides(passages: Sequence[Passage], number: int, rng: Generator) -> PairTokens:
     """(s, P \\ s) against (s, P' \\ s'), or with probability KEEP (s, P) against (s, P').
 
     s and s' are uniformly drawn sentences; P is passage `number`, P' another one of the article. Both need two sentences, else

@@ -1,9 +1,8 @@
 """Wiki Link Prediction, a control (after Chang et al., ICLR 2020): a sentence of a page matches the pages that link to it."""
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 
-import numpy as np
+from numpy.random import Generator
 
 from data_pipeline.engine import tables
 from data_pipeline.engine.job import ALL_PAGES, LINKS, SENTENCE_ENDS
@@ -22,23 +21,20 @@ NEGATIVES_SQL = """
 """
 
 
-def requests(links: Sequence[Row], setup: Setup) -> Iterator[Attempt]:
-    """A request for each page that page B links to; `links`: B's links in order, rows of `ranked`."""
+def attempts(links: Sequence[Row], setup: Setup) -> Iterator[Attempt]:
+    """Each page that page B links to; `links`: B's links in order, rows of `ranked`."""
     first: dict[int, Row] = {}
     for link in links:
         first.setdefault(link["destination"], link)
     for at, link in enumerate(first.values()):
-        place = link["id"], link["doc"], list(first), at, link["link_start"]
-        yield f"{link['id']}@{link['link_start']}", partial(request, *place)
+        yield f"{link['id']}@{link['link_start']}", (link["id"], link["doc"], list(first), at, link["link_start"])
 
 
 def request(
-    page: str, b: int, destinations: Sequence[int], at: int, number: int, rng: np.random.Generator
+    page: str, b: int, destinations: Sequence[int], at: int, number: int, setup: Setup, rng: Generator
 ) -> list[Request]:
-    """Page B, whose first link to A is at `number`, as the positive; the draws for the negative C.
-
-    A is number `at` of `destinations`, the distinct pages that B links to. Candidates for C are the other ones, in random order.
-    """
+    """Page B, whose first link to A is at `number`, as the positive; the draws for the negative C. A is number `at` of
+    `destinations`, the distinct pages that B links to. Candidates for C are the other ones, in random order."""
     a, others = destinations[at], len(destinations) - 1
     if not others:
         raise NoPair("page-has-one-destination")
@@ -47,7 +43,7 @@ def request(
     return [Request(f"{page}@{number}", page, b, words_of=a, draws=draws)]
 
 
-def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Generator) -> PairTokens:
+def sides(request: Request, passages: Passages, setup: Setup, rng: Generator) -> PairTokens:
     """(s, B) against (s, C): s is a random sentence of A's first section; B links to A, C does not."""
     ends = list(passages.sentences)
     if not ends:
@@ -58,7 +54,7 @@ def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Gen
 
 
 TASK = Task(
-    "wlp", reads=tables.RANKED, needs=lambda c: {LINKS, ALL_PAGES, SENTENCE_ENDS}, requests=requests,
+    "wlp", reads=tables.RANKED, needs=lambda c: {LINKS, ALL_PAGES, SENTENCE_ENDS}, attempts=attempts, request=request,
     prepare=lambda engine: engine.join(tables.LINKED, LINKED_SQL),
     negatives=lambda c: NEGATIVES_SQL, missing="candidates-all-link-to-the-page", sides=sides,
 )  # fmt: skip

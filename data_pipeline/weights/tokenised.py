@@ -1,6 +1,7 @@
 """Maps from text to words and tokens: sentences with their anchors, destination passages, running text; how weights are stored."""
 
 import itertools
+from collections import Counter
 from collections.abc import Container, Iterator, Mapping
 from operator import itemgetter
 from typing import Any
@@ -21,10 +22,8 @@ BATCH = 512
 
 
 def longest(config: Mapping[str, Any], tokenizer: Tokenizer) -> int:
-    """Maximum tokens of a sentence, passage or piece of running text, special tokens included; longer ones are truncated.
-
-    At least LONGEST, so that with short documents only sentences without punctuation (tables, code) are truncated.
-    """
+    """Maximum tokens of a sentence, passage or piece of running text, special tokens included; longer ones are truncated. At least
+    LONGEST, so that with short documents only sentences without punctuation (tables, code) are truncated."""
     return max(LONGEST, config["max_doc_tokens"] + tokenizer.template.around_text)
 
 
@@ -53,12 +52,10 @@ def tokenise_sentences(job: Job, number: int, payload: None) -> Outputs:
                     counts.add("anchor-outside-window", link["id"], link["anchor"])
             if anchors:
                 first = group[0]
-                made.append(
-                    dict(
-                        doc=first["doc"], page=first["id"], start=first["sentence_start"], anchors=anchors,
-                        words=pack_words(span.words), tokens=pack(span.tokens), lengths=pack(span.lengths),
-                    )
-                )  # fmt: skip
+                made.append(dict(
+                    doc=first["doc"], page=first["id"], start=first["sentence_start"], anchors=anchors,
+                    words=pack_words(span.words), tokens=pack(span.tokens), lengths=pack(span.lengths),
+                ))  # fmt: skip
     return {tables.SENTENCES: made, tables.LOSSES: counts.rows()}
 
 
@@ -69,16 +66,14 @@ def texts_of(job: Job, number: int, wanted: Container[int]) -> dict[int, str]:
 
 
 def tokenise_passages(job: Job, number: int, payload: None) -> Outputs:
-    """Map over the buckets of `candidates`: the first section of each, truncated as in the records, as words.
-
-    S2 is sampled from the truncated text: the model does not read later words. Also returns its sentence ends, the signature that
-    tells copies, and the number of passages that contain each word (hashed).
-    """
+    """Map over the buckets of `candidates`: the first section of each, truncated as in the records, as words. S2 is sampled from
+    the truncated text: the model does not read later words. Also returns its sentence ends, the signature that tells copies, and
+    the number of passages that contain each word (hashed)."""
     terms = terms_of(job.config)
     limit = min(job.window, job.config["max_doc_tokens"])
     with_sentences, language = SENTENCE_ENDS in job.needs, job.config["language"]
     in_links = {row["doc"]: row["in_links"] for row in read(job, tables.CANDIDATES, number).to_pylist()}
-    words: dict[int, int] = {}
+    words = Counter[int]()
     made: list[Row] = []
     columns = ["doc", "title", "text", "lead_end"]
     for batch in read(job, tables.DOCUMENTS, number).select(columns).to_batches(max_chunksize=BATCH):
@@ -88,16 +83,13 @@ def tokenise_passages(job: Job, number: int, payload: None) -> Outputs:
             leads = [f"{document['title']}\n{lead}" for document, lead in zip(documents, leads)]
         for document, lead, (span, starts, _) in zip(documents, leads, terms.split(leads, limit)):
             doc = document["doc"]
-            made.append(
-                dict(
-                    doc=doc, in_links=in_links[doc], words=pack_words(span.words), tokens=pack(span.tokens),
-                    lengths=pack(span.lengths),
-                    sentences=pack(_sentence_ends(lead, span, starts, language) if with_sentences else []),
-                    signature=pack(copy_signature(span.tokens)),
-                )
-            )  # fmt: skip
-            for key in set(map(terms.hashed, span.words)):
-                words[key] = words.get(key, 0) + 1
+            made.append(dict(
+                doc=doc, in_links=in_links[doc], words=pack_words(span.words), tokens=pack(span.tokens),
+                lengths=pack(span.lengths),
+                sentences=pack(_sentence_ends(lead, span, starts, language) if with_sentences else []),
+                signature=pack(copy_signature(span.tokens)),
+            ))  # fmt: skip
+            words.update(set(map(terms.hashed, span.words)))
     return {tables.PASSAGES: made, tables.WORD_COUNTS: {"word": list(words), "n": list(words.values())}}
 
 

@@ -5,11 +5,9 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from data_pipeline.output.manifest import write_tfds_metadata
+from data_pipeline.output.manifest import write_examples, write_tfds_metadata
 from data_pipeline.tasks.maps import serialise
-from harp_jax.base.files import sha256_file
 from harp_jax.input.records import PAIR_FEATURES, shard_name, split_name
-from harp_jax.input.tfrecords import tensorflow
 from tests.support.synthetic import pair, tokenizer
 
 
@@ -26,13 +24,12 @@ def write_job(
         shards = []
         for number, count in enumerate(counts):
             path = os.path.join(directory, shard_name(split_name(task, split), number, len(counts)))
-            with tensorflow().io.TFRecordWriter(path) as writer:
-                for key in range(1000 * number, 1000 * number + count):
-                    values = [ids.tolist() for ids in pair(key, task)]
-                    made = {"text": values[1]} if task == "mlm" else dict(zip(PAIR_FEATURES, values))
-                    writer.write(serialise(task, f"{task}:{key}", f"page{key}", given or made))
-            size, digest = os.path.getsize(path), sha256_file(path)
-            shards.append({"file": os.path.basename(path), "records": count, "bytes": size, "sha256": digest})
+            examples = []
+            for key in range(1000 * number, 1000 * number + count):
+                values = [ids.tolist() for ids in pair(key, task)]
+                made = {"text": values[1]} if task == "mlm" else dict(zip(PAIR_FEATURES, values))
+                examples.append(serialise(task, f"{task}:{key}", f"page{key}", given or made))
+            shards.append(write_examples(path, examples))
         splits[split_name(task, split)] = {"records": sum(counts), "shards": shards}
     write_tfds_metadata(directory, splits, "synthetic")
     with open(os.path.join(directory, "manifest.json"), "w") as file:

@@ -64,5 +64,5 @@ def test_what_a_power_failure_emptied_is_made_again_in_directories_with_odd_name
 
 
 def test_an_interrupt_that_duckdb_reports_as_an_error_is_one(tmp_path):
-    with pytest.raises(KeyboardInterrupt), run(tmp_path).explained("join"):
+    with pytest.raises(KeyboardInterrupt), run(tmp_path).connected("", "join"):
         raise RuntimeError("Query interrupted")

@@ -56,7 +56,7 @@ def test_ict_takes_any_sentence_and_leaves_it_in_a_tenth_of_the_time():
 def test_wlp_candidates_are_the_other_destinations_and_the_sentence_any_of_the_page():
     rng, firsts = generator("wlp"), []
     for _ in range(3_000):
-        (request,) = wlp.request("b", 3, [5, 7, 9, 11], 1, 40, rng)
+        (request,) = wlp.request("b", 3, [5, 7, 9, 11], 1, 40, SETUP, rng)
         assert (request.positive, request.words_of) == (3, 7) and {draw["one"] for draw in request.draws} == {7}
         drawn = [draw["doc"] for draw in request.draws]
         assert sorted(drawn) == [5, 9, 11]

@@ -138,10 +138,10 @@ def test_adp_draws_the_style_of_each_query():
 
 
 def test_qdm_asks_about_ambiguous_anchors_and_draws_from_the_other_ranks():
-    ((_, build),) = qdm.requests(SENTENCE, having(replace(SAMPLER, query_length=0.1)))
-    drawn = (
-        (request.positive, *request.draws[0].values()) for seed in range(3_000) for request in build(generator(seed))
-    )
+    setup = having(replace(SAMPLER, query_length=0.1))
+    ((_, link),) = qdm.attempts(SENTENCE, setup)
+    requests = (only(qdm.request(*link, setup, generator(seed))) for seed in range(3_000))
+    drawn = ((request.positive, *request.draws[0].values()) for request in requests)
     assert_drawn(drawn, dict.fromkeys([(7, "w1x.", rank) for rank in (0, 3, 4)], 1 / 3))
 
 
@@ -196,15 +196,16 @@ def test_the_papers_acm_has_one_pair_of_any_two_anchors_with_different_pages():
     anchors = [anchor(i, WORDS[i], i, i + 1, page) for i, page in ((1, 1), (4, 2), (6, 3), (8, 1))]
     setup, pairs = having(acm_pairs="sampled"), Counter()
     for number in range(2_000):
-        ((_, build),) = acm.requests(replace(SENTENCE, page=f"p{number}", anchors=anchors), setup)
-        request = only(build(generator("acm", number)))
+        ((_, pair),) = acm.attempts(replace(SENTENCE, page=f"p{number}", anchors=anchors), setup)
+        request = only(acm.request(*pair, setup, generator("acm", number)))
         pairs[request.words_of, request.positive] += 1
     ordered = Counter((a, b) for a in (1, 2, 3, 1) for b in (1, 2, 3, 1) if a != b)
     assert_drawn(pairs, {pair: n / ordered.total() for pair, n in ordered.items()})
     # The authors' code: all pairs of an earlier and a later anchor.
     setup = having(OFFICIAL, acm_pairs="all")
-    attempts = acm.requests(replace(SENTENCE, anchors=anchors), setup)
-    pairs = [(each.words_of, each.positive) for key, build in attempts for each in build(generator("all", key))]
+    attempts = acm.attempts(replace(SENTENCE, anchors=anchors), setup)
+    requests = (only(acm.request(*pair, setup, generator("all", key))) for key, pair in attempts)
+    pairs = [(each.words_of, each.positive) for each in requests]
     assert pairs == [(1, 2), (1, 3), (1, 1), (2, 3), (2, 1), (3, 1)]
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from data_pipeline.engine.local import SerialEngine
 from data_pipeline.pipeline import generate
-from data_pipeline.weights import attention_weights
-from data_pipeline.weights.attention_weights import Encoder, TokenSpans
+from data_pipeline.weights import term_weights
+from data_pipeline.weights.term_weights import Encoder, TokenSpans
 from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.huggingface import save_hf
 from harp_jax.model.cross_encoder import Ranker, init_params
@@ -76,12 +76,12 @@ def test_rows_of_cls_and_anchors(encoder_dir):
 
 def test_word_sums_and_spans():
     lengths, rows = np.array([1, 3, 2]), np.arange(12.0).reshape(2, 6)
-    np.testing.assert_array_equal(attention_weights.word_sums(rows, lengths), [[0, 6, 9], [6, 24, 21]])
+    np.testing.assert_array_equal(term_weights.word_sums(rows, lengths), [[0, 6, 9], [6, 24, 21]])
     anchors = [{"start": 1, "end": 3}, {"start": 0, "end": 1}]
-    assert attention_weights.attending(np.arange(6), lengths, anchors, "span") == [(1, 6), (0, 1)]
+    assert term_weights.attending(np.arange(6), lengths, anchors, "span") == [(1, 6), (0, 1)]
     # The authors' code uses the anchor's first wordpiece, at its first place in the sentence.
     for tokens, first in ((np.arange(6), (1, 2)), (np.zeros(6), (0, 1))):
-        assert attention_weights.attending(tokens, lengths, anchors, "first_token") == [first, (0, 1)]
+        assert term_weights.attending(tokens, lengths, anchors, "first_token") == [first, (0, 1)]
 
 
 def test_a_job_takes_a_copy_of_its_weights_unless_damaged_or_of_another_tokenizer(encoder_dir, tmp_path):
