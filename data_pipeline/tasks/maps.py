@@ -39,7 +39,7 @@ def make_requests(job: Job, number: int, part: tuple[Table, int, int]) -> Output
     draws: list[Row] = []
     for item in items(job, number, reads):
         for task in tasks:
-            assert task.attempts and task.request
+            assert task.attempts is not None and task.request is not None
             for key, arguments in task.attempts(item, setup):
                 try:
                     requests = task.request(*arguments, setup, setup.rng(task.name, key, "request"))
