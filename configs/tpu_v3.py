@@ -10,10 +10,8 @@ the default of the generation job, have 77,600. Figure: not run yet; the paper r
 after fine-tuning. Always report the MLM-only control of the same budget with it.
 A larger batch in the same memory: --config.batch_pairs=2048 --config.accumulate=8, and --config.model.remat=dots or layer.
 Without a TPU, --dry_run --topology=v3:2x2 compiles the same step and prints its memory and collectives: 64 rows of 512 tokens
-need 4,328 MiB per core (recorded on 27 November 2026), all-reduces carry 256 MiB per step. On 21
-November, when the step needed 4,250 MiB, 544 rows compiled and 576 did not; 325 is what the dry run estimates from the step of
-64 rows. Above 330 rows memory hardly grows (328: 14,339 MiB, 512: 14,781), so XLA probably recomputes activations, which is
-slower; not measured.
+need 4,328 MiB per core, all-reduces carry 256 MiB per step (docs/lab/accelerators.md). 544 rows compile and 576 do not, but above
+330 XLA probably recomputes activations, which is slower; not measured.
 """
 
 from harp_jax.config import pretrain

@@ -30,41 +30,6 @@ from harp_jax.ranking.scorers import single_rows
 BATCH, GUESSES = 32, 5  # documents; tokens for each mask
 
 
-class Probe:
-    """A model with an MLM head, from a training workdir or a Hugging Face directory. InputError if it has none."""
-
-    def __init__(self, model: str, masks: int, max_length: int) -> None:
-        config, params, self.tokenizer, self.marks = load_ranker(model)
-        if "mlm" not in params:
-            raise InputError(f"{model} has no MLM head; exports of fine-tuned models lack it, use the training workdir")
-        self.masks, self.length = masks, min(max_length, config.max_positions)
-        if self.length < max_length:
-            say(f"note: --max_length={max_length}, but {model} reads at most {self.length} tokens")
-        if self.length < masks + 8:
-            raise InputError(f"--max_length={max_length} leaves no room for {masks} masks and a document")
-        self._params, network = jax.device_put(params), Ranker(config)
-        first = 1 + (self.marks.query >= 0)
-
-        def logits(params: dict, tokens: jax.Array, second: jax.Array, end: jax.Array) -> jax.Array:
-            hidden: Any = network.apply({"params": params}, single_rows(tokens, second, end), method="encode")
-            positions = jnp.broadcast_to(first + jnp.arange(masks), (BATCH, masks))
-            return network.apply({"params": params}, hidden, positions, method="mlm_logits")  # type: ignore[return-value]
-
-        self._logits = jax.jit(logits)
-
-    def read_part(self, documents: list[list[int]]) -> list[list[int]]:
-        """The first tokens of each document that fit in a row with the masks."""
-        room = self.length - self.tokenizer.template.around_pair - self.masks - len(self.marks.ids)
-        return [ids[:room] for ids in documents]
-
-    def predict(self, documents: list[list[int]]) -> np.ndarray:
-        """The likeliest tokens at each mask [documents, masks, GUESSES] int, for at most BATCH results of `read_part`."""
-        query = self.marks.on_query(np.full(self.masks, self.tokenizer.mask, np.int32))
-        pairs = [(query, self.marks.on_document(np.asarray(ids, np.int32))) for ids in documents]
-        logits = np.asarray(self._logits(self._params, *pair_rows(pairs, BATCH, self.length, self.tokenizer)))
-        return np.argsort(-logits[: len(documents), :, : self.tokenizer.size], axis=-1, kind="stable")[..., :GUESSES]
-
-
 @once
 def probe_files(
     *,
@@ -81,10 +46,17 @@ def probe_files(
 
     `model` is a training workdir, or a Hugging Face directory with an MLM head. Raises InputError for bad input.
     """
-    probe, collection = Probe(model, masks, max_length), Documents.open(docs, fields)
-    tokenizer = probe.tokenizer
+    config, params, tokenizer, marks = load_ranker(model)
+    if "mlm" not in params:
+        raise InputError(f"{model} has no MLM head; exports of fine-tuned models lack it, use the training workdir")
+    length = min(max_length, config.max_positions)
+    if length < max_length:
+        say(f"note: --max_length={max_length}, but {model} reads at most {length} tokens")
+    if length < masks + 8:
+        raise InputError(f"--max_length={max_length} leaves no room for {masks} masks and a document")
 
     # Clicked documents sampled by hash, and the tokens of their queries; any documents if there is no click log.
+    collection = Documents.open(docs, fields)
     clicked = {docid for _, _, docid in sampled_clicks(clicks, 1.0, 0)} if clicks else set()
     eligible = (docid for docid in clicked if docid in collection) if clicked else collection.ids()
     chosen = heapq.nsmallest(documents, eligible, key=lambda docid: hash64(0, "probe", docid))
@@ -95,23 +67,37 @@ def probe_files(
         if docid in known:
             known[docid].update(tokenizer.tokens[i] for i in tokenizer.encode(query))
 
+    # The likeliest tokens at each mask [BATCH, masks, GUESSES]; the masks follow [CLS] and the mark of a query.
+    network, first = Ranker(config), 1 + (marks.query >= 0)
+    masked = marks.on_query(np.full(masks, tokenizer.mask, np.int32))
+    room = length - tokenizer.template.around_pair - masks - len(marks.ids)
+    params = jax.device_put(params)
+
+    @jax.jit
+    def likeliest(params: dict, tokens: jax.Array, second: jax.Array, end: jax.Array) -> jax.Array:
+        hidden: Any = network.apply({"params": params}, single_rows(tokens, second, end), method="encode")
+        positions = jnp.broadcast_to(first + jnp.arange(masks), (BATCH, masks))
+        logits: Any = network.apply({"params": params}, hidden, positions, method="mlm_logits")
+        return jax.lax.top_k(logits[..., : tokenizer.size], GUESSES)[1]
+
     summary: Counter[str] = Counter()
     rows = iter(progress(chosen, unit="documents", desc="probe"))
     with replacing(output) as file:
         while ids := list(itertools.islice(rows, BATCH)):
             whole = [encoding.ids for encoding in tokenizer.encode_batch([collection[docid] for docid in ids])]
-            parts = probe.read_part(whole)
-            for docid, guesses, part, all_of_it in zip(ids, probe.predict(parts), parts, whole):
+            pairs = [(masked, marks.on_document(np.asarray(text[:room], np.int32))) for text in whole]
+            best = np.asarray(likeliest(params, *pair_rows(pairs, BATCH, length, tokenizer)))
+            for docid, guesses, text in zip(ids, best, whole):
                 tokens = [[tokenizer.tokens[i] for i in of_mask] for of_mask in guesses]
                 summary["documents"] += 1
-                for mask, best in enumerate((int(row[0]) for row in guesses), 1):
-                    summary[f"mask {mask}: part of a word"] += bool(tokenizer.continues[best])
-                    summary[f"mask {mask}: in the part of the document that was read"] += best in set(part)
-                    summary[f"mask {mask}: only in the rest of the document"] += best in set(all_of_it) - set(part)
+                for mask, guess in enumerate(guesses[:, 0].tolist(), 1):
+                    summary[f"mask {mask}: part of a word"] += bool(tokenizer.continues[guess])
+                    summary[f"mask {mask}: in the part of the document that was read"] += guess in text[:room]
+                    summary[f"mask {mask}: only in the rest of the document"] += guess in set(text) - set(text[:room])
                 if docid in known:
                     summary["with known queries"] += 1
-                    first, every = {row[0] for row in tokens}, {token for row in tokens for token in row}
-                    summary["a first guess is in a known query"] += bool(first & known[docid])
+                    firsts, every = {row[0] for row in tokens}, {token for row in tokens for token in row}
+                    summary["a first guess is in a known query"] += bool(firsts & known[docid])
                     summary["a guess is in a known query"] += bool(every & known[docid])
                 file.write(json.dumps({"id": docid, "predicted": tokens}, ensure_ascii=False) + "\n")
     return dict(summary)

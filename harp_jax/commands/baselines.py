@@ -4,7 +4,7 @@ import argparse
 import logging
 
 from harp_jax.base.cli import ConfigParser, Parser, positive
-from harp_jax.baselines.linklearn.collection import rank_linklearn
+from harp_jax.baselines.linklearn.model import rank_linklearn
 from harp_jax.commands.options import add_documents, add_lexical, add_output
 from harp_jax.text.words import VECTORS, write_words
 

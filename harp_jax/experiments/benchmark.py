@@ -1,5 +1,6 @@
 """A judged collection on which rankers are trained and tested: in folds of its queries, or on separate test sets."""
 
+import itertools
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,6 +10,7 @@ from ml_collections import ConfigDict
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.steps import Steps
+from harp_jax.baselines.neural_ir.scorer import rerank_files as rerank_neural
 from harp_jax.config import load_config
 from harp_jax.corpus.documents import FIELDS
 from harp_jax.corpus.query_sets import fold_queries
@@ -94,10 +96,26 @@ class Benchmark:
     rerank: tuple[str, ...] = ()
     seeds: tuple[int, ...] = (0,)
 
+    def checked(self, *needed: str) -> "Benchmark":
+        """The benchmark with the paths of MS MARCO's files, if `folder` is given. Raises InputError for wrong options, and one that
+        lists all missing files, those `needed` too."""
+        reranking(self.fields, self.rerank)
+        load_config(self.finetune, {}, self.settings)
+        load_config(NEURAL_CONFIG, {}, self.neural)
+        check_known("fields", self.fields, FIELDS)
+        b = self.official() if self.folder else self
+        runs, tests = labelled(b.candidates), b.test_sets()
+        need_files(b.docs, b.queries, b.qrels, b.folds, *runs.values(), *itertools.chain(*tests.values()), *needed)
+        if tests and (b.folds or b.tested or len(runs) > 1):
+            raise InputError(
+                "test_queries replaces folds and tested, and allows one run in candidates; leave the others out"
+            )
+        if tests and runs and not all(test.run for test in tests.values()):
+            raise InputError("candidates has a run for training, so name one for each test set in test_candidates")
+        return b
+
     def official(self) -> "Benchmark":
-        """The benchmark with the paths of MS MARCO's files in `folder`, if it is given."""
-        if not self.folder:
-            return self
+        """The benchmark with the paths of MS MARCO's files in `folder`."""
         check_known("tests", self.tests, tuple(TESTS))
         check_known("bm25", [self.bm25], ("given", "tuned"))
         fixed = ("docs", "queries", "qrels", "folds", "tested", "test_queries", "test_qrels")
@@ -105,17 +123,14 @@ class Benchmark:
             raise InputError(f"{named[0]} is read from folder={self.folder}; leave it out, or set folder to nothing")
         if bool(self.candidates) != bool(self.test_candidates):
             raise InputError("candidates and test_candidates go together: training needs the one, testing the other")
-        queries, qrels, top = (os.path.join(self.folder, file) for file in TRAIN)
+        docs, queries, qrels, top = (os.path.join(self.folder, file) for file in (DOCS, *TRAIN))
         test_queries, test_qrels, runs = (
             tuple(f"{test}={os.path.join(self.folder, TESTS[test][kind])}" for test in self.tests) for kind in range(3)
         )
-        given = self.bm25 == "given" and not self.candidates
-        return replace(
-            self, folder="", docs=os.path.join(self.folder, DOCS), queries=queries, qrels=qrels,
-            test_queries=test_queries, test_qrels=test_qrels,
-            candidates=(f"official={top}",) if given else self.candidates,
-            test_candidates=runs if given else self.test_candidates,
-        )  # fmt: skip
+        b = replace(self, docs=docs, queries=queries, qrels=qrels, test_queries=test_queries, test_qrels=test_qrels)
+        if self.bm25 == "tuned" or self.candidates:
+            return b
+        return replace(b, candidates=(f"official={top}",), test_candidates=runs)
 
     def test_sets(self) -> dict[str, TestSet]:
         """Name → test set. Raises InputError if queries and judgments do not have the same names."""
@@ -125,22 +140,6 @@ class Benchmark:
                 "test_queries, test_qrels and test_candidates name different test sets; use the same names"
             )
         return {name: TestSet(queries[name], qrels[name], runs.get(name, "")) for name in queries}
-
-    def check(self, *more: str) -> None:
-        """Raises InputError that lists all missing files, `more` too, and for wrong options, before anything starts."""
-        reranking(self.fields, self.rerank)
-        load_config(self.finetune, {}, self.settings)
-        load_config(NEURAL_CONFIG, {}, self.neural)
-        runs, tests = labelled(self.candidates), self.test_sets()
-        tested = [path for test in tests.values() for path in test]
-        check_known("fields", self.fields, FIELDS)
-        need_files(self.docs, self.queries, self.qrels, self.folds, *runs.values(), *tested, *more)
-        if tests and (self.folds or self.tested or len(runs) > 1):
-            raise InputError(
-                "test_queries replaces folds and tested, and allows one run in candidates; leave the others out"
-            )
-        if tests and runs and not all(test.run for test in tests.values()):
-            raise InputError("candidates has a run for training, so name one for each test set in test_candidates")
 
 
 class Bench:
@@ -160,8 +159,7 @@ class Bench:
     ) -> None:
         """Checks all files first, those `needed` too. Folds are `grouped` by relevant documents. With `first_stage`, BM25's best
         documents are the candidates if the options name none."""
-        self.options = b = options.official()
-        b.check(*needed)
+        self.options = b = options.checked(*needed)
         self.output, self.steps = output, Steps(output)
         self.folds, self.tests = b.folds, b.test_sets()
         self.fold_names: tuple[str, ...] = ("",)
@@ -219,12 +217,10 @@ class Bench:
         b, config, texts = self.options, self.options.finetune, self.options.settings
         training, rerank = train, rerank_files
         if neural:
-            from harp_jax.baselines.neural_ir.scorer import rerank_files as rerank
-
-            training, config, texts = train_neural, f"{NEURAL_CONFIG}:{neural}", b.neural
-        collection: dict[str, Any] = {"docs": b.docs, "queries": b.queries, "qrels": b.qrels, "fields": b.fields}
-        collection |= {"candidates": candidates}
-        parts: dict[tuple[bool, str], list[str]] = {}
+            training, rerank, config, texts = train_neural, rerank_neural, f"{NEURAL_CONFIG}:{neural}", b.neural
+        collection: dict[str, Any] = {name: getattr(b, name) for name in ("docs", "queries", "qrels", "fields")}
+        collection["candidates"] = candidates
+        parts: dict[tuple[str, str], list[str]] = {}
         for fold in self.tested:
             own, label = name, name.replace("/", ": ")
             if fold:
@@ -233,21 +229,20 @@ class Bench:
                 collection |= {"folds": self.folds, "train_folds": others}
             workdir = f"{self.output}/{own}"
             self.steps(f"Train {label}", training, load_config(config, {**collection, **fields}, texts), workdir)
-            for test, one in self.tests.items():
-                for blanked in (False, True)[: 1 + blank]:
-                    options = reranking(b.fields, b.rerank, blank_query=blanked, folds=self.folds, fold=fold)
-                    output = self.path(own, test, "_blank.trec" if blanked else ".trec")
-                    title = f"Rank {test or 'queries'} with {label}" + ", blank queries" * blanked
-                    self.steps(title, rerank, workdir, b.docs, one.queries, one.run or candidates, output, options)
-                    parts.setdefault((blanked, test), []).append(output)
+            for (test, one), suffix in itertools.product(self.tests.items(), ("", "_blank")[: 1 + blank]):
+                options = reranking(b.fields, b.rerank, blank_query=bool(suffix), folds=self.folds, fold=fold)
+                output = self.path(own, test, f"{suffix}.trec")
+                title = f"Rank {test or 'queries'} with {label}" + (", blank queries" if suffix else "")
+                self.steps(title, rerank, workdir, b.docs, one.queries, one.run or candidates, output, options)
+                parts.setdefault((suffix, test), []).append(output)
         # The runs of all tested folds as one, NAME.trec or NAME_blank.trec.
-        ranked: tuple[Runs, Runs] = {}, {}
-        for (blanked, test), runs in parts.items():
-            ranked[blanked][test] = runs[0]
+        ranked: dict[str, Runs] = {"": {}, "_blank": {}}
+        for (suffix, test), runs in parts.items():
+            ranked[suffix][test] = runs[0]
             if len(runs) > 1:
-                ranked[blanked][test] = f"{self.output}/{name}{'_blank' * blanked}.trec"
-                fuse_files(tuple(runs), ranked[blanked][test], "join")
-        return ranked
+                ranked[suffix][test] = f"{self.output}/{name}{suffix}.trec"
+                fuse_files(tuple(runs), ranked[suffix][test], "join")
+        return ranked[""], ranked["_blank"]
 
     def fused(self, name: str, runs: Sequence[Runs], method: str, normalise: str = "minmax") -> Runs:
         """Runs combined in NAME_TEST.trec: "mean" of normalised scores, or "weights", each fold's fitted on the others."""

@@ -96,14 +96,8 @@ def demo(
         run("Train with MLM on the same texts", train, pretraining, curves["MLM"])
         asked, candidates = f"{wiki}/train.queries.tsv", f"{output}/bm25_train.trec"
         first_stage_files(Candidates(docs, FIELDS, k=12), queries=asked, output=candidates)
-        judged = {
-            "docs": docs,
-            "queries": asked,
-            "qrels": qrels,
-            "candidates": candidates,
-            "fields": FIELDS,
-            "seed": seed,
-        }
+        judged: dict[str, Any] = {"docs": docs, "queries": asked, "qrels": qrels, "candidates": candidates}
+        judged |= {"fields": FIELDS, "seed": seed}
         for name, label, begin in (
             ("random", "from random weights", {"tokenizer": start}),
             ("mlm", "after MLM", {"init": curves["MLM"]}),

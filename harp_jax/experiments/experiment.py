@@ -80,12 +80,12 @@ def find(name: str) -> Experiment:
     else:
         raise InputError(f"no experiment {name!r}; name a Python file, or one of {', '.join(NAMES)}")
     function: Any = getattr(module, Path(name).stem, None)
-    parameters = inspect.signature(function).parameters if callable(function) else {}
-    if next(iter(parameters), "") != "output":
+    options = {n: p.default for n, p in inspect.signature(function).parameters.items()} if callable(function) else {}
+    if next(iter(options), "") != "output":
         raise InputError(f"{name} has no function {Path(name).stem}(output, …); add it")
 
     # The options: the parameters, and the fields of those that are dataclasses; what the docstrings say of them.
-    options = {n: p.default for n, p in parameters.items() if n != "output"}
+    del options["output"]
     if bare := [n for n, default in options.items() if default is inspect.Parameter.empty]:
         raise InputError(f"{name}: the option {bare[0]} has no default; add one, which gives it its type")
     groups = {n: default for n, default in options.items() if dataclasses.is_dataclass(default)}
@@ -134,26 +134,22 @@ def parsed_settings(settings: Sequence[str], defaults: Mapping[str, Value], wher
         try:
             if not equals or name not in defaults:
                 raise ValueError("no such option" if equals else "write NAME=VALUE")
-            default = defaults[name]
-            if isinstance(default, tuple):
-                # Commas in parentheses belong to a value, as in fields=('title','body').
-                parts = re.split(r",(?![^(]*\))", text) if text else []
-                values[name] = tuple(parsed(part.strip(), default[0] if default else "") for part in parts)
-            else:
-                values[name] = parsed(text, default)
+            values[name] = parsed(text, defaults[name])
         except ValueError as error:
             options = ", ".join(f"{name} ({written(default)})" for name, default in defaults.items())
             raise InputError(f"{where}: {setting}: {error}; the options are {options or 'none'}") from error
     return values
 
 
-def parsed(text: str, default: str | int | float) -> str | int | float:
+def parsed(text: str, default: Value) -> Any:
     """A text as a value of the default's type. ValueError for another type."""
-    if not isinstance(default, bool):
-        return type(default)(text)
-    if text.lower() not in ("true", "false"):
+    if isinstance(default, tuple):
+        # Commas in parentheses belong to a value, as in fields=('title','body').
+        parts = re.split(r",(?![^(]*\))", text) if text else []
+        return tuple(parsed(part.strip(), default[0] if default else "") for part in parts)
+    if isinstance(default, bool) and text.lower() not in ("true", "false"):
         raise ValueError(f"{text!r} is neither true nor false")
-    return text.lower() == "true"
+    return text.lower() == "true" if isinstance(default, bool) else type(default)(text)
 
 
 def written(default: Value) -> str:

@@ -15,17 +15,16 @@ docs/lab/links.md for a small collection. With 300 test queries the standard err
 .02: read the intervals before the lines.
 """
 
-import io
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from harp_jax.base.errors import InputError, needs
 from harp_jax.base.files import replacing
 from harp_jax.corpus.query_sets import subset_queries
-from harp_jax.corpus.trec import read_qrels, read_run, read_subset
 from harp_jax.evaluation.evaluate import evaluate
+from harp_jax.evaluation.from_files import Evaluation
 from harp_jax.evaluation.measures import one_measure
 from harp_jax.experiments.benchmark import FOLDED, Bench, Benchmark
 from harp_jax.experiments.msmarco import DEV, PAPER
@@ -61,10 +60,11 @@ def figure4(
     bench.tested = bench.tested[:1]
     starts = pretraining.starts(bench.steps, transformers, benchmark.seeds)
     if few:
-        curve(bench, "few", [str(size) for size in few], draws, starts, transformers, {"steps": steps})
+        few_starts = {one: start | {"steps": steps} for one, start in starts.items()}
+        curve(bench, "few", [str(size) for size in few], draws, few_starts, transformers)
     if large:
         # One draw: at 100 % all draws are the same, and elsewhere they differ little.
-        curve(bench, "large", large, 1, starts, transformers, {})
+        curve(bench, "large", large, 1, starts, transformers)
 
 
 def curve(
@@ -74,10 +74,8 @@ def curve(
     draws: int,
     starts: Mapping[tuple[str, int], Mapping[str, Any]],
     transformers: Sequence[str],
-    length: Mapping[str, int],
 ) -> None:
-    """Draws queries, trains a ranker for each size, draw, seed and system, and writes NAME.svg and NAME.txt. `length`: fields of
-    every training that set its length."""
+    """Draws queries, trains a ranker for each size, draw, seed and system, and writes NAME.svg and NAME.txt."""
     b, output = bench.options, bench.output
     ((label, run),) = bench.candidates.items()
     ((test, one),) = bench.tests.items()
@@ -90,74 +88,59 @@ def curve(
     for system, size, draw, seed in itertools.product(transformers, sizes, range(draws), b.seeds):
         title = f"{name}/{system}_{size.replace('%', 'percent')}_d{draw}_s{seed}"
         listed = {"train_queries": f"{subsets}/draw-{draw:02d}/{size}.txt"}
-        ranked, _ = bench.ranker(title, {**starts[system, seed], **listed, **length, "seed": seed}, run)
+        ranked, _ = bench.ranker(title, {**starts[system, seed], **listed, "seed": seed}, run)
         runs.setdefault((system, size), []).append(ranked[test])
 
     # A point for each line and size, with an interval over queries, draws and seeds.
-    folded, measure = test == FOLDED, str(one_measure(b.measures.split()[0]))
-    qrels = read_subset(read_qrels(one.qrels), "", bench.folds if folded else "", bench.tested if folded else ())
-    systems = {f"{system}@{size}": [read_run(path) for path in paths] for (system, size), paths in runs.items()}
-    table = evaluate(qrels, systems, measure, runs_per_draw=len(b.seeds) if draws > 1 else 1, intervals=True)
-    points = [
-        Point(*line, table.seeds[row], table.mean[row][measure], *table.intervals[row])
-        for row, line in zip(systems, runs)
+    measure, fold = str(one_measure(b.measures.split()[0])), bench.tested if test == FOLDED else ()
+    files = Evaluation(one.qrels, {"@".join(line): paths for line, paths in runs.items()}, folds=bench.folds, fold=fold)
+    per_draw = len(b.seeds) if draws > 1 else 1
+    table = evaluate(files.judgments(), files.read_runs(), measure, runs_per_draw=per_draw, intervals=True)
+    points = {line: (table.mean[row][measure], *table.intervals[row]) for row, line in zip(files.runs, runs)}
+    lines = [
+        "\t".join([system, size or "-", str(len(runs[system, size])), *(f"{value:.4f}" for value in values)])
+        for (system, size), values in points.items()
     ]
-    lines = [f"{p.system}\t{p.size or '-'}\t{p.runs}\t{p.value:.4f}\t{p.low:.4f}\t{p.high:.4f}" for p in points]
     text = "\n".join([f"system\tsize\truns\t{measure}\tlow\thigh", *lines])
-    for suffix, content in ((".svg", as_svg(points, measure)), (".txt", text + "\n")):
-        with replacing(f"{output}/{name}{suffix}") as file:
-            file.write(content)
+    with replacing(f"{output}/{name}.txt") as file:
+        file.write(text + "\n")
+    draw_curves(points, measure, f"{output}/{name}.svg")
     print(f"\n{text}\n{output}/{name}.svg", flush=True)
 
 
-class Point(NamedTuple):
-    """A system's mean at one size, a number of queries, a share such as "25%", or "" for a line without sizes; with its 95 %
-    bootstrap interval."""
-
-    system: str
-    size: str
-    runs: int
-    value: float
-    low: float
-    high: float
-
-
-def as_svg(curves: Sequence[Point], measure: str) -> str:
-    """The curves as SVG. Systems without sizes are horizontal lines; the axis is logarithmic for numbers, linear for shares."""
+def draw_curves(points: Mapping[tuple[str, str], tuple[float, float, float]], measure: str, output: str) -> None:
+    """Draws (system, size) → mean and 95 % interval as SVG. A size is a number of queries, or a share such as "25%"; without one,
+    the system is a horizontal line. The axis is logarithmic for numbers, linear for shares."""
     with needs("drawing curves", "matplotlib", "plots"):
-        import matplotlib
+        from matplotlib import rc_context
+        from matplotlib.backends.backend_svg import FigureCanvasSVG
+        from matplotlib.figure import Figure
 
-    matplotlib.use("svg")
-    matplotlib.rcParams["text.parse_math"] = False  # names may contain $
-    from matplotlib import pyplot
-
-    figure, axis = pyplot.subplots(figsize=(6, 4))
-    sized = {p: float(p.size.removesuffix("%")) for p in curves if p.size}
-    shares = any(p.size.endswith("%") for p in sized)
-    for colour, system in enumerate(dict.fromkeys(p.system for p in sized)):
-        line = sorted((number, p.value, p.low, p.high) for p, number in sized.items() if p.system == system)
-        sizes, values, low, high = zip(*line)
-        # The legend leaves out names that begin with _.
-        axis.plot(sizes, values, marker="o", label=f" {system}", color=f"C{colour}")
-        axis.fill_between(sizes, low, high, color=f"C{colour}", alpha=0.15, linewidth=0)
-    for p in curves:
-        if not p.size:
-            axis.axhline(p.value, linestyle="--", color="0.4")
-            start = (0.01, p.value)
-            axis.annotate(p.system, start, xycoords=("axes fraction", "data"), ha="left", va="bottom", fontsize=8)
-    if not shares:
-        axis.set_xscale("log")
-    ticks = sorted({*sized.values()})
-    axis.set_xticks(ticks, [f"{tick:g}{'%' if shares else ''}" for tick in ticks])
-    axis.minorticks_off()
-    axis.set_xlabel("training queries")
-    axis.set_ylabel(measure)
-    axis.grid(alpha=0.3)
-    axis.legend(fontsize=8)
-    figure.tight_layout()
-    buffer = io.StringIO()
-    # No date, and ids from the content: the same data give the same bytes.
-    with pyplot.rc_context({"svg.hashsalt": "harp_jax"}):
-        figure.savefig(buffer, format="svg", metadata={"Date": None})
-    pyplot.close(figure)
-    return buffer.getvalue()
+    # No date, and ids from the content: the same data give the same bytes. Names may contain $.
+    with rc_context({"svg.hashsalt": "harp_jax", "text.parse_math": False}), replacing(output) as file:
+        figure = FigureCanvasSVG(Figure(figsize=(6, 4))).figure
+        axis = figure.subplots()
+        sized = {(system, size): float(size.removesuffix("%")) for system, size in points if size}
+        shares = any(size.endswith("%") for _, size in sized)
+        for colour, system in enumerate(dict.fromkeys(system for system, _ in sized)):
+            line = sorted((number, *points[one]) for one, number in sized.items() if one[0] == system)
+            sizes, values, low, high = zip(*line)
+            # The legend leaves out names that begin with _.
+            axis.plot(sizes, values, marker="o", label=f" {system}", color=f"C{colour}")
+            axis.fill_between(sizes, low, high, color=f"C{colour}", alpha=0.15, linewidth=0)
+        for (system, size), (value, _, _) in points.items():
+            if not size:
+                axis.axhline(value, linestyle="--", color="0.4")
+                start = (0.01, value)
+                axis.annotate(system, start, xycoords=("axes fraction", "data"), ha="left", va="bottom", fontsize=8)
+        if not shares:
+            axis.set_xscale("log")
+        ticks = sorted({*sized.values()})
+        axis.set_xticks(ticks, [f"{tick:g}{'%' if shares else ''}" for tick in ticks])
+        axis.minorticks_off()
+        axis.set_xlabel("training queries")
+        axis.set_ylabel(measure)
+        axis.grid(alpha=0.3)
+        axis.legend(fontsize=8)
+        figure.tight_layout()
+        figure.savefig(file, format="svg", metadata={"Date": None})

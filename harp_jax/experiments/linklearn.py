@@ -17,7 +17,7 @@ The paper's gain of 10 % appears on the links themselves (14 %), and on Cranfiel
 
 import os
 
-from harp_jax.baselines.linklearn.collection import rank_linklearn
+from harp_jax.baselines.linklearn.model import rank_linklearn
 from harp_jax.baselines.linklearn.train import train
 from harp_jax.config import load_config
 from harp_jax.experiments.benchmark import FOLDED, Bench, Benchmark, Runs

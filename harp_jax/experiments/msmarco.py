@@ -90,7 +90,7 @@ def msmarco(
     """
     if dry_run:
         print(costs(pretraining, benchmark, transformers, len(blank)))
-        benchmark.official().check(*pretraining.files(transformers))
+        benchmark.checked(*pretraining.files(transformers))
     else:
         tables(output, pretraining, benchmark, lexical, neural_rankers, transformers, blank=blank, name="msmarco")
 
@@ -113,15 +113,12 @@ def costs(pretraining: Pretraining, benchmark: Benchmark, transformers: Sequence
     rows, scored = TOKENS / FILL / pre.row_length, 2 * pre.batch_pairs
     step = step_flops(shape, rows, pre.row_length, scored / rows, max_predictions(pre.row_length))  # type: ignore[arg-type]
     pair = step_flops(shape, 1, tune.row_length, 1, 0)
-    tuned = len(transformers) * seeds
     read = TRAINING * (1 + tune.negatives) * tune.epochs
-    ranked = (
-        sum(QUERIES.get(test, 0) for test in benchmark.tests) * benchmark.depth * (len(transformers) + blank) * seeds
-    )
+    ranked = sum(QUERIES.get(test, 0) for test in benchmark.tests) * benchmark.depth
     work = {
         f"pre-train {systems} × {seeds}": systems * seeds * pre.steps * step,
-        f"fine-tune {len(transformers)} × {seeds}": tuned * read * pair,
-        "rank": ranked * pair / 3,
+        f"fine-tune {len(transformers)} × {seeds}": len(transformers) * seeds * read * pair,
+        "rank": ranked * (len(transformers) + blank) * seeds * pair / 3,
     }
     lines = [f"{'at 40 % of the peak':<20}{'FLOPs':>9}" + "".join(f"{name:>22}" for name in RENTED)]
     for what, flops in [*work.items(), ("all", sum(work.values()))]:
@@ -129,9 +126,7 @@ def costs(pretraining: Pretraining, benchmark: Benchmark, transformers: Sequence
         for kind, count, price in RENTED.values():
             hours = flops / (0.4 * count * PEAKS[kind].flops) / 3600
             lines[-1] += f"{hours:>11,.1f} h {f'${hours * price:,.0f}':>8}"
-    state = 12 * 110e6 * 2 * (systems * seeds + tuned) / 1e9  # parameters and moments, two checkpoints
     lines += [PAIRS_COST] if systems and not pretraining.pairs else []
-    lines.append(
-        f"disk: MS MARCO 30 GB, checkpoints {state:.0f} GB; memory of an index of all documents (lexical): about 120 GB"
-    )
-    return "\n".join(lines)
+    state = 12 * 110e6 * 2 * (systems + len(transformers)) * seeds / 1e9  # parameters and moments, two checkpoints
+    memory = "memory of an index of all documents (lexical): about 120 GB"
+    return "\n".join([*lines, f"disk: MS MARCO 30 GB, checkpoints {state:.0f} GB; {memory}"])

@@ -1,5 +1,6 @@
 """Pre-training of the systems that a table compares: the same pages, start and number of updates, other tasks and loss weights."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -90,13 +91,14 @@ class Pretraining:
         fields |= {"source.paths": self.source} if self.source else {}
         return load_config(self.source_config, fields, (*self.generation, *texts))
 
-    def generated(self, steps: Steps, tasks: Sequence[str]) -> str:
-        """The folder of the pairs of these tasks: the given ones, or OUTPUT/pairs."""
+    def generated(self, steps: Steps, tasks: Sequence[str], *texts: str, row: str = "") -> str:
+        """The folder of the pairs of these tasks: the given ones, or OUTPUT/pairs; for a row of a table OUTPUT/pairs_ROW."""
         from data_pipeline.pipeline import generate
 
+        output = self.pairs or f"{steps.output}/pairs{row and f'_{row}'}"
         if not self.pairs:
-            steps("Generate pairs from links", generate, self.job(tasks), f"{steps.output}/pairs")
-        return self.pairs or f"{steps.output}/pairs"
+            steps(f"Generate pairs {f'of {row}' if row else 'from links'}", generate, self.job(tasks, *texts), output)
+        return output
 
     def trained(
         self, steps: Steps, name: str, pairs: str, seed: int, changes: Mapping[str, Any], config: str = "",
@@ -112,17 +114,17 @@ class Pretraining:
 
     def starts(self, steps: Steps, systems: Sequence[str], seeds: Sequence[int]) -> dict[tuple[str, int], dict]:
         """(system, seed) → the fields of a fine-tuning that starts from it."""
-        starts: dict[tuple[str, int], dict[str, Any]] = {}
-        if with_pairs := [name for name in systems if name not in NOT_PRETRAINED]:
+        if not set(systems) <= NOT_PRETRAINED.keys():
             more = SYSTEMS[RECOMMENDED]["tasks"] if RECOMMENDED in systems else ()
             pairs = self.generated(steps, tuple(dict.fromkeys((*TASKS, *more))))
-        for name in with_pairs:
-            config = "baselines/harp:recommended" if name == RECOMMENDED else ""
-            for seed in seeds:
-                starts[name, seed] = {"init": self.trained(steps, name, pairs, seed, SYSTEMS[name], config)}
         size = {name: value for name, value in SCALES[self.scale].items() if name.startswith("model.")}
-        untrained = {"init": "", "tokenizer": self.vocabulary, **size}
-        for name in set(systems) & NOT_PRETRAINED.keys():
-            fields = {"init": self.init} if self.init else untrained
-            starts |= {(name, seed): fields | NOT_PRETRAINED[name] for seed in seeds}
+        untrained = {"init": self.init} if self.init else {"init": "", "tokenizer": self.vocabulary, **size}
+        starts: dict[tuple[str, int], dict[str, Any]] = {}
+        for name, seed in itertools.product(systems, seeds):
+            config = f"baselines/harp:{RECOMMENDED}" if name == RECOMMENDED else ""
+            starts[name, seed] = (
+                untrained | NOT_PRETRAINED[name]
+                if name in NOT_PRETRAINED
+                else {"init": self.trained(steps, name, pairs, seed, SYSTEMS[name], config)}
+            )
         return starts

@@ -8,8 +8,6 @@ Every row starts from the same encoder (`init`) and gets the same updates and re
 once for all rows that share them, or in their training. The model's own score head ranks the candidates of each query set. Each
 table has the candidates, chance, the start's cosine, the rows, and the first row with its queries blanked. How the recipe
 `recommended` was chosen: docs/lab/negatives.md.
-
-Hardware: any.
 """
 
 from collections.abc import Sequence
@@ -36,9 +34,9 @@ class Row(NamedTuple):
 
     tasks: tuple[str, ...] = ("adp",)
     pairs: tuple[str, ...] = ()
-    training: tuple[str, ...] = ()
     teacher: str = ""
     teach: tuple[tuple[str, Any], ...] = ()
+    training: tuple[str, ...] = ()
     whole: bool = False
 
 
@@ -54,7 +52,7 @@ ROWS: dict[str, Row] = {
     **{f"k{k}": Row(pairs=SEVEN, training=(f"negatives={k}", "pair_loss=lce")) for k in (1, 3, 7)},
     **{f"k{k}_hinge": Row(pairs=SEVEN, training=(f"negatives={k}",)) for k in (1, 3, 7)},
     # A second round: seven negatives by whole words; the first round's rankers drop those that they rank above the positive.
-    "second": Row(("adp",), SEVEN, ("negatives=3", "pair_loss=lce"), "taught", (("drop_above", True), ("hardest", 3))),
+    "second": Row(("adp",), SEVEN, "taught", (("drop_above", True), ("hardest", 3)), ("negatives=3", "pair_loss=lce")),
     # The order of an encoder's vectors as a teacher, with the links and alone; the rankers of all seeds distilled into one.
     "taught": Row(training=LCE_KL, teacher=VECTORS),
     "taught_whole": Row(training=(*LCE_KL, "learning_rate=1e-4"), teacher=VECTORS, whole=True),
@@ -136,26 +134,21 @@ def recipe(
 def trained(
     steps: Steps, pretraining: Pretraining, rows: Sequence[str], seeds: Sequence[int], teacher: str
 ) -> dict[str, list[str]]:
-    """Row → its rankers, ROW_sSEED. Pairs that several rows share are generated, and taught, once."""
+    """Row → its rankers, ROW_sSEED. Pairs that several rows share are generated, and taught, once, for the first of these."""
     from data_pipeline.output.teacher import TeachOptions, teach
-    from data_pipeline.pipeline import generate
 
-    made: dict[Row, str] = {}
-    models: dict[str, list[str]] = {}
     teachers = [ROWS[name].teacher for name in rows if ROWS[name].teacher in ROWS]
-    for name in dict.fromkeys([*teachers, *rows]):
-        row, pairs = ROWS[name], pretraining.pairs
-        if not pairs:
-            plain, taught = Row(row.tasks, row.pairs), row._replace(training=(), whole=False)
-            if plain not in made:
-                made[plain] = f"{steps.output}/pairs_{name}"
-                steps(f"Generate pairs of {name}", generate, pretraining.job(row.tasks, *row.pairs), made[plain])
-            if taught not in made:
-                by = (teacher,) if row.teacher == VECTORS else tuple(models[row.teacher])
-                options = TeachOptions(made[plain], by, row.teacher == VECTORS, **dict(row.teach))
-                made[taught] = f"{steps.output}/taught_pairs_{name}"
-                steps(f"Teach the pairs of {name}", teach, options, made[taught])
-            pairs = made[taught]
+    order = dict.fromkeys([*teachers, *rows])
+    models: dict[str, list[str]] = {}
+    for name in order:
+        row = ROWS[name]
+        generated, taught = (next(each for each in order if ROWS[each][:n] == row[:n]) for n in (2, 4))
+        pairs = pretraining.generated(steps, row.tasks, *row.pairs, row=generated)
+        if row.teacher:
+            by = (teacher,) if row.teacher == VECTORS else tuple(models[row.teacher])
+            options = TeachOptions(pairs, by, row.teacher == VECTORS, **dict(row.teach))
+            pairs = f"{steps.output}/taught_pairs_{taught}"
+            steps(f"Teach the pairs of {taught}", teach, options, pairs)
         changes = {"tasks": row.tasks} | ({"init": teacher} if row.whole else {})
         models[name] = [pretraining.trained(steps, name, pairs, seed, changes, texts=row.training) for seed in seeds]
     return models

@@ -6,8 +6,6 @@ harp plan vectors --output=vectors --set init=all-MiniLM-L6-v2 --set source=link
 
 Every row starts from the vectors of `init`, and each ranks the whole collection by its vectors alone. Rows differ in their pairs,
 generated once for all rows that share them, or in what is trained. Results: docs/lab/vectors.md.
-
-Hardware: any.
 """
 
 from collections.abc import Sequence
@@ -112,22 +110,17 @@ def vectors(
 
 
 def trained(steps: Steps, pretraining: Pretraining, rows: Sequence[str], seeds: Sequence[int]) -> dict[str, list[str]]:
-    """Row → its encoders, one per seed. Pairs and weights that several rows share are made once."""
-    from data_pipeline.pipeline import generate
-
-    generated: dict[tuple[tuple[str, ...], tuple[str, ...]], str] = {}
-    weighted: dict[Row, str] = {}
+    """Row → its encoders, one per seed. Pairs and weights that several rows share are made once, for the first of these."""
     encoders: dict[str, list[str]] = {}
     for name in rows:
-        row, pairs = ROWS[name], pretraining.pairs
-        if not pairs:
-            pairs = generated.setdefault((row.tasks, row.pairs), f"{steps.output}/pairs_{name}")
-            steps(f"Generate pairs of {name}", generate, pretraining.job(row.tasks, *row.pairs), pairs)
+        row = ROWS[name]
+        with_pairs, with_weights = (next(each for each in rows if ROWS[each][:n] == row[:n]) for n in (2, 3))
+        pairs = pretraining.generated(steps, row.tasks, *row.pairs, row=with_pairs)
         for seed in seeds:
             encoder = pretraining.init
             if row.weights is not None:
-                first = weighted.setdefault(row._replace(mapped=False), name)
-                encoder = pretraining.trained(steps, first, pairs, seed, {"tasks": row.tasks}, texts=row.weights)
+                changes = {"tasks": row.tasks}
+                encoder = pretraining.trained(steps, with_weights, pairs, seed, changes, texts=row.weights)
             if row.mapped:
                 options, encoder = MapOptions(pairs, encoder, seed=seed), f"{steps.output}/{name}_map_s{seed}"
                 steps(f"Map of {name}, seed {seed}", adapt, options, encoder)

@@ -15,10 +15,9 @@ from harp_jax import config as configs
 from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
 from harp_jax.baselines.linklearn import model as f
-from harp_jax.baselines.linklearn.collection import Index, count, lengths_of, rank_linklearn, words_of
 from harp_jax.baselines.linklearn.links import Graph, GraphSplit, read_graph, shared_terms, split
-from harp_jax.baselines.linklearn.model import Okapi
-from harp_jax.baselines.linklearn.train import Task, cost, train
+from harp_jax.baselines.linklearn.model import Index, Okapi, count, lengths_of, rank_linklearn, words_of
+from harp_jax.baselines.linklearn.train import Task, cost, distances, solve, train
 from harp_jax.checkpoints.recorded import read_metrics
 from harp_jax.corpus.trec import read_run
 from harp_jax.ranking.lexical import InvertedIndex
@@ -111,19 +110,19 @@ def test_an_article_keeps_to_one_side_and_is_no_negative_of_itself(tmp_path):
     task = Task(validation, 50, 10_000, 0)
     for d in task.queries.tolist():
         # The article's own documents score above the relevant ones, but are not among the candidates.
-        own = number[task.index.rows] == number[d]
-        scores = np.where(own, 2.0, np.isin(task.index.rows, validation.linked(d)).astype(float))
+        own = number[task.rows] == number[d]
+        scores = np.where(own, 2.0, np.isin(task.rows, validation.linked(d)).astype(float))
         assert task.precision(d, scores) == 1.0
 
 
 def test_average_precision_of_the_task_equals_ir_measures(graph):
     _, validation = split(graph, 0.5, 0)
     task = Task(validation, 10, 10_000, 0)
-    scores = generator("scores").standard_normal(len(task.index.rows)).astype(np.float32)
+    scores = generator("scores").standard_normal(len(task.rows)).astype(np.float32)
     for d in task.queries.tolist():
         linked = validation.linked(d)
         rivals = [d, *np.flatnonzero(~np.isin(graph.source, graph.source[linked]))]
-        run = {str(n): float(s) for n, s in zip(task.index.rows, scores) if n not in rivals}
+        run = {str(n): float(s) for n, s in zip(task.rows, scores) if n not in rivals}
         expected = ir_measures.calc_aggregate([ir_measures.AP], {"q": {str(n): 1 for n in linked}}, {"q": run})
         assert task.precision(d, scores) == pytest.approx(expected[ir_measures.AP])
 
@@ -263,10 +262,10 @@ def test_ranking_svm_finds_the_words_that_count():
     rng = generator("svm")
     a, b, c = (rng.random((80, 6)) for _ in range(3))
     b[:, :2] = a[:, :2] + 0.02 * rng.standard_normal((80, 2))  # near only in the first two words
-    weights = f.solve(*(sparse.csr_array(x) for x in (a, b, c)), 10.0)
+    weights = solve(*(sparse.csr_array(x) for x in (a, b, c)), 10.0)
     assert (weights >= 0).all() and weights[:2].min() > 3 * weights[2:].max()
     expected = (weights * (a[:1] - c) ** 2).sum(axis=1)
-    np.testing.assert_allclose(f.distances(weights, sparse.csr_array(a[:1]), sparse.csr_array(c)), expected, atol=1e-10)
+    np.testing.assert_allclose(distances(weights, sparse.csr_array(a[:1]), sparse.csr_array(c)), expected, atol=1e-10)
     # At the minimum of a convex problem with bounds, no allowed step descends.
     gaps = (a - c) ** 2 - (a - b) ** 2
     gradient = weights - 20.0 * gaps.T @ np.maximum(0.0, 1 - gaps @ weights)

@@ -284,7 +284,7 @@ def planted(tmp_path_factory):
 
 def batches_of(config, groups: int) -> GroupBatches:
     words = count_words(Documents.open(config.docs, tuple(config.fields)).texts())
-    return GroupBatches(RankingData(config, words, RankingDataset.read(config)), groups, 4, 16, config.seed)
+    return GroupBatches(RankingData(config, words, RankingDataset.read(config)), groups, 4)
 
 
 @pytest.mark.parametrize("loss", ["hinge", "lce"])

@@ -5,6 +5,6 @@
 In: linked documents (JSONL) for training; documents and queries for ranking.
 Out: model.json and metrics in a workdir; rankings of a collection.
 Imports: base, corpus, objectives, ranking (lexical), training (its metrics log).
-Files: `model` (f, Okapi, Ranking SVM's metric), `links` (constraints from hyperlinks), `train` (minimises the cost, Eq. 6),
-`collection` (word counts, their index, the ranking of a collection).
+Files: `model` (f, Okapi, their index of a collection, its ranking), `links` (constraints from hyperlinks), `train` (minimises the
+cost, Eq. 6; Ranking SVM).
 """

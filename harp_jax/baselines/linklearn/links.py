@@ -18,7 +18,7 @@ import numpy as np
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import expand, lines
 from harp_jax.base.randomness import hash64
-from harp_jax.baselines.linklearn.collection import count
+from harp_jax.baselines.linklearn.model import count
 from harp_jax.corpus.text_files import checked_text, parse_object
 from harp_jax.ranking.lexical import InvertedIndex
 
@@ -172,7 +172,7 @@ def split(graph: Graph, fraction: float, seed: int) -> tuple[GraphSplit, GraphSp
     sides = GraphSplit(graph, np.flatnonzero(chosen)), GraphSplit(graph, np.flatnonzero(~chosen))
     for side, name in zip(sides, ("training", "validation")):
         if not len(side.edges):
-            raise InputError(f"no link stays within the {name} documents; add documents, or change train_fraction")
+            raise InputError(f"no link stays within the {name} documents; add documents")
     return sides
 
 

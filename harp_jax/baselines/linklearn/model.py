@@ -1,11 +1,12 @@
-"""Word weightings: LinkLearn's f and Okapi tuned on the same task, which transfer to other corpora, and Ranking SVM's metric.
+"""Word weightings (LinkLearn's f, and Okapi tuned on the same task), which transfer to other corpora; the index that ranks by one.
 
-f is a product of three one-input MLPs (Eq. 3), in JAX for training and as lookup tables for ranking.
+f is a product of three one-input MLPs (Eq. 3), in JAX for training and as lookup tables for ranking. Counts are a sparse matrix
+[documents, words] int32, with 8 bytes of memory per (document, word) pair; an index has 12.
 """
 
-import logging
 import os
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, TypeVar
@@ -14,13 +15,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from harp_jax.base.errors import InputError
 from harp_jax.base.files import check_sums, read_json
+from harp_jax.base.made import InputPath, once
+from harp_jax.base.progress import progress
+from harp_jax.corpus.documents import FIELDS, Documents
+from harp_jax.corpus.trec import read_queries, write_run
+from harp_jax.ranking.first_stage import candidates, excluded_of
+from harp_jax.ranking.lexical import Field, InvertedIndex, Word
+from harp_jax.text.languages import ENGLISH
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
-
-log = logging.getLogger(__name__)
 
 A = TypeVar("A", jax.Array, np.ndarray)  # in training and in ranking
 
@@ -29,15 +34,15 @@ INPUTS = ("tf", "idf", "length")
 BIAS = 0.5  # initial output bias: weights near BIAS³, so that similarities begin near the margin
 
 
-def scales(tf: np.ndarray, idf: np.ndarray, length: np.ndarray) -> dict[str, list[float]]:
-    """Mean and deviation of each transformed input over the training corpus, part of the model."""
-    values = {"tf": transformed("tf", tf), "idf": idf, "length": transformed("length", length)}
-    return {name: [float(np.mean(v)), float(max(np.std(v), 1e-6))] for name, v in values.items()}
-
-
 def transformed(name: str, x: np.ndarray) -> np.ndarray:
     """log(1 + x) of counts, so that one tanh covers texts of 5 and of 5,000 words; idf unchanged."""
     return x if name == "idf" else np.log1p(x)
+
+
+def scales(**inputs: np.ndarray) -> dict[str, list[float]]:
+    """Mean and deviation of each transformed input over the training corpus, part of the model."""
+    values = {name: transformed(name, x) for name, x in inputs.items()}
+    return {name: [float(np.mean(v)), float(max(np.std(v), 1e-6))] for name, v in values.items()}
 
 
 def init_params(seed: int, hidden: int) -> dict[str, dict[str, jax.Array]]:
@@ -104,7 +109,8 @@ class LinkLearn:
 
 @dataclass(frozen=True)
 class Okapi:
-    """Okapi BM25 as in LinkLearn's paper: d_i = (K + 1)·tf·idf / (K·((1 - B) + B·l/L) + tf); a query's weights are its counts."""
+    """Okapi BM25 as in LinkLearn's paper: d_i = (K + 1)·tf·idf / (K·((1 - B) + B·l/L) + tf); a query's weights are its counts.
+    Arguments as in `LinkLearn`."""
 
     k: float = 1.2
     b: float = 0.75
@@ -135,44 +141,92 @@ def load(workdir: str, okapi: bool = False) -> Weighting:
     return LinkLearn({n: {k: np.asarray(v, np.float32) for k, v in p.items()} for n, p in params.items()}, scale)
 
 
-def unit_vectors(counts: "csr_array", idf: np.ndarray) -> "csr_array":
-    """Texts as rows of (1 + log tf)·idf with length 1 [texts, V]; idf [V]."""
-    data = (1.0 + np.log(counts.data)) * idf[counts.indices]
-    owner = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
-    norm = np.maximum(np.sqrt(np.bincount(owner, data**2, minlength=counts.shape[0])), 1e-12)
-    return type(counts)((data / norm[owner], counts.indices, counts.indptr), counts.shape)
+def count(collection: InvertedIndex) -> "csr_array":
+    """The counts of a tokenised collection, without the empty word of empty documents."""
+    vocabulary = max(collection.vocabulary.values()) + 1
+    counts = Field.of(collection.tokens, vocabulary).counts.tocsr()  # not `collection.text`, which would stay in memory
+    counts.data[counts.indices == collection.vocabulary.get("", -1)] = 0
+    counts.eliminate_zeros()
+    return counts
 
 
-def solve(a: "csr_array", b: "csr_array", c: "csr_array", cost: float = 1.0, iterations: int = 15_000) -> np.ndarray:
-    """Ranking SVM (Schultz and Joachims, 2003) with a diagonal metric: d_w(x, y)² = Σ_i w_i (x_i - y_i)², w ≥ 0 (Eq. 8).
+def words_of(counts: "csr_array", d: int) -> tuple[np.ndarray, np.ndarray]:
+    """(words, their counts) of one document."""
+    row = slice(counts.indptr[d], counts.indptr[d + 1])
+    return counts.indices[row], counts.data[row]
 
-    Returns the weights [V] that minimise ½‖w‖² + cost·Σ max(0, 1 - (d_w(a, c)² - d_w(a, b)²))² over rows of CSR matrices.
 
-    The papers' slacks are linear (C·Σ ξ); squared ones make the problem smooth, so that scipy's L-BFGS-B solves it within its
-    bounds. They penalise large violations more, and C is not comparable with the papers'.
+def lengths_of(counts: "csr_array") -> np.ndarray:
+    """Words of each document [documents] int64."""
+    return np.asarray(counts.sum(axis=1, dtype=np.int64)).ravel()
 
-    Logs a warning if the minimum is not reached; raises InputError if the weights are not finite.
+
+def idf(counts: "csr_array") -> np.ndarray:
+    """log(N / df) [V] float32; 0 for words that occur in no document."""
+    df = np.bincount(counts.indices, minlength=counts.shape[1])
+    return np.where(df > 0, np.log(counts.shape[0] / np.maximum(df, 1)), 0.0).astype(np.float32)
+
+
+class Index:
+    """Weighted postings by word of the documents to rank, a `lexical.Model`."""
+
+    def __init__(self, counts: "csr_array") -> None:
+        self.idf, self.lengths, self._counts = idf(counts), lengths_of(counts), counts.tocsc()
+
+    def weigh(self, weighting: Weighting) -> "Index":
+        """Sets the weights of all postings; returns the index."""
+        self.weighting, tf = weighting, self._counts
+        terms = np.repeat(np.arange(tf.shape[1]), np.diff(tf.indptr))
+        weights = weighting.documents(tf.data, terms, tf.indices, self.idf, self.lengths)
+        self._weights = type(tf)((weights.astype(np.float32), tf.indices, tf.indptr), tf.shape)
+        return self
+
+    def similarities(self, terms: np.ndarray, tf: np.ndarray) -> np.ndarray:
+        """Similarity [documents] float32 of a text, given by its words, to every document."""
+        weights = self.weighting.query(tf, self.idf[terms], int(tf.sum())).astype(np.float32)
+        return self._weights[:, terms] @ weights
+
+    def scores(self, query: Sequence[Word]) -> tuple[np.ndarray, np.ndarray]:
+        """As `lexical.Model`, but stems that it counts as one word are separate words; leaves out documents of score 0 or less."""
+        terms, tf = np.unique(np.hstack(query).astype(np.int64), return_counts=True)
+        scores = self.similarities(terms, tf)
+        return scores, scores > 0
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """The number of queries, and of those that match a document."""
+
+    queries: int
+    matched: int
+
+
+@once
+def rank_linklearn(
+    model: InputPath,
+    docs: InputPath,
+    queries: InputPath,
+    output: str,
+    fields: tuple[str, ...] = FIELDS,
+    language: str = ENGLISH,
+    exclude: InputPath = "",
+    k: int = 1000,
+    okapi: bool = False,
+) -> Ranked:
+    """Writes a TREC run of the best `k` documents of each query, without the pairs of the file `exclude`.
+
+    `model` is a workdir of `train.train`. Raises InputError for bad input.
     """
-    from scipy.optimize import minimize
-
-    gaps = (a - c).power(2) - (a - b).power(2)
-    transposed = gaps.T.tocsr()
-
-    def objective(w: np.ndarray) -> tuple[float, np.ndarray]:
-        slack = np.maximum(0.0, 1.0 - gaps @ w)
-        return 0.5 * w @ w + cost * slack @ slack, w - 2.0 * cost * (transposed @ slack)
-
-    start = np.ones(gaps.shape[1])
-    bounds, options = [(0.0, None)] * len(start), {"maxiter": iterations}
-    solution = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-    if not np.isfinite(solution.x).all():
-        raise InputError("Ranking SVM found weights that are not finite; check the documents")
-    if not solution.success:
-        log.warning("Ranking SVM stopped after %d iterations before its minimum: %s", solution.nit, solution.message)
-    return solution.x
-
-
-def distances(weights: np.ndarray, query: "csr_array", documents: "csr_array") -> np.ndarray:
-    """d_w(query, document)² [documents] of one row against many."""
-    squares = documents.power(2) @ weights
-    return query.power(2).dot(weights)[0] - 2.0 * (documents.multiply(weights) @ query.T).toarray()[:, 0] + squares
+    name = "okapi" if okapi else "linklearn"
+    weighting = load(model, okapi)  # a missing model is reported before the documents are read
+    texts, excluded = read_queries(queries), excluded_of(exclude)
+    documents = Documents.open(docs, fields)
+    reading = progress(documents.texts(), total=len(documents), unit="documents", desc="index")
+    collection = InvertedIndex(reading, language)
+    index = Index(count(collection)).weigh(weighting)
+    bar = progress(texts.items(), total=len(texts), unit="queries", desc=name)
+    ranked = [(qid, *candidates(index, collection, query, k, excluded.get(qid, set()))) for qid, query in bar]
+    write_run(output, ranked, tag=name)
+    if unmatched := [qid for qid, docids, _ in ranked if not docids]:
+        print(f"note: {len(unmatched)} of {len(texts)} queries match no document: {unmatched[:5]}", file=sys.stderr)
+    return Ranked(len(texts), len(texts) - len(unmatched))

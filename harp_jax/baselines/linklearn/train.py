@@ -18,7 +18,7 @@ import logging
 import os
 from dataclasses import asdict
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -31,12 +31,14 @@ from harp_jax.base.files import SUMS, replacing, write_sums
 from harp_jax.base.progress import progress
 from harp_jax.base.randomness import generator
 from harp_jax.baselines.linklearn import model as f
-from harp_jax.baselines.linklearn.collection import Index, idf, lengths_of, words_of
 from harp_jax.baselines.linklearn.links import GraphSplit, read_graph, shared_terms, split
 from harp_jax.config import FIELDS, check_values
 from harp_jax.objectives.losses import PAIRWISE
 from harp_jax.training.recorded import recorded
 from harp_jax.training.workdir import MetricsLog
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +67,7 @@ def train(config: ConfigDict, output: str) -> dict[str, Any]:
     task = Task(validation, EVAL_QUERIES, EVAL_DOCUMENTS, config.seed)
     log.info(
         "%d documents, %d links in training, %d in validation; %d queries on %d documents",
-        graph.counts.shape[0], len(training.edges) // 2, len(validation.edges) // 2, len(task.queries), len(task.index.rows),
+        graph.counts.shape[0], len(training.edges) // 2, len(validation.edges) // 2, len(task.queries), len(task.rows),
     )  # fmt: skip
 
     # LinkLearn with all hidden units and learning rates; those that diverge are left out.
@@ -85,18 +87,18 @@ def train(config: ConfigDict, output: str) -> dict[str, Any]:
 
     # Okapi tuned on the same links. Ties: the first. K ends at 0, B at 0 and 1.
     grid = [f.Okapi(k, b) for k, b in itertools.product(K_GRID, B_GRID)]
-    precisions = [task.average_precision(o) for o in progress(grid, total=len(grid), unit="settings", desc="Okapi")]
+    precisions = [task.average_precision(o) for o in progress(grid, unit="settings", desc="Okapi")]
     okapi, best["held_out"]["okapi"] = grid[int(np.argmax(precisions))], max(precisions)
     if okapi.k == max(K_GRID):
         log.warning("Okapi's best K is the largest tried (%s): the baseline may be too weak", okapi)
 
     # Ranking SVM's metric, learned from the same links.
     if config.ranking_svm_constraints:
-        vectors = f.unit_vectors(graph.counts, idf(graph.counts[training.documents]))
+        vectors = unit_vectors(graph.counts, f.idf(graph.counts[training.documents]))
         rng = generator(config.seed, "ranking svm")
         d, positive, negative = training.draw(rng, config.ranking_svm_constraints, 1, config.negatives_from)
-        weights = f.solve(vectors[d], vectors[positive], vectors[negative[:, 0]])
-        scores = ((d, -f.distances(weights, vectors[[d]], vectors[task.index.rows])) for d in task.queries.tolist())
+        weights = solve(vectors[d], vectors[positive], vectors[negative[:, 0]])
+        scores = ((d, -distances(weights, vectors[[d]], vectors[task.rows])) for d in task.queries.tolist())
         best["held_out"]["ranking_svm"] = float(np.mean([task.precision(d, of_d) for d, of_d in scores]))
 
     with contextlib.suppress(FileNotFoundError):  # a kill before the new sums leaves no wrong ones
@@ -122,23 +124,21 @@ class Task:
         self.queries = rng.permutation(data.queries)[:queries]
         relevant = np.unique(np.concatenate([data.linked(d) for d in self.queries]))
         others = rng.permutation(np.setdiff1d(data.documents, relevant))[: max(0, documents - len(relevant))]
-        self.index = Index(self.counts, np.sort(np.concatenate([relevant, others])))
+        self.rows = np.sort(np.concatenate([relevant, others]))  # the documents to rank
+        self.index = f.Index(self.counts[self.rows])
 
     def average_precision(self, weighting: f.Weighting) -> float:
         """Mean average precision of the queries."""
         self.index.weigh(weighting)
-        words = ((d, words_of(self.counts, d)) for d in self.queries)
+        words = ((d, f.words_of(self.counts, d)) for d in self.queries)
         return float(np.mean([self.precision(d, self.index.similarities(*own)) for d, own in words]))
 
     def precision(self, d: int, scores: np.ndarray) -> float:
         """Average precision of scores [documents of the index] for query d; ties in the order of the collection."""
-        source, linked, rows = self.data.graph.source, self.data.linked(d), self.index.rows
-        article = self.data.graph.article
-        candidate = np.isin(source[rows], source[linked]) & (article[rows] != article[d])
+        graph, linked, rows = self.data.graph, self.data.linked(d), self.rows
+        candidate = np.isin(graph.source[rows], graph.source[linked]) & (graph.article[rows] != graph.article[d])
         order = np.argsort(-np.where(candidate, scores, -np.inf), kind="stable")
-        rank = np.empty(len(order), np.int64)
-        rank[order] = np.arange(1, len(order) + 1)
-        ranks = np.sort(rank[np.searchsorted(rows, linked)])
+        ranks = 1 + np.flatnonzero(np.isin(rows[order], linked))
         return float(np.mean(np.arange(1, len(ranks) + 1) / ranks))
 
 
@@ -158,9 +158,9 @@ def descend(
     Raises InputError at the first evaluation with a loss or a parameter that is not finite.
     """
     c, counts = config, data.graph.counts
-    lengths, own = lengths_of(counts), counts[data.documents]
-    weights = idf(own)
-    scale = f.scales(own.data, weights[own.indices], lengths[data.documents])
+    lengths, own = f.lengths_of(counts), counts[data.documents]
+    idf = f.idf(own)
+    scale = f.scales(tf=own.data, idf=idf[own.indices], length=lengths[data.documents])
     scaled = f.LinkLearn({}, scale).scaled
     rng = generator(c.seed, "linklearn constraints")
 
@@ -172,7 +172,7 @@ def descend(
         pair, term, tf_a, tf_b = shared_terms(counts, a, b)
         # Padded to the next power of two, for few static shapes.
         room = (1 << max(10, int(len(pair) - 1).bit_length())) - len(pair)
-        words = {"tf_a": scaled("tf", tf_a), "tf_b": scaled("tf", tf_b), "idf": scaled("idf", weights[term])}
+        words = {"tf_a": scaled("tf", tf_a), "tf_b": scaled("tf", tf_b), "idf": scaled("idf", idf[term])}
         padded = {name: np.pad(x, (0, room)) for name, x in words.items()}
         padded["pair"] = np.pad(pair, (0, room), constant_values=len(a)).astype(np.int32)
         return padded | {"length_a": scaled("length", lengths[a]), "length_b": scaled("length", lengths[b])}
@@ -196,13 +196,11 @@ def descend(
                 model = f.LinkLearn(jax.device_get(params), scale)
                 sums = np.mean(jax.device_get(pending), axis=0) if pending else np.zeros(2)
                 # NaN scores would leave the documents in collection order, which can be a good ranking.
-                if not all(
-                    np.isfinite(leaf).all() for leaf in (sums[0], *jax.tree.leaves(model.params), *scale.values())
-                ):
+                if not all(np.isfinite(leaf).all() for leaf in (sums, *jax.tree.leaves(model.params))):
                     wrong = f"step {number}: the loss or a parameter is not finite"
                     raise InputError(f"{wrong}; lower learning_rates={learning_rate}")
-                value, pending = task.average_precision(model), []
-                measured = {"average_precision": value, "constraints": number * BATCH * c.negatives, **setting}
+                value, drawn, pending = task.average_precision(model), number * BATCH * c.negatives, []
+                measured = {"average_precision": value, "constraints": drawn, **setting}
                 measured |= {"loss": float(sums[0]), "pair_accuracy": float(sums[1])} if number else {}
                 metrics.write(number, measured, "validation")
                 if value > highest:
@@ -214,5 +212,43 @@ def descend(
                 params, opt_state, sums = step(params, opt_state, batch())
                 pending.append(sums)
                 bar.update(1)
-    constraints = number * BATCH * c.negatives
-    return best, {"step": at, "constraints": constraints, "held_out": {"linklearn": highest}, **setting}
+    return best, {"step": at, "constraints": drawn, "held_out": {"linklearn": highest}, **setting}
+
+
+def unit_vectors(counts: "csr_array", idf: np.ndarray) -> "csr_array":
+    """Texts as rows of (1 + log tf)·idf with length 1 [texts, V]; idf [V]."""
+    data = (1.0 + np.log(counts.data)) * idf[counts.indices]
+    owner = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
+    norm = np.maximum(np.sqrt(np.bincount(owner, data**2, minlength=counts.shape[0])), 1e-12)
+    return type(counts)((data / norm[owner], counts.indices, counts.indptr), counts.shape)
+
+
+def solve(a: "csr_array", b: "csr_array", c: "csr_array", cost: float = 1.0) -> np.ndarray:
+    """Ranking SVM (Schultz and Joachims, 2003) with a diagonal metric: d_w(x, y)² = Σ_i w_i (x_i - y_i)², w ≥ 0 (Eq. 8).
+
+    Returns the weights [V] that minimise ½‖w‖² + cost·Σ max(0, 1 - (d_w(a, c)² - d_w(a, b)²))² over rows of CSR matrices, with a
+    warning if the minimum is not reached.
+
+    The papers' slacks are linear (C·Σ ξ); squared ones make the problem smooth, so that scipy's L-BFGS-B solves it within its
+    bounds. They penalise large violations more, and C is not comparable with the papers'.
+    """
+    from scipy.optimize import Bounds, minimize
+
+    gaps = (a - c).power(2) - (a - b).power(2)
+    transposed = gaps.T.tocsr()
+
+    def objective(w: np.ndarray) -> tuple[float, np.ndarray]:
+        slack = np.maximum(0.0, 1.0 - gaps @ w)
+        return 0.5 * w @ w + cost * slack @ slack, w - 2.0 * cost * (transposed @ slack)
+
+    start, options = np.ones(gaps.shape[1]), {"maxiter": 15_000}
+    solution = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=Bounds(0.0), options=options)
+    if not solution.success:
+        log.warning("Ranking SVM stopped after %d iterations before its minimum: %s", solution.nit, solution.message)
+    return solution.x
+
+
+def distances(weights: np.ndarray, query: "csr_array", documents: "csr_array") -> np.ndarray:
+    """d_w(query, document)² [documents] of one row against many."""
+    squares = documents.power(2) @ weights
+    return query.power(2).dot(weights)[0] - 2.0 * (documents.multiply(weights) @ query.T).toarray()[:, 0] + squares

@@ -70,13 +70,10 @@ def load_neural(
     backend: str = "jax",
 ) -> "NeuralScorer":
     """The scorer of a workdir; options as in `ranking.rerank.load_scorer`. InputError for all but scores by JAX in float32."""
-    options = {
-        f"--backend={backend}": backend not in ("jax", "auto"),
-        f"--dtype={dtype}": dtype != "float32",
-        "--cosine": cosine,
-    }
-    if wrong := next((option for option, unknown in options.items() if unknown), ""):
-        raise InputError(f"{wrong}: the neural ranker {directory} does not support it; leave the option out")
+    if backend not in ("jax", "auto") or dtype != "float32" or cosine:
+        raise InputError(
+            f"the neural ranker {directory} scores by JAX in float32: leave out --backend, --dtype and --cosine"
+        )
     return NeuralScorer(*load_ranker(directory), max_length, batch_tokens)
 
 

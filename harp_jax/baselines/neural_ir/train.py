@@ -8,8 +8,9 @@ import dataclasses
 import logging
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -34,7 +35,7 @@ from harp_jax.objectives.losses import ranking_loss
 from harp_jax.ranking.selection import Selection
 from harp_jax.text.words import WordVocabulary, count_words, load_words, read_stopwords, read_vectors
 from harp_jax.training.stages.stage import check_inputs
-from harp_jax.training.train import TrainResult, last_logged, make_optimizer, schedule, stopped_by_sigterm
+from harp_jax.training.train import TrainResult, add, last_logged, make_optimizer, schedule, stopped_by_sigterm
 from harp_jax.training.workdir import MetricsLog, claim_workdir
 
 log = logging.getLogger(__name__)
@@ -71,14 +72,21 @@ def train(config: ConfigDict, workdir: str) -> TrainResult:
             lambda directory, params: save_state(directory, {"params": params}),
         )  # fmt: skip
     data = RankingData(config, words, judged)
-    check_words(words, data, config.row_length)
-    groups = max(1, round(config.batch_pairs / config.negatives))
-    batches = GroupBatches(data, groups, shape.query_length, shape.document_length, config.seed)
+    check_words(data)
+    batches = GroupBatches(data, max(1, round(config.batch_pairs / config.negatives)), shape.query_length)
     steps = config.steps or math.ceil(config.epochs * batches.per_epoch)
 
-    # The optimizer, the step, and the initial parameters.
+    # The optimizer, the step (a pure function of its arguments and the seed), and the initial parameters.
     optimizer, rate = make_optimizer(config, steps), schedule(config, steps)
-    step = make_step(build(shape), word_tables(shape, words), config.rank_loss, optimizer, config.seed)
+    loss = partial(group_loss, build(shape), word_tables(shape, words), config.rank_loss)
+
+    @jax.jit
+    def step(params: dict, opt_state: optax.OptState, number: int, batch: dict) -> tuple:
+        key = jax.random.fold_in(jax.random.key(config.seed + 1), number)
+        (_, sums), grads = jax.value_and_grad(loss, has_aux=True)(params, batch, key)
+        updates, opt_state = optimizer.update(grads, opt_state, params)
+        return optax.apply_updates(params, updates), opt_state, sums
+
     params = jax.jit(lambda key: init_params(shape, key))(jax.random.key(config.seed))
     if vectors is not None and "vectors" in params:
         params["vectors"] = jnp.asarray(vectors)
@@ -103,13 +111,12 @@ def train(config: ConfigDict, workdir: str) -> TrainResult:
             pending.append(sums)
             bar.update(1)
             if number % config.log_every == 0 or number == steps:
-                rows = jax.device_get(pending)
-                total = {name: float(np.sum([row[name] for row in rows], dtype=np.float64)) for name in rows[0]}
+                total, done = add(jax.device_get(pending)), len(pending)
                 last = {
-                    "loss": total["loss"] / len(rows),
+                    "loss": total["loss"] / done,
                     "pair_accuracy": total["right"] / max(total["pairs"], 1.0),
-                    "pairs_per_step": total["pairs"] / len(rows),
-                    "seconds_per_step": (time.perf_counter() - since) / len(rows),
+                    "pairs_per_step": total["pairs"] / done,
+                    "seconds_per_step": (time.perf_counter() - since) / done,
                     "learning_rate": float(rate(number - 1)),
                 }
                 metrics.write(number, last)
@@ -151,7 +158,7 @@ def shape_of(config: ConfigDict, words: WordVocabulary) -> tuple[NeuralConfig, n
     return shape, None
 
 
-def check_words(words: WordVocabulary, data: RankingData, length: int) -> None:
+def check_words(data: RankingData) -> None:
     """Warns if the vocabulary has less than half of the words of the training texts; InputError if it has almost none."""
     queries = dict.fromkeys(qid for qid, _ in data.units)
     # The relevant documents and a candidate of each query, because the candidates of one query are similar.
@@ -161,23 +168,18 @@ def check_words(words: WordVocabulary, data: RankingData, length: int) -> None:
         "documents to train on": (data.docs[docid] for docid in docids),
     }
     remedy = "make one of these documents (harp words), or leave --config.tokenizer out"
-    for note in known_words(words, texts, length, LEAST_KNOWN, remedy):
+    for note in known_words(data.tokenizer, texts, data.max_length, LEAST_KNOWN, remedy):  # type: ignore[arg-type]
         log.warning(note)
 
 
 @dataclass(frozen=True)
 class GroupBatches:
-    """Epochs of permuted (query, relevant document) pairs; the last batch of an epoch has fewer groups than the others.
-
-    Query and documents are truncated to `query_length` and `document_length` words. Batch number n is a pure function of
-    (seed, n), so that a run resumes with its number of steps as cursor.
-    """
+    """Epochs of permuted (query, relevant document) pairs; the last batch of an epoch has fewer groups than the others. Batch
+    number n is a pure function of (seed, n), so that a run resumes with its number of steps as cursor."""
 
     data: RankingData
     groups: int  # per batch
-    query_length: int
-    document_length: int
-    seed: int
+    query_length: int  # words; longer queries are truncated
 
     @property
     def per_epoch(self) -> int:
@@ -185,13 +187,12 @@ class GroupBatches:
 
     def after(self, start: int) -> Iterator[dict[str, np.ndarray]]:
         """Batches number `start`, `start + 1`, …, endlessly."""
-        epoch, order = -1, np.zeros(0, np.int64)
-        for number in count(start):
-            if number // self.per_epoch != epoch:
-                epoch = number // self.per_epoch
-                order = generator(self.seed, "units", epoch).permutation(len(self.data))
-            first = number % self.per_epoch * self.groups
-            yield self.batch([self.data.unit(epoch, int(unit))[0] for unit in order[first : first + self.groups]])
+        first, after = divmod(start, self.per_epoch)
+        for epoch in count(first):
+            order = generator(self.data.seed, "units", epoch).permutation(len(self.data))
+            for at in range(after * self.groups, len(order), self.groups):
+                yield self.batch([self.data.unit(epoch, int(unit))[0] for unit in order[at : at + self.groups]])
+            after = 0
 
     def batch(self, units: list[list[tuple[np.ndarray, np.ndarray]]]) -> dict[str, np.ndarray]:
         """query [groups, Lq], documents [groups, size, Ld] int32, padded with 0, the relevant document first; present
@@ -199,7 +200,7 @@ class GroupBatches:
         size = 1 + self.data.negatives
         rows = [*units, *[[]] * (self.groups - len(units))]
         query = padded([members[0][0] for members in units], self.groups, self.query_length)
-        documents = [padded([words for _, words in members], size, self.document_length) for members in rows]
+        documents = [padded([words for _, words in members], size, self.data.max_length) for members in rows]
         present = np.arange(size) < np.array([[len(members)] for members in rows])
         return {"query": query, "documents": np.stack(documents), "present": present}
 
@@ -220,22 +221,6 @@ def group_loss(
     scores: Any = ranker.apply({"params": params}, query, documents, tables, rngs=rngs)
     counts = {"groups": present.any(-1).sum(), "members": present.sum(), "negatives": present[:, 1:].sum()}
     return ranking_loss(rank_loss, scores.reshape(present.shape), present, counts)
-
-
-def make_step(
-    ranker: nn.Module, tables: WordTables, rank_loss: str, optimizer: optax.GradientTransformation, seed: int
-) -> Callable:
-    """`params, opt_state, number, batch → params, opt_state, metric sums`, jitted; a pure function of (seed, number, batch)."""
-    gradient = jax.value_and_grad(group_loss, argnums=3, has_aux=True)
-
-    @jax.jit
-    def step(params: dict, opt_state: optax.OptState, number: int, batch: dict) -> tuple:
-        key = jax.random.fold_in(jax.random.key(seed + 1), number)
-        (_, sums), grads = gradient(ranker, tables, rank_loss, params, batch, key)
-        updates, opt_state = optimizer.update(grads, opt_state, params)
-        return optax.apply_updates(params, updates), opt_state, sums
-
-    return step
 
 
 def restored(workdir: str, params: dict, opt_state: optax.OptState) -> tuple[dict, optax.OptState, int]:
