@@ -71,7 +71,7 @@ def test_a_ranker_has_the_tensors_and_keys_that_servers_read(kind, types, tmp_pa
     """Text Embeddings Inference, vLLM and Infinity fail on a tensor that the class does not have, and on a missing key."""
     directory = tmp_path / "model"
     sizes = {name: getattr(CONFIG, name) for name in ("vocab_size", "layers", "hidden", "heads", "intermediate")}
-    shape = ENCODERS[kind].shape(**sizes, max_positions=40, type_vocab=types, pad=0)
+    shape = ENCODERS[kind](**sizes, max_positions=40, type_vocab=types, pad=0)
     params = {name: tree for name, tree in random_params(shape).items() if name in ("encoder", "pooler", "score")}
     save_hf(str(directory), shape, params, replace(small_tokenizer(), max_length=36), "")
     config = transformers.AutoConfig.from_pretrained(directory)
