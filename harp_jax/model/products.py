@@ -53,11 +53,9 @@ def dot_general(
 
 
 def as_computed(product: jax.Array, factor: jax.Array) -> jax.Array:
-    """A float32 product of bfloat16 factors, one of them `factor`, that XLA must not transpose while it multiplies.
-
-    A transpose folded into the product moves it from the library to XLA's own loops, which do not support these types on a CPU:
-    "UNIMPLEMENTED: Unsupported element type for DotThunk::Execute: BF16 x BF16 = F32". Elsewhere the product is returned unchanged.
-    """
+    """A float32 product of bfloat16 factors, one of them `factor`, that XLA must not transpose while it multiplies. A transpose
+    folded into the product moves it from the library to XLA's own loops, which do not support these types on a CPU: "UNIMPLEMENTED:
+    Unsupported element type for DotThunk::Execute: BF16 x BF16 = F32". Elsewhere the product is returned unchanged."""
     narrow = factor.dtype == jnp.bfloat16 and place_of(factor).platform == "cpu"
     return lax.optimization_barrier(product) if narrow else product
 

@@ -51,11 +51,9 @@ def without_marks(batch: Batch, marks: tuple[int, ...]) -> jax.Array:
 def mask_tokens(
     key: jax.Array, batch: Batch, mask_ids: jax.Array, predictions: int, mask_token: int, vocab_size: int, always: bool = False
 ) -> Batch:  # fmt: skip
-    """The batch with tokens of each row masked, and the arrays PREDICTED (HARP Eq. 15 and section 4.3.2).
-
-    `mask_ids` [rows, T] int32 identifies the token (tokens with the same id are masked the same way), -1 excludes it. `key` is this
-    step's threefry key. M is `predictions`. `always`: all masked tokens become [MASK].
-    """
+    """The batch with tokens of each row masked, and the arrays PREDICTED (HARP Eq. 15 and section 4.3.2). `mask_ids` [rows, T]
+    int32 identifies the token (tokens with the same id are masked the same way), -1 excludes it. `key` is this step's threefry key.
+    M is `predictions`. `always`: all masked tokens become [MASK]."""
     tokens = batch["tokens"]
     choice, _ = token_bits(key, mask_ids, 0)
     kind, replacement = token_bits(key, mask_ids, 1)

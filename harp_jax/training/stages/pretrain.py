@@ -3,24 +3,23 @@
 from dataclasses import replace
 from functools import partial
 from operator import itemgetter
-from typing import TYPE_CHECKING
 
 from ml_collections import ConfigDict
 
 from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.start import encoder_and_tokenizer, starting_params
 from harp_jax.config import needs_scored_pairs
+from harp_jax.input.contrastive_groups import SeparateTexts
 from harp_jax.input.lanes import packed_source
 from harp_jax.input.packing import Reader
+from harp_jax.input.records import read_manifest
+from harp_jax.input.tfrecords import RecordReader
 from harp_jax.model.cross_encoder import Ranker
 from harp_jax.objectives.masking import max_predictions
 from harp_jax.objectives.objective import best_predictor
 from harp_jax.objectives.pretrain import Pretrain
 from harp_jax.text.tokenizer import Tokenizer
 from harp_jax.training.stages.stage import NoReader, Stage, check_inputs, warn_if_constant
-
-if TYPE_CHECKING:
-    from harp_jax.input.contrastive_groups import SeparateTexts
 
 JUDGED = ("docs", "queries", "qrels", "candidates")
 HEAD_RATE = 1e-3  # learning rate of the head alone
@@ -48,7 +47,6 @@ def pretrain_stage(config: ConfigDict, with_data: bool = True) -> Stage:
             select = selecting_ranker(config, tokenizer, RankingDataset.read(config))
 
     group = 1 + config.negatives
-
     objective = Pretrain(
         ranker=Ranker(encoder.padded),
         tasks=tasks,
@@ -82,8 +80,6 @@ def pretrain_stage(config: ConfigDict, with_data: bool = True) -> Stage:
 def check_data(config: ConfigDict, tokenizer: Tokenizer) -> dict[str, tuple[str, float]]:
     """Task → (name, accuracy) of the best trivial predictor in any of the data directories. Raises InputError for pairs of another
     vocabulary, and for pairs without the scores that the loss needs."""
-    from harp_jax.input.records import read_manifest
-
     best: dict[str, tuple[str, float]] = {}
     for directory in config.data:
         manifest = read_manifest(directory)
@@ -103,10 +99,9 @@ def check_data(config: ConfigDict, tokenizer: Tokenizer) -> dict[str, tuple[str,
 
 
 def record_readers(
-    config: ConfigDict, tokenizer: Tokenizer, separate: "SeparateTexts | None" = None
+    config: ConfigDict, tokenizer: Tokenizer, separate: SeparateTexts | None = None
 ) -> tuple[Reader, Reader | None]:
     """The pair records to train on and, if the config evaluates, the held-out ones; `separate`: queries and pages apart."""
-    from harp_jax.input.tfrecords import RecordReader
 
     def of(split: str) -> RecordReader:
         return RecordReader(
@@ -118,11 +113,9 @@ def record_readers(
 
 
 def head_alone(config: ConfigDict, objective: Pretrain, stage: Stage) -> tuple[ConfigDict, Stage]:
-    """Config and stage of the run that trains a new MLM head alone, the encoder frozen, on the same batches.
-
-    A new head on a trained encoder has a large gradient (norm 15 on MiniLM; the pairs' is .4), and clipping by the global norm
-    scales both, so the pair tasks would learn nothing until the head has caught up. The paper starts from BERT, which has a head.
-    """
+    """Config and stage of the run that trains a new MLM head alone, the encoder frozen, on the same batches. A new head on a
+    trained encoder has a large gradient (norm 15 on MiniLM; the pairs' is .4), and clipping by the global norm scales both, so the
+    pair tasks would learn nothing until the head has caught up. The paper starts from BERT, which has a head."""
     c = config.copy_and_resolve_references()
     c.steps = c.checkpoint_every = config.mlm_head_steps
     c.learning_rate, c.mlm_weight, c.weight_decay = HEAD_RATE, 1.0, 0.0
