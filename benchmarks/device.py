@@ -91,11 +91,13 @@ def implementations(c: Any, small: bool, what: str) -> None:
     from harp_jax.base.errors import InputError
     from harp_jax.input.lanes import Batches
     from harp_jax.model.attention import choose
+    from harp_jax.model.cross_encoder import Ranker
     from harp_jax.training.step import gradients
 
     stage = stage_of(c, small)
     batch = Batches(stage.source, range(c.lanes)).make()[0]
-    params, expected = stage.start(stage.encoder, jax.random.key(0)), None
+    shape = stage.encoder.padded
+    params, expected = stage.start(shape, jax.random.key(0)), None
     for dtype in ("float32", "bfloat16"):
         for name in ("xla", "cudnn", "splash"):
             try:
@@ -104,7 +106,7 @@ def implementations(c: Any, small: bool, what: str) -> None:
                 continue
             if name == "cudnn" and dtype == "float32":
                 continue
-            objective = stage.objective(replace(stage.encoder, attention=name, dtype=dtype))
+            objective = replace(stage.objective, ranker=Ranker(replace(shape, attention=name, dtype=dtype)))
             compute = jax.jit(lambda p, b, o=objective: gradients(o, p, b, jax.random.key(1), None))
             with jax.default_matmul_precision("highest" if dtype == "float32" else "default"):
                 grads, metrics = jax.device_get(compute(params, batch))

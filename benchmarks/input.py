@@ -90,7 +90,7 @@ def main() -> None:
             for number in numbers:
                 rates[number].append(rate(pretrain_stage(c), c, number, args.seconds))
     slots = stage.source.layout.rows * c.lanes * c.row_length
-    flops = batch_flops(c, stage, stage.encoder, stage.objective(stage.encoder)) / slots
+    flops = batch_flops(c, stage) / slots
     print(f"{os.cpu_count()} cores; a token costs {flops / 1e6:.0f} MFLOP; devices fed at half of their peak:")
     for number, found in rates.items():
         middle = statistics.median(found)

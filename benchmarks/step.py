@@ -104,12 +104,11 @@ def main() -> None:
     stage = dataclasses.replace(stage, source=dataclasses.replace(stage.source, reader=reader, layout=layout))
     mesh = sharding.make_mesh(c)
     optimizer = make_optimizer(c, 1000)
-    shardings = jax.tree.map(lambda x: x.sharding, abstract_state(stage, stage.encoder, optimizer, mesh)["params"])
+    shardings = jax.tree.map(lambda x: x.sharding, abstract_state(stage, optimizer, mesh)["params"])
     state = jax.jit(lambda p: initial(p, optimizer))(
-        shard_params(stage.start(stage.encoder, jax.random.key(0)), shardings)
+        shard_params(stage.start(stage.encoder.padded, jax.random.key(0)), shardings)
     )
-    objective = stage.objective(stage.encoder)
-    step = jax.jit(make_step(objective, optimizer, 0, c.prng, args.dropout > 0), donate_argnums=0)
+    step = jax.jit(make_step(stage.objective, optimizer, 0, c.prng, args.dropout > 0), donate_argnums=0)
     stream = iter(Batches(stage.source, range(c.lanes)))
     rates, times, tokens, slots = [], [], 0, 0
     clock = getattr(time, args.clock)
@@ -131,7 +130,7 @@ def main() -> None:
     )
     # Before the peak rate is measured, which needs memory too.
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    computed = batch_flops(c, stage, stage.encoder, objective) / statistics.median(times)
+    computed = batch_flops(c, stage) / statistics.median(times)
     peak = peak_flops(jax.devices(), c.dtype)
     print(
         f"{computed / 1e9:.0f} of {peak / 1e9:.0f} GFLOP/s of {c.dtype} products ({computed / peak:.0%}); {memory:.2f} GiB at most"

@@ -30,7 +30,7 @@ from harp_jax.model import sharding
 from harp_jax.ranking.retriever import Retriever
 from harp_jax.training.stages.retriever import retriever_stage, with_identities
 from harp_jax.training.step import initial, make_step
-from harp_jax.training.train import abstract_state, make_optimizer, padded, shard_params
+from harp_jax.training.train import abstract_state, make_optimizer, shard_params
 
 
 class DocumentReader:
@@ -114,11 +114,11 @@ def main() -> None:
         source = dataclasses.replace(
             stage.source, reader=reader, layout=with_identities(layout, config), shares={"adp": 1.0}
         )
-        mesh, optimizer, shape = sharding.make_mesh(config), make_optimizer(config, 1000), padded(stage.encoder)
-        shardings = jax.tree.map(lambda x: x.sharding, abstract_state(stage, shape, optimizer, mesh)["params"])
+        mesh, optimizer, shape = sharding.make_mesh(config), make_optimizer(config, 1000), stage.encoder.padded
+        shardings = jax.tree.map(lambda x: x.sharding, abstract_state(stage, optimizer, mesh)["params"])
         params = shard_params(stage.start(shape, jax.random.key(0)), shardings)
         state = jax.jit(lambda p: initial(p, optimizer))(params)
-        step = jax.jit(make_step(stage.objective(shape), optimizer, 0, config.prng, False), donate_argnums=0)
+        step = jax.jit(make_step(stage.objective, optimizer, 0, config.prng, False), donate_argnums=0)
         batch, _ = next(iter(Batches(source, range(config.lanes))))
         pairs = int((batch["members"][:, :, 0] >= 0).sum())
 

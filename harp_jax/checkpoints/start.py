@@ -35,7 +35,7 @@ def encoder_and_tokenizer(config: ConfigDict) -> tuple[EncoderConfig, Tokenizer,
         shape, params = replace(shape, vocab_size=tokenizer.size), _resize_vocab(params, tokenizer.size)
     else:
         tokenizer = load_tokenizer(config.tokenizer)
-        kind = encoder_of(m.model_type, "--config.model.model_type").shape
+        kind = encoder_of(m.model_type, "--config.model.model_type")
         wide = round(kind.widening * m.hidden)
         shape = kind(tokenizer.size, m.layers, m.hidden, m.heads, wide, m.max_positions, pad=tokenizer.pad)
         if shape.type_vocab:  # RoBERTa has one by default

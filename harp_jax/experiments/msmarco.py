@@ -107,8 +107,8 @@ def costs(pretraining: Pretraining, benchmark: Benchmark, transformers: Sequence
     pre = load_config(pretraining.config, {}, pretraining.pretrain)
     tune = load_config(benchmark.finetune, {}, benchmark.settings)
     encoder, size = encoder_of(pre.model.model_type, pretraining.config), pre.model
-    sizes = size.layers, size.hidden, size.heads, int(encoder.shape.widening * size.hidden)
-    shape = encoder.shape(encoder.vocabulary, *sizes, size.max_positions)
+    sizes = size.layers, size.hidden, size.heads, int(encoder.widening * size.hidden)
+    shape = encoder(encoder.vocabulary, *sizes, size.max_positions)
     seeds, systems = len(benchmark.seeds), len(set(transformers) - NOT_PRETRAINED.keys())
     rows, scored = TOKENS / FILL / pre.row_length, 2 * pre.batch_pairs
     step = step_flops(shape, rows, pre.row_length, scored / rows, max_predictions(pre.row_length))  # type: ignore[arg-type]

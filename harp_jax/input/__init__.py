@@ -3,9 +3,8 @@
 In: TFRecord shards, or judged queries and clicks with their documents. Out: numpy batches, and small cursors for resuming.
 Imports: corpus, text.
 Files: records (of a generation job, its shards and manifest); packing (groups of sequences to rows, how many rows); lanes (order,
-cursors, prefetching, worker processes); tfrecords (shards to groups; the one file here that imports
-TensorFlow); ranking_groups (judgments to groups); click_groups; contrastive_groups (queries and pages apart, and
-what identifies them).
+cursors, prefetching, worker processes); tfrecords (shards to groups; the one file here that imports TensorFlow); ranking_groups
+(judgments and clicks to groups); contrastive_groups (queries and pages apart, and what identifies them).
 
 The trade-off: sequences are packed several per row in closed windows of 1,024 groups, which fills 95 to 97 % of the slots; in
 return the number of pairs per batch varies (validity flags mark the real ones) and resuming repacks one window. Shards have no

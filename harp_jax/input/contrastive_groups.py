@@ -55,18 +55,14 @@ def identity(content: str) -> int:
 
 
 def signature(ids: np.ndarray) -> list[int]:
-    """SimHash (Charikar 2002) of the set of token ids [n] int32: two numbers of 32 bits.
-
-    Of 64 bits, texts with 95 % of their words in common differ in 5 on average, two texts of one language in about 25.
-    """
+    """SimHash (Charikar 2002) of the set of token ids [n] int32: two numbers of 32 bits. Of 64 bits, texts with 95 % of their words
+    in common differ in 5 on average, two texts of one language in about 25."""
     return _simhash(ids.astype(np.uint64))
 
 
 def copy_signature(ids: np.ndarray) -> list[int]:
-    """The same of the set of three consecutive tokens, so that the order counts: only copies have near signatures.
-
-    Texts with 95 % of their words in common differ in about 11 of 64 bits, others in about 32.
-    """
+    """The same of the set of three consecutive tokens, so that the order counts: only copies have near signatures. Texts with 95 %
+    of their words in common differ in about 11 of 64 bits, others in about 32."""
     x, base = np.pad(ids, (0, max(0, 3 - len(ids)))).astype(np.uint64), np.uint64(0x100000001B3)
     return _simhash((x[:-2] * base + x[1:-1]) * base + x[2:])
 

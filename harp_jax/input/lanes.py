@@ -1,9 +1,8 @@
 """The order of training examples: a pure function of (seed, lane, position), split into lanes that are divided among hosts.
 
-A lane is an endless stream of groups, processed in closed windows: the number of records of each task in a window is drawn
-from (seed, lane, window), the records are read, shuffled and packed, and the window's batches are returned one by one. The
-cursor of a lane is therefore small: the window, the batch within it, and the number of records of each task before the
-window. Resuming repacks one window; the batches do not depend on the number of hosts.
+A lane is an endless stream of groups, processed in closed windows: the number of records of each task in a window is drawn from
+(seed, lane, window), the records are read, shuffled and packed, and the window's batches are returned one by one. The cursor of a
+lane is therefore small, and resuming repacks one window; the batches do not depend on the number of hosts.
 
 Worker processes make the batches of some of the lanes each: with threads, Python would pack on one core only. A worker receives its
 lanes through a connection and sends (batch, cursors) until it closes, so it never outlives the training. Workers are spawned: a
@@ -70,8 +69,7 @@ def packed_source(
     config: ConfigDict, tokenizer: "Tokenizer", reader: Reader, group_size: int, sequences: int, by_epochs: bool = False
 ) -> Source:
     """What a stage trains on: about `sequences` per step, in groups of at most `group_size`. `by_epochs`: a window is at most a
-    lane's share of an epoch. A longer one would shuffle several epochs together: a run that ends within it would have trained on
-    some units several times and on others never."""
+    lane's share of an epoch; one of several epochs would train on some units several times and on others never if the run ends."""
     shares, window = mixture(reader.sizes, config.get("task_sampling", "uniform")), config.window
     if by_epochs:
         units = sum(reader.sizes.values())
@@ -85,9 +83,8 @@ class Lane:
 
     def __init__(self, source: Source, index: int, cursor: Cursor) -> None:
         self.source, self.index, self.cursor = source, index, cursor
-        self._loaded = -1
         self.groups: list[Group] = []
-        self.plans: list[list[Placement]] = []  # of the current window, one per (micro)batch
+        self.plans: list[list[Placement]] = []  # of the current window, one per (micro)batch; empty: not loaded
 
     def counts(self, window: int) -> dict[str, int]:
         """Number of records of each task in a window."""
@@ -99,21 +96,20 @@ class Lane:
         """Return the lane's next (micro)batch (`packing.fill`) and advance the cursor. Each microbatch numbers its texts
         differently, so that their masks are independent."""
         cursor, source = self.cursor, self.source
-        if self._loaded != cursor.window:
+        if not self.plans:
             groups: list[Group] = []
             for task, count in self.counts(cursor.window).items():
                 groups.extend(source.reader.read(self.index, task, cursor.consumed.get(task, 0), count))
             order = generator(source.seed, "window", self.index, cursor.window).permutation(len(groups))
             self.groups = [groups[i] for i in order]
             self.plans = list(plan([tuple(len(s) for s in group.sequences) for group in self.groups], source.layout))
-            self._loaded = cursor.window
         number = self.index * source.layout.microbatches + microbatch
         batch = fill(self.groups, self.plans[cursor.batch], source.layout, number)
         cursor.batch += 1
         if cursor.batch == len(self.plans):
             for task, count in self.counts(cursor.window).items():
                 cursor.consumed[task] = cursor.consumed.get(task, 0) + count
-            cursor.window, cursor.batch = cursor.window + 1, 0
+            cursor.window, cursor.batch, self.plans = cursor.window + 1, 0, []
         return batch
 
 

@@ -8,7 +8,7 @@ sequences and groups; placing them; the arrays of a batch; the number of rows, w
 
 import logging
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -118,18 +118,13 @@ def pair_sequences(
 ) -> tuple[EncodedSequence, ...]:
     """The two sides of a pair record, and the positive query with each of `more_docs`, as sequences of at most `length` tokens. An
     empty negative text means the positive's. `mask_side`: the texts that may be masked: "document", "query" or "both"."""
-    q, d = mask_side in ("query", "both"), mask_side in ("document", "both")
-    negative = (
-        neg_query if len(neg_query) else pos_query,
-        neg_doc if len(neg_doc) else pos_doc,
-        2 if len(neg_query) else 0,
-        3 if len(neg_doc) else 1,
-    )
-    more = ((pos_query, document, 0, 2 * number + 5) for number, document in enumerate(more_docs))
-    sides = []
-    for query, document, query_text, document_text in ((pos_query, pos_doc, 0, 1), negative, *more):
-        pair = fit(query, document, length, template)
-        sides.append(EncodedSequence(*pair, query_text if q else -1, document_text if d else -1, template))
+    other_query = (neg_query, 2) if len(neg_query) else (pos_query, 0)
+    other_doc = (neg_doc, 3) if len(neg_doc) else (pos_doc, 1)
+    sides, every = [], [((pos_query, 0), (pos_doc, 1)), (other_query, other_doc)]
+    every += [((pos_query, 0), (document, 2 * number + 5)) for number, document in enumerate(more_docs)]
+    for (query, query_text), (document, document_text) in every:
+        texts = -1 if mask_side == "document" else query_text, -1 if mask_side == "query" else document_text
+        sides.append(EncodedSequence(*fit(query, document, length, template), *texts, template))
     return tuple(sides)
 
 
@@ -237,25 +232,19 @@ def fill(groups: list[Group], placements: list[Placement], layout: PackedLayout,
         for member, (sequence, (row, start)) in enumerate(zip(group.sequences, placement.slots)):
             seat, end = filled[row], start + len(sequence)
             filled[row] += 1
-            template, tokens, mask_ids = sequence.template, batch["tokens"][row], batch["mask_ids"][row]
-            after = start + len(template.start)
-            query = slice(after, after + len(sequence.query))
-            tokens[start:after] = template.start
-            tokens[query] = sequence.query
-            if sequence.query_text >= 0:
-                base = (first_text + sequence.query_text) * layout.row_length
-                mask_ids[query] = base + counting[: len(sequence.query)]
-            if sequence.document is None:
-                tokens[query.stop : end] = template.alone
-            else:
-                document = slice(query.stop + len(template.between), end - len(template.end))
-                tokens[query.stop : document.start] = template.between
-                tokens[document] = sequence.document
-                tokens[document.stop : end] = template.end
-                batch["token_type_ids"][row, document.start : end] = template.second_type
-                if sequence.document_text >= 0:
-                    base = (first_text + sequence.document_text) * layout.row_length
-                    mask_ids[document] = base + counting[: len(sequence.document)]
+            template, query, document = sequence.template, sequence.query, sequence.document
+            texts = [(sequence.query_text, query, start + len(template.start))]
+            line: tuple[Sequence[int] | np.ndarray, ...] = (template.start, query, template.alone)
+            if document is not None:
+                line = (template.start, query, template.between, document, template.end)
+                at = end - len(template.end) - len(document)
+                texts.append((sequence.document_text, document, at))
+                batch["token_type_ids"][row, at:end] = template.second_type
+            batch["tokens"][row, start:end] = np.concatenate(line)
+            for text, ids, at in texts:
+                if text >= 0:
+                    base = (first_text + text) * layout.row_length
+                    batch["mask_ids"][row, at : at + len(ids)] = base + counting[: len(ids)]
             batch["segment_ids"][row, start:end] = seat + 1
             batch["position_ids"][row, start:end] = counting[: end - start]
             batch["cls_offset"][row, seat] = start
@@ -347,18 +336,19 @@ def make_layout(
     # than those of the sample. Add rows: the first number that suffices, or the one before if that is closer.
     size = sum(map(len, lengths)) / len(lengths)
     rows = max(int(wanted / size * sum(map(sum, lengths)) / len(lengths) / layout.row_length), group_size)
-    before: tuple[float, int] | None = None
     # Packed in windows; the last batch of a window, which holds the few remaining groups, counts too.
     repeated = lengths * max(1, math.ceil(window / len(lengths)))
     windows = [repeated[start : start + window] for start in range(0, len(repeated) - window + 1, window)]
-    while True:
+
+    def groups_of_batch(rows: int) -> float:
         batches = sum(len(list(plan(some, replace(layout, rows=rows)))) for some in windows)
-        groups = window * len(windows) / batches
-        if groups * size >= wanted or groups >= window:
-            break
-        before, rows = (groups, rows), rows + 1
-    if before is not None and abs(before[0] * size - wanted) <= abs(groups * size - wanted):
-        groups, rows = before
+        return window * len(windows) / batches
+
+    groups, before = groups_of_batch(rows), -math.inf
+    while groups * size < wanted and groups < window:
+        rows, before, groups = rows + 1, groups, groups_of_batch(rows + 1)
+    if abs(before * size - wanted) <= abs(groups * size - wanted):
+        rows, groups = rows - 1, before
     layout = replace(layout, rows=rows, step_groups=groups * parts)
 
     expected = layout.step_groups * size

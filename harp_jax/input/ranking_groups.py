@@ -1,4 +1,4 @@
-"""Judgments to groups: a relevant document and negatives from the first stage's candidates.
+"""Judgments and clicks to groups: a relevant document and negatives from the first stage's candidates, or one labelled pair.
 
 A *unit* is a (query, relevant document) pair; its negatives in an epoch are a pure function of (seed, epoch, query,
 document). Negatives are candidates that are not judged relevant. Relevant documents that the first stage missed are left
@@ -17,9 +17,10 @@ from ml_collections import ConfigDict
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
+from harp_jax.corpus.clicks import Clicks
 from harp_jax.corpus.documents import Documents, Texts
 from harp_jax.corpus.trec import Qrels, Run, read_qrels, read_queries, read_run, read_subset, select, split_queries
-from harp_jax.input.packing import EncodedSequence, Group, Pair, fit
+from harp_jax.input.packing import EncodedSequence, Group, Pair, fit, text_sequence
 from harp_jax.text.tokenizer import NO_MARKS, Marks, Template, Tokenizer
 
 if TYPE_CHECKING:
@@ -31,6 +32,9 @@ HELD_OUT = 0.1  # share of the training queries that are held out for `select`; 
 CACHED_DOCUMENTS = 65_536  # maximum number of documents whose token ids are cached, 4 bytes per token
 UNTAUGHT = "no teacher score"
 OF_DOCUMENTS = ("document not found", "not retrieved", UNTAUGHT)
+CLICKS = "clicks"  # the stream of `PairReader` in coarse-tuning
+REPLACED = 0.5  # fraction of clicked pairs whose document is replaced by another (NotPair)
+DRAWS = 20  # tries to draw a replacement that the query never clicked
 
 
 @dataclass(frozen=True)
@@ -85,7 +89,10 @@ class RankingData:
         self.qrels, self.candidates = judged.qrels, judged.candidates
         self.tokenizer, self.max_length, self.seed, self.marks = tokenizer, config.row_length, config.seed, marks
         self.negatives = config.negatives
-        self.teacher = teacher = read_run(config.teacher, queries=judged.qrels) if config.get("teacher", "") else None
+        self.teacher = teacher = None
+        if config.get("teacher", ""):
+            run = read_run(config.teacher, queries=judged.qrels)
+            self.teacher = teacher = {qid: dict(zip(of.docids, of.scores)) for qid, of in run.items()}
         self._tokens: dict[str, np.ndarray] = {}
 
         # Units. What is left out is counted, and said once.
@@ -102,11 +109,10 @@ class RankingData:
             elif not self._pool(qid):
                 self.report["no candidates" if teacher is None else "no candidates with a teacher score"] += 1
             else:
-                runs = {} if config.missed_positives else {"not retrieved": self.candidates}
-                for without, run in (runs if teacher is None else runs | {UNTAUGHT: teacher}).items():
-                    known = set(run[qid].docids)
-                    self.report[without] += sum(docid not in known for docid in present)
-                    present = [docid for docid in present if docid in known]
+                known = {} if config.missed_positives else {"not retrieved": set(self.candidates[qid].docids)}
+                for without, docids in (known if teacher is None else known | {UNTAUGHT: {*teacher[qid]}}).items():
+                    self.report[without] += sum(docid not in docids for docid in present)
+                    present = [docid for docid in present if docid in docids]
                 self.units += [(qid, docid) for docid in present]
         self.report = +self.report  # without zeros
         for what, count in self.report.items():
@@ -119,9 +125,8 @@ class RankingData:
         for qid in queries or self.qrels.keys() & self.candidates.keys():
             for docid in self.candidates[qid].docids:
                 if docid not in seen and docid not in self.docs:
-                    raise InputError(
-                        f"candidate {docid} of query {qid} is not in {self.docs.path}; retrieve from these documents"
-                    )
+                    wrong = f"candidate {docid} of query {qid} is not in {self.docs.path}"
+                    raise InputError(f"{wrong}; retrieve from these documents")
                 seen.add(docid)
         if not self.units:
             raise InputError(
@@ -132,16 +137,14 @@ class RankingData:
         # The scale of the teacher's scores.
         self.scale = 1.0
         if teacher is not None:
-            total = sum(len(self.candidates[qid]) for qid in queries)
-            scored = sum(len({*self.candidates[qid].docids} & {*teacher[qid].docids}) for qid in queries)
-            if scored < total:
+            scored = [docid in teacher[qid] for qid in queries for docid in self.candidates[qid].docids]
+            if not all(scored):
                 said = "%d of %d candidates are left out of training: the teacher has no score for them"
-                log.warning(said, total - scored, total)
-            self.scale = float(np.mean([np.std(teacher[qid].scores) for qid in queries]))
+                log.warning(said, scored.count(False), len(scored))
+            self.scale = float(np.mean([np.std(list(teacher[qid].values())) for qid in queries]))
             if not self.scale:
-                raise InputError(
-                    "the teacher gives all documents of a query the same score; nothing can be learned from it"
-                )
+                wrong = "the teacher gives all documents of a query the same score"
+                raise InputError(f"{wrong}; nothing can be learned from it")
 
     def __len__(self) -> int:
         return len(self.units)
@@ -166,8 +169,7 @@ class RankingData:
         for docid, ids in zip(absent, encoded):
             self._tokens[docid] = self.marks.on_document(np.asarray(ids, np.int32))
 
-        scores = dict(zip(self.teacher[qid].docids, self.teacher[qid].scores)) if self.teacher is not None else {}
-        teacher = tuple(scores[docid] / self.scale for docid in docids) if scores else ()
+        teacher = tuple(self.teacher[qid][docid] / self.scale for docid in docids) if self.teacher is not None else ()
         return [(query, self._tokens[docid]) for docid in docids], teacher
 
     def _pool(self, qid: str) -> list[str]:
@@ -176,10 +178,7 @@ class RankingData:
             return []
         levels = self.qrels[qid]
         pool = [docid for docid in self.candidates[qid].docids if levels.get(docid, 0) <= 0]
-        if self.teacher is None:
-            return pool
-        known = set(self.teacher[qid].docids) if qid in self.teacher else ()
-        return [docid for docid in pool if docid in known]
+        return pool if self.teacher is None else [docid for docid in pool if docid in self.teacher.get(qid, ())]
 
 
 class Epochs:
@@ -221,4 +220,86 @@ class RankingReader:
                 sequences.insert(1, EncodedSequence(*pairs[0], 0, -1, self.template))
                 teacher = (*teacher[:1], *teacher)
             groups.append(Group(0, tuple(sequences), teacher))
+        return groups
+
+
+# (label, query, docid). Label 0: clicked, relevant; 1: not. Query None: the document alone.
+LabelledPair = tuple[int, str | None, str]
+
+
+@dataclass(frozen=True)
+class ClickedPairs:
+    """Clicks, half of them with another document (label 1); with `documents_only` each clicked document alone."""
+
+    clicks: Clicks
+    seed: int
+    documents_only: bool = False
+
+    def __len__(self) -> int:
+        return self.clicks.documents if self.documents_only else len(self.clicks)
+
+    def labelled(self, epoch: int, number: int) -> LabelledPair:
+        """Pair `number` of an epoch. A replaced one has a document that the query never clicked, if DRAWS tries find one."""
+        if self.documents_only:
+            return 0, None, self.clicks.document(number)
+        qid, query, docid = self.clicks.pair(number)
+        draw = generator(self.seed, "replaced", epoch, number)
+        if draw.random() < REPLACED:
+            clicked = self.clicks.clicked(qid)
+            for _ in range(DRAWS):
+                _, _, other = self.clicks.pair(int(draw.integers(len(self.clicks))))
+                if other not in clicked:
+                    return 1, query, other
+        return 0, query, docid
+
+
+class JudgedPairs:
+    """All judged pairs, relevant (level 1 and more) or not. Logs how many lack a text; InputError if none is left."""
+
+    def __init__(self, judged: RankingDataset) -> None:
+        queries, docs = judged.queries, judged.docs
+        every = [(qid, docid, level) for qid, levels in judged.qrels.items() for docid, level in levels.items()]
+        self.pairs = [(int(level <= 0), queries[q], d) for q, d, level in every if q in queries and d in docs]
+        if len(self.pairs) < len(every):
+            log.warning("%d judged pairs are left out: no text of query or document", len(every) - len(self.pairs))
+        if not self.pairs:
+            raise InputError("no judged pair has a query and a document; check that qrels, queries and docs match")
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    def labelled(self, epoch: int, number: int) -> LabelledPair:
+        return self.pairs[number]
+
+
+class PairReader:
+    """Groups of one pair, a `packing.Reader`; a group's task is its label."""
+
+    def __init__(
+        self,
+        config: ConfigDict,
+        tokenizer: Tokenizer,
+        docs: Texts,
+        pairs: ClickedPairs | JudgedPairs,
+        marks: Marks,
+        stream: str = CLICKS,
+    ) -> None:
+        self.tokenizer, self.docs, self.pairs, self.marks = tokenizer, docs, pairs, marks
+        self.length, self.epochs = config.row_length, Epochs(config, stream, len(pairs))
+        self.sizes: Mapping[str, int] = {stream: len(pairs)}
+
+    def read(self, lane: int, task: str, start: int, count: int) -> list[Group]:
+        rows = [self.pairs.labelled(epoch, number) for epoch, number in self.epochs.units(lane, start, count)]
+        texts = self.tokenizer.encode_prefixes([self.docs[docid] for _, _, docid in rows], self.length)
+        queries = self.tokenizer.encode_batch([query or "" for _, query, _ in rows])
+        template, groups = self.tokenizer.template, []
+        for (label, query, _), encoding, ids in zip(rows, queries, texts):
+            document = np.asarray(ids, np.int32)
+            if query is None:
+                sequence = text_sequence(document, self.length, template)
+            else:
+                asked = self.marks.on_query(np.asarray(encoding.ids, np.int32))
+                pair = fit(asked, self.marks.on_document(document), self.length, template)
+                sequence = EncodedSequence(*pair, 0, 1, template)
+            groups.append(Group(label, (sequence,)))
         return groups

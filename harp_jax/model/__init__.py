@@ -2,7 +2,6 @@
 
 In: packed token ids [rows, T]. Out: hidden states, relevance scores, vocabulary losses; shardings of parameters and batches.
 Imports: base.
-Files: encoders/ (one file per architecture); sharding (the mesh); attention (plain products and kernels, chosen by config);
-products (dense layers on CPUs); layers (the parts of encoders); cross_encoder (score and MLM heads, MLM loss, FLOPs);
-bi_encoder (vectors of texts).
+Files: encoders/ (the architectures); sharding (the mesh); attention (plain products and kernels, chosen by config);
+products (dense layers on CPUs); layers (the parts of encoders); cross_encoder (score and MLM heads, MLM loss, FLOPs).
 """

@@ -34,6 +34,9 @@ WIDE_FACTORS = ("TPU v2", "TPU v3")
 INTERPRET = False  # set by tests: runs "splash" interpreted on any backend, thousands of times slower
 
 
+Drop = Callable[[jax.Array], jax.Array]  # of attention weights
+
+
 class Place(NamedTuple):
     """The devices that hold an array, possibly of a program that is only compiled: their mesh (None: one device) and kind."""
 
@@ -80,7 +83,7 @@ def attend(
     query_segments: jax.Array,
     segments: jax.Array,
     implementation: str,
-    drop: Callable[[jax.Array], jax.Array] = lambda weights: weights,
+    drop: Drop = lambda weights: weights,
     reach: int = 0,
     at: jax.Array | None = None,
 ) -> jax.Array:
@@ -110,13 +113,7 @@ def within(query_segments: jax.Array, segments: jax.Array, reach: int, at: jax.A
 
 
 def _in_blocks(
-    q: jax.Array,
-    k: jax.Array,
-    v: jax.Array,
-    segments: jax.Array,
-    implementation: str,
-    drop: Callable[[jax.Array], jax.Array],
-    reach: int,
+    q: jax.Array, k: jax.Array, v: jax.Array, segments: jax.Array, implementation: str, drop: Drop, reach: int
 ) -> jax.Array:
     """Local attention: each block of queries over its own keys and those of the blocks before and after it."""
     rows, length = segments.shape
@@ -144,14 +141,7 @@ def _in_blocks(
     return mixed.reshape(rows, blocks * size, *q.shape[2:])[:, :length]
 
 
-def _masked(
-    q: jax.Array,
-    k: jax.Array,
-    v: jax.Array,
-    mask: jax.Array,
-    implementation: str,
-    drop: Callable[[jax.Array], jax.Array],
-) -> jax.Array:
+def _masked(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array, implementation: str, drop: Drop) -> jax.Array:
     """Attention by "cudnn", or as plain matrix products. jax.nn.dot_product_attention would compute the softmax in float32 even in
     float64. Heads precede tokens, queries are scaled instead of scores, and the division by the softmax's sum comes last: XLA on
     CPU then runs plain batched matrix products, a third of the time."""

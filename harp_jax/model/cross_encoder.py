@@ -11,7 +11,6 @@ from jax.sharding import PartitionSpec as P
 
 from harp_jax.model.attention import place_of
 from harp_jax.model.encoders.encoder import EncoderConfig
-from harp_jax.model.encoders.table import ENCODERS
 from harp_jax.model.layers import Dropout, by_parts, gelu, initializer, layer_norm
 from harp_jax.model.products import as_computed
 
@@ -51,8 +50,8 @@ class Ranker(nn.Module):
 
     def setup(self) -> None:
         c = self.config
-        self.encoder = ENCODERS[c.model_type].module(c, name=c.model_type)
-        self.pooler = ENCODERS[c.model_type].pooler(c)
+        self.encoder = c.module(name=c.model_type)
+        self.pooler = c.pooler()
         # At least float32: bfloat16 scores would tie, and ties are broken by the first stage's order.
         self.score = nn.Dense(1, dtype=jnp.promote_types(c.dtype, jnp.float32), kernel_init=initializer(c))
         self.mlm = MlmHead(c)
@@ -96,7 +95,7 @@ class Ranker(nn.Module):
         return self.mlm.losses(hidden, self.encoder.embeddings.word.embedding, targets)
 
     def attention_rows(self, batch: dict[str, jax.Array], query_positions: jax.Array) -> jax.Array:
-        """See `Encoder.module`."""
+        """See `EncoderConfig.module`."""
         return self.encoder.attention_rows(batch, query_positions)
 
     def __call__(self, batch: dict[str, jax.Array], positions: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -132,7 +131,7 @@ HEAD_RULES = (
 
 def rules(shape: EncoderConfig) -> tuple[tuple[str, P], ...]:
     """The sharding rules of a `Ranker`'s parameters."""
-    return ENCODERS[shape.model_type].rules + HEAD_RULES
+    return shape.rules + HEAD_RULES
 
 
 def step_flops(shape: EncoderConfig, rows: int, length: int, sequences: int, predictions: int) -> float:

@@ -67,9 +67,8 @@ normalised.defvjp(_normalised_forward, _normalised_backward)
 
 
 def recompute_on_gpu(function: Callable[[Any, jax.Array], jax.Array], module: nn.Module, x: jax.Array) -> jax.Array:
-    """function(module, x); a GPU stores only x for the backward pass and recomputes the rest, but no matrix product. XLA would
-    store GELU's result as well as its input, and reading it takes a GPU as long as recomputing it. A CPU computes erf too slowly
-    for that, and TPUs were not measured."""
+    """function(module, x); a GPU stores only x for the backward pass and recomputes the rest, but no matrix product: reading GELU's
+    result takes it as long as recomputing it. A CPU computes erf too slowly for that, and TPUs were not measured."""
     if place_of(x).platform == "gpu" and not module.is_initializing():
         function = nn.remat(function)
     return function(module, x)
@@ -92,9 +91,9 @@ def layer_norm(config: EncoderConfig) -> Norm:
 
 
 def flat(x: jax.Array) -> jax.Array:
-    """[rows, T, …] → [rows · T, …], as the products of dense layers read it on a CPU (products.py). XLA stores a sum that a product
-    reads directly; it fuses a copy of any other into everything that reads it. With norms before the layers, every gradient would
-    then recompute the sum over all layers above, at a cost quadratic in the number of layers."""
+    """[rows, T, …] → [rows · T, …], as the products of dense layers read it on a CPU (products.py): XLA stores a sum that a product
+    reads directly, and recomputes any other wherever it is read. With norms before the layers, every gradient would then recompute
+    the sum over all layers above."""
     return x.reshape(-1, *x.shape[2:])
 
 
@@ -164,21 +163,24 @@ def random_words(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     index = jnp.zeros(quarter, jnp.uint32)
     for axis, size in enumerate(quarter):
         index = index * jnp.uint32(size) + jax.lax.broadcasted_iota(jnp.uint32, quarter, axis)
-    k = jax.random.key_data(key).astype(jnp.uint32)
-    words = threefry2x32_p.bind(
-        *(jnp.broadcast_to(part, quarter) for part in (k[0], k[1])), jnp.zeros_like(index), index
-    )
+    words = threefry(key, jnp.zeros_like(index), index)
     halves = [(word >> shift).astype(jnp.uint16) for word in words for shift in (0, 16)]
     return jnp.concatenate(halves, axis=-1)
 
 
+def threefry(key: jax.Array, high: jax.Array, low: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Two random words (uint32) for each counter (high, low: uint32 of one shape); the key must be threefry's."""
+    k = jax.random.key_data(key).astype(jnp.uint32)
+    first, second = threefry2x32_p.bind(*(jnp.broadcast_to(part, low.shape) for part in (k[0], k[1])), high, low)
+    return first, second
+
+
 def copied(params: Mapping, tokens: jax.Array) -> Mapping:
-    """The parameters with a copy of the word embeddings for each device along the data axis of the mesh of `tokens`. The gradient
-    of the tied word embeddings is the sum of two, of the embedding lookup and the MLM decoder. The partitioner inserts an
-    all-reduce right after each, and XLA does not merge them: a base model would send 90 MiB of gradients twice. Here both read a
-    copy per part of the rows, [parts, vocab, hidden] sharded by parts (a device still holds one copy): their gradients are added on
-    each device, and one all-reduce, the transpose of copying, sums over the parts. Returns the parameters unchanged if the mesh
-    also shards parameters (fsdp, model): their gradients are reduce-scattered already."""
+    """The parameters with a copy of the word embeddings for each device along the data axis of the mesh of `tokens`: [parts, vocab,
+    hidden], sharded by parts. The gradient of the tied embeddings is the sum of two, of the lookup and the MLM decoder. Of one
+    array the partitioner would all-reduce each: a base model would send 90 MiB twice. Of copies they are added on each device, and
+    one all-reduce, the transpose of copying, sums over the parts. Unchanged if the mesh also shards parameters (fsdp, model): their
+    gradients are reduce-scattered already."""
     mesh = place_of(tokens).mesh
     parts = 1 if mesh is None else mesh.shape.get("data", 1)
     if parts == 1 or parts != mesh.size:  # type: ignore[union-attr]

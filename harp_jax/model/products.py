@@ -2,11 +2,9 @@
 
 JAX computes the gradient of a kernel as a product over two dimensions of rows, and transposes it. XLA then writes a transposed
 factor, and in that loop, against memory order, recomputes everything that the factor consists of: in ModernBERT the sum of the
-gradients of all layers above. Here both factors are matrices, and nothing is transposed.
-
-XLA passes a product of bfloat16 factors with a float32 result to a library that uses AMX; with a bfloat16 result it runs its own
-loops instead. `benchmarks/step.py --dtype=bfloat16` measures the gain for a step. Everything between the products stays in
-float32, which a CPU computes faster than bfloat16 anyway.
+gradients of all layers above. Here both factors are matrices, and nothing is transposed. A product of bfloat16 factors with a
+float32 result uses AMX, one with a bfloat16 result XLA's own loops (`benchmarks/step.py --dtype=bfloat16`); what is between the
+products stays in float32, which a CPU computes faster than bfloat16 anyway.
 """
 
 import math
@@ -55,11 +53,9 @@ def dot_general(
 
 
 def as_computed(product: jax.Array, factor: jax.Array) -> jax.Array:
-    """A float32 product of bfloat16 factors, one of them `factor`, that XLA must not transpose while it multiplies.
-
-    A transpose folded into the product moves it from the library to XLA's own loops, which do not support these types on a CPU:
-    "UNIMPLEMENTED: Unsupported element type for DotThunk::Execute: BF16 x BF16 = F32". Elsewhere the product is returned unchanged.
-    """
+    """A float32 product of bfloat16 factors, one of them `factor`, that XLA must not transpose while it multiplies. A transpose
+    folded into the product moves it from the library to XLA's own loops, which do not support these types on a CPU: "UNIMPLEMENTED:
+    Unsupported element type for DotThunk::Execute: BF16 x BF16 = F32". Elsewhere the product is returned unchanged."""
     narrow = factor.dtype == jnp.bfloat16 and place_of(factor).platform == "cpu"
     return lax.optimization_barrier(product) if narrow else product
 

@@ -54,11 +54,6 @@ def make_mesh(config: ConfigDict, devices: list | None = None) -> Mesh:
     return jax.make_mesh(tuple(sizes[a] for a in AXES), AXES, axis_types=types, devices=devices)
 
 
-def padded_vocab(vocab_size: int) -> int:
-    """Vocabulary size padded to a multiple of 128, the tile width, so that checkpoints fit any mesh; export removes the padding."""
-    return -(-vocab_size // 128) * 128
-
-
 def param_shardings(mesh: Mesh, tree: Any, rules: tuple[tuple[str, P], ...]) -> Any:
     """A sharding for every leaf of a state: parameters, and Adam's moments, whose paths end in the same way. `rules` are (regex on
     the parameter's path, PartitionSpec of its axes); the first match applies. Scalars are replicated. Raises InputError for an

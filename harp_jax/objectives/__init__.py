@@ -2,7 +2,7 @@
 
 In: parameters, a packed batch (`input/packing.fill`), keys. Out: a scalar loss and metric sums.
 Imports: model, base.
-Files: objective (the interface, and its metrics); masking; losses (the forward pass, losses of pairs and groups); then one file
-per stage: pretrain, finetune, coarse_tune, contrastive.
+Files: objective (the interface, and its metrics); masking; losses (the forward pass, losses of pairs and groups); pretrain (and
+coarse-tuning); finetune; contrastive (vectors).
 docs/reproduce.md lists where each equation of HARP is implemented.
 """

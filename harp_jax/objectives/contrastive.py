@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,14 +11,12 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from harp_jax.model.attention import Place, place_of
-from harp_jax.model.bi_encoder import text_vectors
+from harp_jax.model.cross_encoder import segment_means
 from harp_jax.model.encoders.encoder import EncoderConfig
-from harp_jax.objectives.losses import listwise_kl, margin_mse, over_negatives
-from harp_jax.objectives.objective import Batch, Metrics, fill
+from harp_jax.objectives.losses import by_group, listwise_kl, margin_mse, over_negatives
+from harp_jax.objectives.objective import Batch, Loss, Metrics, fill
 
 START = "start"  # parameters of the frozen start, next to "encoder"
-# [lanes, groups, 2 + 2·pages] int32: source page, query, and a signature of two words for each page
-IDENTITIES = "identities"
 NEAR = 8  # signatures of near-equal texts differ in at most so many of their 64 bits
 LOWEST = -1e9  # the logit of a page that is no negative; not -inf, since 0 · (-inf + inf) would be NaN
 
@@ -54,11 +53,9 @@ class Contrastive:
     def counts(self, masked: Batch) -> Metrics:
         return {}
 
-    def loss(
-        self, params: Mapping, masked: Batch, dropout_key: jax.Array | None, counts: Metrics
-    ) -> tuple[jax.Array, Metrics]:
+    def loss(self, params: Mapping, masked: Batch, dropout_key: jax.Array | None, counts: Metrics) -> Loss:
         parts = masked if masked["tokens"].ndim == 3 else {name: x[None] for name, x in masked.items()}
-        allowed, own = comparable(by_lane(parts["members"]) >= 0, by_lane(parts[IDENTITIES]))
+        allowed, own = comparable(by_lane(parts["members"]) >= 0, by_lane(parts["identities"]))
         valid = own.any(1)
         n = jnp.maximum(valid.sum(), 1)
         place = place_of(masked["tokens"])
@@ -91,11 +88,7 @@ class Contrastive:
         """Unit vectors [queries, 2 + k, hidden] of the members of all groups, arbitrary for absent ones."""
 
         def encode(part: Batch, key: jax.Array | None) -> jax.Array:
-            vectors = text_vectors(self.shape, encoder, part, key)
-            lanes, groups, size = part["members"].shape
-            at = jnp.maximum(part["members"], 0).reshape(lanes, -1, 1)
-            picked = jnp.take_along_axis(vectors.reshape(lanes, -1, vectors.shape[-1]), at, axis=1)
-            return picked.reshape(lanes, groups, size, -1)
+            return by_group(text_vectors(self.shape, encoder, part, key), part["members"])
 
         count = len(parts["tokens"])
         if count == 1:
@@ -103,6 +96,21 @@ class Contrastive:
         keys = None if dropout_key is None else jax.random.split(dropout_key, count)
         cached = jax.checkpoint(lambda part: encode(*part), prevent_cse=False)
         return by_lane(lax.map(cached, (dict(parts), keys)))
+
+
+def text_vectors(
+    shape: EncoderConfig, encoder: Mapping[str, Any], batch: Batch, dropout_key: jax.Array | None = None
+) -> jax.Array:
+    """Unit vectors [rows, K, hidden], in at least float32, of the sequences that begin at `batch["cls_offset"]` [rows, K]: their
+    hidden states, pooled by `shape.pooling` ("mean" or "cls"). With "cls" the last layer computes only these positions."""
+    starts, first = batch["cls_offset"], shape.pooling == "cls"
+    module = shape.module()
+    rngs = {} if dropout_key is None else {"dropout": dropout_key}
+    positions = starts if first else None
+    hidden: Any = module.apply({"params": encoder}, batch, dropout_key is None, positions, rngs=rngs)
+    pooled = hidden if first else segment_means(hidden, batch["segment_ids"], starts)
+    pooled = pooled.astype(jnp.promote_types(pooled.dtype, jnp.float32))
+    return pooled * lax.rsqrt(jnp.maximum(jnp.square(pooled).sum(-1, keepdims=True), 1e-18))
 
 
 def by_lane(x: jax.Array) -> jax.Array:
@@ -128,8 +136,8 @@ def similarities(vectors: jax.Array, place: Place) -> tuple[jax.Array, jax.Array
 
 def comparable(present: jax.Array, identities: jax.Array) -> tuple[jax.Array, jax.Array]:
     """(Aᵢ, the page of query i itself), both [queries, pages] bool over the `pool`. present: [queries, 2 + k] bool; identities:
-    [queries, 2 + 2·(1 + k)] int32, 0 if unknown (`IDENTITIES`). No negative of a query is a page whose text is (nearly) that of the
-    query's page, a page of an equal query, or a page linked from the same source page."""
+    [queries, 2 + 2·(1 + k)] int32: source page and query (0: unknown), then a signature of two words for each page. No negative of
+    a query is a page whose text is (nearly) that of its page, a page of an equal query, or a page linked from the same source."""
     known, signatures = identities[:, :2], identities[:, 2:].reshape(len(identities), -1, 2)
     exists, theirs = pool(present[:, 1:]), pool(signatures)
     off = lax.population_count(signatures[:, :1] ^ theirs).sum(-1)

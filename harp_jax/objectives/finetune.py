@@ -11,7 +11,7 @@ from harp_jax.model.encoders.encoder import EncoderConfig
 from harp_jax.model.layers import initializer
 from harp_jax.objectives.losses import Forward, by_group, forward, ranking_loss, score_spread
 from harp_jax.objectives.masking import TARGETS, WEIGHTS, mask_one_each, without_marks
-from harp_jax.objectives.objective import Batch, Metrics, fill
+from harp_jax.objectives.objective import Batch, Loss, Metrics, fill
 
 DECODER = "decoder"  # the parameters of masked query prediction
 
@@ -52,9 +52,7 @@ class Finetune:
         """Groups [..., size] without the member for masked query prediction."""
         return jnp.delete(members, 1, axis=-1) if self.mqp_weight > 0 else members
 
-    def loss(
-        self, params: Mapping, masked: Batch, dropout_key: jax.Array | None, counts: Metrics
-    ) -> tuple[jax.Array, Metrics]:
+    def loss(self, params: Mapping, masked: Batch, dropout_key: jax.Array | None, counts: Metrics) -> Loss:
         outputs = forward(self.ranker, params, masked, dropout_key)
         members = self._ranked(by_group(outputs.scores, masked["members"]))
         teacher = self._ranked(masked["teacher"]) if "teacher" in masked else None

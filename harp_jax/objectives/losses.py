@@ -10,7 +10,7 @@ import optax
 from harp_jax.model.cross_encoder import Ranker
 from harp_jax.model.layers import copied
 from harp_jax.objectives.masking import POSITIONS, TARGETS, WEIGHTS
-from harp_jax.objectives.objective import Batch, Metrics
+from harp_jax.objectives.objective import Batch, Loss, Metrics
 
 
 class Forward(NamedTuple):
@@ -32,13 +32,12 @@ def forward(ranker: Ranker, params: Mapping, masked: Batch, dropout_key: jax.Arr
     return Forward(scores, hidden, params)
 
 
-def by_group(scores: jax.Array, members: jax.Array) -> jax.Array:
-    """Scores [rows, K] → scores of each group's members [lanes, groups, size], arbitrary for missing members. The gather is batched
-    over lanes, whose rows are consecutive, so devices exchange no scores."""
-    lanes, groups, size = members.shape
-    by_lane = scores.reshape(lanes, -1)
-    gathered = jnp.take_along_axis(by_lane, jnp.maximum(members, 0).reshape(lanes, -1), axis=1)
-    return gathered.reshape(lanes, groups, size)
+def by_group(x: jax.Array, members: jax.Array) -> jax.Array:
+    """Scores or vectors [rows, K, …] of sequences → those of each group's members [lanes, groups, size, …], arbitrary for missing
+    members. The gather is batched over lanes, whose rows are consecutive, so devices exchange nothing."""
+    lanes, each = len(members), x.shape[2:]
+    at = jnp.maximum(members, 0).reshape(lanes, -1, *(1 for _ in each))
+    return jnp.take_along_axis(x.reshape(lanes, -1, *each), at, axis=1).reshape(*members.shape, *each)
 
 
 def masked_language_model(ranker: Ranker, outputs: Forward, masked: Batch) -> Metrics:
@@ -97,10 +96,7 @@ def listwise_kl(scores: jax.Array, teacher: jax.Array, valid: jax.Array) -> jax.
 
 
 def score_spread(members: jax.Array, present: jax.Array) -> Metrics:
-    """Sums for the log: the standard deviation of the scores of each group with several members, and the number of such groups.
-
-    members: [..., size] scores; present: [..., size] bool.
-    """
+    """Sums for the log over groups of several members: standard deviations of their scores [..., size], and number of groups."""
     n = jnp.maximum(present.sum(-1), 1)
     mean = jnp.where(present, members, 0.0).sum(-1) / n
     variance = jnp.where(present, jnp.square(members - mean[..., None]), 0.0).sum(-1) / n
@@ -118,15 +114,10 @@ def pair_loss(name: str, members: jax.Array, present: jax.Array, teacher: jax.Ar
     return jnp.where(present.any(-1), sum(parts[part] for part in name.split("_")), 0.0)
 
 
-def ranking_loss(
-    name: str, members: jax.Array, present: jax.Array, counts: Metrics, teacher: Any = None
-) -> tuple[jax.Array, Metrics]:
-    """HARP Eq. 18 (bce), listwise (lce), pairwise loss or distillation (margin_mse, kl), with metric sums.
-
-    members, teacher: [..., size], scores of groups, positives first; present: [..., size] bool, whether a member exists.
-    `judged`: each member is classified, its label (1 relevant, 0 not) in `teacher`.
-    The loss is averaged over groups, members or negatives (`counts`).
-    """
+def ranking_loss(name: str, members: jax.Array, present: jax.Array, counts: Metrics, teacher: Any = None) -> Loss:
+    """HARP Eq. 18 (bce), listwise (lce), pairwise loss or distillation (margin_mse, kl), with metric sums; averaged over groups,
+    members or negatives (`counts`). members, teacher: [..., size], scores of groups, positives first; present: [..., size] bool.
+    `judged`: each member is classified, its label (1 relevant, 0 not) in `teacher`."""
     valid, negatives = present.any(-1), present[..., 1:]
     if name in ("bce", "judged"):
         labels = jnp.zeros_like(members).at[..., 0].set(1.0) if name == "bce" else teacher

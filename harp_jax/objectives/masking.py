@@ -2,8 +2,8 @@
 
 import jax
 import jax.numpy as jnp
-from jax.extend.random import threefry2x32_p
 
+from harp_jax.model.layers import threefry
 from harp_jax.objectives.objective import Batch
 
 MLM_RATE = 0.15  # share of the tokens that are predicted
@@ -18,11 +18,7 @@ PREDICTED = (POSITIONS, TARGETS, WEIGHTS)
 def token_bits(key: jax.Array, ids: jax.Array, stream: int) -> tuple[jax.Array, jax.Array]:
     """Two random words (uint32, in the shape of `ids`) for each id. The id is the counter of a counter-mode cipher. Equal ids get
     equal bits in every row and on every device, so both sides of a pair mask the same words of a shared text."""
-    k = jax.random.key_data(key).astype(jnp.uint32)
-    high = jnp.full(ids.shape, stream, jnp.uint32)
-    k0, k1 = jnp.broadcast_to(k[0], ids.shape), jnp.broadcast_to(k[1], ids.shape)
-    first, second = threefry2x32_p.bind(k0, k1, high, ids.astype(jnp.uint32))
-    return first, second
+    return threefry(key, jnp.full(ids.shape, stream, jnp.uint32), ids.astype(jnp.uint32))
 
 
 def max_predictions(row_length: int) -> int:
@@ -55,11 +51,9 @@ def without_marks(batch: Batch, marks: tuple[int, ...]) -> jax.Array:
 def mask_tokens(
     key: jax.Array, batch: Batch, mask_ids: jax.Array, predictions: int, mask_token: int, vocab_size: int, always: bool = False
 ) -> Batch:  # fmt: skip
-    """The batch with tokens of each row masked, and the arrays PREDICTED (HARP Eq. 15 and section 4.3.2).
-
-    `mask_ids` [rows, T] int32 identifies the token (tokens with the same id are masked the same way), -1 excludes it. `key` is this
-    step's threefry key. M is `predictions`. `always`: all masked tokens become [MASK].
-    """
+    """The batch with tokens of each row masked, and the arrays PREDICTED (HARP Eq. 15 and section 4.3.2). `mask_ids` [rows, T]
+    int32 identifies the token (tokens with the same id are masked the same way), -1 excludes it. `key` is this step's threefry key.
+    M is `predictions`. `always`: all masked tokens become [MASK]."""
     tokens = batch["tokens"]
     choice, _ = token_bits(key, mask_ids, 0)
     kind, replacement = token_bits(key, mask_ids, 1)

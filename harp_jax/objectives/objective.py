@@ -13,6 +13,7 @@ import jax.numpy as jnp
 
 Batch = Mapping[str, jax.Array]  # arrays of one microbatch, named as in `input/packing.fill`
 Metrics = dict[str, jax.Array]
+Loss = tuple[jax.Array, Metrics]  # float32 scalar, and metric sums
 
 
 class Objective(Protocol):
@@ -28,11 +29,9 @@ class Objective(Protocol):
     def counts(self, masked: Batch) -> Metrics:
         """The denominators of the losses, such as pairs and predicted tokens; summed over microbatches."""
 
-    def loss(
-        self, params: Mapping, masked: Batch, dropout_key: jax.Array | None, counts: Metrics
-    ) -> tuple[jax.Array, Metrics]:
-        """Loss (float32 scalar) and metric sums. Without a dropout key there is no dropout (evaluation). `counts` are those of the
-        whole batch, so that the losses of its microbatches add up to the batch's loss."""
+    def loss(self, params: Mapping, masked: Batch, dropout_key: jax.Array | None, counts: Metrics) -> Loss:
+        """Without a dropout key there is no dropout (evaluation). `counts` are those of the whole batch, so that the losses of its
+        microbatches add up to the batch's loss."""
 
 
 def fill(batch: Batch) -> Metrics:

@@ -24,8 +24,9 @@ from harp_jax.model import sharding
 from harp_jax.model.attention import choose
 from harp_jax.model.encoders.table import encoder_of
 from harp_jax.model.products import fastest_dtype
-from harp_jax.training.machine import batch_flops, peak_flops, usable_memory
-from harp_jax.training.train import abstract_state, jit_step, make_optimizer, padded, stage_of, train
+from harp_jax.text.tokenizer import Tokenizer
+from harp_jax.training.machine import batch_flops, bytes_per_device, peak_flops, usable_memory
+from harp_jax.training.train import abstract_state, jit_step, make_optimizer, stage_of, train
 
 MEASURED = 8  # steps to time; their median ignores the first ones, which include compilation
 FILL = 0.97  # fraction of slots that are real tokens, measured on Wikipedia
@@ -45,9 +46,7 @@ def dry_run(config: ConfigDict, topology: str = "") -> str:
     with tempfile.TemporaryDirectory(prefix="harp_jax_dry_run_") as stand_in:
         plain = config.copy_and_resolve_references()
         present = os.path.isdir(config.init or "")
-        if "model_type" in config.model and not present and not os.path.exists(config.tokenizer or ""):
-            from harp_jax.text.tokenizer import Tokenizer
-
+        if not present and not os.path.exists(config.tokenizer or ""):
             # The tokens themselves do not matter to the compiler.
             size = encoder_of(config.model.model_type, "--config.model.model_type").vocabulary
             Tokenizer.stand_in(size).save(stand_in)
@@ -59,10 +58,10 @@ def dry_run(config: ConfigDict, topology: str = "") -> str:
         stage = stage_of(plain, with_data=False)
 
     # The step, from descriptions of state and batch.
-    mesh, layout, shape = sharding.make_mesh(config, devices), stage.source.layout, padded(stage.encoder)
+    mesh, layout, shape = sharding.make_mesh(config, devices), stage.source.layout, stage.encoder.padded
     optimizer = make_optimizer(config, max(stage.steps, 1), stage.frozen)
-    state = abstract_state(stage, shape, optimizer, mesh)
-    step = jit_step(config, stage, shape, optimizer, jax.tree.map(lambda x: x.sharding, state), mesh)
+    state = abstract_state(stage, optimizer, mesh)
+    step = jit_step(config, stage, optimizer, jax.tree.map(lambda x: x.sharding, state), mesh)
     split = sharding.batch_sharding(mesh, layout.microbatches)
     batch = {
         name: jax.ShapeDtypeStruct(dimensions, dtype, sharding=split)
@@ -89,10 +88,7 @@ def dry_run(config: ConfigDict, topology: str = "") -> str:
     sizes = program.memory_analysis()
     if sizes is None:
         raise InputError("this backend does not report the memory of a program; name a device with --topology")
-    parameters, optimizer_state = (
-        sum(math.prod(x.sharding.shard_shape(x.shape)) * x.dtype.itemsize for x in jax.tree.leaves(tree))
-        for tree in (state["params"], state["opt_state"])
-    )
+    parameters, optimizer_state = bytes_per_device(state["params"]), bytes_per_device(state["opt_state"])
     temporary, program_size = sizes.temp_size_in_bytes, sizes.generated_code_size_in_bytes
     rest = max(0, sizes.argument_size_in_bytes - parameters - optimizer_state)
     total, usable = sizes.argument_size_in_bytes + temporary + program_size, usable_memory(kind)
@@ -103,7 +99,7 @@ def dry_run(config: ConfigDict, topology: str = "") -> str:
     rows = layout.rows * config.lanes * layout.microbatches
     attention = choose(shape.attention, shape.dtype, shape.attention_dropout > 0, platform, config.row_length)
     parts = f" in {layout.microbatches} microbatches" if layout.microbatches > 1 else ""
-    flops = batch_flops(config, stage, shape, stage.objective(shape))
+    flops = batch_flops(config, stage)
     seconds = flops / peak_flops(devices, shape.dtype)
     hours = f", {config.steps * seconds / 0.4 / 3600:,.1f} h for {config.steps:,} steps" if config.steps else ""
     traffic = collectives(program.as_text() or "", layout.microbatches)
@@ -217,9 +213,8 @@ def topology_devices(topology: str) -> list[jax.Device]:
     kind, _, count = topology.partition(":")
     if kind.lower() in GPUS:
         if not re.fullmatch(r"|[1-9]\d{0,3}", count) or (int(count or 1) > HOST and int(count) % HOST):
-            raise InputError(
-                f"--topology={topology}: not a number of GPUs; use {kind}:1 to {kind}:8 or a multiple of 8"
-            )
+            wrong = f"--topology={topology}: not a number of GPUs"
+            raise InputError(f"{wrong}; use {kind}:1 to {kind}:8 or a multiple of 8")
         # Otherwise JAX would ask the client of a local GPU, which knows no other topology.
         jax.config.update("jax_platforms", "cpu")
         number, target = int(count or 1), target_config(GPUS[kind.lower()])

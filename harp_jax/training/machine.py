@@ -16,8 +16,6 @@ import jax.numpy as jnp
 from ml_collections import ConfigDict
 
 from harp_jax.base.errors import InputError
-from harp_jax.model.encoders.encoder import EncoderConfig
-from harp_jax.objectives.objective import Objective
 from harp_jax.training.stages.stage import Stage
 
 log = logging.getLogger(__name__)
@@ -82,11 +80,12 @@ def peak_flops(devices: list[jax.Device], dtype: str) -> float:
     return 2.0 * size**3 / best * count
 
 
-def batch_flops(config: ConfigDict, stage: Stage, encoder: EncoderConfig, objective: Objective) -> float:
+def batch_flops(config: ConfigDict, stage: Stage) -> float:
     """FLOPs of a step with full rows, over all microbatches and devices."""
     layout = stage.source.layout
     rows = layout.rows * config.lanes * layout.microbatches
-    return stage.flops(encoder, rows, config.row_length, layout.sequences, objective.predictions)
+    shape, predictions = stage.encoder.padded, stage.objective.predictions
+    return stage.flops(shape, rows, config.row_length, layout.sequences, predictions)
 
 
 class Free(NamedTuple):
@@ -102,13 +101,9 @@ def free_memory(root: Path = Path("/")) -> Free | None:
     holds proc and sys."""
     machine, status = kernel_sizes(root / "proc/meminfo"), kernel_sizes(root / "proc/self/status")
     found = [Free(machine["MemAvailable"], "memory of the machine")] if "MemAvailable" in machine else []
-    for name, kind, limit in (
-        ("VmSize", resource.RLIMIT_AS, "ulimit -v"),
-        ("VmData", resource.RLIMIT_DATA, "ulimit -d"),
-    ):
-        allowed = resource.getrlimit(kind)[0]
-        if allowed != resource.RLIM_INFINITY and name in status:
-            found.append(Free(max(0, allowed - status[name]), limit))
+    allowed = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if allowed != resource.RLIM_INFINITY and "VmSize" in status:
+        found.append(Free(max(0, allowed - status["VmSize"]), "ulimit -v"))
     mount = root / "sys/fs/cgroup"
     with contextlib.suppress(OSError):
         own = re.search(r"^0::/(.*)$", (root / "proc/self/cgroup").read_text(), re.MULTILINE)
@@ -132,6 +127,11 @@ def kernel_sizes(path: Path) -> dict[str, int]:
     return {name: int(number) * (1024 if unit else 1) for name, number, unit in rows}
 
 
+def bytes_per_device(tree: Any) -> int:
+    """The memory that arrays, or descriptions of them, take on each device of their mesh."""
+    return sum(math.prod(x.sharding.shard_shape(x.shape)) * x.dtype.itemsize for x in jax.tree.leaves(tree))
+
+
 def check_memory(program: jax.stages.Compiled, state: Any) -> None:
     """Logs the memory that a step needs and how much is free on this machine. Raises InputError if a single step does not fit: the
     kernel would kill the process without any message. For CPUs only: accelerators have their own memory, and XLA reports when it
@@ -140,10 +140,7 @@ def check_memory(program: jax.stages.Compiled, state: Any) -> None:
     if sizes is None or free is None:
         return
     step = sizes.temp_size_in_bytes + max(0, sizes.output_size_in_bytes - sizes.alias_size_in_bytes)
-    kept = sum(
-        math.prod(x.sharding.shard_shape(x.shape)) * x.dtype.itemsize * len(x.sharding.addressable_devices)
-        for x in jax.tree.leaves(state)
-    )
+    kept = bytes_per_device(state) * len(state["step"].sharding.addressable_devices)
     needed, both, known = (f"{size / 2**30:.2f} GiB" for size in (step, step + kept, free.size))
     left = f"{known} are free ({free.limit})"
     advice = "lower batch_tokens or batch_pairs, raise accumulate, or set model.remat='layer'"

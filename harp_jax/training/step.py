@@ -39,13 +39,6 @@ def initial(params: dict, optimizer: optax.GradientTransformation) -> State:
     return {"params": params, "opt_state": optimizer.init(params), "step": zero, "skipped": zero, "loss": loss}
 
 
-def keys(seed: int, step: jax.Array, prng: str) -> tuple[jax.Array, jax.Array]:
-    """(mask key, dropout key) of a step, functions of (seed, step) only. Masks always use threefry."""
-    mask_key = jax.random.fold_in(jax.random.key(seed, impl="threefry2x32"), step)
-    dropout_key = jax.random.fold_in(jax.random.key(seed + 1, impl={"threefry": "threefry2x32"}.get(prng, prng)), step)
-    return mask_key, dropout_key
-
-
 def make_step(
     objective: Objective,
     optimizer: optax.GradientTransformation,
@@ -59,8 +52,11 @@ def make_step(
     `spike` standard deviations above its running mean (0: no such test)."""
 
     def step(state: State, batch: Batch) -> tuple[State, Metrics]:
-        mask_key, dropout_key = keys(seed, state["step"], prng)
-        grads, metrics = gradients(objective, state["params"], batch, mask_key, dropout_key if dropout else None)
+        # Masks always use threefry.
+        mask_key = jax.random.fold_in(jax.random.key(seed, impl="threefry2x32"), state["step"])
+        own = jax.random.key(seed + 1, impl={"threefry": "threefry2x32"}.get(prng, prng))
+        dropout_key = jax.random.fold_in(own, state["step"]) if dropout else None
+        grads, metrics = gradients(objective, state["params"], batch, mask_key, dropout_key)
         norm = optax.global_norm(grads)
         good = jnp.isfinite(norm) & jnp.isfinite(metrics["loss"]) & ~spikes(metrics["loss"], state["loss"], spike)
         updates, opt_state = optimizer.update(grads, state["opt_state"], state["params"])

@@ -8,7 +8,6 @@ The update is in `step.py`.
 import contextlib
 import dataclasses
 import importlib
-import itertools
 import json
 import logging
 import os
@@ -22,6 +21,7 @@ from typing import Any
 import jax
 import numpy as np
 import optax
+from jax.experimental import multihost_utils
 from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
@@ -35,7 +35,6 @@ from harp_jax.checkpoints.recorded import read_metrics
 from harp_jax.config import check_training
 from harp_jax.input.lanes import Batches
 from harp_jax.model import sharding
-from harp_jax.model.encoders.encoder import EncoderConfig
 from harp_jax.objectives.objective import not_beaten, summarise
 from harp_jax.training.machine import batch_flops, check_memory, peak_flops
 from harp_jax.training.stages.stage import HEAD_DIRECTORY, Evaluate, Stage
@@ -88,7 +87,7 @@ def train(
 
         # Stage: reads the data, the tokenizer and the parameters to start from.
         stage = stage_of(config) if stage is None else stage
-        encoder, steps = padded(stage.encoder), stage.steps
+        encoder, steps = stage.encoder.padded, stage.steps
 
         # Workdir: locked, and bound to this config and data. In a bucket only checkpoints are written directly; the rest is in a
         # local directory, which is uploaded before each checkpoint. (Skip this unless you train in a bucket.)
@@ -107,7 +106,7 @@ def train(
 
         # Optimizer and state. The state is described before it exists, so that it is created, or restored, already sharded.
         optimizer, rate = make_optimizer(config, steps, stage.frozen), schedule(config, steps)
-        described = abstract_state(stage, encoder, optimizer, mesh)
+        described = abstract_state(stage, optimizer, mesh)
         shardings = jax.tree.map(lambda x: x.sharding, described)
 
         # Restore the newest checkpoint that verifies, or start: from the parameters of a run that must come first, if there is one.
@@ -128,18 +127,18 @@ def train(
             del params  # the state has a copy
 
         # Step: one fused, jitted function of state and batch, partitioned by the shardings.
-        jitted = jit_step(config, stage, encoder, optimizer, shardings, mesh)
+        jitted = jit_step(config, stage, optimizer, shardings, mesh)
         step: jax.stages.Compiled | None = None
 
         # Batches of this process's lanes, from where the checkpoint stopped; evaluation on held-out pairs and queries.
         lanes = sharding.host_lanes(mesh, config.lanes)
         batches = Batches(stage.source, lanes, meta.get("cursors"), config.workers)
-        evaluate = make_evaluate(config, stage, encoder, mesh, lanes, workdir)
+        evaluate = make_evaluate(config, stage, mesh, lanes, workdir)
 
         # Metrics, and FLOPs for the utilisation (MFU) among them.
         metrics = MetricsLog(workdir, -1 if restored is None else start, first_process)
         cleanup.callback(metrics.close)
-        flops = batch_flops(config, stage, encoder, stage.objective(encoder))
+        flops = batch_flops(config, stage)
         peak = peak_flops(list(mesh.devices.flat), encoder.dtype)
 
         # Loop. The parameters are evaluated before training, too.
@@ -212,12 +211,9 @@ def train(
                 since += time.perf_counter() - before
 
             # Save, and stop after SIGTERM; several processes agree on a step.
-            if jax.process_count() > 1:
-                from jax.experimental import multihost_utils
-
-                stop = multihost_utils.reached_preemption_sync_point(number) and number < steps
-            else:
-                stop = interrupted.is_set() and number < steps
+            several = jax.process_count() > 1
+            terminated = multihost_utils.reached_preemption_sync_point(number) if several else interrupted.is_set()
+            stop = terminated and number < steps
             due = number % config.checkpoint_every == 0 or number == steps or stop
             if due and number not in checkpoints.steps():
                 upload()
@@ -236,44 +232,39 @@ def stage_of(config: ConfigDict, with_data: bool = True) -> Stage:
     return getattr(module, f"{config.stage}_stage")(config, with_data)
 
 
-def padded(encoder: EncoderConfig) -> EncoderConfig:
-    """The shape with its vocabulary padded for the hardware."""
-    return dataclasses.replace(encoder, vocab_size=sharding.padded_vocab(encoder.vocab_size))
-
-
 def schedule(config: ConfigDict, steps: int) -> optax.Schedule:
     """Learning rate by step: linear warmup over `warmup`·steps, then "linear" decay to 0, or "constant"."""
-    warmup = int(config.warmup * steps)
-    last = {"linear": 0.0, "constant": config.learning_rate}[config.schedule]
-    after = optax.linear_schedule(config.learning_rate, last, max(1, steps - warmup))
-    if not warmup:
-        return after
-    return optax.join_schedules([optax.linear_schedule(0.0, config.learning_rate, warmup), after], [warmup])
+    warmup, rate = int(config.warmup * steps), config.learning_rate
+    before = optax.linear_schedule(0.0, rate, max(1, warmup))
+    after = optax.linear_schedule(rate, 0.0 if config.schedule == "linear" else rate, max(1, steps - warmup))
+    return optax.join_schedules([before, after], [warmup])
 
 
 def decayed(params: dict) -> dict:
     """Mask of the parameters that weight decay applies to: all but biases and layer norms."""
-    names = jax.tree_util.tree_map_with_path(lambda path, _: path[-1].key, params)
-    return jax.tree.map(lambda name: name != "scale" and "bias" not in name, names)
+    return jax.tree_util.tree_map_with_path(
+        lambda path, _: path[-1].key != "scale" and "bias" not in path[-1].key, params
+    )
 
 
 def make_optimizer(config: ConfigDict, steps: int, frozen: Sequence[str] = ()) -> optax.GradientTransformation:
     """Clipping by global norm, Adam (with decoupled weight decay if configured), and the schedule; not for `frozen` subtrees."""
-    chain = [optax.clip_by_global_norm(CLIP_NORM), optax.scale_by_adam(b1=0.9, b2=0.999, eps=1e-6)]
-    if config.weight_decay:
-        chain.append(optax.add_decayed_weights(config.weight_decay, mask=decayed))
-    chain.append(optax.scale_by_learning_rate(schedule(config, steps)))
-    trained = optax.chain(*chain)
+    trained = optax.chain(
+        optax.clip_by_global_norm(CLIP_NORM),
+        optax.scale_by_adam(b1=0.9, b2=0.999, eps=1e-6),
+        *([optax.add_decayed_weights(config.weight_decay, mask=decayed)] if config.weight_decay else []),
+        optax.scale_by_learning_rate(schedule(config, steps)),
+    )
     if not frozen:
         return trained
     return optax.masked(trained, lambda params: {name: name not in frozen for name in params})
 
 
-def abstract_state(stage: Stage, encoder: EncoderConfig, optimizer: optax.GradientTransformation, mesh: Mesh) -> State:
+def abstract_state(stage: Stage, optimizer: optax.GradientTransformation, mesh: Mesh) -> State:
     """The state as ShapeDtypeStructs with shardings, without allocating it."""
-    wide = dataclasses.replace(encoder, dtype="float32")
+    wide = stage.encoder.padded.computing_in("float32")
     tree = jax.eval_shape(lambda: initial(stage.init_params(wide, jax.random.key(0)), optimizer))
-    shardings = sharding.param_shardings(mesh, tree, stage.rules(encoder))
+    shardings = sharding.param_shardings(mesh, tree, stage.rules(wide))
     return jax.tree.map(lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s), tree, shardings)
 
 
@@ -301,16 +292,11 @@ def shard_params(params: dict, shardings: dict) -> dict:
 
 
 def jit_step(
-    config: ConfigDict,
-    stage: Stage,
-    encoder: EncoderConfig,
-    optimizer: optax.GradientTransformation,
-    shardings: Any,
-    mesh: Mesh,
+    config: ConfigDict, stage: Stage, optimizer: optax.GradientTransformation, shardings: Any, mesh: Mesh
 ) -> jax.stages.Wrapped:
     """The jitted step, partitioned over the mesh; the state, of NamedShardings `shardings`, is donated."""
     return jax.jit(
-        make_step(stage.objective(encoder), optimizer, config.seed, config.prng, encoder.drops, stage.spike),
+        make_step(stage.objective, optimizer, config.seed, config.prng, stage.encoder.drops, stage.spike),
         donate_argnums=0,
         in_shardings=(shardings, sharding.batch_sharding(mesh, config.accumulate)),
         out_shardings=(shardings, sharding.replicated(mesh)),
@@ -318,12 +304,10 @@ def jit_step(
     )
 
 
-def make_evaluate(
-    config: ConfigDict, stage: Stage, encoder: EncoderConfig, mesh: Mesh, lanes: Sequence[int], workdir: str
-) -> Evaluate | None:
+def make_evaluate(config: ConfigDict, stage: Stage, mesh: Mesh, lanes: Sequence[int], workdir: str) -> Evaluate | None:
     """The objective on the same `eval_batches` held-out batches each time, and selection by held-out queries, whichever the stage
     has; None if it has neither. At the last step the log names the tasks that are not better than a trivial predictor."""
-    held_out, select = stage.held_out, stage.select and stage.select(encoder, workdir)
+    held_out, select = stage.held_out, stage.select and stage.select(stage.encoder.padded, workdir)
     if held_out is None and select is None:
         return None
     fixed: list[dict[str, np.ndarray]] = []
@@ -332,7 +316,7 @@ def make_evaluate(
         source = dataclasses.replace(stage.source, reader=held_out, layout=layout, window=config.window)
         batches = Batches(source, lanes)
         fixed = [batches.make()[0] for _ in range(config.eval_batches)]
-    compute = jax.jit(make_eval(stage.objective(encoder), config.seed), out_shardings=sharding.replicated(mesh))
+    compute = jax.jit(make_eval(stage.objective, config.seed), out_shardings=sharding.replicated(mesh))
 
     def evaluate(params: dict, step: int) -> dict[str, float]:
         metrics: dict[str, float] = {}
@@ -346,8 +330,6 @@ def make_evaluate(
                 log.warning("%s", sentence)
         if select is not None:
             if jax.process_count() > 1:  # each host may hold only a part (`mesh.fsdp`, `mesh.model`)
-                from jax.experimental import multihost_utils
-
                 params = jax.device_put(multihost_utils.process_allgather(params, tiled=True))
             metrics |= select(params, step)
         return metrics
@@ -364,15 +346,10 @@ def gather_cursors(cursors: Mapping[str, Any]) -> dict[str, Any]:
     """The cursors of the lanes of all hosts, on every host."""
     if jax.process_count() == 1:
         return dict(cursors)
-    from jax.experimental import multihost_utils
-
-    text = json.dumps(cursors).encode()
-    length = multihost_utils.process_allgather(np.asarray(len(text), np.int32))
-    buffer = np.zeros(int(np.max(length)), np.uint8)
-    buffer[: len(text)] = np.frombuffer(text, np.uint8)
-    rows = multihost_utils.process_allgather(buffer)
-    merged = [json.loads(bytes(row[:n])) for row, n in zip(rows, length)]
-    return dict(itertools.chain.from_iterable(m.items() for m in merged))
+    text = np.frombuffer(json.dumps(cursors).encode(), np.uint8)
+    length = int(np.max(multihost_utils.process_allgather(np.asarray(len(text), np.int32))))
+    rows = multihost_utils.process_allgather(np.pad(text, (0, length - len(text)), constant_values=ord(" ")))
+    return {lane: cursor for row in rows for lane, cursor in json.loads(bytes(row)).items()}
 
 
 @contextlib.contextmanager

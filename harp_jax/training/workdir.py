@@ -47,22 +47,14 @@ def claim_workdir(
         if INPUTS not in other:
             raise InputError(f"{path} does not belong to a training run; choose another --workdir")
         before = dict(other.pop(INPUTS))
-        changed = [name for name, content in own.pop(INPUTS) if before.get(name, content) != content]
-        if changed:
-            raise InputError(
-                f"{workdir} was started on other data: {', '.join(changed)} changed since then; restore it, or "
-                "choose another --workdir"
-            )
+        if changed := [name for name, content in own.pop(INPUTS) if before.get(name, content) != content]:
+            wrong = f"{workdir} was started on other data: {', '.join(changed)} changed since then"
+            raise InputError(f"{wrong}; restore it, or choose another --workdir")
         old, new = dict(flattened(other)), dict(flattened(own))
-        names = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
-        differences = [
-            f"{name} was {old.get(name)!r}" for name in names if name.partition(".")[0] not in FREE_TO_CHANGE
-        ]
-        if differences:
-            some = f"{', '.join(differences[:5])}{' …' if len(differences) > 5 else ''}"
-            raise InputError(
-                f"{workdir} belongs to another config: {some}; choose another --workdir, or set these back"
-            )
+        names = [name for name in sorted({*old, *new}) if name.partition(".")[0] not in FREE_TO_CHANGE]
+        if differences := [f"{name} was {old.get(name)!r}" for name in names if old.get(name) != new.get(name)]:
+            wrong = f"{workdir} belongs to another config: {', '.join(differences[:5])}{' …' * (len(differences) > 5)}"
+            raise InputError(f"{wrong}; choose another --workdir, or set these back")
         if lock is not None:
             remove_unfinished(workdir)
     elif lock is not None:
@@ -71,9 +63,8 @@ def claim_workdir(
             json.dump(own, file, indent=2)
     if lock is not None and not listed_sums(workdir):  # a new run, or one that was killed before this line
         # Binds the tokenizer to the run; a checkpoint has the digest of config.json.
-        write_sums(
-            workdir, [CONFIG, *(os.path.join("tokenizer", name) for name in files_below(f"{workdir}/tokenizer"))]
-        )
+        own_files = (os.path.join("tokenizer", name) for name in files_below(f"{workdir}/tokenizer"))
+        write_sums(workdir, [CONFIG, *own_files])
     return lock
 
 

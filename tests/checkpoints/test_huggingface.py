@@ -22,7 +22,6 @@ from harp_jax.checkpoints.export import PARTS
 from harp_jax.checkpoints.huggingface import load_hf, save_hf
 from harp_jax.checkpoints.start import load_ranker
 from harp_jax.config import pretrain
-from harp_jax.model.encoders.bert import to_config
 from harp_jax.model.encoders.table import ENCODERS
 from harp_jax.ranking.rerank import predict
 from harp_jax.ranking.scorers import CrossEncoderScorer
@@ -71,7 +70,7 @@ def test_a_ranker_has_the_tensors_and_keys_that_servers_read(kind, types, tmp_pa
     """Text Embeddings Inference, vLLM and Infinity fail on a tensor that the class does not have, and on a missing key."""
     directory = tmp_path / "model"
     sizes = {name: getattr(CONFIG, name) for name in ("vocab_size", "layers", "hidden", "heads", "intermediate")}
-    shape = ENCODERS[kind].shape(**sizes, max_positions=40, type_vocab=types, pad=0)
+    shape = ENCODERS[kind](**sizes, max_positions=40, type_vocab=types, pad=0)
     params = {name: tree for name, tree in random_params(shape).items() if name in ("encoder", "pooler", "score")}
     save_hf(str(directory), shape, params, replace(small_tokenizer(), max_length=36), "")
     config = transformers.AutoConfig.from_pretrained(directory)
@@ -94,7 +93,7 @@ def test_a_ranker_has_the_tensors_and_keys_that_servers_read(kind, types, tmp_pa
 
 def test_reads_berts_pre_training_as_google_published_it(tmp_path):
     """Without a score, with older names of norms and in half precision; in several files, of which the index lists some."""
-    model = transformers.BertForPreTraining(transformers.BertConfig(**to_config(CONFIG))).half()
+    model = transformers.BertForPreTraining(transformers.BertConfig(**CONFIG.to_config())).half()
     model.save_pretrained(tmp_path, max_shard_size="20KB")
     older = lambda name: name.replace("Norm.weight", "Norm.gamma").replace("Norm.bias", "Norm.beta")  # noqa: E731
     shards = sorted(tmp_path.glob("*.safetensors"))

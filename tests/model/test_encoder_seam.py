@@ -82,7 +82,7 @@ def test_pre_training_learns_and_other_trainings_start_from_its_export(model, tr
     assert losses[-1] < losses[0] - 1
     shape, params = load_encoder(workdir)
     exported_shape, exported = load_hf(output)
-    assert type(shape) is type(exported_shape) is ENCODERS[model[0]].shape
+    assert type(shape) is type(exported_shape) is ENCODERS[model[0]]
     jax.tree.map(np.testing.assert_array_equal, params, exported)
     tuned, coarse = configs.finetune(), configs.coarse_tune()
     tuned.init_head = "pretrained"

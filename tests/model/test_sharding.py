@@ -9,7 +9,7 @@ from jax.sharding import PartitionSpec as P
 
 from harp_jax.base.errors import InputError
 from harp_jax.config import pretrain
-from harp_jax.model import bi_encoder, cross_encoder, sharding
+from harp_jax.model import cross_encoder, sharding
 from harp_jax.model.encoders.table import ENCODERS
 
 
@@ -40,10 +40,10 @@ def test_a_mesh_has_the_devices_that_share_the_lanes_or_is_refused(lanes, fsdp, 
 
 @pytest.mark.parametrize("kind", ENCODERS)
 def test_each_parameter_has_a_rule_and_each_rule_a_parameter(kind):
-    mesh, shape = mesh_of(2, 2, 2), ENCODERS[kind].shape(128, 2, 32, 2, 64, 96)
+    mesh, shape = mesh_of(2, 2, 2), ENCODERS[kind](128, 2, 32, 2, 64, 96)
     tree = jax.eval_shape(lambda key: cross_encoder.init_params(shape, key), jax.random.key(0))
     shardings = sharding.param_shardings(mesh, tree, cross_encoder.rules(shape))
     large = {sharded.spec for x, sharded in zip(*map(jax.tree.leaves, (tree, shardings))) if x.size >= 32 * 32}
     assert P() not in large  # every matrix is sharded
     encoder = {"encoder": tree["encoder"]}
-    assert sharding.param_shardings(mesh, encoder, bi_encoder.rules(shape))["encoder"] == shardings["encoder"]
+    assert sharding.param_shardings(mesh, encoder, ENCODERS[kind].rules)["encoder"] == shardings["encoder"]

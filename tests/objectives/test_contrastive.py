@@ -13,10 +13,9 @@ from harp_jax.base.randomness import generator
 from harp_jax.input.contrastive_groups import SeparateTexts, signature
 from harp_jax.input.lanes import Batches, Source
 from harp_jax.input.packing import Group, PackedLayout, fill, plan, text_sequence
-from harp_jax.model.bi_encoder import text_vectors
 from harp_jax.model.encoders.bert import BertShape
 from harp_jax.model.encoders.encoder import EncoderConfig
-from harp_jax.objectives.contrastive import Contrastive
+from harp_jax.objectives.contrastive import Contrastive, text_vectors
 from harp_jax.training.step import gradients
 from tests.support.synthetic import TEMPLATE, VOCAB
 from tests.support.tiny_bert import random_params

@@ -10,6 +10,7 @@ import pytest
 
 from harp_jax.input.lanes import Batches
 from harp_jax.input.packing import Group, fill, pair_sequences, plan
+from harp_jax.model.cross_encoder import Ranker
 from harp_jax.objectives.masking import POSITIONS, TARGETS, WEIGHTS
 from harp_jax.objectives.objective import best_predictor, not_beaten
 from harp_jax.training.step import LOSS_WINDOW, gradients, initial, make_eval, make_step
@@ -24,7 +25,7 @@ KEY = jax.random.key(0, impl="threefry2x32")
 def setting(tmp_path_factory):
     config = tiny_config(str(tmp_path_factory.mktemp("objective")), pair_weight=0.7, mlm_weight=0.0)
     stage = tiny_stage(config)
-    params = stage.start(stage.encoder, jax.random.key(1))
+    params = stage.start(stage.encoder.padded, jax.random.key(1))
     params["score"]["kernel"] = params["score"]["kernel"] * 2e4  # otherwise all pairs are at the margin
     return config, stage, params
 
@@ -34,7 +35,7 @@ def test_eq_16_with_several_negatives_and_a_teacher_equals_a_loop(setting, name,
     """Groups of one, two and three negatives of two tasks, and empty places, as in batches."""
     _, stage, params = setting
     changes = {"pair_loss": name, "mlm_weight": 0.5, "predictions": 19, "pair_reduction": reduction}
-    objective = dataclasses.replace(stage.objective(stage.encoder), **changes)
+    objective = dataclasses.replace(stage.objective, **changes)
     layout = dataclasses.replace(stage.source.layout, group_size=4, rows=6, teacher=True)
     rng = np.random.default_rng(0)
     teacher = [tuple(rng.normal(0, 2, size)) for size in (2, 3, 4, 4, 2)]
@@ -74,9 +75,9 @@ def test_eq_16_with_several_negatives_and_a_teacher_equals_a_loop(setting, name,
 
 def test_four_microbatches_give_the_gradients_of_one_batch(setting):
     config, stage, params = setting
-    objective = dataclasses.replace(
-        stage.objective(stage.encoder.computing_in("float64")), mlm_weight=1.0, predictions=19, pair_reduction="sum"
-    )
+    ranker = Ranker(stage.encoder.padded.computing_in("float64"))
+    changes = {"mlm_weight": 1.0, "predictions": 19, "pair_reduction": "sum"}
+    objective = dataclasses.replace(stage.objective, ranker=ranker, **changes)
     layout = dataclasses.replace(stage.source.layout, microbatches=4)
     parts, _ = Batches(dataclasses.replace(stage.source, layout=layout), range(config.lanes)).make()
     whole = {name: x.reshape(-1, *x.shape[2:]) for name, x in parts.items()}

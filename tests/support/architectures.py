@@ -10,7 +10,7 @@ import numpy as np
 
 from harp_jax.checkpoints.huggingface import load_hf
 from harp_jax.model.cross_encoder import Ranker
-from harp_jax.model.encoders import distilbert
+from harp_jax.model.encoders.table import DISTILBERT_NAMES
 from harp_jax.text.tokenizer import load_tokenizer
 
 # Heads of size 12, a vocabulary of prime size, layers of both kinds of attention.
@@ -19,7 +19,7 @@ SHAPE = {
     "max_position_embeddings": 1030,
 }  # fmt: skip
 POSITIONED = {"hidden_act": "gelu", "attention_probs_dropout_prob": 0.0, "layer_norm_eps": 1e-5}
-DISTILLED = {distilbert.RENAMED.get(name, name): value for name, value in (SHAPE | POSITIONED).items()}
+DISTILLED = {DISTILBERT_NAMES.get(name, name): value for name, value in (SHAPE | POSITIONED).items()}
 MODERN = {**SHAPE, "num_hidden_layers": 3, "local_attention": 14, "pad_token_id": 1, "global_attn_every_n_layers": 2}
 
 # Name → fields of config.json; modernbert-mean is of type modernbert.
@@ -39,7 +39,7 @@ def torch_model(name: str, kind: str, sizes: dict[str, Any] | None = None) -> An
     import torch
     import transformers
 
-    sizes = {distilbert.RENAMED.get(k, k) if name == "distilbert" else k: v for k, v in (sizes or {}).items()}
+    sizes = {DISTILBERT_NAMES.get(k, k) if name == "distilbert" else k: v for k, v in (sizes or {}).items()}
     fields = {**ARCHITECTURES[name], **sizes, "num_labels": 1}
     fields |= {"embedding_size": fields["hidden_size"]} if name == "electra" else {}
     config = transformers.AutoConfig.for_model(name.removesuffix("-mean"), **fields)

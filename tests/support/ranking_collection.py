@@ -49,7 +49,7 @@ def ranking_config(path, **changes):
 
 def scored_batch(stage, rows: int):
     """Initial parameters whose scores differ, and the first batch."""
-    params = stage.start(stage.encoder, jax.random.key(0))
+    params = stage.start(stage.encoder.padded, jax.random.key(0))
     params["score"]["kernel"] = params["score"]["kernel"] * 2e3
     return params, Batches(replace(stage.source, window=rows), range(2)).make()[0]
 

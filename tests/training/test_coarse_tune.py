@@ -15,7 +15,7 @@ from harp_jax.checkpoints.start import load_encoder
 from harp_jax.config import read_config
 from harp_jax.corpus.clicks import Clicks
 from harp_jax.corpus.documents import Documents
-from harp_jax.input.click_groups import STREAM
+from harp_jax.input.ranking_groups import CLICKS
 from harp_jax.model.cross_encoder import Ranker
 from harp_jax.objectives.losses import forward
 from harp_jax.objectives.masking import POSITIONS, TARGETS, WEIGHTS
@@ -84,14 +84,14 @@ def test_half_of_the_pairs_get_another_document_drawn_by_clicks(clicked):
 
 
 def test_an_epoch_has_every_pair_or_document_once(clicked, monkeypatch):
-    monkeypatch.setattr("harp_jax.input.click_groups.REPLACED", 0.0)
+    monkeypatch.setattr("harp_jax.input.ranking_groups.REPLACED", 0.0)
     reader = coarse_tune_stage(coarse_config(clicked)).source.reader
-    groups = [g for lane in range(2) for g in reader.read(lane, STREAM, 0, 40)]
+    groups = [g for lane in range(2) for g in reader.read(lane, CLICKS, 0, 40)]
     texts = [(tuple(g.sequences[0].query), tuple(g.sequences[0].document)) for g in groups]
     marks = tuple(reader.tokenizer.vocab[mark] for mark in MARKS)
     assert len(set(texts)) == 80 and {(query[0], document[0]) for query, document in texts} == {marks}
     alone = coarse_tune_stage(coarse_config(clicked, documents_only=True)).source.reader
-    texts = [tuple(g.sequences[0].query) for lane in range(2) for g in alone.read(lane, STREAM, 0, 20)]
+    texts = [tuple(g.sequences[0].query) for lane in range(2) for g in alone.read(lane, CLICKS, 0, 20)]
     assert len(set(texts)) == 40 and not set(marks) & {i for text in texts for i in text}
 
 
@@ -111,7 +111,7 @@ def test_the_loss_is_that_of_a_loop(clicked):
     assert read_config("coarse_tune_orcas").mask_always and not configs.coarse_tune().mask_always
     stage = coarse_tune_stage(coarse_config(clicked, mask_always=True))
     params, batch = scored_batch(stage, 32)
-    objective = stage.objective(stage.encoder)
+    objective = stage.objective
     key = jax.random.key(1, impl="threefry2x32")
     sums = jax.jit(make_eval(objective, 1))(params, batch)
     masked = objective.mask(batch, key)
@@ -149,7 +149,7 @@ def test_fine_tuning_classifies_every_judged_pair_and_needs_no_candidates(clicke
     decoded = {tuple(map(stage.tokenizer.decode, group.sequences[0][:2])): group.task == 0 for group in groups}
     assert decoded == {(queries[q], docs[d]): level > 0 for (q, d), level in levels.items()}
     params, batch = scored_batch(stage, 3)
-    objective = stage.objective(stage.encoder)
+    objective = stage.objective
     each, right = slow_relevance(batch, np.asarray(forward(objective.ranker, params, batch, None).scores))
     sums = make_eval(objective, 0)(params, batch)
     np.testing.assert_allclose([sums["loss"], sums["pairs"], sums["right"]], [np.mean(each), 6, right], rtol=1e-4)

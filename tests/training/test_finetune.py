@@ -3,7 +3,6 @@
 Other losses are compared with a loop in tests/objectives.
 """
 
-import dataclasses
 from functools import partial
 
 import jax
@@ -64,7 +63,7 @@ def teacher(tmp_path):
 def test_the_loss_equals_a_loop_over_groups(collection):
     stage = finetune_stage(ranking_config(collection))
     params, batch = scored_batch(stage, 16)
-    objective = stage.objective(stage.encoder)
+    objective = stage.objective
     sums = jax.jit(make_eval(objective, 0))(params, batch)
     scores = np.asarray(packed_scores(objective.ranker, params, batch))
     assert float(sums["loss"]) == pytest.approx(slow_loss(batch, scores), rel=1e-4)
@@ -122,7 +121,7 @@ def test_it_learns_to_rank_and_selection_keeps_the_best_of_all_evaluations(colle
     assert (kept["step"], kept["queries"]) == (highest["step"], 9) and len(rows) == 4
     export_model(workdir, str(tmp_path / "model"))
     stage = finetune_stage(config)
-    selection = stage.select(stage.encoder, str(tmp_path / "again"))
+    selection = stage.select(stage.encoder.padded, str(tmp_path / "again"))
     held_out = {docid for levels in selection.held_out.values() for docid in levels}
     assert not held_out & {docid for _, docid in stage.source.reader.data.units}
     scorer = Reranker.from_pretrained(str(tmp_path / "model")).scorer
@@ -162,12 +161,11 @@ def test_epochs_are_counted_by_batches(collection, tmp_path, caplog, lanes, batc
 def test_masked_query_prediction_hides_one_query_token_of_the_positive(collection):
     """Never its mark: [Q] precedes every query, so predicting it teaches nothing."""
     stage = finetune_stage(ranking_config(collection, mqp_weight=0.5, marks=("w205", "")))
-    padded = dataclasses.replace(stage.encoder, vocab_size=stage.tokenizer.size + 3)
-    params = stage.start(padded, jax.random.key(0))
+    params = stage.start(stage.encoder.padded, jax.random.key(0))
     params["score"]["kernel"] = params["score"]["kernel"] * 2e3
     batch = scored_batch(stage, 16)[1]
     key = jax.random.key(1, impl="threefry2x32")
-    objective = stage.objective(padded)
+    objective = stage.objective
     masked = jax.device_get(objective.mask(batch, key))
     changed, predicted = masked["tokens"] != batch["tokens"], masked[WEIGHTS] > 0
     rows, at, targets = np.nonzero(predicted)[0], masked[POSITIONS][predicted], masked[TARGETS][predicted]

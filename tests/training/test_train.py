@@ -76,8 +76,7 @@ def test_inf_skips_the_update_and_stops_the_run_after_a_limit(tmp_path, monkeypa
     monkeypatch.setattr("harp_jax.training.train.MAX_SKIPPED", 3)
 
     def infinite(stage):
-        objective = lambda shape: dataclasses.replace(stage.objective(shape), pair_weight=float("inf"))  # noqa: E731
-        return dataclasses.replace(stage, objective=objective)
+        return dataclasses.replace(stage, objective=dataclasses.replace(stage.objective, pair_weight=float("inf")))
 
     with pytest.raises(InputError, match="because of Inf, NaN or a loss spike.* --config.init with this workdir"):
         run_tiny(tmp_path, change=infinite)

@@ -1,6 +1,8 @@
-"""The interface of an encoder: its shape, and the record of functions and tables through which all other code uses it."""
+"""The interface of an encoder: its shape, with the tables and methods through which all other code uses it."""
 
-from collections.abc import Callable, Collection, Mapping
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -10,11 +12,41 @@ from jax.sharding import PartitionSpec as P
 
 from harp_jax.base.errors import InputError
 
+Tensors = dict[str, np.ndarray]  # by their Hugging Face names
+WORDS = ("embeddings", "word", "embedding")
+# A field of config.json: our name and its range; an integer if the lower bound is one.
+Field = tuple[str, int | float, int | float]
+
+
+class Leaf(NamedTuple):
+    """A tensor: its path in the tree, its Hugging Face name, its shape in the tree and as stored (kernels are transposed)."""
+
+    path: tuple[str, ...]
+    name: str
+    shape: tuple[int, ...]
+    stored: tuple[int, ...]
+
+    @property
+    def transposed(self) -> bool:
+        return self.path[-1] == "kernel"
+
+
+class HeadNames(NamedTuple):
+    """Hugging Face's names of the heads' layers, and of the bias of the MLM decoder."""
+
+    pooler: str
+    score: str
+    transform: str
+    norm: str
+    decoder: str
+    bias: str
+
 
 @dataclass(frozen=True)
-class EncoderConfig:
-    """The sizes and computation options of an encoder; every architecture has a subclass. `dtype` is that of the computation;
-    parameters have their own, float32 in training. InputError for an inconsistent shape."""
+class EncoderConfig(ABC):
+    """The sizes and computation options of an encoder. Every architecture is a subclass; other code knows only what is here. Its
+    word embeddings are at WORDS in the tree "encoder", its layers are called layer_0, layer_1, … `dtype` is that of the
+    computation; parameters have their own, float32 in training. InputError for an inconsistent shape."""
 
     vocab_size: int
     layers: int
@@ -36,7 +68,20 @@ class EncoderConfig:
 
     biased: ClassVar[bool] = True  # dense layers and norms have biases
     mlp_kernels: ClassVar[int] = 2  # of hidden × intermediate
-    widening: ClassVar[float] = 4.0  # intermediate / hidden of the published models, for models from scratch
+    # Of the published models: intermediate / hidden, for models from scratch; vocabulary size, for a dry run without files.
+    widening: ClassVar[float] = 4.0
+    vocabulary: ClassVar[int]
+    rules: ClassVar[tuple[tuple[str, P], ...]]  # (regex on the parameter's path, PartitionSpec), see sharding.py
+    names: ClassVar[HeadNames]
+    fields: ClassVar[Mapping[str, Field]]  # of config.json
+    fixed: ClassVar[Mapping[str, Any]]  # fields with the only values that the architecture's file computes
+    prefix: ClassVar[str]  # of Hugging Face's classes
+    pretraining: ClassVar[str] = ""  # Hugging Face's class for both heads; "": the classifier's, which re-rankers load
+    # Hugging Face's module whose first output only the last layer's MLP reads, with {} for the layer's number; "": unknown.
+    last_attention: ClassVar[str] = ""
+    # Modules of sentence-transformers that are equivalent to the pooler; an activation means a dense layer with it.
+    modules: ClassVar[tuple[str, ...]]
+    poolings: ClassVar[tuple[str, ...]] = ("cls",)  # values that config.json may have
 
     def __post_init__(self) -> None:
         if self.hidden % self.heads:
@@ -53,6 +98,11 @@ class EncoderConfig:
         return 0
 
     @property
+    def position_rows(self) -> int:
+        """Rows of the position table; 0: there is none."""
+        return self.first_position + self.max_positions
+
+    @property
     def head_dim(self) -> int:
         return self.hidden // self.heads
 
@@ -60,6 +110,11 @@ class EncoderConfig:
     def drops(self) -> bool:
         """Whether training uses dropout."""
         return self.dropout > 0 or self.attention_dropout > 0
+
+    @property
+    def padded(self) -> Self:
+        """The vocabulary padded to a multiple of 128, the tile width, so that checkpoints fit any mesh; export removes the rest."""
+        return replace(self, vocab_size=-(-self.vocab_size // 128) * 128)
 
     def computing_in(self, dtype: str) -> Self:
         return replace(self, dtype=dtype)
@@ -80,76 +135,56 @@ class EncoderConfig:
             total += 4 * h * h * (tokens + queries) + queries * (mlp + 4 * keys * h)
         return total
 
+    @classmethod
+    @abstractmethod
+    def from_config(cls, config: Mapping[str, Any], where: str) -> Self:
+        """From config.json as `auto_classes.read_config` returns it, and its path; InputError for another architecture."""
 
-class Leaf(NamedTuple):
-    """A tensor: its path in the tree, its Hugging Face name, its shape in the tree and as stored (kernels are transposed)."""
+    @abstractmethod
+    def to_config(self) -> dict[str, Any]:
+        """The inverse."""
 
-    path: tuple[str, ...]
-    name: str
-    shape: tuple[int, ...]
-    stored: tuple[int, ...]
+    @abstractmethod
+    def module(self, name: str | None = None) -> nn.Module:
+        """A Linen module: `__call__(batch, deterministic, positions)` returns hidden states [rows, T, hidden], or only those at
+        `positions` [rows, Q]; `attention_rows(batch, positions)` returns the attention [rows, Q, T] float32 of the last layer
+        without a window, averaged over heads; `embeddings.word` is a `layers.Words`."""
 
-    @property
-    def transposed(self) -> bool:
-        return self.path[-1] == "kernel"
+    @abstractmethod
+    def pooler(self) -> nn.Module:
+        """A Linen module: pooled hidden states [rows, K, hidden] → the input of the score."""
 
+    @abstractmethod
+    def leaves(self) -> dict[str, list[Leaf]]:
+        """The tensors of "encoder" and of each head, without the tied MLM decoder."""
 
-Tensors = dict[str, np.ndarray]  # by their Hugging Face names
+    @classmethod
+    @abstractmethod
+    def read(cls, tensors: Tensors, where: str) -> Tensors:
+        """Converts the tensors of any file of this architecture to those of `leaves`; `where`: the file, for errors."""
 
+    @classmethod
+    def written(cls, state: Tensors) -> Tensors:
+        """The inverse of `read`, with tensors that Hugging Face's class adds."""
+        return state
 
-@dataclass(frozen=True, kw_only=True)
-class Encoder:
-    """An architecture. Its word embeddings are at WORDS in the tree "encoder", its layers are called layer_0, layer_1, …"""
-
-    shape: type[EncoderConfig]  # a workdir's config.json records its fields
-    # From config.json as `auto_classes.read_config` returns it, and its path; InputError for another architecture.
-    from_config: Callable[[Mapping[str, Any], str], EncoderConfig]
-    to_config: Callable[[Any], dict[str, Any]]  # the inverse
-    # A Linen module: `__call__(batch, deterministic, positions)` returns hidden states [rows, T, hidden], or only those at
-    # `positions` [rows, Q]; `attention_rows(batch, positions)` returns the attention [rows, Q, T] float32 of the last layer without
-    # a window, averaged over heads; `embeddings.word` is a `layers.Words`.
-    module: Callable[..., nn.Module]  # of (shape, name=…)
-    rules: tuple[tuple[str, P], ...]  # (regex on the parameter's path, PartitionSpec), see sharding.py
-    leaves: Callable[[Any], dict[str, list[Leaf]]]  # of "encoder" and of each head, without the tied MLM decoder
-    # Converts the tensors of any file of this architecture to those of `leaves`; the second argument is the file, for errors.
-    read: Callable[[Tensors, str], Tensors]
-    # The inverse, with tensors that Hugging Face's class adds.
-    written: Callable[[Tensors], Tensors] = lambda tensors: tensors
-    prefix: str  # of Hugging Face's classes
-    pretraining: str = ""  # Hugging Face's class for both heads; "": the classifier's, which re-rankers load
-    # Hugging Face's module whose first output only the last layer's MLP reads, with {} for the layer's number; "": unknown.
-    last_attention: str = ""
-    vocabulary: int  # vocabulary size of the published models, for a dry run without files
-    # Shape → a Linen module: pooled hidden states [rows, K, hidden] → the input of the score.
-    pooler: Callable[[Any], nn.Module]
-    # Modules of sentence-transformers that are equivalent to the pooler; an activation means a dense layer with it.
-    modules: tuple[str, ...]
-    poolings: tuple[str, ...] = ("cls",)  # values that config.json may have, see EncoderConfig
-
-    def exported_as(self, heads: Collection[str]) -> str:
+    @classmethod
+    def exported_as(cls, heads: Collection[str]) -> str:
         """Hugging Face's class for these heads."""
-        if self.pretraining and {"mlm", "score"} <= {*heads}:
-            return self.pretraining
+        if cls.pretraining and {"mlm", "score"} <= {*heads}:
+            return cls.pretraining
         task = "ForSequenceClassification" if "score" in heads else "ForMaskedLM" if "mlm" in heads else "Model"
-        return self.prefix + task
+        return cls.prefix + task
 
 
-WORDS = ("embeddings", "word", "embedding")
+Encoder = type[EncoderConfig]
 
 
-def dense_leaves(
-    path: str,
-    name: str,
-    into: int,
-    out: int,
-    kernel: tuple[int, ...] = (),
-    bias: tuple[int, ...] = (),
-    biased: bool = True,
-) -> list[Leaf]:
-    """A dense layer; `kernel`, `bias`: their shapes in the tree, if these are not matrices and vectors."""
-    parts = tuple(path.split("/"))
-    weights = Leaf((*parts, "kernel"), f"{name}.weight", kernel or (into, out), (out, into))
-    return [weights, *([Leaf((*parts, "bias"), f"{name}.bias", bias or (out,), (out,))] if biased else [])]
+def dense_leaves(path: str, name: str, into: tuple[int, ...], out: tuple[int, ...], biased: bool = True) -> list[Leaf]:
+    """A dense layer between arrays whose last dimensions are `into` and `out`; stored as a matrix [out, in] and a vector."""
+    parts, (rows, columns) = tuple(path.split("/")), map(math.prod, (out, into))
+    kernel = Leaf((*parts, "kernel"), f"{name}.weight", (*into, *out), (rows, columns))
+    return [kernel, Leaf((*parts, "bias"), f"{name}.bias", out, (rows,))][: 1 + biased]
 
 
 def norm_leaves(path: str, name: str, size: int, biased: bool = True) -> list[Leaf]:
@@ -157,15 +192,14 @@ def norm_leaves(path: str, name: str, size: int, biased: bool = True) -> list[Le
     return [Leaf((*path.split("/"), ours), f"{name}.{theirs}", (size,), (size,)) for ours, theirs in leaves]
 
 
-class HeadNames(NamedTuple):
-    """Hugging Face's names of the heads' layers, and of the bias of the MLM decoder."""
-
-    pooler: str
-    score: str
-    transform: str
-    norm: str
-    decoder: str
-    bias: str
+def head_leaves(names: HeadNames, c: EncoderConfig) -> dict[str, list[Leaf]]:
+    """The score and the MLM head, without its tied decoder."""
+    norm = norm_leaves("mlm/norm", names.norm, c.hidden, c.biased)
+    bias = Leaf(("mlm", "bias"), names.bias, (c.vocab_size,), (c.vocab_size,))
+    return {
+        "score": dense_leaves("score", names.score, (c.hidden,), (1,)),
+        "mlm": [*dense_leaves("mlm/transform", names.transform, (c.hidden,), (c.hidden,), c.biased), *norm, bias],
+    }
 
 
 def with_heads(state: Tensors, names: HeadNames, words: str, where: str) -> Tensors:
@@ -183,8 +217,6 @@ def with_heads(state: Tensors, names: HeadNames, words: str, where: str) -> Tens
     return state
 
 
-# A field of config.json: our name and its range; an integer if the lower bound is one.
-Field = tuple[str, int | float, int | float]
 SIZES: dict[str, Field] = {
     "vocab_size": ("vocab_size", 1, 1 << 24),
     "num_hidden_layers": ("layers", 1, 1000),

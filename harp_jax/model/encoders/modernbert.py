@@ -1,13 +1,13 @@
 """ModernBERT (Ettin, GTE, mmBERT): rotary positions, norms before the layers, GeGLU, and attention within a window in most layers.
 
-As published: no biases except in the decoder and the classifier, erf GELU. Warner et al. 2024 (arXiv 2412.13663). Same order as
+As published: no biases except in the decoder and the classifier, erf GELU. Warner et al. 2024 (arXiv 2412.13663). In the order of
 bert.py.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import flax.linen as nn
 import jax
@@ -18,20 +18,28 @@ from jax.sharding import PartitionSpec as P
 from harp_jax.base.errors import InputError
 from harp_jax.model import layers
 from harp_jax.model.attention import attend, probabilities
+from harp_jax.model.encoders.bert import Bert
 from harp_jax.model.encoders.encoder import (
     SIZES,
     WORDS,
-    Encoder,
     EncoderConfig,
     Field,
     HeadNames,
     Leaf,
     Tensors,
     dense_leaves,
+    head_leaves,
     norm_leaves,
     read_fields,
     with_heads,
 )
+
+KINDS = {"global": "full_attention", "local": "sliding_attention"}  # of layers
+# Hugging Face's fused tensors, and the leaves whose rows they consist of.
+FUSED = {"attn.Wqkv": ("attn.query", "attn.key", "attn.value"), "mlp.Wi": ("mlp.gate", "mlp.up")}
+# Hugging Face calls both heads `head`: in files with both, the names of the MLM head's tensors begin with this.
+MLM = "mlm."
+WORD_EMBEDDINGS = "model.embeddings.tok_embeddings.weight"
 
 
 @dataclass(frozen=True)
@@ -43,9 +51,39 @@ class ModernBertShape(EncoderConfig):
     local_theta: float = 10_000.0
     model_type: str = "modernbert"
 
-    biased: ClassVar[bool] = False
-    mlp_kernels: ClassVar[int] = 3
-    widening: ClassVar[float] = 1.5
+    biased = False
+    mlp_kernels = 3
+    widening = 1.5
+    vocabulary = 50368
+    prefix = "ModernBert"
+    modules = ("GELU", "LayerNorm")
+    poolings = ("cls", "mean")
+    names = HeadNames(
+        "head.dense", "classifier", f"{MLM}head.dense", f"{MLM}head.norm", f"{MLM}decoder", f"{MLM}decoder.bias"
+    )
+    fields: ClassVar[Mapping[str, Field]] = {
+        **SIZES,
+        "max_position_embeddings": ("max_positions", 1, 1 << 20),
+        "norm_eps": ("layer_norm_eps", 0.0, 1.0),
+        "mlp_dropout": ("dropout", 0.0, 1.0),
+        "pad_token_id": ("pad", 0, 1 << 24),
+        "local_attention": ("window", 2, 1 << 20),
+        "global_attn_every_n_layers": ("global_every", 1, 1000),
+        "global_rope_theta": ("global_theta", 1.0, 1e12),
+        "local_rope_theta": ("local_theta", 1.0, 1e12),
+    }
+    fixed: ClassVar[Mapping[str, Any]] = {
+        "hidden_activation": "gelu", "classifier_activation": "gelu", "attention_bias": False, "mlp_bias": False,
+        "norm_bias": False, "classifier_bias": False, "decoder_bias": True, "rope_scaling": None,
+    }  # fmt: skip
+    rules = (
+        (r"embeddings/word/embedding$", P("model", "fsdp")),
+        (r"layer_\d+/(query|key|value)/kernel$", P("fsdp", "model", None)),
+        (r"layer_\d+/output/kernel$", P("model", None, "fsdp")),
+        (r"layer_\d+/(gate|up)/kernel$", P("fsdp", "model")),
+        (r"layer_\d+/down/kernel$", P("model", "fsdp")),
+        (r"encoder/.*norm/scale$", P()),
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -54,68 +92,105 @@ class ModernBertShape(EncoderConfig):
                 f"model.hidden={self.hidden} / model.heads={self.heads} is odd; rotary positions need an even number"
             )
 
+    @property
+    def position_rows(self) -> int:
+        return 0  # rotary
+
     def reach(self, layer: int) -> int:
         return self.window // 2 if layer % self.global_every else 0
 
+    @property
+    def layer_types(self) -> list[str]:
+        """The kind of attention of each layer, as transformers 5 lists it."""
+        return [KINDS["local" if self.reach(i) else "global"] for i in range(self.layers)]
 
-FIELDS: dict[str, Field] = {
-    **SIZES,
-    "max_position_embeddings": ("max_positions", 1, 1 << 20),
-    "norm_eps": ("layer_norm_eps", 0.0, 1.0),
-    "mlp_dropout": ("dropout", 0.0, 1.0),
-    "pad_token_id": ("pad", 0, 1 << 24),
-    "local_attention": ("window", 2, 1 << 20),
-    "global_attn_every_n_layers": ("global_every", 1, 1000),
-    "global_rope_theta": ("global_theta", 1.0, 1e12),
-    "local_rope_theta": ("local_theta", 1.0, 1e12),
-}
-# The only values that this file computes.
-FIXED = {
-    "hidden_activation": "gelu", "classifier_activation": "gelu", "attention_bias": False, "mlp_bias": False,
-    "norm_bias": False, "classifier_bias": False, "decoder_bias": True, "rope_scaling": None,
-}  # fmt: skip
-POOLINGS = ("cls", "mean")
-KINDS = {"global": "full_attention", "local": "sliding_attention"}  # of layers
-
-
-def from_config(config: Mapping[str, Any], where: str) -> ModernBertShape:
-    """See `bert.from_config`."""
-    kinds, fields = config["layer_types"], dict(config)
-    later = [i for i, kind in enumerate(kinds) if kind == KINDS["global"] and i]
-    fields["global_attn_every_n_layers"] = later[0] if later else max(len(kinds), 2)
-    for ours, theirs in KINDS.items():
-        rope = config["rope_parameters"][theirs]
-        if rope["rope_type"] != "default":
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], where: str) -> Self:
+        kinds, fields = config["layer_types"], dict(config)
+        later = [i for i, kind in enumerate(kinds) if kind == KINDS["global"] and i]
+        fields["global_attn_every_n_layers"] = later[0] if later else max(len(kinds), 2)
+        for ours, theirs in KINDS.items():
+            rope = config["rope_parameters"][theirs]
+            if rope["rope_type"] != "default":
+                raise InputError(
+                    f"{where}: rope_type is {rope['rope_type']!r}; only 'default' is supported; use another model"
+                )
+            fields[f"{ours}_rope_theta"] = rope["rope_theta"]
+        shape = cls(**read_fields(fields, cls.fields, cls.fixed, where), pooling=config["classifier_pooling"])
+        if kinds != shape.layer_types:
             raise InputError(
-                f"{where}: rope_type is {rope['rope_type']!r}; only 'default' is supported; use another model"
+                f"{where}: layer_types does not repeat one full_attention and then sliding_attention; use another model"
             )
-        fields[f"{ours}_rope_theta"] = rope["rope_theta"]
-    shape = ModernBertShape(**read_fields(fields, FIELDS, FIXED, where), pooling=config["classifier_pooling"])
-    if kinds != layer_types(shape):
-        raise InputError(
-            f"{where}: layer_types does not repeat one full_attention and then sliding_attention; use another model"
-        )
-    return shape
+        return shape
 
+    def to_config(self) -> dict[str, Any]:
+        """For transformers 4 and 5 and for servers, which read the older fields."""
+        thetas = {"global": self.global_theta, "local": self.local_theta}
+        return {
+            "model_type": "modernbert",
+            **{field: getattr(self, ours) for field, (ours, *_) in self.fields.items()},
+            "layer_types": self.layer_types,
+            "rope_parameters": {
+                KINDS[kind]: {"rope_type": "default", "rope_theta": theta} for kind, theta in thetas.items()
+            },
+            "classifier_pooling": self.pooling,
+            **{field: value for field, value in self.fixed.items() if value is not None},
+        }
 
-def layer_types(shape: ModernBertShape) -> list[str]:
-    """The kind of attention of each layer, as transformers 5 lists it."""
-    return [KINDS["local" if shape.reach(i) else "global"] for i in range(shape.layers)]
+    def module(self, name: str | None = None) -> nn.Module:
+        return ModernBert(self, name=name)
 
+    def pooler(self) -> nn.Module:
+        return Pooler(self)
 
-def to_config(shape: ModernBertShape) -> dict[str, Any]:
-    """The inverse of `from_config`, for transformers 4 and 5 and for servers, which read the older fields."""
-    thetas = {"global": shape.global_theta, "local": shape.local_theta}
-    return {
-        "model_type": "modernbert",
-        **{field: getattr(shape, ours) for field, (ours, *_) in FIELDS.items()},
-        "layer_types": layer_types(shape),
-        "rope_parameters": {
-            KINDS[kind]: {"rope_type": "default", "rope_theta": theta} for kind, theta in thetas.items()
-        },
-        "classifier_pooling": shape.pooling,
-        **{field: value for field, value in FIXED.items() if value is not None},
-    }
+    def leaves(self) -> dict[str, list[Leaf]]:
+        matrix, norm = partial(dense_leaves, biased=False), partial(norm_leaves, biased=False)
+        h, split, inner = (self.hidden,), (self.heads, self.head_dim), (self.intermediate,)
+        encoder = [Leaf(("encoder", *WORDS), WORD_EMBEDDINGS, (self.vocab_size, *h), (self.vocab_size, *h))]
+        encoder += norm("encoder/embeddings/norm", "model.embeddings.norm", self.hidden)
+        for i in range(self.layers):
+            ours, theirs = f"encoder/layer_{i}", f"model.layers.{i}"
+            if i:
+                encoder += norm(f"{ours}/attention_norm", f"{theirs}.attn_norm", self.hidden)
+            for part in ("query", "key", "value"):
+                encoder += matrix(f"{ours}/{part}", f"{theirs}.attn.{part}", h, split)
+            encoder += matrix(f"{ours}/output", f"{theirs}.attn.Wo", split, h)
+            encoder += norm(f"{ours}/mlp_norm", f"{theirs}.mlp_norm", self.hidden)
+            for part in ("gate", "up"):
+                encoder += matrix(f"{ours}/{part}", f"{theirs}.mlp.{part}", h, inner)
+            encoder += matrix(f"{ours}/down", f"{theirs}.mlp.Wo", inner, h)
+        encoder += norm("encoder/norm", "model.final_norm", self.hidden)
+        pooler = [*matrix("pooler/dense", self.names.pooler, h, h), *norm("pooler/norm", "head.norm", self.hidden)]
+        return {"encoder": encoder, "pooler": pooler, **head_leaves(self.names, self)}
+
+    @classmethod
+    def read(cls, tensors: Tensors, where: str) -> Tensors:
+        """A bare ModernBertModel lacks the prefix; fused tensors are split. Without a classifier `head` is the MLM head."""
+        state: Tensors = {}
+        for name, tensor in tensors.items():
+            if name.startswith(("embeddings.", "layers.", "final_norm.")):
+                name = f"model.{name}"
+            if "classifier.weight" not in tensors and name.startswith(("head.", "decoder.")):
+                name = f"{MLM}{name}"
+            parts = next((parts for fused, parts in FUSED.items() if name.endswith(f".{fused}.weight")), ())
+            if parts and len(tensor) % len(parts) == 0:
+                layer = name.rsplit(".", 3)[0]
+                state |= {f"{layer}.{part}.weight": rows for part, rows in zip(parts, np.split(tensor, len(parts)))}
+            else:
+                state[name] = tensor
+        return with_heads(state, cls.names, WORD_EMBEDDINGS, where)
+
+    @classmethod
+    def written(cls, state: Tensors) -> Tensors:
+        fused: Tensors = {}
+        for name, tensor in state.items():
+            whole = next((to for to, parts in FUSED.items() if name.endswith(tuple(f".{p}.weight" for p in parts))), "")
+            if whole:
+                whole = f"{name.rsplit('.', 3)[0]}.{whole}.weight"
+                fused[whole] = np.concatenate([fused[whole], tensor]) if whole in fused else tensor
+            else:
+                fused[name if "classifier.weight" in state else name.removeprefix(MLM)] = tensor
+        return fused
 
 
 def rotation(positions: jax.Array, theta: float, head_dim: int) -> tuple[jax.Array, jax.Array]:
@@ -188,53 +263,23 @@ class Layer(nn.Module):
         return inner, rotated(self.query(layers.gather_positions(inner, at)), asking), rotated(self.key(inner), turn)
 
 
-class Embeddings(nn.Module):
+class ModernBert(Bert):
     config: ModernBertShape
+    kind = Layer
 
     def setup(self) -> None:
-        c = self.config
-        wide = jnp.promote_types(c.dtype, jnp.float32)  # see bert.Embeddings
-        self.word = layers.Words(c.vocab_size, c.hidden, dtype=wide, embedding_init=layers.initializer(c))
-        self.norm = layers.layer_norm(c)
-        self.drop = layers.Dropout(c.dropout)
-
-    def __call__(self, tokens: jax.Array, deterministic: bool) -> jax.Array:
-        return self.drop(self.norm(self.word(tokens)).astype(self.config.dtype), deterministic)
-
-
-class ModernBert(nn.Module):
-    """The encoder, with the methods of `bert.Bert`."""
-
-    config: ModernBertShape
-
-    def setup(self) -> None:
-        c = self.config
-        self.embeddings, self.norm = Embeddings(c), layers.layer_norm(c)
-        layer = layers.rematerialised(Layer, c.remat)
-        for i in range(c.layers):
-            setattr(self, f"layer_{i}", layer(c, i))
+        super().setup()
+        self.norm = layers.layer_norm(self.config)
 
     def __call__(
         self, batch: Mapping[str, jax.Array], deterministic: bool = True, positions: jax.Array | None = None
     ) -> jax.Array:
-        x, row = self._embedded(batch, deterministic)
-        for i in range(self.config.layers):
-            last = i == self.config.layers - 1
-            x = getattr(self, f"layer_{i}")(x, row, deterministic, positions if last else None)
-        return self.norm(x)
+        return self.norm(super().__call__(batch, deterministic, positions))
 
-    def attention_rows(self, batch: Mapping[str, jax.Array], positions: jax.Array) -> jax.Array:
-        """As `bert.Bert`, but of the last layer without a window: models cut to their first layers may end in local ones."""
-        x, row = self._embedded(batch, deterministic=True)
-        last = max(i for i in range(self.config.layers) if not self.config.reach(i))
-        for i in range(last):
-            x = getattr(self, f"layer_{i}")(x, row, True, None)
-        return getattr(self, f"layer_{last}").rows(x, row, positions)
-
-    def _embedded(self, batch: Mapping[str, jax.Array], deterministic: bool) -> tuple[jax.Array, Row]:
-        c, positions = self.config, batch["position_ids"]
-        local, full = (rotation(positions, theta, c.head_dim) for theta in (c.local_theta, c.global_theta))
-        return self.embeddings(batch["tokens"], deterministic), Row(batch["segment_ids"], local, full)
+    def row(self, batch: Mapping[str, jax.Array]) -> Row:
+        c = self.config
+        local, full = (rotation(batch["position_ids"], theta, c.head_dim) for theta in (c.local_theta, c.global_theta))
+        return Row(batch["segment_ids"], local, full)
 
 
 class Pooler(nn.Module):
@@ -249,101 +294,3 @@ class Pooler(nn.Module):
 
     def __call__(self, pooled: jax.Array) -> jax.Array:
         return self.norm(layers.gelu(self.dense(pooled)))
-
-
-RULES: tuple[tuple[str, P], ...] = (
-    (r"embeddings/word/embedding$", P("model", "fsdp")),
-    (r"layer_\d+/(query|key|value)/kernel$", P("fsdp", "model", None)),
-    (r"layer_\d+/output/kernel$", P("model", None, "fsdp")),
-    (r"layer_\d+/(gate|up)/kernel$", P("fsdp", "model")),
-    (r"layer_\d+/down/kernel$", P("model", "fsdp")),
-    (r"encoder/.*norm/scale$", P()),
-)
-
-
-def leaves(c: ModernBertShape) -> dict[str, list[Leaf]]:
-    """The tensors of the encoder and of each head, after `read`, without the tied MLM decoder."""
-    matrix, norm = partial(dense_leaves, biased=False), partial(norm_leaves, biased=False)
-    h, split = c.hidden, (c.heads, c.head_dim)
-    encoder = [Leaf(("encoder", *WORDS), WORD_EMBEDDINGS, (c.vocab_size, h), (c.vocab_size, h))]
-    encoder += norm("encoder/embeddings/norm", "model.embeddings.norm", h)
-    for i in range(c.layers):
-        ours, theirs = f"encoder/layer_{i}", f"model.layers.{i}"
-        if i:
-            encoder += norm(f"{ours}/attention_norm", f"{theirs}.attn_norm", h)
-        for part in ("query", "key", "value"):
-            encoder += matrix(f"{ours}/{part}", f"{theirs}.attn.{part}", h, h, (h, *split))
-        encoder += matrix(f"{ours}/output", f"{theirs}.attn.Wo", h, h, (*split, h))
-        encoder += norm(f"{ours}/mlp_norm", f"{theirs}.mlp_norm", h)
-        for part in ("gate", "up"):
-            encoder += matrix(f"{ours}/{part}", f"{theirs}.mlp.{part}", h, c.intermediate)
-        encoder += matrix(f"{ours}/down", f"{theirs}.mlp.Wo", c.intermediate, h)
-    return {
-        "encoder": encoder + norm("encoder/norm", "model.final_norm", h),
-        "pooler": [*matrix("pooler/dense", NAMES.pooler, h, h), *norm("pooler/norm", "head.norm", h)],
-        "score": dense_leaves("score", NAMES.score, h, 1),
-        "mlm": [
-            *matrix("mlm/transform", NAMES.transform, h, h),
-            *norm("mlm/norm", NAMES.norm, h),
-            Leaf(("mlm", "bias"), NAMES.bias, (c.vocab_size,), (c.vocab_size,)),
-        ],
-    }
-
-
-# Hugging Face's fused tensors, and the leaves whose rows they consist of.
-FUSED = {"attn.Wqkv": ("attn.query", "attn.key", "attn.value"), "mlp.Wi": ("mlp.gate", "mlp.up")}
-# Hugging Face calls both heads `head`: in files with both, the names of the MLM head's tensors begin with this.
-MLM = "mlm."
-NAMES = HeadNames(
-    "head.dense", "classifier", f"{MLM}head.dense", f"{MLM}head.norm", f"{MLM}decoder", f"{MLM}decoder.bias"
-)
-WORD_EMBEDDINGS = "model.embeddings.tok_embeddings.weight"
-
-
-def read(tensors: Tensors, where: str) -> Tensors:
-    """Adds the prefix that a bare ModernBertModel lacks, and splits fused tensors. Without a classifier `head` is the MLM head."""
-    state: Tensors = {}
-    for name, tensor in tensors.items():
-        if name.startswith(("embeddings.", "layers.", "final_norm.")):
-            name = f"model.{name}"
-        if "classifier.weight" not in tensors and name.startswith(("head.", "decoder.")):
-            name = f"{MLM}{name}"
-        parts = next((parts for fused, parts in FUSED.items() if name.endswith(f".{fused}.weight")), ())
-        if parts and len(tensor) % len(parts) == 0:
-            layer = name.rsplit(".", 3)[0]
-            state |= {f"{layer}.{part}.weight": rows for part, rows in zip(parts, np.split(tensor, len(parts)))}
-        else:
-            state[name] = tensor
-    return with_heads(state, NAMES, WORD_EMBEDDINGS, where)
-
-
-def written(state: Tensors) -> Tensors:
-    """The inverse of `read`."""
-    fused: Tensors = {}
-    for name, tensor in state.items():
-        whole = next(
-            (whole for whole, parts in FUSED.items() if name.endswith(tuple(f".{p}.weight" for p in parts))), ""
-        )
-        if whole:
-            whole = f"{name.rsplit('.', 3)[0]}.{whole}.weight"
-            fused[whole] = np.concatenate([fused[whole], tensor]) if whole in fused else tensor
-        else:
-            fused[name if "classifier.weight" in state else name.removeprefix(MLM)] = tensor
-    return fused
-
-
-ENCODER = Encoder(
-    shape=ModernBertShape,
-    from_config=from_config,
-    to_config=to_config,
-    module=ModernBert,
-    rules=RULES,
-    leaves=leaves,
-    read=read,
-    written=written,
-    prefix="ModernBert",
-    vocabulary=50368,
-    pooler=Pooler,
-    modules=("GELU", "LayerNorm"),
-    poolings=POOLINGS,
-)

@@ -10,17 +10,22 @@ from dataclasses import replace
 from functools import partial
 
 import jax
-import numpy as np
+import jax.numpy as jnp
 from jax.sharding import PartitionSpec as P
 from ml_collections import ConfigDict
 
 from harp_jax.checkpoints.start import encoder_and_tokenizer, starting_params
-from harp_jax.input.click_groups import JudgedPairs, PairReader
 from harp_jax.input.lanes import packed_source
 from harp_jax.input.packing import Reader
-from harp_jax.input.ranking_groups import RankingData, RankingDataset, RankingReader, held_out
-from harp_jax.model import cross_encoder
-from harp_jax.model.cross_encoder import Ranker
+from harp_jax.input.ranking_groups import (
+    JudgedPairs,
+    PairReader,
+    RankingData,
+    RankingDataset,
+    RankingReader,
+    held_out,
+)
+from harp_jax.model.cross_encoder import Ranker, init_params, rules
 from harp_jax.model.encoders.encoder import EncoderConfig
 from harp_jax.objectives.finetune import DECODER, Finetune, init_decoder
 from harp_jax.text.tokenizer import marks_of
@@ -44,7 +49,7 @@ def finetune_stage(config: ConfigDict, with_data: bool = True, judged: RankingDa
     marks = marks_of(tokenizer, config.marks)
 
     # The groups to train on. Queries to select parameters by are held out.
-    reader: Reader = NoReader((TASK,))
+    reader: Reader = NoReader({TASK: 1})
     select = None
     if with_data:
         judged = judged or RankingDataset.read(config)
@@ -66,22 +71,20 @@ def finetune_stage(config: ConfigDict, with_data: bool = True, judged: RankingDa
     source = packed_source(config, tokenizer, reader, size, sequences, by_epochs=with_data)
     groups = source.layout.step_groups or sequences / size
 
-    def objective(shape: EncoderConfig) -> Finetune:
-        return Finetune(
-            ranker=Ranker(shape),
-            rank_loss=config.rank_loss,
-            mqp_weight=config.mqp_weight,
-            predictions=source.layout.sequences if predicting else 0,
-            mask_token=tokenizer.mask,
-            marks=marks.ids,
-        )
-
+    objective = Finetune(
+        ranker=Ranker(encoder.padded),
+        rank_loss=config.rank_loss,
+        mqp_weight=config.mqp_weight,
+        predictions=source.layout.sequences if predicting else 0,
+        mask_token=tokenizer.mask,
+        marks=marks.ids,
+    )
     return Stage(
         encoder=encoder,
         tokenizer=tokenizer,
-        init_params=with_decoder if predicting else cross_encoder.init_params,
-        rules=decoder_rules if predicting else cross_encoder.rules,
-        start=partial(start_with_decoder, start, tokenizer.size) if predicting else start,
+        init_params=with_decoder(init_params, tokenizer.size) if predicting else init_params,
+        rules=decoder_rules if predicting else rules,
+        start=with_decoder(start, tokenizer.size) if predicting else start,
         objective=objective,
         source=source,
         steps=config.steps or math.ceil(config.epochs * reader.sizes[TASK] / groups),
@@ -91,23 +94,19 @@ def finetune_stage(config: ConfigDict, with_data: bool = True, judged: RankingDa
     )
 
 
-def with_decoder(shape: EncoderConfig, key: jax.Array) -> dict:
-    """New parameters with the decoder of masked query prediction."""
-    return {**cross_encoder.init_params(shape, key), DECODER: init_decoder(shape, key)}
+def with_decoder(start: Start, vocab_size: int) -> Start:
+    """The parameters with a new decoder; rows that sharding adds to the vocabulary get no probability."""
+
+    def params(shape: EncoderConfig, key: jax.Array) -> dict:
+        fresh = init_decoder(replace(shape, vocab_size=vocab_size), jax.random.fold_in(key, 2))
+        extra = shape.vocab_size - vocab_size
+        embedding = jnp.pad(fresh["embedding"], ((0, extra), (0, 0)))
+        bias = jnp.pad(fresh["bias"], (0, extra), constant_values=-1e9)
+        return {**start(shape, key), DECODER: {"embedding": embedding, "bias": bias}}
+
+    return params
 
 
 def decoder_rules(shape: EncoderConfig) -> tuple[tuple[str, P], ...]:
     """The sharding rules of `with_decoder`."""
-    own = (r"decoder/embedding$", P("model", "fsdp")), (r"decoder/bias$", P("model"))
-    return (*cross_encoder.rules(shape), *own)
-
-
-def start_with_decoder(start: Start, vocab_size: int, shape: EncoderConfig, key: jax.Array) -> dict:
-    """The starting parameters with a new decoder; rows that sharding adds to the vocabulary get no probability."""
-    fresh = jax.device_get(init_decoder(replace(shape, vocab_size=vocab_size), jax.random.fold_in(key, 2)))
-    extra = shape.vocab_size - vocab_size
-    decoder = {
-        "embedding": np.pad(fresh["embedding"], ((0, extra), (0, 0))),
-        "bias": np.pad(fresh["bias"], (0, extra), constant_values=-1e9),
-    }
-    return {**start(shape, key), DECODER: decoder}
+    return (*rules(shape), (r"decoder/embedding$", P("model", "fsdp")), (r"decoder/bias$", P("model")))

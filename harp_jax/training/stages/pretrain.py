@@ -3,26 +3,23 @@
 from dataclasses import replace
 from functools import partial
 from operator import itemgetter
-from typing import TYPE_CHECKING
 
 from ml_collections import ConfigDict
 
 from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.start import encoder_and_tokenizer, starting_params
 from harp_jax.config import needs_scored_pairs
+from harp_jax.input.contrastive_groups import SeparateTexts
 from harp_jax.input.lanes import packed_source
 from harp_jax.input.packing import Reader
+from harp_jax.input.records import read_manifest
+from harp_jax.input.tfrecords import RecordReader
 from harp_jax.model.cross_encoder import Ranker
-from harp_jax.model.encoders.encoder import EncoderConfig
 from harp_jax.objectives.masking import max_predictions
 from harp_jax.objectives.objective import best_predictor
 from harp_jax.objectives.pretrain import Pretrain
 from harp_jax.text.tokenizer import Tokenizer
 from harp_jax.training.stages.stage import NoReader, Stage, check_inputs, warn_if_constant
-
-if TYPE_CHECKING:
-    from harp_jax.input.contrastive_groups import SeparateTexts
-    from harp_jax.input.tfrecords import RecordReader
 
 JUDGED = ("docs", "queries", "qrels", "candidates")
 HEAD_RATE = 1e-3  # learning rate of the head alone
@@ -36,14 +33,13 @@ def pretrain_stage(config: ConfigDict, with_data: bool = True) -> Stage:
     if with_data:
         check_inputs(config, "data", *(JUDGED if config.select else ()))
     encoder, tokenizer, loaded = encoder_and_tokenizer(config)
-    reader: Reader = NoReader(tasks)
+    reader: Reader = NoReader(dict.fromkeys(tasks, 1))
     held_out = select = None
     trivial: dict[str, tuple[str, float]] = {}
     if with_data:
         predictors = check_data(config, tokenizer)
         trivial = predictors if config.pair_weight else {}
-        reader = record_reader(config, tokenizer, "train")
-        held_out = record_reader(config, tokenizer, "validation") if config.eval_every else None
+        reader, held_out = record_readers(config, tokenizer)
         if config.select:
             from harp_jax.input.ranking_groups import RankingDataset
             from harp_jax.ranking.selection import selecting_ranker
@@ -51,23 +47,21 @@ def pretrain_stage(config: ConfigDict, with_data: bool = True) -> Stage:
             select = selecting_ranker(config, tokenizer, RankingDataset.read(config))
 
     group = 1 + config.negatives
-
-    def objective(shape: EncoderConfig) -> Pretrain:
-        return Pretrain(
-            ranker=Ranker(shape),
-            tasks=tasks,
-            pair_weight=config.pair_weight,
-            pair_loss=config.pair_loss,
-            pair_reduction=config.pair_reduction,
-            mlm_weight=config.mlm_weight,
-            predictions=max_predictions(config.row_length) if config.mlm_weight else 0,
-            mask_token=tokenizer.mask,
-            vocab_size=tokenizer.size,
-            continues=tokenizer.continues if config.mlm_whole_words else None,
-            shared_mask=config.mlm_shared_mask,
-        )
-
+    objective = Pretrain(
+        ranker=Ranker(encoder.padded),
+        tasks=tasks,
+        pair_weight=config.pair_weight,
+        pair_loss=config.pair_loss,
+        pair_reduction=config.pair_reduction,
+        mlm_weight=config.mlm_weight,
+        predictions=max_predictions(config.row_length) if config.mlm_weight else 0,
+        mask_token=tokenizer.mask,
+        vocab_size=tokenizer.size,
+        continues=tokenizer.continues if config.mlm_whole_words else None,
+        shared_mask=config.mlm_shared_mask,
+    )
     headless = loaded is not None and "mlm" not in loaded
+    alone = replace(objective, pair_weight=0.0, mlm_weight=1.0, frozen=True)
     return Stage(
         encoder=encoder,
         tokenizer=tokenizer,
@@ -79,15 +73,13 @@ def pretrain_stage(config: ConfigDict, with_data: bool = True) -> Stage:
         trivial=trivial,
         select=select,
         check=partial(warn_if_constant, config) if config.pair_weight else None,
-        before=partial(head_alone, config) if headless and config.mlm_weight and config.mlm_head_steps else None,
+        before=partial(head_alone, config, alone) if headless and config.mlm_weight and config.mlm_head_steps else None,
     )
 
 
 def check_data(config: ConfigDict, tokenizer: Tokenizer) -> dict[str, tuple[str, float]]:
     """Task → (name, accuracy) of the best trivial predictor in any of the data directories. Raises InputError for pairs of another
     vocabulary, and for pairs without the scores that the loss needs."""
-    from harp_jax.input.records import read_manifest
-
     best: dict[str, tuple[str, float]] = {}
     for directory in config.data:
         manifest = read_manifest(directory)
@@ -106,42 +98,26 @@ def check_data(config: ConfigDict, tokenizer: Tokenizer) -> dict[str, tuple[str,
     return best
 
 
-def record_reader(
-    config: ConfigDict, tokenizer: Tokenizer, split: str, separate: "SeparateTexts | None" = None
-) -> "RecordReader":
-    """The pair records of a split; `separate`: queries and pages apart."""
-    from harp_jax.input.tfrecords import RecordReader
+def record_readers(
+    config: ConfigDict, tokenizer: Tokenizer, separate: SeparateTexts | None = None
+) -> tuple[Reader, Reader | None]:
+    """The pair records to train on and, if the config evaluates, the held-out ones; `separate`: queries and pages apart."""
 
-    return RecordReader(
-        tuple(config.data),
-        tuple(config.tasks),
-        split,
-        config.lanes,
-        config.row_length,
-        config.get("mlm_side", "document"),
-        config.seed,
-        tokenizer.template,
-        config.negatives,
-        taught=needs_scored_pairs(config),
-        separate=separate,
-    )
+    def of(split: str) -> RecordReader:
+        return RecordReader(
+            tuple(config.data), tuple(config.tasks), split, config.lanes, config.row_length, config.get("mlm_side", "document"),
+            config.seed, tokenizer.template, config.negatives, needs_scored_pairs(config), separate,
+        )  # fmt: skip
+
+    return of("train"), of("validation") if config.eval_every else None
 
 
-def head_alone(config: ConfigDict, stage: Stage) -> tuple[ConfigDict, Stage]:
-    """Config and stage of the run that trains a new MLM head alone, the encoder frozen, on the same batches.
-
-    A new head on a trained encoder has a large gradient (norm 15 on MiniLM; the pairs' is .4), and clipping by the global norm
-    scales both, so the pair tasks would learn nothing until the head has caught up. The paper starts from BERT, which has a head.
-    """
+def head_alone(config: ConfigDict, objective: Pretrain, stage: Stage) -> tuple[ConfigDict, Stage]:
+    """Config and stage of the run that trains a new MLM head alone, the encoder frozen, on the same batches. A new head on a
+    trained encoder has a large gradient (norm 15 on MiniLM; the pairs' is .4), and clipping by the global norm scales both, so the
+    pair tasks would learn nothing until the head has caught up. The paper starts from BERT, which has a head."""
     c = config.copy_and_resolve_references()
     c.steps = c.checkpoint_every = config.mlm_head_steps
     c.learning_rate, c.mlm_weight, c.weight_decay = HEAD_RATE, 1.0, 0.0
     c.mlm_head_steps = c.eval_every = 0
-
-    def objective(shape: EncoderConfig) -> Pretrain:
-        both = stage.objective(shape)
-        assert isinstance(both, Pretrain)
-        return both.head_alone()
-
-    steps = config.mlm_head_steps
-    return c, replace(stage, objective=objective, held_out=None, select=None, check=None, before=None, steps=steps)
+    return c, replace(stage, objective=objective, held_out=None, select=None, check=None, before=None, steps=c.steps)

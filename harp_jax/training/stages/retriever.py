@@ -16,11 +16,10 @@ from harp_jax.checkpoints.start import encoder_and_tokenizer, starting_params
 from harp_jax.input.contrastive_groups import SeparateTexts
 from harp_jax.input.lanes import packed_source
 from harp_jax.input.packing import PackedLayout, Reader
-from harp_jax.model import bi_encoder
 from harp_jax.model.cross_encoder import init_params
 from harp_jax.model.encoders.encoder import EncoderConfig
 from harp_jax.objectives.contrastive import START, Contrastive
-from harp_jax.training.stages.pretrain import JUDGED, check_data, record_reader
+from harp_jax.training.stages.pretrain import JUDGED, check_data, record_readers
 from harp_jax.training.stages.stage import NoReader, Stage, Start, check_inputs
 
 COLLAPSED = 1e-3  # standard deviation of a batch's cosines; MiniLM's on Wikipedia's links is .12
@@ -44,12 +43,11 @@ def retriever_stage(config: ConfigDict, with_data: bool = True) -> Stage:
     if texts.room < 1:
         raise InputError(f"row_length={config.row_length} leaves no room for a text after its prompt; raise it")
 
-    reader: Reader = NoReader(tuple(config.tasks))
+    reader: Reader = NoReader(dict.fromkeys(config.tasks, 1))
     held_out = select = None
     if with_data:
         check_data(config, tokenizer)
-        reader = record_reader(config, tokenizer, "train", texts)
-        held_out = record_reader(config, tokenizer, "validation", texts) if config.eval_every else None
+        reader, held_out = record_readers(config, tokenizer, texts)
         if config.select:
             from harp_jax.input.ranking_groups import RankingDataset
             from harp_jax.ranking.scorers import BiEncoderScorer
@@ -64,9 +62,7 @@ def retriever_stage(config: ConfigDict, with_data: bool = True) -> Stage:
             select = selecting(config, RankingDataset.read(config), scorer, save)
     size = 2 + config.negatives
     source = packed_source(config, tokenizer, reader, size, size * config.batch_pairs)
-
-    def objective(shape: EncoderConfig) -> Contrastive:
-        return Contrastive(shape, config.temperature, config.kl_weight, config.both_directions, config.teacher_weight)
+    weights = config.temperature, config.kl_weight, config.both_directions, config.teacher_weight
 
     def with_start(drawn: Start) -> Start:
         """The encoder alone, and, if the loss keeps to its similarities, a frozen copy."""
@@ -82,11 +78,11 @@ def retriever_stage(config: ConfigDict, with_data: bool = True) -> Stage:
         encoder=encoder,
         tokenizer=tokenizer,
         init_params=with_start(init_params),
-        rules=bi_encoder.rules,
-        flops=bi_encoder.step_flops,
+        rules=lambda shape: shape.rules,
+        flops=step_flops,
         frozen=(START,),
         start=with_start(starting_params(given, (), tokenizer.size, config.model.initialisation)),
-        objective=objective,
+        objective=Contrastive(encoder.padded, *weights),
         source=replace(source, layout=with_identities(source.layout, config)),
         steps=config.steps,
         held_out=held_out,
@@ -110,6 +106,12 @@ def pooling_and_prompts(config: ConfigDict, hidden: int) -> tuple[str, tuple[str
     if any(prompts):
         log.info("queries begin with %r, pages with %r", *prompts)
     return pooling, prompts
+
+
+def step_flops(shape: EncoderConfig, rows: int, length: int, sequences: int, predictions: int) -> float:
+    """`cross_encoder.step_flops` without heads. Gradient caching encodes once more, and a frozen start once; like all
+    recomputation, neither counts as useful work."""
+    return 3.0 * shape.forward_flops(rows, length, sequences if shape.pooling == "cls" else length)
 
 
 def with_identities(layout: PackedLayout, config: ConfigDict) -> PackedLayout:

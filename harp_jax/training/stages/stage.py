@@ -33,7 +33,7 @@ HEAD_DIRECTORY = "mlm_head"  # in a workdir: the run of `Stage.before`
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """What differs between kinds of training. Functions get the encoder's shape with its vocabulary padded for the mesh."""
+    """What differs between kinds of training. Functions get the encoder's shape with its vocabulary padded, that of the model."""
 
     encoder: EncoderConfig
     tokenizer: "Tokenizer"
@@ -44,7 +44,7 @@ class Stage:
     flops: Callable[[EncoderConfig, int, int, int, int], float] = cross_encoder.step_flops
     frozen: tuple[str, ...] = ()
     start: Start  # the initial parameters (numpy)
-    objective: Callable[[EncoderConfig], Objective]
+    objective: Objective
     source: Source  # what to train on
     steps: int
     held_out: Reader | None = None  # groups to evaluate the objective on
@@ -72,11 +72,11 @@ def warn_if_constant(config: ConfigDict, step: int, metrics: Mapping[str, float]
         )
 
 
+@dataclass
 class NoReader:
-    """Replaces the data in a dry run: it has task names but no groups."""
+    """Replaces the data in a dry run: task names but no groups."""
 
-    def __init__(self, tasks: tuple[str, ...]) -> None:
-        self.sizes: Mapping[str, int] = dict.fromkeys(tasks, 1)
+    sizes: Mapping[str, int]
 
     def read(self, lane: int, task: str, start: int, count: int) -> list[Group]:
         return []
