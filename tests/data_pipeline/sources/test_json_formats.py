@@ -84,7 +84,7 @@ def test_extracted_text_and_links(text, expected):
 
 def test_folders_of_extracted_text(tmp_path, monkeypatch):
     """In chunks that keep every line; file names occur in several folders."""
-    monkeypatch.setattr(json_formats, "CHUNK_BYTES", 100)
+    monkeypatch.setattr(formats, "CHUNK_BYTES", 100)
     article = {"id": "1", "text": 'Lead.\nSection::::A.\nBody <a href="x">y.'}
     for folder in ("AA", "AB"):
         (tmp_path / folder).mkdir()
