@@ -146,11 +146,9 @@ class SampleWiki:
 @once
 def write_sample_wiki(options: SampleWiki, output: str) -> int:
     """Writes a wiki to a directory; returns the number of questions. InputError for too few pages.
-
-    wiki.xml.bz2: a MediaWiki export of articles, redirects, disambiguation pages and a talk page. docs.tsv: docid, url, title, lead
-    of the articles. queries.tsv, qrels.txt. folds.tsv: 5 folds, disjoint in relevant documents. {train,test}.queries.tsv: folds 0-2
-    and 3-4.
-    """
+    wiki.xml.bz2: a MediaWiki export of articles, redirects, disambiguation pages and a talk page. docs.tsv: docid, url, title,
+    lead of the articles. queries.tsv, qrels.txt. folds.tsv: 5 folds, disjoint in relevant documents. {train,test}.queries.tsv:
+    folds 0-2 and 3-4."""
     if options.pages < 2 * FOLDS:
         raise InputError(f"{options.pages} pages are too few for {FOLDS} folds; use at least {2 * FOLDS} pages")
     pages = world(options)
@@ -314,10 +312,8 @@ def questions(pages: list[Page], seed: int) -> Iterator[tuple[str, str, Page, in
 
 
 def _asked(count: int, seed: int) -> dict[int, int]:
-    """Place of a page that is asked about → fold of its question, in random order.
-
-    A sixth of the pages are asked about in training questions (folds 0 to 2), three eighths in test questions (folds 3 and 4).
-    """
+    """Place of a page that is asked about → fold of its question, in random order. A sixth of the pages are asked about in
+    training questions (folds 0 to 2), three eighths in test questions (folds 3 and 4)."""
     train = max(TRAIN_FOLDS, count // 6)
     places = generator("sample_wiki", seed, "asked").permutation(count)[: train + 3 * count // 8].tolist()
     folds = (n % TRAIN_FOLDS if n < train else TRAIN_FOLDS + n % (FOLDS - TRAIN_FOLDS) for n in range(len(places)))

@@ -47,10 +47,8 @@ SECTION_WORDS = 5  # minimum words of a section that is a document, unless `min_
 
 
 def parse_chunk(job: Job, number: int, chunk: Chunk) -> Outputs:
-    """Map over chunks: documents, their addresses, redirects among them, and what was dropped.
-
-    A document with a `problem` keeps its address, so that links to it are counted under that problem.
-    """
+    """Map over chunks: documents, their addresses, redirects among them, and what was dropped. A document with a `problem`
+    keeps its address, so that links to it are counted under that problem."""
     documents, dropped = formats.parse(chunk, job.config["source"])
     numbered = enumerate(documents, number * DOCS_PER_CHUNK)
     return tabulate(job.config, number // job.per_bucket, numbered, dropped)
@@ -119,10 +117,8 @@ def extract_links(job: Job, number: int, payload: None) -> Outputs:
 
 
 def in_sentences(text: str, links: list[Row], language: str = ENGLISH) -> list[tuple[Row, list[int]]]:
-    """Each link with [start, end] of its sentence; an empty list if the anchor spans paragraphs or is white space.
-
-    A link across a sentence boundary (Yahoo! Inc.) joins the sentences. Linear in the text and in the links.
-    """
+    """Each link with [start, end] of its sentence; an empty list if the anchor spans paragraphs or is white space. A link
+    across a sentence boundary (Yahoo! Inc.) joins the sentences. Linear in the text and in the links."""
     placed: list[tuple[Row, list[int]]] = []
     bounds: list[tuple[int, int]] = []
     ends: list[int] = []
@@ -158,10 +154,8 @@ def reason_to_drop(anchor: str, c: Config) -> str:
 
 
 def is_number(anchor: str) -> bool:
-    """Whether a text is a year, date, century or other number, or has no letters ("1990s", "5 may", "[1]", "—").
-
-    Dates are recognised in English and in Chinese characters; a number with a unit or a noun ("5 km", "1990 season") is not one.
-    """
+    """Whether a text is a year, date, century or other number, or has no letters ("1990s", "5 may", "[1]", "—"). Dates are
+    recognised in English and in Chinese characters; a number with a unit or a noun ("5 km", "1990 season") is not one."""
     if not any(character.isalpha() for character in anchor):
         return True
     if not any(character.isdigit() for character in anchor):

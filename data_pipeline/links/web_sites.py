@@ -226,10 +226,8 @@ def _excerpt(text: str, links: list[Link], spans: Iterable[tuple[int, int]]) -> 
 def finished(
     document: LinkedDocument, split: bool, place_of: Callable[[str], str], dropped: list[Dropped]
 ) -> list[LinkedDocument]:
-    """The documents of a page: its sections, or the page with links to whole pages.
-
-    `place_of(target)`: the address of the section that a target with a fragment leads to, or of its page.
-    """
+    """The documents of a page: its sections, or the page with links to whole pages. `place_of(target)`: the address of the
+    section that a target with a fragment leads to, or of its page."""
     if document.outline is None:
         return [document]
     if not split:

@@ -64,15 +64,13 @@ class Page:
                 self.own.append(0)
                 # In XHTML, browsers read <a id="x"/> as an <a> that ends with its block.
                 in_link.append((parent >= 0 and in_link[parent]) or (tag == "a" and "href" in self.attributes[-1]))
-        # Prose in the blocks themselves; none in inline elements, whose text belongs to their block.
         own_linked = [length if inside else 0 for length, inside in zip(self.own, in_link)]
-        block_text, block_linked = [*self.own], [*own_linked]
+        # Text outside links in the blocks themselves; none in inline elements, whose text belongs to their block.
+        outside = [length - linked for length, linked in zip(self.own, own_linked)]
         for i in range(len(self.tags) - 1, 0, -1):
             if self.tags[i] in INLINE:
-                block_text[self.parents[i]] += block_text[i]
-                block_linked[self.parents[i]] += block_linked[i]
-                block_text[i] = block_linked[i] = 0
-        outside = (text - linked for text, linked in zip(block_text, block_linked))
+                outside[self.parents[i]] += outside[i]
+                outside[i] = 0
         self.own_prose = [length if length >= MIN_BLOCK else 0 for length in outside]
         # Of subtrees: elements, characters, those inside links, those of prose, <h1> elements.
         self.sizes = self.totals([1] * len(self.tags))
@@ -202,21 +200,9 @@ _LEADS = frozenset("prev previous next up home first last start begin top conten
 _WRAPPERS = ("form", "noscript")  # on some sites they wrap the whole page, however short
 
 
-class Selection(NamedTuple):
-    """What to read of a page, elements as `mem_id`s.
-
-    anchors: what fragments of URLs point to, by element: its id, or the name of an <a>.
-    unread: blocks of prose that are left out or outside the root, the longest first.
-    """
-
-    root: "LexborNode"
-    left_out: set[int]
-    anchors: dict[int, str]
-    unread: "list[LexborNode]"
-
-
-def select(body: "LexborNode") -> Selection:
-    """Linear in the nodes of the body."""
+def select(body: "LexborNode") -> tuple["LexborNode", set[int], dict[int, str], list["LexborNode"]]:
+    """What to read of a page, elements as `mem_id`s: the root; what is left out below it; what fragments of URLs point to, by
+    element (its id, or the name of an <a>); blocks of prose that are not read, the longest first. Linear in the nodes."""
     page = Page(body)
     for by_name in (True, False):
         _leave_boilerplate(page, by_name)
@@ -244,7 +230,7 @@ def select(body: "LexborNode") -> Selection:
         name = attributes and (attributes.get("id") or (tag == "a" and attributes.get("name")))
         if name and (anchor := urls.anchor(name)):
             anchors[node.mem_id] = anchor
-    return Selection(page.nodes[root], left_out, anchors, [page.nodes[i] for i in unread])
+    return page.nodes[root], left_out, anchors, [page.nodes[i] for i in unread]
 
 
 def _leave_boilerplate(page: Page, by_name: bool) -> None:

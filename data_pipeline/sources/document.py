@@ -22,10 +22,8 @@ class Link(NamedTuple):
 
 
 class Section(NamedTuple):
-    """A part of a page that a URL with a fragment names; the first section of a page is the text outside all others.
-
-    `parent`: number of the section around it; `spans`: [start, end) of its own text in the page's text, without its heading.
-    """
+    """A part of a page that a URL with a fragment names; the first section of a page is the text outside all others. `parent`:
+    number of the section around it; `spans`: [start, end) of its own text in the page's text, without its heading."""
 
     fragment: str
     title: str

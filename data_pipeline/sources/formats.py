@@ -23,12 +23,9 @@ from harp_jax.text.languages import ENGLISH
 
 
 class Format(NamedTuple):
-    """How to read a format.
-
-    `entries(path, source)`: each entry of a chunk's payload, and its weight in bytes; a chunk has at most `most` entries.
-    `addresser(source)` returns a function that maps a title or URL, as written in a list or a redirect file, to the address used by
-    links to that page. `has_boilerplate`: the pages contain the menus of their sites.
-    """
+    """How to read a format. `entries(path, source)` yields the entries of chunks, and the weight of each in bytes; a chunk has at
+    most `most` entries. `addresser(source)` returns a function that maps a title or URL, as written in a list or a redirect
+    file, to the address used by links to that page. `has_boilerplate`: the pages contain the menus of their sites."""
 
     entries: Callable[[str, Source], Iterator[tuple[Any, int]]]
     parse: Callable[[Chunk, Source, list[Dropped]], Iterator[LinkedDocument]]
@@ -51,13 +48,11 @@ FORMATS = {
 
 
 def chunks(source: Source) -> Iterator[Chunk]:
-    """The input in order: a pure function of the files' content.
-
-    Named `0000-dump.xml.bz2:00012`: the number of the file distinguishes equal names of different folders. Raises InputError for
-    input that is missing, unreadable, of another format, or truncated.
-    """
+    """The input in order: a pure function of the files' content. Raises InputError for input that is missing, unreadable, of
+    another format, or truncated."""
     format_ = FORMATS[source["format"]]
     for file, path in enumerate(_paths(source)):
+        # The number of the file distinguishes equal names of different folders.
         name = f"{file:04d}-{path.rstrip('/').rpartition('/')[2]}"
         number, size, payload = 0, 0, []
         for entry, weight in format_.entries(path, source):
@@ -77,10 +72,8 @@ def _paths(source: Source) -> Iterator[str]:
 
 
 def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Dropped]]:
-    """The documents of one chunk in their order, and what was dropped; see the format's module for the InputErrors.
-
-    Pages whose id matches a pattern of `source.exclude` are dropped, with their links.
-    """
+    """The documents of one chunk in their order, and what was dropped; see the format's module for the InputErrors. Pages whose
+    id matches a pattern of `source.exclude` are dropped, with their links."""
     dropped: list[Dropped] = []
     documents = list(FORMATS[source["format"]].parse(chunk, source, dropped))
     if patterns := source.get("exclude"):
@@ -179,11 +172,9 @@ class Language(NamedTuple):
 
 
 def language_of(source: Source) -> Language:
-    """The language that most of the first pages declare (`<html lang>`; Texinfo writes `<body lang>`), or that of the first dump;
-    if web pages declare none, the language of their words; English for JSON lines.
-
-    A job has one language: pages in others are read by its rules.
-    """
+    """The language that most of the first pages declare (`<html lang>`; Texinfo writes `<body lang>`), or that of the first
+    dump; if web pages declare none, the language of their words; English for JSON lines. A job has one language: pages in
+    others are read by its rules."""
     if source["format"] == "mediawiki":
         return Language(mediawiki.site(source).language, "by the head of the dump")
     if source["format"] not in ("html", "warc"):

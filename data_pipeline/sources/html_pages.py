@@ -43,10 +43,8 @@ _BEGIN = re.compile(
 
 def entries(given: str, source: Source) -> Iterator[tuple[tuple[str, str, list[str]], int]]:
     """Of a folder of pages, or one file: (path, URL, aliases), aliases being other URLs of the page, and the bytes to read.
-
-    Then those of symbolic links to pages and folders, with path "": another entry reads the page. InputError for an invalid base
-    URL.
-    """
+    Then those of symbolic links to pages and folders, with path "": another entry reads the page. InputError for an invalid
+    base URL."""
     base, is_folder = urls.base_url(source), os.path.isdir(given)
     for path in filter(is_page, files.walk(given)) if is_folder else [given]:
         name = os.path.relpath(path, given) if is_folder else os.path.basename(given)
@@ -145,9 +143,7 @@ def read_page(
     data: bytes, url: str, where: str, source: Source, dropped: list[Dropped], charset: str | None = None
 ) -> list[LinkedDocument]:
     """The page, and a redirect to it from `url` if its address differs; or nothing, with the reason appended to `dropped`.
-
-    `charset`: from the HTTP headers. Raises InputError only if the extra [web] is not installed.
-    """
+    `charset`: from the HTTP headers. Raises InputError only if the extra [web] is not installed."""
     own, limit = urls.address(url), source["max_page_bytes"]
     if own is None or len(data) > limit:
         reason = ("page-url", url) if own is None else ("page-too-large", f"more than {limit} bytes")
@@ -203,10 +199,8 @@ def _refresh(tree: "LexborHTMLParser", resolve: Resolve) -> str | None:
 
 
 def _decoded(data: bytes, charset: str | None, where: str, dropped: list[Dropped]) -> tuple[str | None, str]:
-    """The text and the encoding of its URLs: by byte order mark, HTTP charset, <meta> or else UTF-8; labels as browsers read them.
-
-    Invalid bytes are replaced and counted; if there are many, the text is None.
-    """
+    """The text and the encoding of its URLs: by byte order mark, HTTP charset, <meta> or else UTF-8; labels as browsers read
+    them. Invalid bytes are replaced and counted; if there are many, the text is None."""
     with needs("reading HTML", "webencodings", "web"):
         import webencodings
 

@@ -21,10 +21,8 @@ SITE = Site({})  # the naming rules of WikiExtractor's titles
 
 
 def entries(path: str, source: Source) -> Iterator[tuple[tuple[str, int, bytes | int], int]]:
-    """(file, number from 1, content) of each line, and its bytes; the content is a number of bytes if it is too large.
-
-    Raises InputError for a damaged file, and for a line of more than 128 MiB.
-    """
+    """(file, number from 1, content) of each line, and its bytes; the content is a number of bytes if it is too large. Raises
+    InputError for a damaged file, and for a line of more than 128 MiB."""
     for number, line in files.raw_lines(path):
         content = line.rstrip(b"\r\n")
         size = len(content)
@@ -73,10 +71,8 @@ def _disjoint(links: list[Link], text: str, where: str, dropped: list[Dropped]) 
 
 def parse_linked(chunk: Chunk, source: Source, dropped: list[Dropped]) -> Iterator[LinkedDocument]:
     """`{"id", "title", "text", "links": [{"start", "end", "target"}], "lead_end"?}`: the neutral format.
-
     `text[start:end]` is the anchor text in code points and `target` the destination's id. Lines without "links" are only
-    destinations. Raises InputError (file, line, id) for a line that breaks the format.
-    """
+    destinations. Raises InputError (file, line, id) for a line that breaks the format."""
     for where, record in _records(chunk, dropped):
         where += f", id {str(record.get('id'))[:80]!r}"
         id_ = _string(record, "id", where, empty=False)
@@ -113,12 +109,10 @@ _TAG = re.compile(r"<(?i:/?(?:br|b|i|nowiki|onlyinclude|templatestyles|li|ul|ol|
 
 def parse_extracted(chunk: Chunk, source: Source, dropped: list[Dropped]) -> Iterator[LinkedDocument]:
     """WikiExtractor's `{"id", "title", "text"}` with links kept, in folders (AA/wiki_00, plain or .bz2).
-
     Links are `<a href="Percent%20encoded%20title">anchor</a>` in the text, HTML-escaped in most versions and not in others: the
     text is unescaped once. Targets are titles as the article's author wrote them: they are normalised by MediaWiki's rules, and
     redirects, which WikiExtractor omits, come from `source.redirects`. The lead ends before the first `Section::::` line, which
-    only versions that keep headings write.
-    """
+    only versions that keep headings write."""
     for where, record in _records(chunk, dropped):
         id_, title = _string(record, "id", where, empty=False), _string(record, "title", where, empty=False)
         plain = plain_text(_string(record, "text", where), title)
@@ -154,12 +148,10 @@ def plain_text(text: str, title: str) -> Plain:
 
 def parse_harp(chunk: Chunk, source: Source, dropped: list[Dropped]) -> Iterator[LinkedDocument]:
     """The data of HARP's authors: `{"tokenized_sentence": [...], "anchors": [[{"text", "pos": [first, last], "passage"}]]}`.
-
-    `pos` are inclusive indices into the tokens. Every sentence and every passage becomes a document; a passage of several anchors
-    is one page (repeats in later chunks are counted as `page-duplicate`). An anchor whose `pos` does not match its text is counted
-    and skipped: 3 of 100 in the authors' demo. The text is the tokens joined by single spaces, which is what `pos` refers to
-    ("sentence" differs from it in places).
-    """
+    `pos` are inclusive indices into the tokens. Every sentence and every passage becomes a document; a passage of several
+    anchors is one page (repeats in later chunks are counted as `page-duplicate`). An anchor whose `pos` does not match its text
+    is counted and skipped: 3 of 100 in the authors' demo. The text is the tokens joined by single spaces, which is what `pos`
+    refers to ("sentence" differs from it in places)."""
     known: set[str] = set()
     for where, record in _records(chunk, dropped):
         tokens: Any = record.get("tokenized_sentence")

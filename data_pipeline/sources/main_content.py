@@ -45,11 +45,9 @@ class Block(NamedTuple):
 
 class MainContent:
     """The content of a parsed page. Linear in its nodes; never raises.
-
     blocks: in reading order. sections: the first is the page, its title the first <h1>; without spans. fragments: every anchor of
     the page and the section that it is in. hrefs: of the links by number. outside: hrefs outside the content. unread: blocks of
-    prose outside it, the longest first.
-    """
+    prose outside it, the longest first."""
 
     def __init__(self, tree: "LexborHTMLParser") -> None:
         self.blocks: list[Block] = []

@@ -44,9 +44,7 @@ _WIKIMEDIA = re.compile(
 
 class Part(NamedTuple):
     """Whole <page> elements of a dump, or where they are in its file, in a bz2 stream: [start, end).
-
-    head: <mediawiki> and <siteinfo>; too_large: (title, bytes) of skipped pages.
-    """
+    head: <mediawiki> and <siteinfo>; too_large: (title, bytes) of skipped pages."""
 
     path: str
     head: bytes
@@ -159,10 +157,8 @@ def _site_of(head: bytes, path: str) -> Site:
 
 
 def _streams_of_pages(path: str) -> list[tuple[int, int]]:
-    """The [start, end) of each bz2 stream after the first of a multistream dump; empty for other files.
-
-    A multistream dump is told by its first stream, which ends with the head. Raises InputError unless the last one ends the XML.
-    """
+    """The [start, end) of each bz2 stream after the first of a multistream dump; empty for other files. A multistream dump is
+    told by its first stream, which ends with the head. Raises InputError unless the last one ends the XML."""
     if not path.endswith(".bz2"):
         return []
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:

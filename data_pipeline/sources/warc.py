@@ -107,10 +107,8 @@ def _pages(record: "WarcRecord", url: str, where: str, source: Source, dropped: 
 
 
 def _decoded(body: bytes, headers: Mapping[str, str], limit: int) -> bytes:
-    """At most `limit` bytes of a body without the transfer and content encodings that its headers declare.
-
-    An encoding that the bytes do not have is skipped. Raises ValueError or zlib.error for compressed data that are damaged.
-    """
+    """At most `limit` bytes of a body without the transfer and content encodings that its headers declare. An encoding that the
+    bytes do not have is skipped. Raises ValueError or zlib.error for compressed data that are damaged."""
     if "chunked" in headers.get("transfer-encoding", "").lower():
         body = _dechunked(body)
     for name in reversed(headers.get("content-encoding", "").lower().replace(" ", "").split(",")):

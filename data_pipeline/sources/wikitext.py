@@ -74,11 +74,9 @@ class Resolved(NamedTuple):
 
 @dataclass(eq=False)
 class Site:
-    """The naming rules of one dump. `namespaces`: name → number; `language`: BCP 47 tag of the dump.
-
-    `IT:` and `HR:` are language editions only on `wikimedia` sites: in an intranet wiki they begin page titles. With `subpages`,
-    `[[/Part]]` leads to a page below the one with the link; `[[../Part]]` always does.
-    """
+    """The naming rules of one dump. `namespaces`: name → number; `language`: BCP 47 tag of the dump. `IT:` and `HR:` are
+    language editions only on `wikimedia` sites: in an intranet wiki they begin page titles. With `subpages`, `[[/Part]]` leads
+    to a page below the one with the link; `[[../Part]]` always does."""
 
     namespaces: Mapping[str, int]
     first_letter: bool = True
@@ -235,11 +233,8 @@ _LEAN = re.compile(r"\( *+[,;](?: *+[,;:])*+ *+")
 
 
 def plain_text(wikitext: str, site: Site, page: str = "") -> Plain:
-    """The prose of the page titled `page`. `text[start:end]` is exactly the link text that MediaWiki displays, never empty or only
-    spaces.
-
-    The lead ends before the first heading that has text above it. Never raises; linear in len(wikitext).
-    """
+    """The prose of the page titled `page`. `text[start:end]` is exactly the link text that MediaWiki displays, never empty or
+    only spaces. The lead ends before the first heading that has text above it. Never raises; linear in len(wikitext)."""
     text = "\n" + CONTROLS.sub("", wikitext).replace("\r", "") + "\n"
     text = _without_hidden(text)
     dropped: list[tuple[str, str]] = []
