@@ -30,64 +30,53 @@ NAMESPACES = {"Talk": 1, "File": 6, "Template": 10, "Category": 14}
 T = TypeVar("T")
 _URL = "https://sample.invalid/wiki/"
 
-# Each kind of page, by its noun: the rest of the lead's first sentence, and facts in three wordings, `page | page | question`.
-KINDS = {
-    "town": (
-        "is a town in {region}.",
-        """landing stages and flat boats | ferrymen | passage across the water;
+# By the noun of each kind of page: the rest of its lead's first sentence, and facts in three wordings, `page | page | question`.
+OPENINGS = {
+    "town": "is a town in {region}.", "river": "is a river of {region}.", "person": "is a figure from {region}.",
+    "guild": "is a guild seated in {region}.", "animal": "is an animal of {region}.",
+    "machine": "is a machine first built in {region}.",
+}  # fmt: skip
+_FACTS = {
+    "town": """landing stages and flat boats | ferrymen | passage across the water;
         brine in wide pans | salt makers | seasoning from the sea;
         grey stone in terraces | quarry workers | granite for masons; hives on every roof | beekeepers | honey and wax;
         sand melted into panes | glass blowers | windows and vases;
         flax and bleached cloth | linen weavers | fine fabric; herring over alder fires | fishwives | cured seafood;
         apples for the press | cider brewers | orchards and a fruity drink""",
-    ),
-    "river": (
-        "is a river of {region}.",
-        """seven steep ledges | cataracts | waterfalls; reeds in every curve | sluggish bends | a course without any hurry;
-        red clay | rusty floods | orange mud; frozen shores | skaters | solid ice;
-        sulphur and warm springs | bathers | a thermal spa; wheels that grind corn | millers | the making of flour;
+    "river": """seven steep ledges | cataracts | waterfalls;
+        reeds in every curve | sluggish bends | a course without any hurry; red clay | rusty floods | orange mud;
+        frozen shores | skaters | solid ice; sulphur and warm springs | bathers | a thermal spa;
+        wheels that grind corn | millers | the making of flour;
         grains of gold | prospectors | nuggets of precious metal;
         a covered wooden span | a toll bridge | payment at a crossing""",
-    ),
-    "person": (
-        "is a figure from {region}.",
-        """charts of shoals and coasts | maps for sailors | cartography;
+    "person": """charts of shoals and coasts | maps for sailors | cartography;
         broken limbs and ointments | patients | the work of a doctor;
         verses about summer | poems | literature and rhyme;
         comets in brass tubes | astronomy | stars through a telescope;
         bronze cast for towers | a bell foundry | church chimes;
         vaults and domes | architecture | the design of buildings;
         reading lessons for orphans | pupils | a small school; grafted pears | gardening | plants and trees""",
-    ),
-    "guild": (
-        "is a guild seated in {region}.",
-        """weights and measures | inspectors | merchants who cheat;
+    "guild": """weights and measures | inspectors | merchants who cheat;
         cargo saved from wreck | shipowners | refunds for lost vessels; books copied on vellum | scribes | manuscripts;
         singers at weddings | a choir | music with many voices;
         guards in the forest | armed escorts | protection on dangerous roads;
         graves of the poor | undertakers | funerals; swept chimneys | climbing boys | the removal of soot;
         money without interest | debtors | loans like those of a bank""",
-    ),
-    "animal": (
-        "is an animal of {region}.",
-        """chambers below oaks | burrows | tunnels underground;
+    "animal": """chambers below oaks | burrows | tunnels underground;
         a glow like a green lamp | an eerie light | shining at night;
         stolen buttons and spoons | thefts | robbed jewellery;
         songs before thunder | a warning call | the prediction of storms;
         a coat that turns from brown to white | camouflage | hiding in snow;
         spitting of glue | sticky venom | deadly poison; young in a fold of its ear | tiny offspring | strange babies;
         columns of thousands | a yearly migration | huge moving herds""",
-    ),
-    "machine": (
-        "is a machine first built in {region}.",
-        """buckets lifted by a screw | irrigation | pumping for thirsty fields; dripping oil | timekeeping | a clock;
-        patterns on wet plaster | decorators | painted rooms; nets on a geared drum | trawlers | the catching of fish;
+    "machine": """buckets lifted by a screw | irrigation | pumping for thirsty fields;
+        dripping oil | timekeeping | a clock; patterns on wet plaster | decorators | painted rooms;
+        nets on a geared drum | trawlers | the catching of fish;
         lenses on a spinning bowl | spectacle makers | eye glasses; rye shaken on sieves | granaries | wheat and chaff;
         pictures at half their size | engravers | art in miniature;
         a stretched hair | weather stations | humidity of the air""",
-    ),
 }
-FACTS = {kind: [fact.strip().split(" | ") for fact in facts.split(";")] for kind, (_, facts) in KINDS.items()}
+FACTS = {kind: [fact.strip().split(" | ") for fact in facts.split(";")] for kind, facts in _FACTS.items()}
 # {0} and {1} are facts, {x} an anchor, {name} the name of a page.
 LEADS = (
     "It is known for {0} and for {1}.", "It means {0} and {1} to most people.", "What it stands for is {0}, and also {1}.",
@@ -185,7 +174,7 @@ def world(options: SampleWiki) -> list[Page]:
     pages: list[Page] = []
     taken: set[str] = set()
     used: dict[tuple[str, str], set[int]] = {}
-    asked, kinds = _asked(options.pages, options.seed), list(KINDS)
+    asked, kinds = _asked(options.pages, options.seed), list(FACTS)
     for number in range(options.pages):
         kind = kinds[number % len(kinds)]
         name, region = _pick(usable, draw), _pick(REGIONS, draw)
@@ -220,7 +209,7 @@ def article(page: Page, pages: list[Page], seed: int) -> str:
         return int(draw.integers(1300, 1900))
 
     text = f"{{{{Infobox {page.kind}\n| name = {page.name}\n| region = [[{page.region}]]\n}}}}\n"
-    text += f"'''{page.title.partition(' (')[0]}''' {KINDS[page.kind][0].format(region=page.region)}"
+    text += f"'''{page.title.partition(' (')[0]}''' {OPENINGS[page.kind].format(region=page.region)}"
     text += f"<ref name=a>{{{{cite book|title=Annals of {page.region}|year={year()}}}}}</ref>"
     text += " " + _pick(LEADS, draw).format(*_shuffled(page.leads, draw)) + "\n"
     headings = draw.permutation(len(HEADINGS))[: int(draw.integers(2, 5))]

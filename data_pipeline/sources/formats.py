@@ -24,23 +24,23 @@ from harp_jax.text.languages import ENGLISH
 
 class Format(NamedTuple):
     """How to read a format. `entries(path, source)` yields the entries of chunks, and the weight of each in bytes; a chunk has at
-    most `most` entries. `addresser(source)` returns a function that maps a title or URL, as written in a list or a redirect
+    most `max_entries`. `addresser(source)` returns a function that maps a title or URL, as written in a list or a redirect
     file, to the address used by links to that page. `has_boilerplate`: the pages contain the menus of their sites."""
 
     entries: Callable[[str, Source], Iterator[tuple[Any, int]]]
     parse: Callable[[Chunk, Source, list[Dropped]], Iterator[LinkedDocument]]
     addresser: Callable[[Source], Callable[[str], str]] = lambda source: str.strip
     has_boilerplate: bool = False
-    most: int = 1 << 62
+    max_entries: int = 1 << 62
 
 
 # In a folder with several formats the first one in this table counts: pages before data files next to them.
 FORMATS = {
-    "html": Format(html_pages.entries, html_pages.parse, urls.addresser, has_boilerplate=True, most=4096),
+    "html": Format(html_pages.entries, html_pages.parse, urls.addresser, has_boilerplate=True, max_entries=4096),
     "warc": Format(warc.entries, warc.parse, urls.addresser, has_boilerplate=True),
-    "mediawiki": Format(mediawiki.entries, mediawiki.parse, lambda source: mediawiki.site(source).address_of),
+    "mediawiki": Format(mediawiki.entries, mediawiki.parse, lambda source: mediawiki.site(source).normalised),
     "wikiextractor": Format(
-        json_formats.entries, json_formats.parse_extracted, lambda source: json_formats.SITE.address_of
+        json_formats.entries, json_formats.parse_extracted, lambda source: json_formats.SITE.normalised
     ),
     "harp_json": Format(json_formats.entries, json_formats.parse_harp),
     "linked_jsonl": Format(json_formats.entries, json_formats.parse_linked),
@@ -58,7 +58,7 @@ def chunks(source: Source) -> Iterator[Chunk]:
         for entry, weight in format_.entries(path, source):
             payload.append(entry)
             size += weight
-            if size >= CHUNK_BYTES or len(payload) >= format_.most:
+            if size >= CHUNK_BYTES or len(payload) >= format_.max_entries:
                 yield Chunk(f"{name}:{number:05d}", payload)
                 number, size, payload = number + 1, 0, []
         if payload:

@@ -41,18 +41,18 @@ _BEGIN = re.compile(
 )
 
 
-def entries(given: str, source: Source) -> Iterator[tuple[tuple[str, str, list[str]], int]]:
+def entries(root: str, source: Source) -> Iterator[tuple[tuple[str, str, list[str]], int]]:
     """Of a folder of pages, or one file: (path, URL, aliases), aliases being other URLs of the page, and the bytes to read.
     Then those of symbolic links to pages and folders, with path "": another entry reads the page. InputError for an invalid
     base URL."""
-    base, is_folder = urls.base_url(source), os.path.isdir(given)
-    for path in filter(is_page, files.walk(given)) if is_folder else [given]:
-        name = os.path.relpath(path, given) if is_folder else os.path.basename(given)
+    base, is_folder = urls.base_url(source), os.path.isdir(root)
+    for path in filter(is_page, files.walk(root)) if is_folder else [root]:
+        name = os.path.relpath(path, root) if is_folder else os.path.basename(root)
         yield (path, base + _quoted(name), _aliases(base, name)), min(os.path.getsize(path), source["max_page_bytes"])
-    for link, target in files.links_within(given) if is_folder else ():
+    for link, target in files.links_within(root) if is_folder else ():
         for path in filter(is_page, files.walk(target) if os.path.isdir(target) else [target]):
-            name = os.path.relpath(os.path.normpath(os.path.join(link, os.path.relpath(path, target))), given)
-            page = base + _quoted(os.path.relpath(path, given))
+            name = os.path.relpath(os.path.normpath(os.path.join(link, os.path.relpath(path, target))), root)
+            page = base + _quoted(os.path.relpath(path, root))
             yield ("", page, [base + _quoted(name), *_aliases(base, name)]), 0
 
 

@@ -116,7 +116,7 @@ class Site:
             return Resolved(None, "link-invalid")
         return Resolved(address)
 
-    def address_of(self, title: str) -> str:
+    def normalised(self, title: str) -> str:
         """Normalises a title like a link target; returns one that cannot be linked unchanged."""
         return self.resolve(title).address or title.strip()
 
