@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-# The config's `source` as plain values: format, paths (files, globs; folders for the formats of many files), redirects (TSV
-# files), max_page_bytes, and what some formats read: index, base_url, split.
+# The config's `source` as plain values: format, paths (files, globs; folders), redirects (TSV files), exclude, max_page_bytes, and
+# for web pages base_url and split.
 Source = Mapping[str, Any]
 CHUNK_BYTES = 4 << 20
 

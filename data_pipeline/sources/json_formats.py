@@ -15,47 +15,40 @@ from data_pipeline.sources.document import CONTROLS, Chunk, Dropped, Link, Linke
 from data_pipeline.sources.wikitext import Site
 from harp_jax.base import files
 from harp_jax.base.errors import InputError
+from harp_jax.corpus.text_files import LONE_SURROGATE, checked_text, parse_object
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
 SITE = Site({})  # the naming rules of WikiExtractor's titles
 
 
-def entries(path: str, source: Source) -> Iterator[tuple[tuple[str, int, bytes | int], int]]:
+def entries(path: str, source: Source) -> Iterator[tuple[tuple[str, int, str | int], int]]:
     """(file, number from 1, content) of each line, and its bytes; the content is a number of bytes if it is too large. Raises
-    InputError for a damaged file, and for a line of more than 128 MiB."""
-    for number, line in files.raw_lines(path):
-        content = line.rstrip(b"\r\n")
-        size = len(content)
-        yield ((path, number, content), size) if size <= source["max_page_bytes"] else ((path, number, size), 0)
+    InputError as `files.lines`: for damage, bytes that are not UTF-8, and a line of more than 128 MiB."""
+    for number, line in files.lines(path):
+        size = len(line) if line.isascii() else len(line.encode())
+        yield ((path, number, line), size) if size <= source["max_page_bytes"] else ((path, number, size), 0)
 
 
 def _records(chunk: Chunk, dropped: list[Dropped]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(file and line, JSON object) of the chunk's lines; InputError for a line that is not a JSON object in UTF-8."""
+    """(file and line, JSON object) of the chunk's lines; InputError for a line that is not a JSON object."""
     for path, number, content in chunk.payload:
         where = f"{path} line {number}"
         if isinstance(content, int):
             dropped.append(Dropped(where, "page-too-large", f"{content} bytes"))
         elif content.strip():
-            try:
-                record = json.loads(content.decode("utf-8-sig" if number == 1 else "utf-8"))
-                why = "" if isinstance(record, dict) else "not a JSON object"
-            except (ValueError, RecursionError) as error:
-                why = f"not JSON ({error})"
-            hint = "; WikiExtractor writes JSON with --json" if content.startswith(b"<doc ") else ""
-            _check(not why, why, where, f"write one per line{hint}")
-            yield where, record
+            _check(not content.startswith("<doc "), "not JSON", where, "run WikiExtractor with --json")
+            yield where, parse_object(where, content)
 
 
 def _check(fine: bool, wrong: str, where: str, advice: str = "fix the line") -> None:
     if not fine:
-        raise InputError(f"{wrong}; {where}; {advice}")
+        raise InputError(f"{where}: {wrong}; {advice}")
 
 
-def _string(record: Mapping[str, Any], key: str, where: str, empty: bool = True) -> str:
-    value = record.get(key)
-    _check(isinstance(value, str) and bool(value or empty), f"the key {key!r} is missing or not a string", where)
-    # JSON can encode lone surrogates, which UTF-8 cannot; one replacement character each keeps the offsets right.
-    return _SURROGATE.sub("\ufffd", str(value))
+def _text(record: Mapping[str, Any], key: str, where: str, empty: bool = True) -> str:
+    """A field; a lone surrogate becomes one character, which keeps the offsets right."""
+    text = checked_text(where, record.get(key), key)
+    _check(empty or text != "", f"{key} is empty", where)
+    return text
 
 
 def _disjoint(links: list[Link], text: str, where: str, dropped: list[Dropped]) -> tuple[Link, ...]:
@@ -75,8 +68,8 @@ def parse_linked(chunk: Chunk, source: Source, dropped: list[Dropped]) -> Iterat
     destinations. Raises InputError (file, line, id) for a line that breaks the format."""
     for where, record in _records(chunk, dropped):
         where += f", id {str(record.get('id'))[:80]!r}"
-        id_ = _string(record, "id", where, empty=False)
-        title, text = _string(record, "title", where), _string(record, "text", where)
+        id_ = _text(record, "id", where, empty=False)
+        title, text = _text(record, "title", where), _text(record, "text", where)
         size = f"the text of {len(text)} code points"
         lead_end, listed = record.get("lead_end", len(text)), record.get("links", [])
         in_text = type(lead_end) is int and 0 <= lead_end <= len(text)
@@ -91,7 +84,7 @@ def parse_linked(chunk: Chunk, source: Source, dropped: list[Dropped]) -> Iterat
                 inside, f"link offsets {start!r}..{end!r} lie outside {size}", where, "offsets count code points from 0"
             )
             # Strip the anchor: a space before a sentence's first word would put the link across two sentences.
-            shown, target = text[start:end], _string(link, "target", where)
+            shown, target = text[start:end], _text(link, "target", where)
             if shown.strip() and target:
                 links.append(Link(end - len(shown.lstrip()), start + len(shown.rstrip()), target))
             else:
@@ -114,8 +107,8 @@ def parse_extracted(chunk: Chunk, source: Source, dropped: list[Dropped]) -> Ite
     redirects, which WikiExtractor omits, come from `source.redirects`. The lead ends before the first `Section::::` line, which
     only versions that keep headings write."""
     for where, record in _records(chunk, dropped):
-        id_, title = _string(record, "id", where, empty=False), _string(record, "title", where, empty=False)
-        plain = plain_text(_string(record, "text", where), title)
+        id_, title = _text(record, "id", where, empty=False), _text(record, "title", where, empty=False)
+        plain = plain_text(_text(record, "text", where), title)
         dropped += [Dropped(f"{where}: {title}", *each) for each in plain.dropped]
         if not plain.text:
             dropped.append(Dropped(f"{where}: {title}", "page-empty", ""))
@@ -159,7 +152,7 @@ def parse_harp(chunk: Chunk, source: Source, dropped: list[Dropped]) -> Iterator
         strings = isinstance(tokens, list) and all(isinstance(token, str) for token in tokens)
         _check(strings, "'tokenized_sentence' is missing or not a list of strings", where)
         _check(isinstance(anchors, list), "'anchors' is missing or not a list", where)
-        tokens = [_SURROGATE.sub("\ufffd", token) for token in tokens]
+        tokens = [LONE_SURROGATE.sub("\ufffd", token) for token in tokens]
         links: list[Link] = []
         passages: list[LinkedDocument] = []
         for anchor in [anchor for group in anchors for anchor in (group if isinstance(group, list) else [group])]:
@@ -174,13 +167,13 @@ def parse_harp(chunk: Chunk, source: Source, dropped: list[Dropped]) -> Iterator
                 dropped.append(Dropped(where, "anchor-malformed", json.dumps(anchor, ensure_ascii=False)))
                 continue
             start = sum(len(token) + 1 for token in tokens[:first]) + len(before)
-            passage = _string(anchor, "passage", where)
+            passage = _text(anchor, "passage", where)
             address = "passage-" + hashlib.blake2b(passage.encode(), digest_size=12).hexdigest()
             links.append(Link(start, start + len(shown), address))
             if address not in known:
                 known.add(address)
                 passages.append(LinkedDocument(address, address, "", passage, (), len(passage)))
         text = " ".join(tokens)
-        id_ = _SURROGATE.sub("\ufffd", f"{chunk.name.rpartition(':')[0]}-{where.rpartition(' ')[2]}")
+        id_ = LONE_SURROGATE.sub("\ufffd", f"{chunk.name.rpartition(':')[0]}-{where.rpartition(' ')[2]}")
         yield LinkedDocument(id_, id_, "", text, _disjoint(links, text, where, dropped), len(text))
         yield from passages
