@@ -269,11 +269,9 @@ _DISAMBIGUATION = re.compile(
     r"\[\[[^\[\]|:]{1,20}:[^\[\]|]{0,40}(?i:disambiguation pages|begriffsklärung|homonymie|desambigua|disambigua\b|"
     r"doorverwijspagina|страницы значений|ujednoznacz|förgreningssid|曖昧さ回避|消歧义)"
 )
-# The words in parentheses of their titles.
-_DISAMBIGUATION_TITLES = tuple(
-    f"({word})"
-    for word in """disambiguation begriffsklärung homonymie desambiguación desambiguação disambigua doorverwijspagina
-    значения ujednoznacznienie 曖昧さ回避 消歧义""".split()  # noqa: SIM905
+_DISAMBIGUATION_TITLE = re.compile(
+    r"\((?:disambiguation|begriffsklärung|homonymie|desambiguación|desambiguação|disambigua|doorverwijspagina|"
+    r"значения|ujednoznacznienie|曖昧さ回避|消歧义)\)\Z"
 )
 _NUMBER = re.compile(r"-?[0-9]{1,6}")
 
@@ -316,4 +314,4 @@ def _read_article(
 
 def is_disambiguation(title: str, wikitext: str) -> bool:
     """Whether the title, a template or a category marks the page as a disambiguation page."""
-    return title.lower().endswith(_DISAMBIGUATION_TITLES) or _DISAMBIGUATION.search(wikitext) is not None
+    return bool(_DISAMBIGUATION_TITLE.search(title.lower()) or _DISAMBIGUATION.search(wikitext))
