@@ -30,143 +30,97 @@ NAMESPACES = {"Talk": 1, "File": 6, "Template": 10, "Category": 14}
 T = TypeVar("T")
 _URL = "https://sample.invalid/wiki/"
 
+# By the noun of each kind of page: the rest of its lead's first sentence, and facts in three wordings, `page | page | question`.
+OPENINGS = {
+    "town": "is a town in {region}.", "river": "is a river of {region}.", "person": "is a figure from {region}.",
+    "guild": "is a guild seated in {region}.", "animal": "is an animal of {region}.",
+    "machine": "is a machine first built in {region}.",
+}  # fmt: skip
+_FACTS = {
+    "town": """landing stages and flat boats | ferrymen | passage across the water;
+        brine in wide pans | salt makers | seasoning from the sea;
+        grey stone in terraces | quarry workers | granite for masons; hives on every roof | beekeepers | honey and wax;
+        sand melted into panes | glass blowers | windows and vases;
+        flax and bleached cloth | linen weavers | fine fabric; herring over alder fires | fishwives | cured seafood;
+        apples for the press | cider brewers | orchards and a fruity drink""",
+    "river": """seven steep ledges | cataracts | waterfalls;
+        reeds in every curve | sluggish bends | a course without any hurry; red clay | rusty floods | orange mud;
+        frozen shores | skaters | solid ice; sulphur and warm springs | bathers | a thermal spa;
+        wheels that grind corn | millers | the making of flour;
+        grains of gold | prospectors | nuggets of precious metal;
+        a covered wooden span | a toll bridge | payment at a crossing""",
+    "person": """charts of shoals and coasts | maps for sailors | cartography;
+        broken limbs and ointments | patients | the work of a doctor;
+        verses about summer | poems | literature and rhyme;
+        comets in brass tubes | astronomy | stars through a telescope;
+        bronze cast for towers | a bell foundry | church chimes;
+        vaults and domes | architecture | the design of buildings;
+        reading lessons for orphans | pupils | a small school; grafted pears | gardening | plants and trees""",
+    "guild": """weights and measures | inspectors | merchants who cheat;
+        cargo saved from wreck | shipowners | refunds for lost vessels; books copied on vellum | scribes | manuscripts;
+        singers at weddings | a choir | music with many voices;
+        guards in the forest | armed escorts | protection on dangerous roads;
+        graves of the poor | undertakers | funerals; swept chimneys | climbing boys | the removal of soot;
+        money without interest | debtors | loans like those of a bank""",
+    "animal": """chambers below oaks | burrows | tunnels underground;
+        a glow like a green lamp | an eerie light | shining at night;
+        stolen buttons and spoons | thefts | robbed jewellery;
+        songs before thunder | a warning call | the prediction of storms;
+        a coat that turns from brown to white | camouflage | hiding in snow;
+        spitting of glue | sticky venom | deadly poison; young in a fold of its ear | tiny offspring | strange babies;
+        columns of thousands | a yearly migration | huge moving herds""",
+    "machine": """buckets lifted by a screw | irrigation | pumping for thirsty fields;
+        dripping oil | timekeeping | a clock; patterns on wet plaster | decorators | painted rooms;
+        nets on a geared drum | trawlers | the catching of fish;
+        lenses on a spinning bowl | spectacle makers | eye glasses; rye shaken on sieves | granaries | wheat and chaff;
+        pictures at half their size | engravers | art in miniature;
+        a stretched hair | weather stations | humidity of the air""",
+}
+FACTS = {kind: [fact.strip().split(" | ") for fact in facts.split(";")] for kind, facts in _FACTS.items()}
 # {0} and {1} are facts, {x} an anchor, {name} the name of a page.
-# The facts of each kind of page, in three wordings, `page | page | question`.
-FACTS = {
-    "town": (
-        "landing stages and flat boats | ferrymen | passage across the water",
-        "brine in wide pans | salt makers | seasoning from the sea",
-        "grey stone in terraces | quarry workers | granite for masons",
-        "hives on every roof | beekeepers | honey and wax",
-        "sand melted into panes | glass blowers | windows and vases",
-        "flax and bleached cloth | linen weavers | fine fabric",
-        "herring over alder fires | fishwives | cured seafood",
-        "apples for the press | cider brewers | orchards and a fruity drink",
-    ),
-    "river": (
-        "seven steep ledges | cataracts | waterfalls",
-        "reeds in every curve | sluggish bends | a course without any hurry",
-        "red clay | rusty floods | orange mud",
-        "frozen shores | skaters | solid ice",
-        "sulphur and warm springs | bathers | a thermal spa",
-        "wheels that grind corn | millers | the making of flour",
-        "grains of gold | prospectors | nuggets of precious metal",
-        "a covered wooden span | a toll bridge | payment at a crossing",
-    ),
-    "person": (
-        "charts of shoals and coasts | maps for sailors | cartography",
-        "broken limbs and ointments | patients | the work of a doctor",
-        "verses about summer | poems | literature and rhyme",
-        "comets in brass tubes | astronomy | stars through a telescope",
-        "bronze cast for towers | a bell foundry | church chimes",
-        "vaults and domes | architecture | the design of buildings",
-        "reading lessons for orphans | pupils | a small school",
-        "grafted pears | gardening | plants and trees",
-    ),
-    "guild": (
-        "weights and measures | inspectors | merchants who cheat",
-        "cargo saved from wreck | shipowners | refunds for lost vessels",
-        "books copied on vellum | scribes | manuscripts",
-        "singers at weddings | a choir | music with many voices",
-        "guards in the forest | armed escorts | protection on dangerous roads",
-        "graves of the poor | undertakers | funerals",
-        "swept chimneys | climbing boys | the removal of soot",
-        "money without interest | debtors | loans like those of a bank",
-    ),
-    "creature": (
-        "chambers below oaks | burrows | tunnels underground",
-        "a glow like a green lamp | an eerie light | shining at night",
-        "stolen buttons and spoons | thefts | robbed jewellery",
-        "songs before thunder | a warning call | the prediction of storms",
-        "a coat that turns from brown to white | camouflage | hiding in snow",
-        "spitting of glue | sticky venom | deadly poison",
-        "young in a fold of its ear | tiny offspring | strange babies",
-        "columns of thousands | a yearly migration | huge moving herds",
-    ),
-    "device": (
-        "buckets lifted by a screw | irrigation | pumping for thirsty fields",
-        "dripping oil | timekeeping | a clock",
-        "patterns on wet plaster | decorators | painted rooms",
-        "nets on a geared drum | trawlers | the catching of fish",
-        "lenses on a spinning bowl | spectacle makers | eye glasses",
-        "rye shaken on sieves | granaries | wheat and chaff",
-        "pictures at half their size | engravers | art in miniature",
-        "a stretched hair | weather stations | humidity of the air",
-    ),
-}
-# The noun, the rest of the lead's first sentence, how an anchor refers to it.
-NOUNS = {
-    "town": ("town", "is a town in {region}.", "the town"),
-    "river": ("river", "is a river of {region}.", "the river"),
-    "person": ("person", "is a figure from {region}.", "the person"),
-    "guild": ("guild", "is a guild seated in {region}.", "the guild"),
-    "creature": ("animal", "is an animal of {region}.", "the animal"),
-    "device": ("machine", "is a machine first built in {region}.", "the machine"),
-}
 LEADS = (
-    "It is known for {0} and for {1}.",
-    "It means {0} and {1} to most people.",
-    "What it stands for is {0}, and also {1}.",
-)
-# A link with a fact of its page.
-PHRASES = ("{x} and {0}", "{0} and {x}", "{x} with {0}")
+    "It is known for {0} and for {1}.", "It means {0} and {1} to most people.", "What it stands for is {0}, and also {1}.",
+)  # fmt: skip
+PHRASES = ("{x} and {0}", "{0} and {x}", "{x} with {0}")  # a link with a fact of its page
 # Sentences for one or two phrases, with few other words: the facts of a page should dominate its sentence.
 FRAMES = (
-    "Nobody forgets {0}.",
-    "There is a song about {0}.",
-    "It is not far from {0}.",
-    "Everyone talks of {0}.",
-    "Then came {0}.",
-    "This was due to {0}.",
-    "As with {0}, so with {1}.",
-    "Some prefer {0}, others {1}.",
-)
+    "Nobody forgets {0}.", "There is a song about {0}.", "It is not far from {0}.", "Everyone talks of {0}.", "Then came {0}.",
+    "This was due to {0}.", "As with {0}, so with {1}.", "Some prefer {0}, others {1}.",
+)  # fmt: skip
 PLAIN = (
-    "Its early history is told in few sources.",
-    "Most accounts were collected about {year} by a clerk of {region}.",
-    "The name is older than any written record of {region}.",
-    "Much of what is believed about it cannot be proved.",
-    "A second account, dated {year}, differs in small details.",
-    "The people of {region} tell the story in another order.",
+    "Its early history is told in few sources.", "Most accounts were collected about {year} by a clerk of {region}.",
+    "The name is older than any written record of {region}.", "Much of what is believed about it cannot be proved.",
+    "A second account, dated {year}, differs in small details.", "The people of {region} tell the story in another order.",
     "Interest grew again after {year}, when roads were improved.",
-)
+)  # fmt: skip
 HEADINGS = ("History", "Neighbours", "In song and story", "Later years", "Trade", "Disputes", "Legacy", "Visitors")
 REGIONS = (
-    "Norrland Vale", "the Hither Isles", "Upper Kestria", "the Salt Marches",
-    "Wendmoor", "the Nine Hills", "Lower Ambria", "the Grey Coast",
+    "Norrland Vale", "the Hither Isles", "Upper Kestria", "the Salt Marches", "Wendmoor", "the Nine Hills", "Lower Ambria",
+    "the Grey Coast",
 )  # fmt: skip
 ALIASES = ("Old {}", "Great {}", "{} the Elder", "Saint {}", "{} of the Hills", "New {}")
 QUESTIONS = (
-    "Which {name} has to do with {0} and {1}?",
-    "Tell me, where is {name} if I care about {0} and {1}?",
-    "I look for {name}, something about {0} or {1}.",
-    "Can you say which {name} stands for {0} and {1}?",
-)
-KINDS = list(FACTS)
+    "Which {name} has to do with {0} and {1}?", "Tell me, where is {name} if I care about {0} and {1}?",
+    "I look for {name}, something about {0} or {1}.", "Can you say which {name} stands for {0} and {1}?",
+)  # fmt: skip
 ONSETS = "b br c d dr f fl g gr h k kl l m n p pr r s sk st t th tr v w".split()  # noqa: SIM905
 VOWELS = "a e i o u ae ei ou".split()  # noqa: SIM905
 CODAS = "l n r s th nd rk ll m st ck".split()  # noqa: SIM905
 GIVEN = "Alvo Berin Cassa Dorrit Edda Gisla Hobart Ilse Jorun Kessa Lothar Mirna Nolo Orsin Petra Runa".split()  # noqa: SIM905
 
 
-class Fact(NamedTuple):
-    """A fact of a page, as its lead, links to the page and questions word it."""
-
-    lead: str
-    link: str
-    question: str
-
-
 class Page(NamedTuple):
-    """A planned article: `alias` is the title of a redirect."""
+    """A planned article; `alias` is the title of a redirect. Its facts as its lead, links to it and questions word them."""
 
     id: int
     kind: str
     name: str
     title: str
     region: str
-    facts: tuple[Fact, ...]
     alias: str
+    leads: tuple[str, ...]
+    links: tuple[str, ...]
+    questions: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -181,11 +135,9 @@ class SampleWiki:
 @once
 def write_sample_wiki(options: SampleWiki, output: str) -> int:
     """Writes a wiki to a directory; returns the number of questions. InputError for too few pages.
-
-    wiki.xml.bz2: a MediaWiki export of articles, redirects, disambiguation pages and a talk page. docs.tsv: docid, url, title, lead
-    of the articles. queries.tsv, qrels.txt. folds.tsv: 5 folds, disjoint in relevant documents. {train,test}.queries.tsv: folds 0-2
-    and 3-4.
-    """
+    wiki.xml.bz2: a MediaWiki export of articles, redirects, disambiguation pages and a talk page. docs.tsv: docid, url, title,
+    lead of the articles. queries.tsv, qrels.txt. folds.tsv: 5 folds, disjoint in relevant documents. {train,test}.queries.tsv:
+    folds 0-2 and 3-4."""
     if options.pages < 2 * FOLDS:
         raise InputError(f"{options.pages} pages are too few for {FOLDS} folds; use at least {2 * FOLDS} pages")
     pages = world(options)
@@ -201,7 +153,6 @@ def write_sample_wiki(options: SampleWiki, output: str) -> int:
         ("queries.tsv", (f"{qid}\t{text}\n" for qid, text, _, _ in asked)),
         ("qrels.txt", (f"{qid} 0 {page.id} 1\n" for qid, _, page, _ in asked)),
         ("folds.tsv", (f"{qid}\t{fold}\n" for qid, _, _, fold in asked)),
-        # The demo trains on the first three folds and is tested on the others.
         ("train.queries.tsv", (f"{qid}\t{text}\n" for qid, text, _, fold in asked if fold < TRAIN_FOLDS)),
         ("test.queries.tsv", (f"{qid}\t{text}\n" for qid, text, _, fold in asked if fold >= TRAIN_FOLDS)),
     ):
@@ -223,11 +174,10 @@ def world(options: SampleWiki) -> list[Page]:
     pages: list[Page] = []
     taken: set[str] = set()
     used: dict[tuple[str, str], set[int]] = {}
-    asked = _asked(options.pages, options.seed)
+    asked, kinds = _asked(options.pages, options.seed), list(FACTS)
     for number in range(options.pages):
-        kind = KINDS[number % len(KINDS)]
+        kind = kinds[number % len(kinds)]
         name, region = _pick(usable, draw), _pick(REGIONS, draw)
-        # Facts that no page of this name and kind has yet, while there are enough.
         table, known = FACTS[kind], used.setdefault((name, kind), set())
         fresh = [n for n in range(len(table)) if n not in known]
         fresh = fresh if len(fresh) >= FACTS_PER_PAGE else list(range(len(table)))
@@ -236,34 +186,32 @@ def world(options: SampleWiki) -> list[Page]:
         facts = []
         for n in chosen:
             # In the control, links state a fact of any kind: one of the page's own kind would still reveal the kind.
-            others = table if options.informative else FACTS[_pick(KINDS, draw)]
-            linked = others[n if options.informative else int(draw.integers(len(others)))].split(" | ")
-            wordings, swapped = table[n].split(" | "), bool(draw.integers(2))
+            others = table if options.informative else FACTS[_pick(kinds, draw)]
+            linked = others[n if options.informative else int(draw.integers(len(others)))]
+            wordings, swapped = table[n], bool(draw.integers(2))
             of_links = linked[1 - swapped if number in asked else QUESTION]
-            facts.append(Fact(wordings[swapped], of_links, wordings[QUESTION]))
-        noun = NOUNS[kind][0]
-        title = f"{_pick(GIVEN, draw)} {name}" if kind == "person" else f"{name} ({noun})"
-        candidates = [title, f"{name} ({noun}, {region.removeprefix('the ')})", f"{title} ({number})"]
+            facts.append((wordings[swapped], of_links, wordings[QUESTION]))
+        title = f"{_pick(GIVEN, draw)} {name}" if kind == "person" else f"{name} ({kind})"
+        candidates = [title, f"{name} ({kind}, {region.removeprefix('the ')})", f"{title} ({number})"]
         title = next(candidate for candidate in candidates if candidate not in taken)
         alias = _pick(ALIASES, draw).format(title) if number % 3 == 0 else ""
         alias = "" if alias in taken else alias
         taken |= {title, alias}
-        pages.append(Page(number + 10, kind, name, title, region, tuple(facts), alias))
+        pages.append(Page(number + 10, kind, name, title, region, alias, *zip(*facts)))
     return pages
 
 
 def article(page: Page, pages: list[Page], seed: int) -> str:
     """The wikitext of a page: infobox, lead, sections with links, a table, references, categories."""
     draw = generator("sample_wiki", seed, "article", page.id)
-    noun, opening, _ = NOUNS[page.kind]
 
     def year() -> int:
         return int(draw.integers(1300, 1900))
 
-    lead = f"'''{page.title.partition(' (')[0]}''' {opening.format(region=page.region)}"
-    lead += f"<ref name=a>{{{{cite book|title=Annals of {page.region}|year={year()}}}}}</ref>"
-    lead += " " + _pick(LEADS, draw).format(*(fact.lead for fact in _order(page.facts, draw)))
-    text = f"{{{{Infobox {noun}\n| name = {page.name}\n| region = [[{page.region}]]\n}}}}\n{lead}\n"
+    text = f"{{{{Infobox {page.kind}\n| name = {page.name}\n| region = [[{page.region}]]\n}}}}\n"
+    text += f"'''{page.title.partition(' (')[0]}''' {OPENINGS[page.kind].format(region=page.region)}"
+    text += f"<ref name=a>{{{{cite book|title=Annals of {page.region}|year={year()}}}}}</ref>"
+    text += " " + _pick(LEADS, draw).format(*_shuffled(page.leads, draw)) + "\n"
     headings = draw.permutation(len(HEADINGS))[: int(draw.integers(2, 5))]
     for place, heading in enumerate(headings):
         sentences = [_linking(page, pages, draw) for _ in range(int(draw.integers(2, 5)))]
@@ -275,19 +223,18 @@ def article(page: Page, pages: list[Page], seed: int) -> str:
         text += " ".join(sentences) + "<ref name=a />\n"
     rows = "".join(f"|-\n| {year()} || {_anchor(_other(page, pages, draw), draw)}\n" for _ in range(3))
     text += f'\n== See also ==\n<!-- kept short -->\n{{| class="wikitable"\n! Year !! Page\n{rows}|}}\n'
-    return text + f"* {_anchor(_other(page, pages, draw), draw)}\n\n[[Category:{noun.capitalize()}]]\n"
+    return text + f"* {_anchor(_other(page, pages, draw), draw)}\n\n[[Category:{page.kind.capitalize()}]]\n"
 
 
 def _linking(page: Page, pages: list[Page], draw: np.random.Generator) -> str:
     """A sentence with links, each in a phrase with a fact of its page; both pages are in one region."""
-    frame = _pick(FRAMES, draw)
-    one = _other(page, pages, draw)
+    frame, one = _pick(FRAMES, draw), _other(page, pages, draw)
     near = [other for other in pages if other.region == one.region and other not in (one, page)]
     phrases = []
     for other in (one, _pick(near, draw) if near else _other(page, pages, draw)):
-        phrases.append(_pick(PHRASES, draw).format(_pick(other.facts, draw).link, x=_anchor(other, draw)))
-    sentence = frame.format(*phrases)
+        phrases.append(_pick(PHRASES, draw).format(_pick(other.links, draw), x=_anchor(other, draw)))
     draw.integers(1300, 1900)  # unused; without it a seed would give other pages than in earlier versions
+    sentence = frame.format(*phrases)
     return sentence[0].upper() + sentence[1:]
 
 
@@ -305,7 +252,7 @@ def _anchor(page: Page, draw: np.random.Generator) -> str:
     style = float(draw.random())
     article = "" if page.kind in ("town", "person") else "the "
     if style < 0.1:
-        return f"[[{target}|{NOUNS[page.kind][2]}]]"
+        return f"[[{target}|the {page.kind}]]"
     if style < 0.15:
         return f"[[{page.title}]]"
     if style < 0.3:
@@ -317,7 +264,7 @@ def _pick(options: Sequence[T], draw: np.random.Generator) -> T:
     return options[int(draw.integers(len(options)))]
 
 
-def _order(facts: tuple[Fact, ...], draw: np.random.Generator) -> list[Fact]:
+def _shuffled(facts: tuple[str, ...], draw: np.random.Generator) -> list[str]:
     return [facts[i] for i in draw.permutation(len(facts))]
 
 
@@ -332,7 +279,7 @@ def dump(pages: list[Page], articles: list[str]) -> Iterator[str]:
     for name in sorted({page.name for page in pages} - {page.title for page in pages}):
         first, *more = (page for page in pages if page.name == name)
         if more:
-            lines = "".join(f"* [[{page.title}]], {NOUNS[page.kind][0]}\n" for page in (first, *more))
+            lines = "".join(f"* [[{page.title}]], {page.kind}\n" for page in (first, *more))
             elements.append((name, f"'''{name}''' may mean:\n{lines}{{{{disambig}}}}\n", ""))
         else:
             elements.append((name, f"#REDIRECT [[{first.title}]]", first.title))
@@ -348,15 +295,14 @@ def questions(pages: list[Page], seed: int) -> Iterator[tuple[str, str, Page, in
     """(qid, question, relevant page, fold) in random order, one question per page."""
     draw = generator("sample_wiki", seed, "questions")
     for number, (place, fold) in enumerate(_asked(len(pages), seed).items(), 1):
-        facts = [fact.question for fact in _order(pages[place].facts, draw)]
-        yield f"q{number}", _pick(QUESTIONS, draw).format(*facts, name=pages[place].name), pages[place], fold
+        page = pages[place]
+        facts = _shuffled(page.questions, draw)
+        yield f"q{number}", _pick(QUESTIONS, draw).format(*facts, name=page.name), page, fold
 
 
 def _asked(count: int, seed: int) -> dict[int, int]:
-    """Place of a page that is asked about → fold of its question, in random order.
-
-    A sixth of the pages are asked about in training questions (folds 0 to 2), three eighths in test questions (folds 3 and 4).
-    """
+    """Place of a page that is asked about → fold of its question, in random order. A sixth of the pages are asked about in
+    training questions (folds 0 to 2), three eighths in test questions (folds 3 and 4)."""
     train = max(TRAIN_FOLDS, count // 6)
     places = generator("sample_wiki", seed, "asked").permutation(count)[: train + 3 * count // 8].tolist()
     folds = (n % TRAIN_FOLDS if n < train else TRAIN_FOLDS + n % (FOLDS - TRAIN_FOLDS) for n in range(len(places)))

@@ -7,6 +7,7 @@ The SQL uses only what DuckDB and Spark SQL compute identically: equi-joins, int
 """
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any
@@ -46,10 +47,8 @@ SECTION_WORDS = 5  # minimum words of a section that is a document, unless `min_
 
 
 def parse_chunk(job: Job, number: int, chunk: Chunk) -> Outputs:
-    """Map over chunks: documents, their addresses, redirects among them, and what was dropped.
-
-    A document with a `problem` keeps its address, so that links to it are counted under that problem.
-    """
+    """Map over chunks: documents, their addresses, redirects among them, and what was dropped. A document with a `problem`
+    keeps its address, so that links to it are counted under that problem."""
     documents, dropped = formats.parse(chunk, job.config["source"])
     numbered = enumerate(documents, number * DOCS_PER_CHUNK)
     return tabulate(job.config, number // job.per_bucket, numbered, dropped)
@@ -64,13 +63,13 @@ def losses_of(dropped: Iterable[Dropped]) -> list[Row]:
 
 def tabulate(c: Config, home: int, numbered: Iterable[tuple[int, LinkedDocument]], dropped: list[Dropped]) -> Outputs:
     """The tables of numbered documents, and of what was dropped; `home` is their bucket. Appends to `dropped`."""
-    shown: list[Row] = []
+    documents: list[Row] = []
     addresses: list[Row] = []
     redirects: list[Row] = []
     for doc, document in numbered:
         text, lead_end = document.text, document.lead_end
         if document.redirect is not None:
-            redirects.append({"address": document.address, "target": document.redirect, "priority": doc})
+            redirects.append(dict(address=document.address, target=document.redirect, priority=doc))
             continue
         if c["destination_text"] == "first_paragraph":
             lead = text[:lead_end]
@@ -87,18 +86,14 @@ def tabulate(c: Config, home: int, numbered: Iterable[tuple[int, LinkedDocument]
             problem = "link-to-empty-page"
         # Documents of one identity are one page: by number, or by a hash of the destination's text in lower case.
         identity = doc if c["page_identity"] == "id" else signed64("page", text[:lead_end].lower())
-        addresses.append(
-            dict(
-                doc=doc, home=home, address=document.address, id=document.id, problem=problem,
-                disambiguation=int(document.is_disambiguation), identity=identity,
-            )
-        )  # fmt: skip
+        row = dict(doc=doc, home=home, address=document.address, id=document.id, problem=problem, identity=identity)
+        addresses.append(row | dict(disambiguation=int(document.is_disambiguation)))
         if problem == "link-to-short-page":
             dropped.append(Dropped(document.id, "page-too-short", document.title))
             continue
         row = dict(doc=doc, id=document.id, title=document.title, text=text, lead_end=lead_end)
-        shown.append(row | dict(links=[link._asdict() for link in document.links]))
-    made: Outputs = {tables.DOCUMENTS: shown, tables.ADDRESSES: addresses, tables.REDIRECTS: redirects}
+        documents.append(row | dict(links=[link._asdict() for link in document.links]))
+    made: Outputs = {tables.DOCUMENTS: documents, tables.ADDRESSES: addresses, tables.REDIRECTS: redirects}
     return made | {tables.LOSSES: losses_of(dropped)}
 
 
@@ -110,51 +105,43 @@ def extract_links(job: Job, number: int, payload: None) -> Outputs:
         if hash64("links", document["id"].partition("#")[0]) >= job.config["linking_pages"] * 2.0**64:
             continue
         for link, sentence in in_sentences(document["text"], document["links"], job.config["language"]):
-            shown = document["text"][link["start"] : link["end"]]
+            start, end, target = link["start"], link["end"], link["target"]
+            shown = document["text"][start:end]
             anchor = normalise_anchor(shown)
-            reason = reason_to_drop(anchor, job.config) if sentence else "anchor-across-paragraphs"
-            if reason:
-                dropped.append(Dropped(document["id"], reason, f"{shown} -> {link['target']}"))
+            if reason := reason_to_drop(anchor, job.config) if sentence else "anchor-across-paragraphs":
+                dropped.append(Dropped(document["id"], reason, f"{shown} -> {target}"))
                 continue
-            links.append(
-                dict(
-                    doc=document["doc"], link_start=link["start"], link_end=link["end"], sentence_start=sentence[0],
-                    sentence_end=sentence[1], anchor=anchor, target=link["target"],
-                )
-            )  # fmt: skip
+            place = dict(link_start=start, link_end=end, sentence_start=sentence[0], sentence_end=sentence[1])
+            links.append(dict(doc=document["doc"], anchor=anchor, target=target) | place)
     return {tables.LINKS: links, tables.LOSSES: losses_of(dropped)}
 
 
 def in_sentences(text: str, links: list[Row], language: str = ENGLISH) -> list[tuple[Row, list[int]]]:
-    """Each link with [start, end] of its sentence; an empty list if the anchor spans paragraphs or is white space.
-
-    A link across a sentence boundary (Yahoo! Inc.) joins the sentences. Linear in the text and in the links.
-    """
-    joined_links: list[tuple[Row, list[int]]] = []
+    """Each link with [start, end] of its sentence; an empty list if the anchor spans paragraphs or is white space. A link
+    across a sentence boundary (Yahoo! Inc.) joins the sentences. Linear in the text and in the links."""
+    placed: list[tuple[Row, list[int]]] = []
     bounds: list[tuple[int, int]] = []
-    paragraph, paragraph_end, at, joined_until = 0, -1, 0, -1
+    ends: list[int] = []
     joined: list[int] = []
+    paragraph_end = joined_until = -1
     for link in links:
         if link["start"] >= paragraph_end:
-            paragraph = text.rfind("\n", max(0, paragraph_end), link["start"]) + 1 or max(0, paragraph_end)
+            paragraph = text.rfind("\n", 0, link["start"]) + 1
             line_end = text.find("\n", link["start"])
             paragraph_end = len(text) if line_end < 0 else line_end
             spans = sentences(text[paragraph:paragraph_end], language)
-            bounds, at, joined_until = [(paragraph + start, paragraph + end) for start, end in spans], 0, -1
-        while at < len(bounds) and bounds[at][1] <= link["start"]:
-            at += 1
-        last = at
-        while last < len(bounds) and bounds[last][1] < link["end"]:
-            last += 1
-        if last >= len(bounds) or bounds[at][0] > link["start"]:
-            joined_links.append((link, []))
+            bounds = [(paragraph + start, paragraph + end) for start, end in spans]
+            ends, joined_until = [end for _, end in bounds], -1
+        first, last = bisect_right(ends, link["start"]), bisect_left(ends, link["end"])
+        if last >= len(bounds) or bounds[first][0] > link["start"]:
+            placed.append((link, []))
             continue
-        if at > joined_until:
-            joined = [*bounds[at]]
+        if first > joined_until:
+            joined = [*bounds[first]]
         # Links already found in these sentences share this list: their span grows, too.
-        joined[1], joined_until = max(joined[1], bounds[last][1]), max(joined_until, last)
-        joined_links.append((link, joined))
-    return joined_links
+        joined[1], joined_until = max(joined[1], ends[last]), max(joined_until, last)
+        placed.append((link, joined))
+    return placed
 
 
 def reason_to_drop(anchor: str, c: Config) -> str:
@@ -167,10 +154,8 @@ def reason_to_drop(anchor: str, c: Config) -> str:
 
 
 def is_number(anchor: str) -> bool:
-    """Whether a text is a year, date, century or other number, or has no letters ("1990s", "5 may", "[1]", "—").
-
-    Dates are recognised in English and in Chinese characters; a number with a unit or a noun ("5 km", "1990 season") is not one.
-    """
+    """Whether a text is a year, date, century or other number, or has no letters ("1990s", "5 may", "[1]", "—"). Dates are
+    recognised in English and in Chinese characters; a number with a unit or a noun ("5 km", "1990 season") is not one."""
     if not any(character.isalpha() for character in anchor):
         return True
     if not any(character.isdigit() for character in anchor):
@@ -216,16 +201,12 @@ PAGES_SQL = f"""
 SAME_SQL = {"id": "doc", "text": "MIN(doc) OVER (PARTITION BY identity, problem)"}
 
 TARGETS_SQL = """
-    SELECT l.doc, l.link_start, l.link_end, l.sentence_start, l.sentence_end, l.anchor, l.target, l.bucket,
-        COALESCE(p.same, q.same) AS destination,
+    SELECT l.*, COALESCE(p.same, q.same) AS destination,
         CASE WHEN COALESCE(p.doc, q.doc) IS NULL THEN 'link-unresolved'
             WHEN COALESCE(p.same, q.same) = s.same THEN 'link-to-itself'
             ELSE COALESCE(p.problem, q.problem) END AS problem
-    FROM links l
-    JOIN pages s ON l.doc = s.doc
-    LEFT JOIN pages p ON l.target = p.address
-    LEFT JOIN aliases a ON l.target = a.address
-    LEFT JOIN pages q ON a.target = q.address
+    FROM links l JOIN pages s ON l.doc = s.doc LEFT JOIN pages p ON l.target = p.address
+    LEFT JOIN aliases a ON l.target = a.address LEFT JOIN pages q ON a.target = q.address
 """
 
 # Each anchor text and destination once, with the reason to drop these links. Arguments: maximum pages with the same link, maximum
@@ -243,8 +224,7 @@ LINK_COUNTS_SQL = """
 RESOLVED_SQL = """
     SELECT t.doc, t.link_start, t.link_end, t.sentence_start, t.sentence_end, t.anchor, t.target, t.bucket, t.destination,
         CASE WHEN t.problem = '' THEN COALESCE(b.problem, '') ELSE t.problem END AS problem
-    FROM targets t
-    LEFT JOIN (SELECT anchor, destination, problem FROM link_counts WHERE problem <> '') b
+    FROM targets t LEFT JOIN (SELECT anchor, destination, problem FROM link_counts WHERE problem <> '') b
         ON t.anchor = b.anchor AND t.destination = b.destination
 """
 
@@ -256,8 +236,7 @@ ANCHOR_DESTINATION_SQL = {
     """,
     # Each occurrence; those of one destination have consecutive ranks:
     True: """
-        SELECT anchor, destination,
-            row_number() OVER (PARTITION BY anchor ORDER BY destination, doc, link_start) - 1 AS rank
+        SELECT anchor, destination, row_number() OVER (PARTITION BY anchor ORDER BY destination, doc, link_start) - 1 AS rank
         FROM resolved WHERE problem = ''
     """,
 }
@@ -266,21 +245,17 @@ ANCHOR_DESTINATION_SQL = {
 CANDIDATES_SQL = """
     SELECT doc, home AS bucket, in_links, row_number() OVER (ORDER BY in_links, doc) - 1 AS place FROM (
         SELECT p.doc AS doc, p.home AS home, COALESCE(c.n, 0) AS in_links
-        FROM pages p
-        {} JOIN (SELECT destination, COUNT(*) AS n FROM resolved WHERE problem = '' GROUP BY destination) c
+        FROM pages p {} JOIN (SELECT destination, COUNT(*) AS n FROM resolved WHERE problem = '' GROUP BY destination) c
             ON p.doc = c.destination
         WHERE p.problem = ''
     )
 """
 
 RANKED_SQL = """
-    SELECT l.doc, l.link_start, l.link_end, l.sentence_start, l.sentence_end, l.anchor, l.destination, l.bucket, p.id AS id,
-        c.place AS place, o.first AS first, o.own AS own, t.total AS total,
+    SELECT l.*, p.id AS id, c.place AS place, o.first AS first, o.own AS own, t.total AS total,
         row_number() OVER (PARTITION BY l.anchor ORDER BY l.doc, l.link_start) - 1 AS occurrence,
         COUNT(*) OVER (PARTITION BY l.anchor) AS occurrences
-    FROM resolved l
-    JOIN pages p ON l.doc = p.doc
-    JOIN candidates c ON l.destination = c.doc
+    FROM resolved l JOIN pages p ON l.doc = p.doc JOIN candidates c ON l.destination = c.doc
     JOIN (SELECT anchor, destination, MIN(rank) AS first, COUNT(*) AS own FROM anchor_destination
           GROUP BY anchor, destination) o ON l.anchor = o.anchor AND l.destination = o.destination
     JOIN (SELECT anchor, COUNT(*) AS total FROM anchor_destination GROUP BY anchor) t ON l.anchor = t.anchor
@@ -342,8 +317,8 @@ _LOSSES = f"""
     SELECT 'page-duplicate' AS reason, 1 AS n, a.id AS location, a.address AS example
     FROM addresses a LEFT JOIN places p ON a.doc = p.doc WHERE p.doc IS NULL
     UNION ALL
-    SELECT CASE WHEN n.address IS NULL THEN 'redirect-to-no-page' ELSE 'redirect-endless' END AS reason,
-        1 AS n, a.address AS location, a.target AS example
+    SELECT CASE WHEN n.address IS NULL THEN 'redirect-to-no-page' ELSE 'redirect-endless' END AS reason, 1 AS n,
+        a.address AS location, a.target AS example
     FROM aliases a LEFT JOIN places p ON a.target = p.address LEFT JOIN aliases n ON a.target = n.address
     WHERE p.address IS NULL
     UNION ALL -- the address belongs to a page, or to an earlier redirect with another target

@@ -16,7 +16,7 @@ import json
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from itertools import count, islice
@@ -102,50 +102,45 @@ def parse_chunk(job: Job, number: int, chunk: Chunk) -> Outputs:
     redirects: list[Row] = []
     fragments: list[Row] = []
     pages: dict[str, Row] = {}
-    links: Counter[tuple[str, str, str]] = Counter()
+    links: Counter[tuple[str, str, str, str, str]] = Counter()
     hosts: set[str] = set()
     for doc, document in enumerate(documents, number * DOCS_PER_CHUNK):
         own, outline = document.address, document.outline
         if document.redirect is not None:
             redirects.append(dict(address=own, target=document.redirect, priority=doc))
             continue
-        site = pages.setdefault(urls.site(own), dict(site=urls.site(own), n=0, links=0, to_sections=0))
+        host = urls.site(own)
+        site = pages.setdefault(host, dict(site=host, n=0, links=0, to_sections=0))
         site["n"] += 1
         # Links within the page count if they lead to a section.
         begins = {section.fragment for section in outline.sections} if outline else set()
         for link in document.links:
-            links[site["site"], link.target, document.text[link.start : link.end]] += 1
             page, _, fragment = link.target.partition("#")
-            if urls.site(page) == site["site"] and (page != own or fragment in begins):
+            links[host, link.target, document.text[link.start : link.end], page, fragment] += 1
+            if urls.site(page) == host and (page != own or fragment in begins):
                 site["links"] += 1
                 site["to_sections"] += bool(fragment)
         if outline:
             addresses = _addresses(own, outline)
-            places = ((name, addresses[section]) for name, section in outline.fragments.items())
-            fragments += (dict(page=own, fragment=name, section=place) for name, place in places)
+            fragments += (dict(page=own, fragment=name, section=addresses[n]) for name, n in outline.fragments.items())
         hosts |= {urls.site(document.canonical)} if document.canonical else set()
         row = {name: getattr(document, name) for name in ("address", "title", "text", "lead_end", "canonical")}
         row |= dict(doc=doc, links=[link._asdict() for link in document.links])
         crawled.append(row | dict(outline=json.dumps(outline, ensure_ascii=False)))
+    columns = ("site", "target", "anchor", "page", "fragment", "n")
     return {
         tables.CRAWLED: crawled, tables.REDIRECTS: redirects, tables.FRAGMENTS: fragments,
+        tables.SITE_PAGES: list(pages.values()), tables.CANONICAL_SITES: [dict(site=site) for site in sorted(hosts)],
+        tables.SITE_LINKS: [dict(zip(columns, (*link, n))) for link, n in links.items()],
         tables.LOSSES: link_graph.losses_of(dropped),
-        tables.CANONICAL_SITES: [dict(site=site) for site in sorted(hosts)], tables.SITE_PAGES: list(pages.values()),
-        tables.SITE_LINKS: [
-            dict(site=site, target=target, anchor=anchor, page=page, fragment=fragment, n=n)
-            for (site, target, anchor), n in links.items()
-            for page, _, fragment in [target.partition("#")]
-        ],
     }  # fmt: skip
 
 
 def drop(job: Job, number: int, payload: None) -> Outputs:
     """Map over `crawled`: pages or their sections, without boilerplate; counts what was removed."""
     sites, choice = read(job, tables.SITES, number).to_pylist(), job.config["source"].get("split", "pages")
-    split = {
-        row["site"]: choice == "sections" or (choice == "auto" and 2 * row["to_sections"] > row["links"])
-        for row in sites
-    }
+    auto = {row["site"]: choice == "auto" and 2 * row["to_sections"] > row["links"] for row in sites}
+    split = {site: choice == "sections" or to_sections for site, to_sections in auto.items()}
     places = {row["target"]: row["section"] for row in read(job, tables.SECTION_TARGETS, number).to_pylist()}
     hosts = {row["site"] for row in read(job, tables.CRAWLED_SITES, number).to_pylist()}
 
@@ -161,11 +156,9 @@ def drop(job: Job, number: int, payload: None) -> Outputs:
     last = -1
     for row in rows(job, tables.CRAWLED, number):
         address = row["address"]
-        site = urls.site(address)
-        stored, outline = json.loads(row["outline"]), None
-        if stored:
-            sections = (Section(a, b, parent, tuple(map(tuple, spans))) for a, b, parent, spans in stored[0])
-            outline = Outline(tuple(sections), stored[1])
+        site, outline = urls.site(address), json.loads(row["outline"])
+        if outline:
+            outline = Outline(tuple(Section(*section) for section in outline[0]), outline[1])
         links = tuple(Link(**link) for link in row["links"])
         page = LinkedDocument(address, address, row["title"], row["text"], links, row["lead_end"], outline=outline)
         parts = finished(page, split[site], partial(place_of, site=site), dropped)
@@ -188,13 +181,12 @@ def drop(job: Job, number: int, payload: None) -> Outputs:
 def _without(document: LinkedDocument, boilerplate: set[tuple[str, str]], dropped: list[Dropped]) -> LinkedDocument:
     """The document without links of these targets and anchor texts, and without paragraphs of only such links and punctuation."""
     text, lead_end = document.text, document.lead_end
-    pieces: list[str] = []
-    kept: list[Link] = []
-    length = start = at = 0
-    new_lead_end = 0
+    links: list[Link] = []
+    spans: list[tuple[int, int]] = []
+    start = at = 0
     for paragraph in text.split("\n"):
         end = start + len(paragraph)
-        rest, position, links = "", start, []
+        rest, position, known = "", start, len(links)
         while at < len(document.links) and document.links[at].start < end:
             link = document.links[at]
             at += 1
@@ -206,28 +198,36 @@ def _without(document: LinkedDocument, boilerplate: set[tuple[str, str]], droppe
             else:
                 links.append(link)
         rest += text[position:end]
-        if len(rest) < len(paragraph) and not links and not _WORD.search(rest):
+        if len(rest) < len(paragraph) and len(links) == known and not _WORD.search(rest):
             dropped.append(Dropped(document.address, "paragraph-boilerplate", paragraph))
         else:
-            kept += [Link(link.start - start + length, link.end - start + length, link.target) for link in links]
-            pieces.append(paragraph)
-            length += len(paragraph) + 1
-            if start < lead_end:
-                new_lead_end = length - 1 - max(0, end - lead_end)
+            spans.append((start, end))
         start = end + 1
-    text = "\n".join(pieces)
+    of_lead = [min(end, lead_end) - start for start, end in spans if start < lead_end]
+    lead_end = max(0, sum(of_lead) + len(of_lead) - 1)
+    text, moved = _excerpt(text, links, spans)
     # If the first section was only a menu, the end of the next section is unknown.
-    lead_end = new_lead_end if text[:new_lead_end].strip() else len(text)
-    return replace(document, text=text, links=tuple(kept), lead_end=lead_end)
+    return replace(document, text=text, links=moved, lead_end=lead_end if text[:lead_end].strip() else len(text))
+
+
+def _excerpt(text: str, links: list[Link], spans: Iterable[tuple[int, int]]) -> tuple[str, tuple[Link, ...]]:
+    """Parts of a text, each a paragraph, and the links that begin in them, with offsets in the new text."""
+    pieces: list[str] = []
+    moved: list[Link] = []
+    length = 0
+    for start, end in spans:
+        pieces.append(text[start:end])
+        first, last = (bisect_left(links, place, key=lambda link: link.start) for place in (start, end))
+        moved += (Link(a - start + length, b - start + length, target) for a, b, target in links[first:last])
+        length += end - start + 1
+    return "\n".join(pieces), tuple(moved)
 
 
 def finished(
     document: LinkedDocument, split: bool, place_of: Callable[[str], str], dropped: list[Dropped]
 ) -> list[LinkedDocument]:
-    """The documents of a page: its sections, or the page with links to whole pages.
-
-    `place_of(target)`: the address of the section that a target with a fragment leads to, or of its page.
-    """
+    """The documents of a page: its sections, or the page with links to whole pages. `place_of(target)`: the address of the
+    section that a target with a fragment leads to, or of its page."""
     if document.outline is None:
         return [document]
     if not split:
@@ -238,7 +238,6 @@ def finished(
         return [replace(document, links=tuple(kept), outline=None)]
     outline, addresses = document.outline, _addresses(document.address, document.outline)
     links = [link._replace(target=place_of(link.target)) if "#" in link.target else link for link in document.links]
-    starts = [link.start for link in links]
     parts: list[LinkedDocument] = []
     inside = 0
     for number, section in enumerate(outline.sections):
@@ -247,16 +246,8 @@ def finished(
             if section.fragment or not number:
                 parts.append(redirect(own, addresses[number]))
             continue
-        # Its text, and its links with offsets in that text.
-        pieces: list[str] = []
-        own_links: list[Link] = []
-        length = 0
-        for start, end in section.spans:
-            pieces.append(document.text[start:end])
-            for first, last, target in links[bisect_left(starts, start) : bisect_left(starts, end)]:
-                own_links.append(Link(first - start + length, last - start + length, target))
-            length += end - start + 1
-        if not (text := "\n".join(pieces)):
+        text, own_links = _excerpt(document.text, links, section.spans)
+        if not text:
             continue
         inside += len(own_links)
         # Its title: those from the page's to its own.
@@ -265,7 +256,7 @@ def finished(
             titles.insert(0, outline.sections[number].title)
             number = outline.sections[number].parent
         title = TITLE_SEPARATOR.join(filter(None, [document.title, *titles]))[:500]
-        parts.append(LinkedDocument(own, own, title, text, tuple(own_links), len(text), is_section=True))
+        parts.append(LinkedDocument(own, own, title, text, own_links, len(text), is_section=True))
     if inside < len(links):
         dropped.append(Dropped(document.address, "link-in-heading", document.title, len(links) - inside))
     whole = replace(document, links=tuple(links), outline=None)

@@ -46,34 +46,31 @@ class Page:
         self.attributes: list[dict[str, str | None]] = []
         self.parents: list[int] = []  # -1: the body
         self.own: list[int] = []  # characters of the element's own text
-        own_linked: list[int] = []
-        waiting: list[tuple[LexborNode, int, bool]] = [(body, -1, False)]
-        while waiting:
-            node, parent, inside = waiting.pop()
-            number, tag, length = len(self.nodes), node.tag or "", 0
-            # In XHTML, browsers read <a id="x"/> as an <a> that ends with its block.
-            inside = inside or (tag == "a" and "href" in node.attributes)
-            children: list[tuple[LexborNode, int, bool]] = []
-            for child in node.iter(include_text=True):
-                if child.tag == "-text":
-                    length += len((child.text_content or "").strip())
-                elif child.tag not in OPAQUE:
-                    children.append((child, number, inside))
-            self.nodes.append(node)
-            self.tags.append(tag)
-            self.attributes.append(node.attributes)
-            self.parents.append(parent)
-            self.own.append(length)
-            own_linked.append(length if inside else 0)
-            waiting += reversed(children)
-        # Prose in the blocks themselves; none in inline elements, whose text belongs to their block.
-        block_text, block_linked = [*self.own], [*own_linked]
+        numbers: dict[int, int] = {}  # mem_id → entry
+        in_link: list[bool] = []
+        for node in body.traverse(include_text=True):
+            tag, above = node.tag or "", node.parent
+            parent = numbers.get(above.mem_id, -1) if above is not None else -1
+            if parent < 0 and self.nodes:  # in an opaque element
+                continue
+            if tag == "-text":
+                self.own[parent] += len((node.text_content or "").strip())
+            elif tag not in OPAQUE:
+                numbers[node.mem_id] = len(self.nodes)
+                self.nodes.append(node)
+                self.tags.append(tag)
+                self.attributes.append(node.attributes)
+                self.parents.append(parent)
+                self.own.append(0)
+                # In XHTML, browsers read <a id="x"/> as an <a> that ends with its block.
+                in_link.append((parent >= 0 and in_link[parent]) or (tag == "a" and "href" in self.attributes[-1]))
+        own_linked = [length if inside else 0 for length, inside in zip(self.own, in_link)]
+        # Text outside links in the blocks themselves; none in inline elements, whose text belongs to their block.
+        outside = [length - linked for length, linked in zip(self.own, own_linked)]
         for i in range(len(self.tags) - 1, 0, -1):
             if self.tags[i] in INLINE:
-                block_text[self.parents[i]] += block_text[i]
-                block_linked[self.parents[i]] += block_linked[i]
-                block_text[i] = block_linked[i] = 0
-        outside = (text - linked for text, linked in zip(block_text, block_linked))
+                outside[self.parents[i]] += outside[i]
+                outside[i] = 0
         self.own_prose = [length if length >= MIN_BLOCK else 0 for length in outside]
         # Of subtrees: elements, characters, those inside links, those of prose, <h1> elements.
         self.sizes = self.totals([1] * len(self.tags))
@@ -99,8 +96,7 @@ class Page:
             child += self.sizes[child]
 
     def leave(self, i: int) -> None:
-        for n in self.below(i):
-            self.out[n] = True
+        self.out[i : i + self.sizes[i]] = [True] * self.sizes[i]
 
 
 # Boilerplate by tag, role, visibility, or class and id names. Site builders use the same names in every language: `sidebar`,
@@ -110,8 +106,22 @@ _TAGS = frozenset("nav footer aside menu dialog form listing xmp figcaption nosc
 _ROLES = frozenset("navigation banner contentinfo complementary search menu menubar dialog toolbar".split())  # noqa: SIM905
 _DOCUTILS = frozenset("topic footnote footnote-list admonition".split())  # noqa: SIM905 - classes of <aside> in the text
 _HIDDEN_STYLE = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
-# Anywhere in a name:
-_PARTS = """sidebar(?!-title) newsletter breadcrumb navigation navbar navbox navheader megamenu offcanvas off-canvas cookie
+
+
+def _named(words: str, parts: str = "") -> re.Pattern[str]:
+    """Finds whole words of a name, and parts anywhere in it."""
+    whole = rf"(?<![a-z])(?:{'|'.join(words.split())})(?![a-z])"
+    return re.compile("|".join([*parts.split(), whole]), re.IGNORECASE)
+
+
+_BOILERPLATE = _named(
+    r"""share shares nav menu menus submenu gdpr consent banner promo promotion ad ads adv anzeige anzeigen werbung respond
+    reply bio meta metadata postmeta tag tags keywords stichworte schlagworte categories credit credits credito crédito print
+    printer pager pagenav toc legend contact kontakt modal popup overlay dialog skip skiplink sitemap legal rating ratings vote
+    votes poll quiz survey feedback more mehr weiterlesen next previous prev login logout account tools toolbar toolbox topbar
+    dateline date timestamp flyout tooltip callout(?!-|\s+callout-) ticker calendar carousel lang language languages follow like
+    likes reactions cta btn button buttons suggest suggestion suggestions recirc recirculation""",
+    """sidebar(?!-title) newsletter breadcrumb navigation navbar navbox navheader megamenu offcanvas off-canvas cookie
     advert adsense sponsor affiliate outbrain taboola criteo zergnet plista
     comment(?!ary) kommentar comentario disqus trackback pingback akismet
     related relacionad verwandt recommend popular trending mostread most-read most_read meistgelesen yarpp alsolike also-like
@@ -119,27 +129,14 @@ _PARTS = """sidebar(?!-title) newsletter breadcrumb navigation navbar navbox nav
     subscri abonn paywall signup register donat spenden footer copyright disclaimer imprint impressum
     author byline masthead caption paginat readmore read-more read_more morelink nextstory nextpost bookmark syndicat
     (?<!elementor-)widget noprint no-print d-print-none sr-only screen-reader visually-hidden visuallyhidden editsection
-    backtotop back-to-top teaserlist crosslink querverweis"""
-# As a whole word of a name:
-_WORDS = r"""share shares nav menu menus submenu gdpr consent banner promo promotion ad ads adv anzeige anzeigen werbung respond
-    reply bio meta metadata postmeta tag tags keywords stichworte schlagworte categories credit credits credito crédito print
-    printer pager pagenav toc legend contact kontakt modal popup overlay dialog skip skiplink sitemap legal rating ratings vote
-    votes poll quiz survey feedback more mehr weiterlesen next previous prev login logout account tools toolbar toolbox topbar
-    dateline date timestamp flyout tooltip callout(?!-|\s+callout-) ticker calendar carousel lang language languages follow like
-    likes reactions cta btn button buttons suggest suggestion suggestions recirc recirculation"""
-_BOILERPLATE = re.compile(
-    rf"(?:{'|'.join(_PARTS.split())})|(?<![a-z])(?:{'|'.join(_WORDS.split())})(?![a-z])", re.IGNORECASE
+    backtotop back-to-top teaserlist crosslink querverweis""",
 )
-# Never content, whatever it contains.
-_SITE = re.compile(
-    r"footer|copyright|cookie|breadcrumb|navbar|(?<![a-z])(?:gdpr|consent|nav|menu)(?![a-z])", re.IGNORECASE
-)
-# A teaser for another page if it has links; otherwise the lead of this page.
-_TEASER = re.compile(r"teaser|(?<![a-z])cards?(?![a-z])", re.IGNORECASE)
+_SITE = _named(
+    "gdpr consent nav menu", "footer copyright cookie breadcrumb navbar"
+)  # never content, whatever it contains
+_TEASER = _named("card cards", "teaser")  # for another page if it has links; otherwise the lead of this page
 _TEASER_LINKS = 0.2
-_ARTICLE = re.compile(
-    r"(?<![a-z])(?:article|artikel|articulo|story|post|entry|beitrag|noticia|news|detail)(?![a-z])", re.IGNORECASE
-)
+_ARTICLE = _named("article artikel articulo story post entry beitrag noticia news detail")
 # No inline elements: they are words of their line, whatever their class says (<span class="menu">File</span>).
 _NAMED = frozenset("div ul ol li dl table tr td th p section header form center".split())  # noqa: SIM905
 _NAMED_BY_ID = frozenset("div ul ol td table p form".split())  # noqa: SIM905
@@ -153,17 +150,16 @@ _MAX_NAME = 300
 class _Names(NamedTuple):
     """What the class and the id of an element say that it is."""
 
-    article: bool  # an article, a story or a post
+    article: bool
     boilerplate: bool
-    site: bool  # about the site: its menus, its footer
+    site: bool  # its menus, its footer
     teaser: bool
 
 
 @lru_cache(maxsize=1 << 14)  # elements of a site share few names
 def _names(classes: str, id_: str) -> _Names:
-    names = f"{classes} {id_}"[:_MAX_NAME]
-    if "admonition" in classes.split():  # its other classes are the words of its title
-        names = ""
+    # The other classes of an admonition are the words of its title.
+    names = "" if "admonition" in classes.split() else f"{classes} {id_}"[:_MAX_NAME]
     return _Names(*(bool(each.search(names)) for each in (_ARTICLE, _BOILERPLATE, _SITE, _TEASER)))
 
 
@@ -173,17 +169,15 @@ def is_section(tag: str, attributes: Mapping[str, str | None]) -> bool:
 
 
 def _names_of(tag: str, attributes: Mapping[str, str | None]) -> _Names:
-    counts = tag in _NAMED_BY_ID and not is_section(tag, attributes)
-    return _names(attributes.get("class") or "", (counts and attributes.get("id")) or "")
+    by_id = tag in _NAMED_BY_ID and not is_section(tag, attributes)
+    return _names(attributes.get("class") or "", (by_id and attributes.get("id")) or "")
 
 
 def _is_apart(tag: str, attributes: Mapping[str, str | None]) -> bool:
     """Whether the element is hidden, or about the site and not the page, by its tag, role or style."""
     if tag in _TAGS:
         return tag != "aside" or (attributes.get("class") or "").split(" ")[0] not in _DOCUTILS
-    if not attributes:
-        return False
-    return (
+    return bool(attributes) and (
         attributes.get("role") in _ROLES
         or ("hidden" in attributes and attributes["hidden"] != "until-found")  # then opened by a search in the page
         or attributes.get("aria-hidden") == "true"
@@ -206,21 +200,9 @@ _LEADS = frozenset("prev previous next up home first last start begin top conten
 _WRAPPERS = ("form", "noscript")  # on some sites they wrap the whole page, however short
 
 
-class Selection(NamedTuple):
-    """What to read of a page, elements as `mem_id`s.
-
-    anchors: what fragments of URLs point to, by element: its id, or the name of an <a>.
-    unread: blocks of prose that are left out or outside the root, the longest first.
-    """
-
-    root: "LexborNode"
-    left_out: set[int]
-    anchors: dict[int, str]
-    unread: "list[LexborNode]"
-
-
-def select(body: "LexborNode") -> Selection:
-    """Linear in the nodes of the body."""
+def select(body: "LexborNode") -> tuple["LexborNode", set[int], dict[int, str], list["LexborNode"]]:
+    """What to read of a page, elements as `mem_id`s: the root; what is left out below it; what fragments of URLs point to, by
+    element (its id, or the name of an <a>); blocks of prose that are not read, the longest first. Linear in the nodes."""
     page = Page(body)
     for by_name in (True, False):
         _leave_boilerplate(page, by_name)
@@ -241,15 +223,14 @@ def select(body: "LexborNode") -> Selection:
         root = _root(page, core)
         _trim(page, root, core)
     left_out = {node.mem_id for node, out in zip(page.nodes, page.out) if out}
-    read = page.below(root)
-    unread = [i for i, prose in enumerate(page.own_prose) if prose and (page.out[i] or i not in read)]
+    unread = [i for i, prose in enumerate(page.own_prose) if prose and (page.out[i] or i not in page.below(root))]
     unread.sort(key=lambda i: -page.own_prose[i])
     anchors = {}
     for tag, node, attributes in zip(page.tags, page.nodes, page.attributes):
         name = attributes and (attributes.get("id") or (tag == "a" and attributes.get("name")))
         if name and (anchor := urls.anchor(name)):
             anchors[node.mem_id] = anchor
-    return Selection(page.nodes[root], left_out, anchors, [page.nodes[i] for i in unread])
+    return page.nodes[root], left_out, anchors, [page.nodes[i] for i in unread]
 
 
 def _leave_boilerplate(page: Page, by_name: bool) -> None:
@@ -303,17 +284,14 @@ def _leave_boilerplate(page: Page, by_name: bool) -> None:
 
 def _core(page: Page) -> int:
     """The smallest element reached from the body by steps into the child with most of the remaining prose."""
-    largest = [0] * len(page.tags)  # the child with the most prose
-    most = [0] * len(page.tags)
-    for i in range(len(page.tags) - 1, 0, -1):
-        parent = page.parents[i]
-        block = not page.out[i] and page.tags[i] != "p" and page.tags[i] not in INLINE
-        if block and page.kept[i] and page.kept[i] >= most[parent]:
-            largest[parent], most[parent] = i, page.kept[i]
     core = 0
-    while most[core] and most[core] >= _CORE * page.kept[core]:
-        core = largest[core]
-    return core
+    while True:
+        children = (i for i in page.children(core) if not page.out[i] and page.tags[i] != "p")
+        blocks = [i for i in children if page.kept[i] and page.tags[i] not in INLINE]
+        largest = max(blocks, key=page.kept.__getitem__, default=0)
+        if not largest or page.kept[largest] < _CORE * page.kept[core]:
+            return core
+        core = largest
 
 
 def _root(page: Page, core: int) -> int:

@@ -3,12 +3,12 @@ markup reader, from text with marks to plain text with offsets.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-# The config's `source` as plain values: format, paths (files, globs; folders for the formats of many files), redirects (TSV
-# files), max_page_bytes, and what some formats read: index, base_url, split.
+# The config's `source` as plain values: format, paths (files, globs; folders), redirects (TSV files), exclude, max_page_bytes, and
+# for web pages base_url and split.
 Source = Mapping[str, Any]
 CHUNK_BYTES = 4 << 20
 
@@ -22,10 +22,8 @@ class Link(NamedTuple):
 
 
 class Section(NamedTuple):
-    """A part of a page that a URL with a fragment names; the first section of a page is the text outside all others.
-
-    `parent`: number of the section around it; `spans`: [start, end) of its own text in the page's text, without its heading.
-    """
+    """A part of a page that a URL with a fragment names; the first section of a page is the text outside all others. `parent`:
+    number of the section around it; `spans`: [start, end) of its own text in the page's text, without its heading."""
 
     fragment: str
     title: str
@@ -67,29 +65,10 @@ class Dropped(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """A part of the input. Names are unique and sort in input order; payloads can be pickled."""
+    """A part of the input, about 4 MiB of raw bytes. Names are unique and sort in input order; payloads can be pickled."""
 
     name: str
     payload: Any
-
-
-def in_chunks(
-    file_number: int, path: str, items: Iterable[tuple[Any, int]], size: int, most: int = 1 << 62
-) -> Iterator[Chunk]:
-    """Chunks of (item, its size), in order: each ends when the sizes reach `size`, or with `most` items. Payload: the items.
-
-    Named `0000-dump.xml.bz2:00012`: the file's number distinguishes equal names of different folders.
-    """
-    name = f"{file_number:04d}-{path.rsplit('/', 1)[-1]}"
-    number, total, batch = 0, 0, []
-    for item, item_size in items:
-        batch.append(item)
-        total += item_size
-        if total >= size or len(batch) >= most:
-            yield Chunk(f"{name}:{number:05d}", batch)
-            number, total, batch = number + 1, 0, []
-    if batch:
-        yield Chunk(f"{name}:{number:05d}", batch)
 
 
 def redirect(address: str, target: str) -> LinkedDocument:
@@ -114,10 +93,10 @@ _MARK = re.compile("[\x02-\x04](?:(?<=\x02)(\\d+)\x05)?")
 
 
 class Plain(NamedTuple):
-    """Paragraphs separated by line feeds; links (start, end, address); end of the lead; (reason, example) of dropped links."""
+    """Paragraphs separated by line feeds, with their links; end of the lead; (reason, example) of dropped links."""
 
     text: str
-    links: list[tuple[int, int, str]]
+    links: tuple[Link, ...]
     lead_end: int
     dropped: list[tuple[str, str]]
 
@@ -140,13 +119,13 @@ def tidy(text: str) -> str:
 
 def assemble(text: str, addresses: list[str], dropped: list[tuple[str, str]]) -> Plain:
     """Replaces the marks by offsets; `addresses[number]` is the destination of link `number`. Appends to `dropped`."""
-    plain, numbered, lead_end = offsets(text)
+    plain, numbered, lead_end = unmark(text)
     kept = {number for _, _, number in numbered}
     dropped += [("link-empty", address) for number, address in enumerate(addresses) if number not in kept]
-    return Plain(plain, [(start, end, addresses[number]) for start, end, number in numbered], lead_end, dropped)
+    return Plain(plain, tuple(Link(start, end, addresses[n]) for start, end, n in numbered), lead_end, dropped)
 
 
-def offsets(text: str) -> tuple[str, list[tuple[int, int, int]], int]:
+def unmark(text: str) -> tuple[str, list[tuple[int, int, int]], int]:
     """Text without marks, its links as (start, end, number), and the end of its lead."""
     text = text.lstrip("\n\x04 ").rstrip("\n\x04 ")
     pieces: list[str] = []

@@ -1,7 +1,7 @@
 """The source formats, reading a source in any of them, and detecting the format and the language of files or folders.
 
-A format has `chunks(source)`, which runs in the parent and splits the files into chunks of about 4 MiB of raw input, and
-`parse(chunk, source)`, a pure function that worker processes run. Every format becomes `LinkedDocument`s, chunk by chunk.
+A format has `entries(path, source)`, which runs in the parent and yields the records of a file, or where they are, and
+`parse(chunk, source, dropped)`, which worker processes run: it yields `LinkedDocument`s and appends to `dropped`.
 """
 
 import fnmatch
@@ -13,58 +13,74 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from data_pipeline.sources import html_pages, json_formats, mediawiki, urls, warc
-from data_pipeline.sources.document import Chunk, Dropped, LinkedDocument, Source
+from data_pipeline.sources.document import CHUNK_BYTES, Chunk, Dropped, LinkedDocument, Source
 from harp_jax.base import files
 from harp_jax.base.errors import InputError, needs
 from harp_jax.text.languages import ENGLISH
 
 
 class Format(NamedTuple):
-    """How to read a format.
+    """How to read a format. `entries(path, source)` yields the entries of chunks, and the weight of each in bytes; a chunk has at
+    most `max_entries`. `addresser(source)` returns a function that maps a title or URL, as written in a list or a redirect
+    file, to the address used by links to that page. `has_boilerplate`: the pages contain the menus of their sites."""
 
-    `addresser(source)` returns a function that maps a title or URL, as written in a list or a redirect file, to the address used by
-    links to that page. `has_boilerplate`: the pages contain the menus of their sites.
-    """
-
-    chunks: Callable[[Source], Iterator[Chunk]]
-    parse: Callable[[Chunk, Source], tuple[list[LinkedDocument], list[Dropped]]]
+    entries: Callable[[str, Source], Iterator[tuple[Any, int]]]
+    parse: Callable[[Chunk, Source, list[Dropped]], Iterator[LinkedDocument]]
     addresser: Callable[[Source], Callable[[str], str]] = lambda source: str.strip
     has_boilerplate: bool = False
+    max_entries: int = 1 << 62
 
 
 # In a folder with several formats the first one in this table counts: pages before data files next to them.
 FORMATS = {
-    "html": Format(html_pages.chunks, html_pages.parse, urls.addresser, has_boilerplate=True),
-    "warc": Format(warc.chunks, warc.parse, urls.addresser, has_boilerplate=True),
-    "mediawiki": Format(mediawiki.chunks, mediawiki.parse, mediawiki.addresser),
-    "wikiextractor": Format(json_formats.chunks, json_formats.parse_extracted, json_formats.title_addresser),
-    "harp_json": Format(json_formats.chunks, json_formats.parse_harp),
-    "linked_jsonl": Format(json_formats.chunks, json_formats.parse_linked),
+    "html": Format(html_pages.entries, html_pages.parse, urls.addresser, has_boilerplate=True, max_entries=4096),
+    "warc": Format(warc.entries, warc.parse, urls.addresser, has_boilerplate=True),
+    "mediawiki": Format(mediawiki.entries, mediawiki.parse, lambda source: mediawiki.site(source).normalised),
+    "wikiextractor": Format(
+        json_formats.entries, json_formats.parse_extracted, lambda source: json_formats.SITE.normalised
+    ),
+    "harp_json": Format(json_formats.entries, json_formats.parse_harp),
+    "linked_jsonl": Format(json_formats.entries, json_formats.parse_linked),
 }
 
 
 def chunks(source: Source) -> Iterator[Chunk]:
-    """The input in order: a pure function of the files' content.
+    """The input in order: a pure function of the files' content. Raises InputError for input that is missing, unreadable, of
+    another format, or truncated."""
+    format_ = FORMATS[source["format"]]
+    for file, path in enumerate(_paths(source)):
+        # The number of the file distinguishes equal names of different folders.
+        name = f"{file:04d}-{path.rstrip('/').rpartition('/')[2]}"
+        number, size, payload = 0, 0, []
+        for entry, weight in format_.entries(path, source):
+            payload.append(entry)
+            size += weight
+            if size >= CHUNK_BYTES or len(payload) >= format_.max_entries:
+                yield Chunk(f"{name}:{number:05d}", payload)
+                number, size, payload = number + 1, 0, []
+        if payload:
+            yield Chunk(f"{name}:{number:05d}", payload)
 
-    Raises InputError for input that is missing, unreadable, of another format, or truncated.
-    """
-    return FORMATS[source["format"]].chunks(source)
+
+def _paths(source: Source) -> Iterator[str]:
+    """The files of `source.paths`; a folder of web pages is one of them."""
+    for path in files.expand(tuple(source["paths"])):
+        yield from files.walk(path) if os.path.isdir(path) and source["format"] != "html" else [path]
 
 
 def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Dropped]]:
-    """The documents of one chunk in their order, and what was dropped; see the format's module for the InputErrors.
-
-    Pages whose id matches a pattern of `source.exclude` are dropped, with their links.
-    """
-    documents, dropped = FORMATS[source["format"]].parse(chunk, source)
-    if not (patterns := source.get("exclude")):
-        return documents, dropped
-    excluded = re.compile("|".join(map(fnmatch.translate, patterns))).match
-    dropped += [Dropped(each.id, "page-excluded", each.title) for each in documents if excluded(each.id)]
-    return [each for each in documents if not excluded(each.id)], dropped
+    """The documents of one chunk in their order, and what was dropped; see the format's module for the InputErrors. Pages whose
+    id matches a pattern of `source.exclude` are dropped, with their links."""
+    dropped: list[Dropped] = []
+    documents = list(FORMATS[source["format"]].parse(chunk, source, dropped))
+    if patterns := source.get("exclude"):
+        excluded = re.compile("|".join(map(fnmatch.translate, patterns))).match
+        dropped += [Dropped(each.id, "page-excluded", each.title) for each in documents if excluded(each.id)]
+        documents = [each for each in documents if not excluded(each.id)]
+    return documents, dropped
 
 
 def addresser(source: Source) -> Callable[[str], str]:
@@ -74,9 +90,9 @@ def addresser(source: Source) -> Callable[[str], str]:
 
 def files_of(source: Source) -> Iterator[str]:
     """The files of a source, including those in its folders. Raises InputError for a path that matches nothing."""
+    is_read = html_pages.is_page if source["format"] == "html" else bool
     for path in files.expand((*source["paths"], *source["redirects"])):
-        inside = files.walk(path) if os.path.isdir(path) else [path]
-        yield from filter(html_pages.is_page, inside) if os.path.isdir(path) and source["format"] == "html" else inside
+        yield from filter(is_read, files.walk(path)) if os.path.isdir(path) else [path]
 
 
 def redirects(source: Source) -> Iterator[tuple[str, str]]:
@@ -91,8 +107,7 @@ def redirects(source: Source) -> Iterator[tuple[str, str]]:
 
 
 # Detecting the format and the language.
-# Files of a folder to check by content if no name says HTML: a mirror may begin with images.
-_CHECKED = 1000
+_CHECKED = 1000  # files of a folder to check by content if no name says HTML: a mirror may begin with images
 _HEAD = 1 << 16
 _PAGES_ASKED = 200
 _TELLING = 200  # minimum characters of a page to detect its language
@@ -157,29 +172,23 @@ class Language(NamedTuple):
 
 
 def language_of(source: Source) -> Language:
-    """The language that most of the first pages declare (`<html lang>`; Texinfo writes `<body lang>`), or that of the first dump;
-    if web pages declare none, the language of their words; English for JSON lines.
-
-    A job has one language: pages in others are read by its rules.
-    """
+    """The language that most of the first pages declare (`<html lang>`; Texinfo writes `<body lang>`), or that of the first
+    dump; if web pages declare none, the language of their words; English for JSON lines. A job has one language: pages in
+    others are read by its rules."""
     if source["format"] == "mediawiki":
-        return Language(mediawiki.language(files.expand(tuple(source["paths"]))[0]), "by the head of the dump")
+        return Language(mediawiki.site(source).language, "by the head of the dump")
     if source["format"] not in ("html", "warc"):
         return Language(ENGLISH, "assumed: JSON lines name none")
-    source = {**source, "redirects": ()}
-    pages = itertools.islice(files_of(source), _PAGES_ASKED)
-    named = [match[1].decode().lower() for page in pages if (match := _HTML_LANGUAGE.search(_head(page)))]
+    first = itertools.islice(files_of({**source, "redirects": ()}), _PAGES_ASKED)
+    named = [match[1].decode().lower() for page in first if (match := _HTML_LANGUAGE.search(_head(page)))]
     if named:
         ((tag, times),) = Counter(named).most_common(1)
         return Language(tag, f"by <html lang> or <body lang> of {times} of the {len(named)} first pages that have one")
     with needs("the language of web pages", "py3langid", "web"):
         import py3langid
-    documents = (
-        document
-        for chunk in chunks(source)
-        for page in chunk.payload  # one by one: a chunk has thousands
-        for document in parse(chunk._replace(payload=[page]), source)[0]
-    )
+    # One by one: a chunk has thousands.
+    pages = (chunk._replace(payload=[page]) for chunk in chunks(source) for page in chunk.payload)
+    documents = itertools.chain.from_iterable(parse(page, source)[0] for page in pages)
     texts = [each.text for each in itertools.islice(documents, _PAGES_ASKED) if len(each.text) >= _TELLING]
     if not texts:
         return Language(ENGLISH, "assumed: no <html lang>, no <body lang>, little text")

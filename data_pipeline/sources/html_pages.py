@@ -24,20 +24,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from data_pipeline.sources import urls
-from data_pipeline.sources.document import (
-    CHUNK_BYTES,
-    CONTROLS,
-    Chunk,
-    Dropped,
-    Link,
-    LinkedDocument,
-    Outline,
-    Source,
-    in_chunks,
-    offsets,
-    redirect,
-    tidy,
-)
+from data_pipeline.sources.document import Chunk, Dropped, Link, LinkedDocument, Outline, Source, redirect, tidy, unmark
 from data_pipeline.sources.main_content import MainContent, text_of
 from harp_jax.base import files
 from harp_jax.base.errors import needs
@@ -47,36 +34,25 @@ if TYPE_CHECKING:
 
 Resolve = Callable[[str], tuple[str | None, str]]  # `urls.resolve` of the links of a page
 SUFFIXES = (".html", ".htm", ".xhtml")
-# Backup copies by wget -K and by editors.
-_COPIES = (".orig", ".bak", "~")
+_COPIES = (".orig", ".bak", "~")  # by wget -K and by editors
 _BEGIN = re.compile(
     rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*)?(?:<!--(?>.*?-->)\s*+)*+<(?:!doctype\s+html|html)[\s>]",
     re.IGNORECASE | re.DOTALL,
 )
-_BEGIN_BYTES = 1024
-_PAGES_PER_CHUNK = 4096
 
 
-def chunks(source: Source) -> Iterator[Chunk]:
-    """Payload: a list of (path, URL, aliases), aliases being other URLs of the page; path "" if another entry reads the page.
-
-    Raises InputError for a path that does not exist and an invalid base URL.
-    """
-    base, limit = urls.base_url(source), int(source["max_page_bytes"])
-    for number, given in enumerate(files.expand(tuple(source["paths"]))):
-        yield from in_chunks(number, given.rstrip("/"), _pages(given, base, limit), CHUNK_BYTES, _PAGES_PER_CHUNK)
-
-
-def _pages(given: str, base: str, limit: int) -> Iterator[tuple[tuple[str, str, list[str]], int]]:
-    """(entry of a chunk, bytes to read) of the pages of a folder, or of one file; then of symbolic links to pages and folders."""
-    is_folder = os.path.isdir(given)
-    for path in filter(is_page, files.walk(given)) if is_folder else [given]:
-        name = os.path.relpath(path, given) if is_folder else os.path.basename(given)
-        yield (path, base + _quoted(name), _aliases(base, name)), min(os.path.getsize(path), limit)
-    for link, target in files.links_within(given) if is_folder else ():
+def entries(root: str, source: Source) -> Iterator[tuple[tuple[str, str, list[str]], int]]:
+    """Of a folder of pages, or one file: (path, URL, aliases), aliases being other URLs of the page, and the bytes to read.
+    Then those of symbolic links to pages and folders, with path "": another entry reads the page. InputError for an invalid
+    base URL."""
+    base, is_folder = urls.base_url(source), os.path.isdir(root)
+    for path in filter(is_page, files.walk(root)) if is_folder else [root]:
+        name = os.path.relpath(path, root) if is_folder else os.path.basename(root)
+        yield (path, base + _quoted(name), _aliases(base, name)), min(os.path.getsize(path), source["max_page_bytes"])
+    for link, target in files.links_within(root) if is_folder else ():
         for path in filter(is_page, files.walk(target) if os.path.isdir(target) else [target]):
-            name = os.path.relpath(os.path.normpath(os.path.join(link, os.path.relpath(path, target))), given)
-            page = base + _quoted(os.path.relpath(path, given))
+            name = os.path.relpath(os.path.normpath(os.path.join(link, os.path.relpath(path, target))), root)
+            page = base + _quoted(os.path.relpath(path, root))
             yield ("", page, [base + _quoted(name), *_aliases(base, name)]), 0
 
 
@@ -89,27 +65,24 @@ def _aliases(base: str, relative: str) -> list[str]:
     """Other URLs that a server may answer with this file: without its suffix, and with ? for a query."""
     stem, suffix = os.path.splitext(relative)
     stems = [stem] if suffix.lower() in SUFFIXES and os.path.basename(stem).lower() != "index" else []
-    queries = (name.partition("?") for name in (relative, *stems) if "?" in name)
-    return [base + _quoted(name) for name in stems] + [
-        f"{base}{_quoted(path)}?{urllib.parse.quote(os.fsencode(query), urls.SAFE + '?')}" for path, _, query in queries
-    ]
+    aliases = [base + _quoted(name) for name in stems]
+    for path, mark, query in (name.partition("?") for name in (relative, *stems)):
+        aliases += [f"{base}{_quoted(path)}?{urllib.parse.quote(os.fsencode(query), urls.SAFE + '?')}"] if mark else []
+    return aliases
 
 
-def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Dropped]]:
+def parse(chunk: Chunk, source: Source, dropped: list[Dropped]) -> Iterator[LinkedDocument]:
     """The chunk's pages; raises InputError for a file that cannot be read."""
-    documents: list[LinkedDocument] = []
-    dropped: list[Dropped] = []
     for path, url, others in chunk.payload:
         if path:
             with open(path, "rb") as file:
-                data = file.read(int(source["max_page_bytes"]) + 1)
+                data = file.read(source["max_page_bytes"] + 1)
             if not (read := read_page(data, url, path, source, dropped)):
                 continue
-            documents += read
+            yield from read
         # Redirects from the other URLs of the page; a page with the same address has priority.
         own, addresses = urls.address(url), dict.fromkeys(map(urls.address, others))
-        documents += (redirect(address, own) for address in addresses if address and own and address != own)
-    return documents, dropped
+        yield from (redirect(address, own) for address in addresses if address and own and address != own)
 
 
 def is_page(path: str) -> bool:
@@ -119,7 +92,7 @@ def is_page(path: str) -> bool:
     if path.lower().endswith(_COPIES):
         return False
     with open(path, "rb") as file:
-        return _BEGIN.match(file.read(_BEGIN_BYTES)) is not None
+        return _BEGIN.match(file.read(1024)) is not None
 
 
 # One page.
@@ -170,11 +143,8 @@ def read_page(
     data: bytes, url: str, where: str, source: Source, dropped: list[Dropped], charset: str | None = None
 ) -> list[LinkedDocument]:
     """The page, and a redirect to it from `url` if its address differs; or nothing, with the reason appended to `dropped`.
-
-    `charset`: from the HTTP headers. Raises InputError only if the extra [web] is not installed.
-    """
-    own = urls.address(url)
-    limit = source["max_page_bytes"]
+    `charset`: from the HTTP headers. Raises InputError only if the extra [web] is not installed."""
+    own, limit = urls.address(url), source["max_page_bytes"]
     if own is None or len(data) > limit:
         reason = ("page-url", url) if own is None else ("page-too-large", f"more than {limit} bytes")
         dropped.append(Dropped(where, *reason))
@@ -184,40 +154,36 @@ def read_page(
     text, encoding = _decoded(data, charset, where, dropped)
     if text is None:
         return []
-    try:
-        tree = LexborHTMLParser(_untangled(_SHADOW.sub("<shadow-root", text)))
-    except _Tangled as error:
-        dropped.append(Dropped(where, "page-too-tangled", str(error)))
+    text, tangled = _untangled(_SHADOW.sub("<shadow-root", text))
+    if tangled:
+        dropped.append(Dropped(where, "page-too-tangled", tangled))
         return []
-    base = urls.joined(url, _attribute(tree, "base[href]", "href") or "") or url
+    tree = LexborHTMLParser(text)
+    base = urls.joined(url, _href(tree, "base[href]")) or url
     resolve = partial(urls.resolve, base, encoding=encoding)
     # A canonical address on another host is kept apart: documentation builds may name a path on the author's disk, or a host that
     # these pages do not come from.
-    href = _attribute(tree, "link[rel~=canonical i][href]", "href")
-    address, elsewhere = own, ""
-    if href is not None and not href.strip().lower().startswith("file:") and (canonical := resolve(href)[0]):
-        if urls.site(canonical) == urls.site(own):
-            address = canonical
-        else:
-            elsewhere = canonical
-    aliases = [redirect(own, address)] if address != own else []
+    href = _href(tree, "link[rel~=canonical i][href]")
+    address, elsewhere = own, "" if href.strip().lower().startswith("file:") else resolve(href)[0] or ""
+    if elsewhere and urls.site(elsewhere) == urls.site(own):
+        address, elsewhere = elsewhere, ""
     moved = _refresh(tree, resolve)
     if moved and moved not in (address, own):
         return [redirect(own, moved)]
+    aliases = [redirect(own, address)] if address != own else []
     document = _document(tree, resolve, address, where, source, dropped)
     if document is None:
         return aliases
     # A canonical link to the same path on another host also names this page.
-    if elsewhere and elsewhere.partition(urls.site(elsewhere))[2].endswith(
-        own.split("//", 1)[1].removeprefix(urls.site(own))
-    ):
+    path = own.split("//", 1)[1].removeprefix(urls.site(own))
+    if elsewhere and elsewhere.partition(urls.site(elsewhere))[2].endswith(path):
         aliases.append(redirect(elsewhere, address))
     return [*aliases, replace(document, canonical=elsewhere)]
 
 
-def _attribute(tree: "LexborHTMLParser", selector: str, name: str) -> str | None:
+def _href(tree: "LexborHTMLParser", selector: str) -> str:
     node = tree.css_first(selector)
-    return node.attributes.get(name) if node is not None else None
+    return (node.attributes.get("href") or "") if node is not None else ""
 
 
 def _refresh(tree: "LexborHTMLParser", resolve: Resolve) -> str | None:
@@ -233,10 +199,8 @@ def _refresh(tree: "LexborHTMLParser", resolve: Resolve) -> str | None:
 
 
 def _decoded(data: bytes, charset: str | None, where: str, dropped: list[Dropped]) -> tuple[str | None, str]:
-    """The text and the encoding of its URLs: by byte order mark, HTTP charset, <meta> or else UTF-8; labels as browsers read them.
-
-    Invalid bytes are replaced and counted; if there are many, the text is None.
-    """
+    """The text and the encoding of its URLs: by byte order mark, HTTP charset, <meta> or else UTF-8; labels as browsers read
+    them. Invalid bytes are replaced and counted; if there are many, the text is None."""
     with needs("reading HTML", "webencodings", "web"):
         import webencodings
 
@@ -280,14 +244,12 @@ def _document(
     for block in content.blocks:
         marked = tidy(block.text)
         numbers |= {int(number) for number in _NOTHING_ELSE.findall(marked)}
-        plain, block_links, _ = offsets(_NUMBER_OF_ANCHOR.sub(r"\1", marked))
+        plain, block_links, _ = unmark(_NUMBER_OF_ANCHOR.sub(r"\1", marked))
         if not plain:
             continue
         if block.heading and length and lead_end < 0:
             lead_end = length - 1
-        placed += [
-            (start + length, end + length, number) for start, end, number in block_links if number not in numbers
-        ]
+        placed += ((a + length, b + length, number) for a, b, number in block_links if number not in numbers)
         if not block.begins:
             spans[block.section].append((length, length + len(plain)))
         pieces.append(plain)
@@ -295,7 +257,6 @@ def _document(
     if not (text := "\n".join(pieces)):
         dropped.append(Dropped(where, "page-empty", ""))
         return None
-    lead_end = len(text) if lead_end < 0 else lead_end
     title = content.sections[0].title
     # Several <h1>, the first with a number, are chapters of the page: "Summary" is not its title.
     chapter = _NUMBER_OF_TITLE.match(title) and len(tree.css("h1")) > 1
@@ -304,39 +265,39 @@ def _document(
     title = _title(title.rstrip(" \u00b6"))
     outline = None
     if source.get("split", "pages") != "pages":
-        sections = [
-            each._replace(title=_title(each.title) if number else title, spans=tuple(parts))
-            for number, (each, parts) in enumerate(zip(content.sections, spans))
-        ]
+        titles = [title, *(_title(section.title) for section in content.sections[1:])]
+        sections = (
+            each._replace(title=own, spans=tuple(parts)) for each, own, parts in zip(content.sections, titles, spans)
+        )
         outline = Outline(tuple(sections), content.fragments)
     kept = {number for _, _, number in placed}
     for number, href in enumerate(content.hrefs):
         if number not in kept:
-            dropped.append(
-                Dropped(where, "link-number" if number in numbers else resolve(href)[1] or "link-empty", href)
-            )
+            reason = "link-number" if number in numbers else resolve(href)[1] or "link-empty"
+            dropped.append(Dropped(where, reason, href))
     links: list[Link] = []
     for start, end, number in placed:
         if end - start > 2 and text[end - 1] in _QUOTES.get(text[start], ""):
             start, end = start + 1, end - 1
         # With the fragment, if pages may be split.
-        target, reason = resolve(content.hrefs[number])
-        if outline and reason in ("", "link-self") and (fragment := urls.fragment(content.hrefs[number])):
+        href = content.hrefs[number]
+        target, reason = resolve(href)
+        if outline and reason in ("", "link-self") and (fragment := urls.fragment(href)):
             target = f"{target or address}#{fragment}"
         if target is None:
-            dropped.append(Dropped(where, reason, content.hrefs[number]))
+            dropped.append(Dropped(where, reason, href))
         else:
             links.append(Link(start, end, target))
     if _is_index_page(address, text, links):
         dropped.append(Dropped(where, "page-index", title))
         dropped.append(Dropped(where, "link-on-index-page", title, len(links)))
         links = []
+    lead_end = len(text) if lead_end < 0 else lead_end
     return LinkedDocument(address, address, title, text, tuple(links), lead_end, outline=outline)
 
 
 def _title(text: str) -> str:
     """The title of a page or section without its number."""
-    text = CONTROLS.sub("", text)
     number = _NUMBER_OF_TITLE.match(text)
     return text[number.end() if number else 0 :][:500]
 
@@ -379,24 +340,20 @@ MAX_FORMATS = 50
 MAX_ATTRIBUTES = 4096
 
 
-class _Tangled(Exception):
-    """Parsing the page would take more than linear time."""
-
-
-def _untangled(text: str) -> str:
-    """The text in a form that parses in linear time; raises `_Tangled` if there is none."""
+def _untangled(text: str) -> tuple[str, str]:
+    """The text in a form that parses in linear time, and why there is none."""
     elements, formats = _most_open(text)
     if elements > MAX_OPEN:
         text = _NOT_TEXT.sub("", text)
         elements, formats = _most_open(text)
     if elements > MAX_OPEN:
-        raise _Tangled(f"more than {MAX_OPEN} elements open at once")
+        return text, f"more than {MAX_OPEN} elements open at once"
     for part in text.split(">"):
         if len(part) > 4 * MAX_ATTRIBUTES and (tag := _TAG.search(part)):
             attributes = re.sub("\"[^\"]*\"|'[^']*'", "", part[tag.start() :])
             if len(attributes.replace("/", " ").replace("=", " ").split()) > MAX_ATTRIBUTES:
-                raise _Tangled(f"more than {MAX_ATTRIBUTES} attributes in one tag")
-    return _FORMATTING_TAG.sub("", text) if formats > MAX_FORMATS else text
+                return text, f"more than {MAX_ATTRIBUTES} attributes in one tag"
+    return _FORMATTING_TAG.sub("", text) if formats > MAX_FORMATS else text, ""
 
 
 def _most_open(text: str) -> tuple[int, int]:

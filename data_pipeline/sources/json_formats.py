@@ -1,98 +1,54 @@
 """Formats with one JSON object per line: linked JSONL, WikiExtractor's, and that of HARP's authors.
 
-Files are plain, .gz, .bz2 or .xz, or folders of them. For a line longer than the page limit only the size is held in memory.
-Programs write these formats, so a violation (a missing key, offsets outside the text) is an InputError with the file and line, and
-is not counted as dropped.
+Files are plain, .gz, .bz2 or .xz, or folders of them. Programs write these formats, so a violation (a missing key, offsets outside
+the text) is an InputError with the file and line, and is not counted as dropped.
 """
 
 import hashlib
 import html
-import itertools
 import json
-import lzma
-import os
 import re
-import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from data_pipeline.sources.document import (
-    CHUNK_BYTES,
-    CONTROLS,
-    Chunk,
-    Dropped,
-    Link,
-    LinkedDocument,
-    Plain,
-    Source,
-    assemble,
-    in_chunks,
-    tidy,
-)
+from data_pipeline.sources.document import CONTROLS, Chunk, Dropped, Link, LinkedDocument, Plain, Source, assemble, tidy
 from data_pipeline.sources.wikitext import Site
 from harp_jax.base import files
 from harp_jax.base.errors import InputError
+from harp_jax.corpus.text_files import LONE_SURROGATE, checked_text, parse_object
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
-_SITE = Site({})
-Parsed = tuple[list[LinkedDocument], list[Dropped]]
-
-
-def chunks(source: Source) -> Iterator[Chunk]:
-    """Payload: (file, number from 1, content) of lines, the content a number of bytes if it is too large. Raises InputError for a
-    missing or damaged file."""
-    paths = files.expand(tuple(source["paths"]))
-    inside = (files.walk(path) if os.path.isdir(path) else [path] for path in paths)
-    for file_number, path in enumerate(itertools.chain.from_iterable(inside)):
-        yield from in_chunks(file_number, path, _lines(path, int(source["max_page_bytes"])), CHUNK_BYTES)
+SITE = Site({})  # the naming rules of WikiExtractor's titles
 
 
-def _lines(path: str, limit: int) -> Iterator[tuple[tuple[str, int, bytes | int], int]]:
-    """Lines as in a payload, and the bytes that they hold."""
-    number = 0
-    try:
-        with files.open_bytes(path) as file:
-            while content := file.readline(limit + 2):  # the limit excludes the line end
-                number += 1
-                size = len(content.rstrip(b"\r\n"))
-                if size <= limit:
-                    yield (path, number, content.rstrip(b"\r\n")), size
-                    continue
-                while not content.endswith(b"\n") and (content := file.readline(1 << 20)):
-                    size += len(content.rstrip(b"\r\n"))
-                yield (path, number, size), 0
-    except (EOFError, lzma.LZMAError, zlib.error, OSError) as error:
-        raise InputError(f"{path} is damaged after line {number}: {error}; download or write the file again") from error
+def entries(path: str, source: Source) -> Iterator[tuple[tuple[str, int, str | int], int]]:
+    """(file, number from 1, content) of each line, and its bytes; the content is a number of bytes if it is too large. Raises
+    InputError as `files.lines`: for damage, bytes that are not UTF-8, and a line of more than 128 MiB."""
+    for number, line in files.lines(path):
+        size = len(line) if line.isascii() else len(line.encode())
+        yield ((path, number, line), size) if size <= source["max_page_bytes"] else ((path, number, size), 0)
 
 
 def _records(chunk: Chunk, dropped: list[Dropped]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(file and line, JSON object) of the chunk's lines; InputError for a line that is not a JSON object in UTF-8."""
+    """(file and line, JSON object) of the chunk's lines; InputError for a line that is not a JSON object."""
     for path, number, content in chunk.payload:
         where = f"{path} line {number}"
         if isinstance(content, int):
             dropped.append(Dropped(where, "page-too-large", f"{content} bytes"))
         elif content.strip():
-            try:
-                record = json.loads(content.decode("utf-8-sig" if number == 1 else "utf-8"))
-                why = "" if isinstance(record, dict) else "not a JSON object"
-            except (ValueError, RecursionError) as error:
-                why = f"not JSON ({error})"
-            hint = "; WikiExtractor writes JSON with --json" if content.startswith(b"<doc ") else ""
-            _check(not why, why, where, f"write one per line{hint}")
-            yield where, record
+            _check(not content.startswith("<doc "), "not JSON", where, "run WikiExtractor with --json")
+            yield where, parse_object(where, content)
 
 
 def _check(fine: bool, wrong: str, where: str, advice: str = "fix the line") -> None:
-    """Raises InputError with the file and line unless `fine`."""
     if not fine:
-        raise InputError(f"{wrong}; {where}; {advice}")
+        raise InputError(f"{where}: {wrong}; {advice}")
 
 
-def _string(record: Mapping[str, Any], key: str, where: str, empty: bool = True) -> str:
-    value = record.get(key)
-    _check(isinstance(value, str) and bool(value or empty), f"the key {key!r} is missing or not a string", where)
-    # JSON can encode lone surrogates, which UTF-8 cannot; one replacement character each keeps the offsets right.
-    return _SURROGATE.sub("\ufffd", str(value))
+def _text(record: Mapping[str, Any], key: str, where: str, empty: bool = True) -> str:
+    """A field; a lone surrogate becomes one character, which keeps the offsets right."""
+    text = checked_text(where, record.get(key), key)
+    _check(empty or text != "", f"{key} is empty", where)
+    return text
 
 
 def _disjoint(links: list[Link], text: str, where: str, dropped: list[Dropped]) -> tuple[Link, ...]:
@@ -106,18 +62,14 @@ def _disjoint(links: list[Link], text: str, where: str, dropped: list[Dropped]) 
     return tuple(kept)
 
 
-def parse_linked(chunk: Chunk, source: Source) -> Parsed:
+def parse_linked(chunk: Chunk, source: Source, dropped: list[Dropped]) -> Iterator[LinkedDocument]:
     """`{"id", "title", "text", "links": [{"start", "end", "target"}], "lead_end"?}`: the neutral format.
-
     `text[start:end]` is the anchor text in code points and `target` the destination's id. Lines without "links" are only
-    destinations. Raises InputError (file, line, id) for a line that breaks the format.
-    """
-    documents: list[LinkedDocument] = []
-    dropped: list[Dropped] = []
+    destinations. Raises InputError (file, line, id) for a line that breaks the format."""
     for where, record in _records(chunk, dropped):
         where += f", id {str(record.get('id'))[:80]!r}"
-        id_ = _string(record, "id", where, empty=False)
-        title, text = _string(record, "title", where), _string(record, "text", where)
+        id_ = _text(record, "id", where, empty=False)
+        title, text = _text(record, "title", where), _text(record, "text", where)
         size = f"the text of {len(text)} code points"
         lead_end, listed = record.get("lead_end", len(text)), record.get("links", [])
         in_text = type(lead_end) is int and 0 <= lead_end <= len(text)
@@ -132,14 +84,13 @@ def parse_linked(chunk: Chunk, source: Source) -> Parsed:
                 inside, f"link offsets {start!r}..{end!r} lie outside {size}", where, "offsets count code points from 0"
             )
             # Strip the anchor: a space before a sentence's first word would put the link across two sentences.
-            shown, target = text[start:end], _string(link, "target", where)
+            shown, target = text[start:end], _text(link, "target", where)
             if shown.strip() and target:
                 links.append(Link(end - len(shown.lstrip()), start + len(shown.rstrip()), target))
             else:
                 dropped.append(Dropped(where, "link-empty", target))
         kept = _disjoint(links, text, where, dropped)
-        documents.append(LinkedDocument(id_, id_, title, text, kept, lead_end))
-    return documents, dropped
+        yield LinkedDocument(id_, id_, title, text, kept, lead_end)
 
 
 _ANCHOR = re.compile(r'<a href="([^"\n]*)">((?:[^<\n]++|\n(?!\n)|<(?!/?a\b))*+)</a>')
@@ -149,32 +100,21 @@ _BULLET = re.compile(r"^BULLET::::-? ?", re.MULTILINE)
 _TAG = re.compile(r"<(?i:/?(?:br|b|i|nowiki|onlyinclude|templatestyles|li|ul|ol|h[1-6])\b)[^<>\n]*>")
 
 
-def parse_extracted(chunk: Chunk, source: Source) -> Parsed:
+def parse_extracted(chunk: Chunk, source: Source, dropped: list[Dropped]) -> Iterator[LinkedDocument]:
     """WikiExtractor's `{"id", "title", "text"}` with links kept, in folders (AA/wiki_00, plain or .bz2).
-
     Links are `<a href="Percent%20encoded%20title">anchor</a>` in the text, HTML-escaped in most versions and not in others: the
     text is unescaped once. Targets are titles as the article's author wrote them: they are normalised by MediaWiki's rules, and
     redirects, which WikiExtractor omits, come from `source.redirects`. The lead ends before the first `Section::::` line, which
-    only versions that keep headings write.
-    """
-    documents: list[LinkedDocument] = []
-    dropped: list[Dropped] = []
+    only versions that keep headings write."""
     for where, record in _records(chunk, dropped):
-        id_, title = _string(record, "id", where, empty=False), _string(record, "title", where, empty=False)
-        plain = plain_text(_string(record, "text", where), title)
+        id_, title = _text(record, "id", where, empty=False), _text(record, "title", where, empty=False)
+        plain = plain_text(_text(record, "text", where), title)
         dropped += [Dropped(f"{where}: {title}", *each) for each in plain.dropped]
         if not plain.text:
             dropped.append(Dropped(f"{where}: {title}", "page-empty", ""))
             continue
-        links, disambiguates = tuple(Link(*link) for link in plain.links), title.lower().endswith("(disambiguation)")
-        page = (_SITE.address(title), id_, title, plain.text, links, plain.lead_end)
-        documents.append(LinkedDocument(*page, is_disambiguation=disambiguates))
-    return documents, dropped
-
-
-def title_addresser(source: Source) -> Callable[[str], str]:
-    """Normalises titles like link targets; leaves titles that cannot be linked unchanged."""
-    return lambda title: _SITE.resolve(title).address or title.strip()
+        page = (SITE.address(title), id_, title, plain.text, plain.links, plain.lead_end)
+        yield LinkedDocument(*page, is_disambiguation=title.lower().endswith("(disambiguation)"))
 
 
 def plain_text(text: str, title: str) -> Plain:
@@ -185,7 +125,7 @@ def plain_text(text: str, title: str) -> Plain:
     dropped: list[tuple[str, str]] = []
 
     def mark(match: re.Match[str]) -> str:
-        address, reason, _ = _SITE.resolve(match[1])
+        address, reason, _ = SITE.resolve(match[1])
         shown = match[2].replace("\n", " ")
         if address is None:
             dropped.append((reason, match[1][:200]))
@@ -199,16 +139,12 @@ def plain_text(text: str, title: str) -> Plain:
     return assemble(tidy(text.replace("\n", "\n\n")), addresses, dropped)
 
 
-def parse_harp(chunk: Chunk, source: Source) -> Parsed:
+def parse_harp(chunk: Chunk, source: Source, dropped: list[Dropped]) -> Iterator[LinkedDocument]:
     """The data of HARP's authors: `{"tokenized_sentence": [...], "anchors": [[{"text", "pos": [first, last], "passage"}]]}`.
-
-    `pos` are inclusive indices into the tokens. Every sentence and every passage becomes a document; a passage of several anchors
-    is one page (repeats in later chunks are counted as `page-duplicate`). An anchor whose `pos` does not match its text is counted
-    and skipped: 3 of 100 in the authors' demo. The text is the tokens joined by single spaces, which is what `pos` refers to
-    ("sentence" differs from it in places).
-    """
-    documents: list[LinkedDocument] = []
-    dropped: list[Dropped] = []
+    `pos` are inclusive indices into the tokens. Every sentence and every passage becomes a document; a passage of several
+    anchors is one page (repeats in later chunks are counted as `page-duplicate`). An anchor whose `pos` does not match its text
+    is counted and skipped: 3 of 100 in the authors' demo. The text is the tokens joined by single spaces, which is what `pos`
+    refers to ("sentence" differs from it in places)."""
     known: set[str] = set()
     for where, record in _records(chunk, dropped):
         tokens: Any = record.get("tokenized_sentence")
@@ -216,7 +152,7 @@ def parse_harp(chunk: Chunk, source: Source) -> Parsed:
         strings = isinstance(tokens, list) and all(isinstance(token, str) for token in tokens)
         _check(strings, "'tokenized_sentence' is missing or not a list of strings", where)
         _check(isinstance(anchors, list), "'anchors' is missing or not a list", where)
-        tokens = [_SURROGATE.sub("\ufffd", token) for token in tokens]
+        tokens = [LONE_SURROGATE.sub("\ufffd", token) for token in tokens]
         links: list[Link] = []
         passages: list[LinkedDocument] = []
         for anchor in [anchor for group in anchors for anchor in (group if isinstance(group, list) else [group])]:
@@ -224,23 +160,20 @@ def parse_harp(chunk: Chunk, source: Source) -> Parsed:
                 (first, last), shown = anchor["pos"], anchor["text"].strip()
                 inside = type(first) is type(last) is int and 0 <= first <= last < len(tokens)
                 before, after = " ".join(tokens[first : last + 1] if inside else ()).split(shown, 1)
-                malformed = not anchor["passage"].strip() or re.search(
-                    r"\w", before + after
-                )  # or other words beside it
+                fine = anchor["passage"].strip() and not re.search(r"\w", before + after)  # no other words beside it
             except (TypeError, KeyError, AttributeError, ValueError):
-                malformed = True
-            if malformed:
+                fine = False
+            if not fine:
                 dropped.append(Dropped(where, "anchor-malformed", json.dumps(anchor, ensure_ascii=False)))
                 continue
             start = sum(len(token) + 1 for token in tokens[:first]) + len(before)
-            passage = _string(anchor, "passage", where)
+            passage = _text(anchor, "passage", where)
             address = "passage-" + hashlib.blake2b(passage.encode(), digest_size=12).hexdigest()
             links.append(Link(start, start + len(shown), address))
             if address not in known:
                 known.add(address)
                 passages.append(LinkedDocument(address, address, "", passage, (), len(passage)))
         text = " ".join(tokens)
-        id_ = _SURROGATE.sub("\ufffd", f"{chunk.name.rpartition(':')[0]}-{where.rpartition(' ')[2]}")
-        documents.append(LinkedDocument(id_, id_, "", text, _disjoint(links, text, where, dropped), len(text)))
-        documents += passages
-    return documents, dropped
+        id_ = LONE_SURROGATE.sub("\ufffd", f"{chunk.name.rpartition(':')[0]}-{where.rpartition(' ')[2]}")
+        yield LinkedDocument(id_, id_, "", text, _disjoint(links, text, where, dropped), len(text))
+        yield from passages

@@ -45,11 +45,9 @@ class Block(NamedTuple):
 
 class MainContent:
     """The content of a parsed page. Linear in its nodes; never raises.
-
     blocks: in reading order. sections: the first is the page, its title the first <h1>; without spans. fragments: every anchor of
     the page and the section that it is in. hrefs: of the links by number. outside: hrefs outside the content. unread: blocks of
-    prose outside it, the longest first.
-    """
+    prose outside it, the longest first."""
 
     def __init__(self, tree: "LexborHTMLParser") -> None:
         self.blocks: list[Block] = []
@@ -58,7 +56,7 @@ class MainContent:
         self.hrefs: list[str] = []
         self.outside: list[str] = []
         self.unread: list[LexborNode] = []
-        # The state of the walk: the open block and section, the anchors since the last text.
+        # The state of the walk: the open block and section.
         self._pieces: list[str] = []
         self._begins = self._heading = self._titled = False
         self._body = False  # has the section text below its heading?
@@ -67,8 +65,7 @@ class MainContent:
         self._levels: list[tuple[str, int]] = []  # open headings: tag and section
         self._waiting: list[str] = []  # anchors since the last text
         self._begun: set[str] = set()  # anchors that begin a section
-        # For each open <dl>: the section around it, and the term that has no definition yet.
-        self._terms: list[tuple[int, int]] = []
+        self._terms: list[tuple[int, int]] = []  # of each open <dl>: the section around it, its term without definition
         if (body := tree.body) is not None:
             root, self._left_out, self._anchors, self.unread = select(body)
             self._of_data = {_table_of(cell) for cell in body.css("th")}
@@ -145,16 +142,14 @@ class MainContent:
     def _title(self, node: "LexborNode", inside: bool) -> None:
         """The page begins here: menus and bylines above it are not a section."""
         self._titled = True
-        anchors = self._anchors_of(node)
+        self._begun.update(self._anchors_of(node))
         self._pieces.append(" " if inside else "\n\n")
         if not inside:
-            self._end_block()
+            self._switch(0)
             # Headings above the title are text.
             self.blocks = [Block(block.text, 0) for block in self.blocks]
             self.sections = [_NO_SECTION] * len(self.sections)
             self._first, self._levels, self.fragments = len(self.sections), [], dict.fromkeys(self.fragments, 0)
-            self._switch(0)
-        self._begun.update(anchors)
         self.sections[0] = Section("", text_of(node), 0, ())
 
     def _open(self, node: "LexborNode", tag: str) -> int:

@@ -8,30 +8,33 @@ them: a damaged one loses its own pages, counted together as one `page-in-damage
 """
 
 import bz2
+import contextlib
 import html
 import lzma
 import mmap
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
 from xml.etree import ElementTree
 
-from data_pipeline.sources.document import CHUNK_BYTES, Chunk, Dropped, Link, LinkedDocument, Source, in_chunks
+from data_pipeline.sources.document import CHUNK_BYTES, Chunk, Dropped, LinkedDocument, Source
 from data_pipeline.sources.wikitext import Site, plain_text
 from harp_jax.base import files
 from harp_jax.base.errors import InputError
 
 _BLOCK = 1 << 20
 _HEAD_BYTES = 4 << 20
-_COMPRESSED_BYTES = CHUNK_BYTES // 4  # bz2 compresses wikitext to about a quarter
+_COMPRESSION = 4  # of wikitext by bz2, about
+_WHOLE_CHUNK = 1 << 62  # the weight of an entry that is a chunk by itself
 _PAGE_END = b"</page>"
 _ROOT = re.compile(rb"<mediawiki(?=[\s>])(?:[^<>]*?\bxml:lang=[\"']([\w-]+)[\"'])?[^<>]*>")
 _DATABASE = re.compile(rb"<dbname>([a-z]{2,3})(?:_[a-z_]+)?wik")
 _TITLE = re.compile(rb"<title>([^<]*)</title>")
 _END = re.compile(rb"\s*</mediawiki>\s*")
+_TRUNCATED = "{} is truncated or damaged: no </mediawiki> at its end; download it again"
 _STREAM = re.compile(rb"BZh[1-9]1AY&SY")  # a bz2 stream and its first block begin
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]|&#(?:[xX][0-9a-fA-F]+|[0-9]+);")
 _WIKIMEDIA = re.compile(
@@ -41,9 +44,7 @@ _WIKIMEDIA = re.compile(
 
 class Part(NamedTuple):
     """Whole <page> elements of a dump, or where they are in its file, in a bz2 stream: [start, end).
-
-    head: <mediawiki> and <siteinfo>; too_large: (title, bytes) of skipped pages.
-    """
+    head: <mediawiki> and <siteinfo>; too_large: (title, bytes) of skipped pages."""
 
     path: str
     head: bytes
@@ -52,52 +53,46 @@ class Part(NamedTuple):
     stream: tuple[int, int] | None = None
 
 
-def chunks(source: Source) -> Iterator[Chunk]:
-    """Payload: a list of `Part`. Raises InputError for a file that is missing, damaged or not a dump."""
-    for number, path in enumerate(files.expand(tuple(source["paths"]))):
-        blocks = _read_blocks(path)
-        head, rest = _read_head(path, blocks)
-        _site_of(head, path)
-        if streams := _streams_of_pages(path):
-            compressed = ((Part(path, head, stream=each), each[1] - each[0]) for each in streams)
-            yield from in_chunks(number, path, compressed, _COMPRESSED_BYTES)
-        else:
-            parts = _split_pages(path, head, chain([rest], blocks), int(source["max_page_bytes"]), whole=True)
-            yield from in_chunks(number, path, ((part, 1) for part in parts), 1)
+def entries(path: str, source: Source) -> Iterator[tuple[Part, int]]:
+    """Raises InputError for a file that is damaged or not a dump."""
+    blocks = _read_blocks(path)
+    head, rest = _read_head(path, blocks)
+    _site_of(head, path)
+    if streams := _streams_of_pages(path):
+        yield from ((Part(path, head, stream=(start, end)), _COMPRESSION * (end - start)) for start, end in streams)
+    else:
+        for part in _split_pages(path, head, chain([rest], blocks), source["max_page_bytes"], whole=True):
+            yield part, _WHOLE_CHUNK
 
 
-def language(path: str) -> str:
-    """The language of a dump, from its xml:lang, else from the name of its database (dewiki)."""
-    return _site_of(_read_head(path, _read_blocks(path))[0], path).language
-
-
-def addresser(source: Source) -> Callable[[str], str]:
-    """Normalises titles by the rules of the first file; leaves titles that cannot be linked unchanged."""
+def site(source: Source) -> Site:
+    """The naming rules of the first dump, and its language: its xml:lang, else that of its database's name (dewiki)."""
     path = files.expand(tuple(source["paths"]))[0]
-    site = _site_of(_read_head(path, _read_blocks(path))[0], path)
-    return lambda title: site.resolve(title).address or title.strip()
+    return _site_of(_read_head(path, _read_blocks(path))[0], path)
 
 
-def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Dropped]]:
+def parse(chunk: Chunk, source: Source, dropped: list[Dropped]) -> Iterator[LinkedDocument]:
     """Documents of the chunk's pages. Raises InputError for broken XML (not for forbidden characters)."""
-    documents: list[LinkedDocument] = []
-    dropped: list[Dropped] = []
     limit = int(source["max_page_bytes"])
-    for compressed in chunk.payload:
-        path, head, stream, parts = compressed.path, compressed.head, compressed.stream, [compressed]
-        if stream:
+    for part in chunk.payload:
+        parts, path = [part], part.path
+        if part.stream:
+            start, end = part.stream
             try:
-                parts = list(_split_pages(path, head, _decompressed(path, *stream), limit, whole=False))
+                with open(path, "rb") as file:
+                    file.seek(start)
+                    blocks = _decompressed(file.read(end - start))
+                parts = list(_split_pages(path, part.head, blocks, limit, whole=False))
             except (OSError, EOFError) as error:
-                dropped.append(Dropped(f"{path} byte {stream[0]}", "page-in-damaged-block", str(error)))
+                dropped.append(Dropped(f"{path} byte {start}", "page-in-damaged-block", str(error)))
                 continue
-        for part in parts:
-            for title, size in part.too_large:
-                dropped.append(Dropped(f"{path}: {title}", "page-too-large", f"{size} bytes"))
-            for page in _elements(part, dropped):
-                if document := _read_article(page, path, _site_of(head, path), limit, dropped):
-                    documents.append(document)
-    return documents, dropped
+        for each in parts:
+            dropped += (
+                Dropped(f"{path}: {title}", "page-too-large", f"{size} bytes") for title, size in each.too_large
+            )
+            for page in _elements(each, dropped):
+                if document := _read_article(page, path, _site_of(part.head, path), limit, dropped):
+                    yield document
 
 
 def _read_blocks(path: str) -> Iterator[bytes]:
@@ -162,49 +157,38 @@ def _site_of(head: bytes, path: str) -> Site:
 
 
 def _streams_of_pages(path: str) -> list[tuple[int, int]]:
-    """The [start, end) of each bz2 stream after the first of a multistream dump; empty for other files.
-
-    A multistream dump is told by its first stream, which ends with the head. Raises InputError unless the last one ends the XML.
-    """
+    """The [start, end) of each bz2 stream after the first of a multistream dump; empty for other files. A multistream dump is
+    told by its first stream, which ends with the head. Raises InputError unless the last one ends the XML."""
     if not path.endswith(".bz2"):
         return []
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         starts = [match.start() for match in _STREAM.finditer(data)]
         ends = [*starts[1:], len(data)]
-        try:
+        head = end = b""
+        with contextlib.suppress(OSError):
             head = bz2.BZ2Decompressor().decompress(data[:_HEAD_BYTES], _HEAD_BYTES)
-        except OSError:
-            head = b""
-    if len(starts) < 2 or not head.rstrip().endswith(b"</siteinfo>"):
-        return []
-    end = b""
-    try:
-        for block in _decompressed(path, starts[-1], ends[-1]):
-            end = (end + block)[-_BLOCK:]
-    except (OSError, EOFError):
-        end = b""
+        if len(starts) < 2 or not head.rstrip().endswith(b"</siteinfo>"):
+            return []
+        try:
+            for block in _decompressed(data[starts[-1] :]):
+                end = (end + block)[-_BLOCK:]
+        except (OSError, EOFError):
+            end = b""
     if not _END.fullmatch(end.rpartition(_PAGE_END)[2]):
-        raise InputError(f"{path} is truncated or damaged: no </mediawiki> at its end; download it again")
+        raise InputError(_TRUNCATED.format(path))
     return list(zip(starts, ends))[1:]
 
 
-def _decompressed(path: str, start: int, end: int) -> Iterator[bytes]:
-    """The bz2 streams in the bytes [start, end) of a file, at most 1 MiB at a time; OSError or EOFError if they are damaged."""
-    with open(path, "rb") as file:
-        file.seek(start)
-        left = end - start
-        while left:
-            stream, data = bz2.BZ2Decompressor(), b""
-            while not stream.eof:
-                if stream.needs_input:
-                    data = file.read(min(left, _BLOCK))
-                    left -= len(data)
-                    if not data:
-                        raise EOFError("the stream is truncated")
-                yield stream.decompress(data, _BLOCK)
-                data = b""
-            file.seek(-len(stream.unused_data), 1)
-            left += len(stream.unused_data)
+def _decompressed(data: bytes) -> Iterator[bytes]:
+    """The content of bz2 streams, at most 1 MiB at a time; OSError or EOFError if they are damaged."""
+    while data:
+        stream = bz2.BZ2Decompressor()
+        while not stream.eof:
+            if stream.needs_input and not data:
+                raise EOFError("the stream is truncated")
+            yield stream.decompress(data, _BLOCK)
+            data = b""
+        data = stream.unused_data
 
 
 def _split_pages(path: str, head: bytes, blocks: Iterable[bytes], max_page_bytes: int, whole: bool) -> Iterator[Part]:
@@ -236,7 +220,7 @@ def _split_pages(path: str, head: bytes, blocks: Iterable[bytes], max_page_bytes
     if end or too_large:
         yield Part(path, head, buffer[:end], tuple(too_large))
     if not _END.fullmatch(buffer[end:]) and (whole or buffer[end:].strip()):
-        raise InputError(f"{path} is truncated or damaged: no </mediawiki> at its end; download it again")
+        raise InputError(_TRUNCATED.format(path))
 
 
 def _last_title(pages: bytes) -> str:
@@ -245,12 +229,10 @@ def _last_title(pages: bytes) -> str:
 
 
 def _elements(part: Part, dropped: list[Dropped]) -> Iterator[ElementTree.Element]:
-    """The chunk's <page> elements; if the chunk does not parse, each page is parsed and repaired by itself."""
-    try:
+    """The part's <page> elements; if the part does not parse, each page is parsed and repaired by itself."""
+    with contextlib.suppress(ElementTree.ParseError):
         yield from ElementTree.fromstring(b"<mediawiki>%b</mediawiki>" % part.pages).iter("page")
         return
-    except ElementTree.ParseError:
-        pass
     for raw in part.pages.split(_PAGE_END)[:-1]:
         raw += _PAGE_END
         try:
@@ -287,11 +269,9 @@ _DISAMBIGUATION = re.compile(
     r"\[\[[^\[\]|:]{1,20}:[^\[\]|]{0,40}(?i:disambiguation pages|begriffsklärung|homonymie|desambigua|disambigua\b|"
     r"doorverwijspagina|страницы значений|ujednoznacz|förgreningssid|曖昧さ回避|消歧义)"
 )
-# The words in parentheses of their titles.
-_DISAMBIGUATION_TITLES = tuple(
-    f"({word})"
-    for word in """disambiguation begriffsklärung homonymie desambiguación desambiguação disambigua doorverwijspagina
-    значения ujednoznacznienie 曖昧さ回避 消歧义""".split()  # noqa: SIM905
+_DISAMBIGUATION_TITLE = re.compile(
+    r"\((?:disambiguation|begriffsklärung|homonymie|desambiguación|desambiguação|disambigua|doorverwijspagina|"
+    r"значения|ujednoznacznienie|曖昧さ回避|消歧义)\)\Z"
 )
 _NUMBER = re.compile(r"-?[0-9]{1,6}")
 
@@ -307,9 +287,9 @@ def _read_article(
         dropped.append(Dropped(where, "page-namespace", title))
         return None
     revision = (page.findall("revision") or [page])[-1]
-    model, text = revision.findtext("model"), revision.findtext("text")
+    model, text = revision.findtext("model"), revision.findtext("text") or ""
     identity = (site.address(title), page.findtext("id") or title, title)
-    element, match = page.find("redirect"), _REDIRECT.match(text or "")
+    element, match = page.find("redirect"), _REDIRECT.match(text)
     target = (element.get("title") if element is not None else None) or (match[1] if match else None)
     if target is not None:
         address, reason, _ = site.resolve(target)
@@ -317,23 +297,21 @@ def _read_article(
             dropped.append(Dropped(where, reason.replace("link-", "redirect-"), target))
             return None
         return LinkedDocument(*identity, text="", links=(), lead_end=0, redirect=address)
-    too_large = 4 * len(text or "") > max_page_bytes and len((text or "").encode("utf-8", "replace")) > max_page_bytes
+    too_large = 4 * len(text) > max_page_bytes and len(text.encode("utf-8", "replace")) > max_page_bytes
     if not text or too_large or model not in (None, "wikitext"):
         reason = "page-model" if model not in (None, "wikitext") else "page-too-large" if too_large else "page-empty"
         dropped.append(Dropped(where, reason, model or ""))
         return None
     plain = plain_text(text, site, title)
-    dropped.extend(Dropped(where, *each) for each in plain.dropped)
+    dropped += (Dropped(where, *each) for each in plain.dropped)
     # Links in templates, tables, references, comments and captions; links to files and categories.
     dropped_links = sum(reason.startswith("link-") for reason, _ in plain.dropped)
     if (outside := text.count("[[") - len(plain.links) - dropped_links) > 0:
         dropped.append(Dropped(where, "link-outside-prose", f"{outside} of {outside + len(plain.links)}", outside))
-    return LinkedDocument(
-        *identity, plain.text, tuple(Link(*link) for link in plain.links), plain.lead_end,
-        is_disambiguation=is_disambiguation(title, text),
-    )  # fmt: skip
+    content = (plain.text, plain.links, plain.lead_end)
+    return LinkedDocument(*identity, *content, is_disambiguation=is_disambiguation(title, text))
 
 
 def is_disambiguation(title: str, wikitext: str) -> bool:
     """Whether the title, a template or a category marks the page as a disambiguation page."""
-    return title.lower().endswith(_DISAMBIGUATION_TITLES) or _DISAMBIGUATION.search(wikitext) is not None
+    return bool(_DISAMBIGUATION_TITLE.search(title.lower()) or _DISAMBIGUATION.search(wikitext))

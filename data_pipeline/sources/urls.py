@@ -25,11 +25,9 @@ SAFE = "/%:@!$&'()*+,;=-._~"
 
 
 def resolve(base: str, href: str, encoding: str = "utf-8") -> tuple[str | None, str]:
-    """The address that `href` on the page `base` leads to, or None and the reason: a short slug.
-
-    A link within the page (`#part`) has no address, and neither has mailto: or the like. Browsers send queries in the page's
-    `encoding`, paths in UTF-8.
-    """
+    """The address that `href` on the page `base` leads to, or None and the reason: a short slug. A link within the page
+    (`#part`) has no address, and neither has mailto: or the like. Browsers send queries in the page's `encoding`, paths in
+    UTF-8."""
     href = _IGNORED.sub("", href).strip(_BLANK)
     if not href or href.startswith("#"):
         return None, "link-self" if href else "link-invalid"

@@ -14,9 +14,8 @@ from collections.abc import Iterator, Mapping
 from typing import IO, TYPE_CHECKING
 
 from data_pipeline.sources import urls
-from data_pipeline.sources.document import CHUNK_BYTES, Chunk, Dropped, LinkedDocument, Source, in_chunks, redirect
+from data_pipeline.sources.document import Chunk, Dropped, LinkedDocument, Source, redirect
 from data_pipeline.sources.html_pages import read_page
-from harp_jax.base import files
 from harp_jax.base.errors import InputError, needs
 
 if TYPE_CHECKING:
@@ -35,23 +34,27 @@ _CHUNK = re.compile(rb"([0-9a-fA-F]{1,8})[ \t]*(?:;[^\r\n]*)?\r?\n")  # its leng
 Place = tuple[int, int, int, bool]
 
 
-def chunks(source: Source) -> Iterator[Chunk]:
-    """Payload: a list of (path, `Place`). Raises InputError (file, byte) for damage of any kind."""
-    limit = int(source["max_page_bytes"])
-    for number, path in enumerate(files.expand(tuple(source["paths"]))):
-        sized = (((path, place), min(place[2], limit)) for place in _records(path) if place[3])
-        yield from in_chunks(number, path, sized, CHUNK_BYTES)
+def entries(path: str, source: Source) -> Iterator[tuple[tuple[str, int, int, int], int]]:
+    """(path, start, end, size) of the records that may contain a page. Raises InputError (file, byte) for damage of any kind."""
+    with open(path, "rb") as file:
+        walk = _compressed if file.read(2) == b"\x1f\x8b" else _plain
+        file.seek(0)
+        end = 0
+        try:
+            for start, end, size, is_page in walk(file):
+                if is_page:
+                    yield (path, start, end, size), min(size, source["max_page_bytes"])
+        except (OSError, EOFError, ValueError, zlib.error) as error:
+            raise InputError(f"{path} is damaged after byte {end}: {error}; download it again") from error
 
 
-def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Dropped]]:
+def parse(chunk: Chunk, source: Source, dropped: list[Dropped]) -> Iterator[LinkedDocument]:
     """The pages of the records. Raises InputError if the extra [web] is not installed."""
     with needs("reading WARC files", "fastwarc", "web"):
         from fastwarc.warc import ArchiveIterator
-    documents: list[LinkedDocument] = []
-    dropped: list[Dropped] = []
-    for path, (start, end, size, _) in chunk.payload:
+    for path, start, end, size in chunk.payload:
         where = f"{path} byte {start}"
-        if size > int(source["max_page_bytes"]) + _HEAD_BYTES:
+        if size > source["max_page_bytes"] + _HEAD_BYTES:
             dropped.append(Dropped(where, "page-too-large", f"{size} bytes"))
             continue
         with open(path, "rb") as file:
@@ -65,13 +68,12 @@ def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Drop
             continue
         if record is not None:
             url = (record.headers.get("WARC-Target-URI") or "").strip("<>")
-            documents += _pages(record, url, f"{where}: {url}"[:300], source, dropped)
-    return documents, dropped
+            yield from _pages(record, url, f"{where}: {url}"[:300], source, dropped)
 
 
 def _pages(record: "WarcRecord", url: str, where: str, source: Source, dropped: list[Dropped]) -> list[LinkedDocument]:
     """The page or the redirect of a record; else the reason is appended to `dropped`."""
-    reason, example, limit = "", "", int(source["max_page_bytes"]) + 1
+    reason, example = "", ""
     headers: dict[str, str] = {}
     status: int | None = 200
     kind, charset = (record.headers.get("Content-Type") or "").partition(";")[0].strip(), None
@@ -95,7 +97,7 @@ def _pages(record: "WarcRecord", url: str, where: str, source: Source, dropped: 
         elif kind.lower() not in _HTML:
             reason, example = "page-type", kind.lower()
         else:
-            data = _decoded(record.reader.read(), headers, limit)
+            data = _decoded(record.reader.read(), headers, source["max_page_bytes"] + 1)
     except (OSError, ValueError, AttributeError, zlib.error) as error:  # AttributeError: no HTTP headers
         reason, example = "page-http", str(error)
     if reason:
@@ -105,25 +107,20 @@ def _pages(record: "WarcRecord", url: str, where: str, source: Source, dropped: 
 
 
 def _decoded(body: bytes, headers: Mapping[str, str], limit: int) -> bytes:
-    """At most `limit` bytes of a body without the transfer and content encodings that its headers declare.
-
-    An encoding that the bytes do not have is skipped. Raises ValueError or zlib.error for compressed data that are damaged.
-    """
+    """At most `limit` bytes of a body without the transfer and content encodings that its headers declare. An encoding that the
+    bytes do not have is skipped. Raises ValueError or zlib.error for compressed data that are damaged."""
     if "chunked" in headers.get("transfer-encoding", "").lower():
         body = _dechunked(body)
     for name in reversed(headers.get("content-encoding", "").lower().replace(" ", "").split(",")):
-        window = 0
-        if name in ("gzip", "x-gzip") and body[:2] == b"\x1f\x8b":
-            window = 31
-        elif name == "deflate":  # with zlib's header, which some servers leave out
-            window = 15 if len(body) > 1 and body[0] & 15 == 8 and (body[0] << 8 | body[1]) % 31 == 0 else -15
-        elif name == "br":
+        if name == "br":
             import brotli  # of fastwarc
 
             with contextlib.suppress(brotli.error):
                 body = brotli.Decompressor().process(body, output_buffer_limit=limit)
-        if window:
-            stream = zlib.decompressobj(window)
+        elif name == "deflate" or (name in ("gzip", "x-gzip") and body[:2] == b"\x1f\x8b"):
+            # Some servers leave out zlib's header.
+            header = len(body) > 1 and body[0] & 15 == 8 and (body[0] << 8 | body[1]) % 31 == 0
+            stream = zlib.decompressobj(31 if name != "deflate" else 15 if header else -15)
             try:
                 text = stream.decompress(body, limit)
             except zlib.error:
@@ -149,19 +146,6 @@ def _dechunked(body: bytes) -> bytes:
         parts.append(body[match.end() : end])
         start = body.find(b"\n", end) + 1 or len(body)
     return b"".join(parts) or body
-
-
-def _records(path: str) -> Iterator[Place]:
-    with open(path, "rb") as file:
-        walk = _compressed if file.read(2) == b"\x1f\x8b" else _plain
-        file.seek(0)
-        start = 0
-        try:
-            for place in walk(file):
-                yield place
-                start = place[1]
-        except (OSError, EOFError, ValueError, zlib.error) as error:
-            raise InputError(f"{path} is damaged after byte {start}: {error}; download it again") from error
 
 
 def _plain(file: IO[bytes]) -> Iterator[Place]:

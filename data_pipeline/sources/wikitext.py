@@ -14,6 +14,7 @@ import re
 import unicodedata
 import urllib.parse
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import NamedTuple
 
@@ -71,29 +72,24 @@ class Resolved(NamedTuple):
     hidden: bool = False
 
 
+@dataclass(eq=False)
 class Site:
-    """The naming rules of one dump. `namespaces`: name in lower case → number; `language`: BCP 47 tag of the dump.
+    """The naming rules of one dump. `namespaces`: name → number; `language`: BCP 47 tag of the dump. `IT:` and `HR:` are
+    language editions only on `wikimedia` sites: in an intranet wiki they begin page titles. With `subpages`, `[[/Part]]` leads
+    to a page below the one with the link; `[[../Part]]` always does."""
 
-    `IT:` and `HR:` are language editions only on `wikimedia` sites: in an intranet wiki they begin page titles. With `subpages`,
-    `[[/Part]]` leads to a page below the one with the link; `[[../Part]]` always does.
-    """
+    namespaces: Mapping[str, int]
+    first_letter: bool = True
+    language: str = "en"
+    wikimedia: bool = True
+    subpages: bool = True
 
-    def __init__(
-        self,
-        namespaces: Mapping[str, int],
-        first_letter: bool = True,
-        language: str = "en",
-        wikimedia: bool = True,
-        subpages: bool = True,
-    ):
-        self.namespaces = CANONICAL | {_fold(name): number for name, number in namespaces.items() if name}
-        self.first_letter = first_letter
-        self.language = language
-        self.subpages = subpages
-        self.languages, self.interwiki = (LANGUAGES, INTERWIKI) if wikimedia else (frozenset(), frozenset())
+    def __post_init__(self) -> None:
+        self.namespaces = CANONICAL | {_fold(name): number for name, number in self.namespaces.items() if name}
+        self.languages, self.interwiki = (LANGUAGES, INTERWIKI) if self.wikimedia else (frozenset(), frozenset())
         self.resolve = lru_cache(CACHED_TARGETS)(self._resolve)
         # Letters right after a link belong to it: "[[bus]]es". The alphabet depends on the wiki's language.
-        trail = "a-z" if language.startswith("en") else _LOWER
+        trail = "a-z" if self.language.startswith("en") else _LOWER
         anchor = r"(?>[^\[\]\x04]+|\[(?!\[)|\](?!\]))*+"
         self.link = re.compile(rf"\[\[([^\[\]|{{}}<>\n\x01-\x05]+)(?:\|({anchor}))?\]\](\](?!\]))?([{trail}]*)")
         # An opening file link, and all brackets (the group is set if a file link opens).
@@ -109,7 +105,7 @@ class Site:
         prefix, colon, _ = title.partition(":")
         if colon:
             prefix = _fold(prefix)
-            if number := self.namespaces.get(prefix, 0):
+            if number := self.namespaces.get(prefix):
                 return Resolved(None, "link-namespace", hidden=number in (6, 14) and not leading_colon)
             if prefix in self.languages or prefix in self.interwiki:
                 return Resolved(None, "link-interwiki", hidden=prefix in self.languages and not leading_colon)
@@ -119,6 +115,10 @@ class Site:
         if not address or _INVALID.search(address) or len(address.encode("utf-8", "replace")) > MAX_TITLE_BYTES:
             return Resolved(None, "link-invalid")
         return Resolved(address)
+
+    def normalised(self, title: str) -> str:
+        """Normalises a title like a link target; returns one that cannot be linked unchanged."""
+        return self.resolve(title).address or title.strip()
 
     def address(self, title: str) -> str:
         """A page title in its canonical form: spaces, composition (NFC), first letter."""
@@ -233,11 +233,8 @@ _LEAN = re.compile(r"\( *+[,;](?: *+[,;:])*+ *+")
 
 
 def plain_text(wikitext: str, site: Site, page: str = "") -> Plain:
-    """The prose of the page titled `page`. `text[start:end]` is exactly the link text that MediaWiki displays, never empty or only
-    spaces.
-
-    The lead ends before the first heading that has text above it. Never raises; linear in len(wikitext).
-    """
+    """The prose of the page titled `page`. `text[start:end]` is exactly the link text that MediaWiki displays, never empty or
+    only spaces. The lead ends before the first heading that has text above it. Never raises; linear in len(wikitext)."""
     text = "\n" + CONTROLS.sub("", wikitext).replace("\r", "") + "\n"
     text = _without_hidden(text)
     dropped: list[tuple[str, str]] = []
@@ -259,14 +256,12 @@ def plain_text(wikitext: str, site: Site, page: str = "") -> Plain:
 
 def _without_hidden(text: str) -> str:
     """Without comments, to the end of the page if unclosed, and extension tags. An unclosed tag is literal text, and so are all
-    later ones of its kind.
-    """
+    later ones of its kind."""
     pieces, position, unclosed = [], 0, set()
     match = _HIDDEN.search(text)
     while match:
         start, after, filler = match.start(), match.end(), "\x01"
-        name = (match[1] or "!--").lower()
-        if name == "!--":
+        if not match[1]:  # a comment
             end = text.find("-->", after)
             filler, end = "", len(text) if end < 0 else end + 3
             # Remove the line of a comment that is alone on it: an empty line would split the paragraph.
@@ -275,11 +270,11 @@ def _without_hidden(text: str) -> str:
         elif match[2].endswith("/"):
             end = after
         else:
+            name = match[1].lower()
             closing = None if name in unclosed else _CLOSING[name].search(text, after)
             end = closing.end() if closing else -1
-        if end < 0:
-            unclosed.add(name)
-        else:
+            unclosed |= set() if closing else {name}
+        if end >= 0:
             pieces += [text[position:start], filler]
             position = after = end
         match = _HIDDEN.search(text, after)

@@ -7,6 +7,7 @@ before if it begins in lower case, or if it follows an abbreviation and does not
 """
 
 import re
+from collections.abc import Iterator
 
 from harp_jax.base.errors import needs
 from harp_jax.text.languages import ENGLISH, primary
@@ -52,11 +53,18 @@ _OPENING_WORDS = frozenset(
 
 def sentences(text: str, language: str = ENGLISH) -> list[tuple[int, int]]:
     """Spans (start, end) in code points, in order, without surrounding white space; none contains a line feed."""
-    if (code := primary(language)) == ENGLISH:
-        return _english(text)
+    spans: list[tuple[int, int]] = []
+    code = primary(language)
+    for start, end in _english(text) if code == ENGLISH else _by_sentencex(text, code):
+        if body := text[start:end].strip():
+            start = text.index(body, start)
+            spans.append((start, start + len(body)))
+    return spans
+
+
+def _by_sentencex(text: str, code: str) -> Iterator[tuple[int, int]]:
     with needs(f"sentences of the language {code!r}", "sentencex", "data"):
         import sentencex
-    spans: list[tuple[int, int]] = []
     before = 0
     for paragraph in text.split("\n"):
         start = 0
@@ -66,44 +74,28 @@ def sentences(text: str, language: str = ENGLISH) -> list[tuple[int, int]]:
             # The last sentence of a window is read again, with the text after it.
             whole = len(bounds) < 2 or start + len(part) == len(paragraph)
             for first, last in bounds if whole else bounds[:-1]:
-                if body := part[first:last].strip():
-                    first = part.index(body, first)
-                    spans.append((before + start + first, before + start + first + len(body)))
+                yield before + start + first, before + start + last
             start += len(part) if whole else bounds[-1][0]
         before += len(paragraph) + 1
-    return spans
 
 
-def _english(text: str) -> list[tuple[int, int]]:
-    spans: list[tuple[int, int]] = []
-    start = counted = quotes = 0
-
-    def close(end: int) -> None:
-        body = text[start:end]
-        left = len(body) - len(body.lstrip())
-        if left < len(body):
-            spans.append((start + left, start + len(body.rstrip())))
-
+def _english(text: str) -> Iterator[tuple[int, int]]:
+    start = 0
     for match in _CANDIDATE.finditer(text):
         end = match.end()
         if match.start() < start:
             continue
-        if match[1] is None:
-            close(end)
-            start = end
-        elif _is_boundary(text, start, match):
+        if match[1] is not None:
+            if not _is_boundary(text, start, match):
+                continue
             # A straight quotation mark after the stop closes a quotation if one is open.
-            quotes = (quotes if counted > start else 0) + text.count('"', max(counted, start), end)
-            counted = end
-            if text.startswith('" ', end) and quotes % 2:
+            if text.startswith('" ', end) and text.count('"', start, end) % 2:
                 end += 2
             elif closers := _STANDING_CLOSERS.match(text, end):
                 end = closers.end()
-            close(end)
-            start = counted = end
-            quotes = 0
-    close(len(text))
-    return spans
+        yield start, end
+        start = end
+    yield start, len(text)
 
 
 def _is_boundary(text: str, start: int, match: re.Match[str]) -> bool:

@@ -66,10 +66,8 @@ def unpack_words(packed: str) -> list[Word]:
 
 @dataclass(frozen=True)
 class Terms:
-    """A tokenizer with a stopword list. With unit "tokens" every token counts as a word, spelled as in the vocabulary.
-
-    In English text, Chinese and Japanese words stay whole unless the tokenizer splits them.
-    """
+    """A tokenizer with a stopword list. With unit "tokens" every token counts as a word, spelled as in the vocabulary. In
+    English text, Chinese and Japanese words stay whole unless the tokenizer splits them."""
 
     tokenizer: Tokenizer
     stopwords: frozenset[str]
@@ -199,9 +197,7 @@ def normalise_anchor(text: str) -> str:
 
 def read_stopwords(path: str, language: str = ENGLISH) -> frozenset[str]:
     """The words of a file, one per line, without comments (#), or of "inquery"; for an empty path, those of the language.
-
-    Raises InputError for a file that cannot be read.
-    """
+    Raises InputError for a file that cannot be read."""
     if not path:
         return STOPWORDS if primary(language) == ENGLISH else languages.stopwords(language)
     return frozenset(

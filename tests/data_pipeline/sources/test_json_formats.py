@@ -39,9 +39,9 @@ def test_linked_pages_have_code_point_offsets_and_disjoint_links_without_spaces_
 @pytest.mark.parametrize(
     "format_,line,part",
     [
-        ("linked_jsonl", "[" * 100000, "not JSON"), ("linked_jsonl", "[1]", "not a JSON object"),
-        ("linked_jsonl", {"id": "p9", "title": "t"}, "'text'.*'p9'"), ("linked_jsonl", linked((1, 4, "q")), r"1\.\.4.*'p9'"),
-        ("linked_jsonl", linked(lead_end=4), "lead_end.*'p9'"), ("wikiextractor", "<doc id=1>", "--json"),
+        ("linked_jsonl", "[" * 100000, "not a JSON"), ("linked_jsonl", "[1]", "not a JSON object"),
+        ("linked_jsonl", {"id": "p9", "title": "t"}, "'p9': text"), ("linked_jsonl", linked((1, 4, "q")), r"'p9'.*1\.\.4"),
+        ("linked_jsonl", linked(lead_end=4), "'p9'.*lead_end"), ("wikiextractor", "<doc id=1>", "--json"),
         ("harp_json", {"tokenized_sentence": [1], "anchors": []}, ""),
     ],
 )  # fmt: skip
@@ -84,7 +84,7 @@ def test_extracted_text_and_links(text, expected):
 
 def test_folders_of_extracted_text(tmp_path, monkeypatch):
     """In chunks that keep every line; file names occur in several folders."""
-    monkeypatch.setattr(json_formats, "CHUNK_BYTES", 100)
+    monkeypatch.setattr(formats, "CHUNK_BYTES", 100)
     article = {"id": "1", "text": 'Lead.\nSection::::A.\nBody <a href="x">y.'}
     for folder in ("AA", "AB"):
         (tmp_path / folder).mkdir()

@@ -106,7 +106,7 @@ def multistream(path):
 
 
 def test_streams_of_pages_are_decompressed_by_the_workers(tmp_path, monkeypatch):
-    monkeypatch.setattr(mediawiki, "_COMPRESSED_BYTES", 1500)
+    monkeypatch.setattr(formats, "CHUNK_BYTES", 6000)
     path = tmp_path / "a.xml.bz2"
     multistream(path)
     documents = read(write(tmp_path / "a.xml", bz2.open(path).read()))

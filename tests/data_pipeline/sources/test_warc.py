@@ -4,7 +4,7 @@ import zlib
 import brotli
 import pytest
 
-from data_pipeline.sources import warc
+from data_pipeline.sources import formats
 from harp_jax.base.errors import InputError
 from tests.support import source_reading
 from tests.support.source_files import record
@@ -37,7 +37,7 @@ RECORDS = [
 @pytest.mark.parametrize("name", ["a.warc", "a.warc.gz"])
 @pytest.mark.parametrize("chunk_bytes", [1, 700])
 def test_pages_and_redirects_of_a_crawl(tmp_path, monkeypatch, name, chunk_bytes):
-    monkeypatch.setattr(warc, "CHUNK_BYTES", chunk_bytes)
+    monkeypatch.setattr(formats, "CHUNK_BYTES", chunk_bytes)
     (tmp_path / name).write_bytes(b"".join(map(gzip.compress, RECORDS) if name.endswith("gz") else RECORDS))
     documents, dropped = read(tmp_path / name, max_page_bytes=350_000)
     assert [(d.address, d.redirect, d.text[:20]) for d in documents] == [
