@@ -18,15 +18,14 @@ def arguments_parser() -> Parser:
         example="harp export --workdir=runs/ranker --output=ranker\n"
         "  harp export --encoder=all-MiniLM-L6-v2 --layers=3 --output=start",
     )
-    parser.add_input("--workdir", default="", help="training workdir, whose newest valid checkpoint is exported")
+    parser.add_input("--workdir", help="training workdir, whose newest valid checkpoint is exported")
     parser.add_input(
         "--encoder",
         model=True,
-        default="",
         help="instead of --workdir: Hugging Face encoder whose first layers are exported",
     )
     parser.add_argument("--layers", type=count, default=0, help="first layers of --encoder to export, without heads")
-    parser.add_argument("--sha256", default="", help="fail unless the model.safetensors of --encoder has this hash")
+    parser.add_argument("--sha256", help="fail unless the model.safetensors of --encoder has this hash")
     parser.add_output("--output", required=True, help="directory to write; replaces an earlier export there")
     parser.add_argument(
         "--ranker",
@@ -42,7 +41,7 @@ def arguments_parser() -> Parser:
     )
     parser.add_argument("--int8", action="store_true", help="with --format: also write it in int8")
     parser.add_argument(
-        "--calibration", default="", help="file of query<TAB>document lines to calibrate int8 on (--format=openvino)"
+        "--calibration", help="file of query<TAB>document lines to calibrate int8 on (--format=openvino)"
     )
     return parser
 

@@ -33,12 +33,9 @@ def arguments_parser() -> ConfigParser:
     parser.add_argument(
         "--dry_run", action="store_true", help="compile the step; print attention, memory, FLOPs, collectives"
     )
-    parser.add_argument(
-        "--topology", default="", help="devices for --dry_run, such as h100:8 or v3:2x2 (default: local)"
-    )
+    parser.add_argument("--topology", help="devices for --dry_run, such as h100:8 or v3:2x2 (default: local)")
     parser.add_argument(
         "--coordinator",
-        default="",
         help="HOST:PORT of process 0, to train in several processes; auto on TPU pods and Slurm",
     )
     parser.add_argument(
