@@ -24,8 +24,7 @@ from harp_jax.checkpoints.sentence_transformers import (
 )
 from harp_jax.model.encoders.encoder import WORDS, EncoderConfig
 from harp_jax.model.encoders.table import ENCODERS, encoder_of
-from harp_jax.text.auto_classes import check_no_custom_code, read_config
-from harp_jax.text.tokenizer import MARKS, NO_MARKS, Marks, Tokenizer
+from harp_jax.text.tokenizer import MARKS, NO_MARKS, Marks, Tokenizer, check_no_custom_code, read_config
 
 CONFIG = "config.json"
 INDEX = "model.safetensors.index.json"

@@ -102,7 +102,7 @@ class Encoder:
     """An architecture. Its word embeddings are at WORDS in the tree "encoder", its layers are called layer_0, layer_1, …"""
 
     shape: type[EncoderConfig]  # a workdir's config.json records its fields
-    # From config.json as `auto_classes.read_config` returns it, and its path; InputError for another architecture.
+    # From config.json as `tokenizer.read_config` returns it, and its path; InputError for another architecture.
     from_config: Callable[[Mapping[str, Any], str], EncoderConfig]
     to_config: Callable[[Any], dict[str, Any]]  # the inverse
     # A Linen module: `__call__(batch, deterministic, positions)` returns hidden states [rows, T, hidden], or only those at
