@@ -208,19 +208,9 @@ def save_vectors(
 ) -> None:
     """Writes a bi-encoder as Transformer, Pooling, the steps of `made`, and prompts; AutoModel loads it, too. `more`: as in
     `save_hf`."""
-    kinds = ["Normalize" if step == "Normalize" else "Dense" for step in made.steps]
-    modules = [
-        ("", "Transformer"),
-        ("1_Pooling", "Pooling"),
-        *((f"{n}_{kind}", kind) for n, kind in enumerate(kinds, 2)),
-    ]
     poolings = ("cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens")
     query, document = made.prompts
     layout: dict[str, Any] = {
-        MODULES: [
-            {"idx": n, "name": str(n), "path": path, "type": f"{PACKAGE}.{kind}"}
-            for n, (path, kind) in enumerate(modules)
-        ],
         "1_Pooling/config.json": {
             "word_embedding_dimension": shape.hidden,
             **{f"pooling_mode_{name}": name.startswith(made.pooling) and "sqrt" not in name for name in poolings},
@@ -233,18 +223,24 @@ def save_vectors(
         },
         LENGTH: {"max_seq_length": made.max_length, "do_lower_case": False},
     }
-    layers = dict(zip((path for path, kind in modules if kind == "Dense"), made.dense))
-    activations = (step for step in made.steps if step != "Normalize")
-    for (path, layer), step in zip(layers.items(), activations):
-        size, out = layer["kernel"].shape
-        activation = IDENTITY if step == "Identity" else f"torch.nn.modules.activation.{step}"
-        fields = {"in_features": size, "out_features": out, "bias": True, "activation_function": activation}
-        layout[f"{path}/{CONFIG}"] = fields
+    modules, dense, tensors = [("", "Transformer"), ("1_Pooling", "Pooling")], iter(made.dense), {}
+    for number, step in enumerate(made.steps, 2):
+        kind = "Normalize" if step == "Normalize" else "Dense"
+        path = f"{number}_{kind}"
+        modules.append((path, kind))
+        if kind == "Dense":
+            layer = next(dense)
+            size, out = layer["kernel"].shape
+            activation = IDENTITY if step == "Identity" else f"torch.nn.modules.activation.{step}"
+            fields = {"in_features": size, "out_features": out, "bias": True, "activation_function": activation}
+            layout[f"{path}/{CONFIG}"] = fields
+            tensors[path] = {"linear.weight": np.ascontiguousarray(layer["kernel"].T), "linear.bias": layer["bias"]}
+    kinds = [(path, f"{PACKAGE}.{kind}") for path, kind in modules]
+    layout[MODULES] = [{"idx": n, "name": str(n), "path": path, "type": kind} for n, (path, kind) in enumerate(kinds)]
 
     def add(folder: str) -> None:
-        for path, layer in layers.items():
-            tensors = {"linear.weight": np.ascontiguousarray(layer["kernel"].T), "linear.bias": layer["bias"]}
-            _save(tensors, os.path.join(folder, path))
+        for path, layer in tensors.items():
+            _save(layer, os.path.join(folder, path))
         if more is not None:
             more(folder)
 

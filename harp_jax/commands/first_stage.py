@@ -45,8 +45,7 @@ def add_model(parser: Parser, *more: str) -> None:
     what = f"bm25; bm25f: text and anchor texts; ql: query likelihood{what} (bm25)"
     parser.add_argument("--model", default="bm25", choices=(*sorted(MODELS), *more), help=what)
     add_lexical(parser)
-    what = "candidates to re-rank instead of retrieving: a TREC run, such as Anserini's"
-    parser.add_input("--run", help=what)
+    parser.add_input("--run", help="candidates to re-rank instead of retrieving: a TREC run, such as Anserini's")
     parser.add_argument("--k", type=positive, help="candidates per query (100; with --run all)")
     what = "docid<TAB>anchor text<TAB>count (harp anchors): a field for bm25f, otherwise added to the documents"
     parser.add_input("--anchors", help=what)

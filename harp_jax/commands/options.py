@@ -87,10 +87,8 @@ def add_table(parser: Parser) -> None:
     parser.add_argument("--fold", type=names, default=(), help="folds to evaluate, separated by commas")
     parser.add_argument("--measures", default=MEASURES, help=f'measures, as named by ir-measures ("{MEASURES}")')
     parser.add_argument("--baseline", metavar="NAME", help="run to compare others with (report: the first)")
-    what = "measures to test, chosen in advance (report: the first; else all)"
-    parser.add_argument("--confirm", help=what)
+    parser.add_argument("--confirm", help="measures to test, chosen in advance (report: the first; else all)")
     for row, order in (("--chance", "random"), ("--oracle", "the best")):
-        what = f"add a row: the candidates of the run NAME in {order} order"
-        parser.add_argument(row, metavar="NAME", help=what)
+        parser.add_argument(row, metavar="NAME", help=f"add a row: the candidates of the run NAME in {order} order")
     what = "ROW is the run of system NAME with blank queries (harp rerank --blank_query); repeatable"
     parser.add_argument("--blank", action="append", default=[], metavar="NAME=ROW", help=what)

@@ -11,7 +11,7 @@ import os
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -38,24 +38,20 @@ READ = (
 )  # fmt: skip
 # Byte-level BPE's letter for each byte: printable Latin-1 bytes are unchanged, the others become U+0100 and following.
 _SAME = (*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100))
-_OTHERS = [i for i in range(256) if i not in _SAME]
-BYTE_LETTERS = {chr(i): i for i in _SAME} | {chr(0x100 + n): i for n, i in enumerate(_OTHERS)}
+BYTE_LETTERS = {chr(i): i for i in _SAME} | {chr(0x100 + n): i for n, i in enumerate(sorted({*range(256)} - {*_SAME}))}
 BYTE = re.compile("<0x([0-9A-F]{2})>")  # SentencePiece's token for a byte of a character without a token
 UNLIMITED = 1 << 20  # max_length if none is recorded
 MOST_LABELS = 10_000  # transformers names each one
 SHORTEST = 8  # smallest max_length: room for part of a query and of a document
 
-# BERT's tokenizer (WordPiece): special tokens, their roles, and options. Not in `model/encoders`: other
-# architectures have a vocab.txt too, and generation jobs read it without JAX.
+# BERT's tokenizer (WordPiece): special tokens, their roles, and its options in tokenizer_config.json and in tokenizer.json.
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 ROLES = dict(zip(("pad", "unk", "cls", "sep", "mask"), SPECIAL_TOKENS))
-# In tokenizer_config.json; NORMALISER: in tokenizer.json.
 OPTIONS = ("do_lower_case", "strip_accents", "tokenize_chinese_chars")
 NORMALISER = ("lowercase", "strip_accents", "handle_chinese_chars")
 TOKEN_TYPES = "token_type_ids"
 # What turns text into ids: all parts of tokenizer.json but the template and the decoder.
 PARTS = ("added_tokens", "normalizer", "pre_tokenizer", "model")
-
 CHARACTERS_PER_TOKEN = 8  # English prose has 4 to 5; a text with more than 8 is tokenised again in full
 
 
@@ -232,7 +228,7 @@ class Tokenizer:
         most = CHARACTERS_PER_TOKEN * limit
         # Up to the last space within `most`; the whole text if there is none.
         prefixes = [
-            text if len(text) <= most else text[: text.rfind(" ", 0, most) + 1].rstrip() or text for text in texts
+            each if len(each) <= most else each[: each.rfind(" ", 0, most) + 1].rstrip() or each for each in texts
         ]
         ids = [encoding.ids[:limit] for encoding in self.encode_batch(prefixes)]
         short = [i for i, text in enumerate(texts) if len(ids[i]) < limit and len(prefixes[i]) < len(text)]
@@ -251,31 +247,31 @@ class Tokenizer:
     def write(self, directory: str) -> None:
         """Writes tokenizer.json and tokenizer_config.json to a folder, and vocab.txt for a WordPiece."""
         parts = json.loads(self.definition)
-        if parts["model"]["type"] == "WordPiece":
-            with replacing(os.path.join(directory, VOCABULARY)) as file:
-                file.write("".join(f"{token}\n" for token in self.tokens))
-        with replacing(os.path.join(directory, DEFINITION)) as file:
-            file.write(self._encoder.to_str(pretty=True))
-        normalizer, plain = parts["normalizer"] or {}, self.roles == tuple(ROLES.items())
-        is_bert = normalizer.get("type") == "BertNormalizer"
-        options = dict(zip(OPTIONS, map(normalizer.get, NORMALISER))) if is_bert else {}
-        plain = plain and bool(options) and _same_ids(self.definition, definition(self.tokens, **options))
+        normalizer = parts["normalizer"] or {}
+        options: dict[str, bool | None] = {}
+        if normalizer.get("type") == "BertNormalizer":
+            options = dict(zip(OPTIONS, map(normalizer.get, NORMALISER)))
+        bert = bool(options) and self.roles == tuple(ROLES.items())
+        bert = bert and _same_ids(self.definition, definition(self.tokens, **options))
+        config: dict[str, Any] = {"tokenizer_class": "BertTokenizer" if bert else "PreTrainedTokenizerFast", **options}
         # The general class reads all of tokenizer.json, but passes token types only if they are listed.
         types = [TOKEN_TYPES] if self.token_types else []
-        config: dict[str, Any] = {"tokenizer_class": "BertTokenizer" if plain else "PreTrainedTokenizerFast", **options}
         config["model_input_names"] = ["input_ids", *types, "attention_mask"]
-        if self.max_length < UNLIMITED:
-            # Without it transformers assumes inputs of 10^30 tokens and never truncates.
+        if self.max_length < UNLIMITED:  # without it transformers assumes inputs of 10^30 tokens and never truncates
             config["model_max_length"] = self.max_length
         config |= {f"{role}_token": token for role, token in self.roles}
-        with replacing(os.path.join(directory, CONFIG)) as file:
-            json.dump(config, file, indent=2)
+        contents = {DEFINITION: self._encoder.to_str(pretty=True), CONFIG: json.dumps(config, indent=2)}
+        if parts["model"]["type"] == "WordPiece":
+            contents[VOCABULARY] = "".join(f"{token}\n" for token in self.tokens)
+        for name, content in contents.items():
+            with replacing(os.path.join(directory, name)) as file:
+                file.write(content)
 
 
 def load_tokenizer(path: str) -> Tokenizer:
-    """Loads a Hugging Face directory as AutoTokenizer does, or a vocab.txt file (as uncased BERT's). A copy of what transformers
-    read is kept in the cache: the next process, such as a worker, need not import it. InputError if there is no tokenizer, if it is
-    of a kind that cannot be used here, or if its files were changed (SHA256SUMS)."""
+    """Loads a Hugging Face directory as AutoTokenizer does, or a vocab.txt file (as uncased BERT's). A copy in the cache of what
+    transformers read saves the next process, such as a worker, the import. InputError if there is no tokenizer, if it is of a kind
+    that cannot be used here, or if its files were changed (SHA256SUMS)."""
     folder, file = os.path.split(path) if os.path.isfile(path) else (path, "")
     files.check_sums(folder, [file] if file else FILES)
     names = [name for name in READ if os.path.isfile(os.path.join(folder, name))]
@@ -300,10 +296,9 @@ def load_tokenizer(path: str) -> Tokenizer:
     versions = [__version__, *(version(package) for package in ("transformers", "tokenizers"))]
     digests = [files.sha256_file(os.path.join(path, name)) for name in names]
     key, copy = hashlib.sha256(json.dumps([versions, names, digests]).encode()).hexdigest(), ""
-    with contextlib.suppress(InputError):  # no home directory
-        copy = os.path.join(files.cache_directory("tokenizers"), key)
-    if copy and files.intact(copy):
-        return load_tokenizer(copy)
+    with contextlib.suppress(InputError, OSError):  # no home directory, or no copy that can be read
+        copy = os.path.join(files.cache_directory("tokenizers"), f"{key}.json")
+        return files.read_json_as(Tokenizer, copy)
 
     # transformers reads it.
     check_no_custom_code(config, config_path)
@@ -313,9 +308,8 @@ def load_tokenizer(path: str) -> Tokenizer:
     read = _definition(path, theirs.backend_tokenizer.to_str())
     text = text if text and _same_ids(text, read) else read
     tokenizer = _checked(path, text, lambda name: getattr(theirs, name, None))
-    with contextlib.suppress(InputError, OSError):  # no place to write to
-        if not files.intact(copy):  # another process may have been faster
-            tokenizer.save(copy)
+    with contextlib.suppress(InputError, OSError), replacing(copy) as file:  # unless there is no place to write to
+        json.dump(asdict(tokenizer), file)
     return tokenizer
 
 

@@ -138,17 +138,14 @@ def count_words(
 ) -> WordVocabulary:
     """The vocabulary of (docid, text) pairs: words in at least `min_documents` documents, the `max_words` most frequent.
     `max_words` 0 keeps all. InputError if no word is left."""
-    empty = WordVocabulary((), (), 0, stemmer, stopwords)
-    total: Counter[str] = Counter()
-    frequency: Counter[str] = Counter()
-    documents = 0
+    empty, documents = WordVocabulary((), (), 0, stemmer, stopwords), 0
+    total, frequency = Counter[str](), Counter[str]()
     for _, text in texts:
         counts = Counter(empty.split(text))
         total.update(counts)
         frequency.update(counts.keys())
         documents += 1
-    kept = [word for word in total if frequency[word] >= min_documents]
-    kept.sort(key=lambda word: (-total[word], word))
+    kept = sorted((word for word in total if frequency[word] >= min_documents), key=lambda word: (-total[word], word))
     kept = kept[: max_words or None]
     if not kept:
         wrong = f"no word occurs in {min_documents} of {documents} documents"
@@ -165,11 +162,8 @@ def load_words(directory: str) -> WordVocabulary:
     with json_fields(about_path, "make the vocabulary again"):
         about = read_json(about_path)
         rows = [line.split("\t") for _, line in lines(words_path)]
-        frequencies = tuple(int(count) for _, count in rows)
-        stopwords = tuple(about["stopwords"])
-        return WordVocabulary(
-            tuple(word for word, _ in rows), frequencies, about["documents"], about["stemmer"], stopwords
-        )
+        words, frequencies = zip(*((word, int(count)) for word, count in rows))
+        return WordVocabulary(words, frequencies, about["documents"], about["stemmer"], tuple(about["stopwords"]))
 
 
 class Sentences:
