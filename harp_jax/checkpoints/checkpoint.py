@@ -9,12 +9,10 @@ and leaves earlier checkpoints unchanged.
 import contextlib
 import errno
 import functools
-import glob
 import hashlib
 import json
 import logging
 import os
-import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
@@ -98,8 +96,11 @@ class Checkpoints:
         self._open()
 
     def _open(self) -> None:
-        policy = self._ocp.checkpoint_managers.LatestN(2)
-        options = self._ocp.CheckpointManagerOptions(preservation_policy=policy, enable_async_checkpointing=True)
+        options = self._ocp.CheckpointManagerOptions(
+            preservation_policy=self._ocp.checkpoint_managers.LatestN(2),
+            cleanup_tmp_directories=True,  # of a killed save, so that nothing half-written is ever read
+            enable_async_checkpointing=True,
+        )
         self._manager = self._ocp.CheckpointManager(self.directory, options=options)
 
     def steps(self) -> list[int]:
@@ -120,13 +121,10 @@ class Checkpoints:
         try:
             yield
         except Exception as error:
-            # The unfinished save may be filling the disk.
-            with contextlib.suppress(Exception):
-                self._manager.close()
-            if jax.process_index() == 0:
-                remove_unfinished(os.path.dirname(self.directory))
-            with contextlib.suppress(Exception):
-                self._open()
+            # Opening removes the unfinished save, which may be filling the disk.
+            for act in (self._manager.close, self._open):
+                with contextlib.suppress(Exception):
+                    act()
             raise InputError(
                 f"cannot write a checkpoint to {self.directory}: {_first_line(error)}; make room (or repair the disk) and run "
                 f"the same command again: it resumes from step {max(self.steps(), default=0)}"
@@ -250,9 +248,3 @@ def load_params(workdir: str) -> tuple[dict, ConfigDict, int]:
         raise InputError(f"{workdir} holds no checkpoint yet; train first")
     step, params, _ = newest
     return params, config, step
-
-
-def remove_unfinished(workdir: str) -> None:
-    """Removes the leftovers of a killed save, so that nothing half-written is ever read."""
-    for path in glob.glob(os.path.join(glob.escape(workdir), "checkpoints", "*.orbax-checkpoint-tmp*")):
-        shutil.rmtree(path, ignore_errors=True)
