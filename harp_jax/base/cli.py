@@ -175,10 +175,8 @@ def ending_well() -> Iterator[None]:
     try:
         yield
         sys.stdout.flush()
-    except Terminated as error:
-        fail(error, TERMINATED)
     except InputError as error:
-        fail(error)
+        fail(error, TERMINATED if isinstance(error, Terminated) else 2)
     except BrokenPipeError:
         _discard_output()
         sys.exit(1)

@@ -13,15 +13,8 @@ import numpy as np
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import check_sums, listed_sums, output_folder, read_json
 from harp_jax.base.version import __version__
-from harp_jax.checkpoints.sentence_transformers import (
-    LENGTH,
-    MODULES,
-    PROMPTS,
-    WEIGHTS,
-    Embedding,
-    check_not_pickled,
-    modular_head,
-)
+from harp_jax.checkpoints import sentence_transformers as st
+from harp_jax.checkpoints.sentence_transformers import LENGTH, MODULES, PROMPTS, WEIGHTS
 from harp_jax.model.encoders.encoder import WORDS, EncoderConfig
 from harp_jax.model.encoders.table import ENCODERS, encoder_of
 from harp_jax.text.tokenizer import MARKS, NO_MARKS, Marks, Tokenizer, check_no_custom_code, read_config
@@ -67,7 +60,7 @@ def load_hf(directory: str) -> tuple[EncoderConfig, dict[str, Any]]:
         fields = read_config(directory)
     shape = encoder.from_config(fields, path)
     state = encoder.read(_read_tensors(directory), directory)
-    if head := modular_head(directory, encoder, shape):
+    if head := st.modular_head(directory, encoder, shape):
         shape, state = replace(shape, pooling=head[0]), {**state, **head[1]}
     return shape, _tree(state, shape, directory)
 
@@ -109,7 +102,7 @@ def _read_tensors(directory: str) -> dict[str, np.ndarray]:
 
     path, index = os.path.join(directory, WEIGHTS), os.path.join(directory, INDEX)
     if not os.path.exists(path) and not os.path.exists(index):
-        check_not_pickled(directory)
+        st.check_not_pickled(directory)
         raise InputError(f"no {WEIGHTS} in {directory}; fetch or write the whole model again")
     tensors: dict[str, np.ndarray] = {}
     try:
@@ -202,7 +195,7 @@ def save_vectors(
     shape: EncoderConfig,
     params: dict[str, Any],
     tokenizer: Tokenizer,
-    made: Embedding,
+    made: st.Embedding,
     card: str,
     more: Callable[[str], None] | None = None,
 ) -> None:

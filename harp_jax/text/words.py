@@ -24,15 +24,8 @@ from harp_jax.base.made import InputPath, once
 from harp_jax.base.progress import progress
 from harp_jax.base.randomness import generator
 from harp_jax.corpus.documents import FIELDS, Documents
-from harp_jax.text.languages import (
-    ENGLISH,
-    HAN_KANA,
-    SOUTH_EAST,
-    UNSPACED_LETTER,
-    lexical_stopwords,
-    splitter,
-    stopwords_file,
-)
+from harp_jax.text import languages
+from harp_jax.text.languages import HAN_KANA, SOUTH_EAST, UNSPACED_LETTER, splitter
 
 # A run of a script without spaces, or a word.
 WORD = re.compile(f"[{HAN_KANA}{SOUTH_EAST}]+|[^\\W_{HAN_KANA}{SOUTH_EAST}]+")
@@ -124,9 +117,10 @@ def read_stopwords(name: str) -> tuple[str, ...]:
     if not name:
         return ()
     if name == "english":
-        return tuple(lexical_stopwords(ENGLISH))
+        return tuple(languages.lexical_stopwords(languages.ENGLISH))
     # Texts split "don't" into two words, so the lines are split too.
-    return tuple(sorted({word for _, line in lines(stopwords_file(name)) for word in _split(line.partition("#")[0])}))
+    texts = (line.partition("#")[0] for _, line in lines(languages.stopwords_file(name)))
+    return tuple(sorted({word for text in texts for word in _split(text)}))
 
 
 def count_words(
