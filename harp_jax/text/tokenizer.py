@@ -308,8 +308,8 @@ def load_tokenizer(path: str) -> Tokenizer:
     read = _definition(path, theirs.backend_tokenizer.to_str())
     text = text if text and _same_ids(text, read) else read
     tokenizer = _checked(path, text, lambda name: getattr(theirs, name, None))
-    with contextlib.suppress(InputError, OSError), replacing(copy) as file:  # unless there is no place to write to
-        json.dump(asdict(tokenizer), file)
+    with contextlib.suppress(InputError, OSError), replacing(copy) as cached:  # unless there is no place to write to
+        json.dump(asdict(tokenizer), cached)
     return tokenizer
 
 
